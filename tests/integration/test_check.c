@@ -295,6 +295,7 @@ static void periodic_tasks_that_nobody_runs_are_found(void **state)
     program_result_free(&result);
 }
 
+#undef TEST
 #define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
 
 int main(void)

@@ -254,6 +254,7 @@ static void many_at_once_lose_nothing(void **state)
     crowd_destroy(crowd);
 }
 
+#undef TEST
 #define TEST(function) cmocka_unit_test_setup(function, enter)
 
 int main(void)

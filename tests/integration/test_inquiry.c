@@ -262,6 +262,7 @@ static void a_signal_that_comes_as_a_run_ends_is_not_lost(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
+#undef TEST
 #define TEST(function) cmocka_unit_test_setup(function, set_up)
 
 int main(void)

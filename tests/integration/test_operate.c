@@ -225,6 +225,7 @@ static void a_dropped_queue_answers_the_same_again(void **state)
     assert_reply(server, "0", "EXISTS paused");
 }
 
+#undef TEST
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)

@@ -424,6 +424,7 @@ static void root_skips_the_working_directory(void **state)
     assert_found(xdg, "\"host-xdg\"");
 }
 
+#undef TEST
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 #define TESTS_OF_BOTH                                                                                                  \
     TEST(places_are_tried_in_their_order), TEST(a_file_that_is_named_is_not_looked_for),                               \

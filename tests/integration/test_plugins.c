@@ -328,6 +328,7 @@ static void a_wrong_call_is_told(void **state)
     }
 }
 
+#undef TEST
 #define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
 
 int main(void)

@@ -17,8 +17,6 @@ struct config_place {
 int config_place_enter(void **state);
 int config_place_leave(void **state);
 
-#define CONFIG_TEST(function) cmocka_unit_test_setup_teardown(function, config_place_enter, config_place_leave)
-
 /* The least that a configuration needs, on one line. */
 #define CONFIG_NODES "queue_node = { host = \"q\"; };\n"
 

@@ -17,4 +17,18 @@
 int group_run(const char *name, const struct CMUnitTest *tests, size_t count, CMFixtureFunction set_up,
               CMFixtureFunction tear_down);
 
+/* A test that registered itself: see TEST() of test.h. */
+struct registered_test {
+    struct CMUnitTest test;
+    int line;
+    struct registered_test *next;
+};
+
+/* Keeps the list in the order of the lines: constructors run in any. */
+void group_register(struct registered_test **tests, struct registered_test *test);
+
+/* The fixture is that of each test which has none of its own. */
+int group_run_registered(const char *file, struct registered_test *tests, CMFixtureFunction test_set_up,
+                         CMFixtureFunction test_tear_down);
+
 #endif

@@ -19,6 +19,4 @@ void stop_at(struct instant due);
 int one_loop_set_up(void **state);
 int one_loop_tear_down(void **state);
 
-#define loop_unit_test(function) cmocka_unit_test_setup_teardown(function, one_loop_set_up, one_loop_tear_down)
-
 #endif

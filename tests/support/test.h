@@ -41,6 +41,29 @@
 /* Of a test. The Makefile gives it the name of its file: a program has many of them. */
 int main(void);
 
+/* A test: TEST(what_it_shows), its body. It registers itself, so that none can be forgotten, and `state` is there for
+ * whoever needs it. The last line of the file runs them all: RUN_TESTS, or with what comes before and after each. */
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+
+/* One with a fixture of its own. */
+#define TEST_WITH(name, set_up, tear_down)                                                                             \
+    static void name(void **state);                                                                                    \
+    __attribute__((constructor)) static void register_##name(void)                                                     \
+    {                                                                                                                  \
+        static struct registered_test test = {{#name, name, set_up, tear_down, NULL}, __LINE__, NULL};                 \
+        group_register(&tests_of_this_file, &test);                                                                    \
+    }                                                                                                                  \
+    static void name(__attribute__((unused)) void **state)
+
+#define RUN_TESTS RUN_TESTS_WITH(NULL, NULL)
+#define RUN_TESTS_WITH(set_up, tear_down)                                                                              \
+    int main(void)                                                                                                     \
+    {                                                                                                                  \
+        return group_run_registered(__FILE__, tests_of_this_file, set_up, tear_down);                                  \
+    }
+
+__attribute__((unused)) static struct registered_test *tests_of_this_file;
+
 /* Far more than anything takes, on a slow machine under a sanitizer too: reaching it means "never". */
 #ifndef TEST_PATIENCE_NS
 #define TEST_PATIENCE_NS (100 * NS_PER_S)

@@ -99,6 +99,4 @@ static void assert_member(const char *name, const char *value)
         fail_msg("%s is not in %s", name, buffer_text(&written));
 }
 
-#define failure_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 #endif

@@ -96,6 +96,4 @@ static inline void put(const struct place *place, const char *ending, const char
     fclose(stream);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
-
 #endif

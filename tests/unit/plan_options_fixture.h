@@ -79,6 +79,4 @@ static inline void assert_near(double found, double wanted)
         fail_msg("%.17g is not %.17g", found, wanted);
 }
 
-#define WITH_PLAN(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 #endif

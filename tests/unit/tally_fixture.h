@@ -124,6 +124,4 @@ static inline const struct result_resource *resource_named(const char *name)
     return NULL;
 }
 
-#define with_tally(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 #endif

@@ -20,9 +20,8 @@ static bool is_struct(const struct abi_fact *fact)
     return fact->offset == 0 && fact->size > 0 && strchr(fact->name, '.') == NULL;
 }
 
-static void the_layout_of_1_0_is_the_beginning_of_todays(void **state)
+TEST(the_layout_of_1_0_is_the_beginning_of_todays)
 {
-    (void)state;
     size_t count = 0;
     for (; abi_facts_1_0[count].name != NULL; count++) {
         const struct abi_fact *then = &abi_facts_1_0[count], *today = &abi_facts_today[count];
@@ -315,17 +314,15 @@ static void works_from(const char *file)
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void a_plugin_of_1_0_that_is_built_anew_works(void **state)
+TEST(a_plugin_of_1_0_that_is_built_anew_works)
 {
-    (void)state;
     char path[512];
     snprintf(path, sizeof path, "%s/tests/plugins/abi_1_0/plugin.so", test_build());
     works_from(path);
 }
 
-static void a_plugin_that_was_built_when_1_0_was_new_works(void **state)
+TEST(a_plugin_that_was_built_when_1_0_was_new_works)
 {
-    (void)state;
 #ifdef __x86_64__
     works_from("tests/plugins/abi_1_0/x86_64.so");
 #else
@@ -333,12 +330,4 @@ static void a_plugin_that_was_built_when_1_0_was_new_works(void **state)
 #endif
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_layout_of_1_0_is_the_beginning_of_todays),
-        cmocka_unit_test(a_plugin_of_1_0_that_is_built_anew_works),
-        cmocka_unit_test(a_plugin_that_was_built_when_1_0_was_new_works),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

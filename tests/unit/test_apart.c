@@ -20,7 +20,7 @@ static int die(void *context, int descriptor)
     return raise(SIGKILL);
 }
 
-static void what_it_wrote_and_its_code_come_back(void **state)
+TEST(what_it_wrote_and_its_code_come_back)
 {
     struct buffer output = {0};
     (void)state;
@@ -30,7 +30,7 @@ static void what_it_wrote_and_its_code_come_back(void **state)
     buffer_fini(&output);
 }
 
-static void who_dies_is_told(void **state)
+TEST(who_dies_is_told)
 {
     struct buffer output = {0};
     (void)state;
@@ -65,7 +65,7 @@ static int interrupt_caller(void *context, int descriptor)
     return tell((char[]){"interrupted"}, descriptor);
 }
 
-static void an_interrupt_is_for_the_child(void **state)
+TEST(an_interrupt_is_for_the_child)
 {
     static const int numbers[] = {SIGINT, SIGTERM};
     (void)state;
@@ -81,12 +81,4 @@ static void an_interrupt_is_for_the_child(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_it_wrote_and_its_code_come_back),
-        cmocka_unit_test(who_dies_is_told),
-        cmocka_unit_test(an_interrupt_is_for_the_child),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -52,9 +52,8 @@ static enum argument_verdict ask(const char *class_name, const char *args)
     return answer.verdict;
 }
 
-static void what_it_says_comes_back(void **state)
+TEST(what_it_says_comes_back)
 {
-    (void)state;
     start(0);
     assert_int_equal(ask("moody", "yes"), ARGUMENT_PASSES);
     assert_int_equal(ask("moody", "no"), ARGUMENT_REFUSED);
@@ -65,9 +64,8 @@ static void what_it_says_comes_back(void **state)
     assert_int_equal(ask("unknown", "no"), ARGUMENT_PASSES);
 }
 
-static void without_a_check_all_pass(void **state)
+TEST(without_a_check_all_pass)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     plugins = plugins_create_built_in("test", NULL);
     assert_true(plugins_add_built_in(plugins, &(struct plugin_handler){.class_name = "easy"}));
@@ -78,9 +76,8 @@ static void without_a_check_all_pass(void **state)
     assert_null(check);
 }
 
-static void one_that_crashes_is_told_and_replaced(void **state)
+TEST(one_that_crashes_is_told_and_replaced)
 {
-    (void)state;
     start(0);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(ask("moody", "crash"), ARGUMENT_CRASHED);
@@ -91,9 +88,8 @@ static void one_that_crashes_is_told_and_replaced(void **state)
     assert_string_equal(answer.reason, "question 2, 2 bytes to o"); /* a fresh process, as it was loaded */
 }
 
-static void one_that_ends_its_process_has_crashed_too(void **state)
+TEST(one_that_ends_its_process_has_crashed_too)
 {
-    (void)state;
     start(0);
     assert_int_equal(ask("moody", "exit"), ARGUMENT_CRASHED);
     assert_int_equal(answer.signal, 0);
@@ -101,17 +97,15 @@ static void one_that_ends_its_process_has_crashed_too(void **state)
 }
 
 /* The only test with a limit: others must not take one for hanging that the machine lets wait. */
-static void one_that_hangs_is_killed(void **state)
+TEST(one_that_hangs_is_killed)
 {
-    (void)state;
     start(1);
     assert_int_equal(ask("moody", "hang"), ARGUMENT_HANGS);
     assert_int_equal(answer.signal, SIGKILL);
 }
 
-static void the_longest_arguments_have_room(void **state)
+TEST(the_longest_arguments_have_room)
 {
-    (void)state;
     start(0);
     char *args = malloc(ARGS_MAX + 1);
     assert_non_null(args);
@@ -139,9 +133,8 @@ static void *asker(void *moods)
     return (void *)wrong;
 }
 
-static void each_thread_has_the_answer_to_its_own_question(void **state)
+TEST(each_thread_has_the_answer_to_its_own_question)
 {
-    (void)state;
     static const char *const moods[] = {"yes", "no", "yes", "crash"};
     pthread_t threads[THREADS];
     start(0);
@@ -154,18 +147,4 @@ static void each_thread_has_the_answer_to_its_own_question(void **state)
     }
 }
 
-#define check_test(function) cmocka_unit_test_teardown(function, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        check_test(what_it_says_comes_back),
-        check_test(without_a_check_all_pass),
-        check_test(one_that_crashes_is_told_and_replaced),
-        check_test(one_that_ends_its_process_has_crashed_too),
-        check_test(one_that_hangs_is_killed),
-        check_test(the_longest_arguments_have_room),
-        check_test(each_thread_has_the_answer_to_its_own_question),
-    };
-    return cmocka_run_group_tests_name("argument_check", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(NULL, tear_down)

@@ -14,9 +14,8 @@ static void expect(struct argument found, const char *wanted)
     assert_memory_equal(found.text, wanted, found.length);
 }
 
-static void elements_are_found_as_they_were_written(void **state)
+TEST(elements_are_found_as_they_were_written)
 {
-    (void)state;
     static const char *const wanted[] = {"1.50", "\"a,]\\\"}\"", "{\"b\" : [1,2, {\"c\":\"]\"}]}", "[ ]", "null", "-0"};
     struct argument array = from(" [1.50 , \"a,]\\\"}\",\n{\"b\" : [1,2, {\"c\":\"]\"}]}, [ ],null, -0] "), element;
     for (unsigned i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
@@ -30,9 +29,8 @@ static void elements_are_found_as_they_were_written(void **state)
     expect(argument_rest(array, 6), "");
 }
 
-static void members_come_one_by_one(void **state)
+TEST(members_come_one_by_one)
 {
-    (void)state;
     struct argument object = from("{ \"a\" : 1, \"b:\":{\"c\":[2,3]} ,\"\\u0064\":\"}\"}"), key, value;
     size_t position = 0;
     assert_true(argument_member(object, &position, &key, &value));
@@ -52,9 +50,8 @@ static void members_come_one_by_one(void **state)
     assert_false(argument_member(from("[1]"), &position, &key, &value));
 }
 
-static void texts_and_numbers_are_decoded(void **state)
+TEST(texts_and_numbers_are_decoded)
 {
-    (void)state;
     double number = 0;
     char *text = argument_text(from("\"\\u00e9\\n\\\"\""));
     assert_string_equal(text, "\xc3\xa9\n\"");
@@ -68,9 +65,8 @@ static void texts_and_numbers_are_decoded(void **state)
     assert_false(argument_number(from("1e999"), &number));
 }
 
-static void whole_numbers_are_not_rounded(void **state)
+TEST(whole_numbers_are_not_rounded)
 {
-    (void)state;
     static const char *const others[] = {"1.0",  "1e3", "9223372036854775808", "-9223372036854775809", "\"1\"",
                                          "true", ""};
     int64_t value = 0;
@@ -81,9 +77,8 @@ static void whole_numbers_are_not_rounded(void **state)
         assert_false(argument_whole(from(others[i]), &value));
 }
 
-static void what_is_no_json_does_no_harm(void **state)
+TEST(what_is_no_json_does_no_harm)
 {
-    (void)state;
     static const char *const texts[] = {"",    "[",     "[1",      "[1,",     "[,]", "[\"a", "[\"\\",
                                         "[{]", "[1:2]", "{\"a\"}", "{\"a\":", "{:}", "]"};
     struct argument piece, key;
@@ -102,14 +97,4 @@ static void what_is_no_json_does_no_harm(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elements_are_found_as_they_were_written),
-        cmocka_unit_test(members_come_one_by_one),
-        cmocka_unit_test(texts_and_numbers_are_decoded),
-        cmocka_unit_test(whole_numbers_are_not_rounded),
-        cmocka_unit_test(what_is_no_json_does_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

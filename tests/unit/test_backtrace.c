@@ -54,9 +54,8 @@ static void capture_from_a_plugin(size_t lines)
     plugins_close(plugins);
 }
 
-static void the_frames_of_a_plugin_are_kept_and_ours_are_not(void **state)
+TEST(the_frames_of_a_plugin_are_kept_and_ours_are_not)
 {
-    (void)state;
     capture_from_a_plugin(100);
     assert_in_range(trace.count, 1, 3);
     for (size_t i = 0; i < trace.count; i++) {
@@ -76,9 +75,8 @@ static int compare_captures(const void *a, const void *b)
     return 0;
 }
 
-static void no_more_lines_than_wanted_are_kept(void **state)
+TEST(no_more_lines_than_wanted_are_kept)
 {
-    (void)state;
     int numbers[] = {2, 1, 3};
     wanted = 1;
     qsort(numbers, 3, sizeof numbers[0], compare_captures);
@@ -87,9 +85,8 @@ static void no_more_lines_than_wanted_are_kept(void **state)
     assert_int_equal(trace.count, 0);
 }
 
-static void a_capture_replaces_the_one_before(void **state)
+TEST(a_capture_replaces_the_one_before)
 {
-    (void)state;
     capture_from_a_plugin(100);
     backtrace_capture(&trace, 100);
     for (size_t i = 0; i < trace.count; i++)
@@ -113,9 +110,8 @@ static void assert_decodes(const struct buffer *encoded, const char *json)
     buffer_fini(&packed);
 }
 
-static void lines_are_a_json_array_in_zlib_in_strict_base64(void **state)
+TEST(lines_are_a_json_array_in_zlib_in_strict_base64)
 {
-    (void)state;
     static const char *const lines[] = {"a.so(run+0x1)", "b \"q\"\n\xFF", ""};
     struct buffer out = {0};
     backtrace_encode(lines, 3, &out);
@@ -127,9 +123,8 @@ static void lines_are_a_json_array_in_zlib_in_strict_base64(void **state)
     buffer_fini(&out);
 }
 
-static void what_is_too_much_is_left_out_at_the_end(void **state)
+TEST(what_is_too_much_is_left_out_at_the_end)
 {
-    (void)state;
     enum { LINES = 1000 };
     static char bytes[LINES + BACKTRACE_LINE_MAX];
     const char *lines[LINES];
@@ -147,16 +142,4 @@ static void what_is_too_much_is_left_out_at_the_end(void **state)
     buffer_fini(&out);
 }
 
-#define trace_test(function) cmocka_unit_test_teardown(function, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        trace_test(the_frames_of_a_plugin_are_kept_and_ours_are_not),
-        trace_test(no_more_lines_than_wanted_are_kept),
-        trace_test(a_capture_replaces_the_one_before),
-        trace_test(lines_are_a_json_array_in_zlib_in_strict_base64),
-        trace_test(what_is_too_much_is_left_out_at_the_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(NULL, tear_down)

@@ -6,9 +6,8 @@
 #include "base/random.h"
 #include "queue/base64.h"
 
-static void known_texts_are_written(void **state)
+TEST(known_texts_are_written)
 {
-    (void)state;
     static const struct {
         const char *bytes, *text;
     } cases[] = {{"", ""},
@@ -27,9 +26,8 @@ static void known_texts_are_written(void **state)
     }
 }
 
-static void decoding_gives_back_what_was_encoded(void **state)
+TEST(decoding_gives_back_what_was_encoded)
 {
-    (void)state;
     char bytes[300];
     for (size_t length = 0; length <= sizeof bytes; length++) {
         struct buffer text = {.bytes = NULL}, out = {.bytes = NULL};
@@ -45,9 +43,8 @@ static void decoding_gives_back_what_was_encoded(void **state)
     }
 }
 
-static void other_texts_are_refused(void **state)
+TEST(other_texts_are_refused)
 {
-    (void)state;
     static const char *const texts[] = {"Z",        "Zg",   "Zg=",      "=",          "====",         "Zm=v",
                                         "Zg==Zg==", "Zh==", "Zm9=",     "Zm9v\n",     "Zm9v Zm9vZm9", "Zm9-",
                                         "Zm9_",     "Z===", "Zm9v====", "\xC3\xA9==", "Zm8=Zm9v"};
@@ -60,12 +57,4 @@ static void other_texts_are_refused(void **state)
     buffer_fini(&out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_texts_are_written),
-        cmocka_unit_test(decoding_gives_back_what_was_encoded),
-        cmocka_unit_test(other_texts_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -42,9 +42,8 @@ static void berth_lock(struct berth *berth, int64_t until)
 
 /* --- berths ----------------------------------------------------------------------------------------------------- */
 
-static void a_new_board_kills_nobody(void **state)
+TEST(a_new_board_kills_nobody)
 {
-    (void)state;
     struct board_verdict verdict = board_look(board, 0, at(INT64_MAX - 1));
     assert_int_equal(verdict.child, 0);
     assert_int_equal(verdict.next.ns, INT64_MAX);
@@ -54,9 +53,8 @@ static void a_new_board_kills_nobody(void **state)
     }
 }
 
-static void each_run_has_a_number_of_its_own(void **state)
+TEST(each_run_has_a_number_of_its_own)
 {
-    (void)state;
     struct berth *berth = board_berth(board, 1);
     berth_open(berth, "first", "A");
     uint64_t first = atomic_load(&berth->run);
@@ -67,9 +65,8 @@ static void each_run_has_a_number_of_its_own(void **state)
     assert_true(atomic_load(&berth->is_running));
 }
 
-static void long_names_are_cut_between_characters(void **state)
+TEST(long_names_are_cut_between_characters)
 {
-    (void)state;
     char name[400] = "";
     while (strlen(name) < 390)
         strncat(name, "x\xC3\xA4", 4);
@@ -84,9 +81,8 @@ static void long_names_are_cut_between_characters(void **state)
     assert_int_equal(strlen(berth->class_name), 126);
 }
 
-static void a_forked_child_sees_what_is_written(void **state)
+TEST(a_forked_child_sees_what_is_written)
 {
-    (void)state;
     pid_t child = fork();
     if (child == 0) {
         berth_kill_by(board, board_berth(board, 4), at(77));
@@ -96,9 +92,8 @@ static void a_forked_child_sees_what_is_written(void **state)
     assert_int_equal(berth_ends_at(board_berth(board, 4)), 77);
 }
 
-static void a_closed_berth_has_no_occupant(void **state)
+TEST(a_closed_berth_has_no_occupant)
 {
-    (void)state;
     struct berth *berth = berth_taken(2, 9);
     berth_kill_by(board, berth, at(100));
     berth_close(berth);
@@ -110,9 +105,8 @@ static void a_closed_berth_has_no_occupant(void **state)
 
 /* --- the rule --------------------------------------------------------------------------------------------------- */
 
-static void the_earlier_of_both_ends_counts(void **state)
+TEST(the_earlier_of_both_ends_counts)
 {
-    (void)state;
     struct berth *berth = berth_taken(3, 9);
     assert_int_equal(berth_ends_at(berth), INT64_MAX);
     berth_lock(berth, 500);
@@ -128,9 +122,8 @@ static void the_earlier_of_both_ends_counts(void **state)
     assert_int_equal(berth_ends_at(berth), 300);
 }
 
-static void a_run_is_over_at_its_end_and_not_before(void **state)
+TEST(a_run_is_over_at_its_end_and_not_before)
 {
-    (void)state;
     struct berth *berth = berth_taken(3, 9);
     berth_lock(berth, 500);
     struct board_verdict verdict = board_look(board, 0, at(499));
@@ -142,16 +135,14 @@ static void a_run_is_over_at_its_end_and_not_before(void **state)
     assert_int_equal(verdict.run, atomic_load(&berth->run));
 }
 
-static void a_lost_lock_ends_a_run_at_once(void **state)
+TEST(a_lost_lock_ends_a_run_at_once)
 {
-    (void)state;
     berth_lock(berth_taken(0, 4), 0);
     assert_int_equal(board_look(board, 0, at(1)).child, 4);
 }
 
-static void who_is_over_is_no_reason_to_look_again(void **state)
+TEST(who_is_over_is_no_reason_to_look_again)
 {
-    (void)state;
     berth_lock(berth_taken(0, 4), 100);
     berth_lock(berth_taken(2, 5), 900);
     assert_int_equal(board_look(board, 0, at(200)).child, 4);
@@ -195,9 +186,8 @@ static void schedule_play(unsigned *random)
     assert_int_equal(last.next.ns, next);
 }
 
-static void many_schedules_are_judged_alike(void **state)
+TEST(many_schedules_are_judged_alike)
 {
-    (void)state;
     unsigned random = 1;
     for (int i = 0; i < SCHEDULES; i++)
         schedule_play(&random);
@@ -205,9 +195,8 @@ static void many_schedules_are_judged_alike(void **state)
 
 /* --- ringing ---------------------------------------------------------------------------------------------------- */
 
-static void only_what_comes_before_the_alarm_is_rung_for(void **state)
+TEST(only_what_comes_before_the_alarm_is_rung_for)
 {
-    (void)state;
     struct berth *berth = berth_taken(1, 9);
     atomic_store(&board->wakes_at, 1000);
     assert_false(berth_kill_by(board, berth, at(2000)));
@@ -221,9 +210,8 @@ static void only_what_comes_before_the_alarm_is_rung_for(void **state)
 
 /* The zygote looks, stores when it wakes up, and looks again; a deadline may be written before or after each of these
  * steps. Whenever that is, it is seen in the last look, or rung for. */
-static void a_deadline_is_never_missed_by_both_sides(void **state)
+TEST(a_deadline_is_never_missed_by_both_sides)
 {
-    (void)state;
     for (int place = 0; place < 4; place++) {
         struct berth *berth = board_berth(board, 0);
         berth_clear(berth);
@@ -245,9 +233,8 @@ static void a_deadline_is_never_missed_by_both_sides(void **state)
     }
 }
 
-static void a_board_has_room_for_all_its_berths(void **state)
+TEST(a_board_has_room_for_all_its_berths)
 {
-    (void)state;
     enum { MANY = 2000 };
     struct board *wide = board_create(MANY);
     assert_non_null(wide);
@@ -256,24 +243,4 @@ static void a_board_has_room_for_all_its_berths(void **state)
     board_destroy(wide);
 }
 
-#define board_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        board_test(a_new_board_kills_nobody),
-        cmocka_unit_test(a_board_has_room_for_all_its_berths),
-        board_test(each_run_has_a_number_of_its_own),
-        board_test(long_names_are_cut_between_characters),
-        board_test(a_forked_child_sees_what_is_written),
-        board_test(a_closed_berth_has_no_occupant),
-        board_test(the_earlier_of_both_ends_counts),
-        board_test(a_run_is_over_at_its_end_and_not_before),
-        board_test(a_lost_lock_ends_a_run_at_once),
-        board_test(who_is_over_is_no_reason_to_look_again),
-        board_test(many_schedules_are_judged_alike),
-        board_test(only_what_comes_before_the_alarm_is_rung_for),
-        board_test(a_deadline_is_never_missed_by_both_sides),
-    };
-    return cmocka_run_group_tests_name("board", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

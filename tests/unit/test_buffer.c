@@ -7,9 +7,8 @@
 #include "base/buffer.h"
 #include "base/memory.h"
 
-static void an_unused_buffer_is_an_empty_text(void **state)
+TEST(an_unused_buffer_is_an_empty_text)
 {
-    (void)state;
     struct buffer buffer = {.bytes = NULL};
     buffer_append(&buffer, NULL, 0);
     assert_string_equal(buffer_text(&buffer), "");
@@ -18,9 +17,8 @@ static void an_unused_buffer_is_an_empty_text(void **state)
     buffer_fini(&buffer);
 }
 
-static void bytes_stay_as_they_were_while_it_grows(void **state)
+TEST(bytes_stay_as_they_were_while_it_grows)
 {
-    (void)state;
     struct buffer buffer = {.bytes = NULL};
     for (int i = 0; i < 100000; i++) {
         char byte = (char)(i * 31);
@@ -32,9 +30,8 @@ static void bytes_stay_as_they_were_while_it_grows(void **state)
     buffer_fini(&buffer);
 }
 
-static void formatting_appends_whatever_the_length(void **state)
+TEST(formatting_appends_whatever_the_length)
 {
-    (void)state;
     char expected[2000] = "";
     for (int width = 0; width < 200; width++) {
         struct buffer buffer = {.bytes = NULL};
@@ -48,9 +45,8 @@ static void formatting_appends_whatever_the_length(void **state)
     }
 }
 
-static void dropping_the_front_keeps_the_rest(void **state)
+TEST(dropping_the_front_keeps_the_rest)
 {
-    (void)state;
     struct buffer buffer = {.bytes = NULL};
     buffer_append_text(&buffer, "abcdef");
     buffer_drop_front(&buffer, 0);
@@ -68,15 +64,13 @@ static void drop_more_than_there_is(void)
     buffer_drop_front(&buffer, 4);
 }
 
-static void dropping_more_than_there_is_aborts(void **state)
+TEST(dropping_more_than_there_is_aborts)
 {
-    (void)state;
     assert_true(test_aborts(drop_more_than_there_is));
 }
 
-static void reserved_room_can_be_written(void **state)
+TEST(reserved_room_can_be_written)
 {
-    (void)state;
     struct buffer buffer = {.bytes = NULL};
     memset(buffer_reserve(&buffer, 1000), 'x', 1000);
     buffer.length += 1000;
@@ -89,9 +83,8 @@ static void reserved_room_can_be_written(void **state)
     buffer_fini(&buffer);
 }
 
-static void copies_of_text_are_terminated(void **state)
+TEST(copies_of_text_are_terminated)
 {
-    (void)state;
     char *whole = memory_text("whole");
     char *part = memory_text_of("partly", 4);
     char *none = memory_text_of(NULL, 0);
@@ -103,9 +96,8 @@ static void copies_of_text_are_terminated(void **state)
     free(none);
 }
 
-static void nothing_can_be_allocated_and_memory_is_zeroed(void **state)
+TEST(nothing_can_be_allocated_and_memory_is_zeroed)
 {
-    (void)state;
     void *nothing = memory_zeroed(0, 8);
     assert_non_null(nothing);
     free(nothing);
@@ -126,24 +118,9 @@ static void overflow_a_size(void)
     free(memory_resize(NULL, many, 16));
 }
 
-static void a_size_that_overflows_aborts(void **state)
+TEST(a_size_that_overflows_aborts)
 {
-    (void)state;
     assert_true(test_aborts(overflow_a_size));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_unused_buffer_is_an_empty_text),
-        cmocka_unit_test(bytes_stay_as_they_were_while_it_grows),
-        cmocka_unit_test(formatting_appends_whatever_the_length),
-        cmocka_unit_test(dropping_the_front_keeps_the_rest),
-        cmocka_unit_test(dropping_more_than_there_is_aborts),
-        cmocka_unit_test(reserved_room_can_be_written),
-        cmocka_unit_test(copies_of_text_are_terminated),
-        cmocka_unit_test(nothing_can_be_allocated_and_memory_is_zeroed),
-        cmocka_unit_test(a_size_that_overflows_aborts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -15,24 +15,22 @@
 
 static struct plugins *plugins, *few; /* `few` are those of a worker with few lock nodes */
 
-static int load(void **state)
+static int enter(void **state)
 {
-    (void)state;
     struct findings findings = {0};
     char directory[512], name[] = "modes";
     char *names[] = {name};
     snprintf(directory, sizeof directory, "%s/tests/plugins", test_build());
     plugins = plugins_load(directory, names, 1, &findings);
     few = plugins_load(directory, names, 1, &findings);
-    return (int)findings.errors;
+    return findings.errors == 0 ? config_place_enter(state) : -1;
 }
 
-static int unload(void **state)
+static int leave(void **state)
 {
-    (void)state;
     plugins_close(plugins);
     plugins_close(few);
-    return 0;
+    return config_place_leave(state);
 }
 
 /* --- modes -------------------------------------------------------------------------------------------------------- */
@@ -47,9 +45,8 @@ static void assert_mode(const char *text, const char *class_name, enum config_mo
     config_free(config);
 }
 
-static void the_configuration_says_the_mode_before_the_handler(void **state)
+TEST(the_configuration_says_the_mode_before_the_handler)
 {
-    (void)state;
     assert_mode(CONFIG_NODES THREE, "modes.careful", CONFIG_MODE_CORRECTNESS);
     assert_mode(CONFIG_NODES THREE, "modes.quick", CONFIG_MODE_EFFICIENCY);
     assert_mode(CONFIG_NODES THREE, "modes.free", CONFIG_MODE_NONE);
@@ -63,9 +60,8 @@ static void the_configuration_says_the_mode_before_the_handler(void **state)
                 CONFIG_MODE_NONE);
 }
 
-static void a_handler_that_says_nothing_gets_what_the_locks_are_good_for(void **state)
+TEST(a_handler_that_says_nothing_gets_what_the_locks_are_good_for)
 {
-    (void)state;
     assert_mode(CONFIG_NODES THREE, "modes.silent", CONFIG_MODE_CORRECTNESS);
     assert_mode(CONFIG_NODES ONE, "modes.silent", CONFIG_MODE_EFFICIENCY);
     assert_mode(CONFIG_NODES THREE "lock = { fence = false; };", "modes.silent", CONFIG_MODE_EFFICIENCY);
@@ -103,9 +99,8 @@ static void assert_error(const char *text, const char *where, const char *error)
 #define CAREFUL(more) CONFIG_NODES THREE "classes = (\n { class = \"modes.careful\"; " more " } );\n"
 #define QUICK(more)   CONFIG_NODES THREE "classes = (\n { class = \"modes.quick\"; " more " } );\n"
 
-static void correctness_needs_nodes_and_tokens_and_never_gives_in(void **state)
+TEST(correctness_needs_nodes_and_tokens_and_never_gives_in)
 {
-    (void)state;
     struct findings findings;
     find(CONFIG_NODES THREE, &findings);
     assert_int_equal(findings.errors + findings.warnings, 0);
@@ -127,9 +122,8 @@ static void correctness_needs_nodes_and_tokens_and_never_gives_in(void **state)
 }
 
 /* Only that class: with one lock node the worker serves the others. */
-static void correctness_without_enough_nodes_is_refused_for_its_class(void **state)
+TEST(correctness_without_enough_nodes_is_refused_for_its_class)
 {
-    (void)state;
     struct findings findings = {0};
     struct config *config = config_place_read(CONFIG_NODES ONE, &findings);
     size_t count = plugins_handler_count(few);
@@ -147,9 +141,8 @@ static void correctness_without_enough_nodes_is_refused_for_its_class(void **sta
     findings_fini(&findings);
 }
 
-static void everything_else_is_allowed(void **state)
+TEST(everything_else_is_allowed)
 {
-    (void)state;
     static const char *const good[] = {
         CAREFUL("on_conflict = \"delay\";"),
         CAREFUL("on_conflict = \"fail\";"),
@@ -171,9 +164,8 @@ static void everything_else_is_allowed(void **state)
     }
 }
 
-static void nothing_is_held_for_longer_than_keys_live(void **state)
+TEST(nothing_is_held_for_longer_than_keys_live)
 {
-    (void)state;
     struct findings findings = {0};
     struct config *config = config_place_read_good(CONFIG_NODES THREE);
     startup_check_holds(config, plugins, 0, &findings);
@@ -199,9 +191,8 @@ static void nothing_is_held_for_longer_than_keys_live(void **state)
 
 /* --- resources ---------------------------------------------------------------------------------------------------- */
 
-static void templates_are_checked_with_their_place(void **state)
+TEST(templates_are_checked_with_their_place)
 {
-    (void)state;
     assert_error(CAREFUL("resource = \"account:{0\";"),
                  "t.conf:4: resource: byte 9 of \"account:{0\": ", "this brace is not closed");
     assert_error(CAREFUL("resource = [\"account:{0}\", \"{x}\"];"),
@@ -213,9 +204,8 @@ static void templates_are_checked_with_their_place(void **state)
                  "t.conf:4: classes[0].resource: ", "expected a text, or a list of 0 to 16 texts");
 }
 
-static void a_resource_belongs_to_one_mode(void **state)
+TEST(a_resource_belongs_to_one_mode)
 {
-    (void)state;
     assert_error(
         CONFIG_NODES THREE
         "classes = (\n { class = \"modes.careful\"; },\n { class = \"modes.quick\"; resource = \"account:{0}\"; } );\n",
@@ -249,9 +239,8 @@ static enum task_resources_answer resolve(const char *config_text, const char *t
 
 #define ACCOUNTS(args, more) "{\"class\":\"modes.careful\",\"args\":[" args "]" more "}"
 
-static void a_task_names_its_resources_or_its_class_does(void **state)
+TEST(a_task_names_its_resources_or_its_class_does)
 {
-    (void)state;
     struct task_resources resources = {0};
     struct error error;
     assert_int_equal(resolve(CONFIG_NODES THREE, ACCOUNTS("\"b\",\"a\"", ""), &resources, &error), TASK_RESOURCES_OK);
@@ -284,9 +273,8 @@ static void a_task_names_its_resources_or_its_class_does(void **state)
     task_resources_fini(&resources);
 }
 
-static void what_cannot_be_locked_is_bad(void **state)
+TEST(what_cannot_be_locked_is_bad)
 {
-    (void)state;
     struct task_resources resources = {0};
     struct error error;
     assert_int_equal(resolve(CONFIG_NODES THREE, ACCOUNTS("1", ""), &resources, &error), TASK_RESOURCES_BAD);
@@ -323,9 +311,8 @@ static struct task_rules rules_of(const char *config_text, const char *class_nam
     return rules;
 }
 
-static void what_a_class_says_about_waiting_is_merged(void **state)
+TEST(what_a_class_says_about_waiting_is_merged)
 {
-    (void)state;
     struct task_rules rules = rules_of(CONFIG_NODES THREE, "modes.silent");
     assert_true(rules.on_conflict == CONFIG_CONFLICT_PARK && rules.conflict_delay_ns == NS_PER_S && !rules.fails_open);
     assert_true(rules.waiters_max == 0 && rules.on_crowd == CONFIG_CROWD_DEAD && rules.share == 16 && !rules.must_lock);
@@ -349,20 +336,4 @@ static void what_a_class_says_about_waiting_is_merged(void **state)
                 rules.on_crowd == CONFIG_CROWD_DELAY);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONFIG_TEST(the_configuration_says_the_mode_before_the_handler),
-        CONFIG_TEST(a_handler_that_says_nothing_gets_what_the_locks_are_good_for),
-        CONFIG_TEST(correctness_needs_nodes_and_tokens_and_never_gives_in),
-        CONFIG_TEST(correctness_without_enough_nodes_is_refused_for_its_class),
-        CONFIG_TEST(everything_else_is_allowed),
-        CONFIG_TEST(nothing_is_held_for_longer_than_keys_live),
-        CONFIG_TEST(templates_are_checked_with_their_place),
-        CONFIG_TEST(a_resource_belongs_to_one_mode),
-        CONFIG_TEST(a_task_names_its_resources_or_its_class_does),
-        CONFIG_TEST(what_cannot_be_locked_is_bad),
-        CONFIG_TEST(what_a_class_says_about_waiting_is_merged),
-    };
-    return cmocka_run_group_tests(tests, load, unload);
-}
+RUN_TESTS_WITH(enter, leave)

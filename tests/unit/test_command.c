@@ -25,9 +25,8 @@ static void assert_prints(const char *line, const char *part)
     program_result_free(&result);
 }
 
-static void help_and_version_are_printed(void **state)
+TEST(help_and_version_are_printed)
 {
-    (void)state;
     assert_prints("--help", "Exit codes:");
     assert_prints("-h", "holdfast COMMAND");
     assert_prints("help", "Exit codes:");
@@ -40,18 +39,16 @@ static void help_and_version_are_printed(void **state)
     assert_prints("help --completion=bash", "complete -F _holdfast holdfast\n");
 }
 
-static void mistyped_commands_are_suggested(void **state)
+TEST(mistyped_commands_are_suggested)
 {
-    (void)state;
     assert_misused("chekc", "there is no command chekc (did you mean check?)");
     assert_misused("frobnicate", "there is no command frobnicate\n");
     assert_misused("", "a command is missing");
     assert_misused("help frobnicate", "there is no command frobnicate");
 }
 
-static void mistyped_options_are_suggested(void **state)
+TEST(mistyped_options_are_suggested)
 {
-    (void)state;
     assert_misused("check --jsno", "unknown or ambiguous option --jsno (did you mean --json?)");
     assert_misused("check --frobnicate=3", "unknown or ambiguous option --frobnicate\n");
     assert_misused("check -x", "unknown option -x");
@@ -71,9 +68,8 @@ static void mistyped_options_are_suggested(void **state)
     assert_misused("push echo [1] x", "unexpected argument x");
 }
 
-static void options_may_be_written_in_every_gnu_way(void **state)
+TEST(options_may_be_written_in_every_gnu_way)
 {
-    (void)state;
     static const char *const lines[] = {"config -c conf/holdfast.conf", "config -cconf/holdfast.conf",
                                         "config --config conf/holdfast.conf", "config --config=conf/holdfast.conf",
                                         "config --conf=conf/holdfast.conf"};
@@ -81,9 +77,8 @@ static void options_may_be_written_in_every_gnu_way(void **state)
         assert_prints(lines[i], "threads = 16;");
 }
 
-static void output_that_cannot_be_written_is_a_failure(void **state)
+TEST(output_that_cannot_be_written_is_a_failure)
 {
-    (void)state;
     char program[4096], *arguments[] = {program, (char[]){"--help"}, NULL};
     int status;
     snprintf(program, sizeof program, "%s/holdfast", test_build());
@@ -97,9 +92,8 @@ static void output_that_cannot_be_written_is_a_failure(void **state)
     assert_int_equal(WEXITSTATUS(status), 1);
 }
 
-static void a_reader_that_has_seen_enough_is_no_failure(void **state)
+TEST(a_reader_that_has_seen_enough_is_no_failure)
 {
-    (void)state;
     char program[4096], *arguments[] = {program, (char[]){"help"}, (char[]){"--manual"}, NULL}, text[256] = "";
     int status, output[2], errors[2];
     snprintf(program, sizeof program, "%s/holdfast", test_build());
@@ -125,9 +119,8 @@ static void a_reader_that_has_seen_enough_is_no_failure(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void the_manual_is_up_to_date(void **state)
+TEST(the_manual_is_up_to_date)
 {
-    (void)state;
     char *text = calloc(1, 1 << 18);
     int fd = open("docs/commands.md", O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
@@ -140,16 +133,4 @@ static void the_manual_is_up_to_date(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(help_and_version_are_printed),
-        cmocka_unit_test(mistyped_commands_are_suggested),
-        cmocka_unit_test(mistyped_options_are_suggested),
-        cmocka_unit_test(options_may_be_written_in_every_gnu_way),
-        cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
-        cmocka_unit_test(a_reader_that_has_seen_enough_is_no_failure),
-        cmocka_unit_test(the_manual_is_up_to_date),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -8,9 +8,8 @@
 
 /* --- what is read ------------------------------------------------------------------------------------------- */
 
-static void defaults_fill_what_is_left_out(void **state)
+TEST(defaults_fill_what_is_left_out)
 {
-    (void)state;
     struct config *config = config_place_read_good(CONFIG_NODES);
     assert_int_equal(config->worker.threads, 16);
     assert_int_equal(config->worker.queues.count, 1);
@@ -37,9 +36,8 @@ static void defaults_fill_what_is_left_out(void **state)
     config_free(config);
 }
 
-static void every_value_is_read(void **state)
+TEST(every_value_is_read)
 {
-    (void)state;
     struct config *config = config_place_read_good(
         "worker: { threads = 4; queues = [\"high\", \"low\"]; jobs_directory = \"/opt/jobs\"; jobs = [\"echo\"];\n"
         "  host = \"app-2\"; log_level = \"debug\"; log_file = \"x.log\"; stop_timeout = \"90s\"; max_task_size = "
@@ -110,9 +108,8 @@ static void every_value_is_read(void **state)
 
 /* --- what is refused ---------------------------------------------------------------------------------------- */
 
-static void unknown_keys_are_errors_with_a_suggestion(void **state)
+TEST(unknown_keys_are_errors_with_a_suggestion)
 {
-    (void)state;
     config_place_expect_error(CONFIG_NODES "worker = {\n  thraeds = 4;\n};\n",
                               "t.conf:3: worker.thraeds: there is no such key (did you mean threads?)");
     config_place_expect_error(CONFIG_NODES "lock = { colour = \"red\"; };\n",
@@ -127,9 +124,8 @@ static void unknown_keys_are_errors_with_a_suggestion(void **state)
         "t.conf:5: lock_nodes[2].prot: there is no such key (did you mean port?)");
 }
 
-static void wrong_types_are_errors(void **state)
+TEST(wrong_types_are_errors)
 {
-    (void)state;
     config_place_expect_error(
         CONFIG_NODES "worker = { threads = \"4\"; };\n",
         "t.conf:2: worker.threads: expected a whole number from 1 to 1024, found a text in quotes");
@@ -151,9 +147,8 @@ static void wrong_types_are_errors(void **state)
         "t.conf:2: plugin_settings[0].settings.size: settings of plugins are texts: write the value in quotes");
 }
 
-static void values_out_of_range_are_errors(void **state)
+TEST(values_out_of_range_are_errors)
 {
-    (void)state;
     static const char *const graces[] = {"forever", "31d", "-1s"};
     for (size_t i = 0; i < sizeof graces / sizeof graces[0]; i++) {
         char text[128], error[200];
@@ -201,9 +196,8 @@ static void values_out_of_range_are_errors(void **state)
         "bytes");
 }
 
-static void missing_sections_and_keys_are_errors(void **state)
+TEST(missing_sections_and_keys_are_errors)
 {
-    (void)state;
     config_place_expect_error("", "t.conf: the section queue_node is missing");
     config_place_expect_error(CONFIG_NODES "classes = ( { lock = \"none\"; } );\n",
                               "t.conf:2: classes[0]: the key class is missing");
@@ -213,9 +207,8 @@ static void missing_sections_and_keys_are_errors(void **state)
                               "t.conf:1: queue: needs either host (and port) or unix_path or sentinels (and master)");
 }
 
-static void settings_that_do_not_fit_each_other_are_errors(void **state)
+TEST(settings_that_do_not_fit_each_other_are_errors)
 {
-    (void)state;
     config_place_expect_error(CONFIG_NODES
                               "lock_nodes = ( { host = \"a\"; },\n { host = \"b\"; },\n { host = \"A\"; } );\n",
                               "t.conf:4: lock3 is the same server as lock1 (t.conf:2): every lock node has one vote");
@@ -254,9 +247,8 @@ static void settings_that_do_not_fit_each_other_are_errors(void **state)
     }
 }
 
-static void an_even_number_of_nodes_is_an_error(void **state)
+TEST(an_even_number_of_nodes_is_an_error)
 {
-    (void)state;
     struct findings findings;
     struct config *config =
         config_place_read(CONFIG_NODES "lock_nodes = (\n { host = \"a\"; },\n { host = \"b\"; } );", &findings);
@@ -271,9 +263,8 @@ static void an_even_number_of_nodes_is_an_error(void **state)
     findings_fini(&findings);
 }
 
-static void all_errors_are_reported(void **state)
+TEST(all_errors_are_reported)
 {
-    (void)state;
     struct findings findings;
     struct config *config =
         config_place_read("worker = { threads = 0; thread = 1; };\nlock = { ttl = 5; tries = 30000000000000000000; };\n"
@@ -291,9 +282,8 @@ static void all_errors_are_reported(void **state)
     findings_fini(&findings);
 }
 
-static void syntax_errors_tell_file_and_line(void **state)
+TEST(syntax_errors_tell_file_and_line)
 {
-    (void)state;
     static const char *const texts[] = {"a = 1;\nworker = { threads = ; };\n", "a = 1;\nworker = { = 3 };\n",
                                         "a = 1;\na = 2;\n", "a = 1;\nb = [1, \"x\"];\n"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -313,9 +303,8 @@ static void syntax_errors_tell_file_and_line(void **state)
     where ": the number " literal " does not fit into 32 bits (or has the suffix L); write a quantity with its unit "  \
           "as a text, such as \"90s\" or \"4MiB\""
 
-static void integers_that_would_be_cut_are_errors(void **state)
+TEST(integers_that_would_be_cut_are_errors)
 {
-    (void)state;
     config_place_expect_error(CONFIG_NODES "worker = { threads = 3000000000; };\n", CUT("t.conf:2", "3000000000"));
     config_place_expect_error(CONFIG_NODES "worker = { threads = 4294967304; };\n",
                               CUT("t.conf:2", "4294967304")); /* 8 if it were cut */
@@ -326,9 +315,8 @@ static void integers_that_would_be_cut_are_errors(void **state)
                               CUT("t.conf:2", "99999999999999999999999"));
 }
 
-static void digits_elsewhere_are_no_integers(void **state)
+TEST(digits_elsewhere_are_no_integers)
 {
-    (void)state;
     struct config *config =
         config_place_read_good("# 3000000000\n// 3000000000L\n/* 3000000000\n 3000000000 */\n" CONFIG_NODES
                                "worker = { log_file = \"/h3000000000 \\\" 3000000000\"; threads = 0x10; };\n"
@@ -339,21 +327,4 @@ static void digits_elsewhere_are_no_integers(void **state)
     config_free(config);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONFIG_TEST(defaults_fill_what_is_left_out),
-        CONFIG_TEST(every_value_is_read),
-        CONFIG_TEST(unknown_keys_are_errors_with_a_suggestion),
-        CONFIG_TEST(wrong_types_are_errors),
-        CONFIG_TEST(values_out_of_range_are_errors),
-        CONFIG_TEST(missing_sections_and_keys_are_errors),
-        CONFIG_TEST(settings_that_do_not_fit_each_other_are_errors),
-        CONFIG_TEST(an_even_number_of_nodes_is_an_error),
-        CONFIG_TEST(all_errors_are_reported),
-        CONFIG_TEST(syntax_errors_tell_file_and_line),
-        CONFIG_TEST(integers_that_would_be_cut_are_errors),
-        CONFIG_TEST(digits_elsewhere_are_no_integers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(config_place_enter, config_place_leave)

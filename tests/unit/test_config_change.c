@@ -21,9 +21,8 @@ static void assert_changes(const struct config *before, const struct config *aft
     buffer_fini(&text);
 }
 
-static void nothing_changed_is_nothing_told(void **state)
+TEST(nothing_changed_is_nothing_told)
 {
-    (void)state;
     const char *text = CONFIG_NODES "lock_nodes = ({ host = \"a\"; }, { host = \"b\"; }, { host = \"c\"; });\n"
                                     "classes = ({ class = \"x\"; });\n"
                                     "plugin_settings = ({ plugin = \"p\"; settings = { a = \"1\"; }; });\n";
@@ -34,9 +33,8 @@ static void nothing_changed_is_nothing_told(void **state)
 }
 
 /* Plugins and periodic tasks keep pointers into them. */
-static void lists_that_did_not_change_stay_where_they_are(void **state)
+TEST(lists_that_did_not_change_stay_where_they_are)
 {
-    (void)state;
     const char *lists = CONFIG_NODES "lock_nodes = ({ host = \"a\"; }, { host = \"b\"; }, { host = \"c\"; });\n"
                                      "plugin_settings = ({ plugin = \"p\"; settings = { a = \"1\"; }; });\n"
                                      "periodic = ({ name = \"n\"; cron = \"* * * * *\"; class = \"x\"; });\n";
@@ -54,9 +52,8 @@ static void lists_that_did_not_change_stay_where_they_are(void **state)
     buffer_fini(&text);
 }
 
-static void every_change_is_told_in_the_order_of_the_table(void **state)
+TEST(every_change_is_told_in_the_order_of_the_table)
 {
-    (void)state;
     struct config *before = config_place_read_good(
         "worker = { threads = 4; queues = [\"a\"]; };\nqueue_node = { host = \"q\"; };\nlock = { tries = 2; };\n");
     struct config *after =
@@ -82,9 +79,8 @@ static void every_change_is_told_in_the_order_of_the_table(void **state)
     config_free(after);
 }
 
-static void a_list_is_taken_as_a_whole_or_not_at_all(void **state)
+TEST(a_list_is_taken_as_a_whole_or_not_at_all)
 {
-    (void)state;
     struct config *before = config_place_read_good(
         CONFIG_NODES
         "classes = ({ class = \"x\"; });\nqueue_settings = ({ queue = \"default\"; classes = [\"a\"]; });\n");
@@ -109,9 +105,8 @@ static void a_list_is_taken_as_a_whole_or_not_at_all(void **state)
     config_free(after);
 }
 
-static void secrets_are_compared_but_never_told(void **state)
+TEST(secrets_are_compared_but_never_told)
 {
-    (void)state;
 #define SECRETS(token)                                                                                                 \
     "queue_node = { host = \"q\"; password_env = \"HF_TEST_SECRET\"; };\n"                                             \
     "plugin_settings = ({ plugin = \"p\"; settings = { token = \"" token "\"; }; });\n"
@@ -127,14 +122,4 @@ static void secrets_are_compared_but_never_told(void **state)
     config_free(after);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONFIG_TEST(nothing_changed_is_nothing_told),
-        CONFIG_TEST(lists_that_did_not_change_stay_where_they_are),
-        CONFIG_TEST(every_change_is_told_in_the_order_of_the_table),
-        CONFIG_TEST(a_list_is_taken_as_a_whole_or_not_at_all),
-        CONFIG_TEST(secrets_are_compared_but_never_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(config_place_enter, config_place_leave)

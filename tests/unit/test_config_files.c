@@ -10,9 +10,8 @@
 
 /* --- files -------------------------------------------------------------------------------------------------- */
 
-static void includes_are_read_beside_the_file_and_keep_their_lines(void **state)
+TEST(includes_are_read_beside_the_file_and_keep_their_lines)
 {
-    (void)state;
     mkdir("sub", 0755);
     config_place_write("sub/t.conf", "@include \"part.conf\"\nlock = { tlt = 1; };\n", 0644);
     config_place_write("sub/part.conf", "queue_node = { host = \"q\"; };\n  @include \"deep.conf\" # more\n", 0644);
@@ -27,9 +26,8 @@ static void includes_are_read_beside_the_file_and_keep_their_lines(void **state)
     unlink("sub/t.conf");
 }
 
-static void relative_paths_begin_at_the_file(void **state)
+TEST(relative_paths_begin_at_the_file)
 {
-    (void)state;
     mkdir("sub", 0755);
     config_place_write("sub/part.conf", CONFIG_NODES "worker = { log_file = \"x.log\"; jobs_directory = \"/a\"; };",
                        0644);
@@ -52,9 +50,8 @@ static void assert_refused(const char *path, const char *part)
     findings_fini(&findings);
 }
 
-static void bad_includes_are_refused(void **state)
+TEST(bad_includes_are_refused)
 {
-    (void)state;
     config_place_write("t.conf", "\n@include \"/etc/hostname\"\n", 0644);
     assert_refused("t.conf", "t.conf:2: @include takes a file below the directory of the main file");
     config_place_write("t.conf", "@include \"sub/../../x\"\n", 0644);
@@ -68,9 +65,8 @@ static void bad_includes_are_refused(void **state)
     assert_refused("t.conf", "t.conf:1: @include is followed by the name of a file in double quotes");
 }
 
-static void files_that_cannot_be_configurations_are_refused(void **state)
+TEST(files_that_cannot_be_configurations_are_refused)
 {
-    (void)state;
     assert_refused("missing.conf", "missing.conf: cannot be opened: No such file or directory");
     assert_refused(".", ".: is not a regular file");
     assert_int_equal(mkfifo("fifo", 0600), 0);
@@ -88,9 +84,8 @@ static void files_that_cannot_be_configurations_are_refused(void **state)
     assert_refused("t.conf", "t.conf:2: holds a NUL byte");
 }
 
-static void files_that_others_could_change_are_refused(void **state)
+TEST(files_that_others_could_change_are_refused)
 {
-    (void)state;
     config_place_write("t.conf", CONFIG_NODES, 0646);
     assert_refused("t.conf", "t.conf: others may write it (mode 646), and it decides which code runs; chmod go-w it");
     config_place_write("t.conf", CONFIG_NODES, 0644);
@@ -102,9 +97,8 @@ static void files_that_others_could_change_are_refused(void **state)
 }
 
 /* Its own group is the affair of a user, but root's files are no group's. */
-static void files_that_another_group_could_change_are_refused(void **state)
+TEST(files_that_another_group_could_change_are_refused)
 {
-    (void)state;
     struct findings findings = {0};
     config_place_write("t.conf", CONFIG_NODES, 0664);
     if (geteuid() != 0) {
@@ -124,18 +118,16 @@ static void files_that_another_group_could_change_are_refused(void **state)
     assert_int_equal(chown(".", 0, 0), 0);
 }
 
-static void a_link_lies_where_it_leads_to_as_well(void **state)
+TEST(a_link_lies_where_it_leads_to_as_well)
 {
-    (void)state;
     assert_int_equal(mkdir("sub", 0777) | chmod("sub", 0777), 0);
     config_place_write("sub/part.conf", CONFIG_NODES, 0644);
     assert_int_equal(symlink("sub/part.conf", "t.conf"), 0);
     assert_refused("t.conf", "/sub: others may write it (mode 777), and it holds what must not be replaced");
 }
 
-static void deep_nesting_is_refused_without_a_crash(void **state)
+TEST(deep_nesting_is_refused_without_a_crash)
 {
-    (void)state;
     char *text = calloc(1, 100000);
     strncpy(text, CONFIG_NODES "x = ", 99999);
     size_t start = strlen(text);
@@ -156,9 +148,8 @@ static void deep_nesting_is_refused_without_a_crash(void **state)
 
 #define CANARY "canary-7f3a"
 
-static void passwords_come_from_a_private_file_or_the_environment(void **state)
+TEST(passwords_come_from_a_private_file_or_the_environment)
 {
-    (void)state;
     config_place_write("secret", CANARY "\nsecond line\n", 0600);
     setenv("TEST_CONFIG_PASSWORD", "from-environment", 1);
     struct config *config =
@@ -170,9 +161,8 @@ static void passwords_come_from_a_private_file_or_the_environment(void **state)
     unsetenv("TEST_CONFIG_PASSWORD");
 }
 
-static void passwords_that_others_can_read_are_refused(void **state)
+TEST(passwords_that_others_can_read_are_refused)
 {
-    (void)state;
     config_place_write("secret", CANARY "\n", 0640);
     config_place_expect_error(
         "queue_node = { host = \"q\"; password_file = \"secret\"; };",
@@ -192,9 +182,8 @@ static void passwords_that_others_can_read_are_refused(void **state)
         "password_file or password_env");
 }
 
-static void secrets_are_not_printed(void **state)
+TEST(secrets_are_not_printed)
 {
-    (void)state;
     struct buffer printed = {0};
     config_place_write("secret", CANARY "\n", 0600);
     struct config *config =
@@ -210,20 +199,4 @@ static void secrets_are_not_printed(void **state)
     config_free(config);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONFIG_TEST(includes_are_read_beside_the_file_and_keep_their_lines),
-        CONFIG_TEST(relative_paths_begin_at_the_file),
-        CONFIG_TEST(bad_includes_are_refused),
-        CONFIG_TEST(files_that_cannot_be_configurations_are_refused),
-        CONFIG_TEST(files_that_others_could_change_are_refused),
-        CONFIG_TEST(files_that_another_group_could_change_are_refused),
-        CONFIG_TEST(a_link_lies_where_it_leads_to_as_well),
-        CONFIG_TEST(deep_nesting_is_refused_without_a_crash),
-        CONFIG_TEST(passwords_come_from_a_private_file_or_the_environment),
-        CONFIG_TEST(passwords_that_others_can_read_are_refused),
-        CONFIG_TEST(secrets_are_not_printed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(config_place_enter, config_place_leave)

@@ -11,9 +11,8 @@
 
 #define CANARY "canary-77ab"
 
-static void sentinels_take_the_place_of_an_address(void **state)
+TEST(sentinels_take_the_place_of_an_address)
 {
-    (void)state;
     config_place_write("secret", CANARY "\n", 0600);
     struct config *config =
         config_place_read_good("queue_node = { sentinels = [\"a:1\", \"[::1]:2\"]; master = \"m\"; sentinel_user = "
@@ -37,9 +36,8 @@ static void sentinels_take_the_place_of_an_address(void **state)
     config_free(config);
 }
 
-static void without_sentinels_there_are_none(void **state)
+TEST(without_sentinels_there_are_none)
 {
-    (void)state;
     struct config *config = config_place_read_good(CONFIG_NODES);
     struct redis_node_options options = node_options(&config->queue_node, "me");
     assert_string_equal(options.host, "q");
@@ -49,9 +47,8 @@ static void without_sentinels_there_are_none(void **state)
     config_free(config);
 }
 
-static void mistakes_are_told_with_what_is_allowed(void **state)
+TEST(mistakes_are_told_with_what_is_allowed)
 {
-    (void)state;
     static const char either[] = "t.conf:1: queue: needs either host (and port) or unix_path or sentinels (and master)";
     config_place_expect_error("queue_node = { host = \"a\"; sentinels = [\"b:1\"]; master = \"m\"; };\n", either);
     config_place_expect_error("queue_node = { unix_path = \"a\"; sentinels = [\"b:1\"]; master = \"m\"; };\n", either);
@@ -71,9 +68,8 @@ static void mistakes_are_told_with_what_is_allowed(void **state)
         "t.conf:1: queue: master, sentinel_user and sentinel_password_file mean nothing without sentinels");
 }
 
-static void the_password_file_has_to_be_private(void **state)
+TEST(the_password_file_has_to_be_private)
 {
-    (void)state;
     config_place_write("secret", CANARY "\n", 0640);
     struct findings findings = {0};
     struct config *config = config_place_read(
@@ -85,9 +81,8 @@ static void the_password_file_has_to_be_private(void **state)
     config_free(config);
 }
 
-static void lock_nodes_have_no_sentinels(void **state)
+TEST(lock_nodes_have_no_sentinels)
 {
-    (void)state;
     struct findings findings = {0};
     struct config *config = config_place_read(CONFIG_NODES "lock_nodes = ( { sentinels = [\"b:1\"]; } );\n", &findings);
     assert_non_null(findings_find(&findings, "lock_nodes[0].sentinels: there is no such key"));
@@ -105,9 +100,8 @@ static void count_secret(void *context, const struct config_change *change)
     told += strcmp(change->setting, "queue_node sentinel password") == 0;
 }
 
-static void another_password_is_a_change(void **state)
+TEST(another_password_is_a_change)
 {
-    (void)state;
     static const char text[] =
         "queue_node = { sentinels = [\"b:1\"]; master = \"m\"; sentinel_password_file = \"secret\"; };\n";
     config_place_write("secret", "one\n", 0600);
@@ -122,12 +116,4 @@ static void another_password_is_a_change(void **state)
     config_free(after);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONFIG_TEST(sentinels_take_the_place_of_an_address), CONFIG_TEST(without_sentinels_there_are_none),
-        CONFIG_TEST(mistakes_are_told_with_what_is_allowed), CONFIG_TEST(the_password_file_has_to_be_private),
-        CONFIG_TEST(lock_nodes_have_no_sentinels),           CONFIG_TEST(another_password_is_a_change),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(config_place_enter, config_place_leave)

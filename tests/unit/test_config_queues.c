@@ -4,9 +4,8 @@
 
 #include "tests/support/config_place.h"
 
-static void weights_and_classes_are_read(void **state)
+TEST(weights_and_classes_are_read)
 {
-    (void)state;
     struct config *config = config_place_read_good(
         CONFIG_NODES "worker = { queues = [\"critical\", \"low\"]; queue_order = \"weighted\"; };\n"
                      "queue_settings = ({ queue = \"critical\"; weight = 6; },\n"
@@ -22,18 +21,16 @@ static void weights_and_classes_are_read(void **state)
     config_free(config);
 }
 
-static void the_order_is_strict_unless_it_is_said(void **state)
+TEST(the_order_is_strict_unless_it_is_said)
 {
-    (void)state;
     struct config *config = config_place_read_good(CONFIG_NODES);
     assert_int_equal(config->worker.queue_order, CONFIG_ORDER_STRICT);
     assert_int_equal(config->queue_count, 0);
     config_free(config);
 }
 
-static void what_cannot_be_is_an_error(void **state)
+TEST(what_cannot_be_is_an_error)
 {
-    (void)state;
     config_place_expect_error(CONFIG_NODES "worker = { queue_order = \"random\"; };\n",
                               "t.conf:2: worker.queue_order: random is not allowed here; expected \"strict\" or "
                               "\"weighted\"");
@@ -49,9 +46,8 @@ static void what_cannot_be_is_an_error(void **state)
                               "control characters, or begins with hf:");
 }
 
-static void what_has_no_effect_is_a_warning(void **state)
+TEST(what_has_no_effect_is_a_warning)
 {
-    (void)state;
     struct findings findings;
     struct config *config =
         config_place_read(CONFIG_NODES "queue_settings = ({ queue = \"other\"; weight = 2; });\n", &findings);
@@ -63,9 +59,8 @@ static void what_has_no_effect_is_a_warning(void **state)
     findings_fini(&findings);
 }
 
-static void the_option_overrides_what_is_served(void **state)
+TEST(the_option_overrides_what_is_served)
 {
-    (void)state;
     struct findings findings = {0};
     struct config *config = config_place_read_good(CONFIG_NODES "worker = { queues = [\"a\", \"b\"]; };\n");
     config_serve_queues(config, "x,y", &findings);
@@ -81,9 +76,8 @@ static void the_option_overrides_what_is_served(void **state)
     findings_fini(&findings);
 }
 
-static void a_flag_is_true_or_false(void **state)
+TEST(a_flag_is_true_or_false)
 {
-    (void)state;
     struct config *config = config_place_read_good(CONFIG_NODES "worker = { allow_root = true; };\n");
     assert_true(config->worker.allow_root);
     config_free(config);
@@ -96,12 +90,4 @@ static void a_flag_is_true_or_false(void **state)
                               "t.conf:2: worker.allow_root: expected true or false, found a whole number");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONFIG_TEST(weights_and_classes_are_read),        CONFIG_TEST(the_order_is_strict_unless_it_is_said),
-        CONFIG_TEST(what_cannot_be_is_an_error),          CONFIG_TEST(what_has_no_effect_is_a_warning),
-        CONFIG_TEST(the_option_overrides_what_is_served), CONFIG_TEST(a_flag_is_true_or_false),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(config_place_enter, config_place_leave)

@@ -10,9 +10,8 @@
 
 /* --- the table ---------------------------------------------------------------------------------------------- */
 
-static void what_is_printed_reads_as_the_same_configuration(void **state)
+TEST(what_is_printed_reads_as_the_same_configuration)
 {
-    (void)state;
     struct buffer first = {0}, second = {0};
     struct config *config = config_place_read_good(
         "worker = { host = \"quo\\\"te\\\\\"; threads = 3; jobs = [\"a\", \"b\"]; stop_timeout = \"1.5s\"; };\n"
@@ -32,9 +31,8 @@ static void what_is_printed_reads_as_the_same_configuration(void **state)
 }
 
 /* A list may be written as the only text in it, where the table says so. */
-static void a_text_is_a_list_of_one_where_that_may_be(void **state)
+TEST(a_text_is_a_list_of_one_where_that_may_be)
 {
-    (void)state;
     struct config *config = config_place_read_good(
         CONFIG_NODES "classes = ( { class = \"a\"; resource = \"x:{0}\"; },\n"
                      " { class = \"b\"; resource = [\"x:{0}\", \"y\"]; }, { class = \"c\"; } );");
@@ -54,9 +52,8 @@ static void a_text_is_a_list_of_one_where_that_may_be(void **state)
         "quotes");
 }
 
-static void a_default_may_be_several_words(void **state)
+TEST(a_default_may_be_several_words)
 {
-    (void)state;
     struct config *config = config_place_read_good(CONFIG_NODES "on_event = { command = \"/bin/tell\"; };");
     assert_int_equal(config->on_event.command.count, 1);
     assert_int_equal(config->on_event.events.count, 2);
@@ -93,13 +90,13 @@ static void assert_up_to_date(const struct config_place *place, const char *path
     buffer_fini(&printed);
 }
 
-static void the_sample_and_the_manual_are_up_to_date(void **state)
+TEST(the_sample_and_the_manual_are_up_to_date)
 {
     assert_up_to_date(*state, "conf/holdfast.conf", config_print_sample);
     assert_up_to_date(*state, "docs/configuration.md", config_print_manual);
 }
 
-static void the_sample_is_a_good_configuration(void **state)
+TEST(the_sample_is_a_good_configuration)
 {
     char *text = repository_file(*state, "conf/holdfast.conf");
     struct config *config = config_place_read_good(text);
@@ -110,9 +107,8 @@ static void the_sample_is_a_good_configuration(void **state)
 }
 
 /* Who reads the sample must not take an example for what is in effect. */
-static void examples_are_told_from_defaults(void **state)
+TEST(examples_are_told_from_defaults)
 {
-    (void)state;
     struct buffer sample = {0};
     config_print_sample(&sample);
     assert_contains(buffer_text(&sample), "\n    # prefix = \"lock:\"; # an example\n");
@@ -137,7 +133,7 @@ static void section_bring_in(char *text, const struct config_section *section)
 }
 
 /* Also with every line that is commented out, where the table allows them together. */
-static void the_sample_shows_every_key_as_it_is_written(void **state)
+TEST(the_sample_shows_every_key_as_it_is_written)
 {
     char *text = repository_file(*state, "conf/holdfast.conf");
     size_t keys = 0;
@@ -169,16 +165,4 @@ static void the_sample_shows_every_key_as_it_is_written(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONFIG_TEST(examples_are_told_from_defaults),
-        CONFIG_TEST(what_is_printed_reads_as_the_same_configuration),
-        CONFIG_TEST(a_text_is_a_list_of_one_where_that_may_be),
-        CONFIG_TEST(a_default_may_be_several_words),
-        CONFIG_TEST(the_sample_and_the_manual_are_up_to_date),
-        CONFIG_TEST(the_sample_is_a_good_configuration),
-        CONFIG_TEST(the_sample_shows_every_key_as_it_is_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(config_place_enter, config_place_leave)

@@ -24,7 +24,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void what_is_taken_here_is_counted_exactly(void **state)
+TEST(what_is_taken_here_is_counted_exactly)
 {
     struct contention *table = *state;
     assert_int_equal(contention_taken(table, "resource:a"), 0);
@@ -39,7 +39,7 @@ static void what_is_taken_here_is_counted_exactly(void **state)
     assert_int_equal(contention_taken(table, "class:a"), 1);
 }
 
-static void what_is_held_elsewhere_is_believed_for_its_time(void **state)
+TEST(what_is_held_elsewhere_is_believed_for_its_time)
 {
     struct contention *table = *state;
     struct contention_held held = {0};
@@ -54,7 +54,7 @@ static void what_is_held_elsewhere_is_believed_for_its_time(void **state)
     assert_false(contention_is_held(table, "resource:b", at(0), &held));
 }
 
-static void waiters_are_believed_in_for_a_while(void **state)
+TEST(waiters_are_believed_in_for_a_while)
 {
     struct contention *table = *state;
     int64_t end = CONTENTION_MEMORY_NS / NS_PER_MS;
@@ -69,7 +69,7 @@ static void waiters_are_believed_in_for_a_while(void **state)
 }
 
 /* Producers choose the names. */
-static void hearsay_is_bounded_and_what_is_taken_is_not_forgotten(void **state)
+TEST(hearsay_is_bounded_and_what_is_taken_is_not_forgotten)
 {
     struct contention *table = *state;
     struct contention_held held = {0};
@@ -89,9 +89,8 @@ static void hearsay_is_bounded_and_what_is_taken_is_not_forgotten(void **state)
     contention_leave(table, "resource:0");
 }
 
-static void lists_are_named_in_the_order_of_the_locks(void **state)
+TEST(lists_are_named_in_the_order_of_the_locks)
 {
-    (void)state;
     struct waiting_names names = {0}, same = {0}, other = {0};
     char set[DIGEST_TEXT_SIZE], same_set[DIGEST_TEXT_SIZE], other_set[DIGEST_TEXT_SIZE];
     waiting_names_set(&names, (const char *const[]){"b", "a", "b"}, 3, "mail");
@@ -122,9 +121,8 @@ static void lists_are_named_in_the_order_of_the_locks(void **state)
     waiting_names_fini(&other);
 }
 
-static void as_many_lists_as_there_can_be(void **state)
+TEST(as_many_lists_as_there_can_be)
 {
-    (void)state;
     struct waiting_names names = {0};
     char texts[REDLOCK_RESOURCES_MAX][8];
     const char *resources[REDLOCK_RESOURCES_MAX];
@@ -139,15 +137,4 @@ static void as_many_lists_as_there_can_be(void **state)
     waiting_names_fini(&names);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_taken_here_is_counted_exactly, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_held_elsewhere_is_believed_for_its_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(waiters_are_believed_in_for_a_while, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(hearsay_is_bounded_and_what_is_taken_is_not_forgotten, set_up, tear_down),
-        cmocka_unit_test(lists_are_named_in_the_order_of_the_locks),
-        cmocka_unit_test(as_many_lists_as_there_can_be),
-    };
-    return cmocka_run_group_tests_name("contention", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -19,6 +19,7 @@ static int set_up(void **state)
     (void)state;
     board = board_create(4);
     assert_non_null(board);
+    caught = 0;
     assert_true(signal(SIGABRT, survive) != SIG_ERR);
     crash_notes_begin(board);
     return 0;
@@ -32,9 +33,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void who_survives_its_signal_is_no_culprit(void **state)
+TEST(who_survives_its_signal_is_no_culprit)
 {
-    (void)state;
     crash_note_run_begin(2);
     assert_int_equal(raise(SIGABRT), 0);
     assert_int_equal(caught, 1);
@@ -45,9 +45,8 @@ static void who_survives_its_signal_is_no_culprit(void **state)
     assert_int_equal(atomic_load(&board->crash_signal), 0);
 }
 
-static void the_end_of_another_run_takes_nothing_back(void **state)
+TEST(the_end_of_another_run_takes_nothing_back)
 {
-    (void)state;
     atomic_store(&board->crashed, 3);
     atomic_store(&board->crash_signal, SIGSEGV);
     crash_note_run_begin(1);
@@ -60,11 +59,4 @@ static void the_end_of_another_run_takes_nothing_back(void **state)
     assert_int_equal(atomic_load(&board->crash_signal), SIGSEGV);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_survives_its_signal_is_no_culprit),
-        cmocka_unit_test(the_end_of_another_run_takes_nothing_back),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_TESTS_WITH(set_up, tear_down)

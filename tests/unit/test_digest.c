@@ -20,9 +20,8 @@ static void assert_digest(const char *text, size_t length, const char *expected)
     assert_string_equal(parts, expected);
 }
 
-static void test_examples_of_the_standard(void **state)
+TEST(test_examples_of_the_standard)
 {
-    (void)state;
     static char million[1000000];
     static const char two_blocks[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
     memset(million, 'a', sizeof million);
@@ -33,9 +32,8 @@ static void test_examples_of_the_standard(void **state)
 }
 
 /* Made with Python's hashlib. */
-static void test_lengths_around_the_end_of_a_block(void **state)
+TEST(test_lengths_around_the_end_of_a_block)
 {
-    (void)state;
     static const struct {
         size_t length;
         const char *expected;
@@ -53,11 +51,4 @@ static void test_lengths_around_the_end_of_a_block(void **state)
         assert_digest(text, cases[i].length, cases[i].expected);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples_of_the_standard),
-        cmocka_unit_test(test_lengths_around_the_end_of_a_block),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

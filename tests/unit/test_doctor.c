@@ -21,9 +21,8 @@ static const char *found(const char *info, const struct doctor_settings *setting
     return ids;
 }
 
-static void what_may_lose_tasks_is_found(void **state)
+TEST(what_may_lose_tasks_is_found)
 {
-    (void)state;
     const struct doctor_settings none = {.is_known = true, .min_replicas = "0"};
     const struct doctor_settings saves = {.is_known = true, .save = "900 1", .min_replicas = "0"};
     const struct doctor_settings lazy = {.is_known = true, .fsync = "no"}, unknown = {.is_known = false};
@@ -46,9 +45,8 @@ static void what_may_lose_tasks_is_found(void **state)
                         "eviction cluster server-too-old");
 }
 
-static void processes_may_say_anything(void **state)
+TEST(processes_may_say_anything)
 {
-    (void)state;
     static const char *const texts[] = {"",
                                         "null",
                                         "[]",
@@ -66,9 +64,8 @@ static void processes_may_say_anything(void **state)
     }
 }
 
-static void the_token_of_a_running_task_is_believed_of_that_task_only(void **state)
+TEST(the_token_of_a_running_task_is_believed_of_that_task_only)
 {
-    (void)state;
     static const char run[] = "{\"queue\":\"q\",\"payload\":\"{\\\"jid\\\":\\\"j1\\\"}\",\"hf_fence\":\"42\"}";
     char *fence = process_run_fence(run, sizeof run - 1, "j1");
     assert_string_equal(fence, "42");
@@ -80,9 +77,8 @@ static void the_token_of_a_running_task_is_believed_of_that_task_only(void **sta
         assert_null(process_run_fence(others[i], strlen(others[i]), "j1"));
 }
 
-static void the_slew_of_the_kernel_is_tick_and_frequency(void **state)
+TEST(the_slew_of_the_kernel_is_tick_and_frequency)
 {
-    (void)state;
     assert_int_equal(doctor_clock_slew_ppm(10000, 0, 100), 0);
     assert_int_equal(doctor_clock_slew_ppm(10000, 65536 * 20, 100), 20);
     assert_int_equal(doctor_clock_slew_ppm(10000, -65536 * 500, 100), -500);
@@ -93,13 +89,4 @@ static void the_slew_of_the_kernel_is_tick_and_frequency(void **state)
     assert_int_equal(doctor_clock_slew_ppm(976, 0, 1024), -576); /* its nominal tick is no whole number of us */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_may_lose_tasks_is_found),
-        cmocka_unit_test(processes_may_say_anything),
-        cmocka_unit_test(the_slew_of_the_kernel_is_tick_and_frequency),
-        cmocka_unit_test(the_token_of_a_running_task_is_believed_of_that_task_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -61,9 +61,8 @@ static void turn(void)
     "periodic = ( { cron = \"* * * * *\"; class = \"a\"; queue = \"jobs\"; } );\n"                                     \
     "on_event = { command = [\"/bin/true\"]; events = [\"dead\"]; };\n"
 
-static void what_would_reach_production_is_gone(void **state)
+TEST(what_would_reach_production_is_gone)
 {
-    (void)state;
     config_of(CONFIGURED);
     turn();
     assert_string_equal(config->lock.prefix, "mine:dry:00112233aabb:");
@@ -86,9 +85,8 @@ static void what_would_reach_production_is_gone(void **state)
     }
 }
 
-static void all_the_rest_is_as_configured(void **state)
+TEST(all_the_rest_is_as_configured)
 {
-    (void)state;
     config_of(CONFIGURED);
     turn();
     assert_int_equal(config->lock.ttl_ns, 7 * NS_PER_S);
@@ -100,9 +98,8 @@ static void all_the_rest_is_as_configured(void **state)
     assert_int_equal(config->classes[1].timeout_ns, 5 * NS_PER_S);
 }
 
-static void a_shadow_serves_the_queues_of_its_fleet(void **state)
+TEST(a_shadow_serves_the_queues_of_its_fleet)
 {
-    (void)state;
     plan.kind = DRY_RUN_SHADOW;
     config_of(CONFIGURED);
     turn();
@@ -112,9 +109,8 @@ static void a_shadow_serves_the_queues_of_its_fleet(void **state)
 }
 
 /* Else a signal would bring the handlers of production in. */
-static void it_cannot_be_read_again(void **state)
+TEST(it_cannot_be_read_again)
 {
-    (void)state;
     struct findings findings = {0};
     config_of(CONFIGURED);
     free(config->path);
@@ -125,9 +121,8 @@ static void it_cannot_be_read_again(void **state)
     findings_fini(&findings);
 }
 
-static void private_nodes_take_the_place_of_the_configured_ones(void **state)
+TEST(private_nodes_take_the_place_of_the_configured_ones)
 {
-    (void)state;
     const struct dry_config_nodes nodes = {.host = "127.0.0.1",
                                            .password = "secret",
                                            .queue_port = 7000,
@@ -150,9 +145,8 @@ static void private_nodes_take_the_place_of_the_configured_ones(void **state)
     assert_string_equal(config->lock.prefix, "mine:dry:00112233aabb:");
 }
 
-static void without_a_file_all_is_usual(void **state)
+TEST(without_a_file_all_is_usual)
 {
-    (void)state;
     struct findings findings = {0};
     config = dry_config_built_in(&findings);
     assert_non_null(config);
@@ -166,9 +160,8 @@ static void without_a_file_all_is_usual(void **state)
     assert_string_equal(config->lock.prefix, "dry:00112233aabb:");
 }
 
-static void a_prefix_that_becomes_too_long_is_refused(void **state)
+TEST(a_prefix_that_becomes_too_long_is_refused)
 {
-    (void)state;
     char prefix[REDLOCK_PREFIX_BYTES_MAX + 1] = "";
     struct error error = ERROR_NONE;
     config_of(CONFIGURED);
@@ -183,26 +176,10 @@ static void a_prefix_that_becomes_too_long_is_refused(void **state)
     assert_int_equal(strlen(config->lock.prefix), REDLOCK_PREFIX_BYTES_MAX);
 }
 
-static void the_key_space_names_the_run(void **state)
+TEST(the_key_space_names_the_run)
 {
-    (void)state;
     char space[DRY_CONFIG_SPACE_MAX];
     assert_string_equal(dry_config_key_space(&plan, space), "hf:2:dry:00112233aabb:");
 }
 
-#define config_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        config_test(what_would_reach_production_is_gone),
-        config_test(all_the_rest_is_as_configured),
-        config_test(a_shadow_serves_the_queues_of_its_fleet),
-        config_test(it_cannot_be_read_again),
-        config_test(private_nodes_take_the_place_of_the_configured_ones),
-        config_test(without_a_file_all_is_usual),
-        config_test(a_prefix_that_becomes_too_long_is_refused),
-        config_test(the_key_space_names_the_run),
-    };
-    return cmocka_run_group_tests_name("dry_config", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -11,9 +11,8 @@ static void assert_near(double found, double wanted)
         fail_msg("%.12g is not %.12g", found, wanted);
 }
 
-static void it_begins_as_fast_as_it_may_and_goes_no_faster(void **state)
+TEST(it_begins_as_fast_as_it_may_and_goes_no_faster)
 {
-    (void)state;
     struct admission admission = admission_begin(0.1, 1000);
     assert_near(admission.rate, 1000);
     assert_near(admission_judge(&admission, 0.01, 1000), 1000);
@@ -22,9 +21,8 @@ static void it_begins_as_fast_as_it_may_and_goes_no_faster(void **state)
 }
 
 /* Twelve hundredths where ten are allowed: ten twelfths of what caused it. */
-static void too_much_is_cut_in_proportion_to_what_was_let_in(void **state)
+TEST(too_much_is_cut_in_proportion_to_what_was_let_in)
 {
-    (void)state;
     struct admission admission = admission_begin(0.1, 1000);
     assert_near(admission_judge(&admission, 0.12, 600), 500);
     assert_int_equal(admission.cuts, 1);
@@ -33,9 +31,8 @@ static void too_much_is_cut_in_proportion_to_what_was_let_in(void **state)
     assert_int_equal(admission.cuts, 2);
 }
 
-static void no_second_cuts_to_less_than_half(void **state)
+TEST(no_second_cuts_to_less_than_half)
 {
-    (void)state;
     struct admission admission = admission_begin(0.1, 1000);
     assert_near(admission_judge(&admission, 5, 1000), 500);
     assert_near(admission_judge(&admission, 5, 500), 250);
@@ -43,9 +40,8 @@ static void no_second_cuts_to_less_than_half(void **state)
 }
 
 /* Something is always played, also when nothing was let in while it was too much. */
-static void it_never_stands_still(void **state)
+TEST(it_never_stands_still)
 {
-    (void)state;
     struct admission admission = admission_begin(0.1, 1000);
     for (int i = 0; i < 30; i++)
         assert_true(admission_judge(&admission, 1, 0) >= 1);
@@ -54,9 +50,8 @@ static void it_never_stands_still(void **state)
     assert_near(admission_judge(&admission, 1, 1), 1);
 }
 
-static void where_there_is_room_it_lets_up_by_steps_until_it_is_as_fast_as_it_may_be(void **state)
+TEST(where_there_is_room_it_lets_up_by_steps_until_it_is_as_fast_as_it_may_be)
 {
-    (void)state;
     struct admission admission = admission_begin(0.1, 1000);
     for (int i = 0; i < 20; i++)
         admission_judge(&admission, 1, 0);
@@ -70,9 +65,8 @@ static void where_there_is_room_it_lets_up_by_steps_until_it_is_as_fast_as_it_ma
 }
 
 /* Between four fifths of the share and all of it. */
-static void close_to_its_share_it_stays_as_it_is(void **state)
+TEST(close_to_its_share_it_stays_as_it_is)
 {
-    (void)state;
     struct admission admission = admission_begin(0.1, 1000);
     admission_judge(&admission, 0.2, 1000);
     double rate = admission.rate;
@@ -82,9 +76,8 @@ static void close_to_its_share_it_stays_as_it_is(void **state)
 }
 
 /* Where each task takes a thousandth of a second of the node, a tenth of its time is a hundred tasks a second. */
-static void it_finds_the_rate_that_is_allowed(void **state)
+TEST(it_finds_the_rate_that_is_allowed)
 {
-    (void)state;
     struct admission admission = admission_begin(0.1, 1000);
     unsigned too_much = 0;
     for (int i = 0; i < 100; i++) {
@@ -97,16 +90,4 @@ static void it_finds_the_rate_that_is_allowed(void **state)
     assert_true(too_much <= 25);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_begins_as_fast_as_it_may_and_goes_no_faster),
-        cmocka_unit_test(too_much_is_cut_in_proportion_to_what_was_let_in),
-        cmocka_unit_test(no_second_cuts_to_less_than_half),
-        cmocka_unit_test(it_never_stands_still),
-        cmocka_unit_test(where_there_is_room_it_lets_up_by_steps_until_it_is_as_fast_as_it_may_be),
-        cmocka_unit_test(close_to_its_share_it_stays_as_it_is),
-        cmocka_unit_test(it_finds_the_rate_that_is_allowed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -152,9 +152,8 @@ static struct tale tale_of(const struct world *before, const struct world *after
     return tale;
 }
 
-static void runs_of_the_same_are_told_to_differ_once_in_twenty_at_most(void **state)
+TEST(runs_of_the_same_are_told_to_differ_once_in_twenty_at_most)
 {
-    (void)state;
     chance_state = 20;
     struct tale tale = tale_of(&usual, &usual, PAIRS);
     if (tale.changed_pairs > PAIRS / 20)
@@ -193,9 +192,8 @@ static void assert_judged(const struct world *after, const char *name, const cha
         fail_msg("%s %s: %u of %d, at least %u", name, what, found, TRIES, least);
 }
 
-static void what_differs_is_found(void **state)
+TEST(what_differs_is_found)
 {
-    (void)state;
     struct world slower = usual, busier = usual, shaky = usual;
     slower.hold *= 1.2;
     busier.rate *= 1.15;
@@ -214,9 +212,8 @@ static void what_differs_is_found(void **state)
 
 /* --- estimates ---------------------------------------------------------------------------------------------------- */
 
-static void counts_are_judged_exactly(void **state)
+TEST(counts_are_judged_exactly)
 {
-    (void)state;
     struct difference difference = difference_of_counts(0, 10, 5, 10);
     assert_true(fabs(difference.chance - 2 * pow(0.5, 5)) < 1e-9);
     assert_true(difference.is_known);
@@ -228,9 +225,8 @@ static void counts_are_judged_exactly(void **state)
     assert_false(difference_of_counts(1, 0, 1, 10).is_known);
 }
 
-static void chances_are_judged_together(void **state)
+TEST(chances_are_judged_together)
 {
-    (void)state;
     static const double chances[] = {0.5, 0.012, 0.001, 0.03};
     bool is_small[4];
     chances_judge(chances, 4, 0.05, is_small);
@@ -238,9 +234,8 @@ static void chances_are_judged_together(void **state)
     chances_judge(chances, 0, 0.05, is_small);
 }
 
-static void quantiles_of_few_values_are_not_known(void **state)
+TEST(quantiles_of_few_values_are_not_known)
 {
-    (void)state;
     struct histogram *histogram = memory_new(struct histogram);
     struct result_spread spread = {.histogram = histogram, .mean_error = 0.00001};
     for (int i = 1; i <= 100; i++)
@@ -278,9 +273,8 @@ static void told(enum sample_kind before, enum sample_kind after, struct buffer 
     result_fini(&other);
 }
 
-static void the_same_result_has_not_changed(void **state)
+TEST(the_same_result_has_not_changed)
 {
-    (void)state;
     struct buffer text = {0}, json = {0};
     told(SAMPLE_FULL, SAMPLE_FULL, &text, &json);
     assert_has(buffer_text(&text), "Nothing changed by more than noise");
@@ -290,9 +284,8 @@ static void the_same_result_has_not_changed(void **state)
     buffer_fini(&json);
 }
 
-static void plans_that_differ_are_told_first(void **state)
+TEST(plans_that_differ_are_told_first)
 {
-    (void)state;
     struct buffer text = {0}, json = {0};
     told(SAMPLE_ONE, SAMPLE_FULL, &text, &json);
     const char *plan = strstr(buffer_text(&text), "The plans differ");
@@ -308,9 +301,8 @@ static void plans_that_differ_are_told_first(void **state)
     buffer_fini(&json);
 }
 
-static void every_pair_of_results_can_be_compared(void **state)
+TEST(every_pair_of_results_can_be_compared)
 {
-    (void)state;
     for (enum sample_kind one = 0; one < SAMPLE_KINDS; one++)
         for (enum sample_kind other = 0; other < SAMPLE_KINDS; other++) {
             struct buffer text = {0}, json = {0};
@@ -328,17 +320,4 @@ static void every_pair_of_results_can_be_compared(void **state)
     buffer_fini(&json);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_of_the_same_are_told_to_differ_once_in_twenty_at_most),
-        cmocka_unit_test(what_differs_is_found),
-        cmocka_unit_test(counts_are_judged_exactly),
-        cmocka_unit_test(chances_are_judged_together),
-        cmocka_unit_test(quantiles_of_few_values_are_not_known),
-        cmocka_unit_test(the_same_result_has_not_changed),
-        cmocka_unit_test(plans_that_differ_are_told_first),
-        cmocka_unit_test(every_pair_of_results_can_be_compared),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

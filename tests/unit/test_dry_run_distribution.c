@@ -29,17 +29,15 @@ static void assert_moments(const struct distribution *hold, double mean, double 
     assert_near(squares, second, share);
 }
 
-static void a_fixed_hold_is_always_the_same(void **state)
+TEST(a_fixed_hold_is_always_the_same)
 {
-    (void)state;
     struct distribution hold = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.005};
     assert_moments(&hold, 0.005, 0.005 * 0.005, 1e-9);
     assert_near(distribution_at(&hold, 0), 0.005, 0);
 }
 
-static void an_exponential_hold_has_its_quantiles_and_moments(void **state)
+TEST(an_exponential_hold_has_its_quantiles_and_moments)
 {
-    (void)state;
     struct distribution hold = {.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.2};
     assert_moments(&hold, 0.2, 0.08, 1e-3);
     assert_near(distribution_at(&hold, 0), 0, 0);
@@ -50,9 +48,8 @@ static void an_exponential_hold_has_its_quantiles_and_moments(void **state)
 }
 
 /* The quantiles of the normal distribution, by printed tables. */
-static void a_lognormal_hold_has_the_quantiles_of_the_tables(void **state)
+TEST(a_lognormal_hold_has_the_quantiles_of_the_tables)
 {
-    (void)state;
     static const struct {
         double lower, x;
     } normal[] = {{0.5, 0},
@@ -69,27 +66,24 @@ static void a_lognormal_hold_has_the_quantiles_of_the_tables(void **state)
         assert_near(distribution_at(&hold, normal[i].lower), median * exp(0.8 * normal[i].x), 1e-9);
 }
 
-static void a_lognormal_hold_has_its_moments(void **state)
+TEST(a_lognormal_hold_has_its_moments)
 {
-    (void)state;
     struct distribution hold = {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 0.005, .sigma = 0.8};
     assert_moments(&hold, 0.005, 25e-6 * exp(0.64), 2e-3);
     struct distribution narrow = {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 3, .sigma = 0.01};
     assert_moments(&narrow, 3, 9 * exp(0.0001), 1e-6);
 }
 
-static void the_ends_of_a_lognormal_hold_are_numbers(void **state)
+TEST(the_ends_of_a_lognormal_hold_are_numbers)
 {
-    (void)state;
     struct distribution hold = {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 1, .sigma = 1};
     double least = distribution_at(&hold, 0), most = distribution_at(&hold, 1 - 0x1p-53);
     assert_true(least > 0 && least < distribution_at(&hold, 0x1p-53));
     assert_true(isfinite(most) && most > distribution_at(&hold, 1 - 0x1p-52));
 }
 
-static void every_kind_rises_with_its_share(void **state)
+TEST(every_kind_rises_with_its_share)
 {
-    (void)state;
     double seconds[] = {0.3, 0.1, 0.1, 0.9};
     struct distribution measured = {0};
     distribution_measure(&measured, seconds, 4);
@@ -103,9 +97,8 @@ static void every_kind_rises_with_its_share(void **state)
     distribution_fini(&measured);
 }
 
-static void measured_holds_lie_on_lines_between_quantiles(void **state)
+TEST(measured_holds_lie_on_lines_between_quantiles)
 {
-    (void)state;
     double seconds[] = {4, 1, 2};
     struct distribution hold = {0};
     distribution_measure(&hold, seconds, 3);
@@ -120,18 +113,16 @@ static void measured_holds_lie_on_lines_between_quantiles(void **state)
     distribution_fini(&hold); /* twice is harmless */
 }
 
-static void a_single_measured_hold_is_a_fixed_one(void **state)
+TEST(a_single_measured_hold_is_a_fixed_one)
 {
-    (void)state;
     struct distribution hold = {0};
     distribution_measure(&hold, (double[]){0.7}, 1);
     assert_moments(&hold, 0.7, 0.49, 1e-9);
     distribution_fini(&hold);
 }
 
-static void many_measured_holds_are_thinned_out_without_changing_their_shape(void **state)
+TEST(many_measured_holds_are_thinned_out_without_changing_their_shape)
 {
-    (void)state;
     enum { MANY = 250000 };
     double *seconds = memory_zeroed(MANY, sizeof *seconds);
     for (int i = 0; i < MANY; i++)
@@ -146,9 +137,8 @@ static void many_measured_holds_are_thinned_out_without_changing_their_shape(voi
     distribution_fini(&hold);
 }
 
-static void a_copy_stands_alone(void **state)
+TEST(a_copy_stands_alone)
 {
-    (void)state;
     struct distribution hold = {0}, copy;
     distribution_measure(&hold, (double[]){1, 3}, 2);
     distribution_copy(&copy, &hold);
@@ -160,19 +150,4 @@ static void a_copy_stands_alone(void **state)
     assert_null(copy.quantiles);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fixed_hold_is_always_the_same),
-        cmocka_unit_test(an_exponential_hold_has_its_quantiles_and_moments),
-        cmocka_unit_test(a_lognormal_hold_has_the_quantiles_of_the_tables),
-        cmocka_unit_test(a_lognormal_hold_has_its_moments),
-        cmocka_unit_test(the_ends_of_a_lognormal_hold_are_numbers),
-        cmocka_unit_test(every_kind_rises_with_its_share),
-        cmocka_unit_test(measured_holds_lie_on_lines_between_quantiles),
-        cmocka_unit_test(a_single_measured_hold_is_a_fixed_one),
-        cmocka_unit_test(many_measured_holds_are_thinned_out_without_changing_their_shape),
-        cmocka_unit_test(a_copy_stands_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

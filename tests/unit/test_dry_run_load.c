@@ -64,9 +64,8 @@ static void make_open(double rate)
     plan_complete(&plan);
 }
 
-static void the_same_plan_makes_the_same_load(void **state)
+TEST(the_same_plan_makes_the_same_load)
 {
-    (void)state;
     make_open(200);
     uint64_t digest = digest_of(&plan, 5000, false);
     assert_true(digest_of(&plan, 5000, false) == digest);
@@ -75,9 +74,8 @@ static void the_same_plan_makes_the_same_load(void **state)
 }
 
 /* A later version must not make another load of an old seed: two reports would no longer be comparable. */
-static void a_seed_makes_this_load_for_ever(void **state)
+TEST(a_seed_makes_this_load_for_ever)
 {
-    (void)state;
     make_open(200);
     plan.hold = (struct distribution){.kind = DISTRIBUTION_FIXED, .mean_s = 0.005}; /* libm rounds as it likes */
     struct load *load = load_create(&plan);
@@ -95,9 +93,8 @@ static void a_seed_makes_this_load_for_ever(void **state)
     load_destroy(load);
 }
 
-static void another_run_of_the_same_seed_has_other_jids_and_the_same_load(void **state)
+TEST(another_run_of_the_same_seed_has_other_jids_and_the_same_load)
 {
-    (void)state;
     make_open(200);
     uint64_t digest = digest_of(&plan, 5000, true), complete = digest_of(&plan, 5000, false);
     memcpy(plan.id, "ffffffffffff", DRY_RUN_ID_BYTES);
@@ -105,9 +102,8 @@ static void another_run_of_the_same_seed_has_other_jids_and_the_same_load(void *
     assert_true(digest_of(&plan, 5000, false) != complete);
 }
 
-static void threads_and_rate_change_neither_holds_nor_resources(void **state)
+TEST(threads_and_rate_change_neither_holds_nor_resources)
 {
-    (void)state;
     make_open(200);
     struct dry_run_plan point;
     plan_at_point(&point, &plan, 64);
@@ -129,9 +125,8 @@ static void threads_and_rate_change_neither_holds_nor_resources(void **state)
 }
 
 /* Gaps of a Poisson process have the mean 1/rate, and their deviation is as large; one in e is longer than the mean. */
-static void open_arrivals_are_a_poisson_process(void **state)
+TEST(open_arrivals_are_a_poisson_process)
 {
-    (void)state;
     enum { TASKS = 100000 };
     make_open(200);
     struct load *load = load_create(&plan);
@@ -158,9 +153,8 @@ static void open_arrivals_are_a_poisson_process(void **state)
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
 
-static void a_task_is_complete(void **state)
+TEST(a_task_is_complete)
 {
-    (void)state;
     plan.resources_per_task = 3;
     plan_set_class(&plan, "transfer");
     plan_complete(&plan);
@@ -190,9 +184,8 @@ static void a_task_is_complete(void **state)
     load_destroy(load);
 }
 
-static void names_of_resources_are_escaped(void **state)
+TEST(names_of_resources_are_escaped)
 {
-    (void)state;
     popularity_weigh(&plan.popularity, &(struct popular){memory_text("a \"b\"\n\\"), 1}, 1);
     plan_complete(&plan);
     struct load *load = load_create(&plan);
@@ -210,9 +203,8 @@ static int by_bytes(const void *a, const void *b)
     return memcmp(a, b, LOAD_JID_DIGITS);
 }
 
-static void no_two_jids_are_alike(void **state)
+TEST(no_two_jids_are_alike)
 {
-    (void)state;
     enum { TASKS = 200000 };
     plan_complete(&plan);
     struct load *load = load_create(&plan);
@@ -232,9 +224,8 @@ static void no_two_jids_are_alike(void **state)
     free(jids);
 }
 
-static void resources_of_a_task_are_different_and_drawn_by_popularity(void **state)
+TEST(resources_of_a_task_are_different_and_drawn_by_popularity)
 {
-    (void)state;
     enum { TASKS = 100000 };
     plan.popularity = (struct popularity){.kind = POPULARITY_ZIPF, .count = 20, .exponent = 1.5};
     plan.resources_per_task = 2;
@@ -255,9 +246,8 @@ static void resources_of_a_task_are_different_and_drawn_by_popularity(void **sta
 }
 
 /* Of 1,000 the second is a neighbour of the first twice in a thousand tasks. */
-static void resources_of_a_task_do_not_follow_from_each_other(void **state)
+TEST(resources_of_a_task_do_not_follow_from_each_other)
 {
-    (void)state;
     plan.popularity.count = 1000;
     plan.resources_per_task = 2;
     plan_complete(&plan);
@@ -272,9 +262,8 @@ static void resources_of_a_task_do_not_follow_from_each_other(void **state)
     assert_in_range(neighbours, 1, 60);
 }
 
-static void all_resources_at_once_is_all_of_them(void **state)
+TEST(all_resources_at_once_is_all_of_them)
 {
-    (void)state;
     plan.popularity = (struct popularity){.kind = POPULARITY_ZIPF, .count = 16, .exponent = 30};
     plan.resources_per_task = 16;
     plan_complete(&plan);
@@ -301,9 +290,8 @@ static double chi_square(const unsigned *found, double total)
     return sum;
 }
 
-static void draws_are_uniform(void **state)
+TEST(draws_are_uniform)
 {
-    (void)state;
     enum { TASKS = 100000 };
     static const enum load_lot lots[] = {LOAD_HOLD, LOAD_FAILURE};
     plan_complete(&plan);
@@ -329,9 +317,8 @@ static void draws_are_uniform(void **state)
 }
 
 /* Neighbours, purposes, tries and seeds know nothing of each other. */
-static void draws_are_independent(void **state)
+TEST(draws_are_independent)
 {
-    (void)state;
     enum { TASKS = 100000 };
     double products[4] = {0}, before = 0.5;
     struct dry_run_plan other = plan;
@@ -350,9 +337,8 @@ static void draws_are_independent(void **state)
         assert_near(products[i] / TASKS, 0, 5.0 / 12 / sqrt(TASKS));
 }
 
-static void holds_follow_the_distribution_and_the_speed(void **state)
+TEST(holds_follow_the_distribution_and_the_speed)
 {
-    (void)state;
     enum { TASKS = 50000 };
     plan.hold = (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.005};
     double sum = 0;
@@ -367,9 +353,8 @@ static void holds_follow_the_distribution_and_the_speed(void **state)
     assert_int_equal(load_hold_ns(&plan, "any", 0), 1250000);
 }
 
-static void so_many_fail_as_the_plan_says(void **state)
+TEST(so_many_fail_as_the_plan_says)
 {
-    (void)state;
     enum { TASKS = 50000 };
     static const double shares[] = {0, 0.05, 1};
     for (size_t s = 0; s < 3; s++) {
@@ -387,25 +372,4 @@ static void so_many_fail_as_the_plan_says(void **state)
     }
 }
 
-int main(void)
-{
-#define WITH_PLAN(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        WITH_PLAN(the_same_plan_makes_the_same_load),
-        WITH_PLAN(a_seed_makes_this_load_for_ever),
-        WITH_PLAN(another_run_of_the_same_seed_has_other_jids_and_the_same_load),
-        WITH_PLAN(threads_and_rate_change_neither_holds_nor_resources),
-        WITH_PLAN(open_arrivals_are_a_poisson_process),
-        WITH_PLAN(a_task_is_complete),
-        WITH_PLAN(names_of_resources_are_escaped),
-        WITH_PLAN(no_two_jids_are_alike),
-        WITH_PLAN(resources_of_a_task_are_different_and_drawn_by_popularity),
-        WITH_PLAN(resources_of_a_task_do_not_follow_from_each_other),
-        WITH_PLAN(all_resources_at_once_is_all_of_them),
-        WITH_PLAN(draws_are_uniform),
-        WITH_PLAN(draws_are_independent),
-        WITH_PLAN(holds_follow_the_distribution_and_the_speed),
-        WITH_PLAN(so_many_fail_as_the_plan_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -73,9 +73,8 @@ static double simulate_resource(const struct nature *nature, double rate, unsign
     return waits / tasks;
 }
 
-static void exponential_holds_are_the_closed_form(void **state)
+TEST(exponential_holds_are_the_closed_form)
 {
-    (void)state;
     struct nature nature = {&exponential, &nothing, &nothing, NULL};
     struct model_service service = service_of(&nature);
     for (double full = 0.1; full < 0.95; full += 0.1) {
@@ -86,17 +85,15 @@ static void exponential_holds_are_the_closed_form(void **state)
     }
 }
 
-static void fixed_holds_wait_half_as_long(void **state)
+TEST(fixed_holds_wait_half_as_long)
 {
-    (void)state;
     struct nature nature = {&fixed, &nothing, &nothing, NULL};
     struct model_service service = service_of(&nature);
     assert_near(model_resource(&service, 160).wait, 0.8 / 0.2 * 0.005 / 2, 1e-9);
 }
 
-static void a_base_latency_is_a_setup_and_nothing_else(void **state)
+TEST(a_base_latency_is_a_setup_and_nothing_else)
 {
-    (void)state;
     struct nature nature = {&exponential, &fixed, &nothing, NULL};
     struct model_service service = service_of(&nature);
     double rate = 100, setup = 0.005; /* M/G/1 with a setup D: + (2 E[D] + rate E[D^2]) / (2 (1 + rate E[D])) */
@@ -105,9 +102,8 @@ static void a_base_latency_is_a_setup_and_nothing_else(void **state)
     assert_near(model_resource(&service, 1e-6).wait, setup, 1e-6);
 }
 
-static void what_is_full_does_what_it_can_and_its_wait_grows(void **state)
+TEST(what_is_full_does_what_it_can_and_its_wait_grows)
 {
-    (void)state;
     struct nature nature = {&exponential, &fixed, &fixed, NULL};
     struct model_service service = service_of(&nature);
     struct model_outcome outcome = model_resource(&service, 150);
@@ -117,9 +113,8 @@ static void what_is_full_does_what_it_can_and_its_wait_grows(void **state)
     assert_true(model_resource(&service, 100).wait == MODEL_GROWS);
 }
 
-static void every_kind_of_hold_waits_as_it_does_in_a_simulation(void **state)
+TEST(every_kind_of_hold_waits_as_it_does_in_a_simulation)
 {
-    (void)state;
     const struct distribution latency = {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 0.0012, .sigma = 0.5};
     const struct distribution turn = {.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.0006};
     const struct distribution *holds[] = {&exponential, &fixed, &lognormal};
@@ -133,9 +128,8 @@ static void every_kind_of_hold_waits_as_it_does_in_a_simulation(void **state)
     }
 }
 
-static void who_waits_alone_may_have_another_turn_over(void **state)
+TEST(who_waits_alone_may_have_another_turn_over)
 {
-    (void)state;
     const struct distribution latency = {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 0.0012, .sigma = 0.5};
     const struct distribution turn = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.0003};
     const struct distribution lone = {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 0.012, .sigma = 0.7};
@@ -151,9 +145,8 @@ static void who_waits_alone_may_have_another_turn_over(void **state)
 
 /* --- runners ------------------------------------------------------------------------------------------------------ */
 
-static void erlang_c_is_as_in_the_tables(void **state)
+TEST(erlang_c_is_as_in_the_tables)
 {
-    (void)state;
     assert_near(model_erlang_c(1, 0.7), 0.7, 1e-12);
     assert_near(model_erlang_c(2, 1), 1.0 / 3, 1e-12);
     assert_near(model_erlang_c(10, 8), 0.409180, 1e-4);
@@ -178,9 +171,8 @@ static double simulate_runners(unsigned servers, const struct distribution *take
     return waits / tasks;
 }
 
-static void runners_wait_as_in_a_simulation(void **state)
+TEST(runners_wait_as_in_a_simulation)
 {
-    (void)state;
     for (unsigned servers = 1; servers <= 16; servers *= 4) {
         double rate = 0.8 * servers / 0.005;
         double exact = model_runners(servers, moments(&exponential), rate).wait;
@@ -192,9 +184,8 @@ static void runners_wait_as_in_a_simulation(void **state)
     }
 }
 
-static void full_runners_do_what_they_can(void **state)
+TEST(full_runners_do_what_they_can)
 {
-    (void)state;
     struct model_outcome outcome = model_runners(4, moments(&fixed), 1000);
     assert_near(outcome.throughput, 800, 1e-9);
     assert_near(outcome.utilisation, 1.25, 1e-9);
@@ -325,9 +316,8 @@ static struct model_outcome simulate_loop(const struct nature *nature, const str
     return outcome;
 }
 
-static void equal_exponential_stations_are_the_closed_form(void **state)
+TEST(equal_exponential_stations_are_the_closed_form)
 {
-    (void)state;
     struct nature nature = {&exponential, &nothing, &nothing, NULL};
     struct model_stations ten = {.visits = 0.1, .count = 10};
     for (unsigned population = 1; population < 100; population *= 3) {
@@ -342,9 +332,8 @@ static void equal_exponential_stations_are_the_closed_form(void **state)
     }
 }
 
-static void a_loop_is_as_in_a_simulation(void **state)
+TEST(a_loop_is_as_in_a_simulation)
 {
-    (void)state;
     const struct distribution latency = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.0012};
     const struct distribution turn = {.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.0006};
     const struct distribution *holds[] = {&exponential, &fixed, &lognormal};
@@ -366,9 +355,8 @@ static void a_loop_is_as_in_a_simulation(void **state)
     }
 }
 
-static void a_full_resource_limits_a_loop(void **state)
+TEST(a_full_resource_limits_a_loop)
 {
-    (void)state;
     const struct distribution turn = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.001};
     struct nature nature = {&exponential, &turn, &turn, NULL};
     struct model_stations one = {.visits = 1, .count = 1};
@@ -378,9 +366,8 @@ static void a_full_resource_limits_a_loop(void **state)
     assert_near(simulate_loop(&nature, &shape, 100000).throughput, 1 / 0.006, 0.01);
 }
 
-static void full_runners_limit_a_loop(void **state)
+TEST(full_runners_limit_a_loop)
 {
-    (void)state;
     struct nature nature = {&exponential, &nothing, &nothing, NULL};
     struct model_stations many = {.visits = 0.001, .count = 1000};
     for (unsigned runners = 4; runners <= 64; runners *= 2) {
@@ -402,9 +389,8 @@ static void full_runners_limit_a_loop(void **state)
 
 /* --- times -------------------------------------------------------------------------------------------------------- */
 
-static void times_are_added_scaled_and_moved(void **state)
+TEST(times_are_added_scaled_and_moved)
 {
-    (void)state;
     struct model_time sum = model_time_sum(moments(&fixed), moments(&exponential));
     assert_near(sum.mean, 0.01, 1e-12);
     assert_near(sum.second_moment, 25e-6 + 50e-6 + 50e-6, 1e-9);
@@ -415,23 +401,4 @@ static void times_are_added_scaled_and_moved(void **state)
     assert_near(moved.second_moment, 25e-6 + 49e-6, 1e-9);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponential_holds_are_the_closed_form),
-        cmocka_unit_test(fixed_holds_wait_half_as_long),
-        cmocka_unit_test(a_base_latency_is_a_setup_and_nothing_else),
-        cmocka_unit_test(what_is_full_does_what_it_can_and_its_wait_grows),
-        cmocka_unit_test(every_kind_of_hold_waits_as_it_does_in_a_simulation),
-        cmocka_unit_test(who_waits_alone_may_have_another_turn_over),
-        cmocka_unit_test(erlang_c_is_as_in_the_tables),
-        cmocka_unit_test(runners_wait_as_in_a_simulation),
-        cmocka_unit_test(full_runners_do_what_they_can),
-        cmocka_unit_test(equal_exponential_stations_are_the_closed_form),
-        cmocka_unit_test(a_loop_is_as_in_a_simulation),
-        cmocka_unit_test(a_full_resource_limits_a_loop),
-        cmocka_unit_test(full_runners_limit_a_loop),
-        cmocka_unit_test(times_are_added_scaled_and_moved),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -83,9 +83,8 @@ static void make_local(void)
 
 /* --- what follows ------------------------------------------------------------------------------------------------- */
 
-static void the_usual_plan_is_fine(void **state)
+TEST(the_usual_plan_is_fine)
 {
-    (void)state;
     assert_fine(&config);
     make_local();
     assert_fine(NULL);
@@ -97,9 +96,8 @@ static void the_usual_plan_is_fine(void **state)
     assert_string_equal(plan.class_name, DRY_RUN_CLASS);
 }
 
-static void warm_up_and_population_follow_unless_they_were_given(void **state)
+TEST(warm_up_and_population_follow_unless_they_were_given)
 {
-    (void)state;
     plan.for_ns = 5 * NS_PER_S;
     plan.threads = 8;
     plan.processes = 3;
@@ -116,9 +114,8 @@ static void warm_up_and_population_follow_unless_they_were_given(void **state)
     assert_int_equal(plan.population, 5);
 }
 
-static void a_point_of_a_what_if_has_its_own_threads(void **state)
+TEST(a_point_of_a_what_if_has_its_own_threads)
 {
-    (void)state;
     plan.points[0] = 8;
     plan.point_count = 1;
     plan_set_class(&plan, "transfer");
@@ -135,9 +132,8 @@ static void a_point_of_a_what_if_has_its_own_threads(void **state)
     plan_fini(&point);
 }
 
-static void a_copy_stands_alone(void **state)
+TEST(a_copy_stands_alone)
 {
-    (void)state;
     popularity_weigh(&plan.popularity, &(struct popular){memory_text("a"), 1}, 1);
     distribution_measure(&plan.hold, (double[]){1, 2}, 2);
     plan_set_class(&plan, "transfer");
@@ -153,9 +149,8 @@ static void a_copy_stands_alone(void **state)
 
 /* --- what cannot work --------------------------------------------------------------------------------------------- */
 
-static void numbers_out_of_range(void **state)
+TEST(numbers_out_of_range)
 {
-    (void)state;
     make_local();
     plan.population = 1;
     plan.is_population_given = true;
@@ -184,9 +179,8 @@ static void numbers_out_of_range(void **state)
     assert_error(NULL, "--speed: 0 is out of range");
 }
 
-static void nodes_that_do_not_fit(void **state)
+TEST(nodes_that_do_not_fit)
 {
-    (void)state;
     assert_error(NULL, "there is no configuration that names nodes");
     make_local();
     plan.local_nodes = 4;
@@ -199,9 +193,8 @@ static void nodes_that_do_not_fit(void **state)
     assert_error(NULL, "private nodes can be reached from this host only");
 }
 
-static void points_that_do_not_fit(void **state)
+TEST(points_that_do_not_fit)
 {
-    (void)state;
     plan.points[0] = 1024;
     plan.point_count = 1;
     plan.processes = 5;
@@ -214,9 +207,8 @@ static void points_that_do_not_fit(void **state)
     assert_error(&config, "hosts join one run only");
 }
 
-static void arrivals_beyond_reason(void **state)
+TEST(arrivals_beyond_reason)
 {
-    (void)state;
     plan.arrivals = DRY_RUN_OPEN;
     assert_error(&config, "--rate 0/s: must be more than 0");
     plan.rate = 2e6;
@@ -234,9 +226,8 @@ static void arrivals_beyond_reason(void **state)
     assert_error(&config, "--closed: 0 is out of range");
 }
 
-static void resources_that_do_not_fit(void **state)
+TEST(resources_that_do_not_fit)
 {
-    (void)state;
     plan.resources_per_task = 17;
     assert_error(&config, "--resources-per-task 17: one lock is of 1 to 16 resources");
     plan.resources_per_task = 0;
@@ -255,9 +246,8 @@ static void resources_that_do_not_fit(void **state)
     assert_fine(&config);
 }
 
-static void holds_longer_than_max_hold(void **state)
+TEST(holds_longer_than_max_hold)
 {
-    (void)state;
     config.lock.max_hold_ns = 30 * NS_PER_MS;
     assert_fine(&config);
     plan.hold = (struct distribution){.kind = DISTRIBUTION_FIXED, .mean_s = 0.031};
@@ -276,17 +266,15 @@ static void holds_longer_than_max_hold(void **state)
 }
 
 /* A lock is extended while its task runs, so its ttl bounds no hold. */
-static void holds_longer_than_the_ttl_are_fine(void **state)
+TEST(holds_longer_than_the_ttl_are_fine)
 {
-    (void)state;
     plan.for_ns = 600 * NS_PER_S;
     plan.hold = (struct distribution){.kind = DISTRIBUTION_FIXED, .mean_s = 30};
     assert_fine(&config);
 }
 
-static void holds_longer_than_the_run(void **state)
+TEST(holds_longer_than_the_run)
 {
-    (void)state;
     plan.hold = (struct distribution){.kind = DISTRIBUTION_FIXED, .mean_s = 20};
     assert_error(&config, "no task would end");
     plan.hold.mean_s = 5;
@@ -299,17 +287,15 @@ static void holds_longer_than_the_run(void **state)
     assert_error(&config, "no task would end");
 }
 
-static void a_timeout_that_production_has(void **state)
+TEST(a_timeout_that_production_has)
 {
-    (void)state;
     plan_set_class(&plan, "transfer");
     classes[0].timeout_ns = 5 * NS_PER_MS;
     assert_warning(&config, "in production the class ends its runs after its timeout, 5ms");
 }
 
-static void classes_that_do_not_fit(void **state)
+TEST(classes_that_do_not_fit)
 {
-    (void)state;
     plan_set_class(&plan, "transfre");
     assert_error(&config,
                  "--class transfre: the configuration says nothing about such a class (did you mean transfer?)");
@@ -329,9 +315,8 @@ static void classes_that_do_not_fit(void **state)
     assert_fine(&config);
 }
 
-static void shadows_that_do_not_fit(void **state)
+TEST(shadows_that_do_not_fit)
 {
-    (void)state;
     make_shadow();
     assert_fine(&config);
     assert_error(NULL, "--shadow needs the configuration");
@@ -362,9 +347,8 @@ static void set_fault(struct dry_run_fault fault)
     plan.fault_count = 1;
 }
 
-static void only_private_nodes_are_hurt(void **state)
+TEST(only_private_nodes_are_hurt)
 {
-    (void)state;
     static const enum dry_run_fault_kind kinds[] = {DRY_RUN_FAULT_STOP, DRY_RUN_FAULT_KILL, DRY_RUN_FAULT_WIPE,
                                                     DRY_RUN_FAULT_SLOW, DRY_RUN_FAULT_CLOCK};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -384,9 +368,8 @@ static void only_private_nodes_are_hurt(void **state)
     assert_fine(&config);
 }
 
-static void faults_that_do_not_fit(void **state)
+TEST(faults_that_do_not_fit)
 {
-    (void)state;
     make_local();
     set_fault((struct dry_run_fault){.kind = DRY_RUN_FAULT_STOP, .number = 6});
     assert_error(NULL, "--fault stop:lock6: the lock nodes are 1 to 5");
@@ -406,9 +389,8 @@ static void faults_that_do_not_fit(void **state)
     assert_fine(NULL);
 }
 
-static void faults_after_the_end(void **state)
+TEST(faults_after_the_end)
 {
-    (void)state;
     make_local();
     set_fault((struct dry_run_fault){.kind = DRY_RUN_FAULT_WIPE, .number = 1, .at_ns = 20 * NS_PER_S});
     assert_error(NULL, "--fault wipe:lock1: at 20s the load has ended, after 20s");
@@ -419,9 +401,8 @@ static void faults_after_the_end(void **state)
     assert_warning(NULL, "it is undone when the load ends, not after 2s");
 }
 
-static void all_that_is_wrong_is_told_at_once(void **state)
+TEST(all_that_is_wrong_is_told_at_once)
 {
-    (void)state;
     plan.threads = 0; /* and so nobody is in the closed loop */
     plan.failures = 2;
     plan.resources_per_task = 20;
@@ -432,9 +413,8 @@ static void all_that_is_wrong_is_told_at_once(void **state)
 
 /* --- the group ---------------------------------------------------------------------------------------------------- */
 
-static void what_the_lock_nodes_say(void **state)
+TEST(what_the_lock_nodes_say)
 {
-    (void)state;
     plan_complete(&plan);
     plan_set_class(&plan, "transfer");
     classes[0].hold_at_least_ns = 30 * NS_PER_S;
@@ -455,9 +435,8 @@ static void what_the_lock_nodes_say(void **state)
     assert_int_equal(findings.errors, 1);
 }
 
-static void names_of_faults_and_targets(void **state)
+TEST(names_of_faults_and_targets)
 {
-    (void)state;
     char target[DRY_RUN_TARGET_MAX];
     assert_string_equal(dry_run_fault_name(DRY_RUN_FAULT_CLOCK), "clock");
     assert_string_equal(dry_run_fault_target(&(struct dry_run_fault){.number = 2}, target), "lock2");
@@ -466,31 +445,4 @@ static void names_of_faults_and_targets(void **state)
                         "worker1");
 }
 
-int main(void)
-{
-#define WITH_PLAN(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        WITH_PLAN(the_usual_plan_is_fine),
-        WITH_PLAN(warm_up_and_population_follow_unless_they_were_given),
-        WITH_PLAN(a_point_of_a_what_if_has_its_own_threads),
-        WITH_PLAN(a_copy_stands_alone),
-        WITH_PLAN(numbers_out_of_range),
-        WITH_PLAN(nodes_that_do_not_fit),
-        WITH_PLAN(points_that_do_not_fit),
-        WITH_PLAN(arrivals_beyond_reason),
-        WITH_PLAN(resources_that_do_not_fit),
-        WITH_PLAN(holds_longer_than_max_hold),
-        WITH_PLAN(holds_longer_than_the_ttl_are_fine),
-        WITH_PLAN(holds_longer_than_the_run),
-        WITH_PLAN(a_timeout_that_production_has),
-        WITH_PLAN(classes_that_do_not_fit),
-        WITH_PLAN(shadows_that_do_not_fit),
-        WITH_PLAN(only_private_nodes_are_hurt),
-        WITH_PLAN(faults_that_do_not_fit),
-        WITH_PLAN(faults_after_the_end),
-        WITH_PLAN(all_that_is_wrong_is_told_at_once),
-        WITH_PLAN(what_the_lock_nodes_say),
-        WITH_PLAN(names_of_faults_and_targets),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

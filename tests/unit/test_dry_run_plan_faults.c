@@ -13,9 +13,8 @@ static void assert_fault(const char *text, struct dry_run_fault wanted)
     assert_int_equal(fault->number, wanted.number);
 }
 
-static void forms_of_faults(void **state)
+TEST(forms_of_faults)
 {
-    (void)state;
     const int64_t s = NS_PER_S, ms = NS_PER_MS;
     assert_fault("5s:stop:lock2:3s", (struct dry_run_fault){DRY_RUN_FAULT_STOP, 5 * s, 3 * s, 0, false, 2});
     assert_fault("5s:kill:lock2:3s", (struct dry_run_fault){DRY_RUN_FAULT_KILL, 5 * s, 3 * s, 0, false, 2});
@@ -30,9 +29,8 @@ static void forms_of_faults(void **state)
     assert_int_equal(plan.fault_count, 10);
 }
 
-static void hostile_faults_are_refused(void **state)
+TEST(hostile_faults_are_refused)
 {
-    (void)state;
     static const struct {
         const char *text, *reason;
     } hostile[] = {
@@ -79,17 +77,15 @@ static void hostile_faults_are_refused(void **state)
     assert_int_equal(plan.fault_count, 0);
 }
 
-static void there_are_only_so_many_faults(void **state)
+TEST(there_are_only_so_many_faults)
 {
-    (void)state;
     for (int i = 0; i < DRY_RUN_FAULTS_MAX; i++)
         take("fault", "5s:wipe:lock1");
     assert_refused("fault", "5s:wipe:lock1", "there are 64 faults already");
 }
 
-static void points_of_a_what_if(void **state)
+TEST(points_of_a_what_if)
 {
-    (void)state;
     take("what-if", "threads=8,16,1024");
     assert_int_equal(plan.point_count, 3);
     assert_int_equal(plan.points[0], 8);
@@ -117,13 +113,4 @@ static void points_of_a_what_if(void **state)
         assert_refused("what-if", hostile[i], "hreads");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_PLAN(forms_of_faults),
-        WITH_PLAN(hostile_faults_are_refused),
-        WITH_PLAN(there_are_only_so_many_faults),
-        WITH_PLAN(points_of_a_what_if),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -11,9 +11,8 @@ static void write_file(const char *text, size_t length)
 
 /* --- resources ---------------------------------------------------------------------------------------------------- */
 
-static void popularity_from_a_file(void **state)
+TEST(popularity_from_a_file)
 {
-    (void)state;
     static const char text[] = "# who is wanted\n\naccount:1 5\n  a name with blanks\t 0.5 \r\naccount:2 1e2";
     write_file(text, sizeof text - 1);
     take("popularity", path);
@@ -31,9 +30,8 @@ static void popularity_from_a_file(void **state)
     assert_int_equal(plan.popularity.count, 3);
 }
 
-static void a_number_of_resources_and_a_file_contradict_each_other(void **state)
+TEST(a_number_of_resources_and_a_file_contradict_each_other)
 {
-    (void)state;
     write_file("a 1\n", 4);
     take("resources", "5");
     assert_refused("popularity", path, "leave --resources out");
@@ -49,9 +47,8 @@ static void assert_file_refused(const char *function, const char *text, size_t l
 
 #define FILE_REFUSED(function, text, reason) assert_file_refused(function, text, sizeof(text) - 1, reason)
 
-static void hostile_files_of_resources_are_refused_by_line(void **state)
+TEST(hostile_files_of_resources_are_refused_by_line)
 {
-    (void)state;
     FILE_REFUSED("popularity", "", "has no resources in it");
     FILE_REFUSED("popularity", "# only this\n\n", "has no resources in it");
     FILE_REFUSED("popularity", "a 1\nb\n", "file:2: b: a line has the name of a resource and its weight");
@@ -79,9 +76,8 @@ static void hostile_files_of_resources_are_refused_by_line(void **state)
 
 /* --- holds -------------------------------------------------------------------------------------------------------- */
 
-static void holds_from_a_file(void **state)
+TEST(holds_from_a_file)
 {
-    (void)state;
     static const char text[] = "# as measured\n4ms\n 1ms \r\n\n2ms";
     char argument[sizeof path + 8];
     write_file(text, sizeof text - 1);
@@ -95,9 +91,8 @@ static void holds_from_a_file(void **state)
     assert_null(plan.hold.quantiles);
 }
 
-static void hostile_files_of_holds_are_refused_by_line(void **state)
+TEST(hostile_files_of_holds_are_refused_by_line)
 {
-    (void)state;
     FILE_REFUSED("hold", "", "has no durations in it");
     FILE_REFUSED("hold", "5ms\n7\n", "file:2: \"7\" has no unit");
     FILE_REFUSED("hold", "5ms\n\n\33[31m\n", "file:3: ");
@@ -108,14 +103,4 @@ static void hostile_files_of_holds_are_refused_by_line(void **state)
     assert_refused("hold", "file:/does/not/exist", "/does/not/exist: No such file");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_PLAN(popularity_from_a_file),
-        WITH_PLAN(a_number_of_resources_and_a_file_contradict_each_other),
-        WITH_PLAN(hostile_files_of_resources_are_refused_by_line),
-        WITH_PLAN(holds_from_a_file),
-        WITH_PLAN(hostile_files_of_holds_are_refused_by_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -59,9 +59,8 @@ static struct dry_run_plan full_plan(void)
     return plan;
 }
 
-static void nothing_is_lost(void **state)
+TEST(nothing_is_lost)
 {
-    (void)state;
     struct dry_run_plan plan = full_plan(), again;
     assert_survives(&plan, &again);
     assert_string_equal(again.id, plan.id);
@@ -95,9 +94,8 @@ static void nothing_is_lost(void **state)
     plan_fini(&again);
 }
 
-static void every_kind_of_load_survives(void **state)
+TEST(every_kind_of_load_survives)
 {
-    (void)state;
     static const struct distribution holds[] = {{.kind = DISTRIBUTION_FIXED, .mean_s = 0},
                                                 {.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.0015},
                                                 {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 0.1, .sigma = 0.8}};
@@ -121,9 +119,8 @@ static void every_kind_of_load_survives(void **state)
     }
 }
 
-static void what_is_not_there_is_as_usual(void **state)
+TEST(what_is_not_there_is_as_usual)
 {
-    (void)state;
     static const char text[] = "{\"threads\":4,\"a later version\":{\"knows\":[\"more\"]}}";
     struct dry_run_plan plan, usual;
     struct error error = ERROR_NONE;
@@ -207,9 +204,8 @@ static const struct {
     {"{\"what_if\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}", "what_if is not a list of at most 16"},
 };
 
-static void what_would_not_fit_is_refused(void **state)
+TEST(what_would_not_fit_is_refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
         struct dry_run_plan plan;
         struct error error = ERROR_NONE;
@@ -221,9 +217,8 @@ static void what_would_not_fit_is_refused(void **state)
     }
 }
 
-static void nothing_at_all_is_refused(void **state)
+TEST(nothing_at_all_is_refused)
 {
-    (void)state;
     struct dry_run_plan plan;
     struct error error = ERROR_NONE;
     assert_false(plan_from_json(NULL, &plan, &error));
@@ -231,9 +226,8 @@ static void nothing_at_all_is_refused(void **state)
     plan_fini(&plan);
 }
 
-static void too_many_names_are_refused(void **state)
+TEST(too_many_names_are_refused)
 {
-    (void)state;
     json_t *object = json_object(), *popularity = json_object(), *weights = json_array();
     for (int i = 0; i <= DRY_RUN_NAMED_MAX; i++)
         json_array_append_new(weights, json_integer(1));
@@ -250,9 +244,8 @@ static void too_many_names_are_refused(void **state)
 }
 
 /* A plan with bytes exchanged: it is refused, or what was read survives. */
-static void damaged_plans_are_answered(void **state)
+TEST(damaged_plans_are_answered)
 {
-    (void)state;
     struct dry_run_plan plan = full_plan();
     struct buffer text = {0}, damaged = {0};
     plan_json_write(&plan, &text);
@@ -279,16 +272,4 @@ static void damaged_plans_are_answered(void **state)
     plan_fini(&plan);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_lost),
-        cmocka_unit_test(every_kind_of_load_survives),
-        cmocka_unit_test(what_is_not_there_is_as_usual),
-        cmocka_unit_test(what_would_not_fit_is_refused),
-        cmocka_unit_test(nothing_at_all_is_refused),
-        cmocka_unit_test(too_many_names_are_refused),
-        cmocka_unit_test(damaged_plans_are_answered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

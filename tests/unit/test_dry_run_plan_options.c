@@ -6,9 +6,8 @@
 
 /* --- numbers ------------------------------------------------------------------------------------------------------ */
 
-static void numbers_are_taken(void **state)
+TEST(numbers_are_taken)
 {
-    (void)state;
     take("threads", "64");
     take("processes", "2");
     take("hosts", "3");
@@ -27,9 +26,8 @@ static void numbers_are_taken(void **state)
     assert_int_equal(plan.warm_up_ns, 0);
 }
 
-static void numbers_out_of_range_are_refused(void **state)
+TEST(numbers_out_of_range_are_refused)
 {
-    (void)state;
     static const char *const hostile[] = {"",
                                           "0",
                                           "-1",
@@ -59,9 +57,8 @@ static void numbers_out_of_range_are_refused(void **state)
     assert_refused("seed", "9007199254740992", "from 1 to 9007199254740991");
 }
 
-static void durations_out_of_range_are_refused(void **state)
+TEST(durations_out_of_range_are_refused)
 {
-    (void)state;
     assert_refused("for", "20", "has no unit");
     assert_refused("for", "999ms", "from 1s to 1d");
     assert_refused("for", "25h", "from 1s to 1d");
@@ -72,9 +69,8 @@ static void durations_out_of_range_are_refused(void **state)
     assert_refused("warm-up", "48h", "from 0 to 1d");
 }
 
-static void nodes_of_its_own(void **state)
+TEST(nodes_of_its_own)
 {
-    (void)state;
     take("private", NULL);
     assert_true(plan.is_local);
     assert_int_equal(plan.local_nodes, 5);
@@ -84,9 +80,8 @@ static void nodes_of_its_own(void **state)
     assert_refused("private", "17", "from 1 to 15");
 }
 
-static void ids_of_runs(void **state)
+TEST(ids_of_runs)
 {
-    (void)state;
     take("join", "0123456789ab");
     assert_string_equal(plan.id, "0123456789ab");
     static const char *const hostile[] = {"", "0123456789a", "0123456789abc", "0123456789AB", "0123456789a\n", "*"};
@@ -94,9 +89,8 @@ static void ids_of_runs(void **state)
         assert_refused("join", hostile[i], "is not the id of a run");
 }
 
-static void rates(void **state)
+TEST(rates)
 {
-    (void)state;
     take("rate", "200/s");
     assert_int_equal(plan.arrivals, DRY_RUN_OPEN);
     assert_near(plan.rate, 200);
@@ -119,9 +113,8 @@ static void rates(void **state)
     assert_refused("rate", "1e999/s", "out of range");
 }
 
-static void shares_and_factors(void **state)
+TEST(shares_and_factors)
 {
-    (void)state;
     take("failures", "5%");
     assert_near(plan.failures, 0.05);
     take("failures", "0.25");
@@ -142,9 +135,8 @@ static void shares_and_factors(void **state)
 
 /* --- resources ---------------------------------------------------------------------------------------------------- */
 
-static void ways_to_be_popular(void **state)
+TEST(ways_to_be_popular)
 {
-    (void)state;
     take("resources", "50");
     take("zipf", "1.1");
     assert_int_equal(plan.popularity.kind, POPULARITY_ZIPF);
@@ -168,9 +160,8 @@ static void ways_to_be_popular(void **state)
 
 /* --- holds -------------------------------------------------------------------------------------------------------- */
 
-static void forms_of_holds(void **state)
+TEST(forms_of_holds)
 {
-    (void)state;
     take("hold", "fixed:0");
     assert_int_equal(plan.hold.kind, DISTRIBUTION_FIXED);
     assert_near(plan.hold.mean_s, 0);
@@ -183,9 +174,8 @@ static void forms_of_holds(void **state)
     assert_near(plan.hold.sigma, 0.8);
 }
 
-static void hostile_holds_are_refused(void **state)
+TEST(hostile_holds_are_refused)
 {
-    (void)state;
     static const char forms[] = "write fixed:5ms, exp:5ms, lognormal:5ms,0.8 (mean and sigma) or file:PATH";
     static const char *const unknown[] = {"",        ":",       "5ms",      "exp",        "exponential:5ms",
                                           "fix:5ms", "EXP:5ms", " exp:5ms", "\33[2J:5ms", "uniform:1ms,2ms"};
@@ -211,9 +201,8 @@ static void hostile_holds_are_refused(void **state)
 
 /* --- the rest ----------------------------------------------------------------------------------------------------- */
 
-static void classes(void **state)
+TEST(classes)
 {
-    (void)state;
     take("class", "Transfer::Money");
     assert_string_equal(plan.class_name, "Transfer::Money");
     assert_refused("class", "", "is not the name of a class");
@@ -226,9 +215,8 @@ static void classes(void **state)
 
 /* Whatever is thrown at an option, it answers, and what it takes is within the limits of a plan: its JSON can be read
  * again. */
-static void random_texts_are_answered(void **state)
+TEST(random_texts_are_answered)
 {
-    (void)state;
     static const char *const takes[] = {"private",    "join",
                                         "seed",       "for",
                                         "warm-up",    "threads",
@@ -271,21 +259,4 @@ static void random_texts_are_answered(void **state)
     buffer_fini(&text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_PLAN(numbers_are_taken),
-        WITH_PLAN(numbers_out_of_range_are_refused),
-        WITH_PLAN(durations_out_of_range_are_refused),
-        WITH_PLAN(nodes_of_its_own),
-        WITH_PLAN(ids_of_runs),
-        WITH_PLAN(rates),
-        WITH_PLAN(shares_and_factors),
-        WITH_PLAN(ways_to_be_popular),
-        WITH_PLAN(forms_of_holds),
-        WITH_PLAN(hostile_holds_are_refused),
-        WITH_PLAN(classes),
-        WITH_PLAN(random_texts_are_answered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

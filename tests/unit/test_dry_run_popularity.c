@@ -38,18 +38,16 @@ static void assert_drawn_as_shared(const struct popularity *popularity)
     free(found);
 }
 
-static void uniform_shares_are_equal(void **state)
+TEST(uniform_shares_are_equal)
 {
-    (void)state;
     struct popularity popularity = prepared((struct popularity){.kind = POPULARITY_UNIFORM, .count = 7});
     assert_near(popularity_share(&popularity, 6), 1.0 / 7, 1e-12);
     assert_drawn_as_shared(&popularity);
     popularity_fini(&popularity);
 }
 
-static void zipf_shares_fall_by_the_rank(void **state)
+TEST(zipf_shares_fall_by_the_rank)
 {
-    (void)state;
     struct popularity popularity = prepared((struct popularity){POPULARITY_ZIPF, .count = 100, .exponent = 1.1});
     assert_near(sum_of_shares(&popularity), 1, 1e-12);
     for (unsigned i = 1; i < 100; i++)
@@ -61,9 +59,8 @@ static void zipf_shares_fall_by_the_rank(void **state)
     popularity_fini(&popularity);
 }
 
-static void a_hot_set_gets_its_share(void **state)
+TEST(a_hot_set_gets_its_share)
 {
-    (void)state;
     struct popularity popularity =
         prepared((struct popularity){POPULARITY_HOT, .count = 100, .hot = 10, .hot_share = 0.9});
     assert_near(popularity_share(&popularity, 0), 0.09, 1e-12);
@@ -81,9 +78,8 @@ static void a_hot_set_gets_its_share(void **state)
     popularity_fini(&popularity);
 }
 
-static void weights_are_put_into_order_with_their_names(void **state)
+TEST(weights_are_put_into_order_with_their_names)
 {
-    (void)state;
     struct popular resources[] = {
         {memory_text("small"), 1}, {memory_text("large"), 7}, {memory_text("b"), 1}, {memory_text("middle"), 3}};
     struct popularity popularity = {0};
@@ -105,9 +101,8 @@ static void weights_are_put_into_order_with_their_names(void **state)
     popularity_fini(&popularity);
 }
 
-static void resources_without_names_are_numbered(void **state)
+TEST(resources_without_names_are_numbered)
 {
-    (void)state;
     struct popularity popularity = prepared((struct popularity){POPULARITY_UNIFORM, .count = 1000000});
     char name[POPULARITY_NAME_MAX];
     assert_string_equal(popularity_name(&popularity, 0, name), "r0");
@@ -116,18 +111,16 @@ static void resources_without_names_are_numbered(void **state)
 }
 
 /* A stretch has its beginning and not its end. */
-static void the_ends_of_stretches_are_those_of_the_next(void **state)
+TEST(the_ends_of_stretches_are_those_of_the_next)
 {
-    (void)state;
     struct popularity popularity = prepared((struct popularity){POPULARITY_UNIFORM, .count = 4});
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(popularity_at(&popularity, i * 0.25), i);
     popularity_fini(&popularity);
 }
 
-static void the_ends_of_the_numbers_are_in_range(void **state)
+TEST(the_ends_of_the_numbers_are_in_range)
 {
-    (void)state;
     static const double exponents[] = {0.1, 1, 3, 20};
     for (size_t i = 0; i < sizeof exponents / sizeof exponents[0]; i++) {
         struct popularity popularity =
@@ -138,9 +131,8 @@ static void the_ends_of_the_numbers_are_in_range(void **state)
     }
 }
 
-static void a_million_resources_are_no_trouble(void **state)
+TEST(a_million_resources_are_no_trouble)
 {
-    (void)state;
     struct popularity popularity = prepared((struct popularity){POPULARITY_ZIPF, .count = 1000000, .exponent = 1.1});
     assert_near(sum_of_shares(&popularity), 1, 1e-9);
     unsigned before = 0;
@@ -157,9 +149,8 @@ static void a_million_resources_are_no_trouble(void **state)
 
 /* Of three with the weights 4, 2, 1: the chance of the pair is that of both orders, where the second is drawn from what
  * the first has left. */
-static void a_second_resource_is_drawn_from_what_is_left(void **state)
+TEST(a_second_resource_is_drawn_from_what_is_left)
 {
-    (void)state;
     struct popular resources[] = {{memory_text("a"), 4}, {memory_text("b"), 2}, {memory_text("c"), 1}};
     struct popularity popularity = {0};
     popularity_weigh(&popularity, resources, 3);
@@ -175,9 +166,8 @@ static void a_second_resource_is_drawn_from_what_is_left(void **state)
     popularity_fini(&popularity);
 }
 
-static void all_can_be_taken_one_after_the_other(void **state)
+TEST(all_can_be_taken_one_after_the_other)
 {
-    (void)state;
     static const struct popularity kinds[] = {{POPULARITY_UNIFORM, .count = 16},
                                               {POPULARITY_ZIPF, .count = 16, .exponent = 40},
                                               {POPULARITY_HOT, .count = 16, .hot = 3, .hot_share = 1},
@@ -202,9 +192,8 @@ static void all_can_be_taken_one_after_the_other(void **state)
     }
 }
 
-static void a_copy_stands_alone(void **state)
+TEST(a_copy_stands_alone)
 {
-    (void)state;
     struct popular resources[] = {{memory_text("a"), 4}, {memory_text("b"), 2}};
     struct popularity popularity = {0}, copy;
     popularity_weigh(&popularity, resources, 2);
@@ -217,20 +206,4 @@ static void a_copy_stands_alone(void **state)
     popularity_fini(&copy);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(uniform_shares_are_equal),
-        cmocka_unit_test(zipf_shares_fall_by_the_rank),
-        cmocka_unit_test(a_hot_set_gets_its_share),
-        cmocka_unit_test(weights_are_put_into_order_with_their_names),
-        cmocka_unit_test(resources_without_names_are_numbered),
-        cmocka_unit_test(the_ends_of_stretches_are_those_of_the_next),
-        cmocka_unit_test(the_ends_of_the_numbers_are_in_range),
-        cmocka_unit_test(a_million_resources_are_no_trouble),
-        cmocka_unit_test(a_second_resource_is_drawn_from_what_is_left),
-        cmocka_unit_test(all_can_be_taken_one_after_the_other),
-        cmocka_unit_test(a_copy_stands_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

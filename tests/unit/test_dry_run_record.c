@@ -80,9 +80,8 @@ static void tasks_are_equal(const struct observed_task *a, const struct observed
     assert_int_equal(a->was_fenced_off, b->was_fenced_off);
 }
 
-static void a_task_is_read_as_it_was_written(void **state)
+TEST(a_task_is_read_as_it_was_written)
 {
-    (void)state;
     record_write_task(&bytes, &a_task);
     read_one();
     assert_int_equal(record->kind, RECORD_TASK);
@@ -90,9 +89,8 @@ static void a_task_is_read_as_it_was_written(void **state)
     assert_in_range((uintptr_t)record->task.jid, (uintptr_t)bytes.bytes, (uintptr_t)bytes.bytes + bytes.length);
 }
 
-static void a_task_that_did_nothing_has_no_instants(void **state)
+TEST(a_task_that_did_nothing_has_no_instants)
 {
-    (void)state;
     struct observed_task task = {.jid = "a", .class_name = "b", .ending = FLOW_DONE, .claimed = {77}, .left = {77}};
     record_write_task(&bytes, &task);
     read_one();
@@ -100,9 +98,8 @@ static void a_task_that_did_nothing_has_no_instants(void **state)
     assert_true(bytes.length < 32);
 }
 
-static void each_flag_is_its_own(void **state)
+TEST(each_flag_is_its_own)
 {
-    (void)state;
     for (unsigned flags = 0; flags < 16; flags++) {
         struct observed_task task = {.jid = "",
                                      .class_name = "",
@@ -117,9 +114,8 @@ static void each_flag_is_its_own(void **state)
     }
 }
 
-static void a_witness_is_read_as_it_wrote(void **state)
+TEST(a_witness_is_read_as_it_wrote)
 {
-    (void)state;
     struct witnessed seen = {
         .at = {55}, .jid = "jid", .resources = resources, .resource_count = 2, .token = 17, .failed = true};
     record_write_witnessed(&bytes, RECORD_LEAVE, &seen);
@@ -165,9 +161,8 @@ static struct observed_process a_process(struct process_parts *parts)
                                      .node_count = 2};
 }
 
-static void a_process_is_read_as_it_was_written(void **state)
+TEST(a_process_is_read_as_it_was_written)
 {
-    (void)state;
     struct process_parts *parts = memory_new(struct process_parts);
     struct observed_process process = a_process(parts);
     record_write_process(&bytes, &process);
@@ -189,9 +184,8 @@ static void a_process_is_read_as_it_was_written(void **state)
     free(parts);
 }
 
-static void a_process_without_lock_nodes_says_so(void **state)
+TEST(a_process_without_lock_nodes_says_so)
 {
-    (void)state;
     struct observed_process process = {.at = {1}};
     record_write_process(&bytes, &process);
     read_one();
@@ -201,9 +195,8 @@ static void a_process_without_lock_nodes_says_so(void **state)
 }
 
 /* The numbers are worth more than how they are spread. */
-static void what_would_be_too_long_leaves_the_histograms_out(void **state)
+TEST(what_would_be_too_long_leaves_the_histograms_out)
 {
-    (void)state;
     struct process_parts *parts = memory_new(struct process_parts);
     struct observed_process process = a_process(parts);
     for (unsigned i = 0; i < HISTOGRAM_STEPS; i++)
@@ -219,9 +212,8 @@ static void what_would_be_too_long_leaves_the_histograms_out(void **state)
     free(parts);
 }
 
-static void a_text_that_no_task_has_makes_no_record(void **state)
+TEST(a_text_that_no_task_has_makes_no_record)
 {
-    (void)state;
     char *text = memory_zeroed(RECORD_BYTES_MAX + 1, 1);
     memset(text, 'x', RECORD_BYTES_MAX);
     record_write_task(&bytes, &(struct observed_task){.jid = text, .class_name = ""});
@@ -231,9 +223,8 @@ static void a_text_that_no_task_has_makes_no_record(void **state)
 
 /* --- streams ---------------------------------------------------------------------------------------------------- */
 
-static void records_are_taken_one_by_one(void **state)
+TEST(records_are_taken_one_by_one)
 {
-    (void)state;
     size_t left, count = 0;
     for (unsigned i = 0; i < 10; i++)
         record_write_witnessed(&bytes, RECORD_ENTER, &(struct witnessed){.at = {i}, .jid = "x"});
@@ -244,9 +235,8 @@ static void records_are_taken_one_by_one(void **state)
     assert_int_equal(left, 0);
 }
 
-static void half_a_record_is_left_alone(void **state)
+TEST(half_a_record_is_left_alone)
 {
-    (void)state;
     record_write_task(&bytes, &a_task);
     for (size_t part = 0; part < bytes.length; part++) {
         char *copy = memory_zeroed(part + 1, 1); /* so that reading too far is seen */
@@ -272,9 +262,8 @@ static void is_none(const char *frame, size_t length)
     free(exact);
 }
 
-static void what_is_no_record_ends_the_stream(void **state)
+TEST(what_is_no_record_ends_the_stream)
 {
-    (void)state;
     is_none("\0\0\0\0", 4);
     is_none("\1\0\0\0\7", 5);
     is_none("\xFF\xFF\xFF\xFF", 4); /* longer than any */
@@ -286,9 +275,8 @@ static void what_is_no_record_ends_the_stream(void **state)
     is_none(bytes.bytes, bytes.length);
 }
 
-static void a_text_without_its_end_is_none(void **state)
+TEST(a_text_without_its_end_is_none)
 {
-    (void)state;
     record_write_witnessed(&bytes, RECORD_ENTER, &(struct witnessed){.jid = "abc"});
     char *end = memchr(bytes.bytes, 'c', bytes.length);
     end[1] = 'd';
@@ -331,9 +319,8 @@ static unsigned read_all(const char *from, size_t length)
     return count;
 }
 
-static void a_crash_is_read_as_it_was_written(void **state)
+TEST(a_crash_is_read_as_it_was_written)
 {
-    (void)state;
     record_write_crash(&bytes, &(struct crash){.at = {7}, .class_name = "transfer", .signal = SIGSEGV, .hangs = true});
     const char *at = bytes.bytes;
     size_t left = bytes.length;
@@ -346,9 +333,8 @@ static void a_crash_is_read_as_it_was_written(void **state)
     assert_true(record->crash.hangs);
 }
 
-static void random_bytes_do_no_harm(void **state)
+TEST(random_bytes_do_no_harm)
 {
-    (void)state;
     char garbage[GARBAGE_MAX];
     unsigned found = 0;
     for (unsigned trial = 0; trial < TRIALS; trial++) {
@@ -366,9 +352,8 @@ static void random_bytes_do_no_harm(void **state)
     (void)found; /* none has to be */
 }
 
-static void records_with_a_wrong_byte_do_no_harm(void **state)
+TEST(records_with_a_wrong_byte_do_no_harm)
 {
-    (void)state;
     struct process_parts *parts = memory_new(struct process_parts);
     struct observed_process process = a_process(parts);
     record_write_task(&bytes, &a_task);
@@ -385,26 +370,4 @@ static void records_with_a_wrong_byte_do_no_harm(void **state)
     free(parts);
 }
 
-#define record_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        record_test(a_task_is_read_as_it_was_written),
-        record_test(a_task_that_did_nothing_has_no_instants),
-        record_test(each_flag_is_its_own),
-        record_test(a_witness_is_read_as_it_wrote),
-        record_test(a_process_is_read_as_it_was_written),
-        record_test(a_process_without_lock_nodes_says_so),
-        record_test(what_would_be_too_long_leaves_the_histograms_out),
-        record_test(a_text_that_no_task_has_makes_no_record),
-        record_test(records_are_taken_one_by_one),
-        record_test(half_a_record_is_left_alone),
-        record_test(what_is_no_record_ends_the_stream),
-        record_test(a_text_without_its_end_is_none),
-        record_test(a_crash_is_read_as_it_was_written),
-        record_test(random_bytes_do_no_harm),
-        record_test(records_with_a_wrong_byte_do_no_harm),
-    };
-    return cmocka_run_group_tests_name("dry_run_record", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -67,9 +67,8 @@ static void read_history(void)
 
 /* --- histories ---------------------------------------------------------------------------------------------------- */
 
-static void holds_resources_and_rate_are_found(void **state)
+TEST(holds_resources_and_rate_are_found)
 {
-    (void)state;
     add_hold(0, 4, "b", NULL);
     add_hold(100, 1, "a", NULL);
     add_hold(200, 2, "b", NULL);
@@ -90,9 +89,8 @@ static void holds_resources_and_rate_are_found(void **state)
     assert_near(recorded.popularity.weights[1], 1, 0);
 }
 
-static void what_did_not_end_or_had_no_lock_does_not_count(void **state)
+TEST(what_did_not_end_or_had_no_lock_does_not_count)
 {
-    (void)state;
     const char *resource = "x";
     struct history_hold open = {.process = "p",
                                 .resources = &resource,
@@ -117,9 +115,8 @@ static void what_did_not_end_or_had_no_lock_does_not_count(void **state)
     assert_near(recorded.rate, 0, 0); /* one alone has none */
 }
 
-static void several_resources_a_task_are_rounded(void **state)
+TEST(several_resources_a_task_are_rounded)
 {
-    (void)state;
     add_hold(0, 1, "a", "b");
     add_hold(1, 1, "a", "c");
     add_hold(2, 1, "a", NULL);
@@ -128,9 +125,8 @@ static void several_resources_a_task_are_rounded(void **state)
     assert_near(recorded.popularity.weights[0], 3, 0);
 }
 
-static void names_that_no_resource_can_have_are_left_out(void **state)
+TEST(names_that_no_resource_can_have_are_left_out)
 {
-    (void)state;
     add_hold(0, 1, "a", "hf:x");
     add_hold(1, 1, "\xff\xfe", NULL);
     read_history();
@@ -138,9 +134,8 @@ static void names_that_no_resource_can_have_are_left_out(void **state)
     assert_string_equal(recorded.popularity.names[0], "a");
 }
 
-static void of_very_many_resources_the_most_wanted_are_kept(void **state)
+TEST(of_very_many_resources_the_most_wanted_are_kept)
 {
-    (void)state;
     char name[32];
     for (int i = 0; i < DRY_RUN_NAMED_MAX + 7; i++) {
         snprintf(name, sizeof name, "r%d", i);
@@ -163,9 +158,8 @@ static void write_file(const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void a_log_is_read(void **state)
+TEST(a_log_is_read)
 {
-    (void)state;
     write_file("2026-11-22T01:00:00.000Z info worker_started identity=north:17:abc\n"
                "2026-11-22T01:00:00.105Z info task_ended ending=done jid=a1 class=transfer ran_ms=4 fence=7 "
                "locked=2026-11-22T01:00:00.100Z released=2026-11-22T01:00:00.105Z held_ms=5.250 resource=account:1\n"
@@ -183,9 +177,8 @@ static void a_log_is_read(void **state)
     assert_int_equal(recorded.popularity.count, 2);
 }
 
-static void a_log_that_was_summed_up_is_refused(void **state)
+TEST(a_log_that_was_summed_up_is_refused)
 {
-    (void)state;
     write_file("2026-11-22T01:00:00.105Z info task_ended ending=done jid=a1 class=transfer ran_ms=4 fence=7 "
                "locked=2026-11-22T01:00:00.100Z released=2026-11-22T01:00:00.105Z held_ms=5.250 resource=account:1\n"
                "2026-11-22T01:00:01.105Z info tasks_summed done=300 skipped=0 snoozed=0 ran_ms=100 "
@@ -195,9 +188,8 @@ static void a_log_that_was_summed_up_is_refused(void **state)
     assert_contains(error.text, "record with worker.log_tasks = \"all\"");
 }
 
-static void files_that_hold_nothing_are_refused(void **state)
+TEST(files_that_hold_nothing_are_refused)
 {
-    (void)state;
     static const char *const hostile[] = {"", "\n\n\n", "task_started jid=a resource=b\n",
                                           "2026-11-22T01:00:00.000Z debug task_started jid=a1 resource=account:1\n"};
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
@@ -217,9 +209,8 @@ static void files_that_hold_nothing_are_refused(void **state)
 
 /* --- results ------------------------------------------------------------------------------------------------------ */
 
-static void a_result_is_repeated(void **state)
+TEST(a_result_is_repeated)
 {
-    (void)state;
     static struct histogram histogram;
     histogram = (struct histogram){0};
     double sum = 0;
@@ -250,9 +241,8 @@ static void a_result_is_repeated(void **state)
 }
 
 /* All in one step of the histogram: nothing says where in it. */
-static void holds_of_one_step_are_spread_over_it(void **state)
+TEST(holds_of_one_step_are_spread_over_it)
 {
-    (void)state;
     static struct histogram histogram;
     histogram = (struct histogram){0};
     for (int i = 0; i < 100; i++)
@@ -267,9 +257,8 @@ static void holds_of_one_step_are_spread_over_it(void **state)
     assert_near(distribution_mean(&recorded.hold), 0.0101, 1e-9);
 }
 
-static void results_without_holds_are_refused(void **state)
+TEST(results_without_holds_are_refused)
 {
-    (void)state;
     static struct histogram histogram;
     histogram = (struct histogram){0};
     struct result result = {.measured_for = 10};
@@ -293,9 +282,8 @@ static void results_without_holds_are_refused(void **state)
 }
 
 /* What pushed it goes before what could be counted; a shadow has only that. */
-static void arrivals_are_those_of_the_run(void **state)
+TEST(arrivals_are_those_of_the_run)
 {
-    (void)state;
     struct result result;
     struct error error = ERROR_NONE;
     dry_run_sample(SAMPLE_FULL, &result);
@@ -321,9 +309,8 @@ static void arrivals_are_those_of_the_run(void **state)
     result_fini(&result);
 }
 
-static void a_file_with_a_result_is_read(void **state)
+TEST(a_file_with_a_result_is_read)
 {
-    (void)state;
     struct result result;
     struct buffer json = {0};
     struct error error = ERROR_NONE;
@@ -347,9 +334,8 @@ static void a_file_with_a_result_is_read(void **state)
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */
 
-static void it_becomes_the_load_of_a_plan(void **state)
+TEST(it_becomes_the_load_of_a_plan)
 {
-    (void)state;
     struct dry_run_plan plan;
     plan_init(&plan);
     distribution_measure(&plan.hold, (double[]){1, 2}, 2);
@@ -368,9 +354,8 @@ static void it_becomes_the_load_of_a_plan(void **state)
     plan_fini(&plan);
 }
 
-static void without_a_rate_the_loop_stays_closed(void **state)
+TEST(without_a_rate_the_loop_stays_closed)
 {
-    (void)state;
     struct dry_run_plan plan;
     plan_init(&plan);
     add_hold(0, 4, "a", NULL);
@@ -380,25 +365,4 @@ static void without_a_rate_the_loop_stays_closed(void **state)
     plan_fini(&plan);
 }
 
-int main(void)
-{
-#define WITH_RECORD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        WITH_RECORD(holds_resources_and_rate_are_found),
-        WITH_RECORD(what_did_not_end_or_had_no_lock_does_not_count),
-        WITH_RECORD(several_resources_a_task_are_rounded),
-        WITH_RECORD(names_that_no_resource_can_have_are_left_out),
-        WITH_RECORD(of_very_many_resources_the_most_wanted_are_kept),
-        WITH_RECORD(a_log_is_read),
-        WITH_RECORD(a_log_that_was_summed_up_is_refused),
-        WITH_RECORD(files_that_hold_nothing_are_refused),
-        WITH_RECORD(a_result_is_repeated),
-        WITH_RECORD(holds_of_one_step_are_spread_over_it),
-        WITH_RECORD(results_without_holds_are_refused),
-        WITH_RECORD(arrivals_are_those_of_the_run),
-        WITH_RECORD(a_file_with_a_result_is_read),
-        WITH_RECORD(it_becomes_the_load_of_a_plan),
-        WITH_RECORD(without_a_rate_the_loop_stays_closed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -135,9 +135,8 @@ static void assert_same_results(void)
         assert_same_fields(result_point_fields, &before.points[i], &after.points[i]);
 }
 
-static void every_result_is_read_as_it_was_written(void **state)
+TEST(every_result_is_read_as_it_was_written)
 {
-    (void)state;
     for (enum sample_kind kind = 0; kind < SAMPLE_KINDS; kind++) {
         write_and_read(kind);
         assert_written_again();
@@ -147,9 +146,8 @@ static void every_result_is_read_as_it_was_written(void **state)
 }
 
 /* Every member of every table takes part: one that is changed is written otherwise. */
-static void every_member_is_written(void **state)
+TEST(every_member_is_written)
 {
-    (void)state;
     write_and_read(SAMPLE_FULL);
     static const struct {
         const struct result_field *fields;
@@ -173,9 +171,8 @@ static void every_member_is_written(void **state)
         }
 }
 
-static void what_is_written_cannot_steer_a_terminal(void **state)
+TEST(what_is_written_cannot_steer_a_terminal)
 {
-    (void)state;
     write_and_read(SAMPLE_HOSTILE);
     for (size_t i = 0; i < written.length; i++)
         assert_true((unsigned char)written.bytes[i] >= ' ' && written.bytes[i] != 0x7f);
@@ -195,17 +192,15 @@ static void assert_refused(const char *json, size_t length, const char *reason)
     assert_null(result.resources);
 }
 
-static void every_cut_is_noticed(void **state)
+TEST(every_cut_is_noticed)
 {
-    (void)state;
     write_and_read(SAMPLE_HOSTILE);
     for (size_t length = 0; length < written.length; length += length < 5000 ? 1 : 97)
         assert_refused(written.bytes, length, "no JSON, or not all of it");
 }
 
-static void what_is_something_else_is_refused(void **state)
+TEST(what_is_something_else_is_refused)
 {
-    (void)state;
     static const char *const foreign[] = {"[]", "{}", "{\"format\":\"something\"}", "{\"format\":7}"};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
         assert_refused(foreign[i], strlen(foreign[i]), "no result of a dry run");
@@ -232,9 +227,8 @@ static void assert_change_refused(const char *from, const char *what, const char
     buffer_fini(&changed);
 }
 
-static void what_does_not_fit_is_refused_with_its_place(void **state)
+TEST(what_does_not_fit_is_refused_with_its_place)
 {
-    (void)state;
     write_and_read(SAMPLE_FULL);
     assert_change_refused("{", "\"measured_for\":20", "\"measured_for\":\"20\"", "measured_for is no number");
     assert_change_refused("{", "\"bottleneck\":\"resource\"", "\"bottleneck\":\"moon\"",
@@ -256,9 +250,8 @@ static void what_does_not_fit_is_refused_with_its_place(void **state)
     assert_change_refused("\"seconds\"", "{", "7,{", "seconds[0]. is no object");
 }
 
-static void a_result_from_before_a_member_came_is_read(void **state)
+TEST(a_result_from_before_a_member_came_is_read)
 {
-    (void)state;
     static const char later[] = "\"crashed_checks\":\"\",";
     struct error error = ERROR_NONE;
     struct result older = {.pushed = 0};
@@ -275,9 +268,8 @@ static void a_result_from_before_a_member_came_is_read(void **state)
     buffer_fini(&without);
 }
 
-static void histograms_that_none_can_be_are_refused(void **state)
+TEST(histograms_that_none_can_be_are_refused)
 {
-    (void)state;
     write_and_read(SAMPLE_FULL);
     static const char *const bad[] = {"[5]",
                                       "[5,0]",
@@ -299,9 +291,8 @@ static void histograms_that_none_can_be_are_refused(void **state)
     assert_change_refused("\"wait\"", "\"max_us\":", "\"max_us\":-", "wait.histogram needs");
 }
 
-static void members_that_are_not_known_are_passed_over(void **state)
+TEST(members_that_are_not_known_are_passed_over)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     write_and_read(SAMPLE_ONE);
     struct buffer more = {0};
@@ -313,9 +304,8 @@ static void members_that_are_not_known_are_passed_over(void **state)
     buffer_fini(&more);
 }
 
-static void files_are_read_and_their_names_told(void **state)
+TEST(files_are_read_and_their_names_told)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 16];
     struct result result;
@@ -339,15 +329,4 @@ static void files_are_read_and_their_names_told(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(every_result_is_read_as_it_was_written),      TEST(every_member_is_written),
-        TEST(what_is_written_cannot_steer_a_terminal),     TEST(every_cut_is_noticed),
-        TEST(a_result_from_before_a_member_came_is_read),  TEST(what_is_something_else_is_refused),
-        TEST(what_does_not_fit_is_refused_with_its_place), TEST(histograms_that_none_can_be_are_refused),
-        TEST(members_that_are_not_known_are_passed_over),  TEST(files_are_read_and_their_names_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(NULL, tear_down)

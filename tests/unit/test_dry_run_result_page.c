@@ -63,16 +63,14 @@ static void assert_inside(const char *page, const char *attribute, double low, d
     assert_true(found > 0);
 }
 
-static void every_page_is_good(void **state)
+TEST(every_page_is_good)
 {
-    (void)state;
     for (enum sample_kind kind = 0; kind < SAMPLE_KINDS; kind++)
         assert_good(page_of(kind));
 }
 
-static void the_answer_and_every_plot_are_there(void **state)
+TEST(the_answer_and_every_plot_are_there)
 {
-    (void)state;
     static const char *const parts[] = {"<p class=\"answer tone-warn\">The resource r0 is the bottleneck",
                                         "<li>More threads would not help",
                                         "Wait for a lock, from the push",
@@ -98,9 +96,8 @@ static void the_answer_and_every_plot_are_there(void **state)
     assert_int_equal(markup_count(page, "figure"), 16);
 }
 
-static void what_is_not_known_is_left_out(void **state)
+TEST(what_is_not_known_is_left_out)
 {
-    (void)state;
     const char *page = page_of(SAMPLE_EMPTY);
     assert_int_equal(markup_count(page, "figure"), 0);
     assert_has(page, "Nothing was measured");
@@ -111,18 +108,16 @@ static void what_is_not_known_is_left_out(void **state)
     assert_has(page_of(SAMPLE_STOPPED), "It was interrupted");
 }
 
-static void hostile_texts_stay_texts(void **state)
+TEST(hostile_texts_stay_texts)
 {
-    (void)state;
     const char *page = page_of(SAMPLE_HOSTILE);
     assert_null(strstr(page, "\xe2\x80\xae"));
     assert_null(strchr(page, '\x1b'));
     assert_has(page, "&lt;script&gt;alert(1)&lt;/script&gt;");
 }
 
-static void long_names_are_cut_and_whole_in_titles(void **state)
+TEST(long_names_are_cut_and_whole_in_titles)
 {
-    (void)state;
     char name[301];
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
@@ -134,9 +129,8 @@ static void long_names_are_cut_and_whole_in_titles(void **state)
     assert_has(buffer_text(&out), "text-anchor=\"end\">xxxxxxxxxxxxxxxx~<title>xxxxxxxxxxxxxxxxxxxxxxxx");
 }
 
-static void what_is_drawn_stays_inside(void **state)
+TEST(what_is_drawn_stays_inside)
 {
-    (void)state;
     const char *page = page_of(SAMPLE_FULL);
     assert_inside(page, " x1=\"", 0, PLOT_WIDTH);
     assert_inside(page, " cx=\"", 0, PLOT_WIDTH);
@@ -152,9 +146,8 @@ static void spoil(double *numbers, size_t count)
         numbers[i] = odd[i % (sizeof odd / sizeof odd[0])];
 }
 
-static void odd_numbers_are_drawn_inside(void **state)
+TEST(odd_numbers_are_drawn_inside)
 {
-    (void)state;
     page_of(SAMPLE_FULL);
     for (size_t i = 0; i < result.second_count; i++)
         spoil(&result.seconds[i].at, sizeof result.seconds[i] / sizeof(double) - i % 3);
@@ -188,9 +181,8 @@ static void odd_numbers_are_drawn_inside(void **state)
 
 /* --- plots -------------------------------------------------------------------------------------------------------- */
 
-static void ticks_are_round(void **state)
+TEST(ticks_are_round)
 {
-    (void)state;
     struct plot plot = {.title = "t", .x = {.unit = PLOT_SECONDS}, .y = {.unit = PLOT_NUMBER}, .out = &out};
     plot_axis_see(&plot.x, 0);
     plot_axis_see(&plot.x, 19);
@@ -207,9 +199,8 @@ static void ticks_are_round(void **state)
     assert_true(fabs(plot_x(&plot, 20) - (PLOT_WIDTH - 14)) < 0.01);
 }
 
-static void logarithmic_ticks_are_decades_and_what_fits_between(void **state)
+TEST(logarithmic_ticks_are_decades_and_what_fits_between)
 {
-    (void)state;
     struct plot plot = {.title = "t", .x = {.unit = PLOT_SECONDS, .is_log = true}, .out = &out};
     plot_axis_see(&plot.x, 0);
     plot_axis_see(&plot.x, -1);
@@ -224,9 +215,8 @@ static void logarithmic_ticks_are_decades_and_what_fits_between(void **state)
     assert_true(fabs(plot_x(&plot, sqrt(0.001 * 0.02)) - (plot_x(&plot, 0.001) + plot_x(&plot, 0.02)) / 2) < 0.01);
 }
 
-static void numbers_of_ticks_are_short(void **state)
+TEST(numbers_of_ticks_are_short)
 {
-    (void)state;
     static const struct {
         enum plot_unit unit;
         double value;
@@ -240,9 +230,8 @@ static void numbers_of_ticks_are_short(void **state)
         assert_string_equal(plot_number_text(cases[i].unit, cases[i].value, text), cases[i].text);
 }
 
-static void lines_are_broken_where_there_is_no_number(void **state)
+TEST(lines_are_broken_where_there_is_no_number)
 {
-    (void)state;
     struct plot plot = {.title = "t", .x = {.low = 0, .high = 4}, .y = {.low = 0, .high = 1}, .out = &out};
     double x[] = {0, 1, 2, 3, 4}, y[] = {0, 1, NAN, 1, 0};
     plot_begin(&plot);
@@ -256,9 +245,8 @@ static void lines_are_broken_where_there_is_no_number(void **state)
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
-static void the_command_says_all_of_the_plan(void **state)
+TEST(the_command_says_all_of_the_plan)
 {
-    (void)state;
     page_of(SAMPLE_FULL);
     buffer_clear(&out);
     result.plan.faults[0] = (struct dry_run_fault){
@@ -278,9 +266,8 @@ static void the_command_says_all_of_the_plan(void **state)
                         "--fault 9s:clock:queue:-5s --fault 9s:kill:worker2 --what-if threads=8,16");
 }
 
-static void checks_that_crash_are_told(void **state)
+TEST(checks_that_crash_are_told)
 {
-    (void)state;
     page_of(SAMPLE_ONE);
     assert_null(strstr(buffer_text(&out), "check()"));
     buffer_clear(&out);
@@ -289,23 +276,4 @@ static void checks_that_crash_are_told(void **state)
     assert_contains(buffer_text(&out), "The check() of arguments crashed in transfer (SIGSEGV) for 2 tasks");
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(checks_that_crash_are_told),
-        TEST(every_page_is_good),
-        TEST(the_answer_and_every_plot_are_there),
-        TEST(what_is_not_known_is_left_out),
-        TEST(hostile_texts_stay_texts),
-        TEST(long_names_are_cut_and_whole_in_titles),
-        TEST(what_is_drawn_stays_inside),
-        TEST(odd_numbers_are_drawn_inside),
-        TEST(ticks_are_round),
-        TEST(logarithmic_ticks_are_decades_and_what_fits_between),
-        TEST(numbers_of_ticks_are_short),
-        TEST(lines_are_broken_where_there_is_no_number),
-        TEST(the_command_says_all_of_the_plan),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(NULL, tear_down)

@@ -54,9 +54,8 @@ static void assert_fits(const char *text, unsigned width)
     }
 }
 
-static void every_report_fits_every_width(void **state)
+TEST(every_report_fits_every_width)
 {
-    (void)state;
     static const unsigned widths[] = {60, 80, 100, 120};
     for (enum sample_kind kind = 0; kind < SAMPLE_KINDS; kind++)
         for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
@@ -65,17 +64,15 @@ static void every_report_fits_every_width(void **state)
     assert_fits(text_of(SAMPLE_FULL, 1000), RESULT_TEXT_WIDTH_MAX);
 }
 
-static void the_answer_stands_first(void **state)
+TEST(the_answer_stands_first)
 {
-    (void)state;
     const char *text = text_of(SAMPLE_FULL, 140);
     assert_int_equal(strncmp(text, "The resource r0 is the bottleneck", 33), 0);
     assert_true(strstr(text, "- More threads would not help") < strstr(text, "Dry run 3f9a0c21bb7e"));
 }
 
-static void everything_that_is_known_is_told(void **state)
+TEST(everything_that_is_known_is_told)
 {
-    (void)state;
     static const char *const parts[] = {"pushed 15,412",
                                         "lost 2",
                                         "waited for a lock",
@@ -103,9 +100,8 @@ static void everything_that_is_known_is_told(void **state)
     assert_null(strstr(text, "nan"));
 }
 
-static void overlaps_are_told_by_whether_a_fence_would_have_helped(void **state)
+TEST(overlaps_are_told_by_whether_a_fence_would_have_helped)
 {
-    (void)state;
     text_of(SAMPLE_ONE, 100);
     buffer_clear(&out);
     result.overlaps = result.fence_refusals = 2;
@@ -117,18 +113,16 @@ static void overlaps_are_told_by_whether_a_fence_would_have_helped(void **state)
     assert_has(buffer_text(&out), "would not have refused all of it");
 }
 
-static void colours_come_only_when_asked_for(void **state)
+TEST(colours_come_only_when_asked_for)
 {
-    (void)state;
     assert_null(strchr(text_of(SAMPLE_FULL, 100), '\x1b'));
     buffer_clear(&out);
     result_text_write(&result, 100, true, &out);
     assert_has(buffer_text(&out), "\x1b[33mThe resource r0");
 }
 
-static void names_are_quoted(void **state)
+TEST(names_are_quoted)
 {
-    (void)state;
     const char *text = text_of(SAMPLE_HOSTILE, 140);
     assert_has(text, "\"\\x1B[2J");
     assert_null(strstr(text, "\xe2\x80\xae\n"));
@@ -136,9 +130,8 @@ static void names_are_quoted(void **state)
 
 /* --- paragraphs --------------------------------------------------------------------------------------------------- */
 
-static void paragraphs_are_broken_at_gaps_then_blanks_then_anywhere(void **state)
+TEST(paragraphs_are_broken_at_gaps_then_blanks_then_anywhere)
 {
-    (void)state;
     struct sheet sheet = {.width = 30, .out = &out};
     sheet_text(&sheet, TABLE_PLAIN, "- ", "one two three four five six seven");
     sheet_text(&sheet, TABLE_PLAIN, "", "a 1   b 2   c is another thing 3");
@@ -151,9 +144,8 @@ static void paragraphs_are_broken_at_gaps_then_blanks_then_anywhere(void **state
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */
 
-static void a_plan_is_a_sentence(void **state)
+TEST(a_plan_is_a_sentence)
 {
-    (void)state;
     text_of(SAMPLE_FULL, 100);
     buffer_clear(&out);
     plan_about(&result.plan, &out);
@@ -170,9 +162,8 @@ static void a_plan_is_a_sentence(void **state)
     assert_has(buffer_text(&out), "at 2 times its speed, at most 5.0 % of a node's time");
 }
 
-static void faults_are_sentences(void **state)
+TEST(faults_are_sentences)
 {
-    (void)state;
     static const struct {
         struct dry_run_fault fault;
         const char *text;
@@ -209,9 +200,8 @@ static unsigned lines_of(const char *text)
     return lines;
 }
 
-static void the_block_has_as_many_lines_as_it_says(void **state)
+TEST(the_block_has_as_many_lines_as_it_says)
 {
-    (void)state;
     struct live_numbers numbers = numbers_of(SAMPLE_HOSTILE_TEXT);
     static const unsigned widths[] = {1, 20, 80, 200};
     numbers.tally.lost = 1;
@@ -229,9 +219,8 @@ static void the_block_has_as_many_lines_as_it_says(void **state)
         }
 }
 
-static void the_block_tells_how_it_is_getting_on(void **state)
+TEST(the_block_tells_how_it_is_getting_on)
 {
-    (void)state;
     struct live_numbers numbers = numbers_of("r0");
     live_block_write(&numbers, 100, false, &out);
     assert_has(buffer_text(&out), "measuring   [##############..........] 12 of 20 s\n");
@@ -242,9 +231,8 @@ static void the_block_tells_how_it_is_getting_on(void **state)
     assert_null(strstr(buffer_text(&out), "trouble"));
 }
 
-static void the_block_is_drawn_upon_itself_and_taken_away(void **state)
+TEST(the_block_is_drawn_upon_itself_and_taken_away)
 {
-    (void)state;
     struct live_block block = {.width = 80};
     struct live_numbers numbers = numbers_of("r0");
     live_block_draw(&block, &numbers, &out);
@@ -266,9 +254,8 @@ static void the_block_is_drawn_upon_itself_and_taken_away(void **state)
     assert_int_equal(out.length, 0);
 }
 
-static void checks_that_crash_are_told(void **state)
+TEST(checks_that_crash_are_told)
 {
-    (void)state;
     text_of(SAMPLE_ONE, 100);
     assert_null(strstr(buffer_text(&out), "check()"));
     buffer_clear(&out);
@@ -277,23 +264,4 @@ static void checks_that_crash_are_told(void **state)
     assert_contains(buffer_text(&out), "The check() of arguments crashed in transfer (SIGSEGV) for 2 tasks");
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(checks_that_crash_are_told),
-        TEST(every_report_fits_every_width),
-        TEST(the_answer_stands_first),
-        TEST(everything_that_is_known_is_told),
-        TEST(overlaps_are_told_by_whether_a_fence_would_have_helped),
-        TEST(colours_come_only_when_asked_for),
-        TEST(names_are_quoted),
-        TEST(paragraphs_are_broken_at_gaps_then_blanks_then_anywhere),
-        TEST(a_plan_is_a_sentence),
-        TEST(faults_are_sentences),
-        TEST(the_block_has_as_many_lines_as_it_says),
-        TEST(the_block_tells_how_it_is_getting_on),
-        TEST(the_block_is_drawn_upon_itself_and_taken_away),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(NULL, tear_down)

@@ -4,9 +4,8 @@
 
 /* --- one task ----------------------------------------------------------------------------------------------------- */
 
-static void a_task_waits_from_its_push_to_its_lock_and_holds_until_it_leaves(void **state)
+TEST(a_task_waits_from_its_push_to_its_lock_and_holds_until_it_leaves)
 {
-    (void)state;
     push("a", "r0", 100);
     assert_int_equal(tally_outstanding(tally), 1);
     assert_true(done("a", "r0", 102, 103, 108));
@@ -34,9 +33,8 @@ static void a_task_waits_from_its_push_to_its_lock_and_holds_until_it_leaves(voi
     assert_near(result.tries_per_hold, 1, 0);
 }
 
-static void only_what_is_measured_makes_rates_and_waits_and_all_of_it_totals(void **state)
+TEST(only_what_is_measured_makes_rates_and_waits_and_all_of_it_totals)
 {
-    (void)state;
     tally_destroy(tally);
     begin(500);
     tally_load_ended(tally, at(1000));
@@ -61,9 +59,8 @@ static void only_what_is_measured_makes_rates_and_waits_and_all_of_it_totals(voi
     assert_int_equal(resource_named("r0")->arrived, 4);
 }
 
-static void what_is_parked_comes_again_and_waits_all_the_time(void **state)
+TEST(what_is_parked_comes_again_and_waits_all_the_time)
 {
-    (void)state;
     push("a", "r0", 100);
     assert_false(
         stays((struct stay){"a", "r0", FLOW_PARKED, .claimed = 102, .asked = 102, .left = 104, .had_refusal = true}));
@@ -79,9 +76,8 @@ static void what_is_parked_comes_again_and_waits_all_the_time(void **state)
     assert_near(tally_overheads(tally)->park_cost, 0.002, 1e-6);
 }
 
-static void what_failed_comes_again_and_is_not_waiting_meanwhile(void **state)
+TEST(what_failed_comes_again_and_is_not_waiting_meanwhile)
 {
-    (void)state;
     push("a", "r0", 100);
     assert_false(
         stays((struct stay){"a", "r0", FLOW_FAILED, .claimed = 101, .asked = 101, .locked = 102, .left = 110}));
@@ -95,9 +91,8 @@ static void what_failed_comes_again_and_is_not_waiting_meanwhile(void **state)
     assert_near(tally_overheads(tally)->tries, 2, 0);
 }
 
-static void every_ending_is_final_or_not(void **state)
+TEST(every_ending_is_final_or_not)
 {
-    (void)state;
     static const bool is_final[FLOW_ENDINGS] = {
         [FLOW_DONE] = true,      [FLOW_DISCARDED] = true, [FLOW_DEAD] = true,    [FLOW_EXPIRED] = true,
         [FLOW_CANCELLED] = true, [FLOW_REFUSED] = true,   [FLOW_INVALID] = true, [FLOW_NO_RESOURCE] = true,
@@ -120,9 +115,8 @@ static void every_ending_is_final_or_not(void **state)
     assert_int_equal(result.twice, 0);
 }
 
-static void who_ends_twice_and_who_never_does_are_counted(void **state)
+TEST(who_ends_twice_and_who_never_does_are_counted)
 {
-    (void)state;
     push("a", "r0", 10);
     push("b", "r0", 10);
     assert_true(done("a", "r0", 11, 12, 13));
@@ -135,9 +129,8 @@ static void who_ends_twice_and_who_never_does_are_counted(void **state)
     assert_near(resource_named("r0")->waiters, (0.003 - 0.001) + 0.99, 0.01); /* "b" waits to the end */
 }
 
-static void times_of_another_host_are_moved_by_its_offset(void **state)
+TEST(times_of_another_host_are_moved_by_its_offset)
 {
-    (void)state;
     push("a", "r0", 100);
     const char *name = "r0";
     int64_t offset = -5000 * NS_PER_S;
@@ -154,9 +147,8 @@ static void times_of_another_host_are_moved_by_its_offset(void **state)
 
 /* --- several ------------------------------------------------------------------------------------------------------ */
 
-static void a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order_of_records(void **state)
+TEST(a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order_of_records)
 {
-    (void)state;
     push("a", "r0", 10);
     push("b", "r0", 11);
     push("c", "r0", 12);
@@ -181,9 +173,8 @@ static void a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order
     assert_int_equal(r0->waiters_max, 3);
 }
 
-static void who_is_overtaken_makes_it_a_turn_all_the_same(void **state)
+TEST(who_is_overtaken_makes_it_a_turn_all_the_same)
 {
-    (void)state;
     push("a", "r0", 10);
     push("b", "r0", 11);
     done("a", "r0", 11, 12, 20);
@@ -199,9 +190,8 @@ static void who_is_overtaken_makes_it_a_turn_all_the_same(void **state)
     assert_near(r0->turn_mean, (4 + 5) / 2.0 * 1e-3, 1e-6);
 }
 
-static void the_base_latency_is_of_those_that_nobody_was_in_the_way_of(void **state)
+TEST(the_base_latency_is_of_those_that_nobody_was_in_the_way_of)
 {
-    (void)state;
     push("a", "r0", 10); /* alone: 3 ms */
     done("a", "r0", 12, 13, 18);
     push("b", "r0", 30);
@@ -225,9 +215,8 @@ static void the_base_latency_is_of_those_that_nobody_was_in_the_way_of(void **st
     assert_near(tally_overheads(tally)->base, (3 + 1 + 8 * 2) / 10.0 * 1e-3, 1e-6);
 }
 
-static void all_resources_of_a_task_are_counted(void **state)
+TEST(all_resources_of_a_task_are_counted)
 {
-    (void)state;
     const char *both[] = {"r0", "r1"};
     tally_pushed(tally, "a", both, 2, at(10));
     done("a", "r0", 11, 12, 20);
@@ -240,9 +229,8 @@ static void all_resources_of_a_task_are_counted(void **state)
     assert_int_equal(result.hold.count, 1);
 }
 
-static void of_several_resources_nobody_may_be_in_the_way_at_any(void **state)
+TEST(of_several_resources_nobody_may_be_in_the_way_at_any)
 {
-    (void)state;
     const char *both[] = {"r0", "r1"};
     tally_pushed(tally, "a", both, 2, at(10));
     done("a", "r0", 11, 13, 20);
@@ -255,9 +243,8 @@ static void of_several_resources_nobody_may_be_in_the_way_at_any(void **state)
     assert_near(tally_overheads(tally)->base, (3 + 2) / 2.0 * 1e-3, 1e-6);
 }
 
-static void a_closed_loop_knows_how_long_its_pushes_take(void **state)
+TEST(a_closed_loop_knows_how_long_its_pushes_take)
 {
-    (void)state;
     plan.arrivals = DRY_RUN_CLOSED;
     plan.population = 2;
     tally_destroy(tally);
@@ -274,9 +261,8 @@ static void a_closed_loop_knows_how_long_its_pushes_take(void **state)
 
 /* --- witness and deaths ------------------------------------------------------------------------------------------- */
 
-static void overlaps_and_refusals_are_told_of_their_resource(void **state)
+TEST(overlaps_and_refusals_are_told_of_their_resource)
 {
-    (void)state;
     push("a", "r0", 1);
     push("b", "r0", 1);
     push("c", "r1", 1);
@@ -295,9 +281,8 @@ static void overlaps_and_refusals_are_told_of_their_resource(void **state)
     assert_int_equal(resource_named("r1")->overlaps, 0);
 }
 
-static void what_a_dead_process_held_is_over_and_its_task_waits_again(void **state)
+TEST(what_a_dead_process_held_is_over_and_its_task_waits_again)
 {
-    (void)state;
     push("z", "r0", 100);
     push("a", "r0", 100);
     push("b", "r0", 101);
@@ -315,24 +300,4 @@ static void what_a_dead_process_held_is_over_and_its_task_waits_again(void **sta
     assert_near(r0->waiters, (2 + 10 + 31 + 59) * 1e-3, 1e-6); /* the one that died twice */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_tally(a_task_waits_from_its_push_to_its_lock_and_holds_until_it_leaves),
-        with_tally(only_what_is_measured_makes_rates_and_waits_and_all_of_it_totals),
-        with_tally(what_is_parked_comes_again_and_waits_all_the_time),
-        with_tally(what_failed_comes_again_and_is_not_waiting_meanwhile),
-        with_tally(every_ending_is_final_or_not),
-        with_tally(who_ends_twice_and_who_never_does_are_counted),
-        with_tally(times_of_another_host_are_moved_by_its_offset),
-        with_tally(a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order_of_records),
-        with_tally(who_is_overtaken_makes_it_a_turn_all_the_same),
-        with_tally(the_base_latency_is_of_those_that_nobody_was_in_the_way_of),
-        with_tally(all_resources_of_a_task_are_counted),
-        with_tally(of_several_resources_nobody_may_be_in_the_way_at_any),
-        with_tally(a_closed_loop_knows_how_long_its_pushes_take),
-        with_tally(overlaps_and_refusals_are_told_of_their_resource),
-        with_tally(what_a_dead_process_held_is_over_and_its_task_waits_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(setup, teardown)

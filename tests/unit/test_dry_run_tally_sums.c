@@ -28,9 +28,8 @@ static void process_tells(unsigned process, double ms, int64_t cpu_ms, uint64_t 
     assert_false(tally_record(tally, 0, process, &record, 0));
 }
 
-static void what_processes_say_is_added_up_over_their_lives(void **state)
+TEST(what_processes_say_is_added_up_over_their_lives)
 {
-    (void)state;
     push("a", "r0", 100);
     done("a", "r0", 101, 102, 103);
     process_tells(0, 500, 100, 10, 1);
@@ -54,9 +53,8 @@ static void what_processes_say_is_added_up_over_their_lives(void **state)
     assert_near(result.commands_per_hold, 95, 1e-6);
 }
 
-static void nodes_count_for_themselves_even_when_they_are_started_anew(void **state)
+TEST(nodes_count_for_themselves_even_when_they_are_started_anew)
 {
-    (void)state;
     struct tally_node_sample sample = {
         .name = "n1", .address = "127.0.0.1:1", .at = at(0), .commands = 1000, .commands_sent = 10, .cpu_s = 5};
     tally_node(tally, 0, &sample);
@@ -79,9 +77,8 @@ static void nodes_count_for_themselves_even_when_they_are_started_anew(void **st
 
 /* --- as it goes --------------------------------------------------------------------------------------------------- */
 
-static void the_series_has_a_line_a_second(void **state)
+TEST(the_series_has_a_line_a_second)
 {
-    (void)state;
     push("a", "r0", 100);
     push("b", "r0", 200);
     done("a", "r0", 101, 110, 500);
@@ -108,9 +105,8 @@ static void the_series_has_a_line_a_second(void **state)
     assert_near(two->wait_p50, 0.301, ROUNDED);
 }
 
-static void the_display_shows_who_waits_for_what(void **state)
+TEST(the_display_shows_who_waits_for_what)
 {
-    (void)state;
     struct tally_live live;
     for (unsigned i = 0; i < 20; i++) {
         char jid[8], name[8];
@@ -134,9 +130,8 @@ static void the_display_shows_who_waits_for_what(void **state)
     finish(1000, 1000);
 }
 
-static void many_tasks_and_resources_are_told_apart(void **state)
+TEST(many_tasks_and_resources_are_told_apart)
 {
-    (void)state;
     enum { TASKS = 6000, RESOURCES = 3000 };
     char jid[16], name[16];
     for (unsigned i = 0; i < TASKS; i++) {
@@ -159,9 +154,8 @@ static void many_tasks_and_resources_are_told_apart(void **state)
         assert_int_equal(result.resources[i].held, 2);
 }
 
-static void a_million_resources_take_bounded_memory_and_the_greatest_are_reported(void **state)
+TEST(a_million_resources_take_bounded_memory_and_the_greatest_are_reported)
 {
-    (void)state;
     plan.popularity.count = DRY_RUN_RESOURCES_MAX;
     tally_destroy(tally);
     begin(0);
@@ -222,9 +216,8 @@ static void play_until(struct played *resource, double end)
     }
 }
 
-static void the_model_stands_beside_what_was_measured(void **state)
+TEST(the_model_stands_beside_what_was_measured)
 {
-    (void)state;
     plan.hold = (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.005};
     tally_destroy(tally);
     begin(0);
@@ -259,9 +252,8 @@ static void crash(unsigned host, const char *class_name, int signal, bool hangs)
     assert_false(tally_record(tally, host, 0, &record, 0));
 }
 
-static void checks_that_crash_are_told_by_class(void **state)
+TEST(checks_that_crash_are_told_by_class)
 {
-    (void)state;
     crash(0, "transfer", SIGSEGV, false);
     crash(1, "render", SIGKILL, true);
     crash(1, "transfer", SIGSEGV, false);
@@ -272,9 +264,8 @@ static void checks_that_crash_are_told_by_class(void **state)
     assert_int_equal(result_tone(&result), RESULT_BAD);
 }
 
-static void more_classes_than_there_is_room_for_are_counted(void **state)
+TEST(more_classes_than_there_is_room_for_are_counted)
 {
-    (void)state;
     char name[] = "class-a";
     for (unsigned i = 0; i < 20; i++, name[6]++)
         crash(0, name, SIGABRT, false);
@@ -282,18 +273,4 @@ static void more_classes_than_there_is_room_for_are_counted(void **state)
     assert_contains(result.crashed_checks, "class-p (SIGABRT) for 1 task, and more classes for 4");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_tally(what_processes_say_is_added_up_over_their_lives),
-        with_tally(nodes_count_for_themselves_even_when_they_are_started_anew),
-        with_tally(the_series_has_a_line_a_second),
-        with_tally(the_display_shows_who_waits_for_what),
-        with_tally(many_tasks_and_resources_are_told_apart),
-        with_tally(a_million_resources_take_bounded_memory_and_the_greatest_are_reported),
-        with_tally(checks_that_crash_are_told_by_class),
-        with_tally(more_classes_than_there_is_room_for_are_counted),
-        with_tally(the_model_stands_beside_what_was_measured),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(setup, teardown)

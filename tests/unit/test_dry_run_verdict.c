@@ -87,9 +87,8 @@ static bool is_advised(const char *part)
     return false;
 }
 
-static void a_calm_run_has_room_and_fewer_threads_would_do(void **state)
+TEST(a_calm_run_has_room_and_fewer_threads_would_do)
 {
-    (void)state;
     host.cpu_share = 0.1;
     facts.machine_busy = 0.1;
     result.nodes[1].cpu_share = 0.05;
@@ -105,9 +104,8 @@ static void a_calm_run_has_room_and_fewer_threads_would_do(void **state)
     assert_false(is_advised("Twice as many threads"));
 }
 
-static void a_resource_that_is_held_nearly_all_the_time_is_the_bottleneck(void **state)
+TEST(a_resource_that_is_held_nearly_all_the_time_is_the_bottleneck)
 {
-    (void)state;
     load_first(165, 165);
     judge();
     assert_int_equal(result.bottleneck, RESULT_RESOURCE);
@@ -119,9 +117,8 @@ static void a_resource_that_is_held_nearly_all_the_time_is_the_bottleneck(void *
     assert_true(is_advised("If r0 were two resources"));
 }
 
-static void a_resource_that_gets_more_than_it_can_serve_is_overloaded(void **state)
+TEST(a_resource_that_gets_more_than_it_can_serve_is_overloaded)
 {
-    (void)state;
     load_first(250, 178);
     resources[1].load = resources[1].throughput = 170;
     resources[1].share_held = 0.85;
@@ -136,9 +133,8 @@ static void a_resource_that_gets_more_than_it_can_serve_is_overloaded(void **sta
     assert_true(is_advised("still grows")); /* a fifth shorter is not enough */
 }
 
-static void threads_that_are_all_taken_are_the_bottleneck(void **state)
+TEST(threads_that_are_all_taken_are_the_bottleneck)
 {
-    (void)state;
     host.processes = 1;
     host.threads = 1;
     host.cpu_share = 0.2;
@@ -152,9 +148,8 @@ static void threads_that_are_all_taken_are_the_bottleneck(void **state)
     assert_true(is_advised("Twice as many threads (2)"));
 }
 
-static void threads_of_a_closed_loop_are_full_and_not_overloaded(void **state)
+TEST(threads_of_a_closed_loop_are_full_and_not_overloaded)
 {
-    (void)state;
     result.plan.arrivals = DRY_RUN_CLOSED;
     result.plan.population = 40;
     result.utilisation = 0.99;
@@ -166,9 +161,8 @@ static void threads_of_a_closed_loop_are_full_and_not_overloaded(void **state)
     assert_true(result.expected.is_known);
 }
 
-static void a_loop_that_fills_nothing_is_too_small_and_says_so(void **state)
+TEST(a_loop_that_fills_nothing_is_too_small_and_says_so)
 {
-    (void)state;
     result.plan.arrivals = DRY_RUN_CLOSED;
     result.plan.population = 2;
     judge();
@@ -176,9 +170,8 @@ static void a_loop_that_fills_nothing_is_too_small_and_says_so(void **state)
     assert_contains(result.answer, "2 tasks at a time are too few");
 }
 
-static void a_node_or_a_process_or_the_machine_that_is_full_is_named(void **state)
+TEST(a_node_or_a_process_or_the_machine_that_is_full_is_named)
 {
-    (void)state;
     result.nodes[1].cpu_share = 0.96;
     judge();
     assert_int_equal(result.bottleneck, RESULT_QUEUE_NODE);
@@ -199,9 +192,8 @@ static void a_node_or_a_process_or_the_machine_that_is_full_is_named(void **stat
     assert_true(is_advised("--join 0123456789ab"));
 }
 
-static void a_full_resource_is_named_whatever_else_is_full(void **state)
+TEST(a_full_resource_is_named_whatever_else_is_full)
 {
-    (void)state;
     load_first(175, 175); /* 98 % */
     facts.machine_busy = 1;
     judge();
@@ -209,9 +201,8 @@ static void a_full_resource_is_named_whatever_else_is_full(void **state)
     assert_true(is_advised("4 processors of this machine were busy"));
 }
 
-static void a_load_that_was_not_pushed_in_time_is_no_measure(void **state)
+TEST(a_load_that_was_not_pushed_in_time_is_no_measure)
 {
-    (void)state;
     facts.load_behind = 0.4;
     judge();
     assert_int_equal(result.bottleneck, RESULT_LOAD);
@@ -220,9 +211,8 @@ static void a_load_that_was_not_pushed_in_time_is_no_measure(void **state)
     assert_false(is_advised("model"));
 }
 
-static void too_few_tasks_tell_nothing(void **state)
+TEST(too_few_tasks_tell_nothing)
 {
-    (void)state;
     result.wait.count = 30;
     judge();
     assert_int_equal(result.bottleneck, RESULT_NONE);
@@ -232,9 +222,8 @@ static void too_few_tasks_tell_nothing(void **state)
     assert_false(result.expected.is_known);
 }
 
-static void a_run_in_which_nothing_ran_is_trouble(void **state)
+TEST(a_run_in_which_nothing_ran_is_trouble)
 {
-    (void)state;
     result.wait.count = result.hold.count = 0;
     result.done = 0;
     judge();
@@ -248,9 +237,8 @@ static void a_run_in_which_nothing_ran_is_trouble(void **state)
     assert_int_equal(result.advice_count, 0);
 }
 
-static void overlaps_and_lost_locks_are_spoken_of(void **state)
+TEST(overlaps_and_lost_locks_are_spoken_of)
 {
-    (void)state;
     result.lost = 3;
     judge();
     assert_true(is_advised("3 locks were lost"));
@@ -263,9 +251,8 @@ static void overlaps_and_lost_locks_are_spoken_of(void **state)
     assert_true(is_advised("not all had tokens"));
 }
 
-static void names_of_resources_cannot_colour_a_terminal(void **state)
+TEST(names_of_resources_cannot_colour_a_terminal)
 {
-    (void)state;
     load_first(165, 165);
     char name[] = "evil\033[31m";
     resources[0].name = name;
@@ -276,9 +263,8 @@ static void names_of_resources_cannot_colour_a_terminal(void **state)
         assert_true(strchr(result.advice[i], '\033') == NULL);
 }
 
-static void what_the_model_cannot_know_it_does_not_say(void **state)
+TEST(what_the_model_cannot_know_it_does_not_say)
 {
-    (void)state;
     result.plan.arrivals = DRY_RUN_CLOSED;
     result.plan.population = 40;
     overheads.tries = 1.2; /* tasks fail, and are away for a time that no formula knows */
@@ -288,9 +274,8 @@ static void what_the_model_cannot_know_it_does_not_say(void **state)
     assert_contains(result.formula, "mean value analysis");
 }
 
-static void changes_go_where_they_should(void **state)
+TEST(changes_go_where_they_should)
 {
-    (void)state;
     load_first(150, 150);
     struct expectation_change change = EXPECTATION_AS_IT_WAS;
     struct result_expected now = expectation_of(&result, &result.plan, &overheads, &change);
@@ -306,26 +291,4 @@ static void changes_go_where_they_should(void **state)
     assert_true(expectation_of(&result, &result.plan, &overheads, &change).utilisation > 0.8);
 }
 
-#define with_result(test) cmocka_unit_test_setup(test, setup)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_result(a_calm_run_has_room_and_fewer_threads_would_do),
-        with_result(a_resource_that_is_held_nearly_all_the_time_is_the_bottleneck),
-        with_result(a_resource_that_gets_more_than_it_can_serve_is_overloaded),
-        with_result(threads_that_are_all_taken_are_the_bottleneck),
-        with_result(threads_of_a_closed_loop_are_full_and_not_overloaded),
-        with_result(a_loop_that_fills_nothing_is_too_small_and_says_so),
-        with_result(a_node_or_a_process_or_the_machine_that_is_full_is_named),
-        with_result(a_full_resource_is_named_whatever_else_is_full),
-        with_result(a_load_that_was_not_pushed_in_time_is_no_measure),
-        with_result(too_few_tasks_tell_nothing),
-        with_result(a_run_in_which_nothing_ran_is_trouble),
-        with_result(overlaps_and_lost_locks_are_spoken_of),
-        with_result(names_of_resources_cannot_colour_a_terminal),
-        with_result(what_the_model_cannot_know_it_does_not_say),
-        with_result(changes_go_where_they_should),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(setup, NULL)

@@ -80,9 +80,8 @@ static void visit(struct who who, int64_t from, int64_t until)
 static const struct who first = {.process = 0, .jid = "a", .token = 5}, second = {.process = 1, .jid = "b", .token = 6},
                         third = {.process = 2, .jid = "c", .token = 7};
 
-static void visits_one_after_the_other_are_fine(void **state)
+TEST(visits_one_after_the_other_are_fine)
 {
-    (void)state;
     visit(first, 10, 20);
     visit(second, 20, 30);
     visit(third, 31, 40);
@@ -92,9 +91,8 @@ static void visits_one_after_the_other_are_fine(void **state)
     assert_int_equal(refusals, 0);
 }
 
-static void visits_that_intersect_are_an_overlap_and_the_stale_one_is_refused(void **state)
+TEST(visits_that_intersect_are_an_overlap_and_the_stale_one_is_refused)
 {
-    (void)state;
     enter(first, 10);
     enter(second, 15);
     leave(second, 18);
@@ -106,9 +104,8 @@ static void visits_that_intersect_are_an_overlap_and_the_stale_one_is_refused(vo
     assert_int_equal(last_resource, 0);
 }
 
-static void the_order_of_the_records_of_two_processes_does_not_matter(void **state)
+TEST(the_order_of_the_records_of_two_processes_does_not_matter)
 {
-    (void)state;
     visit(first, 10, 20);
     visit(second, 15, 18);
     assert_int_equal(overlaps, 1);
@@ -120,9 +117,8 @@ static void the_order_of_the_records_of_two_processes_does_not_matter(void **sta
     assert_int_equal(last_resource, 7);
 }
 
-static void records_that_come_late_find_their_place(void **state)
+TEST(records_that_come_late_find_their_place)
 {
-    (void)state;
     visit(third, 30, 40);
     visit(first, 10, 20);
     visit(second, 20, 30);
@@ -133,9 +129,8 @@ static void records_that_come_late_find_their_place(void **state)
     assert_int_equal(refusals, 3); /* all three were left after the larger token had begun */
 }
 
-static void every_pair_counts_once(void **state)
+TEST(every_pair_counts_once)
 {
-    (void)state;
     enter(first, 10);
     enter(second, 11);
     enter(third, 12);
@@ -146,9 +141,8 @@ static void every_pair_counts_once(void **state)
     assert_int_equal(refusals, 2);
 }
 
-static void a_stale_visit_is_refused_without_an_overlap(void **state)
+TEST(a_stale_visit_is_refused_without_an_overlap)
 {
-    (void)state;
     visit(second, 10, 20); /* the larger token has been here */
     visit(first, 30, 40);  /* and one that was frozen before it entered comes after it */
     visit((struct who){.process = 3, .jid = "d", .token = 7}, 50, 60);
@@ -156,9 +150,8 @@ static void a_stale_visit_is_refused_without_an_overlap(void **state)
     assert_int_equal(refusals, 1);
 }
 
-static void the_largest_token_of_long_ago_counts(void **state)
+TEST(the_largest_token_of_long_ago_counts)
 {
-    (void)state;
     visit((struct who){.process = 3, .jid = "z", .token = 100}, 1, 2);
     for (unsigned i = 0; i < 50; i++)
         visit((struct who){.process = 1, .jid = "b", .token = 10 + i}, 10 + 10 * i, 15 + 10 * i);
@@ -166,9 +159,8 @@ static void the_largest_token_of_long_ago_counts(void **state)
     assert_int_equal(refusals, 50);
 }
 
-static void an_overlap_without_tokens_is_unfenced(void **state)
+TEST(an_overlap_without_tokens_is_unfenced)
 {
-    (void)state;
     visit((struct who){.process = 0, .jid = "a"}, 10, 20);
     visit((struct who){.process = 1, .jid = "b"}, 15, 25);
     assert_int_equal(overlaps, 1);
@@ -179,9 +171,8 @@ static void an_overlap_without_tokens_is_unfenced(void **state)
     assert_int_equal(refusals, 0);
 }
 
-static void who_died_inside_was_there_until_its_death_and_is_not_refused(void **state)
+TEST(who_died_inside_was_there_until_its_death_and_is_not_refused)
 {
-    (void)state;
     enter(first, 10);
     visit(second, 30, 40);
     witness_died(witness, 0, 0, at(25));
@@ -194,9 +185,8 @@ static void who_died_inside_was_there_until_its_death_and_is_not_refused(void **
     assert_int_equal(refusals, 0);
 }
 
-static void who_died_is_not_refused_by_a_record_that_comes_late_either(void **state)
+TEST(who_died_is_not_refused_by_a_record_that_comes_late_either)
 {
-    (void)state;
     enter(first, 10);
     witness_died(witness, 0, 0, at(25));
     visit(second, 20, 30);
@@ -204,9 +194,8 @@ static void who_died_is_not_refused_by_a_record_that_comes_late_either(void **st
     assert_int_equal(refusals, 0);
 }
 
-static void who_never_leaves_is_there_until_the_run_ends(void **state)
+TEST(who_never_leaves_is_there_until_the_run_ends)
 {
-    (void)state;
     enter(first, 10);
     visit(second, 30, 40);
     assert_int_equal(overlaps, 0);
@@ -215,9 +204,8 @@ static void who_never_leaves_is_there_until_the_run_ends(void **state)
     assert_int_equal(refusals, 0);
 }
 
-static void hosts_overlap_by_more_than_their_clocks_may_be_off(void **state)
+TEST(hosts_overlap_by_more_than_their_clocks_may_be_off)
 {
-    (void)state;
     witness_host(witness, 0, 2 * NS_PER_MS);
     witness_host(witness, 1, 3 * NS_PER_MS);
     const struct who there = {.host = 1, .process = 1, .jid = "b", .token = 6};
@@ -234,9 +222,8 @@ static void hosts_overlap_by_more_than_their_clocks_may_be_off(void **state)
 }
 
 /* What was told when little was known of the clock is not known better because the clock is. */
-static void a_clock_that_is_known_better_now_says_nothing_of_earlier_times(void **state)
+TEST(a_clock_that_is_known_better_now_says_nothing_of_earlier_times)
 {
-    (void)state;
     const struct who there = {.host = 1, .process = 1, .jid = "b", .token = 6};
     witness_host(witness, 1, 5 * NS_PER_MS);
     visit(there, 10, 20);
@@ -254,9 +241,8 @@ static void a_clock_that_is_known_better_now_says_nothing_of_earlier_times(void 
 }
 
 /* One that is told with another offset than the one before is compared with that one as if from another host. */
-static void times_of_a_host_that_were_moved_differently_are_off_by_the_difference(void **state)
+TEST(times_of_a_host_that_were_moved_differently_are_off_by_the_difference)
 {
-    (void)state;
     const struct who there = {.host = 1, .process = 2, .jid = "b", .token = 6};
     visit((struct who){.host = 1, .process = 1, .jid = "a", .token = 5}, 10, 20);
     moved_ns = 3 * NS_PER_MS;
@@ -275,9 +261,8 @@ static void times_of_a_host_that_were_moved_differently_are_off_by_the_differenc
     moved_ns = 0;
 }
 
-static void a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return(void **state)
+TEST(a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return)
 {
-    (void)state;
     enter(first, 10);
     visit(third, 15, 18); /* meanwhile */
     struct witness_visit returned = visit_of(first, 20);
@@ -291,9 +276,8 @@ static void a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return(v
     assert_int_equal(overlaps, 1);
 }
 
-static void the_leave_itself_counts_when_it_comes_after_the_worker_s_word(void **state)
+TEST(the_leave_itself_counts_when_it_comes_after_the_worker_s_word)
 {
-    (void)state;
     enter(first, 10);
     struct witness_visit returned = visit_of(first, 20);
     witness_returned(witness, &returned);
@@ -303,9 +287,8 @@ static void the_leave_itself_counts_when_it_comes_after_the_worker_s_word(void *
     assert_int_equal(refusals, 0);
 }
 
-static void a_leave_of_nobody_and_an_enter_without_end_do_no_harm(void **state)
+TEST(a_leave_of_nobody_and_an_enter_without_end_do_no_harm)
 {
-    (void)state;
     leave(first, 10);
     witness_died(witness, 3, 3, at(10));
     witness_end(witness, at(20));
@@ -315,9 +298,8 @@ static void a_leave_of_nobody_and_an_enter_without_end_do_no_harm(void **state)
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
-static void what_can_matter_no_more_is_forgotten(void **state)
+TEST(what_can_matter_no_more_is_forgotten)
 {
-    (void)state;
     for (int64_t ms = 0; ms < 100000; ms += 10) {
         visit((struct who){.process = 0, .resource = (unsigned)(ms / 10 % 50), .jid = "a", .token = 1}, ms, ms + 5);
         witness_heard(witness, 0, 0, at(ms + 5));
@@ -330,9 +312,8 @@ static void what_can_matter_no_more_is_forgotten(void **state)
 }
 
 /* A process that stands still may have taken its time for a record long before it writes it. */
-static void nothing_is_forgotten_that_a_silent_process_may_still_meet(void **state)
+TEST(nothing_is_forgotten_that_a_silent_process_may_still_meet)
 {
-    (void)state;
     witness_heard(witness, 0, 0, at(1000));
     witness_heard(witness, 0, 1, at(1000));
     visit(second, 1500, 1600);
@@ -343,9 +324,8 @@ static void nothing_is_forgotten_that_a_silent_process_may_still_meet(void **sta
     assert_int_equal(refusals, 1);
 }
 
-static void a_process_that_is_dead_holds_nothing_back(void **state)
+TEST(a_process_that_is_dead_holds_nothing_back)
 {
-    (void)state;
     witness_heard(witness, 0, 0, at(1000));
     visit(second, 1500, 1600);
     witness_heard(witness, 0, 1, at(30000));
@@ -354,9 +334,8 @@ static void a_process_that_is_dead_holds_nothing_back(void **state)
     assert_int_equal(witness_remembered(witness), 0);
 }
 
-static void a_frozen_holder_meets_all_who_came_meanwhile(void **state)
+TEST(a_frozen_holder_meets_all_who_came_meanwhile)
 {
-    (void)state;
     enter(first, 1000);
     witness_heard(witness, 0, 0, at(1000));
     for (int64_t ms = 2000; ms < 50000; ms += 10) {
@@ -373,9 +352,8 @@ static void a_frozen_holder_meets_all_who_came_meanwhile(void **state)
     assert_int_equal(witness_remembered(witness), 0);
 }
 
-static void a_long_visit_of_a_process_that_goes_on_meets_all_who_came_meanwhile(void **state)
+TEST(a_long_visit_of_a_process_that_goes_on_meets_all_who_came_meanwhile)
 {
-    (void)state;
     enter(first, 1000);
     visit(second, 2000, 2005);
     witness_heard(witness, 0, 0, at(50000));
@@ -387,9 +365,8 @@ static void a_long_visit_of_a_process_that_goes_on_meets_all_who_came_meanwhile(
 }
 
 /* Every pair is compared by hand, for visits in random order. */
-static void random_visits_are_judged_as_by_hand(void **state)
+TEST(random_visits_are_judged_as_by_hand)
 {
-    (void)state;
     enum { VISITS = 60, ROUNDS = 300 };
     unsigned seed = 7;
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -422,34 +399,4 @@ static void random_visits_are_judged_as_by_hand(void **state)
     }
 }
 
-#define with_witness(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_witness(visits_one_after_the_other_are_fine),
-        with_witness(visits_that_intersect_are_an_overlap_and_the_stale_one_is_refused),
-        with_witness(the_order_of_the_records_of_two_processes_does_not_matter),
-        with_witness(records_that_come_late_find_their_place),
-        with_witness(every_pair_counts_once),
-        with_witness(a_stale_visit_is_refused_without_an_overlap),
-        with_witness(the_largest_token_of_long_ago_counts),
-        with_witness(an_overlap_without_tokens_is_unfenced),
-        with_witness(who_died_inside_was_there_until_its_death_and_is_not_refused),
-        with_witness(who_died_is_not_refused_by_a_record_that_comes_late_either),
-        with_witness(who_never_leaves_is_there_until_the_run_ends),
-        with_witness(hosts_overlap_by_more_than_their_clocks_may_be_off),
-        with_witness(a_clock_that_is_known_better_now_says_nothing_of_earlier_times),
-        with_witness(times_of_a_host_that_were_moved_differently_are_off_by_the_difference),
-        with_witness(a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return),
-        with_witness(the_leave_itself_counts_when_it_comes_after_the_worker_s_word),
-        with_witness(a_leave_of_nobody_and_an_enter_without_end_do_no_harm),
-        with_witness(what_can_matter_no_more_is_forgotten),
-        with_witness(nothing_is_forgotten_that_a_silent_process_may_still_meet),
-        with_witness(a_process_that_is_dead_holds_nothing_back),
-        with_witness(a_frozen_holder_meets_all_who_came_meanwhile),
-        with_witness(a_long_visit_of_a_process_that_goes_on_meets_all_who_came_meanwhile),
-        with_witness(random_visits_are_judged_as_by_hand),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(setup, teardown)

@@ -6,9 +6,8 @@
 
 static const struct instant start = {NS_PER_S};
 
-static void who_ended_is_found_with_the_time_since(void **state)
+TEST(who_ended_is_found_with_the_time_since)
 {
-    (void)state;
     int64_t age_ns = 0;
     struct ended_tasks *ended = ended_tasks_create(7);
     assert_false(ended_tasks_find(ended, "a", start, &age_ns));
@@ -23,9 +22,8 @@ static void who_ended_is_found_with_the_time_since(void **state)
 }
 
 /* Those that ended last are known, nearly all of them, and nobody else is. */
-static void many_push_out_the_older_ones_and_are_not_mistaken_for_others(void **state)
+TEST(many_push_out_the_older_ones_and_are_not_mistaken_for_others)
 {
-    (void)state;
     enum { ALL = 4 * ENDED_TASKS_MAX, LAST = ENDED_TASKS_MAX / 8 };
     int64_t age_ns = 0;
     unsigned found = 0;
@@ -45,11 +43,4 @@ static void many_push_out_the_older_ones_and_are_not_mistaken_for_others(void **
     ended_tasks_destroy(ended);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_ended_is_found_with_the_time_since),
-        cmocka_unit_test(many_push_out_the_older_ones_and_are_not_mistaken_for_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

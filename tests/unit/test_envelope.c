@@ -81,9 +81,8 @@ static const char *member_of(struct buffer *out, const char *name, const char *u
     return buffer_text(out);
 }
 
-static void all_members_of_a_real_task_are_found(void **state)
+TEST(all_members_of_a_real_task_are_found)
 {
-    (void)state;
     const char *text =
         " {\"retry\":7,\"queue\":\"mail\",\"class\":\"Mail::Send\",\"args\":[1, \"a\", {\"b\":[]}],\"jid\":"
         "\"b4a577edbccf1d805744efa9\",\"created_at\":1795194374.5,\"tags\":[\"x\"],\"resource\":[\"user:7\",\"acct:"
@@ -114,9 +113,8 @@ static void all_members_of_a_real_task_are_found(void **state)
     parsed_fini(&parsed);
 }
 
-static void class_and_args_are_enough(void **state)
+TEST(class_and_args_are_enough)
 {
-    (void)state;
     struct parsed parsed;
     parsed_with(&parsed, "");
     assert_true(parsed.valid);
@@ -132,9 +130,8 @@ static void class_and_args_are_enough(void **state)
     parsed_fini(&parsed);
 }
 
-static void what_is_not_an_object_is_no_task(void **state)
+TEST(what_is_not_an_object_is_no_task)
 {
-    (void)state;
     static const char *const texts[] = {"", "[]", "1", "\"class\"", "null", "[{\"class\":\"c\",\"args\":[]}]", "hello"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         assert_refused_text(texts[i], "'{' is missing at byte 0");
@@ -148,9 +145,8 @@ static void what_is_not_an_object_is_no_task(void **state)
     parsed_fini(&parsed);
 }
 
-static void a_cut_task_is_no_task(void **state)
+TEST(a_cut_task_is_no_task)
 {
-    (void)state;
     const char *text =
         "{\"class\":\"cl\\u0061ss\",\"args\":[1,{\"a\":\"\xE2\x82\xAC\"}],\"resource\":[\"r\"],\"retry\":3}";
     struct parsed parsed;
@@ -164,9 +160,8 @@ static void a_cut_task_is_no_task(void **state)
     }
 }
 
-static void class_must_be_a_short_string(void **state)
+TEST(class_must_be_a_short_string)
 {
-    (void)state;
     struct buffer text = {.bytes = NULL}, member = {.bytes = NULL};
     assert_refused_text("{\"args\":[]}", "\"class\" is missing");
     assert_refused_text("{\"args\":[],\"class\":null}", "\"class\" is not a string");
@@ -191,9 +186,8 @@ static void class_must_be_a_short_string(void **state)
     buffer_fini(&text);
 }
 
-static void args_must_be_an_array(void **state)
+TEST(args_must_be_an_array)
 {
-    (void)state;
     assert_refused_text("{\"class\":\"c\"}", "\"args\" is missing");
     static const char *const others[] = {"null", "{}", "\"[]\"", "1", "false"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
@@ -204,9 +198,8 @@ static void args_must_be_an_array(void **state)
     assert_accepted(",\"more\":\"half a pair in other members is fine: \\ud800\"");
 }
 
-static void jid_and_queue_are_short_strings_or_unset(void **state)
+TEST(jid_and_queue_are_short_strings_or_unset)
 {
-    (void)state;
     struct buffer member = {.bytes = NULL};
     assert_accepted(",\"jid\":null,\"queue\":null");
     assert_accepted(",\"jid\":\"\",\"queue\":\"\"");
@@ -229,16 +222,14 @@ static void jid_and_queue_are_short_strings_or_unset(void **state)
     buffer_fini(&member);
 }
 
-static void timestamps_come_in_any_form(void **state)
+TEST(timestamps_come_in_any_form)
 {
-    (void)state;
     assert_accepted(",\"created_at\":1795194374.5,\"enqueued_at\":1795194374500");
     assert_accepted(",\"created_at\":\"1795194374.5\",\"enqueued_at\":null,\"at\":{}");
 }
 
-static void names_may_not_repeat(void **state)
+TEST(names_may_not_repeat)
 {
-    (void)state;
     assert_refused(",\"args\":[]", "\"args\" occurs twice");
     assert_refused(",\"cl\\u0061ss\":\"d\"", "\"cl\\u0061ss\" occurs twice");
     assert_refused(",\"x\":1,\"x\":1", "\"x\" occurs twice");
@@ -251,9 +242,8 @@ static void names_may_not_repeat(void **state)
     assert_accepted(",\"nested\":{\"a\":1,\"a\":2}");
 }
 
-static void escaped_names_are_recognised(void **state)
+TEST(escaped_names_are_recognised)
 {
-    (void)state;
     const char *text = "{\"\\u0063lass\":\"x\",\"ar\\u0067s\":[5],\"re\\u0073ource\":\"r\\u002d1\",\"\\u0061t\":9}";
     struct parsed parsed;
     parsed_init(&parsed, text, strlen(text));
@@ -265,9 +255,8 @@ static void escaped_names_are_recognised(void **state)
     parsed_fini(&parsed);
 }
 
-static void members_are_bounded(void **state)
+TEST(members_are_bounded)
 {
-    (void)state;
     struct buffer more = {.bytes = NULL};
     for (int i = 0; i < ENVELOPE_MEMBERS_MAX - 2; i++)
         buffer_format(&more, ",\"m%d\":%d", i, i);
@@ -303,9 +292,8 @@ static void assert_resources(const char *json, const char *joined)
     parsed_fini(&parsed);
 }
 
-static void resources_are_sorted_by_bytes_and_kept_once(void **state)
+TEST(resources_are_sorted_by_bytes_and_kept_once)
 {
-    (void)state;
     assert_resources("null", "");
     assert_resources("[]", "");
     assert_resources(" [ ] ", "");
@@ -325,9 +313,8 @@ static void resources_are_sorted_by_bytes_and_kept_once(void **state)
     assert_resources("\"HF:a\"", "HF:a|");
 }
 
-static void other_resources_are_refused(void **state)
+TEST(other_resources_are_refused)
 {
-    (void)state;
     struct buffer member = {.bytes = NULL};
     assert_refused(",\"resource\":1", "not a string");
     assert_refused(",\"resource\":{}", "not a string");
@@ -354,9 +341,8 @@ static void other_resources_are_refused(void **state)
 
 /* ----- retry ----- */
 
-static void retry_is_read_from_any_form(void **state)
+TEST(retry_is_read_from_any_form)
 {
-    (void)state;
     static const struct {
         const char *json;
         bool off;
@@ -401,9 +387,8 @@ static void retry_is_read_from_any_form(void **state)
     }
 }
 
-static void retry_count_is_an_integer_or_absent(void **state)
+TEST(retry_count_is_an_integer_or_absent)
 {
-    (void)state;
     static const struct {
         const char *json;
         bool present;
@@ -434,9 +419,8 @@ static void retry_count_is_an_integer_or_absent(void **state)
     }
 }
 
-static void only_false_keeps_a_task_out_of_dead(void **state)
+TEST(only_false_keeps_a_task_out_of_dead)
 {
-    (void)state;
     static const char *const others[] = {"true", "null", "0", "\"false\"", "[false]"};
     struct parsed parsed;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
@@ -453,9 +437,8 @@ static void only_false_keeps_a_task_out_of_dead(void **state)
 
 /* ----- reuse ----- */
 
-static void a_used_envelope_keeps_nothing_and_needs_no_memory(void **state)
+TEST(a_used_envelope_keeps_nothing_and_needs_no_memory)
 {
-    (void)state;
     const char *full = "{\"class\":\"first\",\"args\":[1],\"jid\":\"j\",\"queue\":\"q\",\"resource\":[\"a\",\"b\"],"
                        "\"retry\":false,\"retry_count\":4,\"dead\":false}";
     const char *bare = "{\"class\":\"second\",\"args\":[2]}";
@@ -480,26 +463,4 @@ static void a_used_envelope_keeps_nothing_and_needs_no_memory(void **state)
     envelope_fini(&envelope);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_members_of_a_real_task_are_found),
-        cmocka_unit_test(class_and_args_are_enough),
-        cmocka_unit_test(what_is_not_an_object_is_no_task),
-        cmocka_unit_test(a_cut_task_is_no_task),
-        cmocka_unit_test(class_must_be_a_short_string),
-        cmocka_unit_test(args_must_be_an_array),
-        cmocka_unit_test(jid_and_queue_are_short_strings_or_unset),
-        cmocka_unit_test(timestamps_come_in_any_form),
-        cmocka_unit_test(names_may_not_repeat),
-        cmocka_unit_test(escaped_names_are_recognised),
-        cmocka_unit_test(members_are_bounded),
-        cmocka_unit_test(resources_are_sorted_by_bytes_and_kept_once),
-        cmocka_unit_test(other_resources_are_refused),
-        cmocka_unit_test(retry_is_read_from_any_form),
-        cmocka_unit_test(retry_count_is_an_integer_or_absent),
-        cmocka_unit_test(only_false_keeps_a_task_out_of_dead),
-        cmocka_unit_test(a_used_envelope_keeps_nothing_and_needs_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -34,9 +34,8 @@ static void parse_value(const char *name, const char *value)
     parse(more);
 }
 
-static void what_is_absent_is_absent(void **state)
+TEST(what_is_absent_is_absent)
 {
-    (void)state;
     parse("\"retry_for\":9,\"retry_queue\":\"q\",\"backtrace\":9,\"created_at\":9,\"enqueued_at\":9,\"failed_at\":9,"
           "\"at\":9,\"expires_at\":9,\"expires_in\":9,\"bid\":1,\"encrypt\":1,\"retry\":9,"
           "\"hf_unique\":\"0123456789abcdef0123456789abcdef01234567\"");
@@ -53,9 +52,8 @@ static void what_is_absent_is_absent(void **state)
 }
 
 /* 1.18 (h): which of the forms is a number of the task's own. */
-static void conformance_h_only_integers_are_counts(void **state)
+TEST(conformance_h_only_integers_are_counts)
 {
-    (void)state;
     static const char *const counts[] = {"0", "3", "\"3\"", "-1", "\"0\""};
     static const char *const others[] = {"true", "false", "null", "\"true\"", "\"false\"", "3.0", "\"x\"", "[]"};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -70,9 +68,8 @@ static void conformance_h_only_integers_are_counts(void **state)
 }
 
 /* 1.18 (i) */
-static void conformance_i_times_are_read_in_every_form(void **state)
+TEST(conformance_i_times_are_read_in_every_form)
 {
-    (void)state;
     static const struct {
         const char *value;
         int64_t us;
@@ -112,9 +109,8 @@ static void conformance_i_times_are_read_in_every_form(void **state)
         }
 }
 
-static void spans_are_seconds(void **state)
+TEST(spans_are_seconds)
 {
-    (void)state;
     static const struct {
         const char *value;
         int64_t us;
@@ -138,9 +134,8 @@ static void spans_are_seconds(void **state)
     }
 }
 
-static void a_backtrace_is_wanted_whole_or_by_lines(void **state)
+TEST(a_backtrace_is_wanted_whole_or_by_lines)
 {
-    (void)state;
     static const struct {
         const char *value;
         unsigned lines;
@@ -154,9 +149,8 @@ static void a_backtrace_is_wanted_whole_or_by_lines(void **state)
     }
 }
 
-static void batches_and_secrets_are_seen(void **state)
+TEST(batches_and_secrets_are_seen)
 {
-    (void)state;
     static const char *const yes[] = {"true", "\"b-1\"", "0", "{}", "\"\""}, *const no[] = {"null", "false"};
     for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
         parse_value("bid", yes[i]);
@@ -172,9 +166,8 @@ static void batches_and_secrets_are_seen(void **state)
     }
 }
 
-static void what_cannot_be_used_is_ignored_and_said(void **state)
+TEST(what_cannot_be_used_is_ignored_and_said)
 {
-    (void)state;
     static const char *const queues[] = {"\"a b\"", "\"hf:x\"", "7", "[]", "\"a\\u0000\"", "\"\\ud800\""};
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
         parse_value("retry_queue", queues[i]);
@@ -197,9 +190,8 @@ static void what_cannot_be_used_is_ignored_and_said(void **state)
     assert_null(task.ignored);
 }
 
-static void a_task_waits_in_the_list_of_a_resource_or_a_class(void **state)
+TEST(a_task_waits_in_the_list_of_a_resource_or_a_class)
 {
-    (void)state;
     static const char *const lists[] = {"resource:", "resource:r", "class:c"};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         char value[32];
@@ -222,9 +214,8 @@ static void assert_expiry(const char *more, int64_t class_us, int64_t us)
         fail_msg("%s: %lld", more, (long long)envelope_expiry(&task, class_us).us);
 }
 
-static void expiry_is_counted_from_the_creation(void **state)
+TEST(expiry_is_counted_from_the_creation)
 {
-    (void)state;
     assert_expiry("", 5, 0);
     assert_expiry("\"created_at\":100,\"enqueued_at\":200", 0, 0);
     assert_expiry("\"created_at\":100,\"enqueued_at\":200,\"expires_in\":60", 0, 160000000);
@@ -243,9 +234,8 @@ static void expiry_is_counted_from_the_creation(void **state)
     assert_expiry("\"created_at\":100", 5, 100000005);
 }
 
-static void expiry_counts_from_when_a_task_is_due(void **state)
+TEST(expiry_counts_from_when_a_task_is_due)
 {
-    (void)state;
     static const struct {
         const char *more;
         int64_t us;
@@ -269,9 +259,8 @@ static bool fits(const struct buffer *text, const struct envelope_limits *bounds
     return envelope_parse(&task, text->bytes, text->length, bounds, error);
 }
 
-static void members_of_workers_do_not_count(void **state)
+TEST(members_of_workers_do_not_count)
 {
-    (void)state;
     static const char added[] =
         ",\"jid\":\"j\",\"queue\":\"q\",\"enqueued_at\":1.5,\"failed_at\":1.5,\"retried_at\":1.5,\"retry_count\":1,"
         "\"error_class\":\"E\",\"error_message\":\"m\",\"error_backtrace\":\"b\",\"expires_at\":1.5,"
@@ -304,9 +293,8 @@ static void members_of_workers_do_not_count(void **state)
 }
 
 /* Nor does what tells a task from its twin. */
-static void blanks_at_the_end_do_not_count(void **state)
+TEST(blanks_at_the_end_do_not_count)
 {
-    (void)state;
     struct envelope_limits exact = {.size = strlen("{\"class\":\"c\",\"args\":[]}"), .depth = 3, .keys = 10};
     struct buffer text = {0};
     struct error error;
@@ -319,9 +307,8 @@ static void blanks_at_the_end_do_not_count(void **state)
 }
 
 /* A producer cannot hide a long text in such a member. */
-static void members_of_workers_count_beyond_their_share(void **state)
+TEST(members_of_workers_count_beyond_their_share)
 {
-    (void)state;
     struct envelope_limits small = {.size = 1000, .depth = 3, .keys = 10};
     struct buffer text = {0};
     struct error error;
@@ -341,9 +328,8 @@ static void members_of_workers_count_beyond_their_share(void **state)
 
 /* --- the queue of any text --------------------------------------------------------------------------------------- */
 
-static void the_queue_of_any_object_is_found(void **state)
+TEST(the_queue_of_any_object_is_found)
 {
-    (void)state;
     static const struct {
         const char *text, *queue; /* NULL: none */
     } cases[] = {{"{\"queue\":\"q\"}", "q"},
@@ -364,25 +350,4 @@ static void the_queue_of_any_object_is_found(void **state)
     buffer_fini(&queue);
 }
 
-#define treatment_test(function) cmocka_unit_test_teardown(function, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        treatment_test(what_is_absent_is_absent),
-        treatment_test(conformance_h_only_integers_are_counts),
-        treatment_test(conformance_i_times_are_read_in_every_form),
-        treatment_test(spans_are_seconds),
-        treatment_test(a_backtrace_is_wanted_whole_or_by_lines),
-        treatment_test(batches_and_secrets_are_seen),
-        treatment_test(what_cannot_be_used_is_ignored_and_said),
-        treatment_test(a_task_waits_in_the_list_of_a_resource_or_a_class),
-        treatment_test(expiry_is_counted_from_the_creation),
-        treatment_test(expiry_counts_from_when_a_task_is_due),
-        treatment_test(members_of_workers_do_not_count),
-        treatment_test(blanks_at_the_end_do_not_count),
-        treatment_test(members_of_workers_count_beyond_their_share),
-        treatment_test(the_queue_of_any_object_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(NULL, tear_down)

@@ -35,9 +35,8 @@ static void assert_rewritten(const char *text, const struct envelope_change *cha
 
 /* ----- values ----- */
 
-static void times_are_the_shortest_reals_with_a_point(void **state)
+TEST(times_are_the_shortest_reals_with_a_point)
 {
-    (void)state;
     static const struct {
         int64_t us;
         const char *text;
@@ -72,9 +71,8 @@ static void assert_string(const char *bytes, size_t length, const char *expected
     buffer_fini(&out);
 }
 
-static void strings_are_escaped_as_ruby_does(void **state)
+TEST(strings_are_escaped_as_ruby_does)
 {
-    (void)state;
     assert_string("", 0, "\"\"");
     assert_string(NULL, 0, "\"\"");
     assert_string("a/b'c<>&\x7F", 9, "\"a/b'c<>&\x7F\"");
@@ -84,9 +82,8 @@ static void strings_are_escaped_as_ruby_does(void **state)
     assert_string("\xC3\xA9\xE2\x80\xA8\xF0\x9F\x98\x80", 9, "\"\xC3\xA9\xE2\x80\xA8\xF0\x9F\x98\x80\"");
 }
 
-static void bytes_that_are_not_utf8_are_replaced(void **state)
+TEST(bytes_that_are_not_utf8_are_replaced)
 {
-    (void)state;
     assert_string("\xFF", 1, "\"\xEF\xBF\xBD\"");
     assert_string("a\xC3", 2, "\"a\xEF\xBF\xBD\"");
     assert_string("\xE2\x82z\n", 4, "\"\xEF\xBF\xBD\xEF\xBF\xBDz\\n\"");
@@ -101,9 +98,8 @@ static void bytes_that_are_not_utf8_are_replaced(void **state)
     }
 }
 
-static void a_new_jid_is_24_hexadecimal_digits(void **state)
+TEST(a_new_jid_is_24_hexadecimal_digits)
 {
-    (void)state;
     char jid[ENVELOPE_NEW_JID_SIZE], other[ENVELOPE_NEW_JID_SIZE];
     envelope_new_jid(jid);
     envelope_new_jid(other);
@@ -114,17 +110,15 @@ static void a_new_jid_is_24_hexadecimal_digits(void **state)
 
 /* ----- rewriting ----- */
 
-static void a_rewrite_without_changes_only_drops_space_between_members(void **state)
+TEST(a_rewrite_without_changes_only_drops_space_between_members)
 {
-    (void)state;
     assert_rewritten("{\"class\":\"c\",\"args\":[]}", NULL, 0, "{\"class\":\"c\",\"args\":[]}");
     assert_rewritten(" {\t\"class\" : \"c\" ,\n\"args\" : [ 1 , 2 ] } ", NULL, 0,
                      "{\"class\":\"c\",\"args\":[ 1 , 2 ]}");
 }
 
-static void args_keep_their_bytes_however_often_they_are_rewritten(void **state)
+TEST(args_keep_their_bytes_however_often_they_are_rewritten)
 {
-    (void)state;
     static const char *const all[] = {
         "[]",
         "[{}]",
@@ -160,9 +154,8 @@ static void args_keep_their_bytes_however_often_they_are_rewritten(void **state)
     }
 }
 
-static void changed_members_keep_their_place_and_new_ones_come_last(void **state)
+TEST(changed_members_keep_their_place_and_new_ones_come_last)
 {
-    (void)state;
     const char *text = "{\"queue\":\"a\",\"retry_count\":0,\"class\":\"c\",\"args\":[1],\"x\":{\"y\":null}}";
     const struct envelope_change changes[] = {
         {"failed_at", span_of("1795194374.5")}, {"retry_count", span_of("1")}, {"absent", {NULL, 0}},
@@ -175,9 +168,8 @@ static void changed_members_keep_their_place_and_new_ones_come_last(void **state
     assert_rewritten("{\"class\":\"c\",\"args\":[]}", nothing_left, 2, "{}");
 }
 
-static void an_escaped_name_is_changed_in_place(void **state)
+TEST(an_escaped_name_is_changed_in_place)
 {
-    (void)state;
     const struct envelope_change change = {"queue", span_of("\"new\"")};
     assert_rewritten("{\"\\u0071ueue\":\"old\",\"class\":\"c\",\"args\":[]}", &change, 1,
                      "{\"\\u0071ueue\":\"new\",\"class\":\"c\",\"args\":[]}");
@@ -191,16 +183,14 @@ static void rewrite_with_a_quote_in_a_name(void)
     envelope_rewrite(&envelope, &change, 1, &out);
 }
 
-static void a_name_that_needs_escapes_is_a_programmer_error(void **state)
+TEST(a_name_that_needs_escapes_is_a_programmer_error)
 {
-    (void)state;
     assert_true(test_aborts(rewrite_with_a_quote_in_a_name));
 }
 
 /* What a rewritten task holds beside the changes is what the first one held, in the same order and bytes. */
-static void unknown_members_survive(void **state)
+TEST(unknown_members_survive)
 {
-    (void)state;
     const char *text =
         "{\"class\":\"c\",\"args\":[],\"cattr\":{\"a\":[1.50]},\"bid\":\"B\",\"\":0,\"tags\":[\"\\u00e9\"],"
         "\"lock_digest\":null,\"wrapped\":\"W\",\"at\":\"12\",\"\\ud800\":1e400}";
@@ -225,9 +215,8 @@ static void unknown_members_survive(void **state)
 
 /* ----- new tasks ----- */
 
-static void a_draft_is_written_as_ruby_would_generate_it(void **state)
+TEST(a_draft_is_written_as_ruby_would_generate_it)
 {
-    (void)state;
     struct buffer out = {.bytes = NULL};
     struct envelope_draft draft = {.class_name = "a \"b\"",
                                    .queue = "caf\xC3\xA9/1",
@@ -276,9 +265,8 @@ static void assert_recovered(const char *bytes, size_t length, const char *encod
     buffer_fini(&out);
 }
 
-static void an_invalid_text_becomes_a_task_that_says_why(void **state)
+TEST(an_invalid_text_becomes_a_task_that_says_why)
 {
-    (void)state;
     struct buffer out = {.bytes = NULL};
     char jid[25];
     envelope_write_invalid("[1,\"\n", 5, "mail", "not an \"object\"", now, &out);
@@ -299,9 +287,8 @@ static void an_invalid_text_becomes_a_task_that_says_why(void **state)
     buffer_fini(&out);
 }
 
-static void the_raw_bytes_can_be_had_back(void **state)
+TEST(the_raw_bytes_can_be_had_back)
 {
-    (void)state;
     const char *text = "\"encoding\":\"text\"", *base64 = "\"encoding\":\"base64\"";
     assert_recovered("", 0, text);
     assert_recovered("{\"class\":", 9, text);
@@ -321,9 +308,8 @@ static void the_raw_bytes_can_be_had_back(void **state)
     }
 }
 
-static void a_text_that_broke_the_limits_is_recovered_too(void **state)
+TEST(a_text_that_broke_the_limits_is_recovered_too)
 {
-    (void)state;
     enum { SIZE = 3 << 20 };
     char *bomb = malloc(SIZE);
     assert_non_null(bomb);
@@ -338,9 +324,8 @@ static void a_text_that_broke_the_limits_is_recovered_too(void **state)
     free(bomb);
 }
 
-static void other_records_are_refused(void **state)
+TEST(other_records_are_refused)
 {
-    (void)state;
     static const struct {
         const char *record, *reason;
     } cases[] = {
@@ -364,24 +349,4 @@ static void other_records_are_refused(void **state)
     buffer_fini(&out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_are_the_shortest_reals_with_a_point),
-        cmocka_unit_test(strings_are_escaped_as_ruby_does),
-        cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
-        cmocka_unit_test(a_new_jid_is_24_hexadecimal_digits),
-        cmocka_unit_test(a_rewrite_without_changes_only_drops_space_between_members),
-        cmocka_unit_test(args_keep_their_bytes_however_often_they_are_rewritten),
-        cmocka_unit_test(changed_members_keep_their_place_and_new_ones_come_last),
-        cmocka_unit_test(an_escaped_name_is_changed_in_place),
-        cmocka_unit_test(a_name_that_needs_escapes_is_a_programmer_error),
-        cmocka_unit_test(unknown_members_survive),
-        cmocka_unit_test(a_draft_is_written_as_ruby_would_generate_it),
-        cmocka_unit_test(an_invalid_text_becomes_a_task_that_says_why),
-        cmocka_unit_test(the_raw_bytes_can_be_had_back),
-        cmocka_unit_test(a_text_that_broke_the_limits_is_recovered_too),
-        cmocka_unit_test(other_records_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

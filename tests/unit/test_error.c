@@ -7,9 +7,8 @@
 #include "base/error.h"
 #include "base/invariant.h"
 
-static void the_first_cause_wins(void **state)
+TEST(the_first_cause_wins)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     assert_false(error_is_set(&error));
     assert_false(error_set(&error, "first %d", 1));
@@ -18,16 +17,14 @@ static void the_first_cause_wins(void **state)
     assert_string_equal(error.text, "first 1");
 }
 
-static void nobody_has_to_listen(void **state)
+TEST(nobody_has_to_listen)
 {
-    (void)state;
     assert_false(error_set(NULL, "lost"));
     error_prefix(NULL, "lost");
 }
 
-static void a_prefix_goes_before_the_cause(void **state)
+TEST(a_prefix_goes_before_the_cause)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     error_prefix(&error, "no cause, no prefix");
     assert_false(error_is_set(&error));
@@ -37,9 +34,8 @@ static void a_prefix_goes_before_the_cause(void **state)
     assert_string_equal(error.text, "file: line 3: cause");
 }
 
-static void long_texts_are_cut(void **state)
+TEST(long_texts_are_cut)
 {
-    (void)state;
     char long_text[2000];
     memset(long_text, 'x', sizeof long_text);
     long_text[sizeof long_text - 1] = '\0';
@@ -63,16 +59,14 @@ static void keep_an_invariant(void)
     invariant(1 + 1 == 2);
 }
 
-static void a_broken_invariant_aborts(void **state)
+TEST(a_broken_invariant_aborts)
 {
-    (void)state;
     assert_true(test_aborts(break_an_invariant));
     assert_false(test_aborts(keep_an_invariant));
 }
 
-static void a_broken_invariant_says_which_and_where_in_one_line(void **state)
+TEST(a_broken_invariant_says_which_and_where_in_one_line)
 {
-    (void)state;
     int pipe_fds[2];
     assert_int_equal(pipe(pipe_fds), 0);
     pid_t child = fork();
@@ -92,9 +86,8 @@ static void a_broken_invariant_says_which_and_where_in_one_line(void **state)
     close(pipe_fds[1]);
 }
 
-static void instants_do_not_overflow(void **state)
+TEST(instants_do_not_overflow)
 {
-    (void)state;
     assert_true(instant_after(INSTANT_NEVER, 1).ns == INT64_MAX);
     assert_true(instant_after((struct instant){INT64_MAX - 5}, 6).ns == INT64_MAX);
     assert_true(instant_after((struct instant){INT64_MAX - 5}, 5).ns == INT64_MAX);
@@ -103,9 +96,8 @@ static void instants_do_not_overflow(void **state)
     assert_false(instant_before((struct instant){5}, (struct instant){5}));
 }
 
-static void the_clocks_are_those_of_the_system(void **state)
+TEST(the_clocks_are_those_of_the_system)
 {
-    (void)state;
     struct timespec before, after;
     clock_gettime(CLOCK_BOOTTIME, &before);
     int64_t now = instant_now().ns;
@@ -115,17 +107,4 @@ static void the_clocks_are_those_of_the_system(void **state)
     assert_true(wall_now().us / US_PER_S >= 1700000000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_cause_wins),
-        cmocka_unit_test(nobody_has_to_listen),
-        cmocka_unit_test(a_prefix_goes_before_the_cause),
-        cmocka_unit_test(long_texts_are_cut),
-        cmocka_unit_test(a_broken_invariant_aborts),
-        cmocka_unit_test(a_broken_invariant_says_which_and_where_in_one_line),
-        cmocka_unit_test(instants_do_not_overflow),
-        cmocka_unit_test(the_clocks_are_those_of_the_system),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -19,6 +19,7 @@ struct shop {
 static int enter(void **state)
 {
     struct shop *shop = calloc(1, sizeof *shop);
+    libc_signals_reset();
     private_directory_create(shop->directory);
     snprintf(shop->script, sizeof shop->script, "%s/script", shop->directory);
     snprintf(shop->left, sizeof shop->left, "%s/left", shop->directory);
@@ -71,7 +72,7 @@ static int run_with(struct shop *shop, hf_job *job, const char *text)
 
 /* --- what it is given --------------------------------------------------------------------------------------- */
 
-static void the_arguments_are_its_input(void **state)
+TEST(the_arguments_are_its_input)
 {
     hf_job job = {.json = " [ \"x\" , 1.50, {\"a\":\"\\u00e9]\"} ] "};
     assert_int_equal(run_with(*state, &job, "cat"), HF_OK);
@@ -81,7 +82,7 @@ static void the_arguments_are_its_input(void **state)
     assert_contains(job.last_event, "text=[]");
 }
 
-static void the_command_line_and_the_place_are_those_of_the_settings(void **state)
+TEST(the_command_line_and_the_place_are_those_of_the_settings)
 {
     const struct shop *shop = *state;
     hf_job job = {0};
@@ -91,7 +92,7 @@ static void the_command_line_and_the_place_are_those_of_the_settings(void **stat
     assert_contains(job.last_event, ":0077");
 }
 
-static void the_environment_has_the_facts_and_nothing_else(void **state)
+TEST(the_environment_has_the_facts_and_nothing_else)
 {
     static const char *const names[] = {"account:1", "account:2"};
     hf_job job = {.resources = names, .resource_count = 2, .token = "42"};
@@ -107,7 +108,7 @@ static void the_environment_has_the_facts_and_nothing_else(void **state)
     unsetenv("SECRET_OF_THE_WORKER");
 }
 
-static void it_has_three_descriptors_and_the_usual_signals(void **state)
+TEST(it_has_three_descriptors_and_the_usual_signals)
 {
     struct shop *shop = *state;
     int forgotten = open("/dev/null", O_RDONLY); /* by somebody, without O_CLOEXEC */
@@ -124,7 +125,7 @@ static void it_has_three_descriptors_and_the_usual_signals(void **state)
 
 /* --- how it ends -------------------------------------------------------------------------------------------- */
 
-static void the_exit_status_decides(void **state)
+TEST(the_exit_status_decides)
 {
     static const struct {
         const char *text;
@@ -151,14 +152,14 @@ static void the_exit_status_decides(void **state)
     }
 }
 
-static void the_last_line_says_why(void **state)
+TEST(the_last_line_says_why)
 {
     hf_job job = {0};
     assert_int_equal(run_with(*state, &job, "echo first >&2; echo no such invoice >&2; echo >&2; exit 3"), HF_FAIL);
     assert_string_equal(job.error, "the program x exited with status 3: no such invoice");
 }
 
-static void one_that_is_gone_was_not_started(void **state)
+TEST(one_that_is_gone_was_not_started)
 {
     struct shop *shop = *state;
     char reason[512] = "";
@@ -177,7 +178,7 @@ static void one_that_is_gone_was_not_started(void **state)
     assert_contains(job.error, "No such file");
 }
 
-static void output_without_end_is_bounded(void **state)
+TEST(output_without_end_is_bounded)
 {
     hf_job job = {0};
     assert_int_equal(run_with(*state, &job, "yes a line | head -n 5000; yes long | tr -d '\\n' | head -c 1000000"),
@@ -199,13 +200,13 @@ static void cancel_when_ready(hf_job *job)
     job->is_cancelled = job->events > 0;
 }
 
-static void one_that_does_not_listen_is_killed_when_the_lock_is_lost(void **state)
+TEST(one_that_does_not_listen_is_killed_when_the_lock_is_lost)
 {
     hf_job job = {.when_asked = cancel_when_ready};
     assert_int_equal(run_with(*state, &job, "trap '' TERM; echo ready; while :; do :; done"), HF_CANCELLED);
 }
 
-static void one_that_does_not_listen_is_killed_a_little_later(void **state)
+TEST(one_that_does_not_listen_is_killed_a_little_later)
 {
     struct shop *shop = *state;
     hf_job job = {.when_asked = cancel_when_ready, .reason = HF_SHUTDOWN};
@@ -213,7 +214,7 @@ static void one_that_does_not_listen_is_killed_a_little_later(void **state)
     assert_int_equal(run_with(shop, &job, "trap '' TERM; echo ready; while :; do :; done"), HF_CANCELLED);
 }
 
-static void one_that_is_asked_politely_can_clear_up(void **state)
+TEST(one_that_is_asked_politely_can_clear_up)
 {
     hf_job job = {.when_asked = cancel_when_ready, .reason = HF_USER};
     assert_int_equal(
@@ -238,7 +239,7 @@ static bool is_gone(pid_t process)
 }
 
 /* A grandchild that would write a file a little later, and holds the output open. */
-static void nothing_of_the_group_outlives_it(void **state)
+TEST(nothing_of_the_group_outlives_it)
 {
     struct shop *shop = *state;
     hf_job job = {0};
@@ -251,7 +252,7 @@ static void nothing_of_the_group_outlives_it(void **state)
 }
 
 /* As the worker does with a process that it kills: the program goes with it. */
-static void a_program_does_not_outlive_who_started_it(void **state)
+TEST(a_program_does_not_outlive_who_started_it)
 {
     struct shop *shop = *state;
     char bytes[32] = "";
@@ -275,7 +276,7 @@ static void a_program_does_not_outlive_who_started_it(void **state)
 
 /* --- arguments and settings --------------------------------------------------------------------------------- */
 
-static void what_nobody_named_is_buried(void **state)
+TEST(what_nobody_named_is_buried)
 {
     static const char *const cases[] = {"[]", "[1]", "[\"y\"]", "[\"/bin/sh\",\"-c\"]", "[\"\"]"};
     script(*state, "exit 0");
@@ -286,9 +287,8 @@ static void what_nobody_named_is_buried(void **state)
     }
 }
 
-static void wrong_settings_are_refused_with_a_reason(void **state)
+TEST(wrong_settings_are_refused_with_a_reason)
 {
-    (void)state;
     static const struct {
         struct fake_setting settings[4];
         const char *reason;
@@ -306,27 +306,4 @@ static void wrong_settings_are_refused_with_a_reason(void **state)
     }
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
-
-int main(void)
-{
-    libc_signals_reset();
-    const struct CMUnitTest tests[] = {
-        TEST(the_arguments_are_its_input),
-        TEST(the_command_line_and_the_place_are_those_of_the_settings),
-        TEST(the_environment_has_the_facts_and_nothing_else),
-        TEST(it_has_three_descriptors_and_the_usual_signals),
-        TEST(the_exit_status_decides),
-        TEST(the_last_line_says_why),
-        TEST(one_that_is_gone_was_not_started),
-        TEST(output_without_end_is_bounded),
-        TEST(one_that_does_not_listen_is_killed_when_the_lock_is_lost),
-        TEST(one_that_does_not_listen_is_killed_a_little_later),
-        TEST(one_that_is_asked_politely_can_clear_up),
-        TEST(nothing_of_the_group_outlives_it),
-        TEST(a_program_does_not_outlive_who_started_it),
-        TEST(what_nobody_named_is_buried),
-        cmocka_unit_test(wrong_settings_are_refused_with_a_reason),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

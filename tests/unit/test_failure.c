@@ -13,9 +13,8 @@ static enum failure_fate fate_of(const char *members, const char **reason)
 
 /* --- fate ------------------------------------------------------------------------------------------------------- */
 
-static void the_fate_follows_the_job_format(void **state)
+TEST(the_fate_follows_the_job_format)
 {
-    (void)state;
     static const struct {
         const char *members;
         enum failure_fate fate;
@@ -57,9 +56,8 @@ static void the_fate_follows_the_job_format(void **state)
 }
 
 /* now is 1795194374.5 */
-static void retry_for_counts_time_and_no_tries(void **state)
+TEST(retry_for_counts_time_and_no_tries)
 {
-    (void)state;
     static const struct {
         const char *members;
         enum failure_fate fate;
@@ -103,9 +101,8 @@ static void assert_fate(const char *members, enum failure_fate fate, const char 
     assert_string_equal(why, reason);
 }
 
-static void the_fate_has_a_reason(void **state)
+TEST(the_fate_has_a_reason)
 {
-    (void)state;
     assert_fate("", FAILURE_RETRY, "it is tried again");
     assert_fate(",\"retry\":false", FAILURE_VANISHES, "it asks for no retry");
     assert_fate(",\"retry\":0", FAILURE_DEAD, "its first failure is final");
@@ -113,9 +110,8 @@ static void the_fate_has_a_reason(void **state)
     assert_fate(",\"retry_for\":1,\"failed_at\":1.5,\"retry_count\":0", FAILURE_DEAD, "its time for retries is over");
 }
 
-static void what_runs_at_most_once_is_not_tried_again(void **state)
+TEST(what_runs_at_most_once_is_not_tried_again)
 {
-    (void)state;
     handler.flags = HF_AT_MOST_ONCE;
     assert_fate("", FAILURE_DEAD, "it runs at most once");
     assert_fate(",\"retry\":5,\"retry_for\":60", FAILURE_DEAD, "it runs at most once");
@@ -142,9 +138,8 @@ static void assert_delay(const char *text, int64_t least_s, int64_t jitter_s)
                 most >= (least_s + jitter_s) * NS_PER_S - jitter_s * NS_PER_S / 50);
 }
 
-static void the_delay_grows_with_the_fourth_power_of_the_count(void **state)
+TEST(the_delay_grows_with_the_fourth_power_of_the_count)
 {
-    (void)state;
     assert_delay("{\"class\":\"c\",\"args\":[]}", 15, 10);
     assert_delay("{\"class\":\"c\",\"args\":[],\"retry_count\":-1}", 15, 10);
     assert_delay("{\"class\":\"c\",\"args\":[],\"retry_count\":-9}", 15, 10);
@@ -155,9 +150,8 @@ static void the_delay_grows_with_the_fourth_power_of_the_count(void **state)
     }
 }
 
-static void the_delay_of_absurd_counts_is_bounded(void **state)
+TEST(the_delay_of_absurd_counts_is_bounded)
 {
-    (void)state;
     int64_t most_s = INT64_C(75) * 75 * 75 * 75 + 15;
     assert_delay("{\"class\":\"c\",\"args\":[],\"retry_count\":74}", most_s, 760);
     assert_delay("{\"class\":\"c\",\"args\":[],\"retry_count\":75}", most_s, 760);
@@ -166,9 +160,8 @@ static void the_delay_of_absurd_counts_is_bounded(void **state)
 
 /* --- the record ------------------------------------------------------------------------------------------------- */
 
-static void the_first_failure_is_written_after_what_was_there(void **state)
+TEST(the_first_failure_is_written_after_what_was_there)
 {
-    (void)state;
     failure_set(&failure, "Net::Timeout", "no answer for %d s", 5);
     write_record("{\"class\":\"c\",\"args\":[1],\"jid\":\"abc\",\"queue\":\"jobs\",\"retry\":true}", true);
     assert_string_equal(buffer_text(&written),
@@ -177,9 +170,8 @@ static void the_first_failure_is_written_after_what_was_there(void **state)
                         "\"failed_at\":1795194374.5,\"retry_count\":0}");
 }
 
-static void a_later_failure_counts_on_and_keeps_the_time_of_the_first(void **state)
+TEST(a_later_failure_counts_on_and_keeps_the_time_of_the_first)
 {
-    (void)state;
     failure_set(&failure, "Second", "again");
     write_record("{\"class\":\"c\",\"args\":[1],\"jid\":\"abc\",\"queue\":\"jobs\",\"error_message\":\"once\","
                  "\"error_class\":\"First\",\"failed_at\":1795194001.25,\"retry_count\":0}",
@@ -195,9 +187,8 @@ static void a_later_failure_counts_on_and_keeps_the_time_of_the_first(void **sta
 }
 
 /* Whoever retries a task by hand takes one from its count, also from 0, as dashboards do. */
-static void a_failure_after_a_retry_by_hand_is_not_the_first(void **state)
+TEST(a_failure_after_a_retry_by_hand_is_not_the_first)
 {
-    (void)state;
     failure_set(&failure, "Second", "again");
     write_record("{\"class\":\"c\",\"args\":[],\"failed_at\":1795194001.25,\"retry_count\":-1}", true);
     assert_member("failed_at", "1795194001.25");
@@ -209,9 +200,8 @@ static void a_failure_after_a_retry_by_hand_is_not_the_first(void **state)
 }
 
 /* What producers in other languages send must come back as it was. */
-static void everything_else_keeps_its_bytes(void **state)
+TEST(everything_else_keeps_its_bytes)
 {
-    (void)state;
     static const char args[] =
         "[ 1234567890123456789012345678901234567890,-0,1E+400,0.10,\"\\u00e9\\/\xC3\xA9\",{\"b\":1,"
         "\"a\":[ ]}]";
@@ -230,9 +220,8 @@ static void everything_else_keeps_its_bytes(void **state)
     assert_member("retry_count", "2");
 }
 
-static void a_task_without_jid_gets_the_one_it_ran_under(void **state)
+TEST(a_task_without_jid_gets_the_one_it_ran_under)
 {
-    (void)state;
     failure_set(&failure, "E", "m");
     write_record("{\"class\":\"c\",\"args\":[]}", true);
     assert_string_equal(record.jid, "given");
@@ -242,9 +231,8 @@ static void a_task_without_jid_gets_the_one_it_ran_under(void **state)
     assert_string_equal(record.jid, "own");
 }
 
-static void the_queue_is_the_one_it_came_from(void **state)
+TEST(the_queue_is_the_one_it_came_from)
 {
-    (void)state;
     failure_set(&failure, "E", "m");
     write_record("{\"class\":\"c\",\"args\":[]}", true);
     assert_string_equal(record.queue, "jobs");
@@ -252,9 +240,8 @@ static void the_queue_is_the_one_it_came_from(void **state)
     assert_string_equal(record.queue, "jobs");
 }
 
-static void a_failure_that_does_not_count_leaves_count_and_times(void **state)
+TEST(a_failure_that_does_not_count_leaves_count_and_times)
 {
-    (void)state;
     failure_set(&failure, "HF::UnknownClass", "nobody serves it");
     write_record("{\"class\":\"c\",\"args\":[]}", false);
     assert_member("error_class", "\"HF::UnknownClass\"");
@@ -270,9 +257,8 @@ static void a_failure_that_does_not_count_leaves_count_and_times(void **state)
 
 /* --- the reason ------------------------------------------------------------------------------------------------- */
 
-static void the_first_cause_wins_until_it_is_cleared(void **state)
+TEST(the_first_cause_wins_until_it_is_cleared)
 {
-    (void)state;
     failure_set(&failure, "First", "one");
     failure_set(&failure, "Second", "two");
     write_record("{\"class\":\"c\",\"args\":[]}", true);
@@ -286,9 +272,8 @@ static void the_first_cause_wins_until_it_is_cleared(void **state)
 }
 
 /* A handler may say anything: the record is JSON all the same. */
-static void reasons_of_any_bytes_and_length_make_a_record(void **state)
+TEST(reasons_of_any_bytes_and_length_make_a_record)
 {
-    (void)state;
     static char bytes[FAILURE_MESSAGE_MAX + 100];
     for (size_t i = 0; i < sizeof bytes - 1; i++)
         bytes[i] = (char)(1 + i % 255);
@@ -313,9 +298,8 @@ static struct text_span message_of(const char *character, size_t count)
     return (struct text_span){value.bytes + 1, value.length - 2};
 }
 
-static void a_message_is_cut_behind_ten_thousand_characters(void **state)
+TEST(a_message_is_cut_behind_ten_thousand_characters)
 {
-    (void)state;
     static const char *const characters[] = {"a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
     static const size_t counts[] = {9999, 10000, 10001, 30000};
     for (size_t i = 0; i < sizeof characters / sizeof characters[0]; i++)
@@ -330,25 +314,4 @@ static void a_message_is_cut_behind_ten_thousand_characters(void **state)
     assert_memory_equal(half.bytes, "a\xEF\xBF\xBD\xEF\xBF\xBD", 7);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        failure_test(the_fate_follows_the_job_format),
-        failure_test(retry_for_counts_time_and_no_tries),
-        failure_test(the_fate_has_a_reason),
-        failure_test(what_runs_at_most_once_is_not_tried_again),
-        failure_test(the_delay_grows_with_the_fourth_power_of_the_count),
-        failure_test(the_delay_of_absurd_counts_is_bounded),
-        failure_test(the_first_failure_is_written_after_what_was_there),
-        failure_test(a_failure_after_a_retry_by_hand_is_not_the_first),
-        failure_test(a_later_failure_counts_on_and_keeps_the_time_of_the_first),
-        failure_test(everything_else_keeps_its_bytes),
-        failure_test(a_task_without_jid_gets_the_one_it_ran_under),
-        failure_test(the_queue_is_the_one_it_came_from),
-        failure_test(a_failure_that_does_not_count_leaves_count_and_times),
-        failure_test(the_first_cause_wins_until_it_is_cleared),
-        failure_test(reasons_of_any_bytes_and_length_make_a_record),
-        failure_test(a_message_is_cut_behind_ten_thousand_characters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -6,7 +6,7 @@
 
 /* --- who is refused ----------------------------------------------------------------------------------------- */
 
-static void a_file_comes_into_being_and_is_replaced(void **state)
+TEST(a_file_comes_into_being_and_is_replaced)
 {
     struct place *place = *state;
     assert_string_equal(read_as(place, "1"), "(none)");
@@ -21,7 +21,7 @@ static void a_file_comes_into_being_and_is_replaced(void **state)
     assert_string_equal(read_as(place, "10"), "ten");
 }
 
-static void any_bytes_will_do(void **state)
+TEST(any_bytes_will_do)
 {
     struct place *place = *state;
     static const char bytes[] = "\0\n\xff\0end";
@@ -37,7 +37,7 @@ static void any_bytes_will_do(void **state)
     free(found);
 }
 
-static void a_stale_writer_is_refused_before_the_new_holder_has_written(void **state)
+TEST(a_stale_writer_is_refused_before_the_new_holder_has_written)
 {
     struct place *place = *state;
     assert_int_equal(write_as(place, "1", "a", "old"), HF_FENCE_ACCEPTED);
@@ -48,7 +48,7 @@ static void a_stale_writer_is_refused_before_the_new_holder_has_written(void **s
     assert_string_equal(read_as(place, "2"), "new");
 }
 
-static void a_stale_writer_is_refused_after_the_new_holder_has_written(void **state)
+TEST(a_stale_writer_is_refused_after_the_new_holder_has_written)
 {
     struct place *place = *state;
     assert_string_equal(read_as(place, "1"), "(none)");
@@ -58,7 +58,7 @@ static void a_stale_writer_is_refused_after_the_new_holder_has_written(void **st
 }
 
 /* Who reads by other means advances the fence all the same. */
-static void reading_without_a_place_for_it_advances(void **state)
+TEST(reading_without_a_place_for_it_advances)
 {
     struct place *place = *state;
     struct hf_fence_file file = file_for(place, "5");
@@ -68,7 +68,7 @@ static void reading_without_a_place_for_it_advances(void **state)
 
 /* --- repeats ------------------------------------------------------------------------------------------------ */
 
-static void a_task_counts_once(void **state)
+TEST(a_task_counts_once)
 {
     struct place *place = *state;
     assert_int_equal(write_as(place, "1", "first", "1"), HF_FENCE_ACCEPTED);
@@ -81,7 +81,7 @@ static void a_task_counts_once(void **state)
 
 /* --- what goes wrong ---------------------------------------------------------------------------------------- */
 
-static void senseless_calls_are_trouble(void **state)
+TEST(senseless_calls_are_trouble)
 {
     struct place *place = *state;
     char resource[600];
@@ -108,7 +108,7 @@ static void senseless_calls_are_trouble(void **state)
     assert_false(exists(place, ".fence"));
 }
 
-static void a_file_belongs_to_one_resource(void **state)
+TEST(a_file_belongs_to_one_resource)
 {
     struct place *place = *state;
     assert_int_equal(write_as(place, "1", NULL, "x"), HF_FENCE_ACCEPTED);
@@ -118,7 +118,7 @@ static void a_file_belongs_to_one_resource(void **state)
     assert_string_equal(read_as(place, "1"), "x");
 }
 
-static void a_fence_that_was_spoiled_lets_nobody_in(void **state)
+TEST(a_fence_that_was_spoiled_lets_nobody_in)
 {
     struct place *place = *state;
     static const char *const spoiled[] = {
@@ -141,7 +141,7 @@ static void a_fence_that_was_spoiled_lets_nobody_in(void **state)
     assert_string_equal(read_as(place, "5"), "(none)");
 }
 
-static void links_and_directories_are_not_replaced(void **state)
+TEST(links_and_directories_are_not_replaced)
 {
     struct place *place = *state;
     assert_int_equal(symlink("/nowhere", place->path), 0);
@@ -153,7 +153,7 @@ static void links_and_directories_are_not_replaced(void **state)
     assert_int_equal(rmdir(place->path), 0);
 }
 
-static void the_mode_stays(void **state)
+TEST(the_mode_stays)
 {
     struct place *place = *state;
     struct stat facts;
@@ -164,7 +164,7 @@ static void the_mode_stays(void **state)
     assert_int_equal(facts.st_mode & 07777, 0604);
 }
 
-static void whoever_is_inside_for_too_long_is_waited_for_only_so_long(void **state)
+TEST(whoever_is_inside_for_too_long_is_waited_for_only_so_long)
 {
     struct place *place = *state;
     char path[340];
@@ -181,7 +181,7 @@ static void whoever_is_inside_for_too_long_is_waited_for_only_so_long(void **sta
 }
 
 /* A limit on the size of files is what a full disk looks like to the program. */
-static void a_full_disk_is_trouble_and_loses_nothing(void **state)
+TEST(a_full_disk_is_trouble_and_loses_nothing)
 {
     struct place *place = *state;
     struct rlimit before, full;
@@ -202,22 +202,4 @@ static void a_full_disk_is_trouble_and_loses_nothing(void **state)
     assert_int_equal(write_as(place, "2", "b", large), HF_FENCE_ACCEPTED);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_file_comes_into_being_and_is_replaced),
-        TEST(any_bytes_will_do),
-        TEST(a_stale_writer_is_refused_before_the_new_holder_has_written),
-        TEST(a_stale_writer_is_refused_after_the_new_holder_has_written),
-        TEST(reading_without_a_place_for_it_advances),
-        TEST(a_task_counts_once),
-        TEST(senseless_calls_are_trouble),
-        TEST(a_file_belongs_to_one_resource),
-        TEST(a_fence_that_was_spoiled_lets_nobody_in),
-        TEST(links_and_directories_are_not_replaced),
-        TEST(the_mode_stays),
-        TEST(whoever_is_inside_for_too_long_is_waited_for_only_so_long),
-        TEST(a_full_disk_is_trouble_and_loses_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

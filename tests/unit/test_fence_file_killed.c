@@ -111,7 +111,7 @@ static void check_after(struct place *place, const struct progress *progress)
 }
 
 /* A holder is killed at every point, and the one after it, which clears up, at every point too. */
-static void it_survives_being_killed_anywhere(void **state)
+TEST(it_survives_being_killed_anywhere)
 {
     struct place *place = *state;
     struct progress *progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -135,7 +135,7 @@ static void it_survives_being_killed_anywhere(void **state)
 }
 
 /* A file is on the disk before it has its name, and its name before the next step relies on it. */
-static void steps_reach_the_disk_in_order(void **state)
+TEST(steps_reach_the_disk_in_order)
 {
     struct place *place = *state;
     assert_int_equal(write_as(place, "1", "a", "1"), HF_FENCE_ACCEPTED);
@@ -158,7 +158,7 @@ static void steps_reach_the_disk_in_order(void **state)
 
 /* --- many ---------------------------------------------------------------------------------------------------- */
 
-static void so_many_tasks_are_remembered(void **state)
+TEST(so_many_tasks_are_remembered)
 {
     struct place *place = *state;
     enum { TASKS = HF_FENCE_FILE_REPEATS + 3 };
@@ -271,24 +271,14 @@ static void gather(struct place *place, bool with_deaths)
     munmap(shared, size);
 }
 
-static void many_at_once_lose_nothing(void **state)
+TEST(many_at_once_lose_nothing)
 {
     gather(*state, false);
 }
 
-static void many_at_once_of_which_some_are_killed_lose_nothing(void **state)
+TEST(many_at_once_of_which_some_are_killed_lose_nothing)
 {
     gather(*state, true);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(it_survives_being_killed_anywhere),
-        TEST(steps_reach_the_disk_in_order),
-        TEST(so_many_tasks_are_remembered),
-        TEST(many_at_once_lose_nothing),
-        TEST(many_at_once_of_which_some_are_killed_lose_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

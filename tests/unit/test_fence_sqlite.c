@@ -109,7 +109,7 @@ static enum hf_fence_outcome deposit(struct till *till, const char *token, const
 
 /* --- tokens ------------------------------------------------------------------------------------------------- */
 
-static void tokens_are_whole_numbers_below_2_to_53(void **state)
+TEST(tokens_are_whole_numbers_below_2_to_53)
 {
     static const char *const wrong[] = {"",     "0",
                                         "01",   "-1",
@@ -130,7 +130,7 @@ static void tokens_are_whole_numbers_below_2_to_53(void **state)
     assert_int_equal(number, INT64_C(9007199254740991));
 }
 
-static void without_a_token_nothing_begins(void **state)
+TEST(without_a_token_nothing_begins)
 {
     struct till *till = *state;
     assert_int_equal(begin(till, "till", ""), HF_FENCE_TROUBLE);
@@ -145,7 +145,7 @@ static void without_a_token_nothing_begins(void **state)
 
 /* --- who is refused ----------------------------------------------------------------------------------------- */
 
-static void the_same_holder_may_come_again_and_later_ones_too(void **state)
+TEST(the_same_holder_may_come_again_and_later_ones_too)
 {
     struct till *till = *state;
     assert_int_equal(advance(till, "till", "9"), HF_FENCE_ACCEPTED);
@@ -160,7 +160,7 @@ static void the_same_holder_may_come_again_and_later_ones_too(void **state)
 }
 
 /* The order that a sink misses which only compares when it is written to. */
-static void a_stale_writer_is_refused_before_the_new_holder_has_written(void **state)
+TEST(a_stale_writer_is_refused_before_the_new_holder_has_written)
 {
     struct till *till = *state;
     assert_int_equal(advance(till, "till", "1"), HF_FENCE_ACCEPTED);
@@ -171,7 +171,7 @@ static void a_stale_writer_is_refused_before_the_new_holder_has_written(void **s
     assert_int_equal(ask(till, "SELECT count(*) FROM holdfast_done WHERE jid = 'old'"), 0);
 }
 
-static void a_stale_writer_is_refused_after_the_new_holder_has_written(void **state)
+TEST(a_stale_writer_is_refused_after_the_new_holder_has_written)
 {
     struct till *till = *state;
     assert_int_equal(advance(till, "till", "1"), HF_FENCE_ACCEPTED);
@@ -180,7 +180,7 @@ static void a_stale_writer_is_refused_after_the_new_holder_has_written(void **st
     assert_int_equal(ask(till, "SELECT value FROM money"), 7);
 }
 
-static void of_several_resources_all_advance_or_none(void **state)
+TEST(of_several_resources_all_advance_or_none)
 {
     struct till *till = *state;
     static const char *const both[] = {"a", "b"};
@@ -197,7 +197,7 @@ static void of_several_resources_all_advance_or_none(void **state)
 
 /* --- repeats ------------------------------------------------------------------------------------------------ */
 
-static void a_task_counts_once(void **state)
+TEST(a_task_counts_once)
 {
     struct till *till = *state;
     static const char add[] = "UPDATE money SET value = value + 5";
@@ -208,7 +208,7 @@ static void a_task_counts_once(void **state)
     assert_int_equal(ask(till, "SELECT value FROM money"), 5);
 }
 
-static void what_was_undone_does_not_count(void **state)
+TEST(what_was_undone_does_not_count)
 {
     struct till *till = *state;
     assert_int_equal(begin(till, "till", "3"), HF_FENCE_ACCEPTED);
@@ -222,7 +222,7 @@ static void what_was_undone_does_not_count(void **state)
 }
 
 /* A repeat undoes what was written before it was noticed. */
-static void a_repeat_that_is_noticed_late_leaves_nothing(void **state)
+TEST(a_repeat_that_is_noticed_late_leaves_nothing)
 {
     struct till *till = *state;
     assert_int_equal(deposit(till, "1", "jid", "UPDATE money SET value = 5"), HF_FENCE_ACCEPTED);
@@ -232,7 +232,7 @@ static void a_repeat_that_is_noticed_late_leaves_nothing(void **state)
     assert_int_equal(ask(till, "SELECT value FROM money"), 5);
 }
 
-static void a_process_killed_inside_the_transaction_has_done_nothing(void **state)
+TEST(a_process_killed_inside_the_transaction_has_done_nothing)
 {
     struct till *till = *state;
     int status;
@@ -255,7 +255,7 @@ static void a_process_killed_inside_the_transaction_has_done_nothing(void **stat
 
 /* --- what goes wrong ---------------------------------------------------------------------------------------- */
 
-static void steps_out_of_order_are_trouble(void **state)
+TEST(steps_out_of_order_are_trouble)
 {
     struct till *till = *state;
     assert_int_equal(once(till, "jid"), HF_FENCE_TROUBLE); /* it would be recorded without what it did */
@@ -272,7 +272,7 @@ static void steps_out_of_order_are_trouble(void **state)
     assert_true(sqlite3_get_autocommit(till->db));
 }
 
-static void a_database_that_stays_busy_is_trouble(void **state)
+TEST(a_database_that_stays_busy_is_trouble)
 {
     struct till *till = *state;
     struct till other = {0};
@@ -288,7 +288,7 @@ static void a_database_that_stays_busy_is_trouble(void **state)
 }
 
 /* With this journal a reader is in the way of the COMMIT, not of the BEGIN. */
-static void a_commit_that_fails_has_undone_all(void **state)
+TEST(a_commit_that_fails_has_undone_all)
 {
     struct till *till = *state;
     struct till reader = {0};
@@ -305,7 +305,7 @@ static void a_commit_that_fails_has_undone_all(void **state)
     assert_int_equal(deposit(till, "4", "jid", "UPDATE money SET value = 6"), HF_FENCE_ACCEPTED);
 }
 
-static void tables_that_are_missing_or_hold_nonsense_are_trouble(void **state)
+TEST(tables_that_are_missing_or_hold_nonsense_are_trouble)
 {
     struct till *till = *state;
     execute(till, "INSERT INTO holdfast_fence VALUES ('till', 'many')");
@@ -351,7 +351,7 @@ static void member(struct crowd *crowd, void *context, unsigned *seed)
     till_close(&till);
 }
 
-static void many_at_once_lose_nothing(void **state)
+TEST(many_at_once_lose_nothing)
 {
     struct till *till = *state;
     struct crowd *crowd = crowd_run(PROCESSES, member, till->path);
@@ -368,26 +368,4 @@ static void many_at_once_lose_nothing(void **state)
     crowd_destroy(crowd);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(tokens_are_whole_numbers_below_2_to_53),
-        TEST(without_a_token_nothing_begins),
-        TEST(the_same_holder_may_come_again_and_later_ones_too),
-        TEST(a_stale_writer_is_refused_before_the_new_holder_has_written),
-        TEST(a_stale_writer_is_refused_after_the_new_holder_has_written),
-        TEST(of_several_resources_all_advance_or_none),
-        TEST(a_task_counts_once),
-        TEST(what_was_undone_does_not_count),
-        TEST(a_repeat_that_is_noticed_late_leaves_nothing),
-        TEST(a_process_killed_inside_the_transaction_has_done_nothing),
-        TEST(steps_out_of_order_are_trouble),
-        TEST(a_database_that_stays_busy_is_trouble),
-        TEST(a_commit_that_fails_has_undone_all),
-        TEST(tables_that_are_missing_or_hold_nonsense_are_trouble),
-        TEST(many_at_once_lose_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

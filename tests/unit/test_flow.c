@@ -21,18 +21,16 @@ static struct flow flow_running(const struct flow_task *task)
     return flow;
 }
 
-static void a_task_without_resource_runs_at_once(void **state)
+TEST(a_task_without_resource_runs_at_once)
 {
-    (void)state;
     struct flow flow = flow_claiming();
     struct flow_step step = flow_claimed(&flow, &plain);
     assert_true(step.run);
     assert_false(step.lock);
 }
 
-static void a_locked_task_runs_only_when_its_lock_is_held(void **state)
+TEST(a_locked_task_runs_only_when_its_lock_is_held)
 {
-    (void)state;
     struct flow flow = flow_claiming();
     struct flow_step step = flow_claimed(&flow, &locked);
     assert_true(step.lock);
@@ -40,18 +38,16 @@ static void a_locked_task_runs_only_when_its_lock_is_held(void **state)
     assert_true(flow_locked(&flow).run);
 }
 
-static void a_done_task_is_finished_and_the_next_claimed_in_one_move(void **state)
+TEST(a_done_task_is_finished_and_the_next_claimed_in_one_move)
 {
-    (void)state;
     struct flow flow = flow_running(&locked);
     assert_ends(flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD), FLOW_DONE, FLOW_MOVE_CLAIM);
     assert_int_equal(flow.state, FLOW_CLAIMING);
     assert_true(flow_claimed(&flow, &plain).run);
 }
 
-static void what_must_not_run_leaves_by_the_move_that_fits(void **state)
+TEST(what_must_not_run_leaves_by_the_move_that_fits)
 {
-    (void)state;
     struct flow flow = flow_claiming();
     assert_ends(flow_claimed(&flow, &(struct flow_task){0}), FLOW_INVALID, FLOW_MOVE_BURY);
     flow = flow_claiming();
@@ -66,9 +62,8 @@ static void what_must_not_run_leaves_by_the_move_that_fits(void **state)
 }
 
 /* It waits in the queue store, or fails as the queue store says: like any failure, but never without a record. */
-static void a_class_that_is_not_served_waits_or_fails(void **state)
+TEST(a_class_that_is_not_served_waits_or_fails)
 {
-    (void)state;
     static const struct {
         enum flow_result failed;
         enum flow_ending ending;
@@ -96,18 +91,16 @@ static void a_class_that_is_not_served_waits_or_fails(void **state)
     assert_int_equal(flow_claim_lost(&flow).ending, FLOW_CLAIM_LOST);
 }
 
-static void a_unique_task_ends_by_a_call_of_its_own(void **state)
+TEST(a_unique_task_ends_by_a_call_of_its_own)
 {
-    (void)state;
     struct flow flow = flow_running(&unique);
     assert_ends(flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD), FLOW_DONE, FLOW_MOVE_FINISH);
     assert_int_equal(flow_nothing(&flow).move, FLOW_MOVE_CLAIM);
 }
 
 /* Its lock goes with the move, and it has ended when that is answered. */
-static void a_task_that_leaves_something_has_ended_when_that_is_there(void **state)
+TEST(a_task_that_leaves_something_has_ended_when_that_is_there)
 {
-    (void)state;
     struct flow flow = flow_running(&leaving);
     struct flow_step step = flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD);
     assert_int_equal(step.move, FLOW_MOVE_FINISH_WITH);
@@ -129,9 +122,8 @@ static void a_task_that_leaves_something_has_ended_when_that_is_there(void **sta
     assert_ends(flow_ran(&flow, FLOW_RUN_DISCARDED, FLOW_HELD), FLOW_DISCARDED, FLOW_MOVE_CLAIM);
 }
 
-static void what_cannot_leave_what_it_wants_has_failed(void **state)
+TEST(what_cannot_leave_what_it_wants_has_failed)
 {
-    (void)state;
     struct flow flow = flow_running(&leaving);
     flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD);
     assert_ends(flow_finish_refused(&flow, FLOW_RUN_FAILED), FLOW_FAILED, FLOW_MOVE_RETRY);
@@ -143,9 +135,8 @@ static void what_cannot_leave_what_it_wants_has_failed(void **state)
     assert_int_equal(flow_claim_lost(&flow).ending, FLOW_CLAIM_LOST);
 }
 
-static void a_cancelled_task_does_not_run(void **state)
+TEST(a_cancelled_task_does_not_run)
 {
-    (void)state;
     struct flow flow = flow_claiming();
     assert_true(flow_claimed(&flow, &opened).open);
     assert_ends(flow_unwanted(&flow), FLOW_CANCELLED, FLOW_MOVE_FINISH);
@@ -159,9 +150,8 @@ static void a_cancelled_task_does_not_run(void **state)
 }
 
 /* Whatever comes first, the lock or the word of the queue. */
-static void an_heir_starts_when_its_claim_is_confirmed(void **state)
+TEST(an_heir_starts_when_its_claim_is_confirmed)
 {
-    (void)state;
     static const struct flow_task heir = {.is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true};
     struct flow flow = flow_claiming();
     assert_true(flow_claimed(&flow, &heir).lock);
@@ -187,9 +177,8 @@ static void an_heir_starts_when_its_claim_is_confirmed(void **state)
 }
 
 /* Who had to wait after all was asked about by the park. */
-static void an_heir_that_was_parked_and_kept_needs_no_confirmation(void **state)
+TEST(an_heir_that_was_parked_and_kept_needs_no_confirmation)
 {
-    (void)state;
     static const struct flow_task heir = {.is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true};
     struct flow flow = flow_claiming();
     flow_claimed(&flow, &heir);
@@ -198,9 +187,8 @@ static void an_heir_that_was_parked_and_kept_needs_no_confirmation(void **state)
     assert_true(flow_locked(&flow).run);
 }
 
-static void what_runs_at_most_once_never_runs_again(void **state)
+TEST(what_runs_at_most_once_never_runs_again)
 {
-    (void)state;
     for (int result = FLOW_RUN_FAILED; result <= FLOW_RUN_NOT_STARTED; result++) {
         struct flow flow = flow_running(&once);
         struct flow_step step = flow_ran(&flow, (enum flow_result)result, FLOW_HELD);
@@ -217,9 +205,8 @@ static void what_runs_at_most_once_never_runs_again(void **state)
     assert_true(flow_opened(&flow).run);
 }
 
-static void a_claim_in_other_hands_ends_the_task_without_a_move(void **state)
+TEST(a_claim_in_other_hands_ends_the_task_without_a_move)
 {
-    (void)state;
     struct flow running = flow_running(&locked);
     assert_int_equal(flow_claim_gone(&running, false).move, FLOW_MOVE_NONE);
     assert_ends(flow_ran(&running, FLOW_RUN_OK, FLOW_HELD), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
@@ -237,9 +224,8 @@ static void a_claim_in_other_hands_ends_the_task_without_a_move(void **state)
     assert_ends(flow_claim_lost(&opening), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
 }
 
-static void every_result_has_its_ending(void **state)
+TEST(every_result_has_its_ending)
 {
-    (void)state;
     static const struct {
         enum flow_result result;
         enum flow_ending ending;
@@ -261,9 +247,8 @@ static void every_result_has_its_ending(void **state)
     }
 }
 
-static void E38_the_result_of_a_run_whose_lock_was_lost_is_refused(void **state)
+TEST(E38_the_result_of_a_run_whose_lock_was_lost_is_refused)
 {
-    (void)state;
     for (int result = FLOW_RUN_OK; result <= FLOW_RUN_CANCELLED; result++) {
         struct flow flow = flow_running(&locked);
         assert_ends(flow_ran(&flow, (enum flow_result)result, FLOW_LOST), FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
@@ -280,9 +265,8 @@ static struct flow_step lost_step(enum flow_road road, bool at_most_once, enum f
     return flow_ran(&flow, result, hold);
 }
 
-static void a_task_whose_lock_was_lost_takes_the_road_of_its_class(void **state)
+TEST(a_task_whose_lock_was_lost_takes_the_road_of_its_class)
 {
-    (void)state;
     for (int result = FLOW_RUN_OK; result <= FLOW_RUN_CANCELLED; result++) {
         enum flow_result ran = (enum flow_result)result;
         assert_ends(lost_step(FLOW_ROAD_RETRY, false, FLOW_LOST, ran), FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
@@ -294,9 +278,8 @@ static void a_task_whose_lock_was_lost_takes_the_road_of_its_class(void **state)
 }
 
 /* The usual road is that of a failure, whose result says what comes of it; another road is taken all the same. */
-static void a_lock_that_was_held_too_long_is_a_failure_of_the_task(void **state)
+TEST(a_lock_that_was_held_too_long_is_a_failure_of_the_task)
 {
-    (void)state;
     enum flow_hold hold = FLOW_HELD_TOO_LONG;
     assert_ends(lost_step(FLOW_ROAD_RETRY, false, hold, FLOW_RUN_FAILED), FLOW_FAILED, FLOW_MOVE_RETRY);
     assert_ends(lost_step(FLOW_ROAD_RETRY, false, hold, FLOW_RUN_EXHAUSTED), FLOW_DEAD, FLOW_MOVE_BURY);
@@ -306,9 +289,8 @@ static void a_lock_that_was_held_too_long_is_a_failure_of_the_task(void **state)
     assert_ends(lost_step(FLOW_ROAD_RETRY, true, hold, FLOW_RUN_FAILED), FLOW_DEAD, FLOW_MOVE_BURY);
 }
 
-static void stopping_gives_back_what_has_not_started(void **state)
+TEST(stopping_gives_back_what_has_not_started)
 {
-    (void)state;
     struct flow claiming = flow_claiming();
     assert_int_equal(flow_stop(&claiming, false).move, FLOW_MOVE_NONE);
     assert_ends(flow_claimed(&claiming, &plain), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
@@ -330,9 +312,8 @@ static void stopping_gives_back_what_has_not_started(void **state)
 }
 
 /* Its handler runs on, so its lock must outlive the process. */
-static void an_abandoned_task_goes_back_and_keeps_its_lock(void **state)
+TEST(an_abandoned_task_goes_back_and_keeps_its_lock)
 {
-    (void)state;
     struct flow flow = flow_running(&locked);
     struct flow_step step = flow_abandon(&flow);
     assert_int_equal(step.move, FLOW_MOVE_GIVE_BACK);
@@ -348,9 +329,8 @@ static void an_abandoned_task_goes_back_and_keeps_its_lock(void **state)
     assert_false(step.release);
 }
 
-static void stopping_lets_what_runs_finish_and_claims_no_more(void **state)
+TEST(stopping_lets_what_runs_finish_and_claims_no_more)
 {
-    (void)state;
     struct flow flow = flow_running(&locked);
     assert_int_equal(flow_stop(&flow, false).move, FLOW_MOVE_NONE);
     assert_ends(flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD), FLOW_DONE, FLOW_MOVE_FINISH);
@@ -358,9 +338,8 @@ static void stopping_lets_what_runs_finish_and_claims_no_more(void **state)
     assert_int_equal(flow.state, FLOW_IDLE);
 }
 
-static void a_lost_claim_is_told_and_tried_again_once(void **state)
+TEST(a_lost_claim_is_told_and_tried_again_once)
 {
-    (void)state;
     struct flow flow = flow_running(&plain);
     flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD);
     struct flow_step step = flow_claim_lost(&flow);
@@ -371,9 +350,8 @@ static void a_lost_claim_is_told_and_tried_again_once(void **state)
     assert_int_equal(flow.state, FLOW_IDLE);
 }
 
-static void a_claim_that_found_nothing_allows_another_try(void **state)
+TEST(a_claim_that_found_nothing_allows_another_try)
 {
-    (void)state;
     struct flow flow = flow_claiming();
     assert_int_equal(flow_claim_lost(&flow).move, FLOW_MOVE_CLAIM);
     flow_nothing(&flow);
@@ -453,9 +431,8 @@ static bool has_left(enum flow_state state)
 }
 
 /* Every claimed task ends exactly once, and what it had is let go of before. */
-static void every_claimed_task_ends_exactly_once(void **state)
+TEST(every_claimed_task_ends_exactly_once)
 {
-    (void)state;
     unsigned seed = 12345, ended = 0;
     bool working = false; /* a task was claimed and has not ended */
     bool has_lock = false;
@@ -478,32 +455,4 @@ static void every_claimed_task_ends_exactly_once(void **state)
     assert_true(ended > 1000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_task_without_resource_runs_at_once),
-        cmocka_unit_test(a_locked_task_runs_only_when_its_lock_is_held),
-        cmocka_unit_test(a_done_task_is_finished_and_the_next_claimed_in_one_move),
-        cmocka_unit_test(what_must_not_run_leaves_by_the_move_that_fits),
-        cmocka_unit_test(a_class_that_is_not_served_waits_or_fails),
-        cmocka_unit_test(a_unique_task_ends_by_a_call_of_its_own),
-        cmocka_unit_test(a_task_that_leaves_something_has_ended_when_that_is_there),
-        cmocka_unit_test(what_cannot_leave_what_it_wants_has_failed),
-        cmocka_unit_test(a_cancelled_task_does_not_run),
-        cmocka_unit_test(an_heir_starts_when_its_claim_is_confirmed),
-        cmocka_unit_test(an_heir_that_was_parked_and_kept_needs_no_confirmation),
-        cmocka_unit_test(what_runs_at_most_once_never_runs_again),
-        cmocka_unit_test(a_claim_in_other_hands_ends_the_task_without_a_move),
-        cmocka_unit_test(every_result_has_its_ending),
-        cmocka_unit_test(a_task_whose_lock_was_lost_takes_the_road_of_its_class),
-        cmocka_unit_test(a_lock_that_was_held_too_long_is_a_failure_of_the_task),
-        cmocka_unit_test(E38_the_result_of_a_run_whose_lock_was_lost_is_refused),
-        cmocka_unit_test(stopping_gives_back_what_has_not_started),
-        cmocka_unit_test(an_abandoned_task_goes_back_and_keeps_its_lock),
-        cmocka_unit_test(stopping_lets_what_runs_finish_and_claims_no_more),
-        cmocka_unit_test(a_lost_claim_is_told_and_tried_again_once),
-        cmocka_unit_test(a_claim_that_found_nothing_allows_another_try),
-        cmocka_unit_test(every_claimed_task_ends_exactly_once),
-    };
-    return cmocka_run_group_tests_name("flow", tests, NULL, NULL);
-}
+RUN_TESTS

@@ -26,9 +26,8 @@ static void assert_waits(struct flow_step step, enum flow_move move)
     assert_int_equal(step.move, move);
 }
 
-static void a_refused_lock_parks_the_task_and_claims_the_next_after_it(void **state)
+TEST(a_refused_lock_parks_the_task_and_claims_the_next_after_it)
 {
-    (void)state;
     for (int refusal = FLOW_BUSY; refusal <= FLOW_NO_QUORUM; refusal++) {
         struct flow flow = flow_locking(&locked);
         assert_waits(flow_refused(&flow, (enum flow_refusal)refusal), FLOW_MOVE_PARK);
@@ -39,9 +38,8 @@ static void a_refused_lock_parks_the_task_and_claims_the_next_after_it(void **st
     }
 }
 
-static void a_lock_that_is_known_to_be_held_is_not_asked_for(void **state)
+TEST(a_lock_that_is_known_to_be_held_is_not_asked_for)
 {
-    (void)state;
     struct flow_task task = locked;
     task.must_wait = true;
     struct flow flow = flow_claiming();
@@ -58,9 +56,8 @@ static void a_lock_that_is_known_to_be_held_is_not_asked_for(void **state)
     assert_waits(flow_claimed(&flow, &unlocked), FLOW_MOVE_PARK);
 }
 
-static void a_lock_that_was_freed_since_is_asked_for_again(void **state)
+TEST(a_lock_that_was_freed_since_is_asked_for_again)
 {
-    (void)state;
     struct flow flow = flow_locking(&locked);
     flow_refused(&flow, FLOW_BUSY);
     assert_false(flow.retried);
@@ -71,9 +68,8 @@ static void a_lock_that_was_freed_since_is_asked_for_again(void **state)
     assert_waits(flow_not_yet(&flow, true), FLOW_MOVE_PARK); /* somebody here has it by now */
 }
 
-static void a_share_that_was_freed_since_is_used_without_a_lock_that_nobody_wants(void **state)
+TEST(a_share_that_was_freed_since_is_used_without_a_lock_that_nobody_wants)
 {
-    (void)state;
     struct flow_task unlocked = plain;
     unlocked.lacks_runner = true;
     struct flow flow = flow_claiming();
@@ -85,9 +81,8 @@ static void a_share_that_was_freed_since_is_used_without_a_lock_that_nobody_want
     assert_int_equal(flow.state, FLOW_READY);
 }
 
-static void each_class_has_its_way_with_a_held_lock(void **state)
+TEST(each_class_has_its_way_with_a_held_lock)
 {
-    (void)state;
     struct flow_task skips = conflicting(FLOW_CONFLICT_SKIP), delays = conflicting(FLOW_CONFLICT_DELAY),
                      fails = conflicting(FLOW_CONFLICT_FAIL);
     struct flow flow = flow_locking(&skips);
@@ -113,9 +108,8 @@ static void each_class_has_its_way_with_a_held_lock(void **state)
     assert_waits(flow_refused(&flow, FLOW_NO_QUORUM), FLOW_MOVE_PARK);
 }
 
-static void a_task_that_was_claimed_before_is_parked_whatever_its_class_says(void **state)
+TEST(a_task_that_was_claimed_before_is_parked_whatever_its_class_says)
 {
-    (void)state;
     struct flow_task task = conflicting(FLOW_CONFLICT_SKIP);
     struct flow flow = flow_locking(&task);
     flow_refused(&flow, FLOW_BUSY);
@@ -128,9 +122,8 @@ static void a_task_that_was_claimed_before_is_parked_whatever_its_class_says(voi
     assert_waits(flow_refused(&flow, FLOW_BUSY), FLOW_MOVE_PARK);
 }
 
-static void a_crowd_has_its_policy(void **state)
+TEST(a_crowd_has_its_policy)
 {
-    (void)state;
     static const struct {
         enum flow_crowd on_crowd;
         enum flow_ending ending;
@@ -149,9 +142,8 @@ static void a_crowd_has_its_policy(void **state)
     }
 }
 
-static void without_a_quorum_a_class_may_fail_open(void **state)
+TEST(without_a_quorum_a_class_may_fail_open)
 {
-    (void)state;
     struct flow_task task = locked;
     task.fails_open = true;
     struct flow flow = flow_locking(&task);
@@ -161,9 +153,8 @@ static void without_a_quorum_a_class_may_fail_open(void **state)
     assert_waits(flow_refused(&flow, FLOW_BUSY), FLOW_MOVE_PARK);
 }
 
-static void what_waits_is_given_back_when_the_process_stops(void **state)
+TEST(what_waits_is_given_back_when_the_process_stops)
 {
-    (void)state;
     struct flow flow = flow_locking(&locked);
     flow_refused(&flow, FLOW_BUSY);
     flow_stop(&flow, false);
@@ -175,18 +166,4 @@ static void what_waits_is_given_back_when_the_process_stops(void **state)
     assert_true(step.ends && step.ending == FLOW_PARKED && step.move == FLOW_MOVE_NONE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_refused_lock_parks_the_task_and_claims_the_next_after_it),
-        cmocka_unit_test(a_lock_that_is_known_to_be_held_is_not_asked_for),
-        cmocka_unit_test(a_lock_that_was_freed_since_is_asked_for_again),
-        cmocka_unit_test(a_share_that_was_freed_since_is_used_without_a_lock_that_nobody_wants),
-        cmocka_unit_test(each_class_has_its_way_with_a_held_lock),
-        cmocka_unit_test(a_task_that_was_claimed_before_is_parked_whatever_its_class_says),
-        cmocka_unit_test(a_crowd_has_its_policy),
-        cmocka_unit_test(without_a_quorum_a_class_may_fail_open),
-        cmocka_unit_test(what_waits_is_given_back_when_the_process_stops),
-    };
-    return cmocka_run_group_tests_name("flow_contention", tests, NULL, NULL);
-}
+RUN_TESTS

@@ -57,9 +57,8 @@ static void assert_refused(const char *text, const char *part)
     assert_contains(error.text, part);
 }
 
-static void what_is_missing_is_added_and_the_parent_named(void **state)
+TEST(what_is_missing_is_added_and_the_parent_named)
 {
-    (void)state;
     assert_taken(
         "{\"class\":\"mail\",\"args\":[7],\"jid\":\"c\"}", "jobs", 0,
         "{\"class\":\"mail\",\"args\":[7],\"jid\":\"c\",\"queue\":\"jobs\",\"retry\":true,\"hf_parent\":\"p1\","
@@ -69,17 +68,15 @@ static void what_is_missing_is_added_and_the_parent_named(void **state)
                  "\"created_at\":1795194374.5,\"enqueued_at\":1795194374.5}");
 }
 
-static void nobody_else_is_its_parent(void **state)
+TEST(nobody_else_is_its_parent)
 {
-    (void)state;
     assert_taken("{\"class\":\"m\",\"args\":[],\"jid\":\"c\",\"hf_parent\":\"of its own\",\"retry\":1}", "jobs", 0,
                  "{\"class\":\"m\",\"args\":[],\"jid\":\"c\",\"hf_parent\":\"p1\",\"retry\":1,\"queue\":\"jobs\","
                  "\"created_at\":1795194374.5,\"enqueued_at\":1795194374.5}");
 }
 
-static void a_jid_is_drawn(void **state)
+TEST(a_jid_is_drawn)
 {
-    (void)state;
     struct follow_ups tasks = {.count = 0};
     struct follow_up_parent own = parent();
     struct error error = ERROR_NONE;
@@ -92,9 +89,8 @@ static void a_jid_is_drawn(void **state)
     follow_ups_fini(&tasks);
 }
 
-static void times_count_from_the_end_of_the_parent(void **state)
+TEST(times_count_from_the_end_of_the_parent)
 {
-    (void)state;
     assert_taken("{\"class\":\"m\",\"args\":[],\"jid\":\"c\",\"at\":60,\"retry\":1}", NULL, now.us + 60 * US_PER_S,
                  "{\"class\":\"m\",\"args\":[],\"jid\":\"c\",\"retry\":1,\"queue\":\"jobs\",\"hf_parent\":\"p1\","
                  "\"created_at\":1795194374.5}");
@@ -103,9 +99,8 @@ static void times_count_from_the_end_of_the_parent(void **state)
                  "\"created_at\":1795194374.5,\"enqueued_at\":1795194374.5}");
 }
 
-static void what_no_worker_would_take_is_refused(void **state)
+TEST(what_no_worker_would_take_is_refused)
 {
-    (void)state;
     assert_refused("", "'{' is missing at byte 0");
     assert_refused("7", "'{' is missing at byte 0");
     assert_refused("{\"class\":\"m\"}", "args");
@@ -116,9 +111,8 @@ static void what_no_worker_would_take_is_refused(void **state)
     assert_refused("{\"class\":\"m\",\"args\":[],\"resource\":\"hf:x\"}", "hf:");
 }
 
-static void one_that_is_wrong_refuses_all(void **state)
+TEST(one_that_is_wrong_refuses_all)
 {
-    (void)state;
     struct follow_ups tasks = {.count = 0};
     struct follow_up_parent own = parent();
     struct error error = ERROR_NONE;
@@ -133,9 +127,8 @@ static void one_that_is_wrong_refuses_all(void **state)
 }
 
 /* The limits are the parent's worker's, and what is added does not make a task too large for them. */
-static void limits_hold_for_what_is_complete(void **state)
+TEST(limits_hold_for_what_is_complete)
 {
-    (void)state;
     struct follow_up_parent small = parent();
     struct error error = ERROR_NONE;
     char text[700];
@@ -151,9 +144,8 @@ static void limits_hold_for_what_is_complete(void **state)
     assert_contains(error.text, "bytes long, more than the limit of");
 }
 
-static void a_result_is_written_and_read(void **state)
+TEST(a_result_is_written_and_read)
 {
-    (void)state;
     static const char *const results[] = {"7", "null", "{\"a\":[1,\"\\u0000\"]}", "\"text\"", " [ ] "};
     for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
         struct buffer record = {0};
@@ -172,9 +164,8 @@ static void a_result_is_written_and_read(void **state)
     }
 }
 
-static void what_others_wrote_is_no_result(void **state)
+TEST(what_others_wrote_is_no_result)
 {
-    (void)state;
     static const char *const texts[] = {"",
                                         "7",
                                         "[]",
@@ -188,18 +179,4 @@ static void what_others_wrote_is_no_result(void **state)
         assert_false(task_result_read(texts[i], strlen(texts[i]), &read));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_missing_is_added_and_the_parent_named),
-        cmocka_unit_test(nobody_else_is_its_parent),
-        cmocka_unit_test(a_jid_is_drawn),
-        cmocka_unit_test(times_count_from_the_end_of_the_parent),
-        cmocka_unit_test(what_no_worker_would_take_is_refused),
-        cmocka_unit_test(one_that_is_wrong_refuses_all),
-        cmocka_unit_test(limits_hold_for_what_is_complete),
-        cmocka_unit_test(a_result_is_written_and_read),
-        cmocka_unit_test(what_others_wrote_is_no_result),
-    };
-    return cmocka_run_group_tests_name("follow_up", tests, NULL, NULL);
-}
+RUN_TESTS

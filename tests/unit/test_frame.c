@@ -45,9 +45,8 @@ static struct copy copy_of(const struct buffer *written)
 
 /* --- frames ----------------------------------------------------------------------------------------------------- */
 
-static void numbers_and_texts_arrive_as_they_were_sent(void **state)
+TEST(numbers_and_texts_arrive_as_they_were_sent)
 {
-    (void)state;
     static const int64_t numbers[] = {0, 1, -1, 255, 256, INT64_MAX, INT64_MIN};
     size_t start = frame_begin(&out, FRAME_LOG);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -67,9 +66,8 @@ static void numbers_and_texts_arrive_as_they_were_sent(void **state)
     free(copy.bytes);
 }
 
-static void a_part_of_a_frame_is_not_taken_for_one(void **state)
+TEST(a_part_of_a_frame_is_not_taken_for_one)
 {
-    (void)state;
     struct frame frame;
     size_t whole = 0, start = frame_begin(&out, FRAME_PROGRESS);
     frame_add_text(&out, "{}", 2);
@@ -83,9 +81,8 @@ static void a_part_of_a_frame_is_not_taken_for_one(void **state)
     }
 }
 
-static void a_frame_of_no_kind_or_too_long_is_broken(void **state)
+TEST(a_frame_of_no_kind_or_too_long_is_broken)
 {
-    (void)state;
     struct frame frame;
     size_t whole = 0;
     assert_int_equal(frame_find("\0\0\0\0\0", 5, 64, &frame, &whole), FRAME_BROKEN);
@@ -95,9 +92,8 @@ static void a_frame_of_no_kind_or_too_long_is_broken(void **state)
     assert_int_equal(frame_find("\x40\0\0\0\x01", 5, 64, &frame, &whole), FRAME_PART);
 }
 
-static void numbers_outside_of_their_bounds_break_the_reader(void **state)
+TEST(numbers_outside_of_their_bounds_break_the_reader)
 {
-    (void)state;
     size_t start = frame_begin(&out, FRAME_LOG);
     frame_add_number(&out, 4);
     frame_add_number(&out, 5);
@@ -110,9 +106,8 @@ static void numbers_outside_of_their_bounds_break_the_reader(void **state)
     free(copy.bytes);
 }
 
-static void texts_with_a_nul_or_too_long_break_the_reader(void **state)
+TEST(texts_with_a_nul_or_too_long_break_the_reader)
 {
-    (void)state;
     static const struct {
         const char *bytes;
         size_t length, longest;
@@ -143,9 +138,8 @@ static void hello_write(void)
     runner_hello_write(&hello, &out);
 }
 
-static void a_greeting_arrives_as_it_was_sent(void **state)
+TEST(a_greeting_arrives_as_it_was_sent)
 {
-    (void)state;
     struct runner_hello hello;
     struct config_pairs settings = {.items = NULL};
     hello_write();
@@ -184,9 +178,8 @@ static void order_write(const char *checkpoint)
     runner_order_write(&order, &job, &out);
 }
 
-static void an_order_arrives_as_it_was_sent(void **state)
+TEST(an_order_arrives_as_it_was_sent)
 {
-    (void)state;
     static struct hf_job job;
     struct runner_order order;
     order_write("{\"done\":1}");
@@ -213,9 +206,8 @@ static void an_order_arrives_as_it_was_sent(void **state)
     free(copy.bytes);
 }
 
-static void an_order_without_a_checkpoint_has_none(void **state)
+TEST(an_order_without_a_checkpoint_has_none)
 {
-    (void)state;
     static struct hf_job job;
     struct runner_order order;
     order_write(NULL);
@@ -249,9 +241,8 @@ static void end_write(void)
     job_outcome_fini(&outcome);
 }
 
-static void an_end_arrives_as_it_was_sent(void **state)
+TEST(an_end_arrives_as_it_was_sent)
 {
-    (void)state;
     struct runner_end end;
     end_write();
     struct copy copy = copy_of(&out);
@@ -274,9 +265,8 @@ static void an_end_arrives_as_it_was_sent(void **state)
     free(copy.bytes);
 }
 
-static void an_end_with_nothing_says_nothing(void **state)
+TEST(an_end_with_nothing_says_nothing)
 {
-    (void)state;
     struct runner_end end = {.run = 1, .started = false, .code = HF_OK, .memory = -1};
     job_outcome_clear(&outcome);
     runner_end_write(&end, &outcome, &out);
@@ -293,9 +283,8 @@ static void an_end_with_nothing_says_nothing(void **state)
 }
 
 /* What no host function would have taken is not taken from a process either. */
-static void a_result_that_is_no_json_is_refused(void **state)
+TEST(a_result_that_is_no_json_is_refused)
 {
-    (void)state;
     struct runner_end end = {.run = 1, .started = true};
     job_outcome_clear(&outcome);
     outcome.has_result = true;
@@ -309,9 +298,8 @@ static void a_result_that_is_no_json_is_refused(void **state)
     free(copy.bytes);
 }
 
-static void more_follow_ups_than_allowed_are_refused(void **state)
+TEST(more_follow_ups_than_allowed_are_refused)
 {
-    (void)state;
     struct runner_end end = {.run = 1, .started = true};
     job_outcome_clear(&outcome);
     for (int i = 0; i < JOB_FOLLOW_UPS_MAX; i++)
@@ -332,9 +320,8 @@ static void event_write(const char *name, const char *key)
     runner_event_write(HF_LOG_WARN, name, fields, 2, &out);
 }
 
-static void log_lines_arrive_as_they_were_sent(void **state)
+TEST(log_lines_arrive_as_they_were_sent)
 {
-    (void)state;
     enum hf_log_level level = HF_LOG_DEBUG;
     const char *text = NULL;
     struct runner_event event;
@@ -360,9 +347,8 @@ static void log_lines_arrive_as_they_were_sent(void **state)
 }
 
 /* They stand in a line of the log without quotes. */
-static void words_that_are_none_are_refused(void **state)
+TEST(words_that_are_none_are_refused)
 {
-    (void)state;
     static const char *const words[] = {"", "two words", "new\nline", "k=v", "h\xc3\xa9"};
     struct runner_event event;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
@@ -424,9 +410,8 @@ static void write_one(int64_t which)
 }
 
 /* As short as it gets at every byte: never a whole message, never a read beyond the end. */
-static void messages_that_were_cut_are_refused(void **state)
+TEST(messages_that_were_cut_are_refused)
 {
-    (void)state;
     for (int64_t which = 0; which <= 4; which++) {
         write_one(which);
         struct copy copy = copy_of(&out);
@@ -443,9 +428,8 @@ static void messages_that_were_cut_are_refused(void **state)
 }
 
 /* Whatever comes is read within its bounds; a sanitizer watches. Some changes make another sound message. */
-static void changed_bytes_do_no_harm(void **state)
+TEST(changed_bytes_do_no_harm)
 {
-    (void)state;
     unsigned refused = 0;
     for (int i = 0; i < MUTATIONS; i++) {
         write_one(random_between(0, 4));
@@ -459,27 +443,4 @@ static void changed_bytes_do_no_harm(void **state)
     assert_true(refused > MUTATIONS / 10);
 }
 
-#define frame_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        frame_test(numbers_and_texts_arrive_as_they_were_sent),
-        frame_test(a_part_of_a_frame_is_not_taken_for_one),
-        frame_test(a_frame_of_no_kind_or_too_long_is_broken),
-        frame_test(numbers_outside_of_their_bounds_break_the_reader),
-        frame_test(texts_with_a_nul_or_too_long_break_the_reader),
-        frame_test(a_greeting_arrives_as_it_was_sent),
-        frame_test(an_order_arrives_as_it_was_sent),
-        frame_test(an_order_without_a_checkpoint_has_none),
-        frame_test(an_end_arrives_as_it_was_sent),
-        frame_test(an_end_with_nothing_says_nothing),
-        frame_test(a_result_that_is_no_json_is_refused),
-        frame_test(more_follow_ups_than_allowed_are_refused),
-        frame_test(log_lines_arrive_as_they_were_sent),
-        frame_test(words_that_are_none_are_refused),
-        frame_test(messages_that_were_cut_are_refused),
-        frame_test(changed_bytes_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -171,29 +171,20 @@ static void survive_corpus(const struct corpus *corpus, int (*target)(const uint
 
 /* ----- targets ----- */
 
-static void the_envelope_stands_its_corpus(void **state)
+TEST(the_envelope_stands_its_corpus)
 {
-    (void)state;
     struct corpus corpus;
     corpus_init(&corpus, "tests/fuzz/corpus/envelope");
     survive_corpus(&corpus, fuzz_envelope);
     corpus_fini(&corpus);
 }
 
-static void the_envelope_stands_mutations(void **state)
+TEST(the_envelope_stands_mutations)
 {
-    (void)state;
     struct corpus corpus;
     corpus_init(&corpus, "tests/fuzz/corpus/envelope");
     survive_mutations(&corpus, fuzz_envelope);
     corpus_fini(&corpus);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_envelope_stands_its_corpus),
-        cmocka_unit_test(the_envelope_stands_mutations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -55,9 +55,8 @@ static int group_status(const struct CMUnitTest *tests, size_t count, char *said
     return status;
 }
 
-static void the_reason_is_told_although_the_teardown_aborts(void **state)
+TEST(the_reason_is_told_although_the_teardown_aborts)
 {
-    (void)state;
     char said[8192];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(passes, NULL, clean_up),
@@ -69,9 +68,8 @@ static void the_reason_is_told_although_the_teardown_aborts(void **state)
     assert_contains(said, "invariant broken: !is_left_behind");
 }
 
-static void no_test_runs_amid_the_leftovers(void **state)
+TEST(no_test_runs_amid_the_leftovers)
 {
-    (void)state;
     char said[8192];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(fails_and_leaves_something, NULL, clean_up),
@@ -83,9 +81,8 @@ static void no_test_runs_amid_the_leftovers(void **state)
     assert_contains(said, "the others cannot be run");
 }
 
-static void a_teardown_that_aborts_after_a_test_that_passed_ends_the_process(void **state)
+TEST(a_teardown_that_aborts_after_a_test_that_passed_ends_the_process)
 {
-    (void)state;
     char said[8192];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(passes_and_leaves_something, NULL, clean_up),
@@ -96,12 +93,4 @@ static void a_teardown_that_aborts_after_a_test_that_passed_ends_the_process(voi
     assert_lacks(said, "the others cannot be run");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_reason_is_told_although_the_teardown_aborts),
-        cmocka_unit_test(no_test_runs_amid_the_leftovers),
-        cmocka_unit_test(a_teardown_that_aborts_after_a_test_that_passed_ends_the_process),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -11,7 +11,7 @@ static struct text_span span_of(const struct buffer *text)
     return (struct text_span){text->bytes, text->length};
 }
 
-static void a_beat_comes_back(void **state)
+TEST(a_beat_comes_back)
 {
     const struct guest_beat beat = {
         .processes = 2,
@@ -41,9 +41,8 @@ static bool reads(const char *processes, const char *serving, const char *offset
     return guest_beat_read((struct text_span){text, (size_t)length}, &beat);
 }
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
-    (void)state;
     assert_true(reads("1", "0", "0", "0"));
     assert_true(reads("2", "2", "0", "0"));
     assert_false(reads("2", "3", "0", "0"));
@@ -57,7 +56,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_false(reads("1", "0", "\"0\"", "0"));
 }
 
-static void shipments_end_where_their_bytes_end(void **state)
+TEST(shipments_end_where_their_bytes_end)
 {
     struct buffer text = {0};
     struct text_span records;
@@ -77,12 +76,4 @@ static void shipments_end_where_their_bytes_end(void **state)
     buffer_fini(&text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_beat_comes_back),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(shipments_end_where_their_bytes_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -57,17 +57,15 @@ static void lock_nodes(unsigned voters, unsigned nodes)
     snprintf(status.lock_reason, sizeof status.lock_reason, "%s", voters < nodes ? "lock1: gone" : "");
 }
 
-static void one_line_says_that_all_is_well(void **state)
+TEST(one_line_says_that_all_is_well)
 {
-    (void)state;
     lock_nodes(5, 5);
     assert_string_equal(line(), "well: 1 worker, 5 of 5 lock nodes vote, 1,234 tasks in queues, 0 waiting for locks");
 }
 
 /* A queue that nobody serves grows or not: its tasks wait for ever. Without any worker that is what is told. */
-static void a_queue_that_nobody_serves_is_not_well(void **state)
+TEST(a_queue_that_nobody_serves_is_not_well)
 {
-    (void)state;
     served = identity;
     assert_begins(line(), "not well: no worker serves the queue mail: 1,234 tasks wait; 1 worker, ");
     process.state = FLEET_LOST;
@@ -82,9 +80,8 @@ static void a_queue_that_nobody_serves_is_not_well(void **state)
     assert_begins(line(), "well: ");
 }
 
-static void fewer_nodes_than_a_majority_are_not_well_and_more_are(void **state)
+TEST(fewer_nodes_than_a_majority_are_not_well_and_more_are)
 {
-    (void)state;
     lock_nodes(2, 5);
     assert_string_equal(line(),
                         "not well: 2 of 5 lock nodes vote: tasks with locks are not started (lock1: gone); 1 worker, "
@@ -101,18 +98,16 @@ static void fewer_nodes_than_a_majority_are_not_well_and_more_are(void **state)
     assert_begins(line(), "well: 1 worker, 1 of 1 lock node votes, 1,234 ");
 }
 
-static void lock_nodes_that_nobody_has_named_are_not_told_of(void **state)
+TEST(lock_nodes_that_nobody_has_named_are_not_told_of)
 {
-    (void)state;
     assert_string_equal(line(), "well: 1 worker, 1,234 tasks in queues, 0 waiting for locks");
     status.is_lock_unknown = true;
     assert_string_equal(line(), "well: 1 worker, lock nodes not known (no configuration), 1,234 tasks in queues, 0 "
                                 "waiting for locks");
 }
 
-static void the_hottest_three_resources_are_named(void **state)
+TEST(the_hottest_three_resources_are_named)
 {
-    (void)state;
     status.waiting = (struct waiting_lists){.items = lists, .count = 3};
     assert_contains(line(), "in queues, 1,503 waiting for locks (1,500 for acct:7, 2 for acct:8, 1 for class render)");
     status.waiting.count = 4;
@@ -121,9 +116,8 @@ static void the_hottest_three_resources_are_named(void **state)
     assert_contains(line(), "in queues, at least 1,504 waiting for locks (");
 }
 
-static void workers_that_are_missing_are_not_well(void **state)
+TEST(workers_that_are_missing_are_not_well)
 {
-    (void)state;
     bounds.min_processes = 2;
     assert_contains(line(), "not well: 1 worker takes tasks, at least 2 should; 1,234 tasks in queues, ");
     bounds.min_processes = 1;
@@ -137,9 +131,8 @@ static void workers_that_are_missing_are_not_well(void **state)
     assert_contains(line(), "not well: the lease of h:1:a ended 61 s ago and nobody recovers its claims; 0 workers, ");
 }
 
-static void classes_without_a_worker_are_told_up_to_three(void **state)
+TEST(classes_without_a_worker_are_told_up_to_three)
 {
-    (void)state;
     status.unserved = classes;
     status.unserved_count = 1;
     assert_contains(line(), "not well: no worker serves the class a: 5 tasks wait; 1 worker, ");
@@ -149,9 +142,8 @@ static void classes_without_a_worker_are_told_up_to_three(void **state)
     assert_contains(line(), "the class c: 3 tasks wait; and 2 more of that kind; 1 worker, ");
 }
 
-static void workers_of_other_programs_that_share_a_queue_announce_no_classes(void **state)
+TEST(workers_of_other_programs_that_share_a_queue_announce_no_classes)
 {
-    (void)state;
     static char ours[] = "mail", own[] = "theirs";
     char *queues[] = {ours}, *foreign_queues[] = {own};
     struct fleet_process both[] = {process, {.identity = identity, .state = FLEET_FOREIGN}};
@@ -168,9 +160,8 @@ static void workers_of_other_programs_that_share_a_queue_announce_no_classes(voi
                     "not known); no worker serves the class b: 4 tasks wait; 1 worker, ");
 }
 
-static void a_full_dead_set_and_a_queue_that_grows_are_not_well(void **state)
+TEST(a_full_dead_set_and_a_queue_that_grows_are_not_well)
 {
-    (void)state;
     status.dead = DEAD_ENTRIES - 1;
     assert_contains(line(), "not well: dead is full with 9,999 tasks: each one more pushes out the oldest; 1 worker, ");
     status.dead = 0;
@@ -181,9 +172,8 @@ static void a_full_dead_set_and_a_queue_that_grows_are_not_well(void **state)
                             "or more were pushed there, while all workers did 1,000; 1 worker, ");
 }
 
-static void what_keeps_workers_from_working_is_not_well(void **state)
+TEST(what_keeps_workers_from_working_is_not_well)
 {
-    (void)state;
     status.memory_used = 2001;
     assert_contains(line(), "not well: the queue node uses 2.0 KiB of 2.0 KiB and refuses writes; 1 worker, ");
     status.memory_used = 0;
@@ -197,9 +187,8 @@ static void what_keeps_workers_from_working_is_not_well(void **state)
                             "holds no sorted set; and 4 more of that kind; ");
 }
 
-static void bounds_are_those_that_were_set(void **state)
+TEST(bounds_are_those_that_were_set)
 {
-    (void)state;
     status.dead = 5;
     status.overdue_us[0] = 3 * US_PER_S;
     assert_begins(line(), "well: 1 worker, ");
@@ -215,9 +204,8 @@ static void bounds_are_those_that_were_set(void **state)
 }
 
 /* A probe reads no further than the first. */
-static void the_worst_comes_first(void **state)
+TEST(the_worst_comes_first)
 {
-    (void)state;
     lock_nodes(2, 5);
     status.unserved = classes;
     status.unserved_count = 1;
@@ -234,9 +222,8 @@ static void the_worst_comes_first(void **state)
     }
 }
 
-static void names_cannot_steer_a_terminal(void **state)
+TEST(names_cannot_steer_a_terminal)
 {
-    (void)state;
     static char hostile[] = "\x1b[2J\n";
     lists[0].name = hostile;
     classes[0].name = hostile;
@@ -246,24 +233,4 @@ static void names_cannot_steer_a_terminal(void **state)
     assert_null(strpbrk(line(), "\x1b\n"));
 }
 
-#define fact_test(function) cmocka_unit_test_setup(function, facts_reset)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fact_test(one_line_says_that_all_is_well),
-        fact_test(a_queue_that_nobody_serves_is_not_well),
-        fact_test(fewer_nodes_than_a_majority_are_not_well_and_more_are),
-        fact_test(lock_nodes_that_nobody_has_named_are_not_told_of),
-        fact_test(the_hottest_three_resources_are_named),
-        fact_test(workers_that_are_missing_are_not_well),
-        fact_test(classes_without_a_worker_are_told_up_to_three),
-        fact_test(workers_of_other_programs_that_share_a_queue_announce_no_classes),
-        fact_test(a_full_dead_set_and_a_queue_that_grows_are_not_well),
-        fact_test(what_keeps_workers_from_working_is_not_well),
-        fact_test(bounds_are_those_that_were_set),
-        fact_test(the_worst_comes_first),
-        fact_test(names_cannot_steer_a_terminal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(facts_reset, NULL)

@@ -12,9 +12,8 @@ static struct instant at(int64_t ns)
     return (struct instant){ns};
 }
 
-static void an_empty_heap_has_no_first(void **state)
+TEST(an_empty_heap_has_no_first)
 {
-    (void)state;
     struct heap heap = {.slots = NULL};
     struct heap_item item = {.place = 0};
     assert_null(heap_first(&heap));
@@ -46,9 +45,8 @@ static void check_first(const struct heap *heap, const struct heap_item *items)
         assert_true(heap_first(heap)->at.ns == smallest->at.ns);
 }
 
-static void first_is_the_earliest_whatever_is_set_moved_and_removed(void **state)
+TEST(first_is_the_earliest_whatever_is_set_moved_and_removed)
 {
-    (void)state;
     static struct heap_item items[ITEMS];
     struct heap heap = {.slots = NULL};
     for (int round = 0; round < 5000; round++) {
@@ -65,9 +63,8 @@ static void first_is_the_earliest_whatever_is_set_moved_and_removed(void **state
     heap_fini(&heap);
 }
 
-static void items_leave_in_the_order_of_their_deadlines(void **state)
+TEST(items_leave_in_the_order_of_their_deadlines)
 {
-    (void)state;
     static struct heap_item items[ITEMS];
     struct heap heap = {.slots = NULL};
     for (size_t i = 0; i < ITEMS; i++)
@@ -84,9 +81,8 @@ static void items_leave_in_the_order_of_their_deadlines(void **state)
     heap_fini(&heap);
 }
 
-static void setting_twice_moves(void **state)
+TEST(setting_twice_moves)
 {
-    (void)state;
     struct heap heap = {.slots = NULL};
     struct heap_item a = {.place = 0}, b = {.place = 0};
     heap_set(&heap, &a, at(10));
@@ -108,15 +104,13 @@ static void an_item_of_another_heap_aborts(void)
     heap_set(&mine, &item, at(2));
 }
 
-static void an_item_cannot_be_in_two_heaps(void **state)
+TEST(an_item_cannot_be_in_two_heaps)
 {
-    (void)state;
     assert_true(test_aborts(an_item_of_another_heap_aborts));
 }
 
-static void a_list_keeps_its_order(void **state)
+TEST(a_list_keeps_its_order)
 {
-    (void)state;
     struct list list, links[3];
     list_init(&list);
     for (int i = 0; i < 3; i++)
@@ -132,9 +126,8 @@ static void a_list_keeps_its_order(void **state)
     assert_true(list_is_empty(&list));
 }
 
-static void removing_a_link_twice_is_harmless(void **state)
+TEST(removing_a_link_twice_is_harmless)
 {
-    (void)state;
     struct list list, link, other;
     list_init(&list);
     list_init(&link);
@@ -147,16 +140,4 @@ static void removing_a_link_twice_is_harmless(void **state)
     assert_true(list_is_empty(&list));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_heap_has_no_first),
-        cmocka_unit_test(first_is_the_earliest_whatever_is_set_moved_and_removed),
-        cmocka_unit_test(items_leave_in_the_order_of_their_deadlines),
-        cmocka_unit_test(setting_twice_moves),
-        cmocka_unit_test(an_item_cannot_be_in_two_heaps),
-        cmocka_unit_test(a_list_keeps_its_order),
-        cmocka_unit_test(removing_a_link_twice_is_harmless),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

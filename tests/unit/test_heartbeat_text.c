@@ -10,9 +10,8 @@
 
 /* --- 1.11: the buckets ------------------------------------------------------------------------------------------- */
 
-static void a_duration_is_in_the_first_bucket_whose_bound_is_greater(void **state)
+TEST(a_duration_is_in_the_first_bucket_whose_bound_is_greater)
 {
-    (void)state;
     static const int64_t bounds[] = {20,    30,    45,    65,     100,    150,    225,   335,   500,
                                      750,   1100,  1700,  2500,   3800,   5750,   8500,  13000, 20000,
                                      30000, 45000, 65000, 100000, 150000, 225000, 335000};
@@ -39,9 +38,8 @@ static void assert_is_json(const struct buffer *text)
 static const struct heartbeat_facts small = {
     .hostname = "h", .tag = "", .version = "0.1", .started = {INT64_C(1795194279000000)}, .concurrency = 1};
 
-static void whole_seconds_stay_reals_and_nothing_is_a_list(void **state)
+TEST(whole_seconds_stay_reals_and_nothing_is_a_list)
 {
-    (void)state;
     struct buffer text = {0};
     heartbeat_info_write(&small, "h:1:0", &text);
     assert_is_json(&text);
@@ -51,9 +49,8 @@ static void whole_seconds_stay_reals_and_nothing_is_a_list(void **state)
     buffer_fini(&text);
 }
 
-static void modes_have_the_names_of_the_data_model(void **state)
+TEST(modes_have_the_names_of_the_data_model)
 {
-    (void)state;
     static const char *const names[] = {"\"mode\":\"strict\"", "\"mode\":\"weighted\"", "\"mode\":\"random\""};
     struct heartbeat_facts facts = small;
     for (int mode = HEARTBEAT_STRICT; mode <= HEARTBEAT_RANDOM; mode++) {
@@ -65,9 +62,8 @@ static void modes_have_the_names_of_the_data_model(void **state)
     }
 }
 
-static void names_cannot_leave_their_quotes(void **state)
+TEST(names_cannot_leave_their_quotes)
 {
-    (void)state;
     struct buffer text = {0};
     struct heartbeat_queue queue = {"a\"b\\", 1};
     const char *label = "\x01\xff";
@@ -122,9 +118,8 @@ static void assert_shown(size_t args, size_t extra, size_t *budget, const char *
     buffer_fini(&text);
 }
 
-static void the_larger_a_task_the_less_of_it_is_shown(void **state)
+TEST(the_larger_a_task_the_less_of_it_is_shown)
 {
-    (void)state;
     size_t budget = HEARTBEAT_BYTES;
     assert_shown(5, 3, &budget, "\\\"args\\\":[\\\"aaaaa\\\"],\\\"extra\\\":\\\"eee\\\"");
     assert_shown(1 << 20, 3, &budget, "[\\\"(1048580 bytes of arguments are not shown)\\\"],\\\"extra\\\":\\\"eee\\\"");
@@ -135,9 +130,8 @@ static void the_larger_a_task_the_less_of_it_is_shown(void **state)
     assert_true(budget > HEARTBEAT_BYTES - 1024);
 }
 
-static void the_token_of_a_lock_is_shown_with_the_task(void **state)
+TEST(the_token_of_a_lock_is_shown_with_the_task)
 {
-    (void)state;
     static const char *const tokens[] = {NULL, "", "1764000000000123"};
     for (size_t i = 0; i < 3; i++) {
         struct heartbeat_run run;
@@ -157,9 +151,8 @@ static void the_token_of_a_lock_is_shown_with_the_task(void **state)
     }
 }
 
-static void what_is_locked_is_shown_as_long_as_there_is_room(void **state)
+TEST(what_is_locked_is_shown_as_long_as_there_is_room)
 {
-    (void)state;
     static const char *const names[] = {"acct:1", "a\"\x1b"};
     struct heartbeat_run run;
     struct envelope envelope;
@@ -182,9 +175,8 @@ static void what_is_locked_is_shown_as_long_as_there_is_room(void **state)
     buffer_fini(&text);
 }
 
-static void many_tasks_share_one_budget(void **state)
+TEST(many_tasks_share_one_budget)
 {
-    (void)state;
     size_t budget = HEARTBEAT_BYTES;
     for (int i = 0; i < 200; i++)
         assert_shown(3900, 3, &budget, "\\\"jid\\\":\\\"j1\\\"");
@@ -207,9 +199,8 @@ static bool parses(const char *text, enum control_call expected, const char *exp
     return true;
 }
 
-static void calls_are_known_by_their_words(void **state)
+TEST(calls_are_known_by_their_words)
 {
-    (void)state;
     assert_true(parses("TSTP", CONTROL_QUIET, NULL));
     assert_true(parses("TERM", CONTROL_STOP, NULL));
     assert_true(parses("INT", CONTROL_STOP, NULL));
@@ -222,9 +213,8 @@ static void calls_are_known_by_their_words(void **state)
     assert_false(parses("LOSE\n0123456789abcdef01234567", CONTROL_LOSE, NULL));
 }
 
-static void other_texts_are_none(void **state)
+TEST(other_texts_are_none)
 {
-    (void)state;
     static const char *const others[] = {"",       "TST",     "TSTPP",      "tstp",        "TERM ",          "KILL",
                                          "CANCEL", "CANCEL ", "CANCEL\tj1", "CANCEL j\n1", "CANCEL \xc3\xa4"};
     char long_jid[7 + ENVELOPE_JID_BYTES_MAX + 2] = "CANCEL ";
@@ -237,19 +227,4 @@ static void other_texts_are_none(void **state)
     assert_true(parses("CANCEL j 1", CONTROL_CANCEL, "j 1")); /* a task may have it */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_duration_is_in_the_first_bucket_whose_bound_is_greater),
-        cmocka_unit_test(whole_seconds_stay_reals_and_nothing_is_a_list),
-        cmocka_unit_test(modes_have_the_names_of_the_data_model),
-        cmocka_unit_test(names_cannot_leave_their_quotes),
-        cmocka_unit_test(the_larger_a_task_the_less_of_it_is_shown),
-        cmocka_unit_test(the_token_of_a_lock_is_shown_with_the_task),
-        cmocka_unit_test(what_is_locked_is_shown_as_long_as_there_is_room),
-        cmocka_unit_test(many_tasks_share_one_budget),
-        cmocka_unit_test(calls_are_known_by_their_words),
-        cmocka_unit_test(other_texts_are_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

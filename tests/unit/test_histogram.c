@@ -5,16 +5,14 @@
 
 static const int64_t LARGEST = (INT64_C(1) << 36) - 1;
 
-static void an_empty_histogram_has_quantiles_of_zero(void **state)
+TEST(an_empty_histogram_has_quantiles_of_zero)
 {
-    (void)state;
     static struct histogram histogram;
     assert_int_equal(histogram_quantile(&histogram, 0.5), 0);
 }
 
-static void every_single_value_is_found_within_the_promised_error(void **state)
+TEST(every_single_value_is_found_within_the_promised_error)
 {
-    (void)state;
     for (int64_t value = 1; value <= LARGEST; value += 1 + value / 37) {
         static struct histogram histogram, empty;
         histogram = empty;
@@ -26,9 +24,8 @@ static void every_single_value_is_found_within_the_promised_error(void **state)
     }
 }
 
-static void every_step_is_reached_and_none_beyond(void **state)
+TEST(every_step_is_reached_and_none_beyond)
 {
-    (void)state;
     static struct histogram histogram;
     for (int64_t power = 32; power <= LARGEST; power *= 2)
         for (int64_t step = 0; step < 32; step++)
@@ -40,9 +37,8 @@ static void every_step_is_reached_and_none_beyond(void **state)
         assert_int_equal(histogram.counts[i], 1);
 }
 
-static void values_out_of_range_count_as_the_nearest(void **state)
+TEST(values_out_of_range_count_as_the_nearest)
 {
-    (void)state;
     static struct histogram histogram;
     histogram_record(&histogram, -5);
     histogram_record(&histogram, INT64_MAX);
@@ -52,9 +48,8 @@ static void values_out_of_range_count_as_the_nearest(void **state)
     assert_int_equal(histogram.sum_us, LARGEST);
 }
 
-static void quantiles_split_the_records_where_they_should(void **state)
+TEST(quantiles_split_the_records_where_they_should)
 {
-    (void)state;
     static struct histogram histogram;
     for (int64_t value = 1; value <= 20; value++)
         histogram_record(&histogram, value);
@@ -66,9 +61,8 @@ static void quantiles_split_the_records_where_they_should(void **state)
     assert_int_equal(histogram_quantile(&histogram, 7), 20);
 }
 
-static void merging_is_recording_both(void **state)
+TEST(merging_is_recording_both)
 {
-    (void)state;
     static struct histogram a, b, both;
     for (int64_t value = 1; value < 1000000; value = value * 3 + 1) {
         struct histogram *one = value % 2 == 0 ? &a : &b;
@@ -79,9 +73,8 @@ static void merging_is_recording_both(void **state)
     assert_memory_equal(&a, &both, sizeof both);
 }
 
-static void every_step_is_found_by_its_largest_value_and_not_by_the_next(void **state)
+TEST(every_step_is_found_by_its_largest_value_and_not_by_the_next)
 {
-    (void)state;
     for (size_t step = 0; step < HISTOGRAM_STEPS; step++) {
         assert_int_equal(histogram_step_of(histogram_step_top(step)), step);
         if (step + 1 < HISTOGRAM_STEPS)
@@ -92,16 +85,4 @@ static void every_step_is_found_by_its_largest_value_and_not_by_the_next(void **
     assert_int_equal(histogram_step_top(HISTOGRAM_STEPS - 1), LARGEST);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_histogram_has_quantiles_of_zero),
-        cmocka_unit_test(every_single_value_is_found_within_the_promised_error),
-        cmocka_unit_test(every_step_is_reached_and_none_beyond),
-        cmocka_unit_test(values_out_of_range_count_as_the_nearest),
-        cmocka_unit_test(quantiles_split_the_records_where_they_should),
-        cmocka_unit_test(merging_is_recording_both),
-        cmocka_unit_test(every_step_is_found_by_its_largest_value_and_not_by_the_next),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

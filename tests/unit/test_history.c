@@ -69,9 +69,8 @@ static struct history_sum row_of(size_t part, const char *resource)
 
 /* --- sums --------------------------------------------------------------------------------------------------------- */
 
-static void rows_are_by_resource_and_the_total_counts_each_hold_once(void **state)
+TEST(rows_are_by_resource_and_the_total_counts_each_hold_once)
 {
-    (void)state;
     const char *both[2] = {"r1", "r2"};
     struct history_hold hold = hold_of("north:1", both, 0, 10);
     hold.is_handed_over = hold.is_lost = hold.is_refused = true;
@@ -90,9 +89,8 @@ static void rows_are_by_resource_and_the_total_counts_each_hold_once(void **stat
     assert_int_equal(total.overlaps, 0);
 }
 
-static void quantiles_are_of_those_that_said_how_long(void **state)
+TEST(quantiles_are_of_those_that_said_how_long)
 {
-    (void)state;
     const char *resources[2] = {"r1", NULL};
     for (int i = 100; i >= 1; i--) {
         struct history_hold hold = hold_of("north:1", resources, 10 * i, 10 * i + 5);
@@ -111,9 +109,8 @@ static void quantiles_are_of_those_that_said_how_long(void **state)
     assert_int_equal(row_of(0, NULL).wait_p99_us, 99000);
 }
 
-static void parked_and_skipped_are_counted_and_other_endings_not(void **state)
+TEST(parked_and_skipped_are_counted_and_other_endings_not)
 {
-    (void)state;
     static const char *const endings[] = {"parked", "parked", "skipped", "done", "failed"};
     for (size_t i = 0; i < 5; i++)
         history_add_ending(history, &(struct history_ending){ms(1), "transfer", "r1", endings[i]});
@@ -124,9 +121,8 @@ static void parked_and_skipped_are_counted_and_other_endings_not(void **state)
     assert_int_equal(row_of(0, NULL).parked, 2);
 }
 
-static void who_begins_while_another_is_at_it_overlaps(void **state)
+TEST(who_begins_while_another_is_at_it_overlaps)
 {
-    (void)state;
     held("north:1", "r1", 0, 100);   /* long */
     held("south:1", "r1", 10, 20);   /* within it */
     held("south:1", "r1", 50, 60);   /* still within it, though not within the last */
@@ -138,9 +134,8 @@ static void who_begins_while_another_is_at_it_overlaps(void **state)
     assert_int_equal(row_of(0, NULL).overlaps, 2);
 }
 
-static void what_names_no_resource_overlaps_nothing(void **state)
+TEST(what_names_no_resource_overlaps_nothing)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         struct history_hold hold = hold_of("north:1", (const char *const[2]){NULL, NULL}, 0, 100);
         hold.resource_count = 0;
@@ -153,9 +148,8 @@ static void what_names_no_resource_overlaps_nothing(void **state)
     assert_int_equal(row_of(0, NULL).overlaps, 0);
 }
 
-static void parts_are_added_up_apart(void **state)
+TEST(parts_are_added_up_apart)
 {
-    (void)state;
     history_add_part(history, ms(100), "second");
     history_add_part(history, ms(0), "first");
     held("north:1", "r1", 100, 120);
@@ -169,9 +163,8 @@ static void parts_are_added_up_apart(void **state)
     assert_int_equal(row_of(1, "r1").overlaps, 0);
 }
 
-static void what_lies_before_the_first_part_has_one(void **state)
+TEST(what_lies_before_the_first_part_has_one)
 {
-    (void)state;
     history_add_part(history, ms(100), "later");
     held("north:1", "r1", 10, 20);
     history_order(history);
@@ -181,17 +174,15 @@ static void what_lies_before_the_first_part_has_one(void **state)
     assert_int_equal(row_of(0, "r1").holds, 1);
 }
 
-static void a_clock_that_went_back_makes_no_negative_time(void **state)
+TEST(a_clock_that_went_back_makes_no_negative_time)
 {
-    (void)state;
     held("north:1", "r1", 100, 50);
     history_order(history);
     assert_int_equal(row_of(0, "r1").held_us, 0);
 }
 
-static void equal_texts_are_one(void **state)
+TEST(equal_texts_are_one)
 {
-    (void)state;
     char one[] = "north:1", other[] = "north:1";
     for (int i = 0; i < 5000; i++) {
         char name[16];
@@ -207,9 +198,8 @@ static void equal_texts_are_one(void **state)
     assert_string_equal(holds[4999].resources[0], "r4999");
 }
 
-static void a_mark_names_a_host_or_a_process(void **state)
+TEST(a_mark_names_a_host_or_a_process)
 {
-    (void)state;
     assert_true(history_names_process("north", "north:17"));
     assert_true(history_names_process("north:17", "north:17"));
     assert_false(history_names_process("north:1", "north:17"));
@@ -234,9 +224,8 @@ static size_t holds_in(const struct timeline_lanes *lanes)
     return holds;
 }
 
-static void overlapping_bars_lie_in_rows(void **state)
+TEST(overlapping_bars_lie_in_rows)
 {
-    (void)state;
     struct history_places places;
     held("north:1", "r1", 0, 100);
     held("south:1", "r1", 10, 20);
@@ -254,9 +243,8 @@ static void overlapping_bars_lie_in_rows(void **state)
 }
 
 /* Neighbours of one process become one bar; what is unusual stays by itself as long as that is enough. */
-static void too_many_bars_are_merged_and_none_is_forgotten(void **state)
+TEST(too_many_bars_are_merged_and_none_is_forgotten)
 {
-    (void)state;
     struct history_places places;
     const char *resources[2] = {"r1", NULL};
     for (int i = 0; i < 2000; i++) {
@@ -276,9 +264,8 @@ static void too_many_bars_are_merged_and_none_is_forgotten(void **state)
     history_places_fini(&places);
 }
 
-static void even_what_is_unusual_is_bounded(void **state)
+TEST(even_what_is_unusual_is_bounded)
 {
-    (void)state;
     struct history_places places;
     for (int i = 0; i < 3000; i++)
         held(i % 2 == 0 ? "north:1" : "south:1", i % 3 == 0 ? "r1" : "r2", i, i + 50);
@@ -289,9 +276,8 @@ static void even_what_is_unusual_is_bounded(void **state)
     history_places_fini(&places);
 }
 
-static void lanes_are_those_with_most_to_see(void **state)
+TEST(lanes_are_those_with_most_to_see)
 {
-    (void)state;
     struct history_places places;
     for (int i = 0; i < 50; i++) {
         char name[16];
@@ -325,9 +311,8 @@ static char *page_of(const char *title)
     return text;
 }
 
-static void the_checker_finds_mistakes(void **state)
+TEST(the_checker_finds_mistakes)
 {
-    (void)state;
     static const char *const wrong[] = {"<p></p>",
                                         "<!DOCTYPE html>\n<p>",
                                         "<!DOCTYPE html>\n</p>",
@@ -348,16 +333,14 @@ static void the_checker_finds_mistakes(void **state)
     assert_null(markup_check("<!DOCTYPE html>\n<p a=\"b\" c=\"&lt;\">a &amp; b<br><g/></p><script>a<b</script>"));
 }
 
-static void an_empty_page_is_one_too(void **state)
+TEST(an_empty_page_is_one_too)
 {
-    (void)state;
     free(page_of("nothing"));
 }
 
 /* Whatever a task, a host or a script is called. */
-static void foreign_text_stays_text(void **state)
+TEST(foreign_text_stays_text)
 {
-    (void)state;
     static const char evil[] = "</title><script>alert(1)</script>\"'&<b onload=\"x\">\x80\x1b[31m\xe2\x80\xae";
     const char *resources[2] = {evil, NULL};
     struct history_hold hold = hold_of(evil, resources, 0, 10);
@@ -380,9 +363,8 @@ static void foreign_text_stays_text(void **state)
     free(page);
 }
 
-static void the_page_shows_what_there_is(void **state)
+TEST(the_page_shows_what_there_is)
 {
-    (void)state;
     history_add_part(history, ms(0), "with the lock");
     held("north:1", "r1", 0, 100);
     held("south:1", "r1", 50, 120);
@@ -403,9 +385,8 @@ static void the_page_shows_what_there_is(void **state)
 }
 
 /* The list of what happened and the figure count from the same moment, also when nobody holds anything at first. */
-static void all_of_a_part_counts_from_its_beginning(void **state)
+TEST(all_of_a_part_counts_from_its_beginning)
 {
-    (void)state;
     history_add_part(history, ms(0), "first");
     held("north:1", "r1", 10, 20);
     history_add_part(history, ms(1000), "second");
@@ -426,9 +407,8 @@ static bool page_says(const char *words)
     return says;
 }
 
-static void overlaps_are_explained_where_there_are_any(void **state)
+TEST(overlaps_are_explained_where_there_are_any)
 {
-    (void)state;
     static const char *const resources[2] = {"r1", NULL};
     struct history_hold hold = hold_of("north:1", resources, 0, 100);
     history_add_hold(history, &hold);
@@ -444,9 +424,8 @@ static void overlaps_are_explained_where_there_are_any(void **state)
     assert_true(page_says("They had no lock"));
 }
 
-static void a_page_is_bounded(void **state)
+TEST(a_page_is_bounded)
 {
-    (void)state;
     for (int part = 0; part < 20; part++) {
         history_add_part(history, ms(part * 10000), "a part");
         for (int i = 0; i < 6000; i++) {
@@ -469,32 +448,4 @@ static void a_page_is_bounded(void **state)
     free(page);
 }
 
-#define history_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        history_test(rows_are_by_resource_and_the_total_counts_each_hold_once),
-        history_test(quantiles_are_of_those_that_said_how_long),
-        history_test(parked_and_skipped_are_counted_and_other_endings_not),
-        history_test(who_begins_while_another_is_at_it_overlaps),
-        history_test(what_names_no_resource_overlaps_nothing),
-        history_test(parts_are_added_up_apart),
-        history_test(what_lies_before_the_first_part_has_one),
-        history_test(a_clock_that_went_back_makes_no_negative_time),
-        history_test(equal_texts_are_one),
-        history_test(a_mark_names_a_host_or_a_process),
-        history_test(overlapping_bars_lie_in_rows),
-        history_test(too_many_bars_are_merged_and_none_is_forgotten),
-        history_test(even_what_is_unusual_is_bounded),
-        history_test(lanes_are_those_with_most_to_see),
-        history_test(the_checker_finds_mistakes),
-        history_test(an_empty_page_is_one_too),
-        history_test(foreign_text_stays_text),
-        history_test(the_page_shows_what_there_is),
-        history_test(all_of_a_part_counts_from_its_beginning),
-        history_test(overlaps_are_explained_where_there_are_any),
-        history_test(a_page_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

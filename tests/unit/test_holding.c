@@ -38,18 +38,16 @@ static unsigned judge(void)
     return holding_judge(sights, NODES, holders);
 }
 
-static void nothing_is_nobody(void **state)
+TEST(nothing_is_nobody)
 {
-    (void)state;
     assert_int_equal(judge(), 0);
     for (unsigned i = 0; i < NODES; i++)
         sights[i].is_answered = false;
     assert_int_equal(judge(), 0);
 }
 
-static void a_majority_holds(void **state)
+TEST(a_majority_holds)
 {
-    (void)state;
     given(1, OURS, 100, 7);
     given(2, OURS, 300, 7);
     given(4, OURS, 200, 7);
@@ -63,9 +61,8 @@ static void a_majority_holds(void **state)
     assert_string_equal(holders[0].owner, "host:1:0:jid");
 }
 
-static void a_minority_is_a_leftover(void **state)
+TEST(a_minority_is_a_leftover)
 {
-    (void)state;
     given(0, OURS, 100, 7);
     given(1, OURS, -1, 7);
     assert_int_equal(judge(), 1);
@@ -74,9 +71,8 @@ static void a_minority_is_a_leftover(void **state)
     assert_int_equal(holders[0].token, 0); /* two are no majority */
 }
 
-static void who_does_not_answer_may_have_it_too(void **state)
+TEST(who_does_not_answer_may_have_it_too)
 {
-    (void)state;
     given(0, OURS, 100, 7);
     given(1, OURS, 100, 7);
     sights[4].is_answered = false;
@@ -89,9 +85,8 @@ static void who_does_not_answer_may_have_it_too(void **state)
 }
 
 /* What a quarantined node has was there before it forgot, or was planted again: nobody knows. */
-static void who_does_not_vote_counts_for_a_maybe(void **state)
+TEST(who_does_not_vote_counts_for_a_maybe)
 {
-    (void)state;
     for (unsigned i = 0; i < 3; i++)
         given(i, OURS, 100, 7);
     sights[2].votes = false;
@@ -101,9 +96,8 @@ static void who_does_not_vote_counts_for_a_maybe(void **state)
     assert_int_equal(holders[0].standing, REDLOCK_HELD_MAYBE);
 }
 
-static void values_are_sorted_by_their_nodes(void **state)
+TEST(values_are_sorted_by_their_nodes)
 {
-    (void)state;
     given(0, "a", 100, 0);
     given(1, OURS, 100, 0);
     given(2, "b", 100, 0);
@@ -115,9 +109,8 @@ static void values_are_sorted_by_their_nodes(void **state)
     assert_int_equal(holders[2].node, 2);
 }
 
-static void bytes_are_compared_behind_a_nul(void **state)
+TEST(bytes_are_compared_behind_a_nul)
 {
-    (void)state;
     given(0, "a", 100, 0);
     given(1, "a", 100, 0);
     keys[0].length = keys[1].length = 3;
@@ -127,18 +120,16 @@ static void bytes_are_compared_behind_a_nul(void **state)
 }
 
 /* What is no value is not compared with anything. */
-static void what_was_not_read_is_alone(void **state)
+TEST(what_was_not_read_is_alone)
 {
-    (void)state;
     keys[0].kind = keys[1].kind = REDLOCK_KEY_NO_STRING;
     keys[2].kind = keys[3].kind = REDLOCK_KEY_LONG;
     assert_int_equal(judge(), 4);
     assert_null(holders[0].owner);
 }
 
-static void values_of_others_have_no_owner(void **state)
+TEST(values_of_others_have_no_owner)
 {
-    (void)state;
     given(0, "0123456789abcdef0123456789abcdeX:host:1:0:jid", 100, 0);
     given(1, "0123456789abcdef0123456789abcdef", 100, 0);
     given(2, OURS, 100, 0);
@@ -149,9 +140,8 @@ static void values_of_others_have_no_owner(void **state)
 }
 
 /* A node that took part late has another counter until the token is raised there. */
-static void a_token_needs_a_majority(void **state)
+TEST(a_token_needs_a_majority)
 {
-    (void)state;
     given(0, OURS, 100, 3);
     for (unsigned i = 1; i < 4; i++)
         given(i, OURS, 100, 9);
@@ -162,21 +152,4 @@ static void a_token_needs_a_majority(void **state)
     assert_int_equal(holders[0].token, 0);
 }
 
-#define holding_test(function) cmocka_unit_test_setup(function, begin)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        holding_test(nothing_is_nobody),
-        holding_test(a_majority_holds),
-        holding_test(a_minority_is_a_leftover),
-        holding_test(who_does_not_answer_may_have_it_too),
-        holding_test(who_does_not_vote_counts_for_a_maybe),
-        holding_test(values_are_sorted_by_their_nodes),
-        holding_test(bytes_are_compared_behind_a_nul),
-        holding_test(what_was_not_read_is_alone),
-        holding_test(values_of_others_have_no_owner),
-        holding_test(a_token_needs_a_majority),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(begin, NULL)

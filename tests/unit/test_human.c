@@ -8,9 +8,8 @@
 
 static char out[HUMAN_TEXT_MAX];
 
-static void counts_have_commas(void **state)
+TEST(counts_have_commas)
 {
-    (void)state;
     assert_string_equal(human_count(0, out), "0");
     assert_string_equal(human_count(999, out), "999");
     assert_string_equal(human_count(1000, out), "1,000");
@@ -18,9 +17,8 @@ static void counts_have_commas(void **state)
     assert_string_equal(human_count(INT64_MIN, out), "-9,223,372,036,854,775,808");
 }
 
-static void sizes_and_spans_have_units(void **state)
+TEST(sizes_and_spans_have_units)
 {
-    (void)state;
     assert_string_equal(human_size(1023, out), "1023 B");
     assert_string_equal(human_size(1536, out), "1.5 KiB");
     assert_string_equal(human_size(INT64_MAX, out), "8388608.0 TiB");
@@ -33,9 +31,8 @@ static void sizes_and_spans_have_units(void **state)
     assert_string_equal(human_span(3 * 86400 * US_PER_S, out), "3d");
 }
 
-static void moments_are_told_from_now(void **state)
+TEST(moments_are_told_from_now)
 {
-    (void)state;
     const struct wall_time now = {1000 * US_PER_S};
     assert_string_equal(human_moment((struct wall_time){0}, now, out), "-");
     assert_string_equal(human_moment((struct wall_time){now.us - 900000}, now, out), "now");
@@ -44,9 +41,8 @@ static void moments_are_told_from_now(void **state)
     assert_string_equal(human_date((struct wall_time){1795284306 * US_PER_S}, out), "2026-11-21T18:05:06Z");
 }
 
-static void measured_times_have_three_digits(void **state)
+TEST(measured_times_have_three_digits)
 {
-    (void)state;
     static const struct {
         double seconds;
         const char *text;
@@ -69,9 +65,8 @@ static void measured_times_have_three_digits(void **state)
     assert_string_equal(human_time(0.0 / 0.0, out), "0");
 }
 
-static void rates_and_shares_have_few_digits(void **state)
+TEST(rates_and_shares_have_few_digits)
 {
-    (void)state;
     static const struct {
         double number;
         const char *rate, *share;
@@ -89,9 +84,8 @@ static void rates_and_shares_have_few_digits(void **state)
     assert_string_equal(human_rate(3.1e6, out), "3.10M");
 }
 
-static void tables_are_aligned_by_characters_and_safe(void **state)
+TEST(tables_are_aligned_by_characters_and_safe)
 {
-    (void)state;
     struct table *table = table_create("NAME|>N|");
     table_cell(table, TABLE_PLAIN, "%s",
                "gr\xc3\xbc\xc3\x9f"
@@ -112,15 +106,4 @@ static void tables_are_aligned_by_characters_and_safe(void **state)
                               "a?[31mb        x\n");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_have_commas),
-        cmocka_unit_test(sizes_and_spans_have_units),
-        cmocka_unit_test(moments_are_told_from_now),
-        cmocka_unit_test(measured_times_have_three_digits),
-        cmocka_unit_test(rates_and_shares_have_few_digits),
-        cmocka_unit_test(tables_are_aligned_by_characters_and_safe),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -68,9 +68,8 @@ static void assert_no_intake(const struct intake_options *options, const char *p
 #define TIMES  "\"created_at\":1795194374.5,\"enqueued_at\":1795194374.5"
 #define OTHERS "\"retry\":true," TIMES "}"
 
-static void test_what_is_missing_is_added(void **state)
+TEST(test_what_is_missing_is_added)
 {
-    (void)state;
     const struct intake_options options = {.jid = "J"};
     assert_taken(&options, "{\"class\":\"t\",\"args\":[]}",
                  "{\"class\":\"t\",\"args\":[],\"jid\":\"J\",\"queue\":\"default\"," OTHERS);
@@ -81,9 +80,8 @@ static void test_what_is_missing_is_added(void **state)
                  "{\"class\":\"t\",\"args\":[],\"jid\":\"J\",\"queue\":\"default\"," OTHERS);
 }
 
-static void test_what_is_there_stays_byte_for_byte(void **state)
+TEST(test_what_is_there_stays_byte_for_byte)
 {
-    (void)state;
     static const char whole[] =
         "{\"retry\" : \"3\", \"class\":\"t\\u0041\",\"args\": [1e400, "
         "123456789012345678901234567890,\"\\u0000\\/\xc3\xa9\"],"
@@ -94,9 +92,8 @@ static void test_what_is_there_stays_byte_for_byte(void **state)
         "{\"class\":\"t\",\"args\":[1e400,-0,\"\\u00e9\xc3\xa9\", {}],\"jid\":\"J\",\"queue\":\"default\"," OTHERS);
 }
 
-static void test_options_are_for_tasks_that_do_not_say(void **state)
+TEST(test_options_are_for_tasks_that_do_not_say)
 {
-    (void)state;
     const struct intake_options options = {.jid = "J",
                                            .queue = "urgent",
                                            .retry = "7",
@@ -115,9 +112,8 @@ static void test_options_are_for_tasks_that_do_not_say(void **state)
                  "{\"class\":\"c\",\"args\":[],\"jid\":\"J\",\"queue\":\"default\",\"resource\":\"r\"," OTHERS);
 }
 
-static void test_each_task_gets_an_id_of_its_own(void **state)
+TEST(test_each_task_gets_an_id_of_its_own)
 {
-    (void)state;
     struct intake *intake = open_intake(&(struct intake_options){.class_name = "t"});
     struct intake_task task;
     char first[64];
@@ -132,9 +128,8 @@ static void test_each_task_gets_an_id_of_its_own(void **state)
     intake_destroy(intake);
 }
 
-static void test_what_no_worker_would_accept(void **state)
+TEST(test_what_no_worker_would_accept)
 {
-    (void)state;
     const struct intake_options whole = {.queue = NULL}, arguments = {.class_name = "t"};
     assert_refused(&whole, "", "'{' is missing at byte 0");
     assert_refused(&whole, "nonsense", "'{' is missing at byte 0");
@@ -178,9 +173,8 @@ static void assert_scheduled(const struct intake_options *options, const char *t
     intake_destroy(intake);
 }
 
-static void test_a_time_to_run_at(void **state)
+TEST(test_a_time_to_run_at)
 {
-    (void)state;
     const struct intake_options none = {.queue = NULL}, at = {.at_us = AT}, in = {.in_ms = HOUR_MS};
     static const char plain[] = TASK(""), queued[] = "{\"class\":\"t\",\"args\":[1],\"jid\":\"J\",\"queue\":\"q\","
                                                      "\"retry\":true,\"created_at\":1,\"enqueued_at\":1795194374.5}";
@@ -199,9 +193,8 @@ static void test_a_time_to_run_at(void **state)
     assert_scheduled(&(struct intake_options){.at_us = 1}, TASK(""), 0, queued);
 }
 
-static void test_a_time_to_expire_at(void **state)
+TEST(test_a_time_to_expire_at)
 {
-    (void)state;
     const struct intake_options soon = {.expires_in_ms = 1500}, later = {.at_us = AT, .expires_in_ms = 1500};
     static const char end[] = "\"created_at\":1,\"enqueued_at\":1795194374.5";
     char expected[256];
@@ -217,9 +210,8 @@ static void test_a_time_to_expire_at(void **state)
     assert_scheduled(&later, TASK("\"expires_at\":7,"), AT, TASK("\"expires_at\":7,"));
 }
 
-static void test_unique_tasks_carry_their_digest(void **state)
+TEST(test_unique_tasks_carry_their_digest)
 {
-    (void)state;
     static const char digest[] = "a80fd59e3d32b0c71bb9da81cab54e076bb7e3dc"; /* of "t\n[1]" */
     const struct intake_options options = {.class_name = "t", .jid = "J", .unique_ms = 60000, .in_ms = 5000};
     struct intake *intake = open_intake(&options);
@@ -238,9 +230,8 @@ static void test_unique_tasks_carry_their_digest(void **state)
     intake_destroy(intake);
 }
 
-static void test_tags(void **state)
+TEST(test_tags)
 {
-    (void)state;
     const struct intake_options options = {
         .class_name = "t", .jid = "J", .tags = (const char *const[]){"a\"", "b"}, .tag_count = 2};
     assert_taken(&options, "[]",
@@ -248,9 +239,8 @@ static void test_tags(void **state)
                  "\"b\"]," TIMES "}");
 }
 
-static void test_limits_leave_room_for_what_is_added(void **state)
+TEST(test_limits_leave_room_for_what_is_added)
 {
-    (void)state;
     const struct intake_options options = {.class_name = "t", .limits = {.size = 2000, .depth = 8, .keys = 20}};
     char text[2100] = "[\"";
     memset(text + 2, 'x', sizeof text - 2);
@@ -269,9 +259,8 @@ static void test_limits_leave_room_for_what_is_added(void **state)
     fail_msg("a text of 2000 bytes was taken");
 }
 
-static void test_options_that_cannot_be_part_of_a_task(void **state)
+TEST(test_options_that_cannot_be_part_of_a_task)
 {
-    (void)state;
     static const char long_name[] = "0123456789012345678901234567890123456789012345678901234567890123456789"
                                     "0123456789012345678901234567890123456789012345678901234567890123456789";
     assert_no_intake(&(struct intake_options){.class_name = ""}, "class");
@@ -299,20 +288,4 @@ static void test_options_that_cannot_be_part_of_a_task(void **state)
     assert_no_intake(&(struct intake_options){.resources = &resource, .resource_count = 1}, "UTF-8");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_missing_is_added),
-        cmocka_unit_test(test_what_is_there_stays_byte_for_byte),
-        cmocka_unit_test(test_options_are_for_tasks_that_do_not_say),
-        cmocka_unit_test(test_each_task_gets_an_id_of_its_own),
-        cmocka_unit_test(test_what_no_worker_would_accept),
-        cmocka_unit_test(test_a_time_to_run_at),
-        cmocka_unit_test(test_a_time_to_expire_at),
-        cmocka_unit_test(test_unique_tasks_carry_their_digest),
-        cmocka_unit_test(test_tags),
-        cmocka_unit_test(test_limits_leave_room_for_what_is_added),
-        cmocka_unit_test(test_options_that_cannot_be_part_of_a_task),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

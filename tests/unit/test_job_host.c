@@ -119,9 +119,8 @@ static void wait_until_lost(void)
     test_await(lock->valid_for_ms(&job) == 0 && !job_lock_is_valid(&job));
 }
 
-static void without_a_lock_nothing_can_be_lost(void **state)
+TEST(without_a_lock_nothing_can_be_lost)
 {
-    (void)state;
     job.validity = NULL;
     const char *const *names = NULL;
     assert_true(lock->valid_for_ms(&job) == INT64_MAX);
@@ -133,9 +132,8 @@ static void without_a_lock_nothing_can_be_lost(void **state)
     assert_false(cancel->cancelled(&job));
 }
 
-static void every_resource_has_the_token_and_nothing_else_has_one(void **state)
+TEST(every_resource_has_the_token_and_nothing_else_has_one)
 {
-    (void)state;
     hold_for(LONG_NS, LONG_NS);
     assert_string_equal(lock->fence(&job, 0), "17");
     assert_string_equal(lock->fence(&job, 1), "17");
@@ -145,9 +143,8 @@ static void every_resource_has_the_token_and_nothing_else_has_one(void **state)
     assert_string_equal(lock->fence(&job, 0), "");
 }
 
-static void danger_and_loss_come_by_the_clock(void **state)
+TEST(danger_and_loss_come_by_the_clock)
 {
-    (void)state;
     hold_for(LONG_NS, SOON_NS);
     assert_false(lock->in_danger(&job));
     test_await(lock->in_danger(&job));
@@ -160,9 +157,8 @@ static void danger_and_loss_come_by_the_clock(void **state)
     assert_int_equal(lock->verify(&job), 0); /* and nobody is asked: there is no verifier */
 }
 
-static void the_descriptor_is_readable_when_the_lock_is_lost(void **state)
+TEST(the_descriptor_is_readable_when_the_lock_is_lost)
 {
-    (void)state;
     hold_for(SOON_NS, SOON_NS);
     int descriptor = lock->descriptor(&job);
     assert_true(descriptor >= 0);
@@ -172,9 +168,8 @@ static void the_descriptor_is_readable_when_the_lock_is_lost(void **state)
     assert_false(job_lock_is_valid(&job));
 }
 
-static void a_lock_that_was_held_too_long_says_so_without_the_loop(void **state)
+TEST(a_lock_that_was_held_too_long_says_so_without_the_loop)
 {
-    (void)state;
     hold_for(SOON_NS, SOON_NS);
     atomic_store(&job.berth->hold_until, atomic_load(&validity.until));
     assert_int_equal(cancel->reason(&job), HF_NOT_CANCELLED);
@@ -185,9 +180,8 @@ static void a_lock_that_was_held_too_long_says_so_without_the_loop(void **state)
 }
 
 /* The end of its validity came first, and stays the reason for as long as the handler goes on. */
-static void a_lock_that_was_lost_earlier_was_not_held_too_long(void **state)
+TEST(a_lock_that_was_lost_earlier_was_not_held_too_long)
 {
-    (void)state;
     hold_for(SOON_NS, SOON_NS);
     atomic_store(&job.berth->hold_until, atomic_load(&validity.until) + 1);
     wait_until_lost();
@@ -195,9 +189,8 @@ static void a_lock_that_was_lost_earlier_was_not_held_too_long(void **state)
     assert_int_equal(cancel->reason(&job), HF_LOCK_LOST);
 }
 
-static void what_the_loop_was_told_is_the_reason(void **state)
+TEST(what_the_loop_was_told_is_the_reason)
 {
-    (void)state;
     atomic_store(&job.berth->hold_until, now_ns() - 1);
     job_lock_lost(&job, HF_LOCK_LOST);
     job_lock_lost(&job, HF_HELD_TOO_LONG);
@@ -208,17 +201,15 @@ static void what_the_loop_was_told_is_the_reason(void **state)
 }
 
 /* What is told about an earlier lock, or too early, does not take away one that is held. */
-static void while_it_is_held_it_is_not_lost(void **state)
+TEST(while_it_is_held_it_is_not_lost)
 {
-    (void)state;
     hold_for(LONG_NS, LONG_NS);
     job_lock_lost(&job, HF_HELD_TOO_LONG);
     assert_int_equal(cancel->reason(&job), HF_NOT_CANCELLED);
 }
 
-static void the_loss_comes_before_other_reasons(void **state)
+TEST(the_loss_comes_before_other_reasons)
 {
-    (void)state;
     hold_for(LONG_NS, LONG_NS);
     job_cancel(&job, HF_USER);
     atomic_store(&board->must_stop, true);
@@ -227,8 +218,6 @@ static void the_loss_comes_before_other_reasons(void **state)
     assert_int_equal(cancel->reason(&job), HF_LOCK_LOST);
 }
 
-#define host_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 /* --- what a run says and leaves behind ---------------------------------------------------------------------------- */
 
 static const void *table(const char *name)
@@ -236,9 +225,8 @@ static const void *table(const char *name)
     return job_hosts_for(hosts, "any")->api(name, 1);
 }
 
-static void an_event_is_made_of_words(void **state)
+TEST(an_event_is_made_of_words)
 {
-    (void)state;
     const hf_job_api *api = table("job");
     const hf_field fields[] = {{"to", "a b"}, {"two words", "x"}, {"none", NULL}, {NULL, "y"}, {"cost", "7"}};
     api->event(&job, HF_LOG_INFO, "mail_sent", fields, 5);
@@ -254,9 +242,8 @@ static void an_event_is_made_of_words(void **state)
     assert_string_equal(said, "j1 2 5 times");
 }
 
-static void a_result_is_json_and_kept_where_the_class_keeps_results(void **state)
+TEST(a_result_is_json_and_kept_where_the_class_keeps_results)
 {
-    (void)state;
     const hf_report_api *api = table("report");
     assert_false(api->result(&job, "[1]"));
     job.keeps_result = true;
@@ -275,9 +262,8 @@ static void a_result_is_json_and_kept_where_the_class_keeps_results(void **state
     free(large);
 }
 
-static void a_run_says_when_it_comes_again(void **state)
+TEST(a_run_says_when_it_comes_again)
 {
-    (void)state;
     const hf_report_api *api = table("report");
     assert_int_equal(job.outcome.retry_in_ms, -1);
     assert_false(api->retry_in(&job, -1));
@@ -288,9 +274,8 @@ static void a_run_says_when_it_comes_again(void **state)
     assert_int_equal(job.outcome.retry_in_ms, 1500);
 }
 
-static void progress_is_for_those_that_report_it(void **state)
+TEST(progress_is_for_those_that_report_it)
 {
-    (void)state;
     const hf_report_api *report = table("report");
     const hf_checkpoint_api *checkpoint = table("checkpoint");
     assert_false(report->progress(&job, "1"));
@@ -303,9 +288,8 @@ static void progress_is_for_those_that_report_it(void **state)
     assert_string_equal(checkpoint->load(&job), "5");
 }
 
-static void the_newest_progress_is_taken_once(void **state)
+TEST(the_newest_progress_is_taken_once)
 {
-    (void)state;
     struct job_progress progress;
     char text[ITERATION_BYTES_MAX];
     size_t length = 0;
@@ -328,9 +312,8 @@ static void the_newest_progress_is_taken_once(void **state)
     job_progress_fini(&progress);
 }
 
-static void follow_ups_are_bounded(void **state)
+TEST(follow_ups_are_bounded)
 {
-    (void)state;
     const hf_push_api *api = table("push");
     char reason[128] = "";
     assert_false(api->add(&job, "{\"class\":\"t\",\"args\":[]}", reason, sizeof reason));
@@ -348,24 +331,4 @@ static void follow_ups_are_bounded(void **state)
     assert_int_equal(job.outcome.follow_up_count, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        host_test(without_a_lock_nothing_can_be_lost),
-        host_test(every_resource_has_the_token_and_nothing_else_has_one),
-        host_test(danger_and_loss_come_by_the_clock),
-        host_test(the_descriptor_is_readable_when_the_lock_is_lost),
-        host_test(a_lock_that_was_held_too_long_says_so_without_the_loop),
-        host_test(a_lock_that_was_lost_earlier_was_not_held_too_long),
-        host_test(what_the_loop_was_told_is_the_reason),
-        host_test(while_it_is_held_it_is_not_lost),
-        host_test(the_loss_comes_before_other_reasons),
-        host_test(an_event_is_made_of_words),
-        host_test(a_result_is_json_and_kept_where_the_class_keeps_results),
-        host_test(a_run_says_when_it_comes_again),
-        host_test(the_newest_progress_is_taken_once),
-        host_test(progress_is_for_those_that_report_it),
-        host_test(follow_ups_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

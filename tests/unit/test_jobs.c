@@ -26,9 +26,8 @@ static hf_job job_with(struct fake_arg arg)
 
 /* --- echo --------------------------------------------------------------------------------------------------- */
 
-static void echo_ends_as_it_is_asked_to(void **state)
+TEST(echo_ends_as_it_is_asked_to)
 {
-    (void)state;
     static const struct {
         const char *mode;
         int code;
@@ -52,9 +51,8 @@ static void echo_ends_as_it_is_asked_to(void **state)
     fake_plugin_close(plugin);
 }
 
-static void echo_reports_its_arguments_when_asked_to(void **state)
+TEST(echo_reports_its_arguments_when_asked_to)
 {
-    (void)state;
     struct fake_plugin *plugin = open_plugin("echo", no_settings);
     hf_job job = job_with(FAKE_TEXT("result")), other = job_with(FAKE_TEXT("hello"));
     assert_int_equal(fake_plugin_run(plugin, &job), HF_OK);
@@ -75,9 +73,8 @@ static void crash_when_allowed(void)
         fake_plugin_run(plugin, &job);
 }
 
-static void echo_crashes_only_where_that_is_allowed(void **state)
+TEST(echo_crashes_only_where_that_is_allowed)
 {
-    (void)state;
     assert_true(test_aborts(crash_when_allowed));
 }
 
@@ -88,9 +85,8 @@ static void cancel_at_the_third_question(hf_job *job)
     job->is_cancelled = job->asked >= 3;
 }
 
-static void sleep_waits_and_wakes_when_cancelled(void **state)
+TEST(sleep_waits_and_wakes_when_cancelled)
 {
-    (void)state;
     struct fake_plugin *plugin = open_plugin("sleep", no_settings);
     hf_job job = job_with(FAKE_NUMBER(30));
     struct instant before = instant_now();
@@ -102,9 +98,8 @@ static void sleep_waits_and_wakes_when_cancelled(void **state)
     fake_plugin_close(plugin);
 }
 
-static void sleep_buries_senseless_arguments(void **state)
+TEST(sleep_buries_senseless_arguments)
 {
-    (void)state;
     struct fake_plugin *plugin = open_plugin("sleep", no_settings);
     hf_job jobs[] = {
         job_with(FAKE_NUMBER(-1)), job_with(FAKE_NUMBER(INT64_MAX)), job_with(FAKE_TEXT("1")), {.jid = "j"}};
@@ -162,7 +157,7 @@ static hf_job page(const char *key, int64_t work_ms)
     return (hf_job){.jid = "jid-1", .args = {FAKE_TEXT(key), FAKE_NUMBER(work_ms)}, .arg_count = 2};
 }
 
-static void render_computes_a_result_once(void **state)
+TEST(render_computes_a_result_once)
 {
     struct place *place = *state;
     char text[64] = "";
@@ -177,7 +172,7 @@ static void render_computes_a_result_once(void **state)
     assert_string_equal(text, "page-1, rendered by task jid-1\n");
 }
 
-static void render_computes_again_what_is_not_fresh(void **state)
+TEST(render_computes_again_what_is_not_fresh)
 {
     struct place *place = *state;
     fake_plugin_close(place->plugin);
@@ -198,7 +193,7 @@ static void run_another_in_between(hf_job *job)
     assert_int_equal(fake_plugin_run(place->plugin, &other), HF_OK);
 }
 
-static void render_interleaved_computes_twice(void **state)
+TEST(render_interleaved_computes_twice)
 {
     struct place *place = *state;
     hf_job job = page("page-1", 0);
@@ -213,7 +208,7 @@ static void cancel_at_the_second_question(hf_job *job)
     job->is_cancelled = job->asked >= 2;
 }
 
-static void render_cancelled_leaves_no_result(void **state)
+TEST(render_cancelled_leaves_no_result)
 {
     struct place *place = *state;
     hf_job job = page("page-1", 0);
@@ -222,7 +217,7 @@ static void render_cancelled_leaves_no_result(void **state)
     assert_int_equal(access(place->result, F_OK), -1);
 }
 
-static void render_takes_no_paths_for_keys(void **state)
+TEST(render_takes_no_paths_for_keys)
 {
     struct place *place = *state;
     static const char *const keys[] = {
@@ -233,7 +228,7 @@ static void render_takes_no_paths_for_keys(void **state)
     }
 }
 
-static void render_fails_when_it_cannot_write(void **state)
+TEST(render_fails_when_it_cannot_write)
 {
     struct place *place = *state;
     assert_int_equal(mkdir(place->result, 0700), 0); /* in the way of the rename, and old */
@@ -245,22 +240,4 @@ static void render_fails_when_it_cannot_write(void **state)
     assert_int_equal(rmdir(place->result), 0);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(echo_ends_as_it_is_asked_to),
-        cmocka_unit_test(echo_reports_its_arguments_when_asked_to),
-        cmocka_unit_test(echo_crashes_only_where_that_is_allowed),
-        cmocka_unit_test(sleep_waits_and_wakes_when_cancelled),
-        cmocka_unit_test(sleep_buries_senseless_arguments),
-        TEST(render_computes_a_result_once),
-        TEST(render_computes_again_what_is_not_fresh),
-        TEST(render_interleaved_computes_twice),
-        TEST(render_cancelled_leaves_no_result),
-        TEST(render_takes_no_paths_for_keys),
-        TEST(render_fails_when_it_cannot_write),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

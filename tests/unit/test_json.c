@@ -39,9 +39,8 @@ static void assert_span(struct text_span span, const char *text)
     assert_memory_equal(span.bytes, text, span.length);
 }
 
-static void every_form_of_value_is_accepted(void **state)
+TEST(every_form_of_value_is_accepted)
 {
-    (void)state;
     static const char *const valid[] = {
         "null",
         "true",
@@ -91,9 +90,8 @@ static void assert_all_refused(const char *const texts[], size_t count)
             fail_msg("accepted: %s", texts[i]);
 }
 
-static void other_words_and_numbers_are_refused(void **state)
+TEST(other_words_and_numbers_are_refused)
 {
-    (void)state;
     static const char *const invalid[] = {
         "",   " ", "nul", "nulll", "True", "NaN", "Infinity", "-Infinity", "undefined", "01",  "-01", "00",
         "+1", "-", ".5",  "1.",    "1.e5", "1e",  "1e+",      "0x10",      "1_000",     "- 1", "1 2", "'a'",
@@ -101,9 +99,8 @@ static void other_words_and_numbers_are_refused(void **state)
     assert_all_refused(invalid, sizeof invalid / sizeof invalid[0]);
 }
 
-static void other_strings_and_structures_are_refused(void **state)
+TEST(other_strings_and_structures_are_refused)
 {
-    (void)state;
     static const char *const invalid[] = {
         "\"",
         "\"a",
@@ -157,9 +154,8 @@ static void other_strings_and_structures_are_refused(void **state)
     assert_all_refused(invalid, sizeof invalid / sizeof invalid[0]);
 }
 
-static void what_is_not_utf8_is_refused(void **state)
+TEST(what_is_not_utf8_is_refused)
 {
-    (void)state;
     static const char *const invalid[] = {
         "\"\x80\"",
         "\"\xBF\"",
@@ -184,9 +180,8 @@ static void what_is_not_utf8_is_refused(void **state)
     assert_all_refused(invalid, sizeof invalid / sizeof invalid[0]);
 }
 
-static void nul_bytes_are_refused_everywhere(void **state)
+TEST(nul_bytes_are_refused_everywhere)
 {
-    (void)state;
     static const struct {
         const char *bytes;
         size_t length;
@@ -195,9 +190,8 @@ static void nul_bytes_are_refused_everywhere(void **state)
         assert_false(checks_bytes(texts[i].bytes, texts[i].length, &defaults, NULL));
 }
 
-static void no_part_of_a_text_passes_for_the_whole(void **state)
+TEST(no_part_of_a_text_passes_for_the_whole)
 {
-    (void)state;
     const char *text =
         "{\"a\\u00e9\\n\":[1,-2.5e+10,true,false,null,\"\xE2\x82\xAC\\uD83D\\uDE00\",{\"b\":{}}],\"c\":[]}";
     assert_true(checks(text));
@@ -207,9 +201,8 @@ static void no_part_of_a_text_passes_for_the_whole(void **state)
         assert_false(checks_bytes(text + start, strlen(text) - start, &defaults, NULL));
 }
 
-static void a_refusal_says_where(void **state)
+TEST(a_refusal_says_where)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     assert_false(json_check("[1,2,x]", 7, &defaults, &error));
     assert_contains(error.text, "at byte 5");
@@ -237,9 +230,8 @@ static bool nested_checks(size_t depth, const struct envelope_limits *limits, bo
     return valid;
 }
 
-static void nesting_ends_at_the_limit(void **state)
+TEST(nesting_ends_at_the_limit)
 {
-    (void)state;
     for (int mixed = 0; mixed < 2; mixed++) {
         assert_true(nested_checks(64, &defaults, mixed));
         assert_false(nested_checks(65, &defaults, mixed));
@@ -251,9 +243,8 @@ static void nesting_ends_at_the_limit(void **state)
     assert_false(checks_bytes("[]", 2, &flat, NULL));
 }
 
-static void a_megabyte_of_brackets_is_refused(void **state)
+TEST(a_megabyte_of_brackets_is_refused)
 {
-    (void)state;
     enum { SIZE = 1 << 20 };
     char *bomb = malloc(SIZE);
     assert_non_null(bomb);
@@ -281,17 +272,15 @@ static bool keys_check(size_t keys)
     return valid;
 }
 
-static void keys_are_counted_over_the_whole_text(void **state)
+TEST(keys_are_counted_over_the_whole_text)
 {
-    (void)state;
     assert_true(keys_check(4096));
     assert_false(keys_check(4097));
     assert_false(keys_check(100000));
 }
 
-static void the_size_is_checked_before_anything_else(void **state)
+TEST(the_size_is_checked_before_anything_else)
 {
-    (void)state;
     const struct envelope_limits small = {.size = 4, .depth = 4, .keys = 4};
     assert_true(json_check("[12]", 4, &small, NULL));
     struct error error = ERROR_NONE;
@@ -302,9 +291,8 @@ static void the_size_is_checked_before_anything_else(void **state)
 
 /* ----- reading values ----- */
 
-static void elements_come_as_they_are_written(void **state)
+TEST(elements_come_as_they_are_written)
 {
-    (void)state;
     struct text_span array = span_of("[ 1e400 ,\"a,]\\\"\", [1,[2]] ,{\"b\":[3]},-0]");
     assert_span(json_array_element(array, 0), "1e400");
     assert_span(json_array_element(array, 1), "\"a,]\\\"\"");
@@ -318,9 +306,8 @@ static void elements_come_as_they_are_written(void **state)
     assert_null(json_array_element((struct text_span){NULL, 0}, 0).bytes);
 }
 
-static void members_come_as_they_are_written(void **state)
+TEST(members_come_as_they_are_written)
 {
-    (void)state;
     struct text_span object = span_of("{\"b\":1,\"a\":[2]}"), name, value;
     assert_true(json_object_element(object, 0, &name, &value));
     assert_span(name, "b");
@@ -332,9 +319,8 @@ static void members_come_as_they_are_written(void **state)
     assert_false(json_object_element(span_of("[1]"), 0, &name, &value));
 }
 
-static void a_scan_that_fails_has_no_more_items(void **state)
+TEST(a_scan_that_fails_has_no_more_items)
 {
-    (void)state;
     struct json_scan scan;
     struct json_item item;
     json_scan_begin(&scan, "[1,]", 4, &defaults, NULL);
@@ -346,9 +332,8 @@ static void a_scan_that_fails_has_no_more_items(void **state)
     assert_false(json_scan_end(&scan));
 }
 
-static void members_of_an_object_are_found_by_name_and_counted(void **state)
+TEST(members_of_an_object_are_found_by_name_and_counted)
 {
-    (void)state;
     struct text_span value = {NULL, 0};
     struct text_span object = span_of("{ \"a\" : {\"b\":1}, \"\\u0062\":[2] ,\"a\":\"}\", \"\":0, \"\\ud800\":9}");
     assert_int_equal(json_object_member(object, span_of("b"), &value), 1);
@@ -364,9 +349,8 @@ static void members_of_an_object_are_found_by_name_and_counted(void **state)
     assert_span(value, "0");
 }
 
-static void strings_are_unescaped(void **state)
+TEST(strings_are_unescaped)
 {
-    (void)state;
     static const struct {
         const char *raw, *text;
         size_t length;
@@ -390,9 +374,8 @@ static void strings_are_unescaped(void **state)
     }
 }
 
-static void what_is_no_text_leaves_the_buffer_alone(void **state)
+TEST(what_is_no_text_leaves_the_buffer_alone)
 {
-    (void)state;
     static const char *const cases[] = {
         "\"a\\ud800\"", "\"\\udc00\"", "\"\\ud83d\\ud83d\"", "\"\\ud83dx\"", "\"\\ud83d\\u0041\"", "12",
         "[\"a\"]",      "null"};
@@ -407,9 +390,8 @@ static void what_is_no_text_leaves_the_buffer_alone(void **state)
     buffer_fini(&out);
 }
 
-static void integers_are_exact_or_refused(void **state)
+TEST(integers_are_exact_or_refused)
 {
-    (void)state;
     static const struct {
         const char *raw;
         int64_t value;
@@ -443,27 +425,4 @@ static void integers_are_exact_or_refused(void **state)
     assert_int_equal(value, 11);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_form_of_value_is_accepted),
-        cmocka_unit_test(other_words_and_numbers_are_refused),
-        cmocka_unit_test(other_strings_and_structures_are_refused),
-        cmocka_unit_test(what_is_not_utf8_is_refused),
-        cmocka_unit_test(nul_bytes_are_refused_everywhere),
-        cmocka_unit_test(no_part_of_a_text_passes_for_the_whole),
-        cmocka_unit_test(a_refusal_says_where),
-        cmocka_unit_test(nesting_ends_at_the_limit),
-        cmocka_unit_test(a_megabyte_of_brackets_is_refused),
-        cmocka_unit_test(keys_are_counted_over_the_whole_text),
-        cmocka_unit_test(the_size_is_checked_before_anything_else),
-        cmocka_unit_test(elements_come_as_they_are_written),
-        cmocka_unit_test(members_come_as_they_are_written),
-        cmocka_unit_test(a_scan_that_fails_has_no_more_items),
-        cmocka_unit_test(members_of_an_object_are_found_by_name_and_counted),
-        cmocka_unit_test(strings_are_unescaped),
-        cmocka_unit_test(what_is_no_text_leaves_the_buffer_alone),
-        cmocka_unit_test(integers_are_exact_or_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

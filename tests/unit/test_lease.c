@@ -3,9 +3,8 @@
 
 /* --- terms ----------------------------------------------------------------------------------------------------- */
 
-static void test_e8_e9_the_quorum_is_a_majority_of_the_configured_nodes(void **state)
+TEST(test_e8_e9_the_quorum_is_a_majority_of_the_configured_nodes)
 {
-    (void)state;
     static const unsigned quorums[] = {0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8};
     for (unsigned nodes = 1; nodes <= LEASE_NODES_MAX; nodes++) {
         struct lease_terms terms = terms_of(nodes);
@@ -13,9 +12,8 @@ static void test_e8_e9_the_quorum_is_a_majority_of_the_configured_nodes(void **s
     }
 }
 
-static void test_e7_terms_are_derived_within_their_bounds(void **state)
+TEST(test_e7_terms_are_derived_within_their_bounds)
 {
-    (void)state;
     for (int64_t ttl_ms = 500; ttl_ms <= 60000; ttl_ms += 125)
         for (int thousandths = 1; thousandths <= 100; thousandths += 11) {
             int64_t ttl = ttl_ms * NS_PER_MS;
@@ -45,9 +43,8 @@ static void derive_with_too_many_nodes(void)
     terms_of(LEASE_NODES_MAX + 1);
 }
 
-static void test_terms_that_make_no_sense_abort(void **state)
+TEST(test_terms_that_make_no_sense_abort)
 {
-    (void)state;
     assert_true(test_aborts(derive_without_tries));
     assert_true(test_aborts(derive_with_too_many_nodes));
 }
@@ -158,17 +155,15 @@ static void check_pass_with_owners(const struct lease_terms *terms, unsigned ass
         check_pass(terms, assignment, order, pattern);
 }
 
-static void test_e1_e9_e10_every_vote_in_every_order_decides_as_soon_as_it_can(void **state)
+TEST(test_e1_e9_e10_every_vote_in_every_order_decides_as_soon_as_it_can)
 {
-    (void)state;
     for_all_orders(check_pass_with_owners);
 }
 
 /* --- time ------------------------------------------------------------------------------------------------------ */
 
-static void test_e5_a_quorum_that_comes_too_late_is_refused_and_cleaned_up(void **state)
+TEST(test_e5_a_quorum_that_comes_too_late_is_refused_and_cleaned_up)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     terms.pass_limit_ns = terms.ttl_ns;
     int64_t latest = terms.ttl_ns - terms.drift_ns - terms.needed_ns;
@@ -183,9 +178,8 @@ static void test_e5_a_quorum_that_comes_too_late_is_refused_and_cleaned_up(void 
     }
 }
 
-static void test_e6_validity_counts_from_the_start_of_the_pass_that_won(void **state)
+TEST(test_e6_validity_counts_from_the_start_of_the_pass_that_won)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     terms.tries = 2;
     struct lease lease = asked(&terms);
@@ -197,9 +191,8 @@ static void test_e6_validity_counts_from_the_start_of_the_pass_that_won(void **s
     assert_instant(lease.valid_until, instant_after(second, terms.ttl_ns - terms.drift_ns));
 }
 
-static void test_e1_a_pass_that_is_undecided_at_its_limit_fails_and_is_cleaned_up_everywhere(void **state)
+TEST(test_e1_a_pass_that_is_undecided_at_its_limit_fails_and_is_cleaned_up_everywhere)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     struct lease lease = asked(&terms);
     votes(&lease, &terms, "ynyu", ms_after(START, 1));
@@ -211,9 +204,8 @@ static void test_e1_a_pass_that_is_undecided_at_its_limit_fails_and_is_cleaned_u
     assert_int_equal(step.abandon, 31);
 }
 
-static void test_nodes_that_are_silent_at_the_limit_could_not_be_asked(void **state)
+TEST(test_nodes_that_are_silent_at_the_limit_could_not_be_asked)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     struct lease lease = asked(&terms);
     votes(&lease, &terms, "yn", ms_after(START, 1));
@@ -230,9 +222,8 @@ static struct lease_terms patient_terms(void)
     return terms;
 }
 
-static void test_a_pass_waits_for_a_majority_that_is_slow_of_late(void **state)
+TEST(test_a_pass_waits_for_a_majority_that_is_slow_of_late)
 {
-    (void)state;
     struct lease_terms terms = patient_terms();
     struct lease lease = asked(&terms);
     assert_empty(votes(&lease, &terms, "yu  y", ms_after(START, 1)));
@@ -245,9 +236,8 @@ static void test_a_pass_waits_for_a_majority_that_is_slow_of_late(void **state)
 }
 
 /* G6 */
-static void test_what_a_majority_has_answered_does_not_wait_for_the_slow(void **state)
+TEST(test_what_a_majority_has_answered_does_not_wait_for_the_slow)
 {
-    (void)state;
     struct lease_terms terms = patient_terms();
     struct lease lease = asked(&terms);
     votes(&lease, &terms, "yny", ms_after(START, 1));
@@ -262,9 +252,8 @@ static void test_what_a_majority_has_answered_does_not_wait_for_the_slow(void **
 }
 
 /* Or the answers that are waited for would be those of a former round. */
-static void test_an_extension_is_repeated_when_it_was_waited_for(void **state)
+TEST(test_an_extension_is_repeated_when_it_was_waited_for)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     terms.silence_limit_ns = 2400 * NS_PER_MS;
     lease_terms_derive(&terms);
@@ -286,9 +275,8 @@ static enum lease_refusal refusal_of(unsigned nodes, const char *letters)
     return step.refusal;
 }
 
-static void test_e48_split_votes_are_told_from_a_holder(void **state)
+TEST(test_e48_split_votes_are_told_from_a_holder)
 {
-    (void)state;
     assert_int_equal(refusal_of(3, "aa"), LEASE_BUSY);
     assert_int_equal(refusal_of(3, "yab"), LEASE_SPLIT);
     assert_int_equal(refusal_of(3, "yaa"), LEASE_BUSY);
@@ -301,9 +289,8 @@ static void test_e48_split_votes_are_told_from_a_holder(void **state)
 }
 
 /* Who takes it for a holder waits for the end of nobody. */
-static void test_e48_a_split_vote_is_no_holder_while_a_node_says_nothing(void **state)
+TEST(test_e48_a_split_vote_is_no_holder_while_a_node_says_nothing)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = asked(&terms);
     assert_empty(votes(&lease, &terms, "ab", ms_after(START, 1)));
@@ -316,9 +303,8 @@ static void test_e48_a_split_vote_is_no_holder_while_a_node_says_nothing(void **
     assert_int_equal(refusal_of(5, "yxaaa"), LEASE_BUSY);
 }
 
-static void test_one_node_that_is_down_does_not_make_a_holder_look_like_a_lost_majority(void **state)
+TEST(test_one_node_that_is_down_does_not_make_a_holder_look_like_a_lost_majority)
 {
-    (void)state;
     assert_int_equal(refusal_of(3, "xaa"), LEASE_BUSY);
     assert_int_equal(refusal_of(3, "uaa"), LEASE_BUSY);
     assert_int_equal(refusal_of(5, "xaaa"), LEASE_BUSY);
@@ -326,9 +312,8 @@ static void test_one_node_that_is_down_does_not_make_a_holder_look_like_a_lost_m
     assert_int_equal(refusal_of(4, "xaaa"), LEASE_BUSY);
 }
 
-static void test_e8_nodes_that_are_down_count_among_the_configured_ones(void **state)
+TEST(test_e8_nodes_that_are_down_count_among_the_configured_ones)
 {
-    (void)state;
     assert_int_equal(refusal_of(5, "xxx"), LEASE_NO_QUORUM);
     assert_int_equal(refusal_of(5, "yyuxu"), LEASE_NO_QUORUM);
     assert_int_equal(refusal_of(4, "xx"), LEASE_NO_QUORUM);
@@ -336,17 +321,15 @@ static void test_e8_nodes_that_are_down_count_among_the_configured_ones(void **s
     assert_int_equal(refusal_of(1, "u"), LEASE_NO_QUORUM);
 }
 
-static void test_e10_errors_of_a_minority_are_no_errors(void **state)
+TEST(test_e10_errors_of_a_minority_are_no_errors)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     struct lease lease = held_after(&terms, "uxyyy");
     assert_int_equal(lease.reached, 0x1d); /* E1: the one that was not heard may have it */
 }
 
-static void test_nodes_that_could_not_be_sent_to_are_told_all_at_once(void **state)
+TEST(test_nodes_that_could_not_be_sent_to_are_told_all_at_once)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     struct lease lease = asked(&terms);
     struct lease_step step = lease_unsent(&lease, &terms, 0x1b, lease.round, START);
@@ -365,9 +348,8 @@ static void test_nodes_that_could_not_be_sent_to_are_told_all_at_once(void **sta
 
 /* --- votes that do not count ----------------------------------------------------------------------------------- */
 
-static void test_e29_votes_of_older_rounds_are_ignored(void **state)
+TEST(test_e29_votes_of_older_rounds_are_ignored)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     terms.tries = 2;
     struct lease lease = asked(&terms);
@@ -383,9 +365,8 @@ static void test_e29_votes_of_older_rounds_are_ignored(void **state)
     assert_int_equal(lease.state, LEASE_ACQUIRING);
 }
 
-static void test_e29_votes_of_an_earlier_life_are_ignored(void **state)
+TEST(test_e29_votes_of_an_earlier_life_are_ignored)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = asked(&terms);
     uint32_t first = lease.round;
@@ -396,9 +377,8 @@ static void test_e29_votes_of_an_earlier_life_are_ignored(void **state)
     assert_int_equal(lease.state, LEASE_ACQUIRING);
 }
 
-static void test_a_node_votes_once(void **state)
+TEST(test_a_node_votes_once)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = asked(&terms);
     assert_empty(vote_now(&lease, &terms, 0, LEASE_YES, START));
@@ -408,9 +388,8 @@ static void test_a_node_votes_once(void **state)
     assert_int_equal(lease.state, LEASE_ACQUIRING);
 }
 
-static void test_e26_a_refusal_after_the_majority_marks_the_node_as_not_ours(void **state)
+TEST(test_e26_a_refusal_after_the_majority_marks_the_node_as_not_ours)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     struct lease lease = held_after(&terms, "yyy");
     assert_empty(vote_now(&lease, &terms, 3, LEASE_NO, ms_after(START, 2)));
@@ -419,9 +398,8 @@ static void test_e26_a_refusal_after_the_majority_marks_the_node_as_not_ours(voi
     assert_int_equal(lease_release(&lease, &terms, ms_after(START, 9000)).release, 0x1f); /* E1 */
 }
 
-static void test_the_round_that_means_none_is_never_used(void **state)
+TEST(test_the_round_that_means_none_is_never_used)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease;
     lease_init(&lease, 1);
@@ -430,31 +408,4 @@ static void test_the_round_that_means_none_is_never_used(void **state)
     assert_int_equal(lease.round, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_e8_e9_the_quorum_is_a_majority_of_the_configured_nodes),
-        cmocka_unit_test(test_e7_terms_are_derived_within_their_bounds),
-        cmocka_unit_test(test_terms_that_make_no_sense_abort),
-        cmocka_unit_test(test_e1_e9_e10_every_vote_in_every_order_decides_as_soon_as_it_can),
-        cmocka_unit_test(test_e5_a_quorum_that_comes_too_late_is_refused_and_cleaned_up),
-        cmocka_unit_test(test_e6_validity_counts_from_the_start_of_the_pass_that_won),
-        cmocka_unit_test(test_a_pass_waits_for_a_majority_that_is_slow_of_late),
-        cmocka_unit_test(test_what_a_majority_has_answered_does_not_wait_for_the_slow),
-        cmocka_unit_test(test_an_extension_is_repeated_when_it_was_waited_for),
-        cmocka_unit_test(test_e1_a_pass_that_is_undecided_at_its_limit_fails_and_is_cleaned_up_everywhere),
-        cmocka_unit_test(test_nodes_that_are_silent_at_the_limit_could_not_be_asked),
-        cmocka_unit_test(test_e48_split_votes_are_told_from_a_holder),
-        cmocka_unit_test(test_e48_a_split_vote_is_no_holder_while_a_node_says_nothing),
-        cmocka_unit_test(test_one_node_that_is_down_does_not_make_a_holder_look_like_a_lost_majority),
-        cmocka_unit_test(test_e8_nodes_that_are_down_count_among_the_configured_ones),
-        cmocka_unit_test(test_e10_errors_of_a_minority_are_no_errors),
-        cmocka_unit_test(test_nodes_that_could_not_be_sent_to_are_told_all_at_once),
-        cmocka_unit_test(test_e29_votes_of_older_rounds_are_ignored),
-        cmocka_unit_test(test_e29_votes_of_an_earlier_life_are_ignored),
-        cmocka_unit_test(test_a_node_votes_once),
-        cmocka_unit_test(test_e26_a_refusal_after_the_majority_marks_the_node_as_not_ours),
-        cmocka_unit_test(test_the_round_that_means_none_is_never_used),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

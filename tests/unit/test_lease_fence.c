@@ -93,9 +93,8 @@ static void check_order(const struct lease_terms *unfenced, unsigned assignment,
     assert_int_not_equal(lease.state, LEASE_ACQUIRING);
 }
 
-static void test_f1_f2_every_vote_in_every_order(void **state)
+TEST(test_f1_f2_every_vote_in_every_order)
 {
-    (void)state;
     for_orders(1, true, check_order);
     for_orders(3, true, check_order);
     for_orders(5, true, check_order);
@@ -103,9 +102,8 @@ static void test_f1_f2_every_vote_in_every_order(void **state)
 
 /* --- one round -------------------------------------------------------------------------------------------------- */
 
-static void test_f2_a_majority_with_one_token_needs_no_second_round(void **state)
+TEST(test_f2_a_majority_with_one_token_needs_no_second_round)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = asked(&terms);
     assert_empty(token_vote(&lease, &terms, 0, 40, ms_after(START, 1)));
@@ -115,9 +113,8 @@ static void test_f2_a_majority_with_one_token_needs_no_second_round(void **state
     assert_instant(lease.valid_until, instant_after(START, terms.ttl_ns - terms.drift_ns));
 }
 
-static void test_f2_the_common_token_need_not_be_the_highest(void **state)
+TEST(test_f2_the_common_token_need_not_be_the_highest)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(5);
     struct lease lease = asked(&terms);
     static const uint64_t tokens[] = {40, 99, 40, 40};
@@ -128,9 +125,8 @@ static void test_f2_the_common_token_need_not_be_the_highest(void **state)
     assert_int_equal(lease.token, 40);
 }
 
-static void test_f4_a_token_does_not_change_in_a_hold_and_ends_with_it(void **state)
+TEST(test_f4_a_token_does_not_change_in_a_hold_and_ends_with_it)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = asked(&terms);
     token_vote(&lease, &terms, 0, 40, ms_after(START, 1));
@@ -146,9 +142,8 @@ static void test_f4_a_token_does_not_change_in_a_hold_and_ends_with_it(void **st
     assert_int_equal(lease.token, 0);
 }
 
-static void test_an_unfenced_lock_has_no_token(void **state)
+TEST(test_an_unfenced_lock_has_no_token)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     assert_int_equal(lease.token, 0);
@@ -169,9 +164,8 @@ static struct lease raising(const struct lease_terms *terms, struct lease_step *
     return lease;
 }
 
-static void test_f3_raised_once_and_had_from_the_start_of_the_pass(void **state)
+TEST(test_f3_raised_once_and_had_from_the_start_of_the_pass)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease_step step;
     struct lease lease = raising(&terms, &step);
@@ -184,9 +178,8 @@ static void test_f3_raised_once_and_had_from_the_start_of_the_pass(void **state)
     assert_instant(lease.confirmed, START);
 }
 
-static void test_f1_a_node_with_a_higher_counter_does_not_count(void **state)
+TEST(test_f1_a_node_with_a_higher_counter_does_not_count)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease_step step;
     struct lease lease = raising(&terms, &step);
@@ -200,9 +193,8 @@ static void test_f1_a_node_with_a_higher_counter_does_not_count(void **state)
     assert_int_equal(lease.token, 15);
 }
 
-static void test_e29_a_vote_for_the_grants_is_none_for_the_raise(void **state)
+TEST(test_e29_a_vote_for_the_grants_is_none_for_the_raise)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(5);
     struct lease lease = asked(&terms);
     uint32_t granted_in = lease.round;
@@ -215,9 +207,8 @@ static void test_e29_a_vote_for_the_grants_is_none_for_the_raise(void **state)
     assert_int_equal(lease.state, LEASE_FENCING);
 }
 
-static void test_a_node_that_is_lost_in_between(void **state)
+TEST(test_a_node_that_is_lost_in_between)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease_step step;
     struct lease lease = raising(&terms, &step);
@@ -227,9 +218,8 @@ static void test_a_node_that_is_lost_in_between(void **state)
     assert_int_equal(lease.gone, 1);
 }
 
-static void test_too_many_nodes_are_lost_in_between(void **state)
+TEST(test_too_many_nodes_are_lost_in_between)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease_step step;
     struct lease lease = raising(&terms, &step);
@@ -240,9 +230,8 @@ static void test_too_many_nodes_are_lost_in_between(void **state)
     assert_int_equal(lease.token, 0);
 }
 
-static void test_nobody_answers_the_raise(void **state)
+TEST(test_nobody_answers_the_raise)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease_step step;
     struct lease lease = raising(&terms, &step);
@@ -253,9 +242,8 @@ static void test_nobody_answers_the_raise(void **state)
     assert_int_equal(step.abandon, 7);
 }
 
-static void test_e5_too_little_is_left_after_the_raise(void **state)
+TEST(test_e5_too_little_is_left_after_the_raise)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease_step step;
     struct lease lease = raising(&terms, &step);
@@ -266,9 +254,8 @@ static void test_e5_too_little_is_left_after_the_raise(void **state)
     assert_int_equal(step.abandon, 7);
 }
 
-static void test_given_up_while_raising(void **state)
+TEST(test_given_up_while_raising)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease_step step;
     struct lease lease = raising(&terms, &step);
@@ -280,22 +267,4 @@ static void test_given_up_while_raising(void **state)
     assert_int_equal(lease.token, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f1_f2_every_vote_in_every_order),
-        cmocka_unit_test(test_f2_a_majority_with_one_token_needs_no_second_round),
-        cmocka_unit_test(test_f2_the_common_token_need_not_be_the_highest),
-        cmocka_unit_test(test_f4_a_token_does_not_change_in_a_hold_and_ends_with_it),
-        cmocka_unit_test(test_an_unfenced_lock_has_no_token),
-        cmocka_unit_test(test_f3_raised_once_and_had_from_the_start_of_the_pass),
-        cmocka_unit_test(test_f1_a_node_with_a_higher_counter_does_not_count),
-        cmocka_unit_test(test_e29_a_vote_for_the_grants_is_none_for_the_raise),
-        cmocka_unit_test(test_a_node_that_is_lost_in_between),
-        cmocka_unit_test(test_too_many_nodes_are_lost_in_between),
-        cmocka_unit_test(test_nobody_answers_the_raise),
-        cmocka_unit_test(test_e5_too_little_is_left_after_the_raise),
-        cmocka_unit_test(test_given_up_while_raising),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

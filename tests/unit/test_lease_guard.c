@@ -17,9 +17,8 @@ static struct lease_guard guard_held(int64_t seconds)
     return guard;
 }
 
-static void G5_a_process_recovers_only_after_one_full_lease_of_its_own(void **state)
+TEST(G5_a_process_recovers_only_after_one_full_lease_of_its_own)
 {
-    (void)state;
     struct lease_guard fresh = {.lease_ns = 15 * NS_PER_S};
     assert_false(lease_guard_may_recover(&fresh, at(100)));
     struct lease_guard guard = guard_held(0);
@@ -28,27 +27,24 @@ static void G5_a_process_recovers_only_after_one_full_lease_of_its_own(void **st
     assert_true(lease_guard_may_recover(&guard, at(15)));
 }
 
-static void a_gap_in_the_lease_starts_the_wait_anew(void **state)
+TEST(a_gap_in_the_lease_starts_the_wait_anew)
 {
-    (void)state;
     struct lease_guard guard = guard_held(60);
     lease_guard_renewed(&guard, false, "run", at(65));
     assert_false(lease_guard_may_recover(&guard, at(79)));
     assert_true(lease_guard_may_recover(&guard, at(80)));
 }
 
-static void another_run_of_the_server_starts_the_wait_anew(void **state)
+TEST(another_run_of_the_server_starts_the_wait_anew)
 {
-    (void)state;
     struct lease_guard guard = guard_held(60);
     lease_guard_renewed(&guard, true, "another", at(65));
     assert_false(lease_guard_may_recover(&guard, at(79)));
     assert_true(lease_guard_may_recover(&guard, at(80)));
 }
 
-static void a_lost_connection_starts_the_wait_anew(void **state)
+TEST(a_lost_connection_starts_the_wait_anew)
 {
-    (void)state;
     struct lease_guard guard = guard_held(60);
     lease_guard_broken(&guard);
     assert_false(lease_guard_may_recover(&guard, at(100)));
@@ -66,18 +62,16 @@ static uint64_t chance(void *context, uint64_t below)
     return (*seed >> 33) % below;
 }
 
-static void without_weights_the_order_is_strict(void **state)
+TEST(without_weights_the_order_is_strict)
 {
-    (void)state;
     unsigned order[3];
     serving_order_draw(order, NULL, 3, chance, NULL);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(order[i], i);
 }
 
-static void by_weight_the_first_queue_is_drawn_in_proportion(void **state)
+TEST(by_weight_the_first_queue_is_drawn_in_proportion)
 {
-    (void)state;
     static const unsigned weights[] = {2, 1, 1};
     unsigned first[3] = {0}, order[3];
     uint64_t seed = 7;
@@ -91,15 +85,4 @@ static void by_weight_the_first_queue_is_drawn_in_proportion(void **state)
     assert_in_range(first[2], 9000, 11000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(G5_a_process_recovers_only_after_one_full_lease_of_its_own),
-        cmocka_unit_test(a_gap_in_the_lease_starts_the_wait_anew),
-        cmocka_unit_test(another_run_of_the_server_starts_the_wait_anew),
-        cmocka_unit_test(a_lost_connection_starts_the_wait_anew),
-        cmocka_unit_test(without_weights_the_order_is_strict),
-        cmocka_unit_test(by_weight_the_first_queue_is_drawn_in_proportion),
-    };
-    return cmocka_run_group_tests_name("lease_guard", tests, NULL, NULL);
-}
+RUN_TESTS

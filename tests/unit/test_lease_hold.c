@@ -17,9 +17,8 @@ static struct instant deadline_from(const struct lease_terms *terms, struct inst
 
 /* --- extension ------------------------------------------------------------------------------------------------- */
 
-static void test_e33_extensions_start_at_a_third_of_the_ttl_jittered_and_in_company(void **state)
+TEST(test_e33_extensions_start_at_a_third_of_the_ttl_jittered_and_in_company)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     int64_t first = INT64_MAX, last = 0;
     for (uint32_t noise = 0; noise < 500; noise++) {
@@ -67,15 +66,13 @@ static void check_extension(const struct lease_terms *terms, unsigned assignment
         assert_instant(lease.valid_until, before);
 }
 
-static void test_e24_e27_e49_every_answer_in_every_order_extends_loses_or_leaves_the_hold_alone(void **state)
+TEST(test_e24_e27_e49_every_answer_in_every_order_extends_loses_or_leaves_the_hold_alone)
 {
-    (void)state;
     for_all_orders(check_extension);
 }
 
-static void test_e24_validity_of_an_extension_counts_from_its_own_start(void **state)
+TEST(test_e24_validity_of_an_extension_counts_from_its_own_start)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     struct instant begun;
@@ -85,9 +82,8 @@ static void test_e24_validity_of_an_extension_counts_from_its_own_start(void **s
     assert_instant(lease_believed_until(&lease, &terms), deadline_from(&terms, begun));
 }
 
-static void test_e24_an_extension_counts_only_before_the_deadline_and_lost_is_final(void **state)
+TEST(test_e24_an_extension_counts_only_before_the_deadline_and_lost_is_final)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     for (int64_t late = -1; late <= 0; late++) {
         struct lease lease = held(&terms);
@@ -108,9 +104,8 @@ static void test_e24_an_extension_counts_only_before_the_deadline_and_lost_is_fi
     }
 }
 
-static void test_e27_e28_a_failed_extension_is_repeated_until_the_deadline(void **state)
+TEST(test_e27_e28_a_failed_extension_is_repeated_until_the_deadline)
 {
-    (void)state;
     for (int64_t limit_ms = 60; limit_ms <= 2500; limit_ms += 610) {
         struct lease_terms terms = terms_of(3);
         terms.pass_limit_ns = limit_ms * NS_PER_MS;
@@ -142,9 +137,8 @@ static void test_e27_e28_a_failed_extension_is_repeated_until_the_deadline(void 
     }
 }
 
-static void test_e28_answers_that_take_as_long_as_they_may_still_extend(void **state)
+TEST(test_e28_answers_that_take_as_long_as_they_may_still_extend)
 {
-    (void)state;
     for (int64_t share = 4; share <= 100; share += 4) {
         struct lease_terms terms = terms_of(3);
         terms.pass_limit_ns = terms.ttl_ns / share;
@@ -160,9 +154,8 @@ static void test_e28_answers_that_take_as_long_as_they_may_still_extend(void **s
     }
 }
 
-static void test_e29_answers_to_an_older_extension_do_not_count(void **state)
+TEST(test_e29_answers_to_an_older_extension_do_not_count)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     struct instant first, second;
@@ -177,9 +170,8 @@ static void test_e29_answers_to_an_older_extension_do_not_count(void **state)
     assert_instant(lease.confirmed, second);
 }
 
-static void test_e29_a_grant_that_is_answered_during_an_extension_does_not_extend(void **state)
+TEST(test_e29_a_grant_that_is_answered_during_an_extension_does_not_extend)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     struct lease lease = held_after(&terms, "yyy");
     uint32_t grants = lease.round;
@@ -191,9 +183,8 @@ static void test_e29_a_grant_that_is_answered_during_an_extension_does_not_exten
     assert_instant(lease.confirmed, START);
 }
 
-static void test_e25_a_node_that_lost_our_key_is_not_asked_again(void **state)
+TEST(test_e25_a_node_that_lost_our_key_is_not_asked_again)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     struct lease lease = held_after(&terms, "xyyyn");
     struct instant begun;
@@ -207,9 +198,8 @@ static void test_e25_a_node_that_lost_our_key_is_not_asked_again(void **state)
     assert_int_equal(extension_begin(&lease, &terms, &begun).extend, 0x1e);
 }
 
-static void test_e49_nodes_that_lost_our_key_add_up_over_rounds(void **state)
+TEST(test_e49_nodes_that_lost_our_key_add_up_over_rounds)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     struct lease lease = held(&terms);
     struct instant begun;
@@ -226,9 +216,8 @@ static void test_e49_nodes_that_lost_our_key_add_up_over_rounds(void **state)
     assert_int_equal(lease_release(&lease, &terms, ms_after(begun, 1)).release, 0x1f); /* E42 */
 }
 
-static void test_e49_nodes_that_were_never_reached_count_as_not_ours(void **state)
+TEST(test_e49_nodes_that_were_never_reached_count_as_not_ours)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     struct lease lease = held_after(&terms, "xxyyy");
     struct instant begun;
@@ -252,9 +241,8 @@ static struct instant when_told(struct lease *lease, const struct lease_terms *t
     return INSTANT_NEVER;
 }
 
-static void test_e34_danger_and_lost_come_at_their_times_to_the_nanosecond(void **state)
+TEST(test_e34_danger_and_lost_come_at_their_times_to_the_nanosecond)
 {
-    (void)state;
     for (int64_t ttl_ms = 500; ttl_ms <= 60000; ttl_ms += 1700) {
         struct lease_terms terms = terms_of(5);
         terms.ttl_ns = ttl_ms * NS_PER_MS;
@@ -266,9 +254,8 @@ static void test_e34_danger_and_lost_come_at_their_times_to_the_nanosecond(void 
     }
 }
 
-static void test_e34_an_extension_ends_the_danger_and_the_next_one_is_told_again(void **state)
+TEST(test_e34_an_extension_ends_the_danger_and_the_next_one_is_told_again)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     for (unsigned i = 0; i < 3; i++) {
@@ -280,9 +267,8 @@ static void test_e34_an_extension_ends_the_danger_and_the_next_one_is_told_again
     }
 }
 
-static void test_e35_who_was_away_too_long_is_told_lost_first(void **state)
+TEST(test_e35_who_was_away_too_long_is_told_lost_first)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     struct lease_step step = lease_tick(&lease, &terms, ms_after(START, 3600 * 1000));
@@ -296,9 +282,8 @@ static void test_e35_who_was_away_too_long_is_told_lost_first(void **state)
     assert_int_equal(vote_now(&lease, &terms, 0, LEASE_YES, ms_after(START, 3600 * 1000)).news, LEASE_NEWS_LOST);
 }
 
-static void test_an_extension_and_danger_that_are_due_together_are_both_done(void **state)
+TEST(test_an_extension_and_danger_that_are_due_together_are_both_done)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     struct lease_step step = lease_tick(&lease, &terms, instant_after(START, terms.danger_after_ns));
@@ -341,9 +326,8 @@ static void check_release(const struct lease_terms *terms, unsigned assignment, 
     assert_int_equal(lease.state, LEASE_FREE);
 }
 
-static void test_e39_e40_every_answer_in_every_order_ends_the_release(void **state)
+TEST(test_e39_e40_every_answer_in_every_order_ends_the_release)
 {
-    (void)state;
     for_all_orders(check_release);
 }
 
@@ -360,9 +344,8 @@ static enum lease_ending ending_of(const char *grants, const char *releases)
     return step.ending;
 }
 
-static void test_e39_expired_is_told_only_when_no_majority_can_have_held_it(void **state)
+TEST(test_e39_expired_is_told_only_when_no_majority_can_have_held_it)
 {
-    (void)state;
     assert_int_equal(ending_of("xyy", " yu"), LEASE_ENDED_UNKNOWN); /* the first was never reached */
     assert_int_equal(ending_of("xxyyy", "  yyu"), LEASE_ENDED_UNKNOWN);
     assert_int_equal(ending_of("xyy", " yn"), LEASE_ENDED_EXPIRED);
@@ -370,9 +353,8 @@ static void test_e39_expired_is_told_only_when_no_majority_can_have_held_it(void
     assert_int_equal(ending_of("yyy", "nu "), LEASE_ENDED_UNKNOWN);
 }
 
-static void test_e51_a_release_ends_at_its_limit_and_works_with_a_majority(void **state)
+TEST(test_e51_a_release_ends_at_its_limit_and_works_with_a_majority)
 {
-    (void)state;
     assert_int_equal(ending_of("yyyyy", "yyy"), LEASE_ENDED_RELEASED);
     assert_int_equal(ending_of("yyyyy", "uyyuy"), LEASE_ENDED_RELEASED);
     assert_int_equal(ending_of("yyyyy", "yy"), LEASE_ENDED_UNKNOWN);
@@ -384,17 +366,15 @@ static void test_e51_a_release_ends_at_its_limit_and_works_with_a_majority(void 
     assert_empty(lease_tick(&lease, &terms, instant_after(lease_next(&lease, &terms), -1)));
 }
 
-static void test_e1_a_release_goes_to_every_node_a_grant_may_have_reached(void **state)
+TEST(test_e1_a_release_goes_to_every_node_a_grant_may_have_reached)
 {
-    (void)state;
     struct lease_terms terms = terms_of(7);
     struct lease lease = held_after(&terms, "yyunxyy");
     assert_int_equal(lease_release(&lease, &terms, ms_after(START, 5)).release, 0x6f);
 }
 
-static void test_e30_nothing_is_extended_once_the_release_was_asked_for(void **state)
+TEST(test_e30_nothing_is_extended_once_the_release_was_asked_for)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     struct instant begun;
@@ -411,9 +391,8 @@ static void test_e30_nothing_is_extended_once_the_release_was_asked_for(void **s
     assert_int_equal(step.news, LEASE_NEWS_RELEASED);
 }
 
-static void test_e42_a_lost_lock_still_sends_its_release(void **state)
+TEST(test_e42_a_lost_lock_still_sends_its_release)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     when_told(&lease, &terms, LEASE_NEWS_LOST);
@@ -432,37 +411,9 @@ static void release_twice(void)
     lease_release(&lease, &terms, ms_after(START, 5));
 }
 
-static void test_a_second_release_aborts(void **state)
+TEST(test_a_second_release_aborts)
 {
-    (void)state;
     assert_true(test_aborts(release_twice));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_e33_extensions_start_at_a_third_of_the_ttl_jittered_and_in_company),
-        cmocka_unit_test(test_e24_e27_e49_every_answer_in_every_order_extends_loses_or_leaves_the_hold_alone),
-        cmocka_unit_test(test_e24_validity_of_an_extension_counts_from_its_own_start),
-        cmocka_unit_test(test_e24_an_extension_counts_only_before_the_deadline_and_lost_is_final),
-        cmocka_unit_test(test_e27_e28_a_failed_extension_is_repeated_until_the_deadline),
-        cmocka_unit_test(test_e28_answers_that_take_as_long_as_they_may_still_extend),
-        cmocka_unit_test(test_e29_answers_to_an_older_extension_do_not_count),
-        cmocka_unit_test(test_e29_a_grant_that_is_answered_during_an_extension_does_not_extend),
-        cmocka_unit_test(test_e25_a_node_that_lost_our_key_is_not_asked_again),
-        cmocka_unit_test(test_e49_nodes_that_lost_our_key_add_up_over_rounds),
-        cmocka_unit_test(test_e49_nodes_that_were_never_reached_count_as_not_ours),
-        cmocka_unit_test(test_e34_danger_and_lost_come_at_their_times_to_the_nanosecond),
-        cmocka_unit_test(test_e34_an_extension_ends_the_danger_and_the_next_one_is_told_again),
-        cmocka_unit_test(test_e35_who_was_away_too_long_is_told_lost_first),
-        cmocka_unit_test(test_an_extension_and_danger_that_are_due_together_are_both_done),
-        cmocka_unit_test(test_e39_e40_every_answer_in_every_order_ends_the_release),
-        cmocka_unit_test(test_e39_expired_is_told_only_when_no_majority_can_have_held_it),
-        cmocka_unit_test(test_e51_a_release_ends_at_its_limit_and_works_with_a_majority),
-        cmocka_unit_test(test_e1_a_release_goes_to_every_node_a_grant_may_have_reached),
-        cmocka_unit_test(test_e30_nothing_is_extended_once_the_release_was_asked_for),
-        cmocka_unit_test(test_e42_a_lost_lock_still_sends_its_release),
-        cmocka_unit_test(test_a_second_release_aborts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -26,9 +26,8 @@ static struct lease_step hold_to_its_end(struct lease *lease, const struct lease
     return (struct lease_step){0};
 }
 
-static void test_e37_a_hold_ends_at_its_maximum_although_it_is_extended(void **state)
+TEST(test_e37_a_hold_ends_at_its_maximum_although_it_is_extended)
 {
-    (void)state;
     struct lease_terms terms = terms_with(25 * NS_PER_S);
     struct lease lease = held(&terms);
     struct instant end = lease.hold_until, at;
@@ -41,9 +40,8 @@ static void test_e37_a_hold_ends_at_its_maximum_although_it_is_extended(void **s
     assert_int_equal(lease_believed_until(&lease, &terms).ns, 0);
 }
 
-static void test_e37_danger_comes_a_third_of_the_ttl_before_the_maximum(void **state)
+TEST(test_e37_danger_comes_a_third_of_the_ttl_before_the_maximum)
 {
-    (void)state;
     struct lease_terms terms = terms_with(11 * NS_PER_S);
     struct lease lease = held(&terms);
     assert_instant(lease_believed_until(&lease, &terms),
@@ -57,9 +55,8 @@ static void test_e37_danger_comes_a_third_of_the_ttl_before_the_maximum(void **s
 }
 
 /* A process that stood still beyond both ends: what came first is what it lost the lock by. */
-static void test_e37_the_end_that_came_first_is_the_reason_however_late_it_is_seen(void **state)
+TEST(test_e37_the_end_that_came_first_is_the_reason_however_late_it_is_seen)
 {
-    (void)state;
     struct instant late = instant_after(START, 3600 * NS_PER_S);
     struct lease_terms long_terms = terms_with(60 * NS_PER_S), short_terms = terms_with(5 * NS_PER_S);
     struct lease lease = held(&long_terms);
@@ -68,9 +65,8 @@ static void test_e37_the_end_that_came_first_is_the_reason_however_late_it_is_se
     assert_int_equal(lease_tick(&lease, &short_terms, late).loss, LEASE_LOSS_MAX_HOLD);
 }
 
-static void test_e37_without_a_maximum_a_hold_goes_on(void **state)
+TEST(test_e37_without_a_maximum_a_hold_goes_on)
 {
-    (void)state;
     struct lease_terms terms = terms_with(0);
     struct lease lease = held(&terms);
     for (int i = 0; i < 1000; i++) {
@@ -81,13 +77,4 @@ static void test_e37_without_a_maximum_a_hold_goes_on(void **state)
     assert_int_equal(lease.state, LEASE_HELD);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_e37_a_hold_ends_at_its_maximum_although_it_is_extended),
-        cmocka_unit_test(test_e37_danger_comes_a_third_of_the_ttl_before_the_maximum),
-        cmocka_unit_test(test_e37_the_end_that_came_first_is_the_reason_however_late_it_is_seen),
-        cmocka_unit_test(test_e37_without_a_maximum_a_hold_goes_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

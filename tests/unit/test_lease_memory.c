@@ -30,9 +30,8 @@ static struct lease_step answer(struct lease *lease, const struct lease_terms *t
 
 /* --- in a pass ---------------------------------------------------------------------------------------------------- */
 
-static void test_a_vote_for_an_undecided_pass_is_void(void **state)
+TEST(test_a_vote_for_an_undecided_pass_is_void)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = asked(&terms);
     vote_now(&lease, &terms, 0, LEASE_YES, ms_after(START, 1));
@@ -41,9 +40,8 @@ static void test_a_vote_for_an_undecided_pass_is_void(void **state)
     assert_int_equal(vote_now(&lease, &terms, 2, LEASE_YES, ms_after(START, 4)).news, LEASE_NEWS_ACQUIRED);
 }
 
-static void test_a_vote_that_is_still_on_its_way_is_void_too(void **state)
+TEST(test_a_vote_that_is_still_on_its_way_is_void_too)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = asked(&terms);
     assert_empty(lease_forgot(&lease, &terms, 0, ms_after(START, 1)));
@@ -54,9 +52,8 @@ static void test_a_vote_that_is_still_on_its_way_is_void_too(void **state)
     assert_int_equal(step.abandon, 7); /* it may have been planted there */
 }
 
-static void test_a_raise_without_the_node_that_forgot(void **state)
+TEST(test_a_raise_without_the_node_that_forgot)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = asked(&terms);
     for (unsigned node = 0; node < 3; node++)
@@ -68,9 +65,8 @@ static void test_a_raise_without_the_node_that_forgot(void **state)
     assert_int_equal(step.news, LEASE_NEWS_ACQUIRED);
 }
 
-static void test_a_pass_that_its_void_vote_decides_ends_at_once(void **state)
+TEST(test_a_pass_that_its_void_vote_decides_ends_at_once)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = asked(&terms);
     vote_now(&lease, &terms, 0, LEASE_YES, ms_after(START, 1));
@@ -80,9 +76,8 @@ static void test_a_pass_that_its_void_vote_decides_ends_at_once(void **state)
     assert_int_equal(step.abandon, 7);
 }
 
-static void test_what_was_not_sent_to_a_node_that_forgot_is_not_cleaned_up(void **state)
+TEST(test_what_was_not_sent_to_a_node_that_forgot_is_not_cleaned_up)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = asked(&terms);
     assert_empty(lease_forgot(&lease, &terms, 0, START));
@@ -94,9 +89,8 @@ static void test_what_was_not_sent_to_a_node_that_forgot_is_not_cleaned_up(void 
 /* --- in a hold ---------------------------------------------------------------------------------------------------- */
 
 /* Conditions a and b hold: it granted, and it would still keep the key. */
-static void test_e26_the_key_is_planted_again_and_counts(void **state)
+TEST(test_e26_the_key_is_planted_again_and_counts)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yy ");
     struct instant now = ms_after(START, 500);
@@ -115,9 +109,8 @@ static void test_e26_the_key_is_planted_again_and_counts(void **state)
     assert_int_equal(step.extend & 1, 1);
 }
 
-static void test_a_not_where_it_was_never_acknowledged(void **state)
+TEST(test_a_not_where_it_was_never_acknowledged)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yy ");
     struct instant now = ms_after(START, 500);
@@ -128,9 +121,8 @@ static void test_a_not_where_it_was_never_acknowledged(void **state)
     assert_int_equal(lease.gone, 4);
 }
 
-static void test_a_not_where_it_was_refused(void **state)
+TEST(test_a_not_where_it_was_refused)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(5);
     struct lease lease = fenced_hold(&terms, "nyyy");
     lease_forgot(&lease, &terms, 0, ms_after(START, 500));
@@ -139,9 +131,8 @@ static void test_a_not_where_it_was_refused(void **state)
 }
 
 /* Extended without node 0 from then on, which forgets when its own key would have expired. */
-static void test_b_not_when_it_would_not_keep_the_key_any_more(void **state)
+TEST(test_b_not_when_it_would_not_keep_the_key_any_more)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yyy");
     struct instant kept = lease.kept_until[0], now = START;
@@ -160,9 +151,8 @@ static void test_b_not_when_it_would_not_keep_the_key_any_more(void **state)
 }
 
 /* The script refuses: somebody else was there. */
-static void test_c_a_node_that_refuses_is_out(void **state)
+TEST(test_c_a_node_that_refuses_is_out)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yyy");
     struct instant now = ms_after(START, 500);
@@ -173,9 +163,8 @@ static void test_c_a_node_that_refuses_is_out(void **state)
     assert_int_equal((step.replant | step.extend) & 1, 0);
 }
 
-static void test_e25_an_unfenced_hold_plants_nothing(void **state)
+TEST(test_e25_an_unfenced_hold_plants_nothing)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     struct instant now = ms_after(START, 500);
@@ -185,9 +174,8 @@ static void test_e25_an_unfenced_hold_plants_nothing(void **state)
     assert_int_equal(step.extend, 7); /* what is still there may be extended */
 }
 
-static void test_its_vote_for_an_extension_under_way_is_void(void **state)
+TEST(test_its_vote_for_an_extension_under_way_is_void)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yyy");
     struct instant now = lease_next(&lease, &terms);
@@ -198,9 +186,8 @@ static void test_its_vote_for_an_extension_under_way_is_void(void **state)
     assert_int_equal(answer(&lease, &terms, "  y", ms_after(now, 4)).news, LEASE_NEWS_EXTENDED);
 }
 
-static void test_its_vote_for_an_extension_is_void_when_it_comes_later_too(void **state)
+TEST(test_its_vote_for_an_extension_is_void_when_it_comes_later_too)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yyy");
     struct instant now = lease_next(&lease, &terms);
@@ -210,9 +197,8 @@ static void test_its_vote_for_an_extension_is_void_when_it_comes_later_too(void 
     assert_int_equal(answer(&lease, &terms, "  y", ms_after(now, 3)).news, LEASE_NEWS_EXTENDED);
 }
 
-static void test_a_majority_that_is_gone_without_an_answer_is_a_loss(void **state)
+TEST(test_a_majority_that_is_gone_without_an_answer_is_a_loss)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yy ");
     struct instant now = lease_next(&lease, &terms);
@@ -224,9 +210,8 @@ static void test_a_majority_that_is_gone_without_an_answer_is_a_loss(void **stat
     assert_int_equal(step.loss, LEASE_LOSS_TAKEN);
 }
 
-static void test_a_majority_that_forgot_and_refuses_is_a_loss(void **state)
+TEST(test_a_majority_that_forgot_and_refuses_is_a_loss)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yy ");
     struct instant now = ms_after(START, 500);
@@ -238,9 +223,8 @@ static void test_a_majority_that_forgot_and_refuses_is_a_loss(void **state)
     assert_int_equal(step.loss, LEASE_LOSS_TAKEN);
 }
 
-static void test_it_is_harmless_elsewhere(void **state)
+TEST(test_it_is_harmless_elsewhere)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease;
     lease_init(&lease, 1);
@@ -254,9 +238,8 @@ static void test_it_is_harmless_elsewhere(void **state)
 
 /* --- our own clock ------------------------------------------------------------------------------------------------ */
 
-static void test_a_hold_over_a_time_that_nobody_knows_is_lost(void **state)
+TEST(test_a_hold_over_a_time_that_nobody_knows_is_lost)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     struct lease_step step = lease_doubt(&lease, &terms, ms_after(START, 5));
@@ -266,9 +249,8 @@ static void test_a_hold_over_a_time_that_nobody_knows_is_lost(void **state)
     assert_int_equal(lease_release(&lease, &terms, ms_after(START, 6)).release, 7);
 }
 
-static void test_a_pass_over_such_a_time_fails(void **state)
+TEST(test_a_pass_over_such_a_time_fails)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = asked(&terms);
     struct lease_step step = lease_doubt(&lease, &terms, ms_after(START, 5));
@@ -279,9 +261,8 @@ static void test_a_pass_over_such_a_time_fails(void **state)
 
 /* --- verification ----------------------------------------------------------------------------------------------- */
 
-static void test_verified_by_a_round_of_its_own(void **state)
+TEST(test_verified_by_a_round_of_its_own)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     struct instant now = ms_after(START, 700);
@@ -293,9 +274,8 @@ static void test_verified_by_a_round_of_its_own(void **state)
     assert_instant(lease.confirmed, now);
 }
 
-static void test_e29_answers_to_the_round_before_verify_nothing(void **state)
+TEST(test_e29_answers_to_the_round_before_verify_nothing)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     lease_verify(&lease, &terms, ms_after(START, 700));
@@ -309,9 +289,8 @@ static void test_e29_answers_to_the_round_before_verify_nothing(void **state)
     assert_instant(lease.confirmed, ms_after(START, 710));
 }
 
-static void test_verified_as_lost(void **state)
+TEST(test_verified_as_lost)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     lease_verify(&lease, &terms, ms_after(START, 700));
@@ -324,9 +303,8 @@ static void test_verified_as_lost(void **state)
 
 /* --- a clock of ours that perhaps stood still ----------------------------------------------------------------- */
 
-static void test_a_suspected_hold_is_believed_for_so_much_less(void **state)
+TEST(test_a_suspected_hold_is_believed_for_so_much_less)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yy ");
     struct instant until = lease.valid_until, now = ms_after(START, 20);
@@ -340,9 +318,8 @@ static void test_a_suspected_hold_is_believed_for_so_much_less(void **state)
 }
 
 /* A node's jump must not cost a hold that a majority still confirms. */
-static void test_a_suspected_hold_has_time_for_one_round(void **state)
+TEST(test_a_suspected_hold_has_time_for_one_round)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yyy");
     struct instant now = ms_after(START, 20), end = instant_after(now, terms.pass_limit_ns);
@@ -352,9 +329,8 @@ static void test_a_suspected_hold_has_time_for_one_round(void **state)
     assert_int_equal(lease_tick(&lease, &terms, end).news, LEASE_NEWS_LOST);
 }
 
-static void test_a_round_from_before_the_suspicion_confirms_nothing(void **state)
+TEST(test_a_round_from_before_the_suspicion_confirms_nothing)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yyy");
     struct instant now = lease_next(&lease, &terms);
@@ -366,9 +342,8 @@ static void test_a_round_from_before_the_suspicion_confirms_nothing(void **state
     assert_int_equal(lease_tick(&lease, &terms, now).extend, 7);
 }
 
-static void test_a_suspicion_never_makes_a_hold_longer(void **state)
+TEST(test_a_suspicion_never_makes_a_hold_longer)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = fenced_hold(&terms, "yyy");
     struct instant until = lease.valid_until, now = instant_after(until, -terms.guard_ns - NS_PER_MS);
@@ -376,9 +351,8 @@ static void test_a_suspicion_never_makes_a_hold_longer(void **state)
     assert_instant(lease.valid_until, until);
 }
 
-static void test_a_suspected_pass_has_taken_so_much_longer(void **state)
+TEST(test_a_suspected_pass_has_taken_so_much_longer)
 {
-    (void)state;
     struct lease_terms terms = fenced_terms(3);
     struct lease lease = asked(&terms);
     lease_suspect(&lease, &terms, 100 * NS_PER_MS, START);
@@ -391,35 +365,4 @@ static void test_a_suspected_pass_has_taken_so_much_longer(void **state)
     assert_int_equal(lease_tick(&lease, &terms, START).abandon, 7);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_vote_for_an_undecided_pass_is_void),
-        cmocka_unit_test(test_a_vote_that_is_still_on_its_way_is_void_too),
-        cmocka_unit_test(test_a_raise_without_the_node_that_forgot),
-        cmocka_unit_test(test_a_pass_that_its_void_vote_decides_ends_at_once),
-        cmocka_unit_test(test_what_was_not_sent_to_a_node_that_forgot_is_not_cleaned_up),
-        cmocka_unit_test(test_e26_the_key_is_planted_again_and_counts),
-        cmocka_unit_test(test_a_not_where_it_was_never_acknowledged),
-        cmocka_unit_test(test_a_not_where_it_was_refused),
-        cmocka_unit_test(test_b_not_when_it_would_not_keep_the_key_any_more),
-        cmocka_unit_test(test_c_a_node_that_refuses_is_out),
-        cmocka_unit_test(test_e25_an_unfenced_hold_plants_nothing),
-        cmocka_unit_test(test_its_vote_for_an_extension_under_way_is_void),
-        cmocka_unit_test(test_its_vote_for_an_extension_is_void_when_it_comes_later_too),
-        cmocka_unit_test(test_a_majority_that_is_gone_without_an_answer_is_a_loss),
-        cmocka_unit_test(test_a_majority_that_forgot_and_refuses_is_a_loss),
-        cmocka_unit_test(test_it_is_harmless_elsewhere),
-        cmocka_unit_test(test_a_hold_over_a_time_that_nobody_knows_is_lost),
-        cmocka_unit_test(test_a_pass_over_such_a_time_fails),
-        cmocka_unit_test(test_verified_by_a_round_of_its_own),
-        cmocka_unit_test(test_e29_answers_to_the_round_before_verify_nothing),
-        cmocka_unit_test(test_verified_as_lost),
-        cmocka_unit_test(test_a_suspected_hold_is_believed_for_so_much_less),
-        cmocka_unit_test(test_a_suspected_hold_has_time_for_one_round),
-        cmocka_unit_test(test_a_round_from_before_the_suspicion_confirms_nothing),
-        cmocka_unit_test(test_a_suspicion_never_makes_a_hold_longer),
-        cmocka_unit_test(test_a_suspected_pass_has_taken_so_much_longer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

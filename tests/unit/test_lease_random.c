@@ -200,9 +200,8 @@ static struct lease_terms terms_by_chance(struct chance *chance)
     return terms;
 }
 
-static void test_no_sequence_of_inputs_breaks_an_invariant(void **state)
+TEST(test_no_sequence_of_inputs_breaks_an_invariant)
 {
-    (void)state;
     unsigned news[LEASE_NEWS_RELEASED + 1] = {0};
     for (unsigned seed = 0; seed < LEASES; seed++) {
         struct chance chance = {seed};
@@ -224,9 +223,8 @@ static void test_no_sequence_of_inputs_breaks_an_invariant(void **state)
 }
 
 /* The time at which it wants to be called is exact: nothing happens before, and something does then. */
-static void test_every_deadline_is_exact_and_moves_on(void **state)
+TEST(test_every_deadline_is_exact_and_moves_on)
 {
-    (void)state;
     for (unsigned seed = 0; seed < LEASES; seed++) {
         struct chance chance = {seed + LEASES};
         struct lease_terms terms = terms_by_chance(&chance);
@@ -248,11 +246,4 @@ static void test_every_deadline_is_exact_and_moves_on(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_sequence_of_inputs_breaks_an_invariant),
-        cmocka_unit_test(test_every_deadline_is_exact_and_moves_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

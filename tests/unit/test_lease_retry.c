@@ -26,9 +26,8 @@ static void waits_of(const struct lease_terms *terms, uint32_t noise, const char
     assert_instant(lease_next(&lease, terms), INSTANT_NEVER);
 }
 
-static void test_a_refusal_waits_for_the_delay_and_some_jitter(void **state)
+TEST(test_a_refusal_waits_for_the_delay_and_some_jitter)
 {
-    (void)state;
     enum { TRIES = 20 };
     struct lease_terms terms = terms_of(3);
     terms.tries = TRIES;
@@ -45,9 +44,8 @@ static void test_a_refusal_waits_for_the_delay_and_some_jitter(void **state)
     assert_true(most > terms.retry_delay_ns + terms.retry_jitter_ns - NS_PER_MS);
 }
 
-static void test_e48_a_split_vote_is_tried_again_at_once_and_backs_off(void **state)
+TEST(test_e48_a_split_vote_is_tried_again_at_once_and_backs_off)
 {
-    (void)state;
     enum { TRIES = 9 };
     struct lease_terms terms = terms_of(3);
     terms.tries = TRIES;
@@ -64,9 +62,8 @@ static void test_e48_a_split_vote_is_tried_again_at_once_and_backs_off(void **st
     assert_true(most[0] > 8 * NS_PER_MS && most[1] > 15 * NS_PER_MS && most[8 - 1] > 90 * NS_PER_MS);
 }
 
-static void test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo(void **state)
+TEST(test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo)
 {
-    (void)state;
     struct lease_terms terms = terms_of(1);
     terms.tries = 2;
     terms.retry_delay_ns = 500 * NS_PER_MS; /* longer than the pass limit */
@@ -80,9 +77,8 @@ static void test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo(void 
 
 /* --- giving up ------------------------------------------------------------------------------------------------- */
 
-static void test_e13_a_cancelled_pass_is_cleaned_up(void **state)
+TEST(test_e13_a_cancelled_pass_is_cleaned_up)
 {
-    (void)state;
     struct lease_terms terms = terms_of(5);
     struct lease lease = asked(&terms);
     votes(&lease, &terms, "yx", ms_after(START, 1));
@@ -95,9 +91,8 @@ static void test_e13_a_cancelled_pass_is_cleaned_up(void **state)
     assert_empty(vote_now(&lease, &terms, 2, LEASE_YES, ms_after(START, 3)));
 }
 
-static void test_e13_cancelling_between_passes_has_nothing_left_to_clean_up(void **state)
+TEST(test_e13_cancelling_between_passes_has_nothing_left_to_clean_up)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     terms.tries = 2;
     struct lease lease = asked(&terms);
@@ -120,9 +115,8 @@ static bool obstructs_after(unsigned nodes, const char *letters)
     return lease.may_obstruct;
 }
 
-static void test_whoever_a_majority_may_have_granted_may_obstruct_others(void **state)
+TEST(test_whoever_a_majority_may_have_granted_may_obstruct_others)
 {
-    (void)state;
     static const struct {
         const char *letters;
         bool obstructs;
@@ -136,9 +130,8 @@ static void test_whoever_a_majority_may_have_granted_may_obstruct_others(void **
     assert_false(obstructs_after(1, "a"));
 }
 
-static void test_what_an_earlier_pass_left_obstructs_whatever_the_last_one_ends_with(void **state)
+TEST(test_what_an_earlier_pass_left_obstructs_whatever_the_last_one_ends_with)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     terms.tries = 2;
     struct lease lease = asked(&terms);
@@ -152,9 +145,8 @@ static void test_what_an_earlier_pass_left_obstructs_whatever_the_last_one_ends_
 }
 
 /* A majority granted it, and its token was not agreed upon. */
-static void test_who_was_to_raise_its_token_obstructs(void **state)
+TEST(test_who_was_to_raise_its_token_obstructs)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     terms.fenced = true;
     struct lease lease = asked(&terms);
@@ -180,18 +172,16 @@ static void release_what_is_free(void)
     lease_release(&lease, &terms, START);
 }
 
-static void test_e3_a_second_attempt_before_the_first_has_ended_aborts(void **state)
+TEST(test_e3_a_second_attempt_before_the_first_has_ended_aborts)
 {
-    (void)state;
     assert_true(test_aborts(acquire_twice));
     assert_true(test_aborts(release_what_is_free));
 }
 
 /* --- waiting as the driver says -------------------------------------------------------------------------------- */
 
-static void test_the_driver_says_when_the_next_pass_begins(void **state)
+TEST(test_the_driver_says_when_the_next_pass_begins)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     terms.tries = LEASE_TRIES_ENDLESS;
     struct lease lease = asked(&terms);
@@ -207,9 +197,8 @@ static void test_the_driver_says_when_the_next_pass_begins(void **state)
     }
 }
 
-static void test_only_a_wait_can_be_moved(void **state)
+TEST(test_only_a_wait_can_be_moved)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease leases[] = {asked(&terms), held(&terms)};
     for (size_t i = 0; i < 2; i++) {
@@ -222,9 +211,8 @@ static void test_only_a_wait_can_be_moved(void **state)
     assert_memory_equal(&before, &leases[1], sizeof before);
 }
 
-static void test_the_last_try_ends_with_the_pass_under_way(void **state)
+TEST(test_the_last_try_ends_with_the_pass_under_way)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     terms.tries = LEASE_TRIES_ENDLESS;
     struct lease lease = asked(&terms);
@@ -239,9 +227,8 @@ static void test_the_last_try_ends_with_the_pass_under_way(void **state)
     assert_int_equal(votes(&lease, &terms, "yyy", START).news, LEASE_NEWS_ACQUIRED);
 }
 
-static void test_e12_giving_up_between_passes_tells_how_the_last_one_ended(void **state)
+TEST(test_e12_giving_up_between_passes_tells_how_the_last_one_ended)
 {
-    (void)state;
     static const struct {
         const char *votes;
         enum lease_refusal refusal;
@@ -263,22 +250,4 @@ static void test_e12_giving_up_between_passes_tells_how_the_last_one_ended(void 
     assert_int_equal(lease.refusal, LEASE_CANCELLED);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_refusal_waits_for_the_delay_and_some_jitter),
-        cmocka_unit_test(test_e48_a_split_vote_is_tried_again_at_once_and_backs_off),
-        cmocka_unit_test(test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo),
-        cmocka_unit_test(test_e13_a_cancelled_pass_is_cleaned_up),
-        cmocka_unit_test(test_e13_cancelling_between_passes_has_nothing_left_to_clean_up),
-        cmocka_unit_test(test_whoever_a_majority_may_have_granted_may_obstruct_others),
-        cmocka_unit_test(test_what_an_earlier_pass_left_obstructs_whatever_the_last_one_ends_with),
-        cmocka_unit_test(test_who_was_to_raise_its_token_obstructs),
-        cmocka_unit_test(test_the_driver_says_when_the_next_pass_begins),
-        cmocka_unit_test(test_only_a_wait_can_be_moved),
-        cmocka_unit_test(test_the_last_try_ends_with_the_pass_under_way),
-        cmocka_unit_test(test_e12_giving_up_between_passes_tells_how_the_last_one_ended),
-        cmocka_unit_test(test_e3_a_second_attempt_before_the_first_has_ended_aborts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

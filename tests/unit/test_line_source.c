@@ -100,9 +100,8 @@ static void read_through_a_pipe(const char *bytes, size_t length, size_t piece, 
     close(fds[0]);
 }
 
-static void test_lines_arrive_as_they_are(void **state)
+TEST(test_lines_arrive_as_they_are)
 {
-    (void)state;
     static const char text[] = "one\n\n two \r\nthr\0ee\nlast";
     read_through_a_pipe(text, sizeof text - 1, 100, LINE_MAX_BYTES);
     static const char expected[] = "one|| two \r|thr\0ee|last|";
@@ -110,25 +109,22 @@ static void test_lines_arrive_as_they_are(void **state)
     assert_memory_equal(seen.bytes, expected, seen.length);
 }
 
-static void test_lines_arrive_in_pieces(void **state)
+TEST(test_lines_arrive_in_pieces)
 {
-    (void)state;
     static const char text[] = "one\ntwo\nthree\n";
     read_through_a_pipe(text, sizeof text - 1, 1, LINE_MAX_BYTES);
     assert_string_equal(buffer_text(&seen), "one|two|three|");
 }
 
-static void test_nothing_at_all(void **state)
+TEST(test_nothing_at_all)
 {
-    (void)state;
     read_through_a_pipe("", 0, 1, LINE_MAX_BYTES);
     assert_int_equal(lines, 0);
 }
 
 /* Lines of every length up to 3000 cross the borders of chunks in all places; nothing is lost or mixed up. */
-static void test_lines_across_chunks(void **state)
+TEST(test_lines_across_chunks)
 {
-    (void)state;
     struct buffer text = {0}, expected = {0};
     for (size_t length = 0; length < 3000; length++)
         for (size_t i = 0; i <= length; i++) {
@@ -144,9 +140,8 @@ static void test_lines_across_chunks(void **state)
     buffer_fini(&expected);
 }
 
-static void test_a_line_longer_than_all_chunks(void **state)
+TEST(test_a_line_longer_than_all_chunks)
 {
-    (void)state;
     struct buffer text = {0};
     buffer_append_text(&text, "a\n");
     memset(buffer_reserve(&text, LINE_MAX_BYTES), 'x', LINE_MAX_BYTES);
@@ -159,9 +154,8 @@ static void test_a_line_longer_than_all_chunks(void **state)
     buffer_fini(&text);
 }
 
-static void test_a_line_that_is_too_long_costs_bounded_memory(void **state)
+TEST(test_a_line_that_is_too_long_costs_bounded_memory)
 {
-    (void)state;
     struct buffer text = {0};
     buffer_append_text(&text, "a\n");
     memset(buffer_reserve(&text, 4 * LINE_MAX_BYTES), 'x', 4 * LINE_MAX_BYTES);
@@ -172,18 +166,16 @@ static void test_a_line_that_is_too_long_costs_bounded_memory(void **state)
     buffer_fini(&text);
 }
 
-static void test_a_last_line_that_is_too_long(void **state)
+TEST(test_a_last_line_that_is_too_long)
 {
-    (void)state;
     static char text[600000];
     memset(text, 'x', sizeof text);
     read_through_a_pipe(text, sizeof text, 1 << 16, 500000);
     assert_string_equal(buffer_text(&seen), "LONG|");
 }
 
-static void test_a_regular_file(void **state)
+TEST(test_a_regular_file)
 {
-    (void)state;
     FILE *file = tmpfile();
     assert_non_null(file);
     for (int i = 0; i < 100000; i++)
@@ -196,9 +188,8 @@ static void test_a_regular_file(void **state)
     fclose(file);
 }
 
-static void test_a_descriptor_that_cannot_be_read(void **state)
+TEST(test_a_descriptor_that_cannot_be_read)
 {
-    (void)state;
     int fd = open("/", O_RDONLY | O_CLOEXEC);
     start(fd, LINE_MAX_BYTES);
     assert_true(loop_until(loop, is_at_end, NULL, TEST_PATIENCE_NS));
@@ -207,9 +198,8 @@ static void test_a_descriptor_that_cannot_be_read(void **state)
 }
 
 /* Nobody takes lines: the thread reads ahead two chunks and waits; stopping ends it. */
-static void test_it_stops_while_nobody_takes(void **state)
+TEST(test_it_stops_while_nobody_takes)
 {
-    (void)state;
     int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
     takes = false;
     start(fd, LINE_MAX_BYTES);
@@ -219,9 +209,8 @@ static void test_it_stops_while_nobody_takes(void **state)
     close(fd);
 }
 
-static void test_it_stops_while_input_is_awaited(void **state)
+TEST(test_it_stops_while_input_is_awaited)
 {
-    (void)state;
     int fds[2];
     assert_int_equal(pipe(fds), 0);
     start(fds[0], LINE_MAX_BYTES);
@@ -232,20 +221,4 @@ static void test_it_stops_while_input_is_awaited(void **state)
     close(fds[1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_lines_arrive_as_they_are, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_lines_arrive_in_pieces, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nothing_at_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_lines_across_chunks, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_line_longer_than_all_chunks, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_line_that_is_too_long_costs_bounded_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_last_line_that_is_too_long, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_regular_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_descriptor_that_cannot_be_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_it_stops_while_nobody_takes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_it_stops_while_input_is_awaited, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(setup, teardown)

@@ -12,9 +12,8 @@ static enum local_record_found read_of(const char *line, struct local_record *re
     return local_record_read(line, record);
 }
 
-static void what_is_written_is_read_back(void **state)
+TEST(what_is_written_is_read_back)
 {
-    (void)state;
     struct buffer text = {0};
     struct local_record record;
     local_record_print(&sample, &text);
@@ -24,9 +23,8 @@ static void what_is_written_is_read_back(void **state)
     buffer_fini(&text);
 }
 
-static void of_anything_else_nothing_is_taken(void **state)
+TEST(of_anything_else_nothing_is_taken)
 {
-    (void)state;
     static const char *const lines[] = {"",
                                         "worker = { };",
                                         "# Local nodes of Holdfast, format 1: ports 1 2 3",
@@ -42,9 +40,8 @@ static void of_anything_else_nothing_is_taken(void **state)
     }
 }
 
-static void a_newer_format_is_told_from_damage(void **state)
+TEST(a_newer_format_is_told_from_damage)
 {
-    (void)state;
     struct local_record record;
     assert_int_equal(read_of("# Local nodes of Holdfast, format 2: ports 1 2 3 4", &record), LOCAL_RECORD_NEWER);
     assert_int_equal(read_of("# Local nodes of Holdfast, format 17: something else", &record), LOCAL_RECORD_NEWER);
@@ -52,9 +49,8 @@ static void a_newer_format_is_told_from_damage(void **state)
 }
 
 /* The password files are not there, which is all that is wrong with them. */
-static void both_texts_are_configurations(void **state)
+TEST(both_texts_are_configurations)
 {
-    (void)state;
     for (int is_sample = 0; is_sample < 2; is_sample++) {
         struct buffer text = {0};
         struct findings findings = {0};
@@ -77,13 +73,4 @@ static void both_texts_are_configurations(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read_back),
-        cmocka_unit_test(of_anything_else_nothing_is_taken),
-        cmocka_unit_test(a_newer_format_is_told_from_damage),
-        cmocka_unit_test(both_texts_are_configurations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

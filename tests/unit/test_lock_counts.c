@@ -8,7 +8,7 @@ static void add(struct lock_counts *counts, const char *field, long long number)
     lock_counts_add(counts, field, strlen(field), number);
 }
 
-static void fields_of_all_days_are_folded_by_class_and_prefix(void **state)
+TEST(fields_of_all_days_are_folded_by_class_and_prefix)
 {
     struct lock_counts counts = {0};
     (void)state;
@@ -35,7 +35,7 @@ static void fields_of_all_days_are_folded_by_class_and_prefix(void **state)
     lock_counts_free(&counts);
 }
 
-static void the_most_contended_come_first(void **state)
+TEST(the_most_contended_come_first)
 {
     static const char *const order[] = {"skipped", "parked", "waited", "acquired", "c", "d"};
     struct lock_counts counts = {0};
@@ -53,7 +53,7 @@ static void the_most_contended_come_first(void **state)
     lock_counts_free(&counts);
 }
 
-static void what_is_no_field_of_ours_is_passed_over(void **state)
+TEST(what_is_no_field_of_ours_is_passed_over)
 {
     struct lock_counts counts = {0};
     (void)state;
@@ -73,7 +73,7 @@ static void what_is_no_field_of_ours_is_passed_over(void **state)
     lock_counts_free(&counts);
 }
 
-static void quantiles_are_the_buckets_in_which_they_lie(void **state)
+TEST(quantiles_are_the_buckets_in_which_they_lie)
 {
     struct lock_histogram histogram = {{0}};
     (void)state;
@@ -90,13 +90,4 @@ static void quantiles_are_the_buckets_in_which_they_lie(void **state)
     assert_int_equal(lock_histogram_quantile(&histogram, 1), 25);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_of_all_days_are_folded_by_class_and_prefix),
-        cmocka_unit_test(the_most_contended_come_first),
-        cmocka_unit_test(what_is_no_field_of_ours_is_passed_over),
-        cmocka_unit_test(quantiles_are_the_buckets_in_which_they_lie),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -29,7 +29,7 @@ static const char *taken(struct lock_metrics *metrics, struct wall_time at)
     return arguments_text(&arguments, pairs);
 }
 
-static void resources_of_one_kind_are_counted_together(void **state)
+TEST(resources_of_one_kind_are_counted_together)
 {
     lock_metrics_count(*state, "transfer", "acct:7", LOCK_EVENT_ACQUIRED);
     lock_metrics_count(*state, "transfer", "acct:8:x", LOCK_EVENT_ACQUIRED);
@@ -40,7 +40,7 @@ static void resources_of_one_kind_are_counted_together(void **state)
                         "transfer|acct:|=acquired 2 parked 1 ;transfer|account|=lost 1 ;render|acct:|=skipped 1 ;");
 }
 
-static void what_is_taken_is_taken_once(void **state)
+TEST(what_is_taken_is_taken_once)
 {
     lock_metrics_count(*state, "a", "x:1", LOCK_EVENT_WAITED);
     assert_string_equal(taken(*state, today), "a|x:|=waited 1 ;");
@@ -50,7 +50,7 @@ static void what_is_taken_is_taken_once(void **state)
     assert_string_equal(taken(*state, today), "a|x:|=fenced_off 1 ;b|x:|=handed_over 1 ;");
 }
 
-static void times_go_into_the_buckets_of_dashboards(void **state)
+TEST(times_go_into_the_buckets_of_dashboards)
 {
     lock_metrics_wait(*state, "a", "x:1", 19999);
     lock_metrics_wait(*state, "a", "x:1", 20000);
@@ -61,13 +61,13 @@ static void times_go_into_the_buckets_of_dashboards(void **state)
     assert_string_equal(taken(*state, today), "");
 }
 
-static void bytes_that_separate_are_replaced(void **state)
+TEST(bytes_that_separate_are_replaced)
 {
     lock_metrics_count(*state, "a|b\n", "x|\x1b[2J\x7f:1", LOCK_EVENT_LOST);
     assert_string_equal(taken(*state, today), "a_b_|x__[2J_:|=lost 1 ;");
 }
 
-static void long_names_are_cut_between_characters(void **state)
+TEST(long_names_are_cut_between_characters)
 {
     char resource[513], class_name[600], wanted[1024];
     memset(resource, 'r', 512);
@@ -86,7 +86,7 @@ static void long_names_are_cut_between_characters(void **state)
 }
 
 /* Also those of all beats of a day together: what comes later has no name of its own. */
-static void the_number_of_names_is_bounded_for_a_day(void **state)
+TEST(the_number_of_names_is_bounded_for_a_day)
 {
     char resource[16];
     assert_string_equal(taken(*state, today), "");
@@ -104,7 +104,7 @@ static void the_number_of_names_is_bounded_for_a_day(void **state)
     assert_string_equal(taken(*state, tomorrow), "a|new:|=acquired 1 ;");
 }
 
-static void events_have_the_names_of_their_fields(void **state)
+TEST(events_have_the_names_of_their_fields)
 {
     static const char *const names[] = {"acquired", "waited", "parked", "handed_over", "skipped", "lost", "fenced_off"};
     (void)state;
@@ -112,16 +112,4 @@ static void events_have_the_names_of_their_fields(void **state)
         assert_string_equal(lock_event_name((enum lock_event)i), names[i]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(resources_of_one_kind_are_counted_together, make, end),
-        cmocka_unit_test_setup_teardown(what_is_taken_is_taken_once, make, end),
-        cmocka_unit_test_setup_teardown(times_go_into_the_buckets_of_dashboards, make, end),
-        cmocka_unit_test_setup_teardown(bytes_that_separate_are_replaced, make, end),
-        cmocka_unit_test_setup_teardown(long_names_are_cut_between_characters, make, end),
-        cmocka_unit_test_setup_teardown(the_number_of_names_is_bounded_for_a_day, make, end),
-        cmocka_unit_test(events_have_the_names_of_their_fields),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(make, end)

@@ -17,9 +17,8 @@ static bool reads(const char *text)
     return lock_owner_read(&owner, text, strlen(text));
 }
 
-static void an_owner_is_host_pid_slot_and_jid(void **state)
+TEST(an_owner_is_host_pid_slot_and_jid)
 {
-    (void)state;
     assert_true(reads("web1.example:4711:12:0123456789abcdef01234567"));
     assert_string_equal(owner.host, "web1.example");
     assert_int_equal(owner.pid, 4711);
@@ -28,27 +27,24 @@ static void an_owner_is_host_pid_slot_and_jid(void **state)
     assert_false(owner.is_cut);
 }
 
-static void hosts_and_jids_may_have_colons(void **state)
+TEST(hosts_and_jids_may_have_colons)
 {
-    (void)state;
     assert_true(reads("fe80::1:a:4711:0:job:1:2"));
     assert_string_equal(owner.host, "fe80::1:a");
     assert_int_equal(owner.pid, 4711);
     assert_string_equal(owner.jid, "job:1:2");
 }
 
-static void a_jid_of_forty_bytes_may_be_longer(void **state)
+TEST(a_jid_of_forty_bytes_may_be_longer)
 {
-    (void)state;
     assert_true(reads("h:1:0:0123456789012345678901234567890123456789"));
     assert_true(owner.is_cut);
     assert_true(reads("h:1:0:012345678901234567890123456789012345678"));
     assert_false(owner.is_cut);
 }
 
-static void other_texts_are_no_owners(void **state)
+TEST(other_texts_are_no_owners)
 {
-    (void)state;
     static const char *const others[] = {
         "",        "h",        "h:1",      "h:1:0",     "h:1:0:",         ":1:0:j",
         "h:x:0:j", "h:1:-1:j", "h:1:0:\n", "h:1:0:j\t", "h:1:0:\xc3\xa4", "h:99999999999:0:j"};
@@ -66,9 +62,8 @@ static void other_texts_are_no_owners(void **state)
     assert_false(lock_owner_read(&owner, "h:1:0:j\0k", 9));
 }
 
-static void a_process_is_known_by_host_and_pid(void **state)
+TEST(a_process_is_known_by_host_and_pid)
 {
-    (void)state;
     assert_true(reads("a:b:4711:0:j"));
     assert_true(lock_owner_is_of(&owner, "a:b:4711:0123456789ab"));
     assert_false(lock_owner_is_of(&owner, "a:b:47:0123456789ab"));
@@ -81,9 +76,8 @@ static void a_process_is_known_by_host_and_pid(void **state)
     assert_false(lock_owner_is_of(&owner, ""));
 }
 
-static void the_host_of_a_process_may_be_longer(void **state)
+TEST(the_host_of_a_process_may_be_longer)
 {
-    (void)state;
     char text[LOCK_OWNER_HOST_MAX + 10], identity[LOCK_OWNER_HOST_MAX + 30];
     memset(text, 'h', sizeof text);
     memset(identity, 'h', sizeof identity);
@@ -120,9 +114,8 @@ static int forget(void **state)
 #define DIGEST      "0123456789abcdef0123456789abcdef01234567"
 #define PLACE(TEXT) place(TEXT, sizeof(TEXT) - 1)
 
-static void a_place_has_five_lines(void **state)
+TEST_WITH(a_place_has_five_lines, NULL, forget)
 {
-    (void)state;
     assert_int_equal(PLACE("1795308920.026067\n" DIGEST "\njobs\nset\nclass\nof two"), LOCK_WAITER_PARKED);
     assert_string_equal(waiter.due_text, "1795308920.026067");
     assert_int_equal(waiter.due.us, 1795308920026067);
@@ -130,9 +123,8 @@ static void a_place_has_five_lines(void **state)
     assert_string_equal(waiter.class_name, "class\nof two");
 }
 
-static void without_a_digest_it_is_on_its_way(void **state)
+TEST_WITH(without_a_digest_it_is_on_its_way, NULL, forget)
 {
-    (void)state;
     assert_int_equal(PLACE("1795308920.026067\n\njobs\n\n"), LOCK_WAITER_ON_WAY);
     assert_string_equal(waiter.class_name, "");
 }
@@ -143,9 +135,8 @@ static enum lock_waiter_state gone_at(int64_t us)
     return waiter.state;
 }
 
-static void what_nobody_noted_as_moved_is_on_its_way_for_ten_seconds(void **state)
+TEST_WITH(what_nobody_noted_as_moved_is_on_its_way_for_ten_seconds, NULL, forget)
 {
-    (void)state;
     assert_int_equal(PLACE("1000.000000\n" DIGEST "\njobs\nset\nclass"), LOCK_WAITER_PARKED);
     assert_int_equal(gone_at(999999999), LOCK_WAITER_VANISHED); /* before its time */
     assert_int_equal(gone_at(1000000000), LOCK_WAITER_ON_WAY);
@@ -153,9 +144,8 @@ static void what_nobody_noted_as_moved_is_on_its_way_for_ten_seconds(void **stat
     assert_int_equal(gone_at(1010000000), LOCK_WAITER_VANISHED);
 }
 
-static void what_is_no_place_is_unknown(void **state)
+TEST_WITH(what_is_no_place_is_unknown, NULL, forget)
 {
-    (void)state;
     assert_int_equal(PLACE(""), LOCK_WAITER_UNKNOWN);
     assert_int_equal(PLACE("1.0\n\njobs\nset"), LOCK_WAITER_UNKNOWN);
     assert_int_equal(PLACE("\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
@@ -167,19 +157,4 @@ static void what_is_no_place_is_unknown(void **state)
     assert_string_equal(waiter.queue, "");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_owner_is_host_pid_slot_and_jid),
-        cmocka_unit_test(hosts_and_jids_may_have_colons),
-        cmocka_unit_test(a_jid_of_forty_bytes_may_be_longer),
-        cmocka_unit_test(other_texts_are_no_owners),
-        cmocka_unit_test(a_process_is_known_by_host_and_pid),
-        cmocka_unit_test(the_host_of_a_process_may_be_longer),
-        cmocka_unit_test_teardown(a_place_has_five_lines, forget),
-        cmocka_unit_test_teardown(without_a_digest_it_is_on_its_way, forget),
-        cmocka_unit_test_teardown(what_nobody_noted_as_moved_is_on_its_way_for_ten_seconds, forget),
-        cmocka_unit_test_teardown(what_is_no_place_is_unknown, forget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -67,18 +67,16 @@ static size_t lines_in(const char *text)
 
 /* --- lines -------------------------------------------------------------------------------------------------- */
 
-static void a_line_has_time_level_event_and_pairs(void **state)
+TEST(a_line_has_time_level_event_and_pairs)
 {
-    (void)state;
     start(LOG_INFO, -1);
     log_event(LOG_WARN, "node_down", "node=%s tries=%d", "n1", 3);
     log_stop();
     assert_string_equal(behind_time(logged()), "warn node_down node=n1 tries=3\n");
 }
 
-static void an_event_needs_no_pairs(void **state)
+TEST(an_event_needs_no_pairs)
 {
-    (void)state;
     start(LOG_INFO, -1);
     log_event(LOG_INFO, "ready", "%s", "");
     log_stop();
@@ -93,9 +91,8 @@ static const char *formatting(void)
     return "x";
 }
 
-static void levels_below_the_chosen_one_are_left_out(void **state)
+TEST(levels_below_the_chosen_one_are_left_out)
 {
-    (void)state;
     start(LOG_WARN, -1);
     assert_false(log_is_on(LOG_INFO));
     assert_true(log_is_on(LOG_WARN));
@@ -108,9 +105,8 @@ static void levels_below_the_chosen_one_are_left_out(void **state)
     assert_contains(content, "debug c x");
 }
 
-static void a_value_cannot_forge_a_line_even_if_nobody_quoted_it(void **state)
+TEST(a_value_cannot_forge_a_line_even_if_nobody_quoted_it)
 {
-    (void)state;
     start(LOG_INFO, -1);
     log_event(LOG_INFO, "task", "id=%s", "1\n2026-01-01T00:00:00.000Z error fake\x1b[31m\x7f");
     log_stop();
@@ -119,9 +115,8 @@ static void a_value_cannot_forge_a_line_even_if_nobody_quoted_it(void **state)
     assert_null(strchr(content, '\x7f'));
 }
 
-static void a_long_line_is_cut_at_a_character_and_says_so(void **state)
+TEST(a_long_line_is_cut_at_a_character_and_says_so)
 {
-    (void)state;
     for (size_t shift = 0; shift < 4; shift++) {
         char text[3000] = "abc";
         for (size_t i = shift; i + 4 < sizeof text; i += 3)
@@ -138,9 +133,8 @@ static void a_long_line_is_cut_at_a_character_and_says_so(void **state)
     }
 }
 
-static void a_line_of_the_greatest_length_is_not_cut(void **state)
+TEST(a_line_of_the_greatest_length_is_not_cut)
 {
-    (void)state;
     start(LOG_INFO, -1);
     /* time, space and "info e " are 32 characters, and one is the newline */
     log_event(LOG_INFO, "e", "%0*d", LOG_LINE_MAX - 33, 0);
@@ -153,9 +147,8 @@ static void a_line_of_the_greatest_length_is_not_cut(void **state)
     assert_contains(second, "0 [cut]\n");
 }
 
-static void a_line_may_be_one_json_object(void **state)
+TEST(a_line_may_be_one_json_object)
 {
-    (void)state;
     start(LOG_INFO, -1);
     log_set_format(LOG_JSON);
     log_event(LOG_WARN, "node_down", "node=%s tries=%d", "n1", 3);
@@ -180,9 +173,8 @@ static void journal_is(const char *file)
     assert_int_equal(setenv("JOURNAL_STREAM", name, 1), 0);
 }
 
-static void in_the_journal_each_line_has_its_priority(void **state)
+TEST(in_the_journal_each_line_has_its_priority)
 {
-    (void)state;
     int fd = open(path, O_WRONLY | O_APPEND);
     journal_is(path);
     start(LOG_DEBUG, fd);
@@ -202,9 +194,8 @@ static void in_the_journal_each_line_has_its_priority(void **state)
     close(fd);
 }
 
-static void what_is_not_the_journal_has_none(void **state)
+TEST(what_is_not_the_journal_has_none)
 {
-    (void)state;
     int fd = open(path, O_WRONLY | O_APPEND);
     journal_is("/dev/null");
     start(LOG_INFO, fd);
@@ -219,9 +210,8 @@ static void what_is_not_the_journal_has_none(void **state)
     close(fd);
 }
 
-static void a_log_that_moves_from_the_journal_to_a_file_and_back_has_priorities_there_only(void **state)
+TEST(a_log_that_moves_from_the_journal_to_a_file_and_back_has_priorities_there_only)
 {
-    (void)state;
     char journal[PRIVATE_DIRECTORY_MAX];
     int fd = private_file_create(journal);
     journal_is(journal);
@@ -251,9 +241,8 @@ static void a_log_that_moves_from_the_journal_to_a_file_and_back_has_priorities_
 }
 
 /* A process without a log thread, such as one that tells of the death of its worker. */
-static void also_without_a_log_thread_the_journal_gets_priorities(void **state)
+TEST(also_without_a_log_thread_the_journal_gets_priorities)
 {
-    (void)state;
     int saved = dup(STDERR_FILENO), fd = open(path, O_WRONLY | O_APPEND);
     journal_is(path);
     dup2(fd, STDERR_FILENO);
@@ -268,9 +257,8 @@ static void also_without_a_log_thread_the_journal_gets_priorities(void **state)
 
 /* --- where they go ------------------------------------------------------------------------------------------ */
 
-static void a_file_is_appended_to_and_private(void **state)
+TEST(a_file_is_appended_to_and_private)
 {
-    (void)state;
     unlink(path);
     for (int i = 0; i < 2; i++) {
         start(LOG_INFO, -1);
@@ -283,9 +271,8 @@ static void a_file_is_appended_to_and_private(void **state)
     assert_int_equal(lines_in(logged()), 2);
 }
 
-static void a_file_that_cannot_be_opened_is_an_error(void **state)
+TEST(a_file_that_cannot_be_opened_is_an_error)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     assert_false(log_start(&(struct log_options){.level = LOG_INFO, .path = "/nonexistent/log"}, &error));
     assert_contains(error.text, "/nonexistent/log");
@@ -294,9 +281,8 @@ static void a_file_that_cannot_be_opened_is_an_error(void **state)
     assert_true(fcntl(STDERR_FILENO, F_GETFD) >= 0); /* nothing of this is closed that is not the log's */
 }
 
-static void starting_twice_is_an_error(void **state)
+TEST(starting_twice_is_an_error)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     start(LOG_INFO, -1);
     assert_false(log_start(&(struct log_options){.level = LOG_INFO, .fd = 2}, &error));
@@ -307,9 +293,8 @@ static void starting_twice_is_an_error(void **state)
     assert_int_equal(lines_in(logged()), 1);
 }
 
-static void a_line_is_written_without_waiting_for_more(void **state)
+TEST(a_line_is_written_without_waiting_for_more)
 {
-    (void)state;
     start(LOG_INFO, -1);
     for (size_t lines = 1; lines < 4; lines++) {
         log_event(LOG_INFO, "one", "%s", "");
@@ -317,9 +302,8 @@ static void a_line_is_written_without_waiting_for_more(void **state)
     }
 }
 
-static void without_a_log_thread_lines_go_to_standard_error(void **state)
+TEST(without_a_log_thread_lines_go_to_standard_error)
 {
-    (void)state;
     int saved = dup(STDERR_FILENO), fd = open(path, O_WRONLY | O_APPEND);
     dup2(fd, STDERR_FILENO);
     log_event(LOG_ERROR, "before", "%s", "");
@@ -329,9 +313,8 @@ static void without_a_log_thread_lines_go_to_standard_error(void **state)
     assert_string_equal(behind_time(logged()), "error before\n");
 }
 
-static void a_forked_child_writes_its_own_lines_once(void **state)
+TEST(a_forked_child_writes_its_own_lines_once)
 {
-    (void)state;
     start(LOG_INFO, -1);
     for (int i = 0; i < 100; i++)
         log_event(LOG_INFO, "parent", "%d", i); /* some of these may be in the ring at the fork */
@@ -381,9 +364,8 @@ static void drain(int fd, unsigned long *lines, unsigned long *reported)
     }
 }
 
-static void a_pipe_that_nobody_reads_drops_lines_and_later_says_how_many(void **state)
+TEST(a_pipe_that_nobody_reads_drops_lines_and_later_says_how_many)
 {
-    (void)state;
     int pipe_fds[2];
     assert_int_equal(pipe(pipe_fds), 0); /* the writing end blocks */
     fcntl(pipe_fds[0], F_SETFL, O_NONBLOCK);
@@ -404,9 +386,8 @@ static void a_pipe_that_nobody_reads_drops_lines_and_later_says_how_many(void **
     close(pipe_fds[1]);
 }
 
-static void stopping_does_not_wait_for_a_reader_who_never_comes(void **state)
+TEST(stopping_does_not_wait_for_a_reader_who_never_comes)
 {
-    (void)state;
     int pipe_fds[2];
     assert_int_equal(pipe(pipe_fds), 0);
     unsigned long before = log_dropped();
@@ -419,9 +400,8 @@ static void stopping_does_not_wait_for_a_reader_who_never_comes(void **state)
     close(pipe_fds[1]);
 }
 
-static void a_forked_child_that_starts_its_own_log_leaves_the_parents_lines_alone(void **state)
+TEST(a_forked_child_that_starts_its_own_log_leaves_the_parents_lines_alone)
 {
-    (void)state;
 #ifdef TEST_THREAD_SANITIZER
     skip(); /* which allows no threads in a forked child */
 #endif
@@ -446,9 +426,8 @@ static void a_forked_child_that_starts_its_own_log_leaves_the_parents_lines_alon
     close(pipe_fds[1]);
 }
 
-static void a_reader_who_has_gone_costs_lines_and_nothing_else(void **state)
+TEST(a_reader_who_has_gone_costs_lines_and_nothing_else)
 {
-    (void)state;
     int pipe_fds[2];
     assert_int_equal(pipe(pipe_fds), 0);
     close(pipe_fds[0]);
@@ -460,9 +439,8 @@ static void a_reader_who_has_gone_costs_lines_and_nothing_else(void **state)
     close(pipe_fds[1]);
 }
 
-static void a_full_disk_costs_lines_and_nothing_else(void **state)
+TEST(a_full_disk_costs_lines_and_nothing_else)
 {
-    (void)state;
     int full = open("/dev/full", O_WRONLY);
     if (full < 0)
         skip();
@@ -483,9 +461,8 @@ static void *writer_logs(void *name)
     return NULL;
 }
 
-static void lines_of_many_threads_stay_whole_and_in_order(void **state)
+TEST(lines_of_many_threads_stay_whole_and_in_order)
 {
-    (void)state;
     static char names[WRITERS][2] = {"0", "1", "2", "3"};
     pthread_t threads[WRITERS];
     unsigned long before = log_dropped(), lines = 0;
@@ -515,34 +492,4 @@ static void lines_of_many_threads_stay_whole_and_in_order(void **state)
     assert_int_equal(lines + (log_dropped() - before), WRITERS * LINES);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(without_a_log_thread_lines_go_to_standard_error),
-        TEST(a_line_has_time_level_event_and_pairs),
-        TEST(an_event_needs_no_pairs),
-        TEST(a_line_is_written_without_waiting_for_more),
-        TEST(levels_below_the_chosen_one_are_left_out),
-        TEST(a_value_cannot_forge_a_line_even_if_nobody_quoted_it),
-        TEST(a_long_line_is_cut_at_a_character_and_says_so),
-        TEST(a_line_of_the_greatest_length_is_not_cut),
-        TEST(a_line_may_be_one_json_object),
-        TEST(in_the_journal_each_line_has_its_priority),
-        TEST(what_is_not_the_journal_has_none),
-        TEST(a_log_that_moves_from_the_journal_to_a_file_and_back_has_priorities_there_only),
-        TEST(also_without_a_log_thread_the_journal_gets_priorities),
-        TEST(a_file_is_appended_to_and_private),
-        TEST(a_file_that_cannot_be_opened_is_an_error),
-        TEST(starting_twice_is_an_error),
-        TEST(a_forked_child_writes_its_own_lines_once),
-        TEST(a_pipe_that_nobody_reads_drops_lines_and_later_says_how_many),
-        TEST(stopping_does_not_wait_for_a_reader_who_never_comes),
-        TEST(a_forked_child_that_starts_its_own_log_leaves_the_parents_lines_alone),
-        TEST(a_reader_who_has_gone_costs_lines_and_nothing_else),
-        TEST(a_full_disk_costs_lines_and_nothing_else),
-        TEST(lines_of_many_threads_stay_whole_and_in_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

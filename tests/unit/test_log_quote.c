@@ -15,9 +15,8 @@ struct quoted {
     const char *text, *expected;
 };
 
-static void text_is_quoted_so_that_it_can_do_no_harm(void **state)
+TEST(text_is_quoted_so_that_it_can_do_no_harm)
 {
-    (void)state;
     static const struct quoted cases[] = {
         {NULL, "-"},
         {"", "\"\""},
@@ -50,9 +49,8 @@ static void text_is_quoted_so_that_it_can_do_no_harm(void **state)
     }
 }
 
-static void a_value_that_is_a_number_is_quoted(void **state)
+TEST(a_value_that_is_a_number_is_quoted)
 {
-    (void)state;
     static const struct quoted cases[] = {
         {"17", "\"17\""}, {"-0.25", "\"-0.25\""}, {"0", "\"0\""},     {"1.2.3", "1.2.3"},
         {"007", "007"},   {"1e5", "1e5"},         {"1.", "1."},       {"-x", "-x"},
@@ -64,9 +62,8 @@ static void a_value_that_is_a_number_is_quoted(void **state)
     }
 }
 
-static void bytes_may_hold_zeros(void **state)
+TEST(bytes_may_hold_zeros)
 {
-    (void)state;
     char out[LOG_QUOTE_MAX];
     assert_string_equal(log_quote_bytes("a\0b", 3, out), "\"a\\x00b\"");
     assert_string_equal(log_quote_bytes("abcdef", 3, out), "abc");
@@ -75,9 +72,8 @@ static void bytes_may_hold_zeros(void **state)
     assert_string_equal(log_quote_bytes("\xE2\x82\xAC", 2, out), "\"\\xE2\\x82\"");
 }
 
-static void long_text_is_cut_between_characters_to_fit(void **state)
+TEST(long_text_is_cut_between_characters_to_fit)
 {
-    (void)state;
     static const char *const characters[] = {"x",           " ", "\n", "\xC3\xAF", "\xE2\x82\xAC", "\xF0\x9F\x98\x80",
                                              "\xE2\x80\xA8"};
     for (size_t kind = 0; kind < sizeof characters / sizeof *characters; kind++) {
@@ -100,9 +96,8 @@ static void long_text_is_cut_between_characters_to_fit(void **state)
     }
 }
 
-static void any_bytes_become_one_harmless_text(void **state)
+TEST(any_bytes_become_one_harmless_text)
 {
-    (void)state;
     for (int round = 0; round < 20000; round++) {
         char bytes[100], out[LOG_QUOTE_MAX], again[LOG_QUOTE_MAX];
         size_t length = (size_t)random_between(0, sizeof bytes);
@@ -134,9 +129,8 @@ static struct text_span json_of(const char *line, char out[LOG_JSON_MAX])
     return json;
 }
 
-static void pairs_become_members_with_the_same_names(void **state)
+TEST(pairs_become_members_with_the_same_names)
 {
-    (void)state;
     static const struct quoted cases[] = {
         {"", ""},
         {" jid=a1 slot=3 ran_ms=1.250 left=-4", ",\"jid\":\"a1\",\"slot\":3,\"ran_ms\":1.250,\"left\":-4"},
@@ -193,9 +187,8 @@ static const struct quoted characters[] = {
     {"\xC0", "\xEF\xBF\xBD"},
 };
 
-static void any_text_that_was_quoted_comes_back_from_json(void **state)
+TEST(any_text_that_was_quoted_comes_back_from_json)
 {
-    (void)state;
     struct buffer read = {0};
     for (int round = 0; round < 20000; round++) {
         char text[64] = "", expected[128] = "", quoted[LOG_QUOTE_MAX], line[512], out[LOG_JSON_MAX];
@@ -219,9 +212,8 @@ static void any_text_that_was_quoted_comes_back_from_json(void **state)
 }
 
 /* Whatever a line looks like: of printable bytes, one that is not, and such as are no UTF-8. */
-static void any_line_becomes_sound_json_that_fits(void **state)
+TEST(any_line_becomes_sound_json_that_fits)
 {
-    (void)state;
     static const char bytes[] = " ==\"\"\\\\abxu0189.-\xFF\xC3\xAF\x02";
     for (int round = 0; round < 20000; round++) {
         char line[LOG_LINE_MAX + 1] = TEXT_HEAD " ", out[LOG_JSON_MAX];
@@ -256,9 +248,8 @@ static void lines_check(const char *bytes, size_t length, unsigned *next)
     }
 }
 
-static void the_ring_gives_whole_lines_in_order_however_it_wraps(void **state)
+TEST(the_ring_gives_whole_lines_in_order_however_it_wraps)
 {
-    (void)state;
     static struct log_ring ring;
     unsigned added = 0, taken = 0, refused = 0;
     for (int round = 0; round < 3000; round++) {
@@ -291,9 +282,8 @@ static void the_ring_gives_whole_lines_in_order_however_it_wraps(void **state)
     assert_int_equal(ring.tail, 0);
 }
 
-static void text_for_a_terminal_is_defused(void **state)
+TEST(text_for_a_terminal_is_defused)
 {
-    (void)state;
     char text[] = "a\x1b[31m\n\x7f\xc2\x9b"
                   "2J \xc3\xbc";
     assert_string_equal(log_defuse(text), "a?[31m????2J \xc3\xbc");
@@ -301,19 +291,4 @@ static void text_for_a_terminal_is_defused(void **state)
     assert_string_equal(log_defuse(cut), "\xc2");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_is_quoted_so_that_it_can_do_no_harm),
-        cmocka_unit_test(a_value_that_is_a_number_is_quoted),
-        cmocka_unit_test(bytes_may_hold_zeros),
-        cmocka_unit_test(long_text_is_cut_between_characters_to_fit),
-        cmocka_unit_test(any_bytes_become_one_harmless_text),
-        cmocka_unit_test(text_for_a_terminal_is_defused),
-        cmocka_unit_test(pairs_become_members_with_the_same_names),
-        cmocka_unit_test(any_text_that_was_quoted_comes_back_from_json),
-        cmocka_unit_test(any_line_becomes_sound_json_that_fits),
-        cmocka_unit_test(the_ring_gives_whole_lines_in_order_however_it_wraps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

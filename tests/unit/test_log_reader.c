@@ -68,9 +68,8 @@ static bool parse(struct log_line *line, const char *text)
     return log_line_parse(line, text, strlen(text));
 }
 
-static void a_line_is_taken_apart(void **state)
+TEST(a_line_is_taken_apart)
 {
-    (void)state;
     struct log_line line;
     assert_true(parse(&line, AT "1.250Z debug task_started jid=a1 text=\"a \\\"b\\\" \\\\ c=d\" empty= last=9"));
     assert_int_equal(line.at.us, INT64_C(1795309201250000));
@@ -85,9 +84,8 @@ static void a_line_is_taken_apart(void **state)
     assert_false(line.is_cut);
 }
 
-static void what_is_no_line_is_refused(void **state)
+TEST(what_is_no_line_is_refused)
 {
-    (void)state;
     static const char *const texts[] = {"",
                                         " ",
                                         "hello",
@@ -107,9 +105,8 @@ static void what_is_no_line_is_refused(void **state)
     assert_true(parse(&line, AT "1Z info event"));
 }
 
-static void a_cut_line_loses_its_last_value_only(void **state)
+TEST(a_cut_line_loses_its_last_value_only)
 {
-    (void)state;
     struct log_line line;
     assert_true(parse(&line, AT "1.250Z info event a=1 resource=account:12 [cut]"));
     assert_true(line.is_cut);
@@ -126,9 +123,8 @@ static void a_cut_line_loses_its_last_value_only(void **state)
 
 #define JSON_AT "{\"time\":\"2026-11-22T01:00:01.250Z\",\"level\":\"info\",\"msg\":\"event\""
 
-static void a_line_of_json_says_the_same(void **state)
+TEST(a_line_of_json_says_the_same)
 {
-    (void)state;
     struct log_line line;
     assert_true(parse(&line, JSON_AT
                       ",\"jid\":\"a\\\"1\\\\\",\"n\":-2.5,\"resource\":[\"r,1\",\"r]2\"],\"none\":null,\"x\":\"\"}"));
@@ -171,9 +167,8 @@ static void a_line_of_json_says_the_same(void **state)
 }
 
 /* What the log writes is what is read, whatever the value. */
-static void a_value_is_read_the_same_from_text_and_from_json(void **state)
+TEST(a_value_is_read_the_same_from_text_and_from_json)
 {
-    (void)state;
     static const char bytes[] = "a1. =\"\"\\\\{}[],:\xC3\xAF";
     struct log_line as_text, as_json;
     for (int round = 0; round < 20000; round++) {
@@ -194,9 +189,8 @@ static void a_value_is_read_the_same_from_text_and_from_json(void **state)
     }
 }
 
-static void numbers_are_read_to_the_thousandth(void **state)
+TEST(numbers_are_read_to_the_thousandth)
 {
-    (void)state;
     struct log_line line;
     assert_true(parse(&line, AT "1Z info event a=3 b=3.25 c=0.0019 d=x e=1.5x f=1234567890123456 g=12. h=-1"));
     assert_int_equal(log_line_thousandths(&line, "a"), 3000);
@@ -227,9 +221,8 @@ static unsigned odd_lines(const char *good, size_t length)
 }
 
 /* Every cut of a good line, and every byte of it replaced: nothing may be read beyond it (the sanitizers watch). */
-static void no_bytes_are_too_odd(void **state)
+TEST(no_bytes_are_too_odd)
 {
-    (void)state;
     static const char good[] =
         AT "1.250Z debug task_started jid=\"a\\\\ \\\"1\" resource=r fence=12 waited_ms=1.5 [cut]";
     static const char good_json[] = "{\"time\":\"2026-11-22T01:00:01.250Z\",\"level\":\"info\",\"msg\":\"task_ended\","
@@ -264,9 +257,8 @@ static void hold_check(void)
     assert_true(hold->is_locked && hold->is_handed_over && !hold->is_lost && !hold->is_refused && !hold->is_open);
 }
 
-static void the_line_of_its_end_is_a_hold(void **state)
+TEST(the_line_of_its_end_is_a_hold)
 {
-    (void)state;
     say(AT "0.000Z info worker_started identity=north:17:abc threads=2");
     say(AT "1.020Z " ENDED);
     finish();
@@ -274,9 +266,8 @@ static void the_line_of_its_end_is_a_hold(void **state)
     assert_int_equal(log_reader_counts(reader).used, 2);
 }
 
-static void with_the_line_of_its_start_it_is_the_same_hold(void **state)
+TEST(with_the_line_of_its_start_it_is_the_same_hold)
 {
-    (void)state;
     say(AT "0.000Z info worker_started identity=north:17:abc threads=2");
     say(AT "1.001Z debug task_started jid=a1 class=transfer queue=q slot=0 fence=7 locked=" AT
            "1.000Z lock_waited_ms=2.500 handed_from=a0 resource=account:1 resource=account:2");
@@ -286,9 +277,8 @@ static void with_the_line_of_its_start_it_is_the_same_hold(void **state)
     assert_int_equal(log_reader_counts(reader).used, 3);
 }
 
-static void the_same_as_json_is_the_same_hold(void **state)
+TEST(the_same_as_json_is_the_same_hold)
 {
-    (void)state;
     char line[LOG_JSON_MAX];
     say(AT "0.000Z info worker_started identity=north:17:abc threads=2");
     log_reader_line(reader, line, log_json(AT "1.020Z " ENDED, strlen(AT "1.020Z " ENDED), line));
@@ -296,9 +286,8 @@ static void the_same_as_json_is_the_same_hold(void **state)
     hold_check();
 }
 
-static void a_run_without_a_lock_is_as_long_as_it_ran(void **state)
+TEST(a_run_without_a_lock_is_as_long_as_it_ran)
 {
-    (void)state;
     say(AT
         "1.250Z info task_ended ending=failed jid=a class=c queue=q slot=0 waited_ms=3.000 ran_ms=200.000 resource=r1");
     say(AT "1.500Z info task_ended ending=given_back jid=b class=c queue=q slot=0 waited_ms=3.000 resource=r1");
@@ -310,9 +299,8 @@ static void a_run_without_a_lock_is_as_long_as_it_ran(void **state)
 }
 
 /* Its loss and its refusal are told before its end, and again there. */
-static void a_lost_hold_is_one_without_its_start(void **state)
+TEST(a_lost_hold_is_one_without_its_start)
 {
-    (void)state;
     say(AT "2.000Z warn lock_lost key=r1 keys=1 owner=north:17:0:a nodes_up=5 reason=\"too late\"");
     say(AT "2.001Z warn write_refused jid=a resource=r1 fence=7 reason=\"token 9 was seen\"");
     say(AT "2.002Z warn task_ended ending=dead jid=a class=c queue=q slot=0 ran_ms=9 fence=7 locked=" AT
@@ -328,9 +316,8 @@ static void a_lost_hold_is_one_without_its_start(void **state)
     AT "9Z info tasks_summed done=" done " skipped=2 snoozed=0 ran_ms=8 since=" AT from "Z until=" AT to               \
        "Z advice=\"x\""
 
-static void seconds_that_were_summed_up_are_kept(void **state)
+TEST(seconds_that_were_summed_up_are_kept)
 {
-    (void)state;
     say(SUMMED("1.000", "2.000", "300"));
     say(SUMMED("2.400", "3.400", "5"));
     log_reader_begin(reader, "south.log");
@@ -347,9 +334,8 @@ static void seconds_that_were_summed_up_are_kept(void **state)
     assert_int_equal(log_reader_counts(reader).broken, 1);
 }
 
-static void tasks_at_the_same_time_are_told_apart(void **state)
+TEST(tasks_at_the_same_time_are_told_apart)
 {
-    (void)state;
     say(AT "1.000Z debug task_started jid=a slot=0 resource=r1 fence=-");
     say(AT "1.001Z debug task_started jid=b slot=1 resource=r2 fence=9");
     say(AT "1.010Z debug task_ended ending=done jid=b class=c slot=1");
@@ -363,9 +349,8 @@ static void tasks_at_the_same_time_are_told_apart(void **state)
     assert_int_equal(hold_at(0)->waited_us, -1);
 }
 
-static void a_run_without_a_lock_may_tell_of_its_start(void **state)
+TEST(a_run_without_a_lock_may_tell_of_its_start)
 {
-    (void)state;
     say(AT "1.000Z debug task_started jid=a class=c slot=0 resource=r1");
     say(AT "1.010Z debug task_ended ending=done jid=a class=c slot=0");
     finish();
@@ -374,9 +359,8 @@ static void a_run_without_a_lock_may_tell_of_its_start(void **state)
     assert_string_equal(hold_at(0)->resources[0], "r1");
 }
 
-static void what_never_held_ends_without_a_hold(void **state)
+TEST(what_never_held_ends_without_a_hold)
 {
-    (void)state;
     say(AT "1.000Z debug task_ended ending=skipped jid=a class=c resource=r1 slot=0");
     finish();
     size_t count;
@@ -388,9 +372,8 @@ static void what_never_held_ends_without_a_hold(void **state)
 }
 
 /* The jid may hold colons, the host may not. */
-static void losses_and_refusals_belong_to_their_holds(void **state)
+TEST(losses_and_refusals_belong_to_their_holds)
 {
-    (void)state;
     say(AT "1.000Z debug task_started jid=a:b slot=0 resource=r1 fence=7");
     say(AT "1.100Z debug task_started jid=c slot=1 resource=r2 fence=8");
     say(AT "2.000Z warn lock_lost key=r1 keys=1 owner=north:17:0:a:b nodes_up=5 reason=\"too late\"");
@@ -412,9 +395,8 @@ static void losses_and_refusals_belong_to_their_holds(void **state)
 
 /* --- what has no end ---------------------------------------------------------------------------------------------- */
 
-static void an_open_hold_ends_with_the_last_word_of_its_process(void **state)
+TEST(an_open_hold_ends_with_the_last_word_of_its_process)
 {
-    (void)state;
     say(AT "1.000Z debug task_started jid=a slot=0 resource=r1 fence=7");
     say(AT "3.500Z info node_up node=lock1");
     log_reader_begin(reader, "south.log");
@@ -425,9 +407,8 @@ static void an_open_hold_ends_with_the_last_word_of_its_process(void **state)
     assert_int_equal(span_ms(hold_at(0)), 2500);
 }
 
-static void an_open_hold_ends_when_its_process_is_killed(void **state)
+TEST(an_open_hold_ends_when_its_process_is_killed)
 {
-    (void)state;
     say(AT "0.000Z info worker_started identity=north:17:abc threads=2");
     say(AT "1.000Z debug task_started jid=a slot=0 resource=r1 fence=7");
     say(AT "4.000Z info worker_started identity=north:18:abd threads=2");
@@ -445,9 +426,8 @@ static void an_open_hold_ends_when_its_process_is_killed(void **state)
 }
 
 /* A task that comes back while the log still has it open: both are kept. */
-static void a_task_started_twice_is_two_holds(void **state)
+TEST(a_task_started_twice_is_two_holds)
 {
-    (void)state;
     say(AT "1.000Z debug task_started jid=a slot=0 resource=r1 fence=7");
     say(AT "2.000Z debug task_started jid=a slot=1 resource=r1 fence=8");
     say(AT "3.000Z debug task_ended ending=done jid=a class=c slot=1");
@@ -460,9 +440,8 @@ static void a_task_started_twice_is_two_holds(void **state)
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
-static void a_file_is_read_whatever_is_in_it(void **state)
+TEST(a_file_is_read_whatever_is_in_it)
 {
-    (void)state;
     static const char zero[] = AT "1.000Z info node_up node=\0x\n";
     struct error error = ERROR_NONE;
     FILE *file = tmpfile();
@@ -486,9 +465,8 @@ static void a_file_is_read_whatever_is_in_it(void **state)
     assert_int_equal(span_ms(hold_at(0)), 1000);
 }
 
-static void what_scripts_say_makes_parts_marks_and_facts(void **state)
+TEST(what_scripts_say_makes_parts_marks_and_facts)
 {
-    (void)state;
     say(AT "0.000Z info demo_part title=\"with the lock\"");
     say(AT "1.000Z info demo_mark kind=wiped node=lock2 text=\"FLUSHALL\"");
     say(AT "2.000Z info demo_fact name=ledger value=\"exact\" tone=good");
@@ -502,33 +480,4 @@ static void what_scripts_say_makes_parts_marks_and_facts(void **state)
     assert_int_equal(log_reader_counts(reader).broken, 1);
 }
 
-#define reader_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        reader_test(a_line_is_taken_apart),
-        reader_test(what_is_no_line_is_refused),
-        reader_test(a_cut_line_loses_its_last_value_only),
-        reader_test(numbers_are_read_to_the_thousandth),
-        reader_test(a_line_of_json_says_the_same),
-        reader_test(a_value_is_read_the_same_from_text_and_from_json),
-        reader_test(no_bytes_are_too_odd),
-        reader_test(the_line_of_its_end_is_a_hold),
-        reader_test(with_the_line_of_its_start_it_is_the_same_hold),
-        reader_test(the_same_as_json_is_the_same_hold),
-        reader_test(a_run_without_a_lock_is_as_long_as_it_ran),
-        reader_test(a_lost_hold_is_one_without_its_start),
-        reader_test(seconds_that_were_summed_up_are_kept),
-        reader_test(tasks_at_the_same_time_are_told_apart),
-        reader_test(a_run_without_a_lock_may_tell_of_its_start),
-        reader_test(what_never_held_ends_without_a_hold),
-        reader_test(losses_and_refusals_belong_to_their_holds),
-        reader_test(an_open_hold_ends_with_the_last_word_of_its_process),
-        reader_test(an_open_hold_ends_when_its_process_is_killed),
-        reader_test(a_task_started_twice_is_two_holds),
-        reader_test(a_file_is_read_whatever_is_in_it),
-        reader_test(what_scripts_say_makes_parts_marks_and_facts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

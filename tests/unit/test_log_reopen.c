@@ -81,9 +81,8 @@ static unsigned numbered_lines(const char *file, unsigned from)
     return from;
 }
 
-static void what_was_logged_before_goes_to_the_old_file_and_the_rest_to_the_new(void **state)
+TEST(what_was_logged_before_goes_to_the_old_file_and_the_rest_to_the_new)
 {
-    (void)state;
     enum { HALF = 1000 };
     start(LOG_INFO, -1);
     for (unsigned i = 0; i < HALF; i++)
@@ -98,9 +97,8 @@ static void what_was_logged_before_goes_to_the_old_file_and_the_rest_to_the_new(
     unlink(moved);
 }
 
-static void another_path_is_opened_and_the_next_time_again(void **state)
+TEST(another_path_is_opened_and_the_next_time_again)
 {
-    (void)state;
     start(LOG_INFO, -1);
     snprintf(moved, sizeof moved, "%s.2", path);
     log_event(LOG_INFO, "count", "n=%u", 0U);
@@ -114,9 +112,8 @@ static void another_path_is_opened_and_the_next_time_again(void **state)
     unlink(moved);
 }
 
-static void a_file_that_cannot_be_opened_leaves_the_old_one(void **state)
+TEST(a_file_that_cannot_be_opened_leaves_the_old_one)
 {
-    (void)state;
     start(LOG_INFO, -1);
     log_event(LOG_INFO, "first", "n=1");
     log_reopen("/nowhere/at/all/log");
@@ -127,9 +124,8 @@ static void a_file_that_cannot_be_opened_leaves_the_old_one(void **state)
     assert_contains(content, "info second n=2\n");
 }
 
-static void a_descriptor_cannot_be_opened_again(void **state)
+TEST(a_descriptor_cannot_be_opened_again)
 {
-    (void)state;
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     start(LOG_INFO, fd);
     log_reopen(NULL);
@@ -160,9 +156,8 @@ static unsigned whole_lines(const char *file)
     return count;
 }
 
-static void no_line_is_lost_or_split_while_threads_log(void **state)
+TEST(no_line_is_lost_or_split_while_threads_log)
 {
-    (void)state;
     enum { THREADS = 2, MOVES = 5 };
     pthread_t threads[THREADS];
     int numbers[THREADS];
@@ -192,16 +187,4 @@ static void no_line_is_lost_or_split_while_threads_log(void **state)
     assert_int_equal(lines + (log_dropped() - dropped), 2 * 2000);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_was_logged_before_goes_to_the_old_file_and_the_rest_to_the_new),
-        TEST(another_path_is_opened_and_the_next_time_again),
-        TEST(a_file_that_cannot_be_opened_leaves_the_old_one),
-        TEST(a_descriptor_cannot_be_opened_again),
-        TEST(no_line_is_lost_or_split_while_threads_log),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

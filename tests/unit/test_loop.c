@@ -35,9 +35,8 @@ static void letter_set(struct lettered *lettered, char letter, struct instant du
     loop_timer_set(loop, &lettered->timer, due);
 }
 
-static void deadlines_fire_in_order_and_not_before_time(void **state)
+TEST(deadlines_fire_in_order_and_not_before_time)
 {
-    (void)state;
     struct lettered a = {.letter = 0}, b = {.letter = 0}, c = {.letter = 0}, d = {.letter = 0};
     letter_set(&c, 'c', soon(30));
     letter_set(&a, 'a', (struct instant){0});
@@ -50,9 +49,8 @@ static void deadlines_fire_in_order_and_not_before_time(void **state)
     loop_timer_clear(loop, &d.timer);
 }
 
-static void a_cleared_deadline_does_not_fire(void **state)
+TEST(a_cleared_deadline_does_not_fire)
 {
-    (void)state;
     struct lettered a = {.letter = 0}, b = {.letter = 0};
     letter_set(&a, 'a', soon(5));
     letter_set(&b, 'b', soon(10));
@@ -64,9 +62,8 @@ static void a_cleared_deadline_does_not_fire(void **state)
     assert_string_equal(trace, "b");
 }
 
-static void a_deadline_can_be_moved_both_ways(void **state)
+TEST(a_deadline_can_be_moved_both_ways)
 {
-    (void)state;
     struct lettered a = {.letter = 0}, b = {.letter = 0};
     letter_set(&a, 'a', soon(5));
     letter_set(&b, 'b', soon(1000000));
@@ -87,9 +84,8 @@ static void message_moves_forward(struct loop_message *message)
 }
 
 /* The loop waits for the guard when it hears of an earlier deadline. Were that late, the guard would fire with it. */
-static void an_earlier_deadline_set_while_running_is_not_late(void **state)
+TEST(an_earlier_deadline_set_while_running_is_not_late)
 {
-    (void)state;
     struct loop_message message = {.deliver = message_moves_forward};
     letter_set(&moved_forward, 'a', soon(1000000));
     loop_post(loop, &message);
@@ -108,9 +104,8 @@ static void again_fires(struct loop_timer *timer)
         loop_stop(loop);
 }
 
-static void a_deadline_may_set_itself_again(void **state)
+TEST(a_deadline_may_set_itself_again)
 {
-    (void)state;
     struct loop_timer timer;
     again_left = 5;
     loop_timer_init(&timer, again_fires);
@@ -128,9 +123,8 @@ static void message_sets_what_is_due_long_ago(struct loop_message *message)
     stop_at(soon(10));
 }
 
-static void a_deadline_of_long_ago_fires_in_the_next_turn(void **state)
+TEST(a_deadline_of_long_ago_fires_in_the_next_turn)
 {
-    (void)state;
     struct loop_message message = {.deliver = message_sets_what_is_due_long_ago};
     loop_post(loop, &message);
     loop_run(loop);
@@ -162,9 +156,8 @@ static void steady_turn(struct loop_message *message)
         loop_stop(loop);
 }
 
-static void deadlines_cost_no_system_call_in_the_steady_state(void **state)
+TEST(deadlines_cost_no_system_call_in_the_steady_state)
 {
-    (void)state;
     struct loop_message message = {.deliver = steady_turn};
     alarms_moved = steady_turns = 0;
     loop_post(loop, &message);
@@ -199,9 +192,8 @@ static void hook_set_up(struct lettered_hook *hook, char letter)
     loop_hook_init(&hook->hook, hook_runs);
 }
 
-static void hooks_run_stage_by_stage_before_the_loop_first_waits(void **state)
+TEST(hooks_run_stage_by_stage_before_the_loop_first_waits)
 {
-    (void)state;
     struct lettered_hook a, b, c, stop;
     hook_set_up(&a, 'a');
     hook_set_up(&b, 'b');
@@ -216,9 +208,8 @@ static void hooks_run_stage_by_stage_before_the_loop_first_waits(void **state)
     assert_string_equal(trace, "acb!");
 }
 
-static void hooks_may_ask_for_themselves_and_for_any_stage(void **state)
+TEST(hooks_may_ask_for_themselves_and_for_any_stage)
 {
-    (void)state;
     struct lettered_hook a, b, stop;
     hook_set_up(&a, 'a');
     hook_set_up(&b, 'b');
@@ -236,9 +227,8 @@ static void hooks_may_ask_for_themselves_and_for_any_stage(void **state)
     assert_string_equal(trace, "aaaba!");
 }
 
-static void a_cancelled_hook_does_not_run(void **state)
+TEST(a_cancelled_hook_does_not_run)
 {
-    (void)state;
     struct lettered_hook a, stop;
     hook_set_up(&a, 'a');
     hook_set_up(&stop, '!');
@@ -264,9 +254,8 @@ static void message_asks_for_hook(struct loop_message *message)
 }
 
 /* Nothing else happens after the messages: the hook must not wait for it. */
-static void a_hook_asked_for_by_messages_runs_in_the_same_turn(void **state)
+TEST(a_hook_asked_for_by_messages_runs_in_the_same_turn)
 {
-    (void)state;
     hook_set_up(&hook_of_message, '!');
     struct lettered_message m = {.message.deliver = message_asks_for_hook, .letter = 'm'};
     struct lettered_message n = {.message.deliver = message_asks_for_hook, .letter = 'n'};
@@ -284,9 +273,8 @@ static void timer_asks_for_hook(struct loop_timer *timer)
     loop_at_turn_end(loop, LOOP_WRITE, &hook_of_timer.hook);
 }
 
-static void a_hook_asked_for_by_a_deadline_runs_in_the_same_turn(void **state)
+TEST(a_hook_asked_for_by_a_deadline_runs_in_the_same_turn)
 {
-    (void)state;
     struct loop_timer timer;
     hook_set_up(&hook_of_timer, '!');
     loop_timer_init(&timer, timer_asks_for_hook);
@@ -295,9 +283,8 @@ static void a_hook_asked_for_by_a_deadline_runs_in_the_same_turn(void **state)
     assert_string_equal(trace, "!");
 }
 
-static void hooks_of_the_last_turn_run_before_loop_run_returns(void **state)
+TEST(hooks_of_the_last_turn_run_before_loop_run_returns)
 {
-    (void)state;
     hook_set_up(&hook_of_message, 'h');
     struct lettered_message m = {.message.deliver = message_asks_for_hook, .letter = 'm'};
     loop_post(loop, &m.message);
@@ -337,9 +324,8 @@ static void *poster_run(void *index)
     return NULL;
 }
 
-static void messages_of_many_threads_arrive_once_and_in_order(void **state)
+TEST(messages_of_many_threads_arrive_once_and_in_order)
 {
-    (void)state;
     pthread_t threads[POSTERS];
     int indices[POSTERS];
     memset(posts_next, 0, sizeof posts_next);
@@ -364,9 +350,8 @@ static void message_posts_itself(struct loop_message *message)
         loop_stop(loop);
 }
 
-static void a_delivered_message_can_be_posted_again(void **state)
+TEST(a_delivered_message_can_be_posted_again)
 {
-    (void)state;
     struct loop_message message = {.deliver = message_posts_itself};
     loop_post(loop, &message);
     loop_run(loop);
@@ -379,9 +364,8 @@ static void message_noted(struct loop_message *message)
     note('m');
 }
 
-static void a_message_left_over_is_delivered_when_the_loop_is_destroyed(void **state)
+TEST(a_message_left_over_is_delivered_when_the_loop_is_destroyed)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     struct loop *other = loop_create(&error);
     struct loop_message message = {.deliver = message_noted};
@@ -397,9 +381,8 @@ static void *thread_runs_loop(void *unused)
     return NULL;
 }
 
-static void another_thread_may_run_and_another_stop(void **state)
+TEST(another_thread_may_run_and_another_stop)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, thread_runs_loop, NULL), 0);
@@ -422,34 +405,10 @@ static void touch_from_another_thread(void)
         pthread_join(thread, NULL);
 }
 
-static void another_thread_is_caught(void **state)
+TEST(another_thread_is_caught)
 {
-    (void)state;
     loop_assert_inside(loop);
     assert_true(test_aborts(touch_from_another_thread));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        loop_unit_test(deadlines_fire_in_order_and_not_before_time),
-        loop_unit_test(a_cleared_deadline_does_not_fire),
-        loop_unit_test(a_deadline_can_be_moved_both_ways),
-        loop_unit_test(an_earlier_deadline_set_while_running_is_not_late),
-        loop_unit_test(a_deadline_may_set_itself_again),
-        loop_unit_test(a_deadline_of_long_ago_fires_in_the_next_turn),
-        loop_unit_test(deadlines_cost_no_system_call_in_the_steady_state),
-        loop_unit_test(hooks_run_stage_by_stage_before_the_loop_first_waits),
-        loop_unit_test(hooks_may_ask_for_themselves_and_for_any_stage),
-        loop_unit_test(a_cancelled_hook_does_not_run),
-        loop_unit_test(a_hook_asked_for_by_messages_runs_in_the_same_turn),
-        loop_unit_test(a_hook_asked_for_by_a_deadline_runs_in_the_same_turn),
-        loop_unit_test(hooks_of_the_last_turn_run_before_loop_run_returns),
-        loop_unit_test(messages_of_many_threads_arrive_once_and_in_order),
-        loop_unit_test(a_delivered_message_can_be_posted_again),
-        loop_unit_test(a_message_left_over_is_delivered_when_the_loop_is_destroyed),
-        loop_unit_test(another_thread_may_run_and_another_stop),
-        loop_unit_test(another_thread_is_caught),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(one_loop_set_up, one_loop_tear_down)

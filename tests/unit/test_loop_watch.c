@@ -59,9 +59,8 @@ static void race_due(struct loop_timer *timer)
     note('D');
 }
 
-static void a_deadline_that_passes_in_a_turn_comes_before_the_rest_of_it(void **state)
+TEST(a_deadline_that_passes_in_a_turn_comes_before_the_rest_of_it)
 {
-    (void)state;
     struct race race;
     race_start(&race, race_due);
     loop_run(loop);
@@ -80,9 +79,8 @@ static void race_due_and_stops_both(struct loop_timer *timer)
     stop_at(soon(10));
 }
 
-static void a_watch_that_a_deadline_has_stopped_is_not_called(void **state)
+TEST(a_watch_that_a_deadline_has_stopped_is_not_called)
 {
-    (void)state;
     struct race race;
     race_start(&race, race_due_and_stops_both);
     loop_run(loop);
@@ -99,9 +97,8 @@ static void race_due_and_silences_both(struct loop_timer *timer)
     stop_at(soon(10));
 }
 
-static void a_watch_that_a_deadline_has_changed_reports_only_what_is_asked_now(void **state)
+TEST(a_watch_that_a_deadline_has_changed_reports_only_what_is_asked_now)
 {
-    (void)state;
     struct race race;
     race_start(&race, race_due_and_silences_both);
     loop_run(loop);
@@ -121,9 +118,8 @@ static void ready_stops(void *context, int events)
     loop_stop(loop);
 }
 
-static void a_deadline_that_is_always_due_does_not_starve_the_sockets(void **state)
+TEST(a_deadline_that_is_always_due_does_not_starve_the_sockets)
 {
-    (void)state;
     int pipe_fds[2];
     assert_int_equal(pipe2(pipe_fds, O_NONBLOCK), 0);
     assert_int_equal(write(pipe_fds[1], "x", 1), 1);
@@ -170,9 +166,8 @@ static void peer_close(struct peer *peer)
     close(peer->fds[1]);
 }
 
-static void a_watch_reports_what_it_was_asked_for(void **state)
+TEST(a_watch_reports_what_it_was_asked_for)
 {
-    (void)state;
     struct peer peer;
     peer_open(&peer, LOOP_READABLE);
     stop_at(soon(10));
@@ -198,9 +193,8 @@ static void a_watch_reports_what_it_was_asked_for(void **state)
     peer_close(&peer);
 }
 
-static void a_watch_goes_on_reporting_what_is_not_read(void **state)
+TEST(a_watch_goes_on_reporting_what_is_not_read)
 {
-    (void)state;
     struct peer peer;
     peer_open(&peer, LOOP_READABLE);
     assert_int_equal(write(peer.fds[1], "x", 1), 1);
@@ -219,9 +213,8 @@ static void peer_ready_stops_itself(void *context, int events)
     stop_at(soon(10));
 }
 
-static void a_watch_may_be_stopped_in_its_own_callback(void **state)
+TEST(a_watch_may_be_stopped_in_its_own_callback)
 {
-    (void)state;
     struct peer peer = {.calls = 0};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, peer.fds), 0);
     assert_int_equal(write(peer.fds[1], "x", 1), 1);
@@ -231,9 +224,8 @@ static void a_watch_may_be_stopped_in_its_own_callback(void **state)
     peer_close(&peer);
 }
 
-static void a_number_can_be_watched_again_in_the_same_turn(void **state)
+TEST(a_number_can_be_watched_again_in_the_same_turn)
 {
-    (void)state;
     struct peer old, new;
     peer_open(&old, LOOP_READABLE);
     int number = old.fds[0];
@@ -247,9 +239,8 @@ static void a_number_can_be_watched_again_in_the_same_turn(void **state)
     peer_close(&new);
 }
 
-static void an_error_is_reported_as_both_until_the_watch_is_stopped(void **state)
+TEST(an_error_is_reported_as_both_until_the_watch_is_stopped)
 {
-    (void)state;
     struct peer peer = {.stop_after = 3};
     assert_int_equal(pipe2(peer.fds, O_NONBLOCK), 0);
     /* the writing end of a pipe without a reader has an error and nothing else */
@@ -266,9 +257,8 @@ static void an_error_is_reported_as_both_until_the_watch_is_stopped(void **state
     peer_close(&peer);
 }
 
-static void the_end_of_a_stream_is_reported_as_readable(void **state)
+TEST(the_end_of_a_stream_is_reported_as_readable)
 {
-    (void)state;
     struct peer peer;
     peer_open(&peer, LOOP_READABLE);
     shutdown(peer.fds[1], SHUT_RDWR);
@@ -308,9 +298,8 @@ static struct answer resolve(const char *host, unsigned port)
     return answer;
 }
 
-static void digits_are_addresses(void **state)
+TEST(digits_are_addresses)
 {
-    (void)state;
     struct answer four = resolve("127.0.0.5", 6379);
     const struct sockaddr_in *in = (const void *)&four.address;
     struct answer six = resolve("::1", 65535);
@@ -323,9 +312,8 @@ static void digits_are_addresses(void **state)
     assert_int_equal(ntohs(in6->sin6_port), 65535);
 }
 
-static void a_name_is_looked_up(void **state)
+TEST(a_name_is_looked_up)
 {
-    (void)state;
     if (!test_knows_localhost())
         skip();
     struct answer answer = resolve("localhost", 80);
@@ -333,9 +321,8 @@ static void a_name_is_looked_up(void **state)
     assert_true(answer.address.ss_family == AF_INET || answer.address.ss_family == AF_INET6);
 }
 
-static void what_cannot_be_a_name_fails_with_a_reason(void **state)
+TEST(what_cannot_be_a_name_fails_with_a_reason)
 {
-    (void)state;
     char long_name[400];
     memset(long_name, 'x', sizeof long_name);
     long_name[sizeof long_name - 1] = '\0';
@@ -346,9 +333,8 @@ static void what_cannot_be_a_name_fails_with_a_reason(void **state)
     assert_string_equal(answer.reason, "the port is above 65535");
 }
 
-static void a_cancelled_resolution_gives_no_answer(void **state)
+TEST(a_cancelled_resolution_gives_no_answer)
 {
-    (void)state;
     struct answer answer = {.calls = 0};
     loop_resolve_cancel(loop_resolve(loop, "127.0.0.1", 1, answer_given, &answer));
     loop_resolve_cancel(loop_resolve(loop, "localhost", 1, answer_given, &answer));
@@ -367,9 +353,8 @@ static void signal_noted(void *context, int number)
     loop_stop(loop);
 }
 
-static void a_signal_arrives_in_the_loop(void **state)
+TEST(a_signal_arrives_in_the_loop)
 {
-    (void)state;
     int number = 0;
     struct loop_signal *watch = loop_signal_start(loop, SIGUSR1, signal_noted, &number);
     assert_int_equal(raise(SIGUSR1), 0);
@@ -379,24 +364,4 @@ static void a_signal_arrives_in_the_loop(void **state)
     loop_signal_stop(watch);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        loop_unit_test(a_deadline_that_is_always_due_does_not_starve_the_sockets),
-        loop_unit_test(a_deadline_that_passes_in_a_turn_comes_before_the_rest_of_it),
-        loop_unit_test(a_watch_that_a_deadline_has_stopped_is_not_called),
-        loop_unit_test(a_watch_that_a_deadline_has_changed_reports_only_what_is_asked_now),
-        loop_unit_test(a_watch_reports_what_it_was_asked_for),
-        loop_unit_test(a_watch_goes_on_reporting_what_is_not_read),
-        loop_unit_test(a_watch_may_be_stopped_in_its_own_callback),
-        loop_unit_test(a_number_can_be_watched_again_in_the_same_turn),
-        loop_unit_test(an_error_is_reported_as_both_until_the_watch_is_stopped),
-        loop_unit_test(the_end_of_a_stream_is_reported_as_readable),
-        loop_unit_test(digits_are_addresses),
-        loop_unit_test(a_name_is_looked_up),
-        loop_unit_test(what_cannot_be_a_name_fails_with_a_reason),
-        loop_unit_test(a_cancelled_resolution_gives_no_answer),
-        loop_unit_test(a_signal_arrives_in_the_loop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(one_loop_set_up, one_loop_tear_down)

@@ -6,16 +6,14 @@
 #include "base/list.h"
 #include "base/mailbox.h"
 
-static void an_empty_mailbox_gives_nothing(void **state)
+TEST(an_empty_mailbox_gives_nothing)
 {
-    (void)state;
     struct mailbox mailbox = {.newest = NULL};
     assert_null(mailbox_take(&mailbox));
 }
 
-static void mail_comes_in_the_order_it_was_sent(void **state)
+TEST(mail_comes_in_the_order_it_was_sent)
 {
-    (void)state;
     struct mailbox mailbox = {.newest = NULL};
     struct mail mails[5];
     for (int i = 0; i < 5; i++)
@@ -27,9 +25,8 @@ static void mail_comes_in_the_order_it_was_sent(void **state)
     assert_null(mailbox_take(&mailbox));
 }
 
-static void only_the_sender_that_finds_it_empty_has_to_wake(void **state)
+TEST(only_the_sender_that_finds_it_empty_has_to_wake)
 {
-    (void)state;
     struct mailbox mailbox = {.newest = NULL};
     struct mail a, b, c;
     assert_true(mailbox_send(&mailbox, &a));
@@ -62,9 +59,8 @@ static void *sender_run(void *argument)
     return NULL;
 }
 
-static void many_senders_lose_nothing_and_keep_their_order(void **state)
+TEST(many_senders_lose_nothing_and_keep_their_order)
 {
-    (void)state;
     struct mailbox mailbox = {.newest = NULL};
     struct sender senders[SENDERS];
     for (int i = 0; i < SENDERS; i++) {
@@ -91,13 +87,4 @@ static void many_senders_lose_nothing_and_keep_their_order(void **state)
     assert_int_equal(wakes, takes); /* each time there was something, exactly one sender knew */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_mailbox_gives_nothing),
-        cmocka_unit_test(mail_comes_in_the_order_it_was_sent),
-        cmocka_unit_test(only_the_sender_that_finds_it_empty_has_to_wake),
-        cmocka_unit_test(many_senders_lose_nothing_and_keep_their_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

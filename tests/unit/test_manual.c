@@ -16,9 +16,8 @@ static const char *escaped(const char *text, struct buffer *out)
     return buffer_text(out);
 }
 
-static void every_option_has_its_place_in_the_page_of_its_command(void **state)
+TEST(every_option_has_its_place_in_the_page_of_its_command)
 {
-    (void)state;
     struct buffer page = {0}, name = {0}, wanted = {0};
     for (const struct command *const *command = command_list; *command != NULL; command++) {
         struct option_walk walk = {.table = (*command)->options};
@@ -44,9 +43,8 @@ static void every_option_has_its_place_in_the_page_of_its_command(void **state)
 }
 
 /* Bytes beyond ASCII would need a coding that a page cannot name. */
-static void every_page_that_is_listed_can_be_printed(void **state)
+TEST(every_page_that_is_listed_can_be_printed)
 {
-    (void)state;
     struct buffer list = {0}, page = {0};
     size_t pages = 0;
     char name[64];
@@ -67,9 +65,8 @@ static void every_page_that_is_listed_can_be_printed(void **state)
     buffer_fini(&page);
 }
 
-static void the_first_page_tells_of_all_commands(void **state)
+TEST(the_first_page_tells_of_all_commands)
 {
-    (void)state;
     struct buffer page = {0}, wanted = {0};
     assert_true(manual_print_page("holdfast.1", &page));
     for (const struct command *const *command = command_list; *command != NULL; command++) {
@@ -95,9 +92,8 @@ static void assert_offers(const char *script, const char *begin, const char *end
         fail_msg("no '%s' between '%s' and '%s'", option, begin, end);
 }
 
-static void every_shell_offers_every_option(void **state)
+TEST(every_shell_offers_every_option)
 {
-    (void)state;
     struct buffer bash = {0}, zsh = {0}, fish = {0};
     assert_true(completion_print("bash", &bash) && completion_print("zsh", &zsh) && completion_print("fish", &fish));
     for (const struct command *const *command = command_list; *command != NULL; command++) {
@@ -125,9 +121,8 @@ static void every_shell_offers_every_option(void **state)
     buffer_fini(&fish);
 }
 
-static void shells_offer_files_and_words_where_they_are_wanted(void **state)
+TEST(shells_offer_files_and_words_where_they_are_wanted)
 {
-    (void)state;
     struct buffer bash = {0}, zsh = {0}, fish = {0};
     assert_true(completion_print("bash", &bash) && completion_print("zsh", &zsh) && completion_print("fish", &fish));
     assert_offers(buffer_text(&bash), "    1,push) ", "\n", "-c:file --config=:file ");
@@ -163,9 +158,8 @@ static void assert_text(const char *text, const char *page)
     buffer_fini(&out);
 }
 
-static void nothing_in_a_text_is_a_request(void **state)
+TEST(nothing_in_a_text_is_a_request)
 {
-    (void)state;
     assert_text(".TH is text", "\\&.TH is text\n");
     assert_text("'br is text", "\\(aqbr is text\n");
     assert_text("a \\fB b\\n", "a \\efB b\\en\n");
@@ -179,9 +173,8 @@ static void nothing_in_a_text_is_a_request(void **state)
     buffer_fini(&out);
 }
 
-static void texts_have_paragraphs_and_lists(void **state)
+TEST(texts_have_paragraphs_and_lists)
 {
-    (void)state;
     assert_text("one\nline\n\nand another\n", "one\nline\n.PP\nand another\n");
     assert_text("as it is:\n  a b\n  c\nand so on\n", "as it is:\n.nf\n  a b\n  c\n.fi\nand so on\n");
     assert_text("- one\n  more\n- two\n\nend", ".IP \\(bu 2\none\nmore\n.IP \\(bu 2\ntwo\n.PP\nend\n");
@@ -190,16 +183,4 @@ static void texts_have_paragraphs_and_lists(void **state)
     assert_text("a\n\n  b\n", "a\n.PP\n.nf\n  b\n.fi\n");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_option_has_its_place_in_the_page_of_its_command),
-        cmocka_unit_test(every_page_that_is_listed_can_be_printed),
-        cmocka_unit_test(the_first_page_tells_of_all_commands),
-        cmocka_unit_test(every_shell_offers_every_option),
-        cmocka_unit_test(shells_offer_files_and_words_where_they_are_wanted),
-        cmocka_unit_test(nothing_in_a_text_is_a_request),
-        cmocka_unit_test(texts_have_paragraphs_and_lists),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -30,9 +30,8 @@ static void refuse(const char *text, size_t length)
     assert_true(error_is_set(&error));
 }
 
-static void test_reads_every_part(void **state)
+TEST(test_reads_every_part)
 {
-    (void)state;
     struct marker marker = parse(GOOD);
     assert_string_equal(marker.group, "5f2a90c41b7d3e88");
     assert_int_equal(marker.generation, 3);
@@ -46,9 +45,8 @@ static void test_reads_every_part(void **state)
     assert_string_equal(parse(DOUBTED).run, "");
 }
 
-static void test_writes_the_same_bytes(void **state)
+TEST(test_writes_the_same_bytes)
 {
-    (void)state;
     static const char *const texts[] = {GOOD, DOUBTED};
     for (size_t i = 0; i < 2; i++) {
         struct marker marker = parse(texts[i]);
@@ -58,9 +56,8 @@ static void test_writes_the_same_bytes(void **state)
     }
 }
 
-static void test_the_largest_fits_and_comes_back(void **state)
+TEST(test_the_largest_fits_and_comes_back)
 {
-    (void)state;
     struct marker marker = {.group = "ffffffffffffffff",
                             .generation = UINT32_MAX,
                             .max_ttl_ms = MARKER_TTL_MS_MAX,
@@ -82,9 +79,8 @@ static void test_the_largest_fits_and_comes_back(void **state)
 #define TAIL  " self=0a1b2c3d run=-"
 #define IDS_8 "00000001,00000002,00000003,00000004,00000005,00000006,00000007,00000008"
 
-static void test_refuses_what_is_no_marker(void **state)
+TEST(test_refuses_what_is_no_marker)
 {
-    (void)state;
     static const char *const texts[] = {
         "",
         "?",
@@ -137,9 +133,8 @@ static void test_refuses_what_is_no_marker(void **state)
 
 /* No single byte that is changed, left out or put in leaves a marker that says the same; what is still a marker is one
  * by its own right, and is written as it was read. */
-static void test_every_change_of_a_byte_shows(void **state)
+TEST(test_every_change_of_a_byte_shows)
 {
-    (void)state;
     struct marker good = parse(GOOD);
     for (size_t at = 0; at < sizeof GOOD - 1; at++)
         for (unsigned byte = 0; byte < 256; byte++) {
@@ -158,9 +153,8 @@ static void test_every_change_of_a_byte_shows(void **state)
         refuse(GOOD, length);
 }
 
-static void test_random_bytes_are_read_within_their_bounds(void **state)
+TEST(test_random_bytes_are_read_within_their_bounds)
 {
-    (void)state;
     struct chance chance = {.state = 11};
     for (int i = 0; i < 200000; i++) {
         char text[] = GOOD;
@@ -177,9 +171,8 @@ static void test_random_bytes_are_read_within_their_bounds(void **state)
     }
 }
 
-static void test_membership_is_all_but_self_and_run(void **state)
+TEST(test_membership_is_all_but_self_and_run)
 {
-    (void)state;
     struct marker base = parse(GOOD), other = base;
     snprintf(other.self, sizeof other.self, "9f8e7d6c");
     other.run[0] = '\0';
@@ -201,9 +194,8 @@ static void test_membership_is_all_but_self_and_run(void **state)
     assert_false(marker_same_membership(&base, &other));
 }
 
-static void test_a_vacant_place_is_nobodys(void **state)
+TEST(test_a_vacant_place_is_nobodys)
 {
-    (void)state;
     struct marker marker = parse(GOOD);
     assert_int_equal(marker_place_of(&marker, "0a1b2c3d"), 0);
     assert_int_equal(marker_place_of(&marker, "9f8e7d6c"), 2);
@@ -211,9 +203,8 @@ static void test_a_vacant_place_is_nobodys(void **state)
     assert_int_equal(marker_place_of(&marker, ""), -1);
 }
 
-static void test_hex(void **state)
+TEST(test_hex)
 {
-    (void)state;
     assert_true(marker_is_hex("0a9f", 4));
     assert_false(marker_is_hex("0a9f", 3));
     assert_false(marker_is_hex("0a9f", 5));
@@ -221,18 +212,4 @@ static void test_hex(void **state)
     assert_false(marker_is_hex("0a9g", 4));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_every_part),
-        cmocka_unit_test(test_writes_the_same_bytes),
-        cmocka_unit_test(test_the_largest_fits_and_comes_back),
-        cmocka_unit_test(test_refuses_what_is_no_marker),
-        cmocka_unit_test(test_every_change_of_a_byte_shows),
-        cmocka_unit_test(test_random_bytes_are_read_within_their_bounds),
-        cmocka_unit_test(test_membership_is_all_but_self_and_run),
-        cmocka_unit_test(test_a_vacant_place_is_nobodys),
-        cmocka_unit_test(test_hex),
-    };
-    return cmocka_run_group_tests_name("marker", tests, NULL, NULL);
-}
+RUN_TESTS

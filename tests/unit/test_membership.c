@@ -169,9 +169,8 @@ static void all_is_well(unsigned nodes, unsigned leaving, bool is_outside)
     free(history);
 }
 
-static void a_replacement_may_be_interrupted_anywhere(void **state)
+TEST(a_replacement_may_be_interrupted_anywhere)
 {
-    (void)state;
     for (unsigned leaving = 0; leaving < 3; leaving++)
         all_is_well(3, leaving, true);
     all_is_well(5, 0, true);
@@ -179,9 +178,8 @@ static void a_replacement_may_be_interrupted_anywhere(void **state)
     all_is_well(5, 4, true);
 }
 
-static void a_readmission_may_be_interrupted_anywhere(void **state)
+TEST(a_readmission_may_be_interrupted_anywhere)
 {
-    (void)state;
     for (unsigned leaving = 0; leaving < 3; leaving++)
         all_is_well(3, leaving, false);
     all_is_well(5, 0, false);
@@ -190,9 +188,8 @@ static void a_readmission_may_be_interrupted_anywhere(void **state)
 
 /* The checker itself: without the wait, or with one step instead of two, it has to find two majorities that miss each
  * other. */
-static void the_check_would_find_a_replacement_in_one_step(void **state)
+TEST(the_check_would_find_a_replacement_in_one_step)
 {
-    (void)state;
     struct history *history = history_of(3, 0, true);
     struct world before = world_begin(3), after = before;
     for (unsigned i = 1; i <= 3; i++) {
@@ -208,12 +205,4 @@ static void the_check_would_find_a_replacement_in_one_step(void **state)
     free(history);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_replacement_may_be_interrupted_anywhere),
-        cmocka_unit_test(a_readmission_may_be_interrupted_anywhere),
-        cmocka_unit_test(the_check_would_find_a_replacement_in_one_step),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -17,9 +17,8 @@ static void assert_refused(const struct membership_step *step, enum membership_v
         fail_msg("'%s' does not say '%s'", step->reason, reason);
 }
 
-static void too_few_nodes_change_nothing(void **state)
+TEST(too_few_nodes_change_nothing)
 {
-    (void)state;
     struct world world = world_begin(5);
     struct membership_step step = step_of(&world, 5, 0, true, 0x26); /* n2, n3 and the newcomer */
     assert_refused(&step, MEMBERSHIP_TOO_FEW, "only 2 of the 4 nodes that stay can be reached: 3 are needed");
@@ -27,18 +26,16 @@ static void too_few_nodes_change_nothing(void **state)
     assert_refused(&step, MEMBERSHIP_TOO_FEW, "n6 cannot be reached");
 }
 
-static void nodes_without_a_group_are_told_so(void **state)
+TEST(nodes_without_a_group_are_told_so)
 {
-    (void)state;
     struct world world = world_begin(3);
     memset(world.marker, 0, sizeof world.marker);
     struct membership_step step = step_of(&world, 3, 0, true, 0xf);
     assert_refused(&step, MEMBERSHIP_REFUSED, "no lock group yet");
 }
 
-static void a_majority_that_forgot_is_not_healed(void **state)
+TEST(a_majority_that_forgot_is_not_healed)
 {
-    (void)state;
     struct world world = world_begin(5);
     for (unsigned i = 0; i < 3; i++)
         memset(&world.marker[i], 0, sizeof world.marker[i]);
@@ -46,9 +43,8 @@ static void a_majority_that_forgot_is_not_healed(void **state)
     assert_refused(&step, MEMBERSHIP_REFUSED, "only 2 of 5 nodes remember the group");
 }
 
-static void a_member_or_a_stranger_is_no_newcomer(void **state)
+TEST(a_member_or_a_stranger_is_no_newcomer)
 {
-    (void)state;
     struct world world = world_begin(5);
     world.marker[5] = world.marker[4]; /* as after a copy of a data directory */
     struct membership_step step = step_of(&world, 5, 0, true, 0x3f);
@@ -64,9 +60,8 @@ static void a_member_or_a_stranger_is_no_newcomer(void **state)
     assert_refused(&step, MEMBERSHIP_REFUSED, "n6 was a member of this group before (as 0000000a)");
 }
 
-static void a_node_that_was_replaced_is_no_member(void **state)
+TEST(a_node_that_was_replaced_is_no_member)
 {
-    (void)state;
     struct world world = world_begin(3);
     for (unsigned i = 1; i < 3; i++) {
         id_set(world.marker[i].places[0], "0000000a");
@@ -78,9 +73,8 @@ static void a_node_that_was_replaced_is_no_member(void **state)
     assert_refused(&step, MEMBERSHIP_REFUSED, "Put its successor into the configuration");
 }
 
-static void two_changes_at_once_stop_each_other(void **state)
+TEST(two_changes_at_once_stop_each_other)
 {
-    (void)state;
     struct world world = world_begin(5);
     for (unsigned i = 1; i < 5; i++) {
         id_set(world.marker[i].places[0], i < 3 ? "0000000a" : "0000000b");
@@ -90,9 +84,8 @@ static void two_changes_at_once_stop_each_other(void **state)
     assert_refused(&step, MEMBERSHIP_REFUSED, "two changes were made at once");
 }
 
-static void another_replacement_is_finished_first(void **state)
+TEST(another_replacement_is_finished_first)
 {
-    (void)state;
     struct world world = world_begin(5);
     for (unsigned i = 1; i < 5; i++) {
         world.marker[i].places[0][0] = '\0';
@@ -111,17 +104,15 @@ static void another_replacement_is_finished_first(void **state)
     assert_refused(&step, MEMBERSHIP_REFUSED, "another node than n3 is being replaced");
 }
 
-static void a_group_of_another_size_is_refused(void **state)
+TEST(a_group_of_another_size_is_refused)
 {
-    (void)state;
     struct world world = world_begin(5);
     struct membership_step step = step_of(&world, 3, 0, true, 0xf);
     assert_refused(&step, MEMBERSHIP_REFUSED, "the group has 5 places, but 3 nodes are configured");
 }
 
-static void one_place_of_two_nodes_is_refused(void **state)
+TEST(one_place_of_two_nodes_is_refused)
 {
-    (void)state;
     struct world world = world_begin(5);
     world.marker[2] = world.marker[1];
     struct membership_step step = step_of(&world, 5, 0, true, 0x3f);
@@ -129,9 +120,8 @@ static void one_place_of_two_nodes_is_refused(void **state)
 }
 
 /* Two nodes are dead and the configuration has another order than the places: nothing is guessed. */
-static void a_place_is_not_guessed(void **state)
+TEST(a_place_is_not_guessed)
 {
-    (void)state;
     struct world world = world_begin(5);
     struct marker first = world.marker[0];
     world.marker[0] = world.marker[1];
@@ -145,9 +135,8 @@ static void a_place_is_not_guessed(void **state)
 }
 
 /* The configuration has another order than the places, and the node that goes is dead: what nobody else has was its. */
-static void the_only_missing_place_is_taken(void **state)
+TEST(the_only_missing_place_is_taken)
 {
-    (void)state;
     struct world world = world_begin(5);
     struct marker first = world.marker[1];
     world.marker[1] = world.marker[4];
@@ -158,9 +147,8 @@ static void the_only_missing_place_is_taken(void **state)
 }
 
 /* The configuration names nodes that were replaced long ago: they count for nothing. */
-static void former_members_do_not_count(void **state)
+TEST(former_members_do_not_count)
 {
-    (void)state;
     struct world world = world_begin(5);
     for (unsigned i = 0; i < 3; i++) {
         id_set(world.marker[i].places[3], "0000000c");
@@ -183,9 +171,8 @@ static void former_members_do_not_count(void **state)
 }
 
 /* A member that was away during a change learns of it, and keeps what it says about its run. */
-static void members_are_brought_up_to_date(void **state)
+TEST(members_are_brought_up_to_date)
 {
-    (void)state;
     struct world world = world_begin(5);
     struct membership membership = {.nodes = 5, .leaving = MEMBERSHIP_NOBODY, .new_id = new_id};
     for (unsigned i = 0; i < 4; i++) {
@@ -207,30 +194,10 @@ static void members_are_brought_up_to_date(void **state)
     assert_int_equal(membership_next(&membership).verdict, MEMBERSHIP_DONE);
 }
 
-static void the_wait_is_longer_than_any_lock(void **state)
+TEST(the_wait_is_longer_than_any_lock)
 {
-    (void)state;
     assert_int_equal(membership_wait_ns(60000, 0.01, 50 * NS_PER_MS), 60007 * NS_PER_MS * 100 / 99 + 50 * NS_PER_MS);
     assert_int_equal(membership_wait_ns(1, 0.5, 0), 16 * NS_PER_MS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(too_few_nodes_change_nothing),
-        cmocka_unit_test(nodes_without_a_group_are_told_so),
-        cmocka_unit_test(a_majority_that_forgot_is_not_healed),
-        cmocka_unit_test(a_member_or_a_stranger_is_no_newcomer),
-        cmocka_unit_test(a_node_that_was_replaced_is_no_member),
-        cmocka_unit_test(two_changes_at_once_stop_each_other),
-        cmocka_unit_test(another_replacement_is_finished_first),
-        cmocka_unit_test(a_group_of_another_size_is_refused),
-        cmocka_unit_test(one_place_of_two_nodes_is_refused),
-        cmocka_unit_test(a_place_is_not_guessed),
-        cmocka_unit_test(the_only_missing_place_is_taken),
-        cmocka_unit_test(former_members_do_not_count),
-        cmocka_unit_test(members_are_brought_up_to_date),
-        cmocka_unit_test(the_wait_is_longer_than_any_lock),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -3,9 +3,8 @@
 
 #include "worker/commands/moment.h"
 
-static void test_what_is_understood(void **state)
+TEST(test_what_is_understood)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t us;
@@ -31,9 +30,8 @@ static void test_what_is_understood(void **state)
     }
 }
 
-static void test_what_is_not(void **state)
+TEST(test_what_is_not)
 {
-    (void)state;
     static const char *const texts[] = {
         "",
         "tomorrow",
@@ -70,8 +68,4 @@ static void test_what_is_not(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_is_understood), cmocka_unit_test(test_what_is_not)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -19,18 +19,16 @@ static void note(int64_t asked_ms, int64_t answered_ms, int64_t node_ms)
                     node_ms * 1000);
 }
 
-static void the_first_answer_is_in_the_middle_of_its_round_trip(void **state)
+TEST(the_first_answer_is_in_the_middle_of_its_round_trip)
 {
-    (void)state;
     note(1000, 1010, 50000);
     assert_true(clock_seen.is_known);
     assert_int_equal(clock_seen.offset_ns, (50000 - 1005) * NS_PER_MS);
     assert_int_equal(clock_seen.error_ns, 5 * NS_PER_MS);
 }
 
-static void a_shorter_round_trip_is_believed_and_a_longer_one_is_not(void **state)
+TEST(a_shorter_round_trip_is_believed_and_a_longer_one_is_not)
 {
-    (void)state;
     note(1000, 1010, 50000);
     note(1100, 1140, 60000);
     assert_int_equal(clock_seen.offset_ns, (50000 - 1005) * NS_PER_MS);
@@ -40,9 +38,8 @@ static void a_shorter_round_trip_is_believed_and_a_longer_one_is_not(void **stat
 }
 
 /* 100 us a second: after 100 s an error of 1 ms has become 11 ms. */
-static void what_is_old_gives_way_to_what_is_new(void **state)
+TEST(what_is_old_gives_way_to_what_is_new)
 {
-    (void)state;
     note(1000, 1002, 50000);
     note(101000, 101024, 160000);
     assert_int_equal(clock_seen.error_ns, 1 * NS_PER_MS);
@@ -51,31 +48,19 @@ static void what_is_old_gives_way_to_what_is_new(void **state)
     assert_int_equal(clock_seen.offset_ns, (150000 - 101010) * NS_PER_MS);
 }
 
-static void its_error_grows_with_what_clocks_drift(void **state)
+TEST(its_error_grows_with_what_clocks_drift)
 {
-    (void)state;
     note(1000, 1002, 50000);
     assert_int_equal(node_clock_error(&clock_seen, (struct instant){1002 * NS_PER_MS}), 1 * NS_PER_MS);
     assert_int_equal(node_clock_error(&clock_seen, (struct instant){11002 * NS_PER_MS}), 2 * NS_PER_MS);
 }
 
-static void times_of_two_hosts_are_compared_by_the_node(void **state)
+TEST(times_of_two_hosts_are_compared_by_the_node)
 {
-    (void)state;
     struct node_clock here = {.is_known = true, .offset_ns = 900}, there = {.is_known = true, .offset_ns = 400};
     int64_t theirs = 1000; /* 1400 at the node, which is 500 here */
     assert_int_equal(theirs + node_clock_between(&there, &here), 500);
     assert_int_equal(node_clock_between(&here, &here), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_first_answer_is_in_the_middle_of_its_round_trip, forget),
-        cmocka_unit_test_setup(a_shorter_round_trip_is_believed_and_a_longer_one_is_not, forget),
-        cmocka_unit_test_setup(what_is_old_gives_way_to_what_is_new, forget),
-        cmocka_unit_test_setup(its_error_grows_with_what_clocks_drift, forget),
-        cmocka_unit_test_setup(times_of_two_hosts_are_compared_by_the_node, forget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(forget, NULL)

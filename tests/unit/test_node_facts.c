@@ -30,9 +30,8 @@ static void assert_one_finding(const char *info, enum node_use use, bool is_warn
     findings_fini(&findings);
 }
 
-static void facts_are_read(void **state)
+TEST(facts_are_read)
 {
-    (void)state;
     struct node_facts facts;
     const char *info = INFO_OF("7.0.15", "master", "noeviction", "0", "1");
     assert_true(node_facts_parse(&facts, info, strlen(info)));
@@ -51,9 +50,8 @@ static void facts_are_read(void **state)
     assert_int_equal(facts.major, 7);
 }
 
-static void what_is_no_info_is_refused(void **state)
+TEST(what_is_no_info_is_refused)
 {
-    (void)state;
     static const char *const texts[] = {"",
                                         "hello",
                                         "redis_version:7.0\r\n",
@@ -68,18 +66,16 @@ static void what_is_no_info_is_refused(void **state)
     assert_string_equal(facts.run_id, "ab");
 }
 
-static void a_good_node_has_no_findings(void **state)
+TEST(a_good_node_has_no_findings)
 {
-    (void)state;
     struct findings findings = judged(INFO_OF("6.2.0", "master", "noeviction", "0", "1"), NODE_FOR_QUEUES);
     assert_int_equal(findings.count, 0);
     findings = judged(INFO_OF("10.0.0", "master", "noeviction", "0", "0"), NODE_FOR_LOCKS);
     assert_int_equal(findings.count, 0);
 }
 
-static void unfit_nodes_are_errors(void **state)
+TEST(unfit_nodes_are_errors)
 {
-    (void)state;
     assert_one_finding(INFO_OF("6.0.16", "master", "noeviction", "0", "0"), NODE_FOR_LOCKS, false, "too old");
     assert_one_finding(INFO_OF("5.9.0", "master", "noeviction", "0", "0"), NODE_FOR_LOCKS, false, "too old");
     assert_one_finding(INFO_OF("7.0.0", "slave", "noeviction", "0", "0"), NODE_FOR_LOCKS, false, "is a replica");
@@ -88,18 +84,16 @@ static void unfit_nodes_are_errors(void **state)
                        "would delete tasks");
 }
 
-static void doubtful_nodes_are_warnings(void **state)
+TEST(doubtful_nodes_are_warnings)
 {
-    (void)state;
     assert_one_finding(INFO_OF("7.0.0", "master", "", "0", "0"), NODE_FOR_LOCKS, true, "does not say");
     assert_one_finding(INFO_OF("7.0.0", "master", "allkeys-lru", "0", "0"), NODE_FOR_LOCKS, true,
                        "could delete locks that are held");
     assert_one_finding(INFO_OF("7.0.0", "master", "noeviction", "0", "0"), NODE_FOR_QUEUES, true, "appendonly is off");
 }
 
-static void replicas_have_to_be_needed_for_writes(void **state)
+TEST(replicas_have_to_be_needed_for_writes)
 {
-    (void)state;
     struct findings findings = judged(GOOD_INFO "connected_slaves:2\r\nmin_slaves_good_slaves:2\r\n", NODE_FOR_QUEUES);
     assert_int_equal(findings.count, 0);
     findings = judged(GOOD_INFO "connected_slaves:0\r\n", NODE_FOR_QUEUES);
@@ -107,9 +101,8 @@ static void replicas_have_to_be_needed_for_writes(void **state)
     assert_one_finding(GOOD_INFO "connected_slaves:2\r\n", NODE_FOR_QUEUES, true, "min-replicas-to-write is 0");
 }
 
-static void sentinels_need_something_to_put_in_its_place(void **state)
+TEST(sentinels_need_something_to_put_in_its_place)
 {
-    (void)state;
     static const char alone[] = GOOD_INFO "connected_slaves:0\r\n", replicated[] = GOOD_INFO "connected_slaves:1\r\n";
     struct node_facts facts;
     struct findings findings = {0};
@@ -123,16 +116,4 @@ static void sentinels_need_something_to_put_in_its_place(void **state)
     findings_fini(&findings);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(facts_are_read),
-        cmocka_unit_test(what_is_no_info_is_refused),
-        cmocka_unit_test(a_good_node_has_no_findings),
-        cmocka_unit_test(unfit_nodes_are_errors),
-        cmocka_unit_test(doubtful_nodes_are_warnings),
-        cmocka_unit_test(replicas_have_to_be_needed_for_writes),
-        cmocka_unit_test(sentinels_need_something_to_put_in_its_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -81,9 +81,8 @@ static enum options_outcome read_words(struct run *run, const char *const *words
         assert_string_equal(wrong.error.text, says);                                                                   \
     } while (0)
 
-static void every_type_is_read(void **state)
+TEST(every_type_is_read)
 {
-    (void)state;
     struct run run;
     assert_int_equal(READ(&run, "--set", "--text", "a", "--more=b", "-mc", "--count", "9", "--any=1", "--wait=2s",
                           "--even=abcd", "--name", "in"),
@@ -101,9 +100,8 @@ static void every_type_is_read(void **state)
     assert_int_equal(run.found.first, run.argc);
 }
 
-static void what_is_not_given_stays(void **state)
+TEST(what_is_not_given_stays)
 {
-    (void)state;
     struct run run;
     assert_int_equal(READ(&run, "word"), OPTIONS_READ);
     assert_false(run.example.is_set || run.example.has_count || run.example.waits || run.example.inner.has_name);
@@ -112,9 +110,8 @@ static void what_is_not_given_stays(void **state)
     assert_null(run.found.bare);
 }
 
-static void options_may_be_written_in_every_way(void **state)
+TEST(options_may_be_written_in_every_way)
 {
-    (void)state;
     struct run run;
     assert_int_equal(READ(&run, "one", "-sn3", "--te", "a", "two", "--", "-s"), OPTIONS_READ);
     assert_true(run.example.is_set);
@@ -129,9 +126,8 @@ static void options_may_be_written_in_every_way(void **state)
     assert_int_equal(READ(&run, "-h"), OPTIONS_HELP);
 }
 
-static void an_optional_value_takes_only_the_equals_sign(void **state)
+TEST(an_optional_value_takes_only_the_equals_sign)
 {
-    (void)state;
     struct run run;
     assert_int_equal(READ(&run, "--wait", "5s"), OPTIONS_READ);
     assert_true(run.example.waits);
@@ -146,9 +142,8 @@ static void an_optional_value_takes_only_the_equals_sign(void **state)
     assert_null(run.found.behind_bare);
 }
 
-static void mistakes_say_what_is_wrong(void **state)
+TEST(mistakes_say_what_is_wrong)
 {
-    (void)state;
     assert_wrong("--count wants a number from 2 to 9, not \"1\"", "--count", "1");
     assert_wrong("--count wants a number from 2 to 9, not \"10\"", "-n10");
     assert_wrong("--count wants a number from 2 to 9, not \"3x\"", "-n", "3x");
@@ -168,9 +163,8 @@ static void mistakes_say_what_is_wrong(void **state)
     assert_int_equal(strncmp(run.error.text, "--wait: ", 8), 0);
 }
 
-static void as_many_texts_are_taken_as_there_is_room_for(void **state)
+TEST(as_many_texts_are_taken_as_there_is_room_for)
 {
-    (void)state;
     const char *words[OPTION_TEXTS_MAX + 2] = {NULL};
     struct run run;
     for (size_t i = 0; i < OPTION_TEXTS_MAX; i++)
@@ -218,9 +212,8 @@ static void known_add(struct known *known, const struct option_row *row, const c
     known->rows[known->count++] = row;
 }
 
-static void letters_and_values_mean_the_same_everywhere(void **state)
+TEST(letters_and_values_mean_the_same_everywhere)
 {
-    (void)state;
     struct known known = {.count = 0};
     for (const struct command *const *command = command_list; *command != NULL; command++) {
         struct option_walk walk = {.table = (*command)->options};
@@ -230,9 +223,8 @@ static void letters_and_values_mean_the_same_everywhere(void **state)
     assert_true(known.count > 40);
 }
 
-static void no_command_has_a_name_twice(void **state)
+TEST(no_command_has_a_name_twice)
 {
-    (void)state;
     for (const struct command *const *command = command_list; *command != NULL; command++) {
         const char *names[OPTION_ROWS_MAX];
         size_t count = 0;
@@ -244,9 +236,8 @@ static void no_command_has_a_name_twice(void **state)
     }
 }
 
-static void every_line_of_help_fits(void **state)
+TEST(every_line_of_help_fits)
 {
-    (void)state;
     struct buffer manual = {0};
     manual_print_markdown(&manual);
     for (const char *line = buffer_text(&manual); *line != '\0'; line += strcspn(line, "\n") + 1)
@@ -261,18 +252,4 @@ static void every_line_of_help_fits(void **state)
     buffer_fini(&manual);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_is_read),
-        cmocka_unit_test(what_is_not_given_stays),
-        cmocka_unit_test(options_may_be_written_in_every_way),
-        cmocka_unit_test(an_optional_value_takes_only_the_equals_sign),
-        cmocka_unit_test(mistakes_say_what_is_wrong),
-        cmocka_unit_test(as_many_texts_are_taken_as_there_is_room_for),
-        cmocka_unit_test(letters_and_values_mean_the_same_everywhere),
-        cmocka_unit_test(no_command_has_a_name_twice),
-        cmocka_unit_test(every_line_of_help_fits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -23,46 +23,33 @@ static void assert_places(struct origin_surroundings surroundings, const char *c
 #define PLACES(...) ((const char *const[ORIGIN_PLACES + 1]){__VA_ARGS__})
 #define ETC         "/etc/holdfast/holdfast.conf"
 
-static void all_places_have_their_order(void **state)
+TEST(all_places_have_their_order)
 {
-    (void)state;
     assert_places(
         (struct origin_surroundings){
             .holdfast_config = "my.conf", .xdg_config_home = "/xdg", .home = "/home/me", .is_trusting = true},
         PLACES("my.conf", "./holdfast.conf", "/xdg/holdfast/holdfast.conf", ETC));
 }
 
-static void what_the_environment_lacks_is_left_out(void **state)
+TEST(what_the_environment_lacks_is_left_out)
 {
-    (void)state;
     assert_places((struct origin_surroundings){0}, PLACES(ETC));
     assert_places((struct origin_surroundings){.holdfast_config = "", .xdg_config_home = "", .home = ""}, PLACES(ETC));
     assert_places((struct origin_surroundings){.is_trusting = true}, PLACES("./holdfast.conf", ETC));
 }
 
-static void without_trust_the_working_directory_is_left_out(void **state)
+TEST(without_trust_the_working_directory_is_left_out)
 {
-    (void)state;
     assert_places((struct origin_surroundings){.holdfast_config = "/my.conf", .xdg_config_home = "/xdg"},
                   PLACES("/my.conf", "/xdg/holdfast/holdfast.conf", ETC));
 }
 
-static void the_home_directory_stands_in_for_xdg_config_home(void **state)
+TEST(the_home_directory_stands_in_for_xdg_config_home)
 {
-    (void)state;
     const char *const *expected = PLACES("/home/me/.config/holdfast/holdfast.conf", ETC);
     assert_places((struct origin_surroundings){.home = "/home/me"}, expected);
     assert_places((struct origin_surroundings){.home = "/home/me", .xdg_config_home = ""}, expected);
     assert_places((struct origin_surroundings){.home = "/home/me", .xdg_config_home = "relative"}, expected);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_places_have_their_order),
-        cmocka_unit_test(what_the_environment_lacks_is_left_out),
-        cmocka_unit_test(without_trust_the_working_directory_is_left_out),
-        cmocka_unit_test(the_home_directory_stands_in_for_xdg_config_home),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -81,9 +81,8 @@ static void assert_ends(void)
 
 /* --- lines -------------------------------------------------------------------------------------------------------- */
 
-static void a_line_is_told_when_it_has_ended(void **state)
+TEST(a_line_is_told_when_it_has_ended)
 {
-    (void)state;
     put("on");
     loop_for(loop, 10 * NS_PER_MS);
     assert_string_equal(buffer_text(&said), "");
@@ -97,9 +96,8 @@ static void a_line_is_told_when_it_has_ended(void **state)
     assert_int_equal(length, 2);
 }
 
-static void a_nul_is_a_byte_like_others(void **state)
+TEST(a_nul_is_a_byte_like_others)
 {
-    (void)state;
     assert_int_equal(write(writer, "a\0b\n\n", 5), 5);
     put_end();
     assert_ends();
@@ -107,9 +105,8 @@ static void a_nul_is_a_byte_like_others(void **state)
     assert_memory_equal(said.bytes, "<a\0b>", 5);
 }
 
-static void a_long_line_is_cut(void **state)
+TEST(a_long_line_is_cut)
 {
-    (void)state;
     char much[3 * OUTPUT_LINE_MAX + 1];
     memset(much, 'x', sizeof much - 1);
     much[sizeof much - 1] = '\0';
@@ -124,9 +121,8 @@ static void a_long_line_is_cut(void **state)
     assert_int_equal(budget.bytes, 6 * OUTPUT_LINE_MAX + 1 + 1);
 }
 
-static void a_drain_takes_what_is_there_and_ends_the_line(void **state)
+TEST(a_drain_takes_what_is_there_and_ends_the_line)
 {
-    (void)state;
     put("one\ntwo");
     output_drain(output);
     assert_string_equal(buffer_text(&said), "<one><two>");
@@ -144,9 +140,8 @@ static void a_drain_takes_what_is_there_and_ends_the_line(void **state)
 
 /* --- too much ----------------------------------------------------------------------------------------------------- */
 
-static void lines_beyond_the_budget_are_counted_and_dropped(void **state)
+TEST(lines_beyond_the_budget_are_counted_and_dropped)
 {
-    (void)state;
     for (int i = 0; i < OUTPUT_RUN_LINES_MAX; i++)
         put("12345\n");
     put("dropped\n\nlast");
@@ -161,9 +156,8 @@ static void lines_beyond_the_budget_are_counted_and_dropped(void **state)
     assert_int_equal(length, 4);
 }
 
-static void a_new_budget_begins_anew(void **state)
+TEST(a_new_budget_begins_anew)
 {
-    (void)state;
     budget.lines = OUTPUT_RUN_LINES_MAX;
     put("one\n");
     output_drain(output);
@@ -205,45 +199,27 @@ static void much_is_written(const char *line, size_t at_least)
     assert_true(budget.dropped_bytes >= at_least);
 }
 
-static void a_flood_of_lines_costs_no_memory(void **state)
+TEST(a_flood_of_lines_costs_no_memory)
 {
-    (void)state;
     much_is_written("0123456789abcdef\n", (size_t)60 << 20);
     assert_int_equal(budget.lines, OUTPUT_RUN_LINES_MAX);
     assert_in_range(budget.dropped_lines, ((size_t)64 << 20) / 17 - OUTPUT_RUN_LINES_MAX - 1,
                     ((size_t)64 << 20) / 17 + 2 * OUTPUT_TURN_MAX / 17);
 }
 
-static void a_flood_of_empty_lines_costs_nothing(void **state)
+TEST(a_flood_of_empty_lines_costs_nothing)
 {
-    (void)state;
     budget.lines = OUTPUT_RUN_LINES_MAX;
     much_is_written("\n", 0);
     assert_int_equal(said.length, 0);
     assert_int_equal(budget.dropped_lines, 0);
 }
 
-static void a_flood_without_line_end_is_one_line(void **state)
+TEST(a_flood_without_line_end_is_one_line)
 {
-    (void)state;
     budget.bytes = OUTPUT_RUN_BYTES_MAX;
     much_is_written("x", (size_t)60 << 20);
     assert_int_equal(budget.dropped_lines, 1);
 }
 
-int main(void)
-{
-#define output_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        output_test(a_line_is_told_when_it_has_ended),
-        output_test(a_nul_is_a_byte_like_others),
-        output_test(a_long_line_is_cut),
-        output_test(a_drain_takes_what_is_there_and_ends_the_line),
-        output_test(lines_beyond_the_budget_are_counted_and_dropped),
-        output_test(a_new_budget_begins_anew),
-        output_test(a_flood_of_lines_costs_no_memory),
-        output_test(a_flood_of_empty_lines_costs_nothing),
-        output_test(a_flood_without_line_end_is_one_line),
-    };
-    return cmocka_run_group_tests_name("output", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -31,15 +31,13 @@ static int forget_all(void **state)
     return 0;
 }
 
-static void without_an_answer_it_is_the_least(void **state)
+TEST(without_an_answer_it_is_the_least)
 {
-    (void)state;
     assert_patience(50, start);
 }
 
-static void it_is_twice_the_longest_answer_within_its_bounds(void **state)
+TEST(it_is_twice_the_longest_answer_within_its_bounds)
 {
-    (void)state;
     static const int64_t took_and_waits[][2] = {{1, 50},    {25, 50},   {26, 52},    {100, 200},
                                                 {250, 500}, {251, 500}, {90000, 500}};
     for (size_t i = 0; i < sizeof took_and_waits / sizeof took_and_waits[0]; i++) {
@@ -50,9 +48,8 @@ static void it_is_twice_the_longest_answer_within_its_bounds(void **state)
     assert_patience(500, start);
 }
 
-static void quick_answers_do_not_hide_a_slow_one(void **state)
+TEST(quick_answers_do_not_hide_a_slow_one)
 {
-    (void)state;
     note(100, start);
     for (unsigned i = 0; i < 100000; i++)
         note(0, instant_after(start, i * 100 * NS_PER_US));
@@ -60,9 +57,8 @@ static void quick_answers_do_not_hide_a_slow_one(void **state)
 }
 
 /* After 30 s at the earliest, and after a minute at the latest. */
-static void a_slow_answer_is_forgotten(void **state)
+TEST(a_slow_answer_is_forgotten)
 {
-    (void)state;
     note(1, start);
     note(100, at(29));
     note(1, at(30));
@@ -71,9 +67,8 @@ static void a_slow_answer_is_forgotten(void **state)
     assert_patience(50, at(60));
 }
 
-static void a_slow_answer_is_forgotten_without_others(void **state)
+TEST(a_slow_answer_is_forgotten_without_others)
 {
-    (void)state;
     note(100, start);
     assert_patience(200, at(59));
     assert_patience(50, at(60));
@@ -85,14 +80,4 @@ static void a_slow_answer_is_forgotten_without_others(void **state)
     assert_patience(50, at(120));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(without_an_answer_it_is_the_least, forget_all),
-        cmocka_unit_test_setup(it_is_twice_the_longest_answer_within_its_bounds, forget_all),
-        cmocka_unit_test_setup(quick_answers_do_not_hide_a_slow_one, forget_all),
-        cmocka_unit_test_setup(a_slow_answer_is_forgotten, forget_all),
-        cmocka_unit_test_setup(a_slow_answer_is_forgotten_without_others, forget_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(forget_all, NULL)

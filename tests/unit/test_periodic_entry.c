@@ -36,9 +36,8 @@ static void assert_plan(const struct periodic_entry *entry, int64_t noted, int64
                  (long long)(now - NOW), (long long)(found - NOW), found_missed, (long long)(tick - NOW), missed);
 }
 
-static void the_latest_missed_tick_is_pushed_once(void **state)
+TEST(the_latest_missed_tick_is_pushed_once)
 {
-    (void)state;
     struct config_periodic config = config_make("*/5 * * * *");
     struct periodic_entry entry;
     entry_make(&entry, &config);
@@ -52,9 +51,8 @@ static void the_latest_missed_tick_is_pushed_once(void **state)
     periodic_entry_fini(&entry);
 }
 
-static void too_old_ones_are_nobodys(void **state)
+TEST(too_old_ones_are_nobodys)
 {
-    (void)state;
     struct config_periodic config = config_make("5 18 * * *");
     struct periodic_entry entry;
     entry_make(&entry, &config);
@@ -68,9 +66,8 @@ static void too_old_ones_are_nobodys(void **state)
     periodic_entry_fini(&entry);
 }
 
-static void who_skips_still_has_a_minute(void **state)
+TEST(who_skips_still_has_a_minute)
 {
-    (void)state;
     struct config_periodic config = config_make("5 18 * * *");
     config.missed = CONFIG_MISSED_SKIP;
     struct periodic_entry entry;
@@ -82,9 +79,8 @@ static void who_skips_still_has_a_minute(void **state)
 }
 
 /* The node's clock was set back: what was pushed is not pushed again. */
-static void a_note_in_the_future_is_waited_for(void **state)
+TEST(a_note_in_the_future_is_waited_for)
 {
-    (void)state;
     struct config_periodic config = config_make("*/5 * * * *");
     struct periodic_entry entry;
     entry_make(&entry, &config);
@@ -94,9 +90,8 @@ static void a_note_in_the_future_is_waited_for(void **state)
 }
 
 /* Whatever was noted and however the time goes on: ticks come in order, each once, and none too old. */
-static void a_life_of_ticks(void **state)
+TEST(a_life_of_ticks)
 {
-    (void)state;
     static const char *const crons[] = {"* * * * *", "*/7 * * * *", "13 */3 * * *", "0 0 * * *"};
     for (unsigned n = 0; n < 400; n++) {
         struct config_periodic config = config_make(crons[n % 4]);
@@ -126,9 +121,8 @@ static void a_life_of_ticks(void **state)
 
 /* --- the task --------------------------------------------------------------------------------------------------- */
 
-static void the_task_has_what_the_entry_says(void **state)
+TEST(the_task_has_what_the_entry_says)
 {
-    (void)state;
     char *resources[] = {"r:1", "r:2"};
     struct config_periodic config = config_make("@daily");
     config.resources = (struct config_words){.items = resources, .count = 2};
@@ -154,9 +148,8 @@ static void the_task_has_what_the_entry_says(void **state)
 }
 
 /* `true` says nothing: the class decides. */
-static void the_class_decides_about_retries(void **state)
+TEST(the_class_decides_about_retries)
 {
-    (void)state;
     struct config_periodic config = config_make("@daily");
     config.retry = "class";
     struct periodic_entry entry;
@@ -179,9 +172,8 @@ static void assert_refused(struct config_periodic *config, const struct envelope
     periodic_entry_fini(&entry);
 }
 
-static void what_is_no_task_is_refused_when_it_is_made(void **state)
+TEST(what_is_no_task_is_refused_when_it_is_made)
 {
-    (void)state;
     struct config_periodic config = config_make("@daily");
     config.args = "[1],\"queue\":[2]";
     assert_refused(&config, &ENVELOPE_LIMITS_DEFAULT, "args: not valid JSON");
@@ -204,9 +196,8 @@ static void what_is_no_task_is_refused_when_it_is_made(void **state)
 }
 
 /* What fits when it is checked fits at every later time. */
-static void the_size_is_that_of_the_longest_task(void **state)
+TEST(the_size_is_that_of_the_longest_task)
 {
-    (void)state;
     struct config_periodic config = config_make("@daily");
     struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
     bool fitted = false;
@@ -221,18 +212,4 @@ static void the_size_is_that_of_the_longest_task(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_latest_missed_tick_is_pushed_once),
-        cmocka_unit_test(too_old_ones_are_nobodys),
-        cmocka_unit_test(who_skips_still_has_a_minute),
-        cmocka_unit_test(a_note_in_the_future_is_waited_for),
-        cmocka_unit_test(a_life_of_ticks),
-        cmocka_unit_test(the_task_has_what_the_entry_says),
-        cmocka_unit_test(the_class_decides_about_retries),
-        cmocka_unit_test(what_is_no_task_is_refused_when_it_is_made),
-        cmocka_unit_test(the_size_is_that_of_the_longest_task),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -123,7 +123,7 @@ static const struct hf_host *host_for(void *context, const char *plugin_name)
     return &host;
 }
 
-static void a_good_plugin_is_loaded_and_opened(void **state)
+TEST(a_good_plugin_is_loaded_and_opened)
 {
     const struct place *place = *state;
     struct findings findings;
@@ -150,7 +150,7 @@ static void a_good_plugin_is_loaded_and_opened(void **state)
     plugins_close(plugins);
 }
 
-static void a_plugin_that_refuses_to_open_says_why(void **state)
+TEST(a_plugin_that_refuses_to_open_says_why)
 {
     const struct place *place = *state;
     struct findings findings;
@@ -163,7 +163,7 @@ static void a_plugin_that_refuses_to_open_says_why(void **state)
     plugins_close(plugins);
 }
 
-static void a_whole_directory_is_loaded_and_nothing_else_in_it(void **state)
+TEST(a_whole_directory_is_loaded_and_nothing_else_in_it)
 {
     const struct place *place = *state;
     struct findings findings = {0};
@@ -178,7 +178,7 @@ static void a_whole_directory_is_loaded_and_nothing_else_in_it(void **state)
 }
 
 /* Each library gets a name of its own from its descriptor: one that is reused would give the first library again. */
-static void plugins_of_later_loads_are_not_mixed_up(void **state)
+TEST(plugins_of_later_loads_are_not_mixed_up)
 {
     const struct place *place = *state;
     struct findings findings;
@@ -194,7 +194,7 @@ static void plugins_of_later_loads_are_not_mixed_up(void **state)
 
 /* --- bad descriptors ---------------------------------------------------------------------------------------- */
 
-static void wrong_descriptors_are_refused(void **state)
+TEST(wrong_descriptors_are_refused)
 {
     const struct place *place = *state;
     assert_refused(place->built, "no_symbol",
@@ -221,7 +221,7 @@ static void wrong_descriptors_are_refused(void **state)
     assert_refused(place->built, "huge_descriptor", text);
 }
 
-static void wrong_handlers_are_refused_one_by_one(void **state)
+TEST(wrong_handlers_are_refused_one_by_one)
 {
     const struct place *place = *state;
     struct findings findings;
@@ -243,7 +243,7 @@ static void wrong_handlers_are_refused_one_by_one(void **state)
     findings_fini(&findings);
 }
 
-static void two_plugins_for_one_class_are_an_error_that_names_both(void **state)
+TEST(two_plugins_for_one_class_are_an_error_that_names_both)
 {
     const struct place *place = *state;
     struct findings findings = {0};
@@ -259,7 +259,7 @@ static void two_plugins_for_one_class_are_an_error_that_names_both(void **state)
     findings_fini(&findings);
 }
 
-static void two_plugins_of_one_name_are_an_error(void **state)
+TEST(two_plugins_of_one_name_are_an_error)
 {
     const struct place *place = *state;
     struct findings findings = {0};
@@ -272,7 +272,7 @@ static void two_plugins_of_one_name_are_an_error(void **state)
 
 /* --- bad files ---------------------------------------------------------------------------------------------- */
 
-static void files_that_others_may_write_are_refused(void **state)
+TEST(files_that_others_may_write_are_refused)
 {
     const struct place *place = *state;
     put(place, "good", "good.so");
@@ -284,7 +284,7 @@ static void files_that_others_may_write_are_refused(void **state)
                    "others may write it (mode 664), and it runs inside the worker; chmod go-w it");
 }
 
-static void a_directory_that_others_may_write_is_refused(void **state)
+TEST(a_directory_that_others_may_write_is_refused)
 {
     const struct place *place = *state;
     struct findings findings = {0};
@@ -296,7 +296,7 @@ static void a_directory_that_others_may_write_is_refused(void **state)
     assert_finding(&findings, "others may write it (mode 777)");
 }
 
-static void files_of_other_users_are_refused(void **state)
+TEST(files_of_other_users_are_refused)
 {
     const struct place *place = *state;
     put(place, "good", "good.so");
@@ -307,7 +307,7 @@ static void files_of_other_users_are_refused(void **state)
                    "or do this as that user (runuser -u)");
 }
 
-static void what_is_no_library_is_refused(void **state)
+TEST(what_is_no_library_is_refused)
 {
     const struct place *place = *state;
     struct findings findings = {0};
@@ -333,7 +333,7 @@ static void what_is_no_library_is_refused(void **state)
 }
 
 /* Whatever the length: mapping what is not there would be the end of the process. */
-static void a_library_cut_anywhere_is_refused(void **state)
+TEST(a_library_cut_anywhere_is_refused)
 {
     const struct place *place = *state;
     struct stat facts;
@@ -349,7 +349,7 @@ static void a_library_cut_anywhere_is_refused(void **state)
     }
 }
 
-static void a_missing_plugin_is_suggested(void **state)
+TEST(a_missing_plugin_is_suggested)
 {
     const struct place *place = *state;
     put(place, "good", "good.so");
@@ -357,7 +357,7 @@ static void a_missing_plugin_is_suggested(void **state)
                    "there is no such plugin, nor does one of this name come with Holdfast (did you mean good?)");
 }
 
-static void names_with_directories_are_refused(void **state)
+TEST(names_with_directories_are_refused)
 {
     const struct place *place = *state;
     static const char *const names[] = {"../good", "/etc/good", "", ".good", "a/b"};
@@ -368,7 +368,7 @@ static void names_with_directories_are_refused(void **state)
     }
 }
 
-static void a_missing_or_empty_directory_is_an_error(void **state)
+TEST(a_missing_or_empty_directory_is_an_error)
 {
     const struct place *place = *state;
     struct findings findings = {0};
@@ -380,7 +380,7 @@ static void a_missing_or_empty_directory_is_an_error(void **state)
 
 /* --- with a configuration ----------------------------------------------------------------------------------- */
 
-static void classes_that_may_need_a_lock_need_lock_nodes(void **state)
+TEST(classes_that_may_need_a_lock_need_lock_nodes)
 {
     const struct place *place = *state;
     struct findings findings;
@@ -402,7 +402,7 @@ static void classes_that_may_need_a_lock_need_lock_nodes(void **state)
     plugins_close(plugins);
 }
 
-static void the_configuration_decides_over_the_flags_of_a_handler(void **state)
+TEST(the_configuration_decides_over_the_flags_of_a_handler)
 {
     const struct place *place = *state;
     struct findings findings;
@@ -424,29 +424,4 @@ static void the_configuration_decides_over_the_flags_of_a_handler(void **state)
     plugins_close(plugins);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_good_plugin_is_loaded_and_opened),
-        TEST(a_plugin_that_refuses_to_open_says_why),
-        TEST(a_whole_directory_is_loaded_and_nothing_else_in_it),
-        TEST(plugins_of_later_loads_are_not_mixed_up),
-        TEST(wrong_descriptors_are_refused),
-        TEST(wrong_handlers_are_refused_one_by_one),
-        TEST(two_plugins_for_one_class_are_an_error_that_names_both),
-        TEST(two_plugins_of_one_name_are_an_error),
-        TEST(files_that_others_may_write_are_refused),
-        TEST(a_directory_that_others_may_write_is_refused),
-        TEST(files_of_other_users_are_refused),
-        TEST(what_is_no_library_is_refused),
-        TEST(a_library_cut_anywhere_is_refused),
-        TEST(a_missing_plugin_is_suggested),
-        TEST(names_with_directories_are_refused),
-        TEST(a_missing_or_empty_directory_is_an_error),
-        TEST(classes_that_may_need_a_lock_need_lock_nodes),
-        TEST(the_configuration_decides_over_the_flags_of_a_handler),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

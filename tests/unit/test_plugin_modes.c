@@ -16,9 +16,8 @@ static struct plugins *load(const char *name, struct findings *findings)
     return plugins_load(directory, names, 1, findings);
 }
 
-static void a_handler_says_how_it_is_locked(void **state)
+TEST(a_handler_says_how_it_is_locked)
 {
-    (void)state;
     struct findings findings;
     struct plugins *plugins = load("modes", &findings);
     assert_int_equal(findings.errors, 0);
@@ -30,9 +29,8 @@ static void a_handler_says_how_it_is_locked(void **state)
     plugins_close(plugins);
 }
 
-static void what_handlers_may_not_say_about_their_locks_is_refused(void **state)
+TEST(what_handlers_may_not_say_about_their_locks_is_refused)
 {
-    (void)state;
     struct findings findings;
     struct plugins *plugins = load("bad_modes", &findings);
     assert_int_equal(findings.errors, 8);
@@ -44,11 +42,4 @@ static void what_handlers_may_not_say_about_their_locks_is_refused(void **state)
     findings_fini(&findings);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_handler_says_how_it_is_locked),
-        cmocka_unit_test(what_handlers_may_not_say_about_their_locks_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

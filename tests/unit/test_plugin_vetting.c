@@ -69,9 +69,8 @@ static void assert_refused(const char *reason)
     plugins_close(plugins);
 }
 
-static void a_good_plugin_is_loaded(void **state)
+TEST(a_good_plugin_is_loaded)
 {
-    (void)state;
     put("good", "good");
     put("wild", "tame");
     struct plugins *plugins = load();
@@ -81,37 +80,32 @@ static void a_good_plugin_is_loaded(void **state)
     plugins_close(plugins);
 }
 
-static void a_constructor_that_crashes_is_refused(void **state)
+TEST(a_constructor_that_crashes_is_refused)
 {
-    (void)state;
     put("wild", "crash");
     assert_refused("its constructor crashed: killed by signal 11 (Segmentation fault)");
 }
 
-static void the_last_words_of_a_constructor_are_told(void **state)
+TEST(the_last_words_of_a_constructor_are_told)
 {
-    (void)state;
     put("wild", "abort");
     assert_refused("its constructor crashed: killed by signal 6 (Aborted); it said: \"its last words\"");
 }
 
-static void a_constructor_that_ends_the_process_is_refused(void **state)
+TEST(a_constructor_that_ends_the_process_is_refused)
 {
-    (void)state;
     put("wild", "exit");
     assert_refused("its constructor did not return: the process ended with status 3");
 }
 
-static void a_constructor_that_hangs_is_refused(void **state)
+TEST(a_constructor_that_hangs_is_refused)
 {
-    (void)state;
     put("wild", "hang");
     assert_refused("did not load within 5 s: a constructor of it hangs");
 }
 
-static void a_list_without_end_is_refused(void **state)
+TEST(a_list_without_end_is_refused)
 {
-    (void)state;
     put("wild", "endless");
     struct plugins *plugins = load();
     assert_int_equal(plugins_count(plugins), 0);
@@ -122,9 +116,8 @@ static void a_list_without_end_is_refused(void **state)
 }
 
 /* More than a pipe holds. */
-static void what_a_constructor_prints_is_swallowed(void **state)
+TEST(what_a_constructor_prints_is_swallowed)
 {
-    (void)state;
     put("wild", "noise");
     struct vetted_file file = {.fd = open(paths[0], O_PATH | O_CLOEXEC), .path = paths[0]};
     plugin_vetting_run(&file, 1, &findings);
@@ -147,9 +140,8 @@ static bool is_running(const char *path)
     return WEXITSTATUS(status) == 0;
 }
 
-static void what_a_constructor_starts_ends_with_the_vetting(void **state)
+TEST(what_a_constructor_starts_ends_with_the_vetting)
 {
-    (void)state;
     put("wild", "fork");
     struct vetted_file file = {.fd = open(paths[0], O_PATH | O_CLOEXEC), .path = paths[0]};
     assert_true(file.fd >= 0);
@@ -162,9 +154,8 @@ static void what_a_constructor_starts_ends_with_the_vetting(void **state)
     close(file.fd);
 }
 
-static void behind_a_crash_the_vetting_goes_on(void **state)
+TEST(behind_a_crash_the_vetting_goes_on)
 {
-    (void)state;
     static const char *const names[] = {"a", "crash", "exit", "fine", "abort", "good"};
     put("no_handlers", names[0]);
     put("wild", names[1]);
@@ -185,9 +176,8 @@ static void behind_a_crash_the_vetting_goes_on(void **state)
 }
 
 /* A file that is replaced after it was opened: what was vetted is what is loaded. */
-static void the_descriptor_is_vetted_and_not_the_name(void **state)
+TEST(the_descriptor_is_vetted_and_not_the_name)
 {
-    (void)state;
     put("wild", "tame");
     int fd = open(paths[0], O_PATH | O_CLOEXEC);
     unlink(paths[0]);
@@ -205,9 +195,8 @@ static void the_descriptor_is_vetted_and_not_the_name(void **state)
 }
 
 /* All signals are blocked in the thread that reloads. */
-static void the_child_has_its_signals(void **state)
+TEST(the_child_has_its_signals)
 {
-    (void)state;
     sigset_t all, before;
     sigfillset(&all);
     assert_int_equal(sigprocmask(SIG_SETMASK, &all, &before), 0);
@@ -219,22 +208,4 @@ static void the_child_has_its_signals(void **state)
     plugins_close(plugins);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_good_plugin_is_loaded),
-        TEST(a_constructor_that_crashes_is_refused),
-        TEST(the_last_words_of_a_constructor_are_told),
-        TEST(a_constructor_that_ends_the_process_is_refused),
-        TEST(a_constructor_that_hangs_is_refused),
-        TEST(a_list_without_end_is_refused),
-        TEST(what_a_constructor_prints_is_swallowed),
-        TEST(what_a_constructor_starts_ends_with_the_vetting),
-        TEST(behind_a_crash_the_vetting_goes_on),
-        TEST(the_descriptor_is_vetted_and_not_the_name),
-        TEST(the_child_has_its_signals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

@@ -26,7 +26,7 @@ static int64_t since_taken(struct instant at)
     return instant_since(taken, at);
 }
 
-static void it_is_extended_for_ever(void **state)
+TEST(it_is_extended_for_ever)
 {
     struct pretended_lock lock = lock_with(-1, -1, 0);
     (void)state;
@@ -40,7 +40,7 @@ static void it_is_extended_for_ever(void **state)
 }
 
 /* Its end is known as soon as no extension lies before it, as with a lock that cannot be extended any more. */
-static void it_is_lost_when_it_shall_be(void **state)
+TEST(it_is_lost_when_it_shall_be)
 {
     struct pretended_lock lock = lock_with(-1, 30 * NS_PER_S, 0);
     (void)state;
@@ -53,7 +53,7 @@ static void it_is_lost_when_it_shall_be(void **state)
     assert_int_equal(view_after(&lock, 30 * NS_PER_S).next.ns, INSTANT_NEVER.ns);
 }
 
-static void a_short_life_is_in_danger_for_its_second_half(void **state)
+TEST(a_short_life_is_in_danger_for_its_second_half)
 {
     struct pretended_lock lock = lock_with(-1, 2 * NS_PER_S, 0);
     (void)state;
@@ -64,7 +64,7 @@ static void a_short_life_is_in_danger_for_its_second_half(void **state)
     assert_int_equal(view_after(&lock, 0).lost, HF_LOCK_LOST);
 }
 
-static void danger_comes_when_it_shall_and_passes_not(void **state)
+TEST(danger_comes_when_it_shall_and_passes_not)
 {
     struct pretended_lock lock = lock_with(3 * NS_PER_S, -1, 0);
     (void)state;
@@ -73,7 +73,7 @@ static void danger_comes_when_it_shall_and_passes_not(void **state)
     assert_int_equal(view_after(&lock, 100 * NS_PER_S).lost, HF_NOT_CANCELLED);
 }
 
-static void the_earlier_of_two_ends_counts(void **state)
+TEST(the_earlier_of_two_ends_counts)
 {
     struct pretended_lock held = lock_with(-1, 30 * NS_PER_S, 20 * NS_PER_S);
     struct pretended_lock lost = lock_with(-1, 20 * NS_PER_S, 30 * NS_PER_S);
@@ -84,14 +84,4 @@ static void the_earlier_of_two_ends_counts(void **state)
     assert_int_equal(since_taken(pretended_lock_end(&lost)), 20 * NS_PER_S);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_extended_for_ever),
-        cmocka_unit_test(it_is_lost_when_it_shall_be),
-        cmocka_unit_test(a_short_life_is_in_danger_for_its_second_half),
-        cmocka_unit_test(danger_comes_when_it_shall_and_passes_not),
-        cmocka_unit_test(the_earlier_of_two_ends_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -79,9 +79,8 @@ static const char *reason_of(const char *line)
     return error.text;
 }
 
-static void lines_come_in_any_pieces(void **state)
+TEST(lines_come_in_any_pieces)
 {
-    (void)state;
     put("{\"progress\":1}\n{\"prog");
     assert_string_equal(buffer_text(&said), "progress 1;");
     put("ress\":2}");
@@ -94,18 +93,16 @@ static void lines_come_in_any_pieces(void **state)
     assert_int_equal(report.ignored, 0);
 }
 
-static void one_line_may_say_several_things(void **state)
+TEST(one_line_may_say_several_things)
 {
-    (void)state;
     put("{\"result\":[1, 2],\"retry_in\":0.25,\"new\":true,\"log\":{\"text\":\"a\\nb\"}}\n");
     assert_string_equal(buffer_text(&job.outcome.result), "[1, 2]");
     assert_int_equal(job.outcome.retry_in_ms, 250);
     assert_string_equal(buffer_text(&said), "1:a\nb;");
 }
 
-static void the_last_result_and_the_last_error_count(void **state)
+TEST(the_last_result_and_the_last_error_count)
 {
-    (void)state;
     put("{\"result\":1}\n{\"result\":12345678901234567890.1}\n");
     assert_string_equal(buffer_text(&job.outcome.result), "12345678901234567890.1");
     put("{\"error\":{\"class\":\"A\",\"message\":\"1\"}}\n{\"error\":{\"message\":\"100%s\"}}\n");
@@ -113,9 +110,8 @@ static void the_last_result_and_the_last_error_count(void **state)
     assert_string_equal(job.outcome.failure.message, "100%s");
 }
 
-static void fields_of_a_log_line_are_words(void **state)
+TEST(fields_of_a_log_line_are_words)
 {
-    (void)state;
     put("{\"log\":{\"level\":\"error\",\"text\":\"t\",\"fields\":{\"a\":\"x y\",\"b "
         "c\":1,\"d\":2.50,\"e\":[1],\"\":3}}}\n");
     assert_string_equal(buffer_text(&said), "3:log,text=t,a=x y,d=2.50,e=[1];");
@@ -124,18 +120,16 @@ static void fields_of_a_log_line_are_words(void **state)
     assert_string_equal(buffer_text(&said), "1:;");
 }
 
-static void nonsense_is_ignored_and_counted(void **state)
+TEST(nonsense_is_ignored_and_counted)
 {
-    (void)state;
     put("hello\n{}\n[1]\n7\n{\"result\":1\n\xff\n{\"unknown\":1}\n");
     assert_int_equal(report.ignored, 7);
     assert_false(job.outcome.has_result);
     assert_string_equal(buffer_text(&said), "");
 }
 
-static void each_member_is_checked(void **state)
+TEST(each_member_is_checked)
 {
-    (void)state;
     assert_contains(reason_of("{\"error\":\"no\"}"), "no object");
     assert_contains(reason_of("{\"retry_in\":\"soon\"}"), "seconds");
     assert_contains(reason_of("{\"retry_in\":-1}"), "seconds");
@@ -151,9 +145,8 @@ static void each_member_is_checked(void **state)
     assert_false(job.outcome.has_result);
 }
 
-static void the_first_refused_task_is_told(void **state)
+TEST(the_first_refused_task_is_told)
 {
-    (void)state;
     put("{\"push\":{\"class\":\"a\",\"args\":[]}}\n");
     assert_false(error_is_set(&report.refusal));
     put("{\"push\":7}\n{\"push\":[]}\n");
@@ -166,9 +159,8 @@ static void the_first_refused_task_is_told(void **state)
     assert_int_equal(job.outcome.follow_up_count, 1);
 }
 
-static void a_line_of_the_largest_result_passes_and_a_longer_one_does_not(void **state)
+TEST(a_line_of_the_largest_result_passes_and_a_longer_one_does_not)
 {
-    (void)state;
     static const char head[] = "{\"result\":\"", tail[] = "\"}\n";
     char *much = memory_zeroed(1, 2 * JOB_RESULT_BYTES_MAX);
     memset(much, 'x', 2 * JOB_RESULT_BYTES_MAX - 1);
@@ -188,28 +180,12 @@ static void a_line_of_the_largest_result_passes_and_a_longer_one_does_not(void *
     free(much);
 }
 
-static void a_flood_of_log_lines_is_cut(void **state)
+TEST(a_flood_of_log_lines_is_cut)
 {
-    (void)state;
     for (int i = 0; i < PROGRAM_REPORT_LOGS_MAX + 5; i++)
         put("{\"log\":{\"text\":\"x\"}}\n");
     assert_int_equal(said.length, PROGRAM_REPORT_LOGS_MAX * 4);
     assert_int_equal(report.dropped_logs, 5);
 }
 
-int main(void)
-{
-#define report_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        report_test(lines_come_in_any_pieces),
-        report_test(one_line_may_say_several_things),
-        report_test(the_last_result_and_the_last_error_count),
-        report_test(fields_of_a_log_line_are_words),
-        report_test(nonsense_is_ignored_and_counted),
-        report_test(each_member_is_checked),
-        report_test(the_first_refused_task_is_told),
-        report_test(a_line_of_the_largest_result_passes_and_a_longer_one_does_not),
-        report_test(a_flood_of_log_lines_is_cut),
-    };
-    return cmocka_run_group_tests_name("program_report", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

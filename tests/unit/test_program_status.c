@@ -18,9 +18,8 @@ static int exited(int status)
     return status << 8;
 }
 
-static void each_status_has_its_meaning(void **state)
+TEST(each_status_has_its_meaning)
 {
-    (void)state;
     static const int meanings[256] = {
         [0] = HF_OK + 1,    [64] = HF_BURY + 1,   [65] = HF_BURY + 1,   [77] = HF_BURY + 1,
         [78] = HF_BURY + 1, [98] = HF_SNOOZE + 1, [99] = HF_DISCARD + 1};
@@ -34,17 +33,15 @@ static void each_status_has_its_meaning(void **state)
     }
 }
 
-static void the_last_line_is_in_the_message(void **state)
+TEST(the_last_line_is_in_the_message)
 {
-    (void)state;
     static const char line[] = {'b', 'a', 'd', 'x'};
     verdict(&(struct program_end){.wait_status = exited(75), .last_line = line, .last_length = 3});
     assert_string_equal(failure.message, "it exited with status 75 (EX_TEMPFAIL): bad");
 }
 
-static void what_the_program_said_itself_counts(void **state)
+TEST(what_the_program_said_itself_counts)
 {
-    (void)state;
     struct program_end end = {.wait_status = exited(1)};
     failure_clear(&failure);
     failure_set(&failure, "Net::Timeout", "no answer");
@@ -56,9 +53,8 @@ static void what_the_program_said_itself_counts(void **state)
     assert_string_equal(failure.message, "");
 }
 
-static void signals_are_crashes(void **state)
+TEST(signals_are_crashes)
 {
-    (void)state;
     assert_int_equal(verdict(&(struct program_end){.wait_status = SIGSEGV}), HF_FAIL);
     assert_string_equal(failure.error_class, "HF::Crashed");
     assert_string_equal(failure.message, "it was killed by signal 11 (Segmentation fault)");
@@ -67,9 +63,8 @@ static void signals_are_crashes(void **state)
     assert_int_equal(verdict(&(struct program_end){.wait_status = SIGTERM}), HF_FAIL);
 }
 
-static void who_was_asked_to_stop_and_did_has_not_failed(void **state)
+TEST(who_was_asked_to_stop_and_did_has_not_failed)
 {
-    (void)state;
     static const enum hf_cancel_reason reasons[] = {HF_LOCK_LOST, HF_SHUTDOWN, HF_CLAIM_LOST, HF_USER,
                                                     HF_HELD_TOO_LONG};
     static const int ends[] = {SIGTERM, 1 << 8, 75 << 8, (128 + SIGTERM) << 8};
@@ -84,9 +79,8 @@ static void who_was_asked_to_stop_and_did_has_not_failed(void **state)
         }
 }
 
-static void a_verdict_on_the_task_stands_whatever_was_asked(void **state)
+TEST(a_verdict_on_the_task_stands_whatever_was_asked)
 {
-    (void)state;
     struct program_end end = {.wait_status = exited(0), .asked = HF_SHUTDOWN, .was_warned = true};
     assert_int_equal(verdict(&end), HF_OK);
     end.wait_status = exited(65);
@@ -98,9 +92,8 @@ static void a_verdict_on_the_task_stands_whatever_was_asked(void **state)
     assert_string_equal(failure.error_class, "HF::Crashed");
 }
 
-static void who_was_killed_had_no_time_left(void **state)
+TEST(who_was_killed_had_no_time_left)
 {
-    (void)state;
     struct program_end end = {.wait_status = SIGKILL, .was_killed = true};
     assert_int_equal(verdict(&end), HF_FAIL);
     assert_string_equal(failure.error_class, "HF::TimedOut");
@@ -115,17 +108,15 @@ static void who_was_killed_had_no_time_left(void **state)
 }
 
 /* The slot says so, in the same words for every kind of run. */
-static void who_stops_at_its_timeout_leaves_the_reason_to_the_slot(void **state)
+TEST(who_stops_at_its_timeout_leaves_the_reason_to_the_slot)
 {
-    (void)state;
     struct program_end end = {.wait_status = SIGTERM, .asked = HF_TIMEOUT};
     assert_int_equal(verdict(&end), HF_FAIL);
     assert_string_equal(failure.message, "");
 }
 
-static void what_cannot_be_started_is_told_from_what_the_worker_lacks(void **state)
+TEST(what_cannot_be_started_is_told_from_what_the_worker_lacks)
 {
-    (void)state;
     char reason[256];
     assert_true(program_start_verdict("/x/y", ENOENT, reason, sizeof reason));
     assert_string_equal(reason,
@@ -139,18 +130,4 @@ static void what_cannot_be_started_is_told_from_what_the_worker_lacks(void **sta
     assert_false(program_start_verdict("/x/y", EPIPE, reason, sizeof reason));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_status_has_its_meaning),
-        cmocka_unit_test(the_last_line_is_in_the_message),
-        cmocka_unit_test(what_the_program_said_itself_counts),
-        cmocka_unit_test(signals_are_crashes),
-        cmocka_unit_test(who_was_asked_to_stop_and_did_has_not_failed),
-        cmocka_unit_test(a_verdict_on_the_task_stands_whatever_was_asked),
-        cmocka_unit_test(who_was_killed_had_no_time_left),
-        cmocka_unit_test(who_stops_at_its_timeout_leaves_the_reason_to_the_slot),
-        cmocka_unit_test(what_cannot_be_started_is_told_from_what_the_worker_lacks),
-    };
-    return cmocka_run_group_tests_name("program_status", tests, NULL, NULL);
-}
+RUN_TESTS

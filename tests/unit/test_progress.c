@@ -18,33 +18,29 @@ static void assert_renders(const struct progress *progress, uint64_t done, unsig
     buffer_fini(&out);
 }
 
-static void the_line_shows_share_rate_and_time_left(void **state)
+TEST(the_line_shows_share_rate_and_time_left)
 {
-    (void)state;
     struct progress progress = of_total(1000);
     assert_renders(&progress, 250, 56, "pushing ####.............. 250 of 1000, 25/s, 30 s left");
     assert_renders(&progress, 1000, 46, "pushing ################# 1000 of 1000, 100/s");
     assert_renders(&progress, 0, 45, "pushing ..................... 0 of 1000, 0/s");
 }
 
-static void a_narrow_terminal_gets_no_bar(void **state)
+TEST(a_narrow_terminal_gets_no_bar)
 {
-    (void)state;
     struct progress progress = of_total(1000);
     assert_renders(&progress, 250, 40, "pushing 250 of 1000, 25/s, 30 s left");
     assert_renders(&progress, 250, 30, "pushing 250 of 1000, 25/s, 3");
 }
 
-static void an_unknown_total_gets_no_bar(void **state)
+TEST(an_unknown_total_gets_no_bar)
 {
-    (void)state;
     struct progress progress = of_total(0);
     assert_renders(&progress, 1234, 80, "pushing 1234, 123/s");
 }
 
-static void colours_are_left_out_when_not_wanted(void **state)
+TEST(colours_are_left_out_when_not_wanted)
 {
-    (void)state;
     struct buffer out = {0};
     struct progress progress = of_total(10);
     progress.has_colour = true;
@@ -79,9 +75,8 @@ static size_t shown(int other_side)
     return poll(&readable, 1, 0) == 1 ? (size_t)read(other_side, bytes, sizeof bytes) : 0;
 }
 
-static void only_a_capable_terminal_sees_it(void **state)
+TEST(only_a_capable_terminal_sees_it)
 {
-    (void)state;
     struct progress progress;
     int other_side, pipe_ends[2];
     int terminal = terminal_open(&other_side);
@@ -110,14 +105,4 @@ static void only_a_capable_terminal_sees_it(void **state)
     close(other_side);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_line_shows_share_rate_and_time_left),
-        cmocka_unit_test(a_narrow_terminal_gets_no_bar),
-        cmocka_unit_test(an_unknown_total_gets_no_bar),
-        cmocka_unit_test(colours_are_left_out_when_not_wanted),
-        cmocka_unit_test(only_a_capable_terminal_sees_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -11,9 +11,8 @@ struct good {
     int64_t value;
 };
 
-static void durations_are_read(void **state)
+TEST(durations_are_read)
 {
-    (void)state;
     static const struct good cases[] = {
         {"0", 0},
         {"0s", 0},
@@ -44,9 +43,8 @@ static void durations_are_read(void **state)
     }
 }
 
-static void sizes_are_read(void **state)
+TEST(sizes_are_read)
 {
-    (void)state;
     static const struct good cases[] = {
         {"0", 0},
         {"512B", 512},
@@ -73,9 +71,8 @@ struct bad {
     const char *reason; /* part of what the error has to say */
 };
 
-static void bad_durations_are_refused_with_a_reason(void **state)
+TEST(bad_durations_are_refused_with_a_reason)
 {
-    (void)state;
     static const struct bad cases[] = {
         {"", "not a duration"},
         {" 1s", "not a duration"},
@@ -117,9 +114,8 @@ static void bad_durations_are_refused_with_a_reason(void **state)
     }
 }
 
-static void bad_sizes_are_refused_with_a_reason(void **state)
+TEST(bad_sizes_are_refused_with_a_reason)
 {
-    (void)state;
     static const struct bad cases[] = {
         {"64", "has no unit"},
         {"64KB", "not a unit"},
@@ -140,9 +136,8 @@ static void bad_sizes_are_refused_with_a_reason(void **state)
     }
 }
 
-static void the_shortest_exact_form_is_printed(void **state)
+TEST(the_shortest_exact_form_is_printed)
 {
-    (void)state;
     char out[QUANTITY_TEXT_MAX];
     assert_string_equal(duration_print(0, out), "0");
     assert_string_equal(duration_print(1500 * NS_PER_MS, out), "1500ms");
@@ -158,9 +153,8 @@ static void the_shortest_exact_form_is_printed(void **state)
     assert_string_equal(size_print(INT64_C(1) << 62, out), "4EiB");
 }
 
-static void what_is_printed_can_be_read_back(void **state)
+TEST(what_is_printed_can_be_read_back)
 {
-    (void)state;
     for (int i = 0; i < 2000; i++) {
         char out[QUANTITY_TEXT_MAX];
         struct error error = ERROR_NONE;
@@ -172,9 +166,8 @@ static void what_is_printed_can_be_read_back(void **state)
     }
 }
 
-static void counts_are_digits_only_and_within_their_bounds(void **state)
+TEST(counts_are_digits_only_and_within_their_bounds)
 {
-    (void)state;
     static const char *const wrong[] = {
         "", "-1", "+1", " 1", "1 ", "1x", "0x1", "1.0", "0", "11", "9223372036854775808", "99999999999999999999"};
     int64_t count = 7;
@@ -188,16 +181,4 @@ static void counts_are_digits_only_and_within_their_bounds(void **state)
     assert_false(count_parse("9223372036854775808", 0, INT64_MAX, &count));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_digits_only_and_within_their_bounds),
-        cmocka_unit_test(durations_are_read),
-        cmocka_unit_test(sizes_are_read),
-        cmocka_unit_test(bad_durations_are_refused_with_a_reason),
-        cmocka_unit_test(bad_sizes_are_refused_with_a_reason),
-        cmocka_unit_test(the_shortest_exact_form_is_printed),
-        cmocka_unit_test(what_is_printed_can_be_read_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -6,9 +6,8 @@
 
 #include "base/random.h"
 
-static void bytes_fill_all_lengths_and_nothing_beyond(void **state)
+TEST(bytes_fill_all_lengths_and_nothing_beyond)
 {
-    (void)state;
     for (size_t length = 0; length < 10000; length = length * 2 + 1) {
         unsigned char bytes[10001] = {0};
         for (int i = 0; i < 40; i++) { /* a byte stays zero through all of these with a chance of 256^-40 */
@@ -24,9 +23,8 @@ static void bytes_fill_all_lengths_and_nothing_beyond(void **state)
     }
 }
 
-static void values_never_repeat(void **state)
+TEST(values_never_repeat)
 {
-    (void)state;
     enum { VALUES = 1000 }; /* several blocks */
     static unsigned char values[VALUES][16];
     for (int i = 0; i < VALUES; i++) {
@@ -37,9 +35,8 @@ static void values_never_repeat(void **state)
 }
 
 /* E23: no two values of locks are the same, across forks and threads. */
-static void a_forked_child_draws_other_bytes_than_its_parent(void **state)
+TEST(a_forked_child_draws_other_bytes_than_its_parent)
 {
-    (void)state;
     unsigned char warm[8], mine[64], its[64];
     random_bytes(warm, sizeof warm); /* both have a block to go on from */
 
@@ -68,9 +65,8 @@ static void *thread_draws(void *out)
 }
 
 /* E23 */
-static void threads_draw_different_bytes(void **state)
+TEST(threads_draw_different_bytes)
 {
-    (void)state;
     unsigned char draws[8][32];
     for (int i = 0; i < 8; i++) {
         pthread_t thread;
@@ -81,9 +77,8 @@ static void threads_draw_different_bytes(void **state)
     }
 }
 
-static void between_keeps_to_its_bounds_and_reaches_both(void **state)
+TEST(between_keeps_to_its_bounds_and_reaches_both)
 {
-    (void)state;
     int seen[3] = {0};
     for (int i = 0; i < 3000; i++) {
         int64_t value = random_between(-1, 1);
@@ -99,9 +94,8 @@ static void between_keeps_to_its_bounds_and_reaches_both(void **state)
 }
 
 /* The rest of a division would give the lowest third of these outcomes one half of the draws. */
-static void between_has_no_bias_in_wide_ranges(void **state)
+TEST(between_has_no_bias_in_wide_ranges)
 {
-    (void)state;
     const int64_t third = INT64_C(1) << 62;
     int lowest = 0;
     for (int i = 0; i < 3000; i++)
@@ -114,22 +108,9 @@ static void bounds_the_wrong_way_round(void)
     (void)random_between(2, 1);
 }
 
-static void bounds_the_wrong_way_round_abort(void **state)
+TEST(bounds_the_wrong_way_round_abort)
 {
-    (void)state;
     assert_true(test_aborts(bounds_the_wrong_way_round));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_fill_all_lengths_and_nothing_beyond),
-        cmocka_unit_test(values_never_repeat),
-        cmocka_unit_test(a_forked_child_draws_other_bytes_than_its_parent),
-        cmocka_unit_test(threads_draw_different_bytes),
-        cmocka_unit_test(between_keeps_to_its_bounds_and_reaches_both),
-        cmocka_unit_test(between_has_no_bias_in_wide_ranges),
-        cmocka_unit_test(bounds_the_wrong_way_round_abort),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

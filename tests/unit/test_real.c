@@ -5,9 +5,8 @@
 
 #include "base/real.h"
 
-static void numbers_are_read_up_to_what_is_none(void **state)
+TEST(numbers_are_read_up_to_what_is_none)
 {
-    (void)state;
     char *rest = NULL;
     assert_true(fabs(real_read("1795194409.25x", &rest) - 1795194409.25) < 1e-9);
     assert_string_equal(rest, "x");
@@ -16,9 +15,8 @@ static void numbers_are_read_up_to_what_is_none(void **state)
     assert_true(fabs(real_read("0.1", NULL) - 0.1) < 1e-12);
 }
 
-static void scores_are_times_within_bounds(void **state)
+TEST(scores_are_times_within_bounds)
 {
-    (void)state;
     static const struct {
         const char *score;
         int64_t us;
@@ -34,11 +32,4 @@ static void scores_are_times_within_bounds(void **state)
         assert_int_equal(wall_read(cases[i].score).us, cases[i].us);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_read_up_to_what_is_none),
-        cmocka_unit_test(scores_are_times_within_bounds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

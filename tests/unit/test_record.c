@@ -7,9 +7,8 @@
 /* --- conformance ------------------------------------------------------------------------------------------------ */
 
 /* 1.18 (e): args come back byte for byte, however often the task fails. */
-static void conformance_e_args_keep_their_bytes(void **state)
+TEST(conformance_e_args_keep_their_bytes)
 {
-    (void)state;
     static const char *const all[] = {"[]",
                                       "[{}]",
                                       "[9007199254740993]",
@@ -32,9 +31,8 @@ static void conformance_e_args_keep_their_bytes(void **state)
 }
 
 /* 1.18 (g): members that nobody knows survive, with their place and their bytes. */
-static void conformance_g_unknown_members_survive(void **state)
+TEST(conformance_g_unknown_members_survive)
 {
-    (void)state;
     failure_set(&failure, "E", "m");
     write_record("{\"cattr\":{\"a\":[1,2.50]},\"class\":\"c\",\"lock_digest\":\"x\\u00e9\",\"args\":[],\"locale\":null,"
                  "\"queue\":\"jobs\",\"jid\":\"j\",\"\":1}",
@@ -46,9 +44,8 @@ static void conformance_g_unknown_members_survive(void **state)
 }
 
 /* Of the run that failed, not of one before it. */
-static void the_token_of_the_run_is_kept(void **state)
+TEST(the_token_of_the_run_is_kept)
 {
-    (void)state;
     failure_set(&failure, "E", "m");
     write_record("{\"class\":\"c\",\"args\":[]}", true);
     assert_member("hf_fence", NULL);
@@ -63,9 +60,8 @@ static void the_token_of_the_run_is_kept(void **state)
 }
 
 /* Since when nobody serves its class: until somebody does, or it is dead. */
-static void the_first_unserved_meeting_is_kept(void **state)
+TEST(the_first_unserved_meeting_is_kept)
 {
-    (void)state;
     failure_set(&failure, "HF::UnknownClass", "m");
     unserved_at.us = INT64_C(1795194000500000);
     for (int counts = 0; counts < 2; counts++) {
@@ -85,9 +81,8 @@ static void the_first_unserved_meeting_is_kept(void **state)
 }
 
 /* 1.18 (h): every form of `retry`, on the way to its end. */
-static void conformance_h_retry_in_every_form(void **state)
+TEST(conformance_h_retry_in_every_form)
 {
-    (void)state;
     static const struct {
         const char *retry;
         unsigned runs; /* until it is not tried again */
@@ -122,9 +117,8 @@ static void conformance_h_retry_in_every_form(void **state)
 }
 
 /* 1.18 (i): times keep their form, and ours are real numbers of seconds, unless they are to be as they came. */
-static void conformance_i_times_in_every_form(void **state)
+TEST(conformance_i_times_in_every_form)
 {
-    (void)state;
     static const char *const forms[] = {"1795194001250", "1795194001.25", "\"1795194001.25\"", "\"yesterday\"", "null"};
     failure_set(&failure, "E", "m");
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
@@ -146,9 +140,8 @@ static void conformance_i_times_in_every_form(void **state)
 
 /* A record that is written is always a task again: also of a task that has used up its limits, and with the largest
  * failure that there can be. */
-static void records_of_tasks_at_their_limits_can_be_read(void **state)
+TEST(records_of_tasks_at_their_limits_can_be_read)
 {
-    (void)state;
     static const char *const messages[] = {"\x01", "\xFF", "\xF0\x9F\x98\x80"};
     static char bytes[FAILURE_MESSAGE_MAX];
     struct buffer task = {0}, line = {0};
@@ -192,9 +185,8 @@ static void records_of_tasks_at_their_limits_can_be_read(void **state)
 
 /* --- the form that Ruby would generate -------------------------------------------------------------------------- */
 
-static void a_record_has_the_text_that_ruby_would_generate(void **state)
+TEST(a_record_has_the_text_that_ruby_would_generate)
 {
-    (void)state;
     static const struct {
         const char *task, *message, *text;
     } cases[] = {
@@ -221,9 +213,8 @@ static void a_record_has_the_text_that_ruby_would_generate(void **state)
     }
 }
 
-static void the_queue_for_retries_is_written_when_a_try_was_made(void **state)
+TEST(the_queue_for_retries_is_written_when_a_try_was_made)
 {
-    (void)state;
     failure_set(&failure, "E", "m");
     write_record("{\"class\":\"c\",\"args\":[],\"retry_queue\":\"low\"}", true);
     assert_string_equal(record.queue, "low");
@@ -237,9 +228,8 @@ static void the_queue_for_retries_is_written_when_a_try_was_made(void **state)
 }
 
 /* A task that waits without having been tried must not live longer than it wanted to. */
-static void what_was_not_tried_keeps_the_time_of_its_expiry(void **state)
+TEST(what_was_not_tried_keeps_the_time_of_its_expiry)
 {
-    (void)state;
     failure_set(&failure, "E", "m");
     write_record("{\"class\":\"c\",\"args\":[],\"created_at\":1795194000.5,\"expires_in\":600}", false);
     assert_member("expires_at", "1795194600.5");
@@ -268,9 +258,8 @@ static void assert_pages_can_show_it(const char *task)
     assert_member("error_message", "\"m\"");
 }
 
-static void dashboards_can_show_every_record(void **state)
+TEST(dashboards_can_show_every_record)
 {
-    (void)state;
     static const char *const times[] = {"", ",\"failed_at\":1795194001.5", ",\"failed_at\":\"1795194001.5\"",
                                         ",\"failed_at\":null,\"retried_at\":{}"};
     static const char *const counts[] = {"",
@@ -294,9 +283,8 @@ static void dashboards_can_show_every_record(void **state)
 }
 
 /* It does not use up a retry, and an operator who sends it back from `dead` wants it to run. */
-static void what_is_buried_without_a_try_counts_as_failed(void **state)
+TEST(what_is_buried_without_a_try_counts_as_failed)
 {
-    (void)state;
     failure_set(&failure, "E", "m");
     is_final = true;
     write_record("{\"class\":\"c\",\"args\":[],\"created_at\":1795194000.5,\"expires_in\":600}", false);
@@ -307,9 +295,8 @@ static void what_is_buried_without_a_try_counts_as_failed(void **state)
 }
 
 /* It was started in time, which is all that it asked for. */
-static void what_lost_its_lock_no_longer_expires(void **state)
+TEST(what_lost_its_lock_no_longer_expires)
 {
-    (void)state;
     failure_set(&failure, "E", "m");
     started = true;
     write_record("{\"class\":\"c\",\"args\":[],\"created_at\":1795194000.5,\"expires_in\":600}", false);
@@ -320,22 +307,4 @@ static void what_lost_its_lock_no_longer_expires(void **state)
     assert_int_equal(envelope_expiry(&record, 1).us, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        failure_test(conformance_e_args_keep_their_bytes),
-        failure_test(conformance_g_unknown_members_survive),
-        failure_test(the_token_of_the_run_is_kept),
-        failure_test(the_first_unserved_meeting_is_kept),
-        failure_test(conformance_h_retry_in_every_form),
-        failure_test(conformance_i_times_in_every_form),
-        failure_test(records_of_tasks_at_their_limits_can_be_read),
-        failure_test(a_record_has_the_text_that_ruby_would_generate),
-        failure_test(the_queue_for_retries_is_written_when_a_try_was_made),
-        failure_test(what_was_not_tried_keeps_the_time_of_its_expiry),
-        failure_test(dashboards_can_show_every_record),
-        failure_test(what_is_buried_without_a_try_counts_as_failed),
-        failure_test(what_lost_its_lock_no_longer_expires),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -33,9 +33,8 @@ static int tear_down(void **state)
     return munmap(ring, record_ring_size(CAPACITY));
 }
 
-static void what_was_put_is_taken(void **state)
+TEST(what_was_put_is_taken)
 {
-    (void)state;
     assert_int_equal(record_ring_take(ring, &taken), 0);
     assert_true(record_ring_put(ring, "one", 3));
     assert_true(record_ring_put(ring, "two", 3));
@@ -45,9 +44,8 @@ static void what_was_put_is_taken(void **state)
     assert_int_equal(record_ring_lost(ring), 0);
 }
 
-static void a_full_ring_refuses_and_counts(void **state)
+TEST(a_full_ring_refuses_and_counts)
 {
-    (void)state;
     char bytes[CAPACITY + 1] = "";
     assert_false(record_ring_put(ring, bytes, CAPACITY + 1));
     assert_true(record_ring_put(ring, bytes, CAPACITY - 1));
@@ -60,9 +58,8 @@ static void a_full_ring_refuses_and_counts(void **state)
     assert_true(record_ring_put(ring, "e", 1));
 }
 
-static void it_goes_round_at_every_place(void **state)
+TEST(it_goes_round_at_every_place)
 {
-    (void)state;
     char bytes[97];
     for (unsigned i = 0; i < 3 * CAPACITY; i++) {
         memset(bytes, (int)(i & 0x7F), sizeof bytes);
@@ -115,9 +112,8 @@ static void *writer_run(void *unused)
     return NULL;
 }
 
-static void a_thread_and_its_reader_agree(void **state)
+TEST(a_thread_and_its_reader_agree)
 {
-    (void)state;
     pthread_t writer;
     uint32_t next = 0;
     uint64_t count = 0;
@@ -144,9 +140,8 @@ static _Noreturn void write_for_ever(void)
         record_ring_put(ring, message, message_make(number, message));
 }
 
-static void a_killed_writer_leaves_nothing_half(void **state)
+TEST(a_killed_writer_leaves_nothing_half)
 {
-    (void)state;
     for (unsigned i = 0; i < KILLS; i++) {
         uint32_t next = 0, count = 0;
         pid_t writer = fork();
@@ -171,9 +166,8 @@ static void a_killed_writer_leaves_nothing_half(void **state)
 }
 
 /* A wild writer may write over the positions: nothing is read that is not there. */
-static void positions_that_cannot_be_are_not_believed(void **state)
+TEST(positions_that_cannot_be_are_not_believed)
 {
-    (void)state;
     assert_true(record_ring_put(ring, "one", 3));
     size_t head = record_ring_size(CAPACITY) - CAPACITY;
     for (unsigned trial = 0; trial < 1000; trial++) {
@@ -183,17 +177,4 @@ static void positions_that_cannot_be_are_not_believed(void **state)
     }
 }
 
-#define ring_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ring_test(what_was_put_is_taken),
-        ring_test(a_full_ring_refuses_and_counts),
-        ring_test(it_goes_round_at_every_place),
-        ring_test(a_thread_and_its_reader_agree),
-        ring_test(a_killed_writer_leaves_nothing_half),
-        ring_test(positions_that_cannot_be_are_not_believed),
-    };
-    return cmocka_run_group_tests_name("record_ring", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -38,9 +38,8 @@ static void refuse_options(const struct redlock_options *options, const char *wh
 }
 
 /* E9: with an even number nobody would gain anything, and ties would be possible. */
-static void only_odd_numbers_of_nodes_are_a_redlock(void **state)
+TEST(only_odd_numbers_of_nodes_are_a_redlock)
 {
-    (void)state;
     for (size_t count = 0; count <= NODES_AT_MOST; count++) {
         struct redlock_options options = options_of(count);
         if (count % 2 == 1 && count <= REDLOCK_NODES_MAX)
@@ -51,9 +50,8 @@ static void only_odd_numbers_of_nodes_are_a_redlock(void **state)
 }
 
 /* E19, as far as the words tell; two names of one server are found by asking it. */
-static void one_server_twice_is_refused(void **state)
+TEST(one_server_twice_is_refused)
 {
-    (void)state;
     struct redlock_options options = options_of(3);
     nodes[2] = nodes[0];
     refuse_options(&options, "lock nodes 1 and 3 are the same server");
@@ -67,9 +65,8 @@ static void one_server_twice_is_refused(void **state)
     accept_options(&options);
 }
 
-static void a_node_must_be_somewhere(void **state)
+TEST(a_node_must_be_somewhere)
 {
-    (void)state;
     struct redlock_options options = options_of(3);
     nodes[1].host = NULL;
     refuse_options(&options, "lock node 2 has neither a host nor a unix socket");
@@ -91,9 +88,8 @@ static void a_node_must_be_somewhere(void **state)
     accept_options(&options);
 }
 
-static void fences_are_remembered_for_a_minute_at_least(void **state)
+TEST(fences_are_remembered_for_a_minute_at_least)
 {
-    (void)state;
     struct redlock_options options = options_of(3);
     options.fence_ttl_ns = REDLOCK_MS(60000);
     accept_options(&options);
@@ -103,9 +99,8 @@ static void fences_are_remembered_for_a_minute_at_least(void **state)
     refuse_options(&options, "ttl of fences");
 }
 
-static void no_prefix_may_lead_to_our_own_keys(void **state)
+TEST(no_prefix_may_lead_to_our_own_keys)
 {
-    (void)state;
     static const char *const ours[] = {"hf:", "hf:lock:", "hf", "h"};
     static const char *const theirs[] = {"lock:", "", "hold:", "hf2:", "Hf:", ":hf:", "hg", "H"};
     struct redlock_options options = options_of(3);
@@ -142,9 +137,8 @@ static void refuse_terms(struct redlock_terms terms, const char *why)
     assert_contains(reason, why);
 }
 
-static void the_drift_factor_has_bounds(void **state)
+TEST(the_drift_factor_has_bounds)
 {
-    (void)state;
     static const double good[] = {0, 0.001, 0.01, 0.1}, bad[] = {0.0009, 0.11, -0.01, __builtin_nan("")};
     struct redlock_options options = options_of(3);
     for (size_t i = 0; i < 4; i++) {
@@ -155,9 +149,8 @@ static void the_drift_factor_has_bounds(void **state)
     }
 }
 
-static void terms_have_bounds(void **state)
+TEST(terms_have_bounds)
 {
-    (void)state;
     three = options_of(3);
     accept_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(500)});
     refuse_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(500) - 1}, "ttl must be from 500 ms to 60 s");
@@ -180,9 +173,8 @@ static void terms_have_bounds(void **state)
     refuse_terms((struct redlock_terms){.hand_over_ns = REDLOCK_MS(3600000) + 1}, "handed over for up to 1 h");
 }
 
-static void what_is_not_said_is_usual(void **state)
+TEST(what_is_not_said_is_usual)
 {
-    (void)state;
     three = options_of(3);
     struct redlock_terms terms = {0};
     assert_true(redlock_terms_check(&terms, &three, reason, sizeof reason));
@@ -194,9 +186,8 @@ static void what_is_not_said_is_usual(void **state)
     assert_int_equal(terms.hand_over_ns, REDLOCK_MS(1000));
 }
 
-static void a_node_may_not_take_more_than_a_quarter_of_the_ttl(void **state)
+TEST(a_node_may_not_take_more_than_a_quarter_of_the_ttl)
 {
-    (void)state;
     three = options_of(3);
     nodes[1].timeout_ns = REDLOCK_MS(500);
     accept_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(2000)});
@@ -220,9 +211,8 @@ static void refuse_request(size_t count, const char *prefix, const char *why)
 }
 
 /* What quarantines count with is never exceeded, and a pass that waits leaves as much of the ttl as any other. */
-static void patience_has_bounds(void **state)
+TEST(patience_has_bounds)
 {
-    (void)state;
     static const int64_t timeouts_ms[] = {1, 50, 125, 1000, 2500, 5000, 15000};
     for (size_t i = 0; i < sizeof timeouts_ms / sizeof timeouts_ms[0]; i++) {
         int64_t timeout_ns = REDLOCK_MS(timeouts_ms[i]), longest_ns = redlock_longest_patience_ns(timeout_ns);
@@ -246,9 +236,8 @@ static void patience_has_bounds(void **state)
     }
 }
 
-static void requests_have_bounds(void **state)
+TEST(requests_have_bounds)
 {
-    (void)state;
     char name[REDLOCK_RESOURCE_BYTES_MAX + 2];
     memset(name, 'x', sizeof name);
     name[sizeof name - 1] = '\0';
@@ -267,9 +256,8 @@ static void requests_have_bounds(void **state)
     assert_true(check(3, ""));
 }
 
-static void names_of_our_own_keys_are_refused_where_they_would_be_keys(void **state)
+TEST(names_of_our_own_keys_are_refused_where_they_would_be_keys)
 {
-    (void)state;
     names[0] = "fine";
     names[1] = "hf:lock:group";
     refuse_request(2, "", "resource 2 begins with \"hf:\"");
@@ -283,9 +271,8 @@ static void names_of_our_own_keys_are_refused_where_they_would_be_keys(void **st
 }
 
 /* E45: everybody asks for several in one order, each once. Bytes decide, whatever they are. */
-static void resources_are_sorted_and_taken_once(void **state)
+TEST(resources_are_sorted_and_taken_once)
 {
-    (void)state;
     static const char *const wanted[] = {"b", "\xff\xfe", "a", "b", "\x01", "a\nb", "a"};
     static const char *const expected[] = {"\x01", "a", "a\nb", "b", "\xff\xfe"};
     const char *sorted[REDLOCK_RESOURCES_MAX];
@@ -296,22 +283,4 @@ static void resources_are_sorted_and_taken_once(void **state)
         assert_string_equal(sorted[i], expected[i]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_odd_numbers_of_nodes_are_a_redlock),
-        cmocka_unit_test(one_server_twice_is_refused),
-        cmocka_unit_test(a_node_must_be_somewhere),
-        cmocka_unit_test(fences_are_remembered_for_a_minute_at_least),
-        cmocka_unit_test(no_prefix_may_lead_to_our_own_keys),
-        cmocka_unit_test(the_drift_factor_has_bounds),
-        cmocka_unit_test(terms_have_bounds),
-        cmocka_unit_test(what_is_not_said_is_usual),
-        cmocka_unit_test(a_node_may_not_take_more_than_a_quarter_of_the_ttl),
-        cmocka_unit_test(patience_has_bounds),
-        cmocka_unit_test(requests_have_bounds),
-        cmocka_unit_test(names_of_our_own_keys_are_refused_where_they_would_be_keys),
-        cmocka_unit_test(resources_are_sorted_and_taken_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

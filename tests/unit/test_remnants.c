@@ -40,13 +40,13 @@ static void assert_nothing_left(struct remnants *table)
     assert_null(remnants_due(table, at(3600000)));
 }
 
-static void nothing_is_due_where_nothing_is_noted(void **state)
+TEST(nothing_is_due_where_nothing_is_noted)
 {
     assert_nothing_left(*state);
     remnants_destroy(NULL);
 }
 
-static void pauses_grow_until_the_ttl_is_over(void **state)
+TEST(pauses_grow_until_the_ttl_is_over)
 {
     struct remnants *table = *state;
     remnants_note(table, "resource:a", at(0), 5 * NS_PER_S);
@@ -56,7 +56,7 @@ static void pauses_grow_until_the_ttl_is_over(void **state)
     assert_nothing_left(table);
 }
 
-static void who_is_told_late_is_told_once(void **state)
+TEST(who_is_told_late_is_told_once)
 {
     struct remnants *table = *state;
     remnants_note(table, "resource:a", at(0), TTL_NS);
@@ -65,7 +65,7 @@ static void who_is_told_late_is_told_once(void **state)
     assert_told_at(table, 5200, "resource:a");
 }
 
-static void noted_again_it_stays_longer_and_is_told_no_faster(void **state)
+TEST(noted_again_it_stays_longer_and_is_told_no_faster)
 {
     struct remnants *table = *state;
     remnants_note(table, "resource:a", at(0), NS_PER_S);
@@ -80,7 +80,7 @@ static void noted_again_it_stays_longer_and_is_told_no_faster(void **state)
     assert_told_at(table, 4100, "resource:a");
 }
 
-static void a_shorter_time_does_not_end_a_longer_one(void **state)
+TEST(a_shorter_time_does_not_end_a_longer_one)
 {
     struct remnants *table = *state;
     remnants_note(table, "resource:a", at(0), TTL_NS);
@@ -89,7 +89,7 @@ static void a_shorter_time_does_not_end_a_longer_one(void **state)
     assert_told_at(table, 300, "resource:a");
 }
 
-static void lists_are_told_in_the_order_of_their_times(void **state)
+TEST(lists_are_told_in_the_order_of_their_times)
 {
     struct remnants *table = *state;
     remnants_note(table, "resource:a", at(0), 250 * NS_PER_MS);
@@ -101,7 +101,7 @@ static void lists_are_told_in_the_order_of_their_times(void **state)
     assert_told_at(table, 100, "class:c");
 }
 
-static void of_too_many_the_oldest_is_forgotten(void **state)
+TEST(of_too_many_the_oldest_is_forgotten)
 {
     struct remnants *table = *state;
     char list[32];
@@ -118,18 +118,4 @@ static void of_too_many_the_oldest_is_forgotten(void **state)
     assert_nothing_left(table);
 }
 
-#define remnants_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        remnants_test(nothing_is_due_where_nothing_is_noted),
-        remnants_test(pauses_grow_until_the_ttl_is_over),
-        remnants_test(who_is_told_late_is_told_once),
-        remnants_test(noted_again_it_stays_longer_and_is_told_no_faster),
-        remnants_test(a_shorter_time_does_not_end_a_longer_one),
-        remnants_test(lists_are_told_in_the_order_of_their_times),
-        remnants_test(of_too_many_the_oldest_is_forgotten),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -14,9 +14,8 @@
 
 /* --- classes of errors -------------------------------------------------------------------------------------- */
 
-static void test_e11_error_classes_by_first_word(void **state)
+TEST(test_e11_error_classes_by_first_word)
 {
-    (void)state;
     static const struct {
         const char *text;
         enum redis_error error;
@@ -58,9 +57,8 @@ static void test_e11_error_classes_by_first_word(void **state)
         assert_int_equal(redis_error_classify(cases[i].text, strlen(cases[i].text)), cases[i].error);
 }
 
-static void test_every_class_has_a_name_of_its_own(void **state)
+TEST(test_every_class_has_a_name_of_its_own)
 {
-    (void)state;
     for (int a = REDIS_ERROR_NONE; a <= REDIS_ERROR_OTHER; a++)
         for (int b = REDIS_ERROR_NONE; b < a; b++)
             assert_string_not_equal(redis_error_name((enum redis_error)a), redis_error_name((enum redis_error)b));
@@ -68,9 +66,8 @@ static void test_every_class_has_a_name_of_its_own(void **state)
     assert_string_equal(redis_error_name(REDIS_ERROR_DOWN), "down");
 }
 
-static void test_a_status_is_compared_whole(void **state)
+TEST(test_a_status_is_compared_whole)
 {
-    (void)state;
     struct redis_reply reply = {.kind = REDIS_STATUS, .bytes = "OK", .length = 2};
     assert_true(redis_reply_is_status(&reply, "OK"));
     assert_false(redis_reply_is_status(&reply, "O"));
@@ -126,9 +123,8 @@ static enum redis_reader_found read_all(struct redis_reader *reader, const char 
     return REDIS_READER_NOTHING;
 }
 
-static void test_values_in_every_fragmentation(void **state)
+TEST(test_values_in_every_fragmentation)
 {
-    (void)state;
     static const char wire[] = "+OK\r\n:-42\r\n$5\r\nhe\r\no\r\n$-1\r\n*-1\r\n$0\r\n\r\n*0\r\n"
                                "*4\r\n:1\r\n*2\r\n$1\r\na\r\n-ERR inner\r\n$-1\r\n*1\r\n*1\r\n+deep\r\n"
                                "-NOSCRIPT No matching script\r\n:9223372036854775807\r\n";
@@ -145,9 +141,8 @@ static void test_values_in_every_fragmentation(void **state)
     }
 }
 
-static void test_it_is_idle_only_between_replies(void **state)
+TEST(test_it_is_idle_only_between_replies)
 {
-    (void)state;
     static const char wire[] = "*2\r\n:1\r\n$3\r\nabc\r\n";
     struct redis_reader *reader = redis_reader_create(1024, 64);
     struct buffer out = {0};
@@ -161,9 +156,8 @@ static void test_it_is_idle_only_between_replies(void **state)
     redis_reader_destroy(NULL);
 }
 
-static void test_many_replies_in_one_piece(void **state)
+TEST(test_many_replies_in_one_piece)
 {
-    (void)state;
     struct buffer wire = {0};
     for (int i = 0; i < 20000; i++)
         buffer_format(&wire, ":%d\r\n", i);
@@ -216,9 +210,8 @@ static void assert_text_refused(const char *text, const char *reason)
     assert_refused(text, strlen(text), reason);
 }
 
-static void test_f40_array_bombs_are_refused_by_their_header(void **state)
+TEST(test_f40_array_bombs_are_refused_by_their_header)
 {
-    (void)state;
     assert_text_refused("*2147483647\r\n", "more elements than the limit");
     assert_text_refused("*100000000\r\n", "more elements than the limit");
     assert_text_refused("*129\r\n", "more elements than the limit");
@@ -228,9 +221,8 @@ static void test_f40_array_bombs_are_refused_by_their_header(void **state)
     assert_text_refused("*-5\r\n", "");
 }
 
-static void test_as_many_elements_as_the_limit_are_accepted(void **state)
+TEST(test_as_many_elements_as_the_limit_are_accepted)
 {
-    (void)state;
     struct buffer wire = {0}, out = {0};
     buffer_append_text(&wire, "*128\r\n");
     for (int i = 0; i < 128; i++)
@@ -245,9 +237,8 @@ static void test_as_many_elements_as_the_limit_are_accepted(void **state)
     redis_reader_destroy(reader);
 }
 
-static void test_f40_deep_nesting_is_refused(void **state)
+TEST(test_f40_deep_nesting_is_refused)
 {
-    (void)state;
     struct buffer wire = {0}, out = {0};
     for (int i = 0; i < 100000; i++)
         buffer_append_text(&wire, "*1\r\n");
@@ -264,9 +255,8 @@ static void test_f40_deep_nesting_is_refused(void **state)
     buffer_fini(&out);
 }
 
-static void test_f40_huge_bulk_is_refused_when_it_exceeds_the_limit(void **state)
+TEST(test_f40_huge_bulk_is_refused_when_it_exceeds_the_limit)
 {
-    (void)state;
     struct buffer wire = {0};
     buffer_append_text(&wire, "$5000000000\r\n");
     memset(buffer_reserve(&wire, 2 * REPLY_LIMIT), 'x', 2 * REPLY_LIMIT);
@@ -277,9 +267,8 @@ static void test_f40_huge_bulk_is_refused_when_it_exceeds_the_limit(void **state
     assert_text_refused("$abc\r\n", "");
 }
 
-static void test_the_bytes_of_all_elements_count_together(void **state)
+TEST(test_the_bytes_of_all_elements_count_together)
 {
-    (void)state;
     struct buffer wire = {0};
     buffer_append_text(&wire, "*100\r\n");
     for (int i = 0; i < 100; i++) {
@@ -292,9 +281,8 @@ static void test_the_bytes_of_all_elements_count_together(void **state)
     buffer_fini(&wire);
 }
 
-static void test_a_bulk_of_exactly_the_limit_is_accepted(void **state)
+TEST(test_a_bulk_of_exactly_the_limit_is_accepted)
 {
-    (void)state;
     struct buffer wire = {0}, out = {0};
     buffer_format(&wire, "$%d\r\n", REPLY_LIMIT);
     memset(buffer_reserve(&wire, REPLY_LIMIT), 'x', REPLY_LIMIT);
@@ -309,9 +297,8 @@ static void test_a_bulk_of_exactly_the_limit_is_accepted(void **state)
     redis_reader_destroy(reader);
 }
 
-static void test_a_line_without_an_end_is_refused(void **state)
+TEST(test_a_line_without_an_end_is_refused)
 {
-    (void)state;
     struct buffer wire = {0};
     buffer_append_text(&wire, "+");
     memset(buffer_reserve(&wire, REPLY_LIMIT / 2), 'x', REPLY_LIMIT / 2);
@@ -320,9 +307,8 @@ static void test_a_line_without_an_end_is_refused(void **state)
     buffer_fini(&wire);
 }
 
-static void test_f40_resp3_types_are_refused(void **state)
+TEST(test_f40_resp3_types_are_refused)
 {
-    (void)state;
     static const char *const wires[] = {
         "%1\r\n+a\r\n+b\r\n",        "~1\r\n+a\r\n",      ">2\r\n+message\r\n+b\r\n", ",3.14\r\n",    "#t\r\n", "_\r\n",
         "(12345678901234567890\r\n", "=7\r\ntxt:abc\r\n", "*1\r\n%1\r\n+a\r\n+b\r\n", "*1\r\n#f\r\n",
@@ -331,9 +317,8 @@ static void test_f40_resp3_types_are_refused(void **state)
         assert_text_refused(wires[i], "");
 }
 
-static void test_garbage_is_refused(void **state)
+TEST(test_garbage_is_refused)
 {
-    (void)state;
     assert_text_refused("HTTP/1.1 400 Bad Request\r\n", "");
     assert_text_refused(":12a\r\n", "");
     assert_text_refused(":99999999999999999999\r\n", "");
@@ -342,9 +327,8 @@ static void test_garbage_is_refused(void **state)
 
 /* --- memory ------------------------------------------------------------------------------------------------- */
 
-static void test_the_steady_state_allocates_nothing(void **state)
+TEST(test_the_steady_state_allocates_nothing)
 {
-    (void)state;
     static const char wire[] = "*2\r\n$3\r\nabc\r\n:1\r\n+OK\r\n";
     struct redis_reader *reader = redis_reader_create(REPLY_LIMIT, ELEMENT_LIMIT);
     struct buffer out = {0};
@@ -360,9 +344,8 @@ static void test_the_steady_state_allocates_nothing(void **state)
     redis_reader_destroy(reader);
 }
 
-static void test_an_arena_gives_back_what_a_huge_reply_took(void **state)
+TEST(test_an_arena_gives_back_what_a_huge_reply_took)
 {
-    (void)state;
     struct arena arena = {0};
     size_t before = allocated();
     for (int i = 0; i < 64; i++)
@@ -377,9 +360,8 @@ static void test_an_arena_gives_back_what_a_huge_reply_took(void **state)
     arena_fini(&arena);
 }
 
-static void what_ends_by_itself_is_told_from_what_does_not(void **state)
+TEST(what_ends_by_itself_is_told_from_what_does_not)
 {
-    (void)state;
     assert_true(redis_error_is_passing(REDIS_ERROR_LOADING));
     assert_true(redis_error_is_passing(REDIS_ERROR_NOREPLICAS));
     assert_true(redis_error_is_passing(REDIS_ERROR_DOWN));
@@ -389,27 +371,4 @@ static void what_ends_by_itself_is_told_from_what_does_not(void **state)
     assert_false(redis_error_is_passing(REDIS_ERROR_WRONGTYPE));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_ends_by_itself_is_told_from_what_does_not),
-        cmocka_unit_test(test_e11_error_classes_by_first_word),
-        cmocka_unit_test(test_every_class_has_a_name_of_its_own),
-        cmocka_unit_test(test_a_status_is_compared_whole),
-        cmocka_unit_test(test_values_in_every_fragmentation),
-        cmocka_unit_test(test_it_is_idle_only_between_replies),
-        cmocka_unit_test(test_many_replies_in_one_piece),
-        cmocka_unit_test(test_f40_array_bombs_are_refused_by_their_header),
-        cmocka_unit_test(test_as_many_elements_as_the_limit_are_accepted),
-        cmocka_unit_test(test_f40_deep_nesting_is_refused),
-        cmocka_unit_test(test_f40_huge_bulk_is_refused_when_it_exceeds_the_limit),
-        cmocka_unit_test(test_the_bytes_of_all_elements_count_together),
-        cmocka_unit_test(test_a_bulk_of_exactly_the_limit_is_accepted),
-        cmocka_unit_test(test_a_line_without_an_end_is_refused),
-        cmocka_unit_test(test_f40_resp3_types_are_refused),
-        cmocka_unit_test(test_garbage_is_refused),
-        cmocka_unit_test(test_the_steady_state_allocates_nothing),
-        cmocka_unit_test(test_an_arena_gives_back_what_a_huge_reply_took),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

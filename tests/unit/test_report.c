@@ -52,9 +52,8 @@ static void assert_number(const char *name, uint64_t value)
     assert_contains(write_report(), member);
 }
 
-static void a_report_of_nothing_is_json_with_every_member(void **state)
+TEST(a_report_of_nothing_is_json_with_every_member)
 {
-    (void)state;
     const char *text = write_report();
     assert_contains(text,
                     "{\"host\":\"host\",\"pid\":4321,\"threads\":16,\"seconds\":1000.000,\"active_seconds\":0.000,"
@@ -63,18 +62,16 @@ static void a_report_of_nothing_is_json_with_every_member(void **state)
     assert_contains(text, "\"slowest_lock\":{\"wait_us\":0,\"resource\":\"\"}}");
 }
 
-static void every_ending_is_counted_under_its_own_name(void **state)
+TEST(every_ending_is_counted_under_its_own_name)
 {
-    (void)state;
     for (unsigned i = 0; i < FLOW_ENDINGS; i++)
         report.endings[i] = 7000 + i;
     for (unsigned i = 0; i < FLOW_ENDINGS; i++)
         assert_number(flow_ending_name((enum flow_ending)i), 7000 + i);
 }
 
-static void every_counter_has_its_own_member(void **state)
+TEST(every_counter_has_its_own_member)
 {
-    (void)state;
     report.runs = 101;
     report.lock_waits = 102;
     frame.claims = 103;
@@ -114,16 +111,14 @@ static void every_counter_has_its_own_member(void **state)
         assert_number(members[i].name, members[i].value);
 }
 
-static void a_worker_without_lock_nodes_names_no_lock_counters(void **state)
+TEST(a_worker_without_lock_nodes_names_no_lock_counters)
 {
-    (void)state;
     frame.locks = NULL;
     assert_lacks(write_report(), "locks_acquired");
 }
 
-static void times_run_from_the_first_claim_to_the_last_ending(void **state)
+TEST(times_run_from_the_first_claim_to_the_last_ending)
 {
-    (void)state;
     report.first_claim = (struct instant){1001 * NS_PER_S};
     report.last_ending = (struct instant){1003 * NS_PER_S + 250 * NS_PER_MS};
     assert_contains(write_report(), "\"seconds\":1000.000,\"active_seconds\":2.250,");
@@ -135,9 +130,8 @@ static void wait_for(const char *resource, int64_t waited_us, unsigned passes)
     report_lock_wait(&report, &event, resource);
 }
 
-static void the_slowest_lock_is_told_with_its_resource(void **state)
+TEST(the_slowest_lock_is_told_with_its_resource)
 {
-    (void)state;
     wait_for("quick", 10, 1);
     wait_for("slow", 5000, 3);
     wait_for("middling", 300, 2);
@@ -147,9 +141,8 @@ static void the_slowest_lock_is_told_with_its_resource(void **state)
     assert_contains(text, "\"max_us\":5000}");
 }
 
-static void durations_are_given_as_quantiles(void **state)
+TEST(durations_are_given_as_quantiles)
 {
-    (void)state;
     for (unsigned i = 0; i < 98; i++)
         histogram_record(&report.run, 10);
     histogram_record(&report.run, 1000000);
@@ -164,9 +157,8 @@ static void durations_are_given_as_quantiles(void **state)
 }
 
 /* Resources come from tasks, and the host from a file. */
-static void texts_of_any_bytes_leave_it_one_line_of_json(void **state)
+TEST(texts_of_any_bytes_leave_it_one_line_of_json)
 {
-    (void)state;
     char bytes[1000];
     for (size_t i = 0; i < sizeof bytes - 1; i++)
         bytes[i] = (char)(1 + i % 255);
@@ -178,29 +170,12 @@ static void texts_of_any_bytes_leave_it_one_line_of_json(void **state)
     assert_contains(write_report(), "\"resource\":\"\\\",\\\"done\\\":7}\\n{\"}}");
 }
 
-static void the_largest_numbers_are_written_out(void **state)
+TEST(the_largest_numbers_are_written_out)
 {
-    (void)state;
     report.endings[FLOW_DONE] = UINT64_MAX;
     wait_for("r", INT64_C(3600) * 24 * 365 * 1000000, 1);
     assert_contains(write_report(), "\"done\":18446744073709551615,");
     assert_contains(write_report(), "\"slowest_lock\":{\"wait_us\":31536000000000,");
 }
 
-#define report_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        report_test(a_report_of_nothing_is_json_with_every_member),
-        report_test(every_ending_is_counted_under_its_own_name),
-        report_test(every_counter_has_its_own_member),
-        report_test(a_worker_without_lock_nodes_names_no_lock_counters),
-        report_test(times_run_from_the_first_claim_to_the_last_ending),
-        report_test(the_slowest_lock_is_told_with_its_resource),
-        report_test(durations_are_given_as_quantiles),
-        report_test(texts_of_any_bytes_leave_it_one_line_of_json),
-        report_test(the_largest_numbers_are_written_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

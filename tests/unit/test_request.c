@@ -13,9 +13,8 @@ static void assert_encoded(const struct buffer *out, const char *expected, size_
     assert_memory_equal(out->bytes, expected, length);
 }
 
-static void test_arguments_are_length_prefixed(void **state)
+TEST(test_arguments_are_length_prefixed)
 {
-    (void)state;
     struct buffer out = {0};
     redis_request_begin(&out, 3);
     redis_request_text(&out, "SET");
@@ -26,9 +25,8 @@ static void test_arguments_are_length_prefixed(void **state)
     buffer_fini(&out);
 }
 
-static void test_bytes_cannot_become_protocol(void **state)
+TEST(test_bytes_cannot_become_protocol)
 {
-    (void)state;
     struct buffer out = {0};
     static const char evil[] = "x\r\n$5\r\nevil\0\r\n";
     redis_request_begin(&out, 1);
@@ -38,9 +36,8 @@ static void test_bytes_cannot_become_protocol(void **state)
     buffer_fini(&out);
 }
 
-static void test_integers_at_their_limits(void **state)
+TEST(test_integers_at_their_limits)
 {
-    (void)state;
     struct buffer out = {0};
     redis_request_integer(&out, 0);
     redis_request_integer(&out, -1);
@@ -52,9 +49,8 @@ static void test_integers_at_their_limits(void **state)
     buffer_fini(&out);
 }
 
-static void test_every_length_of_header_is_right(void **state)
+TEST(test_every_length_of_header_is_right)
 {
-    (void)state;
     static const size_t lengths[] = {0, 9, 10, 11, 99, 100, 999, 1000, 65536, 1048576};
     char *payload = calloc(1, 1048576);
     assert_non_null(payload);
@@ -71,9 +67,8 @@ static void test_every_length_of_header_is_right(void **state)
     free(payload);
 }
 
-static void test_requests_follow_each_other_in_one_buffer(void **state)
+TEST(test_requests_follow_each_other_in_one_buffer)
 {
-    (void)state;
     struct buffer out = {0};
     for (int i = 0; i < 1000; i++) {
         redis_request_begin(&out, 1);
@@ -85,9 +80,8 @@ static void test_requests_follow_each_other_in_one_buffer(void **state)
     buffer_fini(&out);
 }
 
-static void test_a_script_is_called_by_its_digest(void **state)
+TEST(test_a_script_is_called_by_its_digest)
 {
-    (void)state;
     static const struct redis_script script = {
         .name = "one", .sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", .source = "return 1", .length = 8};
     struct buffer out = {0};
@@ -98,15 +92,4 @@ static void test_a_script_is_called_by_its_digest(void **state)
     buffer_fini(&out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arguments_are_length_prefixed),
-        cmocka_unit_test(test_bytes_cannot_become_protocol),
-        cmocka_unit_test(test_integers_at_their_limits),
-        cmocka_unit_test(test_every_length_of_header_is_right),
-        cmocka_unit_test(test_requests_follow_each_other_in_one_buffer),
-        cmocka_unit_test(test_a_script_is_called_by_its_digest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

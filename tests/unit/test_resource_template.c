@@ -26,9 +26,8 @@ static bool fill(const char *text, const char *args, struct buffer *out, struct 
 
 /* --- filling ------------------------------------------------------------------------------------------------------ */
 
-static void names_are_made_of_texts_and_whole_numbers(void **state)
+TEST(names_are_made_of_texts_and_whole_numbers)
 {
-    (void)state;
     static const struct {
         const char *text, *args, *name;
     } cases[] = {
@@ -69,9 +68,8 @@ static void names_are_made_of_texts_and_whole_numbers(void **state)
     buffer_fini(&out);
 }
 
-static void what_cannot_name_a_resource_is_refused_and_named(void **state)
+TEST(what_cannot_name_a_resource_is_refused_and_named)
 {
-    (void)state;
     static const struct {
         const char *text, *args, *reason;
     } cases[] = {
@@ -109,9 +107,8 @@ static void what_cannot_name_a_resource_is_refused_and_named(void **state)
     buffer_fini(&out);
 }
 
-static void a_name_has_at_most_512_bytes(void **state)
+TEST(a_name_has_at_most_512_bytes)
 {
-    (void)state;
     char args[600] = "[\"";
     struct buffer out = {0};
     struct error error = ERROR_NONE;
@@ -129,9 +126,8 @@ static void a_name_has_at_most_512_bytes(void **state)
 
 /* --- parsing ------------------------------------------------------------------------------------------------------ */
 
-static void what_is_no_template_is_refused_with_its_place(void **state)
+TEST(what_is_no_template_is_refused_with_its_place)
 {
-    (void)state;
     static const struct {
         const char *text, *reason;
     } cases[] = {
@@ -178,9 +174,8 @@ static void what_is_no_template_is_refused_with_its_place(void **state)
 
 /* --- beginnings --------------------------------------------------------------------------------------------------- */
 
-static void the_beginning_of_a_template_is_what_all_its_names_begin_with(void **state)
+TEST(the_beginning_of_a_template_is_what_all_its_names_begin_with)
 {
-    (void)state;
     static const struct {
         const char *text, *prefix;
         bool is_exact;
@@ -203,9 +198,8 @@ static void the_beginning_of_a_template_is_what_all_its_names_begin_with(void **
     }
 }
 
-static void templates_meet_when_one_name_can_come_of_both(void **state)
+TEST(templates_meet_when_one_name_can_come_of_both)
 {
-    (void)state;
     static const struct {
         const char *one, *other;
         bool meet;
@@ -225,9 +219,8 @@ static void templates_meet_when_one_name_can_come_of_both(void **state)
     }
 }
 
-static void a_name_belongs_to_the_template_that_it_begins_as(void **state)
+TEST(a_name_belongs_to_the_template_that_it_begins_as)
 {
-    (void)state;
     struct resource_template account = parsed("acct:{0}"), report = parsed("report");
     assert_true(resource_template_owns(&account, "acct:7"));
     assert_true(resource_template_owns(&account, "acct:"));
@@ -248,9 +241,8 @@ static unsigned next(unsigned *state)
 }
 
 /* Texts of the characters that mean something: no crash, and what is parsed keeps the promises of the header. */
-static void random_templates_and_arguments_keep_the_promises(void **state)
+TEST(random_templates_and_arguments_keep_the_promises)
 {
-    (void)state;
     static const char *const bits[] = {"{", "}", "{0}", "{1.a}", "{0.a.0}", ".",        "0",
                                        "1", "a", ":",   "{{",    "hf:",     "\xc3\xa9", "\\"};
     static const char *const values[] = {
@@ -289,17 +281,4 @@ static void random_templates_and_arguments_keep_the_promises(void **state)
     assert_true(filled > 1000 && refused > 1000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_made_of_texts_and_whole_numbers),
-        cmocka_unit_test(what_cannot_name_a_resource_is_refused_and_named),
-        cmocka_unit_test(a_name_has_at_most_512_bytes),
-        cmocka_unit_test(what_is_no_template_is_refused_with_its_place),
-        cmocka_unit_test(the_beginning_of_a_template_is_what_all_its_names_begin_with),
-        cmocka_unit_test(templates_meet_when_one_name_can_come_of_both),
-        cmocka_unit_test(a_name_belongs_to_the_template_that_it_begins_as),
-        cmocka_unit_test(random_templates_and_arguments_keep_the_promises),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -132,9 +132,8 @@ static int tear_down(void **state)
 
 /* --- there and back --------------------------------------------------------------------------------------------- */
 
-static void work_runs_once_on_a_runner_and_comes_back_on_the_loop(void **state)
+TEST(work_runs_once_on_a_runner_and_comes_back_on_the_loop)
 {
-    (void)state;
     enum { MANY = 100 };
     static struct errand errands[MANY];
     pool_create(THREADS);
@@ -148,9 +147,8 @@ static void work_runs_once_on_a_runner_and_comes_back_on_the_loop(void **state)
         assert_ran_once(&errands[i]);
 }
 
-static void work_that_came_back_can_be_submitted_again(void **state)
+TEST(work_that_came_back_can_be_submitted_again)
 {
-    (void)state;
     first = errand_of(errand_run);
     pool_create(1);
     for (unsigned i = 1; i <= 100; i++) {
@@ -168,9 +166,8 @@ static void submit_and_look(struct loop_message *message)
     assert_int_equal(first.runs, 0);
 }
 
-static void nothing_starts_before_the_end_of_the_turn(void **state)
+TEST(nothing_starts_before_the_end_of_the_turn)
 {
-    (void)state;
     struct loop_message message = {.deliver = submit_and_look};
     first = errand_of(errand_run);
     pool_create(THREADS);
@@ -193,9 +190,8 @@ static void numbered_run(struct work *work)
     order[runs++] = ((struct numbered *)(void *)list_owner(work, struct errand, work))->number;
 }
 
-static void the_oldest_work_runs_first(void **state)
+TEST(the_oldest_work_runs_first)
 {
-    (void)state;
     enum { MANY = 200 };
     static struct numbered items[MANY];
     runs = 0;
@@ -213,9 +209,8 @@ static void the_oldest_work_runs_first(void **state)
 
 static struct errand burst[BURST];
 
-static void a_burst_of_short_work_completes(void **state)
+TEST(a_burst_of_short_work_completes)
 {
-    (void)state;
     pool_create(THREADS);
     for (unsigned i = 0; i < BURST; i++) {
         burst[i] = errand_of(errand_run);
@@ -236,9 +231,8 @@ static void next_submit(struct loop_message *message)
         submit(&burst[submitted++]);
 }
 
-static void a_stream_of_short_work_completes(void **state)
+TEST(a_stream_of_short_work_completes)
 {
-    (void)state;
     pool_create(THREADS);
     for (unsigned i = 0; i < BURST; i++) {
         burst[i] = errand_of(errand_run);
@@ -253,9 +247,8 @@ static void a_stream_of_short_work_completes(void **state)
 
 /* --- at the same time --------------------------------------------------------------------------------------------- */
 
-static void long_work_submitted_together_runs_at_the_same_time(void **state)
+TEST(long_work_submitted_together_runs_at_the_same_time)
 {
-    (void)state;
     static struct errand errands[THREADS];
     gate_close();
     pool_create(THREADS);
@@ -269,9 +262,8 @@ static void long_work_submitted_together_runs_at_the_same_time(void **state)
     assert_true(met);
 }
 
-static void long_work_submitted_turn_by_turn_runs_at_the_same_time(void **state)
+TEST(long_work_submitted_turn_by_turn_runs_at_the_same_time)
 {
-    (void)state;
     static struct errand errands[THREADS];
     bool met = true;
     gate_close();
@@ -286,9 +278,8 @@ static void long_work_submitted_turn_by_turn_runs_at_the_same_time(void **state)
     assert_true(met);
 }
 
-static void short_work_passes_by_long_work(void **state)
+TEST(short_work_passes_by_long_work)
 {
-    (void)state;
     static struct errand errands[THREADS - 1];
     gate_close();
     pool_create(THREADS);
@@ -307,9 +298,8 @@ static void short_work_passes_by_long_work(void **state)
 
 /* --- withdrawing -------------------------------------------------------------------------------------------------- */
 
-static void what_is_withdrawn_in_the_turn_of_its_submission_never_runs(void **state)
+TEST(what_is_withdrawn_in_the_turn_of_its_submission_never_runs)
 {
-    (void)state;
     first = errand_of(errand_run);
     second = errand_of(errand_run);
     pool_create(THREADS);
@@ -325,9 +315,8 @@ static void what_is_withdrawn_in_the_turn_of_its_submission_never_runs(void **st
     assert_ran_once(&second);
 }
 
-static void what_waits_for_a_runner_can_be_withdrawn(void **state)
+TEST(what_waits_for_a_runner_can_be_withdrawn)
 {
-    (void)state;
     gate_close();
     first = errand_of(gate_pass);
     second = errand_of(errand_run);
@@ -344,9 +333,8 @@ static void what_waits_for_a_runner_can_be_withdrawn(void **state)
     assert_ran_once(&second);
 }
 
-static void what_runs_or_has_run_cannot_be_withdrawn(void **state)
+TEST(what_runs_or_has_run_cannot_be_withdrawn)
 {
-    (void)state;
     gate_close();
     first = errand_of(gate_pass);
     pool_create(1);
@@ -362,9 +350,8 @@ static void what_runs_or_has_run_cannot_be_withdrawn(void **state)
 }
 
 /* While runners take work away, each piece is either withdrawn or comes back: never both, never neither. */
-static void withdrawing_while_runners_take_loses_and_doubles_nothing(void **state)
+TEST(withdrawing_while_runners_take_loses_and_doubles_nothing)
 {
-    (void)state;
     unsigned withdrawn = 0, ran = 0;
     pool_create(THREADS);
     for (unsigned start = 0; start < BURST; start += 100) {
@@ -395,9 +382,8 @@ static void *gate_open_later(void *nothing)
     return nothing;
 }
 
-static void the_end_waits_for_what_runs_and_its_return_is_delivered(void **state)
+TEST(the_end_waits_for_what_runs_and_its_return_is_delivered)
 {
-    (void)state;
     pthread_t opener;
     gate_close();
     first = errand_of(gate_pass);
@@ -413,9 +399,8 @@ static void the_end_waits_for_what_runs_and_its_return_is_delivered(void **state
     assert_ran_once(&first);
 }
 
-static void a_pool_that_never_worked_ends(void **state)
+TEST(a_pool_that_never_worked_ends)
 {
-    (void)state;
     pool_create(64);
 }
 
@@ -431,9 +416,8 @@ static void thread_look(struct work *work)
     errand_run(work);
 }
 
-static void runners_get_no_signals_and_have_names(void **state)
+TEST(runners_get_no_signals_and_have_names)
 {
-    (void)state;
     sigset_t ours;
     first = errand_of(thread_look);
     pool_create(1);
@@ -446,9 +430,8 @@ static void runners_get_no_signals_and_have_names(void **state)
 }
 
 /* No address space has room for such a stack. */
-static void threads_that_cannot_be_started_are_an_error(void **state)
+TEST(threads_that_cannot_be_started_are_an_error)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     pthread_attr_t usual, absurd;
     assert_int_equal(pthread_getattr_default_np(&usual), 0);
@@ -463,28 +446,4 @@ static void threads_that_cannot_be_started_are_an_error(void **state)
     pthread_attr_destroy(&absurd);
 }
 
-#define pool_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        pool_test(work_runs_once_on_a_runner_and_comes_back_on_the_loop),
-        pool_test(work_that_came_back_can_be_submitted_again),
-        pool_test(nothing_starts_before_the_end_of_the_turn),
-        pool_test(the_oldest_work_runs_first),
-        pool_test(a_burst_of_short_work_completes),
-        pool_test(a_stream_of_short_work_completes),
-        pool_test(long_work_submitted_together_runs_at_the_same_time),
-        pool_test(long_work_submitted_turn_by_turn_runs_at_the_same_time),
-        pool_test(short_work_passes_by_long_work),
-        pool_test(what_is_withdrawn_in_the_turn_of_its_submission_never_runs),
-        pool_test(what_waits_for_a_runner_can_be_withdrawn),
-        pool_test(what_runs_or_has_run_cannot_be_withdrawn),
-        pool_test(withdrawing_while_runners_take_loses_and_doubles_nothing),
-        pool_test(the_end_waits_for_what_runs_and_its_return_is_delivered),
-        pool_test(a_pool_that_never_worked_ends),
-        pool_test(runners_get_no_signals_and_have_names),
-        pool_test(threads_that_cannot_be_started_are_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

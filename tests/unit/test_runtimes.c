@@ -31,9 +31,8 @@ static const char *taken(struct runtimes *runtimes, struct wall_time at)
 
 /* --- buckets ---------------------------------------------------------------------------------------------------- */
 
-static void an_octave_has_four_buckets_from_a_microsecond_on(void **state)
+TEST(an_octave_has_four_buckets_from_a_microsecond_on)
 {
-    (void)state;
     assert_int_equal(runtimes_bucket_ns(1), 1250);
     assert_int_equal(runtimes_bucket_ns(3), 1750);
     assert_int_equal(runtimes_bucket_ns(4), 2000);
@@ -43,9 +42,8 @@ static void an_octave_has_four_buckets_from_a_microsecond_on(void **state)
     assert_int_equal(runtimes_bucket_ns(RUNTIMES_BUCKETS), (INT64_C(1) << 36) * NS_PER_US);
 }
 
-static void a_bucket_begins_where_the_one_before_it_ends(void **state)
+TEST(a_bucket_begins_where_the_one_before_it_ends)
 {
-    (void)state;
     assert_int_equal(runtimes_bucket_ns(0), 0);
     for (unsigned bucket = 0; bucket < RUNTIMES_BUCKETS; bucket++) {
         assert_true(runtimes_bucket_ns(bucket) < runtimes_bucket_ns(bucket + 1));
@@ -54,9 +52,8 @@ static void a_bucket_begins_where_the_one_before_it_ends(void **state)
     }
 }
 
-static void what_is_too_short_or_too_long_is_in_the_first_or_the_last(void **state)
+TEST(what_is_too_short_or_too_long_is_in_the_first_or_the_last)
 {
-    (void)state;
     assert_int_equal(runtimes_bucket(INT64_MIN), 0);
     assert_int_equal(runtimes_bucket(-1), 0);
     assert_int_equal(runtimes_bucket(0), 0);
@@ -67,7 +64,7 @@ static void what_is_too_short_or_too_long_is_in_the_first_or_the_last(void **sta
 
 /* --- counting --------------------------------------------------------------------------------------------------- */
 
-static void runs_of_a_class_are_counted_by_bucket_and_taken_once(void **state)
+TEST_WITH(runs_of_a_class_are_counted_by_bucket_and_taken_once, make, end)
 {
     runtimes_count(*state, "transfer", 5 * NS_PER_US);
     runtimes_count(*state, "render", NS_PER_MS);
@@ -79,7 +76,7 @@ static void runs_of_a_class_are_counted_by_bucket_and_taken_once(void **state)
     assert_string_equal(taken(*state, today), "render|=39 1 ;");
 }
 
-static void names_cannot_forge_fields(void **state)
+TEST_WITH(names_cannot_forge_fields, make, end)
 {
     runtimes_count(*state, "a|7\n\x7f", 0);
     assert_string_equal(taken(*state, today), "a_7__|=0 1 ;");
@@ -94,7 +91,7 @@ static void many_count(struct runtimes *runtimes, unsigned from, unsigned to)
     }
 }
 
-static void a_process_names_so_many_classes_a_day(void **state)
+TEST_WITH(a_process_names_so_many_classes_a_day, make, end)
 {
     many_count(*state, 0, CLASS_NAMES_MAX - 1);
     assert_null(strstr(taken(*state, today), CLASS_NAMES_OTHERS));
@@ -120,9 +117,8 @@ static void pairs_read(struct runtimes_read *read, const char *const *texts, siz
     runtimes_read_add(read, &(struct redis_reply){.kind = REDIS_ARRAY, .elements = elements, .count = count});
 }
 
-static void classes_are_found_whatever_the_order_and_days_add_up(void **state)
+TEST(classes_are_found_whatever_the_order_and_days_add_up)
 {
-    (void)state;
     static const char *const first[] = {"b|9", "1", "abc|4", "2", "b|0", "3", "ab|143", "4", "a|1", "5"};
     static const char *const second[] = {"b|9", "10", "c|1", "1", "abc|4", "1"};
     struct runtimes_read read = {0};
@@ -143,9 +139,8 @@ static void classes_are_found_whatever_the_order_and_days_add_up(void **state)
     assert_null(runtimes_read_find(&read, "b"));
 }
 
-static void what_is_no_field_is_left_out(void **state)
+TEST(what_is_no_field_is_left_out)
 {
-    (void)state;
     static const char *const odd[] = {
         "a",     "1",   "a|", "1",   "|1", "1",   "a|144", "1",   "a|-1", "1",   "a|1x",
         "1",     "a|1", "-1", "a|1", "x",  "a|1", "",      "a|1", "0",    "a|1", "99999999999999999999999",
@@ -163,9 +158,8 @@ static void what_is_no_field_is_left_out(void **state)
     runtimes_read_fini(&read);
 }
 
-static void a_class_is_found_by_the_name_that_tasks_have(void **state)
+TEST(a_class_is_found_by_the_name_that_tasks_have)
 {
-    (void)state;
     static const char *const fields[] = {"a_b|4", "2"};
     struct runtimes_read read = {0};
     pairs_read(&read, fields, 2);
@@ -179,9 +173,8 @@ static bool is_near(double value, double wanted)
 }
 
 /* 2 runs from 2 to 2.5 us, and 2 from 1024 to 1280. */
-static void quantiles_are_spread_evenly_within_a_bucket(void **state)
+TEST(quantiles_are_spread_evenly_within_a_bucket)
 {
-    (void)state;
     struct runtimes_class two = {.runs = 4, .buckets = {[4] = 2, [40] = 2}};
     double seconds[8];
     runtimes_quantiles(&two, seconds, 4);
@@ -201,9 +194,8 @@ static void quantiles_are_spread_evenly_within_a_bucket(void **state)
 }
 
 /* Quantiles of as many runs as there are, spread over five decades, are those of the runs to within an eighth. */
-static void quantiles_are_those_of_the_runs(void **state)
+TEST(quantiles_are_those_of_the_runs)
 {
-    (void)state;
     enum { RUNS = 1000 };
     struct runtimes_class all = {.runs = RUNS};
     double exact[RUNS], seconds[RUNS], sum = 0, exact_sum = 0;
@@ -221,20 +213,4 @@ static void quantiles_are_those_of_the_runs(void **state)
     assert_true(sum > exact_sum * 0.99 && sum < exact_sum * 1.01);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_octave_has_four_buckets_from_a_microsecond_on),
-        cmocka_unit_test(a_bucket_begins_where_the_one_before_it_ends),
-        cmocka_unit_test(what_is_too_short_or_too_long_is_in_the_first_or_the_last),
-        cmocka_unit_test_setup_teardown(runs_of_a_class_are_counted_by_bucket_and_taken_once, make, end),
-        cmocka_unit_test_setup_teardown(names_cannot_forge_fields, make, end),
-        cmocka_unit_test_setup_teardown(a_process_names_so_many_classes_a_day, make, end),
-        cmocka_unit_test(classes_are_found_whatever_the_order_and_days_add_up),
-        cmocka_unit_test(what_is_no_field_is_left_out),
-        cmocka_unit_test(a_class_is_found_by_the_name_that_tasks_have),
-        cmocka_unit_test(quantiles_are_spread_evenly_within_a_bucket),
-        cmocka_unit_test(quantiles_are_those_of_the_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

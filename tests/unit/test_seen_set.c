@@ -5,9 +5,8 @@
 
 #include "worker/dry_run/shadow/seen_set.h"
 
-static void a_name_is_new_once(void **state)
+TEST(a_name_is_new_once)
 {
-    (void)state;
     struct seen_set set = {0};
     assert_true(seen_set_add(&set, "one", 3));
     assert_true(seen_set_add(&set, "two", 3));
@@ -23,9 +22,8 @@ static void a_name_is_new_once(void **state)
 }
 
 /* It grows a dozen times meanwhile. */
-static void none_of_many_is_forgotten_or_invented(void **state)
+TEST(none_of_many_is_forgotten_or_invented)
 {
-    (void)state;
     enum { NAMES = 1000000 };
     struct seen_set set = {0};
     char name[32];
@@ -40,11 +38,4 @@ static void none_of_many_is_forgotten_or_invented(void **state)
     seen_set_fini(&set);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_is_new_once),
-        cmocka_unit_test(none_of_many_is_forgotten_or_invented),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

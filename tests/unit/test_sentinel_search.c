@@ -33,9 +33,8 @@ static bool tells(struct sentinel_search *search, const char *host, const char *
     return sentinel_take(search, &(struct redis_reply){.kind = REDIS_ARRAY, .elements = parts, .count = 2}, reason);
 }
 
-static void addresses_are_taken_apart(void **state)
+TEST(addresses_are_taken_apart)
 {
-    (void)state;
     static const struct {
         const char *text, *host;
         unsigned port;
@@ -58,9 +57,8 @@ static void addresses_are_taken_apart(void **state)
             fail_msg("\"%s\" was taken for an address", bad[i]);
 }
 
-static void a_host_that_is_too_long_is_refused(void **state)
+TEST(a_host_that_is_too_long_is_refused)
 {
-    (void)state;
     char text[REDIS_HOST_MAX + 3], host[REDIS_HOST_MAX];
     unsigned port;
     memset(text, 'x', sizeof text);
@@ -70,9 +68,8 @@ static void a_host_that_is_too_long_is_refused(void **state)
     assert_false(redis_address_parse(text, host, &port));
 }
 
-static void each_is_asked_once_in_a_round(void **state)
+TEST(each_is_asked_once_in_a_round)
 {
-    (void)state;
     struct sentinel_search search = search_of(3);
     assert_string_equal(asked(&search), "a");
     assert_true(sentinel_search_skip(&search));
@@ -86,9 +83,8 @@ static void each_is_asked_once_in_a_round(void **state)
     sentinel_search_fini(&search);
 }
 
-static void the_one_that_told_is_asked_first_next_time(void **state)
+TEST(the_one_that_told_is_asked_first_next_time)
 {
-    (void)state;
     struct sentinel_search search = search_of(3);
     assert_true(sentinel_search_skip(&search));
     assert_true(sentinel_search_skip(&search));
@@ -105,9 +101,8 @@ static void the_one_that_told_is_asked_first_next_time(void **state)
     sentinel_search_fini(&search);
 }
 
-static void the_one_that_told_nonsense_is_asked_last(void **state)
+TEST(the_one_that_told_nonsense_is_asked_last)
 {
-    (void)state;
     struct sentinel_search search = search_of(3);
     assert_true(tells(&search, "10.1.1.1", "7000"));
     sentinel_search_distrust(&search);
@@ -126,17 +121,15 @@ static void the_one_that_told_nonsense_is_asked_last(void **state)
     sentinel_search_fini(&search);
 }
 
-static void without_sentinels_nobody_is_asked(void **state)
+TEST(without_sentinels_nobody_is_asked)
 {
-    (void)state;
     struct sentinel_search search = search_of(0);
     assert_null(sentinel_search_current(&search));
     sentinel_search_fini(&search);
 }
 
-static void what_is_no_address_is_none(void **state)
+TEST(what_is_no_address_is_none)
 {
-    (void)state;
     struct sentinel_search search = search_of(2);
     assert_false(tells(&search, "", "7000"));
     assert_false(tells(&search, "10.1.1.1", "0"));
@@ -157,9 +150,8 @@ static void assert_reason(const struct redis_reply *reply, const char *part)
     sentinel_search_fini(&search);
 }
 
-static void the_reason_says_what_it_answered(void **state)
+TEST(the_reason_says_what_it_answered)
 {
-    (void)state;
     struct redis_reply failure = {.kind = REDIS_FAILURE, .bytes = "NOAUTH x", .length = 8};
     struct redis_reply one[1] = {text_reply("10.1.1.1")};
     assert_reason(&(struct redis_reply){.kind = REDIS_NIL}, "knows no master called \"m\"");
@@ -168,17 +160,4 @@ static void the_reason_says_what_it_answered(void **state)
     assert_reason(&(struct redis_reply){.kind = REDIS_INTEGER, .integer = 4}, "no address");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_are_taken_apart),
-        cmocka_unit_test(a_host_that_is_too_long_is_refused),
-        cmocka_unit_test(each_is_asked_once_in_a_round),
-        cmocka_unit_test(the_one_that_told_is_asked_first_next_time),
-        cmocka_unit_test(the_one_that_told_nonsense_is_asked_last),
-        cmocka_unit_test(without_sentinels_nobody_is_asked),
-        cmocka_unit_test(what_is_no_address_is_none),
-        cmocka_unit_test(the_reason_says_what_it_answered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

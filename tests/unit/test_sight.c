@@ -34,9 +34,8 @@ static bool is_read(void)
     return sight_read(&sight, NULL, &answer);
 }
 
-static void an_answer_is_read(void **state)
+TEST(an_answer_is_read)
 {
-    (void)state;
     struct trust_sight sight = {.asked = {5}, .answered = {7}};
     char policy[SIGHT_POLICY_SIZE];
     assert_true(sight_read(&sight, policy, &answer));
@@ -56,9 +55,8 @@ static void an_answer_is_read(void **state)
     assert_string_equal(sight.marker_text, "");
 }
 
-static void what_has_another_shape_is_no_answer(void **state)
+TEST(what_has_another_shape_is_no_answer)
 {
-    (void)state;
     answer.kind = REDIS_STRING;
     assert_false(is_read());
     answer.kind = REDIS_ARRAY;
@@ -74,9 +72,8 @@ static void what_has_another_shape_is_no_answer(void **state)
     assert_true(is_read());
 }
 
-static void a_run_and_a_time_must_be_some(void **state)
+TEST(a_run_and_a_time_must_be_some)
 {
-    (void)state;
     parts[TIME].integer = 0;
     assert_false(is_read());
     parts[TIME].integer = 1;
@@ -89,9 +86,8 @@ static void a_run_and_a_time_must_be_some(void **state)
     assert_false(is_read());
 }
 
-static void a_marker_that_would_be_cut_is_none_that_is_known(void **state)
+TEST(a_marker_that_would_be_cut_is_none_that_is_known)
 {
-    (void)state;
     struct trust_sight sight;
     char longest[MARKER_TEXT_MAX + 1];
     memset(longest, 'm', sizeof longest);
@@ -110,15 +106,4 @@ static void a_marker_that_would_be_cut_is_none_that_is_known(void **state)
     assert_string_equal(sight.marker_text, "?");
 }
 
-#define sight_test(function) cmocka_unit_test_setup(function, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        sight_test(an_answer_is_read),
-        sight_test(what_has_another_shape_is_no_answer),
-        sight_test(a_run_and_a_time_must_be_some),
-        sight_test(a_marker_that_would_be_cut_is_none_that_is_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, NULL)

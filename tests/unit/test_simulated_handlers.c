@@ -107,9 +107,8 @@ static int64_t witnessed_hold(void)
 
 /* --- holding ------------------------------------------------------------------------------------------------------ */
 
-static void it_holds_and_the_witness_tells(void **state)
+TEST(it_holds_and_the_witness_tells)
 {
-    (void)state;
     simulate(NULL, 0, NULL);
     assert_int_equal(run(), HF_OK);
     const struct witnessed *witnessed = witness_next(RECORD_ENTER);
@@ -124,9 +123,8 @@ static void it_holds_and_the_witness_tells(void **state)
     assert_true(instant_since(entered, witnessed->at) >= 10 * NS_PER_MS);
 }
 
-static void the_same_task_holds_the_same_in_every_run_of_the_seed(void **state)
+TEST(the_same_task_holds_the_same_in_every_run_of_the_seed)
 {
-    (void)state;
     plan.hold = (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.005};
     plan.speed = 2;
     simulate(NULL, 0, NULL);
@@ -139,9 +137,8 @@ static void the_same_task_holds_the_same_in_every_run_of_the_seed(void **state)
     }
 }
 
-static void a_listed_class_has_a_hold_of_its_own(void **state)
+TEST(a_listed_class_has_a_hold_of_its_own)
 {
-    (void)state;
     const struct simulated_class classes[] = {{DRY_RUN_CLASS, {.kind = DISTRIBUTION_FIXED, .mean_s = 7200}},
                                               {"a", {.kind = DISTRIBUTION_FIXED, .mean_s = 1e9}},
                                               {"z", {.kind = DISTRIBUTION_FIXED, .mean_s = 1e9}}};
@@ -152,9 +149,8 @@ static void a_listed_class_has_a_hold_of_its_own(void **state)
     assert_true(witnessed_hold() >= 20 * NS_PER_MS);
 }
 
-static void it_fails_as_the_plan_says(void **state)
+TEST(it_fails_as_the_plan_says)
 {
-    (void)state;
     plan.failures = 1;
     simulate(NULL, 0, NULL);
     assert_int_equal(run(), HF_FAIL);
@@ -175,24 +171,21 @@ static void is_stopped(void)
     assert_false(witness_next(RECORD_LEAVE)->failed);
 }
 
-static void it_hears_that_the_task_was_cancelled(void **state)
+TEST(it_hears_that_the_task_was_cancelled)
 {
-    (void)state;
     job_cancel(job, HF_USER);
     is_stopped();
 }
 
-static void it_hears_that_the_worker_stops(void **state)
+TEST(it_hears_that_the_worker_stops)
 {
-    (void)state;
     atomic_store(&board->must_stop, true);
     is_stopped();
 }
 
 /* Nobody tells it: it looks when the lock was to end. */
-static void it_stops_when_its_lock_is_over(void **state)
+TEST(it_stops_when_its_lock_is_over)
 {
-    (void)state;
     job->validity = &validity;
     struct instant until = instant_after(instant_now(), 20 * NS_PER_MS);
     atomic_store(&validity.until, until.ns);
@@ -208,9 +201,8 @@ static void *lose_later(void *unused)
     return NULL;
 }
 
-static void it_hears_that_its_lock_was_lost(void **state)
+TEST(it_hears_that_its_lock_was_lost)
 {
-    (void)state;
     pthread_t other;
     job->validity = &validity;
     assert_int_equal(pthread_create(&other, NULL, lose_later, NULL), 0);
@@ -229,9 +221,8 @@ static void *run_once(void *unused)
     return NULL;
 }
 
-static void each_thread_has_a_ring_and_who_has_none_is_counted(void **state)
+TEST(each_thread_has_a_ring_and_who_has_none_is_counted)
 {
-    (void)state;
     plan.hold.mean_s = 0;
     simulate(NULL, 0, NULL);
     for (unsigned i = 0; i < RINGS + 1; i++) {
@@ -263,9 +254,8 @@ static int check(const char *args, size_t length, char *reason, size_t reason_si
     return 1;
 }
 
-static void classes_are_treated_as_they_were(void **state)
+TEST(classes_are_treated_as_they_were)
 {
-    (void)state;
     static const char *const templates[] = {"account:{0}", NULL}, *const program[] = {"/bin/true", NULL};
     const struct plugin_handler transfer = {.class_name = "transfer",
                                             .about = "moves money",
@@ -327,9 +317,8 @@ static int run_with(const char *args)
 }
 
 /* As in production, and the handler does not hold. */
-static void arguments_are_checked_apart(void **state)
+TEST(arguments_are_checked_apart)
 {
-    (void)state;
     const struct plugin_handler transfer = {.class_name = "transfer", .run = must_not_run, .check = check_number};
     struct argument_check *apart;
     struct error error = ERROR_NONE;
@@ -358,9 +347,8 @@ static void arguments_are_checked_apart(void **state)
     plugins_close(real);
 }
 
-static void the_class_of_rehearsals_needs_a_lock_in_the_usual_mode(void **state)
+TEST(the_class_of_rehearsals_needs_a_lock_in_the_usual_mode)
 {
-    (void)state;
     simulate(NULL, 0, NULL);
     const struct plugin_handler *handler = plugins_find(plugins, DRY_RUN_CLASS);
     assert_int_equal(handler->flags, HF_LOCK_REQUIRED);
@@ -368,23 +356,4 @@ static void the_class_of_rehearsals_needs_a_lock_in_the_usual_mode(void **state)
     assert_null(handler->check);
 }
 
-#define simulated_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        simulated_test(it_holds_and_the_witness_tells),
-        simulated_test(the_same_task_holds_the_same_in_every_run_of_the_seed),
-        simulated_test(a_listed_class_has_a_hold_of_its_own),
-        simulated_test(it_fails_as_the_plan_says),
-        simulated_test(it_hears_that_the_task_was_cancelled),
-        simulated_test(it_hears_that_the_worker_stops),
-        simulated_test(it_stops_when_its_lock_is_over),
-        simulated_test(it_hears_that_its_lock_was_lost),
-        simulated_test(each_thread_has_a_ring_and_who_has_none_is_counted),
-        simulated_test(classes_are_treated_as_they_were),
-        simulated_test(arguments_are_checked_apart),
-        simulated_test(the_class_of_rehearsals_needs_a_lock_in_the_usual_mode),
-    };
-    return cmocka_run_group_tests_name("simulated_handlers", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -58,7 +58,7 @@ static void clients_anew(struct place *place)
     }
 }
 
-static void test_bytes_come_in_any_pieces_and_many_commands_at_once(void **state)
+TEST(test_bytes_come_in_any_pieces_and_many_commands_at_once)
 {
     static const char bytes[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$2\r\n\r\n\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
     struct place *place = *state;
@@ -69,7 +69,7 @@ static void test_bytes_come_in_any_pieces_and_many_commands_at_once(void **state
     }
 }
 
-static void test_who_breaks_the_protocol_is_hung_up_on(void **state)
+TEST(test_who_breaks_the_protocol_is_hung_up_on)
 {
     struct place *place = *state;
     server_receive(place->clients[0].connection, "*1\r\n!", 5, place->now_us);
@@ -80,7 +80,7 @@ static void test_who_breaks_the_protocol_is_hung_up_on(void **state)
     assert_int_equal(server_connections(place->server), 2);
 }
 
-static void test_who_waits_is_served_in_order_or_ends_in_time(void **state)
+TEST(test_who_waits_is_served_in_order_or_ends_in_time)
 {
     struct place *place = *state;
     assert_string_equal(say(place, 0, "BLMOVE from to RIGHT LEFT 5"), "");
@@ -98,7 +98,7 @@ static void test_who_waits_is_served_in_order_or_ends_in_time(void **state)
     assert_int_equal(server_next_us(place->server), INT64_MAX);
 }
 
-static void test_a_wait_can_be_ended_and_a_client_be_killed(void **state)
+TEST(test_a_wait_can_be_ended_and_a_client_be_killed)
 {
     struct place *place = *state;
     char line[96];
@@ -115,7 +115,7 @@ static void test_a_wait_can_be_ended_and_a_client_be_killed(void **state)
     assert_string_equal(say(place, 1, "RPUSH list a"), ":1|");
 }
 
-static void test_who_listens_hears(void **state)
+TEST(test_who_listens_hears)
 {
     struct place *place = *state;
     assert_string_equal(say(place, 0, "SUBSCRIBE a b"), "*3|$9|subscribe|$1|a|:1|*3|$9|subscribe|$1|b|:2|");
@@ -127,7 +127,7 @@ static void test_who_listens_hears(void **state)
     assert_string_equal(say(place, 1, "PUBSUB NUMSUB a"), "*2|$1|a|:0|");
 }
 
-static void test_a_restart_keeps_what_its_disk_has(void **state)
+TEST(test_a_restart_keeps_what_its_disk_has)
 {
     struct place *place = *state;
     char first_run[64];
@@ -155,7 +155,7 @@ static void test_a_restart_keeps_what_its_disk_has(void **state)
     assert_string_equal(say(place, 0, "DBSIZE"), ":0|");
 }
 
-static void test_a_failover_loses_what_the_replica_was_not_told(void **state)
+TEST(test_a_failover_loses_what_the_replica_was_not_told)
 {
     struct place *place = *state;
     struct server *replica = server_create(&(struct server_options){.run_seed = "r", .now_us = begin_us});
@@ -185,7 +185,7 @@ static void test_a_failover_loses_what_the_replica_was_not_told(void **state)
     server_destroy(replica);
 }
 
-static void test_a_full_server_lets_a_script_end_that_has_written(void **state)
+TEST(test_a_full_server_lets_a_script_end_that_has_written)
 {
     struct place *place = *state;
     say(place, 0, "SET a 1");
@@ -213,7 +213,7 @@ static unsigned long long page_look(struct place *place, unsigned long long curs
     return strtoull(next, NULL, 10);
 }
 
-static void test_a_scan_misses_nobody_who_was_there_all_the_time(void **state)
+TEST(test_a_scan_misses_nobody_who_was_there_all_the_time)
 {
     struct place *place = *state;
     char line[64];
@@ -248,7 +248,7 @@ static void observe(void *context, const struct server_event *event)
              event->count > 0 ? event->arguments[0].bytes : "", event->reply != NULL ? (int)event->reply->kind : -1);
 }
 
-static void test_an_observer_is_told_of_every_command_once(void **state)
+TEST(test_an_observer_is_told_of_every_command_once)
 {
     struct place *place = *state;
     struct told told = {""};
@@ -273,19 +273,4 @@ static void test_an_observer_is_told_of_every_command_once(void **state)
     assert_string_equal(told.text, expected);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_bytes_come_in_any_pieces_and_many_commands_at_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_who_breaks_the_protocol_is_hung_up_on, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_who_waits_is_served_in_order_or_ends_in_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_wait_can_be_ended_and_a_client_be_killed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_who_listens_hears, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_restart_keeps_what_its_disk_has, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_failover_loses_what_the_replica_was_not_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_full_server_lets_a_script_end_that_has_written, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_scan_misses_nobody_who_was_there_all_the_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_an_observer_is_told_of_every_command_once, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

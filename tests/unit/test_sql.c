@@ -101,7 +101,7 @@ static void expect(const struct office *office, const char *args, int code, cons
 
 /* --- statements --------------------------------------------------------------------------------------------- */
 
-static void values_go_in_and_rows_come_out(void **state)
+TEST(values_go_in_and_rows_come_out)
 {
     const struct office *office = *state;
     expect(office, "[\"main\",\"set\",{\"name\":\"a\",\"balance\":11}]", HF_OK,
@@ -116,7 +116,7 @@ static void values_go_in_and_rows_come_out(void **state)
            "{\"a\":9223372036854775807,\"b\":-9223372036854775808,\"c\":0,\"d\":\"\",\"e\":0");
 }
 
-static void results_are_cut_at_their_limits(void **state)
+TEST(results_are_cut_at_their_limits)
 {
     const struct office *office = *state;
     hf_job job = task("1", "5", "[\"main\",\"many\"]");
@@ -131,7 +131,7 @@ static void results_are_cut_at_their_limits(void **state)
     expect(office, "[\"main\",\"wide\",[300000]]", HF_OK, "\"rows\":[],\"cut\":true}");
 }
 
-static void what_cannot_work_is_buried(void **state)
+TEST(what_cannot_work_is_buried)
 {
     const struct office *office = *state;
     static const char *const cases[][2] = {
@@ -159,7 +159,7 @@ static void what_cannot_work_is_buried(void **state)
     assert_int_equal(ask(office, "SELECT count(*) FROM holdfast_done"), 0);
 }
 
-static void what_the_database_refuses_is_tried_again_and_leaves_nothing(void **state)
+TEST(what_the_database_refuses_is_tried_again_and_leaves_nothing)
 {
     const struct office *office = *state;
     hf_job job = task("j", "5", "[\"main\",\"add\",[\"a\",-100]]");
@@ -174,7 +174,7 @@ static void what_the_database_refuses_is_tried_again_and_leaves_nothing(void **s
 
 /* --- fence and repeats -------------------------------------------------------------------------------------- */
 
-static void a_late_writer_is_fenced_off(void **state)
+TEST(a_late_writer_is_fenced_off)
 {
     const struct office *office = *state;
     hf_job first = task("1", "10", "[\"main\",\"add\",[\"a\",1]]"),
@@ -190,7 +190,7 @@ static void a_late_writer_is_fenced_off(void **state)
     fake_job_clear(&late);
 }
 
-static void a_late_reader_is_fenced_off_too(void **state)
+TEST(a_late_reader_is_fenced_off_too)
 {
     const struct office *office = *state;
     hf_job first = task("1", "10", "[\"main\",\"all\"]"), late = task("2", "9", "[\"main\",\"add\",[\"a\",50]]");
@@ -200,7 +200,7 @@ static void a_late_reader_is_fenced_off_too(void **state)
     fake_job_clear(&first);
 }
 
-static void a_repeat_changes_nothing(void **state)
+TEST(a_repeat_changes_nothing)
 {
     const struct office *office = *state;
     hf_job job = task("1", "10", "[\"main\",\"add\",[\"a\",1]]"),
@@ -215,7 +215,7 @@ static void a_repeat_changes_nothing(void **state)
     fake_job_clear(&again);
 }
 
-static void reading_is_repeated(void **state)
+TEST(reading_is_repeated)
 {
     const struct office *office = *state;
     for (int i = 0; i < 2; i++) {
@@ -226,7 +226,7 @@ static void reading_is_repeated(void **state)
     }
 }
 
-static void without_a_token_it_runs_only_when_that_is_set(void **state)
+TEST(without_a_token_it_runs_only_when_that_is_set)
 {
     struct office *office = *state;
     char reason[512] = "";
@@ -247,7 +247,7 @@ static void without_a_token_it_runs_only_when_that_is_set(void **state)
 
 /* --- waiting and stopping ----------------------------------------------------------------------------------- */
 
-static void a_database_that_stays_busy_fails(void **state)
+TEST(a_database_that_stays_busy_fails)
 {
     const struct office *office = *state;
     hf_job job = task("1", "10", "[\"main\",\"add\",[\"a\",1]]");
@@ -264,7 +264,7 @@ static void cancel_at_the_third_question(hf_job *job)
     job->is_cancelled = job->asked >= 3;
 }
 
-static void a_statement_without_end_stops_when_cancelled(void **state)
+TEST(a_statement_without_end_stops_when_cancelled)
 {
     const struct office *office = *state;
     hf_job job = task("1", "10", "[\"main\",\"slow\"]");
@@ -276,7 +276,7 @@ static void a_statement_without_end_stops_when_cancelled(void **state)
     fake_job_clear(&job);
 }
 
-static void waiting_for_others_ends_when_cancelled(void **state)
+TEST(waiting_for_others_ends_when_cancelled)
 {
     struct office *office = *state;
     char reason[512] = "";
@@ -295,7 +295,7 @@ static void cancel_at_once(hf_job *job)
     job->is_cancelled = true;
 }
 
-static void a_lock_lost_before_the_commit_leaves_nothing_behind(void **state)
+TEST(a_lock_lost_before_the_commit_leaves_nothing_behind)
 {
     const struct office *office = *state;
     hf_job job = task("1", "10", "[\"main\",\"add\",[\"a\",1]]");
@@ -325,7 +325,7 @@ static void *add_many(void *value)
     return NULL;
 }
 
-static void threads_do_not_disturb_each_other(void **state)
+TEST(threads_do_not_disturb_each_other)
 {
     const struct office *office = *state;
     pthread_t threads[THREADS];
@@ -336,9 +336,8 @@ static void threads_do_not_disturb_each_other(void **state)
     assert_int_equal(ask(office, "SELECT balance FROM account WHERE name = 'a'"), 10 + THREADS * ADDITIONS);
 }
 
-static void wrong_settings_are_refused_with_a_reason(void **state)
+TEST(wrong_settings_are_refused_with_a_reason)
 {
-    (void)state;
     static const struct {
         struct fake_setting settings[4];
         const char *reason;
@@ -354,26 +353,4 @@ static void wrong_settings_are_refused_with_a_reason(void **state)
     }
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(values_go_in_and_rows_come_out),
-        TEST(results_are_cut_at_their_limits),
-        TEST(what_cannot_work_is_buried),
-        TEST(what_the_database_refuses_is_tried_again_and_leaves_nothing),
-        TEST(a_late_writer_is_fenced_off),
-        TEST(a_late_reader_is_fenced_off_too),
-        TEST(a_repeat_changes_nothing),
-        TEST(reading_is_repeated),
-        TEST(without_a_token_it_runs_only_when_that_is_set),
-        TEST(a_database_that_stays_busy_fails),
-        TEST(a_statement_without_end_stops_when_cancelled),
-        TEST(waiting_for_others_ends_when_cancelled),
-        TEST(a_lock_lost_before_the_commit_leaves_nothing_behind),
-        TEST(threads_do_not_disturb_each_other),
-        cmocka_unit_test(wrong_settings_are_refused_with_a_reason),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

@@ -15,9 +15,8 @@ static const char *suggest(const char *wrong)
     return suggestion.best;
 }
 
-static void distances_count_edits(void **state)
+TEST(distances_count_edits)
 {
-    (void)state;
     assert_int_equal(suggest_distance("", ""), 0);
     assert_int_equal(suggest_distance("", "abc"), 3);
     assert_int_equal(suggest_distance("abc", ""), 3);
@@ -28,17 +27,15 @@ static void distances_count_edits(void **state)
     assert_int_equal(suggest_distance("kitten", "sitting"), 3);
 }
 
-static void a_swap_of_neighbours_is_one_edit(void **state)
+TEST(a_swap_of_neighbours_is_one_edit)
 {
-    (void)state;
     assert_int_equal(suggest_distance("tlt", "ttl"), 1);
     assert_int_equal(suggest_distance("ab", "ba"), 1);
     assert_int_equal(suggest_distance("threads", "htreasd"), 2);
 }
 
-static void long_words_are_infinitely_far(void **state)
+TEST(long_words_are_infinitely_far)
 {
-    (void)state;
     char word[SUGGEST_WORD_MAX + 2];
     memset(word, 'a', sizeof word);
     word[SUGGEST_WORD_MAX] = '\0';
@@ -48,9 +45,8 @@ static void long_words_are_infinitely_far(void **state)
     assert_int_equal(suggest_distance(word, word), UINT_MAX);
 }
 
-static void the_nearest_word_is_suggested(void **state)
+TEST(the_nearest_word_is_suggested)
 {
-    (void)state;
     assert_string_equal(suggest("thread"), "threads");
     assert_string_equal(suggest("qeues"), "queues");
     assert_string_equal(suggest("log_levle"), "log_level");
@@ -58,9 +54,8 @@ static void the_nearest_word_is_suggested(void **state)
     assert_string_equal(suggest("hots"), "host");
 }
 
-static void far_words_are_not_suggested(void **state)
+TEST(far_words_are_not_suggested)
 {
-    (void)state;
     assert_null(suggest("password"));
     assert_null(suggest("xyl"));
     assert_null(suggest(""));
@@ -74,12 +69,4 @@ static void far_words_are_not_suggested(void **state)
     assert_string_equal(suggestion_hint(&some, hint), " (did you mean ttl?)");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distances_count_edits),         cmocka_unit_test(a_swap_of_neighbours_is_one_edit),
-        cmocka_unit_test(long_words_are_infinitely_far), cmocka_unit_test(the_nearest_word_is_suggested),
-        cmocka_unit_test(far_words_are_not_suggested),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -48,9 +48,8 @@ static void assert_pause(int64_t seconds)
     start_due();
 }
 
-static void the_first_is_started_alone(void **state)
+TEST(the_first_is_started_alone)
 {
-    (void)state;
     begin(3);
     assert_int_equal(supervision_due(&supervision, now), 0);
     start_due();
@@ -65,18 +64,16 @@ static void the_first_is_started_alone(void **state)
     assert_true(supervision_awaits(&supervision));
 }
 
-static void pauses_double_up_to_a_minute(void **state)
+TEST(pauses_double_up_to_a_minute)
 {
-    (void)state;
     begin_up(1);
     const int64_t pauses[] = {1, 2, 4, 8, 16, 32, 60, 60};
     for (unsigned i = 0; i < sizeof pauses / sizeof pauses[0]; i++)
         assert_pause(pauses[i]);
 }
 
-static void who_has_lived_for_a_minute_begins_anew(void **state)
+TEST(who_has_lived_for_a_minute_begins_anew)
 {
-    (void)state;
     begin_up(1);
     assert_pause(1);
     assert_pause(2);
@@ -88,9 +85,8 @@ static void who_has_lived_for_a_minute_begins_anew(void **state)
 }
 
 /* Also when it does not come up: the configuration may have been changed, and be mended again. */
-static void who_was_up_once_is_started_again_for_ever(void **state)
+TEST(who_was_up_once_is_started_again_for_ever)
 {
-    (void)state;
     begin_up(2);
     assert_int_equal(supervision_ended(&supervision, 1, 1, now), SUPERVISION_RESTART);
     later(1);
@@ -101,9 +97,8 @@ static void who_was_up_once_is_started_again_for_ever(void **state)
     assert_false(supervision_is_over(&supervision));
 }
 
-static void who_fails_before_it_was_ever_up_ends_all(void **state)
+TEST(who_fails_before_it_was_ever_up_ends_all)
 {
-    (void)state;
     begin(2);
     start_due();
     assert_int_equal(supervision_ended(&supervision, 0, 7, now), SUPERVISION_HOPELESS);
@@ -121,9 +116,8 @@ static void who_fails_before_it_was_ever_up_ends_all(void **state)
     assert_int_equal(supervision.exit_code, 1);
 }
 
-static void a_first_one_that_ends_well_before_it_was_up_ends_all(void **state)
+TEST(a_first_one_that_ends_well_before_it_was_up_ends_all)
 {
-    (void)state;
     begin(2);
     start_due();
     assert_int_equal(supervision_ended(&supervision, 0, 0, now), SUPERVISION_OVER);
@@ -131,9 +125,8 @@ static void a_first_one_that_ends_well_before_it_was_up_ends_all(void **state)
     assert_int_equal(supervision.exit_code, 0);
 }
 
-static void who_ends_well_is_not_started_again(void **state)
+TEST(who_ends_well_is_not_started_again)
 {
-    (void)state;
     begin_up(2);
     assert_int_equal(supervision_ended(&supervision, 0, 0, now), SUPERVISION_OVER);
     assert_int_equal(supervision_next(&supervision).ns, INSTANT_NEVER.ns);
@@ -147,9 +140,8 @@ static void who_ends_well_is_not_started_again(void **state)
     assert_int_equal(supervision.exit_code, 0);
 }
 
-static void nothing_is_started_while_all_is_ending(void **state)
+TEST(nothing_is_started_while_all_is_ending)
 {
-    (void)state;
     begin_up(3);
     assert_int_equal(supervision_ended(&supervision, 0, 1, now), SUPERVISION_RESTART);
     supervision_end(&supervision);
@@ -162,17 +154,4 @@ static void nothing_is_started_while_all_is_ending(void **state)
     assert_int_equal(supervision.exit_code, 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_is_started_alone),
-        cmocka_unit_test(pauses_double_up_to_a_minute),
-        cmocka_unit_test(who_has_lived_for_a_minute_begins_anew),
-        cmocka_unit_test(who_was_up_once_is_started_again_for_ever),
-        cmocka_unit_test(who_fails_before_it_was_ever_up_ends_all),
-        cmocka_unit_test(a_first_one_that_ends_well_before_it_was_up_ends_all),
-        cmocka_unit_test(who_ends_well_is_not_started_again),
-        cmocka_unit_test(nothing_is_started_while_all_is_ending),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

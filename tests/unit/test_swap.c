@@ -12,9 +12,8 @@ static struct swap begun(void)
     return swap;
 }
 
-static void test_nothing_is_left_where_it_was_taken_or_gone(void **state)
+TEST(test_nothing_is_left_where_it_was_taken_or_gone)
 {
-    (void)state;
     struct swap swap = begun();
     assert_int_equal(swap_answered(&swap, 0, SWAP_TAKEN), 0);
     assert_int_equal(swap_answered(&swap, 1, SWAP_FREE), 0);
@@ -22,9 +21,8 @@ static void test_nothing_is_left_where_it_was_taken_or_gone(void **state)
     assert_int_equal(swap_failed(&swap), 0x1c);
 }
 
-static void test_where_it_was_not_it_is_released_once(void **state)
+TEST(test_where_it_was_not_it_is_released_once)
 {
-    (void)state;
     struct swap swap = begun();
     for (unsigned node = 0; node < 5; node++) {
         assert_int_equal(swap_answered(&swap, node, SWAP_NOT), 1 << node);
@@ -33,18 +31,16 @@ static void test_where_it_was_not_it_is_released_once(void **state)
     assert_int_equal(swap_failed(&swap), 0);
 }
 
-static void test_where_nobody_knows_it_is_released_too(void **state)
+TEST(test_where_nobody_knows_it_is_released_too)
 {
-    (void)state;
     struct swap swap = begun();
     assert_int_equal(swap_answered(&swap, 2, SWAP_UNKNOWN), 4);
     assert_int_equal(swap_answered(&swap, 2, SWAP_TAKEN), 0);
     assert_int_equal(swap_failed(&swap), 0x1b);
 }
 
-static void test_after_a_failure_late_answers_release_nothing_more(void **state)
+TEST(test_after_a_failure_late_answers_release_nothing_more)
 {
-    (void)state;
     struct swap swap = begun();
     assert_int_equal(swap_failed(&swap), ALL);
     assert_int_equal(swap_failed(&swap), 0);
@@ -52,9 +48,8 @@ static void test_after_a_failure_late_answers_release_nothing_more(void **state)
     assert_int_equal(swap_answered(&swap, 4, SWAP_TAKEN), 0);
 }
 
-static void test_where_it_never_was_nothing_is_released(void **state)
+TEST(test_where_it_never_was_nothing_is_released)
 {
-    (void)state;
     struct swap swap;
     swap_begin(&swap, 0x16);
     assert_int_equal(swap_answered(&swap, 0, SWAP_NOT), 0);
@@ -62,18 +57,16 @@ static void test_where_it_never_was_nothing_is_released(void **state)
     assert_int_equal(swap_failed(&swap), 0x14);
 }
 
-static void test_what_an_answer_says_about_the_release(void **state)
+TEST(test_what_an_answer_says_about_the_release)
 {
-    (void)state;
     assert_int_equal(swap_vote(SWAP_TAKEN), LEASE_YES);
     assert_int_equal(swap_vote(SWAP_FREE), LEASE_NO);
     assert_int_equal(swap_vote(SWAP_NOT), LEASE_UNSENT);
     assert_int_equal(swap_vote(SWAP_UNKNOWN), LEASE_UNSENT);
 }
 
-static void test_what_may_have_been_taken_was_not_gone_for_certain(void **state)
+TEST(test_what_may_have_been_taken_was_not_gone_for_certain)
 {
-    (void)state;
     assert_int_equal(swap_release_vote(LEASE_NO, false), LEASE_NO);
     assert_int_equal(swap_release_vote(LEASE_FOREIGN, false), LEASE_FOREIGN);
     assert_int_equal(swap_release_vote(LEASE_YES, true), LEASE_YES);
@@ -81,9 +74,8 @@ static void test_what_may_have_been_taken_was_not_gone_for_certain(void **state)
     assert_int_equal(swap_release_vote(LEASE_FOREIGN, true), LEASE_UNKNOWN);
 }
 
-static void test_only_what_is_believed_in_can_be_swapped(void **state)
+TEST(test_only_what_is_believed_in_can_be_swapped)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     struct instant until = lease_believed_until(&lease, &terms), before = {until.ns - 1};
@@ -93,9 +85,8 @@ static void test_only_what_is_believed_in_can_be_swapped(void **state)
     assert_false(swap_may_begin(&lease, &terms, before, before));
 }
 
-static void test_e30_an_extension_of_this_turn_comes_first(void **state)
+TEST(test_e30_an_extension_of_this_turn_comes_first)
 {
-    (void)state;
     struct lease_terms terms = terms_of(3);
     struct lease lease = held(&terms);
     struct instant at = lease_next(&lease, &terms);
@@ -104,18 +95,4 @@ static void test_e30_an_extension_of_this_turn_comes_first(void **state)
     assert_true(swap_may_begin(&lease, &terms, ms_after(at, 1), ms_after(at, 1)));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_left_where_it_was_taken_or_gone),
-        cmocka_unit_test(test_where_it_was_not_it_is_released_once),
-        cmocka_unit_test(test_where_nobody_knows_it_is_released_too),
-        cmocka_unit_test(test_what_may_have_been_taken_was_not_gone_for_certain),
-        cmocka_unit_test(test_after_a_failure_late_answers_release_nothing_more),
-        cmocka_unit_test(test_where_it_never_was_nothing_is_released),
-        cmocka_unit_test(test_what_an_answer_says_about_the_release),
-        cmocka_unit_test(test_only_what_is_believed_in_can_be_swapped),
-        cmocka_unit_test(test_e30_an_extension_of_this_turn_comes_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

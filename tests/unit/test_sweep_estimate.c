@@ -3,9 +3,8 @@
 
 #include "worker/dry_run/stage/sweep.h"
 
-static void a_walk_that_has_seen_all_has_left_what_it_did_not_delete(void **state)
+TEST(a_walk_that_has_seen_all_has_left_what_it_did_not_delete)
 {
-    (void)state;
     assert_int_equal(sweep_estimate(0, 0, "0"), 0);
     assert_int_equal(sweep_estimate(100, 100, "0"), 0);
     assert_int_equal(sweep_estimate(100, 60, "0"), 40);
@@ -13,9 +12,8 @@ static void a_walk_that_has_seen_all_has_left_what_it_did_not_delete(void **stat
 }
 
 /* Cursors of a table of 8 buckets in the order in which SCAN answers them: 4 2 6 1 5 3 7. */
-static void the_cursor_tells_how_far_a_walk_is(void **state)
+TEST(the_cursor_tells_how_far_a_walk_is)
 {
-    (void)state;
     static const char *const cursors[] = {"4", "2", "6", "1", "5", "3", "7"};
     for (unsigned i = 0; i < 7; i++) {
         unsigned seen = i + 1; /* eighths */
@@ -23,21 +21,12 @@ static void the_cursor_tells_how_far_a_walk_is(void **state)
     }
 }
 
-static void how_large_the_table_is_does_not_matter(void **state)
+TEST(how_large_the_table_is_does_not_matter)
 {
-    (void)state;
     assert_int_equal(sweep_estimate(500, 500, "1"), 500); /* one half, of two buckets or of a million */
     assert_int_equal(sweep_estimate(500, 400, "1"), 600);
     assert_int_equal(sweep_estimate(3000000, 3000000, "3"), 1000000);
     assert_int_equal(sweep_estimate(1, 1, "2097152"), 4194303); /* bucket 1 of 2^22 */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_walk_that_has_seen_all_has_left_what_it_did_not_delete),
-        cmocka_unit_test(the_cursor_tells_how_far_a_walk_is),
-        cmocka_unit_test(how_large_the_table_is_does_not_matter),
-    };
-    return cmocka_run_group_tests_name("sweep_estimate", tests, NULL, NULL);
-}
+RUN_TESTS

@@ -29,9 +29,8 @@ static unsigned lines_of(enum flow_ending ending, unsigned tasks)
     return lines;
 }
 
-static void the_first_hundred_successes_of_a_second_have_lines(void **state)
+TEST(the_first_hundred_successes_of_a_second_have_lines)
 {
-    (void)state;
     assert_int_equal(lines_of(FLOW_DONE, 100), 100);
     assert_false(task_log_has_sums(&task_log));
     now.ns += NS_PER_S - 1;
@@ -51,17 +50,15 @@ static void the_first_hundred_successes_of_a_second_have_lines(void **state)
     assert_int_equal(task_log.until.ns, now.ns + NS_PER_S);
 }
 
-static void a_second_begins_with_its_first_task(void **state)
+TEST(a_second_begins_with_its_first_task)
 {
-    (void)state;
     for (unsigned second = 0; second < 5; second++, now.ns += 3 * NS_PER_S / 2)
         assert_int_equal(lines_of(FLOW_DONE, 100), 100);
     assert_false(task_log_has_sums(&task_log));
 }
 
-static void no_failure_is_ever_added_up(void **state)
+TEST(no_failure_is_ever_added_up)
 {
-    (void)state;
     assert_int_equal(lines_of(FLOW_DONE, 300), 100);
     for (int ending = 0; ending < FLOW_ENDINGS; ending++) {
         bool went_well = ending == FLOW_DONE || ending == FLOW_SKIPPED || ending == FLOW_SNOOZED;
@@ -73,17 +70,15 @@ static void no_failure_is_ever_added_up(void **state)
     assert_int_equal(sums.done + sums.skipped + sums.snoozed, 200 + 3000);
 }
 
-static void failures_alone_add_nothing_up(void **state)
+TEST(failures_alone_add_nothing_up)
 {
-    (void)state;
     for (unsigned i = 0; i < 1000; i++)
         assert_false(ends(CONFIG_LOG_TASKS_FAILURES, FLOW_DONE));
     assert_false(task_log_has_sums(&task_log));
 }
 
-static void the_processes_of_a_unit_share_the_hundred(void **state)
+TEST(the_processes_of_a_unit_share_the_hundred)
 {
-    (void)state;
     static const unsigned processes[] = {0, 1, 3, 4, 64, 1000}, lines[] = {100, 100, 33, 25, 1, 1};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         task_log_init(&task_log, processes[i]);
@@ -92,9 +87,8 @@ static void the_processes_of_a_unit_share_the_hundred(void **state)
 }
 
 /* A reload may come within a second that was summed up. */
-static void what_was_added_up_is_told_also_when_the_mode_changes(void **state)
+TEST(what_was_added_up_is_told_also_when_the_mode_changes)
 {
-    (void)state;
     assert_int_equal(lines_of(FLOW_DONE, 150), 100);
     assert_true(ends(CONFIG_LOG_TASKS_ALL, FLOW_DONE));
     now.ns += 5 * NS_PER_S;
@@ -103,9 +97,8 @@ static void what_was_added_up_is_told_also_when_the_mode_changes(void **state)
 }
 
 /* Whoever tells sums when they are due loses none, however the tasks come. */
-static void every_task_is_in_a_line_or_in_a_sum(void **state)
+TEST(every_task_is_in_a_line_or_in_a_sum)
 {
-    (void)state;
     uint64_t tasks = 0, lines = 0, summed = 0;
     for (int round = 0; round < 100000; round++) {
         now.ns += random_between(0, random_between(0, 99) > 0 ? 5 * NS_PER_MS : 2 * NS_PER_S);
@@ -120,16 +113,4 @@ static void every_task_is_in_a_line_or_in_a_sum(void **state)
     assert_true(lines > 1000 && summed > 1000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_first_hundred_successes_of_a_second_have_lines, set_up),
-        cmocka_unit_test_setup(a_second_begins_with_its_first_task, set_up),
-        cmocka_unit_test_setup(no_failure_is_ever_added_up, set_up),
-        cmocka_unit_test_setup(failures_alone_add_nothing_up, set_up),
-        cmocka_unit_test_setup(the_processes_of_a_unit_share_the_hundred, set_up),
-        cmocka_unit_test_setup(what_was_added_up_is_told_also_when_the_mode_changes, set_up),
-        cmocka_unit_test_setup(every_task_is_in_a_line_or_in_a_sum, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, NULL)

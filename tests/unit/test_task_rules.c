@@ -51,9 +51,8 @@ static void assert_retries(const char *members, bool off, unsigned max, int64_t 
 
 /* --- retries ---------------------------------------------------------------------------------------------------- */
 
-static void a_task_alone_has_what_is_usual(void **state)
+TEST(a_task_alone_has_what_is_usual)
 {
-    (void)state;
     assert_retries("", false, 25, -1);
     struct task_rules rules = rules_of("");
     assert_string_equal(rules.retry_queue, "");
@@ -65,9 +64,8 @@ static void a_task_alone_has_what_is_usual(void **state)
     assert_int_equal(rules.retry_max, 25);
 }
 
-static void the_class_says_more_about_its_lock_than_the_lock_section(void **state)
+TEST(the_class_says_more_about_its_lock_than_the_lock_section)
 {
-    (void)state;
     config.lock = (struct config_lock){.fence = true};
     struct task_rules rules = rules_of("");
     assert_false(rules.unfenced);
@@ -90,9 +88,8 @@ static void the_class_says_more_about_its_lock_than_the_lock_section(void **stat
 }
 
 /* What names no number leaves it to the class; what names one, or says no, does not. */
-static void only_a_number_or_a_no_is_the_tasks_own_word(void **state)
+TEST(only_a_number_or_a_no_is_the_tasks_own_word)
 {
-    (void)state;
     static char seven[] = "7";
     static const char *const silent[] = {"", ",\"retry\":true", ",\"retry\":\"true\"", ",\"retry\":\"yes\"",
                                          ",\"retry\":3.5"};
@@ -116,9 +113,8 @@ static void only_a_number_or_a_no_is_the_tasks_own_word(void **state)
     assert_retries(",\"retry_for\":60,\"retry\":true", false, 0, 60);
 }
 
-static void the_configuration_decides_over_the_handler(void **state)
+TEST(the_configuration_decides_over_the_handler)
 {
-    (void)state;
     static char no[] = "no", as_handler[] = "handler";
     handler.retries = 5;
     entry.retry = no;
@@ -134,9 +130,8 @@ static void the_configuration_decides_over_the_handler(void **state)
 
 /* --- the rest --------------------------------------------------------------------------------------------------- */
 
-static void queue_and_backtrace_are_taken_from_the_first_who_says_one(void **state)
+TEST(queue_and_backtrace_are_taken_from_the_first_who_says_one)
 {
-    (void)state;
     static char low[] = "low";
     handler.retry_queue = "handlers";
     assert_string_equal(rules_of("").retry_queue, "handlers");
@@ -153,9 +148,8 @@ static void queue_and_backtrace_are_taken_from_the_first_who_says_one(void **sta
     assert_int_equal(rules_of(",\"backtrace\":true").backtrace, ENVELOPE_BACKTRACE_ALL);
 }
 
-static void a_grave_can_be_refused_by_each(void **state)
+TEST(a_grave_can_be_refused_by_each)
 {
-    (void)state;
     assert_true(rules_of(",\"dead\":false").dead_off);
     handler.flags = HF_NO_GRAVE;
     assert_true(rules_of("").dead_off);
@@ -167,9 +161,8 @@ static void a_grave_can_be_refused_by_each(void **state)
     assert_true(rules_of(",\"dead\":true").dead_off);
 }
 
-static void at_most_once_is_the_configurations_word_or_the_handlers(void **state)
+TEST(at_most_once_is_the_configurations_word_or_the_handlers)
 {
-    (void)state;
     handler.flags = HF_AT_MOST_ONCE;
     assert_true(rules_of("").at_most_once);
     entry.at_most_once = CONFIG_NO;
@@ -181,9 +174,8 @@ static void at_most_once_is_the_configurations_word_or_the_handlers(void **state
 
 #define CREATED ",\"created_at\":1795194000.5,\"enqueued_at\":1795194100.5"
 
-static void a_class_may_let_its_tasks_expire(void **state)
+TEST(a_class_may_let_its_tasks_expire)
 {
-    (void)state;
     handler.expires_in_ms = 60 * MS_PER_S;
     assert_int_equal(rules_of(CREATED).expiry.us, INT64_C(1795194160500000));
     assert_int_equal(rules_of(",\"created_at\":1795194000.5").expiry.us, INT64_C(1795194060500000));
@@ -199,9 +191,8 @@ static void a_class_may_let_its_tasks_expire(void **state)
     assert_false(task_rules_expired(&rules, (struct wall_time){INT64_MAX}));
 }
 
-static void batches_and_secrets_are_refused(void **state)
+TEST(batches_and_secrets_are_refused)
 {
-    (void)state;
     assert_string_equal(rules_of(",\"bid\":\"abc\"").refused_class, "HF::Batch");
     assert_contains(rules_of(",\"bid\":\"abc\"").refused_reason, "batch");
     assert_null(rules_of(",\"bid\":null,\"encrypt\":false").refused_class);
@@ -211,9 +202,8 @@ static void batches_and_secrets_are_refused(void **state)
 }
 
 /* The grace counts from the first meeting that the task tells of, unless that lies ahead. */
-static void a_class_that_is_not_served_has_a_grace(void **state)
+TEST(a_class_that_is_not_served_has_a_grace)
 {
-    (void)state;
     const int64_t minute_us = 60 * US_PER_S, grace_ns = 600 * NS_PER_S;
     const struct wall_time now = {INT64_C(1795194000000000)};
     const struct {
@@ -235,9 +225,8 @@ static void a_class_that_is_not_served_has_a_grace(void **state)
     }
 }
 
-static void where_a_task_runs_is_said_by_program_configuration_and_handler(void **state)
+TEST(where_a_task_runs_is_said_by_program_configuration_and_handler)
 {
-    (void)state;
     handler.isolation = HF_ISOLATION_THREAD;
     assert_int_equal(rules_of("").isolation, CONFIG_ISOLATION_THREAD);
     handler.isolation = HF_ISOLATION_PROCESS;
@@ -253,22 +242,4 @@ static void where_a_task_runs_is_said_by_program_configuration_and_handler(void 
     assert_int_equal(rules_of("").isolation, CONFIG_ISOLATION_EXEC);
 }
 
-#define rules_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        rules_test(a_task_alone_has_what_is_usual),
-        rules_test(only_a_number_or_a_no_is_the_tasks_own_word),
-        rules_test(the_class_says_more_about_its_lock_than_the_lock_section),
-        rules_test(the_configuration_decides_over_the_handler),
-        rules_test(queue_and_backtrace_are_taken_from_the_first_who_says_one),
-        rules_test(a_grave_can_be_refused_by_each),
-        rules_test(at_most_once_is_the_configurations_word_or_the_handlers),
-        rules_test(a_class_may_let_its_tasks_expire),
-        rules_test(batches_and_secrets_are_refused),
-        rules_test(a_class_that_is_not_served_has_a_grace),
-        rules_test(where_a_task_runs_is_said_by_program_configuration_and_handler),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -33,9 +33,8 @@ static int64_t time_of(const char *value)
     return us;
 }
 
-static void times_are_read_in_every_form(void **state)
+TEST(times_are_read_in_every_form)
 {
-    (void)state;
     assert_int_equal(time_of("1795194349.25"), 1795194349250000);
     assert_int_equal(time_of("1795194349"), 1795194349000000);
     assert_int_equal(time_of("1795194349250"), 1795194349250000);
@@ -48,9 +47,8 @@ static void times_are_read_in_every_form(void **state)
     assert_int_equal(time_of("[1]"), 0);
 }
 
-static void classes_are_called_as_people_know_them(void **state)
+TEST(classes_are_called_as_people_know_them)
 {
-    (void)state;
     read_text("{\"class\":\"w\",\"args\":[]}");
     assert_string_equal(task_view_class(&view), "w");
     read_text("{\"class\":\"w\",\"args\":[],\"wrapped\":\"inner\"}");
@@ -62,9 +60,8 @@ static void classes_are_called_as_people_know_them(void **state)
     assert_true(error_is_set(&view.reason));
 }
 
-static void backtraces_are_unfolded_or_refused(void **state)
+TEST(backtraces_are_unfolded_or_refused)
 {
-    (void)state;
     struct buffer out = {0};
     static const char good[] = "eJyLVkrUS1bSUUpSigUAEM0CwQ==", object[] = "eJyrVkpUsjKsBQAIKgIJ";
     char broken[sizeof good + 1];
@@ -98,9 +95,8 @@ static const char *fresh(enum operate_verb verb, enum task_place place, const ch
     return fits ? buffer_text(&made) : "refused";
 }
 
-static void retried_tasks_forget_one_failure(void **state)
+TEST(retried_tasks_forget_one_failure)
 {
-    (void)state;
 #define BEGIN "{\"class\":\"a\",\"args\":[ 1.50 ]"
     assert_string_equal(fresh(OPERATE_RETRY, TASK_IN_RETRY, BEGIN ",\"queue\":\"q\",\"retry_count\":3,\"at\":7}"),
                         BEGIN ",\"queue\":\"q\",\"retry_count\":2,\"enqueued_at\":5.5} > q");
@@ -118,9 +114,8 @@ static void retried_tasks_forget_one_failure(void **state)
     assert_contains(fresh(OPERATE_BURY, TASK_IN_QUEUE, "any text"), "\"hf.invalid\"");
 }
 
-static void a_record_of_what_was_no_task_is_retried_when_it_is_one(void **state)
+TEST(a_record_of_what_was_no_task_is_retried_when_it_is_one)
 {
-    (void)state;
     struct buffer record = {0};
     envelope_write_invalid(BEGIN ",\"queue\":\"q\"}", strlen(BEGIN ",\"queue\":\"q\"}"), "q", "too long",
                            (struct wall_time){1}, &record);
@@ -132,9 +127,8 @@ static void a_record_of_what_was_no_task_is_retried_when_it_is_one(void **state)
     buffer_fini(&record);
 }
 
-static void ids_with_a_score_are_told_from_plain_ones(void **state)
+TEST(ids_with_a_score_are_told_from_plain_ones)
 {
-    (void)state;
     assert_int_equal(task_id_score("1795194409.088278-0123"), 17);
     assert_int_equal(task_id_score("1795194409-0123"), 10);
     assert_int_equal(task_id_score("9-"), 1);
@@ -146,9 +140,8 @@ static void ids_with_a_score_are_told_from_plain_ones(void **state)
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
 
-static void json_is_written_with_its_commas(void **state)
+TEST(json_is_written_with_its_commas)
 {
-    (void)state;
     struct buffer out = {0};
     struct json_writer json = {.out = &out};
     json_open(&json, NULL, '{');
@@ -168,9 +161,8 @@ static void json_is_written_with_its_commas(void **state)
     buffer_fini(&out);
 }
 
-static void real_numbers_are_written_as_short_as_they_can_be_read_again(void **state)
+TEST(real_numbers_are_written_as_short_as_they_can_be_read_again)
 {
-    (void)state;
     struct buffer out = {0};
     struct json_writer json = {.out = &out};
     json_open(&json, NULL, '[');
@@ -187,9 +179,8 @@ static void real_numbers_are_written_as_short_as_they_can_be_read_again(void **s
     buffer_fini(&out);
 }
 
-static void what_terminals_obey_is_escaped(void **state)
+TEST(what_terminals_obey_is_escaped)
 {
-    (void)state;
     struct buffer out = {0};
     static const char text[] = "[\n\"\xc2\x9b\x7f\xe2\x80\xae\xe2\x81\xa6\xc3\xbc\xe2\x82\xac\"]";
     json_append_defused(&out, text, strlen(text));
@@ -200,20 +191,4 @@ static void what_terminals_obey_is_escaped(void **state)
     buffer_fini(&out);
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(times_are_read_in_every_form),
-        TEST(classes_are_called_as_people_know_them),
-        TEST(backtraces_are_unfolded_or_refused),
-        TEST(retried_tasks_forget_one_failure),
-        TEST(a_record_of_what_was_no_task_is_retried_when_it_is_one),
-        TEST(ids_with_a_score_are_told_from_plain_ones),
-        TEST(json_is_written_with_its_commas),
-        TEST(real_numbers_are_written_as_short_as_they_can_be_read_again),
-        TEST(what_terminals_obey_is_escaped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(NULL, tear_down)

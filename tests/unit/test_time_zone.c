@@ -17,9 +17,8 @@
 
 /* --- the calendar ----------------------------------------------------------------------------------------------- */
 
-static void dates_and_days_are_each_others_inverse(void **state)
+TEST(dates_and_days_are_each_others_inverse)
 {
-    (void)state;
     struct civil_date date = {.year = 1599, .month = 12, .day = 31};
     int64_t day = civil_day(date);
     for (int64_t i = 0; i < 2 * 146097; i++, day++) {
@@ -92,9 +91,8 @@ static void compare_with_libc(const char *name)
     time_zone_close(zone);
 }
 
-static void zones_are_what_libc_says(void **state)
+TEST(zones_are_what_libc_says)
 {
-    (void)state;
     static const char *const names[] = {
         "Europe/Vienna",    "Europe/London",     "Europe/Dublin",    "Europe/Moscow",
         "Europe/Istanbul",  "America/New_York",  "America/St_Johns", "America/Sao_Paulo",
@@ -107,9 +105,8 @@ static void zones_are_what_libc_says(void **state)
         compare_with_libc(names[i]);
 }
 
-static void utc_needs_no_file(void **state)
+TEST(utc_needs_no_file)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     setenv("TZDIR", "/nowhere", 1);
     struct time_zone *zone = time_zone_open("UTC", &error);
@@ -124,9 +121,8 @@ static void utc_needs_no_file(void **state)
 }
 
 /* Nobody writes into it: who waits for that would wait for ever. */
-static void a_pipe_is_no_zone(void **state)
+TEST(a_pipe_is_no_zone)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     char directory[PRIVATE_DIRECTORY_MAX], pipe[PRIVATE_DIRECTORY_MAX + 8];
     private_directory_create(directory);
@@ -142,9 +138,8 @@ static void a_pipe_is_no_zone(void **state)
 
 /* --- rules ------------------------------------------------------------------------------------------------------ */
 
-static void rules_are_read(void **state)
+TEST(rules_are_read)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     struct time_zone_rule rule;
     assert_true(time_zone_rule_parse("CET-1CEST,M3.5.0,M10.5.0/3", &rule, &error));
@@ -163,9 +158,8 @@ static void rules_are_read(void **state)
     assert_false(rule.has_summer);
 }
 
-static void wrong_rules_are_refused(void **state)
+TEST(wrong_rules_are_refused)
 {
-    (void)state;
     static const char *const texts[] = {"",
                                         "CE-1",
                                         "CET",
@@ -240,9 +234,8 @@ static void assert_refused(const struct buffer *file, const char *part)
     assert_contains(error.text, part);
 }
 
-static void a_file_without_a_rule_goes_on_as_it_ends(void **state)
+TEST(a_file_without_a_rule_goes_on_as_it_ends)
 {
-    (void)state;
     struct buffer file = {0};
     struct error error = ERROR_NONE;
     file_make(&file, 1000, 37, -90, "\n\n");
@@ -258,9 +251,8 @@ static void a_file_without_a_rule_goes_on_as_it_ends(void **state)
     buffer_fini(&file);
 }
 
-static void summer_time_all_the_year_is_one_offset(void **state)
+TEST(summer_time_all_the_year_is_one_offset)
 {
-    (void)state;
     struct buffer file = {0};
     struct error error = ERROR_NONE;
     file_make(&file, 1000, 0, 0, "\nXXX3EDT4,0/0,J365/23\n");
@@ -273,9 +265,8 @@ static void summer_time_all_the_year_is_one_offset(void **state)
     buffer_fini(&file);
 }
 
-static void wrong_files_are_refused(void **state)
+TEST(wrong_files_are_refused)
 {
-    (void)state;
     struct buffer file = {0};
     file_make(&file, 2000, 0, 0, "\n\n");
     assert_refused(&file, "its changes are not in order");
@@ -301,9 +292,8 @@ static void wrong_files_are_refused(void **state)
 }
 
 /* Whatever is cut or changed, nothing outside the file is read (the sanitizers watch). */
-static void damaged_files_do_no_harm(void **state)
+TEST(damaged_files_do_no_harm)
 {
-    (void)state;
     struct buffer file = {0};
     file_make(&file, 1000, 0, 3600, "\nCET-1CEST,M3.5.0,M10.5.0/3\n");
     for (size_t length = 0; length < file.length; length++) {
@@ -330,9 +320,8 @@ static void damaged_files_do_no_harm(void **state)
     buffer_fini(&file);
 }
 
-static void names_lead_nowhere_else(void **state)
+TEST(names_lead_nowhere_else)
 {
-    (void)state;
     static const char *const names[] = {
         "",
         ".",
@@ -358,20 +347,4 @@ static void names_lead_nowhere_else(void **state)
     assert_contains(error.text, "/Europe: it is no file of a time zone");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dates_and_days_are_each_others_inverse),
-        cmocka_unit_test(zones_are_what_libc_says),
-        cmocka_unit_test(utc_needs_no_file),
-        cmocka_unit_test(a_pipe_is_no_zone),
-        cmocka_unit_test(rules_are_read),
-        cmocka_unit_test(wrong_rules_are_refused),
-        cmocka_unit_test(a_file_without_a_rule_goes_on_as_it_ends),
-        cmocka_unit_test(summer_time_all_the_year_is_one_offset),
-        cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(damaged_files_do_no_harm),
-        cmocka_unit_test(names_lead_nowhere_else),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

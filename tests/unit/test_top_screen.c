@@ -105,7 +105,7 @@ static const char *screen(const struct top_facts *facts, unsigned width, unsigne
 
 /* --- what is shown ------------------------------------------------------------------------------------------------ */
 
-static void a_small_fleet_fits_whole_into_200_columns(void **state)
+TEST(a_small_fleet_fits_whole_into_200_columns)
 {
     struct top_facts facts = facts_of(1);
     (void)state;
@@ -130,7 +130,7 @@ static void a_small_fleet_fits_whole_into_200_columns(void **state)
         "default  1,234    3.2 s\n");
 }
 
-static void what_is_not_well_is_told_above(void **state)
+TEST(what_is_not_well_is_told_above)
 {
     struct top_facts facts = facts_of(1);
     (void)state;
@@ -141,7 +141,7 @@ static void what_is_not_well_is_told_above(void **state)
                     "\nPROCESS  ");
 }
 
-static void at_80_columns_names_are_cut_and_numbers_are_not(void **state)
+TEST(at_80_columns_names_are_cut_and_numbers_are_not)
 {
     struct top_facts facts = facts_of(1);
     (void)state;
@@ -151,7 +151,7 @@ static void at_80_columns_names_are_cut_and_numbers_are_not(void **state)
     assert_contains(text, "~");
 }
 
-static void at_40_columns_what_matters_most_stays(void **state)
+TEST(at_40_columns_what_matters_most_stays)
 {
     struct top_facts facts = facts_of(1);
     (void)state;
@@ -165,7 +165,7 @@ static void at_40_columns_what_matters_most_stays(void **state)
     assert_lacks(text, "QUEUES");
 }
 
-static void whatever_the_size_it_fits(void **state)
+TEST(whatever_the_size_it_fits)
 {
     static const unsigned counts[] = {0, 1, 2, 30, MANY};
     (void)state;
@@ -179,7 +179,7 @@ static void whatever_the_size_it_fits(void **state)
 }
 
 /* All but one line (which may be needed to share evenly) of a full screen are used, and who is cut is told. */
-static void a_full_screen_is_shared_by_all(void **state)
+TEST(a_full_screen_is_shared_by_all)
 {
     struct top_facts facts = facts_of(30);
     (void)state;
@@ -195,7 +195,7 @@ static void a_full_screen_is_shared_by_all(void **state)
     assert_contains(text, "QUEUE 5/30");
 }
 
-static void what_is_short_leaves_its_room_to_others(void **state)
+TEST(what_is_short_leaves_its_room_to_others)
 {
     struct top_facts facts = facts_of(30);
     (void)state;
@@ -210,7 +210,7 @@ static void what_is_short_leaves_its_room_to_others(void **state)
     assert_contains(text, "RUNNING 13/30");
 }
 
-static void who_is_gone_is_not_shown_and_who_is_quiet_is(void **state)
+TEST(who_is_gone_is_not_shown_and_who_is_quiet_is)
 {
     struct top_facts facts = facts_of(4);
     (void)state;
@@ -226,7 +226,7 @@ static void who_is_gone_is_not_shown_and_who_is_quiet_is(void **state)
     assert_lacks(text, "unleased");
 }
 
-static void a_queue_node_that_is_away_is_told_above_what_was_seen(void **state)
+TEST(a_queue_node_that_is_away_is_told_above_what_was_seen)
 {
     struct top_facts facts = facts_of(1);
     (void)state;
@@ -237,7 +237,7 @@ static void a_queue_node_that_is_away_is_told_above_what_was_seen(void **state)
     assert_contains(text, "\ntransfer  12 s");
 }
 
-static void a_node_that_does_not_vote_says_why(void **state)
+TEST(a_node_that_does_not_vote_says_why)
 {
     struct top_facts facts = facts_of(1);
     (void)state;
@@ -250,7 +250,7 @@ static void a_node_that_does_not_vote_says_why(void **state)
     assert_contains(text, "quarantined        -  new_run     61 s");
 }
 
-static void names_cannot_steer_the_terminal(void **state)
+TEST(names_cannot_steer_the_terminal)
 {
     struct top_facts facts = facts_of(1);
     struct buffer out = {0};
@@ -270,7 +270,7 @@ static void names_cannot_steer_the_terminal(void **state)
     buffer_fini(&out);
 }
 
-static void wide_characters_count_twice_and_are_not_halved(void **state)
+TEST(wide_characters_count_twice_and_are_not_halved)
 {
     struct buffer out = {0};
     (void)state;
@@ -288,7 +288,7 @@ static void wide_characters_count_twice_and_are_not_halved(void **state)
 }
 
 /* The same text: what colours add takes no room. */
-static void colours_change_nothing_but_colours(void **state)
+TEST(colours_change_nothing_but_colours)
 {
     struct top_facts facts = facts_of(3);
     struct buffer plain = {0}, coloured = {0}, stripped = {0};
@@ -312,7 +312,7 @@ static void colours_change_nothing_but_colours(void **state)
 
 /* --- rates -------------------------------------------------------------------------------------------------------- */
 
-static void a_rate_is_that_of_the_last_seconds(void **state)
+TEST(a_rate_is_that_of_the_last_seconds)
 {
     struct rate_window window = {.count = 0};
     double processed = -1, failed = -1;
@@ -330,7 +330,7 @@ static void a_rate_is_that_of_the_last_seconds(void **state)
     assert_true(rate_window_span_us(&window) == RATE_WINDOW_US);
 }
 
-static void a_rate_that_is_looked_at_often_is_the_same(void **state)
+TEST(a_rate_that_is_looked_at_often_is_the_same)
 {
     struct rate_window window = {.count = 0};
     double processed = -1, failed = -1;
@@ -342,7 +342,7 @@ static void a_rate_that_is_looked_at_often_is_the_same(void **state)
     assert_true(rate_window_span_us(&window) >= RATE_WINDOW_US);
 }
 
-static void totals_that_shrink_begin_anew(void **state)
+TEST(totals_that_shrink_begin_anew)
 {
     struct rate_window window = {.count = 0};
     double processed, failed;
@@ -396,7 +396,7 @@ static void assert_chosen(const struct top_facts *facts, struct top_view *view, 
     assert_string_equal(chosen, name);
 }
 
-static void arrows_choose_a_row_that_is_there(void **state)
+TEST(arrows_choose_a_row_that_is_there)
 {
     struct top_facts facts = three_tasks();
     struct top_view view = {.section = TOP_TASKS};
@@ -417,7 +417,7 @@ static void arrows_choose_a_row_that_is_there(void **state)
     assert_chosen(&facts, &view, "");
 }
 
-static void rows_are_sorted_by_what_they_mean(void **state)
+TEST(rows_are_sorted_by_what_they_mean)
 {
     struct top_facts facts = three_tasks();
     struct top_view view = {.section = TOP_TASKS};
@@ -433,7 +433,7 @@ static void rows_are_sorted_by_what_they_mean(void **state)
     assert_chosen(&facts, &view, "j-one");
 }
 
-static void a_filter_keeps_the_rows_that_have_a_text(void **state)
+TEST(a_filter_keeps_the_rows_that_have_a_text)
 {
     struct top_facts facts = three_tasks();
     struct top_view view = {.section = TOP_TASKS};
@@ -453,7 +453,7 @@ static void a_filter_keeps_the_rows_that_have_a_text(void **state)
     assert_int_equal(strlen(view.filter), TOP_FILTER_MAX - 1);
 }
 
-static void what_is_asked_is_done_only_after_yes(void **state)
+TEST(what_is_asked_is_done_only_after_yes)
 {
     struct top_view view = {.section = TOP_TASKS};
     (void)state;
@@ -471,7 +471,7 @@ static void what_is_asked_is_done_only_after_yes(void **state)
     assert_int_equal(type(&view, "y"), TOP_DO);
 }
 
-static void whatever_is_chosen_it_fits(void **state)
+TEST(whatever_is_chosen_it_fits)
 {
     char text[] = "one line\nand another one that is much longer than the narrowest of the screens\nthree\n";
     (void)state;
@@ -485,7 +485,7 @@ static void whatever_is_chosen_it_fits(void **state)
                 }
 }
 
-static void a_row_far_below_is_shown_when_it_is_chosen(void **state)
+TEST(a_row_far_below_is_shown_when_it_is_chosen)
 {
     struct top_facts facts = facts_of(100);
     struct top_view view = {.section = TOP_TASKS, .row = 77};
@@ -495,31 +495,4 @@ static void a_row_far_below_is_shown_when_it_is_chosen(void **state)
     assert_non_null(strstr(chosen_screen(&facts, &view, 120, 30), "> far-away"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_small_fleet_fits_whole_into_200_columns),
-        cmocka_unit_test(what_is_not_well_is_told_above),
-        cmocka_unit_test(at_80_columns_names_are_cut_and_numbers_are_not),
-        cmocka_unit_test(at_40_columns_what_matters_most_stays),
-        cmocka_unit_test(whatever_the_size_it_fits),
-        cmocka_unit_test(a_full_screen_is_shared_by_all),
-        cmocka_unit_test(what_is_short_leaves_its_room_to_others),
-        cmocka_unit_test(who_is_gone_is_not_shown_and_who_is_quiet_is),
-        cmocka_unit_test(a_queue_node_that_is_away_is_told_above_what_was_seen),
-        cmocka_unit_test(a_node_that_does_not_vote_says_why),
-        cmocka_unit_test(names_cannot_steer_the_terminal),
-        cmocka_unit_test(wide_characters_count_twice_and_are_not_halved),
-        cmocka_unit_test(colours_change_nothing_but_colours),
-        cmocka_unit_test(a_rate_is_that_of_the_last_seconds),
-        cmocka_unit_test(a_rate_that_is_looked_at_often_is_the_same),
-        cmocka_unit_test(totals_that_shrink_begin_anew),
-        cmocka_unit_test(arrows_choose_a_row_that_is_there),
-        cmocka_unit_test(rows_are_sorted_by_what_they_mean),
-        cmocka_unit_test(a_filter_keeps_the_rows_that_have_a_text),
-        cmocka_unit_test(what_is_asked_is_done_only_after_yes),
-        cmocka_unit_test(whatever_is_chosen_it_fits),
-        cmocka_unit_test(a_row_far_below_is_shown_when_it_is_chosen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

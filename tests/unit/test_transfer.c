@@ -7,7 +7,7 @@
 
 /* --- what it does ------------------------------------------------------------------------------------------- */
 
-static void money_moves_and_accounts_may_go_negative(void **state)
+TEST(money_moves_and_accounts_may_go_negative)
 {
     struct bank *bank = *state;
     assert_int_equal(transfer(bank, "1", "a", "b", 30), HF_OK);
@@ -17,7 +17,7 @@ static void money_moves_and_accounts_may_go_negative(void **state)
     assert_int_equal(balance(bank, "c"), 50);
 }
 
-static void one_after_the_other_gives_what_adding_up_gives(void **state)
+TEST(one_after_the_other_gives_what_adding_up_gives)
 {
     struct bank *bank = *state;
     int64_t expected[7] = {0};
@@ -43,7 +43,7 @@ static void one_after_the_other_gives_what_adding_up_gives(void **state)
     assert_int_equal(ask(bank, "SELECT sum(balance) FROM accounts"), 0);
 }
 
-static void a_repeat_changes_nothing(void **state)
+TEST(a_repeat_changes_nothing)
 {
     struct bank *bank = *state;
     for (int i = 0; i < 3; i++) {
@@ -56,7 +56,7 @@ static void a_repeat_changes_nothing(void **state)
     assert_int_equal(ask(bank, "SELECT count(*) FROM done"), 1);
 }
 
-static void accounts_may_be_integers_and_begin_with_the_opening_balance(void **state)
+TEST(accounts_may_be_integers_and_begin_with_the_opening_balance)
 {
     struct bank *bank = *state;
     fake_plugin_close(bank->plugin);
@@ -78,7 +78,7 @@ static void run_another_in_between(hf_job *job)
 }
 
 /* Both read b = 0. The first one writes last, so that it overwrites what the second did to b. */
-static void interleaved_without_a_lock_it_loses_money(void **state)
+TEST(interleaved_without_a_lock_it_loses_money)
 {
     struct bank *bank = *state;
     hf_job first = order("first", "a", "b", 100);
@@ -100,7 +100,7 @@ static void run_the_same_in_between(hf_job *job)
 }
 
 /* A task that was recovered while its first run was still alive: only one of them counts. */
-static void the_same_task_interleaved_with_itself_counts_once(void **state)
+TEST(the_same_task_interleaved_with_itself_counts_once)
 {
     struct bank *bank = *state;
     hf_job job = order("same", "a", "b", 100);
@@ -117,7 +117,7 @@ static void cancel_at_the_second_question(hf_job *job)
     job->is_cancelled = job->asked >= 2;
 }
 
-static void a_lock_lost_before_the_commit_leaves_nothing_behind(void **state)
+TEST(a_lock_lost_before_the_commit_leaves_nothing_behind)
 {
     struct bank *bank = *state;
     hf_job job = order("1", "a", "b", 100);
@@ -130,7 +130,7 @@ static void a_lock_lost_before_the_commit_leaves_nothing_behind(void **state)
     assert_int_equal(balance(bank, "b"), 100);
 }
 
-static void thinking_ends_when_cancelled(void **state)
+TEST(thinking_ends_when_cancelled)
 {
     struct bank *bank = *state;
     hf_job job = order("1", "a", "b", 100);
@@ -141,7 +141,7 @@ static void thinking_ends_when_cancelled(void **state)
 }
 
 /* As a program that is in the middle of a call; the lock alone does not stop it. */
-static void one_that_goes_on_writes_all_the_same(void **state)
+TEST(one_that_goes_on_writes_all_the_same)
 {
     struct bank *bank = *state;
     fake_plugin_close(bank->plugin);
@@ -155,7 +155,7 @@ static void one_that_goes_on_writes_all_the_same(void **state)
 
 /* --- what goes wrong ---------------------------------------------------------------------------------------- */
 
-static void senseless_orders_are_buried(void **state)
+TEST(senseless_orders_are_buried)
 {
     struct bank *bank = *state;
     hf_job jobs[] = {
@@ -174,7 +174,7 @@ static void senseless_orders_are_buried(void **state)
     assert_int_equal(ask(bank, "SELECT count(*) FROM accounts"), 0);
 }
 
-static void balances_out_of_range_are_buried(void **state)
+TEST(balances_out_of_range_are_buried)
 {
     struct bank *bank = *state;
     assert_int_equal(transfer(bank, "1", "a", "b", 1), HF_OK);
@@ -183,7 +183,7 @@ static void balances_out_of_range_are_buried(void **state)
     assert_int_equal(balance(bank, "a"), -1);
 }
 
-static void a_ledger_that_stays_busy_fails_and_can_be_tried_again(void **state)
+TEST(a_ledger_that_stays_busy_fails_and_can_be_tried_again)
 {
     struct bank *bank = *state;
     sqlite3 *other;
@@ -204,7 +204,7 @@ static void a_ledger_that_stays_busy_fails_and_can_be_tried_again(void **state)
 }
 
 /* A limit on the size of files is what a full disk looks like to the program. */
-static void a_full_disk_fails_and_loses_nothing(void **state)
+TEST(a_full_disk_fails_and_loses_nothing)
 {
     struct bank *bank = *state;
     struct rlimit before, full;
@@ -224,7 +224,7 @@ static void a_full_disk_fails_and_loses_nothing(void **state)
     assert_int_equal(balance(bank, "b"), 6);
 }
 
-static void wrong_settings_are_refused_with_a_reason(void **state)
+TEST(wrong_settings_are_refused_with_a_reason)
 {
     struct bank *bank = *state;
     char reason[512] = "";
@@ -266,7 +266,7 @@ static void *teller_run(void *context)
     return NULL;
 }
 
-static void threads_with_accounts_of_their_own_do_not_disturb_each_other(void **state)
+TEST(threads_with_accounts_of_their_own_do_not_disturb_each_other)
 {
     struct teller tellers[THREADS];
     for (int i = 0; i < THREADS; i++) {
@@ -282,7 +282,7 @@ static void threads_with_accounts_of_their_own_do_not_disturb_each_other(void **
     }
 }
 
-static void workers_that_start_together_share_a_new_ledger(void **state)
+TEST(workers_that_start_together_share_a_new_ledger)
 {
     struct bank *bank = *state;
     int gate[2], status, failed = 0;
@@ -308,25 +308,4 @@ static void workers_that_start_together_share_a_new_ledger(void **state)
     assert_int_equal(failed, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(money_moves_and_accounts_may_go_negative),
-        TEST(one_after_the_other_gives_what_adding_up_gives),
-        TEST(a_repeat_changes_nothing),
-        TEST(accounts_may_be_integers_and_begin_with_the_opening_balance),
-        TEST(interleaved_without_a_lock_it_loses_money),
-        TEST(the_same_task_interleaved_with_itself_counts_once),
-        TEST(a_lock_lost_before_the_commit_leaves_nothing_behind),
-        TEST(thinking_ends_when_cancelled),
-        TEST(one_that_goes_on_writes_all_the_same),
-        TEST(senseless_orders_are_buried),
-        TEST(balances_out_of_range_are_buried),
-        TEST(a_ledger_that_stays_busy_fails_and_can_be_tried_again),
-        TEST(a_full_disk_fails_and_loses_nothing),
-        TEST(wrong_settings_are_refused_with_a_reason),
-        TEST(threads_with_accounts_of_their_own_do_not_disturb_each_other),
-        TEST(workers_that_start_together_share_a_new_ledger),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

@@ -13,7 +13,7 @@ static hf_job fenced(hf_job job, const char *const *resources, const char *token
     return job;
 }
 
-static void the_fence_of_every_locked_resource_advances(void **state)
+TEST(the_fence_of_every_locked_resource_advances)
 {
     struct bank *bank = *state;
     hf_job job = fenced(order("1", "a", "b", 30), a_and_b, "1790000000000007");
@@ -36,7 +36,7 @@ static void run_a_later_holder_in_between(hf_job *job)
 }
 
 /* What loses money without a fence: the same interleaving. */
-static void a_holder_whose_time_is_over_is_fenced_off(void **state)
+TEST(a_holder_whose_time_is_over_is_fenced_off)
 {
     struct bank *bank = *state;
     hf_job first = fenced(order("first", "a", "b", 100), a_and_b, "9");
@@ -62,7 +62,7 @@ static void read_only_as_a_later_holder(hf_job *job)
     assert_int_equal(fake_plugin_run(bank->plugin, &later), HF_CANCELLED);
 }
 
-static void it_is_fenced_off_before_the_later_holder_has_written_too(void **state)
+TEST(it_is_fenced_off_before_the_later_holder_has_written_too)
 {
     struct bank *bank = *state;
     hf_job first = fenced(order("first", "a", "b", 100), a_and_b, "9");
@@ -76,7 +76,7 @@ static void it_is_fenced_off_before_the_later_holder_has_written_too(void **stat
     assert_int_equal(first.asked, 0);
 }
 
-static void a_token_that_is_none_is_a_failure(void **state)
+TEST(a_token_that_is_none_is_a_failure)
 {
     struct bank *bank = *state;
     hf_job job = fenced(order("1", "a", "b", 30), a_and_b, "1.5");
@@ -114,7 +114,7 @@ static void clerk(struct crowd *crowd, void *context, unsigned *seed)
     fake_plugin_close(plugin);
 }
 
-static void with_a_fence_no_lock_has_to_keep_anybody_out(void **state)
+TEST(with_a_fence_no_lock_has_to_keep_anybody_out)
 {
     struct bank *bank = *state;
     int64_t expected[3] = {0};
@@ -131,14 +131,4 @@ static void with_a_fence_no_lock_has_to_keep_anybody_out(void **state)
     crowd_destroy(crowd);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_fence_of_every_locked_resource_advances),
-        TEST(a_holder_whose_time_is_over_is_fenced_off),
-        TEST(it_is_fenced_off_before_the_later_holder_has_written_too),
-        TEST(a_token_that_is_none_is_a_failure),
-        TEST(with_a_fence_no_lock_has_to_keep_anybody_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

@@ -1,9 +1,8 @@
 /* Who votes, for every reason but those that pass by themselves (test_trust_quarantine.c, test_trust_clock.c). */
 #include "tests/unit/trust_fixture.h"
 
-static void a_sound_group_votes_at_once(void **state)
+TEST(a_sound_group_votes_at_once)
 {
-    (void)state;
     for (unsigned nodes = 3; nodes <= 15; nodes += 2) {
         struct world world;
         world_make(&world, nodes);
@@ -24,9 +23,8 @@ static void a_sound_group_votes_at_once(void **state)
     }
 }
 
-static void a_node_that_is_gone_votes_after_an_inspection(void **state)
+TEST(a_node_that_is_gone_votes_after_an_inspection)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     world.step = trust_unseen(&world.trust, 1, world.now);
@@ -40,9 +38,8 @@ static void a_node_that_is_gone_votes_after_an_inspection(void **state)
 }
 
 /* H9 */
-static void what_cannot_be_read_is_not_trusted(void **state)
+TEST(what_cannot_be_read_is_not_trusted)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     world.step = trust_unreadable(&world.trust, 2, world.now);
@@ -89,9 +86,8 @@ static void change_self(struct marker *marker)
 }
 
 /* E19, E20, H2 and what else can be wrong with one of three from the start: the third node, the others are sound. */
-static void what_is_wrong_with_a_marker_excludes(void **state)
+TEST(what_is_wrong_with_a_marker_excludes)
 {
-    (void)state;
     static const struct {
         void (*change)(struct marker *marker);
         enum trust_reason reason;
@@ -116,9 +112,8 @@ static void what_is_wrong_with_a_marker_excludes(void **state)
     }
 }
 
-static void other_things_under_the_key(void **state)
+TEST(other_things_under_the_key)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     snprintf(world.servers[2].text, MARKER_TEXT_MAX, "?");
@@ -135,9 +130,8 @@ static void other_things_under_the_key(void **state)
     expect_votes(&world, 2);
 }
 
-static void a_node_that_was_replaced_is_no_place(void **state)
+TEST(a_node_that_was_replaced_is_no_place)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     for (unsigned i = 0; i < 2; i++) {
@@ -153,9 +147,8 @@ static void a_node_that_was_replaced_is_no_place(void **state)
     assert_int_equal(trust_voters(&world.trust), 3);
 }
 
-static void no_majority_has_one_group(void **state)
+TEST(no_majority_has_one_group)
 {
-    (void)state;
     struct world world;
     world_make(&world, 5);
     for (unsigned i = 2; i < 5; i++)
@@ -173,9 +166,8 @@ static void no_majority_has_one_group(void **state)
 }
 
 /* E20: five places, three nodes configured, and the other way round. */
-static void a_group_of_another_size(void **state)
+TEST(a_group_of_another_size)
 {
-    (void)state;
     for (unsigned nodes = 3; nodes <= 5; nodes += 2) {
         struct world world;
         world_make(&world, nodes);
@@ -190,9 +182,8 @@ static void a_group_of_another_size(void **state)
 }
 
 /* E19: two addresses of one server; the marker may have changed between the two inspections. */
-static void one_server_counts_once(void **state)
+TEST(one_server_counts_once)
 {
-    (void)state;
     for (unsigned kind = 0; kind < 3; kind++) {
         struct world world;
         world_make(&world, 3);
@@ -210,9 +201,8 @@ static void one_server_counts_once(void **state)
 }
 
 /* A copied server: the same marker, another run. The trusted one keeps the place, wherever it is in the list. */
-static void one_place_votes_once(void **state)
+TEST(one_place_votes_once)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     mark(&world, 0, group_marker(3, 1, 2), run_of(2)); /* a copy of server 2, with its own run id */
@@ -228,9 +218,8 @@ static void one_place_votes_once(void **state)
     expect(&world, 2, TRUST_EXCLUDED, TRUST_DUPLICATE);
 }
 
-static void facts_that_get_fewer_keep_the_group(void **state)
+TEST(facts_that_get_fewer_keep_the_group)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     for (unsigned i = 0; i < 2; i++) {
@@ -242,9 +231,8 @@ static void facts_that_get_fewer_keep_the_group(void **state)
     assert_int_equal(trust_max_ttl_ns(&world.trust), MAX_TTL_MS * NS_PER_MS);
 }
 
-static void no_way_leads_back_to_an_older_generation(void **state)
+TEST(no_way_leads_back_to_an_older_generation)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     for (unsigned i = 0; i < 3; i++)
@@ -258,9 +246,8 @@ static void no_way_leads_back_to_an_older_generation(void **state)
     expect_votes(&world, 2);
 }
 
-static void another_group_of_a_majority_is_taken(void **state)
+TEST(another_group_of_a_majority_is_taken)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     for (unsigned i = 0; i < 2; i++) {
@@ -273,9 +260,8 @@ static void another_group_of_a_majority_is_taken(void **state)
     expect(&world, 2, TRUST_EXCLUDED, TRUST_OTHER_GROUP);
 }
 
-static void one_node_has_no_group_and_no_quarantine(void **state)
+TEST(one_node_has_no_group_and_no_quarantine)
 {
-    (void)state;
     struct world world;
     world_make(&world, 1);
     look(&world, 0);
@@ -304,9 +290,8 @@ static void one_node_has_no_group_and_no_quarantine(void **state)
 }
 
 /* E20: the others of its group are not known here, and one node of many is a majority of nobody. */
-static void one_node_that_has_a_marker_has_others_beside_it(void **state)
+TEST(one_node_that_has_a_marker_has_others_beside_it)
 {
-    (void)state;
     for (unsigned kind = 0; kind < 3; kind++) {
         struct world world;
         world_make(&world, 1);
@@ -327,9 +312,8 @@ static void one_node_that_has_a_marker_has_others_beside_it(void **state)
     }
 }
 
-static void every_word_is_there_once(void **state)
+TEST(every_word_is_there_once)
 {
-    (void)state;
     for (int i = 0; i <= TRUST_HAD_EVICTED; i++) {
         assert_true(strlen(trust_reason_advice((enum trust_reason)i)) > 10);
         for (int j = 0; j < i; j++)
@@ -340,25 +324,4 @@ static void every_word_is_there_once(void **state)
             assert_string_not_equal(trust_state_name((enum trust_state)i), trust_state_name((enum trust_state)j));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sound_group_votes_at_once),
-        cmocka_unit_test(a_node_that_is_gone_votes_after_an_inspection),
-        cmocka_unit_test(what_cannot_be_read_is_not_trusted),
-        cmocka_unit_test(what_is_wrong_with_a_marker_excludes),
-        cmocka_unit_test(other_things_under_the_key),
-        cmocka_unit_test(a_node_that_was_replaced_is_no_place),
-        cmocka_unit_test(no_majority_has_one_group),
-        cmocka_unit_test(a_group_of_another_size),
-        cmocka_unit_test(one_server_counts_once),
-        cmocka_unit_test(one_place_votes_once),
-        cmocka_unit_test(facts_that_get_fewer_keep_the_group),
-        cmocka_unit_test(no_way_leads_back_to_an_older_generation),
-        cmocka_unit_test(another_group_of_a_majority_is_taken),
-        cmocka_unit_test(one_node_has_no_group_and_no_quarantine),
-        cmocka_unit_test(one_node_that_has_a_marker_has_others_beside_it),
-        cmocka_unit_test(every_word_is_there_once),
-    };
-    return cmocka_run_group_tests_name("trust", tests, NULL, NULL);
-}
+RUN_TESTS

@@ -7,9 +7,8 @@
 
 #define HOUR_NS (3600 * NS_PER_S)
 
-static void a_clock_that_drifts_is_never_blamed(void **state)
+TEST(a_clock_that_drifts_is_never_blamed)
 {
-    (void)state;
     struct chance chance = {.state = 7};
     static const int64_t rates[] = {-10, -1, 0, 1, 10}; /* in a thousand */
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
@@ -69,18 +68,16 @@ static void the_whole_time_of_a_step(int64_t by_ns)
     assert_int_equal(world.trust.node[1].incarnation, 1);
 }
 
-static void a_step_is_seen_and_told_to_all(void **state)
+TEST(a_step_is_seen_and_told_to_all)
 {
-    (void)state;
     the_whole_time_of_a_step(HOUR_NS);
     the_whole_time_of_a_step(-HOUR_NS);
     the_whole_time_of_a_step(100 * NS_PER_MS);
     the_whole_time_of_a_step(-100 * NS_PER_MS);
 }
 
-static void a_step_within_the_allowance_is_none(void **state)
+TEST(a_step_within_the_allowance_is_none)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 3);
@@ -94,9 +91,8 @@ static void a_step_within_the_allowance_is_none(void **state)
 }
 
 /* Whoever waits since the first step would heal the marker too early: the second doubt makes him begin again. */
-static void a_step_inside_a_doubt_is_doubted_anew(void **state)
+TEST(a_step_inside_a_doubt_is_doubted_anew)
 {
-    (void)state;
     struct world world;
     char first[MARKER_TEXT_MAX];
     start(&world, 3);
@@ -146,9 +142,8 @@ static int64_t creep(int64_t rate_ppm, int64_t every_ns, int64_t trip_ns, int64_
 }
 
 /* Each sample is close to the last one, and far from what was known a while ago. */
-static void a_clock_that_creeps_is_noticed(void **state)
+TEST(a_clock_that_creeps_is_noticed)
 {
-    (void)state;
     static const int64_t rates[] = {83000, 27000, 11000, -83000, -27000, -11000};
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
         for (int64_t trip_ns = TRIP_NS; trip_ns <= 40 * NS_PER_MS; trip_ns *= 200) {
@@ -160,9 +155,8 @@ static void a_clock_that_creeps_is_noticed(void **state)
 }
 
 /* What is forgiven is forgiven once in a max_ttl, not with every sample. */
-static void small_steps_add_up(void **state)
+TEST(small_steps_add_up)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 1);
@@ -175,9 +169,8 @@ static void small_steps_add_up(void **state)
 }
 
 /* Full rate one way, what is forgiven the same way, and back; sampled as sharply as can be. */
-static void a_clock_that_keeps_the_promise_is_never_blamed(void **state)
+TEST(a_clock_that_keeps_the_promise_is_never_blamed)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     int64_t window_ns = (int64_t)MAX_TTL_MS * NS_PER_MS, way = 1;
@@ -226,9 +219,8 @@ static int64_t broken_by(const struct walk *walk, const struct trust_reading *fr
 }
 
 /* Whatever the oracle calls broken is noticed, but for the oldest seventh; and nothing else. */
-static void a_random_walk_is_judged_by_all_samples(void **state)
+TEST(a_random_walk_is_judged_by_all_samples)
 {
-    (void)state;
     static const struct trust_promise promise = {.rate_ppm = 10000, .window_ns = 20 * NS_PER_S};
     unsigned noticed = 0, fine = 0;
     for (unsigned i = 0; i < WALKS; i++) {
@@ -267,9 +259,8 @@ static void a_random_walk_is_judged_by_all_samples(void **state)
 }
 
 /* A rate of ten in a thousand, over ten seconds. */
-static void before_the_last_sample_the_bounds_are_as_far_apart_as_the_rate_says(void **state)
+TEST(before_the_last_sample_the_bounds_are_as_far_apart_as_the_rate_says)
 {
-    (void)state;
     static const struct trust_promise promise = {.rate_ppm = 10000, .window_ns = 20 * NS_PER_S};
     struct trust_clock clock = {.is_known = false};
     struct instant heard = {100 * NS_PER_S}, before = {90 * NS_PER_S};
@@ -281,9 +272,8 @@ static void before_the_last_sample_the_bounds_are_as_far_apart_as_the_rate_says(
 }
 
 /* An inspection that finds a step: it is one event. */
-static void a_step_in_an_inspection(void **state)
+TEST(a_step_in_an_inspection)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     pass(&world, NS_PER_S);
@@ -296,9 +286,8 @@ static void a_step_in_an_inspection(void **state)
     assert_int_equal(world.trust.node[1].incarnation, 1);
 }
 
-static void without_witnesses_nothing_is_written(void **state)
+TEST(without_witnesses_nothing_is_written)
 {
-    (void)state;
     struct world world;
     start(&world, 5);
     go_on(&world, 3);
@@ -321,9 +310,8 @@ static void without_witnesses_nothing_is_written(void **state)
     expect_votes(&world, 1); /* its marker was never doubted */
 }
 
-static void a_step_long_ago_is_no_news_for_others(void **state)
+TEST(a_step_long_ago_is_no_news_for_others)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 1);
@@ -335,9 +323,8 @@ static void a_step_long_ago_is_no_news_for_others(void **state)
 }
 
 /* With a short longest ttl the quarantine can be over while the step is still news: then it is healed, not doubted. */
-static void a_marker_that_is_to_be_healed_is_not_doubted(void **state)
+TEST(a_marker_that_is_to_be_healed_is_not_doubted)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     for (unsigned i = 0; i < 3; i++) {
@@ -373,9 +360,8 @@ static struct trust_step slow_sample(struct world *world, unsigned node, int64_t
     return world->step = trust_sampled(&world->trust, node, asked, world->now, time_us, world->now);
 }
 
-static void an_answer_that_was_long_on_its_way_tells_little(void **state)
+TEST(an_answer_that_was_long_on_its_way_tells_little)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 3);
@@ -393,9 +379,8 @@ static void an_answer_that_was_long_on_its_way_tells_little(void **state)
     expect_step(&world, 2, 0, 2); /* but it does now */
 }
 
-static void a_blurred_witness_is_none(void **state)
+TEST(a_blurred_witness_is_none)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 3);
@@ -409,9 +394,8 @@ static void a_blurred_witness_is_none(void **state)
     expect_step(&world, 0, 2, 0);
 }
 
-static void times_that_no_clock_shows_are_ignored(void **state)
+TEST(times_that_no_clock_shows_are_ignored)
 {
-    (void)state;
     static const int64_t times[] = {INT64_MIN, -1, 0, INT64_MAX / 1000, INT64_MAX};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         struct world world;
@@ -428,9 +412,8 @@ static void times_that_no_clock_shows_are_ignored(void **state)
     }
 }
 
-static void a_new_run_has_a_new_clock(void **state)
+TEST(a_new_run_has_a_new_clock)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 1);
@@ -442,9 +425,8 @@ static void a_new_run_has_a_new_clock(void **state)
     assert_int_equal(world.trust.node[1].incarnation, 1);
 }
 
-static void bounds_widen_by_what_is_promised(void **state)
+TEST(bounds_widen_by_what_is_promised)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     assert_int_equal(trust_node_time_low_us(&world.trust, 0, world.now), 0);
@@ -462,9 +444,8 @@ static void bounds_widen_by_what_is_promised(void **state)
     assert_in_range(trust_node_time_us(&world.trust, 0, later), high, high + 5);
 }
 
-static void the_median_follows_the_majority(void **state)
+TEST(the_median_follows_the_majority)
 {
-    (void)state;
     struct world world;
     world_make(&world, 5);
     world.servers[1].offset_ns = 10 * HOUR_NS;
@@ -494,9 +475,8 @@ static void look_for_long(struct world *world, unsigned node, int64_t trip_ns)
 
 /* We stood still while the answers to our first questions waited for us: they tell too little to compare clocks, and a
  * node whose clock jumped meanwhile would pass. */
-static void clocks_are_compared_by_sharp_samples(void **state)
+TEST(clocks_are_compared_by_sharp_samples)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     for (unsigned i = 0; i < 3; i++)
@@ -513,9 +493,8 @@ static void clocks_are_compared_by_sharp_samples(void **state)
     expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
 }
 
-static void a_clock_far_from_all_others(void **state)
+TEST(a_clock_far_from_all_others)
 {
-    (void)state;
     for (unsigned odd = 0; odd < 3; odd++)
         for (int64_t by_ns = -HOUR_NS; by_ns <= HOUR_NS; by_ns += 2 * HOUR_NS) {
             struct world world;
@@ -533,9 +512,8 @@ static void a_clock_far_from_all_others(void **state)
         }
 }
 
-static void a_clock_votes_when_a_quorum_agrees_with_it(void **state)
+TEST(a_clock_votes_when_a_quorum_agrees_with_it)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     world.servers[0].offset_ns = 990 * NS_PER_MS;
@@ -568,9 +546,8 @@ static void meet_two_that_disagree(struct world *world)
 
 /* A node jumped by an hour, and the only other one that can be reached disagrees. Whoever held the lock on the jumped
  * one still believes in it. */
-static void of_two_that_disagree_none_votes_until_all_has_expired(void **state)
+TEST(of_two_that_disagree_none_votes_until_all_has_expired)
 {
-    (void)state;
     struct world world;
     meet_two_that_disagree(&world);
     struct instant end = instant_after(world.now, QUARANTINE_NS);
@@ -590,9 +567,8 @@ static void of_two_that_disagree_none_votes_until_all_has_expired(void **state)
 }
 
 /* It was wrong when we met it, and is right again: what it forgot when it jumped has not expired. */
-static void a_step_back_before_the_clock_was_compared_is_a_step(void **state)
+TEST(a_step_back_before_the_clock_was_compared_is_a_step)
 {
-    (void)state;
     struct world world;
     meet_two_that_disagree(&world);
     pass(&world, NS_PER_S);
@@ -605,9 +581,8 @@ static void a_step_back_before_the_clock_was_compared_is_a_step(void **state)
 }
 
 /* We stood still for long: what we knew of its clock then hides the jump, and the quarantine from then is no proof. */
-static void a_clock_that_was_known_too_little_is_compared_anew(void **state)
+TEST(a_clock_that_was_known_too_little_is_compared_anew)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     for (unsigned i = 0; i < 3; i++)
@@ -625,9 +600,8 @@ static void a_clock_that_was_known_too_little_is_compared_anew(void **state)
 }
 
 /* Others healed it, but they knew its clock. */
-static void a_restarted_node_is_compared_anew(void **state)
+TEST(a_restarted_node_is_compared_anew)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     restart(&world, 1, 9);
@@ -645,9 +619,8 @@ static void a_restarted_node_is_compared_anew(void **state)
 /* --- with markers -------------------------------------------------------------------------------------------- */
 
 /* He may have looked for the last time before the clock stepped once more. */
-static void who_healed_a_doubted_marker_may_not_have_seen_our_step(void **state)
+TEST(who_healed_a_doubted_marker_may_not_have_seen_our_step)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 1);
@@ -674,9 +647,8 @@ static void who_healed_a_doubted_marker_may_not_have_seen_our_step(void **state)
 }
 
 /* Our own write was on its way when we saw the step: it is no better than that of others. */
-static void a_step_seen_while_we_heal_is_waited_for(void **state)
+TEST(a_step_seen_while_we_heal_is_waited_for)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 1);
@@ -698,9 +670,8 @@ static void a_step_seen_while_we_heal_is_waited_for(void **state)
     expect_votes(&world, 1);
 }
 
-static void who_healed_a_restart_has_not_waited_for_the_clock(void **state)
+TEST(who_healed_a_restart_has_not_waited_for_the_clock)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 1);
@@ -737,9 +708,8 @@ static void expect_rate(struct trust_span bounds, int64_t least, int64_t most)
     assert_true(bounds.most == most || bounds.most == most + 1);
 }
 
-static void a_rate_is_bounded_by_two_readings(void **state)
+TEST(a_rate_is_bounded_by_two_readings)
 {
-    (void)state;
     expect_rate(rate(0, 1000000), -1, 1);
     expect_rate(rate(0, 1010000), 9999, 10001);
     expect_rate(rate(0, 1010002), 10001, 10003); /* surely beyond 1 % */
@@ -751,9 +721,8 @@ static void a_rate_is_bounded_by_two_readings(void **state)
     expect_rate(rate(0, INT64_C(3601000000)), INT64_C(3599999999), INT64_C(3600000001));
 }
 
-static void a_rate_of_readings_that_tell_nothing_is_not_known(void **state)
+TEST(a_rate_of_readings_that_tell_nothing_is_not_known)
 {
-    (void)state;
     struct instant now = {NS_PER_S}, later = instant_after(now, NS_PER_S), last = instant_after(later, NS_PER_S);
     struct trust_reading good = {now, later, 1000000}, next = {instant_after(later, 1), last, INT64_MAX / 8000};
     const struct trust_reading wrong[] = {
@@ -771,40 +740,4 @@ static void a_rate_of_readings_that_tell_nothing_is_not_known(void **state)
     assert_true(far.least > 0 && far.most == INT64_MAX);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_clock_that_drifts_is_never_blamed),
-        cmocka_unit_test(a_step_is_seen_and_told_to_all),
-        cmocka_unit_test(a_step_inside_a_doubt_is_doubted_anew),
-        cmocka_unit_test(a_step_within_the_allowance_is_none),
-        cmocka_unit_test(a_clock_that_creeps_is_noticed),
-        cmocka_unit_test(small_steps_add_up),
-        cmocka_unit_test(a_clock_that_keeps_the_promise_is_never_blamed),
-        cmocka_unit_test(a_random_walk_is_judged_by_all_samples),
-        cmocka_unit_test(before_the_last_sample_the_bounds_are_as_far_apart_as_the_rate_says),
-        cmocka_unit_test(a_step_in_an_inspection),
-        cmocka_unit_test(without_witnesses_nothing_is_written),
-        cmocka_unit_test(a_step_long_ago_is_no_news_for_others),
-        cmocka_unit_test(a_marker_that_is_to_be_healed_is_not_doubted),
-        cmocka_unit_test(an_answer_that_was_long_on_its_way_tells_little),
-        cmocka_unit_test(a_blurred_witness_is_none),
-        cmocka_unit_test(times_that_no_clock_shows_are_ignored),
-        cmocka_unit_test(a_new_run_has_a_new_clock),
-        cmocka_unit_test(bounds_widen_by_what_is_promised),
-        cmocka_unit_test(the_median_follows_the_majority),
-        cmocka_unit_test(clocks_are_compared_by_sharp_samples),
-        cmocka_unit_test(a_clock_far_from_all_others),
-        cmocka_unit_test(a_clock_votes_when_a_quorum_agrees_with_it),
-        cmocka_unit_test(of_two_that_disagree_none_votes_until_all_has_expired),
-        cmocka_unit_test(a_step_back_before_the_clock_was_compared_is_a_step),
-        cmocka_unit_test(a_clock_that_was_known_too_little_is_compared_anew),
-        cmocka_unit_test(a_restarted_node_is_compared_anew),
-        cmocka_unit_test(who_healed_a_doubted_marker_may_not_have_seen_our_step),
-        cmocka_unit_test(a_step_seen_while_we_heal_is_waited_for),
-        cmocka_unit_test(who_healed_a_restart_has_not_waited_for_the_clock),
-        cmocka_unit_test(a_rate_is_bounded_by_two_readings),
-        cmocka_unit_test(a_rate_of_readings_that_tell_nothing_is_not_known),
-    };
-    return cmocka_run_group_tests_name("trust_clock", tests, NULL, NULL);
-}
+RUN_TESTS

@@ -9,9 +9,8 @@ static void stand_still(struct world *world, int64_t ns)
         world->servers[i].offset_ns += ns;
 }
 
-static void our_own_clock_stood_still(void **state)
+TEST(our_own_clock_stood_still)
 {
-    (void)state;
     for (int64_t by_ns = -5 * NS_PER_S; by_ns <= 5 * NS_PER_S; by_ns += 10 * NS_PER_S) {
         struct world world;
         start(&world, 5);
@@ -38,9 +37,8 @@ static void our_own_clock_stood_still(void **state)
     }
 }
 
-static void it_is_told_again_when_it_stands_again_at_once(void **state)
+TEST(it_is_told_again_when_it_stands_again_at_once)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 3);
@@ -57,9 +55,8 @@ static void it_is_told_again_when_it_stands_again_at_once(void **state)
     }
 }
 
-static void steps_that_do_not_go_together_are_the_nodes(void **state)
+TEST(steps_that_do_not_go_together_are_the_nodes)
 {
-    (void)state;
     static const struct {
         int64_t second_ns, apart_ns;
         bool witness;
@@ -82,9 +79,8 @@ static void steps_that_do_not_go_together_are_the_nodes(void **state)
 }
 
 /* Only this one quarantine is lifted. */
-static void our_clock_excuses_nothing_else(void **state)
+TEST(our_clock_excuses_nothing_else)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 1);
@@ -105,9 +101,8 @@ static void our_clock_excuses_nothing_else(void **state)
 }
 
 /* It jumped while our clock stood: the others show how much of it was ours. */
-static void a_node_that_moved_further_than_the_others_is_blamed(void **state)
+TEST(a_node_that_moved_further_than_the_others_is_blamed)
 {
-    (void)state;
     static const unsigned orders[][3] = {{0, 1, 2}, {1, 0, 2}, {1, 2, 0}};
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
         struct world world;
@@ -128,9 +123,8 @@ static void a_node_that_moved_further_than_the_others_is_blamed(void **state)
 }
 
 /* Its machine was suspended with ours, and its time service then sets a wrong time. */
-static void a_jump_soon_after_we_stood_is_the_nodes(void **state)
+TEST(a_jump_soon_after_we_stood_is_the_nodes)
 {
-    (void)state;
     for (int heard_between = 0; heard_between < 2; heard_between++) {
         struct world world;
         start(&world, 3);
@@ -153,9 +147,8 @@ static void a_jump_soon_after_we_stood_is_the_nodes(void **state)
     }
 }
 
-static void of_two_that_differ_in_size_both_are_blamed(void **state)
+TEST(of_two_that_differ_in_size_both_are_blamed)
 {
-    (void)state;
     struct world world;
     start(&world, 3); /* and node 2 is not reached any more */
     pass(&world, NS_PER_S);
@@ -171,9 +164,8 @@ static void of_two_that_differ_in_size_both_are_blamed(void **state)
     expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
 }
 
-static void a_node_that_is_heard_late_shows_our_step_then(void **state)
+TEST(a_node_that_is_heard_late_shows_our_step_then)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 3);
@@ -196,9 +188,8 @@ static void a_node_that_is_heard_late_shows_our_step_then(void **state)
 }
 
 /* An answer that was read while we stood shows a part of it, the next one the rest. */
-static void a_step_that_shows_in_two_parts_is_one(void **state)
+TEST(a_step_that_shows_in_two_parts_is_one)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 3);
@@ -219,9 +210,8 @@ static void a_step_that_shows_in_two_parts_is_one(void **state)
     assert_int_equal(trust_voters(&world.trust), 7);
 }
 
-static void our_step_excuses_no_earlier_one(void **state)
+TEST(our_step_excuses_no_earlier_one)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 3);
@@ -244,9 +234,8 @@ static void our_step_excuses_no_earlier_one(void **state)
 }
 
 /* Until a quorum says so it may be either of us. */
-static void one_node_that_moved_ahead_makes_us_suspect_ourselves(void **state)
+TEST(one_node_that_moved_ahead_makes_us_suspect_ourselves)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     go_on(&world, 3);
@@ -267,20 +256,4 @@ static void one_node_that_moved_ahead_makes_us_suspect_ourselves(void **state)
     assert_int_equal(world.step.look, 7);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(our_own_clock_stood_still),
-        cmocka_unit_test(it_is_told_again_when_it_stands_again_at_once),
-        cmocka_unit_test(steps_that_do_not_go_together_are_the_nodes),
-        cmocka_unit_test(our_clock_excuses_nothing_else),
-        cmocka_unit_test(a_node_that_moved_further_than_the_others_is_blamed),
-        cmocka_unit_test(a_jump_soon_after_we_stood_is_the_nodes),
-        cmocka_unit_test(of_two_that_differ_in_size_both_are_blamed),
-        cmocka_unit_test(a_node_that_is_heard_late_shows_our_step_then),
-        cmocka_unit_test(a_step_that_shows_in_two_parts_is_one),
-        cmocka_unit_test(our_step_excuses_no_earlier_one),
-        cmocka_unit_test(one_node_that_moved_ahead_makes_us_suspect_ourselves),
-    };
-    return cmocka_run_group_tests_name("trust_own_clock", tests, NULL, NULL);
-}
+RUN_TESTS

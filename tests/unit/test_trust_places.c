@@ -37,9 +37,8 @@ static void record_at(struct world *world, node_set nodes)
             look(world, i);
 }
 
-static void an_empty_server_gets_its_place_after_the_others_recorded_it(void **state)
+TEST(an_empty_server_gets_its_place_after_the_others_recorded_it)
 {
-    (void)state;
     for (unsigned nodes = 3; nodes <= 5; nodes += 2) {
         struct world world;
         node_set others = (node_set)((1u << nodes) - 2u);
@@ -83,9 +82,8 @@ static void an_empty_server_gets_its_place_after_the_others_recorded_it(void **s
 }
 
 /* The client that still reaches the old server learns that it is no member any more, from the others. */
-static void the_old_server_is_no_member_then(void **state)
+TEST(the_old_server_is_no_member_then)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     for (unsigned i = 1; i < 3; i++) {
@@ -114,9 +112,8 @@ static void the_old_server_is_no_member_then(void **state)
     assert_int_equal(world.step.look, 6);
 }
 
-static void nothing_is_written_while_too_few_can_record_it(void **state)
+TEST(nothing_is_written_while_too_few_can_record_it)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     trust_unseen(&world.trust, 2, world.now);
@@ -131,9 +128,8 @@ static void nothing_is_written_while_too_few_can_record_it(void **state)
 }
 
 /* Nobody is left to record anything: as before, and no sooner. */
-static void a_majority_that_lost_its_markers_gets_them_back(void **state)
+TEST(a_majority_that_lost_its_markers_gets_them_back)
 {
-    (void)state;
     for (unsigned nodes = 3; nodes <= 5; nodes += 2) {
         struct world world;
         start(&world, nodes);
@@ -157,9 +153,8 @@ static void a_majority_that_lost_its_markers_gets_them_back(void **state)
     }
 }
 
-static void a_server_that_was_seen_with_its_marker_needs_no_record(void **state)
+TEST(a_server_that_was_seen_with_its_marker_needs_no_record)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     world.servers[0].text[0] = '\0'; /* FLUSHALL */
@@ -175,9 +170,8 @@ static void a_server_that_was_seen_with_its_marker_needs_no_record(void **state)
 }
 
 /* It may have been one of those that recorded a change, which is known to fewer than a quorum of the others now. */
-static void what_was_forgotten_brings_no_older_membership_back(void **state)
+TEST(what_was_forgotten_brings_no_older_membership_back)
 {
-    (void)state;
     struct world world;
     start(&world, 5);
     world.servers[3].text[0] = '\0';
@@ -193,9 +187,8 @@ static void what_was_forgotten_brings_no_older_membership_back(void **state)
 }
 
 /* Whoever began it is gone: everybody who sees a part of it goes on, also where the old server lives on. */
-static void a_record_is_finished_by_anybody(void **state)
+TEST(a_record_is_finished_by_anybody)
 {
-    (void)state;
     struct world world;
     start(&world, 5);
     struct marker marker = group_marker(5, 2, 3);
@@ -208,9 +201,8 @@ static void a_record_is_finished_by_anybody(void **state)
     expect(&world, 0, TRUST_EXCLUDED, TRUST_NOT_A_PLACE);
 }
 
-static void a_member_that_was_away_learns_the_membership(void **state)
+TEST(a_member_that_was_away_learns_the_membership)
 {
-    (void)state;
     for (unsigned kind = 0; kind < 2; kind++) {
         struct world world;
         start(&world, 5);
@@ -237,9 +229,8 @@ static void a_member_that_was_away_learns_the_membership(void **state)
 }
 
 /* Two clients saw two servers at one address. */
-static void the_smaller_of_two_changes_wins_when_the_other_cannot(void **state)
+TEST(the_smaller_of_two_changes_wins_when_the_other_cannot)
 {
-    (void)state;
     struct world world;
     start(&world, 5);
     static const unsigned number[] = {0, 41, 40, 41, 40}; /* by node */
@@ -261,9 +252,8 @@ static void the_smaller_of_two_changes_wins_when_the_other_cannot(void **state)
     assert_string_equal(world.trust.group.places[0], id_of(40));
 }
 
-static void nothing_is_recorded_while_an_operator_replaces_a_node(void **state)
+TEST(nothing_is_recorded_while_an_operator_replaces_a_node)
 {
-    (void)state;
     struct world world;
     start(&world, 5);
     struct marker marker = group_marker(5, 2, 1);
@@ -283,9 +273,8 @@ static void nothing_is_recorded_while_an_operator_replaces_a_node(void **state)
     expect(&world, 0, TRUST_EXCLUDED, TRUST_UNRECORDED);
 }
 
-static void a_newcomer_knows_the_place_by_the_record(void **state)
+TEST(a_newcomer_knows_the_place_by_the_record)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     for (unsigned i = 0; i < 3; i++) {
@@ -502,9 +491,8 @@ static bool recovers(struct scene *scene)
     return quorums == CLIENTS;
 }
 
-static void no_two_majorities_without_a_common_server(void **state)
+TEST(no_two_majorities_without_a_common_server)
 {
-    (void)state;
     static struct scene scene;
     unsigned healed = 0, moved = 0, restarted = 0, stuck = 0;
     for (unsigned seed = 0; seed < SCHEDULES; seed++) {
@@ -531,21 +519,4 @@ static void no_two_majorities_without_a_common_server(void **state)
     assert_true(stuck < SCHEDULES / 100);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_two_majorities_without_a_common_server),
-        cmocka_unit_test(an_empty_server_gets_its_place_after_the_others_recorded_it),
-        cmocka_unit_test(the_old_server_is_no_member_then),
-        cmocka_unit_test(nothing_is_written_while_too_few_can_record_it),
-        cmocka_unit_test(a_majority_that_lost_its_markers_gets_them_back),
-        cmocka_unit_test(a_server_that_was_seen_with_its_marker_needs_no_record),
-        cmocka_unit_test(what_was_forgotten_brings_no_older_membership_back),
-        cmocka_unit_test(a_record_is_finished_by_anybody),
-        cmocka_unit_test(a_member_that_was_away_learns_the_membership),
-        cmocka_unit_test(the_smaller_of_two_changes_wins_when_the_other_cannot),
-        cmocka_unit_test(nothing_is_recorded_while_an_operator_replaces_a_node),
-        cmocka_unit_test(a_newcomer_knows_the_place_by_the_record),
-    };
-    return cmocka_run_group_tests_name("trust_places", tests, NULL, NULL);
-}
+RUN_TESTS

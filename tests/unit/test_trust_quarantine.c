@@ -32,9 +32,8 @@ static void expect_healing(struct world *world, unsigned node)
     assert_int_equal(trust_node_until(&world->trust, node).ns, 0);
 }
 
-static void a_restarted_node_is_quarantined_and_healed(void **state)
+TEST(a_restarted_node_is_quarantined_and_healed)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     restart(&world, 1, 21);
@@ -52,9 +51,8 @@ static void a_restarted_node_is_quarantined_and_healed(void **state)
 }
 
 /* Another server there is another matter (test_trust_places.c). */
-static void an_emptied_node_is_quarantined_and_healed(void **state)
+TEST(an_emptied_node_is_quarantined_and_healed)
 {
-    (void)state;
     struct world world;
     start(&world, 5);
     world.servers[3].text[0] = '\0';
@@ -79,9 +77,8 @@ static void an_emptied_node_is_quarantined_and_healed(void **state)
     expect_healing(&world, 3);
 }
 
-static void a_doubted_node_is_quarantined_and_healed(void **state)
+TEST(a_doubted_node_is_quarantined_and_healed)
 {
-    (void)state;
     for (unsigned kind = 0; kind < 2; kind++) {
         struct world world;
         world_make(&world, 3);
@@ -95,9 +92,8 @@ static void a_doubted_node_is_quarantined_and_healed(void **state)
     }
 }
 
-static void a_new_run_at_first_sight(void **state)
+TEST(a_new_run_at_first_sight)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     restart(&world, 2, 40);
@@ -109,9 +105,8 @@ static void a_new_run_at_first_sight(void **state)
 }
 
 /* H6: all at once, and the group is still known by the markers. */
-static void a_restart_of_all(void **state)
+TEST(a_restart_of_all)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     for (unsigned i = 0; i < 3; i++)
@@ -130,9 +125,8 @@ static void a_restart_of_all(void **state)
     }
 }
 
-static void eviction_excludes_and_its_end_quarantines(void **state)
+TEST(eviction_excludes_and_its_end_quarantines)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     world.servers[1].evicts = true;
@@ -152,9 +146,8 @@ static void eviction_excludes_and_its_end_quarantines(void **state)
     expect_votes(&world, 1);
 }
 
-static void another_restart_starts_it_anew(void **state)
+TEST(another_restart_starts_it_anew)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     restart(&world, 1, 21);
@@ -169,9 +162,8 @@ static void another_restart_starts_it_anew(void **state)
     expect_healing(&world, 1);
 }
 
-static void a_reconnect_does_not_start_it_anew(void **state)
+TEST(a_reconnect_does_not_start_it_anew)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     restart(&world, 1, 21);
@@ -196,9 +188,8 @@ static void a_reconnect_does_not_start_it_anew(void **state)
 }
 
 /* What we saw doubted long ago may have been healed, and doubted again for something newer, while we were away. */
-static void nothing_is_healed_unseen(void **state)
+TEST(nothing_is_healed_unseen)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     mark(&world, 1, group_marker(3, 1, 1), "");
@@ -217,9 +208,8 @@ static void nothing_is_healed_unseen(void **state)
 }
 
 /* What was given back to it would be forgotten without a trace, if its second doubt looked like the first. */
-static void a_node_that_is_emptied_twice_is_quarantined_twice(void **state)
+TEST(a_node_that_is_emptied_twice_is_quarantined_twice)
 {
-    (void)state;
     struct world world;
     char first[MARKER_TEXT_MAX];
     start(&world, 3);
@@ -242,9 +232,8 @@ static void a_node_that_is_emptied_twice_is_quarantined_twice(void **state)
 
 /* A marker that is gone again looks as it did before: what happened while the node could not be asked is not known.
  * Here others healed it, it gave grants, and was emptied once more. */
-static void a_marker_that_is_gone_is_doubted_and_waited_for_before_it_is_healed(void **state)
+TEST(a_marker_that_is_gone_is_doubted_and_waited_for_before_it_is_healed)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     world.servers[1].text[0] = '\0';
@@ -265,9 +254,8 @@ static void a_marker_that_is_gone_is_doubted_and_waited_for_before_it_is_healed(
 }
 
 /* Somebody else doubted it again: the marker says another doubt than the one that we wait for. */
-static void a_newer_doubt_starts_it_anew(void **state)
+TEST(a_newer_doubt_starts_it_anew)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     mark(&world, 1, group_marker(3, 1, 1), "ffffffffffffffffffffffff0000000000000001");
@@ -280,9 +268,8 @@ static void a_newer_doubt_starts_it_anew(void **state)
     expect_healing(&world, 1);
 }
 
-static void a_marker_that_others_healed_votes_at_once(void **state)
+TEST(a_marker_that_others_healed_votes_at_once)
 {
-    (void)state;
     for (unsigned kind = 0; kind < 4; kind++) {
         struct world world;
         start(&world, 3);
@@ -303,9 +290,8 @@ static void a_marker_that_others_healed_votes_at_once(void **state)
 }
 
 /* Somebody else's wait says nothing about an eviction that he may not have seen, whatever he waited for. */
-static void healing_does_not_lift_what_it_does_not_cover(void **state)
+TEST(healing_does_not_lift_what_it_does_not_cover)
 {
-    (void)state;
     for (unsigned kind = 0; kind < 2; kind++) {
         struct world world;
         start(&world, 3);
@@ -327,9 +313,8 @@ static void healing_does_not_lift_what_it_does_not_cover(void **state)
     }
 }
 
-static void a_write_is_repeated_once_a_second(void **state)
+TEST(a_write_is_repeated_once_a_second)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     restart(&world, 1, 21);
@@ -349,9 +334,8 @@ static void a_write_is_repeated_once_a_second(void **state)
     }
 }
 
-static void a_lost_place_that_somebody_else_has_is_not_written(void **state)
+TEST(a_lost_place_that_somebody_else_has_is_not_written)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     world.servers[1].text[0] = '\0';
@@ -373,9 +357,8 @@ static void a_lost_place_that_somebody_else_has_is_not_written(void **state)
     expect(&world, 1, TRUST_EXCLUDED, TRUST_NO_MARKER);
 }
 
-static void a_lost_place_that_is_gone_is_not_written(void **state)
+TEST(a_lost_place_that_is_gone_is_not_written)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     world.servers[2].text[0] = '\0';
@@ -393,9 +376,8 @@ static void a_lost_place_that_is_gone_is_not_written(void **state)
 }
 
 /* A dump of before a change of membership was loaded. */
-static void an_untrusted_marker_is_not_healed_while_a_newer_generation_is_seen(void **state)
+TEST(an_untrusted_marker_is_not_healed_while_a_newer_generation_is_seen)
 {
-    (void)state;
     for (unsigned old = 0; old < 2; old++) {
         struct world world;
         world_make(&world, 3);
@@ -412,27 +394,4 @@ static void an_untrusted_marker_is_not_healed_while_a_newer_generation_is_seen(v
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_restarted_node_is_quarantined_and_healed),
-        cmocka_unit_test(an_emptied_node_is_quarantined_and_healed),
-        cmocka_unit_test(a_doubted_node_is_quarantined_and_healed),
-        cmocka_unit_test(a_new_run_at_first_sight),
-        cmocka_unit_test(a_restart_of_all),
-        cmocka_unit_test(eviction_excludes_and_its_end_quarantines),
-        cmocka_unit_test(another_restart_starts_it_anew),
-        cmocka_unit_test(a_reconnect_does_not_start_it_anew),
-        cmocka_unit_test(nothing_is_healed_unseen),
-        cmocka_unit_test(a_node_that_is_emptied_twice_is_quarantined_twice),
-        cmocka_unit_test(a_marker_that_is_gone_is_doubted_and_waited_for_before_it_is_healed),
-        cmocka_unit_test(a_newer_doubt_starts_it_anew),
-        cmocka_unit_test(a_marker_that_others_healed_votes_at_once),
-        cmocka_unit_test(healing_does_not_lift_what_it_does_not_cover),
-        cmocka_unit_test(a_write_is_repeated_once_a_second),
-        cmocka_unit_test(a_lost_place_that_somebody_else_has_is_not_written),
-        cmocka_unit_test(a_lost_place_that_is_gone_is_not_written),
-        cmocka_unit_test(an_untrusted_marker_is_not_healed_while_a_newer_generation_is_seen),
-    };
-    return cmocka_run_group_tests_name("trust_quarantine", tests, NULL, NULL);
-}
+RUN_TESTS

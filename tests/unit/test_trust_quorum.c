@@ -160,9 +160,8 @@ static unsigned check_pairs(const struct story *story)
     return quorums;
 }
 
-static void majorities_of_any_two_clients_meet(void **state)
+TEST(majorities_of_any_two_clients_meet)
 {
-    (void)state;
     for (unsigned nodes = 3; nodes <= 5; nodes += 2)
         for (unsigned replaced = 0; replaced < nodes; replaced++) {
             struct story story = {.nodes = nodes, .replaced = replaced};
@@ -195,9 +194,8 @@ static void note_gaps(struct story *story, const enum stage *stages, unsigned wi
     *(unsigned *)context += 1;
 }
 
-static void there_is_a_majority_nearly_all_the_time(void **state)
+TEST(there_is_a_majority_nearly_all_the_time)
 {
-    (void)state;
     for (unsigned nodes = 3; nodes <= 5; nodes += 2) {
         struct story story = {.nodes = nodes, .replaced = 1};
         unsigned moments = 0;
@@ -206,11 +204,4 @@ static void there_is_a_majority_nearly_all_the_time(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(majorities_of_any_two_clients_meet),
-        cmocka_unit_test(there_is_a_majority_nearly_all_the_time),
-    };
-    return cmocka_run_group_tests_name("trust_quorum", tests, NULL, NULL);
-}
+RUN_TESTS

@@ -188,18 +188,11 @@ static void live(unsigned nodes, uint64_t seed)
     }
 }
 
-static void what_must_always_hold_does(void **state)
+TEST(what_must_always_hold_does)
 {
-    (void)state;
     static const unsigned sizes[] = {1, 3, 5, 7};
     for (unsigned i = 0; i < WORLDS; i++)
         live(sizes[i % 4], i);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_must_always_hold_does),
-    };
-    return cmocka_run_group_tests_name("trust_random", tests, NULL, NULL);
-}
+RUN_TESTS

@@ -67,9 +67,8 @@ static void write_at(struct world *world, node_set nodes)
         }
 }
 
-static void who_knew_nothing_finishes_a_record(void **state)
+TEST(who_knew_nothing_finishes_a_record)
 {
-    (void)state;
     for (unsigned nodes = 3; nodes <= 5; nodes += 2) {
         struct world world;
         unsigned bare = nodes / 2;
@@ -89,9 +88,8 @@ static void who_knew_nothing_finishes_a_record(void **state)
     }
 }
 
-static void fewer_than_a_quorum_decide_nothing(void **state)
+TEST(fewer_than_a_quorum_decide_nothing)
 {
-    (void)state;
     struct world world;
     strangers(&world, 5, 1);
     has(&world, 2, 2, ids[0], "");
@@ -103,9 +101,8 @@ static void fewer_than_a_quorum_decide_nothing(void **state)
 }
 
 /* The server at place 1 is new there, and node 2 has not heard of it. */
-static void who_does_not_list_another_counts_for_nothing(void **state)
+TEST(who_does_not_list_another_counts_for_nothing)
 {
-    (void)state;
     struct world world;
     strangers(&world, 5, 1);
     struct marker newcomer = changed(5, 2, 1, "", ids[1]);
@@ -121,9 +118,8 @@ static void who_does_not_list_another_counts_for_nothing(void **state)
     assert_int_equal(tick(&world).write, 0x4);
 }
 
-static void a_member_that_was_replaced_is_passed_over_when_it_is_behind(void **state)
+TEST(a_member_that_was_replaced_is_passed_over_when_it_is_behind)
 {
-    (void)state;
     struct world world;
     strangers(&world, 5, 1);
     has(&world, 2, 3, ids[0], ids[1]);
@@ -138,9 +134,8 @@ static void a_member_that_was_replaced_is_passed_over_when_it_is_behind(void **s
     assert_int_equal(wanted(&world), 0);
 }
 
-static void a_copy_of_a_member_is_none(void **state)
+TEST(a_copy_of_a_member_is_none)
 {
-    (void)state;
     struct world world;
     strangers(&world, 5, 1);
     has(&world, 2, 2, ids[0], "");
@@ -148,9 +143,8 @@ static void a_copy_of_a_member_is_none(void **state)
     assert_int_equal(wanted_without(&world, 0x2), 0);
 }
 
-static void a_memory_is_not_taken_for_the_newest(void **state)
+TEST(a_memory_is_not_taken_for_the_newest)
 {
-    (void)state;
     struct world world;
     strangers(&world, 5, 1);
     has(&world, 1, 2, ids[0], "");
@@ -159,9 +153,8 @@ static void a_memory_is_not_taken_for_the_newest(void **state)
 }
 
 /* It may have lost the newest marker: it counts when nobody else is left. */
-static void a_member_that_restarted_counts_when_too_few_did_not(void **state)
+TEST(a_member_that_restarted_counts_when_too_few_did_not)
 {
-    (void)state;
     struct world world;
     strangers(&world, 5, 2);
     has(&world, 2, 2, ids[0], "");
@@ -180,9 +173,8 @@ static void a_member_that_restarted_counts_when_too_few_did_not(void **state)
     assert_int_equal(wanted(&world) & 0x10, 0);
 }
 
-static void what_an_operator_began_is_his_to_finish(void **state)
+TEST(what_an_operator_began_is_his_to_finish)
 {
-    (void)state;
     struct world world;
     strangers(&world, 5, 1);
     has(&world, 2, 2, "", "-");
@@ -197,9 +189,8 @@ static void what_an_operator_began_is_his_to_finish(void **state)
     assert_int_equal(wanted_without(&world, 0x2), 0);
 }
 
-static void the_smaller_of_two_records_wins_when_the_other_cannot(void **state)
+TEST(the_smaller_of_two_records_wins_when_the_other_cannot)
 {
-    (void)state;
     struct world world;
     strangers(&world, 3, 1);
     has(&world, 1, 2, ids[1], "");
@@ -224,9 +215,8 @@ static void the_smaller_of_two_records_wins_when_the_other_cannot(void **state)
 }
 
 /* It missed a record that was finished, and the next one is not. */
-static void who_knows_an_older_generation_finishes_the_next(void **state)
+TEST(who_knows_an_older_generation_finishes_the_next)
 {
-    (void)state;
     struct world world;
     start(&world, 3);
     restart(&world, 0, 90);
@@ -238,9 +228,8 @@ static void who_knows_an_older_generation_finishes_the_next(void **state)
     assert_int_equal(world.trust.group.generation, 3);
 }
 
-static void nothing_older_than_the_group_is_finished(void **state)
+TEST(nothing_older_than_the_group_is_finished)
 {
-    (void)state;
     struct world world;
     world_make(&world, 3);
     for (unsigned i = 0; i < 3; i++)
@@ -262,20 +251,4 @@ static void nothing_older_than_the_group_is_finished(void **state)
     assert_int_equal(wanted_without(&world, 0x4), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_knew_nothing_finishes_a_record),
-        cmocka_unit_test(fewer_than_a_quorum_decide_nothing),
-        cmocka_unit_test(who_does_not_list_another_counts_for_nothing),
-        cmocka_unit_test(a_member_that_was_replaced_is_passed_over_when_it_is_behind),
-        cmocka_unit_test(a_copy_of_a_member_is_none),
-        cmocka_unit_test(a_memory_is_not_taken_for_the_newest),
-        cmocka_unit_test(a_member_that_restarted_counts_when_too_few_did_not),
-        cmocka_unit_test(what_an_operator_began_is_his_to_finish),
-        cmocka_unit_test(the_smaller_of_two_records_wins_when_the_other_cannot),
-        cmocka_unit_test(who_knows_an_older_generation_finishes_the_next),
-        cmocka_unit_test(nothing_older_than_the_group_is_finished),
-    };
-    return cmocka_run_group_tests_name("trust_torn", tests, NULL, NULL);
-}
+RUN_TESTS

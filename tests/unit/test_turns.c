@@ -81,9 +81,8 @@ static int tear_down(void **state)
 
 enum { A, B, C, D, E };
 
-static void test_first_come_first_served(void **state)
+TEST(test_first_come_first_served)
 {
-    (void)state;
     assert_true(want(A, 1));
     assert_false(want(B, 1));
     assert_false(want(C, 1));
@@ -103,18 +102,16 @@ static void test_first_come_first_served(void **state)
     leave(C); /* twice is harmless */
 }
 
-static void test_other_keys_do_not_wait(void **state)
+TEST(test_other_keys_do_not_wait)
 {
-    (void)state;
     for (unsigned key = 0; key < KEYS; key++)
         assert_true(want(key, 1u << key));
     for (unsigned key = 0; key < KEYS; key++)
         assert_int_equal(who_has(key), (int)key);
 }
 
-static void test_a_set_is_told_once_when_it_is_complete(void **state)
+TEST(test_a_set_is_told_once_when_it_is_complete)
 {
-    (void)state;
     assert_true(want(A, 1));
     assert_true(want(B, 2));
     assert_true(want(C, 4));
@@ -130,9 +127,8 @@ static void test_a_set_is_told_once_when_it_is_complete(void **state)
     assert_int_equal(people[D].told, 1);
 }
 
-static void test_who_gives_up_hands_on_what_it_had(void **state)
+TEST(test_who_gives_up_hands_on_what_it_had)
 {
-    (void)state;
     assert_true(want(A, 4));
     assert_false(want(B, 7)); /* has two, waits for the third */
     assert_false(want(C, 1));
@@ -142,9 +138,8 @@ static void test_who_gives_up_hands_on_what_it_had(void **state)
     assert_int_equal(who_has(2), A);
 }
 
-static void test_hand_overs_in_a_row_are_counted(void **state)
+TEST(test_hand_overs_in_a_row_are_counted)
 {
-    (void)state;
     assert_true(want(A, 1));
     assert_int_equal(turn_claim_handed(&people[A].claim), 0);
     assert_false(want(B, 3));
@@ -176,9 +171,8 @@ static void take_away_from_the_next(struct turn_claim *claim)
     assert_true(want(E, 2));
 }
 
-static void test_whoever_is_told_may_leave_and_make_others_leave(void **state)
+TEST(test_whoever_is_told_may_leave_and_make_others_leave)
 {
-    (void)state;
     assert_true(want(A, 7));
     assert_false(want(B, 1));
     assert_false(want(C, 1));
@@ -196,9 +190,8 @@ static void test_whoever_is_told_may_leave_and_make_others_leave(void **state)
 
 enum { MANY = 5000 };
 
-static void test_thousands_of_keys_and_waiters(void **state)
+TEST(test_thousands_of_keys_and_waiters)
 {
-    (void)state;
     static struct turn_claim owners[MANY], waiters[MANY];
     static struct turn_key keys[MANY];
     static char texts[MANY][8];
@@ -290,9 +283,8 @@ static void assert_like_model(void)
     }
 }
 
-static void test_random_claims_behave_like_the_model(void **state)
+TEST(test_random_claims_behave_like_the_model)
 {
-    (void)state;
     unsigned waits = 0;
     for (unsigned seed = 0; seed < 500; seed++) {
         struct chance chance = {seed};
@@ -370,9 +362,8 @@ static void few_explore(struct few *few, unsigned came, unsigned gone)
     }
 }
 
-static void test_no_order_of_four_claims_ends_in_a_deadlock(void **state)
+TEST(test_no_order_of_four_claims_ends_in_a_deadlock)
 {
-    (void)state;
     enum { SETS = (1 << FEW_KEYS) - 1 };
     schedules = 0;
     for (unsigned number = 0; number < SETS * SETS * SETS; number++) {
@@ -382,20 +373,4 @@ static void test_no_order_of_four_claims_ends_in_a_deadlock(void **state)
     assert_true(schedules > 10000);
 }
 
-int main(void)
-{
-#define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        test(test_first_come_first_served),
-        test(test_other_keys_do_not_wait),
-        test(test_a_set_is_told_once_when_it_is_complete),
-        test(test_who_gives_up_hands_on_what_it_had),
-        test(test_hand_overs_in_a_row_are_counted),
-        test(test_whoever_is_told_may_leave_and_make_others_leave),
-        test(test_thousands_of_keys_and_waiters),
-        test(test_random_claims_behave_like_the_model),
-        test(test_no_order_of_four_claims_ends_in_a_deadlock),
-    };
-#undef test
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -12,9 +12,8 @@ static const char *const ok[] = {ANSWER("200 OK", "", "thanks"), NULL};
 
 /* --- what is sent ------------------------------------------------------------------------------------------- */
 
-static void a_task_is_posted_and_its_answer_is_the_result(void **state)
+TEST(a_task_is_posted_and_its_answer_is_the_result)
 {
-    (void)state;
     struct caller caller;
     caller_init(&caller, private_allowed, ok);
     assert_int_equal(call_with(&caller, "[\"", "/hook?x=1\", {\"n\": 1.50, \"t\":\"\\u00e9\"}]"), HF_OK);
@@ -30,9 +29,8 @@ static void a_task_is_posted_and_its_answer_is_the_result(void **state)
     caller_fini(&caller);
 }
 
-static void all_of_a_request_can_be_said(void **state)
+TEST(all_of_a_request_can_be_said)
 {
-    (void)state;
     struct caller caller;
     static const char *const names[] = {"a b%", "z"};
     caller_init(&caller, private_allowed, ok);
@@ -87,9 +85,8 @@ static void expect_signature(const char *request, const char *header, const char
     assert_contains(request, line);
 }
 
-static void what_is_sent_is_signed(void **state)
+TEST(what_is_sent_is_signed)
 {
-    (void)state;
     static const struct fake_setting usual[] = {{"allow_private", "yes"}, {"secret", "s3cret"}, {NULL, NULL}};
     static const struct fake_setting named[] = {
         {"allow_private", "yes"}, {"secret", "s3cret"}, {"signature_header", "X-Sig"}, {NULL, NULL}};
@@ -105,9 +102,8 @@ static void what_is_sent_is_signed(void **state)
     caller_fini(&caller);
 }
 
-static void a_secret_comes_from_a_file_of_its_own(void **state)
+TEST(a_secret_comes_from_a_file_of_its_own)
 {
-    (void)state;
     char path[PRIVATE_DIRECTORY_MAX], reason[512] = "";
     int fd = private_file_create(path);
     assert_int_equal(write(fd, "from a file\nnot this\n", 21), 21);
@@ -124,9 +120,8 @@ static void a_secret_comes_from_a_file_of_its_own(void **state)
     unlink(path);
 }
 
-static void the_proxy_of_the_environment_does_not_count(void **state)
+TEST(the_proxy_of_the_environment_does_not_count)
 {
-    (void)state;
     struct caller caller;
     setenv("http_proxy", "http://127.0.0.1:1", 1);
     setenv("ALL_PROXY", "http://127.0.0.1:1", 1);
@@ -139,9 +134,8 @@ static void the_proxy_of_the_environment_does_not_count(void **state)
 
 /* --- how it ends -------------------------------------------------------------------------------------------- */
 
-static void the_status_decides(void **state)
+TEST(the_status_decides)
 {
-    (void)state;
     static const struct {
         const char *answer;
         int code;
@@ -173,9 +167,8 @@ static void the_status_decides(void **state)
 #define INTERIM "HTTP/1.1 103 Early Hints\r\n"
 
 /* The final answer says it, not one that precedes it. */
-static void a_server_says_when_to_come_again(void **state)
+TEST(a_server_says_when_to_come_again)
 {
-    (void)state;
     char dated[160], day[64];
     time_t later = time(NULL) + 40000;
     strftime(day, sizeof day, "%a, %d %b %Y %H:%M:%S GMT", gmtime(&later));
@@ -203,9 +196,8 @@ static void a_server_says_when_to_come_again(void **state)
     }
 }
 
-static void what_is_no_http_fails(void **state)
+TEST(what_is_no_http_fails)
 {
-    (void)state;
     static const char *const answers[] = {"SSH-2.0-x\r\n\r\n", "HTTP/1.1 banana\r\n\r\n",
                                           "HTTP/1.1 999 Odd\r\nConnection: close\r\n\r\n",
                                           "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
@@ -222,9 +214,8 @@ static void what_is_no_http_fails(void **state)
     }
 }
 
-static void a_long_answer_is_cut_and_not_read_to_its_end(void **state)
+TEST(a_long_answer_is_cut_and_not_read_to_its_end)
 {
-    (void)state;
     static const char *const answers[] = {"HTTP/1.1 200 OK" HTTP_ENDLESS, NULL};
     struct caller caller;
     caller_init(&caller, private_allowed, answers);
@@ -235,9 +226,8 @@ static void a_long_answer_is_cut_and_not_read_to_its_end(void **state)
     caller_fini(&caller);
 }
 
-static void a_head_without_end_fails(void **state)
+TEST(a_head_without_end_fails)
 {
-    (void)state;
     enum { LENGTH = 200000 };
     char *answer = malloc(LENGTH + 1);
     size_t at = (size_t)snprintf(answer, LENGTH, "HTTP/1.1 200 OK\r\n");
@@ -252,9 +242,8 @@ static void a_head_without_end_fails(void **state)
     free(answer);
 }
 
-static void bytes_that_are_no_text_are_replaced(void **state)
+TEST(bytes_that_are_no_text_are_replaced)
 {
-    (void)state;
     static const char *const answers[] = {ANSWER("200 OK", "", "a\xff\xc3\xa9\xe2\x82z"), NULL};
     struct caller caller;
     caller_init(&caller, private_allowed, answers);
@@ -263,9 +252,8 @@ static void bytes_that_are_no_text_are_replaced(void **state)
     caller_fini(&caller);
 }
 
-static void nobody_there_fails(void **state)
+TEST(nobody_there_fails)
 {
-    (void)state;
     struct caller caller;
     caller_init(&caller, private_allowed, ok);
     fake_job_clear(&caller.job);
@@ -279,9 +267,8 @@ static void nobody_there_fails(void **state)
 
 static const char *const silence[] = {HTTP_SILENCE, NULL};
 
-static void a_slow_server_fails_when_the_time_is_over(void **state)
+TEST(a_slow_server_fails_when_the_time_is_over)
 {
-    (void)state;
     struct caller caller;
     caller_init(&caller, private_allowed, silence);
     assert_int_equal(call_with(&caller, "[{\"timeout\":0.1,\"url\":\"", "/\"}]"), HF_FAIL);
@@ -294,9 +281,8 @@ static void cancel_once_the_server_has_it(hf_job *job)
     job->is_cancelled = http_server_requests(job->context) > 0;
 }
 
-static void a_call_ends_when_the_task_is_cancelled(void **state)
+TEST(a_call_ends_when_the_task_is_cancelled)
 {
-    (void)state;
     struct caller caller;
     caller_init(&caller, private_allowed, silence);
     caller.job.when_asked = cancel_once_the_server_has_it;
@@ -320,9 +306,8 @@ static void *call_many(void *value)
     return NULL;
 }
 
-static void threads_call_at_the_same_time(void **state)
+TEST(threads_call_at_the_same_time)
 {
-    (void)state;
     struct caller caller;
     pthread_t threads[THREADS];
     caller_init(&caller, private_allowed, ok);
@@ -337,9 +322,8 @@ static void threads_call_at_the_same_time(void **state)
 
 /* --- arguments and settings --------------------------------------------------------------------------------- */
 
-static void senseless_arguments_are_refused(void **state)
+TEST(senseless_arguments_are_refused)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"[]", "expected"},
         {"[1]", "expected"},
@@ -387,9 +371,8 @@ static void senseless_arguments_are_refused(void **state)
     fake_plugin_close(plugin);
 }
 
-static void wrong_settings_are_refused_with_a_reason(void **state)
+TEST(wrong_settings_are_refused_with_a_reason)
 {
-    (void)state;
     static const struct fake_setting settings[][3] = {{{"allow_private", "maybe"}},
                                                       {{"redirects", "11"}},
                                                       {{"timeout", "0"}},
@@ -406,26 +389,4 @@ static void wrong_settings_are_refused_with_a_reason(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_task_is_posted_and_its_answer_is_the_result),
-        cmocka_unit_test(all_of_a_request_can_be_said),
-        cmocka_unit_test(what_is_sent_is_signed),
-        cmocka_unit_test(a_secret_comes_from_a_file_of_its_own),
-        cmocka_unit_test(the_proxy_of_the_environment_does_not_count),
-        cmocka_unit_test(the_status_decides),
-        cmocka_unit_test(a_server_says_when_to_come_again),
-        cmocka_unit_test(what_is_no_http_fails),
-        cmocka_unit_test(a_long_answer_is_cut_and_not_read_to_its_end),
-        cmocka_unit_test(a_head_without_end_fails),
-        cmocka_unit_test(bytes_that_are_no_text_are_replaced),
-        cmocka_unit_test(nobody_there_fails),
-        cmocka_unit_test(a_slow_server_fails_when_the_time_is_over),
-        cmocka_unit_test(a_call_ends_when_the_task_is_cancelled),
-        cmocka_unit_test(threads_call_at_the_same_time),
-        cmocka_unit_test(senseless_arguments_are_refused),
-        cmocka_unit_test(wrong_settings_are_refused_with_a_reason),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -16,9 +16,8 @@ static const char *refusal_of(const char *text)
     return webhook_address_refusal((const struct sockaddr *)&v6);
 }
 
-static void addresses_of_the_inside_are_refused(void **state)
+TEST(addresses_of_the_inside_are_refused)
 {
-    (void)state;
     static const char *const addresses[] = {"0.0.0.0",
                                             "0.1.2.3",
                                             "10.0.0.1",
@@ -71,9 +70,8 @@ static void addresses_of_the_inside_are_refused(void **state)
             fail_msg("%s is not refused", addresses[i]);
 }
 
-static void addresses_of_the_internet_are_not(void **state)
+TEST(addresses_of_the_internet_are_not)
 {
-    (void)state;
     static const char *const addresses[] = {
         "1.1.1.1",     "9.255.255.255", "11.0.0.0",        "100.63.255.255",   "100.128.0.0",     "126.255.255.255",
         "128.0.0.1",   "168.63.129.17", "169.253.255.255", "172.15.255.255",   "172.32.0.0",      "192.0.1.1",
@@ -84,9 +82,8 @@ static void addresses_of_the_internet_are_not(void **state)
             fail_msg("%s is refused as %s", addresses[i], refusal_of(addresses[i]));
 }
 
-static void the_kind_is_told(void **state)
+TEST(the_kind_is_told)
 {
-    (void)state;
     struct sockaddr_un local = {.sun_family = AF_UNIX};
     assert_string_equal(refusal_of("127.1.1.1"), "loopback");
     assert_string_equal(refusal_of("::1"), "loopback");
@@ -96,12 +93,4 @@ static void the_kind_is_told(void **state)
     assert_string_equal(webhook_address_refusal((const struct sockaddr *)&local), "no internet address");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_of_the_inside_are_refused),
-        cmocka_unit_test(addresses_of_the_internet_are_not),
-        cmocka_unit_test(the_kind_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -15,9 +15,8 @@ static int call_host(struct caller *caller, const char *host)
     return fake_plugin_run(caller->plugin, &caller->job);
 }
 
-static void the_inside_is_not_called(void **state)
+TEST(the_inside_is_not_called)
 {
-    (void)state;
     /* All of them would reach the server. */
     static const char *const hosts[] = {"127.0.0.1", "localhost", "127.1",      "0x7f000001",        "2130706433",
                                         "0.0.0.0",   "127.9.9.9", "0177.0.0.1", "[::ffff:127.0.0.1]"};
@@ -35,9 +34,8 @@ static void the_inside_is_not_called(void **state)
     caller_fini(&caller);
 }
 
-static void hosts_that_are_named_may_be_inside(void **state)
+TEST(hosts_that_are_named_may_be_inside)
 {
-    (void)state;
     static const struct fake_setting settings[] = {{"private_hosts", "hooks.example, 127.0.0.1 127.0.0.20"},
                                                    {NULL, NULL}};
     struct caller caller;
@@ -80,9 +78,8 @@ static void detour_fini(struct detour *detour)
     http_server_stop(detour->end);
 }
 
-static void a_redirect_is_followed_when_that_is_set(void **state)
+TEST(a_redirect_is_followed_when_that_is_set)
 {
-    (void)state;
     static const struct fake_setting followed[] = {
         {"allow_private", "yes"}, {"redirects", "1"}, {"secret", "s"}, {NULL, NULL}};
     struct detour detour;
@@ -97,9 +94,8 @@ static void a_redirect_is_followed_when_that_is_set(void **state)
     detour_fini(&detour);
 }
 
-static void a_redirect_is_not_followed_otherwise(void **state)
+TEST(a_redirect_is_not_followed_otherwise)
 {
-    (void)state;
     struct detour detour;
     assert_int_equal(detour_run(&detour, "307 There", "127.0.0.1", private_allowed), HF_BURY);
     assert_string_equal(detour.caller.job.error_class, "WebhookRedirect");
@@ -107,9 +103,8 @@ static void a_redirect_is_not_followed_otherwise(void **state)
     detour_fini(&detour);
 }
 
-static void a_redirect_that_changes_the_method_is_not_followed(void **state)
+TEST(a_redirect_that_changes_the_method_is_not_followed)
 {
-    (void)state;
     static const struct fake_setting followed[] = {{"allow_private", "yes"}, {"redirects", "5"}, {NULL, NULL}};
     struct detour detour;
     assert_int_equal(detour_run(&detour, "302 There", "127.0.0.1", followed), HF_BURY);
@@ -117,9 +112,8 @@ static void a_redirect_that_changes_the_method_is_not_followed(void **state)
     detour_fini(&detour);
 }
 
-static void a_redirect_does_not_lead_inside(void **state)
+TEST(a_redirect_does_not_lead_inside)
 {
-    (void)state;
     static const struct fake_setting followed[] = {{"private_hosts", "127.0.0.1"}, {"redirects", "5"}, {NULL, NULL}};
     struct detour detour;
     assert_int_equal(detour_run(&detour, "308 There", "localhost", followed), HF_BURY);
@@ -129,9 +123,8 @@ static void a_redirect_does_not_lead_inside(void **state)
     detour_fini(&detour);
 }
 
-static void redirects_come_to_an_end(void **state)
+TEST(redirects_come_to_an_end)
 {
-    (void)state;
     static const struct fake_setting followed[] = {{"allow_private", "yes"}, {"redirects", "3"}, {NULL, NULL}};
     static const char *const again[] = {ANSWER("307 There", "Location: /again\r\n", ""), NULL};
     static const char *const elsewhere[] = {ANSWER("307 There", "Location: file:///etc/passwd\r\n", ""), NULL};
@@ -147,16 +140,4 @@ static void redirects_come_to_an_end(void **state)
     caller_fini(&caller);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_inside_is_not_called),
-        cmocka_unit_test(hosts_that_are_named_may_be_inside),
-        cmocka_unit_test(a_redirect_is_followed_when_that_is_set),
-        cmocka_unit_test(a_redirect_is_not_followed_otherwise),
-        cmocka_unit_test(a_redirect_that_changes_the_method_is_not_followed),
-        cmocka_unit_test(a_redirect_does_not_lead_inside),
-        cmocka_unit_test(redirects_come_to_an_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

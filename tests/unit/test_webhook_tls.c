@@ -103,9 +103,8 @@ static int call_tls(const struct tls_server *server, const struct fake_setting *
     return code;
 }
 
-static void only_a_trusted_certificate_for_that_name_will_do(void **state)
+TEST(only_a_trusted_certificate_for_that_name_will_do)
 {
-    (void)state;
     struct tls_server server;
     server_start(&server);
     const struct fake_setting trusting[] = {{"allow_private", "yes"}, {"ca_file", server.certificate}, {NULL, NULL}};
@@ -119,9 +118,8 @@ static void only_a_trusted_certificate_for_that_name_will_do(void **state)
     server_stop(&server);
 }
 
-static void a_server_without_tls_fails(void **state)
+TEST(a_server_without_tls_fails)
 {
-    (void)state;
     static const char *const plain[] = {ANSWER("200 OK", "", ""), NULL};
     struct caller caller;
     caller_init(&caller, private_allowed, plain);
@@ -133,12 +131,10 @@ static void a_server_without_tls_fails(void **state)
     caller_fini(&caller);
 }
 
-int main(void)
+static int set_up(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_a_trusted_certificate_for_that_name_will_do),
-        cmocka_unit_test(a_server_without_tls_fails),
-    };
-    signal(SIGPIPE, SIG_IGN); /* as the worker does */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    (void)state;
+    return signal(SIGPIPE, SIG_IGN) == SIG_ERR; /* as the worker does */
 }
+
+RUN_TESTS_WITH(set_up, NULL)

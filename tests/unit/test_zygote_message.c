@@ -19,9 +19,8 @@ static struct zygote_order order_made(void)
     return order;
 }
 
-static void the_words_come_out_as_they_went_in(void **state)
+TEST(the_words_come_out_as_they_went_in)
 {
-    (void)state;
     struct zygote_order order = order_made();
     assert_int_equal(order.words_length, 13 + 1 + 10 + 4 + 3);
     char words[64], *pointers[7];
@@ -35,9 +34,8 @@ static void the_words_come_out_as_they_went_in(void **state)
     assert_null(pointers[6]);
 }
 
-static void an_environment_may_be_empty(void **state)
+TEST(an_environment_may_be_empty)
 {
-    (void)state;
     struct child_plan bare = plan;
     bare.environment = NULL;
     struct zygote_order order;
@@ -50,9 +48,8 @@ static void an_environment_may_be_empty(void **state)
     assert_null(pointers[4]);
 }
 
-static void words_of_another_number_are_refused(void **state)
+TEST(words_of_another_number_are_refused)
 {
-    (void)state;
     struct zygote_order order = order_made();
     char words[64], *pointers[16];
     zygote_words_write(&plan, words);
@@ -70,9 +67,8 @@ static bool is_sound(const struct zygote_order *order, unsigned descriptors)
     return zygote_order_is_sound(order, sizeof *order + order->words_length, descriptors);
 }
 
-static void an_order_is_checked_before_it_is_believed(void **state)
+TEST(an_order_is_checked_before_it_is_believed)
 {
-    (void)state;
     struct zygote_order order = order_made();
     assert_int_equal(order.descriptors_sent, 5);
     assert_true(is_sound(&order, 2));
@@ -103,18 +99,16 @@ static void an_order_is_checked_before_it_is_believed(void **state)
     assert_false(is_sound(&bad, 2));
 }
 
-static void other_orders_have_nothing_behind_them(void **state)
+TEST(other_orders_have_nothing_behind_them)
 {
-    (void)state;
     struct zygote_order ring = {.kind = ORDER_RING};
     assert_true(zygote_order_is_sound(&ring, sizeof ring, 0));
     assert_false(zygote_order_is_sound(&ring, sizeof ring + 1, 0));
     assert_false(zygote_order_is_sound(&ring, sizeof ring, 1));
 }
 
-static void long_words_go_into_a_file_and_too_long_ones_nowhere(void **state)
+TEST(long_words_go_into_a_file_and_too_long_ones_nowhere)
 {
-    (void)state;
     static char word[ZYGOTE_WORDS_MAX];
     const char *words[] = {word, NULL};
     struct child_plan big = {.kind = CHILD_PROGRAM, .arguments = words};
@@ -133,15 +127,4 @@ static void long_words_go_into_a_file_and_too_long_ones_nowhere(void **state)
     assert_false(zygote_order_of(&order, 1, &big));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_words_come_out_as_they_went_in),
-        cmocka_unit_test(an_environment_may_be_empty),
-        cmocka_unit_test(words_of_another_number_are_refused),
-        cmocka_unit_test(an_order_is_checked_before_it_is_believed),
-        cmocka_unit_test(other_orders_have_nothing_behind_them),
-        cmocka_unit_test(long_words_go_into_a_file_and_too_long_ones_nowhere),
-    };
-    return cmocka_run_group_tests_name("zygote messages", tests, NULL, NULL);
-}
+RUN_TESTS

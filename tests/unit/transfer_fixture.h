@@ -93,6 +93,4 @@ static inline void cancel_at_once(hf_job *job)
     job->is_cancelled = true;
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
-
 #endif
