@@ -2,7 +2,9 @@
  * steady, loss, steps, wild, ruin, any). */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "redlock/group.h"
 #include "tests/sim/lock/schedule.h"
 #include "tests/support/test.h"
 
@@ -76,10 +78,160 @@ static void nodes_that_forgot_are_healed_one_after_the_other(void **state)
     assert_int_equal(healed, REDLOCK_NODES_DONE);
 }
 
+/* --- clocks that step, as a client sees them ---------------------------------------------------------------------- */
+
+#define STEP_NS       (3600 * NS_PER_S)
+#define LOOK_NS       (100 * NS_PER_MS)
+#define PULSE_NS      (6 * NS_PER_S) /* within it a client at rest looks at each node */
+#define QUARANTINE_NS (40 * NS_PER_S)
+
+static struct {
+    struct host *host;
+    struct process *process;
+    struct redlock_group *group;
+    char marker[256]; /* of the third node, while it is trusted */
+} client;
+
+static const struct redlock_options *three_nodes(void)
+{
+    static struct redlock_node list[3];
+    static const struct redlock_options options = {.nodes = list, .node_count = 3};
+    for (unsigned i = 0; i < 3; i++)
+        list[i] = (struct redlock_node){.name = nodes[i]->name, .host = nodes[i]->name, .port = 6379};
+    return &options;
+}
+
+static void client_main(void *argument)
+{
+    (void)argument;
+    struct redlock_group_terms terms = {.max_ttl_ns = 30 * NS_PER_S};
+    struct redlock_nodes *session = redlock_nodes_open(three_nodes(), NULL, 0);
+    assert_int_equal(redlock_nodes_init(session, &terms), REDLOCK_NODES_DONE);
+    redlock_nodes_close(session);
+    struct loop *loop = loop_create(NULL);
+    client.group = redlock_group_create(loop, three_nodes(), NULL, 0);
+    loop_run(loop);
+}
+
+static struct value *marker(void)
+{
+    return keyspace_find(server_keyspace(nodes[2]->server), text_of("hf:lock:group"));
+}
+
+static bool is_doubted(void)
+{
+    return strcmp(buffer_text(&marker()->string), client.marker) != 0;
+}
+
+static void run_for(int64_t ns)
+{
+    world_run(instant_after(world_time(), ns));
+}
+
+static void third_steps(int64_t ns)
+{
+    host_step_wall(nodes[2]->host, ns);
+    node_look(nodes[2]);
+}
+
+static void expect_third(enum trust_state state, enum trust_reason reason)
+{
+    const struct trust_node *third = &client.group->trust.node[2];
+    assert_string_equal(trust_state_name(third->state), trust_state_name(state));
+    assert_string_equal(trust_reason_name(third->reason), trust_reason_name(reason));
+}
+
+static int client_begin(void **state)
+{
+    (void)state;
+    world_begin(1);
+    network_begin();
+    for (unsigned i = 0; i < 3; i++)
+        nodes[i] = node_create((const char *[]){"lock1", "lock2", "lock3"}[i]);
+    client.host = host_create("client");
+    client.process = process_start(client.host, "client", client_main, NULL);
+    run_for(2 * PULSE_NS);
+    expect_third(TRUST_VOTES, TRUST_FINE);
+    snprintf(client.marker, sizeof client.marker, "%s", buffer_text(&marker()->string));
+    return 0;
+}
+
+/* The others vouch for our clock when they are heard the next time. */
+static void third_is_doubted(void)
+{
+    third_steps(STEP_NS);
+    run_for(2 * PULSE_NS);
+    expect_third(TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    assert_true(is_doubted());
+}
+
+/* Who waited since the first doubt does not know of the second step. */
+static void a_healed_marker_does_not_excuse_a_later_step(void **state)
+{
+    (void)state;
+    third_is_doubted();
+    run_for(QUARANTINE_NS / 2);
+    third_steps(STEP_NS);
+    run_for(PULSE_NS);
+    buffer_clear(&marker()->string);
+    buffer_append_text(&marker()->string, client.marker);
+    run_for(PULSE_NS);
+    expect_third(TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    run_for(QUARANTINE_NS);
+    expect_third(TRUST_VOTES, TRUST_FINE);
+}
+
+static void who_was_away_looks_before_it_heals(void **state)
+{
+    (void)state;
+    third_is_doubted();
+    process_pause(client.process);
+    run_for(2 * QUARANTINE_NS);
+    third_steps(STEP_NS);
+    process_resume(client.process);
+    run_for(PULSE_NS);
+    assert_true(is_doubted());
+    expect_third(TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    run_for(QUARANTINE_NS + PULSE_NS);
+    assert_false(is_doubted());
+    expect_third(TRUST_VOTES, TRUST_FINE);
+}
+
+/* The third is heard only after the others have shown that our clock stood: it shows the same, or stood with us. What
+ * it shows after that is its own. */
+static void a_node_is_excused_for_a_step_of_ours_once(void **state)
+{
+    (void)state;
+    for (int with_us = 0; with_us < 2; with_us++) {
+        client_begin(NULL);
+        node_pause(nodes[2]);
+        process_pause(client.process);
+        run_for(2 * NS_PER_S);
+        host_stood(client.host, 2 * NS_PER_S);
+        if (with_us)
+            host_stood(nodes[2]->host, 2 * NS_PER_S);
+        process_resume(client.process);
+        run_for(PULSE_NS);
+        const struct trust_node *third = &client.group->trust.node[2];
+        uint32_t before = third->incarnation;
+        node_resume(nodes[2]);
+        for (int64_t ns = 0; ns < 2 * PULSE_NS && third->incarnation == before; ns += LOOK_NS)
+            run_for(LOOK_NS);
+        assert_true(third->incarnation == before + (with_us ? 0 : 1));
+        expect_third(TRUST_VOTES, TRUST_FINE);
+        third_steps(2 * NS_PER_S);
+        run_for(PULSE_NS);
+        expect_third(TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_that_forgot_are_healed_one_after_the_other),
+        cmocka_unit_test_setup(a_healed_marker_does_not_excuse_a_later_step, client_begin),
+        cmocka_unit_test_setup(who_was_away_looks_before_it_heals, client_begin),
+        cmocka_unit_test(a_node_is_excused_for_a_step_of_ours_once),
         cmocka_unit_test(locks_keep_their_promises),
         cmocka_unit_test(locks_keep_their_promises_in_the_same_schedules_each_day),
     };
