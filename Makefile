@@ -71,7 +71,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source runner_pool transfer command blocking \
                  redlock_faults hostile node_connect node_message inquiry bell producer producer_trouble holdfast_library \
                  queue_leave queue_repeats \
-                 queue_trouble check push push_nodes records fleet stop trouble log_reopen \
+                 check push push_nodes records fleet stop trouble log_reopen \
                  control_signals reload supervisor plugin_reload plugin_vetting webhook webhook_places sql \
                   redlock_counters observer record_ring simulated_handlers argument_check workforce \
                   heartbeat heartbeat_trouble control iteration presence sidekiq soak stopped_worker \

@@ -233,9 +233,9 @@ static void test_what_tests_say_is_answered_alike(void **state)
     (void)state;
     /* Few, and together they run nearly all scripts. */
     static const char *const tests[] = {
-        "test_waiting_lists",  "test_redlock_linger",    "test_recovery",      "test_iteration", "test_meeting",
-        "test_redlock_extend", "test_waiting_wakes",     "test_producer",      "test_backlog",   "test_control",
-        "test_queue_leave",    "test_heartbeat_trouble", "test_redlock_fence", "test_follow_ups"};
+        "test_waiting_lists", "test_redlock_linger",    "test_recovery",      "test_iteration", "test_meeting",
+        "test_redlock_edges", "test_waiting_wakes",     "test_producer",      "test_backlog",   "test_control",
+        "test_queue_leave",   "test_heartbeat_trouble", "test_redlock_fence", "test_follow_ups"};
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         record_play(traffic_of("virtual_tests", tests[i], "1", "1"), tests[i]);
 }

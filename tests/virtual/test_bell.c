@@ -49,84 +49,11 @@ static void test_a_task_in_the_bell_goes_first(void **state)
     assert_string_equal(probe.slots[1].payload, "two");
 }
 
-/* --- two processes ------------------------------------------------------------------------------------------------ */
-
-enum { SHARED_TASKS = 300 };
-static unsigned taken[SHARED_TASKS], taken_count;
-
-/* What rings while all slots have asked is not for them: they may be told that there is nothing after that. */
-static void listen_while_idle(struct queue_probe *at)
-{
-    bool has_idle = false;
-    for (unsigned slot = 0; slot < at->slot_count; slot++)
-        has_idle = has_idle || at->slots[slot].asked == at->slots[slot].answers;
-    queue_listen(at->queue, has_idle);
-}
-
-static void take(struct queue_probe *at, unsigned slot)
-{
-    if (at->slots[slot].answer == QUEUE_CLAIMED) {
-        taken[strtoul(at->slots[slot].payload, NULL, 10)]++;
-        taken_count++;
-        queue_probe_turn(at, slot, true);
-    }
-    listen_while_idle(at);
-}
-
-static void ask_with_idle_slots(struct queue_probe *at)
-{
-    for (unsigned slot = 0; slot < at->slot_count; slot++)
-        if (at->slots[slot].asked == at->slots[slot].answers)
-            queue_probe_turn(at, slot, true);
-    listen_while_idle(at);
-}
-
-static bool is_all_taken(void *context)
-{
-    (void)context;
-    static unsigned pushed;
-    for (int i = 0; i < 5 && pushed < SHARED_TASKS; i++, pushed++) {
-        char payload[16];
-        snprintf(payload, sizeof payload, "%u", pushed);
-        push(pushed % 2 == 0 ? "a" : "b", payload);
-    }
-    return taken_count >= SHARED_TASKS;
-}
-
-static void test_two_processes_take_each_push_once(void **state)
-{
-    (void)state;
-    probe.on_answer = other.on_answer = take;
-    probe.on_ring = other.on_ring = ask_with_idle_slots;
-    start_listening(&probe, "a b", 2);
-    start_listening(&other, "b a", 4);
-    assert_true(loop_until(loop, is_all_taken, NULL, TEST_PATIENCE_NS));
-    queue_probe_wait_all(&probe);
-    queue_probe_wait_all(&other);
-    for (int i = 0; i < SHARED_TASKS; i++)
-        assert_int_equal(taken[i], 1);
-    assert_true(queue_counters(probe.queue)->claims > 0 && queue_counters(other.queue)->claims > 0);
-    assert_places("");
-}
-
 /* --- nobody idle -------------------------------------------------------------------------------------------------- */
 
 static bool is_put_back(void *places)
 {
     return places_are(places) && queue_counters(probe.queue)->rings > 0;
-}
-
-static void test_a_ring_while_nobody_is_idle_puts_the_task_back(void **state)
-{
-    (void)state;
-    start_listening(&probe, "a", 1);
-    queue_listen(probe.queue, false);
-    push("a", "one");
-    push("a", "two");
-    assert_true(loop_until(loop, is_put_back, "queue:a one\nqueue:a two", TEST_PATIENCE_NS));
-    assert_int_equal(probe.rings, 0);
-    queue_probe_claim(&probe, 0, "one");
-    queue_probe_claim(&probe, 1, "two");
 }
 
 static bool has_refused(void *context)
@@ -205,21 +132,6 @@ static void test_a_ring_whose_connection_was_cut_is_not_lost(void **state)
     queue_probe_claim(&probe, 0, "one");
 }
 
-/* Nobody would take the task out of the bell for as long as the process is busy, or quiet. */
-static void test_a_lost_ring_while_nobody_is_idle_is_put_back(void **state)
-{
-    (void)state;
-    queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
-    queue_listen(probe.queue, true);
-    wait_blocked(1);
-    queue_listen(probe.queue, false);
-    relay_swallow(relay, true);
-    push("a", "one");
-    relay_cut(relay);
-    relay_swallow(relay, false);
-    wait_places("queue:a one");
-}
-
 /* The server still has the connection that we lost, with its blocking move: it must not take a task any more once a
  * new one waits. */
 static void test_only_one_connection_waits(void **state)
@@ -269,12 +181,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         queue_test(test_a_push_wakes_an_idle_worker),
         queue_test(test_a_task_in_the_bell_goes_first),
-        queue_test(test_two_processes_take_each_push_once),
-        queue_test(test_a_ring_while_nobody_is_idle_puts_the_task_back),
         queue_test(test_each_of_two_rings_while_nobody_is_idle_is_put_back),
         queue_test(test_nobody_waits_unless_wanted),
         queue_test(test_a_ring_whose_connection_was_cut_is_not_lost),
-        queue_test(test_a_lost_ring_while_nobody_is_idle_is_put_back),
         queue_test(test_only_one_connection_waits),
         queue_test(test_a_refused_bell_rests_and_rings),
     };

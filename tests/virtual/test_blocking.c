@@ -223,25 +223,6 @@ static void waiting_threads_start(pthread_t *threads)
     poll(NULL, 0, 30); /* most of them wait by now */
 }
 
-static void who_waits_gets_it_when_it_is_released(void **state)
-{
-    (void)state;
-    pthread_t threads[THREADS];
-    struct redlock_client *other = redlock_client_open(&cluster.options, reason, sizeof reason);
-    assert_non_null(other);
-    const char *resource = "r";
-    struct redlock_request request = {.resources = &resource, .resource_count = 1, .owner = "other"};
-    struct redlock_held *held = NULL;
-    assert_int_equal(redlock_client_acquire(other, &terms, &request, &held, reason, sizeof reason), REDLOCK_ACQUIRED);
-    waiting_threads_start(threads);
-    assert_int_equal(redlock_client_release(held, REDLOCK_BACKGROUND), REDLOCK_RELEASED);
-    for (unsigned i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], NULL);
-        assert_int_equal(waiting_answers[i], REDLOCK_ACQUIRED);
-    }
-    redlock_client_close(other);
-}
-
 static void closing_ends_all_who_wait(void **state)
 {
     (void)state;
@@ -272,7 +253,6 @@ int main(void)
         lock_test(without_a_majority_nobody_blocks),
         lock_test(numbers_under_locks_of_many_threads_are_exact),
         lock_test(closing_waits_for_releases_in_the_background),
-        lock_test(who_waits_gets_it_when_it_is_released),
         lock_test(closing_ends_all_who_wait),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);

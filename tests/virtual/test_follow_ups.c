@@ -85,17 +85,6 @@ static void test_everything_is_done_in_one_call(void **state)
     assert_reply(server, "3", "LLEN queue:x");
 }
 
-static void test_follow_ups_are_claimed_in_their_order(void **state)
-{
-    (void)state;
-    start_with_the_parent("a x");
-    finish_mixed(&parent);
-    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    queue_probe_claim(&probe, 0, "one");
-    queue_probe_claim(&probe, 0, "two");
-    queue_probe_claim(&probe, 0, "four");
-}
-
 static void test_a_result_alone_and_follow_ups_alone(void **state)
 {
     (void)state;
@@ -221,33 +210,6 @@ static void test_a_follow_up_takes_no_others_place(void **state)
     assert_reply(server, "5", "ZSCORE schedule later");
 }
 
-/* Pausing keeps tasks from being claimed, not from being pushed. */
-static void test_a_paused_queue_takes_follow_ups(void **state)
-{
-    (void)state;
-    start_with_the_parent("a x");
-    free(redis_server_command(server, "SADD paused x"));
-    finish_mixed(&parent);
-    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_mixed_is_there();
-    queue_probe_claim(&probe, 0, NULL);
-    assert_reply(server, "3", "LLEN queue:x");
-}
-
-static void test_a_follow_up_rings_the_bell_of_its_queue(void **state)
-{
-    (void)state;
-    start_with_the_parent("a");
-    queue_probe_start(&other, loop, redis_server_port(server), "y", NULL);
-    queue_probe_wait_up(&other);
-    queue_listen(other.queue, true);
-    wait_blocked(1);
-    other.rings = 0; /* the connection that came up rang */
-    finish_mixed(&parent);
-    queue_probe_wait_rings(&other, 1);
-    queue_probe_claim(&other, 0, "three");
-}
-
 /* --- refused ------------------------------------------------------------------------------------------------------ */
 
 static void assert_refused(const char *foreign_key)
@@ -331,23 +293,6 @@ static void test_out_of_memory_it_goes_on(void **state)
     assert_mixed_is_there();
 }
 
-static void test_a_reply_is_lost(void **state)
-{
-    (void)state;
-    queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
-    queue_probe_wait_up(&probe);
-    push("a", "task");
-    queue_probe_claim(&probe, 0, "task");
-    relay_swallow(relay, true);
-    finish_mixed(&parent);
-    wait_places(ALL_PLACES);
-    relay_cut(relay);
-    relay_swallow(relay, false);
-    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_true(queue_counters(probe.queue)->repeats >= 1);
-    assert_mixed_is_there();
-}
-
 static bool place_has_changed(void *before)
 {
     char *place = redis_server_command(server, "HGET %s 0", queue_keys_of(probe.queue)->process);
@@ -376,47 +321,10 @@ static void test_the_reply_of_a_refusal_is_lost(void **state)
     assert_places(claimed_place());
 }
 
-/* The connection is killed at random instants; whatever is lost, each parent has all of its children once. */
-static void test_killed_connections_push_once(void **state)
-{
-    (void)state;
-    enum { TASKS = 100 };
-    start("a");
-    queue_probe_wait_up(&probe);
-    for (unsigned i = 0; i < TASKS; i++) {
-        char jid[32], one[32], two[32];
-        push("a", "task");
-        queue_probe_claim(&probe, 0, "task");
-        snprintf(jid, sizeof jid, "j%u", i);
-        snprintf(one, sizeof one, "one%u", i);
-        snprintf(two, sizeof two, "two%u", i);
-        const struct queue_follow_up children[] = {{.queue = "x", .payload = {one, strlen(one)}},
-                                                   {.queue = "y", .payload = {two, strlen(two)}}};
-        queue_probe_finish_with(&probe, 0, &(struct queue_task_name){.jid = jid},
-                                &(struct queue_extras){.follow_ups = children,
-                                                       .follow_up_count = 2,
-                                                       .result = {one, strlen(one)},
-                                                       .result_ttl_ns = 60 * NS_PER_S});
-        if (i % 3 != 0)
-            loop_for(loop, (int64_t)(i % 7) * 30 * NS_PER_US);
-        free(redis_server_command(server, "CLIENT KILL TYPE normal"));
-        assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    }
-    for (unsigned i = 0; i < TASKS; i++) {
-        assert_reply(server, "1", "EVAL \"return #redis.call('LPOS', 'queue:x', 'one%u', 'COUNT', 0)\" 0", i);
-        assert_reply(server, "1", "EVAL \"return #redis.call('LPOS', 'queue:y', 'two%u', 'COUNT', 0)\" 0", i);
-        char expected[32];
-        snprintf(expected, sizeof expected, "one%u", i);
-        assert_reply(server, expected, "GET hf:2:result:j%u", i);
-    }
-    assert_reply(server, "100", "LLEN queue:x");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         queue_test(test_everything_is_done_in_one_call),
-        queue_test(test_follow_ups_are_claimed_in_their_order),
         queue_test(test_a_result_alone_and_follow_ups_alone),
         queue_test(test_a_result_that_is_kept_for_no_time_does_no_harm),
         queue_test(test_a_result_replaces_a_former_one),
@@ -425,16 +333,12 @@ int main(void)
         queue_test(test_a_thousand_to_one_queue_and_to_many),
         queue_test(test_no_two_entries_of_the_schedule_have_one_score),
         queue_test(test_a_follow_up_takes_no_others_place),
-        queue_test(test_a_paused_queue_takes_follow_ups),
-        queue_test(test_a_follow_up_rings_the_bell_of_its_queue),
         queue_test(test_a_foreign_value_refuses_all_of_it),
         queue_test(test_a_refused_task_goes_on),
         queue_test(test_nothing_is_pushed_for_a_claim_in_other_hands),
         queue_test(test_foreign_values_beside_it_do_not_keep_it),
         queue_test(test_out_of_memory_it_goes_on),
-        queue_test(test_a_reply_is_lost),
         queue_test(test_the_reply_of_a_refusal_is_lost),
-        queue_test(test_killed_connections_push_once),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

@@ -8,48 +8,6 @@
 #include "queue/scripts.h"
 #include "tests/support/producer_fixture.h"
 
-static void test_tasks_wait_for_a_node_that_is_down(void **state)
-{
-    (void)state;
-    redis_server_kill(server);
-    produce(redis_server_port(server), 2, NS_PER_S);
-    add("a", 0, 5000);
-    push_flush(producer, &source);
-    while (!redis_node_was_tried(push_node(producer)))
-        loop_for(loop, NS_PER_MS);
-    assert_int_equal(ended, 0);
-    redis_server_restart(server);
-    wait_idle();
-    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], 5000);
-    assert_in_order("a", 0, 5000);
-}
-
-/* The tasks are there, the answers are lost: asking again finds that out and doubles nothing. */
-static void test_lost_replies_are_asked_for_again(void **state)
-{
-    (void)state;
-    produce(relay_port(relay), 0, TEST_PATIENCE_NS);
-    wait_up();
-    relay_swallow(relay, true);
-    add("a", 0, 1500);
-    push_flush(producer, &source);
-    while (queue_probe_number(server, "LLEN queue:a") < 1500)
-        loop_for(loop, NS_PER_MS);
-    assert_int_equal(ended, 0);
-    char *record = redis_server_command(server, "KEYS hf:2:producer:*");
-    assert_reply(server, "1\nlow\n2", "ZRANGE %s 0 -1", record); /* both may be asked about */
-    free(record);
-    relay_cut(relay);
-    relay_swallow(relay, false);
-    wait_idle();
-    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], 1500);
-    assert_int_equal(redis_server_calls(server, "evalsha"), 4);
-    add("a", 1500, 1);
-    push_flush(producer, &source);
-    wait_idle();
-    assert_in_order("a", 0, 1501);
-}
-
 /* A connection that never brings an answer: after a while that is said. */
 static void test_patience_ends_in_unknown(void **state)
 {
@@ -135,31 +93,6 @@ static void test_the_record_is_small_and_goes(void **state)
     push_finish(producer, finish, &finished);
     assert_true(loop_until(loop, is_true, &finished, TEST_PATIENCE_NS));
     assert_reply(server, "", "KEYS hf:2:producer:*");
-}
-
-/* With a server that forgets everything in between: what it has forgotten is pushed again, what it has is not. */
-static void test_a_restart_loses_and_doubles_nothing(void **state)
-{
-    (void)state;
-    enum { TASKS = 64, IN_FLIGHT = 40, BYTES = 1 << 20 };
-    static char payload[BYTES];
-    produce(redis_server_port(server), IN_FLIGHT, 20 * NS_PER_S);
-    wait_up();
-    redis_server_pause(server);
-    for (unsigned i = 0; i < TASKS; i++) {
-        memset(payload, ' ', sizeof payload);
-        payload[snprintf(payload, sizeof payload, "%u", i)] = ' ';
-        add_bytes("a", payload, sizeof payload, i);
-    }
-    push_flush(producer, &source);
-    loop_for(loop, 50 * NS_PER_MS);
-    redis_server_restart(server); /* empty */
-    wait_idle();
-    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], TASKS);
-    assert_reply(server, "64", "LLEN queue:a");
-    assert_reply(server, "in order",
-                 "EVAL \"local n = 0 local all = redis.call('LRANGE', 'queue:a', 0, -1) for i = #all, 1, -1 do if "
-                 "tonumber(string.sub(all[i], 1, 8)) ~= n then return i end n = n + 1 end return 'in order'\" 0");
 }
 
 static void test_who_refuses_for_a_while_is_asked_again(void **state)
@@ -252,13 +185,10 @@ static void test_the_end_with_tasks_in_every_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        producer_test(test_tasks_wait_for_a_node_that_is_down),
-        producer_test(test_lost_replies_are_asked_for_again),
         producer_test(test_patience_ends_in_unknown),
         producer_test(test_a_late_reply_is_unknown_too),
         producer_test(test_a_first_try_that_arrives_last_changes_nothing),
         producer_test(test_the_record_is_small_and_goes),
-        producer_test(test_a_restart_loses_and_doubles_nothing),
         producer_test(test_who_refuses_for_a_while_is_asked_again),
         producer_test(test_who_goes_on_refusing_has_refused),
         producer_test(test_a_refusal_is_certain),

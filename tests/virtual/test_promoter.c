@@ -146,20 +146,6 @@ static void test_burying_trims(void **state)
     wait_reply("ZCARD dead", "9999");
 }
 
-static void test_two_processes_promote_each_entry_once(void **state)
-{
-    (void)state;
-    free(redis_server_command(
-        server, "EVAL \"for i = 1, 3000 do redis.call('ZADD', 'schedule', i, "
-                "'{\\\"class\\\":\\\"t\\\",\\\"args\\\":[' .. i .. '],\\\"queue\\\":\\\"a\\\"}') end\" 0"));
-    promote();
-    promoters[1] = promoter_of(NULL, 0);
-    wait_reply("EXISTS schedule", "0");
-    loop_for(loop, 20 * NS_PER_MS);
-    assert_reply(server, "3000", "LLEN queue:a");
-    assert_int_equal(promoter_moved(promoters[0]) + promoter_moved(promoters[1]), 3000);
-}
-
 /* One that cannot go to its queue stays, keeps nobody else from going, and is not tried in a tight loop. */
 static void test_a_foreign_key_swallows_no_entry(void **state)
 {
@@ -272,17 +258,6 @@ static void test_retries_without_end_keep_no_schedule_waiting(void **state)
     one_set_has_much("retry", "schedule");
 }
 
-static void test_both_sets_are_moved_to_the_end(void **state)
-{
-    (void)state;
-    plan_many("schedule", "a", 12000, 0);
-    plan_many("retry", "b", 12000, 0);
-    promote();
-    wait_reply("LLEN queue:a", "12000");
-    wait_reply("LLEN queue:b", "12000");
-    assert_reply(server, "0", "EXISTS schedule retry");
-}
-
 static void test_a_pause_ends_the_looks(void **state)
 {
     (void)state;
@@ -393,26 +368,6 @@ static void test_promotion_works_without_memory(void **state)
     assert_reply(server, "0", "EXISTS schedule");
 }
 
-static void test_it_goes_on_after_the_node_was_gone(void **state)
-{
-    (void)state;
-    promote();
-    redis_server_restart(server);
-    plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
-    wait_reply("LLEN queue:a", "1");
-}
-
-/* Two processes saw it due; or the answer was lost and the call is repeated. */
-static void test_an_entry_that_somebody_moved_is_not_moved_again(void **state)
-{
-    (void)state;
-    static const char promote[] = "EVALSHA %s 4 schedule queues dead queue:a 100 100 entry text a";
-    free(redis_server_command(server, "ZADD schedule 1 entry"));
-    assert_reply(server, "1", promote, queue_script_promote.sha1);
-    assert_reply(server, "0", promote, queue_script_promote.sha1);
-    assert_reply(server, "1", "LLEN queue:a");
-}
-
 /* It was due when it was seen, and was claimed and parked again since: moved before its time it loses its place. */
 static void test_an_entry_that_is_not_due_any_more_stays(void **state)
 {
@@ -449,8 +404,6 @@ int main(void)
         promoter_test(test_large_entries_follow_at_once),
         promoter_test(test_entries_that_are_no_tasks_are_buried),
         promoter_test(test_burying_trims),
-        promoter_test(test_two_processes_promote_each_entry_once),
-        promoter_test(test_an_entry_that_somebody_moved_is_not_moved_again),
         promoter_test(test_an_entry_that_is_not_due_any_more_stays),
         promoter_test(test_a_foreign_key_swallows_no_entry),
         promoter_test(test_entries_of_other_queues_stay),
@@ -460,13 +413,11 @@ int main(void)
         promoter_test(test_many_entries_with_a_foreign_key_starve_nobody),
         promoter_test(test_a_schedule_that_is_full_keeps_no_retry_waiting),
         promoter_test(test_retries_without_end_keep_no_schedule_waiting),
-        promoter_test(test_both_sets_are_moved_to_the_end),
         promoter_test(test_a_pause_ends_the_looks),
         promoter_test(test_a_pause_ends_a_look_that_is_under_way),
         promoter_test(test_a_scheduled_task_expires_after_it_became_due),
         promoter_test(test_times_are_seconds_unless_they_are_to_be_as_they_came),
         promoter_test(test_promotion_works_without_memory),
-        promoter_test(test_it_goes_on_after_the_node_was_gone),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

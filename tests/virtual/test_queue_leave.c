@@ -57,38 +57,6 @@ static void test_a_bell_outstanding_is_ended_first(void **state)
     assert_keys("queue:a");
 }
 
-static void test_a_task_in_the_bell_goes_back(void **state)
-{
-    (void)state;
-    start("a");
-    queue_listen(probe.queue, true);
-    wait_blocked(1);
-    push("a", "one");
-    push("a", "two");
-    queue_probe_wait_rings(&probe, 1);
-    assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
-    assert_keys("queue:a");
-    assert_reply(server, "two\none", "LRANGE queue:a 0 -1");
-}
-
-/* The ring comes between the decision to leave and the end of the wait. */
-static void test_a_ring_while_leaving_goes_back(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 20; i++) {
-        start("a");
-        queue_listen(probe.queue, true);
-        wait_blocked(1);
-        unsigned rings = probe.rings;
-        push("a", "one");
-        assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
-        assert_int_equal(probe.rings, rings);
-        assert_keys("queue:a");
-        assert_reply(server, "one", "RPOP queue:a");
-        queue_probe_stop(&probe);
-    }
-}
-
 /* The server was stopped while a wait and a claim were on their way, and reads both after the process has left over
  * another connection: neither may take a task. */
 static void test_what_arrives_after_the_end_takes_nothing(void **state)
@@ -105,25 +73,6 @@ static void test_what_arrives_after_the_end_takes_nothing(void **state)
     assert_places("queue:a one");
 }
 
-static void test_a_node_that_was_stopped_while_a_bell_waited(void **state)
-{
-    (void)state;
-    start("a");
-    push("a", "one");
-    queue_probe_claim(&probe, 0, "one");
-    queue_listen(probe.queue, true);
-    wait_blocked(1);
-    redis_server_pause(server);
-    loop_for(loop, 50 * NS_PER_MS);
-    assert_false(queue_probe_leave(&probe, 100 * NS_PER_MS));
-    redis_server_resume(server);
-    char listed[128], claimed[128];
-    snprintf(listed, sizeof listed, "hf:2:process:%s\nhf:2:processes", probe.identity);
-    snprintf(claimed, sizeof claimed, "hf:2:process:%s one", probe.identity);
-    assert_keys(listed);
-    assert_places(claimed);
-}
-
 static void test_a_node_that_is_down_is_given_up_by_the_deadline(void **state)
 {
     (void)state;
@@ -138,33 +87,6 @@ static void test_a_node_that_is_down_is_given_up_by_the_deadline(void **state)
     assert_false(left);
     assert_places(claimed);
     assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
-}
-
-static void test_a_node_that_comes_back_before_the_deadline(void **state)
-{
-    (void)state;
-    start("a");
-    push("a", "one");
-    queue_probe_claim(&probe, 0, "one");
-    queue_listen(probe.queue, true);
-    wait_blocked(1);
-    redis_server_restart(server);
-    assert_true(queue_probe_leave(&probe, 20 * NS_PER_S));
-    assert_keys("queue:a");
-    assert_places("queue:a one");
-}
-
-static void test_a_lost_reply_of_the_last_call(void **state)
-{
-    (void)state;
-    queue_probe_start(&probe, loop, relay_port(relay), "a", &(struct queue_options){.timeout_ns = 50 * NS_PER_MS});
-    queue_probe_wait_up(&probe);
-    push("a", "one");
-    queue_probe_claim(&probe, 0, "one");
-    relay_swallow(relay, true);
-    assert_false(queue_probe_leave(&probe, 100 * NS_PER_MS)); /* it cannot know */
-    assert_places("queue:a one");
-    assert_keys("queue:a");
 }
 
 /* A process that never reached the node has nothing there. */
@@ -197,13 +119,8 @@ int main(void)
         queue_test(test_an_idle_process_leaves_no_key),
         queue_test(test_everything_it_has_goes_back_to_the_head),
         queue_test(test_a_bell_outstanding_is_ended_first),
-        queue_test(test_a_task_in_the_bell_goes_back),
-        queue_test(test_a_ring_while_leaving_goes_back),
         queue_test(test_what_arrives_after_the_end_takes_nothing),
-        queue_test(test_a_node_that_was_stopped_while_a_bell_waited),
         queue_test(test_a_node_that_is_down_is_given_up_by_the_deadline),
-        queue_test(test_a_node_that_comes_back_before_the_deadline),
-        queue_test(test_a_lost_reply_of_the_last_call),
         queue_test(test_a_process_that_was_never_connected),
         queue_test(test_a_slot_that_is_abandoned),
     };

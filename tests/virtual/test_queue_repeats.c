@@ -38,41 +38,6 @@ static void assert_claim(const char *expected, const char *slot, const char *has
     free(reply);
 }
 
-static void test_a_repeated_claim_answers_the_same(void **state)
-{
-    (void)state;
-    load_scripts();
-    push("a", "one");
-    push("a", "two");
-    for (int i = 0; i < 3; i++)
-        assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
-    assert_places("claims one\nqueue:a two");
-    for (int i = 0; i < 3; i++)
-        assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
-    assert_places("claims two");
-    for (int i = 0; i < 3; i++)
-        assert_claim(ID("C"), "0", ID("B"), ID("C"), "1");
-    for (int i = 0; i < 3; i++)
-        assert_claim(ID("D"), "0", ID("C"), ID("D"), "0");
-    assert_places("");
-}
-
-static void test_a_late_claim_changes_nothing(void **state)
-{
-    (void)state;
-    load_scripts();
-    push("a", "one");
-    push("a", "two");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
-    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
-    push("a", "three");
-    assert_claim(ID("B") "a\ntwo", "0", NO_ID, ID("A"), "1");
-    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
-    assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
-    assert_claim(ID("C"), "0", ID("A"), ID("B"), "1");
-    assert_places("queue:a three");
-}
-
 /* The late call of a process that has left, or was recovered, must not claim for nobody. */
 static void test_only_listed_processes_open_a_place(void **state)
 {
@@ -84,63 +49,6 @@ static void test_only_listed_processes_open_a_place(void **state)
     assert_claim("", "0", ID("A"), ID("B"), "1");
     assert_places("queue:a one");
     assert_reply(server, "0", "EXISTS claims");
-}
-
-static void test_one_call_mixes_repeats_and_new_claims(void **state)
-{
-    (void)state;
-    load_scripts();
-    push("a", "one");
-    push("a", "two");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
-    static const char expected[] = ID("A") "a\none\n" ID("B") "a\ntwo\n" ID("C") "\n\n00\n0\n";
-    char *reply = redis_server_command(
-        server, "EVALSHA %s 5 claims paused cancels bell queue:a 1000 2 4 a a 0 %s %s 1 1 %s %s 1 2 %s %s 0 3 %s %s 1",
-        queue_script_claim.sha1, NO_ID, ID("A"), NO_ID, ID("B"), NO_ID, ID("C"), ID("X"), ID("D"));
-    assert_memory_equal(reply, expected, sizeof expected - 1); /* behind it the time */
-    free(reply);
-}
-
-static void assert_postpone(const char *expected, const char *has, const char *next)
-{
-    assert_reply(server, expected, "EVALSHA %s 3 claims retry \"\" 0 %s %s 5 changed jid 0 0 0",
-                 queue_script_postpone.sha1, has, next);
-}
-
-static void test_a_repeated_postponement_moves_once(void **state)
-{
-    (void)state;
-    load_scripts();
-    push("a", "one");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
-    assert_postpone("1", ID("A"), ID("B"));
-    assert_postpone("1", ID("A"), ID("B"));
-    assert_places("retry changed");
-    free(redis_server_command(server, "DEL retry"));
-    assert_postpone("1", ID("A"), ID("B"));
-    assert_places("");
-}
-
-/* A task that is not in the place cannot be moved: not by an older call, not for a slot that has none. */
-static void test_a_late_postponement_changes_nothing(void **state)
-{
-    (void)state;
-    load_scripts();
-    assert_postpone("0", NO_ID, ID("A"));
-    push("a", "one");
-    push("a", "two");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
-    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
-    assert_postpone("0", ID("A"), ID("X"));
-    assert_places("claims two");
-    assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
-    assert_postpone("0", ID("C"), ID("D"));
-    assert_places("");
-}
-
-static void assert_give_back(const char *expected, const char *has, const char *next)
-{
-    assert_reply(server, expected, "EVALSHA %s 2 claims queue:a 0 %s %s", queue_script_give_back.sha1, has, next);
 }
 
 static void assert_unserved(const char *expected, const char *has, const char *next, const char *may_fail)
@@ -212,50 +120,6 @@ static void test_a_task_fails_when_no_living_process_announces_its_class(void **
     }
 }
 
-static void test_a_repeated_give_back_moves_once(void **state)
-{
-    (void)state;
-    load_scripts();
-    push("a", "one");
-    push("a", "two");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
-    assert_give_back("1", ID("A"), ID("B"));
-    assert_give_back("1", ID("A"), ID("B"));
-    assert_places("queue:a one\nqueue:a two");
-}
-
-static void test_a_late_give_back_changes_nothing(void **state)
-{
-    (void)state;
-    load_scripts();
-    assert_give_back("0", NO_ID, ID("A"));
-    push("a", "one");
-    push("a", "two");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
-    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
-    assert_give_back("0", ID("A"), ID("X"));
-    assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
-    assert_give_back("0", ID("C"), ID("X"));
-    assert_places("");
-}
-
-static void test_a_repeated_leave_finds_nothing(void **state)
-{
-    (void)state;
-    load_scripts();
-    push("a", "one");
-    push("a", "two");
-    free(redis_server_command(server, "LPUSH bell bell-task"));
-    assert_claim(ID("A") "a\nbell-task", "0", NO_ID, ID("A"), "1");
-    assert_claim(ID("B") "a\none", "1", NO_ID, ID("B"), "1");
-    for (int i = 0; i < 2; i++)
-        assert_reply(server, "0", "EVALSHA %s 4 hf:2:processes claims bell queue:a p queue:", queue_script_leave.sha1);
-    assert_reply(server, "3", "LLEN queue:a");
-    assert_reply(server, "two", "LINDEX queue:a 0");
-    assert_reply(server, "0", "EXISTS claims bell");
-    assert_reply(server, "0", "ZCOUNT hf:2:processes 99999999999 +inf");
-}
-
 static void test_a_leave_keeps_what_cannot_go_back(void **state)
 {
     (void)state;
@@ -268,25 +132,6 @@ static void test_a_leave_keeps_what_cannot_go_back(void **state)
     assert_reply(server, "2", "EVALSHA %s 4 hf:2:processes claims bell queue:a p queue:", queue_script_leave.sha1);
     assert_places("bell two\nclaims one");
     assert_reply(server, "99999999999", "ZSCORE hf:2:processes p");
-}
-
-static void test_a_repeated_promotion_moves_once(void **state)
-{
-    (void)state;
-    load_scripts();
-    free(redis_server_command(server, "ZADD set 1 old"));
-    for (int i = 0; i < 2; i++) {
-        assert_reply(server, i == 0 ? "1" : "0", "EVALSHA %s 4 set queues dead queue:a 100 100 old new a",
-                     queue_script_promote.sha1);
-        assert_places("queue:a new");
-    }
-    free(redis_server_command(server, "DEL queue:a"));
-    free(redis_server_command(server, "ZADD set 1 bad"));
-    for (int i = 0; i < 2; i++) {
-        assert_reply(server, i == 0 ? "1" : "0", "EVALSHA %s 4 set queues dead queue: 100 100 bad wrapped %s",
-                     queue_script_promote.sha1, NO_ID);
-        assert_places("dead wrapped");
-    }
 }
 
 static void test_what_is_promoted_into_the_dead_takes_no_others_place(void **state)
@@ -312,120 +157,16 @@ static void test_a_look_gives_a_bounded_number_of_bytes(void **state)
         assert_reply(server, expected[i][1], "EVALSHA %s 1 set %s", queue_script_due.sha1, expected[i][0]);
 }
 
-/* --- lost replies ------------------------------------------------------------------------------------------------- */
-
-/* The call has been executed, its reply is swallowed, and the connection ends. */
-static void lose_the_reply(const char *places)
-{
-    wait_places(places);
-    relay_cut(relay);
-    relay_swallow(relay, false);
-}
-
-static void start_behind_the_relay(void)
-{
-    queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
-    queue_probe_wait_up(&probe);
-}
-
-static const char *in_claim(const char *payload)
-{
-    static char text[128];
-    snprintf(text, sizeof text, "%s %s", queue_keys_of(probe.queue)->process, payload);
-    return text;
-}
-
-static void test_a_claim_whose_reply_is_lost(void **state)
-{
-    (void)state;
-    start_behind_the_relay();
-    push("a", "one");
-    relay_swallow(relay, true);
-    queue_probe_turn(&probe, 0, true);
-    lose_the_reply(in_claim("one"));
-    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_CLAIMED);
-    assert_string_equal(probe.slots[0].payload, "one");
-    assert_places(in_claim("one"));
-    assert_true(queue_counters(probe.queue)->repeats >= 1);
-    queue_probe_claim(&probe, 0, NULL);
-    assert_places("");
-}
-
-static void test_a_postponement_whose_reply_is_lost(void **state)
-{
-    (void)state;
-    start_behind_the_relay();
-    push("a", "one");
-    queue_probe_claim(&probe, 0, "one");
-    relay_swallow(relay, true);
-    queue_probe_postpone(&probe, 0, QUEUE_RETRY, NS_PER_S, "changed");
-    lose_the_reply("retry changed");
-    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places("retry changed");
-}
-
-static void test_a_give_back_whose_reply_is_lost(void **state)
-{
-    (void)state;
-    start_behind_the_relay();
-    push("a", "one");
-    queue_probe_claim(&probe, 0, "one");
-    relay_swallow(relay, true);
-    queue_probe_give_back(&probe, 0);
-    lose_the_reply("queue:a one");
-    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places("queue:a one");
-    queue_probe_claim(&probe, 0, "one");
-}
-
-/* The reply is only late: the connection goes on, the call is repeated on it, and both replies come. */
-static void test_a_reply_later_than_the_deadline(void **state)
-{
-    (void)state;
-    queue_probe_start(&probe, loop, redis_server_port(server), "a",
-                      &(struct queue_options){.timeout_ns = 50 * NS_PER_MS});
-    queue_probe_wait_up(&probe);
-    push("a", "one");
-    push("a", "two");
-    redis_server_pause(server);
-    queue_probe_turn(&probe, 0, true);
-    queue_probe_turn(&probe, 1, true);
-    loop_for(loop, 600 * NS_PER_MS);
-    assert_int_equal(probe.slots[0].answers, 0);
-    redis_server_resume(server);
-    queue_probe_wait_all(&probe);
-    assert_string_equal(probe.slots[0].payload, "one");
-    assert_string_equal(probe.slots[1].payload, "two");
-    assert_true(queue_counters(probe.queue)->repeats >= 2);
-    assert_int_equal(redis_node_counters(queue_node(probe.queue))->disconnects, 0);
-    queue_probe_claim(&probe, 0, NULL);
-    queue_probe_claim(&probe, 1, NULL);
-    assert_places("");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        queue_test(test_a_repeated_claim_answers_the_same),
-        queue_test(test_a_late_claim_changes_nothing),
         queue_test(test_only_listed_processes_open_a_place),
-        queue_test(test_one_call_mixes_repeats_and_new_claims),
-        queue_test(test_a_repeated_postponement_moves_once),
-        queue_test(test_a_late_postponement_changes_nothing),
         queue_test(test_a_repeated_wait_for_a_class_moves_once),
         queue_test(test_a_wait_for_a_class_survives_foreign_values),
         queue_test(test_a_task_fails_when_no_living_process_announces_its_class),
-        queue_test(test_a_repeated_give_back_moves_once),
-        queue_test(test_a_late_give_back_changes_nothing),
-        queue_test(test_a_repeated_leave_finds_nothing),
         queue_test(test_a_leave_keeps_what_cannot_go_back),
-        queue_test(test_a_repeated_promotion_moves_once),
         queue_test(test_what_is_promoted_into_the_dead_takes_no_others_place),
         queue_test(test_a_look_gives_a_bounded_number_of_bytes),
-        queue_test(test_a_claim_whose_reply_is_lost),
-        queue_test(test_a_postponement_whose_reply_is_lost),
-        queue_test(test_a_give_back_whose_reply_is_lost),
-        queue_test(test_a_reply_later_than_the_deadline),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

@@ -127,32 +127,6 @@ static void who_leaves_when_it_is_busy_asks_once(void **state)
     assert_int_equal(theirs.passes, 3);
 }
 
-static void release_when_asked(struct lock_probe *probe, const struct redlock_event *event)
-{
-    if (event->kind == REDLOCK_EVENT_ANSWER && event->answer == REDLOCK_ACQUIRED)
-        redlock_lock_release(probe->lock);
-}
-
-static void of_many_at_once_all_get_it_in_the_end(void **state)
-{
-    (void)state;
-    enum { MANY = 20 };
-    struct lock_probe many[MANY];
-    struct redlock_terms patient = quick_terms(10000, 1000);
-    for (size_t i = 0; i < MANY; i++) {
-        lock_probe_create(&many[i], loop, i % 2 == 0 ? group : other_group, &patient);
-        many[i].on_event = release_when_asked;
-        lock_probe_ask(&many[i], "r");
-    }
-    for (size_t i = 0; i < MANY; i++) {
-        loop_await(loop, many[i].releases == 1);
-        assert_int_equal(many[i].ending, REDLOCK_RELEASED);
-        lock_probe_destroy(&many[i]);
-    }
-    loop_await(loop, redlock_group_busy(group) == 0);
-    assert_int_equal(lock_cluster_keys(&cluster), 0);
-}
-
 /* --- several resources ------------------------------------------------------------------------------------------ */
 
 static void several_resources_are_sorted_and_taken_once(void **state)
@@ -287,7 +261,6 @@ int main(void)
         lock_test(requests_outside_the_limits_send_nothing),
         lock_test(who_comes_second_is_told_busy_after_all_its_passes),
         lock_test(who_leaves_when_it_is_busy_asks_once),
-        lock_test(of_many_at_once_all_get_it_in_the_end),
         lock_test(several_resources_are_sorted_and_taken_once),
         lock_test(all_of_several_or_none),
         lock_test(a_release_of_what_expired_says_so),

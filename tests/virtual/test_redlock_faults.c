@@ -34,56 +34,7 @@ static void cycles_go_on(void)
         assert_int_equal(cycle_passes(), 1);
 }
 
-/* While the others' markers are changed for servers that came back empty, a pass may find too few that are the same. */
-static void minority_await_recorded(void)
-{
-    _Static_assert(MINORITY == 2, "a generation for each of them");
-    for (unsigned i = 0; i < NODES; i++)
-        loop_await(loop, strstr(lock_cluster_ask(&cluster, i, "GET " MARKER_KEY), " generation=3 ") != NULL);
-    /* This client may go by what it read before: a pass that fails teaches it, and it is granted at the next. */
-    loop_await(loop, redlock_group_voters(group) == QUORUM && redlock_group_is_settled(group) && cycle_passes() == 1);
-}
-
 /* --- a minority ------------------------------------------------------------------------------------------------- */
-
-static void a_minority_that_is_down_from_the_start_is_not_noticed(void **state)
-{
-    (void)state;
-    kill_first(MINORITY);
-    group_restart();
-    assert_int_equal(nodes_up(), QUORUM);
-    cycles_go_on();
-}
-
-static void a_minority_that_is_killed_is_not_noticed(void **state)
-{
-    (void)state;
-    cycles_go_on();
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    kill_first(MINORITY);
-    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-    cycles_go_on();
-    loop_await(loop, nodes_up() == QUORUM);
-    cycles_go_on();
-    for (unsigned i = 0; i < MINORITY; i++)
-        redis_server_restart(cluster.servers[i]);
-    loop_await(loop, nodes_up() == NODES);
-    minority_await_recorded();
-    cycles_go_on();
-}
-
-static void a_minority_that_hangs_is_not_noticed(void **state)
-{
-    (void)state;
-    cycles_go_on();
-    pause_first(MINORITY);
-    cycles_go_on();
-    loop_for(loop, REDLOCK_MS(CLUSTER_TIMEOUT_MS + 50));
-    cycles_go_on();
-    resume_first(MINORITY);
-    loop_await(loop, lock_cluster_keys(&cluster) == 0);
-    cycles_go_on();
-}
 
 static unsigned calls_of_first(void)
 {
@@ -150,17 +101,6 @@ static void a_node_that_hangs_under_load_keeps_its_connection(void **state)
 }
 
 /* --- a majority ------------------------------------------------------------------------------------------------- */
-
-static void without_a_majority_the_answer_is_no_quorum_at_once(void **state)
-{
-    (void)state;
-    kill_first(QUORUM);
-    loop_await(loop, nodes_up() == MINORITY);
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
-    assert_int_equal(mine.passes, 3);
-    loop_await(loop, redlock_group_busy(group) == 0);
-    assert_int_equal(lock_cluster_keys(&cluster), 0);
-}
 
 static void servers_configure(unsigned count, const char *setting)
 {
@@ -238,117 +178,6 @@ static void a_majority_that_hangs_is_no_quorum_within_its_timeout(void **state)
     lock_probe_destroy(&once);
 }
 
-static void the_loop_goes_on_while_a_majority_hangs(void **state)
-{
-    (void)state;
-    unsigned looks = 0;
-    pause_first(QUORUM);
-    lock_probe_ask(&mine, "r");
-    while (mine.answers == 0) {
-        loop_for(loop, REDLOCK_MS(1));
-        looks++;
-    }
-    assert_int_equal(mine.answer, REDLOCK_NO_QUORUM);
-    assert_true(looks >= 10); /* three passes of 50 ms each, the last two without the nodes that are behind */
-    resume_first(QUORUM);
-}
-
-/* --- what is executed late -------------------------------------------------------------------------------------- */
-
-/* E1, E2: the grant lies in the stopped server's socket; it executes it after we have given up, and then the release
- * behind it. */
-static void a_grant_that_is_executed_after_its_pass_is_undone(void **state)
-{
-    (void)state;
-    redis_server_pause(cluster.servers[0]);
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    loop_for(loop, REDLOCK_MS(CLUSTER_TIMEOUT_MS + 50));
-    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-    redis_server_resume(cluster.servers[0]);
-    loop_await(loop, lock_cluster_keys(&cluster) == 0);
-    loop_await(loop, redlock_group_busy(group) == 0);
-    assert_int_equal(lock_cluster_keys(&cluster), 0);
-}
-
-/* E18: the connection breaks between grant and release; the server lives on, with the key. */
-static void a_release_is_owed_to_a_node_whose_connection_broke(void **state)
-{
-    (void)state;
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
-    lock_cluster_ask(&cluster, 0, "CLIENT KILL TYPE normal SKIPME yes");
-    loop_await(loop, nodes_up() == NODES - 1);
-    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-    loop_await(loop, nodes_up() == NODES);
-    loop_await(loop, lock_cluster_keys(&cluster) == 0);
-    assert_true(redlock_group_counters(group)->owed >= 1);
-}
-
-/* The same, but the connection breaks while grant and release lie unread in it. */
-static void what_a_stopped_node_reads_from_a_dead_connection_is_undone(void **state)
-{
-    (void)state;
-    redis_server_pause(cluster.servers[0]);
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-    locks_destroy();
-    redlock_group_destroy(group); /* closes the connection */
-    redis_server_resume(cluster.servers[0]);
-    group = lock_cluster_group(&cluster, loop);
-    locks_create(10000);
-    loop_await(loop, lock_cluster_keys(&cluster) == 0);
-}
-
-static void a_node_that_comes_back_empty_has_no_vote_yet(void **state)
-{
-    (void)state;
-    redis_server_kill(cluster.servers[0]);
-    redis_server_kill(cluster.servers[1]);
-    loop_await(loop, nodes_up() == QUORUM);
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
-    redis_server_restart(cluster.servers[0]);
-    redis_server_restart(cluster.servers[1]);
-    loop_await(loop, nodes_up() == NODES && redlock_group_is_settled(group));
-    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-    minority_await_recorded();
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    loop_await(loop, redlock_group_busy(group) == 1);
-    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
-    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-}
-
-/* --- what servers forget or refuse ------------------------------------------------------------------------------ */
-
-static void scripts_that_a_node_forgot_are_loaded_again(void **state)
-{
-    (void)state;
-    for (unsigned i = 0; i < NODES; i++)
-        assert_string_equal(lock_cluster_ask(&cluster, i, "SCRIPT FLUSH"), "OK");
-    assert_int_equal(lock_probe_acquire(&mine, "a b"), REDLOCK_ACQUIRED);
-    assert_int_equal(mine.passes, 1);
-    for (unsigned i = 0; i < NODES; i++)
-        assert_string_equal(lock_cluster_ask(&cluster, i, "SCRIPT FLUSH"), "OK");
-    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-    loop_await(loop, redlock_group_busy(group) == 0);
-    assert_int_equal(lock_cluster_keys(&cluster), 0);
-}
-
-static void a_node_that_is_out_of_memory_has_no_vote_but_still_releases(void **state)
-{
-    (void)state;
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
-    for (unsigned i = 0; i < QUORUM; i++)
-        lock_cluster_ask(&cluster, i, "CONFIG SET maxmemory 1");
-    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
-    for (unsigned i = 0; i < QUORUM; i++)
-        lock_cluster_ask(&cluster, i, "CONFIG SET maxmemory 0");
-    loop_await(loop, lock_cluster_keys(&cluster) == 0);
-    cycles_go_on();
-}
-
 /* --- pauses ----------------------------------------------------------------------------------------------------- */
 
 enum { SHORT_TIMEOUT_MS = 100, SHORT_PATIENCE_MS = 10 * SHORT_TIMEOUT_MS };
@@ -406,24 +235,13 @@ static void a_pause_of_a_majority_that_comes_again_is_waited_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        lock_test(a_minority_that_is_down_from_the_start_is_not_noticed),
-        lock_test(a_minority_that_is_killed_is_not_noticed),
-        lock_test(a_minority_that_hangs_is_not_noticed),
         lock_test(a_node_that_hangs_is_sent_no_more_grants_until_it_answers),
         lock_test(a_node_that_hangs_under_load_keeps_its_connection),
-        lock_test(without_a_majority_the_answer_is_no_quorum_at_once),
         lock_test(a_majority_that_answers_with_errors_is_told_with_its_words),
         lock_test(with_no_node_at_all_every_pass_is_made_and_ends),
         lock_test(who_asks_again_at_once_leaves_the_loop_to_others),
         lock_test(a_majority_that_hangs_is_no_quorum_within_its_timeout),
-        lock_test(the_loop_goes_on_while_a_majority_hangs),
         lock_test(a_pause_of_a_majority_that_comes_again_is_waited_for),
-        lock_test(a_grant_that_is_executed_after_its_pass_is_undone),
-        lock_test(a_release_is_owed_to_a_node_whose_connection_broke),
-        lock_test(what_a_stopped_node_reads_from_a_dead_connection_is_undone),
-        lock_test(a_node_that_comes_back_empty_has_no_vote_yet),
-        lock_test(scripts_that_a_node_forgot_are_loaded_again),
-        lock_test(a_node_that_is_out_of_memory_has_no_vote_but_still_releases),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

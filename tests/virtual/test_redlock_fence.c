@@ -56,26 +56,6 @@ static unsigned established(const char *resource, uint64_t token)
 
 /* --- what a token is -------------------------------------------------------------------------------------------- */
 
-static void tokens_rise_from_hold_to_hold_and_from_client_to_client(void **state)
-{
-    (void)state;
-    struct redlock_group *elsewhere = lock_cluster_group(&cluster, loop);
-    struct lock_probe other;
-    lock_probe_create(&other, loop, elsewhere, &terms);
-    uint64_t last = 0;
-    for (unsigned i = 0; i < 12; i++) {
-        struct lock_probe *probe = i % 3 == 0 ? &mine : i % 3 == 1 ? &other : &theirs;
-        uint64_t token = acquire(probe, "r");
-        assert_true(token > last && token < TOKENS_END);
-        assert_true(established("r", token) >= QUORUM);
-        last = token;
-        assert_int_equal(lock_probe_release(probe), REDLOCK_RELEASED);
-    }
-    lock_probe_destroy(&other);
-    loop_await(loop, redlock_group_busy(elsewhere) == 0);
-    redlock_group_destroy(elsewhere);
-}
-
 /* E44: written as a decimal string, every digit of it; Lua's own text of the number would be 1.78e+15. */
 static void a_counter_is_the_token_in_digits_with_a_ttl_that_every_grant_renews(void **state)
 {
@@ -141,28 +121,6 @@ static void several_resources_have_one_token_above_all_of_their_counters(void **
 
 /* --- nodes that count differently ------------------------------------------------------------------------------- */
 
-/* A single node far ahead is outvoted at first, and caught up with as soon as it is needed for a majority. */
-static void one_node_that_is_far_ahead_puts_nothing_out_of_order(void **state)
-{
-    (void)state;
-    uint64_t ahead = UINT64_C(1) << 52;
-    fence_set(0, "r", ahead);
-    uint64_t with_all = cycle(&mine, "r");
-    redis_server_pause(cluster.servers[3]);
-    redis_server_pause(cluster.servers[4]);
-    uint64_t with_it = acquire(&mine, "r"); /* nodes 1 to 3 are the majority: their counters have to meet */
-    assert_true(with_it > ahead && with_it > with_all);
-    assert_int_equal(fence_of(&cluster, 1, "r"), with_it);
-    assert_int_equal(fence_of(&cluster, 2, "r"), with_it);
-    redis_server_resume(cluster.servers[3]);
-    redis_server_resume(cluster.servers[4]);
-    release(&mine);
-    pause_first(1);
-    uint64_t without_it = cycle(&mine, "r");
-    assert_true(without_it > with_it);
-    resume_first(1);
-}
-
 static void nodes_that_all_differ_are_brought_to_one_token_in_a_second_round(void **state)
 {
     (void)state;
@@ -177,41 +135,6 @@ static void nodes_that_all_differ_are_brought_to_one_token_in_a_second_round(voi
         assert_int_equal(mine.passes, 1);
         last = token;
         release(&mine);
-    }
-}
-
-static void several_resources_that_differ_everywhere_meet_in_one_token(void **state)
-{
-    (void)state;
-    for (unsigned i = 0; i < NODES; i++) {
-        fence_set(i, "a", HIGH + 1000 * i);
-        fence_set(i, "b", HIGH + 1000 * (NODES - i));
-    }
-    uint64_t token = acquire(&mine, "b a");
-    assert_true(token > HIGH + 3000);
-    assert_true(established("a", token) >= QUORUM);
-    assert_true(established("b", token) >= QUORUM);
-    release(&mine);
-}
-
-/* A minority that lost its counters with its memory, and clocks that are of no help: the others still have theirs, and
- * every majority meets them. */
-static void a_wiped_minority_does_not_send_tokens_backwards(void **state)
-{
-    (void)state;
-    uint64_t last = HIGH;
-    for (unsigned first = 0; first < NODES; first++) {
-        for (unsigned i = 0; i < NODES; i++)
-            fence_set(i, "r", last);
-        for (unsigned i = first; i < first + MINORITY; i++) {
-            lock_cluster_ask(&cluster, i % NODES, "FLUSHALL");
-            lock_cluster_mark(&cluster, i % NODES);
-        }
-        for (unsigned repeat = 0; repeat < 3; repeat++) {
-            uint64_t token = cycle(&mine, "r");
-            assert_true(token > last);
-            last = token;
-        }
     }
 }
 
@@ -345,15 +268,11 @@ static void a_proposal_far_ahead_is_cut_to_a_minute_from_now(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        lock_test(tokens_rise_from_hold_to_hold_and_from_client_to_client),
         lock_test(a_counter_is_the_token_in_digits_with_a_ttl_that_every_grant_renews),
         lock_test(an_extension_changes_no_token),
         lock_test(an_unfenced_lock_has_none_and_leaves_no_counter),
         lock_test(several_resources_have_one_token_above_all_of_their_counters),
-        lock_test(one_node_that_is_far_ahead_puts_nothing_out_of_order),
         lock_test(nodes_that_all_differ_are_brought_to_one_token_in_a_second_round),
-        lock_test(several_resources_that_differ_everywhere_meet_in_one_token),
-        lock_test(a_wiped_minority_does_not_send_tokens_backwards),
         lock_test(one_node_alone_counts_as_well_and_goes_on_after_a_wipe),
         lock_test(an_unusable_counter_on_a_majority_refuses_with_its_name_and_stays_as_it_is),
         lock_test(an_unusable_counter_on_a_minority_is_a_vote_less),

@@ -122,22 +122,6 @@ static void test_the_value_changes_and_it_is_never_free_in_between(void **state)
     await_no_keys();
 }
 
-static void test_several_keys_are_swapped_together(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("a b c"), *heir = heir_of("c a b");
-    uint64_t token = redlock_lock_token(holder->lock);
-    ask_first(NODES, "CONFIG RESETSTAT");
-    hand_over(holder, heir);
-    assert_true(heir->handed_over);
-    assert_int_equal(holder->ending, REDLOCK_RELEASED);
-    assert_int_equal(calls("del"), 0);
-    assert_true(redlock_lock_token(heir->lock) > token);
-    loop_await(loop, lock_cluster_keys(&cluster) == 3 * NODES);
-    assert_int_equal(lock_probe_release(heir), REDLOCK_RELEASED);
-    await_no_keys();
-}
-
 static void test_many_locks_are_swapped_in_one_call(void **state)
 {
     (void)state;
@@ -249,135 +233,6 @@ static void test_after_so_long_another_process_gets_its_turn(void **state)
     assert_true(before_the_other(&terms, 100) < 100);
 }
 
-/* --- what is no hold any more ------------------------------------------------------------------------------------- */
-
-static void test_a_lost_lock_is_not_swapped(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
-    loop_for(loop, 0);
-    redlock_lock_forfeit(holder->lock);
-    assert_int_equal(holder->losses, 1);
-    hand_over(holder, heir);
-    assert_false(heir->handed_over);
-    assert_int_equal(lock_probe_release(heir), REDLOCK_RELEASED);
-    await_no_keys();
-}
-
-static void test_what_was_deleted_meanwhile_is_taken_as_free(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
-    uint64_t token = redlock_lock_token(holder->lock);
-    delete_by_hand(NODES);
-    hand_over(holder, heir);
-    assert_false(heir->handed_over);
-    assert_int_equal(holder->ending, REDLOCK_EXPIRED);
-    assert_true(redlock_lock_token(heir->lock) > token);
-    assert_int_equal(lock_probe_release(heir), REDLOCK_RELEASED);
-    await_no_keys();
-}
-
-static void test_what_is_somebody_elses_meanwhile_is_not_taken(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
-    ask_first(QUORUM, "SET lock:r theirs PX 59000");
-    let_go(holder);
-    loop_await(loop, heir->answers == 1 && holder->releases == 1);
-    assert_int_equal(heir->answer, REDLOCK_BUSY);
-    assert_int_equal(holder->ending, REDLOCK_FOREIGN);
-    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == QUORUM);
-    for (unsigned i = 0; i < QUORUM; i++)
-        assert_string_equal(lock_cluster_ask(&cluster, i, "GET lock:r"), "theirs");
-    delete_by_hand(NODES);
-}
-
-/* --- nodes that fail in the middle -------------------------------------------------------------------------------- */
-
-static void test_a_node_that_dies_in_between_does_not_matter(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
-    kill_first(1);
-    hand_over(holder, heir);
-    assert_true(heir->handed_over);
-    hand_over(heir, last);
-    assert_true(last->handed_over);
-    redis_server_restart(cluster.servers[0]);
-    assert_int_equal(lock_probe_release(last), REDLOCK_RELEASED);
-    await_no_keys();
-}
-
-/* What it was sent it executes later: first the swaps, then the releases behind them. */
-static void test_a_node_that_hangs_in_between_is_left_with_nothing(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
-    pause_first(1);
-    hand_over(holder, heir);
-    hand_over(heir, last);
-    assert_true(last->handed_over);
-    assert_int_equal(lock_probe_release(last), REDLOCK_RELEASED);
-    resume_first(1);
-    await_no_keys();
-}
-
-static void test_a_swap_that_fails_leaves_neither_value(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
-    pause_first(QUORUM);
-    let_go(holder);
-    loop_await(loop, heir->answers == 1 && holder->releases == 1);
-    assert_int_equal(heir->answer, REDLOCK_NO_QUORUM);
-    resume_first(QUORUM);
-    await_no_keys();
-}
-
-static void test_who_gives_up_in_the_middle_leaves_neither_value(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
-    pause_first(NODES);
-    let_go(holder);
-    loop_for(loop, REDLOCK_MS(2));
-    assert_int_equal(heir->answers, 0);
-    let_go(heir);
-    assert_int_equal(heir->answer, REDLOCK_CANCELLED);
-    resume_first(NODES);
-    loop_await(loop, last->answers == 1 && holder->releases == 1);
-    assert_int_equal(last->answer, REDLOCK_ACQUIRED);
-    assert_false(last->handed_over);
-    assert_int_equal(lock_probe_release(last), REDLOCK_RELEASED);
-    await_no_keys();
-}
-
-static void test_who_gives_up_at_once_leaves_the_key_free(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
-    loop_for(loop, 0);
-    redlock_lock_release(holder->lock);
-    redlock_lock_release(heir->lock); /* before its grants left */
-    assert_int_equal(heir->answer, REDLOCK_CANCELLED);
-    loop_await(loop, holder->releases == 1);
-    assert_int_equal(holder->ending, REDLOCK_RELEASED);
-    await_no_keys();
-}
-
-/* A node grants nothing under a fence that is no token. */
-static void test_a_swap_that_every_node_denies_leaves_neither_value(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
-    ask_first(NODES, "SET hf:fence:lock:r nonsense");
-    let_go(holder);
-    loop_await(loop, heir->answers == 1 && holder->releases == 1);
-    assert_int_equal(heir->answer, REDLOCK_NO_QUORUM);
-    await_no_keys();
-}
-
 /* --- waiting here ------------------------------------------------------------------------------------------------- */
 
 static void test_who_waits_here_waits_without_limit(void **state)
@@ -415,21 +270,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         waiting_test(test_the_value_changes_and_it_is_never_free_in_between),
-        waiting_test(test_several_keys_are_swapped_together),
         waiting_test(test_many_locks_are_swapped_in_one_call),
         waiting_test(test_other_keys_are_not_swapped),
         waiting_test(test_an_unfenced_lock_is_swapped_too),
         waiting_test(test_after_so_many_another_process_gets_its_turn),
         waiting_test(test_after_so_long_another_process_gets_its_turn),
-        waiting_test(test_a_lost_lock_is_not_swapped),
-        waiting_test(test_what_was_deleted_meanwhile_is_taken_as_free),
-        waiting_test(test_what_is_somebody_elses_meanwhile_is_not_taken),
-        waiting_test(test_a_node_that_dies_in_between_does_not_matter),
-        waiting_test(test_a_node_that_hangs_in_between_is_left_with_nothing),
-        waiting_test(test_a_swap_that_fails_leaves_neither_value),
-        waiting_test(test_who_gives_up_in_the_middle_leaves_neither_value),
-        waiting_test(test_who_gives_up_at_once_leaves_the_key_free),
-        waiting_test(test_a_swap_that_every_node_denies_leaves_neither_value),
         waiting_test(test_who_waits_here_waits_without_limit),
         waiting_test(test_its_limit_begins_when_it_has_its_turn),
     };

@@ -192,35 +192,6 @@ static void ours_excludes_a_textbook_client_until_it_is_released(void **state)
     assert_int_equal(textbook_release("r", "5f8c1e") + textbook_release("a", "5f8c1e"), 2 * NODES);
 }
 
-/* Node by node the two get in each other's way, in every order: never both. */
-static void of_ours_and_a_textbook_client_at_once_one_has_it_at_most(void **state)
-{
-    (void)state;
-    unsigned ours = 0, theirs_count = 0;
-    no_quick_repeats(1);
-    for (unsigned round = 0; round < 40; round++) {
-        unsigned answers = mine.answers, granted = 0;
-        for (unsigned i = 0; i < NODES; i++) {
-            if (i == round % (NODES + 1))
-                lock_probe_ask(&mine, "r");
-            granted += textbook_set(round % 2 ? i : NODES - 1 - i, "r", "5f8c1e", 30000);
-            loop_for(loop, 0);
-        }
-        if (round % (NODES + 1) == NODES)
-            lock_probe_ask(&mine, "r");
-        loop_await(loop, mine.answers > answers);
-        ours += mine.answer == REDLOCK_ACQUIRED;
-        theirs_count += granted >= QUORUM;
-        assert_false(mine.answer == REDLOCK_ACQUIRED && granted >= QUORUM);
-        textbook_release("r", "5f8c1e");
-        if (mine.answer == REDLOCK_ACQUIRED)
-            (void)lock_probe_release(&mine);
-        loop_await(loop, redlock_group_busy(group) == 0);
-        assert_int_equal(lock_cluster_keys(&cluster), 0);
-    }
-    assert_true(ours > 0 && theirs_count > 0);
-}
-
 /* A textbook client has no fence; ours go on counting over its holds. */
 static void tokens_rise_over_the_holds_of_textbook_clients(void **state)
 {
@@ -247,7 +218,6 @@ int main(void)
         lock_test(values_of_any_bytes_are_told_apart_and_kept_from_peoples_eyes),
         lock_test(our_value_is_32_digits_and_the_owner),
         lock_test(ours_excludes_a_textbook_client_until_it_is_released),
-        lock_test(of_ours_and_a_textbook_client_at_once_one_has_it_at_most),
         lock_test(tokens_rise_over_the_holds_of_textbook_clients),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);

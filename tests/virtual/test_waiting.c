@@ -78,26 +78,6 @@ static void test_a_release_wakes_who_waits_in_another_process(void **state)
     assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED);
 }
 
-static void test_who_died_is_waited_for_until_its_ttl_is_over(void **state)
-{
-    (void)state;
-    textbook_takes("lock:r", 1500); /* and is never heard of again */
-    struct lock_probe *other = waiter(1, 60000);
-    lock_probe_ask(other, "r");
-    await_acquired(other);
-    assert_true(other->waited_ns >= REDLOCK_MS(1400));
-    assert_true(other->passes <= 8); /* some before it listened; polling would have made more */
-}
-
-static void test_a_plain_deletion_is_noticed_when_the_ttl_is_over(void **state)
-{
-    (void)state;
-    textbook_takes("lock:r", 2000);
-    struct lock_probe *other = wait_for_good(1, 60000, "r");
-    textbook_releases("lock:r");
-    await_acquired(other);
-}
-
 static void test_a_release_before_anybody_listened_is_not_missed(void **state)
 {
     (void)state;
@@ -189,18 +169,6 @@ static void test_who_can_listen_no_longer_asks_now_and_then(void **state)
     textbook_releases("lock:r");
     await_acquired(other);
     ask_first(NODES, "ACL SETUSER default allchannels");
-}
-
-static void test_without_a_quorum_it_asks_until_there_is_one(void **state)
-{
-    (void)state;
-    struct lock_probe *other = waiter(1, 60000);
-    pause_first(QUORUM);
-    lock_probe_ask(other, "r");
-    loop_await(loop, redlock_group_counters(process(1))->passes >= 3);
-    assert_int_equal(other->answers, 0);
-    resume_first(QUORUM);
-    await_acquired(other);
 }
 
 /* --- how it ends without the lock --------------------------------------------------------------------------------- */
@@ -367,23 +335,6 @@ static void test_several_resources_wait_for_each_of_them(void **state)
     assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED);
 }
 
-static void test_opposite_orders_end(void **state)
-{
-    (void)state;
-    enum { MANY = 60 };
-    static const char *const sets[] = {"a b", "b a", "b c", "c a", "a b c", "c"};
-    ordered = 0;
-    for (unsigned i = 0; i < MANY; i++) {
-        struct lock_probe *probe = waiter(i % 3, 60000);
-        probe->on_event = note_order_and_release;
-        lock_probe_ask(probe, sets[i % 6]);
-    }
-    loop_await(loop, ordered == MANY);
-    for (unsigned i = 0; i < 3; i++)
-        loop_await(loop, redlock_group_busy(process(i)) == 0);
-    assert_int_equal(lock_cluster_keys(&cluster), 0);
-}
-
 /* --- between processes, when one of them hands on within ---------------------------------------------------------- */
 
 static void test_a_busy_process_lets_others_have_their_turn(void **state)
@@ -427,14 +378,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         waiting_test(test_a_release_wakes_who_waits_in_another_process),
-        waiting_test(test_who_died_is_waited_for_until_its_ttl_is_over),
-        waiting_test(test_a_plain_deletion_is_noticed_when_the_ttl_is_over),
         waiting_test(test_a_release_before_anybody_listened_is_not_missed),
         waiting_test(test_a_release_during_a_pass_is_not_missed),
         waiting_test(test_the_more_hear_it_the_wider_they_spread),
         waiting_test(test_who_cannot_listen_asks_now_and_then),
         waiting_test(test_who_can_listen_no_longer_asks_now_and_then),
-        waiting_test(test_without_a_quorum_it_asks_until_there_is_one),
         waiting_test(test_e12_the_deadline_names_who_has_it),
         waiting_test(test_e12_who_had_it_before_is_not_named),
         waiting_test(test_a_wait_can_be_given_up_at_any_time),
@@ -442,7 +390,6 @@ int main(void)
         waiting_test(test_who_may_try_a_few_times_waits_so_long_for_its_turn),
         waiting_test(test_a_lost_lock_occupies_its_resource_until_it_is_released),
         waiting_test(test_several_resources_wait_for_each_of_them),
-        waiting_test(test_opposite_orders_end),
         waiting_test(test_a_busy_process_lets_others_have_their_turn),
         waiting_test(test_who_took_over_silently_and_gave_up_tells_the_others),
     };

@@ -49,78 +49,8 @@ static void assert_parks(const char *expected, const char *has, const char *next
 }
 
 /* Seen far in the future (after any stamp) or never, times in microseconds, the most, '1' = may be tried again. */
-#define SEEN_LATER  "9999999999999999 600000000 3600000000 5000 0 1"
-#define SEEN_NEVER  "0 600000000 3600000000 5000 0 1"
-#define SEEN_FULL   "9999999999999999 600000000 3600000000 5000 1 0"
-#define IN_CLAIM    "claims one"
-#define IN_SCHEDULE "schedule one"
-
-static void test_a_repeated_park_moves_once(void **state)
-{
-    (void)state;
-    claim_by_hand();
-    for (int i = 0; i < 3; i++)
-        assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
-    assert_places(IN_SCHEDULE);
-    assert_waiting("one=P");
-    assert_parks("0", ID("A"), ID("C"), SEEN_LATER);
-    free(redis_server_command(server, "DEL schedule"));
-    assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
-    assert_places("");
-}
-
-/* It runs when the late copy arrives: that must not park it. */
-static void test_a_late_park_leaves_a_task_alone_that_is_tried_again(void **state)
-{
-    (void)state;
-    claim_by_hand();
-    assert_parks("2", ID("A"), ID("B"), SEEN_NEVER);
-    assert_parks("2", ID("A"), ID("B"), SEEN_LATER);
-    assert_places(IN_CLAIM);
-    assert_parks("1", ID("B"), ID("C"), SEEN_LATER);
-    assert_parks("0", ID("A"), ID("B"), SEEN_LATER);
-    assert_places(IN_SCHEDULE);
-}
-
-static void test_a_repeated_park_into_a_full_list(void **state)
-{
-    (void)state;
-    claim_by_hand();
-    free(redis_server_command(server, "ZADD " ORDER " 1 other"));
-    free(redis_server_command(server, "HSET " PLACES " other \"1.000000\\n\\na\\nset\\nWork\""));
-    free(redis_server_command(server, "EVAL \"local t = redis.call('TIME') return redis.call('HSET', KEYS[1], 'other', "
-                                      "t[1] .. '.000000' .. string.rep(string.char(10), 2) .. 'a' .. string.char(10) "
-                                      ".. 'set' .. string.char(10) .. 'Work')\" 1 " PLACES));
-    for (int i = 0; i < 3; i++)
-        assert_parks("3", ID("A"), ID("B"), SEEN_FULL);
-    assert_places(IN_CLAIM);
-    assert_waiting("other=O");
-}
-
-static void assert_skips(const char *expected, const char *has, const char *next)
-{
-    assert_reply(server, expected,
-                 "EVALSHA %s 6 claims unique cancels it-one hf:2:recovered:one " ORDER " 0 %s %s one 0",
-                 queue_script_skip.sha1, has, next);
-}
-
-static void test_a_repeated_skip_ends_it_once(void **state)
-{
-    (void)state;
-    claim_by_hand();
-    free(redis_server_command(server, "SET hf:2:recovered:one x"));
-    for (int i = 0; i < 2; i++)
-        assert_skips("2", ID("A"), ID("B"));
-    free(redis_server_command(server, "DEL hf:2:recovered:one"));
-    assert_skips("2", ID("A"), ID("B")); /* a late copy */
-    assert_places(IN_CLAIM);
-    free(redis_server_command(server, "SET unique one"));
-    for (int i = 0; i < 2; i++)
-        assert_skips("1", ID("B"), ID("C"));
-    assert_skips("0", ID("B"), ID("D"));
-    assert_places("");
-    assert_reply(server, "0", "EXISTS unique");
-}
+#define SEEN_LATER "9999999999999999 600000000 3600000000 5000 0 1"
+#define IN_CLAIM   "claims one"
 
 static void assert_heirs(const char *expected, const char *has, const char *next)
 {
@@ -137,30 +67,6 @@ static void assert_heirs(const char *expected, const char *has, const char *next
     *notes = '\0'; /* before the flag, the time, and whether the holder is there */
     assert_string_equal(reply, expected);
     free(reply);
-}
-
-static void test_a_repeated_claim_of_an_heir_claims_one(void **state)
-{
-    (void)state;
-    claim_by_hand();
-    assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
-    free(redis_server_command(server, "HDEL claims 0"));
-    free(redis_server_command(server, "HSET claims 5 " ID("X") "a/holder"));
-    for (int i = 0; i < 3; i++)
-        assert_heirs(ID("H") "a\none", "\"\"", ID("H"));
-    assert_heirs(ID("H") "a\none", "\"\"", ID("I"));
-    assert_heirs(ID("H") "a\none", ID("H"), ID("I")); /* the place has a task */
-    assert_places(IN_CLAIM);
-    free(redis_server_command(server, "HSET claims 1 " ID("K")));
-    for (int i = 0; i < 2; i++)
-        assert_heirs(ID("L"), ID("K"), ID("L"));
-    free(redis_server_command(server, "DEL claims"));
-    assert_first_line(redis_server_command(server,
-                                           "EVALSHA %s 7 claims paused cancels schedule " ORDER " " PLACES
-                                           " hf:2:heirs 1 \"\" %s 5 " ID("X") " holder \"\" set queue: " LIST
-                                                                              " 0 1 a Work",
-                                           queue_script_heir.sha1, ID("M")),
-                      "-UNLISTED claims names no queues");
 }
 
 static void assert_confirms(const char *expected, const char *kept_us)
@@ -206,133 +112,6 @@ static void test_late_calls_about_an_heir_change_nothing(void **state)
         assert_reply(server, "0", "ZCARD hf:2:heirs");
         queue_probe_stop(&probe);
     }
-}
-
-/* --- lost replies ------------------------------------------------------------------------------------------------- */
-
-static void start_behind_the_relay(void)
-{
-    queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
-    queue_probe_wait_up(&probe);
-}
-
-/* Of what the first slot's place holds. */
-static char *place_digest(void)
-{
-    return redis_server_command(server, "EVAL \"return redis.sha1hex(redis.call('HGET', KEYS[1], 0) or '')\" 1 %s",
-                                queue_keys_of(probe.queue)->process);
-}
-
-static bool has_changed(void *context)
-{
-    char *now = place_digest();
-    bool is_other = strcmp(now, context) != 0;
-    free(now);
-    return is_other;
-}
-
-/* The first slot's call is executed, its reply is swallowed, and the connection ends; the answer to its repetition. */
-static enum queue_answer answer_behind(char *before)
-{
-    if (!loop_until(loop, has_changed, before, TEST_PATIENCE_NS))
-        fail_msg("the call is not executed");
-    free(before);
-    relay_cut(relay);
-    relay_swallow(relay, false);
-    enum queue_answer answer = queue_probe_wait(&probe, 0);
-    assert_true(queue_counters(probe.queue)->repeats >= 1);
-    return answer;
-}
-
-static void park_behind(const struct waiting_task *task, const char *payload)
-{
-    relay_swallow(relay, true);
-    probe.slots[0].asked++;
-    queue_park(probe.queue, 0, task, payload, strlen(payload));
-}
-
-static void claim_one_behind_the_relay(void)
-{
-    start_behind_the_relay();
-    push("a", "one");
-    queue_probe_claim(&probe, 0, "one");
-}
-
-static void test_a_park_whose_reply_is_lost(void **state)
-{
-    (void)state;
-    claim_one_behind_the_relay();
-    struct waiting_task task = waiting(&probe, 0, "one");
-    char *before = place_digest();
-    park_behind(&task, "one");
-    assert_int_equal(answer_behind(before), QUEUE_NOTHING);
-    assert_places("schedule one");
-    assert_waiting("one=P");
-    queue_probe_claim(&probe, 0, NULL);
-}
-
-static void test_a_kept_task_whose_reply_is_lost(void **state)
-{
-    (void)state;
-    claim_one_behind_the_relay();
-    struct waiting_task task = waiting(&probe, 0, "one");
-    task.seen_us = 1;
-    char *before = place_digest();
-    park_behind(&task, "one");
-    assert_int_equal(answer_behind(before), QUEUE_KEPT);
-    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
-    assert_places("schedule one");
-}
-
-static void test_an_heir_whose_reply_is_lost(void **state)
-{
-    (void)state;
-    claim_one_behind_the_relay();
-    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
-    push("a", "holder");
-    queue_probe_claim(&probe, 1, "holder");
-    struct waiting_heir heir = heir_of("holder");
-    heir.holder = 1;
-    char *before = place_digest();
-    relay_swallow(relay, true);
-    probe.slots[0].asked++;
-    queue_heir(probe.queue, 0, &heir);
-    assert_int_equal(answer_behind(before), QUEUE_CLAIMED);
-    assert_string_equal(probe.slots[0].payload, "one");
-    assert_waiting("one=O");
-}
-
-static void test_an_end_whose_reply_is_lost_wakes_one(void **state)
-{
-    (void)state;
-    claim_one_behind_the_relay();
-    park_new(&probe, 1, "two");
-    park_new(&probe, 1, "three");
-    struct waiting_end end = end_of("one");
-    char *before = place_digest();
-    relay_swallow(relay, true);
-    probe.slots[0].asked++;
-    queue_turn_free(probe.queue, 0, false, &end);
-    assert_int_equal(answer_behind(before), QUEUE_NOTHING);
-    assert_true(queue_has_waiters(probe.queue, 0));
-    assert_places("queue:a two\nschedule three");
-}
-
-static void test_a_free_whose_reply_is_lost_is_repeated(void **state)
-{
-    (void)state;
-    start_behind_the_relay();
-    park_new(&probe, 0, "one");
-    park_new(&probe, 0, "two");
-    struct waiting_end end = end_of(NULL);
-    relay_swallow(relay, true);
-    queue_free(probe.queue, &end);
-    wait_places("queue:a one\nschedule two");
-    relay_cut(relay);
-    relay_swallow(relay, false);
-    queue_probe_claim(&probe, 0, "one"); /* behind the repetition */
-    assert_waiting("one=O two=P");
-    assert_places(in_claims("one", NULL, "\nschedule two"));
 }
 
 /* --- what is foreign ---------------------------------------------------------------------------------------------- */
@@ -446,40 +225,14 @@ static void test_it_works_without_memory(void **state)
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
 }
 
-static void test_a_node_that_forgot_the_scripts(void **state)
-{
-    (void)state;
-    struct waiting_end end = end_of(NULL);
-    start("a");
-    park_new(&probe, 0, "one");
-    push("a", "two");
-    queue_probe_claim(&probe, 0, "two");
-    free(redis_server_command(server, "SCRIPT FLUSH"));
-    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
-    free(redis_server_command(server, "SCRIPT FLUSH"));
-    queue_free(probe.queue, &end);
-    wait_places("queue:a one\nschedule two");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        queue_test(test_a_repeated_park_moves_once),
-        queue_test(test_a_late_park_leaves_a_task_alone_that_is_tried_again),
-        queue_test(test_a_repeated_park_into_a_full_list),
-        queue_test(test_a_repeated_skip_ends_it_once),
-        queue_test(test_a_repeated_claim_of_an_heir_claims_one),
         queue_test(test_late_calls_about_an_heir_change_nothing),
-        queue_test(test_a_park_whose_reply_is_lost),
-        queue_test(test_a_kept_task_whose_reply_is_lost),
-        queue_test(test_an_heir_whose_reply_is_lost),
-        queue_test(test_an_end_whose_reply_is_lost_wakes_one),
-        queue_test(test_a_free_whose_reply_is_lost_is_repeated),
         queue_test(test_foreign_values_keep_no_task),
         queue_test(test_a_foreign_schedule_keeps_the_claim),
         queue_test(test_names_from_strangers),
         queue_test(test_it_works_without_memory),
-        queue_test(test_a_node_that_forgot_the_scripts),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

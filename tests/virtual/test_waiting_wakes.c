@@ -1,31 +1,11 @@
 /* Waiting lists at the queue node: who is woken by what, and what sets a list right that nobody wakes any more. */
+#include "base/memory.h"
 #include "queue/keys.h"
 #include "queue/promoter.h"
 #include "queue/scripts.h"
 #include "tests/support/waiting_list_fixture.h"
 
 /* --- waking ------------------------------------------------------------------------------------------------------- */
-
-static void test_while_one_is_on_its_way_nobody_is_woken(void **state)
-{
-    (void)state;
-    struct waiting_end end = end_of(NULL);
-    start("a");
-    park_new(&probe, 0, "one");
-    park_new(&probe, 0, "two");
-    park_new(&probe, 0, "three");
-    free_seat(&end);
-    free_seat(&end);
-    assert_waiting("one=O two=P three=P");
-    age_place("one", 58);
-    free_seat(&end);
-    assert_waiting("one=O two=P three=P");
-    age_place("one", 3);
-    free_seat(&end);
-    assert_waiting("one=O two=O three=P");
-    assert_places("queue:a one\nqueue:a two\nschedule three");
-    assert_reply(server, "two", "LINDEX queue:a -1"); /* at the head */
-}
 
 static void test_several_are_woken_when_told_so(void **state)
 {
@@ -63,58 +43,6 @@ static void test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed(v
     assert_waiting("one=O two=P");
     assert_reply(server, "one", "LINDEX queue:a -1");
     assert_reply(server, "0", "EXISTS " FREED);
-}
-
-/* Its process stood still, the task was recovered and waits again; now the process tells of the end that it saw. */
-static void test_who_waits_again_in_other_hands_keeps_its_place(void **state)
-{
-    (void)state;
-    struct waiting_end end = end_of("one");
-    start("a");
-    park_new(&probe, 0, "one");
-    park_new(&probe, 0, "two");
-    queue_free(probe.queue, &end);
-    wait_places("queue:a one\nschedule two");
-    assert_waiting("one=O two=P");
-}
-
-static void test_a_deleted_task_is_not_waited_for(void **state)
-{
-    (void)state;
-    struct waiting_end end = end_of(NULL);
-    start("a");
-    park_new(&probe, 0, "one");
-    park_new(&probe, 0, "two");
-    /* Another program's entry has its time. */
-    free(redis_server_command(server,
-                              "EVAL \"local at = redis.call('ZSCORE', KEYS[1], 'one') redis.call('ZREM', "
-                              "KEYS[1], 'one') return redis.call('ZADD', KEYS[1], at, 'foreign')\" 1 schedule"));
-    free_seat(&end);
-    assert_waiting("two=O");
-    assert_places("queue:a two\nschedule foreign");
-    assert_reply(server, "two", "HKEYS " PLACES);
-}
-
-/* A plain scheduler takes the entry when it is due, and pushes it. */
-static void test_a_promoted_task_is_on_its_way_and_keeps_its_place(void **state)
-{
-    (void)state;
-    struct waiting_end end = end_of(NULL);
-    start("a");
-    claim_new(0, "one");
-    struct waiting_task task = waiting(&probe, 0, "one");
-    task.near_ns = 0;
-    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
-    park_new(&probe, 0, "two");
-    free(redis_server_command(server, "ZREM schedule one"));
-    push("a", "one");
-    free_seat(&end);
-    assert_places("queue:a one\nschedule two");
-    queue_probe_claim(&probe, 0, "one");
-    age_freed(1000);
-    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
-    assert_waiting("one=P two=P");
-    assert_due_near("one");
 }
 
 static void test_who_cannot_be_claimed_is_passed_over(void **state)
@@ -291,13 +219,72 @@ static void test_what_is_due_soon_is_looked_for(void **state)
     assert_true(was_in_time);
 }
 
+/* --- who dies ----------------------------------------------------------------------------------------------------- */
+
+static bool is_claimable(void *context)
+{
+    (void)context;
+    return queue_probe_number(server, "LLEN queue:a") == 1;
+}
+
+static void test_a_task_whose_process_died_keeps_its_place(void **state)
+{
+    (void)state;
+    static const struct queue_options leased = {.lease_ns = 300 * NS_PER_MS};
+    struct waiting_end end = end_of(NULL);
+    queue_probe_start(&probe, loop, redis_server_port(server), "a", &leased);
+    park_new(&probe, 0, "one");
+    park_new(&probe, 0, "two");
+    assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_CLAIMED);
+    queue_probe_stop(&probe); /* as if it had been killed */
+    queue_probe_start(&other, loop, redis_server_port(server), "unserved", &leased);
+    assert_true(loop_until(loop, is_claimable, NULL, TEST_PATIENCE_NS));
+    queue_probe_stop(&other);
+    start("a");
+    queue_probe_claim(&probe, 0, "one");
+    age_freed(1000);
+    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
+    assert_waiting("one=P two=P");
+    assert_due_near("one");
+}
+
+/* --- times -------------------------------------------------------------------------------------------------------- */
+
+/* The files that our scripts include, and code behind them, as one argument. */
+static char *included(const char *code)
+{
+    static const char *const paths[] = {"lib/queue/scripts/include/entry_add.lua",
+                                        "lib/queue/scripts/include/waiting_list.lua"};
+    char text[32768], *argument = memory_zeroed(4, sizeof text);
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        FILE *file = fopen(paths[i], "r");
+        assert_non_null(file);
+        length += fread(text + length, 1, sizeof text / 2 - length, file);
+        fclose(file);
+    }
+    length += (size_t)snprintf(text + length, sizeof text - length, "%s", code);
+    for (size_t i = 0; i < length; i++)
+        snprintf(argument + 4 * i, 5, "\\x%02x", (unsigned char)text[i]);
+    return argument;
+}
+
+static void test_no_two_have_one_time(void **state)
+{
+    (void)state;
+    char *script = included("local list = waiting_list(KEYS[1], KEYS[2], 'schedule', 'paused', 1000000)\n"
+                            "for i = 1, 50 do list.park('j' .. i, 2000000000000000, 't' .. i, 'a') end\n"
+                            "return redis.call('ZCOUNT', 'schedule', '2000000000', '2000000000.000049')");
+    free(redis_server_command(server, "ZADD schedule 2000000000.000003 foreign"));
+    assert_reply(server, "50", "EVAL \"%s\" 2 " ORDER " " PLACES, script);
+    assert_reply(server, "foreign", "ZRANGEBYSCORE schedule 2000000000.000003 2000000000.000003");
+    assert_reply(server, "1", "ZCOUNT schedule 2000000000.000050 2000000000.000050");
+    free(script);
+}
+
 static const struct CMUnitTest tests[] = {
-    queue_test(test_while_one_is_on_its_way_nobody_is_woken),
     queue_test(test_several_are_woken_when_told_so),
     queue_test(test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed),
-    queue_test(test_who_waits_again_in_other_hands_keeps_its_place),
-    queue_test(test_a_deleted_task_is_not_waited_for),
-    queue_test(test_a_promoted_task_is_on_its_way_and_keeps_its_place),
     queue_test(test_who_cannot_be_claimed_is_passed_over),
     queue_test(test_what_stays_locked_for_a_while_is_due_then),
     queue_test(test_a_call_frees_what_each_of_its_slots_held),
@@ -306,6 +293,8 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_who_is_due_is_left_alone),
     queue_test(test_a_list_without_places_is_forgotten),
     queue_test(test_what_is_due_soon_is_looked_for),
+    queue_test(test_a_task_whose_process_died_keeps_its_place),
+    queue_test(test_no_two_have_one_time),
 };
 
 int main(void)
