@@ -129,10 +129,10 @@ static bool has_run(const struct slot *slot)
     return slot->abandoned || slot->started;
 }
 
-static int64_t ran_ns(const struct slot *slot)
+static int64_t ran_ns(const struct slot *slot, struct instant now)
 {
     if (slot->abandoned)
-        return instant_since(slot->handed_over, instant_now());
+        return instant_since(slot->handed_over, now);
     return slot->started ? instant_since(slot->run_started, slot->run_ended) : 0;
 }
 
@@ -167,27 +167,26 @@ static const char *ending_reason(const struct slot *slot, enum flow_ending endin
 }
 
 /* Since it was put into its queue, until it ran or until now; by the clocks of its producer and of this host. */
-static void waited_add(struct buffer *out, const struct slot *slot)
+static void waited_add(struct buffer *out, const struct slot *slot, struct instant now)
 {
     const struct envelope *envelope = &slot->envelope;
     int64_t since_us = envelope->enqueued_at.us != 0 ? envelope->enqueued_at.us : envelope->created_at.us;
-    struct instant now = instant_now();
     struct instant until = slot->abandoned ? slot->handed_over : slot->started ? slot->run_started : now;
     int64_t waited_ns = (wall_now().us - since_us) * NS_PER_US - instant_since(until, now);
     if (since_us != 0)
         buffer_format(out, " waited_ms=%.3f", ms_of(waited_ns > 0 ? waited_ns : 0));
 }
 
-static void ending_write(const struct slot *slot, enum log_level level, enum flow_ending ending)
+static void ending_write(const struct slot *slot, enum log_level level, enum flow_ending ending, struct instant now)
 {
     struct buffer *out = &slot->worker->text;
     const char *reason = ending_reason(slot, ending);
     bool has_more = slot->invalid.text[0] == '\0' && !slot->was_told;
     line_begin(out, slot);
     if (has_more)
-        waited_add(out, slot);
+        waited_add(out, slot, now);
     if (has_more && has_run(slot))
-        buffer_format(out, " ran_ms=%.3f", ms_of(ran_ns(slot)));
+        buffer_format(out, " ran_ms=%.3f", ms_of(ran_ns(slot, now)));
     if (has_more)
         lock_add(out, slot);
     if (has_more && !slot->abandoned && slot->started && slot->hold != FLOW_HELD)
@@ -210,14 +209,14 @@ void slot_log_ended(struct slot *slot, enum flow_ending ending)
         unserved_note(worker, slot->envelope.class_name);
     struct task_log *log = &worker->task_log;
     enum log_level level = ending_level(slot, ending);
-    struct instant now = loop_now(worker->loop);
+    struct instant now = instant_now(); /* in any case: a replay that is logged must not take another course */
     enum config_log_tasks mode = log_is_on(LOG_DEBUG) ? CONFIG_LOG_TASKS_ALL : worker->options.config->worker.log_tasks;
     if (!log_is_on(level))
         return;
     if (task_log_is_due(log, now))
         worker_log_sums(worker);
-    if (task_log_wants(log, mode, ending, ran_ns(slot), now))
-        ending_write(slot, level, ending);
+    if (task_log_wants(log, mode, ending, ran_ns(slot, now), now))
+        ending_write(slot, level, ending, now);
     else if (task_log_has_sums(log) && !loop_timer_is_set(&worker->log_sums))
         loop_timer_set(worker->loop, &worker->log_sums, log->until);
     slot->was_told = true; /* its claim may be lost yet */

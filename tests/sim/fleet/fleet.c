@@ -28,7 +28,7 @@ static struct process *process_of(unsigned number)
 
 static struct host *host_of(unsigned number)
 {
-    return fleet.workers[number].host;
+    return number < fleet.worker_count ? fleet.workers[number].host : fleet.producers[number - fleet.worker_count];
 }
 
 static void worker_restart(unsigned number)
@@ -76,6 +76,7 @@ static void trouble_begin(void)
                                    .node_count = fleet.node_count,
                                    .queue = fleet.queue,
                                    .process_count = fleet.worker_count,
+                                   .guest_count = fleet.producer_count,
                                    .process = process_of,
                                    .host = host_of,
                                    .restart = worker_restart,
@@ -139,14 +140,6 @@ static void run_for(int64_t ns)
         world_run(instant_after(world_time(), ns));
 }
 
-static bool producers_have_ended(void)
-{
-    for (unsigned i = 0; i < fleet.producer_count; i++)
-        if (fleet.producers[i]->is_alive)
-            return false;
-    return fleet.has_foreigner_ended;
-}
-
 static void worker_end(struct fleet_worker *worker)
 {
     const struct process *process = worker->process;
@@ -206,7 +199,7 @@ static void calm_pass(void)
     run_for(STEP_NS);
     if (rolls || fleet.has_operators)
         workers_replace();
-    for (int64_t ns = 0; ns < CALM_NS && !(producers_have_ended() && fleet_is_idle()) && !play_is_violated();
+    for (int64_t ns = 0; ns < CALM_NS && !(fleet_producers_have_ended() && fleet_is_idle()) && !play_is_violated();
          ns += STEP_NS) {
         if (ns % (10 * NS_PER_S) == 0)
             calm_begin(true);
@@ -216,6 +209,8 @@ static void calm_pass(void)
     }
     if (!play_is_violated())
         fleet_places_end();
+    if (!play_is_violated())
+        fleet_pushes_end();
     for (unsigned i = 0; i < fleet.worker_count && !play_is_violated(); i++)
         worker_end(&fleet.workers[i]);
     if (!play_is_violated())
@@ -234,7 +229,7 @@ void fleet_play(uint64_t seed)
         run_for(STEP_NS);
     workers_start();
     for (unsigned i = 0; i < fleet.producer_count; i++)
-        fleet_producer_start(i);
+        fleet.producers[i] = fleet_producer_start(i);
     fleet_foreigner_start();
     world_at(&tick, instant_after(world_time(), TICK_NS));
     trouble_pass();

@@ -57,10 +57,12 @@ struct fleet_task {
     unsigned key; /* what its arguments are: those of unique tasks may be the same */
     bool is_slow; /* its handler takes longer than it should, and does not listen */
     enum hf_push_answer pushed;
+    unsigned slice; /* what is pushed as a whole or not at all has the same; 0 = it is pushed alone */
     /* what became of it */
     unsigned begun, ended, failures, snoozed; /* runs: of its handler, that were its last, that failed or came again */
     bool is_unwanted;                         /* an operator cancelled, deleted or buried it */
     bool is_lost;                             /* the queue node forgot it */
+    bool was_seen, was_forgotten;             /* anywhere; by the queue node, once */
     bool is_over, is_orphan;                  /* its claimer is dead */
     bool is_heir;                             /* claimed as one */
     struct instant orphan_at;
@@ -112,7 +114,7 @@ struct fleet {
     struct redlock_node lock_nodes[FLEET_NODES_MAX];
     struct redlock_options lock_options;
     struct fleet_worker workers[FLEET_WORKERS_MAX];
-    struct process *producers[FLEET_PRODUCERS_MAX];
+    struct host *producers[FLEET_PRODUCERS_MAX];
     struct fleet_task tasks[FLEET_TASKS_MAX];
     unsigned runs, vague_runs; /* of handlers that ended: as they said, and as somebody else may have decided */
     bool has_foreigner_ended;
@@ -153,7 +155,10 @@ struct board;
 void fleet_zygote_start(struct zygote *zygote, struct board *board);
 
 /* fleet/producer.c */
-void fleet_producer_start(unsigned number);
+struct host *fleet_producer_start(unsigned number);
+bool fleet_producers_have_ended(void);                 /* and the foreigner */
+bool fleet_push_denies(const struct fleet_task *task); /* its producer was told that it is not there */
+void fleet_pushes_end(void);
 void fleet_foreigner_start(void);
 
 /* fleet/operators.c */
@@ -165,6 +170,7 @@ void fleet_resume(void); /* what was paused; as often as it takes */
 /* fleet/judge.c: runs. `code` is enum hf_code. */
 void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job);
 void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int code);
+void fleet_judge_left(const struct fleet_task *task); /* its claim */
 /* Others may have these tasks now: those of a process, or this one. */
 void fleet_judge_recovered(pid_t pid);
 void fleet_judge_excuse(const struct fleet_task *task);

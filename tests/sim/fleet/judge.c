@@ -26,6 +26,8 @@ struct run {
     uint64_t token;
     bool is_last, is_recovered; /* others may have its task */
     bool is_forced;             /* an operator may take its lock away */
+    struct instant held_until;  /* when it ended: the end of its lock then, in true time */
+    struct instant left_at;     /* since then: when its task was taken out of the claim; 0 = not yet */
 };
 
 static struct run runs[RUNS_MAX];
@@ -58,6 +60,13 @@ static bool is_sound(const struct process *process)
     return process == NULL || process->is_alive || process->has_ended;
 }
 
+/* Its worker stood still for so long that the lock had ended before it heard of the run: what it says is refused, and
+ * the task is tried again. */
+static bool was_heard_too_late(const struct run *run)
+{
+    return run->left_at.ns != 0 && instant_before(run->held_until, run->left_at);
+}
+
 static bool is_current(const struct run *run)
 {
     bool has_told = run->is_last && is_sound(run->process) && is_sound(run->process->parent);
@@ -74,7 +83,9 @@ static bool share_a_resource(const struct fleet_task *one, const struct fleet_ta
 
 static void run_compare(const struct fleet_task *task, const struct run *run)
 {
-    if (run->task == task && is_current(run))
+    if (run->task == task && is_current(run) && run->job == NULL && was_heard_too_late(run))
+        play_count("excused: its end was heard after that of its lock", 1);
+    else if (run->task == task && is_current(run))
         play_violated("twice", "%s begins again, and its run in process %d %s", task->jid, (int)run->pid,
                       run->is_last ? "was its last" : "goes on");
     if (!goes_on(run))
@@ -139,6 +150,9 @@ void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int co
         run->job = NULL;
         /* What comes of a run that was cancelled, the product decides; one that lost its lock runs again. */
         run->is_last = is_last && !job_was_cancelled(job);
+        run->held_until = job->validity == NULL ? INSTANT_NEVER
+                                                : host_truth(process_current()->host,
+                                                             (struct instant){atomic_load(&job->validity->until)});
         for (unsigned r = 0; r < task->resource_count; r++)
             if (run->token > highest[task->resources[r]])
                 highest[task->resources[r]] = run->token;
@@ -153,6 +167,13 @@ void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int co
     world_tell("ends %s: %s", task->jid, code_name(code));
     if (fleet.is_minor && loss == HF_LOCK_LOST && !task->is_unwanted && !fleet.has_operators)
         play_violated("minority", "%s lost its lock, and a majority of the lock nodes was well", task->jid);
+}
+
+void fleet_judge_left(const struct fleet_task *task)
+{
+    for (unsigned i = 0; i < run_count; i++)
+        if (runs[i].task == task && runs[i].is_last && runs[i].left_at.ns == 0)
+            runs[i].left_at = world_time();
 }
 
 void fleet_judge_recovered(pid_t pid)

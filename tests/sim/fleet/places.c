@@ -217,6 +217,9 @@ static void task_appeared(struct fleet_task *task, const struct server_event *ev
     bool may_return = task->kind == CLASS_ONCE && (task->place == IN_DEAD || task->begun > 0); /* as its run says */
     if (task->is_over && !task->is_lost && !task->is_unwanted && !may_return)
         play_violated("place", "%s is there again after its end, by %s", task->jid, by(event));
+    if (fleet_push_denies(task) && !task->was_forgotten)
+        play_violated("pushed", "%s appears, and its producer was told %s", task->jid,
+                      hf_push_answer_name(task->pushed));
     task->is_over = false;
     for (unsigned i = 0; i < fleet.task_count && task->is_unique; i++) {
         const struct fleet_task *other = &fleet.tasks[i];
@@ -245,6 +248,9 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
 {
     task->since = world_time();
     task->is_orphan = false;
+    if (from == IN_CLAIM)
+        fleet_judge_left(task);
+    task->was_seen |= task->place != NOWHERE;
     task->is_heir = task->place == IN_CLAIM && (is_by(event, "heir") || task->is_heir);
     world_tell("%s: place %d -> %d by %s", task->jid, (int)from, (int)task->place, by(event));
     if (task->copies > 1)
@@ -267,6 +273,7 @@ static void task_fell_back(struct fleet_task *task, enum fleet_place from)
     play_count("excused: the queue node forgot", 1);
     world_tell("%s: place %d -> %d, forgotten", task->jid, (int)from, (int)task->place);
     fleet_judge_excuse(task);
+    task->was_forgotten = true;
     task->is_lost = task->place == NOWHERE;
     task->is_over = task->is_lost;
     task->is_unordered = true;

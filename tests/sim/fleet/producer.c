@@ -1,5 +1,8 @@
 /* Programs that push tasks: with libholdfast, one by one, many at once, or as a stream; and one of others, which knows
- * nothing but LPUSH. */
+ * nothing but LPUSH.
+ *
+ *   pushed  what is said not to be there is not, and what is pushed together is there as a whole or not at all, even if
+ *           its producer dies meanwhile */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +11,20 @@
 #include "tests/sim/fleet/fleet.h"
 #include "tests/sim/server/simulated_client.h"
 
-enum { MANY = 12 };
+enum { MANY = 12, DEATHS = 4 /* one of so many pushes */ };
+
+#define DEATH_NS (10 * NS_PER_MS)
+#define BIRTH_NS (2 * NS_PER_S)
+
+/* A process, and its successors after it was killed. */
+static struct producer {
+    unsigned number, next; /* the next one of its tasks, when it is not at work at a push */
+    struct host *host;
+    struct process *process;
+    struct world_event death, birth;
+    struct chance chance;
+    bool is_mortal, is_dead;
+} producers[FLEET_PRODUCERS_MAX];
 
 /* --- of this library ---------------------------------------------------------------------------------------------- */
 
@@ -36,6 +52,11 @@ static void give(const struct fleet_task *task, struct given *given)
                                    .unique = task->is_unique};
 }
 
+bool fleet_push_denies(const struct fleet_task *task)
+{
+    return task->pushed != HF_PUSH_QUEUED && task->pushed != HF_PUSH_SCHEDULED && task->pushed != HF_PUSH_UNKNOWN;
+}
+
 static void told(struct fleet_task *task, enum hf_push_answer answer, const char *reason)
 {
     task->pushed = answer;
@@ -43,6 +64,8 @@ static void told(struct fleet_task *task, enum hf_push_answer answer, const char
     world_tell("pushed %s: %s %s", task->jid, hf_push_answer_name(answer), reason);
     if (answer == HF_PUSH_INVALID)
         play_violated("push", "%s was called invalid: %s", task->jid, reason);
+    if (fleet_push_denies(task) && task->was_seen && !task->was_forgotten)
+        play_violated("pushed", "%s is %s, and was there", task->jid, hf_push_answer_name(answer));
 }
 
 static void push_one(struct hf_producer *producer, struct fleet_task *task)
@@ -90,8 +113,18 @@ static void push_stream(struct hf_producer *producer, struct fleet_task *const *
     hf_stream_close(stream);
 }
 
+/* One for each queue, one for the schedule, and each that is unique alone. */
+static void slices_note(struct fleet_task *const *tasks, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (!tasks[i]->is_unique)
+            tasks[i]->slice =
+                1 + tasks[0]->number * (FLEET_QUEUES + 1) + (tasks[i]->in_ms > 0 ? FLEET_QUEUES : tasks[i]->queue);
+}
+
 static void push(struct hf_producer *producer, struct fleet_task *const *tasks, unsigned count)
 {
+    slices_note(tasks, count);
     bool is_simple = true; /* what the text of a task can say */
     for (unsigned i = 0; i < count; i++)
         is_simple = is_simple && !tasks[i]->is_unique && tasks[i]->in_ms == 0;
@@ -103,9 +136,16 @@ static void push(struct hf_producer *producer, struct fleet_task *const *tasks, 
         push_many(producer, tasks, count);
 }
 
+/* What it had begun to push may be there or not: its successor goes on behind that. */
+static void death_plan(struct producer *producer)
+{
+    if (producer->is_mortal && !fleet.is_calm && chance_pick(&producer->chance, DEATHS) == 0)
+        world_at(&producer->death, instant_after(world_time(), chance_scale(&producer->chance, 1, DEATH_NS)));
+}
+
 static void producer_main(void *argument)
 {
-    uintptr_t number = (uintptr_t)argument;
+    struct producer *me = argument;
     char reason[HF_REASON_SIZE];
     struct fleet_task *tasks[MANY];
     struct chance *chance = &process_current()->chance;
@@ -113,12 +153,14 @@ static void producer_main(void *argument)
         hf_producer_create(&(struct hf_producer_options){.host = "queue"}, reason, sizeof reason);
     invariant(producer != NULL);
     unsigned count = 0, wanted = 1;
-    for (unsigned i = (unsigned)number; i < fleet.task_count; i += fleet.producer_count) {
+    for (unsigned i = me->next; i < fleet.task_count; i += fleet.producer_count) {
         if (fleet.tasks[i].origin == OF_PRODUCER)
             tasks[count++] = &fleet.tasks[i];
         process_sleep(chance_below(chance, fleet.push_gap_ns));
         if (count < wanted)
             continue;
+        me->next = i + fleet.producer_count;
+        death_plan(me);
         push(producer, tasks, count);
         count = 0;
         wanted = chance_pick(chance, 4) == 0 ? 1 + chance_pick(chance, MANY) : 1;
@@ -128,13 +170,61 @@ static void producer_main(void *argument)
     hf_producer_destroy(producer);
 }
 
-void fleet_producer_start(unsigned number)
+static void producer_born(struct world_event *event)
+{
+    struct producer *producer = list_owner(event, struct producer, birth);
+    producer->is_dead = false;
+    producer->process = process_start(producer->host, producer->host->name, producer_main, producer);
+}
+
+static void producer_dies(struct world_event *event)
+{
+    struct producer *producer = list_owner(event, struct producer, death);
+    if (!producer->process->is_alive)
+        return;
+    play_count("a producer is killed", 1);
+    world_tell("%s is killed", producer->host->name);
+    producer->is_dead = true;
+    process_kill(producer->process, chance_pick(&producer->chance, 3) == 0);
+    world_at(&producer->birth, instant_after(world_time(), chance_below(&producer->chance, BIRTH_NS)));
+}
+
+struct host *fleet_producer_start(unsigned number)
 {
     char name[24];
+    struct producer *producer = &producers[number];
     snprintf(name, sizeof name, "producer%u", number);
     for (unsigned i = number; i < fleet.task_count; i += fleet.producer_count)
         fleet.tasks[i].pushed = HF_PUSH_UNKNOWN; /* until it is known */
-    fleet.producers[number] = process_start(host_create(name), name, producer_main, (void *)(uintptr_t)number);
+    *producer = (struct producer){.number = number,
+                                  .next = number,
+                                  .host = host_create(name),
+                                  .death = {.fire = producer_dies},
+                                  .birth = {.fire = producer_born},
+                                  .chance = {.state = chance_next(&fleet.chance)}};
+    producer->is_mortal = chance_pick(&producer->chance, 3) == 0 && play_move("%s is killed in some pushes", name);
+    producer_born(&producer->birth);
+    return producer->host;
+}
+
+bool fleet_producers_have_ended(void)
+{
+    for (unsigned i = 0; i < fleet.producer_count; i++)
+        if (producers[i].is_dead || producers[i].process->is_alive)
+            return false;
+    return fleet.has_foreigner_ended;
+}
+
+void fleet_pushes_end(void)
+{
+    for (unsigned i = 0; i < fleet.task_count; i++)
+        for (unsigned k = 0; k < i && fleet.tasks[i].slice != 0; k++) {
+            const struct fleet_task *task = &fleet.tasks[i], *other = &fleet.tasks[k];
+            bool is_known = !task->was_forgotten && !other->was_forgotten;
+            if (other->slice == task->slice && other->was_seen != task->was_seen && is_known)
+                play_violated("pushed", "of %s and %s, which were pushed together, one was never there", task->jid,
+                              other->jid);
+        }
 }
 
 /* --- of others ---------------------------------------------------------------------------------------------------- */

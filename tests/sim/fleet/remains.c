@@ -19,6 +19,25 @@ static bool is_to_be_swept(const char *name)
     return list != NULL && contended != NULL && table_find(&contended->value->table, text_of(list)) != NULL;
 }
 
+/* What came into the bell of a process that died, and nobody has been alive for long enough to recover it: the process
+ * is listed. */
+static bool is_to_be_recovered(const char *name)
+{
+    static const char bell[] = "hf:2:bell:";
+    struct keyspace *space = server_keyspace(fleet.queue->server);
+    const struct item *processes = table_find(&space->keys, text_of("hf:2:processes"));
+    const char *queue = strrchr(name, ':');
+    if (strncmp(name, bell, sizeof bell - 1) != 0 || processes == NULL)
+        return false;
+    const char *identity = name + sizeof bell - 1;
+    bool is_listed =
+        identity < queue && table_find(&processes->value->table,
+                                       (struct text){.bytes = identity, .length = (size_t)(queue - identity)}) != NULL;
+    if (is_listed)
+        play_count("excused: its process is still listed", 1);
+    return is_listed;
+}
+
 /* Names that end with * are beginnings. */
 static bool may_stay(const char *name)
 {
@@ -45,7 +64,8 @@ void fleet_remains_end(void)
     const struct keyspace *space = server_keyspace(fleet.queue->server);
     const struct item *key;
     for (size_t at = 0; (key = table_next(&space->keys, &at)) != NULL;) {
-        if (key->value->expires_ms == 0 && !may_stay(key->name) && !is_to_be_swept(key->name))
+        bool is_stray = key->value->expires_ms == 0 && !may_stay(key->name);
+        if (is_stray && !is_to_be_swept(key->name) && !is_to_be_recovered(key->name))
             play_violated("remains", "%s stays on the queue node", key->name);
     }
     bool is_exact = fleet.peace == PEACE_OF_MIND && fleet.isolation == HF_ISOLATION_THREAD && fleet.vague_runs == 0;

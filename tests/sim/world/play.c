@@ -39,6 +39,7 @@ static struct {
     struct result *result; /* of the schedule */
     bool without[MOVES_MAX];
     bool are_moves_told;
+    FILE *reader; /* of moves: a schedule may replace stderr */
 } play;
 
 /* --- in a schedule ------------------------------------------------------------------------------------------------ */
@@ -87,9 +88,9 @@ bool play_move(const char *format, ...)
     if (play.are_moves_told || world_is_told()) {
         va_list values;
         va_start(values, format);
-        fprintf(stderr, "move %-3u ", number);
-        vfprintf(stderr, format, values);
-        fputc('\n', stderr);
+        fprintf(play.reader, "move %-3u ", number);
+        vfprintf(play.reader, format, values);
+        fputc('\n', play.reader);
         va_end(values);
     }
     return true;
@@ -151,6 +152,14 @@ static void without_print(unsigned moves)
         }
 }
 
+static void replay_print(uint64_t seed, unsigned moves)
+{
+    printf("replay: HF_TRACE=1 HF_SCHEDULES=1 HF_SEED=%llu", (unsigned long long)seed);
+    without_print(moves);
+    printf(" %s\n", program_invocation_name);
+    fflush(stdout);
+}
+
 static void without_read(void)
 {
     const char *text = getenv("HF_WITHOUT");
@@ -183,7 +192,7 @@ static void reduce(const struct play *of, uint64_t seed)
     for (unsigned i = 0; i < moves; i++)
         left += !play.without[i];
     printf("reduced to %u of %u moves:\n", left, moves);
-    fflush(stdout);
+    replay_print(seed, moves);
     play.are_moves_told = true;
     (void)schedule_play(of, seed);
     play.are_moves_told = false;
@@ -199,11 +208,8 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
 
 static void violation_print(const struct play *of, uint64_t seed)
 {
-    printf("%s: seed %llu breaks %s: %s\nreplay: HF_TRACE=1 HF_SCHEDULES=1 HF_SEED=%llu", of->name,
-           (unsigned long long)seed, play.result->judge, play.result->text, (unsigned long long)seed);
-    without_print(play.result->moves);
-    printf(" %s\n", program_invocation_name);
-    fflush(stdout);
+    printf("%s: seed %llu breaks %s: %s\n", of->name, (unsigned long long)seed, play.result->judge, play.result->text);
+    replay_print(seed, play.result->moves);
 }
 
 static uint64_t expectations_check(const struct play *of, const struct result *sum)
@@ -242,6 +248,7 @@ uint64_t play_all(const struct play *of)
     memset(&sum, 0, sizeof sum);
     play.result = mmap(NULL, sizeof *play.result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     invariant(play.result != MAP_FAILED);
+    play.reader = stderr;
     without_read();
     server_name_scripts(queue_scripts, QUEUE_SCRIPT_COUNT);
     server_name_scripts(redlock_scripts, REDLOCK_SCRIPT_COUNT);

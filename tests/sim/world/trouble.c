@@ -500,7 +500,7 @@ static void hosts_note(const struct trouble_scene *scene)
         trouble.hosts[trouble.host_count++] = scene->nodes[i]->host;
     if (scene->queue != NULL)
         trouble.hosts[trouble.host_count++] = scene->queue->host;
-    for (unsigned i = 0; i < scene->process_count; i++)
+    for (unsigned i = 0; i < scene->process_count + scene->guest_count; i++)
         trouble.hosts[trouble.host_count++] = scene->host(i);
 }
 

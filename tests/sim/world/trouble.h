@@ -22,7 +22,8 @@ struct trouble_scene {
     unsigned process_count;
     struct process *(*process)(unsigned number); /* that lives there now */
     struct host *(*host)(unsigned number);
-    void (*restart)(unsigned number);             /* after it was killed, or has ended */
+    unsigned guest_count;             /* hosts of others, behind those: only their clocks and paths are in trouble */
+    void (*restart)(unsigned number); /* after it was killed, or has ended */
     void (*stop)(unsigned number, bool is_quiet); /* ask it to end; NULL = that cannot be asked */
     /* What an operator does; NULL = nobody does anything. `draw` is his dice. */
     void (*operate)(struct chance *draw);
