@@ -203,7 +203,8 @@ TEST(test_it_stops_while_nobody_takes)
     int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
     takes = false;
     start(fd, LINE_MAX_BYTES);
-    loop_for(loop, 20 * NS_PER_MS);
+    loop_await(loop, readies == 2);
+    loop_for(loop, NS_PER_MS);
     assert_int_equal(readies, 2);
     line_source_stop(source);
     close(fd);
