@@ -135,10 +135,16 @@ static const struct host *host_of_port(unsigned port)
     return NULL;
 }
 
+/* However it is written. */
+static bool is_this_machine(const char *name)
+{
+    return strncmp(name, "127.", 4) == 0 || strcmp(name, "localhost") == 0;
+}
+
 /* By a name of the world; or of this machine, where a port leads to one host. */
 static const struct host *host_find(const char *name, unsigned port)
 {
-    if (strcmp(name, "127.0.0.1") == 0 || strcmp(name, "localhost") == 0)
+    if (is_this_machine(name))
         return host_of_port(port);
     for (unsigned i = 0; i < network.name_count; i++)
         if (strcmp(network.names[i].name, name) == 0)
@@ -149,8 +155,7 @@ static const struct host *host_find(const char *name, unsigned port)
 bool network_resolve(const char *name, unsigned port, struct sockaddr_in *address)
 {
     const struct host *host = host_find(name, port);
-    bool is_here = strcmp(name, "127.0.0.1") == 0 || strcmp(name, "localhost") == 0;
-    if (host == NULL && !is_here)
+    if (host == NULL && !is_this_machine(name))
         return false;
     *address = (struct sockaddr_in){.sin_family = AF_INET,
                                     .sin_port = htons((uint16_t)port),

@@ -60,11 +60,9 @@ static void group_of(unsigned count)
 static void a_server_with_three_addresses_has_one_vote(void **state)
 {
     (void)state;
-    char path[108];
-    snprintf(path, sizeof path, "%s", redis_server_unix_path(cluster.servers[0]));
     list[0] = cluster.nodes[0];
     list[1] = (struct redlock_node){.host = "127.1", .port = cluster.nodes[0].port};
-    list[2] = (struct redlock_node){.unix_path = path};
+    list[2] = (struct redlock_node){.host = "127.0.1", .port = cluster.nodes[0].port};
     list[3] = cluster.nodes[1];
     list[4] = cluster.nodes[2];
     group_of(NODES);
@@ -84,11 +82,9 @@ static void a_server_with_three_addresses_has_one_vote(void **state)
 static void one_server_alone_is_no_majority_of_itself(void **state)
 {
     (void)state;
-    char path[108];
-    snprintf(path, sizeof path, "%s", redis_server_unix_path(cluster.servers[0]));
     list[0] = cluster.nodes[0];
     list[1] = (struct redlock_node){.host = "127.1", .port = cluster.nodes[0].port};
-    list[2] = (struct redlock_node){.unix_path = path};
+    list[2] = (struct redlock_node){.host = "127.0.1", .port = cluster.nodes[0].port};
     struct marker marker =
         lock_group_marker(cluster.servers[0], 0, 3, CLUSTER_MAX_TTL_MS); /* of three, as many as are listed */
     lock_group_mark(cluster.servers[0], &marker);
