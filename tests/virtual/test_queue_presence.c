@@ -1,4 +1,5 @@
-/* A process is listed before it claims, also where that is not easy; and it is told how many serve what it serves. */
+/* A process is listed before it claims, also where that is not easy; it is told how many serve what it serves; and it
+ * serves queues as often as their weights say. */
 #include "tests/support/queue_fixture.h"
 
 static void test_a_worker_starts_on_a_node_without_memory(void **state)
@@ -92,6 +93,26 @@ static void test_of_a_large_fleet_some_are_counted(void **state)
     wait_serving(64);
 }
 
+/* Of 1,000 draws of a fair coin fewer than 420 show heads once in three million. */
+static void test_queues_of_the_same_weight_are_served_as_often(void **state)
+{
+    (void)state;
+    enum { DRAWS = 1000 };
+    static const unsigned weights[] = {1, 1};
+    unsigned of_a = 0;
+    for (unsigned i = 0; i < 2; i++)
+        assert_reply(server, "(nil)", "EVAL \"for i = 1, %d do redis.call('LPUSH', KEYS[1], 'one') end\" 1 queue:%c",
+                     DRAWS, "ab"[i]);
+    queue_probe_start(&probe, loop, redis_server_port(server), "a b", &(struct queue_options){.weights = weights});
+    for (unsigned i = 0; i < DRAWS; i++) {
+        queue_probe_claim(&probe, 0, "one");
+        of_a += probe.slots[0].queue[0] == 'a';
+    }
+    assert_in_range(of_a, 420, 580);
+    queue_probe_turn(&probe, 0, false);
+    queue_probe_wait(&probe, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +120,7 @@ int main(void)
         queue_test(test_a_process_that_was_struck_off_lists_itself_again),
         queue_test(test_who_serves_a_queue_that_few_serve_is_told_of_these),
         queue_test(test_of_a_large_fleet_some_are_counted),
+        queue_test(test_queues_of_the_same_weight_are_served_as_often),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

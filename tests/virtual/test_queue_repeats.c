@@ -78,6 +78,18 @@ static void test_a_repeated_wait_for_a_class_moves_once(void **state)
                  "EVAL \"local ttl = redis.call('TTL', KEYS[1]) return ttl > 60 and ttl <= 91 and 1\" 1 hf:2:unserved");
 }
 
+static void test_no_more_than_a_thousand_classes_are_noted(void **state)
+{
+    (void)state;
+    load_scripts();
+    assert_reply(server, "(nil)",
+                 "EVAL \"for i = 1, 1200 do redis.call('ZADD', KEYS[1], 99999999999, i) end\" 1 hf:2:unserved");
+    push("a", "one");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_unserved("1", ID("A"), ID("B"), "0");
+    assert_reply(server, "1000", "ZCARD hf:2:unserved");
+}
+
 /* Who waits cannot be noted there; the task moves all the same, and what is there stays. */
 static void test_a_wait_for_a_class_survives_foreign_values(void **state)
 {
@@ -163,6 +175,7 @@ int main(void)
         queue_test(test_only_listed_processes_open_a_place),
         queue_test(test_a_repeated_wait_for_a_class_moves_once),
         queue_test(test_a_wait_for_a_class_survives_foreign_values),
+        queue_test(test_no_more_than_a_thousand_classes_are_noted),
         queue_test(test_a_task_fails_when_no_living_process_announces_its_class),
         queue_test(test_a_leave_keeps_what_cannot_go_back),
         queue_test(test_what_is_promoted_into_the_dead_takes_no_others_place),

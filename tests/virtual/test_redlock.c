@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "redlock/group.h"
 #include "tests/support/lock_fixture.h"
 
 /* --- one lock -------------------------------------------------------------------------------------------------- */
@@ -157,6 +158,38 @@ static void all_of_several_or_none(void **state)
     assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
 }
 
+static unsigned refused;
+
+static void refused_note(struct lock_probe *probe, const struct redlock_event *event)
+{
+    (void)probe;
+    refused = event->kind == REDLOCK_EVENT_ANSWER ? event->resource : refused;
+}
+
+/* Who waits for the resource that is told would else wait for one that is free. */
+static void the_resource_that_is_told_is_one_of_the_last_pass(void **state)
+{
+    (void)state;
+    struct redlock_terms twice = quick_terms(10000, 2);
+    twice.retry_delay_ns = REDLOCK_MS(1000);
+    struct lock_probe slow;
+    lock_probe_create(&slow, loop, group, &twice);
+    slow.on_event = refused_note;
+    assert_int_equal(lock_probe_acquire(&theirs, "b"), REDLOCK_ACQUIRED);
+    lock_probe_ask(&slow, "a b");
+    loop_await(loop, slow.lock->lease.state == LEASE_WAITING);
+    assert_int_equal(slow.lock->passes, 1);
+    assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
+    assert_int_equal(lock_probe_acquire(&theirs, "a"), REDLOCK_ACQUIRED);
+    refused = 1;
+    loop_await(loop, slow.answers == 1);
+    assert_int_equal(slow.answer, REDLOCK_BUSY);
+    assert_int_equal(slow.passes, 2);
+    assert_int_equal(refused, 0);
+    assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
+    lock_probe_destroy(&slow);
+}
+
 /* --- endings ---------------------------------------------------------------------------------------------------- */
 
 static void each_majority(const char *command)
@@ -263,6 +296,7 @@ int main(void)
         lock_test(who_leaves_when_it_is_busy_asks_once),
         lock_test(several_resources_are_sorted_and_taken_once),
         lock_test(all_of_several_or_none),
+        lock_test(the_resource_that_is_told_is_one_of_the_last_pass),
         lock_test(a_release_of_what_expired_says_so),
         lock_test(a_release_of_what_is_somebody_elses_says_so_and_leaves_it),
         lock_test(a_release_that_a_majority_does_not_answer_is_unknown),

@@ -4,41 +4,9 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "base/log.h"
 #include "base/memory.h"
-#include "tests/support/one_server.h"
-#include "tests/support/queue_probe.h"
+#include "tests/support/inquiry_fixture.h"
 #include "tests/support/relay.h"
-#include "worker/inquiry.h"
-
-static char none[] = "", local[] = "127.0.0.1", name[] = "queue";
-
-static struct config_node node_at(unsigned port)
-{
-    return (struct config_node){.name = name,
-                                .host = local,
-                                .port = port,
-                                .unix_path = none,
-                                .user = none,
-                                .connect_timeout_ns = 5 * NS_PER_S,
-                                .call_timeout_ns = NS_PER_S};
-}
-
-static struct inquiry *open_at(const struct config_node *node, int64_t patience_ns)
-{
-    struct inquiry *inquiry =
-        inquiry_open(&(struct inquiry_options){.node = node, .client_name = "test", .patience_ns = patience_ns}, NULL);
-    assert_non_null(inquiry);
-    return inquiry;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    log_set_level(LOG_NOTHING);
-    redis_server_heal(server);
-    return 0;
-}
 
 static void a_pipeline_is_answered_in_order_and_errors_are_answers(void **state)
 {
@@ -58,6 +26,7 @@ static void a_pipeline_is_answered_in_order_and_errors_are_answers(void **state)
     assert_int_equal(inquiry_integer(inquiry, 0, -1), 2);
     assert_int_equal(inquiry_integer(inquiry, 1, -7), -7);
     assert_contains(inquiry_reply_of(inquiry, 1, REDIS_FAILURE)->bytes, "WRONGTYPE");
+    assert_int_equal(inquiry_complain_reply(inquiry, 1, "test"), EXIT_CODE_FAILURE);
     assert_null(inquiry_reply_of(inquiry, 1, REDIS_STRING));
     assert_memory_equal(inquiry_reply(inquiry, 3)->bytes, "a\0b", 4);
 
@@ -127,7 +96,6 @@ static void a_wrong_password_is_no_passing_trouble(void **state)
 /* --- trouble ---------------------------------------------------------------------------------------------------- */
 
 static struct relay *relay;
-static char *given_busy; /* what the long script answered */
 
 static void *heal_when_asked(void *ignored)
 {
@@ -160,41 +128,6 @@ static void a_lost_reply_is_asked_for_again(void **state)
     relay_destroy(relay);
 }
 
-static void *keep_busy(void *ignored)
-{
-    given_busy = redis_server_command(server, "EVAL \"local n = 0 while n < 1e8 do n = n + 1 end return 'over'\" 0");
-    return ignored;
-}
-
-static bool is_busy(void)
-{
-    char *reply = redis_server_command(server, "PING");
-    bool busy = strncmp(reply, "-BUSY", 5) == 0;
-    free(reply);
-    return busy;
-}
-
-static void a_node_that_is_busy_is_asked_again(void **state)
-{
-    (void)state;
-    struct config_node node = node_at(redis_server_port(server));
-    struct inquiry *inquiry = open_at(&node, TEST_PATIENCE_NS);
-    pthread_t other;
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "CONFIG", "SET", "lua-time-limit", "10", NULL);
-    assert_true(inquiry_run(inquiry));
-    assert_int_equal(pthread_create(&other, NULL, keep_busy, NULL), 0);
-    test_await(is_busy());
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "PING", NULL);
-    assert_true(inquiry_run(inquiry));
-    assert_true(redis_reply_is_status(inquiry_reply(inquiry, 0), "PONG"));
-    pthread_join(other, NULL);
-    assert_string_equal(given_busy, "over");
-    free(given_busy);
-    inquiry_close(inquiry);
-}
-
 static void patience_ends_and_what_was_sent_is_unknown(void **state)
 {
     (void)state;
@@ -214,69 +147,15 @@ static void patience_ends_and_what_was_sent_is_unknown(void **state)
     relay_destroy(relay);
 }
 
-static void *interrupt_when_asked(void *ignored)
-{
-    while (queue_probe_number(server, "EXISTS mark") == 0)
-        poll(NULL, 0, 1);
-    kill(getpid(), SIGINT);
-    return ignored;
-}
-
-static void a_signal_ends_the_waiting(void **state)
-{
-    (void)state;
-    relay = relay_start(redis_server_port(server));
-    struct config_node node = node_at(relay_port(relay));
-    struct inquiry *inquiry = open_at(&node, TEST_PATIENCE_NS);
-    pthread_t other;
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "PING", NULL);
-    assert_true(inquiry_run(inquiry));
-    relay_swallow(relay, true);
-    assert_int_equal(pthread_create(&other, NULL, interrupt_when_asked, NULL), 0);
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "SET", "mark", "1", NULL);
-    assert_false(inquiry_run(inquiry));
-    assert_int_equal(inquiry_ended(inquiry), INQUIRY_INTERRUPTED);
-    assert_int_equal(inquiry_complain(inquiry, "test"), EXIT_CODE_FAILURE);
-    pthread_join(other, NULL);
-    inquiry_close(inquiry);
-    relay_destroy(relay);
-}
-
-/* It was caught, and nobody looks any more: as if it had come a moment later. In a child. */
-static void a_signal_that_comes_as_a_run_ends_is_not_lost(void **state)
-{
-    (void)state;
-    struct config_node node = node_at(redis_server_port(server));
-    pid_t child = fork();
-    if (child == 0) {
-        struct inquiry *inquiry = open_at(&node, TEST_PATIENCE_NS);
-        inquiry_hold_signals(inquiry, true);
-        raise(SIGTERM);
-        inquiry_hold_signals(inquiry, false);
-        _exit(0);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-}
-
-#undef TEST
-#define TEST(function) cmocka_unit_test_setup(function, set_up)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_pipeline_is_answered_in_order_and_errors_are_answers),
-        TEST(one_inquiry_runs_many_pipelines),
-        TEST(a_node_that_is_not_there_is_told_at_once),
-        TEST(a_lost_reply_is_asked_for_again),
-        TEST(a_node_that_is_busy_is_asked_again),
-        TEST(patience_ends_and_what_was_sent_is_unknown),
-        TEST(a_signal_ends_the_waiting),
-        TEST(a_signal_that_comes_as_a_run_ends_is_not_lost),
-        TEST(a_wrong_password_is_no_passing_trouble), /* the last: it leaves the password */
+        inquiry_test(a_pipeline_is_answered_in_order_and_errors_are_answers),
+        inquiry_test(one_inquiry_runs_many_pipelines),
+        inquiry_test(a_node_that_is_not_there_is_told_at_once),
+        inquiry_test(a_lost_reply_is_asked_for_again),
+        inquiry_test(patience_ends_and_what_was_sent_is_unknown),
+        inquiry_test(a_wrong_password_is_no_passing_trouble), /* the last: it leaves the password */
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

@@ -1,0 +1,42 @@
+/* What tests of the blocking questions share. */
+#ifndef SUPPORT_INQUIRY_FIXTURE_H
+#define SUPPORT_INQUIRY_FIXTURE_H
+
+#include "tests/support/test.h"
+
+#include "base/log.h"
+#include "tests/support/one_server.h"
+#include "tests/support/queue_probe.h"
+#include "worker/inquiry.h"
+
+static inline struct config_node node_at(unsigned port)
+{
+    static char none[] = "", local[] = "127.0.0.1", name[] = "queue";
+    return (struct config_node){.name = name,
+                                .host = local,
+                                .port = port,
+                                .unix_path = none,
+                                .user = none,
+                                .connect_timeout_ns = 5 * NS_PER_S,
+                                .call_timeout_ns = NS_PER_S};
+}
+
+static inline struct inquiry *open_at(const struct config_node *node, int64_t patience_ns)
+{
+    struct inquiry *inquiry =
+        inquiry_open(&(struct inquiry_options){.node = node, .client_name = "test", .patience_ns = patience_ns}, NULL);
+    assert_non_null(inquiry);
+    return inquiry;
+}
+
+static inline int inquiry_set_up(void **state)
+{
+    (void)state;
+    log_set_level(LOG_NOTHING);
+    redis_server_heal(server);
+    return 0;
+}
+
+#define inquiry_test(function) cmocka_unit_test_setup(function, inquiry_set_up)
+
+#endif
