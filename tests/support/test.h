@@ -14,6 +14,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -61,6 +62,24 @@ int main(void);
     {                                                                                                                  \
         return group_run_registered(__FILE__, tests_of_this_file, set_up, tear_down);                                  \
     }
+
+/* The same with functions that need no state: void set_up(void). */
+#define RUN_TESTS_BETWEEN(before, after)                                                                               \
+    static int test_set_up(__attribute__((unused)) void **state)                                                       \
+    {                                                                                                                  \
+        void (*const test_begin)(void) = before;                                                                       \
+        if (test_begin != NULL)                                                                                        \
+            test_begin();                                                                                              \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    static int test_tear_down(__attribute__((unused)) void **state)                                                    \
+    {                                                                                                                  \
+        void (*const test_end)(void) = after;                                                                          \
+        if (test_end != NULL)                                                                                          \
+            test_end();                                                                                                \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    RUN_TESTS_WITH(test_set_up, test_tear_down)
 
 __attribute__((unused)) static struct registered_test *tests_of_this_file;
 

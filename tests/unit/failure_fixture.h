@@ -24,9 +24,8 @@ static const char *fence;
 static struct wall_time unserved_at;
 static bool started, is_final;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     failure_clear(&failure);
     config = (struct config){.path = NULL};
     handler = (struct plugin_handler){.class_name = "c"};
@@ -35,17 +34,14 @@ static int set_up(void **state)
     unserved_at = (struct wall_time){0};
     trace_count = 0;
     started = is_final = false;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     envelope_fini(&envelope);
     envelope_fini(&record);
     buffer_fini(&written);
     envelope = record = (struct envelope){.jid = NULL};
-    return 0;
 }
 
 static void parse(struct envelope *into, const char *text)

@@ -17,50 +17,48 @@ struct place {
     char path[300];
     char reason[320];
 };
+static struct place *place;
 
-static inline void name_of(const struct place *place, const char *ending, char path[340])
+static inline void name_of(const char *ending, char path[340])
 {
     snprintf(path, 340, "%s%s", place->path, ending);
 }
 
-static inline void place_clear(const struct place *place)
+static inline void place_clear(void)
 {
     static const char *const endings[] = {"", ".new", ".fence", ".fence.new", ".lock"};
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         char path[340];
-        name_of(place, endings[i], path);
+        name_of(endings[i], path);
         unlink(path);
     }
 }
 
-static inline int enter(void **state)
+static inline void enter(void)
 {
-    struct place *place = calloc(1, sizeof *place);
+    place = calloc(1, sizeof *place);
     private_directory_create(place->directory);
     snprintf(place->path, sizeof place->path, "%s/file", place->directory);
-    *state = place;
-    return 0;
 }
 
-static inline int leave(void **state)
+static inline void leave(void)
 {
-    struct place *place = *state;
-    place_clear(place);
+    place_clear();
     int failed = rmdir(place->directory); /* nothing else was left there */
     free(place);
-    return failed;
+    assert_int_equal(failed, 0);
 }
 
-static inline struct hf_fence_file file_for(const struct place *place, const char *token)
+static inline struct hf_fence_file file_for(const char *token)
 {
     return (struct hf_fence_file){.path = place->path, .resource = "account:7", .token = token};
 }
 
 /* The content; "(none)" without a file, "(stale)" or "(trouble)" when refused. */
-static inline const char *read_as(struct place *place, const char *token)
+static inline const char *read_as(const char *token)
 {
     static char content[8192];
-    struct hf_fence_file file = file_for(place, token);
+    struct hf_fence_file file = file_for(token);
     char *bytes;
     size_t length;
     enum hf_fence_outcome outcome = hf_fence_file_read(&file, &bytes, &length, place->reason, sizeof place->reason);
@@ -73,23 +71,23 @@ static inline const char *read_as(struct place *place, const char *token)
     return content;
 }
 
-static inline enum hf_fence_outcome write_as(struct place *place, const char *token, const char *jid, const char *text)
+static inline enum hf_fence_outcome write_as(const char *token, const char *jid, const char *text)
 {
-    struct hf_fence_file file = file_for(place, token);
+    struct hf_fence_file file = file_for(token);
     return hf_fence_file_write(&file, jid, text, strlen(text), place->reason, sizeof place->reason);
 }
 
-static inline bool exists(const struct place *place, const char *ending)
+static inline bool exists(const char *ending)
 {
     char path[340];
-    name_of(place, ending, path);
+    name_of(ending, path);
     return access(path, F_OK) == 0;
 }
 
-static inline void put(const struct place *place, const char *ending, const char *text, size_t length)
+static inline void put(const char *ending, const char *text, size_t length)
 {
     char path[340];
-    name_of(place, ending, path);
+    name_of(ending, path);
     FILE *stream = fopen(path, "w");
     assert_non_null(stream);
     assert_int_equal(fwrite(text, 1, length, stream), length);

@@ -17,21 +17,18 @@
 static struct dry_run_plan plan;
 static char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 16];
 
-static inline int set_up(void **state)
+static inline void set_up(void)
 {
-    (void)state;
     plan_init(&plan);
     private_directory_create(directory);
     snprintf(path, sizeof path, "%s/file", directory);
-    return 0;
 }
 
-static inline int tear_down(void **state)
+static inline void tear_down(void)
 {
-    (void)state;
     plan_fini(&plan);
     (void)unlink(path);
-    return rmdir(directory);
+    assert_int_equal(rmdir(directory), 0);
 }
 
 static inline const struct option_row *option(const char *name)

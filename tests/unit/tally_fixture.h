@@ -36,9 +36,8 @@ static inline void begin(double measured_from_ms)
     tally_host(tally, 0, &(struct tally_host){.name = "here", .processes = 2, .threads = 4});
 }
 
-static inline int setup(void **state)
+static inline void setup(void)
 {
-    (void)state;
     plan = (struct dry_run_plan){.kind = DRY_RUN_REHEARSAL,
                                  .arrivals = DRY_RUN_OPEN,
                                  .rate = 100,
@@ -47,15 +46,12 @@ static inline int setup(void **state)
                                  .hold = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.005}};
     memset(&result, 0, sizeof result);
     begin(0);
-    return 0;
 }
 
-static inline int teardown(void **state)
+static inline void teardown(void)
 {
-    (void)state;
     tally_destroy(tally);
     result_fini(&result);
-    return 0;
 }
 
 static inline void finish(double load_until_ms, double ms)

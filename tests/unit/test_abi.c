@@ -3,11 +3,7 @@
 #include "tests/support/test.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/abi_layout.h"
 #include "tests/support/private_directory.h"

@@ -1,10 +1,6 @@
 /* What is done in a child process: what it brings back, and whose the signals are meanwhile. */
 #include "worker/dry_run/crew/apart.h"
 
-#include <signal.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "tests/support/test.h"
 
 enum { DEADLINE_S = 10, CODE = 7 };

@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 #include "worker/dry_run/crew/argument_check.h"
 #include "worker/plugin/plugin_built_in.h"
@@ -36,14 +35,12 @@ static void start(int64_t limit_ns)
     assert_true(argument_check_start(&check, plugins, ARGS_MAX, limit_ns, &error));
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     argument_check_end(check);
     check = NULL;
     plugins_close(plugins);
     plugins = NULL;
-    return 0;
 }
 
 static enum argument_verdict ask(const char *class_name, const char *args)
@@ -147,4 +144,4 @@ TEST(each_thread_has_the_answer_to_its_own_question)
     }
 }
 
-RUN_TESTS_WITH(NULL, tear_down)
+RUN_TESTS_BETWEEN(NULL, tear_down)

@@ -1,9 +1,6 @@
 /* Call stacks of handlers: which frames are kept, and that their encoding is what dashboards decode. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 #include "jobs/job.h"
@@ -15,11 +12,9 @@
 static struct backtrace trace;
 static size_t wanted;
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     backtrace_clear(&trace);
-    return 0;
 }
 
 /* --- capturing -------------------------------------------------------------------------------------------------- */
@@ -142,4 +137,4 @@ TEST(what_is_too_much_is_left_out_at_the_end)
     buffer_fini(&out);
 }
 
-RUN_TESTS_WITH(NULL, tear_down)
+RUN_TESTS_BETWEEN(NULL, tear_down)

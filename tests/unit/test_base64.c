@@ -1,8 +1,6 @@
 /* Base64 as the job format writes it: known texts, there and back, and everything else refused. */
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #include "base/random.h"
 #include "queue/base64.h"
 

@@ -7,18 +7,15 @@ enum { BERTHS = 5, SCHEDULES = 20000 };
 
 static struct board *board;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     board = board_create(BERTHS);
-    return board == NULL ? -1 : 0;
+    assert_non_null(board);
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     board_destroy(board);
-    return 0;
 }
 
 static struct instant at(int64_t ns)
@@ -243,4 +240,4 @@ TEST(a_board_has_room_for_all_its_berths)
     board_destroy(wide);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -1,9 +1,6 @@
 /* The growing buffer and the allocation below it: bytes stay what they were, and no size overflows. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/buffer.h"
 #include "base/memory.h"
 

@@ -2,9 +2,6 @@
  * contradicts it, and that a resource belongs to one mode. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/config_place.h"
 #include "worker/task/class_mode.h"
 #include "worker/startup.h"

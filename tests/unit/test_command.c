@@ -1,9 +1,6 @@
 /* The program as somebody at a terminal meets it. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/program_run.h"
 
 static void assert_misused(const char *line, const char *part)

@@ -1,8 +1,6 @@
 /* The configuration: what is read, what is left out, and every mistake told with file and line, all in one run. */
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "tests/support/config_place.h"
 

@@ -1,9 +1,6 @@
 /* What has changed between two configurations, and what a running worker takes over. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/config_place.h"
 #include "worker/config/config_change.h"
 

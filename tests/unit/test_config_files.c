@@ -1,8 +1,6 @@
 /* The files of a configuration: includes, relative paths, secrets that nobody else may read or see printed. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "tests/support/config_place.h"

@@ -1,9 +1,6 @@
 /* Nodes of the configuration that are found through sentinels. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/config_place.h"
 #include "worker/config/config_change.h"
 #include "worker/config/config_print.h"

@@ -1,9 +1,6 @@
 /* The table of settings is the only truth: sample and manual are printed from it, and what is printed reads back. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/config_place.h"
 #include "worker/config/config_print.h"
 #include "worker/config/config_table.h"

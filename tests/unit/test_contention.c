@@ -1,9 +1,6 @@
 /* What a process knows about the lists of those who wait. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "worker/contention.h"
 #include "worker/waiting_names.h"
 
@@ -12,21 +9,20 @@ static struct instant at(int64_t ms)
     return (struct instant){ms * NS_PER_MS};
 }
 
-static int set_up(void **state)
+static struct contention *table;
+
+static void set_up(void)
 {
-    *state = contention_create(7);
-    return 0;
+    table = contention_create(7);
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    contention_destroy(*state);
-    return 0;
+    contention_destroy(table);
 }
 
 TEST(what_is_taken_here_is_counted_exactly)
 {
-    struct contention *table = *state;
     assert_int_equal(contention_taken(table, "resource:a"), 0);
     contention_take(table, "resource:a");
     contention_take(table, "resource:a");
@@ -41,7 +37,6 @@ TEST(what_is_taken_here_is_counted_exactly)
 
 TEST(what_is_held_elsewhere_is_believed_for_its_time)
 {
-    struct contention *table = *state;
     struct contention_held held = {0};
     contention_note_held(table, "resource:a", at(100), (struct contention_held){42, at(5000)});
     assert_true(contention_is_held(table, "resource:a", at(99), &held));
@@ -56,7 +51,6 @@ TEST(what_is_held_elsewhere_is_believed_for_its_time)
 
 TEST(waiters_are_believed_in_for_a_while)
 {
-    struct contention *table = *state;
     int64_t end = CONTENTION_MEMORY_NS / NS_PER_MS;
     contention_note_waiters(table, "resource:a", true, at(0));
     assert_true(contention_has_waiters(table, "resource:a", at(end - 1)));
@@ -71,7 +65,6 @@ TEST(waiters_are_believed_in_for_a_while)
 /* Producers choose the names. */
 TEST(hearsay_is_bounded_and_what_is_taken_is_not_forgotten)
 {
-    struct contention *table = *state;
     struct contention_held held = {0};
     char name[64];
     contention_take(table, "resource:0");
@@ -137,4 +130,4 @@ TEST(as_many_lists_as_there_can_be)
     waiting_names_fini(&names);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

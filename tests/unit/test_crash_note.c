@@ -1,8 +1,6 @@
 /* What is noted of a crash when the process goes on living: a handler that was there before caught the signal. */
 #include "tests/support/test.h"
 
-#include <signal.h>
-
 #include "worker/crash_note.h"
 
 static struct board *board;
@@ -14,23 +12,19 @@ static void survive(int number)
     caught++;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     board = board_create(4);
     assert_non_null(board);
     caught = 0;
     assert_true(signal(SIGABRT, survive) != SIG_ERR);
     crash_notes_begin(board);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     crash_notes_end();
     board_destroy(board);
-    return 0;
 }
 
 TEST(who_survives_its_signal_is_no_culprit)
@@ -59,4 +53,4 @@ TEST(the_end_of_another_run_takes_nothing_back)
     assert_int_equal(atomic_load(&board->crash_signal), SIGSEGV);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

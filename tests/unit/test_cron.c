@@ -2,8 +2,6 @@
  * properties at random moments, and against a search that tries every minute. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "base/random.h"
 #include "worker/periodic/civil.h"
 #include "worker/periodic/cron.h"

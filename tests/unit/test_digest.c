@@ -1,8 +1,6 @@
 /* SHA-1: the examples of FIPS 180, every length around the ends of blocks, and that parts make no difference. */
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #include "queue/digest.h"
 
 static void assert_digest(const char *text, size_t length, const char *expected)

@@ -1,8 +1,6 @@
 /* What the doctor makes of INFO and CONFIG: no server. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "worker/commands/doctor.h"
 
 #define INFO_OF(more)                                                                                                  \

@@ -1,8 +1,6 @@
 /* The configuration of a dry run: what differs from that of production, and that all the rest does not. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "base/memory.h"
 #include "worker/dry_run/crew/dry_config.h"
 #include "worker/dry_run/plan/load.h"
@@ -10,23 +8,19 @@
 static struct dry_run_plan plan;
 static struct config *config;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     plan_init(&plan);
     memcpy(plan.id, "00112233aabb", sizeof plan.id);
     plan.threads = 12;
     plan.for_ns = 30 * NS_PER_S;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     config_free(config);
     config = NULL;
     plan_fini(&plan);
-    return 0;
 }
 
 static void config_of(const char *text)
@@ -182,4 +176,4 @@ TEST(the_key_space_names_the_run)
     assert_string_equal(dry_config_key_space(&plan, space), "hf:2:dry:00112233aabb:");
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -2,9 +2,6 @@
 #include "tests/support/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "tests/support/dry_run_sample.h"

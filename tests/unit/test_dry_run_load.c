@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "base/hash.h"
 #include "base/memory.h"
@@ -12,20 +11,16 @@ static const struct wall_time NOW = {INT64_C(1795309201250000)};
 
 static struct dry_run_plan plan;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     plan_init(&plan);
     memcpy(plan.id, "0123456789ab", DRY_RUN_ID_BYTES);
     plan.seed = 42;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     plan_fini(&plan);
-    return 0;
 }
 
 static void assert_near(double found, double wanted, double within)
@@ -372,4 +367,4 @@ TEST(so_many_fail_as_the_plan_says)
     }
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -11,9 +11,8 @@ static struct config_class classes[2];
 static struct config_node lock_nodes[3];
 static struct config config;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     plan_init(&plan);
     findings = (struct findings){0};
     classes[0] = (struct config_class){.name = transfer_name};
@@ -23,15 +22,12 @@ static int set_up(void **state)
                              .lock_nodes = lock_nodes,
                              .lock_node_count = 3,
                              .lock = {.ttl_ns = 10 * NS_PER_S}};
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     plan_fini(&plan);
     findings_fini(&findings);
-    return 0;
 }
 
 static void check(const struct config *with)
@@ -445,4 +441,4 @@ TEST(names_of_faults_and_targets)
                         "worker1");
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -113,4 +113,4 @@ TEST(points_of_a_what_if)
         assert_refused("what-if", hostile[i], "hreads");
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -103,4 +103,4 @@ TEST(hostile_files_of_holds_are_refused_by_line)
     assert_refused("hold", "file:/does/not/exist", "/does/not/exist: No such file");
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

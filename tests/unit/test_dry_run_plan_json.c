@@ -1,8 +1,6 @@
 /* A plan as JSON: nothing is lost on the way, and nothing is believed that would not fit. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "base/memory.h"
 #include "base/random.h"
 #include "tests/unit/plan_text.h"

@@ -259,4 +259,4 @@ TEST(random_texts_are_answered)
     buffer_fini(&text);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -10,20 +10,16 @@ enum { TRIALS = 100000, GARBAGE_MAX = 400 };
 static struct buffer bytes;
 static struct record *record;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     record = memory_new(struct record);
     buffer_clear(&bytes);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     free(record);
     buffer_fini(&bytes);
-    return 0;
 }
 
 static const char *const resources[] = {"account:1", "account:2", ""};
@@ -370,4 +366,4 @@ TEST(records_with_a_wrong_byte_do_no_harm)
     free(parts);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

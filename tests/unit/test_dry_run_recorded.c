@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "base/memory.h"
 #include "tests/support/dry_run_sample.h"
@@ -15,23 +14,20 @@ static struct history *history;
 static struct recorded recorded;
 static char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 16];
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     history = history_create();
     recorded = (struct recorded){0};
     private_directory_create(directory);
     snprintf(path, sizeof path, "%s/file", directory);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     history_destroy(history);
     recorded_fini(&recorded);
     (void)unlink(path);
-    return rmdir(directory);
+    assert_int_equal(rmdir(directory), 0);
 }
 
 static void assert_near(double found, double wanted, double within)
@@ -365,4 +361,4 @@ TEST(without_a_rate_the_loop_stays_closed)
     plan_fini(&plan);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

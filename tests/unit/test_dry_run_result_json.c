@@ -2,11 +2,6 @@
  * text that says where. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/memory.h"
 #include "tests/support/dry_run_sample.h"
 #include "tests/support/private_directory.h"
@@ -18,20 +13,18 @@
 static struct result before, after;
 static struct buffer written, again;
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     result_fini(&before);
     result_fini(&after);
     buffer_fini(&written);
     buffer_fini(&again);
-    return 0;
 }
 
 static void write_and_read(enum sample_kind kind)
 {
     struct error error = ERROR_NONE;
-    tear_down(NULL);
+    tear_down();
     written = again = (struct buffer){0};
     dry_run_sample(kind, &before);
     result_json_write(&before, &written);
@@ -329,4 +322,4 @@ TEST(files_are_read_and_their_names_told)
     assert_int_equal(rmdir(directory), 0);
 }
 
-RUN_TESTS_WITH(NULL, tear_down)
+RUN_TESTS_BETWEEN(NULL, tear_down)

@@ -3,9 +3,6 @@
 #include "tests/support/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "tests/support/dry_run_sample.h"
@@ -17,17 +14,15 @@
 static struct result result;
 static struct buffer out;
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     result_fini(&result);
     buffer_fini(&out);
-    return 0;
 }
 
 static const char *page_of(enum sample_kind kind)
 {
-    tear_down(NULL);
+    tear_down();
     dry_run_sample(kind, &result);
     result_page_write(&result, &out);
     return buffer_text(&out);
@@ -276,4 +271,4 @@ TEST(checks_that_crash_are_told)
     assert_contains(buffer_text(&out), "The check() of arguments crashed in transfer (SIGSEGV) for 2 tasks");
 }
 
-RUN_TESTS_WITH(NULL, tear_down)
+RUN_TESTS_BETWEEN(NULL, tear_down)

@@ -2,10 +2,6 @@
  * the block of lines that shows how a run is getting on lies upon itself. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/dry_run_sample.h"
 #include "worker/print/table.h"
 #include "worker/dry_run/report/live_block.h"
@@ -16,17 +12,15 @@
 static struct result result;
 static struct buffer out;
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     result_fini(&result);
     buffer_fini(&out);
-    return 0;
 }
 
 static const char *text_of(enum sample_kind kind, unsigned width)
 {
-    tear_down(NULL);
+    tear_down();
     dry_run_sample(kind, &result);
     result_text_write(&result, width, false, &out);
     return buffer_text(&out);
@@ -264,4 +258,4 @@ TEST(checks_that_crash_are_told)
     assert_contains(buffer_text(&out), "The check() of arguments crashed in transfer (SIGSEGV) for 2 tasks");
 }
 
-RUN_TESTS_WITH(NULL, tear_down)
+RUN_TESTS_BETWEEN(NULL, tear_down)

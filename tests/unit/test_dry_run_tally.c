@@ -300,4 +300,4 @@ TEST(what_a_dead_process_held_is_over_and_its_task_waits_again)
     assert_near(r0->waiters, (2 + 10 + 31 + 59) * 1e-3, 1e-6); /* the one that died twice */
 }
 
-RUN_TESTS_WITH(setup, teardown)
+RUN_TESTS_BETWEEN(setup, teardown)

@@ -273,4 +273,4 @@ TEST(more_classes_than_there_is_room_for_are_counted)
     assert_contains(result.crashed_checks, "class-p (SIGABRT) for 1 task, and more classes for 4");
 }
 
-RUN_TESTS_WITH(setup, teardown)
+RUN_TESTS_BETWEEN(setup, teardown)

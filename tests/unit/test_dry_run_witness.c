@@ -2,8 +2,6 @@
  * visit that was left behind a larger token once. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "worker/dry_run/count/witness.h"
 
 static struct witness *witness;
@@ -24,20 +22,16 @@ static void count_refusal(void *context, unsigned resource)
     last_resource = resource;
 }
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     overlaps = unfenced = refusals = 0;
     last_resource = UINT32_MAX;
     witness = witness_create(&(struct witness_told){count_overlap, count_refusal, NULL});
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    (void)state;
     witness_destroy(witness);
-    return 0;
 }
 
 /* Times of these tests are milliseconds. */
@@ -399,4 +393,4 @@ TEST(random_visits_are_judged_as_by_hand)
     }
 }
 
-RUN_TESTS_WITH(setup, teardown)
+RUN_TESTS_BETWEEN(setup, teardown)

@@ -1,7 +1,5 @@
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "worker/ended_tasks.h"
 
 static const struct instant start = {NS_PER_S};

@@ -1,9 +1,6 @@
 /* Reading a task: what the job format allows is understood, whatever else is there is refused with a reason. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "queue/envelope.h"
 
 static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;

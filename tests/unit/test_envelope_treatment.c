@@ -2,20 +2,15 @@
  * workers. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "queue/envelope.h"
 
 static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
 static struct envelope task;
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     envelope_fini(&task);
     task = (struct envelope){.jid = NULL};
-    return 0;
 }
 
 static void parse(const char *more)
@@ -350,4 +345,4 @@ TEST(the_queue_of_any_object_is_found)
     buffer_fini(&queue);
 }
 
-RUN_TESTS_WITH(NULL, tear_down)
+RUN_TESTS_BETWEEN(NULL, tear_down)

@@ -1,8 +1,6 @@
 /* Writing a task back: the bytes of the arguments survive, changes go where they belong, invalid texts are wrapped. */
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #include "base/random.h"
 #include "queue/envelope.h"
 

@@ -1,7 +1,6 @@
 /* Errors keep their first cause, broken invariants abort and say where, and instants do not overflow. */
 #include "tests/support/test.h"
 
-#include <string.h>
 #include <time.h>
 
 #include "base/error.h"

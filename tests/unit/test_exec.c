@@ -1,8 +1,6 @@
 /* The exec job: what a program is given, how it ends, and that it ends. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "tests/support/fake_host.h"
@@ -15,34 +13,32 @@ struct shop {
     struct fake_setting settings[8];
     struct fake_plugin *plugin;
 };
+static struct shop *shop;
 
-static int enter(void **state)
+static void enter(void)
 {
-    struct shop *shop = calloc(1, sizeof *shop);
+    shop = calloc(1, sizeof *shop);
     libc_signals_reset();
     private_directory_create(shop->directory);
     snprintf(shop->script, sizeof shop->script, "%s/script", shop->directory);
     snprintf(shop->left, sizeof shop->left, "%s/left", shop->directory);
     snprintf(shop->command, sizeof shop->command, "/bin/sh  %s one two ", shop->script);
     shop->kill_after = "20000";
-    *state = shop;
-    return 0;
 }
 
-static int leave(void **state)
+static void leave(void)
 {
-    struct shop *shop = *state;
     if (shop->plugin != NULL)
         fake_plugin_close(shop->plugin);
     unlink(shop->script);
     unlink(shop->left);
     int failed = rmdir(shop->directory);
     free(shop);
-    return failed;
+    assert_int_equal(failed, 0);
 }
 
 /* Opens the plugin with that script as the program "x", which runs in the directory. */
-static void script(struct shop *shop, const char *text)
+static void script(const char *text)
 {
     char reason[512] = "";
     FILE *file = fopen(shop->script, "w");
@@ -61,9 +57,9 @@ static void script(struct shop *shop, const char *text)
         fail_msg("%s", reason);
 }
 
-static int run_with(struct shop *shop, hf_job *job, const char *text)
+static int run_with(hf_job *job, const char *text)
 {
-    script(shop, text);
+    script(text);
     job->jid = "jid-1";
     if (job->json == NULL)
         job->json = "[\"x\"]";
@@ -75,18 +71,17 @@ static int run_with(struct shop *shop, hf_job *job, const char *text)
 TEST(the_arguments_are_its_input)
 {
     hf_job job = {.json = " [ \"x\" , 1.50, {\"a\":\"\\u00e9]\"} ] "};
-    assert_int_equal(run_with(*state, &job, "cat"), HF_OK);
+    assert_int_equal(run_with(&job, "cat"), HF_OK);
     assert_contains(job.last_event, "stream=stdout text=[1.50, {\"a\":\"\\u00e9]\"}]");
     job = (hf_job){.json = "[\"x\"]"};
-    assert_int_equal(run_with(*state, &job, "cat"), HF_OK);
+    assert_int_equal(run_with(&job, "cat"), HF_OK);
     assert_contains(job.last_event, "text=[]");
 }
 
 TEST(the_command_line_and_the_place_are_those_of_the_settings)
 {
-    const struct shop *shop = *state;
     hf_job job = {0};
-    assert_int_equal(run_with(*state, &job, "echo $#:$1:$2:$(pwd):$(umask)"), HF_OK);
+    assert_int_equal(run_with(&job, "echo $#:$1:$2:$(pwd):$(umask)"), HF_OK);
     assert_contains(job.last_event, "text=2:one:two:");
     assert_contains(job.last_event, strrchr(shop->directory, '/'));
     assert_contains(job.last_event, ":0077");
@@ -97,26 +92,23 @@ TEST(the_environment_has_the_facts_and_nothing_else)
     static const char *const names[] = {"account:1", "account:2"};
     hf_job job = {.resources = names, .resource_count = 2, .token = "42"};
     setenv("SECRET_OF_THE_WORKER", "s", 1);
-    assert_int_equal(run_with(*state, &job,
-                              "echo $HF_JID $HF_CLASS $HF_QUEUE $HF_ATTEMPT $HF_RESOURCE $HF_RESOURCES "
-                              "$HF_FENCE \"<$SECRET_OF_THE_WORKER>\" ${PATH:+has-path}"),
+    assert_int_equal(run_with(&job, "echo $HF_JID $HF_CLASS $HF_QUEUE $HF_ATTEMPT $HF_RESOURCE $HF_RESOURCES "
+                                    "$HF_FENCE \"<$SECRET_OF_THE_WORKER>\" ${PATH:+has-path}"),
                      HF_OK);
     assert_contains(job.last_event, "text=jid-1 fake default 0 account:1 [\"account:1\",\"account:2\"] 42 <> has-path");
     job = (hf_job){0};
-    assert_int_equal(run_with(*state, &job, "echo \"<$HF_RESOURCE$HF_FENCE$HF_LOCK_UNTIL_MS>\""), HF_OK);
+    assert_int_equal(run_with(&job, "echo \"<$HF_RESOURCE$HF_FENCE$HF_LOCK_UNTIL_MS>\""), HF_OK);
     assert_contains(job.last_event, "text=<>");
     unsetenv("SECRET_OF_THE_WORKER");
 }
 
 TEST(it_has_three_descriptors_and_the_usual_signals)
 {
-    struct shop *shop = *state;
     int forgotten = open("/dev/null", O_RDONLY); /* by somebody, without O_CLOEXEC */
     hf_job job = {0};
     signal(SIGPIPE, SIG_IGN);
-    assert_int_equal(run_with(shop, &job,
-                              "n=0; for f in 3 4 5 6 7 8 9; do if [ -e /proc/$$/fd/$f ]; then n=$f; fi; done\n"
-                              "echo $n $(grep -E 'Sig(Blk|Ign)' /proc/$$/status | tr -s '\\n\\t ' ' ')"),
+    assert_int_equal(run_with(&job, "n=0; for f in 3 4 5 6 7 8 9; do if [ -e /proc/$$/fd/$f ]; then n=$f; fi; done\n"
+                                    "echo $n $(grep -E 'Sig(Blk|Ign)' /proc/$$/status | tr -s '\\n\\t ' ' ')"),
                      HF_OK);
     signal(SIGPIPE, SIG_DFL);
     close(forgotten);
@@ -145,7 +137,7 @@ TEST(the_exit_status_decides)
                  {"kill -SEGV $$", HF_FAIL, "HF::Crashed"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hf_job job = {0};
-        int code = run_with(*state, &job, cases[i].text);
+        int code = run_with(&job, cases[i].text);
         if (code != cases[i].code)
             fail_msg("%s gave %d", cases[i].text, code);
         assert_string_equal(job.error_class, cases[i].error_class);
@@ -155,13 +147,12 @@ TEST(the_exit_status_decides)
 TEST(the_last_line_says_why)
 {
     hf_job job = {0};
-    assert_int_equal(run_with(*state, &job, "echo first >&2; echo no such invoice >&2; echo >&2; exit 3"), HF_FAIL);
+    assert_int_equal(run_with(&job, "echo first >&2; echo no such invoice >&2; echo >&2; exit 3"), HF_FAIL);
     assert_string_equal(job.error, "the program x exited with status 3: no such invoice");
 }
 
 TEST(one_that_is_gone_was_not_started)
 {
-    struct shop *shop = *state;
     char reason[512] = "";
     hf_job job = {.jid = "j", .json = "[\"x\"]"};
     FILE *file = fopen(shop->script, "w");
@@ -181,13 +172,12 @@ TEST(one_that_is_gone_was_not_started)
 TEST(output_without_end_is_bounded)
 {
     hf_job job = {0};
-    assert_int_equal(run_with(*state, &job, "yes a line | head -n 5000; yes long | tr -d '\\n' | head -c 1000000"),
-                     HF_OK);
+    assert_int_equal(run_with(&job, "yes a line | head -n 5000; yes long | tr -d '\\n' | head -c 1000000"), HF_OK);
     assert_int_equal(job.events, 1000);
     assert_contains(job.last_log, "more lines of the program x were left out");
     assert_int_equal(strtol(job.last_log, NULL, 10), 4000 + 1000000 / 200);
     job = (hf_job){0};
-    assert_int_equal(run_with(*state, &job, "yes long | tr -d '\\n' | head -c 1001; echo; echo"), HF_OK);
+    assert_int_equal(run_with(&job, "yes long | tr -d '\\n' | head -c 1001; echo; echo"), HF_OK);
     assert_int_equal(job.events, 6);
     assert_string_equal(strstr(job.last_event, "text="), "text=l");
 }
@@ -203,26 +193,25 @@ static void cancel_when_ready(hf_job *job)
 TEST(one_that_does_not_listen_is_killed_when_the_lock_is_lost)
 {
     hf_job job = {.when_asked = cancel_when_ready};
-    assert_int_equal(run_with(*state, &job, "trap '' TERM; echo ready; while :; do :; done"), HF_CANCELLED);
+    assert_int_equal(run_with(&job, "trap '' TERM; echo ready; while :; do :; done"), HF_CANCELLED);
 }
 
 TEST(one_that_does_not_listen_is_killed_a_little_later)
 {
-    struct shop *shop = *state;
     hf_job job = {.when_asked = cancel_when_ready, .reason = HF_SHUTDOWN};
     shop->kill_after = "50";
-    assert_int_equal(run_with(shop, &job, "trap '' TERM; echo ready; while :; do :; done"), HF_CANCELLED);
+    assert_int_equal(run_with(&job, "trap '' TERM; echo ready; while :; do :; done"), HF_CANCELLED);
 }
 
 TEST(one_that_is_asked_politely_can_clear_up)
 {
     hf_job job = {.when_asked = cancel_when_ready, .reason = HF_USER};
     assert_int_equal(
-        run_with(*state, &job, "exec 2>&-; trap 'echo cleared; exit 1' TERM; echo ready; while :; do sleep 0.01; done"),
+        run_with(&job, "exec 2>&-; trap 'echo cleared; exit 1' TERM; echo ready; while :; do sleep 0.01; done"),
         HF_CANCELLED);
     assert_contains(job.last_event, "text=cleared");
     job = (hf_job){.when_asked = cancel_when_ready, .reason = HF_USER};
-    assert_int_equal(run_with(*state, &job, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done"), HF_OK);
+    assert_int_equal(run_with(&job, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done"), HF_OK);
 }
 
 /* Dead, whether or not somebody has reaped it. */
@@ -241,10 +230,8 @@ static bool is_gone(pid_t process)
 /* A grandchild that would write a file a little later, and holds the output open. */
 TEST(nothing_of_the_group_outlives_it)
 {
-    struct shop *shop = *state;
     hf_job job = {0};
-    assert_int_equal(run_with(shop, &job, "(trap '' TERM HUP; while :; do sleep 0.01; done; echo >left) & echo $!"),
-                     HF_OK);
+    assert_int_equal(run_with(&job, "(trap '' TERM HUP; while :; do sleep 0.01; done; echo >left) & echo $!"), HF_OK);
     const char *text = strstr(job.last_event, "text=");
     pid_t grandchild = (pid_t)strtol(text + strlen("text="), NULL, 10);
     assert_true(grandchild > 1);
@@ -254,13 +241,12 @@ TEST(nothing_of_the_group_outlives_it)
 /* As the worker does with a process that it kills: the program goes with it. */
 TEST(a_program_does_not_outlive_who_started_it)
 {
-    struct shop *shop = *state;
     char bytes[32] = "";
     int status;
     pid_t child = fork();
     if (child == 0) {
         hf_job job = {0};
-        run_with(shop, &job, "echo $$ >left.new; mv left.new left; while :; do :; done");
+        run_with(&job, "echo $$ >left.new; mv left.new left; while :; do :; done");
         _exit(0);
     }
     test_await(access(shop->left, R_OK) == 0);
@@ -279,10 +265,10 @@ TEST(a_program_does_not_outlive_who_started_it)
 TEST(what_nobody_named_is_buried)
 {
     static const char *const cases[] = {"[]", "[1]", "[\"y\"]", "[\"/bin/sh\",\"-c\"]", "[\"\"]"};
-    script(*state, "exit 0");
+    script("exit 0");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hf_job job = {.jid = "j", .json = cases[i]};
-        assert_int_equal(fake_plugin_run(((struct shop *)*state)->plugin, &job), HF_BURY);
+        assert_int_equal(fake_plugin_run(shop->plugin, &job), HF_BURY);
         assert_string_equal(job.error_class, "HF::BadArguments");
     }
 }
@@ -306,4 +292,4 @@ TEST(wrong_settings_are_refused_with_a_reason)
     }
 }
 
-RUN_TESTS_WITH(enter, leave)
+RUN_TESTS_BETWEEN(enter, leave)

@@ -314,4 +314,4 @@ TEST(a_message_is_cut_behind_ten_thousand_characters)
     assert_memory_equal(half.bytes, "a\xEF\xBF\xBD\xEF\xBF\xBD", 7);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -71,17 +71,17 @@ struct progress {
 };
 
 /* One holder, killed at that point if its way is that long: true when it was. */
-static bool holder_killed_at(struct place *place, int killed_at, const char *token, struct progress *progress)
+static bool holder_killed_at(int killed_at, const char *token, struct progress *progress)
 {
     int status;
     pid_t child = fork();
     if (child == 0) {
         points_left = killed_at;
-        const char *content = read_as(place, token);
+        const char *content = read_as(token);
         if (content[0] == '(')
             _exit(1);
         progress->has_read = 1;
-        enum hf_fence_outcome outcome = write_as(place, token, "second", "new content");
+        enum hf_fence_outcome outcome = write_as(token, "second", "new content");
         progress->has_written = outcome == HF_FENCE_ACCEPTED || outcome == HF_FENCE_REPEAT;
         _exit(progress->has_written ? 0 : 2);
     }
@@ -91,29 +91,28 @@ static bool holder_killed_at(struct place *place, int killed_at, const char *tok
 }
 
 /* What must hold whatever happened to holders 2 and 3. */
-static void check_after(struct place *place, const struct progress *progress)
+static void check_after(const struct progress *progress)
 {
     if (progress->has_read)
-        assert_int_equal(write_as(place, "1", NULL, "overwritten"), HF_FENCE_STALE);
+        assert_int_equal(write_as("1", NULL, "overwritten"), HF_FENCE_STALE);
     char before[8192];
-    snprintf(before, sizeof before, "%s", read_as(place, "4"));
+    snprintf(before, sizeof before, "%s", read_as("4"));
     bool was_written = strcmp(before, "new content") == 0;
     if (!was_written)
         assert_string_equal(before, "old content");
     if (progress->has_written)
         assert_true(was_written);
-    assert_int_equal(write_as(place, "4", "first", "a repeat"), HF_FENCE_REPEAT);
-    assert_int_equal(write_as(place, "4", "second", "new content"), was_written ? HF_FENCE_REPEAT : HF_FENCE_ACCEPTED);
-    assert_string_equal(read_as(place, "4"), "new content");
-    assert_int_equal(write_as(place, "3", NULL, "overwritten"), HF_FENCE_STALE);
-    assert_false(exists(place, ".new"));
-    assert_false(exists(place, ".fence.new"));
+    assert_int_equal(write_as("4", "first", "a repeat"), HF_FENCE_REPEAT);
+    assert_int_equal(write_as("4", "second", "new content"), was_written ? HF_FENCE_REPEAT : HF_FENCE_ACCEPTED);
+    assert_string_equal(read_as("4"), "new content");
+    assert_int_equal(write_as("3", NULL, "overwritten"), HF_FENCE_STALE);
+    assert_false(exists(".new"));
+    assert_false(exists(".fence.new"));
 }
 
 /* A holder is killed at every point, and the one after it, which clears up, at every point too. */
 TEST(it_survives_being_killed_anywhere)
 {
-    struct place *place = *state;
     struct progress *progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     bool first_killed = true, second_killed;
     int deaths = 0;
@@ -121,13 +120,13 @@ TEST(it_survives_being_killed_anywhere)
     for (int first = 0; first_killed; first++) {
         second_killed = true;
         for (int second = 0; second_killed; second++) {
-            place_clear(place);
+            place_clear();
             *progress = (struct progress){0};
-            assert_int_equal(write_as(place, "1", "first", "old content"), HF_FENCE_ACCEPTED);
-            first_killed = holder_killed_at(place, first, "2", progress);
-            second_killed = holder_killed_at(place, second, "3", progress);
+            assert_int_equal(write_as("1", "first", "old content"), HF_FENCE_ACCEPTED);
+            first_killed = holder_killed_at(first, "2", progress);
+            second_killed = holder_killed_at(second, "3", progress);
             deaths += second_killed;
-            check_after(place, progress);
+            check_after(progress);
         }
     }
     assert_true(deaths > 200);
@@ -137,20 +136,19 @@ TEST(it_survives_being_killed_anywhere)
 /* A file is on the disk before it has its name, and its name before the next step relies on it. */
 TEST(steps_reach_the_disk_in_order)
 {
-    struct place *place = *state;
-    assert_int_equal(write_as(place, "1", "a", "1"), HF_FENCE_ACCEPTED);
+    assert_int_equal(write_as("1", "a", "1"), HF_FENCE_ACCEPTED);
     memset(trace, 0, sizeof trace);
-    read_as(place, "2");
+    read_as("2");
     assert_string_equal(trace, "uwfrd"); /* the fence */
     memset(trace, 0, sizeof trace);
-    read_as(place, "2");
+    read_as("2");
     assert_string_equal(trace, ""); /* nothing to advance */
-    assert_int_equal(write_as(place, "2", "b", "2"), HF_FENCE_ACCEPTED);
+    assert_int_equal(write_as("2", "b", "2"), HF_FENCE_ACCEPTED);
     assert_string_equal(trace, "uwfd"  /* the new content */
                                "uwfrd" /* the fence says who is writing */
                                "rd");  /* the new content becomes the content */
     memset(trace, 0, sizeof trace);
-    assert_int_equal(write_as(place, "3", NULL, "3"), HF_FENCE_ACCEPTED);
+    assert_int_equal(write_as("3", NULL, "3"), HF_FENCE_ACCEPTED);
     assert_string_equal(trace, "uwfrd" /* the fence, before the content */
                                "uwfd"
                                "rd");
@@ -160,27 +158,26 @@ TEST(steps_reach_the_disk_in_order)
 
 TEST(so_many_tasks_are_remembered)
 {
-    struct place *place = *state;
     enum { TASKS = HF_FENCE_FILE_REPEATS + 3 };
     char jid[16];
     for (int i = 0; i < TASKS; i++) {
         snprintf(jid, sizeof jid, "%d", i);
-        assert_int_equal(write_as(place, "1", jid, jid), HF_FENCE_ACCEPTED);
+        assert_int_equal(write_as("1", jid, jid), HF_FENCE_ACCEPTED);
     }
     for (int i = TASKS - HF_FENCE_FILE_REPEATS; i < TASKS; i += i < TASKS - 20 && i > 20 ? 13 : 1) {
         snprintf(jid, sizeof jid, "%d", i);
-        assert_int_equal(write_as(place, "1", jid, "repeat"), HF_FENCE_REPEAT);
+        assert_int_equal(write_as("1", jid, "repeat"), HF_FENCE_REPEAT);
     }
-    assert_int_equal(write_as(place, "1", "0", "too long ago"), HF_FENCE_ACCEPTED);
+    assert_int_equal(write_as("1", "0", "too long ago"), HF_FENCE_ACCEPTED);
 }
 
 enum { PROCESSES = 5, ROUNDS = 60, TOKENS = PROCESSES * ROUNDS + 1 };
 
 /* The content is one line for each write: what was read, and one more with the token of the writer. */
-static enum hf_fence_outcome line_add(struct place *place, const char *token, unsigned *seed)
+static enum hf_fence_outcome line_add(const char *token, unsigned *seed)
 {
     char content[8192];
-    snprintf(content, sizeof content, "%s", read_as(place, token));
+    snprintf(content, sizeof content, "%s", read_as(token));
     if (strcmp(content, "(stale)") == 0)
         return HF_FENCE_STALE;
     if (strcmp(content, "(none)") == 0)
@@ -188,7 +185,7 @@ static enum hf_fence_outcome line_add(struct place *place, const char *token, un
     size_t length = strlen(content);
     snprintf(content + length, sizeof content - length, "%s\n", token);
     crowd_pause(seed);
-    return write_as(place, token, token, content);
+    return write_as(token, token, content);
 }
 
 struct gathering {
@@ -204,7 +201,7 @@ static void one_round(struct crowd *crowd, struct gathering *gathering, unsigned
     crowd_token(crowd, token);
     crowd_pause(seed); /* so that the larger token may be there first */
     points_left = is_mortal ? (int)((*seed >> 8) % 90) : -1;
-    enum hf_fence_outcome outcome = line_add(gathering->place, token, seed);
+    enum hf_fence_outcome outcome = line_add(token, seed);
     if (outcome == HF_FENCE_ACCEPTED)
         gathering->told[strtol(token, NULL, 10)] = 1;
     atomic_fetch_add(outcome == HF_FENCE_ACCEPTED ? &crowd->accepted
@@ -234,13 +231,13 @@ static void member(struct crowd *crowd, void *context, unsigned *seed)
 }
 
 /* Tokens rise from line to line, and who was told that it has written is there. Returns the number of lines. */
-static int lines_check(struct place *place, const _Atomic int *told)
+static int lines_check(const _Atomic int *told)
 {
     int lines = 0, found = 0, expected = 0;
     long last = 0;
     char *rest = NULL;
     char content[8192];
-    snprintf(content, sizeof content, "%s", read_as(place, "1000000"));
+    snprintf(content, sizeof content, "%s", read_as("1000000"));
     for (char *line = strtok_r(content, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         long token = strtol(line, NULL, 10);
         assert_true(token > last && token < TOKENS);
@@ -254,14 +251,14 @@ static int lines_check(struct place *place, const _Atomic int *told)
     return lines;
 }
 
-static void gather(struct place *place, bool with_deaths)
+static void gather(bool with_deaths)
 {
     size_t size = (TOKENS + 1) * sizeof(_Atomic int);
     _Atomic int *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
     struct gathering gathering = {place, with_deaths, .told = shared, .deaths = &shared[TOKENS]};
     struct crowd *crowd = crowd_run(PROCESSES, member, &gathering);
-    int lines = lines_check(place, gathering.told), deaths = *gathering.deaths;
+    int lines = lines_check(gathering.told), deaths = *gathering.deaths;
     assert_int_equal(crowd->failed, 0);
     assert_int_equal(crowd->accepted + crowd->refused + deaths, PROCESSES * ROUNDS);
     assert_true(crowd->accepted > 0);
@@ -273,12 +270,12 @@ static void gather(struct place *place, bool with_deaths)
 
 TEST(many_at_once_lose_nothing)
 {
-    gather(*state, false);
+    gather(false);
 }
 
 TEST(many_at_once_of_which_some_are_killed_lose_nothing)
 {
-    gather(*state, true);
+    gather(true);
 }
 
-RUN_TESTS_WITH(enter, leave)
+RUN_TESTS_BETWEEN(enter, leave)

@@ -2,8 +2,6 @@
 #include "tests/support/test.h"
 
 #include <sqlite3.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "jobs/fence/fence.h"
 #include "tests/support/crowd.h"

@@ -1,9 +1,6 @@
 /* The tasks that a run hands in are made complete, or refused with a reason; and the record of a result. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/memory.h"
 #include "queue/follow_up.h"
 #include "queue/task_result.h"

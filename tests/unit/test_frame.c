@@ -2,8 +2,6 @@
  * without reading beyond it. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "base/memory.h"
 #include "base/random.h"
 #include "queue/iteration.h"
@@ -13,18 +11,14 @@ enum { MUTATIONS = 20000 };
 
 static struct buffer out;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     buffer_clear(&out);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     buffer_fini(&out);
-    return 0;
 }
 
 /* The one frame that was written, in memory of its own, so that a sanitizer sees who reads too far. */
@@ -443,4 +437,4 @@ TEST(changed_bytes_do_no_harm)
     assert_true(refused > MUTATIONS / 10);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

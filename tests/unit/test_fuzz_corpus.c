@@ -3,8 +3,6 @@
 #include "tests/support/test.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/buffer.h"
 #include "base/memory.h"

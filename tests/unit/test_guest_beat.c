@@ -1,9 +1,6 @@
 /* What hosts of a dry run tell one another, from a node on which anybody may write. */
 #include "worker/dry_run/guests/guest_beat.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 
 static struct text_span span_of(const struct buffer *text)

@@ -1,9 +1,6 @@
 /* The texts that dashboards read, the histogram's buckets, and what is a call. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "queue/control.h"
 #include "queue/heartbeat.h"
 #include "queue/metrics.h"

@@ -2,8 +2,6 @@
  * it. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "tests/support/markup_check.h"
 #include "worker/history/history_sums.h"
 #include "worker/history/timeline_lanes.h"
@@ -11,18 +9,14 @@
 
 static struct history *history;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     history = history_create();
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     history_destroy(history);
-    return 0;
 }
 
 static struct wall_time ms(int64_t at)
@@ -448,4 +442,4 @@ TEST(a_page_is_bounded)
     free(page);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

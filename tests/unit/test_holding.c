@@ -1,9 +1,6 @@
 /* Who holds a lock, judged from what each node has: majorities, leftovers, and what cannot be known. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "redlock/holding.h"
 
 enum { NODES = 5 };
@@ -15,13 +12,11 @@ static struct redlock_holder holders[REDLOCK_NODES_MAX];
 #define OURS "0123456789abcdef0123456789abcdef:host:1:0:jid"
 
 /* All answer, vote and have nothing. */
-static int begin(void **state)
+static void begin(void)
 {
-    (void)state;
     memset(keys, 0, sizeof keys);
     for (unsigned i = 0; i < NODES; i++)
         sights[i] = (struct holding_sight){.is_answered = true, .votes = true, .key = &keys[i]};
-    return 0;
 }
 
 static void given(unsigned node, const char *value, int64_t remaining_ms, uint64_t fence)
@@ -152,4 +147,4 @@ TEST(a_token_needs_a_majority)
     assert_int_equal(holders[0].token, 0);
 }
 
-RUN_TESTS_WITH(begin, NULL)
+RUN_TESTS_BETWEEN(begin, NULL)

@@ -1,8 +1,6 @@
 /* Numbers, spans and tables as people read them. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "worker/print/human.h"
 #include "worker/print/table.h"
 

@@ -1,9 +1,6 @@
 /* What producers hand in becomes a task, or is refused with a reason. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/memory.h"
 #include "queue/intake.h"
 

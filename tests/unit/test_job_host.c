@@ -1,11 +1,6 @@
 /* What a handler is told about its lock, by the clock alone: there is no loop in these tests that could tell it. */
 #include "tests/support/test.h"
 
-#include <poll.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/memory.h"
 #include "worker/task/job_host.h"
 #include "worker/task/job_progress.h"
@@ -66,9 +61,8 @@ static const struct job_link test_link = {.verify = link_verify,
                                           .event = link_event,
                                           .progress = link_progress};
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     hosts = job_hosts_create(&config);
     const hf_host *host = job_hosts_for(hosts, "any");
     lock = host->api("lock", 1);
@@ -88,18 +82,15 @@ static int set_up(void **state)
     job_outcome_clear(&job.outcome);
     said[0] = '\0';
     snprintf(job.fence, sizeof job.fence, "17");
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     if (atomic_load(&validity.descriptor) > 0)
         close(atomic_load(&validity.descriptor) - 1);
     job_outcome_fini(&job.outcome);
     board_destroy(board);
     job_hosts_destroy(hosts);
-    return 0;
 }
 
 static int64_t now_ns(void)
@@ -331,4 +322,4 @@ TEST(follow_ups_are_bounded)
     assert_int_equal(job.outcome.follow_up_count, 0);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -1,8 +1,6 @@
 /* The small jobs against a fake host: echo, sleep, render. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "tests/support/fake_host.h"
@@ -115,29 +113,27 @@ struct place {
     struct fake_setting settings[4];
     struct fake_plugin *plugin;
 };
+static struct place *place;
 
-static int enter(void **state)
+static void enter(void)
 {
-    struct place *place = calloc(1, sizeof *place);
+    place = calloc(1, sizeof *place);
     private_directory_create(place->directory);
     snprintf(place->log, sizeof place->log, "%s/log", place->directory);
     snprintf(place->result, sizeof place->result, "%s/page-1.txt", place->directory);
     place->settings[0] = (struct fake_setting){"directory", place->directory};
     place->settings[1] = (struct fake_setting){"log", place->log};
     place->plugin = open_plugin("render", place->settings);
-    *state = place;
-    return 0;
 }
 
-static int leave(void **state)
+static void leave(void)
 {
-    struct place *place = *state;
     fake_plugin_close(place->plugin);
     unlink(place->log);
     unlink(place->result);
     int failed = rmdir(place->directory); /* fails if an unfinished file was left */
     free(place);
-    return failed;
+    assert_int_equal(failed, 0);
 }
 
 static unsigned lines_in(const char *path)
@@ -159,7 +155,6 @@ static hf_job page(const char *key, int64_t work_ms)
 
 TEST(render_computes_a_result_once)
 {
-    struct place *place = *state;
     char text[64] = "";
     for (int i = 0; i < 3; i++) {
         hf_job job = page("page-1", 1);
@@ -174,7 +169,6 @@ TEST(render_computes_a_result_once)
 
 TEST(render_computes_again_what_is_not_fresh)
 {
-    struct place *place = *state;
     fake_plugin_close(place->plugin);
     place->settings[2] = (struct fake_setting){"fresh_for", "0"};
     place->plugin = open_plugin("render", place->settings);
@@ -187,7 +181,6 @@ TEST(render_computes_again_what_is_not_fresh)
 
 static void run_another_in_between(hf_job *job)
 {
-    struct place *place = job->context;
     hf_job other = page("page-1", 0);
     job->when_asked = NULL;
     assert_int_equal(fake_plugin_run(place->plugin, &other), HF_OK);
@@ -195,9 +188,7 @@ static void run_another_in_between(hf_job *job)
 
 TEST(render_interleaved_computes_twice)
 {
-    struct place *place = *state;
     hf_job job = page("page-1", 0);
-    job.context = place;
     job.when_asked = run_another_in_between;
     assert_int_equal(fake_plugin_run(place->plugin, &job), HF_OK);
     assert_int_equal(lines_in(place->log), 2);
@@ -210,7 +201,6 @@ static void cancel_at_the_second_question(hf_job *job)
 
 TEST(render_cancelled_leaves_no_result)
 {
-    struct place *place = *state;
     hf_job job = page("page-1", 0);
     job.when_asked = cancel_at_the_second_question; /* the one before the rename */
     assert_int_equal(fake_plugin_run(place->plugin, &job), HF_CANCELLED);
@@ -219,7 +209,6 @@ TEST(render_cancelled_leaves_no_result)
 
 TEST(render_takes_no_paths_for_keys)
 {
-    struct place *place = *state;
     static const char *const keys[] = {
         "../x", "", ".x", "a/b", "a b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -230,7 +219,6 @@ TEST(render_takes_no_paths_for_keys)
 
 TEST(render_fails_when_it_cannot_write)
 {
-    struct place *place = *state;
     assert_int_equal(mkdir(place->result, 0700), 0); /* in the way of the rename, and old */
     struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
     assert_int_equal(utimensat(AT_FDCWD, place->result, old, 0), 0);
@@ -240,4 +228,4 @@ TEST(render_fails_when_it_cannot_write)
     assert_int_equal(rmdir(place->result), 0);
 }
 
-RUN_TESTS_WITH(enter, leave)
+RUN_TESTS_BETWEEN(enter, leave)

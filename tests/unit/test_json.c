@@ -1,8 +1,6 @@
 /* The JSON scanner: every form of value, every wrong text refused where it is wrong, limits that hold. */
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #include "queue/json.h"
 #include "queue/json_scan.h"
 

@@ -2,8 +2,6 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/buffer.h"
 #include "tests/support/loop_until.h"
@@ -40,26 +38,22 @@ static bool is_at_end(void *context)
     return is_over;
 }
 
-static int setup(void **state)
+static void setup(void)
 {
-    (void)state;
     loop = loop_create(NULL);
     assert_non_null(loop);
     buffer_clear(&seen);
     lines = readies = 0;
     is_over = false;
     takes = true;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    (void)state;
     line_source_stop(source);
     loop_destroy(loop);
     line_source_free(source);
     buffer_fini(&seen);
-    return 0;
 }
 
 static void start(int fd, size_t line_max)
@@ -222,4 +216,4 @@ TEST(test_it_stops_while_input_is_awaited)
     close(fds[1]);
 }
 
-RUN_TESTS_WITH(setup, teardown)
+RUN_TESTS_BETWEEN(setup, teardown)

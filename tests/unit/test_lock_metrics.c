@@ -1,8 +1,6 @@
 /* What became of locks, by class and kind of resource: what is counted together, what is bounded, what is taken. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "queue/metrics.h"
 #include "worker/lock_metrics.h"
 #include "tests/support/arguments_text.h"

@@ -1,9 +1,6 @@
 /* The texts that commands about locks read: owners in the values of locks, and places of tasks that wait. */
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/memory.h"
 #include "worker/commands/lock_owner.h"
 #include "worker/commands/lock_waiters.h"

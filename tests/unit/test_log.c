@@ -3,8 +3,6 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
@@ -12,20 +10,16 @@
 static char path[PRIVATE_DIRECTORY_MAX];
 static char content[4 * 1024 * 1024];
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     signal(SIGPIPE, SIG_IGN);
     close(private_file_create(path));
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     log_stop();
     unlink(path);
-    return 0;
 }
 
 static void start(enum log_level level, int fd)
@@ -492,4 +486,4 @@ TEST(lines_of_many_threads_stay_whole_and_in_order)
     assert_int_equal(lines + (log_dropped() - before), WRITERS * LINES);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

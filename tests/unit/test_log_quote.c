@@ -1,9 +1,6 @@
 /* The two parts of the log that need no thread: quoting, and the ring of lines. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "base/log_ring.h"
 #include "base/random.h"

@@ -1,8 +1,6 @@
 /* Reading the logs of workers: taking lines apart, pairing what belongs together, standing whatever a file holds. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "base/log.h"
 #include "base/random.h"
 #include "worker/history/log_line.h"
@@ -13,21 +11,17 @@
 static struct history *history;
 static struct log_reader *reader;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     history = history_create();
     reader = log_reader_create(history);
     log_reader_begin(reader, "north.log");
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     log_reader_destroy(reader);
     history_destroy(history);
-    return 0;
 }
 
 static void say(const char *line)
@@ -480,4 +474,4 @@ TEST(what_scripts_say_makes_parts_marks_and_facts)
     assert_int_equal(log_reader_counts(reader).broken, 1);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -4,27 +4,21 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
 
 static char path[PRIVATE_DIRECTORY_MAX];
 static char content[64 * 1024];
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     close(private_file_create(path));
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     log_stop();
     unlink(path);
-    return 0;
 }
 
 static void start(enum log_level level, int fd)
@@ -187,4 +181,4 @@ TEST(no_line_is_lost_or_split_while_threads_log)
     assert_int_equal(lines + (log_dropped() - dropped), 2 * 2000);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

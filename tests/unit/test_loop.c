@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 

@@ -3,8 +3,6 @@
 
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "tests/sim/world/chance.h"
 
 #define RUN     "0123456789abcdef0123456789abcdef01234567"

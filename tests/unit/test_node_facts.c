@@ -1,8 +1,6 @@
 /* What a server says of itself is read, and judged: fit, doubtful or unfit. */
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #include "worker/node_facts.h"
 
 #define INFO_OF(version, role, policy, cluster, aof)                                                                   \

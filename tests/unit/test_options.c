@@ -2,8 +2,6 @@
  * commands agree with each other. */
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/quantity.h"
 #include "worker/commands/manual.h"

@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 #include "base/buffer.h"
 #include "tests/support/loop_until.h"

@@ -24,11 +24,9 @@ static void assert_patience(int64_t ms, struct instant now)
     assert_int_equal(patience_of(&patience, LEAST, MOST, now), ms * NS_PER_MS);
 }
 
-static int forget_all(void **state)
+static void forget_all(void)
 {
-    (void)state;
     patience = (struct patience){0};
-    return 0;
 }
 
 TEST(without_an_answer_it_is_the_least)
@@ -80,4 +78,4 @@ TEST(a_slow_answer_is_forgotten_without_others)
     assert_patience(50, at(120));
 }
 
-RUN_TESTS_WITH(forget_all, NULL)
+RUN_TESTS_BETWEEN(forget_all, NULL)

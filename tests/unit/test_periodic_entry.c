@@ -1,8 +1,6 @@
 /* The rules of missed ticks, and the task that is pushed for a tick. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "base/random.h"
 #include "worker/periodic/periodic_entry.h"
 

@@ -1,8 +1,6 @@
 /* Loading plugins: what is good is served, everything that is wrong is refused and said, nothing else happens. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "tests/support/private_directory.h"
@@ -15,8 +13,9 @@ struct place {
     char directory[PRIVATE_DIRECTORY_MAX];
     char built[256]; /* where the build put the test plugins */
 };
+static struct place *place;
 
-static const char *path_in(const struct place *place, const char *name)
+static const char *path_in(const char *name)
 {
     static char path[600];
     snprintf(path, sizeof path, "%s/%s", place->directory, name);
@@ -24,40 +23,37 @@ static const char *path_in(const struct place *place, const char *name)
 }
 
 /* Copies a test plugin into the directory, under a name of its own. */
-static void put(const struct place *place, const char *plugin, const char *name)
+static void put(const char *plugin, const char *name)
 {
     char from[600], bytes[4096];
     snprintf(from, sizeof from, "%s/%s.so", place->built, plugin);
-    FILE *in = fopen(from, "r"), *out = fopen(path_in(place, name), "w");
+    FILE *in = fopen(from, "r"), *out = fopen(path_in(name), "w");
     assert_non_null(in);
     assert_non_null(out);
     for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
         assert_int_equal(fwrite(bytes, 1, length, out), length);
     assert_int_equal(fclose(out), 0);
     fclose(in);
-    chmod(path_in(place, name), 0644);
+    chmod(path_in(name), 0644);
 }
 
-static int enter(void **state)
+static void enter(void)
 {
-    struct place *place = calloc(1, sizeof *place);
+    place = calloc(1, sizeof *place);
     private_directory_create(place->directory);
     snprintf(place->built, sizeof place->built, "%s/tests/plugins", test_build());
-    *state = place;
-    return 0;
 }
 
-static int leave(void **state)
+static void leave(void)
 {
     static const char *const files[] = {"good.so", "copy.so",  "link.so", "fifo.so",    "text.so",
                                         "cut.so",  "other.so", ".so",     ".hidden.so", "note.txt"};
-    struct place *place = *state;
     chmod(place->directory, 0700);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        unlink(path_in(place, files[i]));
+        unlink(path_in(files[i]));
     int failed = rmdir(place->directory);
     free(place);
-    return failed;
+    assert_int_equal(failed, 0);
 }
 
 static struct plugins *load(const char *directory, const char *name, struct findings *findings)
@@ -125,7 +121,6 @@ static const struct hf_host *host_for(void *context, const char *plugin_name)
 
 TEST(a_good_plugin_is_loaded_and_opened)
 {
-    const struct place *place = *state;
     struct findings findings;
     struct plugins *plugins = load(place->built, "good", &findings);
     int asked = 0;
@@ -152,7 +147,6 @@ TEST(a_good_plugin_is_loaded_and_opened)
 
 TEST(a_plugin_that_refuses_to_open_says_why)
 {
-    const struct place *place = *state;
     struct findings findings;
     struct plugins *plugins = load(place->built, "good", &findings);
     int asked = 0;
@@ -165,12 +159,11 @@ TEST(a_plugin_that_refuses_to_open_says_why)
 
 TEST(a_whole_directory_is_loaded_and_nothing_else_in_it)
 {
-    const struct place *place = *state;
     struct findings findings = {0};
-    put(place, "good", "good.so");
-    put(place, "bad_handlers", ".hidden.so");
-    put(place, "bad_handlers", "note.txt");
-    put(place, "bad_handlers", ".so");
+    put("good", "good.so");
+    put("bad_handlers", ".hidden.so");
+    put("bad_handlers", "note.txt");
+    put("bad_handlers", ".so");
     struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
     assert_int_equal(findings.errors, 0);
     assert_int_equal(plugins_count(plugins), 1);
@@ -180,7 +173,6 @@ TEST(a_whole_directory_is_loaded_and_nothing_else_in_it)
 /* Each library gets a name of its own from its descriptor: one that is reused would give the first library again. */
 TEST(plugins_of_later_loads_are_not_mixed_up)
 {
-    const struct place *place = *state;
     struct findings findings;
     for (int i = 0; i < 3; i++) {
         struct plugins *one = load(place->built, "good", &findings);
@@ -196,7 +188,6 @@ TEST(plugins_of_later_loads_are_not_mixed_up)
 
 TEST(wrong_descriptors_are_refused)
 {
-    const struct place *place = *state;
     assert_refused(place->built, "no_symbol",
                    "is no plugin of Holdfast: it does not export the symbol holdfast_plugin (see jobs/job.h; HF_EXPORT "
                    "makes it visible)");
@@ -223,7 +214,6 @@ TEST(wrong_descriptors_are_refused)
 
 TEST(wrong_handlers_are_refused_one_by_one)
 {
-    const struct place *place = *state;
     struct findings findings;
     struct plugins *plugins = load(place->built, "bad_handlers", &findings);
     assert_int_equal(findings.errors, 8);
@@ -245,10 +235,9 @@ TEST(wrong_handlers_are_refused_one_by_one)
 
 TEST(two_plugins_for_one_class_are_an_error_that_names_both)
 {
-    const struct place *place = *state;
     struct findings findings = {0};
-    put(place, "good", "good.so");
-    put(place, "same_class", "other.so");
+    put("good", "good.so");
+    put("same_class", "other.so");
     struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
     assert_int_equal(findings.errors, 1);
     const char *text = findings_find(&findings, "its handler for the class good.first is the second one");
@@ -261,10 +250,9 @@ TEST(two_plugins_for_one_class_are_an_error_that_names_both)
 
 TEST(two_plugins_of_one_name_are_an_error)
 {
-    const struct place *place = *state;
     struct findings findings = {0};
-    put(place, "good", "good.so");
-    put(place, "same_name", "other.so");
+    put("good", "good.so");
+    put("same_name", "other.so");
     plugins_close(plugins_load(place->directory, NULL, 0, &findings));
     assert_int_equal(findings.errors, 1);
     assert_finding(&findings, "/other.so: calls itself good, as ");
@@ -274,21 +262,19 @@ TEST(two_plugins_of_one_name_are_an_error)
 
 TEST(files_that_others_may_write_are_refused)
 {
-    const struct place *place = *state;
-    put(place, "good", "good.so");
-    chmod(path_in(place, "good.so"), 0666);
+    put("good", "good.so");
+    chmod(path_in("good.so"), 0666);
     assert_refused(place->directory, "good",
                    "others may write it (mode 666), and it runs inside the worker; chmod go-w it");
-    chmod(path_in(place, "good.so"), 0664);
+    chmod(path_in("good.so"), 0664);
     assert_refused(place->directory, "good",
                    "others may write it (mode 664), and it runs inside the worker; chmod go-w it");
 }
 
 TEST(a_directory_that_others_may_write_is_refused)
 {
-    const struct place *place = *state;
     struct findings findings = {0};
-    put(place, "good", "good.so");
+    put("good", "good.so");
     chmod(place->directory, 0777);
     struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
     assert_int_equal(plugins_count(plugins), 0);
@@ -298,9 +284,8 @@ TEST(a_directory_that_others_may_write_is_refused)
 
 TEST(files_of_other_users_are_refused)
 {
-    const struct place *place = *state;
-    put(place, "good", "good.so");
-    if (geteuid() != 0 || chown(path_in(place, "good.so"), 12345, 0) != 0)
+    put("good", "good.so");
+    if (geteuid() != 0 || chown(path_in("good.so"), 12345, 0) != 0)
         skip();
     assert_refused(place->directory, "good",
                    "belongs to user 12345; it runs inside the worker, so for root it has to belong to root: chown it, "
@@ -309,17 +294,16 @@ TEST(files_of_other_users_are_refused)
 
 TEST(what_is_no_library_is_refused)
 {
-    const struct place *place = *state;
     struct findings findings = {0};
-    put(place, "good", "good.so");
-    put(place, "good", "cut.so");
-    assert_int_equal(truncate(path_in(place, "cut.so"), 1000), 0);
-    assert_int_equal(mkfifo(path_in(place, "fifo.so"), 0600), 0);
-    assert_int_equal(symlink("good.so", path_in(place, "link.so")), 0);
-    FILE *text = fopen(path_in(place, "text.so"), "w");
+    put("good", "good.so");
+    put("good", "cut.so");
+    assert_int_equal(truncate(path_in("cut.so"), 1000), 0);
+    assert_int_equal(mkfifo(path_in("fifo.so"), 0600), 0);
+    assert_int_equal(symlink("good.so", path_in("link.so")), 0);
+    FILE *text = fopen(path_in("text.so"), "w");
     fputs("no library at all\n", text);
     fclose(text);
-    chmod(path_in(place, "text.so"), 0644);
+    chmod(path_in("text.so"), 0644);
     struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
     assert_int_equal(findings.errors, 4);
     assert_non_null(findings_find(&findings, "/cut.so: is no library, or was cut off"));
@@ -335,14 +319,13 @@ TEST(what_is_no_library_is_refused)
 /* Whatever the length: mapping what is not there would be the end of the process. */
 TEST(a_library_cut_anywhere_is_refused)
 {
-    const struct place *place = *state;
     struct stat facts;
-    put(place, "good", "cut.so");
-    assert_int_equal(stat(path_in(place, "cut.so"), &facts), 0);
+    put("good", "cut.so");
+    assert_int_equal(stat(path_in("cut.so"), &facts), 0);
     for (off_t length = 0; length < facts.st_size / 2; length += length < 1100 ? 7 : 997) {
         struct findings findings;
-        put(place, "good", "cut.so");
-        assert_int_equal(truncate(path_in(place, "cut.so"), length), 0);
+        put("good", "cut.so");
+        assert_int_equal(truncate(path_in("cut.so"), length), 0);
         plugins_close(load(place->directory, "cut", &findings));
         assert_int_equal(findings.errors, 1);
         findings_fini(&findings);
@@ -351,15 +334,13 @@ TEST(a_library_cut_anywhere_is_refused)
 
 TEST(a_missing_plugin_is_suggested)
 {
-    const struct place *place = *state;
-    put(place, "good", "good.so");
+    put("good", "good.so");
     assert_refused(place->directory, "godo",
                    "there is no such plugin, nor does one of this name come with Holdfast (did you mean good?)");
 }
 
 TEST(names_with_directories_are_refused)
 {
-    const struct place *place = *state;
     static const char *const names[] = {"../good", "/etc/good", "", ".good", "a/b"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct findings findings;
@@ -370,11 +351,10 @@ TEST(names_with_directories_are_refused)
 
 TEST(a_missing_or_empty_directory_is_an_error)
 {
-    const struct place *place = *state;
     struct findings findings = {0};
     plugins_close(plugins_load(place->directory, NULL, 0, &findings));
     assert_finding(&findings, "there is no plugin (*.so) in this directory; see worker.jobs_directory");
-    plugins_close(plugins_load(path_in(place, "nowhere"), NULL, 0, &findings));
+    plugins_close(plugins_load(path_in("nowhere"), NULL, 0, &findings));
     assert_finding(&findings, "nowhere: this directory of plugins cannot be opened: No such file or directory");
 }
 
@@ -382,7 +362,6 @@ TEST(a_missing_or_empty_directory_is_an_error)
 
 TEST(classes_that_may_need_a_lock_need_lock_nodes)
 {
-    const struct place *place = *state;
     struct findings findings;
     struct plugins *plugins = load(place->built, "good", &findings);
     struct config_class classes[] = {{.source.where = (char[]){"t:1"}, .name = (char[]){"good.first"}},
@@ -404,7 +383,6 @@ TEST(classes_that_may_need_a_lock_need_lock_nodes)
 
 TEST(the_configuration_decides_over_the_flags_of_a_handler)
 {
-    const struct place *place = *state;
     struct findings findings;
     struct plugins *plugins = load(place->built, "good", &findings);
     struct config_class class = {.name = (char[]){"good.first"}};
@@ -424,4 +402,4 @@ TEST(the_configuration_decides_over_the_flags_of_a_handler)
     plugins_close(plugins);
 }
 
-RUN_TESTS_WITH(enter, leave)
+RUN_TESTS_BETWEEN(enter, leave)

@@ -1,9 +1,6 @@
 /* What a handler says about its locks. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "worker/plugin/plugin.h"
 
 static struct plugins *load(const char *name, struct findings *findings)

@@ -2,9 +2,6 @@
  * that child as well: see tests/main.c. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "tests/support/private_directory.h"
@@ -18,22 +15,19 @@ static char paths[FILES_MAX][PRIVATE_DIRECTORY_MAX + 64];
 static unsigned path_count;
 static struct findings findings;
 
-static int enter(void **state)
+static void enter(void)
 {
-    (void)state;
     private_directory_create(directory);
     path_count = 0;
     findings = (struct findings){.count = 0};
-    return 0;
 }
 
-static int leave(void **state)
+static void leave(void)
 {
-    (void)state;
     findings_fini(&findings);
     for (unsigned i = 0; i < path_count; i++)
         unlink(paths[i]);
-    return rmdir(directory);
+    assert_int_equal(rmdir(directory), 0);
 }
 
 /* Copies the test plugin into the directory, under a name of its own. */
@@ -208,4 +202,4 @@ TEST(the_child_has_its_signals)
     plugins_close(plugins);
 }
 
-RUN_TESTS_WITH(enter, leave)
+RUN_TESTS_BETWEEN(enter, leave)

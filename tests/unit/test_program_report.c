@@ -40,9 +40,8 @@ static bool link_progress(struct hf_job *of, const char *json)
 static const struct job_link test_link = {
     .hears = link_hears, .log = link_log, .event = link_event, .progress = link_progress};
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     job = (struct hf_job){.class_name = "sums",
                           .jid = "1",
                           .reports_progress = true,
@@ -52,16 +51,13 @@ static int set_up(void **state)
     job_outcome_clear(&job.outcome);
     report = (struct program_report){.ignored = 0};
     buffer_clear(&said);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     program_report_fini(&report);
     job_outcome_fini(&job.outcome);
     buffer_fini(&said);
-    return 0;
 }
 
 static void put(const char *text)
@@ -188,4 +184,4 @@ TEST(a_flood_of_log_lines_is_cut)
     assert_int_equal(report.dropped_logs, 5);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -1,8 +1,6 @@
 /* The progress line: what it shows, in how much room, and who gets to see it. */
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #include "worker/commands/progress.h"
 
 static struct progress of_total(uint64_t total)

@@ -1,8 +1,6 @@
 /* Durations and sizes: every way to write them, mistakes with their reason, and printing that reads back. */
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #include "base/quantity.h"
 #include "base/random.h"
 

@@ -307,4 +307,4 @@ TEST(what_lost_its_lock_no_longer_expires)
     assert_int_equal(envelope_expiry(&record, 1).us, 0);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

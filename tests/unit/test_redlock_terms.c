@@ -2,9 +2,6 @@
  * outside, and the words that tell which one was broken. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "redlock/terms.h"
 
 static char reason[256];

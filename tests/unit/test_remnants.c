@@ -1,9 +1,6 @@
 /* What may be left of locks, and when those who wait are told again that they are free. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "worker/remnants.h"
 
 #define TTL_NS (10 * NS_PER_S)

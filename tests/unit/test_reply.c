@@ -3,9 +3,6 @@
 #include "tests/support/test.h"
 
 #include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/buffer.h"
 #include "redis/arena.h"

@@ -2,8 +2,6 @@
 #include "tests/support/test.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "queue/json.h"
 #include "worker/report.h"
@@ -16,20 +14,16 @@ static struct report_frame frame;
 static struct redlock_counters locks;
 static struct buffer written;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     report = (struct report){.started = {1000 * NS_PER_S}};
     locks = (struct redlock_counters){.acquired = 0};
     frame = (struct report_frame){.host = "host", .pid = 4321, .threads = 16, .cpu_seconds = 1.5, .locks = &locks};
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     buffer_fini(&written);
-    return 0;
 }
 
 static const char *write_report(void)
@@ -178,4 +172,4 @@ TEST(the_largest_numbers_are_written_out)
     assert_contains(write_report(), "\"slowest_lock\":{\"wait_us\":31536000000000,");
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

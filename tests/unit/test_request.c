@@ -1,10 +1,6 @@
 /* The wire format of requests. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "redis/request.h"
 
 static void assert_encoded(const struct buffer *out, const char *expected, size_t length)

@@ -4,8 +4,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/support/loop_until.h"
 #include "tests/support/one_loop.h"

@@ -1,8 +1,6 @@
 /* How long runs took: the buckets, what is counted together, what is bounded and taken, and how it is read back. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "queue/class_names.h"
 #include "queue/runtimes.h"
 #include "tests/support/arguments_text.h"

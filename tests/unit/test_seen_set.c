@@ -1,8 +1,6 @@
 /* Names that were seen before. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "worker/dry_run/shadow/seen_set.h"
 
 TEST(a_name_is_new_once)

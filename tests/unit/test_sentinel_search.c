@@ -1,8 +1,6 @@
 /* Which sentinel is asked next, and what its answer means. */
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #include "redis/sentinel.h"
 
 static const char *const addresses[] = {"a:1", "b:2", "c:3"};

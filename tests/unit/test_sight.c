@@ -1,8 +1,6 @@
 /* What a node answers to the inspection: what is read of it, and what is no answer. */
 #include "tests/support/test.h"
 
-#include <string.h>
-
 #include "redlock/sight.h"
 
 enum { MARKER, RUN, EVICTS, POLICY, TIME, PARTS };
@@ -16,16 +14,14 @@ static struct redis_reply string_of(const char *text)
     return (struct redis_reply){.kind = REDIS_STRING, .bytes = text, .length = strlen(text)};
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     parts[MARKER] = string_of("a marker");
     parts[RUN] = string_of(RUN_ID);
     parts[EVICTS] = string_of("0");
     parts[POLICY] = string_of("noeviction");
     parts[TIME] = (struct redis_reply){.kind = REDIS_INTEGER, .integer = 1795194374000000};
     answer = (struct redis_reply){.kind = REDIS_ARRAY, .elements = parts, .count = PARTS};
-    return 0;
 }
 
 static bool is_read(void)
@@ -106,4 +102,4 @@ TEST(a_marker_that_would_be_cut_is_none_that_is_known)
     assert_string_equal(sight.marker_text, "?");
 }
 
-RUN_TESTS_WITH(set_up, NULL)
+RUN_TESTS_BETWEEN(set_up, NULL)

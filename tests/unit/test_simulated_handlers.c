@@ -30,9 +30,8 @@ static struct buffer bytes;
 static struct record *record;
 static const char *const names[] = {"account:1"};
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     plan_init(&plan);
     memcpy(plan.id, "00112233aabb", sizeof plan.id);
     plan.seed = 1;
@@ -53,12 +52,10 @@ static int set_up(void **state)
                            .berth = board_berth(board, 0)};
     atomic_store(&lost, 0);
     atomic_store(&validity.until, INT64_MAX);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     plugins_close(plugins);
     simulation_destroy(simulation);
     plugins = NULL;
@@ -68,7 +65,7 @@ static int tear_down(void **state)
     free(record);
     buffer_fini(&bytes);
     plan_fini(&plan);
-    return munmap(memory, RINGS * record_ring_size(CAPACITY));
+    assert_int_equal(munmap(memory, RINGS * record_ring_size(CAPACITY)), 0);
 }
 
 static void simulate(const struct simulated_class *classes, size_t count, const struct plugins *real)
@@ -356,4 +353,4 @@ TEST(the_class_of_rehearsals_needs_a_lock_in_the_usual_mode)
     assert_null(handler->check);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

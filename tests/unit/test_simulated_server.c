@@ -2,8 +2,6 @@
  * what a server's do is compared in tests/integration/test_redis_model.c. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "redis/request.h"
 #include "tests/sim/server/simulated_client.h"
 
@@ -16,40 +14,37 @@ struct place {
     struct simulated_client clients[3];
     int64_t now_us;
 };
+static struct place *place;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    struct place *place = calloc(1, sizeof *place);
+    place = calloc(1, sizeof *place);
     place->now_us = begin_us;
     place->server = server_create(&(struct server_options){.run_seed = "s", .has_disk = true, .now_us = begin_us});
     for (unsigned i = 0; i < 3; i++)
         simulated_client_connect(&place->clients[i], place->server);
-    *state = place;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    struct place *place = *state;
     for (unsigned i = 0; i < 3; i++)
         simulated_client_end(&place->clients[i]);
     server_destroy(place->server);
     free(place);
-    return 0;
 }
 
-static const char *say(struct place *place, unsigned client, const char *line)
+static const char *say(unsigned client, const char *line)
 {
     simulated_client_say(&place->clients[client], line, place->now_us);
     return simulated_client_heard(&place->clients[client]);
 }
 
-static const char *heard(struct place *place, unsigned client)
+static const char *heard(unsigned client)
 {
     return simulated_client_heard(&place->clients[client]);
 }
 
-static void clients_anew(struct place *place)
+static void clients_anew(void)
 {
     for (unsigned i = 0; i < 3; i++) {
         place->clients[i].connection = NULL;
@@ -61,124 +56,117 @@ static void clients_anew(struct place *place)
 TEST(test_bytes_come_in_any_pieces_and_many_commands_at_once)
 {
     static const char bytes[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$2\r\n\r\n\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
-    struct place *place = *state;
     for (size_t cut = 0; cut < sizeof bytes - 1; cut++) {
         server_receive(place->clients[0].connection, bytes, cut, place->now_us);
         server_receive(place->clients[0].connection, bytes + cut, sizeof bytes - 1 - cut, place->now_us);
-        assert_string_equal(heard(place, 0), "+OK|+PONG|$2|||");
+        assert_string_equal(heard(0), "+OK|+PONG|$2|||");
     }
 }
 
 TEST(test_who_breaks_the_protocol_is_hung_up_on)
 {
-    struct place *place = *state;
     server_receive(place->clients[0].connection, "*1\r\n!", 5, place->now_us);
-    assert_string_equal(heard(place, 0), "");
+    assert_string_equal(heard(0), "");
     server_receive(place->clients[0].connection, "4\r\n", 3, place->now_us);
-    assert_string_equal(heard(place, 0), "-ERR Protocol error: expected '$', got '!'|");
+    assert_string_equal(heard(0), "-ERR Protocol error: expected '$', got '!'|");
     assert_null(place->clients[0].connection);
     assert_int_equal(server_connections(place->server), 2);
 }
 
 TEST(test_who_waits_is_served_in_order_or_ends_in_time)
 {
-    struct place *place = *state;
-    assert_string_equal(say(place, 0, "BLMOVE from to RIGHT LEFT 5"), "");
-    assert_string_equal(say(place, 1, "BRPOP other from 9"), "");
+    assert_string_equal(say(0, "BLMOVE from to RIGHT LEFT 5"), "");
+    assert_string_equal(say(1, "BRPOP other from 9"), "");
     assert_int_equal(server_next_us(place->server), begin_us + 5 * SECOND + 1000);
-    assert_string_equal(say(place, 2, "RPUSH from a b"), ":2|");
-    assert_string_equal(heard(place, 0), "$1|b|");
-    assert_string_equal(heard(place, 1), "*2|$4|from|$1|a|");
-    assert_string_equal(say(place, 1, "BRPOP from 2"), "");
+    assert_string_equal(say(2, "RPUSH from a b"), ":2|");
+    assert_string_equal(heard(0), "$1|b|");
+    assert_string_equal(heard(1), "*2|$4|from|$1|a|");
+    assert_string_equal(say(1, "BRPOP from 2"), "");
     simulated_client_say(&place->clients[1], "LLEN to", place->now_us); /* is read when the wait is over */
     place->now_us += 2 * SECOND + 1000;
-    assert_string_equal(heard(place, 1), "");
+    assert_string_equal(heard(1), "");
     server_tick(place->server, place->now_us);
-    assert_string_equal(heard(place, 1), "*-1|:1|");
+    assert_string_equal(heard(1), "*-1|:1|");
     assert_int_equal(server_next_us(place->server), INT64_MAX);
 }
 
 TEST(test_a_wait_can_be_ended_and_a_client_be_killed)
 {
-    struct place *place = *state;
     char line[96];
-    say(place, 0, "BRPOP list 0");
+    say(0, "BRPOP list 0");
     snprintf(line, sizeof line, "CLIENT UNBLOCK %llu", server_connection_id(place->clients[0].connection));
-    assert_string_equal(say(place, 1, line), ":1|");
-    assert_string_equal(heard(place, 0), "*-1|");
-    assert_string_equal(say(place, 1, line), ":0|");
-    say(place, 0, "BRPOP list 0");
+    assert_string_equal(say(1, line), ":1|");
+    assert_string_equal(heard(0), "*-1|");
+    assert_string_equal(say(1, line), ":0|");
+    say(0, "BRPOP list 0");
     snprintf(line, sizeof line, "CLIENT KILL ID %llu ADDR 127.0.0.1:20001",
              server_connection_id(place->clients[0].connection));
-    assert_string_equal(say(place, 1, line), ":1|");
+    assert_string_equal(say(1, line), ":1|");
     assert_null(place->clients[0].connection);
-    assert_string_equal(say(place, 1, "RPUSH list a"), ":1|");
+    assert_string_equal(say(1, "RPUSH list a"), ":1|");
 }
 
 TEST(test_who_listens_hears)
 {
-    struct place *place = *state;
-    assert_string_equal(say(place, 0, "SUBSCRIBE a b"), "*3|$9|subscribe|$1|a|:1|*3|$9|subscribe|$1|b|:2|");
-    assert_string_equal(say(place, 1, "EVAL return^redis.call('PUBLISH','a','x') 0"), ":1|");
-    assert_string_equal(heard(place, 0), "*3|$7|message|$1|a|$1|x|");
-    assert_string_equal(say(place, 1, "PUBSUB NUMSUB a c"), "*4|$1|a|:1|$1|c|:0|");
+    assert_string_equal(say(0, "SUBSCRIBE a b"), "*3|$9|subscribe|$1|a|:1|*3|$9|subscribe|$1|b|:2|");
+    assert_string_equal(say(1, "EVAL return^redis.call('PUBLISH','a','x') 0"), ":1|");
+    assert_string_equal(heard(0), "*3|$7|message|$1|a|$1|x|");
+    assert_string_equal(say(1, "PUBSUB NUMSUB a c"), "*4|$1|a|:1|$1|c|:0|");
     server_hang_up(place->clients[0].connection);
     place->clients[0].connection = NULL;
-    assert_string_equal(say(place, 1, "PUBSUB NUMSUB a"), "*2|$1|a|:0|");
+    assert_string_equal(say(1, "PUBSUB NUMSUB a"), "*2|$1|a|:0|");
 }
 
 TEST(test_a_restart_keeps_what_its_disk_has)
 {
-    struct place *place = *state;
     char first_run[64];
     snprintf(first_run, sizeof first_run, "%s", server_run_id(place->server));
-    say(place, 0, "SET a 1");
-    say(place, 0, "SET p 1 PX 3000");
+    say(0, "SET a 1");
+    say(0, "SET p 1 PX 3000");
     place->now_us += SECOND;
-    say(place, 0, "EVAL redis.call('INCR','a')^redis.call('INCR','b') 0");
+    say(0, "EVAL redis.call('INCR','a')^redis.call('INCR','b') 0");
     server_restart(place->server, SERVER_KEEPS, place->now_us);
     assert_string_not_equal(server_run_id(place->server), first_run);
-    clients_anew(place);
-    assert_string_equal(say(place, 0, "MGET a b p"), "*3|$1|2|$1|1|$1|1|");
+    clients_anew();
+    assert_string_equal(say(0, "MGET a b p"), "*3|$1|2|$1|1|$1|1|");
     place->now_us += SECOND;
-    say(place, 0, "SET b 9");
+    say(0, "SET b 9");
     server_restart(place->server, SERVER_LOSES_LAST_SECOND, place->now_us);
-    clients_anew(place);
-    assert_string_equal(say(place, 0, "MGET a b p"), "*3|$1|2|$1|1|$1|1|");
+    clients_anew();
+    assert_string_equal(say(0, "MGET a b p"), "*3|$1|2|$1|1|$1|1|");
     server_restart(place->server, SERVER_LOSES_LAST_SECOND, place->now_us + 2 * SECOND);
-    clients_anew(place);
-    assert_string_equal(say(place, 0, "MGET a b p"), "*3|$1|2|$1|1|$1|1|"); /* the clock was stepped back */
+    clients_anew();
+    assert_string_equal(say(0, "MGET a b p"), "*3|$1|2|$1|1|$1|1|"); /* the clock was stepped back */
     place->now_us += 2 * SECOND;
-    assert_string_equal(say(place, 0, "MGET a b p"), "*3|$1|2|$1|1|$-1|");
+    assert_string_equal(say(0, "MGET a b p"), "*3|$1|2|$1|1|$-1|");
     server_restart(place->server, SERVER_EMPTY, place->now_us);
-    clients_anew(place);
-    assert_string_equal(say(place, 0, "DBSIZE"), ":0|");
+    clients_anew();
+    assert_string_equal(say(0, "DBSIZE"), ":0|");
 }
 
 TEST(test_a_failover_loses_what_the_replica_was_not_told)
 {
-    struct place *place = *state;
     struct server *replica = server_create(&(struct server_options){.run_seed = "r", .now_us = begin_us});
     struct simulated_client client;
-    say(place, 0, "SET a 1");
+    say(0, "SET a 1");
     server_follow(replica, place->server, 50000, place->now_us);
     simulated_client_connect(&client, replica);
-    say(place, 0, "SET a 2");
+    say(0, "SET a 2");
     place->now_us += 30000;
-    say(place, 0, "SET a 3");
+    say(0, "SET a 3");
     assert_int_equal(server_next_us(place->server), begin_us + 50000);
     server_tick(place->server, begin_us + 50000);
     simulated_client_say(&client, "GET a", place->now_us);
     assert_string_equal(simulated_client_heard(&client), "$1|2|");
     simulated_client_say(&client, "SET a 4", place->now_us);
     assert_string_equal(simulated_client_heard(&client), "-READONLY You can't write against a read only replica.|");
-    say(place, 1, "BRPOP list 0");
+    say(1, "BRPOP list 0");
     server_promote(replica, place->now_us);
     server_follow(place->server, replica, 1000, place->now_us);
-    assert_string_equal(heard(place, 1), "-UNBLOCKED force unblock from blocking operation, instance state changed "
-                                         "(master -> replica?)|");
+    assert_string_equal(heard(1), "-UNBLOCKED force unblock from blocking operation, instance state changed "
+                                  "(master -> replica?)|");
     assert_null(place->clients[1].connection);
-    assert_string_equal(say(place, 0, "GET a"), "$1|2|");
+    assert_string_equal(say(0, "GET a"), "$1|2|");
     simulated_client_say(&client, "ROLE", place->now_us);
     assert_string_equal(simulated_client_heard(&client), "*3|$6|master|:0|*1|*3|$9|127.0.0.1|$4|6379|$1|0|");
     simulated_client_end(&client);
@@ -187,26 +175,25 @@ TEST(test_a_failover_loses_what_the_replica_was_not_told)
 
 TEST(test_a_full_server_lets_a_script_end_that_has_written)
 {
-    struct place *place = *state;
-    say(place, 0, "SET a 1");
+    say(0, "SET a 1");
     server_set_out_of_memory(place->server, true);
-    assert_string_equal(say(place, 0, "SET b 1"), "-OOM command not allowed when used memory > 'maxmemory'.|");
-    assert_string_equal(say(place, 0, "EVAL redis.call('DEL','a')^return^redis.call('SET','b',1) 0"), "+OK|");
+    assert_string_equal(say(0, "SET b 1"), "-OOM command not allowed when used memory > 'maxmemory'.|");
+    assert_string_equal(say(0, "EVAL redis.call('DEL','a')^return^redis.call('SET','b',1) 0"), "+OK|");
     server_set_out_of_memory(place->server, false);
     server_set_misconf(place->server, true);
-    assert_memory_equal(say(place, 0, "PING"), "-MISCONF ", 9);
-    assert_string_equal(say(place, 0, "GET b"), "$1|1|");
+    assert_memory_equal(say(0, "PING"), "-MISCONF ", 9);
+    assert_string_equal(say(0, "GET b"), "$1|1|");
     server_set_misconf(place->server, false);
     assert_int_equal(server_evict(place->server, 5, 1), 1);
-    assert_string_equal(say(place, 0, "GET b"), "$-1|");
+    assert_string_equal(say(0, "GET b"), "$-1|");
 }
 
 /* The next cursor; what the page has is noted in `seen`. */
-static unsigned long long page_look(struct place *place, unsigned long long cursor, bool seen[100])
+static unsigned long long page_look(unsigned long long cursor, bool seen[100])
 {
     char line[64];
     snprintf(line, sizeof line, "SSCAN set %llu COUNT 7", cursor);
-    const char *page = say(place, 0, line), *next = strchr(page, '|') + 1;
+    const char *page = say(0, line), *next = strchr(page, '|') + 1;
     next = strchr(next, '|') + 1; /* "*2|$1|0|*3|$2|m1|..." */
     for (const char *member = strstr(next, "|m"); member != NULL; member = strstr(member + 1, "|m"))
         seen[strtoul(member + 2, NULL, 10)] = true;
@@ -215,20 +202,19 @@ static unsigned long long page_look(struct place *place, unsigned long long curs
 
 TEST(test_a_scan_misses_nobody_who_was_there_all_the_time)
 {
-    struct place *place = *state;
     char line[64];
     bool seen[100] = {false};
     for (unsigned i = 0; i < 60; i++) {
         snprintf(line, sizeof line, "SADD set m%u", i);
-        say(place, 0, line);
+        say(0, line);
     }
     unsigned long long cursor = 0;
     for (unsigned i = 0; i == 0 || cursor != 0; i++) {
-        cursor = page_look(place, cursor, seen);
+        cursor = page_look(cursor, seen);
         snprintf(line, sizeof line, "SREM set m%u m%u m%u", 3 * i, 3 * i + 30, 3 * i + 33);
-        say(place, 0, line);
+        say(0, line);
         snprintf(line, sizeof line, "SADD set m%u", 60 + i);
-        say(place, 0, line);
+        say(0, line);
     }
     for (unsigned i = 0; i < 60; i++)
         if (i % 3 != 0)
@@ -250,21 +236,20 @@ static void observe(void *context, const struct server_event *event)
 
 TEST(test_an_observer_is_told_of_every_command_once)
 {
-    struct place *place = *state;
     struct told told = {""};
     static const struct redis_script script = {
         .name = "two", .sha1 = "7f923f79fe76194c868d7e1d0820de36700eb649", .source = "return 2", .length = 8};
     const struct redis_script *scripts[] = {&script};
     server_name_scripts(scripts, 1);
     server_observe(place->server, observe, &told);
-    say(place, 0, "SCRIPT LOAD return^2");
-    say(place, 0, "EVALSHA 7f923f79fe76194c868d7e1d0820de36700eb649 1 k");
-    say(place, 0, "GET");
-    say(place, 0, "MULTI");
-    say(place, 0, "GET b");
-    say(place, 0, "EXEC");
-    say(place, 1, "BRPOP list 0");
-    say(place, 0, "LPUSH list x");
+    say(0, "SCRIPT LOAD return^2");
+    say(0, "EVALSHA 7f923f79fe76194c868d7e1d0820de36700eb649 1 k");
+    say(0, "GET");
+    say(0, "MULTI");
+    say(0, "GET b");
+    say(0, "EXEC");
+    say(1, "BRPOP list 0");
+    say(0, "LPUSH list x");
     char expected[256];
     snprintf(expected, sizeof expected,
              "script - LOAD %d;evalsha two k %d;multi -  %d;get - b %d;exec -  %d;brpop - list -1;lpush - list %d;"
@@ -273,4 +258,4 @@ TEST(test_an_observer_is_told_of_every_command_once)
     assert_string_equal(told.text, expected);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -3,8 +3,6 @@
 
 #include <pthread.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/support/fake_host.h"
 #include "tests/support/private_directory.h"
@@ -15,13 +13,14 @@ struct office {
     struct fake_plugin *plugin;
     sqlite3 *db; /* of the program that owns the database */
 };
+static struct office *office;
 
-static void execute(const struct office *office, const char *text)
+static void execute(const char *text)
 {
     assert_int_equal(sqlite3_exec(office->db, text, NULL, NULL, NULL), SQLITE_OK);
 }
 
-static int64_t ask(const struct office *office, const char *query)
+static int64_t ask(const char *query)
 {
     sqlite3_stmt *statement;
     assert_int_equal(sqlite3_prepare_v2(office->db, query, -1, &statement, NULL), SQLITE_OK);
@@ -30,16 +29,16 @@ static int64_t ask(const struct office *office, const char *query)
     return value;
 }
 
-static int enter(void **state)
+static void enter(void)
 {
     char reason[512] = "";
-    struct office *office = calloc(1, sizeof *office);
+    office = calloc(1, sizeof *office);
     private_directory_create(office->directory);
     snprintf(office->path, sizeof office->path, "%s/main.db", office->directory);
     assert_int_equal(sqlite3_open(office->path, &office->db), SQLITE_OK);
     sqlite3_busy_timeout(office->db, 5000);
-    execute(office, "CREATE TABLE account (name TEXT PRIMARY KEY, balance NOT NULL CHECK (balance >= 0));"
-                    "INSERT INTO account VALUES ('a', 10), ('b', 20)");
+    execute("CREATE TABLE account (name TEXT PRIMARY KEY, balance NOT NULL CHECK (balance >= 0));"
+            "INSERT INTO account VALUES ('a', 10), ('b', 20)");
     const struct fake_setting settings[] = {
         {"databases", "main"},
         {"database_main", office->path},
@@ -60,19 +59,16 @@ static int enter(void **state)
     office->plugin = fake_plugin_open("sql", office->settings, reason);
     if (office->plugin == NULL)
         fail_msg("%s", reason);
-    *state = office;
-    return 0;
 }
 
-static int leave(void **state)
+static void leave(void)
 {
-    struct office *office = *state;
     fake_plugin_close(office->plugin);
     sqlite3_close(office->db);
     unlink(office->path);
     int failed = rmdir(office->directory);
     free(office);
-    return failed;
+    assert_int_equal(failed, 0);
 }
 
 static const char *const locked[] = {"sql:main"};
@@ -83,18 +79,18 @@ static hf_job task(const char *jid, const char *token, const char *args)
 }
 
 /* Runs it; what it left is in `job` until fake_job_clear. */
-static int run(const struct office *office, hf_job *job)
+static int run(hf_job *job)
 {
     return fake_plugin_run(office->plugin, job);
 }
 
-static void expect(const struct office *office, const char *args, int code, const char *text)
+static void expect(const char *args, int code, const char *text)
 {
     static unsigned number;
     char jid[16];
     snprintf(jid, sizeof jid, "e%u", number++);
     hf_job job = task(jid, "9007199254740991", args);
-    assert_int_equal(run(office, &job), code);
+    assert_int_equal(run(&job), code);
     assert_contains(code == HF_OK ? job.result : job.error, text);
     fake_job_clear(&job);
 }
@@ -103,37 +99,34 @@ static void expect(const struct office *office, const char *args, int code, cons
 
 TEST(values_go_in_and_rows_come_out)
 {
-    const struct office *office = *state;
-    expect(office, "[\"main\",\"set\",{\"name\":\"a\",\"balance\":11}]", HF_OK,
+    expect("[\"main\",\"set\",{\"name\":\"a\",\"balance\":11}]", HF_OK,
            "{\"changes\":1,\"rows\":[{\"name\":\"a\",\"balance\":11}],\"cut\":false}");
-    expect(office, "[\"main\",\"add\",[\"b\",-5]]", HF_OK, "{\"changes\":1,\"rows\":[],\"cut\":false}");
-    expect(office, "[\"main\",\"add\",[\"nobody\",1]]", HF_OK, "{\"changes\":0,");
-    expect(office, "[\"main\",\"all\"]", HF_OK,
+    expect("[\"main\",\"add\",[\"b\",-5]]", HF_OK, "{\"changes\":1,\"rows\":[],\"cut\":false}");
+    expect("[\"main\",\"add\",[\"nobody\",1]]", HF_OK, "{\"changes\":0,");
+    expect("[\"main\",\"all\"]", HF_OK,
            "{\"changes\":0,\"rows\":[{\"name\":\"a\",\"balance\":11},{\"name\":\"b\",\"balance\":15}],\"cut\":false}");
-    expect(office, "[\"main\",\"typed\",[null,true,1.5,\"\\u00e9\\\"\",{\"x\":[1]}]]", HF_OK,
+    expect("[\"main\",\"typed\",[null,true,1.5,\"\\u00e9\\\"\",{\"x\":[1]}]]", HF_OK,
            "{\"a\":null,\"b\":1,\"c\":1.5,\"d\":\"\xc3\xa9\\\"\",\"e\":\"{\\\"x\\\":[1]}\",\"f\":\"00ff\",\"g\":null}");
-    expect(office, "[\"main\",\"typed\",[9223372036854775807,-9223372036854775808,0,\"\",false]]", HF_OK,
+    expect("[\"main\",\"typed\",[9223372036854775807,-9223372036854775808,0,\"\",false]]", HF_OK,
            "{\"a\":9223372036854775807,\"b\":-9223372036854775808,\"c\":0,\"d\":\"\",\"e\":0");
 }
 
 TEST(results_are_cut_at_their_limits)
 {
-    const struct office *office = *state;
     hf_job job = task("1", "5", "[\"main\",\"many\"]");
-    assert_int_equal(run(office, &job), HF_OK); /* it has no end, and stops */
+    assert_int_equal(run(&job), HF_OK); /* it has no end, and stops */
     assert_contains(job.result, ",{\"i\":1000}],\"cut\":true}");
     fake_job_clear(&job);
     job = task("2", "5", "[\"main\",\"wide\",[200000]]");
-    assert_int_equal(run(office, &job), HF_OK);
+    assert_int_equal(run(&job), HF_OK);
     assert_contains(job.result, "xx\"}],\"cut\":true}");
     assert_in_range(strlen(job.result), 200000, 262144);
     fake_job_clear(&job);
-    expect(office, "[\"main\",\"wide\",[300000]]", HF_OK, "\"rows\":[],\"cut\":true}");
+    expect("[\"main\",\"wide\",[300000]]", HF_OK, "\"rows\":[],\"cut\":true}");
 }
 
 TEST(what_cannot_work_is_buried)
 {
-    const struct office *office = *state;
     static const char *const cases[][2] = {
         {"[]", "expected"},
         {"[\"main\"]", "expected"},
@@ -154,73 +147,68 @@ TEST(what_cannot_work_is_buried)
         {"[\"main\",\"pragma\"]", "PRAGMA"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        expect(office, cases[i][0], HF_BURY, cases[i][1]);
-    assert_int_equal(ask(office, "SELECT sum(balance) FROM account"), 30);
-    assert_int_equal(ask(office, "SELECT count(*) FROM holdfast_done"), 0);
+        expect(cases[i][0], HF_BURY, cases[i][1]);
+    assert_int_equal(ask("SELECT sum(balance) FROM account"), 30);
+    assert_int_equal(ask("SELECT count(*) FROM holdfast_done"), 0);
 }
 
 TEST(what_the_database_refuses_is_tried_again_and_leaves_nothing)
 {
-    const struct office *office = *state;
     hf_job job = task("j", "5", "[\"main\",\"add\",[\"a\",-100]]");
-    assert_int_equal(run(office, &job), HF_FAIL);
+    assert_int_equal(run(&job), HF_FAIL);
     assert_string_equal(job.error_class, "SqlConstraint");
-    assert_int_equal(ask(office, "SELECT count(*) FROM holdfast_done"), 0);
-    execute(office, "UPDATE account SET balance = 200");
-    assert_int_equal(run(office, &job), HF_OK);
+    assert_int_equal(ask("SELECT count(*) FROM holdfast_done"), 0);
+    execute("UPDATE account SET balance = 200");
+    assert_int_equal(run(&job), HF_OK);
     fake_job_clear(&job);
-    assert_int_equal(ask(office, "SELECT balance FROM account WHERE name = 'a'"), 100);
+    assert_int_equal(ask("SELECT balance FROM account WHERE name = 'a'"), 100);
 }
 
 /* --- fence and repeats -------------------------------------------------------------------------------------- */
 
 TEST(a_late_writer_is_fenced_off)
 {
-    const struct office *office = *state;
     hf_job first = task("1", "10", "[\"main\",\"add\",[\"a\",1]]"),
            late = task("2", "9", "[\"main\",\"add\",[\"a\",50]]");
-    assert_int_equal(run(office, &first), HF_OK);
-    assert_int_equal(run(office, &late), HF_FAIL);
+    assert_int_equal(run(&first), HF_OK);
+    assert_int_equal(run(&late), HF_FAIL);
     assert_string_equal(late.error_class, "HF::FencedOff");
-    assert_int_equal(ask(office, "SELECT balance FROM account WHERE name = 'a'"), 11);
+    assert_int_equal(ask("SELECT balance FROM account WHERE name = 'a'"), 11);
     late.token = "11"; /* tried again */
-    assert_int_equal(run(office, &late), HF_OK);
-    assert_int_equal(ask(office, "SELECT balance FROM account WHERE name = 'a'"), 61);
+    assert_int_equal(run(&late), HF_OK);
+    assert_int_equal(ask("SELECT balance FROM account WHERE name = 'a'"), 61);
     fake_job_clear(&first);
     fake_job_clear(&late);
 }
 
 TEST(a_late_reader_is_fenced_off_too)
 {
-    const struct office *office = *state;
     hf_job first = task("1", "10", "[\"main\",\"all\"]"), late = task("2", "9", "[\"main\",\"add\",[\"a\",50]]");
-    assert_int_equal(run(office, &first), HF_OK);
-    assert_int_equal(run(office, &late), HF_FAIL);
+    assert_int_equal(run(&first), HF_OK);
+    assert_int_equal(run(&late), HF_FAIL);
     assert_string_equal(late.error_class, "HF::FencedOff");
     fake_job_clear(&first);
 }
 
 TEST(a_repeat_changes_nothing)
 {
-    const struct office *office = *state;
     hf_job job = task("1", "10", "[\"main\",\"add\",[\"a\",1]]"),
            again = task("1", "11", "[\"main\",\"add\",[\"a\",1]]");
-    assert_int_equal(run(office, &job), HF_OK);
-    assert_int_equal(run(office, &again), HF_OK);
+    assert_int_equal(run(&job), HF_OK);
+    assert_int_equal(run(&again), HF_OK);
     assert_string_equal(again.result, "{\"repeat\":true}");
     assert_string_equal(job.last_event, "");
     assert_string_equal(again.last_event, "task_seen_before");
-    assert_int_equal(ask(office, "SELECT balance FROM account WHERE name = 'a'"), 11);
+    assert_int_equal(ask("SELECT balance FROM account WHERE name = 'a'"), 11);
     fake_job_clear(&job);
     fake_job_clear(&again);
 }
 
 TEST(reading_is_repeated)
 {
-    const struct office *office = *state;
     for (int i = 0; i < 2; i++) {
         hf_job job = task("1", "10", "[\"main\",\"all\"]");
-        assert_int_equal(run(office, &job), HF_OK);
+        assert_int_equal(run(&job), HF_OK);
         assert_contains(job.result, "\"name\":\"a\"");
         fake_job_clear(&job);
     }
@@ -228,10 +216,9 @@ TEST(reading_is_repeated)
 
 TEST(without_a_token_it_runs_only_when_that_is_set)
 {
-    struct office *office = *state;
     char reason[512] = "";
     hf_job job = task("1", NULL, "[\"main\",\"add\",[\"a\",1]]"), again;
-    assert_int_equal(run(office, &job), HF_BURY);
+    assert_int_equal(run(&job), HF_BURY);
     assert_contains(job.error, "no token");
     office->settings[14] = (struct fake_setting){"fence", "when_there"};
     struct fake_plugin *lenient = fake_plugin_open("sql", office->settings, reason);
@@ -239,7 +226,7 @@ TEST(without_a_token_it_runs_only_when_that_is_set)
     assert_int_equal(fake_plugin_run(lenient, &job), HF_OK);
     assert_int_equal(fake_plugin_run(lenient, &again), HF_OK);
     assert_string_equal(again.result, "{\"repeat\":true}");
-    assert_int_equal(ask(office, "SELECT balance FROM account WHERE name = 'a'"), 11);
+    assert_int_equal(ask("SELECT balance FROM account WHERE name = 'a'"), 11);
     fake_job_clear(&job);
     fake_job_clear(&again);
     fake_plugin_close(lenient);
@@ -249,13 +236,12 @@ TEST(without_a_token_it_runs_only_when_that_is_set)
 
 TEST(a_database_that_stays_busy_fails)
 {
-    const struct office *office = *state;
     hf_job job = task("1", "10", "[\"main\",\"add\",[\"a\",1]]");
-    execute(office, "BEGIN IMMEDIATE");
-    assert_int_equal(run(office, &job), HF_FAIL);
+    execute("BEGIN IMMEDIATE");
+    assert_int_equal(run(&job), HF_FAIL);
     assert_string_equal(job.error_class, "SqlBusy");
-    execute(office, "COMMIT");
-    assert_int_equal(run(office, &job), HF_OK);
+    execute("COMMIT");
+    assert_int_equal(run(&job), HF_OK);
     fake_job_clear(&job);
 }
 
@@ -266,27 +252,25 @@ static void cancel_at_the_third_question(hf_job *job)
 
 TEST(a_statement_without_end_stops_when_cancelled)
 {
-    const struct office *office = *state;
     hf_job job = task("1", "10", "[\"main\",\"slow\"]");
     job.when_asked = cancel_at_the_third_question;
-    assert_int_equal(run(office, &job), HF_CANCELLED);
+    assert_int_equal(run(&job), HF_CANCELLED);
     fake_job_clear(&job);
     job = task("2", "10", "[\"main\",\"all\"]"); /* the connection is good for another */
-    assert_int_equal(run(office, &job), HF_OK);
+    assert_int_equal(run(&job), HF_OK);
     fake_job_clear(&job);
 }
 
 TEST(waiting_for_others_ends_when_cancelled)
 {
-    struct office *office = *state;
     char reason[512] = "";
     hf_job job = task("1", "10", "[\"main\",\"add\",[\"a\",1]]");
     job.when_asked = cancel_at_the_third_question;
     office->settings[13].value = "600000";
     struct fake_plugin *patient = fake_plugin_open("sql", office->settings, reason);
-    execute(office, "BEGIN IMMEDIATE");
+    execute("BEGIN IMMEDIATE");
     assert_int_equal(fake_plugin_run(patient, &job), HF_CANCELLED);
-    execute(office, "COMMIT");
+    execute("COMMIT");
     fake_plugin_close(patient);
 }
 
@@ -297,26 +281,25 @@ static void cancel_at_once(hf_job *job)
 
 TEST(a_lock_lost_before_the_commit_leaves_nothing_behind)
 {
-    const struct office *office = *state;
     hf_job job = task("1", "10", "[\"main\",\"add\",[\"a\",1]]");
     job.when_asked = cancel_at_once;
-    assert_int_equal(run(office, &job), HF_CANCELLED);
-    assert_int_equal(ask(office, "SELECT balance FROM account WHERE name = 'a'"), 10);
-    assert_int_equal(ask(office, "SELECT count(*) FROM holdfast_done"), 0);
+    assert_int_equal(run(&job), HF_CANCELLED);
+    assert_int_equal(ask("SELECT balance FROM account WHERE name = 'a'"), 10);
+    assert_int_equal(ask("SELECT count(*) FROM holdfast_done"), 0);
 }
 
 enum { THREADS = 4, ADDITIONS = 20 };
 
 static void *add_many(void *value)
 {
-    const struct office *office = value;
+    (void)value;
     for (int i = 0; i < ADDITIONS; i++) {
         char jid[40];
         snprintf(jid, sizeof jid, "%lx-%d", (unsigned long)pthread_self(), i);
         hf_job job = task(jid, "7", "[\"main\",\"add\",[\"a\",1]]");
         int code;
         do
-            code = run(office, &job);
+            code = run(&job);
         while (code == HF_FAIL && strcmp(job.error_class, "SqlBusy") == 0);
         fake_job_clear(&job);
         if (code != HF_OK)
@@ -327,13 +310,12 @@ static void *add_many(void *value)
 
 TEST(threads_do_not_disturb_each_other)
 {
-    const struct office *office = *state;
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, add_many, (void *)(uintptr_t)office), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, add_many, NULL), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal(ask(office, "SELECT balance FROM account WHERE name = 'a'"), 10 + THREADS * ADDITIONS);
+    assert_int_equal(ask("SELECT balance FROM account WHERE name = 'a'"), 10 + THREADS * ADDITIONS);
 }
 
 TEST(wrong_settings_are_refused_with_a_reason)
@@ -353,4 +335,4 @@ TEST(wrong_settings_are_refused_with_a_reason)
     }
 }
 
-RUN_TESTS_WITH(enter, leave)
+RUN_TESTS_BETWEEN(enter, leave)

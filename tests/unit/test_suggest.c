@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include <limits.h>
-#include <string.h>
 
 #include "worker/config/suggest.h"
 

@@ -8,12 +8,10 @@
 static struct task_log task_log;
 static struct instant now;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     task_log_init(&task_log, 1);
     now = (struct instant){1000 * NS_PER_S};
-    return 0;
 }
 
 static bool ends(enum config_log_tasks mode, enum flow_ending ending)
@@ -113,4 +111,4 @@ TEST(every_task_is_in_a_line_or_in_a_sum)
     assert_true(lines > 1000 && summed > 1000);
 }
 
-RUN_TESTS_WITH(set_up, NULL)
+RUN_TESTS_BETWEEN(set_up, NULL)

@@ -2,9 +2,6 @@
  * usual. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "worker/task/task_rules.h"
 
 static struct envelope envelope;

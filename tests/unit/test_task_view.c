@@ -1,8 +1,6 @@
 /* What commands say of a task, whatever it is; what an operator makes of it; and the JSON that they write. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "worker/commands/backtrace_text.h"
 #include "worker/print/json_writer.h"
 #include "worker/commands/tasks.h"
@@ -14,12 +12,10 @@ static void read_text(const char *text)
     task_view_read(&view, text, strlen(text));
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     task_view_fini(&view);
     view = (struct task_view){.length = 0};
-    return 0;
 }
 
 static int64_t time_of(const char *value)
@@ -191,4 +187,4 @@ TEST(what_terminals_obey_is_escaped)
     buffer_fini(&out);
 }
 
-RUN_TESTS_WITH(NULL, tear_down)
+RUN_TESTS_BETWEEN(NULL, tear_down)

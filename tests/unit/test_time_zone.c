@@ -3,11 +3,8 @@
 #include "tests/support/private_directory.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/random.h"

@@ -1,8 +1,6 @@
 /* The screen of `holdfast top`: whatever there is to show, it fits; what matters most stays; and rates. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "base/memory.h"
 #include "worker/print/table.h"
 #include "worker/commands/rate_window.h"

@@ -15,21 +15,19 @@ static hf_job fenced(hf_job job, const char *const *resources, const char *token
 
 TEST(the_fence_of_every_locked_resource_advances)
 {
-    struct bank *bank = *state;
     hf_job job = fenced(order("1", "a", "b", 30), a_and_b, "1790000000000007");
     assert_int_equal(fake_plugin_run(bank->plugin, &job), HF_OK);
-    assert_int_equal(balance(bank, "b"), 30);
-    assert_int_equal(ask(bank, "SELECT count(*) FROM holdfast_fence WHERE token = 1790000000000007 AND"
-                               " resource IN ('account:a', 'account:b')"),
+    assert_int_equal(balance("b"), 30);
+    assert_int_equal(ask("SELECT count(*) FROM holdfast_fence WHERE token = 1790000000000007 AND"
+                         " resource IN ('account:a', 'account:b')"),
                      2);
     job = fenced(order("1", "a", "b", 30), a_and_b, "1790000000000008"); /* it was recovered and runs again */
     assert_int_equal(fake_plugin_run(bank->plugin, &job), HF_OK);
-    assert_int_equal(balance(bank, "b"), 30);
+    assert_int_equal(balance("b"), 30);
 }
 
 static void run_a_later_holder_in_between(hf_job *job)
 {
-    struct bank *bank = job->context;
     job->when_asked = NULL;
     hf_job later = fenced(order("second", "b", "c", 40), b_and_c, "10");
     assert_int_equal(fake_plugin_run(bank->plugin, &later), HF_OK);
@@ -38,24 +36,21 @@ static void run_a_later_holder_in_between(hf_job *job)
 /* What loses money without a fence: the same interleaving. */
 TEST(a_holder_whose_time_is_over_is_fenced_off)
 {
-    struct bank *bank = *state;
     hf_job first = fenced(order("first", "a", "b", 100), a_and_b, "9");
-    first.context = bank;
     first.when_asked = run_a_later_holder_in_between;
     assert_int_equal(fake_plugin_run(bank->plugin, &first), HF_FAIL);
     assert_string_equal(first.error_class, "HF::FencedOff");
     assert_contains(first.error, "account:b has a later holder");
-    assert_int_equal(ask(bank, "SELECT count(*) FROM done WHERE jid = 'first'"), 0);
+    assert_int_equal(ask("SELECT count(*) FROM done WHERE jid = 'first'"), 0);
     first = fenced(order("first", "a", "b", 100), a_and_b, "11"); /* tried again */
     assert_int_equal(fake_plugin_run(bank->plugin, &first), HF_OK);
-    assert_int_equal(balance(bank, "a"), -100);
-    assert_int_equal(balance(bank, "b"), 60);
-    assert_int_equal(balance(bank, "c"), 40);
+    assert_int_equal(balance("a"), -100);
+    assert_int_equal(balance("b"), 60);
+    assert_int_equal(balance("c"), 40);
 }
 
 static void read_only_as_a_later_holder(hf_job *job)
 {
-    struct bank *bank = job->context;
     job->when_asked = NULL;
     hf_job later = fenced(order("second", "b", "c", 40), b_and_c, "10");
     later.when_asked = cancel_at_once; /* it has read, and not written */
@@ -64,13 +59,11 @@ static void read_only_as_a_later_holder(hf_job *job)
 
 TEST(it_is_fenced_off_before_the_later_holder_has_written_too)
 {
-    struct bank *bank = *state;
     hf_job first = fenced(order("first", "a", "b", 100), a_and_b, "9");
-    first.context = bank;
     first.when_asked = read_only_as_a_later_holder;
     assert_int_equal(fake_plugin_run(bank->plugin, &first), HF_FAIL);
     assert_string_equal(first.error_class, "HF::FencedOff");
-    assert_int_equal(ask(bank, "SELECT count(*) FROM accounts"), 0);
+    assert_int_equal(ask("SELECT count(*) FROM accounts"), 0);
     first = fenced(order("first", "a", "b", 100), a_and_b, "8"); /* and does not even begin */
     assert_int_equal(fake_plugin_run(bank->plugin, &first), HF_FAIL);
     assert_int_equal(first.asked, 0);
@@ -78,12 +71,11 @@ TEST(it_is_fenced_off_before_the_later_holder_has_written_too)
 
 TEST(a_token_that_is_none_is_a_failure)
 {
-    struct bank *bank = *state;
     hf_job job = fenced(order("1", "a", "b", 30), a_and_b, "1.5");
     assert_int_equal(fake_plugin_run(bank->plugin, &job), HF_FAIL);
     assert_string_equal(job.error_class, "LedgerError");
     assert_contains(job.error, "1.5");
-    assert_int_equal(ask(bank, "SELECT count(*) FROM accounts"), 0);
+    assert_int_equal(ask("SELECT count(*) FROM accounts"), 0);
 }
 
 enum { CLERKS = 4, ORDERS = 25 };
@@ -91,8 +83,8 @@ enum { CLERKS = 4, ORDERS = 25 };
 /* Moves money from one account to the next, under tokens of a lock that keeps nobody out, until it is done. */
 static void clerk(struct crowd *crowd, void *context, unsigned *seed)
 {
+    (void)context;
     static const char *const accounts[] = {"a", "b", "c", "a"};
-    const struct bank *bank = context;
     char reason[512] = "", jid[40], token[24];
     struct fake_plugin *plugin = fake_plugin_open("transfer", bank->settings, reason);
     if (plugin == NULL)
@@ -116,19 +108,18 @@ static void clerk(struct crowd *crowd, void *context, unsigned *seed)
 
 TEST(with_a_fence_no_lock_has_to_keep_anybody_out)
 {
-    struct bank *bank = *state;
     int64_t expected[3] = {0};
-    struct crowd *crowd = crowd_run(CLERKS, clerk, bank);
+    struct crowd *crowd = crowd_run(CLERKS, clerk, NULL);
     assert_int_equal(crowd->failed, 0);
     assert_int_equal(crowd->accepted, CLERKS * ORDERS);
     for (int i = 0; i < ORDERS; i++) {
         expected[i % 3] -= 3 * CLERKS;
         expected[(i + 1) % 3] += 3 * CLERKS;
     }
-    assert_int_equal(balance(bank, "a"), expected[0]);
-    assert_int_equal(balance(bank, "b"), expected[1]);
-    assert_int_equal(balance(bank, "c"), expected[2]);
+    assert_int_equal(balance("a"), expected[0]);
+    assert_int_equal(balance("b"), expected[1]);
+    assert_int_equal(balance("c"), expected[2]);
     crowd_destroy(crowd);
 }
 
-RUN_TESTS_WITH(enter, leave)
+RUN_TESTS_BETWEEN(enter, leave)

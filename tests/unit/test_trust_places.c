@@ -5,18 +5,18 @@
 
 /* --- one client ------------------------------------------------------------------------------------------------- */
 
-static struct marker marker_at(const struct world *world, unsigned server)
+static struct marker marker_at(unsigned server)
 {
     struct marker marker = {.generation = 0};
-    bool is_sound = marker_parse(&marker, world->servers[server].text, strlen(world->servers[server].text), NULL);
-    assert_true(is_sound || world->servers[server].text[0] == '\0');
+    bool is_sound = marker_parse(&marker, world.servers[server].text, strlen(world.servers[server].text), NULL);
+    assert_true(is_sound || world.servers[server].text[0] == '\0');
     return marker;
 }
 
-static void empty_server_at(struct world *world, unsigned node, unsigned number)
+static void empty_server_at(unsigned node, unsigned number)
 {
-    restart(world, node, number);
-    world->servers[node].text[0] = '\0';
+    restart(node, number);
+    world.servers[node].text[0] = '\0';
 }
 
 /* What the id of a server's place is once it is recorded. */
@@ -27,36 +27,34 @@ static const char *id_of(unsigned number)
     return id;
 }
 
-static void record_at(struct world *world, node_set nodes)
+static void record_at(node_set nodes)
 {
-    for (unsigned i = 0; i < world->trust.nodes; i++)
+    for (unsigned i = 0; i < world.trust.nodes; i++)
         if ((unsigned)nodes >> i & 1u)
-            assert_true(perform_write(world, i));
-    for (unsigned i = 0; i < world->trust.nodes; i++)
+            assert_true(perform_write(i));
+    for (unsigned i = 0; i < world.trust.nodes; i++)
         if ((unsigned)nodes >> i & 1u)
-            look(world, i);
+            look(i);
 }
 
 TEST(an_empty_server_gets_its_place_after_the_others_recorded_it)
 {
     for (unsigned nodes = 3; nodes <= 5; nodes += 2) {
-        struct world world;
         node_set others = (node_set)((1u << nodes) - 2u);
-        start(&world, nodes);
-        empty_server_at(&world, 0, 40);
-        look(&world, 0);
-        expect(&world, 0, TRUST_EXCLUDED, TRUST_UNRECORDED);
-        expect_step(&world, 1, 0, 1);
+        start(nodes);
+        empty_server_at(0, 40);
+        look(0);
+        expect(0, TRUST_EXCLUDED, TRUST_UNRECORDED);
+        expect_step(1, 0, 1);
         assert_int_equal(world.step.look, others);
-        look_at_others(&world, 0);
+        look_at_others(0);
         for (unsigned i = 1; i < nodes; i++)
             assert_true(world.trust.node[i].records);
         assert_false(world.trust.node[0].doubts); /* nothing on the new server itself */
         for (unsigned i = 1; i < nodes; i++) {
             assert_int_equal(world.trust.group.generation, 1 + (i > nodes / 2 + 1));
-            assert_true(perform_write(&world, i));
-            look(&world, i);
-            struct marker marker = marker_at(&world, i);
+            write_and_look(i);
+            struct marker marker = marker_at(i);
             assert_int_equal(marker.generation, 2);
             assert_string_equal(marker.places[0], id_of(40));
             assert_string_equal(marker.self, group_marker(nodes, 1, i).self);
@@ -65,204 +63,177 @@ TEST(an_empty_server_gets_its_place_after_the_others_recorded_it)
             if (i == nodes / 2 + 1)
                 assert_int_equal(world.step.write & 1, 1);
         }
-        expect(&world, 0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
-        assert_true(perform_write(&world, 0));
-        look(&world, 0);
-        expect(&world, 0, TRUST_QUARANTINED, TRUST_DOUBTED);
-        assert_string_equal(marker_at(&world, 0).self, id_of(40));
+        expect(0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
+        write_and_look(0);
+        expect(0, TRUST_QUARANTINED, TRUST_DOUBTED);
+        assert_string_equal(marker_at(0).self, id_of(40));
         assert_int_equal(trust_members(&world.trust) & 1, 1);
-        pass(&world, QUARANTINE_NS - 1);
-        assert_int_equal(tick(&world).write, 0);
-        pass(&world, 1);
-        assert_int_equal(tick(&world).write, 1);
-        assert_true(perform_write(&world, 0));
-        look(&world, 0);
-        expect_votes(&world, 0);
+        pass(QUARANTINE_NS - 1);
+        assert_int_equal(tick().write, 0);
+        pass(1);
+        assert_int_equal(tick().write, 1);
+        write_and_look(0);
+        expect_votes(0);
     }
 }
 
 /* The client that still reaches the old server learns that it is no member any more, from the others. */
 TEST(the_old_server_is_no_member_then)
 {
-    struct world world;
-    start(&world, 3);
     for (unsigned i = 1; i < 3; i++) {
         struct marker marker = group_marker(3, 2, i);
         memcpy(marker.places[0], id_of(40), sizeof marker.places[0]);
-        mark(&world, i, marker, run_of(i));
+        mark(i, marker, run_of(i));
     }
-    look(&world, 1);
-    assert_int_equal(trust_voters(&world.trust), 5); /* still its own generation, but the scripts of node 2 refuse */
-    look(&world, 2);
-    expect(&world, 0, TRUST_EXCLUDED, TRUST_NOT_A_PLACE);
-    assert_int_equal(trust_voters(&world.trust), 6);
-    pass(&world, QUARANTINE_NS);
-    tick(&world);
-    expect_step(&world, 0, 0, 0);
-    empty_server_at(&world, 0, 41); /* and this one is another one than was recorded */
-    look(&world, 0);
-    expect(&world, 0, TRUST_EXCLUDED, TRUST_NO_MARKER);
-    expect_step(&world, 1, 0, 1);
-    look(&world, 1);
-    look(&world, 2);
-    pass(&world, NS_PER_S);
-    empty_server_at(&world, 0, 40);
-    look(&world, 0);
-    expect(&world, 0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
+    look(1);
+    expect_voters(5); /* still its own generation, but the scripts of node 2 refuse */
+    look(2);
+    expect(0, TRUST_EXCLUDED, TRUST_NOT_A_PLACE);
+    expect_voters(6);
+    expect_after(tick_after(QUARANTINE_NS), 0, 0, 0);
+    empty_server_at(0, 41); /* and this one is another one than was recorded */
+    look(0);
+    expect(0, TRUST_EXCLUDED, TRUST_NO_MARKER);
+    expect_step(1, 0, 1);
+    look(1);
+    look(2);
+    pass(NS_PER_S);
+    empty_server_at(0, 40);
+    look(0);
+    expect(0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
     assert_int_equal(world.step.look, 6);
 }
 
 TEST(nothing_is_written_while_too_few_can_record_it)
 {
-    struct world world;
-    start(&world, 3);
     trust_unseen(&world.trust, 2, world.now);
-    empty_server_at(&world, 0, 40);
-    look(&world, 0);
-    expect(&world, 0, TRUST_EXCLUDED, TRUST_UNRECORDED);
-    pass(&world, 3 * QUARANTINE_NS);
-    tick(&world);
-    expect_step(&world, 0, 0, 0);
-    look(&world, 2);
-    expect_step(&world, 0, 6, 4);
+    empty_server_at(0, 40);
+    look(0);
+    expect(0, TRUST_EXCLUDED, TRUST_UNRECORDED);
+    expect_after(tick_after(3 * QUARANTINE_NS), 0, 0, 0);
+    expect_after(look(2), 0, 6, 4);
 }
 
 /* Nobody is left to record anything: as before, and no sooner. */
 TEST(a_majority_that_lost_its_markers_gets_them_back)
 {
     for (unsigned nodes = 3; nodes <= 5; nodes += 2) {
-        struct world world;
-        start(&world, nodes);
+        start(nodes);
         for (unsigned i = 0; i <= nodes / 2; i++) {
             assert_int_equal(world.step.write, 0);
-            empty_server_at(&world, i, 40 + i);
-            look(&world, i);
+            empty_server_at(i, 40 + i);
+            look(i);
         }
         assert_int_equal(world.step.write, (1u << (nodes / 2 + 1)) - 1);
         for (unsigned i = 0; i <= nodes / 2; i++)
-            assert_true(perform_write(&world, i));
+            assert_true(perform_write(i));
         for (unsigned i = 0; i <= nodes / 2; i++) {
-            look(&world, i);
-            expect(&world, i, TRUST_QUARANTINED, TRUST_DOUBTED);
-            assert_string_equal(marker_at(&world, i).self, group_marker(nodes, 1, i).self);
+            look(i);
+            expect(i, TRUST_QUARANTINED, TRUST_DOUBTED);
+            assert_string_equal(marker_at(i).self, group_marker(nodes, 1, i).self);
         }
-        pass(&world, QUARANTINE_NS - 1);
-        assert_int_equal(tick(&world).write, 0);
-        pass(&world, 1);
-        assert_int_equal(tick(&world).write, (1u << (nodes / 2 + 1)) - 1);
+        pass(QUARANTINE_NS - 1);
+        assert_int_equal(tick().write, 0);
+        pass(1);
+        assert_int_equal(tick().write, (1u << (nodes / 2 + 1)) - 1);
     }
 }
 
 TEST(a_server_that_was_seen_with_its_marker_needs_no_record)
 {
-    struct world world;
-    start(&world, 3);
-    world.servers[0].text[0] = '\0'; /* FLUSHALL */
-    look(&world, 0);
-    expect(&world, 0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
-    expect_step(&world, 1, 0, 1);
+    empty(0); /* FLUSHALL */
+    expect(0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
+    expect_step(1, 0, 1);
     assert_int_equal(world.step.look, 6);
-    pass(&world, TRIP_NS);
-    look(&world, 1);
-    expect_step(&world, 0, 0, 0);
-    look(&world, 2);
-    expect_step(&world, 0, 1, 0);
+    expect_after(look_after(TRIP_NS, 1), 0, 0, 0);
+    expect_after(look(2), 0, 1, 0);
 }
 
 /* It may have been one of those that recorded a change, which is known to fewer than a quorum of the others now. */
 TEST(what_was_forgotten_brings_no_older_membership_back)
 {
-    struct world world;
-    start(&world, 5);
-    world.servers[3].text[0] = '\0';
-    look(&world, 3);
-    pass(&world, TRIP_NS);
+    start(5);
+    empty(3);
+    pass(TRIP_NS);
     trust_unseen(&world.trust, 0, world.now);
     trust_unseen(&world.trust, 1, world.now); /* these two know the newer one, and cannot be reached */
-    look(&world, 2);
-    look(&world, 4);
-    pass(&world, 3 * QUARANTINE_NS);
-    tick(&world);
+    look(2);
+    look(4);
+    tick_after(3 * QUARANTINE_NS);
     assert_int_equal(world.step.write, 0);
 }
 
 /* Whoever began it is gone: everybody who sees a part of it goes on, also where the old server lives on. */
 TEST(a_record_is_finished_by_anybody)
 {
-    struct world world;
-    start(&world, 5);
+    start(5);
     struct marker marker = group_marker(5, 2, 3);
     memcpy(marker.places[0], id_of(40), sizeof marker.places[0]);
-    mark(&world, 3, marker, run_of(3));
-    look(&world, 3);
+    mark(3, marker, run_of(3));
+    look(3);
     assert_int_equal(world.step.write, 0x16);
-    record_at(&world, 0x16);
+    record_at(0x16);
     assert_int_equal(world.trust.group.generation, 2);
-    expect(&world, 0, TRUST_EXCLUDED, TRUST_NOT_A_PLACE);
+    expect(0, TRUST_EXCLUDED, TRUST_NOT_A_PLACE);
 }
 
 TEST(a_member_that_was_away_learns_the_membership)
 {
     for (unsigned kind = 0; kind < 2; kind++) {
-        struct world world;
-        start(&world, 5);
-        empty_server_at(&world, 0, 40);
-        look(&world, 0);
-        pass(&world, TRIP_NS);
+        start(5);
+        empty_server_at(0, 40);
+        look(0);
+        pass(TRIP_NS);
         for (unsigned i = 1; i < 4; i++)
-            look(&world, i);
-        record_at(&world, 0xe);
+            look(i);
+        record_at(0xe);
         assert_int_equal(world.trust.group.generation, 2);
         if (kind == 1)
-            restart(&world, 4, 44);
-        look(&world, 4);
-        pass(&world, NS_PER_S);
-        assert_int_equal(tick(&world).write & 0x10, 0x10);
-        record_at(&world, 0x10);
-        assert_int_equal(marker_at(&world, 4).generation, 2);
-        assert_string_equal(marker_at(&world, 4).run, run_of(4)); /* its own restart is another matter */
+            restart(4, 44);
+        look(4);
+        pass(NS_PER_S);
+        assert_int_equal(tick().write & 0x10, 0x10);
+        record_at(0x10);
+        assert_int_equal(marker_at(4).generation, 2);
+        assert_string_equal(marker_at(4).run, run_of(4)); /* its own restart is another matter */
         if (kind == 0)
-            expect_votes(&world, 4);
+            expect_votes(4);
         else
-            expect(&world, 4, TRUST_QUARANTINED, TRUST_NEW_RUN);
+            expect(4, TRUST_QUARANTINED, TRUST_NEW_RUN);
     }
 }
 
 /* Two clients saw two servers at one address. */
 TEST(the_smaller_of_two_changes_wins_when_the_other_cannot)
 {
-    struct world world;
-    start(&world, 5);
+    start(5);
     static const unsigned number[] = {0, 41, 40, 41, 40}; /* by node */
     for (unsigned i = 1; i < 4; i++) {
         struct marker marker = group_marker(5, 2, i);
         memcpy(marker.places[0], id_of(number[i]), sizeof marker.places[0]);
-        mark(&world, i, marker, run_of(i));
-        pass(&world, NS_PER_S);
-        look(&world, i);
+        mark(i, marker, run_of(i));
+        look_after(NS_PER_S, i);
         assert_int_equal(world.step.write & 0xe, i == 1 ? 0xc : i == 2 ? 0x8 : 0); /* 2 of 4 may still win */
     }
-    pass(&world, NS_PER_S);
-    assert_int_equal(tick(&world).write, 0x10);
-    record_at(&world, 0x10);
-    pass(&world, NS_PER_S);
-    assert_int_equal(tick(&world).write, 0xa);
-    record_at(&world, 0xa);
+    pass(NS_PER_S);
+    assert_int_equal(tick().write, 0x10);
+    record_at(0x10);
+    pass(NS_PER_S);
+    assert_int_equal(tick().write, 0xa);
+    record_at(0xa);
     assert_int_equal(world.trust.group.generation, 2);
     assert_string_equal(world.trust.group.places[0], id_of(40));
 }
 
 TEST(nothing_is_recorded_while_an_operator_replaces_a_node)
 {
-    struct world world;
-    start(&world, 5);
+    start(5);
     struct marker marker = group_marker(5, 2, 1);
     marker.places[4][0] = '\0';
-    mark(&world, 1, marker, run_of(1));
-    look(&world, 1);
-    empty_server_at(&world, 0, 40);
-    pass(&world, NS_PER_S);
-    look(&world, 0);
+    mark(1, marker, run_of(1));
+    look(1);
+    empty_server_at(0, 40);
+    look_after(NS_PER_S, 0);
     for (unsigned i = 1; i < 4; i++) {
         char text[MARKER_TEXT_MAX];
         if (!((unsigned)world.step.write >> i & 1u))
@@ -270,25 +241,23 @@ TEST(nothing_is_recorded_while_an_operator_replaces_a_node)
         trust_marker_to_write(&world.trust, i, text);
         assert_null(strstr(text, id_of(40)));
     }
-    expect(&world, 0, TRUST_EXCLUDED, TRUST_UNRECORDED);
+    expect(0, TRUST_EXCLUDED, TRUST_UNRECORDED);
 }
 
 TEST(a_newcomer_knows_the_place_by_the_record)
 {
-    struct world world;
-    world_make(&world, 3);
+    world_make(3);
     for (unsigned i = 0; i < 3; i++) {
         struct marker marker = group_marker(3, 2, i);
         memcpy(marker.places[0], id_of(40), sizeof marker.places[0]);
         if (i > 0)
-            mark(&world, i, marker, run_of(i));
+            mark(i, marker, run_of(i));
     }
-    empty_server_at(&world, 0, 40);
-    look_at_all(&world);
-    expect(&world, 0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
-    pass(&world, TRIP_NS);
-    look(&world, 1);
-    look(&world, 2);
+    empty_server_at(0, 40);
+    look_at_all();
+    expect(0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
+    look_after(TRIP_NS, 1);
+    look(2);
     assert_int_equal(world.step.write, 1);
 }
 
@@ -325,9 +294,8 @@ struct scene {
 static void scene_make(struct scene *scene, unsigned nodes)
 {
     *scene = (struct scene){.nodes = nodes, .now = {1000 * NS_PER_S}, .runs = 100};
-    struct world first;
-    world_make(&first, nodes);
-    memcpy(scene->servers, first.servers, nodes * sizeof scene->servers[0]);
+    world_make(nodes);
+    memcpy(scene->servers, world.servers, nodes * sizeof scene->servers[0]);
     for (unsigned i = nodes; i < COPIES * nodes; i++)
         snprintf(scene->servers[i].run_id, sizeof scene->servers[i].run_id, "%s", run_of(scene->runs++));
     for (unsigned client = 0; client < CLIENTS; client++) {
@@ -352,10 +320,10 @@ static void take_writes(struct scene *scene, unsigned client, node_set nodes)
 
 static void client_looks(struct scene *scene, unsigned client, unsigned node)
 {
-    struct world *world = &scene->clients[client];
-    world->now = scene->now;
-    world->servers[node] = scene->servers[scene->leads_to[client][node]];
-    take_writes(scene, client, look(world, node).write);
+    struct world *client_world = &scene->clients[client];
+    client_world->now = scene->now;
+    client_world->servers[node] = scene->servers[scene->leads_to[client][node]];
+    take_writes(scene, client, look_in(client_world, node).write);
 }
 
 static void write_arrives(struct scene *scene, unsigned number)
@@ -519,4 +487,4 @@ TEST(no_two_majorities_without_a_common_server)
     assert_true(stuck < SCHEDULES / 100);
 }
 
-RUN_TESTS
+RUN_TESTS_BETWEEN(start_three, NULL)

@@ -18,25 +18,25 @@ struct story {
     bool may_vote[2][MASKS];  /* by window and set of servers: somebody could have exactly these votes */
 };
 
-static void mark_stage(struct world *world, unsigned server, unsigned nodes, unsigned replaced, enum stage stage)
+static void mark_stage(unsigned server, unsigned nodes, unsigned replaced, enum stage stage)
 {
     struct marker marker = group_marker(nodes, 1 + (uint32_t)stage, server);
     if (stage == VACANT)
         marker.places[replaced][0] = '\0';
     if (stage == FILLED)
         snprintf(marker.places[replaced], sizeof marker.places[replaced], "%08x", nodes + 1);
-    mark(world, server, marker, run_of(server));
+    mark(server, marker, run_of(server));
 }
 
-static void see(struct world *world, const struct story *story, bool new_list, unsigned node, enum stage stage)
+static void see(const struct story *story, bool new_list, unsigned node, enum stage stage)
 {
     unsigned server = new_list && node == story->replaced ? story->nodes : node;
-    mark_stage(world, server, story->nodes, story->replaced, stage);
-    struct server at_node = world->servers[node];
-    world->servers[node] = world->servers[server];
-    look(world, node);
+    mark_stage(server, story->nodes, story->replaced, stage);
+    struct server at_node = world.servers[node];
+    world.servers[node] = world.servers[server];
+    look(node);
     if (server != node)
-        world->servers[node] = at_node;
+        world.servers[node] = at_node;
 }
 
 /* What a client sees who knew the nodes at earlier stages, or not, and then as in `views`. */
@@ -44,15 +44,14 @@ static node_set voters_of(const struct story *story, bool new_list, const enum s
 {
     static const enum stage passes[HISTORIES][3] = {
         {FILLED, NOTHING, NOTHING}, {OLD, FILLED, NOTHING}, {VACANT, FILLED, NOTHING}, {OLD, VACANT, FILLED}};
-    struct world world;
-    world_make(&world, story->nodes);
+    world_make(story->nodes);
     for (unsigned pass_number = 0; pass_number < 3 && passes[history][pass_number] != NOTHING; pass_number++)
         for (unsigned i = 0; i < story->nodes; i++) {
             enum stage until = passes[history][pass_number];
             bool is_newcomer = new_list && i == story->replaced;
             if (views[i] == NOTHING || (is_newcomer && until != FILLED))
                 continue;
-            see(&world, story, new_list, i, views[i] < until ? views[i] : until);
+            see(story, new_list, i, views[i] < until ? views[i] : until);
         }
     return trust_voters(&world.trust);
 }

@@ -1,9 +1,6 @@
 /* Turns: first come, first served, for sets of keys, without deadlock. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "redlock/turns.h"
 #include "tests/sim/world/chance.h"
 
@@ -60,23 +57,19 @@ static int who_has(unsigned key)
     return claim == NULL ? -1 : (int)(list_owner(claim, struct person, claim) - people);
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     turns = turns_create(42);
     for (unsigned i = 0; i < CLAIMS; i++)
         turn_claim_init(&people[i].claim, told);
     order[0] = '\0';
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     for (unsigned i = 0; i < CLAIMS; i++)
         turns_leave(turns, &people[i].claim);
     turns_destroy(turns);
-    return 0;
 }
 
 enum { A, B, C, D, E };
@@ -373,4 +366,4 @@ TEST(test_no_order_of_four_claims_ends_in_a_deadlock)
     assert_true(schedules > 10000);
 }
 
-RUN_TESTS_WITH(set_up, tear_down)
+RUN_TESTS_BETWEEN(set_up, tear_down)

@@ -17,8 +17,9 @@ struct bank {
     struct fake_plugin *plugin;
     struct fake_setting settings[FAKE_SETTINGS_MAX];
 };
+static struct bank *bank;
 
-static inline void bank_open(struct bank *bank)
+static inline void bank_open(void)
 {
     char reason[512] = "";
     bank->plugin = fake_plugin_open("transfer", bank->settings, reason);
@@ -26,22 +27,19 @@ static inline void bank_open(struct bank *bank)
         fail_msg("%s", reason);
 }
 
-static inline int enter(void **state)
+static inline void enter(void)
 {
-    struct bank *bank = calloc(1, sizeof *bank);
+    bank = calloc(1, sizeof *bank);
     private_directory_create(bank->directory);
     snprintf(bank->ledger, sizeof bank->ledger, "%s/ledger.db", bank->directory);
     bank->settings[0] = (struct fake_setting){"ledger", bank->ledger};
     bank->settings[1] = (struct fake_setting){"synchronous", "off"};
     bank->settings[2] = (struct fake_setting){"busy_timeout", "2000"};
-    bank_open(bank);
-    *state = bank;
-    return 0;
+    bank_open();
 }
 
-static inline int leave(void **state)
+static inline void leave(void)
 {
-    struct bank *bank = *state;
     static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
     if (bank->plugin != NULL)
         fake_plugin_close(bank->plugin);
@@ -52,11 +50,11 @@ static inline int leave(void **state)
     }
     int failed = rmdir(bank->directory);
     free(bank);
-    return failed;
+    assert_int_equal(failed, 0);
 }
 
 /* The first column of the first row. */
-static inline int64_t ask(const struct bank *bank, const char *query)
+static inline int64_t ask(const char *query)
 {
     sqlite3 *db;
     sqlite3_stmt *statement;
@@ -70,11 +68,11 @@ static inline int64_t ask(const struct bank *bank, const char *query)
     return value;
 }
 
-static inline int64_t balance(const struct bank *bank, const char *account)
+static inline int64_t balance(const char *account)
 {
     char query[160];
     snprintf(query, sizeof query, "SELECT balance FROM accounts WHERE name = '%s'", account);
-    return ask(bank, query);
+    return ask(query);
 }
 
 static inline hf_job order(const char *jid, const char *from, const char *to, int64_t amount)
@@ -82,7 +80,7 @@ static inline hf_job order(const char *jid, const char *from, const char *to, in
     return (hf_job){.jid = jid, .args = {FAKE_TEXT(from), FAKE_TEXT(to), FAKE_NUMBER(amount)}, .arg_count = 3};
 }
 
-static inline int transfer(struct bank *bank, const char *jid, const char *from, const char *to, int64_t amount)
+static inline int transfer(const char *jid, const char *from, const char *to, int64_t amount)
 {
     hf_job job = order(jid, from, to, amount);
     return fake_plugin_run(bank->plugin, &job);

@@ -27,6 +27,7 @@ struct world {
     struct server servers[SERVERS_MAX]; /* node i of the client is server i */
     struct trust_step step;             /* what the last event asked for */
 };
+static struct world world;
 
 static inline const char *run_of(unsigned number)
 {
@@ -48,139 +49,216 @@ static inline struct marker group_marker(unsigned places, uint32_t generation, u
     return marker;
 }
 
-static inline void mark(struct world *world, unsigned server, struct marker marker, const char *run)
+static inline void mark(unsigned server, struct marker marker, const char *run)
 {
     snprintf(marker.run, sizeof marker.run, "%s", run);
-    marker_write(&marker, world->servers[server].text);
+    marker_write(&marker, world.servers[server].text);
 }
 
 /* A healthy group of which nothing was seen yet. */
-static inline void world_make(struct world *world, unsigned nodes)
+static inline void world_make(unsigned nodes)
 {
-    *world = (struct world){.now = {1000 * NS_PER_S}};
-    trust_init(&world->trust, nodes, TIMEOUT_NS, 0.01);
+    world = (struct world){.now = {1000 * NS_PER_S}};
+    trust_init(&world.trust, nodes, TIMEOUT_NS, 0.01);
     for (unsigned i = 0; i < SERVERS_MAX; i++)
-        snprintf(world->servers[i].run_id, sizeof world->servers[i].run_id, "%s", run_of(i));
+        snprintf(world.servers[i].run_id, sizeof world.servers[i].run_id, "%s", run_of(i));
     for (unsigned i = 0; i < nodes && nodes > 1; i++)
-        mark(world, i, group_marker(nodes, 1, i), run_of(i));
+        mark(i, group_marker(nodes, 1, i), run_of(i));
 }
 
-static inline void pass(struct world *world, int64_t ns)
+static inline void pass(int64_t ns)
 {
-    world->now.ns += ns;
+    world.now.ns += ns;
 }
 
-static inline int64_t node_us(const struct world *world, unsigned node, struct instant at)
+static inline int64_t node_us(unsigned node, struct instant at)
 {
-    return (WALL_NS + at.ns + world->servers[node].offset_ns) / NS_PER_US;
+    return (WALL_NS + at.ns + world.servers[node].offset_ns) / NS_PER_US;
 }
 
 /* Inspects the node; the answer arrives now. */
-static inline struct trust_step look(struct world *world, unsigned node)
+static inline struct trust_step look_in(struct world *around, unsigned node)
 {
-    const struct server *server = &world->servers[node];
-    struct instant asked = instant_after(world->now, -TRIP_NS);
+    const struct server *server = &around->servers[node];
+    struct instant asked = instant_after(around->now, -TRIP_NS), read = instant_after(asked, TRIP_NS / 2);
     struct trust_sight sight = {.asked = asked,
-                                .answered = world->now,
+                                .answered = around->now,
                                 .has_marker = server->text[0] != '\0',
                                 .evicts = server->evicts,
-                                .node_us = node_us(world, node, instant_after(asked, TRIP_NS / 2))};
+                                .node_us = (WALL_NS + read.ns + server->offset_ns) / NS_PER_US};
     memcpy(sight.marker_text, server->text, sizeof sight.marker_text);
     memcpy(sight.run_id, server->run_id, sizeof sight.run_id);
-    return world->step = trust_saw(&world->trust, node, &sight, world->now);
+    return around->step = trust_saw(&around->trust, node, &sight, around->now);
 }
 
-static inline struct trust_step sample(struct world *world, unsigned node)
+static inline struct trust_step look(unsigned node)
 {
-    struct instant asked = instant_after(world->now, -TRIP_NS);
-    return world->step = trust_sampled(&world->trust, node, asked, world->now,
-                                       node_us(world, node, instant_after(asked, TRIP_NS / 2)), world->now);
+    return look_in(&world, node);
+}
+
+static inline struct trust_step sample(unsigned node)
+{
+    struct instant asked = instant_after(world.now, -TRIP_NS);
+    return world.step = trust_sampled(&world.trust, node, asked, world.now,
+                                      node_us(node, instant_after(asked, TRIP_NS / 2)), world.now);
 }
 
 /* And inspects what is to be inspected now. */
-static inline struct trust_step tick(struct world *world)
+static inline struct trust_step tick(void)
 {
-    struct trust_step step = trust_tick(&world->trust, world->now);
+    struct trust_step step = trust_tick(&world.trust, world.now);
     if (step.look != 0)
-        pass(world, TRIP_NS);
-    for (unsigned i = 0; i < world->trust.nodes; i++) {
+        pass(TRIP_NS);
+    for (unsigned i = 0; i < world.trust.nodes; i++) {
         if (!((unsigned)step.look >> i & 1u))
             continue;
-        struct trust_step then = look(world, i);
+        struct trust_step then = look(i);
         step.forgot |= then.forgot;
         step.write |= then.write;
         step.changed |= then.changed;
     }
-    return world->step = step;
+    return world.step = step;
 }
 
-static inline void look_at_all(struct world *world)
+static inline void look_at_all(void)
 {
-    for (unsigned i = 0; i < world->trust.nodes; i++)
-        look(world, i);
+    for (unsigned i = 0; i < world.trust.nodes; i++)
+        look(i);
 }
 
 /* They are seen since the node was. */
-static inline void look_at_others(struct world *world, unsigned node)
+static inline void look_at_others(unsigned node)
 {
-    pass(world, TRIP_NS);
-    for (unsigned i = 0; i < world->trust.nodes; i++)
+    pass(TRIP_NS);
+    for (unsigned i = 0; i < world.trust.nodes; i++)
         if (i != node)
-            look(world, i);
+            look(i);
 }
 
-static inline void restart(struct world *world, unsigned node, unsigned number)
+static inline void restart(unsigned node, unsigned number)
 {
-    snprintf(world->servers[node].run_id, sizeof world->servers[node].run_id, "%s", run_of(number));
+    snprintf(world.servers[node].run_id, sizeof world.servers[node].run_id, "%s", run_of(number));
 }
 
 /* Performs the write that the trust asks for; false when the marker is not what it was seen to be. */
-static inline bool perform_write(struct world *world, unsigned node)
+static inline bool perform_write(unsigned node)
 {
     char text[MARKER_TEXT_MAX];
-    trust_marker_to_write(&world->trust, node, text);
-    const char *expected = trust_marker_expected(&world->trust, node);
-    if (strcmp(world->servers[node].text, strcmp(expected, MARKER_NONE) == 0 ? "" : expected) != 0)
+    trust_marker_to_write(&world.trust, node, text);
+    const char *expected = trust_marker_expected(&world.trust, node);
+    if (strcmp(world.servers[node].text, strcmp(expected, MARKER_NONE) == 0 ? "" : expected) != 0)
         return false;
-    memcpy(world->servers[node].text, text, sizeof text);
+    memcpy(world.servers[node].text, text, sizeof text);
     return true;
 }
 
-static inline void expect_at(struct world *world, unsigned node, enum trust_state state, enum trust_reason reason,
-                             const char *file, int line)
+static inline void expect_at(unsigned node, enum trust_state state, enum trust_reason reason, const char *file,
+                             int line)
 {
-    const struct trust_node *about = &world->trust.node[node];
+    const struct trust_node *about = &world.trust.node[node];
     if (about->state != state || about->reason != reason)
         fail_msg("%s:%d: node %u is %s (%s), not %s (%s)", file, line, node, trust_state_name(about->state),
                  trust_reason_name(about->reason), trust_state_name(state), trust_reason_name(reason));
 }
 
 /* A group that was seen, and all of it votes. */
-static inline void start(struct world *world, unsigned nodes)
+static inline void start(unsigned nodes)
 {
-    world_make(world, nodes);
-    look_at_all(world);
-    assert_int_equal(trust_voters(&world->trust), (1u << nodes) - 1);
+    world_make(nodes);
+    look_at_all();
+    assert_int_equal(trust_voters(&world.trust), (1u << nodes) - 1);
 }
 
-#define expect(world, node, state, reason) expect_at(world, node, state, reason, __FILE__, __LINE__)
-#define expect_votes(world, node)          expect(world, node, TRUST_VOTES, TRUST_FINE)
-
-static inline void expect_step(struct world *world, node_set forgot, node_set write, node_set changed)
+/* What tests begin with that make no other. */
+static inline void start_three(void)
 {
-    assert_int_equal(world->step.forgot, forgot);
-    assert_int_equal(world->step.write, write);
-    assert_int_equal(world->step.changed, changed);
+    start(3);
+}
+
+#define expect(node, state, reason) expect_at(node, state, reason, __FILE__, __LINE__)
+#define expect_votes(node)          expect(node, TRUST_VOTES, TRUST_FINE)
+
+static inline void expect_step(node_set forgot, node_set write, node_set changed)
+{
+    assert_int_equal(world.step.forgot, forgot);
+    assert_int_equal(world.step.write, write);
+    assert_int_equal(world.step.changed, changed);
+}
+
+/* The event asked for this. */
+static inline void expect_after(struct trust_step step, node_set forgot, node_set write, node_set changed)
+{
+    world.step = step;
+    expect_step(forgot, write, changed);
+}
+
+static inline void expect_voters(unsigned voters)
+{
+    assert_int_equal(trust_voters(&world.trust), voters);
+}
+
+static inline struct instant until_of(unsigned node)
+{
+    return trust_node_until(&world.trust, node);
+}
+
+/* It begins now. */
+static inline void expect_quarantine(unsigned node)
+{
+    assert_int_equal(until_of(node).ns, world.now.ns + QUARANTINE_NS);
+}
+
+static inline struct trust_step look_after(int64_t ns, unsigned node)
+{
+    pass(ns);
+    return look(node);
+}
+
+static inline struct trust_step sample_after(int64_t ns, unsigned node)
+{
+    pass(ns);
+    return sample(node);
+}
+
+static inline struct trust_step tick_after(int64_t ns)
+{
+    pass(ns);
+    return tick();
+}
+
+static inline struct trust_step tick_at(struct instant now)
+{
+    world.now = now;
+    return tick();
+}
+
+static inline struct trust_step write_and_look(unsigned node)
+{
+    assert_true(perform_write(node));
+    return look(node);
+}
+
+/* Its marker is gone, and that is seen. */
+static inline struct trust_step empty(unsigned node)
+{
+    world.servers[node].text[0] = '\0';
+    return look(node);
+}
+
+/* It begins to evict, or ends it, and that is seen. */
+static inline struct trust_step evicts(unsigned node, bool does)
+{
+    world.servers[node].evicts = does;
+    return look(node);
 }
 
 /* All nodes are sampled once a second. */
-static inline void go_on(struct world *world, unsigned seconds)
+static inline void go_on(unsigned seconds)
 {
     for (unsigned i = 0; i < seconds; i++) {
-        pass(world, NS_PER_S);
-        for (unsigned node = 0; node < world->trust.nodes; node++) {
-            sample(world, node);
-            expect_step(world, 0, 0, 0);
+        pass(NS_PER_S);
+        for (unsigned node = 0; node < world.trust.nodes; node++) {
+            expect_after(sample(node), 0, 0, 0);
         }
     }
 }
