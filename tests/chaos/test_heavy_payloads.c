@@ -1,5 +1,5 @@
-/* Large tasks, texts that are none, and a queue of a million: the worker's memory stays bounded, its log has one line
- * an event whatever tasks say, what cannot be run can be had back, and a claim costs no more when more is waiting. */
+/* Large tasks, and texts that are none: the worker's memory stays bounded, its log has one line an event whatever tasks
+ * say, and what cannot be run can be had back. */
 #include "tests/support/test.h"
 
 #include <ctype.h>
@@ -111,62 +111,11 @@ static void texts_that_are_no_tasks_harm_nobody(void **state)
     test_await(fleet_logged(&fleet, worker, "forged=1")); /* where it belongs: in quotes */
 }
 
-/* --- many --------------------------------------------------------------------------------------------------------- */
-
-enum { MANY = 1000000, FEW = 2000, TASKS_A_RUN = 500 };
-
-#define PUSH_MANY                                                                                                      \
-    "for i = 1, tonumber(ARGV[1]), 1000 do "                                                                           \
-    "  local tasks = {} "                                                                                              \
-    "  for j = i, i + 999 do tasks[#tasks + 1] = '{\\\"class\\\":\\\"note\\\",\\\"args\\\":[],\\\"jid\\\":\\\"t' .. "  \
-    "j .. '\\\"}' end "                                                                                                \
-    "  redis.call('LPUSH', KEYS[1], unpack(tasks)) "                                                                   \
-    "end"
-
-/* What the node says a call of a script took, in microseconds. */
-static double call_us(void)
-{
-    double us = 0;
-    free(fleet_ask(&fleet, "CONFIG RESETSTAT"));
-    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--max-tasks 500"});
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-    char *stats = fleet_ask(&fleet, "INFO commandstats");
-    const char *line = strstr(stats, "cmdstat_evalsha:");
-    assert_non_null(line);
-    assert_int_equal(sscanf(strstr(line, "usec_per_call="), "usec_per_call=%lf", &us), 1);
-    free(stats);
-    return us;
-}
-
-/* The least of three, because others use the machine, too. */
-static double claim_us(unsigned waiting)
-{
-    double least = 0;
-    free(fleet_ask(&fleet, "EVAL \"%s\" 1 queue:jobs %u", PUSH_MANY, waiting));
-    for (unsigned i = 0; i < 3; i++) {
-        double us = call_us();
-        least = i == 0 || us < least ? us : least;
-    }
-    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), waiting - 3 * TASKS_A_RUN);
-    free(fleet_ask(&fleet, "DEL queue:jobs"));
-    return least;
-}
-
-static void a_claim_costs_the_same_with_a_million_waiting(void **state)
-{
-    (void)state;
-    double few = claim_us(FEW), many = claim_us(MANY);
-    print_message("a call at the queue node: %.1f us with %d tasks waiting, %.1f us with %d (%.2f times)\n", few, FEW,
-                  many, MANY, many / few);
-    assert_true(many < 3 * few);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(tasks_of_a_megabyte_cost_memory_by_threads_only),
         fleet_test(texts_that_are_no_tasks_harm_nobody),
-        fleet_test(a_claim_costs_the_same_with_a_million_waiting),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }

@@ -122,9 +122,9 @@ static void test_readonly_closes_the_connection_behind_the_answers_that_came_wit
     run_one("SET key value");
     demote(master);
     struct call_probe calls[3] = {{.completions = 0}, {.on_done = write_from_inside}, {.completions = 0}};
-    assert_true(call_probe_send(&calls[0], &probe, 5 * NS_PER_S, "GET key"));
-    assert_true(call_probe_send(&calls[1], &probe, 5 * NS_PER_S, "SET key other"));
-    assert_true(call_probe_send(&calls[2], &probe, 5 * NS_PER_S, "GET key"));
+    assert_true(call_probe_send(&calls[0], &probe, TEST_PATIENCE_NS, "GET key"));
+    assert_true(call_probe_send(&calls[1], &probe, TEST_PATIENCE_NS, "SET key other"));
+    assert_true(call_probe_send(&calls[2], &probe, TEST_PATIENCE_NS, "GET key"));
     call_probe_wait(&calls[2], loop);
     assert_string_equal(calls[0].text, "value");
     assert_int_equal(calls[1].outcome, REDIS_ERROR);
@@ -169,7 +169,7 @@ static void test_a_wait_that_ends_because_of_it(void **state)
     start_alone();
     struct call_probe call = {.completions = 0};
     assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BLPOP list 0"));
-    assert_true(loop_until(loop, has_blocked, NULL, 5 * NS_PER_S));
+    assert_true(loop_until(loop, has_blocked, NULL, TEST_PATIENCE_NS));
     demote(master);
     call_probe_wait(&call, loop);
     assert_int_equal(call.outcome, REDIS_ERROR);
@@ -185,7 +185,7 @@ static void test_a_wait_that_an_operator_ends_is_no_demotion(void **state)
     struct call_probe id = {.completions = 0}, call = {.completions = 0};
     call_probe_run(&id, &probe, "CLIENT ID");
     assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BLPOP list 0"));
-    assert_true(loop_until(loop, has_blocked, NULL, 5 * NS_PER_S));
+    assert_true(loop_until(loop, has_blocked, NULL, TEST_PATIENCE_NS));
     free(redis_server_command(master, "CLIENT UNBLOCK %lld ERROR", id.integer));
     call_probe_wait(&call, loop);
     assert_int_equal(call.error, REDIS_ERROR_UNBLOCKED);
@@ -198,7 +198,7 @@ static void write_when_up(struct node_probe *changed, enum redis_node_state stat
     static struct call_probe call;
     call = (struct call_probe){.completions = 0};
     if (state == REDIS_NODE_UP)
-        assert_true(call_probe_send(&call, changed, 5 * NS_PER_S, "SET key value"));
+        assert_true(call_probe_send(&call, changed, TEST_PATIENCE_NS, "SET key value"));
 }
 
 static void test_a_replica_that_hides_its_role_is_not_hammered(void **state)

@@ -295,29 +295,6 @@ static void test_refusals(void **state)
     assert_reply(server, "foreign", "GET queue:default");
 }
 
-/* A server that becomes a replica lets nobody write; when it is a master again, what waited goes out. */
-static void *promote_later(void *argument)
-{
-    struct redis_server *replica = argument;
-    test_await(redis_server_calls(replica, "role") + redis_server_calls(replica, "evalsha") > 3);
-    free(redis_server_command(replica, "REPLICAOF NO ONE"));
-    return NULL;
-}
-
-static void test_a_replica_that_becomes_a_master(void **state)
-{
-    (void)state;
-    pthread_t thread;
-    const struct hf_task task = {.class_name = "t"};
-    assert_int_equal(hf_push(producer, &task, NULL), HF_PUSH_QUEUED);
-    free(redis_server_command(server, "CONFIG RESETSTAT"));
-    free(redis_server_command(server, "REPLICAOF 127.0.0.1 1"));
-    assert_int_equal(pthread_create(&thread, NULL, promote_later, server), 0);
-    assert_int_equal(hf_push(producer, &task, &receipt), HF_PUSH_QUEUED);
-    pthread_join(thread, NULL);
-    assert_reply(server, "2", "LLEN queue:default");
-}
-
 /* --node-timeout of the command line is the same: nothing that a server says makes a push wait longer. */
 static void test_hostile_servers_are_no_longer_than_bounded(void **state)
 {
@@ -342,78 +319,6 @@ struct restart {
     _Atomic unsigned next, done;
 };
 
-static void *push_throughout(void *argument)
-{
-    struct restart *restart = argument;
-    unsigned own = restart->next++;
-    for (unsigned i = 0; i < EACH; i++, restart->done++) {
-        const struct hf_task task = {.class_name = "t", .queue = "q"};
-        hf_push(producer, &task, &restart->receipts[own][i]);
-    }
-    return NULL;
-}
-
-/* Connections break and come back while eight threads push: each task is there exactly once if that was said, and not
- * at all if that was said. */
-static void test_broken_connections_lose_and_double_nothing(void **state)
-{
-    (void)state;
-    static struct restart restart;
-    memset(&restart, 0, sizeof restart);
-    pthread_t threads[THREADS];
-    struct relay *relay = relay_start(redis_server_port(server));
-    hf_producer_destroy(producer);
-    producer = create(relay_port(relay), 20000, 20000);
-    for (unsigned i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, push_throughout, &restart), 0);
-    for (unsigned cuts = 1; cuts <= 8; cuts++) {
-        test_await(restart.done >= cuts * THREADS * EACH / 10);
-        long long before = queue_probe_number(server, "LLEN queue:q");
-        relay_swallow(relay, true);
-        test_await(queue_probe_number(server, "LLEN queue:q") > before);
-        relay_cut(relay);
-        relay_swallow(relay, false);
-    }
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    for (unsigned i = 0; i < THREADS; i++)
-        for (unsigned t = 0; t < EACH; t++)
-            assert_int_equal(restart.receipts[i][t].answer, HF_PUSH_QUEUED);
-    assert_int_equal(queue_probe_number(server, "LLEN queue:q"), THREADS * EACH);
-    hf_producer_destroy(producer);
-    producer = NULL;
-    relay_destroy(relay);
-}
-
-/* The whole server goes, with what it had, and comes back empty: what is said to be there is there once. */
-static void test_a_server_that_restarts(void **state)
-{
-    (void)state;
-    static struct restart restart;
-    memset(&restart, 0, sizeof restart);
-    pthread_t threads[THREADS];
-    for (unsigned i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, push_throughout, &restart), 0);
-    test_await(restart.done >= THREADS * EACH / 3);
-    redis_server_restart(server);
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    long long there = queue_probe_number(server, "LLEN queue:q");
-    assert_true(there > 0 && there < THREADS * EACH);
-    char *all = redis_server_command(server, "LRANGE queue:q 0 -1");
-    long long found = 0;
-    for (unsigned i = 0; i < THREADS; i++)
-        for (unsigned t = 0; t < EACH; t++) {
-            const char *place = strstr(all, restart.receipts[i][t].jid);
-            assert_int_equal(restart.receipts[i][t].answer, HF_PUSH_QUEUED);
-            found += place != NULL;
-            if (place != NULL)
-                assert_null(strstr(place + 24, restart.receipts[i][t].jid));
-        }
-    assert_int_equal(found, there);
-    free(all);
-}
-
 #define library_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -430,10 +335,7 @@ int main(void)
         library_test(test_nobody_there),
         library_test(test_the_wrong_password),
         library_test(test_refusals),
-        library_test(test_a_replica_that_becomes_a_master),
         library_test(test_hostile_servers_are_no_longer_than_bounded),
-        library_test(test_broken_connections_lose_and_double_nothing),
-        library_test(test_a_server_that_restarts),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

@@ -23,7 +23,7 @@ static struct redis_node_options default_options(void)
     return (struct redis_node_options){.name = "probe",
                                        .host = "127.0.0.1",
                                        .port = redis_server_port(server),
-                                       .connect_timeout_ns = 5 * NS_PER_S,
+                                       .connect_timeout_ns = TEST_PATIENCE_NS,
                                        .backoff_min_ns = 5 * NS_PER_MS,
                                        .backoff_max_ns = 20 * NS_PER_MS,
                                        .scripts = scripts,

@@ -26,7 +26,7 @@ static struct redis_node_options options_for_server(void)
     return (struct redis_node_options){.name = "probe",
                                        .host = "127.0.0.1",
                                        .port = server != NULL ? redis_server_port(server) : 1,
-                                       .connect_timeout_ns = 5 * NS_PER_S,
+                                       .connect_timeout_ns = TEST_PATIENCE_NS,
                                        .backoff_min_ns = 2 * NS_PER_MS,
                                        .backoff_max_ns = 10 * NS_PER_MS};
 }
@@ -278,7 +278,7 @@ static void test_reconnect_after_kill_and_restart(void **state)
         redis_server_restart(server);
         node_probe_wait_up(&probe);
         struct call_probe call = {.completions = 0};
-        assert_true(call_probe_send(&call, &probe, 5 * NS_PER_S, "EVALSHA %s 0", script.sha1));
+        assert_true(call_probe_send(&call, &probe, TEST_PATIENCE_NS, "EVALSHA %s 0", script.sha1));
         call_probe_wait(&call, loop);
         assert_int_equal(call.integer, 1);
     }
@@ -426,8 +426,8 @@ static void test_one_request_above_the_limit_is_refused_and_harms_nobody(void **
     static char bulk[2001];
     memset(bulk, 'x', sizeof bulk - 1);
     struct call_probe calls[2] = {{.completions = 0}};
-    assert_true(call_probe_send(&calls[0], &probe, 5 * NS_PER_S, "PING"));
-    assert_false(call_probe_send(&calls[1], &probe, 5 * NS_PER_S, "SET key %s", bulk));
+    assert_true(call_probe_send(&calls[0], &probe, TEST_PATIENCE_NS, "PING"));
+    assert_false(call_probe_send(&calls[1], &probe, TEST_PATIENCE_NS, "SET key %s", bulk));
     call_probe_wait(&calls[0], loop);
     assert_int_equal(calls[0].outcome, REDIS_VALUE);
     assert_int_equal(probe.downs, 0);

@@ -39,7 +39,7 @@ static struct redis_node_options options_for(unsigned port)
     return (struct redis_node_options){.name = "listener",
                                        .host = "127.0.0.1",
                                        .port = port,
-                                       .connect_timeout_ns = 5 * NS_PER_S,
+                                       .connect_timeout_ns = TEST_PATIENCE_NS,
                                        .backoff_min_ns = 2 * NS_PER_MS,
                                        .backoff_max_ns = 20 * NS_PER_MS,
                                        .message = message_came};
@@ -204,7 +204,7 @@ static void subscribe_further(struct redis_node *node)
 {
     (void)node;
     on_message = NULL;
-    assert_true(call_probe_send(&from_within, &probe, 5 * NS_PER_S, "SUBSCRIBE b"));
+    assert_true(call_probe_send(&from_within, &probe, TEST_PATIENCE_NS, "SUBSCRIBE b"));
 }
 
 static void test_calls_can_be_made_from_within_a_message(void **state)
@@ -299,12 +299,12 @@ static void test_a_new_connection_has_no_subscriptions(void **state)
 #define UNSUBSCRIBED "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n"
 #define MESSAGE      "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n"
 
-static void start_hostile(const char *says)
+static void start_hostile(const char *says, int64_t silence_limit_ns)
 {
     hostile = hostile_server_start(HOSTILE_GOOD);
     hostile_server_say(hostile, says);
     struct redis_node_options options = options_for(hostile_server_port(hostile));
-    options.silence_limit_ns = 200 * NS_PER_MS;
+    options.silence_limit_ns = silence_limit_ns;
     options.pulse_interval_ns = 20 * NS_PER_MS;
     start(&options);
 }
@@ -313,7 +313,7 @@ static void start_hostile(const char *says)
 static void assert_closes(const char *says, const char *reason, unsigned messages_before)
 {
     struct call_probe call = {.completions = 0};
-    start_hostile(says);
+    start_hostile(says, TEST_PATIENCE_NS);
     assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "SUBSCRIBE a"));
     node_probe_wait_downs(&probe, 1);
     assert_int_equal(call.outcome, REDIS_VALUE);
@@ -326,7 +326,7 @@ static void test_messages_behind_the_reply_are_messages(void **state)
 {
     (void)state;
     struct call_probe call = {.completions = 0};
-    start_hostile(SUBSCRIBED MESSAGE MESSAGE);
+    start_hostile(SUBSCRIBED MESSAGE MESSAGE, TEST_PATIENCE_NS);
     assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "SUBSCRIBE a"));
     loop_await(loop, messages == 2);
     assert_int_equal(call.completions, 1);
@@ -344,7 +344,7 @@ static void test_a_message_on_a_new_connection_closes(void **state)
 {
     (void)state;
     struct call_probe calls[2] = {{.completions = 0}};
-    start_hostile(SUBSCRIBED);
+    start_hostile(SUBSCRIBED, TEST_PATIENCE_NS);
     run("SUBSCRIBE a");
     hostile_server_set_mode(hostile, HOSTILE_RESET);
     assert_true(call_probe_send(&calls[0], &probe, 60 * NS_PER_S, "SUBSCRIBE b"));
@@ -395,7 +395,7 @@ static void test_half_a_message_does_not_hang_for_ever(void **state)
 {
     (void)state;
     struct call_probe call = {.completions = 0};
-    start_hostile(SUBSCRIBED "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$100\r\nhi");
+    start_hostile(SUBSCRIBED "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$100\r\nhi", 200 * NS_PER_MS);
     assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "SUBSCRIBE a"));
     node_probe_wait_downs(&probe, 1);
     assert_contains(probe.reason, "no reply for");
@@ -406,7 +406,7 @@ static void test_a_message_that_looks_like_a_reply_is_one_before_the_subscriptio
 {
     (void)state;
     struct call_probe call = {.completions = 0};
-    start_hostile(MESSAGE);
+    start_hostile(MESSAGE, TEST_PATIENCE_NS);
     call_probe_run(&call, &probe, "LRANGE list 0 -1");
     assert_int_equal(call.count, 3);
     assert_int_equal(messages, 0);
@@ -415,7 +415,7 @@ static void test_a_message_that_looks_like_a_reply_is_one_before_the_subscriptio
 static void test_a_server_that_goes_mute_is_found(void **state)
 {
     (void)state;
-    start_hostile(SUBSCRIBED);
+    start_hostile(SUBSCRIBED, 200 * NS_PER_MS);
     run("SUBSCRIBE a");
     hostile_server_set_mode(hostile, HOSTILE_MUTE);
     node_probe_wait_downs(&probe, 1);
@@ -425,7 +425,7 @@ static void test_a_server_that_goes_mute_is_found(void **state)
 static void test_a_pulse_is_answered_by_a_pulse(void **state)
 {
     (void)state;
-    start_hostile(SUBSCRIBED);
+    start_hostile(SUBSCRIBED, TEST_PATIENCE_NS);
     run("SUBSCRIBE a");
     hostile_server_set_mode(hostile, HOSTILE_BAD_PONG);
     node_probe_wait_downs(&probe, 1);

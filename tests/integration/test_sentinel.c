@@ -307,7 +307,7 @@ static void test_noreplicas_behind_sentinels_asks_them_again(void **state)
     node_probe_wait_up(&probe);
     free(redis_server_command(master, "CONFIG SET min-replicas-to-write 2"));
     struct call_probe call = {.completions = 0};
-    assert_true(call_probe_send(&call, &probe, 5 * NS_PER_S, "SET key value"));
+    assert_true(call_probe_send(&call, &probe, TEST_PATIENCE_NS, "SET key value"));
     call_probe_wait(&call, loop);
     assert_int_equal(call.error, REDIS_ERROR_NOREPLICAS);
     node_probe_wait_downs(&probe, 1);

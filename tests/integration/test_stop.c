@@ -75,19 +75,6 @@ static void what_waits_for_its_lock_goes_back_to_the_head_in_order(void **state)
     assert_no_traces();
 }
 
-static void sigint_does_the_same(void **state)
-{
-    (void)state;
-    fleet_push_many(&fleet, "note", 3, 200, 0);
-    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
-    test_await(fleet_noted_all(&fleet, "begin ") == 1);
-    fleet_signal(&fleet, worker, SIGINT);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-    assert_int_equal(fleet_noted_all(&fleet, "end "), 1);
-    assert_queue("t2 t3 ");
-    test_await(fleet_logged(&fleet, worker, "worker_stopping reason=SIGINT"));
-}
-
 static void an_idle_worker_leaves_nothing(void **state)
 {
     (void)state;
@@ -157,33 +144,6 @@ static void a_second_signal_stops_now(void **state)
     assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
 }
 
-static void a_second_signal_does_not_wait_for_a_deaf_handler(void **state)
-{
-    (void)state;
-    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"deaf\"}");
-    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"10m\";"});
-    test_await(fleet_noted(&fleet, "begin deaf") == 1);
-    fleet_signal(&fleet, worker, SIGINT);
-    test_await(fleet_logged(&fleet, worker, "worker_stopping "));
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 1);
-    assert_queue("deaf ");
-}
-
-/* The order in which the handlers notice is theirs; the order in the queue must be that of the claims. */
-static void what_is_cancelled_goes_back_in_order(void **state)
-{
-    (void)state;
-    fleet_push_many(&fleet, "careful", 8, 600000, 0);
-    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"next\"}");
-    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 8, .worker = "stop_timeout = \"100ms\";"});
-    test_await(fleet_noted_all(&fleet, "begin ") == 8);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-    assert_queue("t1 t2 t3 t4 t5 t6 t7 t8 next ");
-    assert_no_traces();
-}
-
 /* Some notice, some do not. */
 static void a_second_signal_gives_back_in_order_what_it_abandons(void **state)
 {
@@ -237,18 +197,6 @@ static void one_signal_is_enough_when_the_queue_node_hangs(void **state)
     redis_server_resume(fleet.queue);
 }
 
-static void a_killed_worker_leaves_its_claims(void **state)
-{
-    (void)state;
-    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"claimed\"}");
-    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
-    test_await(fleet_noted(&fleet, "begin claimed") == 1);
-    fleet_signal(&fleet, worker, SIGKILL);
-    assert_int_equal(fleet_wait(&fleet, worker), -SIGKILL);
-    assert_int_equal(fleet_left(&fleet), 1);
-    assert_int_equal(fleet_number(&fleet, "ZCARD hf:2:processes"), 1);
-}
-
 /* Nothing can have been claimed, so there is nothing to wait for. */
 static void a_worker_that_never_reached_its_queue_node_stops_at_once(void **state)
 {
@@ -266,18 +214,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         fleet_test(what_runs_is_finished_and_what_waits_stays),
         fleet_test(what_waits_for_its_lock_goes_back_to_the_head_in_order),
-        fleet_test(sigint_does_the_same),
         fleet_test(an_idle_worker_leaves_nothing),
         fleet_test(a_stop_before_the_nodes_are_reached_is_a_stop),
         fleet_test(a_handler_longer_than_the_stop_timeout_is_cancelled_and_goes_back),
         fleet_test(a_handler_that_ignores_that_is_abandoned),
         fleet_test(a_second_signal_stops_now),
-        fleet_test(a_second_signal_does_not_wait_for_a_deaf_handler),
-        fleet_test(what_is_cancelled_goes_back_in_order),
         fleet_test(a_second_signal_gives_back_in_order_what_it_abandons),
         fleet_test(one_signal_is_enough_when_the_queue_node_hangs),
         fleet_test(without_the_queue_node_it_ends_with_a_failure_and_loses_nothing),
-        fleet_test(a_killed_worker_leaves_its_claims),
         fleet_test(a_worker_that_never_reached_its_queue_node_stops_at_once),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);

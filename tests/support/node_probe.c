@@ -130,7 +130,7 @@ void call_probe_wait(struct call_probe *probe, struct loop *loop)
 
 void call_probe_run(struct call_probe *probe, struct node_probe *node, const char *command)
 {
-    assert_true(call_probe_send(probe, node, 5 * NS_PER_S, "%s", command));
+    assert_true(call_probe_send(probe, node, TEST_PATIENCE_NS, "%s", command));
     call_probe_wait(probe, node->loop);
     if (probe->outcome != REDIS_VALUE)
         fail_msg("%s: %s", command, probe->reason);

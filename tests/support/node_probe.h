@@ -20,7 +20,7 @@ struct node_probe {
 void node_probe_start(struct node_probe *probe, struct loop *loop, const struct redis_node_options *options);
 /* Destroys the node if there still is one. */
 void node_probe_stop(struct node_probe *probe);
-/* Each fails the test when it does not happen within ten seconds. */
+/* Each fails the test when it does not happen. */
 void node_probe_wait_up(struct node_probe *probe);
 void node_probe_wait_downs(struct node_probe *probe, unsigned downs);
 
@@ -41,7 +41,7 @@ struct call_probe {
 /* Sends the words of a command, separated by single spaces. False when the node refused at once. */
 bool call_probe_send(struct call_probe *probe, struct node_probe *node, int64_t timeout_ns, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Runs the loop until the call has completed; fails the test after ten seconds. */
+/* Runs the loop until the call has completed. */
 void call_probe_wait(struct call_probe *probe, struct loop *loop);
 /* Sends, waits, and fails the test unless the outcome is a value. */
 void call_probe_run(struct call_probe *probe, struct node_probe *node, const char *command);

@@ -19,82 +19,6 @@ static void test_only_the_oldest_is_due_soon_enough(void **state)
     assert_reply(server, LIST, "ZRANGE hf:2:contended 0 -1");
 }
 
-static void test_an_end_wakes_the_oldest_of_all_processes(void **state)
-{
-    (void)state;
-    start("a");
-    queue_probe_start(&other, loop, redis_server_port(server), "a", NULL);
-    push("a", "holder");
-    queue_probe_claim(&probe, 0, "holder");
-    park_new(&probe, 1, "one");
-    park_new(&other, 0, "two");
-    park_new(&probe, 1, "three");
-    struct waiting_end end = end_of("holder");
-    assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
-    assert_true(queue_has_waiters(probe.queue, 0));
-    assert_places("queue:a one\nschedule three\nschedule two");
-    assert_waiting("one=O two=P three=P");
-    queue_probe_claim(&other, 0, "one");
-    end.jid = "one";
-    assert_int_equal(turn_free(&other, 0, true, &end), QUEUE_CLAIMED);
-    assert_string_equal(other.slots[0].payload, "two");
-    assert_waiting("two=O three=P");
-    end.jid = "two";
-    assert_int_equal(turn_free(&other, 0, true, &end), QUEUE_CLAIMED);
-    end.jid = "three";
-    assert_int_equal(turn_free(&other, 0, true, &end), QUEUE_NOTHING);
-    assert_false(queue_has_waiters(other.queue, 0));
-    assert_places("");
-    assert_reply(server, "0", "EXISTS " ORDER " " PLACES);
-}
-
-static void test_a_task_keeps_its_place(void **state)
-{
-    (void)state;
-    start("a");
-    park_new(&probe, 0, "one");
-    park_new(&probe, 0, "two");
-    struct waiting_end end = end_of(NULL);
-    queue_free(probe.queue, &end);
-    wait_places("queue:a one\nschedule two");
-    queue_probe_claim(&probe, 0, "one");
-    age_freed(0);
-    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
-    assert_waiting("one=P two=P");
-    assert_due_near("one");
-    assert_due_far("two");
-}
-
-static void test_a_lock_that_was_freed_meanwhile_is_tried_again(void **state)
-{
-    (void)state;
-    start("a");
-    push("a", "one");
-    queue_probe_claim(&probe, 0, "one");
-    int64_t seen_us = queue_seen_us(probe.queue, 0);
-    struct waiting_end end = end_of(NULL);
-    push("a", "holder");
-    queue_probe_claim(&probe, 1, "holder");
-    turn_free(&probe, 1, false, &end);
-    assert_int_equal(park(&probe, 0), QUEUE_KEPT);
-    assert_true(queue_seen_us(probe.queue, 0) > seen_us);
-    assert_reply(server, "0", "EXISTS schedule " ORDER);
-    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
-    assert_due_soon("one");
-}
-
-static void test_a_lock_that_was_freed_meanwhile_makes_it_due_soon(void **state)
-{
-    (void)state;
-    start("a");
-    claim_new(0, "one");
-    struct waiting_task task = waiting(&probe, 0, "one");
-    task.may_retry = false;
-    freed_at(task.seen_us + 1);
-    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
-    assert_due_soon("one");
-}
-
 static void test_the_oldest_is_due_soon_after_the_lock_was_freed(void **state)
 {
     (void)state;
@@ -242,60 +166,6 @@ static void test_what_rang_in_vain_goes_back(void **state)
 
 /* --- heirs -------------------------------------------------------------------------------------------------------- */
 
-static void test_the_oldest_becomes_the_heir(void **state)
-{
-    (void)state;
-    hold_before_two("a");
-    struct waiting_heir heir = heir_of("holder");
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
-    assert_string_equal(probe.slots[1].payload, "one");
-    assert_string_equal(probe.slots[1].queue, "a");
-    assert_true(queue_seen_us(probe.queue, 1) > 0);
-    assert_waiting("one=O two=P");
-    struct waiting_end end = end_of("holder");
-    end.is_handed_on = true;
-    push("a", "other");
-    assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
-    assert_true(queue_has_waiters(probe.queue, 0));
-    assert_reply(server, "0", "EXISTS " FREED);
-    assert_waiting("one=O two=P");
-    heir.holder = 1;
-    heir.holder_jid = "one";
-    assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_CLAIMED);
-    assert_string_equal(probe.slots[0].payload, "two");
-    assert_waiting("two=O");
-    heir.holder = 0;
-    heir.holder_jid = "two";
-    assert_int_equal(claim_heir(&probe, 2, &heir), QUEUE_NOTHING);
-    assert_waiting("");
-}
-
-/* The lock is on its way from the one to the other, who may not get it yet and keeps its place. */
-static void test_the_end_of_a_holder_claims_the_heir_of_its_heir(void **state)
-{
-    (void)state;
-    hold_before_two("a");
-    struct waiting_heir heir = heir_of("holder");
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
-    heir.holder = 1;
-    heir.holder_jid = "one";
-    heir.ended_jid = "holder";
-    assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_CLAIMED);
-    assert_string_equal(probe.slots[0].payload, "two");
-    assert_waiting("one=O two=O");
-    heir.holder = 0;
-    heir.holder_jid = "two";
-    heir.ended_jid = "one";
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_NOTHING);
-    assert_waiting("two=O");
-    free(redis_server_command(server, "EVAL \"for _, key in ipairs(redis.call('KEYS', 'hf:2:process:*')) do "
-                                      "redis.call('HDEL', key, 0) end return 0\" 0"));
-    heir.holder_jid = "nobody";
-    heir.ended_jid = "two";
-    assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_LOST);
-    assert_waiting("two=O");
-}
-
 /* The tasks that the process has claimed, and what else there is. */
 static void assert_claims(const char *first, const char *second, const char *rest)
 {
@@ -414,36 +284,6 @@ static void test_an_heir_locks_the_same_and_is_of_a_class_of_the_process(void **
     assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
 }
 
-static void test_an_heir_is_of_a_queue_of_the_process_that_is_not_paused(void **state)
-{
-    (void)state;
-    hold_before_two("a");
-    struct waiting_heir heir = heir_of("holder");
-    free(redis_server_command(server, "SADD paused a"));
-    assert_no_heir(&heir);
-    free(redis_server_command(server, "SREM paused a"));
-    queue_probe_start(&other, loop, redis_server_port(server), "b", NULL);
-    assert_int_equal(claim_heir(&other, 0, &heir), QUEUE_NOTHING);
-    assert_waiting("one=P two=P");
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
-}
-
-static void test_an_heir_has_nobody_before_it_who_is_on_its_way(void **state)
-{
-    (void)state;
-    hold_before_two("a");
-    struct waiting_heir heir = heir_of("holder");
-    struct waiting_end end = end_of(NULL);
-    free_seat(&end);
-    assert_waiting("one=O two=P");
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_NOTHING);
-    assert_waiting("one=O two=P");
-    heir.holder_jid = "one"; /* it was the holder */
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
-    assert_string_equal(probe.slots[1].payload, "two");
-    assert_waiting("two=O");
-}
-
 /* --- skipping ----------------------------------------------------------------------------------------------------- */
 
 static void test_a_task_is_skipped(void **state)
@@ -485,10 +325,6 @@ static void test_a_task_that_has_waited_is_not_skipped(void **state)
 
 static const struct CMUnitTest tests[] = {
     queue_test(test_only_the_oldest_is_due_soon_enough),
-    queue_test(test_an_end_wakes_the_oldest_of_all_processes),
-    queue_test(test_a_task_keeps_its_place),
-    queue_test(test_a_lock_that_was_freed_meanwhile_is_tried_again),
-    queue_test(test_a_lock_that_was_freed_meanwhile_makes_it_due_soon),
     queue_test(test_the_oldest_is_due_soon_after_the_lock_was_freed),
     queue_test(test_behind_another_it_sleeps_long_whatever_was_freed),
     queue_test(test_what_a_refusal_of_long_ago_says_is_not_believed),
@@ -497,14 +333,10 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_two_tasks_of_one_jid_are_both_parked),
     queue_test(test_who_has_to_wait_elsewhere_lets_the_next_pass),
     queue_test(test_what_rang_in_vain_goes_back),
-    queue_test(test_the_oldest_becomes_the_heir),
-    queue_test(test_the_end_of_a_holder_claims_the_heir_of_its_heir),
     queue_test(test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place),
     queue_test(test_an_heir_that_is_confirmed_follows_the_lease),
     queue_test(test_the_end_of_a_holder_confirms_its_heir_if_it_is_there),
     queue_test(test_an_heir_locks_the_same_and_is_of_a_class_of_the_process),
-    queue_test(test_an_heir_is_of_a_queue_of_the_process_that_is_not_paused),
-    queue_test(test_an_heir_has_nobody_before_it_who_is_on_its_way),
     queue_test(test_a_task_is_skipped),
     queue_test(test_a_task_that_was_recovered_is_not_skipped),
     queue_test(test_a_task_that_has_waited_is_not_skipped),
