@@ -46,45 +46,32 @@ static void test_strings_and_keys(void **state)
 {
     (void)state;
     static const struct scenario scenarios[] = {
-        {"strings",
-         "GET a|SET a 1|GET a|SET a 2 NX|SET b 2 NX PX 100000|GET b|SET a 3 GET|SET c 1 GET|PTTL a|"
-         "PTTL missing|SET a 1 PX 0|SET a 1 PX x|SET a 1 PX -5|SET a 1 BOGUS|SET a 1 PX|SET a 1 NX XX|"
-         "SET a 1 PX 5 EX 5|SET a 1 KEEPTTL PX 5|SET a 1 PX 99999999999999999|SET a 1 EX 9223372036854775807|"
-         "EXISTS a b c d a|DEL a b d|EXISTS a|SET x 1 XX|SET x 1 EX 10|SET x 2 KEEPTTL|PTTL x|SET x 3 XX|"
-         "PTTL x|SET x 4 PXAT 1700000900000|PEXPIRETIME x|SET x 5 EXAT 1700000900 GET|EXPIRETIME x|STRLEN x|"
-         "STRLEN none|APPEND x yz|APPEND new abc|GET x|GETDEL x|GETDEL x|GETSET x 7|GETSET x 8|MSET a 1 b 2|"
-         "MSET a 1 b|MGET a b none|UNLINK a b"},
-        {"overwriting", "SETRANGE a 3 xyz|STRLEN a|SETRANGE a 0 b|GET a|SETRANGE a -1 b|SETRANGE a x b|STRLEN a|"
-                        "SADD s x|SETRANGE s 1 x|SETRANGE c 600000000 x|EXISTS c|SETRANGE a 1"},
-        {"numbers",
-         "INCR n|INCR n|INCRBY n 40|DECR n|DECRBY n 2|INCRBY n x|SET s text|INCR s|SET n 9223372036854775807|"
-         "INCR n|GET n|DECRBY n -9223372036854775808|SET n -1|INCRBY n -9223372036854775808|SET n 007|INCR n|"
-         "SET n +1|INCR n|SET n 1.0|INCR n|HINCRBY h f 5|HINCRBY h f -7|HSET h t text|HINCRBY h t 1|"
-         "HINCRBY h f x|HGET h f|INCR h|DECR n|SETNX n 1|SETNX m 1|SETEX m 5 x|SETEX m 0 x|SETEX m -1 x|"
-         "PSETEX m 70000 x|PTTL m|SETEX m x x"},
+        {"strings", "GET a|SET a 1|GET a|SET a 2 NX|SET b 2 NX PX 100000|GET b|SET a 3 GET|SET c 1 GET|PTTL a|"
+                    "PTTL missing|SET a 1 PX 0|SET a 1 PX x|SET a 1 PX -5|SET a 1 BOGUS|SET a 1 PX|SET a 1 PX 5 EX 5|"
+                    "SET a 1 PX 99999999999999999|SET a 1 EX 9223372036854775807|EXISTS a b c d a|DEL a b d|EXISTS a|"
+                    "SET x 1 EX 10|PTTL x|GET x|MSET a 1 b 2|MSET a 1 b|MGET a b none|UNLINK a b"},
+        {"numbers", "INCR n|INCR n|INCRBY n 40|INCRBY n x|SET s text|INCR s|SET n 9223372036854775807|INCR n|GET n|"
+                    "SET n -1|INCRBY n -9223372036854775808|SET n 007|INCR n|SET n +1|INCR n|SET n 1.0|INCR n|"
+                    "HINCRBY h f 5|HINCRBY h f -7|HSET h t text|HINCRBY h t 1|HINCRBY h f x|HGET h f|INCR h|PTTL m"},
         {"bits", "BITFIELD b OVERFLOW SAT INCRBY u16 #0 5|BITFIELD b OVERFLOW SAT INCRBY u16 #3 70000|"
-                 "BITFIELD b GET u16 #3 GET u16 #0 GET u16 #9|STRLEN b|BITFIELD b INCRBY u8 #0 -1|"
-                 "BITFIELD b SET u16 #1 513|GET b|BITFIELD b OVERFLOW FAIL INCRBY u16 #3 1 GET u16 #1|"
-                 "BITFIELD b INCRBY x7 #0 1|BITFIELD b INCRBY u16 #0 x|BITFIELD b NONSENSE|BITFIELD b|"
-                 "BITFIELD b GET u16 #-1|LPUSH l 1|BITFIELD l GET u8 #0"},
-        {"expiry",
-         "SET c 1|PEXPIRE c 100000|PTTL c|TTL c|PEXPIRE none 5|PEXPIRE c 0|EXISTS c|SET c 1|EXPIRE c -1|"
-         "EXISTS c|SET c 1|EXPIRE c 10|TTL c|EXPIRE c x|EXPIRE c|EXPIRE c 10 NX|EXPIRE c 20 XX|EXPIRE c 15 GT|"
-         "EXPIRE c 15 LT|TTL c|EXPIRE c 1 NX XX|EXPIRE c 1 GT LT|EXPIRE c 1 WHEN|PERSIST c|PERSIST c|TTL c|"
-         "EXPIRE c 5 GT|EXPIRE c 5 LT|EXPIREAT c 1700000500|TTL c|PEXPIREAT c 1700000500123|PTTL c|"
-         "EXPIREAT c 1600000000|EXISTS c|SET c 1|EXPIRE c 9223372036854775807|PEXPIRE c 9223372036854775807|"
-         "EXPIRETIME c|SET a 1 PX 100000|SET a 2|PTTL a|TTL none|TTL a|PEXPIRETIME none|PEXPIRE a 1499|TTL a|"
-         "PEXPIRE a 1501|TTL a"},
-        {"keys", "RENAME a b|SET a 1 PX 100000|RENAME a b|PTTL b|EXISTS a|RENAME b b|SET c 2|RENAME c b|PTTL b|GET b|"
-                 "RPUSH l 1|RENAME l b|TYPE b|KEYS *|KEYS [a-c]|KEYS ?|KEYS [^b]|SET a*c 1|KEYS a\\*c|KEYS *c|"
-                 "SCAN 0 COUNT 100|SCAN 0 MATCH a* COUNT 100|SCAN 0 TYPE list COUNT 100|SCAN x|SCAN 0 COUNT 0|"
-                 "SCAN 0 COUNT|SCAN 0 COUNT x|DBSIZE|FLUSHALL BOGUS|FLUSHDB|DBSIZE|SELECT 0|SELECT x|ECHO hallo|TIME|"
-                 "PING|PING a|PING a b|ECHO|NONSENSE|NONSENSE a b|get|GeT a|KEYS"},
+                 "BITFIELD b GET u16 #3 GET u16 #0 GET u16 #9|GET b|BITFIELD b INCRBY u16 #0 x|BITFIELD b NONSENSE|"
+                 "BITFIELD b|BITFIELD b GET u16 #-1|BITFIELD b OVERFLOW SAT INCRBY u16 #0 -9|"
+                 "BITFIELD b INCRBY u16 #0 -3 INCRBY u16 #1 65538|LPUSH l 1|BITFIELD l GET u16 #0"},
+        {"expiry", "SET c 1|PEXPIRE c 100000|PTTL c|TTL c|PEXPIRE none 5|PEXPIRE c 0|EXISTS c|SET c 1|EXPIRE c -1|"
+                   "EXISTS c|SET c 1|EXPIRE c 10|TTL c|EXPIRE c x|EXPIRE c|TTL c|PERSIST c|PERSIST c|TTL c|"
+                   "EXPIREAT c 1700000500|PTTL c|EXPIREAT c 1600000000|EXISTS c|SET c 1|"
+                   "EXPIRE c 9223372036854775807|PEXPIRE c 9223372036854775807|SET a 1 PX 100000|SET a 2|PTTL a|"
+                   "TTL none|TTL a|PEXPIRE a 1499|TTL a|PEXPIRE a 1501|TTL a"},
+        {"keys",
+         "RENAME a b|SET a 1 PX 100000|RENAME a b|PTTL b|EXISTS a|RENAME b b|SET c 2|RENAME c b|PTTL b|GET b|"
+         "RPUSH l 1|RENAME l b|TYPE b|KEYS *|KEYS ?|SET a*c 1|KEYS a\\*c|KEYS *c|SCAN 0 COUNT 100|"
+         "SCAN 0 MATCH a* COUNT 100|SCAN x|SCAN 0 COUNT 0|SCAN 0 COUNT|SCAN 0 COUNT x|DBSIZE|FLUSHALL BOGUS|"
+         "DBSIZE|SELECT 0|SELECT x|ECHO hallo|ECHO|TIME|PING|PING a|PING a b|NONSENSE|NONSENSE a b|get|GeT a|KEYS"},
         {"types", "TYPE a|SET a 1|TYPE a|LLEN a|HGET a f|ZCARD a|SADD a m|LPUSH b 1|TYPE b|GET b|SET b 1 GET|SET b 1|"
                   "GET b|HSET h f v|TYPE h|ZADD z 1 m|TYPE z|SADD s m|TYPE s|SISMEMBER z m|RPOP h|SMISMEMBER a m|"
                   "LRANGE a x y|LRANGE a 0 1|RPOP a -1|LPOP h 1|ZADD a x m|ZADD a 1 m|HINCRBY a f x|HINCRBY a f 1|"
-                  "INCR z|MGET a h z|LMOVE a b LEFT RIGHT|LMOVE a b UP RIGHT|GETDEL h|APPEND h x|ZRANGE a 0 x|"
-                  "ZRANGE a 0 1|SSCAN a 0|HSCAN a x|HSET a f|HSET a f v|LPOS a x RANK 0|XADD a * f v"},
+                  "INCR z|MGET a h z|LMOVE a b LEFT RIGHT|LMOVE a b UP RIGHT|ZRANGE a 0 x|ZRANGE a 0 1|SSCAN a 0|"
+                  "HSCAN a x|HSET a f|HSET a f v|LPOS a x RANK 0|XADD a * f v"},
     };
     PLAY(scenarios);
 }
@@ -95,23 +82,20 @@ static void test_lists(void **state)
     static const struct scenario scenarios[] = {
         {"lists", "LLEN a|RPOP a|RPOP a 2|LPOP a|LPUSH a 1 2 3|RPUSH a 0|LRANGE a 0 -1|RPOP a|RPOP a 2|LRANGE a -1 5|"
                   "RPOP a 0|RPOP none 0|RPOP a 9|EXISTS a|RPUSH a x y x z x|LREM a -1 x|LRANGE a 0 -1|LREM a -1 q|"
-                  "LREM a 1 x|LREM a 0 x|LREM a x x|LRANGE a 0 -1|LPOP a|LPOP a|LRANGE a 1 0|LPOP a|EXISTS a|"
-                  "LPUSHX a 1|RPUSHX a 1|RPUSH a 1|RPUSHX a 2 3|LPUSHX a 0|LINDEX a 0|LINDEX a -1|LINDEX a 9|"
-                  "LINDEX a x|LINDEX none x|LSET a 0 z|LSET a -9 z|LSET none 0 z|LRANGE a 0 -1|LPOP a 1 2|"
-                  "LREM none 0 x|LREM a 0 z"},
-        {"sorting", "SORT a|SORT a ALPHA|SADD s b a c|SORT s ALPHA|SORT s|SADD n 3 10 2.5|SORT n|SORT n ALPHA|"
-                    "RPUSH l y x z|SORT l ALPHA|ZADD z 1 b 2 a|SORT z ALPHA|SORT s BOGUS|SET a x|SORT a ALPHA|SORT"},
+                  "LREM a 1 x|LREM a 0 x|LREM a x x|LRANGE a 0 -1|LPOP a|LPOP a|LRANGE a 1 0|LPOP a|EXISTS a|RPUSH a 1|"
+                  "LINDEX a 0|LINDEX a -1|LINDEX a 9|LINDEX a x|LINDEX none x|LRANGE a 0 -1|LPOP a 1 2|LREM none 0 x|"
+                  "LREM a 0 z"},
+        {"sorting",
+         "SORT a ALPHA|SADD s b a c|SORT s ALPHA|SADD n 3 10 2.5|SORT n ALPHA|SORT s BOGUS|SET a x|SORT a ALPHA"},
         {"places",
          "RPUSH a x y x z x|LPOS a x|LPOS a x RANK 2|LPOS a x RANK -1|LPOS a x RANK -1 MAXLEN 2|"
          "LPOS a y RANK -1 MAXLEN 2|LPOS a x COUNT 0|LPOS a x COUNT 2 RANK -1|LPOS a q|LPOS a q COUNT 1|"
          "LPOS a x RANK 0|LPOS a x COUNT -1|LPOS a x MAXLEN -1|LPOS none x|LPOS none x COUNT 1|"
          "LPOS a x NONSENSE 1|LPOS a x RANK|LTRIM a 1 3|LRANGE a 0 -1|LTRIM a -2 -1|LRANGE a 0 -1|LTRIM a 5 9|"
-         "EXISTS a|LTRIM none 0 1|LTRIM none x 1|RPUSH a 1 2 3|LINSERT a BEFORE 2 x|LINSERT a AFTER 3 y|"
-         "LINSERT a BEFORE 9 y|LINSERT none BEFORE 1 y|LINSERT a ELSE 1 y|LRANGE a 0 -1|LTRIM a 0 -3|"
-         "LRANGE a 0 -1"},
+         "EXISTS a|LTRIM none 0 1|LTRIM none x 1|RPUSH a 1 2 3|LRANGE a 0 -1|LTRIM a 0 -3|LRANGE a 0 -1"},
         {"moves", "RPUSH a 1 2 3|LMOVE a b RIGHT LEFT|LMOVE a b LEFT RIGHT|LRANGE b 0 -1|LMOVE a a LEFT RIGHT|"
-                  "LMOVE none b LEFT LEFT|RPOPLPUSH b a|RPOPLPUSH b b|LRANGE a 0 -1|LMOVE a b LEFT|SET s 1|"
-                  "LMOVE a s LEFT LEFT|LMOVE s a LEFT LEFT|LRANGE a 0 -1|LMOVE b c LEFT LEFT|EXISTS b"},
+                  "LMOVE none b LEFT LEFT|LRANGE a 0 -1|LMOVE a b LEFT|SET s 1|LMOVE a s LEFT LEFT|LMOVE s a LEFT LEFT|"
+                  "LRANGE a 0 -1|LMOVE b c LEFT LEFT|EXISTS b"},
     };
     PLAY(scenarios);
 }
@@ -123,13 +107,13 @@ static void test_hashes_and_sets(void **state)
         {"hashes",
          "HGET a f|HSET a f 1 g 2|HSET a f 3 h 4|HGET a f|HMGET a f x g|HMGET none f g|HKEYS a|HVALS a|HLEN a|"
          "HSTRLEN a f|HSTRLEN a x|HEXISTS a f|HEXISTS a x|HGETALL a|HDEL a f x|HKEYS a|HSET a f 9|HKEYS a|"
-         "HDEL a f g h|EXISTS a|HSET a f|HSET a|HSETNX a f 1|HSETNX a f 2|HMSET a x 1 y 2|HMSET a x|HSCAN a 0|"
-         "HSCAN a 0 MATCH x*|HSCAN a 0 COUNT 100|HSCAN none 0|HGETALL none|HKEYS none|HSCAN a 0 COUNT|"
-         "HDEL none f|HLEN none|HSTRLEN none f"},
+         "HDEL a f g h|EXISTS a|HSET a f|HSET a|HSETNX a f 1|HSETNX a f 2|HSCAN a 0|HSCAN a 0 MATCH x*|"
+         "HSCAN a 0 COUNT 100|HSCAN none 0|HGETALL none|HKEYS none|HSCAN a 0 COUNT|HDEL none f|HLEN none|"
+         "HSTRLEN none f"},
         {"sets", "SADD s a b a|SADD s a|SISMEMBER s a|SISMEMBER s c|SMISMEMBER s a c b|SMISMEMBER none a|SMEMBERS s|"
-                 "SCARD s|SCARD none|SSCAN s 0|SSCAN s 0 MATCH b|SSCAN none 0|SRANDMEMBER none|SRANDMEMBER none 2|"
-                 "SREM s a c|SISMEMBER s a|SRANDMEMBER s|SRANDMEMBER s x|SPOP s 5|EXISTS s|SPOP s|SPOP s 1|SPOP s -1|"
-                 "SADD s x|SPOP s|SREM s b|SADD s 1 2 3|SMEMBERS s|SREM s 1 2 3|SMEMBERS s"},
+                 "SCARD s|SCARD none|SSCAN s 0|SSCAN s 0 MATCH b|SSCAN none 0|SRANDMEMBER none|SREM s a c|"
+                 "SISMEMBER s a|SRANDMEMBER s|EXISTS s|SADD s x|SREM s b|SADD s 1 2 3|SMEMBERS s|SREM s 1 2 3|"
+                 "SMEMBERS s"},
         {"streams", "XADD s * a 1|XADD s * b 2|XLEN s|XRANGE s - +|XADD s 1700000900000-5 c 3 d 4|"
                     "XADD s 1700000900000-5 c 3|XADD s 1-1 x 1|XADD s 0-0 x 1|XADD s x x 1|XRANGE s 1700000900000 +|"
                     "XRANGE s (1700000900000-5 +|XRANGE s - + COUNT 1|XRANGE s x +|XDEL s 1700000900000-5 1-1|XLEN s|"
@@ -143,31 +127,23 @@ static void test_sorted_sets(void **state)
 {
     (void)state;
     static const struct scenario scenarios[] = {
-        {"sorted sets",
-         "ZADD z 2 b 1 a|ZADD z 1 b|ZRANGE z 0 -1 WITHSCORES|ZADD z NX 9 b 3 c|ZRANGE z 0 -1 WITHSCORES|"
-         "ZSCORE z b|ZSCORE z x|ZSCORE none x|ZCARD z|ZCARD none|ZADD z 1700000000.123456 d|ZSCORE z d|"
-         "ZRANGEBYSCORE z 1700000000.123456 1700000000.123456|ZRANGEBYSCORE z (1 +inf|"
-         "ZRANGEBYSCORE z -inf (3 WITHSCORES|ZRANGEBYSCORE z -inf +inf LIMIT 1 2|"
-         "ZRANGEBYSCORE z -inf +inf LIMIT 9 2|ZRANGEBYSCORE z -inf +inf LIMIT -1 2|ZRANGEBYSCORE z 5 4|"
-         "ZRANGE z -1 -1|ZRANGE z 1 9|ZRANGE z 3 1|ZRANGE none 0 -1|ZADD z x m|ZADD z nan m|"
-         "ZADD z inf i -inf j|ZRANGE z 0 -1 WITHSCORES|ZADD z XX 5 a 6 new|ZADD z GT 4 a 7 b|"
-         "ZADD z LT CH 4 a 1 b|ZADD z CH 8 a 9 n|ZADD z NX XX 1 a|ZADD z GT LT 1 a|ZADD z NX GT 1 a|"
-         "ZADD z INCR 1 a|ZADD z INCR 1 a 2 b|ZADD z XX INCR 1 none|ZADD z INCR inf i|ZADD z INCR -inf i|"
-         "ZINCRBY z 2.5 a|ZINCRBY z x a|ZINCRBY new 1 m|ZMSCORE z a x b"},
+        {"sorted sets", "ZADD z 2 b 1 a|ZADD z 1 b|ZRANGE z 0 -1 WITHSCORES|ZADD z NX 9 b 3 c|ZRANGE z 0 -1 WITHSCORES|"
+                        "ZSCORE z b|ZSCORE z x|ZSCORE none x|ZCARD z|ZCARD none|ZADD z 1700000000.123456 d|ZSCORE z d|"
+                        "ZRANGEBYSCORE z 1700000000.123456 1700000000.123456|ZRANGEBYSCORE z (1 +inf|"
+                        "ZRANGEBYSCORE z -inf (3 WITHSCORES|ZRANGEBYSCORE z -inf +inf LIMIT 1 2|"
+                        "ZRANGEBYSCORE z -inf +inf LIMIT 9 2|ZRANGEBYSCORE z -inf +inf LIMIT -1 2|ZRANGEBYSCORE z 5 4|"
+                        "ZRANGE z -1 -1|ZRANGE z 1 9|ZRANGE z 3 1|ZRANGE none 0 -1|ZADD z x m|ZADD z nan m|"
+                        "ZADD z inf i -inf j|ZRANGE z 0 -1 WITHSCORES|ZADD z XX 5 a 6 new|ZADD z NX XX 1 a"},
         {"ends of sorted sets",
          "ZADD z 1 a 1 b 2 c 3 d|ZCOUNT z 1 2|ZCOUNT z (1 (3|ZCOUNT z x 2|ZREM z a x|ZREM none a|"
          "ZREMRANGEBYSCORE z -inf (2|ZRANGE z 0 -1|ZREMRANGEBYRANK z 0 -2|ZRANGE z 0 -1|"
          "ZREMRANGEBYRANK z 0 -100|ZREMRANGEBYRANK z 0 -1|EXISTS z|ZADD z NX 1 a|ZADD z 1|ZADD z 1 a 2|"
-         "ZRANGE z 0 x|ZADD t 2 ab 2 a 2 b|ZRANGE t 0 -1|ZRANGEBYSCORE t 2 2 LIMIT 0 -1|ZRANK t b|"
-         "ZREVRANK t b|ZRANK t x|ZRANK none x|ZREMRANGEBYRANK none 0 x|ZREMRANGEBYSCORE none x 1|ZPOPMIN t|"
-         "ZPOPMAX t 5|ZPOPMIN t|ZPOPMIN t -1|ZADD z NX|ZADD z 1 a 2 b"},
+         "ZRANGE z 0 x|ZADD t 2 ab 2 a 2 b|ZRANGE t 0 -1|ZRANGEBYSCORE t 2 2 LIMIT 0 -1|ZRANK t b|ZRANK t x|"
+         "ZRANK none x|ZREMRANGEBYRANK none 0 x|ZREMRANGEBYSCORE none x 1|ZADD z NX|ZADD z 1 a 2 b"},
         {"ranges that fall",
-         "ZADD z 1 a 2 b 3 c 4 d|ZREVRANGE z 0 1|ZREVRANGE z 0 -1 WITHSCORES|ZREVRANGEBYSCORE z +inf 2|"
-         "ZREVRANGEBYSCORE z (4 -inf LIMIT 1 1 WITHSCORES|ZREVRANGEBYSCORE z 2 4|ZRANGE z 0 1 REV|"
-         "ZRANGE z 1 3 BYSCORE|ZRANGE z (3 1 BYSCORE REV LIMIT 0 1|ZRANGE z 0 1 LIMIT 0 1|"
-         "ZRANGE z 0 1 NONSENSE|ZRANGEBYSCORE z 1 2 LIMIT 0|ZRANGEBYSCORE z 1 2 LIMIT x 1|ZRANGEBYSCORE z x 2|"
-         "ZREVRANGE z 0 1 REV|ZSCAN z 0|ZSCAN z 0 MATCH [ab]|ZREVRANGE z 2 1|ZREVRANGE z -2 -1|"
-         "ZREVRANGEBYSCORE z x 2|ZRANGE z x 2 BYSCORE"},
+         "ZADD z 1 a 2 b 3 c 4 d|ZREVRANGEBYSCORE z +inf 2|ZREVRANGEBYSCORE z (4 -inf LIMIT 1 1 WITHSCORES|"
+         "ZREVRANGEBYSCORE z 2 4|ZRANGE z 0 1 NONSENSE|ZRANGEBYSCORE z 1 2 LIMIT 0|"
+         "ZRANGEBYSCORE z 1 2 LIMIT x 1|ZRANGEBYSCORE z x 2|ZSCAN z 0|ZSCAN z 0 MATCH ?|ZREVRANGEBYSCORE z x 2"},
     };
     PLAY(scenarios);
 }
@@ -202,9 +178,7 @@ static void test_scripts(void **state)
         {"values",
          "EVAL return^{1,2.9,'x',false,3} 0|EVAL return^{1,nil,3} 0|EVAL return^true 0|EVAL return^false 0|"
          "EVAL return^nil 0|EVAL return^{ok='fine'} 0|EVAL return^{err='ERR^bad'} 0|EVAL return^{err='bad'} 0|"
-         "EVAL return^redis.error_reply('ODD^thing') 0|EVAL return^redis.error_reply('Odd') 0|"
-         "EVAL return^redis.error_reply('-ODD^thing') 0|EVAL return^redis.status_reply('Odd') 0|"
-         "EVAL return^math.pow(2,53) 0|EVAL return^-3.7 0|"
+         "EVAL return^redis.error_reply('ODD^thing') 0|EVAL return^math.pow(2,53) 0|EVAL return^-3.7 0|"
          "EVAL return^{KEYS[1],KEYS[2],ARGV[1],ARGV[2],#KEYS,#ARGV} 2 a b 1 x|EVAL return^{{1,{2}},'x'} 0|"
          "EVAL return^tostring(redis.call('GET','none')) 0|EVAL return^type(redis.call('SET','a','1')) 0|"
          "EVAL return^redis.call('SET','a','1').ok 0|EVAL return^redis.sha1hex('abc') 0|EVAL return^{} 0|"
@@ -261,12 +235,8 @@ static void test_transactions(void **state)
     static const struct scenario scenarios[] = {
         {"transactions",
          "MULTI|SET a 1|LPUSH a 1|GET a|EXEC|EXEC|DISCARD|MULTI|MULTI|SET b 1|DISCARD|GET b|MULTI|NONSENSE|"
-         "SET b 1|EXEC|GET b|MULTI|GET|EXEC|=MULTI|=WATCH a|=EXEC|MULTI|BRPOP none 0|BLMOVE none b LEFT LEFT 0|"
-         "EXEC|MULTI|EVAL return^redis.call('INCR','n') 0|PUBLISH c x|EXEC|MULTI|EXEC|MULTI|1:GET a|PING|EXEC"},
-        {"watching", "WATCH a|1:SET a 1|MULTI|GET a|EXEC|WATCH a|MULTI|GET a|EXEC|WATCH a|1:DEL a|MULTI|EXEC|WATCH a b|"
-                     "1:SET b 1|UNWATCH|MULTI|EXEC|WATCH b|SET b 2|MULTI|EXEC|WATCH none|1:DEL none|MULTI|EXEC|WATCH b|"
-                     "1:EXPIRE b 100|MULTI|EXEC|WATCH l|1:RPUSH l 1|MULTI|EXEC|WATCH l|1:FLUSHALL|MULTI|EXEC|WATCH|"
-                     "WATCH l|DISCARD|1:RPUSH l 1|MULTI|EXEC"},
+         "SET b 1|EXEC|GET b|MULTI|GET|EXEC|=MULTI|=EXEC|MULTI|BRPOP none 0|BLMOVE none b LEFT LEFT 0|EXEC|"
+         "MULTI|EVAL return^redis.call('INCR','n') 0|PUBLISH c x|EXEC|MULTI|EXEC|MULTI|1:GET a|PING|EXEC"},
     };
     PLAY(scenarios);
 }
@@ -278,13 +248,11 @@ static void test_clients_that_wait(void **state)
         {"moves", "1:BLMOVE a b RIGHT LEFT 0|2:BLMOVE a b RIGHT LEFT 0|RPUSH a 1|LRANGE b 0 -1|RPUSH a 2|"
                   "BLMOVE b c LEFT RIGHT 0|BLMOVE b c UP RIGHT 0|BLMOVE b c LEFT RIGHT x|BLMOVE b c LEFT RIGHT -1|"
                   "1:BLMOVE a b RIGHT LEFT 0|2:BLMOVE b d RIGHT LEFT 0|3:BRPOP d 0|DEL b c|RPUSH a x y|LRANGE a 0 -1|"
-                  "1:BRPOPLPUSH none a 0|RPUSH none z|LRANGE a 0 -1|DEL d|1:BLMOVE e s RIGHT LEFT 0|SET s 1|RPUSH e 1|"
-                  "LRANGE e 0 -1"},
-        {"pops", "1:BRPOP a b 0|RPUSH b 1 2|LRANGE b 0 -1|1:BLPOP a b 0|SET a 1|1:BRPOP b a 0|1:BRPOP c 0|SET c 1|"
-                 "DEL c|MULTI|RPUSH c 1|RPUSH c 2|LPOP c|EXEC|BRPOP c x|BRPOP c -1|1:BRPOP c 0|"
+                  "RPUSH none z|LRANGE a 0 -1|DEL d|1:BLMOVE e s RIGHT LEFT 0|SET s 1|RPUSH e 1|LRANGE e 0 -1"},
+        {"pops", "1:BRPOP a b 0|RPUSH b 1 2|LRANGE b 0 -1|SET a 1|1:BRPOP b a 0|1:BRPOP c 0|SET c 1|DEL c|MULTI|"
+                 "RPUSH c 1|RPUSH c 2|LPOP c|EXEC|BRPOP c x|BRPOP c -1|1:BRPOP c 0|"
                  "EVAL redis.call('RPUSH','c',1)^return^redis.call('LPOP','c') 0|EVAL redis.call('RPUSH','c',1) 0|"
-                 "1:BLPOP c 0|2:BLPOP c 0|3:BLPOP c 0|RPUSH c 1 2 3|1:BRPOP d 0|RPUSH x 1|RENAME x d|BRPOP|BRPOP a|"
-                 "1:BLPOP c 0.5|RPUSH c 1"},
+                 "RPUSH c 1 2 3|1:BRPOP d 0|RPUSH x 1|RENAME x d|BRPOP|BRPOP a|RPUSH c 1"},
         {"ends of waiting",
          "1:BRPOP a 0|CLIENT UNBLOCK %1|CLIENT UNBLOCK %1|1:BLMOVE a b LEFT LEFT 0|CLIENT UNBLOCK %1 TIMEOUT|"
          "1:BLMOVE a b LEFT LEFT 0|CLIENT UNBLOCK %1 ERROR|1:BRPOP a 0|CLIENT UNBLOCK %1 NONSENSE|"
@@ -303,7 +271,7 @@ static void test_a_wait_ends_by_time(void **state)
     twin_reset(twin, "waits that end by time");
     twin_say(twin, "1:BLMOVE a b LEFT LEFT 5");
     twin_say(twin, "2:BRPOP a 7.25");
-    twin_say(twin, "3:BRPOPLPUSH a b 8");
+    twin_say(twin, "3:BRPOP c a 8");
     twin_say(twin, "PING");
     for (unsigned i = 0; i < 3; i++) {
         twin_pass(twin, 3 * INT64_C(1000000));
@@ -319,13 +287,12 @@ static void test_subscriptions(void **state)
     (void)state;
     static const struct scenario scenarios[] = {
         {"channels",
-         "1:SUBSCRIBE a b|PUBLISH a hallo|PUBLISH c x|1:SUBSCRIBE a|2:PSUBSCRIBE a* [bc]|PUBLISH a x|"
-         "PUBLISH b y|PUBSUB NUMSUB a b c|PUBSUB CHANNELS|PUBSUB NUMPAT|PUBSUB CHANNELS b*|PUBSUB NUMSUB|"
-         "PUBSUB NONSENSE|1:PING|1:PING x|1:GET a|1:UNSUBSCRIBE a c|1:UNSUBSCRIBE|1:UNSUBSCRIBE|1:GET a|"
-         "=2:PUNSUBSCRIBE|2:PUNSUBSCRIBE x|1:SUBSCRIBE|EVAL return^redis.call('PUBLISH','a','x') 0|"
-         "EVAL return^redis.call('PUBSUB','NUMSUB','a') 0|1:SUBSCRIBE a|"
-         "EVAL return^redis.call('PUBLISH','a','x')^+^redis.call('PUBLISH','a','y') 0|MULTI|PUBLISH a z|EXEC|"
-         "CLIENT KILL TYPE pubsub|PUBSUB NUMSUB a|3:SUBSCRIBE q|3:RESET|3:GET a|3:SUBSCRIBE q|3:QUIT|"
+         "1:SUBSCRIBE a b|PUBLISH a hallo|PUBLISH c x|1:SUBSCRIBE a|PUBLISH a x|PUBLISH b y|"
+         "PUBSUB NUMSUB a b c|PUBSUB CHANNELS|PUBSUB CHANNELS b*|PUBSUB NUMSUB|PUBSUB NONSENSE|1:PING|"
+         "1:PING x|1:GET a|1:UNSUBSCRIBE a c|1:UNSUBSCRIBE|1:UNSUBSCRIBE|1:GET a|1:SUBSCRIBE|"
+         "EVAL return^redis.call('PUBLISH','a','x') 0|EVAL return^redis.call('PUBSUB','NUMSUB','a') 0|"
+         "1:SUBSCRIBE a|EVAL return^redis.call('PUBLISH','a','x')^+^redis.call('PUBLISH','a','y') 0|MULTI|"
+         "PUBLISH a z|EXEC|CLIENT KILL TYPE pubsub|PUBSUB NUMSUB a|3:SUBSCRIBE q|3:GET a|3:SUBSCRIBE q|3:QUIT|"
          "PUBLISH q x|2:MULTI|2:SUBSCRIBE w|2:EXEC"},
     };
     PLAY(scenarios);
@@ -340,7 +307,7 @@ static void test_connections(void **state)
                     "AUTH default x|AUTH who x|AUTH a b c|CONFIG GET save|CONFIG GET maxmemory|"
                     "CONFIG GET min-replicas-to-write appendfsync|CONFIG GET nonsense|CONFIG SET nonsense 1|"
                     "CONFIG SET maxmemory x|CONFIG SET maxmemory|CONFIG NONSENSE|CONFIG RESETSTAT|INFO|INFO server|"
-                    "INFO nonsense|ROLE|ROLE x|WAIT 0 0|WAIT x 0|RESET|CLIENT GETNAME|1:QUIT|PING"},
+                    "INFO nonsense|ROLE|ROLE x|CLIENT GETNAME|1:QUIT|PING"},
     };
     PLAY(scenarios);
 }
@@ -352,12 +319,12 @@ static void test_bytes(void **state)
                                        "*2147483648\r\n", "PING \"a\r\n", "PING \"a\"b\r\n"};
     static const char *const lines[] = {"PING\r\n",
                                         "\r\nPING\n",
-                                        "ECHO \"a \\x41\\n\"\r\n",
-                                        "ECHO 'it\\'s'\r\n",
+                                        "PING \"a \\x41\\n\"\r\n",
+                                        "PING 'it\\'s'\r\n",
                                         "*0\r\n*-1\r\nPING\r\n",
                                         "*1\r\n$4\r\nPING\r\nPING\r\n",
-                                        "GET  a\r\n  ECHO   b  \r\n",
-                                        "*2\r\n$4\r\nECHO\r\n$0\r\n\r\n"};
+                                        "GET  a\r\n  PING   b  \r\n",
+                                        "*2\r\n$4\r\nPING\r\n$0\r\n\r\n"};
     twin_reset(twin, "lines");
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         twin_say_bytes(twin, 0, lines[i], strlen(lines[i]));
@@ -379,9 +346,9 @@ static void test_a_server_that_is_out_of_memory(void **state)
          "LMOVE l k LEFT LEFT|RENAME l k|EVAL return^redis.call('SET','b',1) 0|"
          "EVAL return^redis.pcall('SET','b',1) 0|EVAL redis.call('LPOP','k')^return^redis.call('SET','b',1) 0|"
          "GET b|EVAL redis.call('GET','k2')^return^redis.call('SET','b',2) 0|"
-         "EVAL redis.call('DEL','none')^return^redis.call('SET','b',2) 0|=MULTI|=SET b 3|=DEL b|=EXEC|=MULTI|=DEL b|"
-         "=EXEC|PUBLISH c x|1:SUBSCRIBE c|PUBLISH c x|BLMOVE none k LEFT LEFT 0|BRPOP k 0|SCRIPT LOAD return^1|"
-         "MSET a 1|SETNX a 1|PERSIST k|CONFIG SET maxmemory-policy allkeys-lru|SET b 9"},
+         "EVAL redis.call('DEL','none')^return^redis.call('SET','b',2) 0|=MULTI|=SET b 3|=DEL b|=EXEC|=MULTI|"
+         "=DEL b|=EXEC|PUBLISH c x|1:SUBSCRIBE c|PUBLISH c x|BLMOVE none k LEFT LEFT 0|BRPOP k 0|"
+         "SCRIPT LOAD return^1|MSET a 1|PERSIST k|SET b 9"},
     };
     PLAY(scenarios);
     twin_say(twin, "CONFIG SET maxmemory 0");
@@ -467,7 +434,7 @@ static void test_a_server_that_cannot_write_its_disk(void **state)
     server_set_misconf(twin_model(twin), true);
     lines_say("SET a 2|GET a|PING|DEL a|EVAL return^redis.call('GET','a') 0|EVAL return^redis.call('SET','a',3) 0|"
               "EVAL return^redis.pcall('DEL','a') 0|MULTI|GET a|SET a 1|EXEC|MULTI|PING|EXEC|BRPOP none 0|PUBLISH c x|"
-              "EXPIRE a 5|1:SUBSCRIBE c|1:PING|SCRIPT LOAD return^1|ECHO x");
+              "EXPIRE a 5|1:SUBSCRIBE c|1:PING|SCRIPT LOAD return^1");
     server_told("CONFIG SET rdb-key-save-delay 0");
     server_told("BGSAVE");
     snapshot_await("rdb_last_bgsave_status:ok");
@@ -481,8 +448,8 @@ static void test_strangers(void **state)
     (void)state;
     struct twin *usual = twin;
     twin = twin_create(&(struct redis_server_options){.password = "secret"});
-    lines_say("GET a|PING|NONSENSE|GET|AUTH wrong|AUTH who secret|AUTH default wrong|MULTI|RESET|AUTH secret|PING|"
-              "SET a 1|AUTH wrong|GET a|1:AUTH default secret|1:GET a|1:RESET|1:GET a|2:QUIT|3:SUBSCRIBE a");
+    lines_say("GET a|PING|NONSENSE|GET|AUTH wrong|AUTH who secret|AUTH default wrong|MULTI|AUTH secret|PING|"
+              "SET a 1|AUTH wrong|GET a|1:AUTH default secret|1:GET a|2:QUIT|3:SUBSCRIBE a");
     twin_destroy(twin);
     twin = usual;
 }

@@ -113,7 +113,6 @@ static enum looseness looseness_of(struct text name, struct text second)
                  {"hgetall", NULL, ANY_ORDER_OF_PAIRS},
                  {"smembers", NULL, ANY_ORDER},
                  {"keys", NULL, ANY_ORDER},
-                 {"spop", NULL, ANY_ORDER},
                  {"scan", NULL, PAGE},
                  {"sscan", NULL, PAGE},
                  {"hscan", NULL, PAGE_OF_PAIRS},
@@ -246,11 +245,10 @@ static size_t replies_count(const char *at, const char *end)
 /* About channels, asked for or not. */
 static bool reply_is_about_channels(const char *at, const char *end)
 {
-    static const char *const words[] = {"message",     "pmessage",   "subscribe",
-                                        "unsubscribe", "psubscribe", "punsubscribe"};
+    static const char *const words[] = {"message", "subscribe", "unsubscribe"};
     const char *bulk = at + 4;
     struct text word;
-    if (end - at < 8 || at[0] != '*' || (at[1] != '3' && at[1] != '4') || !bulk_take(&bulk, end, &word))
+    if (end - at < 8 || at[0] != '*' || at[1] != '3' || !bulk_take(&bulk, end, &word))
         return false;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (text_is(word, text_of(words[i])))
@@ -846,7 +844,7 @@ void twin_compare_keys(struct twin *twin)
     for (struct item *key; (key = table_next(&space->keys, &place)) != NULL;) {
         const char *const *question = questions[key->value->type];
         struct text words[5] = {text_of(question[0]), item_name(key)};
-        const struct text expiry[] = {text_of("PEXPIRETIME"), item_name(key)};
+        const struct text expiry[] = {text_of("PTTL"), item_name(key)};
         size_t count = 2;
         for (size_t i = 1; i < 4 && question[i] != NULL; i++)
             words[count++] = text_of(question[i]);

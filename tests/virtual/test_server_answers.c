@@ -50,7 +50,6 @@ static void a_user_without_channels_may_not_use_them(void **state)
     (void)state;
     assert_answer("OK", "ACL SETUSER default resetchannels");
     assert_answer("-NOPERM ", "SUBSCRIBE c");
-    assert_answer("-NOPERM ", "PSUBSCRIBE *");
     assert_answer("-NOPERM ", "PUBLISH c x");
     assert_answer("-ERR ", "EVAL \"return redis.call('PUBLISH', 'c', 'x')\" 0");
     assert_answer("OK", "ACL SETUSER default allchannels");

@@ -83,6 +83,10 @@ char *redis_server_command(struct redis_server *server, const char *format, ...)
     server_hang_up(connection);
     node_look(node);
     last_reply_write(&bytes, &text);
+    if (strncmp(buffer_text(&text), "-ERR unknown command", 20) == 0) {
+        printf("%s: the simulated server does not know it (tests/sim/server/redis_commands.c)\n", command);
+        abort();
+    }
     char *copy = memory_text(buffer_text(&text));
     buffer_fini(&line);
     buffer_fini(&bytes);

@@ -57,27 +57,11 @@ void keyspace_init(struct keyspace *space, int64_t now_us)
     *space = (struct keyspace){.now_us = now_us, .random = 1};
 }
 
-/* For those who compare versions: it is not there any more. */
-static void key_goes(struct keyspace *space, const struct item *key)
-{
-    if (space->watchers == 0)
-        return;
-    struct item *gone = table_find(&space->gone, item_name(key));
-    gone = gone != NULL ? gone : table_add(&space->gone, item_name(key));
-    gone->score = (double)++space->versions;
-}
-
-static void value_goes(struct keyspace *space, struct value *value)
-{
-    key_goes(space, value->key);
-    value_free(value);
-}
-
 void keyspace_clear(struct keyspace *space)
 {
     size_t place = 0;
     for (struct item *key; (key = table_next(&space->keys, &place)) != NULL;)
-        value_goes(space, key->value);
+        value_free(key->value);
     table_clear(&space->keys);
 }
 
@@ -89,7 +73,7 @@ bool keyspace_is_expired(const struct keyspace *space, const struct value *value
 void keyspace_remove(struct keyspace *space, struct value *value)
 {
     struct item *key = value->key;
-    value_goes(space, value);
+    value_free(value);
     table_remove(&space->keys, key);
 }
 
@@ -125,7 +109,6 @@ void keyspace_rename(struct keyspace *space, struct value *value, struct text ke
     struct item *before = value->key;
     value->key = table_add(&space->keys, key);
     value->key->value = value;
-    key_goes(space, before);
     table_remove(&space->keys, before);
 }
 
@@ -145,20 +128,6 @@ void keyspace_expire(struct keyspace *space, struct value *value, int64_t expire
 {
     value->expires_ms = expires_ms;
     space->deadlines += expires_ms != 0;
-}
-
-double keyspace_version(struct keyspace *space, struct text key)
-{
-    const struct value *value = keyspace_find(space, key);
-    const struct item *gone = table_find(&space->gone, key);
-    return value != NULL ? (double)value->version : gone != NULL ? gone->score : 0;
-}
-
-void keyspace_watch(struct keyspace *space, bool begins)
-{
-    space->watchers += begins ? 1 : (unsigned)-1;
-    if (space->watchers == 0)
-        table_clear(&space->gone);
 }
 
 /* splitmix64 */

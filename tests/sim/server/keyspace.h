@@ -47,9 +47,7 @@ struct keyspace {
     uint64_t deadlines; /* set since expired keys were last looked for */
     uint64_t expired;   /* keys, since the server began */
 
-    unsigned watchers; /* who compare versions */
-    struct table gone; /* keys that went while there were any; the score is a version */
-    bool is_replica;   /* what is expired is hidden, and stays until the primary says that it is gone */
+    bool is_replica; /* what is expired is hidden, and stays until the primary says that it is gone */
 };
 
 void keyspace_init(struct keyspace *space, int64_t now_us);
@@ -67,9 +65,6 @@ void keyspace_expire(struct keyspace *space, struct value *value, int64_t expire
 bool keyspace_is_expired(const struct keyspace *space, const struct value *value);
 /* Removes all that is expired. */
 void keyspace_sweep(struct keyspace *space);
-/* Of a key: another one after each change, also when it comes or goes. */
-double keyspace_version(struct keyspace *space, struct text key);
-void keyspace_watch(struct keyspace *space, bool begins);
 uint64_t keyspace_draw(struct keyspace *space);
 
 /* Items of a list, members of a set, fields of a hash; 1 of a string. */

@@ -121,26 +121,6 @@ struct reply *reply_bad_expiry(struct command_call *call)
 
 /* --- patterns and scans ------------------------------------------------------------------------------------------- */
 
-/* A class "[a-c^x]" against one byte; `*at` ends at its closing bracket. */
-static bool class_matches(struct text pattern, size_t *at, char byte)
-{
-    size_t i = *at + 1;
-    bool negates = i < pattern.length && pattern.bytes[i] == '^', found = false;
-    for (i += negates; i < pattern.length && pattern.bytes[i] != ']'; i++) {
-        if (pattern.bytes[i] == '\\' && i + 1 < pattern.length) {
-            found = found || pattern.bytes[++i] == byte;
-        } else if (i + 2 < pattern.length && pattern.bytes[i + 1] == '-') {
-            char low = pattern.bytes[i], high = pattern.bytes[i + 2];
-            found = found || (low <= high ? byte >= low && byte <= high : byte >= high && byte <= low);
-            i += 2;
-        } else {
-            found = found || pattern.bytes[i] == byte;
-        }
-    }
-    *at = i;
-    return found != negates;
-}
-
 bool pattern_matches(struct text pattern, struct text text)
 {
     size_t p = 0, t = 0, star = SIZE_MAX, star_t = 0;
@@ -153,12 +133,8 @@ bool pattern_matches(struct text pattern, struct text text)
             continue;
         }
         if (p < pattern.length && t < text.length) {
-            if (pattern.bytes[p] == '[') {
-                fits = class_matches(pattern, &next, text.bytes[t]);
-            } else {
-                next += pattern.bytes[p] == '\\' && p + 1 < pattern.length;
-                fits = (pattern.bytes[p] == '?') || pattern.bytes[next] == text.bytes[t];
-            }
+            next += pattern.bytes[p] == '\\' && p + 1 < pattern.length;
+            fits = (pattern.bytes[p] == '?') || pattern.bytes[next] == text.bytes[t];
         }
         if (fits) {
             p = next + 1;
@@ -173,7 +149,7 @@ bool pattern_matches(struct text pattern, struct text text)
     return true;
 }
 
-struct reply *scan_read(struct command_call *call, size_t argument, bool with_type, struct scan *scan)
+struct reply *scan_read(struct command_call *call, size_t argument, struct scan *scan)
 {
     char *end = NULL;
     *scan = (struct scan){.count = 10};
@@ -190,8 +166,6 @@ struct reply *scan_read(struct command_call *call, size_t argument, bool with_ty
                 return reply_syntax(call);
         } else if (has_value && call_says(call, i, "MATCH")) {
             scan->pattern = call->arguments[i + 1];
-        } else if (has_value && with_type && call_says(call, i, "TYPE")) {
-            scan->type = call->arguments[i + 1];
         } else {
             return reply_syntax(call);
         }
@@ -334,118 +308,21 @@ static struct reply *command_keys(struct command_call *call)
 static struct reply *command_scan(struct command_call *call)
 {
     struct scan scan;
-    struct reply *wrong = scan_read(call, 1, true, &scan);
-    if (wrong != NULL)
-        return wrong;
-    struct reply *answer = scan_tell(call, &call->space->keys, &scan, key_tell), *items = answer->items[1];
-    size_t kept = 0;
-    for (size_t i = 0; scan.type.bytes != NULL && i < items->count; i++) {
-        const struct item *key = table_find(&call->space->keys, items->items[i]->text);
-        if (strcasecmp(type_names[key->value->type], scan.type.bytes) == 0)
-            items->items[kept++] = items->items[i];
-    }
-    items->count = scan.type.bytes != NULL ? kept : items->count;
-    return answer;
-}
-
-/* --- SORT --------------------------------------------------------------------------------------------------------- */
-
-static int sort_by_bytes(const void *left, const void *right)
-{
-    const struct reply *const *first = left, *const *second = right;
-    return strcmp((*first)->text.bytes, (*second)->text.bytes);
-}
-
-static int sort_by_number(const void *left, const void *right)
-{
-    const struct reply *const *first = left, *const *second = right;
-    double before = 0, behind = 0;
-    (void)text_float((*first)->text, &before);
-    (void)text_float((*second)->text, &behind);
-    return before != behind ? (before > behind) - (before < behind) : sort_by_bytes(left, right);
-}
-
-static struct reply *elements_tell(struct command_call *call)
-{
-    size_t place = 0, count = call->value != NULL ? value_count(call->value) : 0;
-    struct reply *items = reply_array(call->replies, count);
-    if (count > 0 && call->value->type == VALUE_LIST)
-        for (size_t i = 0; i < count; i++)
-            reply_add(items, reply_bulk(call->replies, value_entry(call->value, i)));
-    else if (count > 0)
-        for (struct item *item; (item = table_next(&call->value->table, &place)) != NULL;)
-            reply_add(items, reply_bulk(call->replies, item_name(item)));
-    return items;
-}
-
-/* SORT key [ALPHA], upwards and whole. */
-static struct reply *command_sort(struct command_call *call)
-{
-    double number;
-    if (call->count > 3 || (call->count == 3 && !call_says(call, 2, "ALPHA")))
-        return reply_syntax(call);
-    if (call_is_other(call, VALUE_LIST) && call_is_other(call, VALUE_SET) && call_is_other(call, VALUE_ZSET))
-        return reply_wrong_type(call);
-    struct reply *items = elements_tell(call);
-    for (size_t i = 0; call->count == 2 && i < items->count; i++)
-        if (!text_float(items->items[i]->text, &number))
-            return reply_error(call->replies, "ERR One or more scores can't be converted into double");
-    if (items->count > 0)
-        qsort(items->items, items->count, sizeof(struct reply *), call->count == 2 ? sort_by_number : sort_by_bytes);
-    return items;
+    struct reply *wrong = scan_read(call, 1, &scan);
+    return wrong != NULL ? wrong : scan_tell(call, &call->space->keys, &scan, key_tell);
 }
 
 /* --- expiry ------------------------------------------------------------------------------------------------------- */
 
-struct expiry_terms {
-    bool if_none, if_some, if_later, if_sooner;
-};
-
-static struct reply *expiry_terms_read(struct command_call *call, struct expiry_terms *terms)
-{
-    *terms = (struct expiry_terms){.if_none = false};
-    for (size_t i = 3; i < call->count; i++) {
-        if (call_says(call, i, "NX"))
-            terms->if_none = true;
-        else if (call_says(call, i, "XX"))
-            terms->if_some = true;
-        else if (call_says(call, i, "GT"))
-            terms->if_later = true;
-        else if (call_says(call, i, "LT"))
-            terms->if_sooner = true;
-        else
-            return reply_error(
-                call->replies,
-                replies_format(call->replies, "ERR Unsupported option %s", call->arguments[i].bytes).bytes);
-    }
-    if (terms->if_none && (terms->if_some || terms->if_later || terms->if_sooner))
-        return reply_error(call->replies, "ERR NX and XX, GT or LT options at the same time are not compatible");
-    if (terms->if_later && terms->if_sooner)
-        return reply_error(call->replies, "ERR GT and LT options at the same time are not compatible");
-    return NULL;
-}
-
-static bool expiry_may_be(const struct value *value, const struct expiry_terms *terms, int64_t at_ms)
-{
-    int64_t before = value->expires_ms;
-    return !(terms->if_none && before != 0) && !(terms->if_some && before == 0) &&
-           !(terms->if_later && (before == 0 || at_ms <= before)) &&
-           !(terms->if_sooner && before != 0 && at_ms >= before);
-}
-
 static struct reply *expire_at(struct command_call *call, int64_t base_ms, long long unit_ms)
 {
     long long number;
-    struct expiry_terms terms;
-    struct reply *wrong = expiry_terms_read(call, &terms);
-    if (wrong != NULL)
-        return wrong;
     if (!call_integer(call, 2, &number))
         return reply_not_integer(call);
     if (number > LLONG_MAX / unit_ms || number < LLONG_MIN / unit_ms || number * unit_ms > LLONG_MAX - base_ms)
         return reply_bad_expiry(call);
     int64_t at_ms = number * unit_ms + base_ms;
-    if (call->value == NULL || !expiry_may_be(call->value, &terms, at_ms))
+    if (call->value == NULL)
         return reply_integer(call->replies, 0);
     if (at_ms <= call->space->now_us / 1000) {
         call_remove(call);
@@ -471,11 +348,6 @@ static struct reply *command_expireat(struct command_call *call)
     return expire_at(call, 0, 1000);
 }
 
-static struct reply *command_pexpireat(struct command_call *call)
-{
-    return expire_at(call, 0, 1);
-}
-
 static struct reply *command_persist(struct command_call *call)
 {
     if (call->value == NULL || call->value->expires_ms == 0)
@@ -485,32 +357,23 @@ static struct reply *command_persist(struct command_call *call)
     return reply_integer(call->replies, 1);
 }
 
-static struct reply *expiry_tell(struct command_call *call, int64_t base_ms, long long unit_ms)
+/* In milliseconds; -1 = never, -2 = there is no such key. */
+static long long expiry_left(const struct command_call *call)
 {
     if (call->value == NULL || call->value->expires_ms == 0)
-        return reply_integer(call->replies, call->value == NULL ? -2 : -1);
-    long long left_ms = call->value->expires_ms - base_ms;
-    return reply_integer(call->replies, unit_ms == 1 ? left_ms : (left_ms + unit_ms / 2) / unit_ms);
+        return call->value == NULL ? -2 : -1;
+    return call->value->expires_ms - call->space->now_us / 1000;
 }
 
 static struct reply *command_pttl(struct command_call *call)
 {
-    return expiry_tell(call, call->space->now_us / 1000, 1);
+    return reply_integer(call->replies, expiry_left(call));
 }
 
 static struct reply *command_ttl(struct command_call *call)
 {
-    return expiry_tell(call, call->space->now_us / 1000, 1000);
-}
-
-static struct reply *command_expiretime(struct command_call *call)
-{
-    return expiry_tell(call, 0, 1000);
-}
-
-static struct reply *command_pexpiretime(struct command_call *call)
-{
-    return expiry_tell(call, 0, 1);
+    long long left_ms = expiry_left(call);
+    return reply_integer(call->replies, left_ms < 0 ? left_ms : (left_ms + 500) / 1000);
 }
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
@@ -525,18 +388,13 @@ enum {
 
 static const struct command commands[] = {
     {"acl", -2, KEYLESS, N, command_acl},
-    {"append", 3, VALUE_STRING, G, command_append},
     {"auth", -2, KEYLESS, N | COMMAND_STRANGER, command_auth},
     {"bitfield", -2, TYPE_LATE, G, command_bitfield},
     {"blmove", 6, TYPE_LATE, G | N, command_blmove},
-    {"blpop", -3, KEYLESS, W | N, command_blpop},
     {"brpop", -3, KEYLESS, W | N, command_brpop},
-    {"brpoplpush", 4, TYPE_LATE, G | N, command_brpoplpush},
     {"client", -2, KEYLESS, N, command_client},
     {"config", -2, KEYLESS, N, command_config},
     {"dbsize", 1, KEYLESS, 0, command_dbsize},
-    {"decr", 2, VALUE_STRING, G, command_decr},
-    {"decrby", 3, TYPE_LATE, G, command_decrby},
     {"del", -2, KEYLESS, W, command_del},
     {"discard", 1, KEYLESS, N | COMMAND_AT_ONCE, command_discard},
     {"dump", 2, TYPE_LATE, 0, command_dump},
@@ -545,14 +403,10 @@ static const struct command commands[] = {
     {"evalsha", -3, KEYLESS, SCRIPT, command_evalsha},
     {"exec", 1, KEYLESS, N | COMMAND_AT_ONCE, command_exec},
     {"exists", -2, KEYLESS, 0, command_exists},
-    {"expire", -3, TYPE_LATE, W, command_expire},
-    {"expireat", -3, TYPE_LATE, W, command_expireat},
-    {"expiretime", 2, TYPE_LATE, 0, command_expiretime},
+    {"expire", 3, TYPE_LATE, W, command_expire},
+    {"expireat", 3, TYPE_LATE, W, command_expireat},
     {"flushall", -1, KEYLESS, W, command_flush},
-    {"flushdb", -1, KEYLESS, W, command_flush},
     {"get", 2, VALUE_STRING, 0, command_get},
-    {"getdel", 2, VALUE_STRING, W, command_getdel},
-    {"getset", 3, VALUE_STRING, G, command_getset},
     {"hdel", -3, VALUE_HASH, W, command_hdel},
     {"hexists", 3, VALUE_HASH, 0, command_hexists},
     {"hget", 3, VALUE_HASH, 0, command_hget},
@@ -561,7 +415,6 @@ static const struct command commands[] = {
     {"hkeys", 2, VALUE_HASH, 0, command_hkeys},
     {"hlen", 2, VALUE_HASH, 0, command_hlen},
     {"hmget", -3, VALUE_HASH, 0, command_hmget},
-    {"hmset", -4, TYPE_LATE, G, command_hmset},
     {"hscan", -3, TYPE_LATE, 0, command_hscan},
     {"hset", -4, TYPE_LATE, G, command_hset},
     {"hsetnx", 4, VALUE_HASH, G, command_hsetnx},
@@ -572,39 +425,28 @@ static const struct command commands[] = {
     {"info", -1, KEYLESS, 0, command_info},
     {"keys", 2, KEYLESS, 0, command_keys},
     {"lindex", 3, VALUE_LIST, 0, command_lindex},
-    {"linsert", 5, TYPE_LATE, G, command_linsert},
     {"llen", 2, VALUE_LIST, 0, command_llen},
     {"lmove", 5, TYPE_LATE, G, command_lmove},
     {"lpop", -2, TYPE_LATE, W, command_lpop},
     {"lpos", -3, TYPE_LATE, 0, command_lpos},
     {"lpush", -3, VALUE_LIST, G, command_lpush},
-    {"lpushx", -3, VALUE_LIST, G, command_lpushx},
     {"lrange", 4, TYPE_LATE, 0, command_lrange},
     {"lrem", 4, TYPE_LATE, W, command_lrem},
-    {"lset", 4, TYPE_LATE, G, command_lset},
     {"ltrim", 4, TYPE_LATE, W, command_ltrim},
     {"mget", -2, KEYLESS, 0, command_mget},
     {"mset", -3, KEYLESS, G, command_mset},
     {"multi", 1, KEYLESS, N | COMMAND_AT_ONCE, command_multi},
     {"persist", 2, TYPE_LATE, W, command_persist},
-    {"pexpire", -3, TYPE_LATE, W, command_pexpire},
-    {"pexpireat", -3, TYPE_LATE, W, command_pexpireat},
-    {"pexpiretime", 2, TYPE_LATE, 0, command_pexpiretime},
+    {"pexpire", 3, TYPE_LATE, W, command_pexpire},
     {"ping", -1, KEYLESS, S, command_ping},
-    {"psetex", 4, TYPE_LATE, G, command_psetex},
-    {"psubscribe", -2, KEYLESS, N | S, command_psubscribe},
     {"pttl", 2, TYPE_LATE, 0, command_pttl},
     {"publish", 3, KEYLESS, 0, command_publish},
     {"pubsub", -2, KEYLESS, 0, command_pubsub},
-    {"punsubscribe", -1, KEYLESS, N | S, command_punsubscribe},
     {"quit", -1, KEYLESS, N | S | COMMAND_STRANGER | COMMAND_AT_ONCE, command_quit},
     {"rename", 3, TYPE_LATE, W, command_rename},
-    {"reset", 1, KEYLESS, N | S | COMMAND_STRANGER | COMMAND_AT_ONCE, command_reset},
     {"role", 1, KEYLESS, N, command_role},
     {"rpop", -2, TYPE_LATE, W, command_rpop},
-    {"rpoplpush", 3, TYPE_LATE, G, command_rpoplpush},
     {"rpush", -3, VALUE_LIST, G, command_rpush},
-    {"rpushx", -3, VALUE_LIST, G, command_rpushx},
     {"sadd", -3, VALUE_SET, G, command_sadd},
     {"save", 1, KEYLESS, N, command_save},
     {"scan", -2, KEYLESS, 0, command_scan},
@@ -612,27 +454,19 @@ static const struct command commands[] = {
     {"script", -2, KEYLESS, N, command_script},
     {"select", 2, KEYLESS, 0, command_select},
     {"set", -3, TYPE_LATE, G, command_set},
-    {"setex", 4, TYPE_LATE, G, command_setex},
-    {"setnx", 3, TYPE_LATE, G, command_setnx},
-    {"setrange", 4, TYPE_LATE, G, command_setrange},
     {"sismember", 3, VALUE_SET, 0, command_sismember},
     {"smembers", 2, VALUE_SET, 0, command_smembers},
     {"smismember", -3, VALUE_SET, 0, command_smismember},
-    {"sort", -2, TYPE_LATE, G, command_sort},
-    {"spop", -2, TYPE_LATE, W, command_spop},
-    {"srandmember", -2, TYPE_LATE, 0, command_srandmember},
+    {"sort", 3, VALUE_SET, G, command_sort},
+    {"srandmember", 2, VALUE_SET, 0, command_srandmember},
     {"srem", -3, VALUE_SET, W, command_srem},
     {"sscan", -3, TYPE_LATE, 0, command_sscan},
-    {"strlen", 2, VALUE_STRING, 0, command_strlen},
     {"subscribe", -2, KEYLESS, N | S, command_subscribe},
     {"time", 1, KEYLESS, 0, command_time},
     {"ttl", 2, TYPE_LATE, 0, command_ttl},
     {"type", 2, TYPE_LATE, 0, command_type},
     {"unlink", -2, KEYLESS, W, command_del},
     {"unsubscribe", -1, KEYLESS, N | S, command_unsubscribe},
-    {"unwatch", 1, KEYLESS, N, command_unwatch},
-    {"wait", 3, KEYLESS, N, command_wait},
-    {"watch", -2, KEYLESS, N | COMMAND_AT_ONCE, command_watch},
     {"xadd", -5, TYPE_LATE, G, command_xadd},
     {"xdel", -3, TYPE_LATE, W, command_xdel},
     {"xlen", 2, VALUE_STREAM, 0, command_xlen},
@@ -640,19 +474,13 @@ static const struct command commands[] = {
     {"zadd", -4, TYPE_LATE, G, command_zadd},
     {"zcard", 2, VALUE_ZSET, 0, command_zcard},
     {"zcount", 4, TYPE_LATE, 0, command_zcount},
-    {"zincrby", 4, TYPE_LATE, G, command_zincrby},
-    {"zmscore", -3, VALUE_ZSET, 0, command_zmscore},
-    {"zpopmax", -2, TYPE_LATE, W, command_zpopmax},
-    {"zpopmin", -2, TYPE_LATE, W, command_zpopmin},
     {"zrange", -4, TYPE_LATE, 0, command_zrange},
     {"zrangebyscore", -4, TYPE_LATE, 0, command_zrangebyscore},
     {"zrank", 3, VALUE_ZSET, 0, command_zrank},
     {"zrem", -3, VALUE_ZSET, W, command_zrem},
     {"zremrangebyrank", 4, TYPE_LATE, W, command_zremrangebyrank},
     {"zremrangebyscore", 4, TYPE_LATE, W, command_zremrangebyscore},
-    {"zrevrange", -4, TYPE_LATE, 0, command_zrevrange},
     {"zrevrangebyscore", -4, TYPE_LATE, 0, command_zrevrangebyscore},
-    {"zrevrank", 3, VALUE_ZSET, 0, command_zrevrank},
     {"zscan", -3, TYPE_LATE, 0, command_zscan},
     {"zscore", 3, VALUE_ZSET, 0, command_zscore},
 };

@@ -18,13 +18,12 @@ struct server_connection;
 
 enum command_flag {
     COMMAND_WRITES = 1,
-    COMMAND_GROWS = 2,           /* refused while the server is out of memory */
-    COMMAND_NO_SCRIPT = 4,       /* refused in a script */
-    COMMAND_SUBSCRIBER = 8,      /* allowed to whom has subscribed */
-    COMMAND_STRANGER = 16,       /* allowed before AUTH */
-    COMMAND_AT_ONCE = 32,        /* not queued by MULTI */
-    COMMAND_RUNS_SCRIPT = 64,    /* its own commands are recorded, and it is not */
-    COMMAND_NO_TRANSACTION = 128 /* refused by MULTI */
+    COMMAND_GROWS = 2,       /* refused while the server is out of memory */
+    COMMAND_NO_SCRIPT = 4,   /* refused in a script */
+    COMMAND_SUBSCRIBER = 8,  /* allowed to whom has subscribed */
+    COMMAND_STRANGER = 16,   /* allowed before AUTH */
+    COMMAND_AT_ONCE = 32,    /* not queued by MULTI */
+    COMMAND_RUNS_SCRIPT = 64 /* its own commands are recorded, and it is not */
 };
 
 struct command_call {
@@ -91,30 +90,25 @@ struct scan {
     uint64_t cursor;
     long long count;
     struct text pattern; /* none: no bytes */
-    struct text type;    /* of SCAN alone */
 };
 /* NULL when they are right, else the error. */
-struct reply *scan_read(struct command_call *call, size_t argument, bool with_type, struct scan *scan);
+struct reply *scan_read(struct command_call *call, size_t argument, struct scan *scan);
 /* {cursor, items}: `tell` adds what belongs to an item that fits. */
 struct reply *scan_tell(struct command_call *call, const struct table *table, const struct scan *scan,
                         void (*tell)(struct command_call *call, struct item *item, struct reply *items));
 
 /* clang-format off */
 #define COMMANDS(X) \
-    X(append) X(bitfield) X(decr) X(decrby) X(get) X(getdel) X(getset) X(incr) X(incrby) X(mget) X(mset) \
-    X(psetex) X(set) X(setex) X(setnx) X(setrange) X(strlen) \
-    X(lindex) X(linsert) X(llen) X(lmove) X(lpop) X(lpos) X(lpush) X(lpushx) X(lrange) X(lrem) X(lset) X(ltrim) \
-    X(rpop) X(rpoplpush) X(rpush) X(rpushx) \
-    X(hdel) X(hexists) X(hget) X(hgetall) X(hincrby) X(hkeys) X(hlen) X(hmget) X(hmset) X(hscan) X(hset) \
-    X(hsetnx) X(hstrlen) X(hvals) \
-    X(sadd) X(scard) X(sismember) X(smembers) X(smismember) X(spop) X(srandmember) X(srem) X(sscan) \
-    X(zadd) X(zcard) X(zcount) X(zincrby) X(zmscore) X(zpopmax) X(zpopmin) X(zrange) X(zrangebyscore) X(zrank) \
-    X(zrem) X(zremrangebyrank) X(zremrangebyscore) X(zrevrange) X(zrevrangebyscore) X(zrevrank) X(zscan) \
-    X(zscore) \
+    X(bitfield) X(get) X(incr) X(incrby) X(mget) X(mset) X(set) \
+    X(lindex) X(llen) X(lmove) X(lpop) X(lpos) X(lpush) X(lrange) X(lrem) X(ltrim) X(rpop) X(rpush) \
+    X(hdel) X(hexists) X(hget) X(hgetall) X(hincrby) X(hkeys) X(hlen) X(hmget) X(hscan) X(hset) X(hsetnx) X(hstrlen) \
+    X(hvals) \
+    X(sadd) X(scard) X(sismember) X(smembers) X(smismember) X(sort) X(srandmember) X(srem) X(sscan) \
+    X(zadd) X(zcard) X(zcount) X(zrange) X(zrangebyscore) X(zrank) X(zrem) X(zremrangebyrank) X(zremrangebyscore) \
+    X(zrevrangebyscore) X(zscan) X(zscore) \
     X(xadd) X(xdel) X(xlen) X(xrange) \
-    X(acl) X(auth) X(blmove) X(blpop) X(brpop) X(brpoplpush) X(client) X(config) X(discard) X(echo) X(eval) X(evalsha) \
-    X(exec) X(info) X(multi) X(ping) X(psubscribe) X(publish) X(pubsub) X(punsubscribe) X(quit) X(reset) X(role) \
-    X(save) X(script) X(select) X(subscribe) X(unsubscribe) X(unwatch) X(wait) X(watch)
+    X(acl) X(auth) X(blmove) X(brpop) X(client) X(config) X(discard) X(echo) X(eval) X(evalsha) X(exec) X(info) \
+    X(multi) X(ping) X(publish) X(pubsub) X(quit) X(role) X(save) X(script) X(select) X(subscribe) X(unsubscribe)
 /* clang-format on */
 
 #define DECLARE(name) struct reply *command_##name(struct command_call *call);

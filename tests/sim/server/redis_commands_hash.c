@@ -1,4 +1,6 @@
 /* Hashes and sets: see redis_commands.h. */
+#include <stdlib.h>
+
 #include "tests/sim/server/redis_commands.h"
 
 static struct item *call_find(const struct command_call *call, size_t argument)
@@ -70,17 +72,13 @@ struct reply *command_hmget(struct command_call *call)
     return items;
 }
 
-/* How many fields are new; -1 when they are no pairs or this is no hash, and `wrong` is the answer. */
-static long long fields_set(struct command_call *call, struct reply **wrong)
+struct reply *command_hset(struct command_call *call)
 {
     long long added = 0;
-    *wrong = NULL;
     if (call->count % 2 != 0)
-        *wrong = reply_wrong_arity(call->replies, call->command);
-    else if (call_is_other(call, VALUE_HASH))
-        *wrong = reply_wrong_type(call);
-    if (*wrong != NULL)
-        return -1;
+        return reply_wrong_arity(call->replies, call->command);
+    if (call_is_other(call, VALUE_HASH))
+        return reply_wrong_type(call);
     struct value *hash = call_value(call, VALUE_HASH);
     for (size_t i = 2; i + 1 < call->count; i += 2) {
         struct item *item = call_find(call, i);
@@ -88,21 +86,7 @@ static long long fields_set(struct command_call *call, struct reply **wrong)
         item_set_text(item != NULL ? item : table_add(&hash->table, call->arguments[i]), call->arguments[i + 1]);
     }
     call_changed(call);
-    return added;
-}
-
-struct reply *command_hset(struct command_call *call)
-{
-    struct reply *wrong;
-    long long added = fields_set(call, &wrong);
-    return wrong != NULL ? wrong : reply_integer(call->replies, added);
-}
-
-struct reply *command_hmset(struct command_call *call)
-{
-    struct reply *wrong;
-    (void)fields_set(call, &wrong);
-    return wrong != NULL ? wrong : reply_status(call->replies, "OK");
+    return reply_integer(call->replies, added);
 }
 
 struct reply *command_hsetnx(struct command_call *call)
@@ -209,67 +193,28 @@ struct reply *command_smembers(struct command_call *call)
     return items_tell(call, TELLS_NAMES);
 }
 
-static struct item *member_draw(struct command_call *call)
-{
-    return table_any(&call->value->table, keyspace_draw(call->space));
-}
-
-/* The answer when nothing is to be drawn, in `most` how many are. */
-static struct reply *draw_read(struct command_call *call, long long least, long long *most)
-{
-    *most = 1;
-    if (call->count > 3)
-        return reply_syntax(call);
-    if (call->count == 3 && !call_integer(call, 2, most))
-        return least < 0 ? reply_not_integer(call)
-                         : reply_error(call->replies, "ERR value is out of range, must be positive");
-    if (*most < least)
-        return reply_error(call->replies, "ERR value is out of range, must be positive");
-    if (call_is_other(call, VALUE_SET))
-        return reply_wrong_type(call);
-    if (call->value == NULL)
-        return call->count == 3 ? reply_array(call->replies, 0) : reply_nil(call->replies);
-    return NULL;
-}
-
-struct reply *command_spop(struct command_call *call)
-{
-    long long most;
-    struct reply *answer = draw_read(call, 0, &most);
-    if (answer != NULL)
-        return answer;
-    struct reply *items = reply_array(call->replies, call_count(call));
-    while (call_count(call) > 0 && (long long)items->count < most) {
-        struct item *item = member_draw(call);
-        reply_add(items, name_reply(call, item));
-        table_remove(&call->value->table, item);
-        call_changed(call);
-    }
-    return call->count == 3 ? items : items->items[0];
-}
-
-/* With a positive count different ones, with a negative one so many, and the same again and again. */
+/* Of one member, drawn. */
 struct reply *command_srandmember(struct command_call *call)
 {
-    long long most;
-    struct reply *answer = draw_read(call, -1000000, &most);
-    if (answer != NULL)
-        return answer;
-    if (call->count == 2)
-        return name_reply(call, member_draw(call));
-    size_t count = most < 0                                      ? (size_t)-most
-                   : (unsigned long long)most < call_count(call) ? (size_t)most
-                                                                 : call_count(call);
-    struct reply *items = reply_array(call->replies, count);
-    if (most < 0) {
-        while (items->count < count)
-            reply_add(items, name_reply(call, member_draw(call)));
-        return items;
-    }
-    size_t place = 0, left = call_count(call);
-    for (struct item *item; items->count < count && (item = table_next(&call->value->table, &place)) != NULL; left--)
-        if (keyspace_draw(call->space) % left < count - items->count)
-            reply_add(items, name_reply(call, item));
+    if (call->value == NULL)
+        return reply_nil(call->replies);
+    return name_reply(call, table_any(&call->value->table, keyspace_draw(call->space)));
+}
+
+static int names_compare(const void *left, const void *right)
+{
+    const struct reply *const *first = left, *const *second = right;
+    return strcmp((*first)->text.bytes, (*second)->text.bytes);
+}
+
+/* SORT key ALPHA. */
+struct reply *command_sort(struct command_call *call)
+{
+    if (!call_says(call, 2, "ALPHA"))
+        return reply_syntax(call);
+    struct reply *items = items_tell(call, TELLS_NAMES);
+    if (items->count > 0)
+        qsort(items->items, items->count, sizeof(struct reply *), names_compare);
     return items;
 }
 
@@ -301,13 +246,13 @@ static struct reply *value_scan(struct command_call *call, enum value_type type,
     if (call->value == NULL || call->value->type != type) {
         size_t count = call->count;
         call->count = 3;
-        struct reply *wrong = scan_read(call, 2, false, &scan);
+        struct reply *wrong = scan_read(call, 2, &scan);
         call->count = count;
         if (wrong != NULL)
             return wrong;
         return call->value != NULL ? reply_wrong_type(call) : scan_tell(call, &nothing, &scan, tell);
     }
-    struct reply *wrong = scan_read(call, 2, false, &scan);
+    struct reply *wrong = scan_read(call, 2, &scan);
     return wrong != NULL ? wrong : scan_tell(call, &call->value->table, &scan, tell);
 }
 

@@ -37,16 +37,6 @@ struct reply *command_rpush(struct command_call *call)
     return list_push(call, false);
 }
 
-struct reply *command_lpushx(struct command_call *call)
-{
-    return call->value == NULL ? reply_integer(call->replies, 0) : list_push(call, true);
-}
-
-struct reply *command_rpushx(struct command_call *call)
-{
-    return call->value == NULL ? reply_integer(call->replies, 0) : list_push(call, false);
-}
-
 static struct reply *list_pop(struct command_call *call, bool from_right)
 {
     long long most = 1;
@@ -134,49 +124,6 @@ struct reply *command_ltrim(struct command_call *call)
         call_changed(call);
     }
     return reply_status(call->replies, "OK");
-}
-
-/* Leaves the others in their order. */
-static void entry_put(struct value *list, size_t index, struct text text)
-{
-    value_push(list, text, false);
-    void **places = list->row.places + list->row.first, *last = places[list->row.count - 1];
-    memmove(places + index + 1, places + index, (list->row.count - 1 - index) * sizeof *places);
-    places[index] = last;
-}
-
-struct reply *command_lset(struct command_call *call)
-{
-    long long index;
-    if (call->value == NULL)
-        return reply_error(call->replies, "ERR no such key");
-    if (call_is_other(call, VALUE_LIST))
-        return reply_wrong_type(call);
-    if (!call_integer(call, 2, &index))
-        return reply_not_integer(call);
-    size_t place = list_place(call, index);
-    if (place == SIZE_MAX)
-        return reply_error(call->replies, "ERR index out of range");
-    entry_put(call->value, place, call->arguments[3]);
-    value_remove_entry(call->value, place + 1);
-    call_changed(call);
-    return reply_status(call->replies, "OK");
-}
-
-struct reply *command_linsert(struct command_call *call)
-{
-    bool is_after = call_says(call, 2, "AFTER");
-    if (!is_after && !call_says(call, 2, "BEFORE"))
-        return reply_syntax(call);
-    if (call_is_other(call, VALUE_LIST))
-        return reply_wrong_type(call);
-    for (size_t i = 0; i < list_count(call); i++)
-        if (text_is(value_entry(call->value, i), call->arguments[3])) {
-            entry_put(call->value, i + is_after, call->arguments[4]);
-            call_changed(call);
-            return command_llen(call);
-        }
-    return reply_integer(call->replies, call->value == NULL ? 0 : -1);
 }
 
 struct reply *command_lrem(struct command_call *call)
@@ -302,9 +249,4 @@ struct reply *command_lmove(struct command_call *call)
     if (!end_read(call, 3, &from_right) || !end_read(call, 4, &to_right))
         return reply_syntax(call);
     return entry_move(call, from_right, to_right);
-}
-
-struct reply *command_rpoplpush(struct command_call *call)
-{
-    return entry_move(call, true, false);
 }

@@ -157,24 +157,11 @@ static int redis_pcall(lua_State *lua)
     return 1;
 }
 
-/* The first word is the code, if there are more. */
+/* Of a text that begins with its code. */
 static int redis_error_reply(lua_State *lua)
 {
-    if (lua_gettop(lua) != 1 || lua_type(lua, 1) != LUA_TSTRING)
-        return push_table_of_one(lua, "err", text_of("ERR wrong number or type of arguments"));
-    const char *text = lua_tostring(lua, 1);
-    text += *text == '-';
-    lua_pushstring(lua, strchr(text, ' ') == NULL ? "ERR " : "");
-    lua_pushstring(lua, text);
-    lua_concat(lua, 2);
-    return push_table_of_one(lua, "err", text_at(lua, -1));
-}
-
-static int redis_status_reply(lua_State *lua)
-{
-    if (lua_gettop(lua) != 1 || lua_type(lua, 1) != LUA_TSTRING)
-        return push_table_of_one(lua, "err", text_of("ERR wrong number or type of arguments"));
-    return push_table_of_one(lua, "ok", text_at(lua, 1));
+    luaL_checkstring(lua, 1);
+    return push_table_of_one(lua, "err", text_at(lua, 1));
 }
 
 static void sha1_of(struct text text, char hex[DIGEST_TEXT_SIZE])
@@ -193,12 +180,6 @@ static int redis_sha1hex(lua_State *lua)
     sha1_of(text_at(lua, 1), hex);
     lua_pushstring(lua, hex);
     return 1;
-}
-
-static int redis_log(lua_State *lua)
-{
-    (void)lua;
-    return 0;
 }
 
 /* --- errors ------------------------------------------------------------------------------------------------------- */
@@ -314,9 +295,7 @@ static struct script_host *script_host_create(void)
     static const luaL_Reg redis[] = {{"call", redis_call},
                                      {"pcall", redis_pcall},
                                      {"error_reply", redis_error_reply},
-                                     {"status_reply", redis_status_reply},
                                      {"sha1hex", redis_sha1hex},
-                                     {"log", redis_log},
                                      {NULL, NULL}};
     static const luaL_Reg cjson[] = {{"decode", script_json_decode}, {NULL, NULL}};
     struct script_host *host = memory_new(struct script_host);

@@ -1,7 +1,7 @@
-/* Runs Lua scripts as a Redis server does: Lua 5.1; KEYS and ARGV; `redis.call`, `pcall`, `error_reply`,
- * `status_reply`, `sha1hex`, `log`; `cjson.decode`. Numbers of a reply lose their fraction, nil ends an array, an error
- * ends the script. One host serves all simulated servers of the process: what a script remembers is in their
- * keyspaces, nothing is in Lua, so each script is compiled once. */
+/* Runs Lua scripts as a Redis server does: Lua 5.1; KEYS and ARGV; `redis.call`, `pcall`, `error_reply` and `sha1hex`;
+ * `cjson.decode`. Numbers of a reply lose their fraction, nil ends an array, an error ends the script. One host serves
+ * all simulated servers of the process: what a script remembers is in their keyspaces, nothing is in Lua, so each is
+ * compiled once. */
 #ifndef SIM_SCRIPT_HOST_H
 #define SIM_SCRIPT_HOST_H
 

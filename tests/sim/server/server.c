@@ -201,41 +201,9 @@ static struct reply *unknown(struct server *server, const struct text *arguments
     return reply;
 }
 
-static void key_evict(struct server *server, struct value *value)
+static bool server_lacks_memory(const struct server *server)
 {
-    traffic_note(TRAFFIC_EVICT, server->number, 0, server->space.now_us, value->key->name, value->key->length);
-
-    const struct text deletion[] = {text_of("DEL"), item_name(value->key)};
-    journal_note(server, deletion, 2);
-    keyspace_remove(&server->space, value);
-    server->evicted++;
-}
-
-/* One that may go by the policy, from a drawn one on; NULL when there is none. */
-static struct value *evictable(struct server *server, bool has_expiry)
-{
-    struct table *keys = &server->space.keys;
-    size_t place = keys->used > 0 ? (size_t)(keyspace_draw(&server->space) % keys->used) : 0;
-    for (unsigned round = 0; round < 2; round++, place = 0)
-        for (struct item *key; (key = table_next(keys, &place)) != NULL;)
-            if (!has_expiry || key->value->expires_ms != 0)
-                return key->value;
-    return NULL;
-}
-
-/* Whether the server is out of memory, after it has evicted what it may. */
-static bool server_lacks_memory(struct server *server)
-{
-    if (server->maxmemory <= 0)
-        return server->is_out_of_memory;
-    const char *policy = setting_text(server, "maxmemory-policy").bytes;
-    bool may_evict = strcmp(policy, "noeviction") != 0;
-
-    struct value *value = NULL;
-    while (may_evict && server_used_memory(server) > server->maxmemory &&
-           (value = evictable(server, strncmp(policy, "volatile", 8) == 0)) != NULL)
-        key_evict(server, value);
-    return server->is_out_of_memory || server_used_memory(server) > server->maxmemory;
+    return server->is_out_of_memory || (server->maxmemory > 0 && server_used_memory(server) > server->maxmemory);
 }
 
 const char *server_refuses_write(struct server *server)
@@ -462,6 +430,16 @@ void server_set_read_only(struct server *server, bool is_read_only)
     if (is_read_only)
         blocked_refuse_all(server);
     server_settle(server);
+}
+
+static void key_evict(struct server *server, struct value *value)
+{
+    traffic_note(TRAFFIC_EVICT, server->number, 0, server->space.now_us, value->key->name, value->key->length);
+
+    const struct text deletion[] = {text_of("DEL"), item_name(value->key)};
+    journal_note(server, deletion, 2);
+    keyspace_remove(&server->space, value);
+    server->evicted++;
 }
 
 size_t server_evict(struct server *server, size_t how_many, uint64_t seed)

@@ -53,32 +53,19 @@ static void connection_resume(struct server_connection *connection, const struct
 
 /* --- commands ----------------------------------------------------------------------------------------------------- */
 
-static struct reply *move_or_block(struct command_call *call, size_t timeout_argument,
-                                   struct reply *(*move)(struct command_call *call))
-{
-    int64_t until_us;
-    struct reply *wrong = timeout_read(call, timeout_argument, &until_us);
-    if (wrong != NULL)
-        return wrong;
-    if (call->value == NULL && !call->never_blocks)
-        return connection_block(call, until_us);
-    return move(call);
-}
-
 struct reply *command_blmove(struct command_call *call)
 {
     for (size_t i = 3; i <= 4; i++)
         if (!call_says(call, i, "LEFT") && !call_says(call, i, "RIGHT"))
             return reply_syntax(call);
-    return move_or_block(call, 5, command_lmove);
+    int64_t until_us;
+    struct reply *wrong = timeout_read(call, 5, &until_us);
+    if (wrong != NULL)
+        return wrong;
+    return call->value != NULL || call->never_blocks ? command_lmove(call) : connection_block(call, until_us);
 }
 
-struct reply *command_brpoplpush(struct command_call *call)
-{
-    return move_or_block(call, 3, command_rpoplpush);
-}
-
-static struct reply *pop_or_block(struct command_call *call, struct reply *(*pop)(struct command_call *call))
+struct reply *command_brpop(struct command_call *call)
 {
     int64_t until_us;
     struct reply *wrong = timeout_read(call, call->count - 1, &until_us);
@@ -94,21 +81,11 @@ static struct reply *pop_or_block(struct command_call *call, struct reply *(*pop
         size_t count = call->count;
         reply_add(both, reply_bulk(call->replies, call->arguments[i]));
         call->count = 2;
-        reply_add(both, pop(call));
+        reply_add(both, command_rpop(call));
         call->count = count;
         return both;
     }
     return call->never_blocks ? reply_nil_array(call->replies) : connection_block(call, until_us);
-}
-
-struct reply *command_blpop(struct command_call *call)
-{
-    return pop_or_block(call, command_lpop);
-}
-
-struct reply *command_brpop(struct command_call *call)
-{
-    return pop_or_block(call, command_rpop);
 }
 
 /* --- serving ------------------------------------------------------------------------------------------------------ */
@@ -121,8 +98,7 @@ static bool is_list(struct server *server, struct text key)
 
 static bool moves(const struct server_connection *connection)
 {
-    return connection->blocked_command->execute == command_blmove ||
-           connection->blocked_command->execute == command_brpoplpush;
+    return connection->blocked_command->execute == command_blmove;
 }
 
 void call_fed(struct command_call *call, struct text key)

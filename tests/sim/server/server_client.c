@@ -66,13 +66,12 @@ static void connection_describe(const struct server_connection *connection, stru
                         : connection->is_queueing      ? "x"
                                                        : "N";
     buffer_format(out,
-                  "id=%llu addr=%s laddr=%s:%u fd=8 name=%s age=%lld idle=%lld flags=%s db=0 sub=%zu psub=%zu ssub=0 "
+                  "id=%llu addr=%s laddr=%s:%u fd=8 name=%s age=%lld idle=%lld flags=%s db=0 sub=%zu psub=0 ssub=0 "
                   "multi=%lld qbuf=0 qbuf-free=20474 argv-mem=10 multi-mem=0 rbs=1024 rbp=0 obl=0 oll=0 omem=0 "
                   "tot-mem=22298 events=r cmd=%s user=%s redir=-1 resp=2",
                   connection->id, connection->address, server->host, server->port, server_connection_name(connection),
                   (now_us - connection->began_us) / 1000000, (now_us - connection->last_us) / 1000000, flags,
-                  connection->channels.count, connection->patterns.count,
-                  connection->is_queueing ? (long long)connection->queued_count : -1LL,
+                  connection->channels.count, connection->is_queueing ? (long long)connection->queued_count : -1LL,
                   connection->last != NULL ? connection->last->name : "NULL", connection_user_name(connection));
 }
 
@@ -238,22 +237,4 @@ struct reply *command_quit(struct command_call *call)
 {
     call->connection->closes_after_reply = true;
     return reply_ok(call);
-}
-
-struct reply *command_reset(struct command_call *call)
-{
-    struct server_connection *connection = call->connection;
-    transaction_forget(connection);
-    channels_forget(connection);
-    buffer_clear(&connection->name);
-    connection_begin_user(connection);
-    return reply_status(call->replies, "RESET");
-}
-
-struct reply *command_wait(struct command_call *call)
-{
-    long long wanted, timeout_ms;
-    if (!call_integer(call, 1, &wanted) || !call_integer(call, 2, &timeout_ms))
-        return reply_not_integer(call);
-    return reply_integer(call->replies, wanted > 0 ? 0 : (long long)server_replicas(call->server));
 }

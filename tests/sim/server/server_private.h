@@ -5,7 +5,7 @@
  *   server_script.c       EVAL, EVALSHA, SCRIPT
  *   server_block.c        who waits for a list
  *   server_channels.c     subscriptions
- *   server_transaction.c  MULTI, EXEC, WATCH
+ *   server_transaction.c  MULTI, EXEC
  *   server_client.c       CLIENT and the other commands about a connection
  *   server_users.c        ACL, AUTH
  *   server_info.c         INFO, CONFIG, ROLE
@@ -101,18 +101,17 @@ struct server_connection {
     struct buffer in, out;
     size_t read;       /* bytes of `in` that were executed */
     struct user *user; /* NULL = it has not said who it is */
-    bool closes_after_reply, is_dead, is_silent;
+    bool closes_after_reply, is_dead;
     struct buffer name;
     int64_t began_us, last_us;
     const struct command *last;
 
-    struct table channels, patterns;
+    struct table channels;
 
     bool is_queueing, is_spoilt;
     struct buffer queued; /* records */
     size_t queued_count;
     unsigned queued_flags;
-    struct table watched; /* keys; the score is the version */
 
     bool is_blocked;
     int64_t blocked_until_us; /* INT64_MAX = for ever */

@@ -1,12 +1,5 @@
-/* MULTI, EXEC, WATCH. */
+/* MULTI, EXEC. */
 #include "tests/sim/server/server_private.h"
-
-static void watch_end(struct server_connection *connection)
-{
-    if (connection->watched.count > 0)
-        keyspace_watch(&connection->server->space, false);
-    table_clear(&connection->watched);
-}
 
 void transaction_forget(struct server_connection *connection)
 {
@@ -14,7 +7,6 @@ void transaction_forget(struct server_connection *connection)
     connection->queued_count = 0;
     connection->queued_flags = 0;
     buffer_clear(&connection->queued);
-    watch_end(connection);
 }
 
 struct reply *transaction_queue(struct server_connection *connection, const struct command *command,
@@ -43,34 +35,6 @@ struct reply *command_discard(struct command_call *call)
     return reply_status(call->replies, "OK");
 }
 
-struct reply *command_watch(struct command_call *call)
-{
-    struct table *watched = &call->connection->watched;
-    if (call->connection->is_queueing)
-        return reply_error(call->replies, "ERR WATCH inside MULTI is not allowed");
-    if (watched->count == 0)
-        keyspace_watch(call->space, true);
-    for (size_t i = 1; i < call->count; i++)
-        if (table_find(watched, call->arguments[i]) == NULL)
-            table_add(watched, call->arguments[i])->score = keyspace_version(call->space, call->arguments[i]);
-    return reply_status(call->replies, "OK");
-}
-
-struct reply *command_unwatch(struct command_call *call)
-{
-    watch_end(call->connection);
-    return reply_status(call->replies, "OK");
-}
-
-static bool watched_changed(struct command_call *call)
-{
-    size_t place = 0;
-    for (struct item *item; (item = table_next(&call->connection->watched, &place)) != NULL;)
-        if (keyspace_version(call->space, item_name(item)) != item->score)
-            return true;
-    return false;
-}
-
 static struct reply *queued_run(struct command_call *call, const char *queued, size_t count)
 {
     struct reply *replies = reply_array(call->replies, count);
@@ -92,8 +56,6 @@ struct reply *command_exec(struct command_call *call)
     struct reply *reply = NULL;
     if (connection->is_spoilt)
         reply = reply_error(call->replies, "EXECABORT Transaction discarded because of previous errors.");
-    else if (watched_changed(call))
-        reply = reply_nil_array(call->replies);
     struct buffer queued = connection->queued;
     size_t count = connection->queued_count;
     connection->queued = (struct buffer){0};

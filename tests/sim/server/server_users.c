@@ -87,7 +87,7 @@ static bool user_may(const struct user *user, const struct command *command)
 
 static bool needs_channels(const struct command *command)
 {
-    return command_is(command, "publish") || command_is(command, "subscribe") || command_is(command, "psubscribe");
+    return command_is(command, "publish") || command_is(command, "subscribe");
 }
 
 const char *user_refusal(const struct server_connection *connection, const struct command *command)
