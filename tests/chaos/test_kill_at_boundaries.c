@@ -58,7 +58,7 @@ static const struct {
     {"call", "tests/virtual/test_control.c"},        /* moves no task */
     {"cancel", "tests/virtual/test_iteration.c"},    /* moves no task */
     {"culprit", "tests/integration/test_culprit.c"}, /* moves no task */
-    {"skip", "tests/virtual/test_waiting_lists.c"},
+    {"skip", "tests/virtual/test_waiting_trouble.c"},
     /* of dry runs, which move no task of anybody */
     {"dry_lease", "tests/virtual/test_name_space.c"},
     {"dry_take", "tests/virtual/test_name_space.c"},

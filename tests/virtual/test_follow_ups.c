@@ -293,6 +293,23 @@ static void test_out_of_memory_it_goes_on(void **state)
     assert_mixed_is_there();
 }
 
+static void test_a_reply_is_lost(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
+    queue_probe_wait_up(&probe);
+    push("a", "task");
+    queue_probe_claim(&probe, 0, "task");
+    relay_swallow(relay, true);
+    finish_mixed(&parent);
+    wait_places(ALL_PLACES);
+    relay_cut(relay);
+    relay_swallow(relay, false);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_true(queue_counters(probe.queue)->repeats >= 1);
+    assert_mixed_is_there();
+}
+
 static bool place_has_changed(void *before)
 {
     char *place = redis_server_command(server, "HGET %s 0", queue_keys_of(probe.queue)->process);
@@ -338,6 +355,7 @@ int main(void)
         queue_test(test_nothing_is_pushed_for_a_claim_in_other_hands),
         queue_test(test_foreign_values_beside_it_do_not_keep_it),
         queue_test(test_out_of_memory_it_goes_on),
+        queue_test(test_a_reply_is_lost),
         queue_test(test_the_reply_of_a_refusal_is_lost),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);

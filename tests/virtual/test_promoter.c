@@ -368,6 +368,17 @@ static void test_promotion_works_without_memory(void **state)
     assert_reply(server, "0", "EXISTS schedule");
 }
 
+/* Two processes saw it due; or the answer was lost and the call is repeated. */
+static void test_an_entry_that_somebody_moved_is_not_moved_again(void **state)
+{
+    (void)state;
+    static const char promote[] = "EVALSHA %s 4 schedule queues dead queue:a 100 100 entry text a";
+    free(redis_server_command(server, "ZADD schedule 1 entry"));
+    assert_reply(server, "1", promote, queue_script_promote.sha1);
+    assert_reply(server, "0", promote, queue_script_promote.sha1);
+    assert_reply(server, "1", "LLEN queue:a");
+}
+
 /* It was due when it was seen, and was claimed and parked again since: moved before its time it loses its place. */
 static void test_an_entry_that_is_not_due_any_more_stays(void **state)
 {
@@ -404,6 +415,7 @@ int main(void)
         promoter_test(test_large_entries_follow_at_once),
         promoter_test(test_entries_that_are_no_tasks_are_buried),
         promoter_test(test_burying_trims),
+        promoter_test(test_an_entry_that_somebody_moved_is_not_moved_again),
         promoter_test(test_an_entry_that_is_not_due_any_more_stays),
         promoter_test(test_a_foreign_key_swallows_no_entry),
         promoter_test(test_entries_of_other_queues_stay),

@@ -1,5 +1,5 @@
-/* Calls whose reply was lost are repeated and answer the same; calls that arrive late change nothing. Shown twice:
- * with the scripts alone, and with a queue whose replies a relay swallows. */
+/* Calls whose reply was lost are repeated and answer the same; calls that arrive late change nothing. These are the
+ * scripts alone; that a queue repeats its calls, fleets of the world show, whose connections break at any byte. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -8,8 +8,6 @@
 #include "queue/keys.h"
 #include "queue/scripts.h"
 #include "tests/support/queue_fixture.h"
-
-/* --- the scripts alone -------------------------------------------------------------------------------------------- */
 
 /* A probe's connection loads the scripts; the process "p" is listed by hand. */
 static void load_scripts(void)
@@ -38,6 +36,41 @@ static void assert_claim(const char *expected, const char *slot, const char *has
     free(reply);
 }
 
+static void test_a_repeated_claim_answers_the_same(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    push("a", "two");
+    for (int i = 0; i < 3; i++)
+        assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_places("claims one\nqueue:a two");
+    for (int i = 0; i < 3; i++)
+        assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_places("claims two");
+    for (int i = 0; i < 3; i++)
+        assert_claim(ID("C"), "0", ID("B"), ID("C"), "1");
+    for (int i = 0; i < 3; i++)
+        assert_claim(ID("D"), "0", ID("C"), ID("D"), "0");
+    assert_places("");
+}
+
+static void test_a_late_claim_changes_nothing(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    push("a", "two");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
+    push("a", "three");
+    assert_claim(ID("B") "a\ntwo", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
+    assert_claim(ID("C"), "0", ID("A"), ID("B"), "1");
+    assert_places("queue:a three");
+}
+
 /* The late call of a process that has left, or was recovered, must not claim for nobody. */
 static void test_only_listed_processes_open_a_place(void **state)
 {
@@ -49,6 +82,63 @@ static void test_only_listed_processes_open_a_place(void **state)
     assert_claim("", "0", ID("A"), ID("B"), "1");
     assert_places("queue:a one");
     assert_reply(server, "0", "EXISTS claims");
+}
+
+static void test_one_call_mixes_repeats_and_new_claims(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    push("a", "two");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    static const char expected[] = ID("A") "a\none\n" ID("B") "a\ntwo\n" ID("C") "\n\n00\n0\n";
+    char *reply = redis_server_command(
+        server, "EVALSHA %s 5 claims paused cancels bell queue:a 1000 2 4 a a 0 %s %s 1 1 %s %s 1 2 %s %s 0 3 %s %s 1",
+        queue_script_claim.sha1, NO_ID, ID("A"), NO_ID, ID("B"), NO_ID, ID("C"), ID("X"), ID("D"));
+    assert_memory_equal(reply, expected, sizeof expected - 1); /* behind it the time */
+    free(reply);
+}
+
+static void assert_postpone(const char *expected, const char *has, const char *next)
+{
+    assert_reply(server, expected, "EVALSHA %s 3 claims retry \"\" 0 %s %s 5 changed jid 0 0 0",
+                 queue_script_postpone.sha1, has, next);
+}
+
+static void test_a_repeated_postponement_moves_once(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_postpone("1", ID("A"), ID("B"));
+    assert_postpone("1", ID("A"), ID("B"));
+    assert_places("retry changed");
+    free(redis_server_command(server, "DEL retry"));
+    assert_postpone("1", ID("A"), ID("B"));
+    assert_places("");
+}
+
+/* A task that is not in the place cannot be moved: not by an older call, not for a slot that has none. */
+static void test_a_late_postponement_changes_nothing(void **state)
+{
+    (void)state;
+    load_scripts();
+    assert_postpone("0", NO_ID, ID("A"));
+    push("a", "one");
+    push("a", "two");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_postpone("0", ID("A"), ID("X"));
+    assert_places("claims two");
+    assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
+    assert_postpone("0", ID("C"), ID("D"));
+    assert_places("");
+}
+
+static void assert_give_back(const char *expected, const char *has, const char *next)
+{
+    assert_reply(server, expected, "EVALSHA %s 2 claims queue:a 0 %s %s", queue_script_give_back.sha1, has, next);
 }
 
 static void assert_unserved(const char *expected, const char *has, const char *next, const char *may_fail)
@@ -76,18 +166,6 @@ static void test_a_repeated_wait_for_a_class_moves_once(void **state)
         "EVAL \"local ttl = redis.call('TTL', KEYS[1]) return ttl > 60 and ttl <= 91 and 1\" 1 hf:2:unserved:c");
     assert_reply(server, "1",
                  "EVAL \"local ttl = redis.call('TTL', KEYS[1]) return ttl > 60 and ttl <= 91 and 1\" 1 hf:2:unserved");
-}
-
-static void test_no_more_than_a_thousand_classes_are_noted(void **state)
-{
-    (void)state;
-    load_scripts();
-    assert_reply(server, "(nil)",
-                 "EVAL \"for i = 1, 1200 do redis.call('ZADD', KEYS[1], 99999999999, i) end\" 1 hf:2:unserved");
-    push("a", "one");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
-    assert_unserved("1", ID("A"), ID("B"), "0");
-    assert_reply(server, "1000", "ZCARD hf:2:unserved");
 }
 
 /* Who waits cannot be noted there; the task moves all the same, and what is there stays. */
@@ -132,6 +210,50 @@ static void test_a_task_fails_when_no_living_process_announces_its_class(void **
     }
 }
 
+static void test_a_repeated_give_back_moves_once(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    push("a", "two");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_give_back("1", ID("A"), ID("B"));
+    assert_give_back("1", ID("A"), ID("B"));
+    assert_places("queue:a one\nqueue:a two");
+}
+
+static void test_a_late_give_back_changes_nothing(void **state)
+{
+    (void)state;
+    load_scripts();
+    assert_give_back("0", NO_ID, ID("A"));
+    push("a", "one");
+    push("a", "two");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_give_back("0", ID("A"), ID("X"));
+    assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
+    assert_give_back("0", ID("C"), ID("X"));
+    assert_places("");
+}
+
+static void test_a_repeated_leave_finds_nothing(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    push("a", "two");
+    free(redis_server_command(server, "LPUSH bell bell-task"));
+    assert_claim(ID("A") "a\nbell-task", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("B") "a\none", "1", NO_ID, ID("B"), "1");
+    for (int i = 0; i < 2; i++)
+        assert_reply(server, "0", "EVALSHA %s 4 hf:2:processes claims bell queue:a p queue:", queue_script_leave.sha1);
+    assert_reply(server, "3", "LLEN queue:a");
+    assert_reply(server, "two", "LINDEX queue:a 0");
+    assert_reply(server, "0", "EXISTS claims bell");
+    assert_reply(server, "0", "ZCOUNT hf:2:processes 99999999999 +inf");
+}
+
 static void test_a_leave_keeps_what_cannot_go_back(void **state)
 {
     (void)state;
@@ -144,6 +266,25 @@ static void test_a_leave_keeps_what_cannot_go_back(void **state)
     assert_reply(server, "2", "EVALSHA %s 4 hf:2:processes claims bell queue:a p queue:", queue_script_leave.sha1);
     assert_places("bell two\nclaims one");
     assert_reply(server, "99999999999", "ZSCORE hf:2:processes p");
+}
+
+static void test_a_repeated_promotion_moves_once(void **state)
+{
+    (void)state;
+    load_scripts();
+    free(redis_server_command(server, "ZADD set 1 old"));
+    for (int i = 0; i < 2; i++) {
+        assert_reply(server, i == 0 ? "1" : "0", "EVALSHA %s 4 set queues dead queue:a 100 100 old new a",
+                     queue_script_promote.sha1);
+        assert_places("queue:a new");
+    }
+    free(redis_server_command(server, "DEL queue:a"));
+    free(redis_server_command(server, "ZADD set 1 bad"));
+    for (int i = 0; i < 2; i++) {
+        assert_reply(server, i == 0 ? "1" : "0", "EVALSHA %s 4 set queues dead queue: 100 100 bad wrapped %s",
+                     queue_script_promote.sha1, NO_ID);
+        assert_places("dead wrapped");
+    }
 }
 
 static void test_what_is_promoted_into_the_dead_takes_no_others_place(void **state)
@@ -172,12 +313,20 @@ static void test_a_look_gives_a_bounded_number_of_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        queue_test(test_a_repeated_claim_answers_the_same),
+        queue_test(test_a_late_claim_changes_nothing),
         queue_test(test_only_listed_processes_open_a_place),
+        queue_test(test_one_call_mixes_repeats_and_new_claims),
+        queue_test(test_a_repeated_postponement_moves_once),
+        queue_test(test_a_late_postponement_changes_nothing),
         queue_test(test_a_repeated_wait_for_a_class_moves_once),
         queue_test(test_a_wait_for_a_class_survives_foreign_values),
-        queue_test(test_no_more_than_a_thousand_classes_are_noted),
         queue_test(test_a_task_fails_when_no_living_process_announces_its_class),
+        queue_test(test_a_repeated_give_back_moves_once),
+        queue_test(test_a_late_give_back_changes_nothing),
+        queue_test(test_a_repeated_leave_finds_nothing),
         queue_test(test_a_leave_keeps_what_cannot_go_back),
+        queue_test(test_a_repeated_promotion_moves_once),
         queue_test(test_what_is_promoted_into_the_dead_takes_no_others_place),
         queue_test(test_a_look_gives_a_bounded_number_of_bytes),
     };

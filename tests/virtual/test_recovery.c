@@ -125,6 +125,22 @@ static void a_foreign_value_under_a_queue_loses_nothing(void **state)
     assert_reply(server, TASK("j1"), "LINDEX queue:a 0");
 }
 
+static void G1_a_recovery_that_is_repeated_moves_nothing_twice(void **state)
+{
+    (void)state;
+    start_leased(&probe, "unused");
+    free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
+    free(redis_server_command(server, "HSET place queues a 0 \"0123456789abcdefa\\none\""));
+    static const char recover[] = "EVALSHA %s 6 hf:2:processes place dead who queue:a \"\" dead bell: queue: 3 20 100 "
+                                  "100 100 1 60 0 0123456789abcdef j1 \"\"";
+    assert_reply(server, "back\nclear", recover, queue_script_recover.sha1);
+    assert_reply(server, "came back", recover, queue_script_recover.sha1);
+    free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
+    assert_reply(server, "moved\nclear", recover, queue_script_recover.sha1);
+    assert_reply(server, "1", "LLEN queue:a");
+    assert_reply(server, "1", "HLEN who");
+}
+
 /* A late move of the dead process put another task there, of another queue, after its claims were read. */
 static void a_claim_that_changed_meanwhile_is_left_for_the_next_look(void **state)
 {
@@ -342,6 +358,7 @@ int main(void)
         queue_test(a_process_that_came_back_is_not_counted),
         queue_test(texts_that_are_no_tasks_are_recovered_without_a_count),
         queue_test(a_foreign_value_under_a_queue_loses_nothing),
+        queue_test(G1_a_recovery_that_is_repeated_moves_nothing_twice),
         queue_test(a_claim_that_changed_meanwhile_is_left_for_the_next_look),
         queue_test(a_process_that_was_away_learns_that_its_claim_is_lost),
         queue_test(a_node_that_was_away_makes_nobody_look_dead),

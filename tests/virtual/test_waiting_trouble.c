@@ -49,8 +49,78 @@ static void assert_parks(const char *expected, const char *has, const char *next
 }
 
 /* Seen far in the future (after any stamp) or never, times in microseconds, the most, '1' = may be tried again. */
-#define SEEN_LATER "9999999999999999 600000000 3600000000 5000 0 1"
-#define IN_CLAIM   "claims one"
+#define SEEN_LATER  "9999999999999999 600000000 3600000000 5000 0 1"
+#define SEEN_NEVER  "0 600000000 3600000000 5000 0 1"
+#define SEEN_FULL   "9999999999999999 600000000 3600000000 5000 1 0"
+#define IN_CLAIM    "claims one"
+#define IN_SCHEDULE "schedule one"
+
+static void test_a_repeated_park_moves_once(void **state)
+{
+    (void)state;
+    claim_by_hand();
+    for (int i = 0; i < 3; i++)
+        assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
+    assert_places(IN_SCHEDULE);
+    assert_waiting("one=P");
+    assert_parks("0", ID("A"), ID("C"), SEEN_LATER);
+    free(redis_server_command(server, "DEL schedule"));
+    assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
+    assert_places("");
+}
+
+/* It runs when the late copy arrives: that must not park it. */
+static void test_a_late_park_leaves_a_task_alone_that_is_tried_again(void **state)
+{
+    (void)state;
+    claim_by_hand();
+    assert_parks("2", ID("A"), ID("B"), SEEN_NEVER);
+    assert_parks("2", ID("A"), ID("B"), SEEN_LATER);
+    assert_places(IN_CLAIM);
+    assert_parks("1", ID("B"), ID("C"), SEEN_LATER);
+    assert_parks("0", ID("A"), ID("B"), SEEN_LATER);
+    assert_places(IN_SCHEDULE);
+}
+
+static void test_a_repeated_park_into_a_full_list(void **state)
+{
+    (void)state;
+    claim_by_hand();
+    free(redis_server_command(server, "ZADD " ORDER " 1 other"));
+    free(redis_server_command(server, "HSET " PLACES " other \"1.000000\\n\\na\\nset\\nWork\""));
+    free(redis_server_command(server, "EVAL \"local t = redis.call('TIME') return redis.call('HSET', KEYS[1], 'other', "
+                                      "t[1] .. '.000000' .. string.rep(string.char(10), 2) .. 'a' .. string.char(10) "
+                                      ".. 'set' .. string.char(10) .. 'Work')\" 1 " PLACES));
+    for (int i = 0; i < 3; i++)
+        assert_parks("3", ID("A"), ID("B"), SEEN_FULL);
+    assert_places(IN_CLAIM);
+    assert_waiting("other=O");
+}
+
+static void assert_skips(const char *expected, const char *has, const char *next)
+{
+    assert_reply(server, expected,
+                 "EVALSHA %s 6 claims unique cancels it-one hf:2:recovered:one " ORDER " 0 %s %s one 0",
+                 queue_script_skip.sha1, has, next);
+}
+
+static void test_a_repeated_skip_ends_it_once(void **state)
+{
+    (void)state;
+    claim_by_hand();
+    free(redis_server_command(server, "SET hf:2:recovered:one x"));
+    for (int i = 0; i < 2; i++)
+        assert_skips("2", ID("A"), ID("B"));
+    free(redis_server_command(server, "DEL hf:2:recovered:one"));
+    assert_skips("2", ID("A"), ID("B")); /* a late copy */
+    assert_places(IN_CLAIM);
+    free(redis_server_command(server, "SET unique one"));
+    for (int i = 0; i < 2; i++)
+        assert_skips("1", ID("B"), ID("C"));
+    assert_skips("0", ID("B"), ID("D"));
+    assert_places("");
+    assert_reply(server, "0", "EXISTS unique");
+}
 
 static void assert_heirs(const char *expected, const char *has, const char *next)
 {
@@ -67,6 +137,30 @@ static void assert_heirs(const char *expected, const char *has, const char *next
     *notes = '\0'; /* before the flag, the time, and whether the holder is there */
     assert_string_equal(reply, expected);
     free(reply);
+}
+
+static void test_a_repeated_claim_of_an_heir_claims_one(void **state)
+{
+    (void)state;
+    claim_by_hand();
+    assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
+    free(redis_server_command(server, "HDEL claims 0"));
+    free(redis_server_command(server, "HSET claims 5 " ID("X") "a/holder"));
+    for (int i = 0; i < 3; i++)
+        assert_heirs(ID("H") "a\none", "\"\"", ID("H"));
+    assert_heirs(ID("H") "a\none", "\"\"", ID("I"));
+    assert_heirs(ID("H") "a\none", ID("H"), ID("I")); /* the place has a task */
+    assert_places(IN_CLAIM);
+    free(redis_server_command(server, "HSET claims 1 " ID("K")));
+    for (int i = 0; i < 2; i++)
+        assert_heirs(ID("L"), ID("K"), ID("L"));
+    free(redis_server_command(server, "DEL claims"));
+    assert_first_line(redis_server_command(server,
+                                           "EVALSHA %s 7 claims paused cancels schedule " ORDER " " PLACES
+                                           " hf:2:heirs 1 \"\" %s 5 " ID("X") " holder \"\" set queue: " LIST
+                                                                              " 0 1 a Work",
+                                           queue_script_heir.sha1, ID("M")),
+                      "-UNLISTED claims names no queues");
 }
 
 static void assert_confirms(const char *expected, const char *kept_us)
@@ -228,6 +322,11 @@ static void test_it_works_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        queue_test(test_a_repeated_park_moves_once),
+        queue_test(test_a_late_park_leaves_a_task_alone_that_is_tried_again),
+        queue_test(test_a_repeated_park_into_a_full_list),
+        queue_test(test_a_repeated_skip_ends_it_once),
+        queue_test(test_a_repeated_claim_of_an_heir_claims_one),
         queue_test(test_late_calls_about_an_heir_change_nothing),
         queue_test(test_foreign_values_keep_no_task),
         queue_test(test_a_foreign_schedule_keeps_the_claim),
