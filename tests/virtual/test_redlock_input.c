@@ -469,6 +469,35 @@ static void a_session_refuses_null(void **state)
     redlock_nodes_close(nodes);
 }
 
+static void who_holds_a_lock_is_found_and_loses_it(void **state)
+{
+    (void)state;
+    struct redlock_holder holders[REDLOCK_NODES_MAX];
+    struct redlock_nodes *nodes = redlock_nodes_open(&cluster.options, why, sizeof why);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    lock_cluster_ask(&cluster, 1, "SET lock:r other PX 60000");
+    assert_int_equal(redlock_nodes_find(nodes, "r"), REDLOCK_NODES_DONE);
+    assert_int_equal(redlock_nodes_holders(nodes, holders), 2);
+    assert_int_equal(holders[0].standing, REDLOCK_HELD);
+    assert_int_equal(holders[0].nodes, NODES - 1);
+    assert_int_equal(holders[0].votes, NODES - 1);
+    assert_true(holders[0].token == redlock_lock_token(mine.lock));
+    assert_in_range(holders[0].remaining_ns, 1, REDLOCK_MS(10000));
+    assert_int_equal(strncmp(holders[0].owner, "host:1:2:test", strlen("host:1:2:test")), 0);
+    assert_int_equal(holders[1].standing, REDLOCK_LEFTOVER);
+    assert_int_equal(holders[1].node, 1);
+    assert_true(holders[1].token == 0);
+    assert_null(holders[1].owner);
+    assert_string_equal(redlock_nodes_key(nodes, 1)->value, "other");
+    assert_int_equal(redlock_nodes_take(nodes, "r"), REDLOCK_NODES_DONE);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+    assert_int_equal(redlock_nodes_find(nodes, "r"), REDLOCK_NODES_DONE);
+    assert_int_equal(redlock_nodes_holders(nodes, holders), 0);
+    redlock_nodes_close(nodes);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_EXPIRED);
+}
+
 /* The largest durations that a caller can write mean "for ever", and not a moment long ago. */
 static void limits_at_their_ends_work(void **state)
 {
@@ -519,6 +548,7 @@ int main(void)
         lock_test(null_is_a_session_that_refuses),
         lock_test(rates_of_clocks_are_known_after_looks),
         lock_test(a_session_refuses_null),
+        lock_test(who_holds_a_lock_is_found_and_loses_it),
         lock_test(limits_at_their_ends_work),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
