@@ -56,6 +56,7 @@ static void guest_answered(struct redis_call *call, const struct redis_result *r
     question->is_answered = true;
     question->is_understood = result->outcome == REDIS_VALUE &&
                               meeting_visit_read(result->reply, &state, &question->left, &question->node_us);
+    assert_true(!question->is_understood || state.bytes != NULL || state.length == 0);
     if (question->is_understood)
         snprintf(question->state, sizeof question->state, "%.*s", (int)state.length,
                  state.bytes != NULL ? state.bytes : "");

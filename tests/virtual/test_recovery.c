@@ -107,6 +107,21 @@ static void texts_that_are_no_tasks_are_recovered_without_a_count(void **state)
     assert_places("queue:a rubbish");
 }
 
+/* Nobody can say where it belongs. */
+static void a_place_without_a_queue_stays_and_keeps_nothing_else(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    free(redis_server_command(server, "HSET hf:2:process:%s 7 0123456789abcdefrubbish", probe.identity));
+    queue_probe_stop(&probe);
+    start_leased(&other, "unserved");
+    wait_recovered(1);
+    assert_reply(server, TASK("j1"), "LINDEX queue:a 0");
+    assert_reply(server, "0123456789abcdefrubbish", "HGET hf:2:process:%s 7", probe.identity);
+}
+
 static void a_foreign_value_under_a_queue_loses_nothing(void **state)
 {
     (void)state;
@@ -357,6 +372,7 @@ int main(void)
         queue_test(the_third_process_that_dies_of_a_task_buries_it),
         queue_test(a_process_that_came_back_is_not_counted),
         queue_test(texts_that_are_no_tasks_are_recovered_without_a_count),
+        queue_test(a_place_without_a_queue_stays_and_keeps_nothing_else),
         queue_test(a_foreign_value_under_a_queue_loses_nothing),
         queue_test(G1_a_recovery_that_is_repeated_moves_nothing_twice),
         queue_test(a_claim_that_changed_meanwhile_is_left_for_the_next_look),
