@@ -132,6 +132,21 @@ static void test_a_ring_whose_connection_was_cut_is_not_lost(void **state)
     queue_probe_claim(&probe, 0, "one");
 }
 
+/* Nobody would take the task out of the bell for as long as the process is busy, or quiet. */
+static void test_a_lost_ring_while_nobody_is_idle_is_put_back(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
+    queue_listen(probe.queue, true);
+    wait_blocked(1);
+    queue_listen(probe.queue, false);
+    relay_swallow(relay, true);
+    push("a", "one");
+    relay_cut(relay);
+    relay_swallow(relay, false);
+    wait_places("queue:a one");
+}
+
 /* The server still has the connection that we lost, with its blocking move: it must not take a task any more once a
  * new one waits. */
 static void test_only_one_connection_waits(void **state)
@@ -184,6 +199,7 @@ int main(void)
         queue_test(test_each_of_two_rings_while_nobody_is_idle_is_put_back),
         queue_test(test_nobody_waits_unless_wanted),
         queue_test(test_a_ring_whose_connection_was_cut_is_not_lost),
+        queue_test(test_a_lost_ring_while_nobody_is_idle_is_put_back),
         queue_test(test_only_one_connection_waits),
         queue_test(test_a_refused_bell_rests_and_rings),
     };

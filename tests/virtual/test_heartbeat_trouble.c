@@ -148,6 +148,28 @@ static void leaving_writes_the_last_counts_and_leaves_nothing(void **state)
     assert_reply(server, "0", "EXISTS processes");
 }
 
+static void leaving_after_a_lost_reply_counts_once(void **state)
+{
+    (void)state;
+    start_and_rest();
+    relay_swallow(relay, true);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    heartbeat_soon(heartbeat);
+    wait_reply("1", "GET stat:processed");
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    lefts = 0;
+    heartbeat_leave(heartbeat, instant_after(loop_now(loop), 20 * NS_PER_S), left);
+    wait_repeats(1);
+    relay_swallow(relay, false);
+    relay_cut(relay);
+    assert_true(loop_until(loop, has_left, NULL, TEST_PATIENCE_NS));
+    assert_true(was_left);
+    assert_reply(server, "2", "GET stat:processed");
+    assert_reply(server, "0", "EXISTS processes");
+    assert_reply(server, "hf:2:beat:" IDENTITY, "KEYS *" IDENTITY "*"); /* a beat may still be under way */
+    assert_between(500, 600, "TTL hf:2:beat:" IDENTITY);
+}
+
 /* What a server that was stopped reads long after. */
 static void a_late_beat_does_not_bring_it_back(void **state)
 {
@@ -185,6 +207,7 @@ int main(void)
         heartbeat_test(it_beats_on_a_node_that_is_out_of_memory),
         heartbeat_test(a_foreign_value_under_one_key_spoils_only_that),
         heartbeat_test(leaving_writes_the_last_counts_and_leaves_nothing),
+        heartbeat_test(leaving_after_a_lost_reply_counts_once),
         heartbeat_test(a_late_beat_does_not_bring_it_back),
         heartbeat_test(leaving_ends_in_time_without_the_node),
     };

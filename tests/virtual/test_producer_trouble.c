@@ -8,6 +8,32 @@
 #include "queue/scripts.h"
 #include "tests/support/producer_fixture.h"
 
+/* The tasks are there, the answers are lost: asking again finds that out and doubles nothing. */
+static void test_lost_replies_are_asked_for_again(void **state)
+{
+    (void)state;
+    produce(relay_port(relay), 0, TEST_PATIENCE_NS);
+    wait_up();
+    relay_swallow(relay, true);
+    add("a", 0, 1500);
+    push_flush(producer, &source);
+    while (queue_probe_number(server, "LLEN queue:a") < 1500)
+        loop_for(loop, NS_PER_MS);
+    assert_int_equal(ended, 0);
+    char *record = redis_server_command(server, "KEYS hf:2:producer:*");
+    assert_reply(server, "1\nlow\n2", "ZRANGE %s 0 -1", record); /* both may be asked about */
+    free(record);
+    relay_cut(relay);
+    relay_swallow(relay, false);
+    wait_idle();
+    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], 1500);
+    assert_int_equal(redis_server_calls(server, "evalsha"), 4);
+    add("a", 1500, 1);
+    push_flush(producer, &source);
+    wait_idle();
+    assert_in_order("a", 0, 1501);
+}
+
 /* A connection that never brings an answer: after a while that is said. */
 static void test_patience_ends_in_unknown(void **state)
 {
@@ -185,6 +211,7 @@ static void test_the_end_with_tasks_in_every_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        producer_test(test_lost_replies_are_asked_for_again),
         producer_test(test_patience_ends_in_unknown),
         producer_test(test_a_late_reply_is_unknown_too),
         producer_test(test_a_first_try_that_arrives_last_changes_nothing),

@@ -57,6 +57,38 @@ static void test_a_bell_outstanding_is_ended_first(void **state)
     assert_keys("queue:a");
 }
 
+static void test_a_task_in_the_bell_goes_back(void **state)
+{
+    (void)state;
+    start("a");
+    queue_listen(probe.queue, true);
+    wait_blocked(1);
+    push("a", "one");
+    push("a", "two");
+    queue_probe_wait_rings(&probe, 1);
+    assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
+    assert_keys("queue:a");
+    assert_reply(server, "two\none", "LRANGE queue:a 0 -1");
+}
+
+/* The ring comes between the decision to leave and the end of the wait. */
+static void test_a_ring_while_leaving_goes_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        start("a");
+        queue_listen(probe.queue, true);
+        wait_blocked(1);
+        unsigned rings = probe.rings;
+        push("a", "one");
+        assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
+        assert_int_equal(probe.rings, rings);
+        assert_keys("queue:a");
+        assert_reply(server, "one", "RPOP queue:a");
+        queue_probe_stop(&probe);
+    }
+}
+
 /* The server was stopped while a wait and a claim were on their way, and reads both after the process has left over
  * another connection: neither may take a task. */
 static void test_what_arrives_after_the_end_takes_nothing(void **state)
@@ -119,6 +151,8 @@ int main(void)
         queue_test(test_an_idle_process_leaves_no_key),
         queue_test(test_everything_it_has_goes_back_to_the_head),
         queue_test(test_a_bell_outstanding_is_ended_first),
+        queue_test(test_a_task_in_the_bell_goes_back),
+        queue_test(test_a_ring_while_leaving_goes_back),
         queue_test(test_what_arrives_after_the_end_takes_nothing),
         queue_test(test_a_node_that_is_down_is_given_up_by_the_deadline),
         queue_test(test_a_process_that_was_never_connected),

@@ -93,6 +93,24 @@ static void a_process_that_came_back_is_not_counted(void **state)
     assert_reply(server, "another", "HKEYS hf:2:recovered:j1");
 }
 
+/* A move that a process had sent may arrive after it was recovered. */
+static void what_comes_late_to_a_dead_process_is_found_by_a_second_look(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    char identity[64];
+    snprintf(identity, sizeof identity, "%s", probe.identity);
+    queue_probe_stop(&probe);
+    start_leased(&other, "unserved");
+    wait_recovered(1);
+    char late[128];
+    snprintf(late, sizeof late, "hf:2:bell:%s:a", identity);
+    assert_reply(server, "1", "LPUSH %s late", late);
+    wait_places("queue:a late\nqueue:a " TASK("j1"));
+}
+
 static void texts_that_are_no_tasks_are_recovered_without_a_count(void **state)
 {
     (void)state;
@@ -371,6 +389,7 @@ int main(void)
         queue_test(G5_what_a_dead_process_had_returns_to_the_heads_of_its_queues),
         queue_test(the_third_process_that_dies_of_a_task_buries_it),
         queue_test(a_process_that_came_back_is_not_counted),
+        queue_test(what_comes_late_to_a_dead_process_is_found_by_a_second_look),
         queue_test(texts_that_are_no_tasks_are_recovered_without_a_count),
         queue_test(a_place_without_a_queue_stays_and_keeps_nothing_else),
         queue_test(a_foreign_value_under_a_queue_loses_nothing),

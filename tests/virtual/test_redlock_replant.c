@@ -98,6 +98,38 @@ static void a_hold_survives_all_its_nodes_restarted_empty_one_after_the_other(vo
     assert_int_equal(lock_cluster_keys(&cluster), 0);
 }
 
+/* Condition a. */
+static void a_node_that_never_granted_this_hold_gets_nothing(void **state)
+{
+    (void)state;
+    terms_change(SHORT_TTL_MS, false);
+    node_kill(0);
+    loop_await(loop, redlock_group_nodes_up(group) == NODES - 1);
+    hold("r");
+    node_restart(0);
+    loop_await(loop, redlock_group_nodes_up(group) == NODES && redlock_group_is_settled(group));
+    await_extensions(4);
+    assert_false(node_has(0, "lock:r"));
+    let_go(REDLOCK_RELEASED);
+}
+
+/* Condition b: by then its key would have expired there, and somebody else might have had the node's vote. */
+static void a_node_that_was_away_for_longer_than_the_ttl_gets_nothing(void **state)
+{
+    (void)state;
+    terms_change(SHORT_TTL_MS, false);
+    hold("r");
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    node_kill(0);
+    struct instant gone = instant_now();
+    loop_await(loop, instant_since(gone, instant_now()) > REDLOCK_MS(SHORT_TTL_MS));
+    node_restart(0);
+    loop_await(loop, redlock_group_nodes_up(group) == NODES && redlock_group_is_settled(group));
+    await_extensions(4);
+    assert_false(node_has(0, "lock:r"));
+    let_go(REDLOCK_RELEASED);
+}
+
 /* Condition c: the fence was counted up, so somebody else was granted the key in between. */
 static void a_node_whose_fence_is_higher_gets_nothing(void **state)
 {
@@ -131,6 +163,20 @@ static void a_node_whose_fence_is_ours_or_lower_gets_the_key_back(void **state)
     let_go(REDLOCK_RELEASED);
 }
 
+static void what_somebody_else_has_there_stays_his(void **state)
+{
+    (void)state;
+    terms_change(SHORT_TTL_MS, false);
+    hold("q r");
+    loop_await(loop, lock_cluster_keys(&cluster) == 2 * NODES);
+    forget_but(0, "redis.call('SET','lock:r','other','PX',60000)");
+    await_extensions(4);
+    assert_string_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), "other");
+    assert_false(node_has(0, "lock:q")); /* all of its keys or none */
+    let_go(REDLOCK_RELEASED);
+    assert_string_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), "other");
+}
+
 /* Without a fence nothing would tell whether somebody else was there. */
 static void an_unfenced_hold_plants_nothing_again(void **state)
 {
@@ -140,6 +186,19 @@ static void an_unfenced_hold_plants_nothing_again(void **state)
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     for (unsigned i = 0; i < MINORITY; i++)
         forget_but(i, "");
+    await_extensions(4);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
+    let_go(REDLOCK_RELEASED);
+}
+
+/* What an operator deletes on nodes that forgot nothing stays deleted (E25, E49): planting is for lost memory only. */
+static void a_deleted_key_is_not_planted_again(void **state)
+{
+    (void)state;
+    terms_change(SHORT_TTL_MS, false);
+    hold("r");
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    ask_first(MINORITY, "DEL lock:r");
     await_extensions(4);
     assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
     let_go(REDLOCK_RELEASED);
@@ -177,14 +236,58 @@ static void a_replant_that_comes_late_or_to_another_marker_does_nothing(void **s
     assert_string_equal(planted_by_hand(marker, "v", 6, soon), "00");
 }
 
+static bool is_over, is_confirmed;
+
+static void verified(struct redlock_verify *verify, bool is_held)
+{
+    (void)verify;
+    is_over = true;
+    is_confirmed = is_held;
+}
+
+/* An extension now. */
+static void extend_now(struct redlock_verify *verify)
+{
+    *verify = (struct redlock_verify){.done = verified};
+    is_over = false;
+    redlock_lock_verify(mine.lock, verify);
+}
+
+/* E30. In a turn of the loop releases leave first: what was to be planted again must not leave behind them. */
+static void a_key_that_is_released_in_the_same_turn_is_not_planted_again(void **state)
+{
+    (void)state;
+    struct redlock_verify verify;
+    const struct trust_node *trusted = &group->trust.node[0];
+    terms_change(10000, false);
+    hold("r");
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    forget_but(0, "");
+    extend_now(&verify);
+    loop_await(loop, is_over);
+    assert_true(is_confirmed);
+    loop_await(loop, trusted->state == TRUST_QUARANTINED && trusted->has_marker);
+    assert_false(node_has(0, "lock:r"));
+    extend_now(&verify); /* would plant it */
+    redlock_lock_release(mine.lock);
+    loop_await(loop, mine.releases == 1 && redlock_group_busy(group) == 0);
+    assert_int_equal(mine.ending, REDLOCK_RELEASED);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         lock_test(a_hold_survives_all_its_nodes_restarted_empty_one_after_the_other),
+        lock_test(a_node_that_never_granted_this_hold_gets_nothing),
+        lock_test(a_node_that_was_away_for_longer_than_the_ttl_gets_nothing),
         lock_test(a_node_whose_fence_is_higher_gets_nothing),
         lock_test(a_node_whose_fence_is_ours_or_lower_gets_the_key_back),
+        lock_test(what_somebody_else_has_there_stays_his),
         lock_test(an_unfenced_hold_plants_nothing_again),
+        lock_test(a_deleted_key_is_not_planted_again),
         lock_test(a_replant_that_comes_late_or_to_another_marker_does_nothing),
+        lock_test(a_key_that_is_released_in_the_same_turn_is_not_planted_again),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

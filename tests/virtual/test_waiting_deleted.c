@@ -105,6 +105,42 @@ static void test_when_all_are_deleted_nothing_is_left(void **state)
     assert_reply(server, "0", "EXISTS schedule " ORDER " " PLACES);
 }
 
+static void test_the_end_of_the_holder_wakes_who_comes_behind_the_deleted(void **state)
+{
+    (void)state;
+    given_three();
+    delete_parked("one");
+    struct waiting_end end = end_of(NULL);
+    free_seat(&end);
+    assert_places("queue:a two\nschedule three");
+}
+
+static void test_a_task_that_is_buried_leaves_its_place(void **state)
+{
+    (void)state;
+    given_three();
+    operate("1\n0", "bury", "set", "schedule", "one");
+    assert_waiting("two=P three=P");
+    assert_due_near("two");
+    assert_reply(server, "one", "ZRANGE dead 0 -1");
+}
+
+/* It may stand at the end of a long queue: nobody waits for it for long. */
+static void test_a_task_that_is_retried_keeps_its_place_and_is_waited_for_briefly(void **state)
+{
+    (void)state;
+    given_three();
+    operate("1\n0", "retry", "set", "schedule", "one");
+    assert_waiting("one=P two=P three=P");
+    assert_due_near("two");
+    queue_probe_claim(&probe, 0, "one");
+    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
+    assert_due_near("one");
+    struct waiting_end end = end_of(NULL);
+    free_seat(&end);
+    assert_places("queue:a one\nschedule three\nschedule two");
+}
+
 static void test_another_text_of_the_same_jid_takes_no_place(void **state)
 {
     (void)state;
@@ -118,6 +154,18 @@ static void test_another_text_of_the_same_jid_takes_no_place(void **state)
     assert_waiting("one=P two=P three=P");
     assert_due_near("one");
     assert_due_far("two");
+}
+
+static void test_when_one_on_its_way_is_deleted_the_next_is_woken(void **state)
+{
+    (void)state;
+    given_three();
+    struct waiting_end end = end_of(NULL);
+    free_seat(&end);
+    assert_places("queue:a one\nschedule three\nschedule two");
+    operate("1\n0", "delete", "list", "queue:a", "one");
+    assert_waiting("two=O three=P");
+    assert_places("queue:a two\nschedule three");
 }
 
 static void test_a_paused_one_is_deleted_and_the_next_that_may_go_stays(void **state)
@@ -222,7 +270,11 @@ int main(void)
         queue_test(test_when_the_oldest_is_deleted_the_next_is_due_when_it_was),
         queue_test(test_when_one_in_the_middle_is_deleted_nobody_else_moves),
         queue_test(test_when_all_are_deleted_nothing_is_left),
+        queue_test(test_the_end_of_the_holder_wakes_who_comes_behind_the_deleted),
+        queue_test(test_a_task_that_is_buried_leaves_its_place),
+        queue_test(test_a_task_that_is_retried_keeps_its_place_and_is_waited_for_briefly),
         queue_test(test_another_text_of_the_same_jid_takes_no_place),
+        queue_test(test_when_one_on_its_way_is_deleted_the_next_is_woken),
         queue_test(test_a_paused_one_is_deleted_and_the_next_that_may_go_stays),
         queue_test(test_what_vanished_before_its_time_has_no_place),
         queue_test(test_what_vanished_in_the_middle_moves_nobody),
