@@ -60,8 +60,11 @@ struct fleet_task {
     unsigned slice; /* what is pushed as a whole or not at all has the same; 0 = it is pushed alone */
     /* what became of it */
     unsigned begun, ended, failures, snoozed; /* runs: of its handler, that were its last, that failed or came again */
+    unsigned crashes, deaths;                 /* of processes of its handler; of workers that it was recovered from */
+    pid_t died_with;                          /* the last of those */
     bool is_unwanted;                         /* an operator cancelled, deleted or buried it */
     bool is_lost;                             /* the queue node forgot it */
+    struct instant seen_at;                   /* for the first time */
     bool was_seen, was_forgotten;             /* anywhere; by the queue node, once */
     bool is_over, is_orphan;                  /* its claimer is dead */
     bool is_heir;                             /* claimed as one */
@@ -72,6 +75,7 @@ struct fleet_task {
     pid_t claimer; /* the last one */
     char claim[17];
     long retry_count;     /* of its record; -1 = none */
+    char blamed[24];      /* in `retry` and `dead`: the class of its error; "" = none */
     double due;           /* in a sorted set: its time, by the queue node's clock */
     struct instant since; /* it is there */
     /* its place in line (line.c) */
@@ -128,6 +132,7 @@ struct fleet {
     bool is_wild, is_minor;                /* as in trouble.h */
     struct instant calm_at, healthy_since; /* since when queue node and a worker have been well */
     bool was_killed, was_rolled_back;      /* anything, in this schedule */
+    struct instant vanished_at; /* the queue node, and nobody was told: connections seem to be up; 0 = never */
 };
 
 extern struct fleet fleet; /* one schedule in a process */
@@ -189,6 +194,9 @@ void fleet_places_ended(const struct process *process); /* a worker ended by its
 
 /* fleet/remains.c: after the last worker has ended. */
 void fleet_remains_end(void);
+
+/* fleet/blame.c */
+void fleet_blame_moved(struct fleet_task *task, enum fleet_place from, const char *script);
 
 /* fleet/line.c: who waits for locks. */
 struct server_event;

@@ -111,7 +111,7 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
     play_count("begun", 1);
     task->begun++;
     task->is_on_its_way = false;
-    if (task->kind == CLASS_ONCE && task->begun > 1 + task->snoozed && !task->is_unwanted && !fleet.was_rolled_back)
+    if (task->kind == CLASS_ONCE && task->begun > 1 + task->snoozed && !task->is_unwanted && !task->was_forgotten)
         play_violated("once", "%s begins for the second time", task->jid);
     if (job->resource_count != task->resource_count)
         play_violated("unlocked", "%s begins with %u locks", task->jid, job->resource_count);

@@ -24,8 +24,10 @@
 #define RECOVERY_NS (24 * NS_PER_S)
 /* Whoever could not reach the node watches for a lease before it takes others for dead (lease_guard.h). */
 #define WATCH_NS (15 * NS_PER_S)
+/* Until a connection to a host that is gone is known to be dead. */
+#define SILENCE_NS (15 * NS_PER_S)
 
-enum { SHELVES_MAX = 96 };
+enum { SHELVES_MAX = 96, CLOCKS_MS = 1500 /* between two clocks, at most */ };
 
 /* A key with tasks in it, as it was looked at last. */
 struct shelf {
@@ -49,6 +51,7 @@ static struct found {
     pid_t claimer;
     char claim[17];
     long retry_count;
+    char blamed[24];
     double due;
     bool is_touched;
 } found[FLEET_TASKS_MAX];
@@ -78,6 +81,16 @@ static unsigned long number_behind(struct text text, const char *mark, unsigned 
     return at == NULL ? otherwise : strtoul(at + strlen(mark), NULL, 10);
 }
 
+/* A text of its own. */
+static void word_behind(struct text text, const char *mark, char *out, size_t size)
+{
+    const char *at = memmem(text.bytes, text.length, mark, strlen(mark)), *end = NULL;
+    if (at != NULL)
+        end = memchr(at + strlen(mark), '"', (size_t)(text.bytes + text.length - at) - strlen(mark));
+    int length = end == NULL ? 0 : (int)(end - at) - (int)strlen(mark);
+    snprintf(out, size, "%.*s", length, at == NULL ? "" : at + strlen(mark));
+}
+
 static struct found *touch(unsigned number)
 {
     if (!found[number].is_touched)
@@ -104,6 +117,9 @@ static void task_note(struct shelf *shelf, struct text text, double due)
     task->claimer = shelf->claimer;
     task->due = due;
     task->retry_count = shelf->place == IN_RETRY ? (long)number_behind(text, "\"retry_count\":", ULONG_MAX) : -1;
+    task->blamed[0] = '\0';
+    if (shelf->place == IN_RETRY || shelf->place == IN_DEAD)
+        word_behind(text, "\"error_class\":\"", task->blamed, sizeof task->blamed);
     memcpy(task->claim, shelf->place == IN_CLAIM ? text.bytes : "", shelf->place == IN_CLAIM ? 16 : 1);
     if (shelf->count == shelf->room) {
         shelf->room = shelf->room * 2 + 8;
@@ -192,10 +208,17 @@ static bool is_by(const struct server_event *event, const char *script)
     return event != NULL && event->script != NULL && strcmp(event->script, script) == 0;
 }
 
+/* By the clock of its producer, which is about right. */
+static bool may_expire(const struct fleet_task *task)
+{
+    int64_t seen_ms = instant_since(task->seen_at, world_time()) / NS_PER_MS;
+    return task->expires_ms > 0 && (task->begun > 0 || seen_ms + CLOCKS_MS > task->in_ms + task->expires_ms);
+}
+
 /* It is nowhere any more. */
 static void task_ended(struct fleet_task *task, const struct server_event *event)
 {
-    bool may_unrun = task->kind == CLASS_ONCE || task->kind == CLASS_CACHE || task->expires_ms > 0;
+    bool may_unrun = task->kind == CLASS_ONCE || task->kind == CLASS_CACHE || may_expire(task);
     bool has_failed = task->kind == CLASS_GONE && task->begun + task->failures > 0;
     task->is_over = true;
     if (task->ended == 0 && !task->is_unwanted && !may_unrun && !has_failed)
@@ -224,7 +247,7 @@ static void task_appeared(struct fleet_task *task, const struct server_event *ev
     for (unsigned i = 0; i < fleet.task_count && task->is_unique; i++) {
         const struct fleet_task *other = &fleet.tasks[i];
         bool is_alike = other != task && other->is_unique && other->key == task->key && other->kind == task->kind;
-        if (is_alike && is_waiting(other) && !other->is_unwanted && !fleet.was_rolled_back)
+        if (is_alike && is_waiting(other) && !other->is_unwanted && !task->was_forgotten && !other->was_forgotten)
             play_violated("unique", "%s is taken, and %s waits", task->jid, other->jid);
     }
 }
@@ -250,6 +273,8 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
     task->is_orphan = false;
     if (from == IN_CLAIM)
         fleet_judge_left(task);
+    if (!task->was_seen && task->place != NOWHERE)
+        task->seen_at = world_time();
     task->was_seen |= task->place != NOWHERE;
     task->is_heir = task->place == IN_CLAIM && (is_by(event, "heir") || task->is_heir);
     world_tell("%s: place %d -> %d by %s", task->jid, (int)from, (int)task->place, by(event));
@@ -264,6 +289,7 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
         play_violated("paused", "%s is claimed by %s, and its queue is paused", task->jid, by(event));
     if (task->place == IN_RETRY)
         retries_check(task);
+    fleet_blame_moved(task, from, by(event));
     fleet_line_moved(task, from, event);
 }
 
@@ -314,6 +340,7 @@ static void places_look(const struct server_event *event)
             task->claimer = now->claimer;
         task->due = now->due;
         task->retry_count = now->retry_count;
+        memcpy(task->blamed, now->blamed, sizeof task->blamed);
         memcpy(task->claim, now->claim, sizeof task->claim);
     }
     touched_count = 0;
@@ -406,7 +433,7 @@ void fleet_places_tick(void)
     for (unsigned i = 0; i < fleet.task_count; i++) {
         struct fleet_task *task = &fleet.tasks[i];
         bool is_there = task->pushed == HF_PUSH_QUEUED || task->pushed == HF_PUSH_SCHEDULED;
-        if (is_there && task->place == NOWHERE && !task->is_over && !fleet.was_rolled_back)
+        if (is_there && task->place == NOWHERE && !task->is_over && !task->was_forgotten)
             play_violated("place", "%s was acknowledged, and is nowhere", task->jid);
         recovery_check(task);
     }
@@ -414,8 +441,14 @@ void fleet_places_tick(void)
 
 void fleet_places_ended(const struct process *process)
 {
+    bool was_deaf =
+        fleet.vanished_at.ns != 0 && instant_before(world_time(), instant_after(fleet.vanished_at, SILENCE_NS));
     for (unsigned i = 0; i < fleet.task_count; i++)
-        if (fleet.tasks[i].place == IN_CLAIM && fleet.tasks[i].claimer == process->pid)
+        if (fleet.tasks[i].place != IN_CLAIM || fleet.tasks[i].claimer != process->pid)
+            continue;
+        else if (was_deaf) /* those that it has are recovered */
+            play_count("excused: ended while it waited for a node that is gone", 1);
+        else
             play_violated("stopped", "%s has ended, and %s is still in its claim", process->name, fleet.tasks[i].jid);
 }
 

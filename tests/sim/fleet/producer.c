@@ -165,6 +165,7 @@ static void producer_main(void *argument)
         count = 0;
         wanted = chance_pick(chance, 4) == 0 ? 1 + chance_pick(chance, MANY) : 1;
     }
+    me->next = fleet.task_count;
     if (count > 0)
         push(producer, tasks, count);
     hf_producer_destroy(producer);

@@ -165,8 +165,10 @@ static void crash_perhaps(struct runner *runner)
 {
     struct fleet_task *task = runner->job.jid != NULL ? fleet_task_of(runner->job.jid) : NULL;
     if (!fleet.is_calm && chance_per_mille(&process_current()->chance, CRASH_PER_MILLE)) {
-        if (task != NULL)
+        if (task != NULL) {
             task->failures++;
+            task->crashes++;
+        }
         play_count("a runner process crashes", 1);
         child_kill(runner->child, EXIT_CRASHED);
     }

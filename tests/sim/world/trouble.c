@@ -11,6 +11,7 @@
 #define SLOW_MAX_NS (80 * NS_PER_MS)
 #define STEP_MIN_NS (2 * NS_PER_MS)
 #define STEP_MAX_NS (3600 * NS_PER_S)
+#define WALL_MAX_NS (30 * INT64_C(86400) * NS_PER_S)
 #define STALL_LOOKS 200
 #define LEASE_NS    (14 * NS_PER_S) /* a little less than that of a worker */
 
@@ -35,6 +36,7 @@ enum kind {
     MOVE,    /* an empty server takes over the address of a node, and the old one lives on */
     FULL,    /* a node is out of memory */
     STEP,    /* the wall clock of a node jumps */
+    WALL,    /* that of the host of a process does */
     RATE,    /* the clocks of a host go at another rate */
     QUEUE,   /* the queue node restarts, hangs, or is slow */
     OPERATE,
@@ -42,12 +44,12 @@ enum kind {
 };
 
 static const char *const kind_names[KINDS] = {
-    [KILL] = "kill",       [POWER] = "power loss",   [PAUSE] = "pause",     [STALL] = "stall",
-    [STOP] = "stop",       [FREEZE] = "frozen host", [BOTH] = "both pause", [MOVE] = "moved address",
-    [CUT] = "cut",         [LATE] = "late",          [BREAK] = "break",     [RESTART] = "restart",
-    [HANG] = "hang",       [SLOW] = "slow",          [FORGET] = "forget",   [EVICT] = "evict",
-    [FULL] = "full",       [STEP] = "step",          [RATE] = "clock rate", [QUEUE] = "queue node",
-    [OPERATE] = "operator"};
+    [KILL] = "kill",        [POWER] = "power loss",   [PAUSE] = "pause",     [STALL] = "stall",
+    [STOP] = "stop",        [FREEZE] = "frozen host", [BOTH] = "both pause", [MOVE] = "moved address",
+    [CUT] = "cut",          [LATE] = "late",          [BREAK] = "break",     [RESTART] = "restart",
+    [HANG] = "hang",        [SLOW] = "slow",          [FORGET] = "forget",   [EVICT] = "evict",
+    [FULL] = "full",        [STEP] = "step",          [WALL] = "wall clock", [RATE] = "clock rate",
+    [QUEUE] = "queue node", [OPERATE] = "operator"};
 
 struct move {
     struct world_event begin, end;
@@ -268,6 +270,12 @@ static void clock_step(struct move *move)
     node_look(node);
 }
 
+static void wall_step(struct move *move)
+{
+    int64_t ns = chance_scale(&move->chance, STEP_MIN_NS, WALL_MAX_NS);
+    host_step_wall(trouble.scene->host(process_at(move->victim)), chance_pick(&move->chance, 2) == 0 ? ns : -ns);
+}
+
 /* What becomes of the queue node. */
 enum queue_trouble {
     QUEUE_RESTART,
@@ -413,6 +421,9 @@ static void move_act(struct move *move)
         if (move->node != NULL)
             clock_step(move);
         return;
+    case WALL:
+        wall_step(move);
+        return;
     case RATE:
         clock_rate(move, host_at(move->victim));
         return;
@@ -536,7 +547,7 @@ void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int6
     if ((trouble.minority == 0 && !scene->is_wild) || scene->keeps_memory)
         kinds &= ~(1u << FORGET | 1u << EVICT | 1u << MOVE);
     if ((trouble.minority == 0 && !scene->is_wild) || scene->keeps_clocks)
-        kinds &= ~(1u << STEP);
+        kinds &= ~(1u << STEP | 1u << WALL);
     if (!scene->freezes)
         kinds &= ~(1u << FREEZE | 1u << BOTH);
     if (scene->move == NULL)
