@@ -164,6 +164,20 @@ static void test_a_task_larger_than_the_budget_is_claimed_alone(void **state)
     queue_probe_claim(&probe, 1, "two");
 }
 
+static void test_what_the_budget_has_no_room_for_stays_in_the_next_queue(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, redis_server_port(server), "a b", &(struct queue_options){.claim_bytes = 10});
+    push("a", "one");
+    push("b", "longer-than-the-rest");
+    queue_probe_turn(&probe, 0, true);
+    queue_probe_turn(&probe, 1, true);
+    queue_probe_wait_all(&probe);
+    assert_string_equal(probe.slots[0].payload, "one");
+    assert_int_equal(probe.slots[1].answer, QUEUE_NOTHING);
+    assert_reply(server, "longer-than-the-rest", "LRANGE queue:b 0 -1");
+}
+
 /* --- postponing and giving back ----------------------------------------------------------------------------------- */
 
 static void assert_postponed(enum queue_place place, const char *key, double delay)
@@ -443,6 +457,7 @@ int main(void)
         queue_test(test_slots_of_one_turn_share_one_call),
         queue_test(test_a_call_claims_a_bounded_number_of_bytes),
         queue_test(test_a_task_larger_than_the_budget_is_claimed_alone),
+        queue_test(test_what_the_budget_has_no_room_for_stays_in_the_next_queue),
         queue_test(test_postponed_to_retry),
         queue_test(test_postponed_to_schedule),
         queue_test(test_buried),
