@@ -55,9 +55,9 @@ static const struct {
     {"operate_pause", "tests/chaos/test_kill_commands.c"},
     {"tick", "tests/virtual/test_periodic.c"},
     {"ticks", "tests/virtual/test_periodic.c"},
-    {"call", "tests/virtual/test_control.c"},        /* moves no task */
-    {"cancel", "tests/virtual/test_iteration.c"},    /* moves no task */
-    {"culprit", "tests/integration/test_culprit.c"}, /* moves no task */
+    {"call", "tests/virtual/test_control.c"},     /* moves no task */
+    {"cancel", "tests/virtual/test_iteration.c"}, /* moves no task */
+    {"culprit", "tests/virtual/test_culprit.c"},  /* moves no task */
     {"skip", "tests/virtual/test_waiting_trouble.c"},
     /* of dry runs, which move no task of anybody */
     {"dry_lease", "tests/virtual/test_name_space.c"},
