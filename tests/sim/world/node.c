@@ -203,8 +203,10 @@ static void gone(void *owner)
 struct node *node_create_with(const char *name, unsigned port, const char *password)
 {
     struct node *node = memory_new(struct node);
+    char run_seed[64]; /* a server that takes over this name is another one */
     snprintf(node->name, sizeof node->name, "%s", name);
     node->host = host_create(name);
+    snprintf(run_seed, sizeof run_seed, "%s %u", name, node->host->number);
     node->work.fire = work_fire;
     node->tick.fire = tick_fire;
     node->free_at = world_time();
@@ -213,7 +215,7 @@ struct node *node_create_with(const char *name, unsigned port, const char *passw
     list_init(&node->callers);
     node->listener =
         (struct listener){.host = node->host, .port = port, .accepted = accepted, .received = received, .gone = gone};
-    node->server = server_create(&(struct server_options){.run_seed = node->name,
+    node->server = server_create(&(struct server_options){.run_seed = run_seed,
                                                           .password = password,
                                                           .has_disk = true,
                                                           .seed = chance_next(world_chance()),
