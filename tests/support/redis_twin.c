@@ -456,7 +456,7 @@ static int server_connect(struct twin *twin)
 static char *ask_server(struct twin *twin, struct client *client, const char *line)
 {
     struct buffer bytes = {0};
-    line_encode(line, &bytes);
+    buffer_format(&bytes, "%s\r\n", line);
     client_send(twin, client, bytes.bytes, bytes.length);
     client_hear(twin, client, 1, line);
     char *answer = memory_text_of(client->heard.bytes, client->heard.length);
@@ -586,8 +586,7 @@ void twin_destroy(struct twin *twin)
     free(twin);
 }
 
-/* To both, whose answers do not matter. */
-static void both_told(struct twin *twin, const char *line)
+void twin_tell(struct twin *twin, const char *line)
 {
     free(ask_server(twin, control(twin), line));
     free(ask_model(twin, control(twin), line));
@@ -606,9 +605,9 @@ void twin_reset(struct twin *twin, const char *about)
     twin->about = about;
     twin->line_count = 0;
     clients_anew(twin);
-    both_told(twin, "FLUSHALL");
-    both_told(twin, "SCRIPT FLUSH");
-    both_told(twin, "CONFIG SET maxmemory 0");
+    twin_tell(twin, "FLUSHALL");
+    twin_tell(twin, "SCRIPT FLUSH");
+    twin_tell(twin, "CONFIG SET maxmemory 0");
 }
 
 void twin_restart_model(struct twin *twin)
@@ -797,16 +796,6 @@ void twin_hang_up(struct twin *twin, unsigned caller)
 {
     client_end(&twin->clients[CLIENTS + caller]);
     clients_await(twin, "hanging up");
-}
-
-bool twin_is_up(const struct twin *twin, unsigned caller)
-{
-    return twin->clients[CLIENTS + caller].model.connection != NULL;
-}
-
-void twin_tell(struct twin *twin, const char *line)
-{
-    both_told(twin, line);
 }
 
 /* --- many at once ------------------------------------------------------------------------------------------------- */

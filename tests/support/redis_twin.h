@@ -38,8 +38,6 @@ void twin_flush(struct twin *twin);
 /* Bytes of a caller, who is connected when it says something for the first time; the clock says `now_us` then. */
 void twin_call(struct twin *twin, unsigned caller, const char *bytes, size_t length, int64_t now_us);
 void twin_hang_up(struct twin *twin, unsigned caller);
-/* False when it never called, or both hung up on it. */
-bool twin_is_up(const struct twin *twin, unsigned caller);
 /* A line to both whose answers are not compared. */
 void twin_tell(struct twin *twin, const char *line);
 /* All keys, with their values and when they expire. */

@@ -237,7 +237,7 @@ static bool list_push(unsigned queue, const char *text)
 {
     struct simulated_client client;
     struct buffer line = {0};
-    buffer_format(&line, "LPUSH queue:%s %s", fleet_queues[queue], text);
+    buffer_format(&line, "LPUSH queue:%s '%s'", fleet_queues[queue], text);
     simulated_client_connect(&client, fleet.queue->server);
     simulated_client_say(&client, buffer_text(&line), node_now_us(fleet.queue));
     bool is_there = simulated_client_heard(&client)[0] == ':';

@@ -37,13 +37,6 @@ static struct reply *client_id(struct command_call *call)
     return reply_integer(call->replies, (long long)call->connection->id);
 }
 
-static struct reply *client_getname(struct command_call *call)
-{
-    const struct buffer *name = &call->connection->name;
-    return name->length == 0 ? reply_nil(call->replies)
-                             : reply_bulk(call->replies, (struct text){name->bytes, name->length});
-}
-
 static struct reply *client_setname(struct command_call *call)
 {
     struct buffer *name = &call->connection->name;
@@ -167,10 +160,6 @@ static long long kill_those(struct command_call *call, const struct kill_filter 
 static struct reply *client_kill(struct command_call *call)
 {
     struct kill_filter filter = {.id = 0};
-    if (call->count == 3) {
-        filter = (struct kill_filter){.address = call->arguments[2].bytes, .takes_me = true};
-        return kill_those(call, &filter) > 0 ? reply_ok(call) : reply_error(call->replies, "ERR No such client");
-    }
     struct reply *wrong = kill_filter_read(call, &filter);
     return wrong != NULL ? wrong : reply_integer(call->replies, kill_those(call, &filter));
 }
@@ -200,7 +189,6 @@ struct reply *command_client(struct command_call *call)
                                                     {"kill", -3, client_kill},
                                                     {"unblock", -3, client_unblock},
                                                     {"setname", 3, client_setname},
-                                                    {"getname", 2, client_getname},
                                                     {NULL, 0, NULL}};
     return subcommand_execute(call, subcommands);
 }

@@ -162,17 +162,9 @@ static struct reply *script_flush(struct command_call *call)
     return reply_status(call->replies, "OK");
 }
 
-static struct reply *script_kill(struct command_call *call)
-{
-    return reply_error(call->replies, "NOTBUSY No scripts in execution right now.");
-}
-
 struct reply *command_script(struct command_call *call)
 {
-    static const struct subcommand subcommands[] = {{"load", 3, script_command_load},
-                                                    {"exists", -3, script_exists},
-                                                    {"flush", -2, script_flush},
-                                                    {"kill", 2, script_kill},
-                                                    {NULL, 0, NULL}};
+    static const struct subcommand subcommands[] = {
+        {"load", 3, script_command_load}, {"exists", -3, script_exists}, {"flush", -2, script_flush}, {NULL, 0, NULL}};
     return subcommand_execute(call, subcommands);
 }

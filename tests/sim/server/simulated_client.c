@@ -1,7 +1,5 @@
 #include "tests/sim/server/simulated_client.h"
 
-#include "redis/request.h"
-
 static void hear(void *context, const char *bytes, size_t length)
 {
     struct simulated_client *client = context;
@@ -28,32 +26,10 @@ void simulated_client_end(struct simulated_client *client)
     buffer_fini(&client->said);
 }
 
-static void word_append(const char *word, size_t length, struct buffer *out)
-{
-    struct buffer plain = {0};
-    for (size_t i = 0; i < length; i++)
-        buffer_append(&plain, word[i] == '^' ? " " : &word[i], 1);
-    redis_request_bytes(out, plain.bytes, plain.length);
-    buffer_fini(&plain);
-}
-
-void line_encode(const char *line, struct buffer *out)
-{
-    size_t words = 1;
-    for (const char *at = line; *at != '\0'; at++)
-        words += *at == ' ';
-    redis_request_begin(out, words);
-    for (const char *at = line; words-- > 0;) {
-        size_t length = strcspn(at, " ");
-        word_append(at, length, out);
-        at += length + (at[length] == ' ');
-    }
-}
-
 void simulated_client_say(struct simulated_client *client, const char *line, int64_t now_us)
 {
     struct buffer bytes = {0};
-    line_encode(line, &bytes);
+    buffer_format(&bytes, "%s\r\n", line);
     server_receive(client->connection, bytes.bytes, bytes.length, now_us);
     buffer_fini(&bytes);
 }

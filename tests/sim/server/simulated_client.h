@@ -12,12 +12,9 @@ struct simulated_client {
 
 void simulated_client_connect(struct simulated_client *client, struct server *server);
 void simulated_client_end(struct simulated_client *client);
-/* A line of words with one blank between them; `^` in a word stands for a blank. */
+/* A command as people type it, with quotes where they are needed. */
 void simulated_client_say(struct simulated_client *client, const char *line, int64_t now_us);
 /* What the server said since the last time: replies one behind the other, "\r\n" as "|". Valid until the next call. */
 const char *simulated_client_heard(struct simulated_client *client);
-
-/* The line's words as a command in bytes. */
-void line_encode(const char *line, struct buffer *out);
 
 #endif
