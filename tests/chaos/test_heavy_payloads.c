@@ -48,8 +48,7 @@ static void tasks_of_a_megabyte_cost_memory_by_threads_only(void **state)
     print_message("peak of the resident memory: %ld MiB for %d threads\n", mib, (int)LARGE_THREADS);
     if (getenv("HOLDFAST_SANITIZED") == NULL)
         assert_in_range(mib, 1, 128);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_left(&fleet), LARGE_TASKS / 2);
 }
 
@@ -105,8 +104,7 @@ static void texts_that_are_no_tasks_harm_nobody(void **state)
     assert_int_equal(fleet_number(&fleet, "EVAL \"%s\" 1 dead", COUNT_RECORDS), bad - NOT_TEXT);
     assert_int_equal(fleet_number(&fleet, "EVAL \"%s\" 1 retry", COUNT_RECORDS), 0);
     assert_int_equal(fleet_noted(&fleet, "end odd1"), 1);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_log(worker);
     test_await(fleet_logged(&fleet, worker, "forged=1")); /* where it belongs: in quotes */
 }

@@ -369,8 +369,7 @@ static void kill_at_all(const char *side)
             fail_msg("not cleaned up: %s", fleet_ask(&fleet, "EVAL \"%s\" 0", WHAT_IS_LEFT));
         poll(NULL, 0, 20);
     }
-    fleet_signal(&fleet, cleaner, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, cleaner), 0);
+    one_fleet_stop(cleaner);
     struct account_sums sums = account_settle(account, &fleet, stdout);
     account_free(account);
     print_message("%u points: %u tasks, %u ended, %u dead, %u ran again, %u recoveries, %u of at most one run gone\n",

@@ -45,12 +45,6 @@ static void former_works(unsigned turn)
     }
 }
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 static void each_task_is_run_once_by_one_of_them(void **state)
 {
     (void)state;
@@ -68,8 +62,8 @@ static void each_task_is_run_once_by_one_of_them(void **state)
     former_worker_turn(&former, false);
     former_worker_leave(&former);
     test_await(fleet_left(&fleet) == 0);
-    stop(first);
-    stop(second);
+    one_fleet_stop(first);
+    one_fleet_stop(second);
     char *journal = fleet_journal(&fleet), *rest = journal, *line;
     while ((line = strsep(&rest, "\n")) != NULL)
         if (sscanf(line, "begin t%u", &number) == 1)
@@ -115,8 +109,7 @@ static void what_the_former_has_is_not_recovered(void **state)
     bool is_first = strstr(key, "host0") != NULL;
     free(key);
     unsigned owner = workers[is_first ? 0 : 1], other = workers[is_first ? 1 : 0];
-    fleet_signal(&fleet, owner, SIGKILL);
-    fleet_wait(&fleet, owner);
+    one_fleet_kill(owner);
     test_await(fleet_noted(&fleet, "end ours") == 1);
     test_await(fleet_logged(&fleet, other, "task_recovered jid=ours"));
     char *after = keys_like("hf:[cbp]*");
@@ -126,7 +119,7 @@ static void what_the_former_has_is_not_recovered(void **state)
     assert_int_equal(fleet_noted_all(&fleet, "begin t"), 0);
     former_worker_leave(&former);
     test_await(fleet_noted_all(&fleet, "end t") == FORMER_SLOTS + 1);
-    stop(other);
+    one_fleet_stop(other);
     assert_int_equal(fleet_left(&fleet), 0);
 }
 

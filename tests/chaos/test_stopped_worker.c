@@ -12,12 +12,6 @@ static long long recoveries(const char *jid)
     return fleet_number(&fleet, "HLEN hf:2:recovered:%s", jid);
 }
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 /* The first run is stopped with its process, the second ends while it is; then the first ends too, which is nobody's
  * result any more. */
 static void the_old_owner_finds_that_it_lost(void **state)
@@ -37,8 +31,8 @@ static void the_old_owner_finds_that_it_lost(void **state)
     test_await(fleet_logged(&fleet, old, "ending=claim_lost jid=held"));
     test_await(recoveries("held") == 0);
     test_await(fleet_logged(&fleet, other, "task_recovered jid=held from=host0"));
-    stop(old);
-    stop(other);
+    one_fleet_stop(old);
+    one_fleet_stop(other);
     assert_int_equal(fleet_noted(&fleet, "begin held"), 2);
     assert_int_equal(fleet_left(&fleet), 0);
 }
@@ -57,8 +51,7 @@ static void a_worker_that_stood_still_tells_its_handlers_at_once(void **state)
     test_await(fleet_noted(&fleet, "stopped still") == 1);
     test_await(fleet_logged(&fleet, worker, "process_was_away"));
     test_await(fleet_noted(&fleet, "begin still") == 2); /* given back, and claimed again */
-    fleet_signal(&fleet, worker, SIGKILL);
-    fleet_wait(&fleet, worker);
+    one_fleet_kill(worker);
 }
 
 int main(void)

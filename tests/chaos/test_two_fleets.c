@@ -22,12 +22,6 @@ static void put_into(const char *set, const char *queue, const char *jid)
                    queue));
 }
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 static void neither_runs_nor_promotes_what_is_the_others(void **state)
 {
     (void)state;
@@ -45,10 +39,10 @@ static void neither_runs_nor_promotes_what_is_the_others(void **state)
     assert_int_equal(fleet_number(&fleet, "LLEN queue:blue"), 1);
     assert_int_equal(fleet_number(&fleet, "ZCARD schedule"), 1);
     assert_int_equal(fleet_number(&fleet, "ZCARD retry"), 1);
-    stop(red);
+    one_fleet_stop(red);
     unsigned blue = work_on("\"blue\"");
     test_await(fleet_noted_all(&fleet, "end blue") == 3);
-    stop(blue);
+    one_fleet_stop(blue);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 7);
     assert_int_equal(fleet_left(&fleet), 0);
 }
@@ -62,8 +56,7 @@ static void each_recovers_the_dead_of_the_other(void **state)
     test_await(fleet_noted(&fleet, "begin red1") == 1);
     push_to("blue", "blue1", "note", "[100]", "");
     test_await(fleet_noted(&fleet, "end blue1") == 1);
-    fleet_signal(&fleet, red, SIGKILL);
-    fleet_wait(&fleet, red);
+    one_fleet_kill(red);
     test_await(fleet_number(&fleet, "LLEN queue:red") == 1);
     test_await(fleet_logged(&fleet, blue, "task_recovered jid=red1"));
     push_to("blue", "blue2", "note", "[]", "");
@@ -71,8 +64,8 @@ static void each_recovers_the_dead_of_the_other(void **state)
     assert_int_equal(fleet_number(&fleet, "LLEN queue:red"), 1);
     red = work_on("\"red\"");
     test_await(fleet_noted(&fleet, "end red1") == 1);
-    stop(red);
-    stop(blue);
+    one_fleet_stop(red);
+    one_fleet_stop(blue);
     assert_int_equal(fleet_noted(&fleet, "begin red1"), 2);
     assert_int_equal(fleet_left(&fleet), 0);
 }
@@ -88,8 +81,8 @@ static void they_share_the_locks(void **state)
     unsigned red = work_on("\"red\""), blue = work_on("\"blue\"");
     test_await(fleet_noted_all(&fleet, "end t") == 40);
     test_await(fleet_left(&fleet) == 0);
-    stop(red);
-    stop(blue);
+    one_fleet_stop(red);
+    one_fleet_stop(blue);
     assert_int_equal(fleet_noted_all(&fleet, "begin t"), 40);
     assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
 }

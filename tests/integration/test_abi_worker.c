@@ -51,8 +51,7 @@ static void runs(const char *isolation)
     assert_contains(kept, "{\"abi\":\"1.0\"}");
     free(kept);
     test_await(fleet_left(&fleet) == 0);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
 }
 
 static void anew(void)

@@ -28,12 +28,6 @@ static long long counted(const char *field)
                         field);
 }
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 /* --- on_conflict -------------------------------------------------------------------------------------------------- */
 
 static void a_task_that_is_done_elsewhere_is_skipped_and_counted(void **state)
@@ -44,7 +38,7 @@ static void a_task_that_is_done_elsewhere_is_skipped_and_counted(void **state)
     push_note("late");
     test_await(fleet_logged(&fleet, worker, "info task_ended ending=skipped jid=late class=note queue=jobs"));
     test_await(fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
     assert_int_equal(counted("note|key:|skipped"), 1);
     assert_int_equal(counted("note|key:|parked"), 0);
@@ -61,7 +55,7 @@ static void a_delayed_task_comes_again_and_waits_in_no_line(void **state)
     for (unsigned i = 0; i < fleet.locks.count; i++)
         lock_cluster_ask(&fleet.locks, i, "DEL lock:key:k");
     test_await(fleet_noted(&fleet, "end again") == 1);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
@@ -166,7 +160,7 @@ static void without_a_majority_what_is_open_runs_and_what_is_closed_waits(void *
     test_await(fleet_logged(&fleet, worker, "lock_no_quorum"));
     push_note("open");
     test_await(fleet_noted(&fleet, "end open") == 1);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted_all(&fleet, "begin closed"), 0);
     assert_int_equal(fleet_left(&fleet), 1);
     assert_int_equal(fleet_number(&fleet, "EXISTS retry dead"), 0);

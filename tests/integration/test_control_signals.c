@@ -42,8 +42,7 @@ static void quiet_finishes_what_runs_and_claims_nothing_more(void **state)
     fleet_signal(&fleet, worker, SIGTTIN);
     test_await(fleet_logged(&fleet, worker, "tasks_running count=0"));
     test_await(waiting() == 1);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted_all(&fleet, "begin later"), 0);
     assert_int_equal(waiting(), 1);
     assert_int_equal(fleet_keys(&fleet), 1);
@@ -215,8 +214,7 @@ static void the_log_file_is_opened_again(int number)
     assert_int_equal(rename(log, moved), 0);
     fleet_signal(&fleet, worker, number);
     test_await(access(log, F_OK) == 0);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_true(file_has(log, "worker_stopping"));
     assert_false(file_has(moved, "worker_stopping"));
     assert_true(file_has(moved, "worker_started"));
@@ -243,8 +241,7 @@ static void sigttin_tells_what_runs(void **state)
     fleet_signal(&fleet, worker, SIGTTIN);
     test_await(fleet_logged(&fleet, worker, "tasks_running count=1 busy=")); /* another slot may be asking for a task */
     test_await(fleet_logged(&fleet, worker, " jid=one class=note queue=jobs seconds="));
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
 }
 
 /* --- storms ------------------------------------------------------------------------------------------------------- */
@@ -312,8 +309,7 @@ static void a_worker_whose_plugin_hangs_in_its_opening_can_be_stopped(void **sta
                                         .classes = "{ class = \"restless\"; isolation = \"thread\"; }"};
     unsigned worker = fleet_work(&fleet, &hanging);
     test_await(fleet_logged(&fleet, worker, "opening hangs"));
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_false(fleet_logged(&fleet, worker, "worker_started"));
     assert_false(fleet_logged(&fleet, worker, "worker_died"));
 }
@@ -395,8 +391,7 @@ static void root_is_refused_unless_it_is_allowed(void **state)
         worker = fleet_work(&fleet, &(struct fleet_setup){.forbid_root = true, .arguments = "--allow-root"});
     }
     test_await(fleet_logged(&fleet, worker, "worker_started"));
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
 }
 
 static void the_option_says_which_queues_are_served(void **state)

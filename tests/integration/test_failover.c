@@ -33,8 +33,7 @@ static int leave(void **state)
     for (unsigned i = 0; i < fleet.worker_count; i++) {
         if (fleet.workers[i].pid == 0)
             continue;
-        fleet_signal(&fleet, i, SIGKILL);
-        fleet_wait(&fleet, i);
+        one_fleet_kill(i);
     }
     redis_server_destroy(sentinel);
     redis_server_destroy(replica);
@@ -70,8 +69,7 @@ static void workers_stop(void)
     snprintf(found, sizeof found, "node_up node=queue address=127.0.0.1:%u", redis_server_port(replica));
     for (unsigned i = 0; i < WORKERS; i++) {
         test_await(fleet_logged(&fleet, i, found));
-        fleet_signal(&fleet, i, SIGTERM);
-        assert_int_equal(fleet_wait(&fleet, i), 0);
+        one_fleet_stop(i);
     }
 }
 

@@ -168,8 +168,7 @@ static void a_class_nobody_serves_fails_by_the_rules_of_its_task(void **state)
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "unknown_class_grace = \"0s\";"});
     test_await(fleet_number(&fleet, "ZCARD retry") == 1 && fleet_number(&fleet, "ZCARD dead") == 2);
     test_await(fleet_logged(&fleet, worker, "class_unserved class=tomorrow tasks=3 "));
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_left(&fleet), 3);
     char *again = fleet_ask(&fleet, "ZRANGE retry 0 -1"), *buried1 = fleet_ask(&fleet, "ZRANGE dead 0 0"),
          *buried2 = fleet_ask(&fleet, "ZRANGE dead 1 1");
@@ -207,8 +206,7 @@ static void a_class_that_others_announce_is_not_counted_however_long_it_takes(vo
     assert_contains(entry, "\"hf_unserved_at\":1.5");
     assert_lacks(entry, "retry_count");
     free(entry);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
 }
 
 static void what_is_not_json_is_buried_and_can_be_recovered(void **state)
@@ -345,8 +343,7 @@ static void memory_stays_flat_however_long_the_queue_is(void **state)
     long kib = peak_kib(fleet.workers[worker].pid);
     print_message("peak of the resident memory: %ld KiB\n", kib);
     assert_in_range(kib, 1000, 10 * 1000 * 1000 / 1024);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
 }
 
 int main(void)

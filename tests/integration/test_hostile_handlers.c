@@ -156,12 +156,6 @@ static bool has_grown(unsigned worker, struct footprint before, long kilobytes)
     return now.descriptors > before.descriptors || (!is_sanitized && now.kilobytes > before.kilobytes + kilobytes);
 }
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 /* Started, and over with its first tasks. */
 static unsigned work(const struct fleet_setup *setup)
 {
@@ -189,7 +183,7 @@ static void survives(const struct fleet_setup *setup, const struct stage *stage,
     assert_int_equal(fleet_number(&fleet, "ZCARD dead"), expected_dead);
     test_await(lock_cluster_keys(&fleet.locks) == 0);
     test_await(!has_grown(worker, before, kilobytes));
-    stop(worker);
+    one_fleet_stop(worker);
     test_await(children_alive() == others);
     for (unsigned i = 0; i < stage->count; i++)
         if (stage->rows[i].logged != NULL && !fleet_logged(&fleet, worker, stage->rows[i].logged))
@@ -328,7 +322,7 @@ static void thread_crash_costs_the_worker_and_nothing_else(void **state)
     for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++)
         assert_once(acts[i], "locked");
     test_await(fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
     test_await(children_alive() == others);
 }
 
@@ -348,7 +342,7 @@ static void thread_that_never_returns_is_abandoned(void **state)
     fleet_push(&fleet, "{\"class\":\"tame\",\"args\":[2],\"jid\":\"loop-locked\",\"resource\":\"loop\"}");
     assert_once("loop", "locked");
     test_await(fleet_left(&fleet) == 0);
-    stop(second);
+    one_fleet_stop(second);
 }
 
 /* Whoever loses its parents comes to this process; what crashes on purpose leaves no image of its memory. */

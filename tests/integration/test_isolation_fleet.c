@@ -19,12 +19,6 @@ static const char in_processes[] = "{ class = \"note\"; isolation = \"process\";
                                    "{ class = \"guarded\"; isolation = \"process\"; }";
 static const struct fleet_setup away = {.classes = in_processes};
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 static void tasks_run_in_processes_as_in_threads(void **state)
 {
     (void)state;
@@ -46,7 +40,7 @@ static void tasks_run_in_processes_as_in_threads(void **state)
     char *dead = fleet_ask(&fleet, "zrange dead 0 -1");
     assert_contains(dead, "HF::BadArguments");
     free(dead);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_run_that_takes_too_long_is_killed(void **state)
@@ -63,7 +57,7 @@ static void a_run_that_takes_too_long_is_killed(void **state)
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[0],\"jid\":\"next\"}");
     test_await(fleet_noted(&fleet, "end next") == 1);
     assert_int_equal(fleet_noted(&fleet, "end deaf"), 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* --- when it is killed -------------------------------------------------------------------------------------------- */
@@ -154,10 +148,8 @@ static void G2_a_run_ends_with_its_lock_also_when_the_worker_stands_still(void *
                    (long long)fleet_noted(&fleet, "begin a") >=
                2);
     assert_int_equal(fleet_noted(&fleet, "end a"), 0);
-    fleet_signal(&fleet, first, SIGKILL);
-    fleet_wait(&fleet, first);
-    fleet_signal(&fleet, second, SIGKILL);
-    fleet_wait(&fleet, second);
+    one_fleet_kill(first);
+    one_fleet_kill(second);
 }
 
 /* The first child of a process; 0 = none. */
@@ -188,8 +180,7 @@ static void nothing_is_left_of_a_worker_that_was_killed(void **state)
     test_await(fleet_noted(&fleet, "begin a") == 1);
     pid_t zygote = child_of(fleet.workers[worker].pid), runner = child_of(zygote);
     assert_true(zygote > 0 && runner > 0);
-    fleet_signal(&fleet, worker, SIGKILL);
-    fleet_wait(&fleet, worker);
+    one_fleet_kill(worker);
     test_await(has_gone(runner) && has_gone(zygote));
     test_await(fleet_logged(&fleet, worker, "task_was_running"));
 }
@@ -219,7 +210,7 @@ static void a_stop_gives_back_what_does_not_listen(void **state)
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"listens\"}");
     test_await(fleet_noted(&fleet, "begin deaf") == 1);
     test_await(fleet_noted(&fleet, "begin listens") == 1);
-    stop(worker); /* with 0: a run in a process is killed, not abandoned */
+    one_fleet_stop(worker); /* with 0: a run in a process is killed, not abandoned */
     assert_int_equal(fleet_number(&fleet, "llen queue:jobs"), 2);
     assert_int_equal(fleet_left(&fleet), 2);
     assert_int_equal(fleet_noted(&fleet, "stopped listens"), 1);
@@ -238,7 +229,7 @@ static void a_called_off_run_is_killed_after_its_grace(void **state)
     free(identity);
     test_await(fleet_logged(&fleet, worker, "ending=cancelled jid=long"));
     test_await(fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 int main(void)

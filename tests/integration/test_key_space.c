@@ -79,8 +79,7 @@ static void fleet_live(void)
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[60000],\"jid\":\"live-long\"}");
     test_await(fleet_noted(&fleet, "begin live-long") == 1 && fleet_noted(&fleet, "end live-parent") == 1 &&
                fleet_number(&fleet, "ZCARD dead") == 1 && fleet_noted(&fleet, "end live-c") == 1);
-    fleet_signal(&fleet, worker, SIGKILL);
-    assert_int_equal(fleet_wait(&fleet, worker), -SIGKILL);
+    one_fleet_kill(worker);
     work_push("", "next");
     dead_process_leave("", "next");
     free(fleet_ask(&fleet,
@@ -239,8 +238,7 @@ static void a_worker_in_a_space_touches_nothing_outside(void **state)
     unsigned worker = worker_child_start(&fleet, &setup, SPACE, NULL, NULL);
     everything_is_done();
     calls_are_heard(worker);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     monitor_read(monitor, &text);
     assert_true(commands_check(text.bytes) > 500);
     buffer_fini(&text);

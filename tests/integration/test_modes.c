@@ -86,8 +86,7 @@ static void correctness_is_not_to_be_had_from_one_node(void **state)
     assert_true(fleet_logged(&fleet, worker,
                              "does not serve the class note: its mode is correctness, which needs at least 3 "
                              "lock_nodes, and there are 1"));
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     redis_server_destroy(alone);
 }
 
@@ -112,8 +111,7 @@ static void a_reload_goes_by_the_lock_nodes_that_run(void **state)
     one.lock_nodes = nodes;
     unsigned worker = reloaded(&many, &one);
     assert_false(fleet_logged(&fleet, worker, "does not serve the class note"));
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     worker = reloaded(&one, &many);
     push("note", "[0]", "unserved", "");
     test_await(fleet_logged(&fleet, worker, "class_unserved class=note"));
@@ -152,8 +150,7 @@ static void a_reload_into_a_contradiction_changes_nothing(void **state)
     test_await(fleet_logged(&fleet, worker, " reloaded changed=1 "));
     push("note", "[0,\"x\"]", "late", "");
     test_await(fleet_number(&fleet, "ZCARD dead") == 1);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
 }
 
 static void a_hold_above_what_keys_may_live_is_refused(void **state)
@@ -184,8 +181,7 @@ static void what_is_locked_is_made_of_the_arguments(void **state)
     test_await(fleet_noted(&fleet, "begin long") == 1);
     test_await(lock_cluster_holders(&fleet.locks, "lock:part:12345678901234567890") >= 2);
     test_await(lock_cluster_holders(&fleet.locks, "lock:whole:caf\xc3\xa9") >= 2);
-    fleet_signal(&fleet, worker, SIGKILL);
-    fleet_wait(&fleet, worker);
+    one_fleet_kill(worker);
 }
 
 static void two_tasks_of_the_same_arguments_do_not_run_at_once(void **state)

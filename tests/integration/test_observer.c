@@ -94,12 +94,6 @@ static const struct seen_look *last_look(void)
     return count > 0 ? &seen->looks[count - 1] : NULL;
 }
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 /* --- a task ------------------------------------------------------------------------------------------------------- */
 
 static void a_task_with_a_lock_is_told_with_all_its_instants(void **state)
@@ -120,7 +114,7 @@ static void a_task_with_a_lock_is_told_with_all_its_instants(void **state)
     assert_int_equal(task->passes, 1);
     assert_true(task->token > 0);
     assert_false(task->handed_over || task->had_refusal || task->was_lost || task->was_fenced_off);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(tasks_seen(), 1); /* empty places are no tasks */
 }
 
@@ -135,7 +129,7 @@ static void a_task_without_a_lock_has_no_instants_of_one(void **state)
     assert_true(a->task.claimed.ns > 0 && a->task.started.ns > 0 && a->task.ended.ns >= a->task.started.ns);
     assert_int_equal(a->task.asked.ns + a->task.locked.ns, 0);
     assert_int_equal(a->task.token + a->task.passes, 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void what_is_no_task_is_told_too(void **state)
@@ -153,7 +147,7 @@ static void what_is_no_task_is_told_too(void **state)
     assert_true(odd->task.claimed.ns > seen->tasks[0].task.left.ns);
     assert_int_equal(odd->task.asked.ns + odd->task.locked.ns + odd->task.started.ns + odd->task.ended.ns, 0);
     assert_int_equal(odd->task.token, 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* --- contention --------------------------------------------------------------------------------------------------- */
@@ -178,7 +172,7 @@ static void a_lock_that_is_refused_is_told_and_then_the_run_that_had_it(void **s
     const struct observed_task *done = &seen->tasks[tasks_seen() - 1].task;
     assert_true(done->claimed.ns > parked->task.left.ns); /* the instants of its new claim */
     assert_true(done->locked.ns > done->asked.ns);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static const struct seen_task *handed_over_task(void)
@@ -210,7 +204,7 @@ static void a_lock_that_is_handed_over_was_asked_for_before_the_holder_left(void
     fleet_push_many(&fleet, "note", TASKS, 30, 1);
     unsigned worker = observed_work(NULL);
     test_await(fleet_noted_all(&fleet, "end ") == TASKS);
-    stop(worker);
+    one_fleet_stop(worker);
     for (unsigned i = 0; i < tasks_seen(); i++) {
         done += seen->tasks[i].task.ending == FLOW_DONE;
         unasked += seen->tasks[i].task.ending == FLOW_PARKED && seen->tasks[i].task.asked.ns == 0;
@@ -239,7 +233,7 @@ static void a_lock_that_is_lost_is_told(void **state)
     assert_true(a->task.was_lost);
     assert_false(a->task.was_fenced_off);
     assert_true(a->task.locked.ns > 0 && a->task.token > 0 && a->task.ended.ns > a->task.started.ns);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_write_that_was_refused_is_told(void **state)
@@ -253,7 +247,7 @@ static void a_write_that_was_refused_is_told(void **state)
     assert_true(left_first("a")->task.was_fenced_off);
     assert_int_equal(left_first("a")->task.ending, FLOW_DEAD);
     test_await(fleet_number(&fleet, "ZCARD dead") == 2);
-    stop(worker);
+    one_fleet_stop(worker);
     for (unsigned i = 0; i < tasks_seen(); i++)
         assert_int_equal(seen->tasks[i].task.was_fenced_off, strcmp(seen->tasks[i].jid, "a") == 0);
 }
@@ -264,7 +258,7 @@ static void what_a_stop_gives_back_is_told(void **state)
     unsigned worker = observed_work(&(struct fleet_setup){.worker = "stop_timeout = \"100ms\";"});
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[60000],\"jid\":\"a\",\"resource\":\"x\"}");
     test_await(fleet_noted(&fleet, "begin a") == 1);
-    stop(worker);
+    one_fleet_stop(worker);
     const struct seen_task *a = left_first("a");
     assert_int_equal(a->task.ending, FLOW_GIVEN_BACK);
     assert_true(a->task.ended.ns > a->task.started.ns && a->task.started.ns > a->task.locked.ns);
@@ -324,7 +318,7 @@ static void without_lock_nodes_nothing_is_told_of_locks(void **state)
         &(struct fleet_setup){.lock_nodes = "", .plugin = "echo", .classes = "{ class = \"echo\"; lock = \"none\"; }"});
     fleet_push(&fleet, "{\"class\":\"echo\",\"args\":[],\"jid\":\"a\"}");
     assert_int_equal(left_first("a")->task.ending, FLOW_DONE);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_false(last_look()->has_locks);
     assert_int_equal(last_look()->process.node_count, 0);
     assert_null(last_look()->process.extensions);

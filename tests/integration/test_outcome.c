@@ -8,12 +8,6 @@
 
 #define KEEPS "{ class = \"parent\"; result_ttl = \"1h\"; }, { class = \"lonely\"; result_ttl = \"1h\"; }"
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 static void assert_entry_says(const char *command, const char *text)
 {
     char *entry = fleet_ask(&fleet, "%s", command);
@@ -34,7 +28,7 @@ static void a_task_pushes_what_follows_when_it_is_done(void **state)
     assert_entry_says("get hf:2:result:p", ",\"result\":{\"children\":2}}");
     long long ttl = fleet_number(&fleet, "ttl hf:2:result:p");
     assert_true(ttl > 3500 && ttl <= 3600);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_class_without_a_ttl_keeps_no_result(void **state)
@@ -45,7 +39,7 @@ static void a_class_without_a_ttl_keeps_no_result(void **state)
     fleet_push(&fleet, "{\"class\":\"parent\",\"args\":[1," CHILD("c") "],\"jid\":\"p\"}");
     test_await(fleet_noted(&fleet, "end c") == 1);
     assert_int_equal(fleet_number(&fleet, "exists hf:2:result:p"), 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_scheduled_follow_up_waits_for_its_time(void **state)
@@ -57,7 +51,7 @@ static void a_scheduled_follow_up_waits_for_its_time(void **state)
     test_await(fleet_number(&fleet, "zcard schedule") == 1);
     assert_entry_says("zrange schedule 0 -1", "\"hf_parent\":\"p\"");
     assert_entry_says("zrange schedule 0 -1", "\"queue\":\"jobs\"");
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_failure_pushes_nothing(void **state)
@@ -69,7 +63,7 @@ static void a_failure_pushes_nothing(void **state)
     assert_entry_says("zrange retry 0 -1", "Witness::Refused");
     assert_int_equal(fleet_noted(&fleet, "refused p"), 1);
     assert_int_equal(fleet_number(&fleet, "exists hf:2:result:p queue:jobs"), 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* The foreign value is found when the task is done: it has failed, and comes again. */
@@ -93,7 +87,7 @@ static void a_queue_that_is_none_makes_it_fail(void **state)
     test_await(fleet_noted(&fleet, "end c") == 1);
     assert_int_equal(fleet_number(&fleet, "llen queue:other"), 1);
     assert_int_equal(fleet_noted(&fleet, "end p"), 2);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_task_that_runs_at_most_once_has_a_result_and_no_follow_ups(void **state)
@@ -106,7 +100,7 @@ static void a_task_that_runs_at_most_once_has_a_result_and_no_follow_ups(void **
     test_await(fleet_number(&fleet, "zcard dead") == 1);
     assert_entry_says("zrange dead 0 -1", "runs at most once has ended before it runs");
     assert_int_equal(fleet_noted(&fleet, "refused two"), 1);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* The same through a runner process, to which nothing is known but what its frames say. */
@@ -124,7 +118,7 @@ static void runs_in_processes_leave_the_same(void **state)
     assert_entry_says("zrange retry 0 -1", "Witness::Refused");
     assert_int_equal(fleet_noted(&fleet, "refused q"), 1);
     assert_int_equal(fleet_noted_all(&fleet, "begin c3"), 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* Each end wakes who waits for its lock, although it is told apart from the end. */
@@ -146,8 +140,8 @@ static void a_line_of_waiting_parents_gets_done(void **state)
     assert_int_equal(fleet_noted_all(&fleet, "begin p"), PARENTS);
     assert_int_equal(fleet_number(&fleet, "eval \"return #redis.call('keys', 'hf:2:result:*')\" 0"), PARENTS);
     assert_int_equal(fleet_number(&fleet, "eval \"return #redis.call('keys', 'hf:2:waiting:*')\" 0"), 0);
-    stop(first);
-    stop(second);
+    one_fleet_stop(first);
+    one_fleet_stop(second);
 }
 
 /* A worker that is told to stop waits for the answer of what it has sent. */
@@ -162,7 +156,7 @@ static void a_stop_leaves_nothing_half_done(void **state)
                    "\\\":\\\"other\\\"}\"],\"jid\":\"p%u\"}",
                    i);
     test_await(fleet_noted_all(&fleet, "end p") >= PARENTS / 4);
-    stop(worker);
+    one_fleet_stop(worker);
     unsigned done = fleet_noted_all(&fleet, "end p");
     assert_int_equal(fleet_number(&fleet, "llen queue:other"), done);
     assert_int_equal(fleet_number(&fleet, "llen queue:jobs"), PARENTS - done);

@@ -99,12 +99,6 @@ static void reload(unsigned worker)
     test_await(logged(worker, " reloaded ") + logged(worker, " reload_refused ") > before);
 }
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 static void push(const char *class_name, const char *jid, const char *order)
 {
     fleet_push(&fleet, "{\"class\":\"%s\",\"args\":[\"%s\"],\"jid\":\"%s\"}", class_name, order, jid);
@@ -127,7 +121,7 @@ static void replace_while_it_runs(const char *classes)
     let_them_go();
     test_await(fleet_noted(&fleet, "end 1 old"));
     test_await(fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 2);
 }
 
@@ -163,7 +157,7 @@ static void nothing_is_lost(const char *classes)
     assert_int_equal(fleet_noted_all(&fleet, "begin "), (GENERATIONS - 1) * TASKS);
     assert_int_equal(logged(worker, "plugin_generations generation="), GENERATIONS - 8);
     assert_true(fleet_logged(&fleet, worker, "plugin_generations generation=9 "));
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void nothing_is_lost_in_threads(void **state)
@@ -196,7 +190,7 @@ static void a_serial_run_waits_for_one_of_the_former_release(void **state)
     char *journal = fleet_journal(&fleet);
     assert_true(strstr(journal, "end 1 old") < strstr(journal, "begin 2 new"));
     free(journal);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* What is loaded later is a copy, so that it does not matter when the file is written in place; and it is not taken for
@@ -216,7 +210,7 @@ static void a_file_that_is_written_in_place_is_loaded(void **state)
     assert_int_equal(logged(worker, "plugin_loaded name=release "), 3);
     push("release", "after", "");
     test_await(fleet_noted(&fleet, "end 1 after"));
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* --- more and fewer --------------------------------------------------------------------------------------------- */
@@ -240,7 +234,7 @@ static void plugins_come_and_go(void **state)
     push("wild", "late", "");
     test_await(fleet_number(&fleet, "ZCARD retry") == 2);
     assert_int_equal(fleet_noted(&fleet, "open 1"), 1); /* it stayed as it was */
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted(&fleet, "close 1"), 1);
 }
 
@@ -262,7 +256,7 @@ static void a_lock_is_handed_on_to_a_task_of_a_new_class(void **state)
     test_await(fleet_logged(&fleet, worker, "task_started jid=heir"));
     assert_true(fleet_logged(&fleet, worker, " handed_from=holder resource=r"));
     test_await(fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_reload_without_a_change_loads_nothing(void **state)
@@ -273,7 +267,7 @@ static void a_reload_without_a_change_loads_nothing(void **state)
     reload(worker);
     assert_int_equal(logged(worker, "plugin_loaded name="), 1);
     assert_int_equal(fleet_noted(&fleet, "open 1"), 1);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* A class that moves into the worker needs its plugin open there. */
@@ -288,7 +282,7 @@ static void a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread(void **sta
     assert_int_equal(fleet_noted(&fleet, "open 1"), 1);
     push("release", "moved", "");
     test_await(fleet_noted(&fleet, "end 1 moved"));
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted(&fleet, "close 1"), 1);
 }
 
@@ -329,7 +323,7 @@ static void what_is_wrong_with_a_new_file_refuses_the_reload(void **state)
     assert_true(fleet_logged(&fleet, worker, "setting_changed setting=\"worker.log_level\""));
     push("release", "last", "");
     test_await(fleet_noted(&fleet, "end 2 last"));
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* --- signals at a bad moment ------------------------------------------------------------------------------------- */
@@ -349,7 +343,7 @@ static void a_signal_that_comes_too_early_is_heard(void **state)
     test_await(logged(worker, " reloading reason=SIGHUP") == 1);
     test_await(logged(worker, " tasks_running ") == 1);
     test_await(logged(worker, " reloaded ") == 1);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* The worker has nothing more to do by the time a plugin that is slow to load is there. */
@@ -360,7 +354,7 @@ static void a_stop_while_it_reads_waits_for_what_is_read(void **state)
     install("wild", "slow");
     fleet_signal(&fleet, worker, SIGHUP);
     test_await(fleet_logged(&fleet, worker, " reloading "));
-    stop(worker);
+    one_fleet_stop(worker);
     assert_false(fleet_logged(&fleet, worker, " reloaded "));
 }
 
@@ -372,7 +366,7 @@ static void a_stop_does_not_wait_for_a_plugin_that_hangs(void **state)
     install("wild", "hang");
     fleet_signal(&fleet, worker, SIGHUP);
     test_await(fleet_logged(&fleet, worker, " reloading "));
-    stop(worker);
+    one_fleet_stop(worker);
     assert_false(fleet_logged(&fleet, worker, " reload_refused "));
 }
 
@@ -428,7 +422,7 @@ static void a_program_is_replaced_by_another(void **state)
     test_await(fleet_noted(&fleet, "end 1 old"));
     test_await(fleet_left(&fleet) == 0);
     assert_int_equal(logged(worker, "plugin_loaded "), 1);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 int main(void)

@@ -73,8 +73,7 @@ static void what_a_task_locks_is_shown_and_its_lock_is_counted(void **state)
     free(work);
     free(fleet_ask(&fleet, "LPUSH hf:2:calls:%s 'CANCEL long'", who));
     test_await(fleet_noted(&fleet, "stopped long") == 1);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     char *counts = fleet_ask(&fleet, "EVAL \"local key = redis.call('KEYS', 'hf:2:locks:*')[1] local holds = 0 "
                                      "for i = 0, 25 do holds = holds + "
                                      "(redis.call('HGET', key, 'careful|acct:|hold.' .. i) or 0) end "
@@ -95,8 +94,7 @@ static void runs_that_a_fence_refused_are_counted_by_class_and_resource(void **s
                        "\"acct:8\",\"retry\":0}");
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"stale\",\"HF::FencedOff\"],\"jid\":\"c\",\"retry\":0}");
     test_await(fleet_number(&fleet, "ZCARD dead") == 3);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     char *counts = fleet_ask(&fleet, "EVAL \"local key = redis.call('KEYS', 'hf:2:locks:*')[1] "
                                      "return redis.call('HGET', key, 'fail|acct:|fenced_off')\" 0");
     assert_string_equal(counts, "1");
@@ -138,8 +136,7 @@ static void progress_outlives_the_worker_and_goes_when_the_task_is_done(void **s
     test_await(fleet_number(&fleet, "HEXISTS it-c1 c") == 1);
     test_await(fleet_number(&fleet, "EVAL \"return string.match(redis.call('HGET', 'it-c1', 'c'), '%%d+') or 0\" 0") >
                0);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_true(is_noted("stopped c1"));
     long long reached =
         fleet_number(&fleet, "EVAL \"return string.match(redis.call('HGET', 'it-c1', 'c'), '%%d+')\" 0");
@@ -174,8 +171,7 @@ static void a_task_that_is_cancelled_while_it_runs_stops(void **state)
     free(fleet_ask(&fleet, "HSETNX it-c1 cancelled 1795194349"));
     test_await(is_noted("stopped c1"));
     test_await(fleet_logged(&fleet, worker, "ending=cancelled jid=c1"));
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_left(&fleet), 0);
 }
 

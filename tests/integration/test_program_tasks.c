@@ -61,12 +61,6 @@ static unsigned work(const char *handler, const char *settings, const char *sect
     return work_with(NULL, handler, settings, sections);
 }
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 static pid_t pid_in(const char *name)
 {
     return (pid_t)strtol(content_of(name), NULL, 10);
@@ -90,7 +84,7 @@ static void a_task_is_done_with_its_result_and_what_follows(void **state)
     char *result = fleet_ask(&fleet, "get hf:2:result:one");
     assert_contains(result, "\"result\":{\"sum\":3}");
     free(result);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_true(fleet_logged(&fleet, worker, "job_output jid=one class=shell stream=stdout text=visible"));
 }
 
@@ -103,7 +97,7 @@ static void its_lock_and_its_token_are_told_to_it(void **state)
     unsigned long long fence = 0, until = 0;
     assert_int_equal(sscanf(content_of("out"), "account:7,[\"account:7\"],%llu,%llu", &fence, &until), 2);
     assert_true(fence > 0 && until > 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_failure_is_tried_again_and_a_burial_is_not(void **state)
@@ -118,7 +112,7 @@ static void a_failure_is_tried_again_and_a_burial_is_not(void **state)
     assert_contains(dead, "it exited with status 65 (EX_DATAERR): no disk");
     free(retry);
     free(dead);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* --- the end of its time ------------------------------------------------------------------------------------------ */
@@ -135,7 +129,7 @@ static void a_run_that_takes_too_long_is_killed_and_has_failed(void **state)
     assert_contains(retry, "HF::TimedOut");
     free(retry);
     assert_true(process_is_dead(pid_in("out")));
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_worker_that_stops_gives_its_task_back(void **state)
@@ -144,7 +138,7 @@ static void a_worker_that_stops_gives_its_task_back(void **state)
     unsigned worker = work(stubborn, "grace = \"200ms\";", NULL);
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\"}");
     test_await(strchr(content_of("out"), '\n') != NULL);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_true(process_is_dead(pid_in("out")));
     assert_int_equal(fleet_number(&fleet, "llen queue:jobs"), 1);
     assert_int_equal(fleet_number(&fleet, "zcard retry"), 0);
@@ -181,7 +175,7 @@ static void assert_cancelled(unsigned worker)
     assert_string_equal(content_of("next"), "alone\n");
     test_await(fleet_logged(&fleet, worker, " ending=cancelled jid=one "));
     test_await(fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_program_is_asked_when_its_task_is_cancelled(void **state)
@@ -229,7 +223,7 @@ static void a_program_that_holds_its_lock_for_too_long_loses_it(void **state)
     assert_contains(retry, "HF::LockLost");
     free(retry);
     test_await(strstr(content_of("told"), "{\"event\":\"lock_lost\",\"jid\":\"one\"") != NULL);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* The zygote keeps the deadline for it. */
@@ -242,8 +236,7 @@ static void a_program_does_not_outlive_its_lock_when_its_worker_is_stopped(void 
     fleet_signal(&fleet, worker, SIGSTOP);
     pid_t pid = pid_in("out");
     test_await(process_is_dead(pid));
-    fleet_signal(&fleet, worker, SIGKILL);
-    fleet_wait(&fleet, worker);
+    one_fleet_kill(worker);
 }
 
 static void a_program_dies_with_its_worker(void **state)
@@ -252,8 +245,7 @@ static void a_program_dies_with_its_worker(void **state)
     unsigned worker = work(stubborn, "", NULL);
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\"}");
     test_await(strchr(content_of("out"), '\n') != NULL);
-    fleet_signal(&fleet, worker, SIGKILL);
-    fleet_wait(&fleet, worker);
+    one_fleet_kill(worker);
     pid_t pid = pid_in("out");
     test_await(process_is_dead(pid));
 }
@@ -282,7 +274,7 @@ static void somebody_is_told_of_a_burial(void **state)
     assert_contains(told, "\"host\":\"host");
     fleet_push(&fleet, "this is no task");
     test_await(strstr(content_of("told"), "{\"event\":\"dead\",\"queue\":\"jobs\",\"message\":\"") != NULL);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_worker_that_ends_waits_for_the_command(void **state)
@@ -293,7 +285,7 @@ static void a_worker_that_ends_waits_for_the_command(void **state)
     unsigned worker = work("exit 1", "", sections);
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\"}");
     test_await(fleet_number(&fleet, "zcard retry") == 1);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_contains(content_of("told"), "{\"event\":\"failed\",\"jid\":\"one\"");
 }
 

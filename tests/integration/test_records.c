@@ -22,8 +22,7 @@ static void a_handler_that_refuses_the_arguments_buries_the_task(void **state)
     free(dead);
     assert_int_equal(fleet_noted(&fleet, "begin bad"), 0);
     assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
 }
 
 /* A failure adds to the record; that must not make the task too large to be tried again. */
@@ -46,8 +45,7 @@ static void a_task_of_exactly_the_greatest_size_fails_and_is_tried_again(void **
     test_await(fleet_noted(&fleet, "begin big") == 2);
     test_await(fleet_number(&fleet, "zcard retry") == 1);
     assert_int_equal(fleet_number(&fleet, "zcard dead"), 0);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
 }
 
 /* The only entry of a set, parsed; its text is freed by the caller. */
@@ -85,8 +83,7 @@ static void a_failure_keeps_the_lines_of_its_call_stack(void **state)
     free(text);
     envelope_fini(&entry);
     buffer_fini(&lines);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
 }
 
 /* What the class is configured to, unless the task says otherwise. */
@@ -110,8 +107,7 @@ static void failures_follow_the_settings_of_the_class(void **state)
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"why\"],\"jid\":\"gone\",\"dead\":false}");
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"last\"}");
     test_await(fleet_noted(&fleet, "end last") == 1);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_number(&fleet, "zcard dead"), 1);
     assert_int_equal(fleet_number(&fleet, "zcard retry"), 1);
     envelope_fini(&entry);
@@ -142,8 +138,7 @@ static void a_task_that_goes_all_the_way_keeps_what_it_came_with(void **state)
     assert_contains(text, ",\"retried_at\":");
     free(text);
     envelope_fini(&entry);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
 }
 
 /* With the first time of failure long ago, its time to be started over, and `holdfast tasks retry` or a dashboard's
@@ -163,8 +158,7 @@ static void a_task_that_is_retried_by_hand_goes_on_where_it_was(void **state)
     assert_contains(text, "\"retried_at\":");
     free(text);
     envelope_fini(&entry);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
 }
 
 /* As the queue node has it again that lost what it was told last. A task that failed comes again of right. */
@@ -182,8 +176,7 @@ static void a_task_that_was_done_here_and_comes_again_is_told(void **state)
         else
             test_await(fleet_logged(&fleet, worker, "warn task_seen_before jid=done class=note queue=jobs seconds="));
     }
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_false(fleet_logged(&fleet, worker, "task_seen_before jid=failed"));
 }
 

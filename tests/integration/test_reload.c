@@ -31,19 +31,13 @@ static void reload(unsigned worker, const struct fleet_setup *setup)
     test_await(logged(worker, " reloaded ") + logged(worker, " reload_refused ") > before);
 }
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 static void a_reload_without_a_change_changes_nothing(void **state)
 {
     (void)state;
     unsigned worker = start(&(struct fleet_setup){.threads = 2});
     reload(worker, &(struct fleet_setup){.threads = 2});
     test_await(fleet_logged(&fleet, worker, "reloaded changed=0 after_restart=0"));
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void the_level_of_the_log_changes(void **state)
@@ -57,7 +51,7 @@ static void the_level_of_the_log_changes(void **state)
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"seen\"}");
     test_await(fleet_logged(&fleet, worker, "task_ended ending=done jid=seen"));
     assert_false(fleet_logged(&fleet, worker, "task_started jid=unseen"));
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void the_format_of_the_log_changes(void **state)
@@ -71,9 +65,9 @@ static void the_format_of_the_log_changes(void **state)
         fleet_logged(&fleet, worker, "\"level\":\"info\",\"msg\":\"reloaded\",\"changed\":1,\"after_restart\":0}\n"));
     reload(worker, &(struct fleet_setup){.worker = NULL});
     assert_true(fleet_logged(&fleet, worker, "info reloaded changed=1 after_restart=0\n"));
-    stop(worker);
+    one_fleet_stop(worker);
     worker = start(&as_json);
-    stop(worker);
+    one_fleet_stop(worker);
     char *log = fleet_log(&fleet, worker);
     for (const char *line = log; *line != '\0'; line = strchr(line, '\n') + 1)
         assert_memory_equal(line, "{\"time\":\"2", 10);
@@ -94,7 +88,7 @@ static void a_reload_that_silences_the_log_loses_no_task(void **state)
     fleet_configure(&fleet, worker, &(struct fleet_setup){.threads = 1, .worker = "log_level = \"warn\";"});
     fleet_signal(&fleet, worker, SIGHUP);
     test_await(fleet_logged(&fleet, worker, "setting_changed setting=\"worker.log_level\""));
-    stop(worker);
+    one_fleet_stop(worker);
     char *log = fleet_log(&fleet, worker);
     for (const char *at = log; (at = strstr(at, " tasks_summed done=")) != NULL;)
         summed += (unsigned)strtoul(at += strlen(" tasks_summed done="), NULL, 10);
@@ -110,7 +104,7 @@ static void the_stop_timeout_changes(void **state)
     unsigned worker = start(&(struct fleet_setup){.worker = "stop_timeout = \"10m\";"});
     test_await(fleet_noted(&fleet, "begin long") == 1);
     reload(worker, &(struct fleet_setup){.worker = "stop_timeout = \"0s\";"});
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted(&fleet, "stopped long"), 1);
 }
 
@@ -129,7 +123,7 @@ static void the_settings_of_a_class_change_for_tasks_that_come(void **state)
     test_await(fleet_noted(&fleet, "end new") == 1);
     assert_int_equal(fleet_noted(&fleet, "end old"), 0); /* so the lock was still held */
     test_await(fleet_noted(&fleet, "end old") == 1);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
@@ -145,7 +139,7 @@ static void what_cannot_change_is_named(void **state)
     test_await(fleet_logged(&fleet, worker, "reloaded changed=0 after_restart=2"));
     fleet_signal(&fleet, worker, SIGTTIN);
     test_await(fleet_logged(&fleet, worker, "threads=2"));
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_file_with_an_error_changes_nothing(void **state)
@@ -159,7 +153,7 @@ static void a_file_with_an_error_changes_nothing(void **state)
     assert_false(fleet_logged(&fleet, worker, "setting_changed"));
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"quiet\"}");
     test_await(fleet_noted(&fleet, "end quiet") == 1);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_false(fleet_logged(&fleet, worker, "task_started"));
 }
 
@@ -173,7 +167,7 @@ static void settings_that_do_not_fit_what_runs_change_nothing(void **state)
            &(struct fleet_setup){.lock = "ttl = \"500ms\"; prefix = \"lock:\";", .lock_node = "timeout = \"50ms\";"});
     test_await(fleet_logged(&fleet, worker, "reload_refused errors=1"));
     test_await(fleet_logged(&fleet, worker, "quarter of the ttl"));
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 /* Requests that come while one is under way are not lost, and none is done twice at once. */
@@ -186,7 +180,7 @@ static void many_reloads_end_in_the_last_file(void **state)
     fleet_configure(&fleet, worker, &(struct fleet_setup){.worker = "stop_timeout = \"7s\";"});
     fleet_signal(&fleet, worker, SIGHUP);
     test_await(fleet_logged(&fleet, worker, "before=\"\\\"25s\\\"\" after=\"\\\"7s\\\"\""));
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 int main(void)

@@ -6,12 +6,6 @@
 
 #include "tests/support/one_fleet.h"
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 static void assert_retry_says(const char *text)
 {
     char *retry = fleet_ask(&fleet, "zrange retry 0 -1");
@@ -32,7 +26,7 @@ static void a_run_that_takes_too_long_is_cancelled_and_fails(void **state)
     assert_int_equal(fleet_noted(&fleet, "stopped slow"), 1);
     test_await(fleet_noted(&fleet, "end quick") == 1);
     test_await(fleet_logged(&fleet, worker, "task_timed_out jid=slow"));
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_run_that_does_not_listen_and_gets_done_is_done(void **state)
@@ -42,7 +36,7 @@ static void a_run_that_does_not_listen_and_gets_done_is_done(void **state)
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[300],\"jid\":\"deaf\"}");
     test_await(fleet_noted(&fleet, "end deaf") == 1);
     test_await(fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
     test_await(fleet_logged(&fleet, worker, "task_timed_out jid=deaf"));
 }
 
@@ -63,7 +57,7 @@ static void a_snoozed_task_comes_again_and_no_retry_is_used_up(void **state)
                            "1, t) return 1\" 0"));
     test_await(fleet_noted(&fleet, "end m") == 1);
     test_await(fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
     test_await(fleet_logged(&fleet, worker, "ending=snoozed jid=m"));
 }
 
@@ -80,7 +74,7 @@ static void a_failed_task_comes_again_when_its_handler_says(void **state)
     test_await(fleet_noted(&fleet, "end n") == 1); /* the usual delay is 15 s at least */
     assert_int_equal(fleet_noted(&fleet, "not now n"), 1);
     test_await(fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_stop_during_a_timeout_gives_the_task_back_once(void **state)
@@ -90,7 +84,7 @@ static void a_stop_during_a_timeout_gives_the_task_back_once(void **state)
                                                                .worker = "stop_timeout = \"10ms\";"});
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"s\"}");
     test_await(fleet_noted(&fleet, "begin s") == 1);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_number(&fleet, "llen queue:jobs"), 1);
     assert_int_equal(fleet_left(&fleet), 1);
 }

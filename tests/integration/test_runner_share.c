@@ -57,8 +57,7 @@ static void what_is_sent_back_still_lacks_its_share(void **state)
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[0],\"jid\":\"n\"}");
     test_await(fleet_noted(&fleet, "end n") == 1);
     assert_int_equal(fleet_noted(&fleet, "begin t2"), 0);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_left(&fleet), 2);
 }
 

@@ -102,8 +102,7 @@ static void ruby_pushes_we_run_ruby_reads(void **state)
     assert_contains(told, " jobs careful c1 [60000,\"x\"] Integer true");
     assert_ruby("fail f1 jobs Witness::Failure why, attempt 0 0 Float r1 t", "retries");
     assert_ruby("fail d1 jobs Witness::Failure told to fail, attempt 0 0 Float  ", "deads");
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_ruby("3 2 1 0 1 1 0 0", "stats"); /* what was stopped is in its queue again */
     assert_ruby("", "processes");
 }
@@ -139,8 +138,7 @@ static void ruby_retries_what_failed_and_what_is_dead(void **state)
     ruby(told, "revive", "");
     test_await(fleet_noted(&fleet, "begin f1") == 2 && fleet_noted(&fleet, "begin d1") == 2);
     test_await(fleet_number(&fleet, "ZCARD retry") == 1 && fleet_number(&fleet, "ZCARD dead") == 1);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_left(&fleet), 2);
     assert_ruby("4 4 0 0 1 1 0 0", "stats");
     /* The first failure stays the first. */

@@ -37,8 +37,7 @@ static void what_runs_is_finished_and_what_waits_stays(void **state)
     fleet_push_many(&fleet, "guarded", 6, 300, 100);
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 2});
     test_await(fleet_noted_all(&fleet, "begin ") == 2);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 2);
     assert_int_equal(fleet_noted_all(&fleet, "end "), 2);
     assert_queue("t3 t4 t5 t6 ");
@@ -65,8 +64,7 @@ static void what_waits_for_its_lock_goes_back_to_the_head_in_order(void **state)
                               .lock = "ttl = \"2s\"; tries = 1000; retry_delay = \"50ms\"; retry_jitter = \"5ms\"; "
                                       "prefix = \"lock:\";"});
     test_await(fleet_number(&fleet, "LLEN queue:jobs") == 2);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
     assert_queue("t1 t2 t3 t4 t5 t6 ");
     for (unsigned node = 0; node < fleet.locks.count; node++)
@@ -80,8 +78,7 @@ static void an_idle_worker_leaves_nothing(void **state)
     (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 1);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
 }
 
@@ -90,8 +87,7 @@ static void a_stop_before_the_nodes_are_reached_is_a_stop(void **state)
     (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(fleet_logged(&fleet, worker, "worker_started"));
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_no_traces();
 }
 
@@ -104,8 +100,7 @@ static void a_handler_longer_than_the_stop_timeout_is_cancelled_and_goes_back(vo
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"next\"}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"300ms\";"});
     test_await(fleet_noted(&fleet, "begin long") == 1);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted(&fleet, "stopped long"), 1);
     test_await(fleet_logged(&fleet, worker, "handlers_cancelled count=1"));
     assert_queue("long next ");
@@ -204,8 +199,7 @@ static void a_worker_that_never_reached_its_queue_node_stops_at_once(void **stat
     redis_server_kill(fleet.queue);
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "stop_timeout = \"10m\";"});
     test_await(fleet_logged(&fleet, worker, "node_down node=queue"));
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    one_fleet_stop(worker);
     assert_false(fleet_logged(&fleet, worker, "handlers_abandoned"));
 }
 

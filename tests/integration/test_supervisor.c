@@ -79,12 +79,6 @@ static void await_running(unsigned worker, const char *const *jids, unsigned cou
     }
 }
 
-static void end_well(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 /* --- who did it --------------------------------------------------------------------------------------------------- */
 
 /* A sanitizer turns signals into an exit of its own. */
@@ -272,7 +266,7 @@ static void a_poisonous_task_ends_up_dead_and_the_others_are_done(void **state)
     free(dead);
     await_ready(worker);
     test_await(logged_times(worker, "restarted_after_crash ") == 3);
-    end_well(worker);
+    one_fleet_stop(worker);
     assert_int_equal(logged_times(worker, "process_ended "), 5);
     assert_int_equal(logged_times(worker, " jid=killer class=restless seconds="), 3);
     assert_int_equal(logged_times(worker, "process_restarted "), 3);
@@ -288,7 +282,7 @@ static void exit_is_restarted(const char *act, const char *how)
     fleet_push(&fleet, "{\"class\":\"restless_once\",\"args\":[\"%s\",0],\"jid\":\"quitter\"}", act);
     test_await(fleet_logged(&fleet, worker, how));
     test_await(fleet_logged(&fleet, worker, "restarted_after_crash process="));
-    end_well(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_process_that_exits_in_a_handler_is_started_again(void **state)
@@ -319,7 +313,7 @@ static void a_killed_process_is_started_again_and_its_task_with_it(void **state)
     test_await(logged_times(worker, "restarted_after_crash process=") == 2);
     assert_true(pid_of(worker, 1) != first);
     test_await(fleet_logged(&fleet, worker, "task_recovered jid=held"));
-    end_well(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_left(&fleet), 1);
 }
 
@@ -338,7 +332,7 @@ static void the_pauses_grow(void **state)
     assert_true(fleet_logged(&fleet, worker, " after_s=1\n"));
     assert_true(fleet_logged(&fleet, worker, " after_s=2\n"));
     test_await(logged_times(worker, "worker_started ") == 3);
-    end_well(worker);
+    one_fleet_stop(worker);
 }
 
 /* --- signals ------------------------------------------------------------------------------------------------------ */
@@ -352,7 +346,7 @@ static void each_hears_of_a_reload(void **state)
     test_await(logged_times(worker, " reloaded changed=") == 2);
     fleet_signal(&fleet, worker, SIGTTIN);
     test_await(logged_times(worker, "process_running ") == 2 && logged_times(worker, "tasks_running ") == 2);
-    end_well(worker);
+    one_fleet_stop(worker);
     assert_int_equal(logged_times(worker, "worker_stopped "), 2);
     assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
 }
@@ -394,8 +388,7 @@ static void without_a_supervisor_they_stop(void **state)
     (void)state;
     unsigned worker = fleet_work(&fleet, &pair);
     await_ready(worker);
-    fleet_signal(&fleet, worker, SIGKILL);
-    assert_int_equal(fleet_wait(&fleet, worker), -SIGKILL);
+    one_fleet_kill(worker);
     test_await(logged_times(worker, "worker_stopped ") == 2);
     assert_int_equal(logged_times(worker, "exit_code=0"), 2);
     test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 0);

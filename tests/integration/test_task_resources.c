@@ -90,8 +90,7 @@ static void a_task_whose_key_is_something_else_waits_and_says_so(void **state)
         assert_string_equal(lock_cluster_ask(&fleet.locks, 0, "EXISTS data"), "1");
         put_in_the_way("DEL data");
         test_await(fleet_noted_all(&fleet, "end ") == i + 1);
-        fleet_signal(&fleet, worker, SIGTERM);
-        assert_int_equal(fleet_wait(&fleet, worker), 0);
+        one_fleet_stop(worker);
     }
 }
 

@@ -7,12 +7,6 @@
 
 #include "tests/support/one_fleet.h"
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 static void assert_dead(const char *error_class)
 {
     char *dead = fleet_ask(&fleet, "zrange dead 0 -1");
@@ -30,7 +24,7 @@ static void a_task_that_was_not_started_in_time_ends_as_expired(void **state)
     test_await(fleet_noted(&fleet, "end again") == 1);
     test_await(fleet_left(&fleet) == 0);
     assert_int_equal(fleet_noted_all(&fleet, "begin late"), 0);
-    stop(worker);
+    one_fleet_stop(worker);
     test_await(fleet_logged(&fleet, worker, "ending=expired jid=late"));
     test_await(fleet_logged(&fleet, worker, "ending=expired jid=later"));
 }
@@ -50,7 +44,7 @@ static void a_host_whose_clock_is_ahead_drops_nothing_that_is_fresh(void **state
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"fresh\",\"created_at\":%lld,\"expires_in\":600}",
                node_seconds());
     test_await(fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted(&fleet, "end fresh"), 1);
 }
 
@@ -69,7 +63,7 @@ static void a_host_whose_clock_is_behind_runs_nothing_that_is_late(void **state)
                            "\"expires_in\":600}'"));
     fleet_push(&fleet, "{\"class\":\"parent\",\"args\":[0,\"%s\"],\"jid\":\"first\"}", child);
     test_await(fleet_noted(&fleet, "end first") == 1 && fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_int_equal(fleet_noted(&fleet, "begin late"), 0);
     assert_int_equal(fleet_noted(&fleet, "end planned"), 1);
     assert_int_equal(fleet_noted(&fleet, "end child"), 1);
@@ -85,13 +79,12 @@ static void a_task_that_runs_at_most_once_dies_with_its_process(void **state)
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[60000],\"jid\":\"once\"}");
     test_await(fleet_noted(&fleet, "begin once") == 1);
     assert_int_equal(fleet_left(&fleet), 0);
-    fleet_signal(&fleet, worker, SIGKILL);
-    fleet_wait(&fleet, worker);
+    one_fleet_kill(worker);
     unsigned other = fleet_work(&fleet, &(struct fleet_setup){.classes = at_most_once, .worker = "lease = \"1s\";"});
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[2500],\"jid\":\"wait\"}");
     test_await(fleet_noted(&fleet, "end wait") == 1);
     assert_int_equal(fleet_noted(&fleet, "begin once"), 1);
-    stop(other);
+    one_fleet_stop(other);
 }
 
 static void a_failure_of_one_that_runs_at_most_once_is_buried(void **state)
@@ -102,7 +95,7 @@ static void a_failure_of_one_that_runs_at_most_once_is_buried(void **state)
     test_await(fleet_number(&fleet, "zcard dead") == 1);
     assert_dead("Witness::Failure");
     assert_int_equal(fleet_number(&fleet, "zcard retry"), 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void one_that_runs_at_most_once_and_asks_for_another_time_is_buried(void **state)
@@ -114,7 +107,7 @@ static void one_that_runs_at_most_once_and_asks_for_another_time_is_buried(void 
     test_await(fleet_number(&fleet, "zcard dead") == 1);
     assert_dead("HF::AtMostOnce");
     assert_int_equal(fleet_number(&fleet, "zcard schedule"), 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_cancelled_task_is_not_run(void **state)
@@ -128,7 +121,7 @@ static void a_cancelled_task_is_not_run(void **state)
     test_await(fleet_left(&fleet) == 0);
     assert_int_equal(fleet_noted(&fleet, "begin unwanted"), 0);
     assert_int_equal(fleet_number(&fleet, "exists hf:2:cancels"), 0); /* nobody is asked any more */
-    stop(worker);
+    one_fleet_stop(worker);
     test_await(fleet_logged(&fleet, worker, "ending=cancelled jid=unwanted"));
 }
 
@@ -145,7 +138,7 @@ static void a_running_task_that_is_called_off_ends_as_cancelled(void **state)
     test_await(fleet_logged(&fleet, worker, "ending=cancelled jid=long"));
     test_await(fleet_number(&fleet, "exists hf:2:cancels") == 0);
     test_await(fleet_left(&fleet) == 0);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_unique_task_gives_its_key_free_when_it_is_done_or_dead(void **state)
@@ -161,7 +154,7 @@ static void a_unique_task_gives_its_key_free_when_it_is_done_or_dead(void **stat
         test_await(fleet_number(&fleet, "exists hf:2:unique:%s", digest) == 0);
     }
     assert_int_equal(fleet_number(&fleet, "zcard dead"), 1);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_queue_runs_only_the_classes_that_it_may(void **state)
@@ -174,7 +167,7 @@ static void a_queue_runs_only_the_classes_that_it_may(void **state)
     test_await(fleet_noted(&fleet, "end own") == 1);
     test_await(fleet_number(&fleet, "zcard dead") == 1);
     assert_dead("HF::ClassNotAllowed");
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void what_only_others_can_run_is_buried_with_the_reason(void **state)
@@ -189,7 +182,7 @@ static void what_only_others_can_run_is_buried_with_the_reason(void **state)
     assert_contains(entry, "\"error_class\":\"HF::Batch\"");
     assert_contains(entry, "it belongs to a batch");
     free(entry);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_paused_queue_is_left_alone_and_resumed(void **state)
@@ -207,7 +200,7 @@ static void a_paused_queue_is_left_alone_and_resumed(void **state)
     test_await(fleet_number(&fleet, "llen queue:jobs") == 1);
     free(fleet_ask(&fleet, "srem paused jobs"));
     test_await(fleet_noted(&fleet, "end paused") == 1);
-    stop(worker);
+    one_fleet_stop(worker);
 }
 
 static void a_drain_does_not_wait_for_a_paused_queue(void **state)

@@ -8,12 +8,6 @@
 
 #include "tests/support/one_fleet.h"
 
-static void stop(unsigned worker)
-{
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-}
-
 /* Every task ran once, none beside another of its resource, and nothing is left. */
 static void assert_all_done_once(unsigned tasks)
 {
@@ -40,7 +34,7 @@ static void losing_the_majority_is_said_and_survived(void **state)
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
     lock_cluster_mark(&fleet.locks, 1);
     test_await(fleet_noted(&fleet, "end later") == 1);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_all_done_once(2);
 }
 
@@ -60,7 +54,7 @@ static void lock_nodes_that_answer_with_errors_are_told_with_their_words(void **
     test_await(fleet_logged(&fleet, worker, "lock_no_quorum nodes_up=3 reason=\"too few lock nodes grant it: lock"));
     lock_nodes_configure(2, "maxmemory 0");
     test_await(fleet_noted(&fleet, "end t1") == 1);
-    stop(worker);
+    one_fleet_stop(worker);
     assert_all_done_once(1);
 }
 
@@ -73,7 +67,7 @@ static void foreign_values_are_told_with_their_keys(void **state)
     free(fleet_ask(&fleet, "SET queue:jobs foreign"));
     unsigned idle = fleet_work(&fleet, NULL);
     test_await(fleet_logged(&fleet, idle, "queue_node_refused node=queue error=WRONGTYPE keys=queue:jobs "));
-    stop(idle);
+    one_fleet_stop(idle);
     free(fleet_ask(&fleet, "DEL queue:jobs"));
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"back\"}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "stop_timeout = \"100ms\";"});
@@ -99,7 +93,7 @@ static unsigned worker_that_looked(void)
 {
     unsigned before = redis_server_calls(fleet.queue, "zcard"), worker = fleet_work(&fleet, NULL);
     test_await(redis_server_calls(fleet.queue, "zcard") > before);
-    stop(worker);
+    one_fleet_stop(worker);
     return worker;
 }
 

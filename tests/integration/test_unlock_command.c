@@ -96,8 +96,7 @@ static void a_dead_worker_is_not_waited_for(void **state)
 {
     (void)state;
     unsigned worker = given_a_holder();
-    fleet_signal(&fleet, worker, SIGKILL);
-    assert_int_equal(fleet_wait(&fleet, worker), -SIGKILL);
+    one_fleet_kill(worker);
     free(fleet_ask(&fleet, "EVAL \"local all = redis.call('ZRANGE', KEYS[1], 0, -1) for i = 1, #all do "
                            "redis.call('ZADD', KEYS[1], 1, all[i]) end\" 1 hf:2:processes"));
     assert_int_equal(unlock("r"), 0);

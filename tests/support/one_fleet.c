@@ -1,5 +1,7 @@
 #include "tests/support/one_fleet.h"
 
+#include "tests/support/test.h"
+
 struct fleet fleet;
 
 static bool is_unfinished;
@@ -40,4 +42,16 @@ void one_fleet_tell(void)
     if (is_unfinished)
         fleet_tell(&fleet);
     is_unfinished = false;
+}
+
+void one_fleet_stop(unsigned worker)
+{
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+void one_fleet_kill(unsigned worker)
+{
+    fleet_signal(&fleet, worker, SIGKILL);
+    assert_int_equal(fleet_wait(&fleet, worker), -SIGKILL);
 }

@@ -18,6 +18,10 @@ void one_fleet_run(void **state);
 /* When the last one did not come to its end, prints what its workers have said; one_fleet_clean does it first. */
 void one_fleet_tell(void);
 
+/* SIGTERM to a worker that has to end well; SIGKILL. Return when it has ended. */
+void one_fleet_stop(unsigned worker);
+void one_fleet_kill(unsigned worker);
+
 struct fleet_case {
     void (*run)(void **state);
 };
