@@ -65,7 +65,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    config_free(config);
     return config_place_leave(state);
 }
 

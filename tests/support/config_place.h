@@ -21,7 +21,7 @@ int config_place_leave(void **state);
 #define CONFIG_NODES "queue_node = { host = \"q\"; };\n"
 
 void config_place_write(const char *path, const char *text, mode_t mode);
-/* Writes t.conf and reads it. */
+/* Writes t.conf and reads it; the teardown frees what came of it. */
 struct config *config_place_read(const char *text, struct findings *findings);
 /* The same; fails the test unless it is good. */
 struct config *config_place_read_good(const char *text);

@@ -70,7 +70,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    config_free(config);
     loop_destroy(loop);
     return config_place_leave(state);
 }

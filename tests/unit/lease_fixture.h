@@ -10,11 +10,15 @@
 
 #define START ((struct instant){1000 * NS_PER_S})
 
+/* What each test is about. */
+static struct lease_terms terms;
+static struct lease lease;
+
 enum { NODES_TRIED_MAX = 7, VOTE_KINDS = 4 };
 
 static inline struct lease_terms terms_of(unsigned nodes)
 {
-    struct lease_terms terms = {
+    terms = (struct lease_terms){
         .nodes = nodes,
         .ttl_ns = 10 * NS_PER_S,
         .drift_factor = 0.01,
@@ -27,9 +31,27 @@ static inline struct lease_terms terms_of(unsigned nodes)
     return terms;
 }
 
-static inline node_set all_of(const struct lease_terms *terms)
+static inline struct lease_terms fenced_terms(unsigned nodes)
 {
-    return (node_set)((1u << terms->nodes) - 1);
+    struct lease_terms fenced = terms_of(nodes);
+    fenced.fenced = true;
+    return fenced;
+}
+
+/* What the tests of a file begin with, unless they say otherwise. */
+static inline void begin_with_three(void)
+{
+    terms = terms_of(3);
+}
+
+static inline void begin_fenced(void)
+{
+    terms = fenced_terms(3);
+}
+
+static inline node_set all_of(void)
+{
+    return (node_set)((1u << terms.nodes) - 1);
 }
 
 static inline unsigned count_of(node_set set)
@@ -50,25 +72,42 @@ static inline bool step_is_empty(struct lease_step step)
 #define assert_empty(step)            assert_true(step_is_empty(step))
 #define assert_instant(is, should_be) assert_int_equal((is).ns, (should_be).ns)
 
+static inline void expect_lost(struct lease_step step, enum lease_loss loss)
+{
+    assert_int_equal(step.news, LEASE_NEWS_LOST);
+    assert_int_equal(step.loss, loss);
+}
+
+static inline void expect_refused(struct lease_step step, enum lease_refusal refusal)
+{
+    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+    assert_int_equal(step.refusal, refusal);
+}
+
+/* Refused, and what may have reached these nodes is taken back. */
+static inline void expect_abandoned(struct lease_step step, node_set nodes)
+{
+    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+    assert_int_equal(step.abandon, nodes);
+}
+
 static inline struct instant ms_after(struct instant from, int64_t milliseconds)
 {
     return instant_after(from, milliseconds * NS_PER_MS);
 }
 
 /* A vote of the current round, whose refusals do not tell the owner. */
-static inline struct lease_step vote_now(struct lease *lease, const struct lease_terms *terms, unsigned node,
-                                         enum lease_vote vote, struct instant now)
+static inline struct lease_step vote_now(unsigned node, enum lease_vote vote, struct instant now)
 {
-    return lease_vote(lease, terms, node, lease->round, vote, 0, now);
+    return lease_vote(&lease, &terms, node, lease.round, vote, 0, now);
 }
 
 /* Feeds a letter for each node, in order, and returns the last step that was not empty: y yes, n no, f foreign,
  * u unknown, x unsent; 'a' to 'd' no, with that owner; a blank is a node that says nothing. */
-static inline struct lease_step votes(struct lease *lease, const struct lease_terms *terms, const char *letters,
-                                      struct instant now)
+static inline struct lease_step votes(const char *letters, struct instant now)
 {
     struct lease_step last = {0};
-    uint32_t round = lease->round;
+    uint32_t round = lease.round;
     for (unsigned node = 0; letters[node] != '\0'; node++) {
         char letter = letters[node];
         enum lease_vote vote = letter == 'y'   ? LEASE_YES
@@ -79,7 +118,7 @@ static inline struct lease_step votes(struct lease *lease, const struct lease_te
         uint64_t owner = letter >= 'a' && letter <= 'd' ? (uint64_t)letter : 0;
         if (letter == ' ')
             continue;
-        struct lease_step step = lease_vote(lease, terms, node, round, vote, owner, now);
+        struct lease_step step = lease_vote(&lease, &terms, node, round, vote, owner, now);
         if (!step_is_empty(step))
             last = step;
     }
@@ -87,28 +126,25 @@ static inline struct lease_step votes(struct lease *lease, const struct lease_te
 }
 
 /* Has asked every node at START. */
-static inline struct lease asked(const struct lease_terms *terms)
+static inline void ask(void)
 {
-    struct lease lease;
     lease_init(&lease, 12345);
-    lease_acquire(&lease, terms, START);
-    return lease;
+    lease_acquire(&lease, &terms, START);
 }
 
 /* Held since START, every answer a millisecond later. The letters are those of the grants. */
-static inline struct lease held_after(const struct lease_terms *terms, const char *letters)
+static inline void hold_after(const char *letters)
 {
-    struct lease lease = asked(terms);
-    struct lease_step step = votes(&lease, terms, letters, ms_after(START, 1));
+    ask();
+    struct lease_step step = votes(letters, ms_after(START, 1));
     assert_int_equal(step.news, LEASE_NEWS_ACQUIRED);
-    return lease;
 }
 
-static inline struct lease held(const struct lease_terms *terms)
+static inline void hold(void)
 {
     char letters[LEASE_NODES_MAX + 1] = {0};
-    memset(letters, 'y', terms->nodes);
-    return held_after(terms, letters);
+    memset(letters, 'y', terms.nodes);
+    hold_after(letters);
 }
 
 /* The next permutation in lexical order; false after the last. */
@@ -141,22 +177,22 @@ static inline unsigned vote_of(unsigned number, unsigned node)
 
 /* Calls `check` for every assignment of four kinds of votes in every order of arrival, for 1, 3 and 5 nodes; for 2, 4
  * and 7 nodes every assignment in some orders. */
-typedef void order_check(const struct lease_terms *terms, unsigned assignment, const unsigned *order);
+typedef void order_check(unsigned assignment, const unsigned *order);
 
 static inline void for_orders(unsigned nodes, bool all, order_check *check)
 {
-    struct lease_terms terms = terms_of(nodes);
+    terms = terms_of(nodes);
     for (unsigned assignment = 0; assignment < 1u << (2 * nodes); assignment++) {
         unsigned order[NODES_TRIED_MAX];
         for (unsigned i = 0; i < nodes; i++)
             order[i] = i;
         do
-            check(&terms, assignment, order);
+            check(assignment, order);
         while (all && next_order(order, nodes));
         for (unsigned turn = 1; !all && turn < nodes; turn++) { /* others: rotated, and rotated backwards */
             for (unsigned i = 0; i < nodes; i++)
                 order[i] = turn % 2 ? (turn + nodes - i) % nodes : (turn + i) % nodes;
-            check(&terms, assignment, order);
+            check(assignment, order);
         }
     }
 }

@@ -19,7 +19,6 @@ static int die(void *context, int descriptor)
 TEST(what_it_wrote_and_its_code_come_back)
 {
     struct buffer output = {0};
-    (void)state;
     assert_int_equal(apart_do(tell, (char[]){"one"}, &output), CODE);
     assert_int_equal(apart_do_interruptible(tell, (char[]){" two"}, &output), CODE);
     assert_string_equal(buffer_text(&output), "one two");
@@ -29,7 +28,6 @@ TEST(what_it_wrote_and_its_code_come_back)
 TEST(who_dies_is_told)
 {
     struct buffer output = {0};
-    (void)state;
     assert_int_equal(apart_do(die, NULL, &output), APART_DIED);
     assert_int_equal(apart_do_interruptible(die, NULL, &output), APART_DIED);
     buffer_fini(&output);
@@ -64,7 +62,6 @@ static int interrupt_caller(void *context, int descriptor)
 TEST(an_interrupt_is_for_the_child)
 {
     static const int numbers[] = {SIGINT, SIGTERM};
-    (void)state;
     for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         struct buffer output = {0};
         struct sigaction now;

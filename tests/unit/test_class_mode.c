@@ -39,7 +39,6 @@ static void assert_mode(const char *text, const char *class_name, enum config_mo
     enum config_mode found = class_mode_of(config, entry, plugins_find(plugins, class_name));
     if (found != mode)
         fail_msg("%s with %s: %s", class_name, text, class_mode_name(found));
-    config_free(config);
 }
 
 TEST(the_configuration_says_the_mode_before_the_handler)
@@ -77,7 +76,6 @@ static void find(const char *text, struct findings *findings)
     struct config *config = config_place_read(text, findings);
     assert_non_null(config);
     startup_check(config, plugins, findings);
-    config_free(config);
 }
 
 /* The one error that there is, at `where`. */
@@ -134,7 +132,6 @@ TEST(correctness_without_enough_nodes_is_refused_for_its_class)
     assert_null(plugins_find(few, "modes.careful"));
     assert_non_null(plugins_find(few, "modes.silent"));
     assert_int_equal(plugins_handler_count(few), count - 1);
-    config_free(config);
     findings_fini(&findings);
 }
 
@@ -174,16 +171,13 @@ TEST(nothing_is_held_for_longer_than_keys_live)
         &findings,
         "modes.so: hold_at_least of the class modes.quick: is above the max_ttl of the lock group, which is 1499 ms"));
     findings_fini(&findings);
-    config_free(config);
     config = config_place_read_good(QUICK("hold_at_least = \"9s\";"));
     startup_check_holds(config, plugins, 8 * NS_PER_S, &findings);
     assert_non_null(findings_find(&findings, "t.conf:4: hold_at_least of the class modes.quick"));
     findings_fini(&findings);
-    config_free(config);
     config = config_place_read_good(QUICK("mode = \"correctness\";"));
     startup_check_holds(config, plugins, NS_PER_S, &findings);
     assert_int_equal(findings.errors, 0);
-    config_free(config);
 }
 
 /* --- resources ---------------------------------------------------------------------------------------------------- */
@@ -230,7 +224,6 @@ static enum task_resources_answer resolve(const char *config_text, const char *t
     struct task_rules rules = task_rules_of(&envelope, config, plugins_find(plugins, envelope.class_name));
     enum task_resources_answer answer = task_resources_resolve(resources, &envelope, &rules, known, error);
     class_resources_free(known);
-    config_free(config);
     return answer;
 }
 
@@ -304,7 +297,6 @@ static struct task_rules rules_of(const char *config_text, const char *class_nam
     assert_true(envelope_parse(&envelope, task, strlen(task), &ENVELOPE_LIMITS_DEFAULT, &error));
     struct config *config = config_place_read_good(config_text);
     struct task_rules rules = task_rules_of(&envelope, config, plugins_find(plugins, class_name));
-    config_free(config);
     return rules;
 }
 

@@ -90,7 +90,7 @@ TEST(files_that_others_could_change_are_refused)
     assert_int_equal(chmod(".", 0777), 0);
     assert_refused("t.conf", ".: others may write it (mode 777), and it holds what must not be replaced");
     assert_int_equal(chmod(".", 01777), 0);
-    config_free(config_place_read_good(CONFIG_NODES));
+    config_place_read_good(CONFIG_NODES);
     assert_int_equal(chmod(".", 0700), 0);
 }
 
@@ -132,12 +132,12 @@ TEST(deep_nesting_is_refused_without_a_crash)
     memset(text + start, '(', 20000);
     memset(text + start + 20000, ')', 20000);
     struct findings findings;
-    config_free(config_place_read(text, &findings));
+    config_place_read(text, &findings);
     assert_true(findings.errors > 0);
     findings_fini(&findings);
     free(text);
-    config_free(config_place_read(
-        CONFIG_NODES "plugin_settings = ( { plugin = \"a\"; settings = { b = ((((((((1)))))))); }; } );", &findings));
+    config_place_read(CONFIG_NODES "plugin_settings = ( { plugin = \"a\"; settings = { b = ((((((((1)))))))); }; } );",
+                      &findings);
     assert_non_null(findings_find(&findings, "t.conf:2: is nested too deep"));
     findings_fini(&findings);
 }
@@ -155,7 +155,6 @@ TEST(passwords_come_from_a_private_file_or_the_environment)
                                "lock_nodes = ( { host = \"a\"; password_env = \"TEST_CONFIG_PASSWORD\"; } );");
     assert_string_equal(config->queue_node.password, CANARY);
     assert_string_equal(config->lock_nodes[0].password, "from-environment");
-    config_free(config);
     unsetenv("TEST_CONFIG_PASSWORD");
 }
 
@@ -194,7 +193,6 @@ TEST(secrets_are_not_printed)
     assert_contains(buffer_text(&printed), "path = \"visible\"");
     assert_contains(buffer_text(&printed), "password_file = \"secret\"");
     buffer_fini(&printed);
-    config_free(config);
 }
 
 RUN_TESTS_WITH(config_place_enter, config_place_leave)

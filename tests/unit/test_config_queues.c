@@ -18,7 +18,6 @@ TEST(weights_and_classes_are_read)
     assert_true(config_queue_allows(config, "other", "c"));
     assert_true(config_queue_allows(config, "low", "b"));
     assert_false(config_queue_allows(config, "low", "c"));
-    config_free(config);
 }
 
 TEST(the_order_is_strict_unless_it_is_said)
@@ -26,7 +25,6 @@ TEST(the_order_is_strict_unless_it_is_said)
     struct config *config = config_place_read_good(CONFIG_NODES);
     assert_int_equal(config->worker.queue_order, CONFIG_ORDER_STRICT);
     assert_int_equal(config->queue_count, 0);
-    config_free(config);
 }
 
 TEST(what_cannot_be_is_an_error)
@@ -49,13 +47,11 @@ TEST(what_cannot_be_is_an_error)
 TEST(what_has_no_effect_is_a_warning)
 {
     struct findings findings;
-    struct config *config =
-        config_place_read(CONFIG_NODES "queue_settings = ({ queue = \"other\"; weight = 2; });\n", &findings);
+    config_place_read(CONFIG_NODES "queue_settings = ({ queue = \"other\"; weight = 2; });\n", &findings);
     assert_int_equal(findings.errors, 0);
     assert_int_equal(findings.warnings, 2);
     assert_non_null(findings_find(&findings, "t.conf:2: the queue other is not served here"));
     assert_non_null(findings_find(&findings, "weights mean nothing while worker.queue_order is strict"));
-    config_free(config);
     findings_fini(&findings);
 }
 
@@ -72,7 +68,6 @@ TEST(the_option_overrides_what_is_served)
     assert_int_equal(findings.errors, 2);
     assert_non_null(findings_find(&findings, "--queues: a name is not 1 to 128 bytes"));
     assert_non_null(findings_find(&findings, "--queues: names the queue x twice"));
-    config_free(config);
     findings_fini(&findings);
 }
 
@@ -80,10 +75,8 @@ TEST(a_flag_is_true_or_false)
 {
     struct config *config = config_place_read_good(CONFIG_NODES "worker = { allow_root = true; };\n");
     assert_true(config->worker.allow_root);
-    config_free(config);
     config = config_place_read_good(CONFIG_NODES "worker = { allow_root = false; };\n");
     assert_false(config->worker.allow_root);
-    config_free(config);
     config_place_expect_error(CONFIG_NODES "worker = { allow_root = \"true\"; };\n",
                               "t.conf:2: worker.allow_root: expected true or false, found a text in quotes");
     config_place_expect_error(CONFIG_NODES "worker = { allow_root = 1; };\n",

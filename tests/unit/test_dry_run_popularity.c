@@ -12,12 +12,6 @@ static void assert_near(double found, double wanted, double within)
         fail_msg("%.9g is not near %.9g", found, wanted);
 }
 
-static struct popularity prepared(struct popularity popularity)
-{
-    popularity_prepare(&popularity);
-    return popularity;
-}
-
 static double sum_of_shares(const struct popularity *popularity)
 {
     double sum = 0;
@@ -38,51 +32,58 @@ static void assert_drawn_as_shared(const struct popularity *popularity)
     free(found);
 }
 
+static struct popularity popularity;
+
+static void tear_down(void)
+{
+    popularity_fini(&popularity);
+    popularity = (struct popularity){0};
+}
+
+static void prepare(struct popularity from)
+{
+    popularity_fini(&popularity);
+    popularity = from;
+    popularity_prepare(&popularity);
+}
+
 TEST(uniform_shares_are_equal)
 {
-    struct popularity popularity = prepared((struct popularity){.kind = POPULARITY_UNIFORM, .count = 7});
+    prepare((struct popularity){.kind = POPULARITY_UNIFORM, .count = 7});
     assert_near(popularity_share(&popularity, 6), 1.0 / 7, 1e-12);
     assert_drawn_as_shared(&popularity);
-    popularity_fini(&popularity);
 }
 
 TEST(zipf_shares_fall_by_the_rank)
 {
-    struct popularity popularity = prepared((struct popularity){POPULARITY_ZIPF, .count = 100, .exponent = 1.1});
+    prepare((struct popularity){POPULARITY_ZIPF, .count = 100, .exponent = 1.1});
     assert_near(sum_of_shares(&popularity), 1, 1e-12);
     for (unsigned i = 1; i < 100; i++)
         assert_near(popularity_share(&popularity, 0) / popularity_share(&popularity, i), pow(i + 1, 1.1), 1e-9);
     assert_drawn_as_shared(&popularity);
-    popularity_fini(&popularity);
-    popularity = prepared((struct popularity){POPULARITY_ZIPF, .count = 5, .exponent = 0});
+    prepare((struct popularity){POPULARITY_ZIPF, .count = 5, .exponent = 0});
     assert_near(popularity_share(&popularity, 4), 0.2, 1e-12);
-    popularity_fini(&popularity);
 }
 
 TEST(a_hot_set_gets_its_share)
 {
-    struct popularity popularity =
-        prepared((struct popularity){POPULARITY_HOT, .count = 100, .hot = 10, .hot_share = 0.9});
+    prepare((struct popularity){POPULARITY_HOT, .count = 100, .hot = 10, .hot_share = 0.9});
     assert_near(popularity_share(&popularity, 0), 0.09, 1e-12);
     assert_near(popularity_share(&popularity, 9), 0.09, 1e-12);
     assert_near(popularity_share(&popularity, 10), 0.1 / 90, 1e-12);
     assert_near(sum_of_shares(&popularity), 1, 1e-12);
     assert_drawn_as_shared(&popularity);
-    popularity_fini(&popularity);
-    popularity = prepared((struct popularity){POPULARITY_HOT, .count = 4, .hot = 2, .hot_share = 1});
+    prepare((struct popularity){POPULARITY_HOT, .count = 4, .hot = 2, .hot_share = 1});
     for (int i = 0; i < 1000; i++)
         assert_true(popularity_at(&popularity, i / 1000.0) < 2);
-    popularity_fini(&popularity);
-    popularity = prepared((struct popularity){POPULARITY_HOT, .count = 4, .hot = 9, .hot_share = 0.5});
+    prepare((struct popularity){POPULARITY_HOT, .count = 4, .hot = 9, .hot_share = 0.5});
     assert_near(popularity_share(&popularity, 3), 0.25, 1e-12);
-    popularity_fini(&popularity);
 }
 
 TEST(weights_are_put_into_order_with_their_names)
 {
     struct popular resources[] = {
         {memory_text("small"), 1}, {memory_text("large"), 7}, {memory_text("b"), 1}, {memory_text("middle"), 3}};
-    struct popularity popularity = {0};
     popularity_weigh(&popularity, resources, 4);
     popularity_prepare(&popularity);
     static const char *const names[] = {"large", "middle", "b", "small"};
@@ -97,43 +98,37 @@ TEST(weights_are_put_into_order_with_their_names)
     popularity_weigh(&popularity, &other, 1);
     popularity_prepare(&popularity);
     assert_int_equal(popularity_at(&popularity, 0.999), 0);
-    popularity_fini(&popularity);
-    popularity_fini(&popularity);
 }
 
 TEST(resources_without_names_are_numbered)
 {
-    struct popularity popularity = prepared((struct popularity){POPULARITY_UNIFORM, .count = 1000000});
+    prepare((struct popularity){POPULARITY_UNIFORM, .count = 1000000});
     char name[POPULARITY_NAME_MAX];
     assert_string_equal(popularity_name(&popularity, 0, name), "r0");
     assert_string_equal(popularity_name(&popularity, 999999, name), "r999999");
-    popularity_fini(&popularity);
 }
 
 /* A stretch has its beginning and not its end. */
 TEST(the_ends_of_stretches_are_those_of_the_next)
 {
-    struct popularity popularity = prepared((struct popularity){POPULARITY_UNIFORM, .count = 4});
+    prepare((struct popularity){POPULARITY_UNIFORM, .count = 4});
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(popularity_at(&popularity, i * 0.25), i);
-    popularity_fini(&popularity);
 }
 
 TEST(the_ends_of_the_numbers_are_in_range)
 {
     static const double exponents[] = {0.1, 1, 3, 20};
     for (size_t i = 0; i < sizeof exponents / sizeof exponents[0]; i++) {
-        struct popularity popularity =
-            prepared((struct popularity){POPULARITY_ZIPF, .count = 1000, .exponent = exponents[i]});
+        prepare((struct popularity){POPULARITY_ZIPF, .count = 1000, .exponent = exponents[i]});
         assert_int_equal(popularity_at(&popularity, 0), 0);
         assert_true(popularity_at(&popularity, 1 - 0x1p-53) < 1000);
-        popularity_fini(&popularity);
     }
 }
 
 TEST(a_million_resources_are_no_trouble)
 {
-    struct popularity popularity = prepared((struct popularity){POPULARITY_ZIPF, .count = 1000000, .exponent = 1.1});
+    prepare((struct popularity){POPULARITY_ZIPF, .count = 1000000, .exponent = 1.1});
     assert_near(sum_of_shares(&popularity), 1, 1e-9);
     unsigned before = 0;
     for (int i = 0; i < 100000; i++) {
@@ -142,7 +137,6 @@ TEST(a_million_resources_are_no_trouble)
         before = at;
     }
     assert_true(before > 900000);
-    popularity_fini(&popularity);
 }
 
 /* --- several for one task ----------------------------------------------------------------------------------------- */
@@ -152,7 +146,6 @@ TEST(a_million_resources_are_no_trouble)
 TEST(a_second_resource_is_drawn_from_what_is_left)
 {
     struct popular resources[] = {{memory_text("a"), 4}, {memory_text("b"), 2}, {memory_text("c"), 1}};
-    struct popularity popularity = {0};
     popularity_weigh(&popularity, resources, 3);
     popularity_prepare(&popularity);
     static const double after[3][3] = {{0, 2.0 / 3, 1.0 / 3}, {0.8, 0, 0.2}, {2.0 / 3, 1.0 / 3, 0}};
@@ -163,7 +156,6 @@ TEST(a_second_resource_is_drawn_from_what_is_left)
         for (unsigned second = 0; second < 3; second++)
             assert_near(found[second] / 30000.0, after[first][second], 1e-3);
     }
-    popularity_fini(&popularity);
 }
 
 TEST(all_can_be_taken_one_after_the_other)
@@ -173,7 +165,7 @@ TEST(all_can_be_taken_one_after_the_other)
                                               {POPULARITY_HOT, .count = 16, .hot = 3, .hot_share = 1},
                                               {POPULARITY_HOT, .count = 16, .hot = 3, .hot_share = 0.999999999}};
     for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
-        struct popularity popularity = prepared(kinds[kind]);
+        prepare(kinds[kind]);
         for (int trial = 0; trial < 200; trial++) {
             bool is_taken[16] = {false};
             unsigned taken[16];
@@ -188,14 +180,13 @@ TEST(all_can_be_taken_one_after_the_other)
                         taken[length++] = i;
             }
         }
-        popularity_fini(&popularity);
     }
 }
 
 TEST(a_copy_stands_alone)
 {
     struct popular resources[] = {{memory_text("a"), 4}, {memory_text("b"), 2}};
-    struct popularity popularity = {0}, copy;
+    struct popularity copy;
     popularity_weigh(&popularity, resources, 2);
     popularity_prepare(&popularity);
     popularity_copy(&copy, &popularity);
@@ -206,4 +197,4 @@ TEST(a_copy_stands_alone)
     popularity_fini(&copy);
 }
 
-RUN_TESTS
+RUN_TESTS_BETWEEN(NULL, tear_down)

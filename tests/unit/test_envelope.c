@@ -5,58 +5,55 @@
 
 static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
 
-/* A parsed task with its own exact copy of the text, so that a sanitizer sees a read beyond it. */
-struct parsed {
+/* The task that was parsed last, with its own exact copy of the text, so that a sanitizer sees a read beyond it. */
+static struct {
     struct envelope envelope;
     struct error error;
     char *text;
     bool valid;
-};
+} parsed;
 
-static void parsed_init(struct parsed *parsed, const char *text, size_t length)
+static void forget(void)
 {
-    memset(parsed, 0, sizeof *parsed);
-    parsed->text = malloc(length > 0 ? length : 1);
-    assert_non_null(parsed->text);
-    memcpy(parsed->text, text, length);
-    parsed->valid = envelope_parse(&parsed->envelope, parsed->text, length, &limits, &parsed->error);
-    assert_int_equal(parsed->valid, !error_is_set(&parsed->error));
+    envelope_fini(&parsed.envelope);
+    free(parsed.text);
+    memset(&parsed, 0, sizeof parsed);
 }
 
-static void parsed_fini(struct parsed *parsed)
+static void parse(const char *text, size_t length)
 {
-    envelope_fini(&parsed->envelope);
-    free(parsed->text);
+    forget();
+    parsed.text = malloc(length > 0 ? length : 1);
+    assert_non_null(parsed.text);
+    memcpy(parsed.text, text, length);
+    parsed.valid = envelope_parse(&parsed.envelope, parsed.text, length, &limits, &parsed.error);
+    assert_int_equal(parsed.valid, !error_is_set(&parsed.error));
 }
 
 /* The task {"class":"c","args":[]MORE}. */
-static void parsed_with(struct parsed *parsed, const char *more)
+static void parse_with(const char *more)
 {
     struct buffer text = {.bytes = NULL};
     buffer_format(&text, "{\"class\":\"c\",\"args\":[]%s}", more);
-    parsed_init(parsed, text.bytes, text.length);
+    parse(text.bytes, text.length);
     buffer_fini(&text);
 }
 
 static void assert_accepted(const char *more)
 {
-    struct parsed parsed;
-    parsed_with(&parsed, more);
+    parse_with(more);
     if (!parsed.valid)
         fail_msg("refused: %s: %s", more, parsed.error.text);
-    parsed_fini(&parsed);
 }
 
 /* The reason must name what is wrong. */
 static void assert_refused_text(const char *text, const char *reason)
 {
-    struct parsed parsed;
-    parsed_init(&parsed, text, strlen(text));
+    parse(text, strlen(text));
     if (parsed.valid)
         fail_msg("accepted: %s", text);
     if (strstr(parsed.error.text, reason) == NULL)
         fail_msg("%s: the reason is \"%s\", not \"%s\"", text, parsed.error.text, reason);
-    parsed_fini(&parsed);
 }
 
 static void assert_refused(const char *more, const char *reason)
@@ -85,8 +82,7 @@ TEST(all_members_of_a_real_task_are_found)
         "\"b4a577edbccf1d805744efa9\",\"created_at\":1795194374.5,\"tags\":[\"x\"],\"resource\":[\"user:7\",\"acct:"
         "42\"],"
         "\"enqueued_at\":\"1795194374\",\"retry_count\":2,\"dead\":false} \n";
-    struct parsed parsed;
-    parsed_init(&parsed, text, strlen(text));
+    parse(text, strlen(text));
     const struct envelope *task = &parsed.envelope;
     assert_true(parsed.valid);
     assert_string_equal(task->class_name, "Mail::Send");
@@ -107,13 +103,11 @@ TEST(all_members_of_a_real_task_are_found)
     assert_memory_equal(task->members[5].name.bytes, "created_at", 10);
     assert_memory_equal(task->members[5].value.bytes, "1795194374.5", 12);
     assert_int_equal(task->members[5].value.length, 12);
-    parsed_fini(&parsed);
 }
 
 TEST(class_and_args_are_enough)
 {
-    struct parsed parsed;
-    parsed_with(&parsed, "");
+    parse_with("");
     assert_true(parsed.valid);
     assert_string_equal(parsed.envelope.class_name, "c");
     assert_string_equal(parsed.envelope.jid, "");
@@ -124,7 +118,6 @@ TEST(class_and_args_are_enough)
     assert_false(parsed.envelope.was_retried);
     assert_int_equal(parsed.envelope.retry_count, 0);
     assert_false(parsed.envelope.dead_off);
-    parsed_fini(&parsed);
 }
 
 TEST(what_is_not_an_object_is_no_task)
@@ -136,24 +129,19 @@ TEST(what_is_not_an_object_is_no_task)
     assert_refused_text("{\"class\":\"c\",\"args\":[]}{}", "something follows");
     assert_refused_text("{\"class\":\"c\",\"args\":[],}", "not valid JSON");
     assert_refused_text("{\"class\":\"c\",\"args\":[\"\xFF\"]}", "not UTF-8");
-    struct parsed parsed;
-    parsed_init(&parsed, "{\"class\":\"c\",\"args\":[]}\0", 24);
+    parse("{\"class\":\"c\",\"args\":[]}\0", 24);
     assert_false(parsed.valid);
-    parsed_fini(&parsed);
 }
 
 TEST(a_cut_task_is_no_task)
 {
     const char *text =
         "{\"class\":\"cl\\u0061ss\",\"args\":[1,{\"a\":\"\xE2\x82\xAC\"}],\"resource\":[\"r\"],\"retry\":3}";
-    struct parsed parsed;
-    parsed_init(&parsed, text, strlen(text));
+    parse(text, strlen(text));
     assert_true(parsed.valid);
-    parsed_fini(&parsed);
     for (size_t length = 0; length < strlen(text); length++) {
-        parsed_init(&parsed, text, length);
+        parse(text, length);
         assert_false(parsed.valid);
-        parsed_fini(&parsed);
     }
 }
 
@@ -169,15 +157,13 @@ TEST(class_must_be_a_short_string)
     assert_refused_text("{\"args\":[],\"class\":\"\\ud83d\"}", "\"class\" holds half");
     static const char *const units[] = {"x", "\\u0041", "\\n"};
     for (size_t i = 0; i < 6; i++) {
-        struct parsed parsed;
         size_t length = 256 + i / 3;
         buffer_clear(&text);
         buffer_format(&text, "{\"args\":[]%s}", member_of(&member, "class", units[i % 3], length));
-        parsed_init(&parsed, text.bytes, text.length);
+        parse(text.bytes, text.length);
         assert_int_equal(parsed.valid, length == 256);
         if (parsed.valid)
             assert_int_equal(strlen(parsed.envelope.class_name), 256);
-        parsed_fini(&parsed);
     }
     buffer_fini(&member);
     buffer_fini(&text);
@@ -242,14 +228,12 @@ TEST(names_may_not_repeat)
 TEST(escaped_names_are_recognised)
 {
     const char *text = "{\"\\u0063lass\":\"x\",\"ar\\u0067s\":[5],\"re\\u0073ource\":\"r\\u002d1\",\"\\u0061t\":9}";
-    struct parsed parsed;
-    parsed_init(&parsed, text, strlen(text));
+    parse(text, strlen(text));
     assert_true(parsed.valid);
     assert_string_equal(parsed.envelope.class_name, "x");
     assert_memory_equal(parsed.envelope.args.bytes, "[5]", 3);
     assert_string_equal(parsed.envelope.resources[0], "r-1");
     assert_int_equal(parsed.envelope.at.us, 9000000);
-    parsed_fini(&parsed);
 }
 
 TEST(members_are_bounded)
@@ -277,16 +261,14 @@ TEST(members_are_bounded)
 
 static void assert_resources(const char *json, const char *joined)
 {
-    struct parsed parsed;
     char more[600], list[600] = "";
     snprintf(more, sizeof more, ",\"resource\":%s", json);
-    parsed_with(&parsed, more);
+    parse_with(more);
     assert_true(parsed.valid);
     size_t length = 0;
     for (unsigned i = 0; i < parsed.envelope.resource_count; i++)
         length += (size_t)snprintf(list + length, sizeof list - length, "%s|", parsed.envelope.resources[i]);
     assert_string_equal(list, joined);
-    parsed_fini(&parsed);
 }
 
 TEST(resources_are_sorted_by_bytes_and_kept_once)
@@ -373,14 +355,12 @@ TEST(retry_is_read_from_any_form)
                  {"{}", false, 25},
                  {"[3]", false, 25}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct parsed parsed;
         char more[100];
         snprintf(more, sizeof more, ",\"retry\":%s", cases[i].json);
-        parsed_with(&parsed, more);
+        parse_with(more);
         assert_true(parsed.valid);
         if (parsed.envelope.retry_off != cases[i].off || parsed.envelope.retry_max != cases[i].max)
             fail_msg("retry %s: off %d, max %u", cases[i].json, parsed.envelope.retry_off, parsed.envelope.retry_max);
-        parsed_fini(&parsed);
     }
 }
 
@@ -405,31 +385,26 @@ TEST(retry_count_is_an_integer_or_absent)
                  {"[]", false, 0},
                  {"5000000000", true, 1000000}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct parsed parsed;
         char more[100];
         snprintf(more, sizeof more, ",\"retry_count\":%s", cases[i].json);
-        parsed_with(&parsed, more);
+        parse_with(more);
         assert_true(parsed.valid);
         assert_int_equal(parsed.envelope.was_retried, cases[i].present);
         assert_int_equal(parsed.envelope.retry_count, cases[i].count);
-        parsed_fini(&parsed);
     }
 }
 
 TEST(only_false_keeps_a_task_out_of_dead)
 {
     static const char *const others[] = {"true", "null", "0", "\"false\"", "[false]"};
-    struct parsed parsed;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         char more[60];
         snprintf(more, sizeof more, ",\"dead\":%s", others[i]);
-        parsed_with(&parsed, more);
+        parse_with(more);
         assert_true(parsed.valid && !parsed.envelope.dead_off);
-        parsed_fini(&parsed);
     }
-    parsed_with(&parsed, ",\"dead\":false");
+    parse_with(",\"dead\":false");
     assert_true(parsed.valid && parsed.envelope.dead_off);
-    parsed_fini(&parsed);
 }
 
 /* ----- reuse ----- */
@@ -460,4 +435,4 @@ TEST(a_used_envelope_keeps_nothing_and_needs_no_memory)
     envelope_fini(&envelope);
 }
 
-RUN_TESTS
+RUN_TESTS_BETWEEN(NULL, forget)

@@ -117,7 +117,6 @@ TEST(tokens_are_whole_numbers_below_2_to_53)
                                         "0x10", "9007199254740992",
                                         "1\n",  "99999999999999999999999999"};
     int64_t number = -7;
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_false(hf_fence_token(wrong[i], &number));
     assert_false(hf_fence_token(NULL, &number));

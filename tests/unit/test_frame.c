@@ -11,30 +11,30 @@ enum { MUTATIONS = 20000 };
 
 static struct buffer out;
 
-static void set_up(void)
-{
-    buffer_clear(&out);
-}
+/* The one frame that was written, in memory of its own, so that a sanitizer sees who reads too far. */
+static struct copy {
+    char *bytes;
+    struct frame frame;
+} copy;
+static struct job_outcome outcome;
 
 static void tear_down(void)
 {
+    free(copy.bytes);
+    copy.bytes = NULL;
+    job_outcome_fini(&outcome);
+    job_outcome_clear(&outcome);
     buffer_fini(&out);
 }
 
-/* The one frame that was written, in memory of its own, so that a sanitizer sees who reads too far. */
-struct copy {
-    char *bytes;
-    struct frame frame;
-};
-
-static struct copy copy_of(const struct buffer *written)
+static void copy_take(void)
 {
     size_t whole = 0;
-    struct copy copy = {.bytes = memory_zeroed(1, written->length)};
-    memcpy(copy.bytes, written->bytes, written->length);
-    assert_int_equal(frame_find(copy.bytes, written->length, RUNNER_FRAME_MAX, &copy.frame, &whole), FRAME_WHOLE);
-    assert_int_equal(whole, written->length);
-    return copy;
+    free(copy.bytes);
+    copy.bytes = memory_zeroed(1, out.length);
+    memcpy(copy.bytes, out.bytes, out.length);
+    assert_int_equal(frame_find(copy.bytes, out.length, RUNNER_FRAME_MAX, &copy.frame, &whole), FRAME_WHOLE);
+    assert_int_equal(whole, out.length);
 }
 
 /* --- frames ----------------------------------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ TEST(numbers_and_texts_arrive_as_they_were_sent)
     frame_add_text(&out, "", 0);
     frame_add_string(&out, "cut here and not there", 8);
     frame_end(&out, start);
-    struct copy copy = copy_of(&out);
+    copy_take();
     struct frame_reader reader = frame_read(&copy.frame);
     assert_int_equal(copy.frame.kind, FRAME_LOG);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -57,7 +57,6 @@ TEST(numbers_and_texts_arrive_as_they_were_sent)
     assert_false(frame_is_used_up(&reader));
     assert_string_equal(frame_take_string(&reader, 8), "cut here");
     assert_true(frame_is_used_up(&reader));
-    free(copy.bytes);
 }
 
 TEST(a_part_of_a_frame_is_not_taken_for_one)
@@ -92,12 +91,11 @@ TEST(numbers_outside_of_their_bounds_break_the_reader)
     frame_add_number(&out, 4);
     frame_add_number(&out, 5);
     frame_end(&out, start);
-    struct copy copy = copy_of(&out);
+    copy_take();
     struct frame_reader reader = frame_read(&copy.frame);
     assert_int_equal(frame_take_number(&reader, 1, 3), 1);
     assert_int_equal(frame_take_number(&reader, 0, 9), 0); /* nothing more is believed */
     assert_false(frame_is_used_up(&reader));
-    free(copy.bytes);
 }
 
 TEST(texts_with_a_nul_or_too_long_break_the_reader)
@@ -112,11 +110,10 @@ TEST(texts_with_a_nul_or_too_long_break_the_reader)
         size_t start = frame_begin(&out, FRAME_LOG);
         frame_add_text(&out, cases[i].bytes, cases[i].length);
         frame_end(&out, start);
-        struct copy copy = copy_of(&out);
+        copy_take();
         struct frame_reader reader = frame_read(&copy.frame);
         assert_int_equal(frame_take_text(&reader, cases[i].longest).length, cases[i].is_sound ? cases[i].length : 0);
         assert_int_equal(frame_is_used_up(&reader), cases[i].is_sound);
-        free(copy.bytes);
     }
 }
 
@@ -137,7 +134,7 @@ TEST(a_greeting_arrives_as_it_was_sent)
     struct runner_hello hello;
     struct config_pairs settings = {.items = NULL};
     hello_write();
-    struct copy copy = copy_of(&out);
+    copy_take();
     assert_true(runner_hello_read(&copy.frame, &hello, &settings));
     assert_string_equal(hello.path, "/jobs/paint.so");
     assert_string_equal(hello.plugin, "paint");
@@ -147,7 +144,6 @@ TEST(a_greeting_arrives_as_it_was_sent)
     assert_string_equal(settings.items[0].value, "blue");
     assert_string_equal(settings.items[1].value, "");
     free(settings.items);
-    free(copy.bytes);
 }
 
 static const char args[] = "[1,\"two\",{\"three\":null}]";
@@ -177,7 +173,7 @@ TEST(an_order_arrives_as_it_was_sent)
     static struct hf_job job;
     struct runner_order order;
     order_write("{\"done\":1}");
-    struct copy copy = copy_of(&out);
+    copy_take();
     assert_true(runner_order_read(&copy.frame, &order, &job));
     assert_int_equal(order.berth, 5);
     assert_int_equal(order.run, 99);
@@ -197,7 +193,6 @@ TEST(an_order_arrives_as_it_was_sent)
     assert_false(job.keeps_result);
     assert_true(job.may_push);
     assert_int_equal(job.backtrace_lines, 7);
-    free(copy.bytes);
 }
 
 TEST(an_order_without_a_checkpoint_has_none)
@@ -205,13 +200,10 @@ TEST(an_order_without_a_checkpoint_has_none)
     static struct hf_job job;
     struct runner_order order;
     order_write(NULL);
-    struct copy copy = copy_of(&out);
+    copy_take();
     assert_true(runner_order_read(&copy.frame, &order, &job));
     assert_null(job.checkpoint);
-    free(copy.bytes);
 }
-
-static struct job_outcome outcome;
 
 static void outcome_fill(void)
 {
@@ -239,7 +231,7 @@ TEST(an_end_arrives_as_it_was_sent)
 {
     struct runner_end end;
     end_write();
-    struct copy copy = copy_of(&out);
+    copy_take();
     job_outcome_clear(&outcome);
     assert_true(runner_end_read(&copy.frame, &end, &outcome));
     assert_int_equal(end.run, 99);
@@ -255,8 +247,6 @@ TEST(an_end_arrives_as_it_was_sent)
     assert_string_equal(buffer_text(&outcome.result), "{\"ok\":1}");
     assert_int_equal(outcome.follow_up_count, 2);
     assert_string_equal(outcome.follow_ups[1], "{\"class\":\"hang\"}");
-    job_outcome_fini(&outcome);
-    free(copy.bytes);
 }
 
 TEST(an_end_with_nothing_says_nothing)
@@ -264,7 +254,7 @@ TEST(an_end_with_nothing_says_nothing)
     struct runner_end end = {.run = 1, .started = false, .code = HF_OK, .memory = -1};
     job_outcome_clear(&outcome);
     runner_end_write(&end, &outcome, &out);
-    struct copy copy = copy_of(&out);
+    copy_take();
     assert_true(runner_end_read(&copy.frame, &end, &outcome));
     assert_false(end.started);
     assert_int_equal(end.memory, -1);
@@ -272,8 +262,6 @@ TEST(an_end_with_nothing_says_nothing)
     assert_int_equal(outcome.retry_in_ms, -1);
     assert_false(outcome.has_result);
     assert_int_equal(outcome.follow_up_count, 0);
-    job_outcome_fini(&outcome);
-    free(copy.bytes);
 }
 
 /* What no host function would have taken is not taken from a process either. */
@@ -284,12 +272,10 @@ TEST(a_result_that_is_no_json_is_refused)
     outcome.has_result = true;
     buffer_append_text(&outcome.result, "{no json");
     runner_end_write(&end, &outcome, &out);
-    struct copy copy = copy_of(&out);
+    copy_take();
     job_outcome_clear(&outcome);
     assert_false(runner_end_read(&copy.frame, &end, &outcome));
     assert_false(outcome.has_result);
-    job_outcome_fini(&outcome);
-    free(copy.bytes);
 }
 
 TEST(more_follow_ups_than_allowed_are_refused)
@@ -301,11 +287,9 @@ TEST(more_follow_ups_than_allowed_are_refused)
     outcome.follow_ups = memory_resize(outcome.follow_ups, JOB_FOLLOW_UPS_MAX + 1, sizeof(char *));
     outcome.follow_ups[outcome.follow_up_count++] = memory_text("{}");
     runner_end_write(&end, &outcome, &out);
-    struct copy copy = copy_of(&out);
+    copy_take();
     job_outcome_clear(&outcome);
     assert_false(runner_end_read(&copy.frame, &end, &outcome));
-    job_outcome_fini(&outcome);
-    free(copy.bytes);
 }
 
 static void event_write(const char *name, const char *key)
@@ -323,21 +307,19 @@ TEST(log_lines_arrive_as_they_were_sent)
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
     runner_log_write(HF_LOG_ERROR, longer, &out);
-    struct copy copy = copy_of(&out);
+    copy_take();
     assert_true(runner_log_read(&copy.frame, &level, &text));
     assert_int_equal(level, HF_LOG_ERROR);
     assert_int_equal(strlen(text), RUNNER_TEXT_MAX);
-    free(copy.bytes);
     buffer_clear(&out);
     event_write("painted", "size_2");
-    copy = copy_of(&out);
+    copy_take();
     assert_true(runner_event_read(&copy.frame, &event));
     assert_int_equal(event.level, HF_LOG_WARN);
     assert_string_equal(event.name, "painted");
     assert_int_equal(event.count, 2);
     assert_string_equal(event.fields[1].key, "size_2");
     assert_string_equal(event.fields[1].value, "a \"b\"\n");
-    free(copy.bytes);
 }
 
 /* They stand in a line of the log without quotes. */
@@ -349,9 +331,8 @@ TEST(words_that_are_none_are_refused)
         for (int as_key = 0; as_key <= 1; as_key++) {
             buffer_clear(&out);
             event_write(as_key ? "painted" : words[i], as_key ? words[i] : "size");
-            struct copy copy = copy_of(&out);
+            copy_take();
             assert_false(runner_event_read(&copy.frame, &event));
-            free(copy.bytes);
         }
     }
 }
@@ -408,7 +389,7 @@ TEST(messages_that_were_cut_are_refused)
 {
     for (int64_t which = 0; which <= 4; which++) {
         write_one(which);
-        struct copy copy = copy_of(&out);
+        copy_take();
         assert_true(message_read(&copy.frame));
         for (size_t length = 0; length < copy.frame.length; length++) {
             char *body = memory_zeroed(1, length + (length == 0));
@@ -416,9 +397,7 @@ TEST(messages_that_were_cut_are_refused)
             assert_false(message_read(&(struct frame){copy.frame.kind, body, length}));
             free(body);
         }
-        free(copy.bytes);
     }
-    job_outcome_fini(&outcome);
 }
 
 /* Whatever comes is read within its bounds; a sanitizer watches. Some changes make another sound message. */
@@ -427,14 +406,12 @@ TEST(changed_bytes_do_no_harm)
     unsigned refused = 0;
     for (int i = 0; i < MUTATIONS; i++) {
         write_one(random_between(0, 4));
-        struct copy copy = copy_of(&out);
+        copy_take();
         for (int64_t changes = random_between(1, 4); changes > 0; changes--)
             copy.bytes[random_between(FRAME_HEAD_BYTES, (int64_t)out.length - 1)] = (char)random_between(0, 255);
         refused += !message_read(&copy.frame);
-        free(copy.bytes);
     }
-    job_outcome_fini(&outcome);
     assert_true(refused > MUTATIONS / 10);
 }
 
-RUN_TESTS_BETWEEN(set_up, tear_down)
+RUN_TESTS_BETWEEN(NULL, tear_down)

@@ -20,7 +20,6 @@ TEST(a_beat_comes_back)
         .has_ended = true};
     struct buffer text = {0};
     struct guest_beat back;
-    (void)state;
     guest_beat_write(&text, &beat);
     assert_true(guest_beat_read(span_of(&text), &back));
     assert_memory_equal(&back, &beat, sizeof beat);
@@ -58,7 +57,6 @@ TEST(shipments_end_where_their_bytes_end)
     struct buffer text = {0};
     struct text_span records;
     unsigned process;
-    (void)state;
     shipment_add(&text, 300, "abc", 3);
     shipment_add(&text, 1, "de", 2);
     struct text_span shipment = span_of(&text), cut = {text.bytes, text.length - 1};

@@ -4,36 +4,35 @@
 /* --- retries --------------------------------------------------------------------------------------------------- */
 
 /* Fails passes with these votes and notes how long it waits after each. */
-static void waits_of(const struct lease_terms *terms, uint32_t noise, const char *letters, int64_t *waits)
+static void waits_of(uint32_t noise, const char *letters, int64_t *waits)
 {
-    struct lease lease;
     lease_init(&lease, noise);
     struct instant now = START;
-    lease_acquire(&lease, terms, now);
-    for (unsigned i = 0; i + 1 < terms->tries; i++) {
-        struct lease_step step = votes(&lease, terms, letters, now);
+    lease_acquire(&lease, &terms, now);
+    for (unsigned i = 0; i + 1 < terms.tries; i++) {
+        struct lease_step step = votes(letters, now);
         assert_int_equal(step.news, LEASE_NEWS_NONE);
         assert_int_equal(lease.state, LEASE_WAITING);
-        waits[i] = instant_since(now, lease_next(&lease, terms));
-        assert_empty(lease_tick(&lease, terms, instant_after(lease_next(&lease, terms), -1)));
-        now = lease_next(&lease, terms);
-        step = lease_tick(&lease, terms, now);
-        assert_int_equal(step.grant, all_of(terms));
+        waits[i] = instant_since(now, lease_next(&lease, &terms));
+        assert_empty(lease_tick(&lease, &terms, instant_after(lease_next(&lease, &terms), -1)));
+        now = lease_next(&lease, &terms);
+        step = lease_tick(&lease, &terms, now);
+        assert_int_equal(step.grant, all_of());
         assert_int_equal(step.abandon, 0); /* the pass before was abandoned when it ended */
     }
-    assert_int_equal(votes(&lease, terms, letters, now).news, LEASE_NEWS_REFUSED);
+    assert_int_equal(votes(letters, now).news, LEASE_NEWS_REFUSED);
     assert_int_equal(lease.state, LEASE_FREE);
-    assert_instant(lease_next(&lease, terms), INSTANT_NEVER);
+    assert_instant(lease_next(&lease, &terms), INSTANT_NEVER);
 }
 
 TEST(test_a_refusal_waits_for_the_delay_and_some_jitter)
 {
     enum { TRIES = 20 };
-    struct lease_terms terms = terms_of(3);
+    terms = terms_of(3);
     terms.tries = TRIES;
     int64_t waits[TRIES], least = INT64_MAX, most = 0;
     for (uint32_t noise = 0; noise < 200; noise++) {
-        waits_of(&terms, noise, noise % 2 ? "aa" : "uu", waits);
+        waits_of(noise, noise % 2 ? "aa" : "uu", waits);
         for (unsigned i = 0; i + 1 < TRIES; i++) {
             least = waits[i] < least ? waits[i] : least;
             most = waits[i] > most ? waits[i] : most;
@@ -47,11 +46,11 @@ TEST(test_a_refusal_waits_for_the_delay_and_some_jitter)
 TEST(test_e48_a_split_vote_is_tried_again_at_once_and_backs_off)
 {
     enum { TRIES = 9 };
-    struct lease_terms terms = terms_of(3);
+    terms = terms_of(3);
     terms.tries = TRIES;
     int64_t most[TRIES] = {0}, waits[TRIES];
     for (uint32_t noise = 0; noise < 2000; noise++) {
-        waits_of(&terms, noise * 2654435761u, "yab", waits);
+        waits_of(noise * 2654435761u, "yab", waits);
         for (unsigned i = 0; i + 1 < TRIES; i++) {
             int64_t bound = (8 * NS_PER_MS) << i;
             assert_true(waits[i] >= NS_PER_MS);
@@ -64,11 +63,11 @@ TEST(test_e48_a_split_vote_is_tried_again_at_once_and_backs_off)
 
 TEST(test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo)
 {
-    struct lease_terms terms = terms_of(1);
+    terms = terms_of(1);
     terms.tries = 2;
     terms.retry_delay_ns = 500 * NS_PER_MS; /* longer than the pass limit */
-    struct lease lease = asked(&terms);
-    assert_empty(votes(&lease, &terms, "x", START));
+    ask();
+    assert_empty(votes("x", START));
     assert_int_equal(lease.state, LEASE_WAITING);
     assert_true(instant_since(START, lease_next(&lease, &terms)) >= terms.retry_delay_ns);
     assert_empty(lease_tick(&lease, &terms, instant_after(START, terms.pass_limit_ns)));
@@ -79,24 +78,22 @@ TEST(test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo)
 
 TEST(test_e13_a_cancelled_pass_is_cleaned_up)
 {
-    struct lease_terms terms = terms_of(5);
-    struct lease lease = asked(&terms);
-    votes(&lease, &terms, "yx", ms_after(START, 1));
+    terms = terms_of(5);
+    ask();
+    votes("yx", ms_after(START, 1));
     struct lease_step step = lease_release(&lease, &terms, ms_after(START, 2));
-    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
-    assert_int_equal(step.refusal, LEASE_CANCELLED);
+    expect_refused(step, LEASE_CANCELLED);
     assert_int_equal(step.abandon, 0x1d);
     assert_int_equal(step.release, 0);
     assert_int_equal(lease.state, LEASE_FREE);
-    assert_empty(vote_now(&lease, &terms, 2, LEASE_YES, ms_after(START, 3)));
+    assert_empty(vote_now(2, LEASE_YES, ms_after(START, 3)));
 }
 
 TEST(test_e13_cancelling_between_passes_has_nothing_left_to_clean_up)
 {
-    struct lease_terms terms = terms_of(3);
     terms.tries = 2;
-    struct lease lease = asked(&terms);
-    assert_int_equal(votes(&lease, &terms, "aa", START).abandon, 7);
+    ask();
+    assert_int_equal(votes("aa", START).abandon, 7);
     struct lease_step step = lease_release(&lease, &terms, ms_after(START, 1));
     assert_int_equal(step.refusal, LEASE_CANCELLED);
     assert_int_equal(step.abandon, 0);
@@ -107,9 +104,9 @@ TEST(test_e13_cancelling_between_passes_has_nothing_left_to_clean_up)
 
 static bool obstructs_after(unsigned nodes, const char *letters)
 {
-    struct lease_terms terms = terms_of(nodes);
-    struct lease lease = asked(&terms);
-    votes(&lease, &terms, letters, START);
+    terms = terms_of(nodes);
+    ask();
+    votes(letters, START);
     if (lease.state != LEASE_FREE)
         lease_release(&lease, &terms, START);
     return lease.may_obstruct;
@@ -132,13 +129,12 @@ TEST(test_whoever_a_majority_may_have_granted_may_obstruct_others)
 
 TEST(test_what_an_earlier_pass_left_obstructs_whatever_the_last_one_ends_with)
 {
-    struct lease_terms terms = terms_of(3);
     terms.tries = 2;
-    struct lease lease = asked(&terms);
-    votes(&lease, &terms, "uu", START);
+    ask();
+    votes("uu", START);
     assert_true(lease.may_obstruct);
     lease_tick(&lease, &terms, lease_next(&lease, &terms));
-    assert_int_equal(votes(&lease, &terms, "aa", lease.pass_started).refusal, LEASE_BUSY);
+    assert_int_equal(votes("aa", lease.pass_started).refusal, LEASE_BUSY);
     assert_true(lease.may_obstruct);
     lease_acquire(&lease, &terms, START);
     assert_false(lease.may_obstruct);
@@ -147,27 +143,25 @@ TEST(test_what_an_earlier_pass_left_obstructs_whatever_the_last_one_ends_with)
 /* A majority granted it, and its token was not agreed upon. */
 TEST(test_who_was_to_raise_its_token_obstructs)
 {
-    struct lease_terms terms = terms_of(3);
     terms.fenced = true;
-    struct lease lease = asked(&terms);
+    ask();
     for (unsigned node = 0; node < 3; node++)
         lease_vote(&lease, &terms, node, lease.round, LEASE_YES, 10 + node, START);
     assert_int_equal(lease.state, LEASE_FENCING);
-    assert_int_equal(votes(&lease, &terms, "nn", START).news, LEASE_NEWS_REFUSED);
+    assert_int_equal(votes("nn", START).news, LEASE_NEWS_REFUSED);
     assert_true(lease.may_obstruct);
 }
 
 static void acquire_twice(void)
 {
-    struct lease_terms terms = terms_of(3);
-    struct lease lease = asked(&terms);
+    terms = terms_of(3);
+    ask();
     lease_acquire(&lease, &terms, START);
 }
 
 static void release_what_is_free(void)
 {
-    struct lease_terms terms = terms_of(3);
-    struct lease lease;
+    terms = terms_of(3);
     lease_init(&lease, 1);
     lease_release(&lease, &terms, START);
 }
@@ -182,49 +176,48 @@ TEST(test_e3_a_second_attempt_before_the_first_has_ended_aborts)
 
 TEST(test_the_driver_says_when_the_next_pass_begins)
 {
-    struct lease_terms terms = terms_of(3);
     terms.tries = LEASE_TRIES_ENDLESS;
-    struct lease lease = asked(&terms);
+    ask();
     for (unsigned i = 0; i < 2000; i++) { /* far more than any number of tries */
         struct instant now = ms_after(START, i * 1000);
-        assert_int_equal(votes(&lease, &terms, "aa", now).news, LEASE_NEWS_NONE);
+        assert_int_equal(votes("aa", now).news, LEASE_NEWS_NONE);
         assert_int_equal(lease.refusal, LEASE_BUSY);
         lease_wait_until(&lease, ms_after(now, 60000)); /* later, */
         assert_empty(lease_tick(&lease, &terms, ms_after(now, 59999)));
         lease_wait_until(&lease, ms_after(now, 1000)); /* and earlier after all */
         assert_instant(lease_next(&lease, &terms), ms_after(now, 1000));
-        assert_int_equal(lease_tick(&lease, &terms, ms_after(now, 1000)).grant, all_of(&terms));
+        assert_int_equal(lease_tick(&lease, &terms, ms_after(now, 1000)).grant, all_of());
     }
 }
 
 TEST(test_only_a_wait_can_be_moved)
 {
-    struct lease_terms terms = terms_of(3);
-    struct lease leases[] = {asked(&terms), held(&terms)};
-    for (size_t i = 0; i < 2; i++) {
-        struct lease before = leases[i];
-        lease_wait_until(&leases[i], ms_after(START, 5));
-        assert_memory_equal(&before, &leases[i], sizeof before);
+    for (int is_held = 0; is_held < 2; is_held++) {
+        if (is_held)
+            hold();
+        else
+            ask();
+        struct lease before = lease;
+        lease_wait_until(&lease, ms_after(START, 5));
+        assert_memory_equal(&before, &lease, sizeof before);
+        if (is_held)
+            assert_empty(lease_last_try(&lease));
+        assert_memory_equal(&before, &lease, sizeof before);
     }
-    struct lease before = leases[1];
-    assert_empty(lease_last_try(&leases[1]));
-    assert_memory_equal(&before, &leases[1], sizeof before);
 }
 
 TEST(test_the_last_try_ends_with_the_pass_under_way)
 {
-    struct lease_terms terms = terms_of(3);
     terms.tries = LEASE_TRIES_ENDLESS;
-    struct lease lease = asked(&terms);
+    ask();
     assert_empty(lease_last_try(&lease));
-    struct lease_step step = votes(&lease, &terms, "uu", START);
-    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
-    assert_int_equal(step.refusal, LEASE_NO_QUORUM);
-    assert_int_equal(step.abandon, all_of(&terms));
+    struct lease_step step = votes("uu", START);
+    expect_refused(step, LEASE_NO_QUORUM);
+    assert_int_equal(step.abandon, all_of());
 
-    lease = asked(&terms); /* and may well succeed */
+    ask(); /* and may well succeed */
     assert_empty(lease_last_try(&lease));
-    assert_int_equal(votes(&lease, &terms, "yyy", START).news, LEASE_NEWS_ACQUIRED);
+    assert_int_equal(votes("yyy", START).news, LEASE_NEWS_ACQUIRED);
 }
 
 TEST(test_e12_giving_up_between_passes_tells_how_the_last_one_ended)
@@ -233,15 +226,14 @@ TEST(test_e12_giving_up_between_passes_tells_how_the_last_one_ended)
         const char *votes;
         enum lease_refusal refusal;
     } passes[] = {{"aa", LEASE_BUSY}, {"yab", LEASE_SPLIT}, {"uu", LEASE_NO_QUORUM}, {"aa", LEASE_BUSY}};
-    struct lease_terms terms = terms_of(3);
+    terms = terms_of(3);
     terms.tries = LEASE_TRIES_ENDLESS;
-    struct lease lease = asked(&terms);
+    ask();
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
-        votes(&lease, &terms, passes[i].votes, lease.pass_started);
+        votes(passes[i].votes, lease.pass_started);
         struct lease gives_up = lease;
         struct lease_step step = lease_last_try(&gives_up);
-        assert_int_equal(step.news, LEASE_NEWS_REFUSED);
-        assert_int_equal(step.refusal, passes[i].refusal);
+        expect_refused(step, passes[i].refusal);
         assert_int_equal(step.abandon, 0);
         assert_int_equal(gives_up.state, LEASE_FREE);
         lease_tick(&lease, &terms, lease_next(&lease, &terms));
@@ -250,4 +242,4 @@ TEST(test_e12_giving_up_between_passes_tells_how_the_last_one_ended)
     assert_int_equal(lease.refusal, LEASE_CANCELLED);
 }
 
-RUN_TESTS
+RUN_TESTS_BETWEEN(begin_with_three, NULL)

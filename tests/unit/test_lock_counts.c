@@ -11,7 +11,6 @@ static void add(struct lock_counts *counts, const char *field, long long number)
 TEST(fields_of_all_days_are_folded_by_class_and_prefix)
 {
     struct lock_counts counts = {0};
-    (void)state;
     add(&counts, "b|x:|acquired", 5);
     add(&counts, "a|x:|acquired", 2);
     add(&counts, "b|x:|parked", 1);
@@ -39,7 +38,6 @@ TEST(the_most_contended_come_first)
 {
     static const char *const order[] = {"skipped", "parked", "waited", "acquired", "c", "d"};
     struct lock_counts counts = {0};
-    (void)state;
     add(&counts, "d|x:|lost", 1);
     add(&counts, "acquired|x:|acquired", 1000);
     add(&counts, "parked|x:|parked", 3);
@@ -56,7 +54,6 @@ TEST(the_most_contended_come_first)
 TEST(what_is_no_field_of_ours_is_passed_over)
 {
     struct lock_counts counts = {0};
-    (void)state;
     add(&counts, "", 1);
     add(&counts, "a|acquired", 1);
     add(&counts, "a|x:|y|acquired", 1);
@@ -76,7 +73,6 @@ TEST(what_is_no_field_of_ours_is_passed_over)
 TEST(quantiles_are_the_buckets_in_which_they_lie)
 {
     struct lock_histogram histogram = {{0}};
-    (void)state;
     assert_int_equal(lock_histogram_quantile(&histogram, 0.5), -1);
     histogram.buckets[4] = 98;
     histogram.buckets[7] = 1;

@@ -105,7 +105,6 @@ TEST(the_number_of_names_is_bounded_for_a_day)
 TEST(events_have_the_names_of_their_fields)
 {
     static const char *const names[] = {"acquired", "waited", "parked", "handed_over", "skipped", "lost", "fenced_off"};
-    (void)state;
     for (unsigned i = 0; i < LOCK_EVENTS; i++)
         assert_string_equal(lock_event_name((enum lock_event)i), names[i]);
 }

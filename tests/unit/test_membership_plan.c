@@ -1,135 +1,123 @@
 /* What is planned, and what is refused, for single states of a lock group. */
 #include "tests/unit/membership_fixture.h"
 
-static struct membership_step step_of(const struct world *world, unsigned nodes, int leaving, bool is_outside,
-                                      unsigned reached)
+/* What the nodes have; a sound group of five, unless a test says otherwise. */
+static struct world world;
+
+static void set_up(void)
+{
+    world = world_begin(5);
+}
+
+static struct membership_step step_of(unsigned nodes, int leaving, bool is_outside, unsigned reached)
 {
     struct history *history = history_of(nodes, leaving, is_outside);
-    struct membership_step step = plan(history, world, reached);
+    struct membership_step step = plan(history, &world, reached);
     free(history);
     return step;
 }
 
-static void assert_refused(const struct membership_step *step, enum membership_verdict verdict, const char *reason)
+static void assert_refused(struct membership_step step, enum membership_verdict verdict, const char *reason)
 {
-    assert_int_equal(step->verdict, verdict);
-    if (strstr(step->reason, reason) == NULL)
-        fail_msg("'%s' does not say '%s'", step->reason, reason);
+    assert_int_equal(step.verdict, verdict);
+    if (strstr(step.reason, reason) == NULL)
+        fail_msg("'%s' does not say '%s'", step.reason, reason);
 }
 
 TEST(too_few_nodes_change_nothing)
 {
-    struct world world = world_begin(5);
-    struct membership_step step = step_of(&world, 5, 0, true, 0x26); /* n2, n3 and the newcomer */
-    assert_refused(&step, MEMBERSHIP_TOO_FEW, "only 2 of the 4 nodes that stay can be reached: 3 are needed");
-    step = step_of(&world, 5, 0, true, 0x1f);
-    assert_refused(&step, MEMBERSHIP_TOO_FEW, "n6 cannot be reached");
+    assert_refused(step_of(5, 0, true, 0x26), MEMBERSHIP_TOO_FEW,
+                   "only 2 of the 4 nodes that stay can be reached: 3 are needed"); /* n2, n3 and the newcomer */
+    assert_refused(step_of(5, 0, true, 0x1f), MEMBERSHIP_TOO_FEW, "n6 cannot be reached");
 }
 
 TEST(nodes_without_a_group_are_told_so)
 {
-    struct world world = world_begin(3);
+    world = world_begin(3);
     memset(world.marker, 0, sizeof world.marker);
-    struct membership_step step = step_of(&world, 3, 0, true, 0xf);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "no lock group yet");
+    assert_refused(step_of(3, 0, true, 0xf), MEMBERSHIP_REFUSED, "no lock group yet");
 }
 
 TEST(a_majority_that_forgot_is_not_healed)
 {
-    struct world world = world_begin(5);
     for (unsigned i = 0; i < 3; i++)
         memset(&world.marker[i], 0, sizeof world.marker[i]);
-    struct membership_step step = step_of(&world, 5, 0, false, 0x1f);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "only 2 of 5 nodes remember the group");
+    assert_refused(step_of(5, 0, false, 0x1f), MEMBERSHIP_REFUSED, "only 2 of 5 nodes remember the group");
 }
 
 TEST(a_member_or_a_stranger_is_no_newcomer)
 {
-    struct world world = world_begin(5);
     world.marker[5] = world.marker[4]; /* as after a copy of a data directory */
-    struct membership_step step = step_of(&world, 5, 0, true, 0x3f);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "n6 is a member of this group already");
+    assert_refused(step_of(5, 0, true, 0x3f), MEMBERSHIP_REFUSED, "n6 is a member of this group already");
     memset(world.marker[5].group, 'f', MARKER_GROUP_DIGITS);
-    step = step_of(&world, 5, 0, true, 0x3f);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "n6 belongs to another lock group (ffffffffffffffff)");
+    assert_refused(step_of(5, 0, true, 0x3f), MEMBERSHIP_REFUSED,
+                   "n6 belongs to another lock group (ffffffffffffffff)");
     world.marker[5] = world.marker[4];
     id_set(world.marker[5].places[4], "0000000a");
     id_set(world.marker[5].self, "0000000a");
     world.marker[5].generation = 3;
-    step = step_of(&world, 5, 0, true, 0x3f);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "n6 was a member of this group before (as 0000000a)");
+    assert_refused(step_of(5, 0, true, 0x3f), MEMBERSHIP_REFUSED, "n6 was a member of this group before (as 0000000a)");
 }
 
 TEST(a_node_that_was_replaced_is_no_member)
 {
-    struct world world = world_begin(3);
+    world = world_begin(3);
     for (unsigned i = 1; i < 3; i++) {
         id_set(world.marker[i].places[0], "0000000a");
         world.marker[i].generation += 2;
     }
-    struct membership_step step = step_of(&world, 3, 0, true, 0xf);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "n1 is no member of the group any more: it was replaced before");
-    step = step_of(&world, 3, 0, false, 0x7);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "Put its successor into the configuration");
+    assert_refused(step_of(3, 0, true, 0xf), MEMBERSHIP_REFUSED,
+                   "n1 is no member of the group any more: it was replaced before");
+    assert_refused(step_of(3, 0, false, 0x7), MEMBERSHIP_REFUSED, "Put its successor into the configuration");
 }
 
 TEST(two_changes_at_once_stop_each_other)
 {
-    struct world world = world_begin(5);
     for (unsigned i = 1; i < 5; i++) {
         id_set(world.marker[i].places[0], i < 3 ? "0000000a" : "0000000b");
         world.marker[i].generation += 2;
     }
-    struct membership_step step = step_of(&world, 5, 0, true, 0x3f);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "two changes were made at once");
+    assert_refused(step_of(5, 0, true, 0x3f), MEMBERSHIP_REFUSED, "two changes were made at once");
 }
 
 TEST(another_replacement_is_finished_first)
 {
-    struct world world = world_begin(5);
     for (unsigned i = 1; i < 5; i++) {
         world.marker[i].places[0][0] = '\0';
         world.marker[i].generation++;
     }
-    struct membership_step step = step_of(&world, 5, 2, true, 0x3f);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "another node than n3 is being replaced");
-    step = step_of(&world, 5, 2, true, 0x3b); /* n3 is dead; the vacancy can be seen to be n1's */
-    assert_refused(&step, MEMBERSHIP_REFUSED, "the vacant place is that of n1");
-    world = world_begin(3); /* of three nodes, only one stays in both replacements */
+    assert_refused(step_of(5, 2, true, 0x3f), MEMBERSHIP_REFUSED, "another node than n3 is being replaced");
+    assert_refused(step_of(5, 2, true, 0x3b), MEMBERSHIP_REFUSED,
+                   "the vacant place is that of n1"); /* n3 is dead; the vacancy can be seen to be n1's */
+    world = world_begin(3);                           /* of three nodes, only one stays in both replacements */
     for (unsigned i = 1; i < 3; i++) {
         world.marker[i].places[0][0] = '\0';
         world.marker[i].generation++;
     }
-    step = step_of(&world, 3, 2, true, 0xf);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "another node than n3 is being replaced");
+    assert_refused(step_of(3, 2, true, 0xf), MEMBERSHIP_REFUSED, "another node than n3 is being replaced");
 }
 
 TEST(a_group_of_another_size_is_refused)
 {
-    struct world world = world_begin(5);
-    struct membership_step step = step_of(&world, 3, 0, true, 0xf);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "the group has 5 places, but 3 nodes are configured");
+    assert_refused(step_of(3, 0, true, 0xf), MEMBERSHIP_REFUSED, "the group has 5 places, but 3 nodes are configured");
 }
 
 TEST(one_place_of_two_nodes_is_refused)
 {
-    struct world world = world_begin(5);
     world.marker[2] = world.marker[1];
-    struct membership_step step = step_of(&world, 5, 0, true, 0x3f);
-    assert_refused(&step, MEMBERSHIP_REFUSED, "n2 and n3 have the same place 00000002");
+    assert_refused(step_of(5, 0, true, 0x3f), MEMBERSHIP_REFUSED, "n2 and n3 have the same place 00000002");
 }
 
 /* Two nodes are dead and the configuration has another order than the places: nothing is guessed. */
 TEST(a_place_is_not_guessed)
 {
-    struct world world = world_begin(5);
     struct marker first = world.marker[0];
     world.marker[0] = world.marker[1];
     world.marker[1] = first;
-    struct membership_step step = step_of(&world, 5, 4, true, 0x27); /* n4 and n5 are away */
-    assert_refused(&step, MEMBERSHIP_TOO_FEW, "which place of the group n5 has cannot be told");
+    assert_refused(step_of(5, 4, true, 0x27), MEMBERSHIP_TOO_FEW,
+                   "which place of the group n5 has cannot be told"); /* n4 and n5 are away */
     world = world_begin(5);
-    step = step_of(&world, 5, 4, true, 0x27);
+    struct membership_step step = step_of(5, 4, true, 0x27);
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
     assert_non_null(strstr(step.text, "places=00000001,00000002,00000003,00000004,- "));
 }
@@ -137,11 +125,10 @@ TEST(a_place_is_not_guessed)
 /* The configuration has another order than the places, and the node that goes is dead: what nobody else has was its. */
 TEST(the_only_missing_place_is_taken)
 {
-    struct world world = world_begin(5);
     struct marker first = world.marker[1];
     world.marker[1] = world.marker[4];
     world.marker[4] = first;
-    struct membership_step step = step_of(&world, 5, 4, true, 0x2f);
+    struct membership_step step = step_of(5, 4, true, 0x2f);
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
     assert_non_null(strstr(step.text, "places=00000001,-,00000003,00000004,00000005 "));
 }
@@ -149,31 +136,30 @@ TEST(the_only_missing_place_is_taken)
 /* The configuration names nodes that were replaced long ago: they count for nothing. */
 TEST(former_members_do_not_count)
 {
-    struct world world = world_begin(5);
     for (unsigned i = 0; i < 3; i++) {
         id_set(world.marker[i].places[3], "0000000c");
         world.marker[i].generation += 2;
     }
-    struct membership_step step = step_of(&world, 5, 0, true, 0x2e); /* n2, n3, and n4 that was replaced */
-    assert_refused(&step, MEMBERSHIP_TOO_FEW, "only 2 of the nodes that stay are reached and belong to the group");
+    assert_refused(
+        step_of(5, 0, true, 0x2e), MEMBERSHIP_TOO_FEW,
+        "only 2 of the nodes that stay are reached and belong to the group"); /* n2, n3, and n4 that was replaced */
     world.marker[5] = world.marker[1];
     id_set(world.marker[5].places[0], new_id);
     id_set(world.marker[5].places[2], "0000000d");
     id_set(world.marker[5].self, new_id);
     world.marker[5].generation += 2;
-    step = step_of(&world, 5, 0, true, 0x2e);
+    struct membership_step step = step_of(5, 0, true, 0x2e);
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE); /* n2 learns of it; n3 and n4 have no place */
     struct history *history = history_of(5, 0, true);
     perform(history, &world, &step);
     free(history);
-    step = step_of(&world, 5, 0, true, 0x2e);
-    assert_refused(&step, MEMBERSHIP_TOO_FEW, "n6 has its place, but too few of the other nodes can be reached");
+    assert_refused(step_of(5, 0, true, 0x2e), MEMBERSHIP_TOO_FEW,
+                   "n6 has its place, but too few of the other nodes can be reached");
 }
 
 /* A member that was away during a change learns of it, and keeps what it says about its run. */
 TEST(members_are_brought_up_to_date)
 {
-    struct world world = world_begin(5);
     struct membership membership = {.nodes = 5, .leaving = MEMBERSHIP_NOBODY, .new_id = new_id};
     for (unsigned i = 0; i < 4; i++) {
         id_set(world.marker[i].places[0], "0000000a");
@@ -200,4 +186,4 @@ TEST(the_wait_is_longer_than_any_lock)
     assert_int_equal(membership_wait_ns(1, 0.5, 0), 16 * NS_PER_MS);
 }
 
-RUN_TESTS
+RUN_TESTS_BETWEEN(set_up, NULL)

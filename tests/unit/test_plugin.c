@@ -14,6 +14,8 @@ struct place {
     char built[256]; /* where the build put the test plugins */
 };
 static struct place *place;
+static struct plugins *plugins;  /* what was loaded last, */
+static struct findings findings; /* and what was found */
 
 static const char *path_in(const char *name)
 {
@@ -44,8 +46,16 @@ static void enter(void)
     snprintf(place->built, sizeof place->built, "%s/tests/plugins", test_build());
 }
 
+static void unload(void)
+{
+    plugins_close(plugins);
+    findings_fini(&findings);
+    plugins = NULL;
+}
+
 static void leave(void)
 {
+    unload();
     static const char *const files[] = {"good.so", "copy.so",  "link.so", "fifo.so",    "text.so",
                                         "cut.so",  "other.so", ".so",     ".hidden.so", "note.txt"};
     chmod(place->directory, 0700);
@@ -56,20 +66,30 @@ static void leave(void)
     assert_int_equal(failed, 0);
 }
 
-static struct plugins *load(const char *directory, const char *name, struct findings *findings)
+/* All plugins of the directory, or the ones that are named. */
+static void load_named(const char *directory, char **names, size_t count)
+{
+    unload();
+    findings = (struct findings){0};
+    plugins = plugins_load(directory, names, count, &findings);
+}
+
+static void load_all(void)
+{
+    load_named(place->directory, NULL, 0);
+}
+
+static void load(const char *directory, const char *name)
 {
     char copy[128];
-    char *names[] = {copy};
     snprintf(copy, sizeof copy, "%s", name);
-    *findings = (struct findings){.count = 0};
-    return plugins_load(directory, names, 1, findings);
+    load_named(directory, (char *[]){copy}, 1);
 }
 
 /* The test plugin `name` is refused with exactly this error, behind its path. */
 static void assert_refused(const char *directory, const char *name, const char *error)
 {
-    struct findings findings;
-    struct plugins *plugins = load(directory, name, &findings);
+    load(directory, name);
     char expected[1024];
     snprintf(expected, sizeof expected, "%s/%s.so: %s", directory, name, error);
     if (findings.errors != 1 || strcmp(findings.items[0].text, expected) != 0) {
@@ -77,17 +97,14 @@ static void assert_refused(const char *directory, const char *name, const char *
         fail_msg("expected: %s", expected);
     }
     assert_int_equal(plugins_handler_count(plugins), 0);
-    plugins_close(plugins);
-    findings_fini(&findings);
 }
 
-static void assert_finding(struct findings *findings, const char *part)
+static void assert_finding(const char *part)
 {
-    if (findings_find(findings, part) == NULL) {
-        findings_print(findings, stderr);
+    if (findings_find(&findings, part) == NULL) {
+        findings_print(&findings, stderr);
         fail_msg("expected: %s", part);
     }
-    findings_fini(findings);
 }
 
 /* --- good ones ---------------------------------------------------------------------------------------------- */
@@ -121,8 +138,7 @@ static const struct hf_host *host_for(void *context, const char *plugin_name)
 
 TEST(a_good_plugin_is_loaded_and_opened)
 {
-    struct findings findings;
-    struct plugins *plugins = load(place->built, "good", &findings);
+    load(place->built, "good");
     int asked = 0;
     struct error error = ERROR_NONE;
     assert_int_equal(findings.errors, 0);
@@ -142,45 +158,40 @@ TEST(a_good_plugin_is_loaded_and_opened)
     assert_true(plugins_open(plugins, host_for, &asked, &error));
     assert_int_equal(asked, 1);
     assert_string_equal(plugin_handler_state(handler), "forty-two");
-    plugins_close(plugins);
 }
 
 TEST(a_plugin_that_refuses_to_open_says_why)
 {
-    struct findings findings;
-    struct plugins *plugins = load(place->built, "good", &findings);
+    load(place->built, "good");
     int asked = 0;
     struct error error = ERROR_NONE;
     answer = "refuse";
     assert_false(plugins_open(plugins, host_for, &asked, &error));
     assert_contains(error.text, "good.so: the plugin refused to open: \"the answer is refuse\"");
-    plugins_close(plugins);
 }
 
 TEST(a_whole_directory_is_loaded_and_nothing_else_in_it)
 {
-    struct findings findings = {0};
     put("good", "good.so");
     put("bad_handlers", ".hidden.so");
     put("bad_handlers", "note.txt");
     put("bad_handlers", ".so");
-    struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
+    load_all();
     assert_int_equal(findings.errors, 0);
     assert_int_equal(plugins_count(plugins), 1);
-    plugins_close(plugins);
 }
 
 /* Each library gets a name of its own from its descriptor: one that is reused would give the first library again. */
 TEST(plugins_of_later_loads_are_not_mixed_up)
 {
-    struct findings findings;
     for (int i = 0; i < 3; i++) {
-        struct plugins *one = load(place->built, "good", &findings);
-        struct plugins *two = load(place->built, "modes", &findings);
+        load(place->built, "good");
+        struct plugins *one = plugins;
+        plugins = NULL; /* both at a time */
+        load(place->built, "modes");
         assert_string_equal(plugin_name(plugins_at(one, 0)), "good");
-        assert_string_equal(plugin_name(plugins_at(two, 0)), "modes");
+        assert_string_equal(plugin_name(plugins_at(plugins, 0)), "modes");
         plugins_close(one);
-        plugins_close(two);
     }
 }
 
@@ -214,48 +225,41 @@ TEST(wrong_descriptors_are_refused)
 
 TEST(wrong_handlers_are_refused_one_by_one)
 {
-    struct findings findings;
-    struct plugins *plugins = load(place->built, "bad_handlers", &findings);
+    load(place->built, "bad_handlers");
     assert_int_equal(findings.errors, 8);
     static const char *const beyond[] = {"tireless", "backwards", "endless"};
     for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
         char text[200];
         snprintf(text, sizeof text, "the handler of %s states retries beyond 1000000, or a time that is", beyond[i]);
-        assert_non_null(findings_find(&findings, text));
+        assert_finding(text);
     }
-    assert_non_null(findings_find(&findings, "the retry_queue of the handler of lost is not 1 to 128 bytes"));
-    assert_non_null(findings_find(&findings, "handler 0 states a size of 8 bytes"));
-    assert_non_null(findings_find(&findings, "handler 1 has no name"));
-    assert_non_null(findings_find(&findings, "handler 2 has no name"));
-    assert_non_null(findings_find(&findings, "the handler of idle has no run function"));
+    assert_finding("the retry_queue of the handler of lost is not 1 to 128 bytes");
+    assert_finding("handler 0 states a size of 8 bytes");
+    assert_finding("handler 1 has no name");
+    assert_finding("handler 2 has no name");
+    assert_finding("the handler of idle has no run function");
     assert_non_null(plugins_find(plugins, "fine"));
-    plugins_close(plugins);
-    findings_fini(&findings);
 }
 
 TEST(two_plugins_for_one_class_are_an_error_that_names_both)
 {
-    struct findings findings = {0};
     put("good", "good.so");
     put("same_class", "other.so");
-    struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
+    load_all();
     assert_int_equal(findings.errors, 1);
     const char *text = findings_find(&findings, "its handler for the class good.first is the second one");
     assert_non_null(text);
     assert_contains(text, "/other.so: ");
     assert_contains(text, "/good.so has one already");
-    plugins_close(plugins);
-    findings_fini(&findings);
 }
 
 TEST(two_plugins_of_one_name_are_an_error)
 {
-    struct findings findings = {0};
     put("good", "good.so");
     put("same_name", "other.so");
-    plugins_close(plugins_load(place->directory, NULL, 0, &findings));
+    load_all();
     assert_int_equal(findings.errors, 1);
-    assert_finding(&findings, "/other.so: calls itself good, as ");
+    assert_finding("/other.so: calls itself good, as ");
 }
 
 /* --- bad files ---------------------------------------------------------------------------------------------- */
@@ -273,13 +277,11 @@ TEST(files_that_others_may_write_are_refused)
 
 TEST(a_directory_that_others_may_write_is_refused)
 {
-    struct findings findings = {0};
     put("good", "good.so");
     chmod(place->directory, 0777);
-    struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
+    load_all();
     assert_int_equal(plugins_count(plugins), 0);
-    plugins_close(plugins);
-    assert_finding(&findings, "others may write it (mode 777)");
+    assert_finding("others may write it (mode 777)");
 }
 
 TEST(files_of_other_users_are_refused)
@@ -294,7 +296,6 @@ TEST(files_of_other_users_are_refused)
 
 TEST(what_is_no_library_is_refused)
 {
-    struct findings findings = {0};
     put("good", "good.so");
     put("good", "cut.so");
     assert_int_equal(truncate(path_in("cut.so"), 1000), 0);
@@ -304,16 +305,14 @@ TEST(what_is_no_library_is_refused)
     fputs("no library at all\n", text);
     fclose(text);
     chmod(path_in("text.so"), 0644);
-    struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
+    load_all();
     assert_int_equal(findings.errors, 4);
-    assert_non_null(findings_find(&findings, "/cut.so: is no library, or was cut off"));
+    assert_finding("/cut.so: is no library, or was cut off");
     assert_non_null(findings_find(&findings, "/fifo.so: is no regular file; a plugin is a regular file"));
     assert_non_null(findings_find(&findings, "/link.so: is a symbolic link; a plugin is a regular file"));
-    assert_non_null(findings_find(&findings, "/text.so: is no library, or was cut off"));
+    assert_finding("/text.so: is no library, or was cut off");
     assert_null(findings_find(&findings, "/proc/self"));
     assert_int_equal(plugins_count(plugins), 1);
-    plugins_close(plugins);
-    findings_fini(&findings);
 }
 
 /* Whatever the length: mapping what is not there would be the end of the process. */
@@ -323,12 +322,10 @@ TEST(a_library_cut_anywhere_is_refused)
     put("good", "cut.so");
     assert_int_equal(stat(path_in("cut.so"), &facts), 0);
     for (off_t length = 0; length < facts.st_size / 2; length += length < 1100 ? 7 : 997) {
-        struct findings findings;
         put("good", "cut.so");
         assert_int_equal(truncate(path_in("cut.so"), length), 0);
-        plugins_close(load(place->directory, "cut", &findings));
+        load(place->directory, "cut");
         assert_int_equal(findings.errors, 1);
-        findings_fini(&findings);
     }
 }
 
@@ -343,48 +340,43 @@ TEST(names_with_directories_are_refused)
 {
     static const char *const names[] = {"../good", "/etc/good", "", ".good", "a/b"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        struct findings findings;
-        plugins_close(load(place->built, names[i], &findings));
-        assert_finding(&findings, "is no name of a plugin: a file name without directory and without .so");
+        load(place->built, names[i]);
+        assert_finding("is no name of a plugin: a file name without directory and without .so");
     }
 }
 
 TEST(a_missing_or_empty_directory_is_an_error)
 {
-    struct findings findings = {0};
-    plugins_close(plugins_load(place->directory, NULL, 0, &findings));
-    assert_finding(&findings, "there is no plugin (*.so) in this directory; see worker.jobs_directory");
-    plugins_close(plugins_load(path_in("nowhere"), NULL, 0, &findings));
-    assert_finding(&findings, "nowhere: this directory of plugins cannot be opened: No such file or directory");
+    load_all();
+    assert_finding("there is no plugin (*.so) in this directory; see worker.jobs_directory");
+    load_named(path_in("nowhere"), NULL, 0);
+    assert_finding("nowhere: this directory of plugins cannot be opened: No such file or directory");
 }
 
 /* --- with a configuration ----------------------------------------------------------------------------------- */
 
 TEST(classes_that_may_need_a_lock_need_lock_nodes)
 {
-    struct findings findings;
-    struct plugins *plugins = load(place->built, "good", &findings);
+    load(place->built, "good");
     struct config_class classes[] = {{.source.where = (char[]){"t:1"}, .name = (char[]){"good.first"}},
                                      {.source.where = (char[]){"t:2"}, .name = (char[]){"anothre"}}};
     struct config config = {.path = (char[]){"t"}, .classes = classes, .class_count = 2};
     classes[0].lock = CONFIG_LOCK_NONE;
     startup_check(&config, plugins, &findings);
     assert_int_equal(findings.errors, 1);
-    assert_non_null(findings_find(&findings, "t: there are no lock_nodes, but tasks of the class another may need"));
-    assert_finding(&findings, "t:2: no plugin that is loaded serves the class anothre (did you mean another?)");
+    assert_finding("t: there are no lock_nodes, but tasks of the class another may need");
+    assert_finding("t:2: no plugin that is loaded serves the class anothre (did you mean another?)");
     classes[1] =
         (struct config_class){.source.where = (char[]){"t:2"}, .name = (char[]){"another"}, .lock = CONFIG_LOCK_NONE};
     findings_fini(&findings);
     findings = (struct findings){0};
     startup_check(&config, plugins, &findings);
     assert_int_equal(findings.errors + findings.warnings, 0);
-    plugins_close(plugins);
 }
 
 TEST(the_configuration_decides_over_the_flags_of_a_handler)
 {
-    struct findings findings;
-    struct plugins *plugins = load(place->built, "good", &findings);
+    load(place->built, "good");
     struct config_class class = {.name = (char[]){"good.first"}};
     struct config config = {.classes = &class, .class_count = 1};
     const struct plugin_handler *first = plugins_find(plugins, "good.first"), *other = plugins_find(plugins, "another");
@@ -399,7 +391,6 @@ TEST(the_configuration_decides_over_the_flags_of_a_handler)
     assert_int_equal(class_mode_of(&config, &class, first), CONFIG_MODE_EFFICIENCY);
     class.lock = CONFIG_LOCK_NONE;
     assert_int_equal(class_mode_of(&config, &class, first), CONFIG_MODE_NONE);
-    plugins_close(plugins);
 }
 
 RUN_TESTS_BETWEEN(enter, leave)

@@ -29,7 +29,6 @@ static int64_t since_taken(struct instant at)
 TEST(it_is_extended_for_ever)
 {
     struct pretended_lock lock = lock_with(-1, -1, 0);
-    (void)state;
     for (int64_t s = 0; s < 1000; s += 7) {
         struct pretended_view view = view_after(&lock, s * NS_PER_S);
         assert_int_equal(since_taken(view.until), s * NS_PER_S + TTL_NS);
@@ -43,7 +42,6 @@ TEST(it_is_extended_for_ever)
 TEST(it_is_lost_when_it_shall_be)
 {
     struct pretended_lock lock = lock_with(-1, 30 * NS_PER_S, 0);
-    (void)state;
     assert_int_equal(since_taken(view_after(&lock, 10 * NS_PER_S).until), 19 * NS_PER_S);
     assert_int_equal(since_taken(view_after(&lock, 25 * NS_PER_S).until), 30 * NS_PER_S);
     assert_int_equal(since_taken(view_after(&lock, 25 * NS_PER_S).danger_from), 27 * NS_PER_S);
@@ -56,7 +54,6 @@ TEST(it_is_lost_when_it_shall_be)
 TEST(a_short_life_is_in_danger_for_its_second_half)
 {
     struct pretended_lock lock = lock_with(-1, 2 * NS_PER_S, 0);
-    (void)state;
     assert_int_equal(since_taken(view_after(&lock, 0).danger_from), NS_PER_S);
     assert_int_equal(since_taken(view_after(&lock, 950 * NS_PER_MS).next), NS_PER_S);
     assert_int_equal(since_taken(view_after(&lock, 1950 * NS_PER_MS).next), 2 * NS_PER_S);
@@ -67,7 +64,6 @@ TEST(a_short_life_is_in_danger_for_its_second_half)
 TEST(danger_comes_when_it_shall_and_passes_not)
 {
     struct pretended_lock lock = lock_with(3 * NS_PER_S, -1, 0);
-    (void)state;
     assert_int_equal(since_taken(view_after(&lock, 0).danger_from), 3 * NS_PER_S);
     assert_int_equal(since_taken(view_after(&lock, 100 * NS_PER_S).danger_from), 3 * NS_PER_S);
     assert_int_equal(view_after(&lock, 100 * NS_PER_S).lost, HF_NOT_CANCELLED);
@@ -77,7 +73,6 @@ TEST(the_earlier_of_two_ends_counts)
 {
     struct pretended_lock held = lock_with(-1, 30 * NS_PER_S, 20 * NS_PER_S);
     struct pretended_lock lost = lock_with(-1, 20 * NS_PER_S, 30 * NS_PER_S);
-    (void)state;
     assert_int_equal(view_after(&held, 20 * NS_PER_S - 1).lost, HF_NOT_CANCELLED);
     assert_int_equal(view_after(&held, 20 * NS_PER_S).lost, HF_HELD_TOO_LONG);
     assert_int_equal(view_after(&lost, 20 * NS_PER_S).lost, HF_LOCK_LOST);

@@ -76,8 +76,8 @@ TEST(test_what_may_have_been_taken_was_not_gone_for_certain)
 
 TEST(test_only_what_is_believed_in_can_be_swapped)
 {
-    struct lease_terms terms = terms_of(3);
-    struct lease lease = held(&terms);
+    terms = terms_of(3);
+    hold();
     struct instant until = lease_believed_until(&lease, &terms), before = {until.ns - 1};
     assert_true(swap_may_begin(&lease, &terms, before, before));
     assert_false(swap_may_begin(&lease, &terms, until, until));
@@ -87,8 +87,8 @@ TEST(test_only_what_is_believed_in_can_be_swapped)
 
 TEST(test_e30_an_extension_of_this_turn_comes_first)
 {
-    struct lease_terms terms = terms_of(3);
-    struct lease lease = held(&terms);
+    terms = terms_of(3);
+    hold();
     struct instant at = lease_next(&lease, &terms);
     assert_int_not_equal(lease_tick(&lease, &terms, at).extend, 0);
     assert_false(swap_may_begin(&lease, &terms, at, at));

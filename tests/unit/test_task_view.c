@@ -12,8 +12,12 @@ static void read_text(const char *text)
     task_view_read(&view, text, strlen(text));
 }
 
+static struct buffer out;
+
 static void tear_down(void)
 {
+    buffer_fini(&out);
+    out = (struct buffer){0};
     task_view_fini(&view);
     view = (struct task_view){.length = 0};
 }
@@ -58,7 +62,6 @@ TEST(classes_are_called_as_people_know_them)
 
 TEST(backtraces_are_unfolded_or_refused)
 {
-    struct buffer out = {0};
     static const char good[] = "eJyLVkrUS1bSUUpSigUAEM0CwQ==", object[] = "eJyrVkpUsjKsBQAIKgIJ";
     char broken[sizeof good + 1];
     snprintf(broken, sizeof broken, "%.8s\n%s", good, good + 8);
@@ -71,7 +74,6 @@ TEST(backtraces_are_unfolded_or_refused)
     assert_true(backtrace_read(good, strlen(good), &out));
     assert_true(backtrace_read(broken, strlen(broken), &out)); /* as older producers wrap it */
     assert_string_equal(buffer_text(&out), "[\"a.c\",\"b\"][\"a.c\",\"b\"]");
-    buffer_fini(&out);
 }
 
 /* --- what goes to the target -------------------------------------------------------------------------------------- */
@@ -138,7 +140,6 @@ TEST(ids_with_a_score_are_told_from_plain_ones)
 
 TEST(json_is_written_with_its_commas)
 {
-    struct buffer out = {0};
     struct json_writer json = {.out = &out};
     json_open(&json, NULL, '{');
     json_open(&json, "empty", '[');
@@ -154,12 +155,10 @@ TEST(json_is_written_with_its_commas)
     json_close(&json, '}');
     assert_string_equal(buffer_text(&out), "{\"empty\":[],\"list\":[-1,null,1.5],\"yes\":true,\"raw\":[1],"
                                            "\"text\":\"a\\\"\\u0000\xef\xbf\xbd\"}");
-    buffer_fini(&out);
 }
 
 TEST(real_numbers_are_written_as_short_as_they_can_be_read_again)
 {
-    struct buffer out = {0};
     struct json_writer json = {.out = &out};
     json_open(&json, NULL, '[');
     json_decimal(&json, NULL, 0.25);
@@ -172,19 +171,16 @@ TEST(real_numbers_are_written_as_short_as_they_can_be_read_again)
     json_decimal(&json, NULL, 0.0 / 0.0);
     json_close(&json, ']');
     assert_string_equal(buffer_text(&out), "[0.25,0.1,0.3333333333333333,0.30000000000000004,1e+300,-5,null,null]");
-    buffer_fini(&out);
 }
 
 TEST(what_terminals_obey_is_escaped)
 {
-    struct buffer out = {0};
     static const char text[] = "[\n\"\xc2\x9b\x7f\xe2\x80\xae\xe2\x81\xa6\xc3\xbc\xe2\x82\xac\"]";
     json_append_defused(&out, text, strlen(text));
     assert_string_equal(buffer_text(&out), "[ \"\\u009b\\u007f\\u202e\\u2066\xc3\xbc\xe2\x82\xac\"]");
     buffer_clear(&out);
     json_append_defused(&out, "\xe2\x80", 2); /* cut in the middle */
     assert_int_equal(out.length, 2);
-    buffer_fini(&out);
 }
 
 RUN_TESTS_BETWEEN(NULL, tear_down)

@@ -106,7 +106,6 @@ static const char *screen(const struct top_facts *facts, unsigned width, unsigne
 TEST(a_small_fleet_fits_whole_into_200_columns)
 {
     struct top_facts facts = facts_of(1);
-    (void)state;
     assert_string_equal(
         screen(&facts, 200, 60),
         "1,234 tasks/s   3/8 busy   1 process   2026-11-21T12:00:00Z   0.2 failed/s\n"
@@ -131,7 +130,6 @@ TEST(a_small_fleet_fits_whole_into_200_columns)
 TEST(what_is_not_well_is_told_above)
 {
     struct top_facts facts = facts_of(1);
-    (void)state;
     facts.status.dead = -1;
     assert_contains(screen(&facts, 200, 60),
                     "\nqueued 1,234   dead ?   retry 1   scheduled 3   processed 1,000,000   failed 12\n"
@@ -142,7 +140,6 @@ TEST(what_is_not_well_is_told_above)
 TEST(at_80_columns_names_are_cut_and_numbers_are_not)
 {
     struct top_facts facts = facts_of(1);
-    (void)state;
     const char *text = screen(&facts, 80, 24);
     assert_contains(text, "\ntransfer  12 s  acct:42");
     assert_contains(text, "3/8  30.0 MiB");
@@ -152,7 +149,6 @@ TEST(at_80_columns_names_are_cut_and_numbers_are_not)
 TEST(at_40_columns_what_matters_most_stays)
 {
     struct top_facts facts = facts_of(1);
-    (void)state;
     const char *text = screen(&facts, 40, 24);
     assert_contains(text, "1,234 tasks/s   3/8 busy   1 process\n");
     assert_contains(text, "queued 1,234   dead 4   retry 1\n");
@@ -166,7 +162,6 @@ TEST(at_40_columns_what_matters_most_stays)
 TEST(whatever_the_size_it_fits)
 {
     static const unsigned counts[] = {0, 1, 2, 30, MANY};
-    (void)state;
     for (unsigned i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         struct top_facts facts = facts_of(counts[i]);
         facts.away = "connection refused";
@@ -180,7 +175,6 @@ TEST(whatever_the_size_it_fits)
 TEST(a_full_screen_is_shared_by_all)
 {
     struct top_facts facts = facts_of(30);
-    (void)state;
     const char *text = screen(&facts, 200, 40);
     unsigned lines = 0;
     for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
@@ -196,7 +190,6 @@ TEST(a_full_screen_is_shared_by_all)
 TEST(what_is_short_leaves_its_room_to_others)
 {
     struct top_facts facts = facts_of(30);
-    (void)state;
     facts.node_count = 3;
     facts.resource_count = 0;
     facts.status.backlog.count = 1;
@@ -211,7 +204,6 @@ TEST(what_is_short_leaves_its_room_to_others)
 TEST(who_is_gone_is_not_shown_and_who_is_quiet_is)
 {
     struct top_facts facts = facts_of(4);
-    (void)state;
     processes[0].state = FLEET_RECOVERED;
     processes[1].state = FLEET_UNLEASED;
     processes[2].state = FLEET_LOST;
@@ -227,7 +219,6 @@ TEST(who_is_gone_is_not_shown_and_who_is_quiet_is)
 TEST(a_queue_node_that_is_away_is_told_above_what_was_seen)
 {
     struct top_facts facts = facts_of(1);
-    (void)state;
     facts.away = "10.0.0.1:6379 closed\x1b[2J";
     facts.old_us = 12 * US_PER_S;
     const char *text = screen(&facts, 200, 60);
@@ -238,7 +229,6 @@ TEST(a_queue_node_that_is_away_is_told_above_what_was_seen)
 TEST(a_node_that_does_not_vote_says_why)
 {
     struct top_facts facts = facts_of(1);
-    (void)state;
     nodes[0] = (struct redlock_node_view){.name = "lock1",
                                           .address = "10.0.0.11:6379",
                                           .state = "quarantined",
@@ -252,7 +242,6 @@ TEST(names_cannot_steer_the_terminal)
 {
     struct top_facts facts = facts_of(1);
     struct buffer out = {0};
-    (void)state;
     tasks[0].class_name = "\x1b]0;title\x07";
     tasks[0].resource = "a\nb\xe2\x80\xaex";
     resources[0].name = "\xff\xfe\x1b[2J";
@@ -271,7 +260,6 @@ TEST(names_cannot_steer_the_terminal)
 TEST(wide_characters_count_twice_and_are_not_halved)
 {
     struct buffer out = {0};
-    (void)state;
     assert_int_equal(table_text_width("\xe6\x9d\xb1\xe4\xba\xac"), 4);
     assert_int_equal(table_text_width("e\xcc\x81"), 1);
     assert_int_equal(table_text_write("\xe6\x9d\xb1\xe4\xba\xac", 4, &out), 4);
@@ -290,7 +278,6 @@ TEST(colours_change_nothing_but_colours)
 {
     struct top_facts facts = facts_of(3);
     struct buffer plain = {0}, coloured = {0}, stripped = {0};
-    (void)state;
     facts.away = "x";
     top_screen_write(&facts, NULL, 80, 24, false, &plain);
     top_screen_write(&facts, NULL, 80, 24, true, &coloured);
@@ -314,7 +301,6 @@ TEST(a_rate_is_that_of_the_last_seconds)
 {
     struct rate_window window = {.count = 0};
     double processed = -1, failed = -1;
-    (void)state;
     /* Written every 5 s in one piece, 100 a second; looked at each second. */
     for (int second = 0; second < 60; second++) {
         rate_window_add(&window, (struct wall_time){noon.us + second * US_PER_S}, second / 5 * 500, second / 5 * 5);
@@ -332,7 +318,6 @@ TEST(a_rate_that_is_looked_at_often_is_the_same)
 {
     struct rate_window window = {.count = 0};
     double processed = -1, failed = -1;
-    (void)state;
     for (int look = 0; look < 600; look++)
         rate_window_add(&window, (struct wall_time){noon.us + look * US_PER_S / 5}, look * 20, 0);
     assert_true(rate_window_read(&window, &processed, &failed));
@@ -344,7 +329,6 @@ TEST(totals_that_shrink_begin_anew)
 {
     struct rate_window window = {.count = 0};
     double processed, failed;
-    (void)state;
     rate_window_add(&window, noon, 1000, 0);
     rate_window_add(&window, (struct wall_time){noon.us + 10 * US_PER_S}, 2000, 0);
     assert_true(rate_window_read(&window, &processed, &failed));
@@ -398,7 +382,6 @@ TEST(arrows_choose_a_row_that_is_there)
 {
     struct top_facts facts = three_tasks();
     struct top_view view = {.section = TOP_TASKS};
-    (void)state;
     assert_chosen(&facts, &view, "j-one");
     assert_non_null(strstr(chosen_screen(&facts, &view, 120, 60), "\n> bravo"));
     assert_int_equal(type(&view, "\x1b[Bj"), TOP_NOTHING);
@@ -419,7 +402,6 @@ TEST(rows_are_sorted_by_what_they_mean)
 {
     struct top_facts facts = three_tasks();
     struct top_view view = {.section = TOP_TASKS};
-    (void)state;
     type(&view, "s");
     assert_chosen(&facts, &view, "j-two"); /* alpha */
     type(&view, "r");
@@ -435,7 +417,6 @@ TEST(a_filter_keeps_the_rows_that_have_a_text)
 {
     struct top_facts facts = three_tasks();
     struct top_view view = {.section = TOP_TASKS};
-    (void)state;
     assert_int_equal(type(&view, "/CHARx\x7fq"), TOP_NOTHING); /* q is a letter of it */
     assert_string_equal(view.filter, "CHARq");
     type(&view, "\x7f");
@@ -454,7 +435,6 @@ TEST(a_filter_keeps_the_rows_that_have_a_text)
 TEST(what_is_asked_is_done_only_after_yes)
 {
     struct top_view view = {.section = TOP_TASKS};
-    (void)state;
     assert_int_equal(type(&view, "c"), TOP_CANCEL);
     assert_int_equal(type(&view, "p"), TOP_PAUSE);
     assert_int_equal(type(&view, "\r"), TOP_OPEN);
@@ -472,7 +452,6 @@ TEST(what_is_asked_is_done_only_after_yes)
 TEST(whatever_is_chosen_it_fits)
 {
     char text[] = "one line\nand another one that is much longer than the narrowest of the screens\nthree\n";
-    (void)state;
     for (unsigned count = 0; count <= 40; count += 20)
         for (unsigned width = 1; width <= 130; width += 7)
             for (unsigned height = 1; height <= 40; height++)
@@ -488,7 +467,6 @@ TEST(a_row_far_below_is_shown_when_it_is_chosen)
     struct top_facts facts = facts_of(100);
     struct top_view view = {.section = TOP_TASKS, .row = 77};
     char far_away[] = "far-away";
-    (void)state;
     tasks[77].class_name = far_away;
     assert_non_null(strstr(chosen_screen(&facts, &view, 120, 30), "> far-away"));
 }

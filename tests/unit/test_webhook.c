@@ -14,9 +14,8 @@ static const char *const ok[] = {ANSWER("200 OK", "", "thanks"), NULL};
 
 TEST(a_task_is_posted_and_its_answer_is_the_result)
 {
-    struct caller caller;
-    caller_init(&caller, private_allowed, ok);
-    assert_int_equal(call_with(&caller, "[\"", "/hook?x=1\", {\"n\": 1.50, \"t\":\"\\u00e9\"}]"), HF_OK);
+    caller_begin(private_allowed, ok);
+    assert_int_equal(call_with("[\"", "/hook?x=1\", {\"n\": 1.50, \"t\":\"\\u00e9\"}]"), HF_OK);
     const char *request = http_server_request(caller.server, 0);
     assert_contains(request, "POST /hook?x=1 HTTP/1.1\r\n");
     assert_contains(request, "\r\nContent-Type: application/json\r\n");
@@ -26,19 +25,16 @@ TEST(a_task_is_posted_and_its_answer_is_the_result)
     assert_lacks(request, "Holdfast-Signature");
     assert_lacks(request, "Holdfast-Resource");
     assert_string_equal(caller.job.result, "{\"status\":200,\"body\":\"thanks\",\"cut\":false}");
-    caller_fini(&caller);
 }
 
 TEST(all_of_a_request_can_be_said)
 {
-    struct caller caller;
     static const char *const names[] = {"a b%", "z"};
-    caller_init(&caller, private_allowed, ok);
+    caller_begin(private_allowed, ok);
     caller.job.resources = names;
     caller.job.resource_count = 2;
     caller.job.token = "1790000000000007";
-    assert_int_equal(call_with(&caller,
-                               "[{\"method\":\"PUT\",\"headers\":{\"X-A\":\"1\",\"Authorization\":\"Bearer s\","
+    assert_int_equal(call_with("[{\"method\":\"PUT\",\"headers\":{\"X-A\":\"1\",\"Authorization\":\"Bearer s\","
                                "\"X-Empty\":\"\"},\"timeout\":5,\"body\":\"plain\",\"url\":\"",
                                "/\"}]"),
                      HF_OK);
@@ -52,16 +48,15 @@ TEST(all_of_a_request_can_be_said)
     assert_contains(request, "\r\nHoldfast-Resource: z\r\n");
     assert_contains(request, "\r\nHoldfast-Fence: 1790000000000007\r\n");
     assert_contains(request, "\r\n\r\nplain");
-    assert_int_equal(call_with(&caller, "[{\"method\":\"GET\",\"url\":\"", "/get\"}]"), HF_OK);
+    assert_int_equal(call_with("[{\"method\":\"GET\",\"url\":\"", "/get\"}]"), HF_OK);
     request = http_server_request(caller.server, 1);
     assert_contains(request, "GET /get HTTP/1.1\r\n");
     assert_lacks(request, "Content-");
-    assert_int_equal(call_with(&caller, "[\"", "/empty\"]"), HF_OK);
+    assert_int_equal(call_with("[\"", "/empty\"]"), HF_OK);
     request = http_server_request(caller.server, 2);
     assert_contains(request, "POST /empty HTTP/1.1\r\n");
     assert_contains(request, "\r\nContent-Length: 0\r\n");
     assert_lacks(request, "Content-Type");
-    caller_fini(&caller);
 }
 
 /* Computed here once more, from what arrived. */
@@ -90,16 +85,13 @@ TEST(what_is_sent_is_signed)
     static const struct fake_setting usual[] = {{"allow_private", "yes"}, {"secret", "s3cret"}, {NULL, NULL}};
     static const struct fake_setting named[] = {
         {"allow_private", "yes"}, {"secret", "s3cret"}, {"signature_header", "X-Sig"}, {NULL, NULL}};
-    struct caller caller;
-    caller_init(&caller, usual, ok);
-    assert_int_equal(call(&caller), HF_OK);
+    caller_begin(usual, ok);
+    assert_int_equal(call(), HF_OK);
     expect_signature(http_server_request(caller.server, 0), "Holdfast-Signature", "s3cret");
-    caller_fini(&caller);
-    caller_init(&caller, named, ok);
-    assert_int_equal(call_with(&caller, "[{\"headers\":{\"x-sig\":\"forged\"},\"url\":\"", "/\"}]"), HF_OK);
+    caller_begin(named, ok);
+    assert_int_equal(call_with("[{\"headers\":{\"x-sig\":\"forged\"},\"url\":\"", "/\"}]"), HF_OK);
     expect_signature(http_server_request(caller.server, 0), "X-Sig", "s3cret");
     assert_lacks(http_server_request(caller.server, 0), "forged");
-    caller_fini(&caller);
 }
 
 TEST(a_secret_comes_from_a_file_of_its_own)
@@ -109,11 +101,10 @@ TEST(a_secret_comes_from_a_file_of_its_own)
     assert_int_equal(write(fd, "from a file\nnot this\n", 21), 21);
     close(fd);
     const struct fake_setting settings[] = {{"allow_private", "yes"}, {"secret_file", path}, {NULL, NULL}};
-    struct caller caller;
-    caller_init(&caller, settings, ok);
-    assert_int_equal(call(&caller), HF_OK);
+    caller_begin(settings, ok);
+    assert_int_equal(call(), HF_OK);
     expect_signature(http_server_request(caller.server, 0), "Holdfast-Signature", "from a file");
-    caller_fini(&caller);
+    caller_end();
     chmod(path, 0644);
     assert_null(fake_plugin_open("webhook", settings, reason));
     assert_contains(reason, "open to others");
@@ -122,12 +113,10 @@ TEST(a_secret_comes_from_a_file_of_its_own)
 
 TEST(the_proxy_of_the_environment_does_not_count)
 {
-    struct caller caller;
     setenv("http_proxy", "http://127.0.0.1:1", 1);
     setenv("ALL_PROXY", "http://127.0.0.1:1", 1);
-    caller_init(&caller, private_allowed, ok);
-    assert_int_equal(call(&caller), HF_OK);
-    caller_fini(&caller);
+    caller_begin(private_allowed, ok);
+    assert_int_equal(call(), HF_OK);
     unsetenv("http_proxy");
     unsetenv("ALL_PROXY");
 }
@@ -150,17 +139,16 @@ TEST(the_status_decides)
                  {ANSWER("500 Oh", "", ""), HF_FAIL},
                  {ANSWER("503 Later", "", ""), HF_FAIL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct caller caller;
         const char *const answers[] = {cases[i].answer, NULL};
-        caller_init(&caller, private_allowed, answers);
-        assert_int_equal(call(&caller), cases[i].code);
+        caller_begin(private_allowed, answers);
+        assert_int_equal(call(), cases[i].code);
         assert_false(caller.job.has_retry_in);
         assert_int_equal(caller.job.result != NULL, cases[i].code == HF_OK);
         if (cases[i].code != HF_OK) {
             assert_string_equal(caller.job.error_class, "WebhookAnswer");
             assert_lacks(caller.job.error, "/hook"); /* a path may be a secret */
         }
-        caller_fini(&caller);
+        caller_end(); /* while its answers are there */
     }
 }
 
@@ -186,13 +174,12 @@ TEST(a_server_says_when_to_come_again)
                  {ANSWER("503 Later", "Retry-After: -5\r\n", ""), 0, 0},
                  {ANSWER("503 Later", "Retry-After: Thu, 01 Jan 2015 00:00:00 GMT\r\n", ""), 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct caller caller;
         const char *const answers[] = {cases[i].answer, NULL};
-        caller_init(&caller, private_allowed, answers);
-        assert_int_equal(call(&caller), HF_FAIL);
+        caller_begin(private_allowed, answers);
+        assert_int_equal(call(), HF_FAIL);
         assert_int_equal(caller.job.has_retry_in, cases[i].least > 0);
         assert_in_range(caller.job.retry_in_ms, cases[i].least, cases[i].most);
-        caller_fini(&caller);
+        caller_end(); /* while its answers are there */
     }
 }
 
@@ -203,27 +190,24 @@ TEST(what_is_no_http_fails)
                                           "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
                                           "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"};
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
-        struct caller caller;
         const char *const script[] = {answers[i], NULL};
-        caller_init(&caller, private_allowed, script);
-        if (call(&caller) != HF_FAIL)
+        caller_begin(private_allowed, script);
+        if (call() != HF_FAIL)
             fail_msg("accepted: %s", answers[i]);
         assert_string_equal(caller.job.error_class, "WebhookUnreachable");
         assert_null(caller.job.result);
-        caller_fini(&caller);
+        caller_end(); /* while its answers are there */
     }
 }
 
 TEST(a_long_answer_is_cut_and_not_read_to_its_end)
 {
     static const char *const answers[] = {"HTTP/1.1 200 OK" HTTP_ENDLESS, NULL};
-    struct caller caller;
-    caller_init(&caller, private_allowed, answers);
-    assert_int_equal(call(&caller), HF_OK);
+    caller_begin(private_allowed, answers);
+    assert_int_equal(call(), HF_OK);
     assert_contains(caller.job.result, "\"cut\":true");
     assert_in_range(strlen(caller.job.result), 65536, 1 << 20);
-    assert_int_equal(call(&caller), HF_OK); /* and the handle is good for another */
-    caller_fini(&caller);
+    assert_int_equal(call(), HF_OK); /* and the handle is good for another */
 }
 
 TEST(a_head_without_end_fails)
@@ -234,46 +218,37 @@ TEST(a_head_without_end_fails)
     while (at + 100 < LENGTH)
         at += (size_t)snprintf(answer + at, LENGTH - at, "X-%zu: %060d\r\n", at, 0);
     const char *const answers[] = {answer, NULL};
-    struct caller caller;
-    caller_init(&caller, private_allowed, answers);
-    assert_int_equal(call(&caller), HF_FAIL);
+    caller_begin(private_allowed, answers);
+    assert_int_equal(call(), HF_FAIL);
     assert_contains(caller.job.error, "longer than 64 KiB");
-    caller_fini(&caller);
+    caller_end();
     free(answer);
 }
 
 TEST(bytes_that_are_no_text_are_replaced)
 {
     static const char *const answers[] = {ANSWER("200 OK", "", "a\xff\xc3\xa9\xe2\x82z"), NULL};
-    struct caller caller;
-    caller_init(&caller, private_allowed, answers);
-    assert_int_equal(call(&caller), HF_OK);
+    caller_begin(private_allowed, answers);
+    assert_int_equal(call(), HF_OK);
     assert_contains(caller.job.result, "\"a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbdz\"");
-    caller_fini(&caller);
 }
 
 TEST(nobody_there_fails)
 {
-    struct caller caller;
-    caller_init(&caller, private_allowed, ok);
-    fake_job_clear(&caller.job);
-    caller.job.json = "[\"http://127.0.0.1:1/secret\"]";
-    assert_int_equal(fake_plugin_run(caller.plugin, &caller.job), HF_FAIL);
+    caller_begin(private_allowed, ok);
+    assert_int_equal(call_json("[\"http://127.0.0.1:1/secret\"]"), HF_FAIL);
     assert_string_equal(caller.job.error_class, "WebhookUnreachable");
     assert_contains(caller.job.error, "http://127.0.0.1:1 could not be called");
     assert_lacks(caller.job.error, "secret");
-    caller_fini(&caller);
 }
 
 static const char *const silence[] = {HTTP_SILENCE, NULL};
 
 TEST(a_slow_server_fails_when_the_time_is_over)
 {
-    struct caller caller;
-    caller_init(&caller, private_allowed, silence);
-    assert_int_equal(call_with(&caller, "[{\"timeout\":0.1,\"url\":\"", "/\"}]"), HF_FAIL);
+    caller_begin(private_allowed, silence);
+    assert_int_equal(call_with("[{\"timeout\":0.1,\"url\":\"", "/\"}]"), HF_FAIL);
     assert_string_equal(caller.job.error_class, "WebhookTimeout");
-    caller_fini(&caller);
 }
 
 static void cancel_once_the_server_has_it(hf_job *job)
@@ -283,23 +258,21 @@ static void cancel_once_the_server_has_it(hf_job *job)
 
 TEST(a_call_ends_when_the_task_is_cancelled)
 {
-    struct caller caller;
-    caller_init(&caller, private_allowed, silence);
+    caller_begin(private_allowed, silence);
     caller.job.when_asked = cancel_once_the_server_has_it;
     caller.job.context = caller.server;
-    assert_int_equal(call_with(&caller, "[{\"timeout\":300,\"url\":\"", "/\"}]"), HF_CANCELLED);
+    assert_int_equal(call_with("[{\"timeout\":300,\"url\":\"", "/\"}]"), HF_CANCELLED);
     assert_int_equal(http_server_requests(caller.server), 1);
-    caller_fini(&caller);
 }
 
 enum { THREADS = 4, CALLS = 5 };
 
 static void *call_many(void *value)
 {
-    struct caller *shared = value;
+    (void)value;
     for (int i = 0; i < CALLS; i++) {
-        hf_job job = {.jid = "j", .json = shared->args};
-        if (fake_plugin_run(shared->plugin, &job) != HF_OK)
+        hf_job job = {.jid = "j", .json = caller.args};
+        if (fake_plugin_run(caller.plugin, &job) != HF_OK)
             abort();
         fake_job_clear(&job);
     }
@@ -308,16 +281,14 @@ static void *call_many(void *value)
 
 TEST(threads_call_at_the_same_time)
 {
-    struct caller caller;
     pthread_t threads[THREADS];
-    caller_init(&caller, private_allowed, ok);
-    assert_int_equal(call(&caller), HF_OK); /* leaves the arguments */
+    caller_begin(private_allowed, ok);
+    assert_int_equal(call(), HF_OK); /* leaves the arguments */
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, call_many, &caller), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, call_many, NULL), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     assert_int_equal(http_server_requests(caller.server), 1 + THREADS * CALLS);
-    caller_fini(&caller);
 }
 
 /* --- arguments and settings --------------------------------------------------------------------------------- */
@@ -389,4 +360,4 @@ TEST(wrong_settings_are_refused_with_a_reason)
     }
 }
 
-RUN_TESTS
+RUN_TESTS_BETWEEN(NULL, caller_end)

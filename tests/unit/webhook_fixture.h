@@ -12,12 +12,12 @@
 
 #define ANSWER(status, headers, body) "HTTP/1.1 " status "\r\nConnection: close\r\n" headers "\r\n" body
 
-struct caller {
+static struct caller {
     struct fake_plugin *plugin;
     struct http_server *server;
     hf_job job;
     char args[1024];
-};
+} caller;
 
 static inline struct fake_plugin *webhook_open(const struct fake_setting *settings)
 {
@@ -30,32 +30,42 @@ static inline struct fake_plugin *webhook_open(const struct fake_setting *settin
 
 static const struct fake_setting private_allowed[] = {{"allow_private", "yes"}, {NULL, NULL}};
 
-static inline void caller_init(struct caller *caller, const struct fake_setting *settings, const char *const *answers)
+static inline void caller_end(void)
 {
-    *caller = (struct caller){.plugin = webhook_open(settings), .server = http_server_start(answers)};
-    caller->job.jid = "jid-1";
+    if (caller.plugin == NULL)
+        return;
+    fake_job_clear(&caller.job);
+    fake_plugin_close(caller.plugin);
+    http_server_stop(caller.server);
+    caller.plugin = NULL;
 }
 
-static inline void caller_fini(struct caller *caller)
+/* The one before has ended; the last of a test is ended behind it. */
+static inline void caller_begin(const struct fake_setting *settings, const char *const *answers)
 {
-    fake_job_clear(&caller->job);
-    fake_plugin_close(caller->plugin);
-    http_server_stop(caller->server);
+    caller_end();
+    caller = (struct caller){.plugin = webhook_open(settings), .server = http_server_start(answers)};
+    caller.job.jid = "jid-1";
 }
 
-/* Runs a task whose arguments begin with a url on the server; `rest` is what comes behind the port. */
-static inline int call_with(struct caller *caller, const char *before, const char *rest)
+/* Runs a task with these arguments. */
+static inline int call_json(const char *json)
 {
-    fake_job_clear(&caller->job);
-    snprintf(caller->args, sizeof caller->args, "%shttp://127.0.0.1:%u%s", before, http_server_port(caller->server),
-             rest);
-    caller->job.json = caller->args;
-    return fake_plugin_run(caller->plugin, &caller->job);
+    fake_job_clear(&caller.job);
+    caller.job.json = json;
+    return fake_plugin_run(caller.plugin, &caller.job);
 }
 
-static inline int call(struct caller *caller)
+/* They begin with a url on the server; `rest` is what comes behind the port. */
+static inline int call_with(const char *before, const char *rest)
 {
-    return call_with(caller, "[\"", "/hook\",{\"a\":1}]");
+    snprintf(caller.args, sizeof caller.args, "%shttp://127.0.0.1:%u%s", before, http_server_port(caller.server), rest);
+    return call_json(caller.args);
+}
+
+static inline int call(void)
+{
+    return call_with("[\"", "/hook\",{\"a\":1}]");
 }
 
 #endif
