@@ -57,8 +57,7 @@ static bool fail_over(bool is_silent)
     play_count("failover", 1);
     world_tell("the queue node fails over to its replica");
     node_stop(fleet.queue, is_silent);
-    if (is_silent)
-        fleet.vanished_at = world_time();
+    fleet.vanished_at = fleet.queue->vanished_at;
     server_promote(replica->server, node_now_us(replica));
     network_name("queue", replica->host);
     fleet.queue = scene.queue = replica;

@@ -132,7 +132,7 @@ struct fleet {
     bool is_wild, is_minor;                /* as in trouble.h */
     struct instant calm_at, healthy_since; /* since when queue node and a worker have been well */
     bool was_killed, was_rolled_back;      /* anything, in this schedule */
-    struct instant vanished_at; /* the queue node, and nobody was told: connections seem to be up; 0 = never */
+    struct instant vanished_at;            /* the former queue node, as in node.h */
 };
 
 extern struct fleet fleet; /* one schedule in a process */

@@ -330,7 +330,9 @@ static void places_look(const struct server_event *event)
         struct fleet_task *task = &fleet.tasks[touched[i]];
         struct found *now = &found[touched[i]];
         now->is_touched = false;
-        if (!is_moved(task, now))
+        bool was_due_else = event == NULL && now->copies > 0 && task->due != now->due; /* it parked since */
+        task->due = now->due;
+        if (!is_moved(task, now) && !was_due_else)
             continue;
         from[moved_count] = task->place;
         moved[moved_count++] = touched[i];
@@ -338,7 +340,6 @@ static void places_look(const struct server_event *event)
         task->place = now->copies == 0 ? NOWHERE : now->place;
         if (task->place == IN_CLAIM)
             task->claimer = now->claimer;
-        task->due = now->due;
         task->retry_count = now->retry_count;
         memcpy(task->blamed, now->blamed, sizeof task->blamed);
         memcpy(task->claim, now->claim, sizeof task->claim);
@@ -439,10 +440,14 @@ void fleet_places_tick(void)
     }
 }
 
+static bool is_lately(struct instant at)
+{
+    return at.ns != 0 && instant_before(world_time(), instant_after(at, SILENCE_NS));
+}
+
 void fleet_places_ended(const struct process *process)
 {
-    bool was_deaf =
-        fleet.vanished_at.ns != 0 && instant_before(world_time(), instant_after(fleet.vanished_at, SILENCE_NS));
+    bool was_deaf = is_lately(fleet.vanished_at) || is_lately(fleet.queue->vanished_at);
     for (unsigned i = 0; i < fleet.task_count; i++)
         if (fleet.tasks[i].place != IN_CLAIM || fleet.tasks[i].claimer != process->pid)
             continue;

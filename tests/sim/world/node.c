@@ -236,6 +236,8 @@ void node_stop(struct node *node, bool is_silent)
         return;
     world_tell("%s dies%s", node->name, is_silent ? " with its host" : "");
     node->is_up = node->is_paused = false;
+    if (is_silent)
+        node->vanished_at = world_time();
     /* The callers stay: the memory of a schedule goes as a whole. */
     for (struct list *link; (link = list_take_first(&node->inbox)) != NULL;)
         free(list_owner(link, struct piece, link));

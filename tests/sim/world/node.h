@@ -12,8 +12,9 @@ struct node {
     struct server *server;
     struct listener listener;
     bool is_up, is_paused;
-    unsigned weak;   /* how much goes on there that may cost it what it knew (trouble.c) */
-    int64_t slow_ns; /* each piece takes so much longer */
+    struct instant vanished_at; /* when it died last, and nobody was told: connections seem to be up; 0 = never */
+    unsigned weak;              /* how much goes on there that may cost it what it knew (trouble.c) */
+    int64_t slow_ns;            /* each piece takes so much longer */
     struct list callers;
     struct list inbox; /* struct piece, in the order in which they came */
     struct world_event work, tick;
