@@ -3,8 +3,6 @@
  * nowhere.
  *
  * The judges of simulated locks (tests/sim/lock) see what breaks these:
- *  - E1, E2, E18: what a node executes late, and a release that a broken connection owes, leave nothing behind
- *    (liveness).
  *  - E31: a minority that hangs delays no extension (minority). E34: DANGER comes before LOST, and both in time (told).
  *  - E41: nobody deletes or extends a key without naming its value, be the request late or repeated (trespass).
  *  - E35: a process that stood still knows on waking that its lock is over (overlap); test_stopped_worker.c shows it

@@ -178,6 +178,52 @@ static void a_majority_that_hangs_is_no_quorum_within_its_timeout(void **state)
     lock_probe_destroy(&once);
 }
 
+/* --- what is executed late ---------------------------------------------------------------------------------------- */
+
+/* E1, E2: the grant lies in the stopped server's socket; it executes it after we have given up, and then the release
+ * behind it. */
+static void a_grant_that_is_executed_after_its_pass_is_undone(void **state)
+{
+    (void)state;
+    redis_server_pause(cluster.servers[0]);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_for(loop, REDLOCK_MS(CLUSTER_TIMEOUT_MS + 50));
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    redis_server_resume(cluster.servers[0]);
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+/* E18: the connection breaks between grant and release; the server lives on, with the key. */
+static void a_release_is_owed_to_a_node_whose_connection_broke(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    lock_cluster_ask(&cluster, 0, "CLIENT KILL TYPE normal SKIPME yes");
+    loop_await(loop, nodes_up() == NODES - 1);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, nodes_up() == NODES);
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+    assert_true(redlock_group_counters(group)->owed >= 1);
+}
+
+/* The same, but the connection breaks while grant and release lie unread in it. */
+static void what_a_stopped_node_reads_from_a_dead_connection_is_undone(void **state)
+{
+    (void)state;
+    redis_server_pause(cluster.servers[0]);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    locks_destroy();
+    redlock_group_destroy(group); /* closes the connection */
+    redis_server_resume(cluster.servers[0]);
+    group = lock_cluster_group(&cluster, loop);
+    locks_create(10000);
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+}
+
 /* --- pauses ----------------------------------------------------------------------------------------------------- */
 
 enum { SHORT_TIMEOUT_MS = 100, SHORT_PATIENCE_MS = 10 * SHORT_TIMEOUT_MS };
@@ -241,6 +287,9 @@ int main(void)
         lock_test(with_no_node_at_all_every_pass_is_made_and_ends),
         lock_test(who_asks_again_at_once_leaves_the_loop_to_others),
         lock_test(a_majority_that_hangs_is_no_quorum_within_its_timeout),
+        lock_test(a_grant_that_is_executed_after_its_pass_is_undone),
+        lock_test(a_release_is_owed_to_a_node_whose_connection_broke),
+        lock_test(what_a_stopped_node_reads_from_a_dead_connection_is_undone),
         lock_test(a_pause_of_a_majority_that_comes_again_is_waited_for),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);

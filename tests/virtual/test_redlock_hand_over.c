@@ -233,6 +233,64 @@ static void test_after_so_long_another_process_gets_its_turn(void **state)
     assert_true(before_the_other(&terms, 100) < 100);
 }
 
+/* --- nodes that fail in the middle -------------------------------------------------------------------------------- */
+
+/* What it was sent it executes later: first the swaps, then the releases behind them. */
+static void test_a_node_that_hangs_in_between_is_left_with_nothing(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
+    pause_first(1);
+    hand_over(holder, heir);
+    hand_over(heir, last);
+    assert_true(last->handed_over);
+    assert_int_equal(lock_probe_release(last), REDLOCK_RELEASED);
+    resume_first(1);
+    await_no_keys();
+}
+
+static void test_a_swap_that_fails_leaves_neither_value(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
+    pause_first(QUORUM);
+    let_go(holder);
+    loop_await(loop, heir->answers == 1 && holder->releases == 1);
+    assert_int_equal(heir->answer, REDLOCK_NO_QUORUM);
+    resume_first(QUORUM);
+    await_no_keys();
+}
+
+static void test_who_gives_up_in_the_middle_leaves_neither_value(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
+    pause_first(NODES);
+    let_go(holder);
+    loop_for(loop, REDLOCK_MS(2));
+    assert_int_equal(heir->answers, 0);
+    let_go(heir);
+    assert_int_equal(heir->answer, REDLOCK_CANCELLED);
+    resume_first(NODES);
+    loop_await(loop, last->answers == 1 && holder->releases == 1);
+    assert_int_equal(last->answer, REDLOCK_ACQUIRED);
+    assert_false(last->handed_over);
+    assert_int_equal(lock_probe_release(last), REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+/* A node grants nothing under a fence that is no token. */
+static void test_a_swap_that_every_node_denies_leaves_neither_value(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
+    ask_first(NODES, "SET hf:fence:lock:r nonsense");
+    let_go(holder);
+    loop_await(loop, heir->answers == 1 && holder->releases == 1);
+    assert_int_equal(heir->answer, REDLOCK_NO_QUORUM);
+    await_no_keys();
+}
+
 /* --- waiting here ------------------------------------------------------------------------------------------------- */
 
 static void test_who_waits_here_waits_without_limit(void **state)
@@ -275,6 +333,10 @@ int main(void)
         waiting_test(test_an_unfenced_lock_is_swapped_too),
         waiting_test(test_after_so_many_another_process_gets_its_turn),
         waiting_test(test_after_so_long_another_process_gets_its_turn),
+        waiting_test(test_a_node_that_hangs_in_between_is_left_with_nothing),
+        waiting_test(test_a_swap_that_fails_leaves_neither_value),
+        waiting_test(test_who_gives_up_in_the_middle_leaves_neither_value),
+        waiting_test(test_a_swap_that_every_node_denies_leaves_neither_value),
         waiting_test(test_who_waits_here_waits_without_limit),
         waiting_test(test_its_limit_begins_when_it_has_its_turn),
     };
