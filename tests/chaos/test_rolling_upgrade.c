@@ -1,11 +1,137 @@
-/* Workers of the release before, whose keys are of scheme 1, and workers of this one serve the same queue side by side:
- * each task is run by one of them, once, and neither touches what the other one has. */
+/* Workers of the release before, whose keys are of scheme 1 (hf:processes, hf:claims:IDENTITY, hf:bell:IDENTITY:QUEUE;
+ * no leases), and workers of this one serve the same queue side by side: each task is run by one of them, once, and
+ * neither touches what the other one has. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-#include "tests/chaos/former_worker.h"
+#include "base/buffer.h"
+#include "base/memory.h"
 #include "tests/support/one_fleet.h"
+
+/* --- a worker of the release before ------------------------------------------------------------------------------- */
+
+/* What it sends to the queue node, with the very texts of its scripts (tests/support/scheme1). It serves the queue
+ * "jobs" with few slots, one turn at a time, and a run is what the test does between two turns. */
+enum { FORMER_SLOTS = 4, FORMER_TASK_MAX = 512 };
+
+struct former_slot {
+    char id[17];                /* "" = its place was never written */
+    char task[FORMER_TASK_MAX]; /* "" = none */
+};
+
+struct former_worker {
+    char *claim, *postpone, *give_back, *leave; /* digests */
+    struct former_slot slots[FORMER_SLOTS];
+    unsigned ids, lost;
+};
+
+#define FORMER_IDENTITY "former:1:0123456789ab"
+
+#define SCRIPTS "tests/support/scheme1/"
+#define CLAIMS  "hf:claims:" FORMER_IDENTITY
+#define BELL    "hf:bell:" FORMER_IDENTITY ":jobs"
+
+static void former_worker_start(struct former_worker *worker)
+{
+    *worker = (struct former_worker){.ids = 0};
+    worker->claim = fleet_script(&fleet, SCRIPTS "claim.lua");
+    worker->postpone = fleet_script(&fleet, SCRIPTS "postpone.lua");
+    worker->give_back = fleet_script(&fleet, SCRIPTS "give_back.lua");
+    worker->leave = fleet_script(&fleet, SCRIPTS "leave.lua");
+    char *enlist = fleet_script(&fleet, SCRIPTS "enlist.lua");
+    free(fleet_ask(&fleet, "EVALSHA %s 1 hf:processes " FORMER_IDENTITY, enlist));
+    free(enlist);
+}
+
+static void next_id(struct former_worker *worker, char id[17])
+{
+    snprintf(id, 17, "%016x", ++worker->ids);
+}
+
+/* An answer is "-", "!..." or "+queue", a line end, and the task. */
+static void answers_read(struct former_worker *worker, char *answers)
+{
+    char *rest = answers, *line;
+    for (unsigned i = 0; i < FORMER_SLOTS; i++) {
+        struct former_slot *slot = &worker->slots[i];
+        line = strsep(&rest, "\n");
+        assert_non_null(line);
+        worker->lost += line[0] == '!';
+        slot->task[0] = '\0';
+        if (line[0] == '+') {
+            assert_string_equal(line, "+jobs");
+            snprintf(slot->task, sizeof slot->task, "%s", strsep(&rest, "\n"));
+        }
+    }
+}
+
+/* What each slot had is done; claims the next ones, when wanted. */
+static void former_worker_turn(struct former_worker *worker, bool wants)
+{
+    struct buffer command = {0};
+    buffer_format(&command,
+                  "EVALSHA %s 4 hf:processes " CLAIMS " " BELL " queue:jobs " FORMER_IDENTITY " 1000000 jobs jobs",
+                  worker->claim);
+    for (unsigned i = 0; i < FORMER_SLOTS; i++) {
+        struct former_slot *slot = &worker->slots[i];
+        char id[17];
+        next_id(worker, id);
+        buffer_format(&command, " %u \"%s\" %s %d", i, slot->id, id, wants);
+        snprintf(slot->id, sizeof slot->id, "%s", id);
+    }
+    char *answers = redis_server_command(fleet.queue, "%s", buffer_text(&command));
+    answers_read(worker, answers);
+    free(answers);
+    buffer_fini(&command);
+}
+
+/* Moves a task as its bell did. */
+static void former_worker_ring(void)
+{
+    free(fleet_ask(&fleet, "LMOVE queue:jobs " BELL " RIGHT LEFT"));
+}
+
+static void former_worker_retry(struct former_worker *worker, unsigned number)
+{
+    struct former_slot *slot = &worker->slots[number];
+    char id[17];
+    next_id(worker, id);
+    /* What it wrote into the record of a failure, as far as it matters here: a task that failed before has it. */
+    const char *queue = strstr(slot->task, "\"queue\"") == NULL ? ",\"queue\":\"jobs\"" : "";
+    slot->task[strlen(slot->task) - 1] = '\0';
+    worker->lost += fleet_number(&fleet, "EVALSHA %s 2 " CLAIMS " retry %u %s %s 0 '%s%s}' 0 0", worker->postpone,
+                                 number, slot->id, id, slot->task, queue) != 1;
+    snprintf(slot->id, sizeof slot->id, "%s", id);
+    slot->task[0] = '\0';
+}
+
+static void former_worker_give_back(struct former_worker *worker, unsigned number)
+{
+    struct former_slot *slot = &worker->slots[number];
+    char id[17];
+    next_id(worker, id);
+    worker->lost += fleet_number(&fleet, "EVALSHA %s 2 " CLAIMS " queue:jobs %u %s %s", worker->give_back, number,
+                                 slot->id, id) != 1;
+    snprintf(slot->id, sizeof slot->id, "%s", id);
+    slot->task[0] = '\0';
+}
+
+/* Gives back what it has. */
+static void former_worker_leave(struct former_worker *worker)
+{
+    assert_int_equal(fleet_number(&fleet,
+                                  "EVALSHA %s 4 hf:processes " CLAIMS " " BELL " queue:jobs " FORMER_IDENTITY " queue:",
+                                  worker->leave),
+                     0);
+    free(worker->claim);
+    free(worker->postpone);
+    free(worker->give_back);
+    free(worker->leave);
+}
+
+/* --- both --------------------------------------------------------------------------------------------------------- */
 
 enum { TASKS = 600 };
 
@@ -50,12 +176,12 @@ static void each_task_is_run_once_by_one_of_them(void **state)
     (void)state;
     unsigned ends[TASKS] = {0}, former_total = 0, number = 0;
     memset(runs, 0, sizeof runs);
-    former_worker_start(&former, &fleet);
+    former_worker_start(&former);
     fleet_push_many(&fleet, "note", TASKS, 5, 0);
     unsigned first = fleet_work(&fleet, &present), second = fleet_work(&fleet, &present);
     for (unsigned turn = 1; fleet_number(&fleet, "LLEN queue:jobs") > 0; turn++) {
         if (turn % 5 == 0)
-            former_worker_ring(&former);
+            former_worker_ring();
         former_worker_turn(&former, true);
         former_works(turn);
     }
@@ -93,11 +219,11 @@ static char *keys_like(const char *pattern)
 static void what_the_former_has_is_not_recovered(void **state)
 {
     (void)state;
-    former_worker_start(&former, &fleet);
+    former_worker_start(&former);
     fleet_push_many(&fleet, "note", FORMER_SLOTS + 1, 0, 0);
-    former_worker_ring(&former);
+    former_worker_ring();
     former_worker_turn(&former, true);
-    former_worker_ring(&former);
+    former_worker_ring();
     char *before = keys_like("hf:[cbp]*");
     assert_contains(before, "hf:bell:");
     unsigned workers[2] = {fleet_work(&fleet, &present), fleet_work(&fleet, &present)};
@@ -131,7 +257,7 @@ static void what_ours_have_is_nothing_to_the_former(void **state)
     test_await(fleet_noted(&fleet, "begin t1") == 1);
     fleet_signal(&fleet, worker, SIGSTOP); /* so that no beat changes anything */
     char *before = keys_like("hf:2:*");
-    former_worker_start(&former, &fleet);
+    former_worker_start(&former);
     former_worker_turn(&former, true);
     former_worker_turn(&former, false);
     former_worker_leave(&former);
