@@ -3,7 +3,7 @@
  *   place     a task is in one place: its queue, a claim, a bell, schedule, retry or dead; or it has ended, and for a
  *             reason; a follow-up is there when what it follows from has ended as done
  *   paused    nothing is claimed from a paused queue
- *   retries   a retry is only used up by a run that failed
+ *   retries   a retry is only used up by a run that failed, and who fails is dead only when all are
  *   unique    two tasks that are unique and alike do not wait at once
  *   recovery  what a dead process had claimed is back in its queue in time, while the queue node and a worker are well
  *   stopped   a worker that has ended has given back what it had
@@ -260,6 +260,33 @@ static void retries_check(const struct fleet_task *task)
                       fleet_failures(task));
 }
 
+/* As its task says, or its handler (handlers.c). */
+static unsigned retries_of(const struct fleet_task *task)
+{
+    switch (task->kind) {
+    case CLASS_NOBODY:
+    case CLASS_GONE:
+    case CLASS_ONCE:
+    case CLASS_STRICT: /* refusals use them up as well */
+        return 0;
+    case CLASS_FRAIL:
+        return 1;
+    case CLASS_BRIEF:
+    case CLASS_HELD:
+        return 2;
+    default:
+        return 25;
+    }
+}
+
+static void grave_check(const struct fleet_task *task)
+{
+    bool is_worn_out = strcmp(task->blamed, "HF::Failed") == 0 && !task->is_unwanted;
+    if (is_worn_out && fleet_failures(task) <= retries_of(task))
+        play_violated("retries", "%s is dead after %u failures, and may be retried %u times", task->jid,
+                      fleet_failures(task), retries_of(task));
+}
+
 bool fleet_queue_is_paused(unsigned queue)
 {
     const struct keyspace *space = server_keyspace(fleet.queue->server);
@@ -289,6 +316,8 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
         play_violated("paused", "%s is claimed by %s, and its queue is paused", task->jid, by(event));
     if (task->place == IN_RETRY)
         retries_check(task);
+    if (task->place == IN_DEAD)
+        grave_check(task);
     fleet_blame_moved(task, from, by(event));
     fleet_line_moved(task, from, event);
 }
