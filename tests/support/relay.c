@@ -181,9 +181,3 @@ void relay_cut(struct relay *relay)
     while (atomic_load(&relay->cuts))
         poll(NULL, 0, LOOK_MS);
 }
-
-void relay_lead_to(struct relay *relay, unsigned server_port)
-{
-    atomic_store(&relay->server_port, server_port);
-    relay_cut(relay);
-}

@@ -17,7 +17,5 @@ unsigned relay_port(const struct relay *relay);
 void relay_swallow(struct relay *relay, bool swallows);
 /* Hangs up on all clients; their connections to the server stay open. Returns when it is done. */
 void relay_cut(struct relay *relay);
-/* Hangs up, and connects to another server from then on: an address that moves. */
-void relay_lead_to(struct relay *relay, unsigned server_port);
 
 #endif

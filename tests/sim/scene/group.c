@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "tests/sim/world/network.h"
 #include "tests/sim/world/world.h"
+#include "tests/sim/world/wrapped.h"
 
 enum { SEED = 1 };
 
@@ -19,10 +20,8 @@ struct group {
     int failed;
 };
 
-int __real_group_run(const char *name, const struct CMUnitTest *tests, size_t count, CMFixtureFunction set_up,
-                     CMFixtureFunction tear_down);
-int __wrap_group_run(const char *name, const struct CMUnitTest *tests, size_t count, CMFixtureFunction set_up,
-                     CMFixtureFunction tear_down);
+WRAPPED(int, group_run, const char *name, const struct CMUnitTest *tests, size_t count, CMFixtureFunction set_up,
+        CMFixtureFunction tear_down);
 
 static void group_main(void *argument)
 {

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "redis/reader.h"
 #include "tests/sim/scene/scene.h"
+#include "tests/sim/server/simulated_client.h"
 #include "tests/support/reply_text.h"
 
 enum { FIRST_PORT = 7000, SERVERS_MAX = 64 };
@@ -41,16 +42,6 @@ unsigned free_port(void)
 
 /* --- talking to it ------------------------------------------------------------------------------------------------ */
 
-static void bytes_take(void *context, const char *bytes, size_t length)
-{
-    buffer_append(context, bytes, length);
-}
-
-static void closed(void *context)
-{
-    (void)context;
-}
-
 /* The last of the replies. */
 static void last_reply_write(const struct buffer *bytes, struct buffer *out)
 {
@@ -66,7 +57,8 @@ static void last_reply_write(const struct buffer *bytes, struct buffer *out)
 
 char *redis_server_command(struct redis_server *server, const char *format, ...)
 {
-    struct buffer line = {0}, bytes = {0}, text = {0};
+    struct buffer text = {0};
+    struct simulated_client client;
     struct node *node = server->node;
     va_list values;
     va_start(values, format);
@@ -75,21 +67,20 @@ char *redis_server_command(struct redis_server *server, const char *format, ...)
     va_end(values);
     process_current()->ahead_ns += COMMAND_NS;
     node_catch_up(node);
-    if (server->password != NULL)
-        buffer_format(&line, "AUTH %s\r\n", server->password);
-    buffer_format(&line, "%s\r\n", command);
-    struct server_connection *connection = server_accept(node->server, &bytes, bytes_take, closed);
-    server_receive(connection, line.bytes, line.length, node_now_us(node));
-    server_hang_up(connection);
+    simulated_client_connect(&client, node->server);
+    if (server->password != NULL) {
+        buffer_format(&text, "AUTH %s", server->password);
+        simulated_client_say(&client, buffer_text(&text), node_now_us(node));
+    }
+    simulated_client_say(&client, command, node_now_us(node));
     node_look(node);
-    last_reply_write(&bytes, &text);
+    last_reply_write(&client.said, &text);
+    simulated_client_end(&client);
     if (strncmp(buffer_text(&text), "-ERR unknown command", 20) == 0) {
         printf("%s: the simulated server does not know it (tests/sim/server/redis_commands.c)\n", command);
         abort();
     }
     char *copy = memory_text(buffer_text(&text));
-    buffer_fini(&line);
-    buffer_fini(&bytes);
     buffer_fini(&text);
     free(command);
     return copy;

@@ -113,9 +113,3 @@ void relay_cut(struct relay *relay)
     hang_up(relay);
     network_listen(&relay->listener);
 }
-
-void relay_lead_to(struct relay *relay, unsigned server_port)
-{
-    relay->server_port = server_port;
-    relay_cut(relay);
-}

@@ -300,8 +300,9 @@ struct reply *server_call(struct server *server, struct server_connection *conne
     return reply;
 }
 
-struct reply *server_process(struct server *server, struct server_connection *connection, const struct text *arguments,
-                             size_t count)
+/* Looks whether it may run, and runs it. NULL = nothing to answer yet. */
+static struct reply *command_process(struct server *server, struct server_connection *connection,
+                                     const struct text *arguments, size_t count)
 {
     const struct command *command = command_find(arguments[0]);
     server->commands++;
@@ -328,7 +329,7 @@ static void connection_execute(struct server_connection *connection, const struc
     struct server *server = connection->server;
     server->was_out_of_memory = server_lacks_memory(server);
     server->caller = connection;
-    const struct reply *reply = server_process(server, connection, arguments, count);
+    const struct reply *reply = command_process(server, connection, arguments, count);
     if (reply != NULL)
         connection_write(connection, reply);
     server->caller = NULL;
@@ -471,16 +472,6 @@ struct keyspace *server_keyspace(struct server *server)
 const char *server_run_id(const struct server *server)
 {
     return server->run_id;
-}
-
-size_t server_connections(const struct server *server)
-{
-    return server->connection_count;
-}
-
-void *server_connection_context(const struct server_connection *connection)
-{
-    return connection->context;
 }
 
 unsigned long long server_connection_id(const struct server_connection *connection)

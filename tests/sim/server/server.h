@@ -78,8 +78,6 @@ void server_promote(struct server *replica, int64_t now_us);
 
 struct keyspace *server_keyspace(struct server *server);
 const char *server_run_id(const struct server *server);
-size_t server_connections(const struct server *server);
-void *server_connection_context(const struct server_connection *connection);
 unsigned long long server_connection_id(const struct server_connection *connection);
 /* As CLIENT SETNAME said; "" = none. */
 const char *server_connection_address(const struct server_connection *connection);

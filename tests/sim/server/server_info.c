@@ -24,12 +24,12 @@ static const struct {
 
 enum { SETTING_COUNT = sizeof settings / sizeof settings[0] };
 
-struct text setting_text(const struct server *server, const char *name)
+static struct text setting_text(const struct server *server, const char *name)
 {
     return item_text(table_find(&server->settings, text_of(name)));
 }
 
-long long setting_number(const struct server *server, const char *name)
+static long long setting_number(const struct server *server, const char *name)
 {
     return strtoll(setting_text(server, name).bytes, NULL, 10);
 }

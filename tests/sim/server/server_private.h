@@ -120,9 +120,6 @@ struct server_connection {
 };
 
 /* --- server.c ----------------------------------------------------------------------------------------------------- */
-/* Looks whether it may run, and runs it. NULL = nothing to answer yet. */
-struct reply *server_process(struct server *server, struct server_connection *connection, const struct text *arguments,
-                             size_t count);
 enum call_place { CALL_ALONE, CALL_IN_TRANSACTION, CALL_IN_SCRIPT, CALL_SERVED };
 /* Runs it, and records what it changed. */
 struct reply *server_call(struct server *server, struct server_connection *connection, const struct command *command,
@@ -185,8 +182,6 @@ void transaction_forget(struct server_connection *connection);
 /* --- server_info.c ------------------------------------------------------------------------------------------------ */
 void settings_init(struct server *server);
 long long server_used_memory(const struct server *server);
-long long setting_number(const struct server *server, const char *name);
-struct text setting_text(const struct server *server, const char *name);
 
 /* --- server_users.c ----------------------------------------------------------------------------------------------- */
 void users_init(struct server *server, const char *password);

@@ -11,6 +11,7 @@
 #include "base/invariant.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "tests/sim/world/wrapped.h"
 
 enum { FIRST_FD = 1 << 21, LOCALS_MAX = 1024 };
 
@@ -203,14 +204,10 @@ void locals_end(const struct process *process)
 
 /* --- what the linker puts in the place of the kernel's -------------------------------------------------------- */
 
-int __real_socketpair(int domain, int type, int protocol, int ends[2]);
-int __wrap_socketpair(int domain, int type, int protocol, int ends[2]);
-int __real_pipe2(int ends[2], int flags);
-int __wrap_pipe2(int ends[2], int flags);
-ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
-int __real_fcntl(int fd, int command, ...);
-int __wrap_fcntl(int fd, int command, ...);
+WRAPPED(int, socketpair, int domain, int type, int protocol, int ends[2]);
+WRAPPED(int, pipe2, int ends[2], int flags);
+WRAPPED(ssize_t, sendmsg, int fd, const struct msghdr *message, int flags);
+WRAPPED(int, fcntl, int fd, int command, ...);
 int __wrap_fcntl64(int fd, int command, ...);
 
 static int place_take(struct local *local)

@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "tests/sim/world/local.h"
+#include "tests/sim/world/wrapped.h"
 
 #define LATE_MIN_NS     (200 * NS_PER_MS)
 #define LATE_MAX_NS     (3 * NS_PER_S)
@@ -437,11 +438,6 @@ void peer_close(struct peer *peer)
     stream_tidy(stream);
 }
 
-void peer_set_owner(struct peer *peer, void *owner)
-{
-    peer->owner = owner;
-}
-
 static struct listener *listener_find(const struct sockaddr_in *address)
 {
     for (struct list *link = network.listeners.next; link != &network.listeners; link = link->next) {
@@ -575,20 +571,13 @@ void sockets_end(struct process *process, bool is_silent)
 
 /* --- what the linker puts in the place of the kernel's ------------------------------------------------------------ */
 
-int __real_socket(int domain, int type, int protocol);
-int __wrap_socket(int domain, int type, int protocol);
-int __real_connect(int fd, const struct sockaddr *address, socklen_t length);
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length);
-ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
-ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
-ssize_t __real_recv(int fd, void *bytes, size_t length, int flags);
-ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags);
-int __real_setsockopt(int fd, int level, int option, const void *value, socklen_t length);
-int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t length);
-int __real_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
-int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
-int __real_close(int fd);
-int __wrap_close(int fd);
+WRAPPED(int, socket, int domain, int type, int protocol);
+WRAPPED(int, connect, int fd, const struct sockaddr *address, socklen_t length);
+WRAPPED(ssize_t, send, int fd, const void *bytes, size_t length, int flags);
+WRAPPED(ssize_t, recv, int fd, void *bytes, size_t length, int flags);
+WRAPPED(int, setsockopt, int fd, int level, int option, const void *value, socklen_t length);
+WRAPPED(int, getsockopt, int fd, int level, int option, void *value, socklen_t *length);
+WRAPPED(int, close, int fd);
 
 int __wrap_socket(int domain, int type, int protocol)
 {

@@ -57,7 +57,6 @@ void network_arrive(struct listener *listener);
 void network_shut(struct listener *listener, bool is_silent);
 void peer_send(struct peer *peer, const char *bytes, size_t length);
 void peer_close(struct peer *peer); /* `gone` is not called */
-void peer_set_owner(struct peer *peer, void *owner);
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 

@@ -15,11 +15,11 @@
 #include "base/random.h"
 #include "tests/sim/world/local.h"
 #include "tests/sim/world/world.h"
+#include "tests/sim/world/wrapped.h"
 
 /* --- clocks ------------------------------------------------------------------------------------------------------- */
 
-int __real_clock_gettime(clockid_t clock, struct timespec *time);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+WRAPPED(int, clock_gettime, clockid_t clock, struct timespec *time);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
@@ -36,8 +36,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     return 0;
 }
 
-int __real_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left);
-int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left);
+WRAPPED(int, clock_nanosleep, clockid_t clock, int flags, const struct timespec *time, struct timespec *left);
 
 int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left)
 {
@@ -81,8 +80,7 @@ int64_t random_between(int64_t low, int64_t high)
 
 /* --- itself ------------------------------------------------------------------------------------------------------- */
 
-pid_t __real_getpid(void);
-pid_t __wrap_getpid(void);
+WRAPPED(pid_t, getpid, void);
 
 pid_t __wrap_getpid(void)
 {
@@ -90,8 +88,7 @@ pid_t __wrap_getpid(void)
     return process != NULL ? process->pid : __real_getpid();
 }
 
-int __real_getrusage(int who, struct rusage *usage);
-int __wrap_getrusage(int who, struct rusage *usage);
+WRAPPED(int, getrusage, int who, struct rusage *usage);
 
 int __wrap_getrusage(int who, struct rusage *usage)
 {
@@ -101,8 +98,7 @@ int __wrap_getrusage(int who, struct rusage *usage)
     return 0;
 }
 
-FILE *__real_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode);
+WRAPPED(FILE *, fopen, const char *path, const char *mode);
 
 /* What the system tells of the process itself is the same in each replay. */
 FILE *__wrap_fopen(const char *path, const char *mode)
@@ -113,11 +109,9 @@ FILE *__wrap_fopen(const char *path, const char *mode)
     return strcmp(path, "/proc/self/statm") == 0 ? fmemopen(statm, sizeof statm - 1, "r") : NULL;
 }
 
-ssize_t __real_write(int fd, const void *bytes, size_t length);
-ssize_t __wrap_write(int fd, const void *bytes, size_t length);
+WRAPPED(ssize_t, write, int fd, const void *bytes, size_t length);
 
-int __real_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms);
-int __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms);
+WRAPPED(int, poll, struct pollfd *descriptors, nfds_t count, int timeout_ms);
 
 /* Of nothing it is how tests wait for a moment. */
 int __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
@@ -128,16 +122,14 @@ int __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
     return 0;
 }
 
-ssize_t __real_read(int fd, void *bytes, size_t size);
-ssize_t __wrap_read(int fd, void *bytes, size_t size);
+WRAPPED(ssize_t, read, int fd, void *bytes, size_t size);
 
 ssize_t __wrap_read(int fd, void *bytes, size_t size)
 {
     return local_is(fd) ? local_receive(fd, bytes, size) : __real_read(fd, bytes, size);
 }
 
-void __real_log_set_level(enum log_level level);
-void __wrap_log_set_level(enum log_level level);
+WRAPPED(void, log_set_level, enum log_level level);
 
 /* All processes share the logger here: how much it says is up to whoever reads the history. */
 void __wrap_log_set_level(enum log_level level)

@@ -17,6 +17,7 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "tests/sim/world/world.h"
+#include "tests/sim/world/wrapped.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -299,32 +300,20 @@ void process_sleep(int64_t ns)
 
 /* --- what the linker puts in the place of the C library's --------------------------------------------------------- */
 
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
-int __real_pthread_join(pthread_t thread, void **result);
-int __wrap_pthread_join(pthread_t thread, void **result);
-int __real_pthread_detach(pthread_t thread);
-int __wrap_pthread_detach(pthread_t thread);
-int __real_pthread_setname_np(pthread_t thread, const char *name);
-int __wrap_pthread_setname_np(pthread_t thread, const char *name);
-int __real_pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
-int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
-int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
-int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
-int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
-int __real_pthread_cond_signal(pthread_cond_t *condition);
-int __wrap_pthread_cond_signal(pthread_cond_t *condition);
-int __real_pthread_cond_broadcast(pthread_cond_t *condition);
-int __wrap_pthread_cond_broadcast(pthread_cond_t *condition);
-int __real_sem_wait(sem_t *semaphore);
-int __wrap_sem_wait(sem_t *semaphore);
-int __real_sem_post(sem_t *semaphore);
-int __wrap_sem_post(sem_t *semaphore);
+WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+        void *argument);
+WRAPPED(int, pthread_join, pthread_t thread, void **result);
+WRAPPED(int, pthread_detach, pthread_t thread);
+WRAPPED(int, pthread_setname_np, pthread_t thread, const char *name);
+WRAPPED(int, pthread_sigmask, int how, const sigset_t *set, sigset_t *before);
+WRAPPED(int, pthread_mutex_lock, pthread_mutex_t *mutex);
+WRAPPED(int, pthread_mutex_unlock, pthread_mutex_t *mutex);
+WRAPPED(int, pthread_cond_wait, pthread_cond_t *condition, pthread_mutex_t *mutex);
+WRAPPED(int, pthread_cond_timedwait, pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
+WRAPPED(int, pthread_cond_signal, pthread_cond_t *condition);
+WRAPPED(int, pthread_cond_broadcast, pthread_cond_t *condition);
+WRAPPED(int, sem_wait, sem_t *semaphore);
+WRAPPED(int, sem_post, sem_t *semaphore);
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
 {
