@@ -195,7 +195,6 @@ static void a_strange_prefix_is_taken_as_it_is(void **state)
     assert_true(watch.end.is_clean);
     assert_int_equal(watch.end.nodes[1].deleted, 6);
     assert_int_equal(keys_like(cluster.servers[0], "*"), before - 6);
-    config_free(strange);
 }
 
 /* --- dead runs ---------------------------------------------------------------------------------------------------- */
@@ -298,7 +297,6 @@ static void a_user_without_the_right_to_look_is_told(void **state)
     assert_contains(watch.troubles[0], "NOPERM");
     assert_true(watch.end.nodes[1].is_clean);
     free(redis_server_command(node_of_queues, "ACL DELUSER limited"));
-    config_free(limited);
 }
 
 static void a_queue_node_that_is_not_there_is_trouble_at_the_beginning(void **state)
