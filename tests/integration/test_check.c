@@ -54,7 +54,7 @@ static struct program_result check(const struct place *place, const char *config
     return program_run(line);
 }
 
-static void good_nodes_are_good(void **state)
+TEST(good_nodes_are_good)
 {
     struct redis_server *servers[4];
     char config[1024], state_text[64];
@@ -94,7 +94,7 @@ static void good_nodes_are_good(void **state)
         redis_server_destroy(servers[i]);
 }
 
-static void nodes_that_are_down_are_temporary(void **state)
+TEST(nodes_that_are_down_are_temporary)
 {
     char config[512];
     snprintf(config, sizeof config,
@@ -112,7 +112,7 @@ static void nodes_that_are_down_are_temporary(void **state)
     program_result_free(&result);
 }
 
-static void the_master_is_found_through_sentinels(void **state)
+TEST(the_master_is_found_through_sentinels)
 {
     const struct place *place = *state;
     struct redis_server *master = redis_server_start(&(struct redis_server_options){.config = "appendonly yes\n"});
@@ -158,7 +158,7 @@ static void the_master_is_found_through_sentinels(void **state)
     redis_server_destroy(master);
 }
 
-static void a_node_that_hangs_is_given_up(void **state)
+TEST(a_node_that_hangs_is_given_up)
 {
     char config[512];
     struct redis_server *server = redis_server_start(NULL);
@@ -174,7 +174,7 @@ static void a_node_that_hangs_is_given_up(void **state)
     redis_server_destroy(server);
 }
 
-static void everything_wrong_is_reported_at_once(void **state)
+TEST(everything_wrong_is_reported_at_once)
 {
     const struct place *place = *state;
     struct redis_server *plain = redis_server_start(NULL);
@@ -223,7 +223,7 @@ static void everything_wrong_is_reported_at_once(void **state)
     redis_server_destroy(plain);
 }
 
-static void a_user_who_may_not_ask_is_told_so(void **state)
+TEST(a_user_who_may_not_ask_is_told_so)
 {
     const struct place *place = *state;
     char config[512];
@@ -242,7 +242,7 @@ static void a_user_who_may_not_ask_is_told_so(void **state)
 }
 
 /* Rights for keys of another name than the locks have, a full memory: the node answers, and grants nothing. */
-static void a_lock_node_that_refuses_locks_is_found(void **state)
+TEST(a_lock_node_that_refuses_locks_is_found)
 {
     const struct place *place = *state;
     char config[1024];
@@ -276,7 +276,7 @@ static void a_lock_node_that_refuses_locks_is_found(void **state)
     redis_server_destroy(full);
 }
 
-static void periodic_tasks_that_nobody_runs_are_found(void **state)
+TEST(periodic_tasks_that_nobody_runs_are_found)
 {
     static const char config[] =
         "queue_node = { host = \"127.0.0.1\"; port = 1; };\n"
@@ -295,20 +295,4 @@ static void periodic_tasks_that_nobody_runs_are_found(void **state)
     program_result_free(&result);
 }
 
-#undef TEST
-#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(good_nodes_are_good),
-        TEST(nodes_that_are_down_are_temporary),
-        TEST(the_master_is_found_through_sentinels),
-        TEST(a_node_that_hangs_is_given_up),
-        TEST(everything_wrong_is_reported_at_once),
-        TEST(a_user_who_may_not_ask_is_told_so),
-        TEST(a_lock_node_that_refuses_locks_is_found),
-        TEST(periodic_tasks_that_nobody_runs_are_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

@@ -33,9 +33,8 @@ static pid_t runner_pid(void)
 
 /* --- what a handler is told, and says --------------------------------------------------------------------------- */
 
-static void a_handler_is_told_the_facts_of_its_task(void **state)
+TEST(a_handler_is_told_the_facts_of_its_task)
 {
-    (void)state;
     static const char *const resources[] = {"account:1", "account:2"};
     struct hf_job *job = &trips[0].job;
     job->attempt = 3;
@@ -49,9 +48,8 @@ static void a_handler_is_told_the_facts_of_its_task(void **state)
     assert_int_equal(trips[0].begun, 1);
 }
 
-static void what_a_handler_says_arrives_in_order(void **state)
+TEST(what_a_handler_says_arrives_in_order)
 {
-    (void)state;
     assert_int_equal(trip_run("[\"talk\"]"), HF_OK);
     assert_string_equal(buffer_text(&trips[0].said),
                         "log 2 said 1\nevent 1 painted colour=blue\nprogress {\"done\":1}\n");
@@ -60,9 +58,8 @@ static void what_a_handler_says_arrives_in_order(void **state)
     assert_string_equal(trips[0].job.outcome.follow_ups[0], "{\"class\":\"next\",\"args\":[]}");
 }
 
-static void a_failure_keeps_its_reason_and_its_delay(void **state)
+TEST(a_failure_keeps_its_reason_and_its_delay)
 {
-    (void)state;
     trips[0].job.backtrace_lines = 5;
     assert_int_equal(trip_run("[\"fail\"]"), HF_FAIL);
     assert_string_equal(failure()->error_class, "Restless::Tired");
@@ -72,9 +69,8 @@ static void a_failure_keeps_its_reason_and_its_delay(void **state)
     assert_contains(trips[0].job.outcome.backtrace.lines[0], "restless.so(");
 }
 
-static void what_a_handler_returns_is_its_verdict(void **state)
+TEST(what_a_handler_returns_is_its_verdict)
 {
-    (void)state;
     char args[64];
     static const int codes[] = {-1, 12345, INT32_MAX, -INT32_MAX};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
@@ -85,17 +81,15 @@ static void what_a_handler_returns_is_its_verdict(void **state)
     assert_int_equal(trip_run("[\"answer\",-2147483648]"), -INT32_MAX); /* that one is kept free */
 }
 
-static void arguments_that_the_handler_refuses_are_buried(void **state)
+TEST(arguments_that_the_handler_refuses_are_buried)
 {
-    (void)state;
     assert_int_equal(trip_run("[]"), HF_BURY);
     assert_string_equal(failure()->error_class, "HF::BadArguments");
     assert_string_equal(failure()->message, "[] says nothing");
 }
 
-static void a_large_task_arrives_whole(void **state)
+TEST(a_large_task_arrives_whole)
 {
-    (void)state;
     static char args[900000];
     struct trip *trip = &trips[0];
     crew_config->worker.max_task_size = 1000; /* raised by a reload after the process was made */
@@ -110,24 +104,21 @@ static void a_large_task_arrives_whole(void **state)
     assert_int_equal(trip_number(trip, "length"), sizeof args - 1);
 }
 
-static void what_it_prints_does_not_disturb_the_run(void **state)
+TEST(what_it_prints_does_not_disturb_the_run)
 {
-    (void)state;
     assert_int_equal(trip_run("[\"print\",3]"), HF_OK);
     assert_int_equal(trip_run("[\"print\",200000]"), HF_OK);
     assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
 }
 
-static void a_flood_of_output_is_counted_and_dropped(void **state)
+TEST(a_flood_of_output_is_counted_and_dropped)
 {
-    (void)state;
     assert_int_equal(trip_run("[\"flood\",4096]"), HF_OK);
     assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
 }
 
-static void a_handler_may_have_threads(void **state)
+TEST(a_handler_may_have_threads)
 {
-    (void)state;
     unsigned lines = 0;
     assert_int_equal(trip_run("[\"crowd\"]"), HF_OK);
     for (const char *at = buffer_text(&trips[0].said); (at = strstr(at, "log 1 one of many\n")) != NULL; at++)
@@ -136,9 +127,8 @@ static void a_handler_may_have_threads(void **state)
     assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
 }
 
-static void only_what_is_heard_is_said(void **state)
+TEST(only_what_is_heard_is_said)
 {
-    (void)state;
     trips[0].is_deaf = true;
     assert_int_equal(trip_run("[\"talk\"]"), HF_OK);
     assert_string_equal(buffer_text(&trips[0].said), "progress {\"done\":1}\n");
@@ -146,9 +136,8 @@ static void only_what_is_heard_is_said(void **state)
 
 /* --- crashes ---------------------------------------------------------------------------------------------------- */
 
-static void a_handler_that_crashes_fails_alone(void **state)
+TEST(a_handler_that_crashes_fails_alone)
 {
-    (void)state;
     trip_start(&trips[1], "[\"listen\"]");
     trip_await_begin(&trips[1]);
     crashes("[\"segv\"]", "its process was killed by signal 11 (Segmentation fault)");
@@ -158,16 +147,14 @@ static void a_handler_that_crashes_fails_alone(void **state)
     assert_int_equal(trip_await(&trips[1]), HF_CANCELLED);
 }
 
-static void a_handler_that_exits_fails(void **state)
+TEST(a_handler_that_exits_fails)
 {
-    (void)state;
     crashes("[\"exit\",3]", "its process exited with status 3");
     crashes("[\"exit\",0]", "its process exited with status 0");
 }
 
-static void a_handler_that_throws_fails(void **state)
+TEST(a_handler_that_throws_fails)
 {
-    (void)state;
     int code = trip_run("[\"throw\"]");
     if (code == HF_DISCARD)
         skip(); /* there is no library of C++ on this machine */
@@ -175,27 +162,23 @@ static void a_handler_that_throws_fails(void **state)
     assert_contains(failure()->message, "its process was killed by signal 6 (Aborted)");
 }
 
-static void a_process_that_says_nonsense_is_killed(void **state)
+TEST(a_process_that_says_nonsense_is_killed)
 {
-    (void)state;
     crashes("[\"babble\"]", "its process said nonsense to the worker");
 }
 
-static void a_process_that_only_asks_is_killed(void **state)
+TEST(a_process_that_only_asks_is_killed)
 {
-    (void)state;
     crashes("[\"pester\"]", "its process said nonsense to the worker");
 }
 
-static void a_handler_cannot_write_on_the_board(void **state)
+TEST(a_handler_cannot_write_on_the_board)
 {
-    (void)state;
     assert_int_equal(trip_run("[\"board\"]"), HF_OK);
 }
 
-static void a_handler_that_closes_everything_fails(void **state)
+TEST(a_handler_that_closes_everything_fails)
 {
-    (void)state;
     char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 32], args[PRIVATE_DIRECTORY_MAX + 64];
     struct stat facts;
     crashes("[\"close_all\"]", "closed a descriptor");
@@ -212,17 +195,15 @@ static void a_handler_that_closes_everything_fails(void **state)
 
 /* --- what is left behind ---------------------------------------------------------------------------------------- */
 
-static void low_descriptors_may_be_closed(void **state)
+TEST(low_descriptors_may_be_closed)
 {
-    (void)state;
     pid_t pid = runner_pid();
     assert_int_equal(trip_run("[\"close\"]"), HF_OK);
     assert_int_equal(runner_pid(), pid);
 }
 
-static void a_process_that_the_handler_forked_says_nothing(void **state)
+TEST(a_process_that_the_handler_forked_says_nothing)
 {
-    (void)state;
     pid_t pid = runner_pid();
     for (int i = 0; i < 20; i++)
         assert_int_equal(trip_run("[\"fork\"]"), HF_OK);
@@ -230,9 +211,8 @@ static void a_process_that_the_handler_forked_says_nothing(void **state)
     assert_int_equal(runner_pid(), pid);
 }
 
-static void surroundings_are_as_before_in_the_next_run(void **state)
+TEST(surroundings_are_as_before_in_the_next_run)
 {
-    (void)state;
     char before[4096];
     assert_int_equal(trip_run("[\"surroundings\"]"), HF_OK);
     snprintf(before, sizeof before, "%s", trip_result());
@@ -247,9 +227,8 @@ static void surroundings_are_as_before_in_the_next_run(void **state)
 
 /* --- time ------------------------------------------------------------------------------------------------------- */
 
-static void a_handler_that_never_returns_is_killed_in_time(void **state)
+TEST(a_handler_that_never_returns_is_killed_in_time)
 {
-    (void)state;
     trips[0].kill_after_ns = 100 * NS_PER_MS;
     assert_int_equal(trip_run("[\"loop\"]"), HF_FAIL);
     assert_string_equal(failure()->error_class, "HF::TimedOut");
@@ -257,9 +236,8 @@ static void a_handler_that_never_returns_is_killed_in_time(void **state)
     assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
 }
 
-static void a_handler_that_does_not_heed_its_cancelling_is_killed(void **state)
+TEST(a_handler_that_does_not_heed_its_cancelling_is_killed)
 {
-    (void)state;
     trip_start(&trips[0], "[\"loop\"]");
     trip_await_begin(&trips[0]);
     job_cancel(&trips[0].job, HF_USER);
@@ -268,9 +246,8 @@ static void a_handler_that_does_not_heed_its_cancelling_is_killed(void **state)
     assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
 }
 
-static void a_handler_sees_that_it_is_cancelled(void **state)
+TEST(a_handler_sees_that_it_is_cancelled)
 {
-    (void)state;
     pid_t pid = runner_pid();
     trip_start(&trips[0], "[\"listen\"]");
     trip_await_begin(&trips[0]);
@@ -280,9 +257,8 @@ static void a_handler_sees_that_it_is_cancelled(void **state)
 }
 
 /* The kill came for the run before, which had just ended. */
-static void a_late_kill_is_not_blamed_on_the_next_run(void **state)
+TEST(a_late_kill_is_not_blamed_on_the_next_run)
 {
-    (void)state;
     struct child_exit end = {.wait_status = SIGKILL, .killed_run = 7, .killed_berth = 1};
 
     assert_int_equal(crew_verdict(&trips[0].run, 8, board, &end, ""), ISOLATION_NOT_STARTED);
@@ -290,33 +266,4 @@ static void a_late_kill_is_not_blamed_on_the_next_run(void **state)
     assert_int_equal(crew_verdict(&trips[1].run, 7, board, &end, ""), HF_FAIL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        crew_test(a_handler_is_told_the_facts_of_its_task),
-        crew_test(what_a_handler_says_arrives_in_order),
-        crew_test(a_failure_keeps_its_reason_and_its_delay),
-        crew_test(what_a_handler_returns_is_its_verdict),
-        crew_test(arguments_that_the_handler_refuses_are_buried),
-        crew_test(a_large_task_arrives_whole),
-        crew_test(what_it_prints_does_not_disturb_the_run),
-        crew_test(a_flood_of_output_is_counted_and_dropped),
-        crew_test(a_handler_may_have_threads),
-        crew_test(only_what_is_heard_is_said),
-        crew_test(a_handler_that_crashes_fails_alone),
-        crew_test(a_handler_that_exits_fails),
-        crew_test(a_handler_that_throws_fails),
-        crew_test(a_process_that_says_nonsense_is_killed),
-        crew_test(a_process_that_only_asks_is_killed),
-        crew_test(a_handler_cannot_write_on_the_board),
-        crew_test(a_handler_that_closes_everything_fails),
-        crew_test(low_descriptors_may_be_closed),
-        crew_test(a_process_that_the_handler_forked_says_nothing),
-        crew_test(surroundings_are_as_before_in_the_next_run),
-        crew_test(a_handler_that_never_returns_is_killed_in_time),
-        crew_test(a_handler_that_does_not_heed_its_cancelling_is_killed),
-        crew_test(a_handler_sees_that_it_is_cancelled),
-        crew_test(a_late_kill_is_not_blamed_on_the_next_run),
-    };
-    return cmocka_run_group_tests_name("crew", tests, crew_group_set_up, crew_group_tear_down);
-}
+RUN_GROUP(crew_group_set_up, crew_group_tear_down, crew_set_up, crew_tear_down)

@@ -59,9 +59,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void a_handler_is_told_of_its_lock(void **state)
+TEST(a_handler_is_told_of_its_lock)
 {
-    (void)state;
     static const char *const resources[] = {"account:1"};
     struct hf_job *job = &trips[0].job;
     job->resources = resources;
@@ -72,9 +71,8 @@ static void a_handler_is_told_of_its_lock(void **state)
     assert_int_equal(trip_number(&trips[0], "valid"), 1);
 }
 
-static void a_held_lock_is_confirmed_and_extended(void **state)
+TEST(a_held_lock_is_confirmed_and_extended)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         int64_t before = atomic_load(&trips[0].job.validity->until);
         assert_int_equal(trip_run("[\"verify\"]"), HF_OK);
@@ -82,18 +80,16 @@ static void a_held_lock_is_confirmed_and_extended(void **state)
     }
 }
 
-static void a_deleted_lock_is_not_confirmed(void **state)
+TEST(a_deleted_lock_is_not_confirmed)
 {
-    (void)state;
     lock_cluster_take_away(&cluster, "lock:account:1");
     assert_int_equal(trip_run("[\"verify\"]"), HF_DISCARD);
     assert_int_equal(probe.losses, 1);
 }
 
 /* The nodes answer too late: the process has been killed, and its question goes with it. */
-static void a_question_ends_with_its_run(void **state)
+TEST(a_question_ends_with_its_run)
 {
-    (void)state;
     pause_first(NODES);
     trip_start(&trips[0], "[\"verify\"]");
     trip_await_begin(&trips[0]);
@@ -110,9 +106,8 @@ static void a_question_ends_with_its_run(void **state)
 }
 
 /* Beyond its first end: the descriptor of the process is the worker's own, which goes on being set. */
-static void the_descriptor_tells_the_end_of_the_lock_and_no_extension(void **state)
+TEST(the_descriptor_tells_the_end_of_the_lock_and_no_extension)
 {
-    (void)state;
     trip_start(&trips[0], "[\"poll\"]");
     trip_await_begin(&trips[0]);
     loop_for(loop, (TTL_MS + TTL_MS / 4) * NS_PER_MS);
@@ -130,9 +125,8 @@ static void loop_start(void)
     loop_await(loop, strstr(buffer_text(&trips[0].said), "loops") != NULL);
 }
 
-static void a_run_is_killed_when_its_lock_ends(void **state)
+TEST(a_run_is_killed_when_its_lock_ends)
 {
-    (void)state;
     loop_start();
     redlock_lock_forfeit(probe.lock);
     launcher_ring(launcher);
@@ -140,9 +134,8 @@ static void a_run_is_killed_when_its_lock_ends(void **state)
 }
 
 /* Nobody extends it, and nobody says so: the zygote goes by what it can see. */
-static void a_run_is_killed_when_its_lock_runs_out(void **state)
+TEST(a_run_is_killed_when_its_lock_runs_out)
 {
-    (void)state;
     loop_start();
     pause_first(NODES);
     assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
@@ -150,18 +143,4 @@ static void a_run_is_killed_when_its_lock_runs_out(void **state)
     assert_false(job_lock_is_valid(&trips[0].job));
 }
 
-#define lock_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        lock_test(a_handler_is_told_of_its_lock),
-        lock_test(a_held_lock_is_confirmed_and_extended),
-        lock_test(a_deleted_lock_is_not_confirmed),
-        lock_test(a_question_ends_with_its_run),
-        lock_test(the_descriptor_tells_the_end_of_the_lock_and_no_extension),
-        lock_test(a_run_is_killed_when_its_lock_ends),
-        lock_test(a_run_is_killed_when_its_lock_runs_out),
-    };
-    return cmocka_run_group_tests_name("crew_lock", tests, group_set_up, group_tear_down);
-}
+RUN_GROUP(group_set_up, group_tear_down, set_up, tear_down)

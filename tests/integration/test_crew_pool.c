@@ -15,9 +15,8 @@ static pid_t runner_pid(void)
     return (pid_t)trip_number(&trips[0], "pid");
 }
 
-static void one_process_serves_run_after_run(void **state)
+TEST(one_process_serves_run_after_run)
 {
-    (void)state;
     pid_t pid = runner_pid();
     for (int runs = 2; runs <= 5; runs++) {
         assert_int_equal(runner_pid(), pid);
@@ -25,9 +24,8 @@ static void one_process_serves_run_after_run(void **state)
     }
 }
 
-static void there_are_no_more_processes_than_threads(void **state)
+TEST(there_are_no_more_processes_than_threads)
 {
-    (void)state;
     for (int i = 0; i < 3; i++)
         trip_start(&trips[i], "[\"listen\"]");
     trip_await_begin(&trips[0]);
@@ -40,9 +38,8 @@ static void there_are_no_more_processes_than_threads(void **state)
     assert_false(trips[0].has_ended);
 }
 
-static void a_run_that_waits_can_be_withdrawn(void **state)
+TEST(a_run_that_waits_can_be_withdrawn)
 {
-    (void)state;
     for (int i = 0; i < 3; i++)
         trip_start(&trips[i], "[\"listen\"]");
     trip_await_begin(&trips[1]);
@@ -54,9 +51,8 @@ static void a_run_that_waits_can_be_withdrawn(void **state)
     assert_int_equal(trips[2].begun, 0);
 }
 
-static void a_process_is_replaced_after_so_many_tasks(void **state)
+TEST(a_process_is_replaced_after_so_many_tasks)
 {
-    (void)state;
     trips[0].rules.tasks_per_process = 2;
     pid_t first = runner_pid();
     assert_int_equal(runner_pid(), first);
@@ -67,9 +63,8 @@ static void a_process_is_replaced_after_so_many_tasks(void **state)
 }
 
 /* Its memory is looked at in one of sixteen runs at least. */
-static void a_process_that_has_grown_is_replaced(void **state)
+TEST(a_process_that_has_grown_is_replaced)
 {
-    (void)state;
     trips[0].rules.memory_per_process = 256 << 20;
     pid_t first = runner_pid();
     assert_int_equal(trip_run("[\"leak\",300000000]"), HF_OK);
@@ -80,9 +75,8 @@ static void a_process_that_has_grown_is_replaced(void **state)
 }
 
 /* Processes with other limits are other processes; the one that was idle makes room when there is none. */
-static void limits_are_those_of_the_class(void **state)
+TEST(limits_are_those_of_the_class)
 {
-    (void)state;
     crew_config->worker.threads = 1;
     pid_t first = runner_pid();
     trips[0].rules.open_files_limit = 64;
@@ -99,9 +93,8 @@ static void limits_are_those_of_the_class(void **state)
     test_await(process_is_dead(first));
 }
 
-static void a_renewed_crew_has_new_processes(void **state)
+TEST(a_renewed_crew_has_new_processes)
 {
-    (void)state;
     pid_t first = runner_pid();
     trip_start(&trips[1], "[\"listen\"]");
     trip_await_begin(&trips[1]);
@@ -113,9 +106,8 @@ static void a_renewed_crew_has_new_processes(void **state)
     loop_await(loop, crew_count(crew) == 1); /* and then its process ends as well */
 }
 
-static void an_idle_process_that_dies_is_replaced(void **state)
+TEST(an_idle_process_that_dies_is_replaced)
 {
-    (void)state;
     pid_t first = runner_pid();
     assert_int_equal(kill(first, SIGKILL), 0);
     test_await(process_is_dead(first));
@@ -123,9 +115,8 @@ static void an_idle_process_that_dies_is_replaced(void **state)
     assert_int_not_equal(runner_pid(), first);
 }
 
-static void a_plugin_is_closed_when_its_process_ends(void **state)
+TEST(a_plugin_is_closed_when_its_process_ends)
 {
-    (void)state;
     char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 32];
     private_directory_create(directory);
     snprintf(path, sizeof path, "%s/farewell", directory);
@@ -140,9 +131,8 @@ static void a_plugin_is_closed_when_its_process_ends(void **state)
 
 /* --- plugins that do not open ----------------------------------------------------------------------------------- */
 
-static void a_plugin_that_does_not_open_puts_its_tasks_off(void **state)
+TEST(a_plugin_that_does_not_open_puts_its_tasks_off)
 {
-    (void)state;
     static const char *const ways[] = {"refuse", "crash"};
     for (int i = 0; i < 2; i++) {
         restless_set("opening", ways[i]);
@@ -157,9 +147,8 @@ static void a_plugin_that_does_not_open_puts_its_tasks_off(void **state)
     }
 }
 
-static void a_plugin_that_hangs_while_it_opens_is_given_up(void **state)
+TEST(a_plugin_that_hangs_while_it_opens_is_given_up)
 {
-    (void)state;
     crew->times.open_ns = 50 * NS_PER_MS;
     restless_set("opening", "hang");
     assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE);
@@ -167,9 +156,8 @@ static void a_plugin_that_hangs_while_it_opens_is_given_up(void **state)
 }
 
 /* One process a time of back-off, however many tasks come. */
-static void opening_is_tried_again_after_a_while(void **state)
+TEST(opening_is_tried_again_after_a_while)
 {
-    (void)state;
     crew->times.back_off_ns = 50 * NS_PER_MS;
     restless_set("opening", "refuse");
     assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE);
@@ -180,9 +168,8 @@ static void opening_is_tried_again_after_a_while(void **state)
 }
 
 /* Although the other process of the plugin works, so that nobody is refused, and nothing else happens meanwhile. */
-static void who_waits_is_served_when_the_back_off_is_over(void **state)
+TEST(who_waits_is_served_when_the_back_off_is_over)
 {
-    (void)state;
     crew->times.back_off_ns = 50 * NS_PER_MS;
     trip_start(&trips[1], "[\"listen\"]");
     trip_await_begin(&trips[1]);
@@ -195,9 +182,8 @@ static void who_waits_is_served_when_the_back_off_is_over(void **state)
     assert_false(trips[1].has_ended);
 }
 
-static void a_plugin_that_hangs_while_it_closes_is_killed(void **state)
+TEST(a_plugin_that_hangs_while_it_closes_is_killed)
 {
-    (void)state;
     crew->times.leave_ns = 50 * NS_PER_MS;
     restless_set("farewell", "hang");
     pid_t pid = runner_pid();
@@ -206,9 +192,8 @@ static void a_plugin_that_hangs_while_it_closes_is_killed(void **state)
     test_await(process_is_dead(pid) || (loop_for(loop, NS_PER_MS), false));
 }
 
-static void a_process_that_was_idle_for_long_ends(void **state)
+TEST(a_process_that_was_idle_for_long_ends)
 {
-    (void)state;
     crew->times.idle_ns = 50 * NS_PER_MS;
     trip_start(&trips[1], "[\"listen\"]");
     trip_await_begin(&trips[1]);
@@ -218,9 +203,8 @@ static void a_process_that_was_idle_for_long_ends(void **state)
     assert_false(trips[1].has_ended);
 }
 
-static void a_run_whose_lock_is_gone_does_not_begin(void **state)
+TEST(a_run_whose_lock_is_gone_does_not_begin)
 {
-    (void)state;
     struct redlock_validity gone = {.until = 0};
     trips[0].job.validity = &gone;
     assert_int_equal(trip_run("[\"ok\"]"), ISOLATION_NOT_STARTED);
@@ -229,9 +213,8 @@ static void a_run_whose_lock_is_gone_does_not_begin(void **state)
 
 /* --- what it costs ---------------------------------------------------------------------------------------------- */
 
-static void crashes_leak_no_descriptors(void **state)
+TEST(crashes_leak_no_descriptors)
 {
-    (void)state;
     assert_int_equal(trip_run("[\"abort\"]"), HF_FAIL);
     unsigned before = descriptors_open(getpid());
     for (int i = 0; i < 10; i++)
@@ -245,26 +228,4 @@ static void crashes_leak_no_descriptors(void **state)
     assert_int_equal(descriptors_open(pid), of_runner);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        crew_test(one_process_serves_run_after_run),
-        crew_test(there_are_no_more_processes_than_threads),
-        crew_test(a_run_that_waits_can_be_withdrawn),
-        crew_test(a_process_is_replaced_after_so_many_tasks),
-        crew_test(a_process_that_has_grown_is_replaced),
-        crew_test(limits_are_those_of_the_class),
-        crew_test(a_renewed_crew_has_new_processes),
-        crew_test(an_idle_process_that_dies_is_replaced),
-        crew_test(a_plugin_is_closed_when_its_process_ends),
-        crew_test(a_plugin_that_does_not_open_puts_its_tasks_off),
-        crew_test(a_plugin_that_hangs_while_it_opens_is_given_up),
-        crew_test(opening_is_tried_again_after_a_while),
-        crew_test(who_waits_is_served_when_the_back_off_is_over),
-        crew_test(a_plugin_that_hangs_while_it_closes_is_killed),
-        crew_test(a_process_that_was_idle_for_long_ends),
-        crew_test(a_run_whose_lock_is_gone_does_not_begin),
-        crew_test(crashes_leak_no_descriptors),
-    };
-    return cmocka_run_group_tests_name("crew_pool", tests, crew_group_set_up, crew_group_tear_down);
-}
+RUN_GROUP(crew_group_set_up, crew_group_tear_down, crew_set_up, crew_tear_down)

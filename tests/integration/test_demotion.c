@@ -20,8 +20,6 @@ static int teardown(void **state)
     return 0;
 }
 
-#define demotion_test(function) cmocka_unit_test_setup_teardown(function, node_setup, teardown)
-
 static struct redis_node_options options_for(const struct redis_server *server)
 {
     return (struct redis_node_options){.name = "probe",
@@ -55,9 +53,8 @@ static void run_one(const char *command)
 
 /* --- when it connects --------------------------------------------------------------------------------------- */
 
-static void test_a_replica_is_told_and_never_up(void **state)
+TEST(test_a_replica_is_told_and_never_up)
 {
-    (void)state;
     master = redis_server_start(NULL);
     replica = replica_start(master);
     struct redis_node_options options = options_for(replica);
@@ -67,9 +64,8 @@ static void test_a_replica_is_told_and_never_up(void **state)
     node_probe_wait_up(&probe);
 }
 
-static void test_a_sentinel_is_no_node(void **state)
+TEST(test_a_sentinel_is_no_node)
 {
-    (void)state;
     master = sentinel_start(NULL, NULL);
     struct redis_node_options options = options_for(master);
     node_probe_start(&probe, loop, &options);
@@ -82,9 +78,8 @@ static void start_without_role(void)
         &(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\nuser w on >w ~* &* +@all -role\n"});
 }
 
-static void test_a_user_without_the_right_to_role_is_let_in(void **state)
+TEST(test_a_user_without_the_right_to_role_is_let_in)
 {
-    (void)state;
     start_without_role();
     struct redis_node_options options = options_for(master);
     options.user = options.password = "w";
@@ -115,9 +110,8 @@ static void write_from_inside(struct call_probe *call)
     call->on_done = NULL;
 }
 
-static void test_readonly_closes_the_connection_behind_the_answers_that_came_with_it(void **state)
+TEST(test_readonly_closes_the_connection_behind_the_answers_that_came_with_it)
 {
-    (void)state;
     start_alone();
     run_one("SET key value");
     demote(master);
@@ -142,9 +136,8 @@ static void test_readonly_closes_the_connection_behind_the_answers_that_came_wit
     run_one("SET key other");
 }
 
-static void test_a_call_that_expired_shows_it_too(void **state)
+TEST(test_a_call_that_expired_shows_it_too)
 {
-    (void)state;
     start_alone();
     demote(master);
     redis_server_pause(master);
@@ -163,9 +156,8 @@ static bool has_blocked(void *context)
     return redis_server_info(master, "clients", "blocked_clients:") == 1;
 }
 
-static void test_a_wait_that_ends_because_of_it(void **state)
+TEST(test_a_wait_that_ends_because_of_it)
 {
-    (void)state;
     start_alone();
     struct call_probe call = {.completions = 0};
     assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BLPOP list 0"));
@@ -178,9 +170,8 @@ static void test_a_wait_that_ends_because_of_it(void **state)
     assert_int_equal(counters()->demotions, 1);
 }
 
-static void test_a_wait_that_an_operator_ends_is_no_demotion(void **state)
+TEST(test_a_wait_that_an_operator_ends_is_no_demotion)
 {
-    (void)state;
     start_alone();
     struct call_probe id = {.completions = 0}, call = {.completions = 0};
     call_probe_run(&id, &probe, "CLIENT ID");
@@ -201,9 +192,8 @@ static void write_when_up(struct node_probe *changed, enum redis_node_state stat
         assert_true(call_probe_send(&call, changed, TEST_PATIENCE_NS, "SET key value"));
 }
 
-static void test_a_replica_that_hides_its_role_is_not_hammered(void **state)
+TEST(test_a_replica_that_hides_its_role_is_not_hammered)
 {
-    (void)state;
     start_without_role();
     demote(master);
     struct redis_node_options options = options_for(master);
@@ -218,17 +208,4 @@ static void test_a_replica_that_hides_its_role_is_not_hammered(void **state)
     assert_true(probe.downs >= probe.ups - 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        demotion_test(test_a_replica_is_told_and_never_up),
-        demotion_test(test_a_sentinel_is_no_node),
-        demotion_test(test_a_user_without_the_right_to_role_is_let_in),
-        demotion_test(test_readonly_closes_the_connection_behind_the_answers_that_came_with_it),
-        demotion_test(test_a_call_that_expired_shows_it_too),
-        demotion_test(test_a_wait_that_ends_because_of_it),
-        demotion_test(test_a_wait_that_an_operator_ends_is_no_demotion),
-        demotion_test(test_a_replica_that_hides_its_role_is_not_hammered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(node_setup, teardown)

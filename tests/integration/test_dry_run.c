@@ -89,9 +89,8 @@ static void page_is_whole(void)
     free(page);
 }
 
-static void all_is_counted_and_nothing_is_left(void **state)
+TEST(all_is_counted_and_nothing_is_left)
 {
-    (void)state;
     run_well("--private --for 3s --rate 60/s --resources 5 --zipf 1.1 --hold exp:5ms --threads 4 --processes 2 --json "
              "--save %s/saved.json --html %s/page.html",
              place, place);
@@ -136,9 +135,8 @@ static char *arrivals_run(unsigned seed)
     return text.bytes;
 }
 
-static void a_seed_gives_the_same_arrivals_again(void **state)
+TEST(a_seed_gives_the_same_arrivals_again)
 {
-    (void)state;
     char *first = arrivals_run(7), *again = arrivals_run(7), *other = arrivals_run(8);
     assert_string_equal(first, again);
     assert_string_not_equal(first, other);
@@ -173,15 +171,13 @@ static void interrupt_with(int number)
     assert_nothing_is_left();
 }
 
-static void an_interrupt_ends_it_with_a_report(void **state)
+TEST(an_interrupt_ends_it_with_a_report)
 {
-    (void)state;
     interrupt_with(SIGINT);
 }
 
-static void a_termination_ends_it_with_a_report(void **state)
+TEST(a_termination_ends_it_with_a_report)
 {
-    (void)state;
     interrupt_with(SIGTERM);
 }
 
@@ -196,9 +192,8 @@ static void signal_until_it_ends(const struct program *program)
     }
 }
 
-static void signals_to_the_very_end_cost_no_report(void **state)
+TEST(signals_to_the_very_end_cost_no_report)
 {
-    (void)state;
     struct program program = long_run();
     signal_until_it_ends(&program);
     run_end_well(&program);
@@ -206,9 +201,8 @@ static void signals_to_the_very_end_cost_no_report(void **state)
     assert_nothing_is_left();
 }
 
-static void nothing_is_left_of_one_that_is_killed(void **state)
+TEST(nothing_is_left_of_one_that_is_killed)
 {
-    (void)state;
     struct program program = long_run();
     assert_int_equal(files_left(), 1);
     kill(program.pid, SIGKILL);
@@ -217,9 +211,8 @@ static void nothing_is_left_of_one_that_is_killed(void **state)
 }
 
 /* However early: who removes the directory is there before it is. */
-static void nothing_is_left_of_one_that_is_killed_while_its_nodes_start(void **state)
+TEST(nothing_is_left_of_one_that_is_killed_while_its_nodes_start)
 {
-    (void)state;
     struct program program = run_start("--private --for 60s --rate 200/s --json");
     test_await(files_left() == 1);
     kill(program.pid, SIGKILL);
@@ -229,9 +222,8 @@ static void nothing_is_left_of_one_that_is_killed_while_its_nodes_start(void **s
 
 /* --- faults ------------------------------------------------------------------------------------------------------- */
 
-static void faults_are_survived_and_told(void **state)
+TEST(faults_are_survived_and_told)
 {
-    (void)state;
     run_well("--private --for 3s --rate 40/s --resources 10 --hold exp:5ms --threads 4 --processes 2 --json "
              "--fault 500ms:stop:lock2:500ms --fault 1100ms:kill:lock3:300ms --fault 1600ms:wipe:lock1");
     assert_int_equal(found.fault_count, 3);
@@ -248,9 +240,8 @@ static void faults_are_survived_and_told(void **state)
 }
 
 /* What then becomes of its locks: test_dry_run_freeze.c. */
-static void a_frozen_worker_is_told(void **state)
+TEST(a_frozen_worker_is_told)
 {
-    (void)state;
     file_write("short.conf", "queue_node = { host = \"127.0.0.1\"; };\nlock = { ttl = \"1s\"; };\n");
     run_well("-c %s/short.conf --private=3 --for 4s --closed 8 --resources 1 --hold fixed:50ms --threads 2 "
              "--processes 2 "
@@ -267,9 +258,8 @@ static void a_frozen_worker_is_told(void **state)
 /* --- code of production ------------------------------------------------------------------------------------------- */
 
 /* It would take a worker of production down; here it is told, and the run goes on. */
-static void a_check_that_crashes_is_told_with_its_class(void **state)
+TEST(a_check_that_crashes_is_told_with_its_class)
 {
-    (void)state;
     struct buffer text = {0};
     char *plugins = realpath(test_build(), NULL);
     assert_non_null(plugins);
@@ -293,9 +283,8 @@ static void a_check_that_crashes_is_told_with_its_class(void **state)
 
 /* --- what-if ------------------------------------------------------------------------------------------------------ */
 
-static void each_point_is_measured(void **state)
+TEST(each_point_is_measured)
 {
-    (void)state;
     run_well("--private=1 --for 6s --rate 100/s --resources 20 --hold fixed:2ms --json --what-if threads=2,4");
     assert_int_equal(found.point_count, 2);
     assert_int_equal(found.points[0].threads, 2);
@@ -305,9 +294,8 @@ static void each_point_is_measured(void **state)
     assert_nothing_is_left();
 }
 
-static void an_interrupt_ends_a_what_if_with_the_points_so_far(void **state)
+TEST(an_interrupt_ends_a_what_if_with_the_points_so_far)
 {
-    (void)state;
     struct program program = run_start("--private=1 --for 20s --rate 100/s --json --what-if threads=2,4 "
                                        "--fault 500ms:stop:lock1:10ms");
     await_said(&program, "lock1 was stopped");
@@ -333,9 +321,8 @@ static void assert_misused(const char *mistake, const char *arguments)
     buffer_fini(&message);
 }
 
-static void misuse_is_told(void **state)
+TEST(misuse_is_told)
 {
-    (void)state;
     assert_misused("--for: \"yesterday\" is not a duration; write for example 20ms, 10s or 5m", "--for yesterday");
     assert_misused("--fault: \"500ms:freeze\": write WHEN:WHAT:WHOM and how: 5s:stop:lock2:3s, 5s:kill:lock2:3s, "
                    "6s:wipe:lock1, 5s:slow:lock3:20ms:4s, 5s:clock:lock2:+5s, 5s:freeze:worker1:4s or "
@@ -348,9 +335,8 @@ static void misuse_is_told(void **state)
     assert_misused("\"compaer\" is no option; the only word it knows is compare", "compaer");
 }
 
-static void what_cannot_work_is_refused(void **state)
+TEST(what_cannot_work_is_refused)
 {
-    (void)state;
     assert_refused(1, "error: --resources-per-task 6: there are only 5 resources\n",
                    "--private --for 1s --resources 5 --resources-per-task 6");
     assert_refused(1,
@@ -372,9 +358,8 @@ static void what_cannot_work_is_refused(void **state)
     assert_nothing_is_left();
 }
 
-static void what_the_configuration_does_not_let_it_do_is_refused(void **state)
+TEST(what_the_configuration_does_not_let_it_do_is_refused)
 {
-    (void)state;
     file_write("limits.conf", "queue_node = { host = \"127.0.0.1\"; };\nlock = { max_hold = \"10s\"; };\n");
     assert_refused(1,
                    "error: --hold: a hold lasts 11s, and lock.max_hold ends it after 10s however often it is extended: "
@@ -388,9 +373,8 @@ static void what_the_configuration_does_not_let_it_do_is_refused(void **state)
     assert_nothing_is_left();
 }
 
-static void garbage_is_not_compared(void **state)
+TEST(garbage_is_not_compared)
 {
-    (void)state;
     struct buffer message = {0};
     file_write("garbage.json", "{\"format\":\"something\"}\n");
     buffer_format(
@@ -403,25 +387,4 @@ static void garbage_is_not_compared(void **state)
     file_remove("garbage.json");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_is_counted_and_nothing_is_left),
-        cmocka_unit_test(a_seed_gives_the_same_arrivals_again),
-        cmocka_unit_test(an_interrupt_ends_it_with_a_report),
-        cmocka_unit_test(a_termination_ends_it_with_a_report),
-        cmocka_unit_test(signals_to_the_very_end_cost_no_report),
-        cmocka_unit_test(nothing_is_left_of_one_that_is_killed),
-        cmocka_unit_test(nothing_is_left_of_one_that_is_killed_while_its_nodes_start),
-        cmocka_unit_test(faults_are_survived_and_told),
-        cmocka_unit_test(a_frozen_worker_is_told),
-        cmocka_unit_test(a_check_that_crashes_is_told_with_its_class),
-        cmocka_unit_test(each_point_is_measured),
-        cmocka_unit_test(an_interrupt_ends_a_what_if_with_the_points_so_far),
-        cmocka_unit_test(misuse_is_told),
-        cmocka_unit_test(what_cannot_work_is_refused),
-        cmocka_unit_test(what_the_configuration_does_not_let_it_do_is_refused),
-        cmocka_unit_test(garbage_is_not_compared),
-    };
-    return cmocka_run_group_tests(tests, place_make, place_remove);
-}
+RUN_GROUP(place_make, place_remove, NULL, NULL)

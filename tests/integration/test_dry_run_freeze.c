@@ -188,9 +188,8 @@ static void push(unsigned count)
 
 /* --- tests -------------------------------------------------------------------------------------------------------- */
 
-static void who_is_frozen_beyond_the_ttl_is_overtaken_and_fenced_off(void **state)
+TEST(who_is_frozen_beyond_the_ttl_is_overtaken_and_fenced_off)
 {
-    (void)state;
     push(4);
     workforce_go(workforce);
     struct visit *frozen = holder_freeze();
@@ -208,10 +207,4 @@ static void who_is_frozen_beyond_the_ttl_is_overtaken_and_fenced_off(void **stat
     assert_int_equal(workforce_records_lost(workforce), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(who_is_frozen_beyond_the_ttl_is_overtaken_and_fenced_off, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("a holder of a dry run that is frozen", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

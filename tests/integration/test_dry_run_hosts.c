@@ -121,9 +121,8 @@ static bool has_keys(struct redis_server *server, const char *pattern)
 
 /* --- beside production -------------------------------------------------------------------------------------------- */
 
-static void nothing_of_others_changes(void **state)
+TEST(nothing_of_others_changes)
 {
-    (void)state;
     struct pictures before = pictures_take();
     run_well("-c %s --for 2s --rate 100/s --resources 3 --hold exp:3ms --threads 4 --json", configuration);
     assert_true(found.pushed > 100);
@@ -141,9 +140,8 @@ static void nothing_of_others_changes(void **state)
     assert_nothing_is_left();
 }
 
-static void the_janitor_removes_all_of_one_that_is_killed(void **state)
+TEST(the_janitor_removes_all_of_one_that_is_killed)
 {
-    (void)state;
     struct pictures before = pictures_take();
     struct program program = run_start("-c %s --for 60s --rate 100/s --resources 3 --json", configuration);
     test_await(has_keys(queue, "hf:2:dry:*:stat:processed") && has_keys(locks.servers[0], "hf:fence:lock:dry:*"));
@@ -180,9 +178,8 @@ static pid_t janitor_find(void)
 }
 
 /* A node does not let the run look for its keys; the janitor, which is kept until then, may. */
-static void what_a_run_has_no_time_to_remove_the_janitor_removes(void **state)
+TEST(what_a_run_has_no_time_to_remove_the_janitor_removes)
 {
-    (void)state;
     struct pictures before = pictures_take();
     may_scan(false);
     struct program program =
@@ -200,9 +197,8 @@ static void what_a_run_has_no_time_to_remove_the_janitor_removes(void **state)
     await_that_nothing_is_left();
 }
 
-static void without_a_quorum_nothing_begins(void **state)
+TEST(without_a_quorum_nothing_begins)
 {
-    (void)state;
     redis_server_kill(locks.servers[0]);
     redis_server_kill(locks.servers[1]);
     configuration_write("5s", "20s"); /* the third is there, however slow it is */
@@ -214,9 +210,8 @@ static void without_a_quorum_nothing_begins(void **state)
     assert_nothing_is_left();
 }
 
-static void nodes_of_others_get_no_faults(void **state)
+TEST(nodes_of_others_get_no_faults)
 {
-    (void)state;
     assert_refused(1,
                    "error: --fault stop:lock1: that is a node of others; only private nodes (--private) are stopped, "
                    "killed, wiped, slowed or given another time\n",
@@ -254,9 +249,8 @@ static void assert_nothing_was_said(void)
 }
 
 /* A closed loop: only who saw a task end pushes the next. */
-static void two_hosts_are_in_one_report(void **state)
+TEST(two_hosts_are_in_one_report)
 {
-    (void)state;
     struct pictures before = pictures_take();
     char id[ID_BYTES + 1];
     struct program first = leader_start("--for 4s --closed 12 --hold fixed:10ms", id);
@@ -282,18 +276,16 @@ static void two_hosts_are_in_one_report(void **state)
     assert_nothing_is_left();
 }
 
-static void an_unknown_run_cannot_be_joined(void **state)
+TEST(an_unknown_run_cannot_be_joined)
 {
-    (void)state;
     assert_refused(1,
                    "error: --join 0123456789ab: there is no such run on this queue node: the host that leads it tells "
                    "its id\n",
                    "-c %s --join 0123456789ab", configuration);
 }
 
-static void a_guest_that_dies_is_missed(void **state)
+TEST(a_guest_that_dies_is_missed)
 {
-    (void)state;
     struct pictures before = pictures_take();
     char id[ID_BYTES + 1];
     struct program first = leader_start("--for 60s --rate 50/s --hold fixed:5ms", id);
@@ -312,17 +304,4 @@ static void a_guest_that_dies_is_missed(void **state)
     assert_nothing_is_left();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(nothing_of_others_changes, set_up),
-        cmocka_unit_test_setup(the_janitor_removes_all_of_one_that_is_killed, set_up),
-        cmocka_unit_test_setup(what_a_run_has_no_time_to_remove_the_janitor_removes, set_up),
-        cmocka_unit_test_setup(without_a_quorum_nothing_begins, set_up),
-        cmocka_unit_test_setup(nodes_of_others_get_no_faults, set_up),
-        cmocka_unit_test_setup(two_hosts_are_in_one_report, set_up),
-        cmocka_unit_test_setup(an_unknown_run_cannot_be_joined, set_up),
-        cmocka_unit_test_setup(a_guest_that_dies_is_missed, set_up),
-    };
-    return cmocka_run_group_tests(tests, group_set_up, group_tear_down);
-}
+RUN_GROUP(group_set_up, group_tear_down, set_up, NULL)

@@ -41,8 +41,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define shadow_test(function) cmocka_unit_test_teardown(function, tear_down)
-
 /* --- what is on the nodes ----------------------------------------------------------------------------------------- */
 
 /* Of each key, in their order: its name, its type, whether it has an end, and its value as DUMP has it. */
@@ -194,9 +192,8 @@ static void fleet_stop_with_work(void)
     keys_lengthen();
 }
 
-static void a_run_leaves_every_key_of_the_live_fleet_as_it_is_and_none_of_its_own(void **state)
+TEST(a_run_leaves_every_key_of_the_live_fleet_as_it_is_and_none_of_its_own)
 {
-    (void)state;
     char *before[LOCK_NODES + 1];
     fleet_stop_with_work();
     assert_true(lock_cluster_holders(&fleet.locks, "lock:r5") >= LOCK_NODES / 2 + 1);
@@ -239,9 +236,8 @@ static void holder_cancel(void)
 
 /* What comes between two looks waits for a lock, when the shadow looks again: one of the fleet's tasks has it all the
  * time. */
-static void of_a_fleet_that_works_it_counts_and_plays_what_comes_and_the_fleet_runs_each_task_once(void **state)
+TEST(of_a_fleet_that_works_it_counts_and_plays_what_comes_and_the_fleet_runs_each_task_once)
 {
-    (void)state;
     enum { BEFORE = 12, MEANWHILE = 30, ALL = BEFORE + MEANWHILE + 2 };
     fleet_work(&fleet, &(struct fleet_setup){.threads = 3, .lock = LONG_LOCK});
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"holder\",\"resource\":\"r0\"}");
@@ -276,9 +272,8 @@ static void of_a_fleet_that_works_it_counts_and_plays_what_comes_and_the_fleet_r
 }
 
 /* Its classes hold as long as their runs took, by the fleet's own histograms; others as --hold says. */
-static void holds_are_as_long_as_the_runs_of_the_fleet_were(void **state)
+TEST(holds_are_as_long_as_the_runs_of_the_fleet_were)
 {
-    (void)state;
     enum { BUCKET = 71 }; /* of four in each octave: 229 to 262 ms */
     time_t now = time(NULL);
     struct tm day;
@@ -298,12 +293,4 @@ static void holds_are_as_long_as_the_runs_of_the_fleet_were(void **state)
     is_well = true;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        shadow_test(a_run_leaves_every_key_of_the_live_fleet_as_it_is_and_none_of_its_own),
-        shadow_test(of_a_fleet_that_works_it_counts_and_plays_what_comes_and_the_fleet_runs_each_task_once),
-        shadow_test(holds_are_as_long_as_the_runs_of_the_fleet_were),
-    };
-    return cmocka_run_group_tests_name("dry_run_shadow", tests, all_set_up, all_tear_down);
-}
+RUN_GROUP(all_set_up, all_tear_down, NULL, tear_down)

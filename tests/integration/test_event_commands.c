@@ -89,9 +89,8 @@ static bool has_content(void *text)
 
 /* --- what it is told ---------------------------------------------------------------------------------------------- */
 
-static void it_is_told_what_happened(void **state)
+TEST(it_is_told_what_happened)
 {
-    (void)state;
     setenv("HOLDFAST_SECRET", "of the worker", 1);
     use("{ cat; echo \"$HF_EVENT,$HF_JID,$HF_CLASS,$HOLDFAST_SECRET,$(pwd)\"; } >>$1/out");
     tell("dead");
@@ -103,9 +102,8 @@ static void it_is_told_what_happened(void **state)
                         "dead,0123456789abcdef01234567,sums,,/\n");
 }
 
-static void what_is_not_known_is_left_out(void **state)
+TEST(what_is_not_known_is_left_out)
 {
-    (void)state;
     use("cat >>$1/out");
     event_commands_tell(commands, &(struct event){.name = "expired", .jid = "", .queue = "low", .at = {2000000}});
     await_idle();
@@ -113,9 +111,8 @@ static void what_is_not_known_is_left_out(void **state)
                         "{\"event\":\"expired\",\"queue\":\"low\",\"host\":\"host-1\",\"at\":2.000}\n");
 }
 
-static void nothing_is_run_that_nobody_asks_for(void **state)
+TEST(nothing_is_run_that_nobody_asks_for)
 {
-    (void)state;
     tell("dead"); /* there is no command */
     assert_true(is_idle(NULL));
     use("cat >>$1/out");
@@ -124,9 +121,8 @@ static void nothing_is_run_that_nobody_asks_for(void **state)
     assert_true(is_idle(NULL));
 }
 
-static void what_it_prints_is_in_the_log(void **state)
+TEST(what_it_prints_is_in_the_log)
 {
-    (void)state;
     use("echo out; echo err >&2");
     log_capture_begin();
     tell("dead");
@@ -139,9 +135,8 @@ static void what_it_prints_is_in_the_log(void **state)
 
 /* --- how many ----------------------------------------------------------------------------------------------------- */
 
-static void no_more_run_at_once_than_may(void **state)
+TEST(no_more_run_at_once_than_may)
 {
-    (void)state;
     use("echo begun >>$1/out; while [ ! -e $1/go ]; do sleep 0.01; done; echo ended >>$1/out");
     for (int i = 0; i < 5; i++)
         tell("dead");
@@ -157,9 +152,8 @@ static void no_more_run_at_once_than_may(void **state)
     assert_int_equal(lines, 10);
 }
 
-static void too_many_are_dropped_and_counted(void **state)
+TEST(too_many_are_dropped_and_counted)
 {
-    (void)state;
     use("while [ ! -e $1/go ]; do sleep 0.01; done");
     log_capture_begin();
     for (int i = 0; i < 2 + EVENTS_WAITING_MAX + 7; i++)
@@ -174,9 +168,8 @@ static void too_many_are_dropped_and_counted(void **state)
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 
-static void a_failure_is_a_warning(void **state)
+TEST(a_failure_is_a_warning)
 {
-    (void)state;
     use("echo 'no such ticket' >&2; exit 3");
     log_capture_begin();
     tell("dead");
@@ -191,9 +184,8 @@ static void a_failure_is_a_warning(void **state)
     assert_contains(log, "reason=\"/no/such/command: cannot be started: there is no such file");
 }
 
-static void one_that_hangs_is_killed(void **state)
+TEST(one_that_hangs_is_killed)
 {
-    (void)state;
     use("trap '' TERM; echo $$ >$1/out; while :; do sleep 0.05; done");
     settings.timeout_ns = 300 * NS_PER_MS;
     log_capture_begin();
@@ -209,9 +201,8 @@ static bool has_begun(void *context)
     return strchr(content_of("out"), '\n') != NULL;
 }
 
-static void what_runs_at_the_end_is_killed(void **state)
+TEST(what_runs_at_the_end_is_killed)
 {
-    (void)state;
     use("echo $$ >$1/out; while :; do sleep 0.05; done");
     log_capture_begin();
     for (int i = 0; i < 4; i++)
@@ -226,19 +217,4 @@ static void what_runs_at_the_end_is_killed(void **state)
     assert_contains(log, "events_dropped count=2 ");
 }
 
-int main(void)
-{
-#define event_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        event_test(it_is_told_what_happened),
-        event_test(what_is_not_known_is_left_out),
-        event_test(nothing_is_run_that_nobody_asks_for),
-        event_test(what_it_prints_is_in_the_log),
-        event_test(no_more_run_at_once_than_may),
-        event_test(too_many_are_dropped_and_counted),
-        event_test(a_failure_is_a_warning),
-        event_test(one_that_hangs_is_killed),
-        event_test(what_runs_at_the_end_is_killed),
-    };
-    return cmocka_run_group_tests_name("event_commands", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

@@ -146,9 +146,8 @@ static double number_behind(const char *words)
     return strtod(found + strlen(words), NULL);
 }
 
-static void a_stopped_node_stands_still_for_its_time(void **state)
+TEST(a_stopped_node_stands_still_for_its_time)
 {
-    (void)state;
     start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_STOP, .number = 1, .lasts_ns = 300 * NS_PER_MS}, nodes);
     assert_contains(result()->text, "before its time had come");
     assert_false(result()->was_done);
@@ -162,9 +161,8 @@ static void a_stopped_node_stands_still_for_its_time(void **state)
     assert_true(told >= 2);
 }
 
-static void a_killed_node_is_away_and_comes_back_empty(void **state)
+TEST(a_killed_node_is_away_and_comes_back_empty)
 {
-    (void)state;
     assert_answer(1, "SET some value", "+OK");
     start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_KILL, .number = 1, .lasts_ns = 200 * NS_PER_MS}, nodes);
     loop_await(loop, result()->was_done);
@@ -175,9 +173,8 @@ static void a_killed_node_is_away_and_comes_back_empty(void **state)
     assert_answer(1, "DBSIZE", ":0");
 }
 
-static void a_wiped_node_is_empty_and_goes_on(void **state)
+TEST(a_wiped_node_is_empty_and_goes_on)
 {
-    (void)state;
     pid_t before = private_nodes_pid(nodes, 0);
     assert_answer(0, "SET some value", "+OK");
     assert_answer(0, "SET other value", "+OK");
@@ -195,9 +192,8 @@ static int64_t answer_time(unsigned number)
     return instant_since(asked, instant_now());
 }
 
-static void a_slow_node_is_slow_for_its_time(void **state)
+TEST(a_slow_node_is_slow_for_its_time)
 {
-    (void)state;
     start(
         &(struct dry_run_fault){
             .kind = DRY_RUN_FAULT_SLOW, .number = 3, .amount_ns = 150 * NS_PER_MS, .lasts_ns = 400 * NS_PER_MS},
@@ -219,9 +215,8 @@ static int64_t ahead_s(unsigned number)
     return seconds - wall_now().us / US_PER_S;
 }
 
-static void a_clock_jumps_and_stays_so(void **state)
+TEST(a_clock_jumps_and_stays_so)
 {
-    (void)state;
     start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_CLOCK, .number = 2, .amount_ns = 1000 * NS_PER_S}, nodes);
     loop_await(loop, strstr(result()->text, "TIME") != NULL);
     assert_true(result()->was_done);
@@ -235,9 +230,8 @@ static void a_clock_jumps_and_stays_so(void **state)
     private_nodes_step_clock(nodes, 2, 0);
 }
 
-static void a_clock_that_is_off_for_a_while_is_right_again(void **state)
+TEST(a_clock_that_is_off_for_a_while_is_right_again)
 {
-    (void)state;
     start(
         &(struct dry_run_fault){
             .kind = DRY_RUN_FAULT_CLOCK, .number = 2, .amount_ns = -1000 * NS_PER_S, .lasts_ns = 100 * NS_PER_MS},
@@ -246,9 +240,8 @@ static void a_clock_that_is_off_for_a_while_is_right_again(void **state)
     loop_await(loop, ahead_s(2) > -10);
 }
 
-static void workers_are_frozen_and_killed(void **state)
+TEST(workers_are_frozen_and_killed)
 {
-    (void)state;
     start(
         &(struct dry_run_fault){
             .kind = DRY_RUN_FAULT_FREEZE, .at_worker = true, .number = 2, .lasts_ns = 50 * NS_PER_MS},
@@ -265,9 +258,8 @@ static void workers_are_frozen_and_killed(void **state)
     assert_string_equal(result()->text, "worker process 1 was killed, and no other took its place");
 }
 
-static void a_worker_that_is_gone_is_told(void **state)
+TEST(a_worker_that_is_gone_is_told)
 {
-    (void)state;
     is_gone = true;
     start(
         &(struct dry_run_fault){
@@ -278,18 +270,16 @@ static void a_worker_that_is_gone_is_told(void **state)
     assert_string_equal(result()->text, "worker process 2 does not run any more");
 }
 
-static void nodes_that_are_not_ours_are_left_alone(void **state)
+TEST(nodes_that_are_not_ours_are_left_alone)
 {
-    (void)state;
     start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_WIPE, .number = 1}, NULL);
     loop_await(loop, told == 1);
     assert_false(result()->was_done);
     assert_contains(result()->text, "no such node of our own");
 }
 
-static void what_goes_on_is_undone(void **state)
+TEST(what_goes_on_is_undone)
 {
-    (void)state;
     pid_t before = private_nodes_pid(nodes, 1);
     start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_STOP, .number = 1, .lasts_ns = LONG_MS * NS_PER_MS}, nodes);
     loop_await(loop, result()->was_done);
@@ -303,9 +293,8 @@ static void what_goes_on_is_undone(void **state)
     assert_int_not_equal(private_nodes_pid(nodes, 1), before);
 }
 
-static void what_was_not_begun_is_not_done(void **state)
+TEST(what_was_not_begun_is_not_done)
 {
-    (void)state;
     start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_WIPE, .number = 1}, nodes);
     assert_answer(1, "SET some value", "+OK");
     faults_undo(faults);
@@ -315,22 +304,4 @@ static void what_was_not_begun_is_not_done(void **state)
     assert_answer(1, "DEL some", ":1");
 }
 
-#define FAULT_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FAULT_TEST(a_stopped_node_stands_still_for_its_time),
-        FAULT_TEST(a_killed_node_is_away_and_comes_back_empty),
-        FAULT_TEST(a_wiped_node_is_empty_and_goes_on),
-        FAULT_TEST(a_slow_node_is_slow_for_its_time),
-        FAULT_TEST(a_clock_jumps_and_stays_so),
-        FAULT_TEST(a_clock_that_is_off_for_a_while_is_right_again),
-        FAULT_TEST(workers_are_frozen_and_killed),
-        FAULT_TEST(a_worker_that_is_gone_is_told),
-        FAULT_TEST(nodes_that_are_not_ours_are_left_alone),
-        FAULT_TEST(what_goes_on_is_undone),
-        FAULT_TEST(what_was_not_begun_is_not_done),
-    };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
-}
+RUN_GROUP(group_setup, group_teardown, set_up, tear_down)

@@ -62,9 +62,8 @@ static int enter(void **state)
 
 /* --- who is refused ----------------------------------------------------------------------------------------- */
 
-static void the_same_holder_may_come_again_and_later_ones_too(void **state)
+TEST(the_same_holder_may_come_again_and_later_ones_too)
 {
-    (void)state;
     assert_advance("ACCEPTED", "9", "fence:{a}");
     assert_advance("ACCEPTED", "9", "fence:{a}");
     assert_advance("ACCEPTED", "10", "fence:{a}"); /* a number, not a text */
@@ -78,9 +77,8 @@ static void the_same_holder_may_come_again_and_later_ones_too(void **state)
     assert_reply("-1", "TTL fence:{a}");
 }
 
-static void a_stale_writer_is_refused_before_the_new_holder_has_written(void **state)
+TEST(a_stale_writer_is_refused_before_the_new_holder_has_written)
 {
-    (void)state;
     assert_advance("ACCEPTED", "1", "fence:{a}");
     assert_advance("ACCEPTED", "2", "fence:{a}"); /* reads, and works on it */
     assert_write("STALE\nfence:{a}\n2", "1", "old", "overwritten");
@@ -89,9 +87,8 @@ static void a_stale_writer_is_refused_before_the_new_holder_has_written(void **s
     assert_reply("right", "GET value:{a}");
 }
 
-static void a_stale_writer_is_refused_after_the_new_holder_has_written(void **state)
+TEST(a_stale_writer_is_refused_after_the_new_holder_has_written)
 {
-    (void)state;
     assert_advance("ACCEPTED", "1", "fence:{a}");
     assert_write("ACCEPTED", "2", "new", "right"); /* writing advances too */
     assert_write("STALE\nfence:{a}\n2", "1", "old", "overwritten");
@@ -99,9 +96,8 @@ static void a_stale_writer_is_refused_after_the_new_holder_has_written(void **st
     assert_reply("0", "EXISTS done:old");
 }
 
-static void of_several_resources_all_advance_or_none(void **state)
+TEST(of_several_resources_all_advance_or_none)
 {
-    (void)state;
     assert_advance("ACCEPTED", "5", "fence:b");
     assert_reply("STALE\nfence:b\n5", "EVALSHA %s 2 fence:a fence:b 3", advance_sha);
     assert_reply("0", "EXISTS fence:a");
@@ -114,9 +110,8 @@ static void of_several_resources_all_advance_or_none(void **state)
 
 /* --- repeats ------------------------------------------------------------------------------------------------ */
 
-static void a_task_counts_once(void **state)
+TEST(a_task_counts_once)
 {
-    (void)state;
     assert_write("ACCEPTED", "1", "jid", "first");
     assert_write("REPEAT\n1", "1", "jid", "second"); /* the reply was lost */
     assert_write("REPEAT\n1", "2", "jid", "third");  /* it runs again, under a newer token */
@@ -126,9 +121,8 @@ static void a_task_counts_once(void **state)
     assert_reply("-1", "TTL done:jid");
 }
 
-static void an_id_is_kept_as_long_as_it_says(void **state)
+TEST(an_id_is_kept_as_long_as_it_says)
 {
-    (void)state;
     assert_reply("ACCEPTED", "EVALSHA %s 3 done:jid fence value 1 1 100000000 x", write_sha);
     char *left = redis_server_command(server, "PTTL done:jid");
     assert_true(strtol(left, NULL, 10) > 99000000 && strtol(left, NULL, 10) <= 100000000);
@@ -142,9 +136,8 @@ static void an_id_is_kept_as_long_as_it_says(void **state)
 
 /* --- what goes wrong ---------------------------------------------------------------------------------------- */
 
-static void senseless_calls_change_nothing(void **state)
+TEST(senseless_calls_change_nothing)
 {
-    (void)state;
     static const char *const tokens[] = {"\"\"", "0", "01", "-1", "1.0", "1e3", "0x10", "x", "9007199254740992"};
     for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
         char *reply = redis_server_command(server, "EVALSHA %s 1 fence %s", advance_sha, tokens[i]);
@@ -177,9 +170,8 @@ static void senseless_calls_change_nothing(void **state)
     assert_reply("0", "DBSIZE");
 }
 
-static void nonsense_in_a_fence_lets_nobody_in(void **state)
+TEST(nonsense_in_a_fence_lets_nobody_in)
 {
-    (void)state;
     assert_reply("OK", "SET fence:{a} many");
     assert_advance("-ERR the fence fence:{a} holds no token", "5", "fence:{a}");
     assert_write("-ERR the fence fence:{a} holds no token", "5", "jid", "x");
@@ -191,9 +183,8 @@ static void nonsense_in_a_fence_lets_nobody_in(void **state)
     assert_reply("0", "EXISTS done:jid value:{a}");
 }
 
-static void a_refused_first_command_leaves_nothing(void **state)
+TEST(a_refused_first_command_leaves_nothing)
 {
-    (void)state;
     /* A time to live that no server takes: the first SET fails. */
     char *reply = redis_server_command(server, "EVALSHA %s 3 done fence value 1 1 1e19 x", write_sha);
     assert_contains(reply, "-ERR");
@@ -235,9 +226,8 @@ static void member(struct crowd *crowd, void *context, unsigned *seed)
     }
 }
 
-static void many_at_once_lose_nothing(void **state)
+TEST(many_at_once_lose_nothing)
 {
-    (void)state;
     struct crowd *crowd = crowd_run(PROCESSES, member, NULL);
     char *list = redis_server_command(server, "GET list"), *rest = NULL;
     int64_t entries = 0;
@@ -254,22 +244,4 @@ static void many_at_once_lose_nothing(void **state)
     crowd_destroy(crowd);
 }
 
-#undef TEST
-#define TEST(function) cmocka_unit_test_setup(function, enter)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_same_holder_may_come_again_and_later_ones_too),
-        TEST(a_stale_writer_is_refused_before_the_new_holder_has_written),
-        TEST(a_stale_writer_is_refused_after_the_new_holder_has_written),
-        TEST(of_several_resources_all_advance_or_none),
-        TEST(a_task_counts_once),
-        TEST(an_id_is_kept_as_long_as_it_says),
-        TEST(senseless_calls_change_nothing),
-        TEST(nonsense_in_a_fence_lets_nobody_in),
-        TEST(a_refused_first_command_leaves_nothing),
-        TEST(many_at_once_lose_nothing),
-    };
-    return cmocka_run_group_tests(tests, set_up, one_server_tear_down);
-}
+RUN_GROUP(set_up, one_server_tear_down, enter, NULL)

@@ -46,9 +46,8 @@ static int tear_down(void **state)
 
 /* --- one task ----------------------------------------------------------------------------------------------------- */
 
-static void test_one_task(void **state)
+TEST(test_one_task)
 {
-    (void)state;
     const struct hf_task task = {.class_name = "transfer",
                                  .args = "[1, 2]",
                                  .queue = "bank",
@@ -71,9 +70,8 @@ static void test_one_task(void **state)
     assert_int_equal(hf_push(producer, &task, NULL), HF_PUSH_QUEUED);
 }
 
-static void test_a_whole_object(void **state)
+TEST(test_a_whole_object)
 {
-    (void)state;
     const struct hf_task task = {.json = "{\"class\":\"t\",\"args\":[],\"jid\":\"mine\",\"locale\":\"fr\"}",
                                  .queue = "q"};
     assert_int_equal(hf_push(producer, &task, &receipt), HF_PUSH_QUEUED);
@@ -83,9 +81,8 @@ static void test_a_whole_object(void **state)
     free(text);
 }
 
-static void test_scheduled(void **state)
+TEST(test_scheduled)
 {
-    (void)state;
     const struct hf_task later = {.class_name = "t", .in_ms = 3600000}, past = {.class_name = "t", .at_ms = 1};
     const struct hf_task at = {.class_name = "t", .at_ms = 4102444800500, .jid = "far"};
     assert_int_equal(hf_push(producer, &later, &receipt), HF_PUSH_SCHEDULED);
@@ -98,9 +95,8 @@ static void test_scheduled(void **state)
 
 /* --- many --------------------------------------------------------------------------------------------------------- */
 
-static void test_many(void **state)
+TEST(test_many)
 {
-    (void)state;
     struct hf_task *tasks = calloc(MANY, sizeof *tasks);
     struct hf_receipt *receipts = calloc(MANY, sizeof *receipts);
     for (size_t i = 0; i < MANY; i++)
@@ -132,9 +128,8 @@ static void count(void *context, const struct hf_stream_report *report)
     answers[report->answer] += report->count;
 }
 
-static void test_a_stream(void **state)
+TEST(test_a_stream)
 {
-    (void)state;
     char reason[HF_REASON_SIZE];
     const struct hf_task defaults = {.class_name = "t", .queue = "q"}, wrong = {.queue = "a b"};
     memset(answers, 0, sizeof answers);
@@ -156,9 +151,8 @@ static void test_a_stream(void **state)
     assert_reply(server, "20000", "LLEN queue:q");
 }
 
-static void test_a_full_stream_and_what_is_dropped(void **state)
+TEST(test_a_full_stream_and_what_is_dropped)
 {
-    (void)state;
     char reason[HF_REASON_SIZE];
     const struct hf_task defaults = {.class_name = "t"};
     memset(answers, 0, sizeof answers);
@@ -207,9 +201,8 @@ static void run_threads(void *(*run)(void *), void *argument)
         pthread_join(threads[i], NULL);
 }
 
-static void test_threads_share_a_producer(void **state)
+TEST(test_threads_share_a_producer)
 {
-    (void)state;
     char name[] = "shared";
     run_threads(push_some, name);
     assert_int_equal(failures, 0);
@@ -233,9 +226,8 @@ static void *push_unique(void *argument)
     return NULL;
 }
 
-static void test_exactly_one_unique_task_wins(void **state)
+TEST(test_exactly_one_unique_task_wins)
 {
-    (void)state;
     run_threads(push_unique, server);
     assert_int_equal(queued, 50);
     assert_int_equal(duplicates, (THREADS - 1) * 50);
@@ -258,9 +250,8 @@ static void test_exactly_one_unique_task_wins(void **state)
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 
-static void test_nobody_there(void **state)
+TEST(test_nobody_there)
 {
-    (void)state;
     const struct hf_task task = {.class_name = "t"};
     struct hf_producer *lost = create(free_port(), 50, 20000);
     assert_int_equal(hf_push(lost, &task, &receipt), HF_PUSH_UNREACHABLE);
@@ -269,9 +260,8 @@ static void test_nobody_there(void **state)
     hf_producer_destroy(lost);
 }
 
-static void test_the_wrong_password(void **state)
+TEST(test_the_wrong_password)
 {
-    (void)state;
     const struct hf_task task = {.class_name = "t"};
     struct redis_server *secret = redis_server_start(&(struct redis_server_options){.password = "open-sesame"});
     struct hf_producer *stranger = create(redis_server_port(secret), 20000, 20000);
@@ -281,9 +271,8 @@ static void test_the_wrong_password(void **state)
     redis_server_destroy(secret);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     const struct hf_task task = {.class_name = "t"};
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     assert_int_equal(hf_push(producer, &task, &receipt), HF_PUSH_REFUSED);
@@ -296,9 +285,8 @@ static void test_refusals(void **state)
 }
 
 /* --node-timeout of the command line is the same: nothing that a server says makes a push wait longer. */
-static void test_hostile_servers_are_no_longer_than_bounded(void **state)
+TEST(test_hostile_servers_are_no_longer_than_bounded)
 {
-    (void)state;
     const struct hf_task task = {.class_name = "t"};
     for (int mode = 0; mode < HOSTILE_SAYS; mode++) {
         struct hostile_server *hostile = hostile_server_start((enum hostile_mode)mode);
@@ -319,23 +307,4 @@ struct restart {
     _Atomic unsigned next, done;
 };
 
-#define library_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        library_test(test_one_task),
-        library_test(test_a_whole_object),
-        library_test(test_scheduled),
-        library_test(test_many),
-        library_test(test_a_stream),
-        library_test(test_a_full_stream_and_what_is_dropped),
-        library_test(test_threads_share_a_producer),
-        library_test(test_exactly_one_unique_task_wins),
-        library_test(test_nobody_there),
-        library_test(test_the_wrong_password),
-        library_test(test_refusals),
-        library_test(test_hostile_servers_are_no_longer_than_bounded),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, set_up, tear_down)

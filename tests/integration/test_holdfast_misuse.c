@@ -27,9 +27,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void test_what_is_no_task(void **state)
+TEST(test_what_is_no_task)
 {
-    (void)state;
     const struct {
         struct hf_task task;
         const char *says;
@@ -54,9 +53,8 @@ static void test_what_is_no_task(void **state)
     assert_reply(server, "0", "DBSIZE");
 }
 
-static void test_options_that_are_wrong(void **state)
+TEST(test_options_that_are_wrong)
 {
-    (void)state;
     const struct {
         struct hf_producer_options options;
         const char *says;
@@ -85,9 +83,8 @@ static void ended(void *context, const struct hf_stream_report *report)
     (void)report;
 }
 
-static void test_what_is_null(void **state)
+TEST(test_what_is_null)
 {
-    (void)state;
     const struct hf_task task = {.class_name = "t"};
     char reason[HF_REASON_SIZE];
     assert_null(hf_producer_create(NULL, reason, sizeof reason));
@@ -108,14 +105,4 @@ static void test_what_is_null(void **state)
     assert_reply(server, "0", "DBSIZE");
 }
 
-#define misuse_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        misuse_test(test_what_is_no_task),
-        misuse_test(test_options_that_are_wrong),
-        misuse_test(test_what_is_null),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, set_up, tear_down)

@@ -23,9 +23,8 @@ static bool is_busy(void)
     return busy;
 }
 
-static void a_node_that_is_busy_is_asked_again(void **state)
+TEST(a_node_that_is_busy_is_asked_again)
 {
-    (void)state;
     struct config_node node = node_at(redis_server_port(server));
     struct inquiry *inquiry = open_at(&node, TEST_PATIENCE_NS);
     pthread_t other;
@@ -54,9 +53,8 @@ static void *interrupt_when_asked(void *ignored)
     return ignored;
 }
 
-static void a_signal_ends_the_waiting(void **state)
+TEST(a_signal_ends_the_waiting)
 {
-    (void)state;
     relay = relay_start(redis_server_port(server));
     struct config_node node = node_at(relay_port(relay));
     struct inquiry *inquiry = open_at(&node, TEST_PATIENCE_NS);
@@ -77,9 +75,8 @@ static void a_signal_ends_the_waiting(void **state)
 }
 
 /* It was caught, and nobody looks any more: as if it had come a moment later. In a child. */
-static void a_signal_that_comes_as_a_run_ends_is_not_lost(void **state)
+TEST(a_signal_that_comes_as_a_run_ends_is_not_lost)
 {
-    (void)state;
     struct config_node node = node_at(redis_server_port(server));
     pid_t child = fork();
     if (child == 0) {
@@ -94,12 +91,4 @@ static void a_signal_that_comes_as_a_run_ends_is_not_lost(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        inquiry_test(a_node_that_is_busy_is_asked_again),
-        inquiry_test(a_signal_ends_the_waiting),
-        inquiry_test(a_signal_that_comes_as_a_run_ends_is_not_lost),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, inquiry_set_up, NULL)

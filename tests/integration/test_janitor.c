@@ -173,9 +173,8 @@ static void run_plant(void)
     }
 }
 
-static void after_a_kill_nothing_is_left_and_nothing_else_is_touched(void **state)
+TEST(after_a_kill_nothing_is_left_and_nothing_else_is_touched)
 {
-    (void)state;
     char *before[4], *after[4];
     struct stat status;
     live_plant();
@@ -196,9 +195,8 @@ static void after_a_kill_nothing_is_left_and_nothing_else_is_touched(void **stat
     }
 }
 
-static void after_an_orderly_end_it_does_nothing(void **state)
+TEST(after_an_orderly_end_it_does_nothing)
 {
-    (void)state;
     run_plant();
     pid_t coordinator = coordinator_start(false);
     facts->shall_dismiss = true;
@@ -210,9 +208,8 @@ static void after_an_orderly_end_it_does_nothing(void **state)
     assert_reply(queues, "4", "DBSIZE");
 }
 
-static void signals_of_a_terminal_and_of_a_service_are_not_for_it(void **state)
+TEST(signals_of_a_terminal_and_of_a_service_are_not_for_it)
 {
-    (void)state;
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     run_plant();
     pid_t coordinator = coordinator_start(false);
@@ -226,9 +223,8 @@ static void signals_of_a_terminal_and_of_a_service_are_not_for_it(void **state)
 }
 
 /* Nobody needs it. */
-static void a_janitor_that_is_killed_harms_nobody(void **state)
+TEST(a_janitor_that_is_killed_harms_nobody)
 {
-    (void)state;
     pid_t coordinator = coordinator_start(false);
     kill(facts->janitor, SIGKILL);
     test_await(!is_process(facts->janitor));
@@ -238,15 +234,4 @@ static void a_janitor_that_is_killed_harms_nobody(void **state)
     kill(facts->worker, SIGKILL);
 }
 
-#define JANITOR_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        JANITOR_TEST(after_a_kill_nothing_is_left_and_nothing_else_is_touched),
-        JANITOR_TEST(after_an_orderly_end_it_does_nothing),
-        JANITOR_TEST(signals_of_a_terminal_and_of_a_service_are_not_for_it),
-        JANITOR_TEST(a_janitor_that_is_killed_harms_nobody),
-    };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
-}
+RUN_GROUP(group_setup, group_teardown, set_up, tear_down)

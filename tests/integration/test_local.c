@@ -185,9 +185,8 @@ static void changes_hold(int lives, short kind)
 
 /* --- working from nothing ----------------------------------------------------------------------------------------- */
 
-static void a_task_runs_and_its_result_is_there(void **state)
+TEST(a_task_runs_and_its_result_is_there)
 {
-    (void)state;
     struct program worker = work_until_up();
     assert_int_equal(run_line("push --local --wait echo [\"result\",\"hello\"] -r thing"), 0);
     assert_contains(result.out, "hello");
@@ -206,9 +205,8 @@ static void a_task_runs_and_its_result_is_there(void **state)
     assert_lacks(result.error, "the configuration is"); /* the user knows */
 }
 
-static void root_is_warned_once(void **state)
+TEST(root_is_warned_once)
 {
-    (void)state;
     struct program worker = program_start((const char *const[]){"work", "--local", "--processes", "2", NULL}, -1);
     test_await(has_said(&worker, "node_up node=queue "));
     end(&worker, SIGTERM);
@@ -217,9 +215,8 @@ static void root_is_warned_once(void **state)
     assert_true(warning == NULL || strstr(warning + 1, "runs as root") == NULL);
 }
 
-static void without_nodes_commands_say_how_to_have_them(void **state)
+TEST(without_nodes_commands_say_how_to_have_them)
 {
-    (void)state;
     static const char *const lines[] = {"status --local",      "push --local echo", "push --local --wait echo",
                                         "config --from-local", "nodes --local",     "check --local"};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
@@ -236,9 +233,8 @@ static void without_nodes_commands_say_how_to_have_them(void **state)
     assert_contains(result.error, "no local nodes run");
 }
 
-static void without_a_server_program_the_package_is_named(void **state)
+TEST(without_a_server_program_the_package_is_named)
 {
-    (void)state;
     char *path = strdup(getenv("PATH"));
     setenv("PATH", "/nowhere", 1);
     int code = run_line("work --local");
@@ -265,9 +261,8 @@ static struct program work_by_sample(void)
     return worker;
 }
 
-static void the_sample_is_a_configuration_that_works(void **state)
+TEST(the_sample_is_a_configuration_that_works)
 {
-    (void)state;
     nodes_begin();
     struct program worker = work_by_sample();
     assert_int_equal(look().worker, 0); /* that is for workers with --local */
@@ -279,9 +274,8 @@ static void the_sample_is_a_configuration_that_works(void **state)
 
 /* --- again -------------------------------------------------------------------------------------------------------- */
 
-static void what_was_pushed_survives_a_stop_and_runs_at_once(void **state)
+TEST(what_was_pushed_survives_a_stop_and_runs_at_once)
 {
-    (void)state;
     nodes_begin();
     unsigned port = look().nodes[0].port;
     char *jid = push("echo [\"result\",\"later\"] -r thing");
@@ -295,18 +289,16 @@ static void what_was_pushed_survives_a_stop_and_runs_at_once(void **state)
     free(jid);
 }
 
-static void who_gives_up_waiting_is_told_how_to_go_on(void **state)
+TEST(who_gives_up_waiting_is_told_how_to_go_on)
 {
-    (void)state;
     nodes_begin();
     assert_int_equal(run_line("push --local --wait=0s echo"), 75);
     assert_contains(result.error, "the task was pushed; `holdfast result ");
     assert_contains(result.error, " --local --wait` goes on waiting");
 }
 
-static void two_starts_at_once_share_the_nodes(void **state)
+TEST(two_starts_at_once_share_the_nodes)
 {
-    (void)state;
     struct program first = work(NULL), second = work(NULL);
     test_await(has_said(&first, "node_up node=queue ") && has_said(&second, "node_up node=queue "));
     assert_int_equal(look().up, LOCAL_NODES);
@@ -318,9 +310,8 @@ static void two_starts_at_once_share_the_nodes(void **state)
     end(&second, SIGTERM);
 }
 
-static void a_killed_worker_leaves_nothing_behind_that_is_in_the_way(void **state)
+TEST(a_killed_worker_leaves_nothing_behind_that_is_in_the_way)
 {
-    (void)state;
     struct program worker = work_until_up();
     end(&worker, SIGKILL);
     assert_int_equal(look().worker, 0);
@@ -329,9 +320,8 @@ static void a_killed_worker_leaves_nothing_behind_that_is_in_the_way(void **stat
     all_vote_expect();
 }
 
-static void a_killed_queue_node_is_started_again_with_its_tasks(void **state)
+TEST(a_killed_queue_node_is_started_again_with_its_tasks)
 {
-    (void)state;
     nodes_begin();
     char *jid = push("echo [\"result\",\"kept\"]");
     server_kill(0);
@@ -341,9 +331,8 @@ static void a_killed_queue_node_is_started_again_with_its_tasks(void **state)
     free(jid);
 }
 
-static void lock_nodes_of_which_most_are_new_become_a_new_group(void **state)
+TEST(lock_nodes_of_which_most_are_new_become_a_new_group)
 {
-    (void)state;
     for (unsigned killed = 2; killed <= 3; killed++) {
         nodes_begin();
         for (unsigned i = 1; i <= killed; i++)
@@ -354,9 +343,8 @@ static void lock_nodes_of_which_most_are_new_become_a_new_group(void **state)
 }
 
 /* It waits out its quarantine as any lock node does; the others vote. */
-static void a_single_lock_node_that_is_new_costs_nothing(void **state)
+TEST(a_single_lock_node_that_is_new_costs_nothing)
 {
-    (void)state;
     nodes_begin();
     pid_t other = look().nodes[1].pid;
     server_kill(2);
@@ -369,9 +357,8 @@ static void a_single_lock_node_that_is_new_costs_nothing(void **state)
     free(jid);
 }
 
-static void locks_of_a_living_worker_are_not_forgotten_on_its_behalf(void **state)
+TEST(locks_of_a_living_worker_are_not_forgotten_on_its_behalf)
 {
-    (void)state;
     struct program worker = work_until_up();
     for (unsigned i = 1; i <= 3; i++)
         server_kill(i);
@@ -385,9 +372,8 @@ static void locks_of_a_living_worker_are_not_forgotten_on_its_behalf(void **stat
 }
 
 /* Only the queue node knows of it, so its lease is waited out: it may be dead. */
-static void locks_of_a_worker_with_a_configuration_of_its_own_neither(void **state)
+TEST(locks_of_a_worker_with_a_configuration_of_its_own_neither)
 {
-    (void)state;
     nodes_begin();
     struct program worker = work_by_sample();
     for (unsigned i = 1; i <= 3; i++)
@@ -400,9 +386,8 @@ static void locks_of_a_worker_with_a_configuration_of_its_own_neither(void **sta
 }
 
 /* That it is listed as gone is made up here: a lease would have to pass for it. */
-static void a_worker_that_was_recovered_is_not_waited_for(void **state)
+TEST(a_worker_that_was_recovered_is_not_waited_for)
 {
-    (void)state;
     char path[sizeof conf], password[40] = "";
     nodes_begin();
     snprintf(path, sizeof path, "%s/password", directory);
@@ -420,9 +405,8 @@ static void a_worker_that_was_recovered_is_not_waited_for(void **state)
 
 /* --- what is in the way ------------------------------------------------------------------------------------------- */
 
-static void a_port_that_others_have_taken_is_left_to_them(void **state)
+TEST(a_port_that_others_have_taken_is_left_to_them)
 {
-    (void)state;
     nodes_begin();
     unsigned port = look().nodes[0].port;
     char *jid = push("echo [\"result\",\"moved\"]");
@@ -451,9 +435,8 @@ static void refused_expect(const char *text)
     }
 }
 
-static void a_directory_that_others_may_write_is_refused(void **state)
+TEST(a_directory_that_others_may_write_is_refused)
 {
-    (void)state;
     nodes_begin();
     assert_int_equal(run_line("local stop"), 0);
     assert_int_equal(chmod(directory, 0720), 0);
@@ -477,9 +460,8 @@ static void place_refused_expect(const char *place, const char *why)
     assert_contains(result.error, "set XDG_STATE_HOME to a directory of your own");
 }
 
-static void a_place_that_cannot_be_is_refused(void **state)
+TEST(a_place_that_cannot_be_is_refused)
 {
-    (void)state;
     char longer[5000], file[sizeof conf];
     snprintf(longer, sizeof longer, "%s/%04096d", state_home, 0);
     snprintf(file, sizeof file, "%s/file", state_home);
@@ -490,9 +472,8 @@ static void a_place_that_cannot_be_is_refused(void **state)
 }
 
 /* As its specification says. */
-static void a_relative_place_is_ignored(void **state)
+TEST(a_relative_place_is_ignored)
 {
-    (void)state;
     char *home = getenv("HOME") != NULL ? strdup(getenv("HOME")) : NULL;
     setenv("HOME", state_home, 1);
     setenv("XDG_STATE_HOME", "relative", 1);
@@ -519,9 +500,8 @@ static int work_on_a_small_disk(void)
                : 1;
 }
 
-static void on_a_disk_without_room_nothing_is_begun(void **state)
+TEST(on_a_disk_without_room_nothing_is_begun)
 {
-    (void)state;
     int status = -1;
     pid_t child = fork();
     if (child == 0)
@@ -532,9 +512,8 @@ static void on_a_disk_without_room_nothing_is_begun(void **state)
     assert_int_equal(status, 0);
 }
 
-static void a_record_of_a_newer_program_is_left_alone(void **state)
+TEST(a_record_of_a_newer_program_is_left_alone)
 {
-    (void)state;
     nodes_begin();
     assert_int_equal(run_line("local stop"), 0);
     file_write(conf, "# Local nodes of Holdfast, format 2: sockets\n");
@@ -546,9 +525,8 @@ static void a_record_of_a_newer_program_is_left_alone(void **state)
     assert_int_equal(access(directory, F_OK), -1);
 }
 
-static void a_damaged_record_is_written_anew_when_nothing_runs_by_it(void **state)
+TEST(a_damaged_record_is_written_anew_when_nothing_runs_by_it)
 {
-    (void)state;
     nodes_begin();
     char *jid = push("echo [\"result\",\"whole\"]");
     file_write(conf, "");
@@ -563,9 +541,8 @@ static void a_damaged_record_is_written_anew_when_nothing_runs_by_it(void **stat
 
 /* --- ending ------------------------------------------------------------------------------------------------------- */
 
-static void nodes_that_a_worker_needs_are_not_ended_unasked(void **state)
+TEST(nodes_that_a_worker_needs_are_not_ended_unasked)
 {
-    (void)state;
     struct program worker = work_until_up();
     char expected[64];
     snprintf(expected, sizeof expected, "a worker (process %d) needs these nodes", (int)worker.pid);
@@ -580,9 +557,8 @@ static void nodes_that_a_worker_needs_are_not_ended_unasked(void **state)
     end(&worker, SIGKILL);
 }
 
-static void a_wipe_removes_all_of_it(void **state)
+TEST(a_wipe_removes_all_of_it)
 {
-    (void)state;
     nodes_begin();
     assert_int_equal(run_line("local wipe"), EXIT_CODE_FAILURE);
     assert_contains(result.error, "--yes");
@@ -594,12 +570,9 @@ static void a_wipe_removes_all_of_it(void **state)
     assert_int_equal(run_line("local wipe --yes"), 0);
 }
 
-#define local_test(function) cmocka_unit_test_teardown(function, tear_down)
-
 /* Who waits for the nodes would otherwise end a start whose servers are up, and whose locks are no group yet. */
-static void nodes_that_are_being_started_are_not_there_yet(void **state)
+TEST(nodes_that_are_being_started_are_not_there_yet)
 {
-    (void)state;
     char lock[sizeof conf];
     snprintf(lock, sizeof lock, "%s/lock", directory);
     nodes_begin();
@@ -614,34 +587,4 @@ static void nodes_that_are_being_started_are_not_there_yet(void **state)
     close(lives);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        local_test(a_task_runs_and_its_result_is_there),
-        local_test(nodes_that_are_being_started_are_not_there_yet),
-        local_test(root_is_warned_once),
-        local_test(without_nodes_commands_say_how_to_have_them),
-        local_test(without_a_server_program_the_package_is_named),
-        local_test(the_sample_is_a_configuration_that_works),
-        local_test(what_was_pushed_survives_a_stop_and_runs_at_once),
-        local_test(who_gives_up_waiting_is_told_how_to_go_on),
-        local_test(two_starts_at_once_share_the_nodes),
-        local_test(a_killed_worker_leaves_nothing_behind_that_is_in_the_way),
-        local_test(a_killed_queue_node_is_started_again_with_its_tasks),
-        local_test(lock_nodes_of_which_most_are_new_become_a_new_group),
-        local_test(a_single_lock_node_that_is_new_costs_nothing),
-        local_test(locks_of_a_living_worker_are_not_forgotten_on_its_behalf),
-        local_test(locks_of_a_worker_with_a_configuration_of_its_own_neither),
-        local_test(a_worker_that_was_recovered_is_not_waited_for),
-        local_test(a_port_that_others_have_taken_is_left_to_them),
-        local_test(a_directory_that_others_may_write_is_refused),
-        local_test(a_place_that_cannot_be_is_refused),
-        local_test(a_relative_place_is_ignored),
-        local_test(on_a_disk_without_room_nothing_is_begun),
-        local_test(a_record_of_a_newer_program_is_left_alone),
-        local_test(a_damaged_record_is_written_anew_when_nothing_runs_by_it),
-        local_test(nodes_that_a_worker_needs_are_not_ended_unasked),
-        local_test(a_wipe_removes_all_of_it),
-    };
-    return cmocka_run_group_tests(tests, group_set_up, group_tear_down);
-}
+RUN_GROUP(group_set_up, group_tear_down, NULL, tear_down)

@@ -298,9 +298,8 @@ static void play(const struct test_case *test)
     }
 }
 
-static void test_scripts_answer_as_they_should(void **state)
+TEST(test_scripts_answer_as_they_should)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         play(&cases[i]);
 }
@@ -331,10 +330,4 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scripts_answer_as_they_should),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_GROUP(set_up, tear_down, NULL, NULL)

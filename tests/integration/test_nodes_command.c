@@ -3,9 +3,8 @@
 
 /* --- init --------------------------------------------------------------------------------------------------------- */
 
-static void a_group_is_made_of_strangers(void **state)
+TEST(a_group_is_made_of_strangers)
 {
-    (void)state;
     assert_int_equal(nodes("%s", ""), 1);
     assert_contains(result.out, "no lock group: 0 of 3 nodes vote, 2 are needed");
     assert_contains(result.out, "lock1 is excluded (no_group): ");
@@ -31,9 +30,8 @@ static void a_group_is_made_of_strangers(void **state)
 }
 
 /* While a majority is away nobody is told to make another group, and nobody who is there is blamed. */
-static void a_group_whose_majority_is_away_is_named(void **state)
+TEST(a_group_whose_majority_is_away_is_named)
 {
-    (void)state;
     char expected[200];
     group_begin();
     struct marker marker = marker_of(0);
@@ -53,9 +51,8 @@ static void a_group_whose_majority_is_away_is_named(void **state)
     assert_lacks(result.out, "init");
 }
 
-static void an_emptied_majority_is_not_made_a_group_of(void **state)
+TEST(an_emptied_majority_is_not_made_a_group_of)
 {
-    (void)state;
     group_begin();
     ask(1, "FLUSHALL");
     ask(2, "FLUSHALL");
@@ -64,9 +61,8 @@ static void an_emptied_majority_is_not_made_a_group_of(void **state)
     assert_lacks(result.out, "init");
 }
 
-static void a_group_is_made_once(void **state)
+TEST(a_group_is_made_once)
 {
-    (void)state;
     group_begin();
     char *before = marker_text(1);
     nodes("init");
@@ -82,9 +78,8 @@ static void a_group_is_made_once(void **state)
     free(after);
 }
 
-static void all_nodes_have_to_be_there(void **state)
+TEST(all_nodes_have_to_be_there)
 {
-    (void)state;
     redis_server_kill(servers[2]);
     nodes("init");
     assert_refused(75, "lock3: cannot be asked: ");
@@ -97,9 +92,8 @@ static void all_nodes_have_to_be_there(void **state)
 }
 
 /* E19: names, addresses and sockets may differ, the server is one. */
-static void one_server_is_not_two_nodes(void **state)
+TEST(one_server_is_not_two_nodes)
 {
-    (void)state;
     config_write("lock_nodes = ( " AT ", { host = \"127.1\"; port = %u; }, " AT " );\n", port_of(0), port_of(0),
                  port_of(1));
     nodes("init");
@@ -111,9 +105,8 @@ static void one_server_is_not_two_nodes(void **state)
     assert_unmarked(0);
 }
 
-static void a_member_that_is_reached_twice_votes_once(void **state)
+TEST(a_member_that_is_reached_twice_votes_once)
 {
-    (void)state;
     group_begin();
     config_write("lock_nodes = ( " AT ", " AT ", { host = \"127.1\"; port = %u; } );\n", port_of(0), port_of(1),
                  port_of(0));
@@ -123,9 +116,8 @@ static void a_member_that_is_reached_twice_votes_once(void **state)
     assert_contains(result.out, "2 of 3 nodes vote");
 }
 
-static void keys_are_in_the_way(void **state)
+TEST(keys_are_in_the_way)
 {
-    (void)state;
     ask(1, "SET lock:held 1");
     ask(1, "SET other 1");
     nodes("init");
@@ -141,9 +133,8 @@ static void keys_are_in_the_way(void **state)
 }
 
 /* A prefix is no pattern, and what is looked for may be far behind. */
-static void keys_are_found_among_many(void **state)
+TEST(keys_are_found_among_many)
 {
-    (void)state;
     ask(2, "EVAL \"for i = 1, 50000 do redis.call('SET', 'lock[1]:' .. i, '') end\" 0");
     config_write("lock_nodes = ( " AT ", " AT ", " AT " );\nlock = { prefix = \"lock[a]:\"; };\n", port_of(0),
                  port_of(1), port_of(2));
@@ -155,9 +146,8 @@ static void keys_are_found_among_many(void **state)
     assert_refused(1, "lock3: there are keys already, such as \"lock[a]:x\": ");
 }
 
-static void nodes_that_evict_are_refused(void **state)
+TEST(nodes_that_evict_are_refused)
 {
-    (void)state;
     group_begin();
     ask(1, "CONFIG SET maxmemory-policy volatile-lru");
     assert_int_equal(nodes("%s", ""), 0); /* not while there is no limit */
@@ -172,9 +162,8 @@ static void nodes_that_evict_are_refused(void **state)
     ask(1, "CONFIG SET maxmemory-policy noeviction");
 }
 
-static void what_is_no_marker_is_told(void **state)
+TEST(what_is_no_marker_is_told)
 {
-    (void)state;
     ask(0, "LPUSH " MARKER_KEY " x");
     nodes("init");
     assert_refused(1, "lock1: what is under its key hf:lock:group is no marker: remove it");
@@ -188,9 +177,8 @@ static void what_is_no_marker_is_told(void **state)
     assert_contains(result.error, "lock1: Something else is under the key hf:lock:group");
 }
 
-static void numbers_of_nodes_and_ttls_have_bounds(void **state)
+TEST(numbers_of_nodes_and_ttls_have_bounds)
 {
-    (void)state;
     nodes("init --max-ttl 999ms");
     assert_refused(1, "the longest ttl must be from 1 s to 10 min");
     nodes("init --max-ttl 601s");
@@ -212,9 +200,8 @@ static void numbers_of_nodes_and_ttls_have_bounds(void **state)
 }
 
 /* A node that refuses to be written: the others are as they were. */
-static void a_failure_in_the_middle_is_taken_back(void **state)
+TEST(a_failure_in_the_middle_is_taken_back)
 {
-    (void)state;
     ask(2, "ACL SETUSER default -set");
     nodes("init");
     ask(2, "ACL SETUSER default +set");
@@ -232,9 +219,8 @@ static void a_failure_in_the_middle_is_taken_back(void **state)
     assert_unmarked(1);
 }
 
-static void nodes_that_hold_locks_begin_in_quarantine(void **state)
+TEST(nodes_that_hold_locks_begin_in_quarantine)
 {
-    (void)state;
     ask(0, "SET lock:held 1 PX 60000");
     assert_int_equal(nodes("init --keep-keys --max-ttl 1s"), 0);
     assert_contains(result.out, "0 of 3 nodes vote");
@@ -260,9 +246,8 @@ static long seconds_told(void)
     return strtol(about + strlen("about "), NULL, 10);
 }
 
-static void a_restarted_node_votes_after_its_quarantine(void **state)
+TEST(a_restarted_node_votes_after_its_quarantine)
 {
-    (void)state;
     group_begin();
     struct marker before = marker_of(1);
     redis_server_restart(servers[1]);
@@ -288,9 +273,8 @@ static void a_restarted_node_votes_after_its_quarantine(void **state)
 }
 
 /* Also one that was up for long, elsewhere, and is empty (H2). */
-static void a_node_that_lost_its_marker_comes_in_under_a_new_id(void **state)
+TEST(a_node_that_lost_its_marker_comes_in_under_a_new_id)
 {
-    (void)state;
     group_begin();
     struct marker before = marker_of(1);
     ask(1, "FLUSHALL");
@@ -308,9 +292,8 @@ static void a_node_that_lost_its_marker_comes_in_under_a_new_id(void **state)
 }
 
 /* Whoever saw which place it had gives it back that place. */
-static void a_node_that_is_emptied_meanwhile_keeps_its_id(void **state)
+TEST(a_node_that_is_emptied_meanwhile_keeps_its_id)
 {
-    (void)state;
     group_begin();
     struct marker before = marker_of(0);
     redis_server_restart(servers[1]);
@@ -328,9 +311,8 @@ static void a_node_that_is_emptied_meanwhile_keeps_its_id(void **state)
     assert_string_equal(after.self, before.self);
 }
 
-static void an_empty_server_at_the_address_of_a_node_is_healed(void **state)
+TEST(an_empty_server_at_the_address_of_a_node_is_healed)
 {
-    (void)state;
     group_begin();
     redis_server_kill(servers[1]);
     config_members(port_of(0), port_of(3), port_of(2)); /* the one that was there all the time */
@@ -342,9 +324,8 @@ static void an_empty_server_at_the_address_of_a_node_is_healed(void **state)
     assert_string_equal(marker.self, marker.places[1]);
 }
 
-static void a_majority_that_forgot_cannot_be_healed(void **state)
+TEST(a_majority_that_forgot_cannot_be_healed)
 {
-    (void)state;
     group_begin();
     ask(0, "FLUSHALL");
     ask(1, "FLUSHALL");
@@ -353,9 +334,8 @@ static void a_majority_that_forgot_cannot_be_healed(void **state)
     assert_unmarked(0);
 }
 
-static void too_few_nodes_may_come_back(void **state)
+TEST(too_few_nodes_may_come_back)
 {
-    (void)state;
     group_begin();
     redis_server_kill(servers[0]);
     redis_server_kill(servers[1]);
@@ -368,9 +348,8 @@ static void too_few_nodes_may_come_back(void **state)
 
 /* --- other lists of nodes ----------------------------------------------------------------------------------------- */
 
-static void a_node_of_another_group_is_foreign(void **state)
+TEST(a_node_of_another_group_is_foreign)
 {
-    (void)state;
     group_begin();
     struct marker foreign = lock_group_marker(servers[3], 2, 3, 1000);
     lock_group_mark(servers[3], &foreign);
@@ -383,9 +362,8 @@ static void a_node_of_another_group_is_foreign(void **state)
 }
 
 /* E20: who knows fewer nodes, or more, would count other majorities. */
-static void the_number_of_nodes_is_that_of_the_group(void **state)
+TEST(the_number_of_nodes_is_that_of_the_group)
 {
-    (void)state;
     group_begin();
     config_write("lock_nodes = ( " AT ", " AT ", " AT ", " AT ", { host = \"127.0.0.1\"; port = 1; } );\n", port_of(0),
                  port_of(1), port_of(2), port_of(3));
@@ -399,9 +377,8 @@ static void the_number_of_nodes_is_that_of_the_group(void **state)
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
-static void programs_are_told_the_same(void **state)
+TEST(programs_are_told_the_same)
 {
-    (void)state;
     assert_int_equal(nodes("init --max-ttl 1s --json"), 0);
     struct marker marker = marker_of(1);
     char part[200];
@@ -422,9 +399,8 @@ static void programs_are_told_the_same(void **state)
     assert_contains(result.out, "\"latency\":null,\"clock_ahead\":null");
 }
 
-static void wrong_calls_are_explained(void **state)
+TEST(wrong_calls_are_explained)
 {
-    (void)state;
     nodes("int");
     assert_refused(2, "there is no 'nodes int': it is list, init, heal or replace");
     nodes("init lock1");
@@ -441,33 +417,4 @@ static void wrong_calls_are_explained(void **state)
     assert_refused(2, "replace takes the name of a node, and the address of a new server");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        nodes_test(a_group_is_made_of_strangers),
-        nodes_test(a_group_whose_majority_is_away_is_named),
-        nodes_test(an_emptied_majority_is_not_made_a_group_of),
-        nodes_test(a_group_is_made_once),
-        nodes_test(all_nodes_have_to_be_there),
-        nodes_test(one_server_is_not_two_nodes),
-        nodes_test(a_member_that_is_reached_twice_votes_once),
-        nodes_test(keys_are_in_the_way),
-        nodes_test(keys_are_found_among_many),
-        nodes_test(nodes_that_evict_are_refused),
-        nodes_test(what_is_no_marker_is_told),
-        nodes_test(numbers_of_nodes_and_ttls_have_bounds),
-        nodes_test(a_failure_in_the_middle_is_taken_back),
-        nodes_test(nodes_that_hold_locks_begin_in_quarantine),
-        nodes_test(a_restarted_node_votes_after_its_quarantine),
-        nodes_test(a_node_that_lost_its_marker_comes_in_under_a_new_id),
-        nodes_test(a_node_that_is_emptied_meanwhile_keeps_its_id),
-        nodes_test(an_empty_server_at_the_address_of_a_node_is_healed),
-        nodes_test(a_majority_that_forgot_cannot_be_healed),
-        nodes_test(too_few_nodes_may_come_back),
-        nodes_test(a_node_of_another_group_is_foreign),
-        nodes_test(the_number_of_nodes_is_that_of_the_group),
-        nodes_test(programs_are_told_the_same),
-        nodes_test(wrong_calls_are_explained),
-    };
-    return cmocka_run_group_tests(tests, servers_start, servers_stop);
-}
+RUN_GROUP(servers_start, servers_stop, nodes_begin, nodes_end)

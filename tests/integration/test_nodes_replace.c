@@ -41,9 +41,8 @@ static void assert_replaced(void)
     assert_contains(result.out, "generation 3, longest ttl 1.0 s: 3 of 3 nodes vote");
 }
 
-static void a_living_node_is_replaced(void **state)
+TEST(a_living_node_is_replaced)
 {
-    (void)state;
     three_members();
     struct instant begin = instant_now();
     assert_int_equal(replace(), 0);
@@ -60,9 +59,8 @@ static void a_living_node_is_replaced(void **state)
     assert_replaced();
 }
 
-static void a_dead_node_is_replaced(void **state)
+TEST(a_dead_node_is_replaced)
 {
-    (void)state;
     three_members();
     redis_server_kill(servers[OLD]);
     assert_int_equal(nodes("replace lock2 127.0.0.1:%u --json", port_of(NEW)), 0);
@@ -70,9 +68,8 @@ static void a_dead_node_is_replaced(void **state)
     assert_replaced();
 }
 
-static void a_socket_will_do(void **state)
+TEST(a_socket_will_do)
 {
-    (void)state;
     three_members();
     assert_int_equal(nodes("replace lock2 %s", redis_server_unix_path(servers[NEW])), 0);
     assert_replaced();
@@ -100,9 +97,8 @@ static void mark_filled(unsigned server)
     lock_group_mark(servers[server], &marker);
 }
 
-static void another_replacement_under_way_is_told(void **state)
+TEST(another_replacement_under_way_is_told)
 {
-    (void)state;
     three_members();
     mark_vacant(0);
     mark_vacant(2);
@@ -111,9 +107,8 @@ static void another_replacement_under_way_is_told(void **state)
 }
 
 /* All that a process can leave behind, one write further each time. */
-static void it_goes_on_wherever_it_stopped(void **state)
+TEST(it_goes_on_wherever_it_stopped)
 {
-    (void)state;
     static void (*const marks[])(unsigned server) = {mark_vacant, mark_vacant, mark_filled, mark_filled, mark_filled};
     static const unsigned marked[] = {0, 2, NEW, 0, 2};
     for (unsigned written = 0; written <= 5; written++) {
@@ -134,9 +129,8 @@ static bool is_vacant(unsigned server)
     return marker.places[1][0] == '\0';
 }
 
-static void a_killed_process_is_followed_by_another(void **state)
+TEST(a_killed_process_is_followed_by_another)
 {
-    (void)state;
     char address[64];
     three_members();
     snprintf(address, sizeof address, "127.0.0.1:%u", port_of(NEW));
@@ -156,9 +150,8 @@ static void a_killed_process_is_followed_by_another(void **state)
 }
 
 /* Who was away meanwhile learns of it later. */
-static void a_member_that_was_away_is_brought_up_to_date(void **state)
+TEST(a_member_that_was_away_is_brought_up_to_date)
 {
-    (void)state;
     three_members();
     mark_vacant(0);
     mark_vacant(2);
@@ -181,9 +174,8 @@ static void assert_unchanged(void)
     }
 }
 
-static void the_new_server_has_to_be_empty(void **state)
+TEST(the_new_server_has_to_be_empty)
 {
-    (void)state;
     three_members();
     ask(NEW, "SET something 1");
     replace();
@@ -191,9 +183,8 @@ static void the_new_server_has_to_be_empty(void **state)
     assert_unchanged();
 }
 
-static void the_new_server_may_not_have_a_place(void **state)
+TEST(the_new_server_may_not_have_a_place)
 {
-    (void)state;
     three_members();
     struct marker foreign = lock_group_marker(servers[NEW], 0, 3, 1000);
     lock_group_mark(servers[NEW], &foreign);
@@ -206,9 +197,8 @@ static void the_new_server_may_not_have_a_place(void **state)
     assert_unchanged();
 }
 
-static void a_node_cannot_stand_for_another(void **state)
+TEST(a_node_cannot_stand_for_another)
 {
-    (void)state;
     three_members();
     nodes("replace lock2 127.1:%u", port_of(2));
     assert_refused(1, "is the same server as lock3 (run id ");
@@ -217,9 +207,8 @@ static void a_node_cannot_stand_for_another(void **state)
     assert_unchanged();
 }
 
-static void the_new_server_may_not_evict(void **state)
+TEST(the_new_server_may_not_evict)
 {
-    (void)state;
     three_members();
     ask(NEW, "CONFIG SET maxmemory 1000000000");
     ask(NEW, "CONFIG SET maxmemory-policy allkeys-lru");
@@ -230,9 +219,8 @@ static void the_new_server_may_not_evict(void **state)
     assert_unchanged();
 }
 
-static void too_few_nodes_change_nothing(void **state)
+TEST(too_few_nodes_change_nothing)
 {
-    (void)state;
     three_members();
     redis_server_kill(servers[2]);
     replace();
@@ -244,9 +232,8 @@ static void too_few_nodes_change_nothing(void **state)
     assert_unchanged();
 }
 
-static void strangers_cannot_be_replaced(void **state)
+TEST(strangers_cannot_be_replaced)
 {
-    (void)state;
     replace();
     assert_refused(1, "these nodes are no lock group yet: run `nodes init`");
     nodes("replace lock9 127.0.0.1:%u", port_of(NEW));
@@ -256,9 +243,8 @@ static void strangers_cannot_be_replaced(void **state)
 }
 
 /* A member that takes no writes is as good as away: with two of three nothing goes on. */
-static void a_node_that_cannot_be_written_stops_it(void **state)
+TEST(a_node_that_cannot_be_written_stops_it)
 {
-    (void)state;
     three_members();
     ask(2, "ACL SETUSER default -set");
     replace();
@@ -269,23 +255,4 @@ static void a_node_that_cannot_be_written_stops_it(void **state)
     assert_replaced();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        nodes_test(a_living_node_is_replaced),
-        nodes_test(a_dead_node_is_replaced),
-        nodes_test(a_socket_will_do),
-        nodes_test(another_replacement_under_way_is_told),
-        nodes_test(it_goes_on_wherever_it_stopped),
-        nodes_test(a_killed_process_is_followed_by_another),
-        nodes_test(a_member_that_was_away_is_brought_up_to_date),
-        nodes_test(the_new_server_has_to_be_empty),
-        nodes_test(the_new_server_may_not_have_a_place),
-        nodes_test(a_node_cannot_stand_for_another),
-        nodes_test(the_new_server_may_not_evict),
-        nodes_test(too_few_nodes_change_nothing),
-        nodes_test(strangers_cannot_be_replaced),
-        nodes_test(a_node_that_cannot_be_written_stops_it),
-    };
-    return cmocka_run_group_tests(tests, servers_start, servers_stop);
-}
+RUN_GROUP(servers_start, servers_stop, nodes_begin, nodes_end)

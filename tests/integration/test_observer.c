@@ -96,9 +96,8 @@ static const struct seen_look *last_look(void)
 
 /* --- a task ------------------------------------------------------------------------------------------------------- */
 
-static void a_task_with_a_lock_is_told_with_all_its_instants(void **state)
+TEST(a_task_with_a_lock_is_told_with_all_its_instants)
 {
-    (void)state;
     struct instant before = instant_now();
     unsigned worker = observed_work(NULL);
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[20],\"jid\":\"a\",\"resource\":[\"y\",\"x\"]}");
@@ -118,9 +117,8 @@ static void a_task_with_a_lock_is_told_with_all_its_instants(void **state)
     assert_int_equal(tasks_seen(), 1); /* empty places are no tasks */
 }
 
-static void a_task_without_a_lock_has_no_instants_of_one(void **state)
+TEST(a_task_without_a_lock_has_no_instants_of_one)
 {
-    (void)state;
     unsigned worker = observed_work(NULL);
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"a\",\"retry\":0}");
     const struct seen_task *a = left_first("a");
@@ -132,9 +130,8 @@ static void a_task_without_a_lock_has_no_instants_of_one(void **state)
     one_fleet_stop(worker);
 }
 
-static void what_is_no_task_is_told_too(void **state)
+TEST(what_is_no_task_is_told_too)
 {
-    (void)state;
     unsigned worker = observed_work(&(struct fleet_setup){.threads = 1});
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"a\",\"resource\":\"x\"}");
     (void)left_first("a");
@@ -152,9 +149,8 @@ static void what_is_no_task_is_told_too(void **state)
 
 /* --- contention --------------------------------------------------------------------------------------------------- */
 
-static void a_lock_that_is_refused_is_told_and_then_the_run_that_had_it(void **state)
+TEST(a_lock_that_is_refused_is_told_and_then_the_run_that_had_it)
 {
-    (void)state;
     for (unsigned i = 0; i < fleet.locks.count; i++)
         lock_cluster_ask(&fleet.locks, i, "SET lock:x other PX 1500");
     unsigned worker = observed_work(NULL);
@@ -196,7 +192,7 @@ static const struct observed_task *holder_before(const struct observed_task *hei
     return before;
 }
 
-static void a_lock_that_is_handed_over_was_asked_for_before_the_holder_left(void **state)
+TEST(a_lock_that_is_handed_over_was_asked_for_before_the_holder_left)
 {
     enum { TASKS = 5 };
     (void)state;
@@ -221,9 +217,8 @@ static void a_lock_that_is_handed_over_was_asked_for_before_the_holder_left(void
 
 /* --- what goes wrong ---------------------------------------------------------------------------------------------- */
 
-static void a_lock_that_is_lost_is_told(void **state)
+TEST(a_lock_that_is_lost_is_told)
 {
-    (void)state;
     unsigned worker = observed_work(NULL);
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[60000],\"jid\":\"a\",\"resource\":\"x\"}");
     test_await(fleet_noted(&fleet, "begin a") == 1);
@@ -236,9 +231,8 @@ static void a_lock_that_is_lost_is_told(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_write_that_was_refused_is_told(void **state)
+TEST(a_write_that_was_refused_is_told)
 {
-    (void)state;
     unsigned worker = observed_work(NULL);
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"stale\",\"HF::FencedOff\"],\"jid\":\"a\",\"retry\":0,"
                        "\"resource\":\"x\"}");
@@ -252,9 +246,8 @@ static void a_write_that_was_refused_is_told(void **state)
         assert_int_equal(seen->tasks[i].task.was_fenced_off, strcmp(seen->tasks[i].jid, "a") == 0);
 }
 
-static void what_a_stop_gives_back_is_told(void **state)
+TEST(what_a_stop_gives_back_is_told)
 {
-    (void)state;
     unsigned worker = observed_work(&(struct fleet_setup){.worker = "stop_timeout = \"100ms\";"});
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[60000],\"jid\":\"a\",\"resource\":\"x\"}");
     test_await(fleet_noted(&fleet, "begin a") == 1);
@@ -267,9 +260,8 @@ static void what_a_stop_gives_back_is_told(void **state)
 }
 
 /* Nobody knows when it will end. */
-static void a_handler_that_is_abandoned_has_no_end(void **state)
+TEST(a_handler_that_is_abandoned_has_no_end)
 {
-    (void)state;
     unsigned worker = observed_work(&(struct fleet_setup){.worker = "stop_timeout = \"100ms\";"});
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[60000],\"jid\":\"a\",\"resource\":\"x\"}");
     test_await(fleet_noted(&fleet, "begin a") == 1);
@@ -289,9 +281,8 @@ static bool is_seen_busy(void)
     return look != NULL && look->process.busy == 1 && look->extensions > 0 && atomic_load(&seen->look_count) >= 3;
 }
 
-static void how_the_process_stands_is_told_again_and_again(void **state)
+TEST(how_the_process_stands_is_told_again_and_again)
 {
-    (void)state;
     struct instant before = instant_now();
     observed_work(&(struct fleet_setup){.threads = 3});
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[60000],\"jid\":\"a\",\"resource\":\"x\"}");
@@ -311,9 +302,8 @@ static void how_the_process_stands_is_told_again_and_again(void **state)
                     seen->looks[i - 1].process.cpu_ns <= seen->looks[i].process.cpu_ns);
 }
 
-static void without_lock_nodes_nothing_is_told_of_locks(void **state)
+TEST(without_lock_nodes_nothing_is_told_of_locks)
 {
-    (void)state;
     unsigned worker = observed_work(
         &(struct fleet_setup){.lock_nodes = "", .plugin = "echo", .classes = "{ class = \"echo\"; lock = \"none\"; }"});
     fleet_push(&fleet, "{\"class\":\"echo\",\"args\":[],\"jid\":\"a\"}");
@@ -337,22 +327,4 @@ static int seen_set_up(void **state)
     return seen == MAP_FAILED ? -1 : one_fleet_set_up(state);
 }
 
-#define seen_test(function) cmocka_unit_test_setup_teardown(function, seen_clear, one_fleet_clean)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        seen_test(a_task_with_a_lock_is_told_with_all_its_instants),
-        seen_test(a_task_without_a_lock_has_no_instants_of_one),
-        seen_test(what_is_no_task_is_told_too),
-        seen_test(a_lock_that_is_refused_is_told_and_then_the_run_that_had_it),
-        seen_test(a_lock_that_is_handed_over_was_asked_for_before_the_holder_left),
-        seen_test(a_lock_that_is_lost_is_told),
-        seen_test(a_write_that_was_refused_is_told),
-        seen_test(what_a_stop_gives_back_is_told),
-        seen_test(a_handler_that_is_abandoned_has_no_end),
-        seen_test(how_the_process_stands_is_told_again_and_again),
-        seen_test(without_lock_nodes_nothing_is_told_of_locks),
-    };
-    return cmocka_run_group_tests(tests, seen_set_up, one_fleet_tear_down);
-}
+RUN_GROUP(seen_set_up, one_fleet_tear_down, seen_clear, one_fleet_clean)

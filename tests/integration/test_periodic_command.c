@@ -14,9 +14,8 @@ static void entries_write(const char *entries)
 #define NIGHTLY "{ name = \"nightly\"; cron = \"30 2 29 2 *\"; zone = \"Europe/Vienna\"; class = \"echo\"; }"
 #define HOURLY  "{ cron = \"@hourly\"; class = \"echo\"; queue = \"low\"; }"
 
-static void it_lists_ticks_and_what_the_node_knows(void **state)
+TEST(it_lists_ticks_and_what_the_node_knows)
 {
-    (void)state;
     entries_write(NIGHTLY ", " HOURLY);
     given("HSET hf:2:periodic nightly 1709170200 'echo @hourly' -1795194374");
     admin_good("periodic", "--json", "--next", "2");
@@ -35,9 +34,8 @@ static void it_lists_ticks_and_what_the_node_knows(void **state)
     assert_lacks(result.out, " \n");
 }
 
-static void it_lists_without_the_node(void **state)
+TEST(it_lists_without_the_node)
 {
-    (void)state;
     admin_config_write(free_port());
     entries_write(NIGHTLY);
     admin("periodic");
@@ -49,9 +47,8 @@ static void it_lists_without_the_node(void **state)
     assert_contains(result.out, "\"last_pushed\":null,\"known_since\":null,\"next\":[{");
 }
 
-static void it_takes_what_it_finds(void **state)
+TEST(it_takes_what_it_finds)
 {
-    (void)state;
     admin_good("periodic");
     assert_string_equal(result.out, "no periodic tasks\n");
     admin_good("periodic", "--json");
@@ -68,9 +65,8 @@ static void it_takes_what_it_finds(void **state)
     assert_int_equal(result.exit_code, 2);
 }
 
-static void mistakes_are_told_with_their_line(void **state)
+TEST(mistakes_are_told_with_their_line)
 {
-    (void)state;
     entries_write("{ cron = \"61 * * * *\"; class = \"echo\"; },\n"
                   "{ name = \"x\"; cron = \"@daily\"; class = \"echo\"; zone = \"Nowhere/Land\"; },\n"
                   "{ name = \"y\"; cron = \"@daily\"; class = \"echo\"; args = \"[1],\\\"queue\\\":[2]\"; },\n"
@@ -89,9 +85,8 @@ static void mistakes_are_told_with_their_line(void **state)
 }
 
 /* The tick of this hour was missed: the worker pushes it, and runs it. */
-static void a_worker_pushes_and_runs_it(void **state)
+TEST(a_worker_pushes_and_runs_it)
 {
-    (void)state;
     entries_write("{ name = \"e\"; cron = \"*/10 * * * *\"; class = \"echo\"; args = \"[\\\"tick\\\"]\"; }");
     given("HSET hf:2:periodic e 1700000000");
     admin("work", "--allow-root", "--max-tasks", "1");
@@ -106,14 +101,4 @@ static void a_worker_pushes_and_runs_it(void **state)
     assert_reply(server, "0", "LLEN queue:default");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        admin_test(it_lists_ticks_and_what_the_node_knows),
-        admin_test(it_lists_without_the_node),
-        admin_test(it_takes_what_it_finds),
-        admin_test(mistakes_are_told_with_their_line),
-        admin_test(a_worker_pushes_and_runs_it),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, admin_set_up, admin_tear_down)

@@ -107,7 +107,7 @@ static void expect_file(const struct place *place, const char *name, const char 
     assert_int_equal(facts.st_mode & (S_IWGRP | S_IWOTH), 0);
 }
 
-static void each_language_has_its_files(void **state)
+TEST(each_language_has_its_files)
 {
     static const struct {
         const char *name, *language, *source, *part;
@@ -140,7 +140,7 @@ static void each_language_has_its_files(void **state)
     umask(umask_before);
 }
 
-static void what_exists_is_left_alone(void **state)
+TEST(what_exists_is_left_alone)
 {
     const struct place *place = *state;
     struct program_result result = plugin_new(place, "one", NULL);
@@ -156,7 +156,7 @@ static void what_exists_is_left_alone(void **state)
 }
 
 /* The limit is on the size of a file that the program may write: the first that is larger cannot be finished. */
-static void half_of_it_is_nothing(void **state)
+TEST(half_of_it_is_nothing)
 {
     const struct place *place = *state;
     struct rlimit before, limit;
@@ -175,7 +175,7 @@ static void half_of_it_is_nothing(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void a_place_that_is_none_is_told(void **state)
+TEST(a_place_that_is_none_is_told)
 {
     const struct place nowhere = {.directory = "/nonexistent/place"};
     (void)state;
@@ -185,7 +185,7 @@ static void a_place_that_is_none_is_told(void **state)
     program_result_free(&result);
 }
 
-static void names_are_checked(void **state)
+TEST(names_are_checked)
 {
     static const char *const wrong[] = {"",    "One",  "1one", "_one", "-one", "o.e",
                                         "o/e", "../o", "o e",  "test", "on\n", "o\xc3\xa9"};
@@ -213,7 +213,7 @@ static void names_are_checked(void **state)
     assert_int_equal(directory_empty(path), 5);
 }
 
-static void other_mistakes_are_told(void **state)
+TEST(other_mistakes_are_told)
 {
     const struct place *place = *state;
     struct program_result result = plugin_new(place, "one", "pyton");
@@ -229,15 +229,4 @@ static void other_mistakes_are_told(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_language_has_its_files, enter, leave),
-        cmocka_unit_test_setup_teardown(what_exists_is_left_alone, enter, leave),
-        cmocka_unit_test_setup_teardown(half_of_it_is_nothing, enter, leave),
-        cmocka_unit_test(a_place_that_is_none_is_told),
-        cmocka_unit_test_setup_teardown(names_are_checked, enter, leave),
-        cmocka_unit_test_setup_teardown(other_mistakes_are_told, enter, leave),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

@@ -104,9 +104,8 @@ static const char *config_write(const char *classes)
 
 /* --- list ------------------------------------------------------------------------------------------------------- */
 
-static void everything_that_runs_tasks_is_listed(void **state)
+TEST(everything_that_runs_tasks_is_listed)
 {
-    (void)state;
     char classes[2048];
     plugin_put("shows", "shows.so");
     const char *program = file_write("run.sh", "#!/bin/sh\n", 0755);
@@ -137,9 +136,8 @@ static void everything_that_runs_tasks_is_listed(void **state)
     assert_contains(result.out, "/run.sh: resize\n");
 }
 
-static void what_is_wrong_with_a_configuration_is_told_with_the_list(void **state)
+TEST(what_is_wrong_with_a_configuration_is_told_with_the_list)
 {
-    (void)state;
     plugin_put("good", "good.so");
     holdfast("plugins list -c %s", config_write("{ class = \"good.first\"; lock = \"wrong\"; }"));
     assert_int_equal(result.exit_code, 1);
@@ -152,9 +150,8 @@ static void what_is_wrong_with_a_configuration_is_told_with_the_list(void **stat
 #define NODES "queue_node = { host = \"127.0.0.1\"; port = 1; }; lock_nodes = ({ host = \"127.0.0.1\"; port = 1; });"
 
 /* A directory for one's own plugins that is not there, or that `make install` has made, is in nobody's way. */
-static void an_installation_needs_no_plugin_of_ones_own(void **state)
+TEST(an_installation_needs_no_plugin_of_ones_own)
 {
-    (void)state;
     static const char *const directories[] = {"bin", "lib", "lib/holdfast", "lib/holdfast/examples"};
     char bin[PATH_SIZE], *build = strdup(test_build());
     for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++)
@@ -188,9 +185,8 @@ static void an_installation_needs_no_plugin_of_ones_own(void **state)
 
 /* --- where classes run ------------------------------------------------------------------------------------------ */
 
-static void a_handler_that_must_not_run_inside_does_not(void **state)
+TEST(a_handler_that_must_not_run_inside_does_not)
 {
-    (void)state;
     plugin_put("shows", "shows.so");
     const char *config =
         config_write(UNLOCKED ", { class = \"shows.inside\"; lock = \"none\"; },\n"
@@ -201,9 +197,8 @@ static void a_handler_that_must_not_run_inside_does_not(void **state)
     assert_contains(result.error, "/shows.so) says that it must never run inside the worker");
 }
 
-static void limits_of_processes_are_of_no_use_in_a_thread(void **state)
+TEST(limits_of_processes_are_of_no_use_in_a_thread)
 {
-    (void)state;
     plugin_put("shows", "shows.so");
     const char *config =
         config_write(UNLOCKED ", { class = \"shows.inside\"; lock = \"none\"; memory_limit = \"1GiB\"; },\n"
@@ -231,9 +226,8 @@ static void assert_program_refused(const char *program, const char *reason)
     unlink(files[--file_count]);
 }
 
-static void a_program_that_others_could_change_is_refused(void **state)
+TEST(a_program_that_others_could_change_is_refused)
 {
-    (void)state;
     plugin_put("good", "good.so");
     assert_program_refused(file_write("open.sh", "#!/bin/sh\n", 0775),
                            "/open.sh: others may write it (mode 775), and it runs with the worker's rights");
@@ -253,9 +247,8 @@ static void a_program_that_others_could_change_is_refused(void **state)
     assert_program_refused(other, "/other.sh: belongs to user 12345; it runs with the worker's rights");
 }
 
-static void a_command_of_on_event_that_others_could_change_is_refused(void **state)
+TEST(a_command_of_on_event_that_others_could_change_is_refused)
 {
-    (void)state;
     char classes[1024];
     plugin_put("good", "good.so");
     snprintf(classes, sizeof classes,
@@ -268,9 +261,8 @@ static void a_command_of_on_event_that_others_could_change_is_refused(void **sta
     assert_contains(result.error, "/bell.sh: others may write it (mode 777), and it runs with the worker's rights");
 }
 
-static void a_class_has_a_program_or_a_plugin(void **state)
+TEST(a_class_has_a_program_or_a_plugin)
 {
-    (void)state;
     plugin_put("good", "good.so");
     const char *config = config_write("{ class = \"good.first\"; lock = \"none\"; program = \"/bin/true\"; },\n"
                                       "{ class = \"another\"; lock = \"none\"; }");
@@ -282,9 +274,8 @@ static void a_class_has_a_program_or_a_plugin(void **state)
 
 /* --- check ------------------------------------------------------------------------------------------------------ */
 
-static void files_are_checked_as_a_worker_would(void **state)
+TEST(files_are_checked_as_a_worker_would)
 {
-    (void)state;
     const char *shows = plugin_put("shows", "shows.so"), *crash = plugin_put("wild", "crash.so");
     holdfast("plugins check %s", shows);
     assert_int_equal(result.exit_code, 0);
@@ -309,17 +300,15 @@ static void files_are_checked_as_a_worker_would(void **state)
     assert_contains(result.error, "a plugin has a name that ends with .so");
 }
 
-static void a_plugin_without_a_word_of_warning(void **state)
+TEST(a_plugin_without_a_word_of_warning)
 {
-    (void)state;
     holdfast("plugins check %s", plugin_put("witness", "witness.so"));
     assert_int_equal(result.exit_code, 0);
     assert_string_equal(result.error, "");
 }
 
-static void a_wrong_call_is_told(void **state)
+TEST(a_wrong_call_is_told)
 {
-    (void)state;
     static const char *const lines[] = {
         "plugins", "plugins list", "plugins check", "plugins check -c f x.so", "plugins list x -c f", "plugins load"};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
@@ -328,23 +317,4 @@ static void a_wrong_call_is_told(void **state)
     }
 }
 
-#undef TEST
-#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(everything_that_runs_tasks_is_listed),
-        TEST(what_is_wrong_with_a_configuration_is_told_with_the_list),
-        TEST(an_installation_needs_no_plugin_of_ones_own),
-        TEST(a_handler_that_must_not_run_inside_does_not),
-        TEST(limits_of_processes_are_of_no_use_in_a_thread),
-        TEST(a_program_that_others_could_change_is_refused),
-        TEST(a_command_of_on_event_that_others_could_change_is_refused),
-        TEST(a_class_has_a_program_or_a_plugin),
-        TEST(files_are_checked_as_a_worker_would),
-        TEST(a_plugin_without_a_word_of_warning),
-        TEST(a_wrong_call_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

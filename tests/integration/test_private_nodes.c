@@ -55,9 +55,8 @@ static bool is_directory(const char *path)
     return stat(path, &status) == 0;
 }
 
-static void they_answer_are_a_group_and_go_without_a_trace(void **state)
+TEST(they_answer_are_a_group_and_go_without_a_trace)
 {
-    (void)state;
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 3, .max_ttl_ns = 5 * NS_PER_S});
     pid_t pids[4];
     assert_int_equal(private_nodes_count(nodes), 3);
@@ -84,9 +83,8 @@ static void they_answer_are_a_group_and_go_without_a_trace(void **state)
     free(directory);
 }
 
-static void without_the_password_they_refuse(void **state)
+TEST(without_the_password_they_refuse)
 {
-    (void)state;
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
     char *answer = node_talk(private_nodes_port(nodes, 0), NULL, "GET some");
     assert_contains(answer, "NOAUTH");
@@ -94,9 +92,8 @@ static void without_the_password_they_refuse(void **state)
     private_nodes_end(nodes);
 }
 
-static void one_lock_node_alone_is_no_group(void **state)
+TEST(one_lock_node_alone_is_no_group)
 {
-    (void)state;
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
     assert_answer(nodes, 1, "EXISTS hf:lock:group", ":0");
     private_nodes_end(nodes);
@@ -112,9 +109,8 @@ static bool can_bind(unsigned port)
     return can;
 }
 
-static void a_killed_node_keeps_its_port_and_comes_back_empty(void **state)
+TEST(a_killed_node_keeps_its_port_and_comes_back_empty)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
     unsigned port = private_nodes_port(nodes, 1);
@@ -132,9 +128,8 @@ static void a_killed_node_keeps_its_port_and_comes_back_empty(void **state)
     private_nodes_end(nodes);
 }
 
-static void a_stopped_node_is_ended_too(void **state)
+TEST(a_stopped_node_is_ended_too)
 {
-    (void)state;
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
     pid_t pid = private_nodes_pid(nodes, 1);
     private_nodes_stop(nodes, 1);
@@ -152,9 +147,8 @@ static int64_t seconds_of(const struct private_nodes *nodes, unsigned number)
 }
 
 /* The loader would take " " and ":" for the end of a library's path. */
-static void the_clock_of_one_node_is_stepped_and_of_no_other(void **state)
+TEST(the_clock_of_one_node_is_stepped_and_of_no_other)
 {
-    (void)state;
     char directory[PRIVATE_DIRECTORY_MAX], library[PRIVATE_DIRECTORY_MAX + 16], *build = realpath(test_build(), NULL);
     char *built = NULL;
     assert_true(asprintf(&built, "%s/preload/stepped_clock.so", build) > 0);
@@ -175,9 +169,8 @@ static void the_clock_of_one_node_is_stepped_and_of_no_other(void **state)
     free(build);
 }
 
-static void a_library_that_is_not_there_is_told(void **state)
+TEST(a_library_that_is_not_there_is_told)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     assert_null(private_nodes_start(
         &(struct private_nodes_options){.lock_nodes = 1, .has_clock = {[1] = true}, .clock_library = "/no/such.so"},
@@ -192,9 +185,8 @@ static int64_t ask_for(const struct private_nodes *nodes, unsigned number)
     return instant_since(asked, instant_now());
 }
 
-static void a_slow_node_answers_late(void **state)
+TEST(a_slow_node_answers_late)
 {
-    (void)state;
     enum { DELAY_MS = 400 };
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1, .is_slowed = {[1] = true}});
     assert_int_not_equal(private_nodes_port(nodes, 1), private_nodes_server_port(nodes, 1));
@@ -208,9 +200,8 @@ static void a_slow_node_answers_late(void **state)
 }
 
 /* More than a pipe or a socket holds, both ways, byte for byte. */
-static void a_relay_passes_large_values(void **state)
+TEST(a_relay_passes_large_values)
 {
-    (void)state;
     enum { LENGTH = 20 * 1000 * 1000 };
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1, .is_slowed = {[1] = true}});
     struct buffer command = {0};
@@ -286,9 +277,8 @@ static void refusal_expect(const char *redis, const char *valkey, const char *wo
     assert_contains(error.text, words);
 }
 
-static void a_server_that_is_missing_or_too_old_is_told_with_the_package(void **state)
+TEST(a_server_that_is_missing_or_too_old_is_told_with_the_package)
 {
-    (void)state;
     refusal_expect(NULL, NULL, "no redis-server or valkey-server in the PATH");
     refusal_expect(NULL, NULL, "install the package redis-server");
     refusal_expect(OLD, NULL, "redis-server: version 6.0 is too old");
@@ -296,9 +286,8 @@ static void a_server_that_is_missing_or_too_old_is_told_with_the_package(void **
     refusal_expect(NULL, OLD, "valkey-server: version 6.0 is too old");
 }
 
-static void the_first_server_that_is_new_enough_is_taken(void **state)
+TEST(the_first_server_that_is_new_enough_is_taken)
 {
-    (void)state;
     struct place place;
     struct server_program program;
     struct error error = ERROR_NONE;
@@ -319,9 +308,8 @@ static void the_first_server_that_is_new_enough_is_taken(void **state)
     place_leave(&place);
 }
 
-static void a_server_that_ends_at_once_is_told_with_its_last_words(void **state)
+TEST(a_server_that_ends_at_once_is_told_with_its_last_words)
 {
-    (void)state;
     static const char script[] =
         "#!/bin/sh\n[ \"$1\" = --version ] && echo 'Redis server v=7.0.15' || echo 'no memory here' >&2\n";
     refusal_expect(script, NULL, "ended at once");
@@ -330,9 +318,8 @@ static void a_server_that_ends_at_once_is_told_with_its_last_words(void **state)
 
 /* --- a coordinator that dies -------------------------------------------------------------------------------------- */
 
-static void they_die_with_whom_they_belong_to(void **state)
+TEST(they_die_with_whom_they_belong_to)
 {
-    (void)state;
     int ends[2];
     pid_t pids[2];
     char directory[64] = "";
@@ -362,22 +349,4 @@ static void they_die_with_whom_they_belong_to(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_answer_are_a_group_and_go_without_a_trace),
-        cmocka_unit_test(without_the_password_they_refuse),
-        cmocka_unit_test(one_lock_node_alone_is_no_group),
-        cmocka_unit_test(a_killed_node_keeps_its_port_and_comes_back_empty),
-        cmocka_unit_test(a_stopped_node_is_ended_too),
-        cmocka_unit_test(the_clock_of_one_node_is_stepped_and_of_no_other),
-        cmocka_unit_test(a_library_that_is_not_there_is_told),
-        cmocka_unit_test(a_slow_node_answers_late),
-        cmocka_unit_test(a_relay_passes_large_values),
-        cmocka_unit_test(a_server_that_is_missing_or_too_old_is_told_with_the_package),
-        cmocka_unit_test(the_first_server_that_is_new_enough_is_taken),
-        cmocka_unit_test(a_server_that_ends_at_once_is_told_with_its_last_words),
-        cmocka_unit_test(they_die_with_whom_they_belong_to),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

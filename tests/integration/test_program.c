@@ -22,24 +22,21 @@ static bool said(void *text)
 /* --- what it is told ---------------------------------------------------------------------------------------------- */
 
 /* What it says on descriptor 3 is what it was given. */
-static void arguments_come_on_standard_input(void **state)
+TEST(arguments_come_on_standard_input)
 {
-    (void)state;
     assert_int_equal(outing_run("printf '{\"result\":%s}' \"$(cat)\" >&3"), HF_OK);
     assert_string_equal(buffer_text(&outcome->result), "[\"first\",2]");
     assert_true(outing.has_begun);
 }
 
-static void nobody_can_change_the_arguments(void **state)
+TEST(nobody_can_change_the_arguments)
 {
-    (void)state;
     assert_int_equal(outing_run("echo more >&0; cat >/dev/null; exit 0"), HF_OK);
     assert_int_equal(outing_run("exec 5<>/proc/self/fd/0; echo more >&5 && exit 1; exit 0"), HF_OK);
 }
 
-static void large_arguments_come_whole(void **state)
+TEST(large_arguments_come_whole)
 {
-    (void)state;
     static char args[(1 << 20) + 5];
     memset(args, 'x', sizeof args - 1);
     memcpy(args, "[\"", 2);
@@ -49,9 +46,8 @@ static void large_arguments_come_whole(void **state)
     assert_string_equal(buffer_text(&outcome->result), "1048580");
 }
 
-static void facts_are_in_its_environment_and_nothing_of_the_worker(void **state)
+TEST(facts_are_in_its_environment_and_nothing_of_the_worker)
 {
-    (void)state;
     setenv("HOLDFAST_SECRET", "of the worker", 1);
     outing.job.attempt = 3;
     outing.rules.timeout_ns = 1500 * NS_PER_MS;
@@ -65,9 +61,8 @@ static void facts_are_in_its_environment_and_nothing_of_the_worker(void **state)
                                                    "log 1 ,[],none,none,/,0077\n");
 }
 
-static void the_lock_is_in_its_environment(void **state)
+TEST(the_lock_is_in_its_environment)
 {
-    (void)state;
     struct redlock_validity *validity = &outing.job.berth->validity;
     const char *const resources[] = {"account:7", "b \"quoted\""};
     int64_t until = instant_now().ns + 60 * NS_PER_S;
@@ -86,9 +81,8 @@ static void the_lock_is_in_its_environment(void **state)
     assert_string_equal(buffer_text(&outcome->result), wanted);
 }
 
-static void nothing_is_started_without_its_lock(void **state)
+TEST(nothing_is_started_without_its_lock)
 {
-    (void)state;
     struct redlock_validity *validity = &outing.job.berth->validity;
     atomic_store(&validity->until, instant_now().ns - NS_PER_S);
     outing.job.validity = validity;
@@ -100,9 +94,8 @@ static void nothing_is_started_without_its_lock(void **state)
     assert_false(outing.has_ended);
 }
 
-static void nothing_is_started_of_a_task_that_was_cancelled(void **state)
+TEST(nothing_is_started_of_a_task_that_was_cancelled)
 {
-    (void)state;
     job_cancel(&outing.job, HF_USER);
     assert_int_equal(outing_run("exit 0"), HF_CANCELLED);
     assert_false(outing.has_begun);
@@ -110,9 +103,8 @@ static void nothing_is_started_of_a_task_that_was_cancelled(void **state)
 
 /* --- how it ends -------------------------------------------------------------------------------------------------- */
 
-static void its_exit_status_decides(void **state)
+TEST(its_exit_status_decides)
 {
-    (void)state;
     static const struct {
         const char *script;
         int code;
@@ -133,9 +125,8 @@ static void its_exit_status_decides(void **state)
     }
 }
 
-static void a_signal_is_a_crash(void **state)
+TEST(a_signal_is_a_crash)
 {
-    (void)state;
     assert_int_equal(outing_run("kill -SEGV $$"), HF_FAIL);
     assert_string_equal(outcome->failure.error_class, "HF::Crashed");
     assert_contains(outcome->failure.message, "killed by signal 11 (Segmentation fault)");
@@ -143,9 +134,8 @@ static void a_signal_is_a_crash(void **state)
     assert_string_equal(outcome->failure.error_class, "HF::Crashed");
 }
 
-static void what_cannot_be_executed_says_why(void **state)
+TEST(what_cannot_be_executed_says_why)
 {
-    (void)state;
     outing_start(script_path("missing"));
     assert_int_equal(outing_await_end(), HF_FAIL);
     assert_string_equal(outcome->failure.error_class, "HF::NotStarted");
@@ -186,9 +176,8 @@ static void assert_not_trusted(const char *path)
 }
 
 /* Whatever it was when the worker began. */
-static void what_others_may_have_changed_is_not_started(void **state)
+TEST(what_others_may_have_changed_is_not_started)
 {
-    (void)state;
     char directory[PRIVATE_DIRECTORY_MAX + 64];
     const char *path = script_write("exit 0");
     memcpy(directory, path, strlen(path) + 1);
@@ -204,9 +193,8 @@ static void what_others_may_have_changed_is_not_started(void **state)
     assert_int_equal(chmod(directory, 0700), 0);
 }
 
-static void a_script_has_its_path_as_its_name(void **state)
+TEST(a_script_has_its_path_as_its_name)
 {
-    (void)state;
     const char *path = script_write("printf '{\"result\":\"%s\"}' \"$0\" >&3");
     char wanted[PRIVATE_DIRECTORY_MAX + 64];
     snprintf(wanted, sizeof wanted, "\"%s\"", path);
@@ -215,9 +203,8 @@ static void a_script_has_its_path_as_its_name(void **state)
     assert_string_equal(buffer_text(&outcome->result), wanted);
 }
 
-static void an_environment_that_is_too_long_is_a_failure_with_its_reason(void **state)
+TEST(an_environment_that_is_too_long_is_a_failure_with_its_reason)
 {
-    (void)state;
     static char checkpoint[256 * 1024];
     memset(checkpoint, 'x', sizeof checkpoint - 1);
     outing.job.checkpoint = checkpoint;
@@ -228,9 +215,8 @@ static void an_environment_that_is_too_long_is_a_failure_with_its_reason(void **
 
 /* --- what it says ------------------------------------------------------------------------------------------------- */
 
-static void it_reports_on_descriptor_3(void **state)
+TEST(it_reports_on_descriptor_3)
 {
-    (void)state;
     assert_int_equal(outing_run("cat >&3 <<'X'\n"
                                 "{\"progress\":{\"done\":1}}\n"
                                 "{\"log\":{\"level\":\"warn\",\"text\":\"rows\",\"fields\":{\"n\":7,\"k\":\"v\"}}}\n"
@@ -247,9 +233,8 @@ static void it_reports_on_descriptor_3(void **state)
     assert_string_equal(outcome->follow_ups[0], "{\"class\":\"mail\",\"args\":[]}");
 }
 
-static void what_it_says_is_heard_while_it_runs(void **state)
+TEST(what_it_says_is_heard_while_it_runs)
 {
-    (void)state;
     outing_start(script_write("echo '{\"progress\":1}' >&3; exec sleep 1000"));
     await_said("progress 1\n");
     assert_false(outing.has_ended);
@@ -258,9 +243,8 @@ static void what_it_says_is_heard_while_it_runs(void **state)
     assert_int_equal(outing_await_end(), HF_CANCELLED);
 }
 
-static void its_error_is_the_reason_of_its_failure(void **state)
+TEST(its_error_is_the_reason_of_its_failure)
 {
-    (void)state;
     assert_int_equal(outing_run("echo '{\"error\":{\"class\":\"Net::Timeout\",\"message\":\"none\"}}' >&3; exit 1"),
                      HF_FAIL);
     assert_string_equal(outcome->failure.error_class, "Net::Timeout");
@@ -269,25 +253,22 @@ static void its_error_is_the_reason_of_its_failure(void **state)
     assert_string_equal(outcome->failure.message, "");
 }
 
-static void nonsense_on_descriptor_3_is_ignored(void **state)
+TEST(nonsense_on_descriptor_3_is_ignored)
 {
-    (void)state;
     assert_int_equal(
         outing_run("echo hello >&3; echo '[1]' >&3; echo '{\"result\":7}' >&3; head -c 200000 /dev/zero >&3"), HF_OK);
     assert_string_equal(buffer_text(&outcome->result), "7");
     assert_string_equal(buffer_text(&outing.said), "");
 }
 
-static void a_task_that_cannot_be_pushed_is_a_failure(void **state)
+TEST(a_task_that_cannot_be_pushed_is_a_failure)
 {
-    (void)state;
     assert_int_equal(outing_run("echo '{\"push\":[1]}' >&3"), HF_FAIL);
     assert_string_equal(outcome->failure.error_class, "HF::BadFollowUp");
 }
 
-static void lines_of_its_output_are_in_the_log(void **state)
+TEST(lines_of_its_output_are_in_the_log)
 {
-    (void)state;
     log_capture_begin();
     assert_int_equal(outing_run("echo out; echo \"$(printf '\\033[31mred')\" >&2; printf unfinished"), HF_OK);
     const char *log = log_capture_end(NULL);
@@ -312,9 +293,8 @@ static long memory_now(void)
 #define MUCH "1000000000"
 #endif
 
-static void a_gigabyte_of_output_fills_neither_log_nor_memory(void **state)
+TEST(a_gigabyte_of_output_fills_neither_log_nor_memory)
 {
-    (void)state;
     long before = memory_now();
     size_t log_size = 0;
     log_capture_begin();
@@ -327,25 +307,22 @@ static void a_gigabyte_of_output_fills_neither_log_nor_memory(void **state)
 
 /* --- what it should not do ---------------------------------------------------------------------------------------- */
 
-static void one_that_closes_its_descriptors_just_ends(void **state)
+TEST(one_that_closes_its_descriptors_just_ends)
 {
-    (void)state;
     assert_int_equal(outing_run("exec 0<&- 1>&- 2>&- 3>&-; exit 7"), HF_FAIL);
     assert_string_equal(outcome->failure.message, "it exited with status 7");
 }
 
-static void whom_it_leaves_behind_is_killed(void **state)
+TEST(whom_it_leaves_behind_is_killed)
 {
-    (void)state;
     assert_int_equal(outing_run("sleep 1000 & echo \"{\\\"result\\\":$!}\" >&3"), HF_OK);
     pid_t left = (pid_t)strtol(buffer_text(&outcome->result), NULL, 10);
     assert_true(process_is_dead(left));
 }
 
 /* It left its group, so that nobody knows it any more, and holds all that the program had. */
-static void a_daemon_that_keeps_the_pipes_holds_nobody_up(void **state)
+TEST(a_daemon_that_keeps_the_pipes_holds_nobody_up)
 {
-    (void)state;
     assert_int_equal(outing_run("setsid sh -c 'echo \"{\\\"result\\\":$$}\" >&3; exec sleep 1000' &\n"
                                 "while [ ! -e \"$0.done\" ]; do [ \"$(ps -o comm= -p $!)\" = sleep ] && break; "
                                 "sleep 0.01; done; exit 5"),
@@ -354,9 +331,8 @@ static void a_daemon_that_keeps_the_pipes_holds_nobody_up(void **state)
     assert_true(outcome->has_result);
 }
 
-static void one_that_is_asked_to_stop_and_ignores_it_is_killed(void **state)
+TEST(one_that_is_asked_to_stop_and_ignores_it_is_killed)
 {
-    (void)state;
     outing_start(script_write("trap '' TERM; echo '{\"progress\":1}' >&3; while :; do sleep 0.05; done"));
     await_said("progress 1\n");
     job_cancel(&outing.job, HF_SHUTDOWN);
@@ -367,9 +343,8 @@ static void one_that_is_asked_to_stop_and_ignores_it_is_killed(void **state)
     assert_string_equal(outcome->failure.message, "");
 }
 
-static void one_that_runs_for_too_long_is_killed(void **state)
+TEST(one_that_runs_for_too_long_is_killed)
 {
-    (void)state;
     outing_start(script_write("echo '{\"progress\":1}' >&3; while :; do :; done"));
     await_said("progress 1\n");
     if (berth_kill_by(board, outing.job.berth, instant_after(instant_now(), 50 * NS_PER_MS)))
@@ -378,9 +353,8 @@ static void one_that_runs_for_too_long_is_killed(void **state)
     assert_string_equal(outcome->failure.error_class, "HF::TimedOut");
 }
 
-static void one_that_stops_when_it_is_asked_is_no_failure(void **state)
+TEST(one_that_stops_when_it_is_asked_is_no_failure)
 {
-    (void)state;
     outing_start(script_write("trap 'exit 1' TERM; echo '{\"progress\":1}' >&3; while :; do sleep 0.02; done"));
     await_said("progress 1\n");
     programs_interrupt(programs, &outing.run); /* its lock is in danger */
@@ -388,9 +362,8 @@ static void one_that_stops_when_it_is_asked_is_no_failure(void **state)
     assert_string_equal(outcome->failure.message, "");
 }
 
-static void it_is_killed_at_the_end_of_its_lock(void **state)
+TEST(it_is_killed_at_the_end_of_its_lock)
 {
-    (void)state;
     struct redlock_validity *validity = &outing.job.berth->validity;
     int64_t until = instant_now().ns + 300 * NS_PER_MS;
     atomic_store(&validity->until, until);
@@ -401,18 +374,16 @@ static void it_is_killed_at_the_end_of_its_lock(void **state)
     assert_true(instant_now().ns >= until);
 }
 
-static void a_limit_of_memory_holds(void **state)
+TEST(a_limit_of_memory_holds)
 {
-    (void)state;
     outing.rules.memory_limit = 64 << 20;
     outing.rules.open_files_limit = 20;
     assert_int_equal(outing_run("printf '{\"result\":[%s,%s]}' \"$(ulimit -v)\" \"$(ulimit -n)\" >&3"), HF_OK);
     assert_string_equal(buffer_text(&outcome->result), "[65536,20]");
 }
 
-static void no_descriptor_stays_behind(void **state)
+TEST(no_descriptor_stays_behind)
 {
-    (void)state;
     assert_int_equal(outing_run("exit 0"), HF_OK);
     unsigned before = descriptors_open(getpid());
     for (int i = 0; i < 5; i++)
@@ -420,9 +391,8 @@ static void no_descriptor_stays_behind(void **state)
     assert_int_equal(descriptors_open(getpid()), before);
 }
 
-static void runs_are_killed_with_the_worker(void **state)
+TEST(runs_are_killed_with_the_worker)
 {
-    (void)state;
     outing_start(script_write("echo \"{\\\"progress\\\":$$}\" >&3; while :; do sleep 0.05; done"));
     await_said("\n");
     pid_t pid = (pid_t)strtol(strchr(buffer_text(&outing.said), ' ') + 1, NULL, 10);
@@ -432,39 +402,4 @@ static void runs_are_killed_with_the_worker(void **state)
     test_await(process_is_dead(pid));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        program_test(arguments_come_on_standard_input),
-        program_test(nobody_can_change_the_arguments),
-        program_test(large_arguments_come_whole),
-        program_test(facts_are_in_its_environment_and_nothing_of_the_worker),
-        program_test(the_lock_is_in_its_environment),
-        program_test(nothing_is_started_without_its_lock),
-        program_test(nothing_is_started_of_a_task_that_was_cancelled),
-        program_test(its_exit_status_decides),
-        program_test(a_signal_is_a_crash),
-        program_test(what_cannot_be_executed_says_why),
-        program_test(what_others_may_have_changed_is_not_started),
-        program_test(a_script_has_its_path_as_its_name),
-        program_test(an_environment_that_is_too_long_is_a_failure_with_its_reason),
-        program_test(it_reports_on_descriptor_3),
-        program_test(what_it_says_is_heard_while_it_runs),
-        program_test(its_error_is_the_reason_of_its_failure),
-        program_test(nonsense_on_descriptor_3_is_ignored),
-        program_test(a_task_that_cannot_be_pushed_is_a_failure),
-        program_test(lines_of_its_output_are_in_the_log),
-        program_test(a_gigabyte_of_output_fills_neither_log_nor_memory),
-        program_test(one_that_closes_its_descriptors_just_ends),
-        program_test(whom_it_leaves_behind_is_killed),
-        program_test(a_daemon_that_keeps_the_pipes_holds_nobody_up),
-        program_test(one_that_is_asked_to_stop_and_ignores_it_is_killed),
-        program_test(one_that_runs_for_too_long_is_killed),
-        program_test(one_that_stops_when_it_is_asked_is_no_failure),
-        program_test(it_is_killed_at_the_end_of_its_lock),
-        program_test(a_limit_of_memory_holds),
-        program_test(no_descriptor_stays_behind),
-        program_test(runs_are_killed_with_the_worker),
-    };
-    return cmocka_run_group_tests_name("program", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(program_set_up, program_tear_down)

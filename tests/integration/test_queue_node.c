@@ -15,9 +15,8 @@ static bool is_refused_as_loading(void *context)
 }
 
 /* It would load for ten seconds, and is not slow any more once somebody was refused. */
-static void test_the_node_loads_its_data(void **state)
+TEST(test_the_node_loads_its_data)
 {
-    (void)state;
     struct redis_server *slow = redis_server_start(&(struct redis_server_options){
         .config = "appendonly yes\nappendfsync no\nauto-aof-rewrite-percentage 0\nkey-load-delay 500\n"});
     queue_probe_start(&probe, loop, redis_server_port(slow), "a", NULL);
@@ -42,9 +41,8 @@ static void test_the_node_loads_its_data(void **state)
 /* --- time --------------------------------------------------------------------------------------------------------- */
 
 /* A burst of moves must leave scores that differ: dashboards handle equal ones badly. */
-static void test_scores_of_a_burst_differ(void **state)
+TEST(test_scores_of_a_burst_differ)
 {
-    (void)state;
     queue_probe_start(&probe, loop, redis_server_port(server), "a", &(struct queue_options){.slots = 64});
     for (int i = 0; i < 64; i++) {
         char payload[16];
@@ -62,11 +60,4 @@ static void test_scores_of_a_burst_differ(void **state)
                  "for i = 2, #e, 2 do if not seen[e[i]] then seen[e[i]] = true n = n + 1 end end return n\" 0");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        queue_test(test_scores_of_a_burst_differ),
-        queue_test(test_the_node_loads_its_data),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

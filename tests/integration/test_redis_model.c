@@ -42,9 +42,8 @@ static void scenarios_play(const struct scenario *scenarios, size_t count)
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
-static void test_strings_and_keys(void **state)
+TEST(test_strings_and_keys)
 {
-    (void)state;
     static const struct scenario scenarios[] = {
         {"strings", "GET a|SET a 1|GET a|SET a 2 NX|SET b 2 NX PX 100000|GET b|SET a 3 GET|SET c 1 GET|PTTL a|"
                     "PTTL missing|SET a 1 PX 0|SET a 1 PX x|SET a 1 PX -5|SET a 1 BOGUS|SET a 1 PX|SET a 1 PX 5 EX 5|"
@@ -76,9 +75,8 @@ static void test_strings_and_keys(void **state)
     PLAY(scenarios);
 }
 
-static void test_lists(void **state)
+TEST(test_lists)
 {
-    (void)state;
     static const struct scenario scenarios[] = {
         {"lists", "LLEN a|RPOP a|RPOP a 2|LPOP a|LPUSH a 1 2 3|RPUSH a 0|LRANGE a 0 -1|RPOP a|RPOP a 2|LRANGE a -1 5|"
                   "RPOP a 0|RPOP none 0|RPOP a 9|EXISTS a|RPUSH a x y x z x|LREM a -1 x|LRANGE a 0 -1|LREM a -1 q|"
@@ -100,9 +98,8 @@ static void test_lists(void **state)
     PLAY(scenarios);
 }
 
-static void test_hashes_and_sets(void **state)
+TEST(test_hashes_and_sets)
 {
-    (void)state;
     static const struct scenario scenarios[] = {
         {"hashes",
          "HGET a f|HSET a f 1 g 2|HSET a f 3 h 4|HGET a f|HMGET a f x g|HMGET none f g|HKEYS a|HVALS a|HLEN a|"
@@ -123,9 +120,8 @@ static void test_hashes_and_sets(void **state)
     PLAY(scenarios);
 }
 
-static void test_sorted_sets(void **state)
+TEST(test_sorted_sets)
 {
-    (void)state;
     static const struct scenario scenarios[] = {
         {"sorted sets", "ZADD z 2 b 1 a|ZADD z 1 b|ZRANGE z 0 -1 WITHSCORES|ZADD z NX 9 b 3 c|ZRANGE z 0 -1 WITHSCORES|"
                         "ZSCORE z b|ZSCORE z x|ZSCORE none x|ZCARD z|ZCARD none|ZADD z 1700000000.123456 d|ZSCORE z d|"
@@ -149,9 +145,8 @@ static void test_sorted_sets(void **state)
 }
 
 /* A server lets a key go after its millisecond, never before it. */
-static void test_keys_expire_in_the_same_millisecond(void **state)
+TEST(test_keys_expire_in_the_same_millisecond)
 {
-    (void)state;
     twin_reset(twin, "expiry in time");
     twin_say(twin, "SET a 1 PX 50");
     twin_say(twin, "RPUSH l 1 2");
@@ -171,9 +166,8 @@ static void test_keys_expire_in_the_same_millisecond(void **state)
 
 /* --- scripts ------------------------------------------------------------------------------------------------------ */
 
-static void test_scripts(void **state)
+TEST(test_scripts)
 {
-    (void)state;
     static const struct scenario scenarios[] = {
         {"values",
          "EVAL return^{1,2.9,'x',false,3} 0|EVAL return^{1,nil,3} 0|EVAL return^true 0|EVAL return^false 0|"
@@ -229,9 +223,8 @@ static void test_scripts(void **state)
 
 /* --- several clients ---------------------------------------------------------------------------------------------- */
 
-static void test_transactions(void **state)
+TEST(test_transactions)
 {
-    (void)state;
     static const struct scenario scenarios[] = {
         {"transactions",
          "MULTI|SET a 1|LPUSH a 1|GET a|EXEC|EXEC|DISCARD|MULTI|MULTI|SET b 1|DISCARD|GET b|MULTI|NONSENSE|"
@@ -241,9 +234,8 @@ static void test_transactions(void **state)
     PLAY(scenarios);
 }
 
-static void test_clients_that_wait(void **state)
+TEST(test_clients_that_wait)
 {
-    (void)state;
     static const struct scenario scenarios[] = {
         {"moves", "1:BLMOVE a b RIGHT LEFT 0|2:BLMOVE a b RIGHT LEFT 0|RPUSH a 1|LRANGE b 0 -1|RPUSH a 2|"
                   "BLMOVE b c LEFT RIGHT 0|BLMOVE b c UP RIGHT 0|BLMOVE b c LEFT RIGHT x|BLMOVE b c LEFT RIGHT -1|"
@@ -265,9 +257,8 @@ static void test_clients_that_wait(void **state)
     PLAY(scenarios);
 }
 
-static void test_a_wait_ends_by_time(void **state)
+TEST(test_a_wait_ends_by_time)
 {
-    (void)state;
     twin_reset(twin, "waits that end by time");
     twin_say(twin, "1:BLMOVE a b LEFT LEFT 5");
     twin_say(twin, "2:BRPOP a 7.25");
@@ -282,9 +273,8 @@ static void test_a_wait_ends_by_time(void **state)
     twin_say(twin, "3:PING");
 }
 
-static void test_subscriptions(void **state)
+TEST(test_subscriptions)
 {
-    (void)state;
     static const struct scenario scenarios[] = {
         {"channels",
          "1:SUBSCRIBE a b|PUBLISH a hallo|PUBLISH c x|1:SUBSCRIBE a|PUBLISH a x|PUBLISH b y|"
@@ -298,9 +288,8 @@ static void test_subscriptions(void **state)
     PLAY(scenarios);
 }
 
-static void test_connections(void **state)
+TEST(test_connections)
 {
-    (void)state;
     static const struct scenario scenarios[] = {
         {"clients", "CLIENT SETNAME me|CLIENT SETNAME a^b|CLIENT ID|"
                     "CLIENT INFO|CLIENT LIST|CLIENT|CLIENT NONSENSE|CLIENT ID x|CLIENT KILL|CLIENT SETNAME|AUTH x|"
@@ -312,9 +301,8 @@ static void test_connections(void **state)
     PLAY(scenarios);
 }
 
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
-    (void)state;
     static const char *const ends[] = {"*1\r\n!4\r\n",    "*x\r\n",       "*1\r\n$x\r\n",   "*1\r\n$-1\r\n",
                                        "*2147483648\r\n", "PING \"a\r\n", "PING \"a\"b\r\n"};
     static const char *const lines[] = {"PING\r\n",
@@ -336,9 +324,8 @@ static void test_bytes(void **state)
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 
-static void test_a_server_that_is_out_of_memory(void **state)
+TEST(test_a_server_that_is_out_of_memory)
 {
-    (void)state;
     static const struct scenario scenarios[] = {
         {"out of memory",
          "RPUSH l 1 2 3|SET a 1|HSET h f v|ZADD z 1 m|SADD s m|CONFIG SET maxmemory 1|SET b 1|GET a|DEL a|"
@@ -355,9 +342,8 @@ static void test_a_server_that_is_out_of_memory(void **state)
     twin_say(twin, "CONFIG SET maxmemory-policy noeviction");
 }
 
-static void test_a_replica(void **state)
+TEST(test_a_replica)
 {
-    (void)state;
     char line[96];
     twin_reset(twin, "a replica");
     twin_say(twin, "SET a 1");
@@ -398,9 +384,8 @@ static void snapshot_await(const char *status)
 }
 
 /* A real one that has no directory. */
-static void test_a_server_that_cannot_write_its_disk(void **state)
+TEST(test_a_server_that_cannot_write_its_disk)
 {
-    (void)state;
     struct twin *usual = twin;
     char directory[PRIVATE_DIRECTORY_MAX], command[128];
     twin = twin_create(&(struct redis_server_options){.config = "enable-protected-configs local\n"});
@@ -419,9 +404,8 @@ static void test_a_server_that_cannot_write_its_disk(void **state)
     twin = usual;
 }
 
-static void test_strangers(void **state)
+TEST(test_strangers)
 {
-    (void)state;
     struct twin *usual = twin;
     twin = twin_create(&(struct redis_server_options){.password = "secret"});
     lines_say("GET a|PING|NONSENSE|GET|AUTH wrong|AUTH who secret|AUTH default wrong|MULTI|AUTH secret|PING|"
@@ -444,25 +428,4 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strings_and_keys),
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_hashes_and_sets),
-        cmocka_unit_test(test_sorted_sets),
-        cmocka_unit_test(test_keys_expire_in_the_same_millisecond),
-        cmocka_unit_test(test_scripts),
-        cmocka_unit_test(test_transactions),
-        cmocka_unit_test(test_clients_that_wait),
-        cmocka_unit_test(test_a_wait_ends_by_time),
-        cmocka_unit_test(test_subscriptions),
-        cmocka_unit_test(test_connections),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_a_server_that_is_out_of_memory),
-        cmocka_unit_test(test_a_replica),
-        cmocka_unit_test(test_a_server_that_cannot_write_its_disk),
-        cmocka_unit_test(test_strangers),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_GROUP(set_up, tear_down, NULL, NULL)

@@ -420,9 +420,8 @@ static unsigned long long seed_of_today(void)
     return number_of("HF_SEED", (unsigned long long)time(NULL) / 86400);
 }
 
-static void test_random_commands_are_answered_alike(void **state)
+TEST(test_random_commands_are_answered_alike)
 {
-    (void)state;
     unsigned commands = (unsigned)number_of("HF_COMMANDS", COMMANDS);
     unsigned long long today = seed_of_today();
 
@@ -432,9 +431,8 @@ static void test_random_commands_are_answered_alike(void **state)
     seed_play(2, commands);
 }
 
-static void test_random_clients_hear_the_same(void **state)
+TEST(test_random_clients_hear_the_same)
 {
-    (void)state;
     unsigned lines = (unsigned)number_of("HF_LINES", LINES);
     print_message("2 x %u lines, seeds 1 and %llu\n", lines, seed_of_today());
     clients_play(seed_of_today(), lines);
@@ -455,11 +453,4 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_commands_are_answered_alike),
-        cmocka_unit_test(test_random_clients_hear_the_same),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_GROUP(set_up, tear_down, NULL, NULL)

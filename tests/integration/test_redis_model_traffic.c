@@ -211,9 +211,8 @@ static void record_play(struct record record, const char *about)
 
 /* --- tests -------------------------------------------------------------------------------------------------------- */
 
-static void test_fleets_and_users_of_locks_hear_the_same(void **state)
+TEST(test_fleets_and_users_of_locks_hear_the_same)
 {
-    (void)state;
     char seed[32];
     const char *schedules = getenv("HF_SCHEDULES");
     snprintf(seed, sizeof seed, "%lld", (long long)time(NULL) / 86400);
@@ -223,9 +222,8 @@ static void test_fleets_and_users_of_locks_hear_the_same(void **state)
     record_play(traffic_of("sim/test_locks", NULL, drawn, schedules != NULL ? schedules : "3"), "locks");
 }
 
-static void test_what_tests_say_is_answered_alike(void **state)
+TEST(test_what_tests_say_is_answered_alike)
 {
-    (void)state;
     /* Few, and together they run nearly all scripts. */
     static const char *const tests[] = {
         "test_waiting_lists", "test_redlock_linger",    "test_recovery",        "test_iteration",    "test_meeting",
@@ -278,9 +276,8 @@ static const char *const by_hand[] = {
 };
 /* clang-format on */
 
-static void test_the_other_scripts(void **state)
+TEST(test_the_other_scripts)
 {
-    (void)state;
     twin_reset(twin, "other scripts");
     for (size_t i = 0; i < SCRIPTS; i++)
         twin_add(
@@ -295,9 +292,8 @@ static void test_the_other_scripts(void **state)
     twin_compare_keys(twin);
 }
 
-static void test_every_script_was_said(void **state)
+TEST(test_every_script_was_said)
 {
-    (void)state;
     for (size_t i = 0; i < SCRIPTS; i++)
         if (!was_seen[i])
             fail_msg("no client says %s", script_at(i)->name);
@@ -318,13 +314,4 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fleets_and_users_of_locks_hear_the_same),
-        cmocka_unit_test(test_what_tests_say_is_answered_alike),
-        cmocka_unit_test(test_the_other_scripts),
-        cmocka_unit_test(test_every_script_was_said),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+RUN_GROUP(set_up, tear_down, NULL, NULL)

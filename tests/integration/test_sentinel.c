@@ -36,8 +36,6 @@ static int teardown(void **state)
     return 0;
 }
 
-#define sentinel_test(function) cmocka_unit_test_setup_teardown(function, node_setup, teardown)
-
 static void start_pair(void)
 {
     master = redis_server_start(
@@ -122,9 +120,8 @@ static void run_one(const char *command)
 
 /* --- discovery ---------------------------------------------------------------------------------------------- */
 
-static void test_the_sentinel_tells_where_the_master_is(void **state)
+TEST(test_the_sentinel_tells_where_the_master_is)
 {
-    (void)state;
     start_all();
     ask(redis_server_port(sentinel));
     start_by_sentinels();
@@ -136,9 +133,8 @@ static void test_the_sentinel_tells_where_the_master_is(void **state)
     run_one("SET key value");
 }
 
-static void test_a_dead_sentinel_is_skipped_and_the_other_asked_first_from_then_on(void **state)
+TEST(test_a_dead_sentinel_is_skipped_and_the_other_asked_first_from_then_on)
 {
-    (void)state;
     start_all();
     ask(free_port());
     ask(redis_server_port(sentinel));
@@ -153,9 +149,8 @@ static void test_a_dead_sentinel_is_skipped_and_the_other_asked_first_from_then_
     assert_int_equal(counters()->sentinels_asked, 3);
 }
 
-static void test_a_sentinel_that_does_not_know_the_master_is_skipped(void **state)
+TEST(test_a_sentinel_that_does_not_know_the_master_is_skipped)
 {
-    (void)state;
     start_all();
     other_sentinel = sentinel_start(NULL, NULL);
     ask(redis_server_port(other_sentinel));
@@ -166,9 +161,8 @@ static void test_a_sentinel_that_does_not_know_the_master_is_skipped(void **stat
     assert_int_equal(probe.downs, 0);
 }
 
-static void test_a_master_that_no_sentinel_knows_is_told_once(void **state)
+TEST(test_a_master_that_no_sentinel_knows_is_told_once)
 {
-    (void)state;
     sentinel = sentinel_start(NULL, NULL);
     ask(free_port());
     ask(redis_server_port(sentinel));
@@ -178,9 +172,8 @@ static void test_a_master_that_no_sentinel_knows_is_told_once(void **state)
     assert_true(redis_node_was_tried(probe.node));
 }
 
-static void test_sentinels_that_answer_badly_are_skipped(void **state)
+TEST(test_sentinels_that_answer_badly_are_skipped)
 {
-    (void)state;
     static const char *const lies[] = {"*2\r\n$1\r\nx\r\n$1\r\nx\r\n",
                                        "*2\r\n$9\r\n127.0.0.1\r\n$1\r\n0\r\n",
                                        "*1\r\n$9\r\n127.0.0.1\r\n",
@@ -215,9 +208,8 @@ static void test_sentinels_that_answer_badly_are_skipped(void **state)
     }
 }
 
-static void test_sentinels_with_a_password(void **state)
+TEST(test_sentinels_with_a_password)
 {
-    (void)state;
     start_pair();
     sentinel = sentinel_start(master, "s3cret");
     ask(redis_server_port(sentinel));
@@ -254,9 +246,8 @@ static const char *address_reply(const struct redis_server *server)
     return text[next];
 }
 
-static void test_a_sentinel_that_points_to_a_replica_is_not_believed(void **state)
+TEST(test_a_sentinel_that_points_to_a_replica_is_not_believed)
 {
-    (void)state;
     start_pair();
     liar = hostile_server_start(HOSTILE_GOOD);
     hostile_server_say(liar, address_reply(replica));
@@ -269,9 +260,8 @@ static void test_a_sentinel_that_points_to_a_replica_is_not_believed(void **stat
     assert_is_at(master);
 }
 
-static void test_a_sentinel_that_is_behind_the_times_is_asked_last(void **state)
+TEST(test_a_sentinel_that_is_behind_the_times_is_asked_last)
 {
-    (void)state;
     start_all();
     liar = hostile_server_start(HOSTILE_GOOD);
     hostile_server_say(liar, address_reply(replica));
@@ -284,9 +274,8 @@ static void test_a_sentinel_that_is_behind_the_times_is_asked_last(void **state)
     assert_int_equal(counters()->sentinels_asked, 2);
 }
 
-static void test_behind_sentinels_the_role_has_to_be_known(void **state)
+TEST(test_behind_sentinels_the_role_has_to_be_known)
 {
-    (void)state;
     master = redis_server_start(
         &(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\nuser w on >w ~* &* +@all -role\n"});
     liar = hostile_server_start(HOSTILE_GOOD);
@@ -298,9 +287,8 @@ static void test_behind_sentinels_the_role_has_to_be_known(void **state)
     assert_stays_down("does not say whether it is a master");
 }
 
-static void test_noreplicas_behind_sentinels_asks_them_again(void **state)
+TEST(test_noreplicas_behind_sentinels_asks_them_again)
 {
-    (void)state;
     start_all();
     ask(redis_server_port(sentinel));
     start_by_sentinels();
@@ -422,39 +410,20 @@ static void assert_failed_over(void)
     }
 }
 
-static void test_failover_on_request(void **state)
+TEST(test_failover_on_request)
 {
-    (void)state;
     start_user();
     sentinel_fail_over(sentinel);
     assert_failed_over();
     assert_true(counters()->demotions >= 1);
 }
 
-static void test_failover_because_the_master_died(void **state)
+TEST(test_failover_because_the_master_died)
 {
-    (void)state;
     start_user();
     redis_server_kill(master);
     sentinel_notices(sentinel);
     assert_failed_over();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        sentinel_test(test_the_sentinel_tells_where_the_master_is),
-        sentinel_test(test_a_dead_sentinel_is_skipped_and_the_other_asked_first_from_then_on),
-        sentinel_test(test_a_sentinel_that_does_not_know_the_master_is_skipped),
-        sentinel_test(test_a_master_that_no_sentinel_knows_is_told_once),
-        sentinel_test(test_sentinels_that_answer_badly_are_skipped),
-        sentinel_test(test_sentinels_with_a_password),
-        sentinel_test(test_a_sentinel_that_points_to_a_replica_is_not_believed),
-        sentinel_test(test_a_sentinel_that_is_behind_the_times_is_asked_last),
-        sentinel_test(test_behind_sentinels_the_role_has_to_be_known),
-        sentinel_test(test_noreplicas_behind_sentinels_asks_them_again),
-        sentinel_test(test_failover_on_request),
-        sentinel_test(test_failover_because_the_master_died),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(node_setup, teardown)

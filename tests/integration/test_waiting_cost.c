@@ -7,9 +7,8 @@
 #include "base/log.h"
 #include "tests/support/waiting_fixture.h"
 
-static void test_without_waiters_nothing_is_said(void **state)
+TEST(test_without_waiters_nothing_is_said)
 {
-    (void)state;
     struct lock_probe *holder = waiter(0, 60000);
     assert_int_equal(lock_probe_acquire(holder, "r"), REDLOCK_ACQUIRED);
     ask_first(NODES, "CONFIG RESETSTAT");
@@ -26,9 +25,8 @@ static void test_without_waiters_nothing_is_said(void **state)
 }
 
 /* A pass that got some nodes and was refused by a majority gives them back without a word. */
-static void test_a_refused_pass_wakes_nobody(void **state)
+TEST(test_a_refused_pass_wakes_nobody)
 {
-    (void)state;
     struct redlock_terms once = quick_terms(10000, 1);
     struct lock_probe *listening = waiter(1, 60000), *refused = &waiters[waiter_count++];
     lock_probe_create(refused, loop, process(2), &once);
@@ -140,40 +138,25 @@ static void assert_cheap(unsigned process_count, unsigned waiter_total)
     munmap(shared, sizeof *shared);
 }
 
-static void test_64_waiters_of_one_process_are_cheap(void **state)
+TEST(test_64_waiters_of_one_process_are_cheap)
 {
-    (void)state;
     assert_cheap(1, WAITERS);
 }
 
-static void test_64_waiters_of_4_processes_are_cheap(void **state)
+TEST(test_64_waiters_of_4_processes_are_cheap)
 {
-    (void)state;
     assert_cheap(4, WAITERS);
 }
 
-static void test_64_waiters_of_16_processes_are_cheap(void **state)
+TEST(test_64_waiters_of_16_processes_are_cheap)
 {
-    (void)state;
     assert_cheap(16, WAITERS);
 }
 
 /* Every hand-over is one between processes. */
-static void test_16_processes_of_one_waiter_are_cheap(void **state)
+TEST(test_16_processes_of_one_waiter_are_cheap)
 {
-    (void)state;
     assert_cheap(16, 16);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        waiting_test(test_without_waiters_nothing_is_said),
-        waiting_test(test_a_refused_pass_wakes_nobody),
-        waiting_test(test_64_waiters_of_one_process_are_cheap),
-        waiting_test(test_64_waiters_of_4_processes_are_cheap),
-        waiting_test(test_64_waiters_of_16_processes_are_cheap),
-        waiting_test(test_16_processes_of_one_waiter_are_cheap),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, waiting_set_up, waiting_tear_down)

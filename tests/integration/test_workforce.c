@@ -270,9 +270,8 @@ static void others_make(void)
     }
 }
 
-static void each_task_is_told_once_and_nobody_else_is_touched(void **state)
+TEST(each_task_is_told_once_and_nobody_else_is_touched)
 {
-    (void)state;
     struct buffer before[1 + LOCK_NODES] = {0}, after = {0};
     config_make();
     others_make();
@@ -308,9 +307,8 @@ static void each_task_is_told_once_and_nobody_else_is_touched(void **state)
         fail_msg("%s", told.lines[i]);
 }
 
-static void a_killed_worker_is_seen_and_the_other_goes_on(void **state)
+TEST(a_killed_worker_is_seen_and_the_other_goes_on)
 {
-    (void)state;
     config_make();
     config->lock.ttl_ns = 2 * NS_PER_S; /* so long the other waits for what it had locked */
     work_begin(TASKS);
@@ -334,9 +332,8 @@ static void a_killed_worker_is_seen_and_the_other_goes_on(void **state)
 }
 
 /* Not by us: somebody else's kill, or a crash. Its zygote tells. */
-static void a_worker_that_dies_by_itself_is_a_fault(void **state)
+TEST(a_worker_that_dies_by_itself_is_a_fault)
 {
-    (void)state;
     work_begin(0);
     test_await(look() && workforce_serving(workforce) == 2);
     assert_int_equal(kill(workforce_pid(workforce, 1), SIGKILL), 0);
@@ -345,9 +342,8 @@ static void a_worker_that_dies_by_itself_is_a_fault(void **state)
     test_await(look() && has_line("1: "));
 }
 
-static void a_frozen_worker_says_nothing_until_it_is_thawed(void **state)
+TEST(a_frozen_worker_says_nothing_until_it_is_thawed)
 {
-    (void)state;
     plan.processes = 1;
     work_begin(20);
     test_await(look() && told.ended == 20);
@@ -369,9 +365,8 @@ static void a_frozen_worker_says_nothing_until_it_is_thawed(void **state)
     assert_true(told.exit[1].was_orderly);
 }
 
-static void failures_are_as_the_plan_says(void **state)
+TEST(failures_are_as_the_plan_says)
 {
-    (void)state;
     plan.failures = 0.5;
     work_begin(60);
     test_await(look() && told.ended >= 60);
@@ -394,9 +389,8 @@ static void failures_are_as_the_plan_says(void **state)
 /* --- before and after --------------------------------------------------------------------------------------------- */
 
 /* A terminal's signals go to a group: that of the caller. */
-static void who_never_went_is_in_a_group_of_its_own_and_ends_when_told(void **state)
+TEST(who_never_went_is_in_a_group_of_its_own_and_ends_when_told)
 {
-    (void)state;
     workforce_make();
     test_await(workforce_ready(workforce) == 2);
     assert_int_equal(workforce_serving(workforce), 0);
@@ -409,9 +403,8 @@ static void who_never_went_is_in_a_group_of_its_own_and_ends_when_told(void **st
 }
 
 /* Its own lines say why. */
-static void a_worker_that_cannot_start_says_why(void **state)
+TEST(a_worker_that_cannot_start_says_why)
 {
-    (void)state;
     config_make();
     config->lock.ttl_ns = 2 * (int64_t)CLUSTER_MAX_TTL_MS * NS_PER_MS; /* more than any may be */
     work_begin(0);
@@ -421,9 +414,8 @@ static void a_worker_that_cannot_start_says_why(void **state)
 }
 
 /* A signal to read the configuration again must not bring that of production in. */
-static void a_worker_reads_no_other_configuration(void **state)
+TEST(a_worker_reads_no_other_configuration)
 {
-    (void)state;
     work_begin(0);
     test_await(look() && workforce_serving(workforce) == 2);
     assert_int_equal(kill(workforce_pid(workforce, 1), SIGHUP), 0);
@@ -446,9 +438,8 @@ static _Noreturn void caller_run(int out)
         pause();
 }
 
-static void all_die_with_the_caller(void **state)
+TEST(all_die_with_the_caller)
 {
-    (void)state;
     int ends[2];
     pid_t pids[2];
     assert_int_equal(pipe(ends), 0);
@@ -470,20 +461,4 @@ static void all_die_with_the_caller(void **state)
     close(ends[1]);
 }
 
-#define workforce_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        workforce_test(each_task_is_told_once_and_nobody_else_is_touched),
-        workforce_test(a_killed_worker_is_seen_and_the_other_goes_on),
-        workforce_test(a_worker_that_dies_by_itself_is_a_fault),
-        workforce_test(a_frozen_worker_says_nothing_until_it_is_thawed),
-        workforce_test(failures_are_as_the_plan_says),
-        workforce_test(who_never_went_is_in_a_group_of_its_own_and_ends_when_told),
-        workforce_test(a_worker_that_cannot_start_says_why),
-        workforce_test(a_worker_reads_no_other_configuration),
-        workforce_test(all_die_with_the_caller),
-    };
-    return cmocka_run_group_tests_name("workforce", tests, group_set_up, group_tear_down);
-}
+RUN_GROUP(group_set_up, group_tear_down, set_up, tear_down)

@@ -63,9 +63,8 @@ static void some_looks_pass(void)
     test_await(workforce_read(workforce, 1000, take, NULL) > 0 && looks >= before + 4 * PROCESSES);
 }
 
-static void nobody_serves_before_a_majority_of_the_lock_nodes_answers(void **state)
+TEST(nobody_serves_before_a_majority_of_the_lock_nodes_answers)
 {
-    (void)state;
     for (unsigned i = 0; i < QUORUM_NODES; i++)
         redis_server_pause(locks.servers[i]);
     workforce_go(workforce);
@@ -75,9 +74,8 @@ static void nobody_serves_before_a_majority_of_the_lock_nodes_answers(void **sta
     test_await(workforce_serving(workforce) == PROCESSES);
 }
 
-static void nobody_serves_before_the_queue_node_answers(void **state)
+TEST(nobody_serves_before_the_queue_node_answers)
 {
-    (void)state;
     redis_server_pause(queue_node);
     workforce_go(workforce);
     some_looks_pass();
@@ -86,9 +84,8 @@ static void nobody_serves_before_the_queue_node_answers(void **state)
     test_await(workforce_serving(workforce) == PROCESSES);
 }
 
-static void who_has_nothing_but_busy_threads_serves(void **state)
+TEST(who_has_nothing_but_busy_threads_serves)
 {
-    (void)state;
     struct load *load = load_create(&plan);
     for (unsigned i = 0; i < 200; i++) {
         struct load_task task;
@@ -101,12 +98,4 @@ static void who_has_nothing_but_busy_threads_serves(void **state)
     test_await(workforce_serving(workforce) == PROCESSES);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nobody_serves_before_a_majority_of_the_lock_nodes_answers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nobody_serves_before_the_queue_node_answers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_has_nothing_but_busy_threads_serves, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("workforce_start", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(set_up, tear_down)

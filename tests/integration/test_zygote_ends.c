@@ -14,9 +14,8 @@
 
 /* --- groups and strays -------------------------------------------------------------------------------------------- */
 
-static void at_the_end_of_a_program_nobody_of_its_group_is_left(void **state)
+TEST(at_the_end_of_a_program_nobody_of_its_group_is_left)
 {
-    (void)state;
     int file = output_make();
     struct kid other, kid;
     kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
@@ -31,9 +30,8 @@ static void at_the_end_of_a_program_nobody_of_its_group_is_left(void **state)
 }
 
 /* Who gives back much memory dies after its leader, though they are killed together. */
-static void an_end_is_told_when_the_last_of_the_group_is_gone(void **state)
+TEST(an_end_is_told_when_the_last_of_the_group_is_gone)
 {
-    (void)state;
     int file = output_make();
     struct kid other, kid;
     kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
@@ -53,9 +51,8 @@ static void assert_gone(pid_t pid)
     assert_true(kill(pid, 0) != 0 && errno == ESRCH);
 }
 
-static void what_left_its_group_ends_with_its_run(void **state)
+TEST(what_left_its_group_ends_with_its_run)
 {
-    (void)state;
     int file = output_make();
     struct kid other, kid;
     kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
@@ -73,9 +70,8 @@ static void what_left_its_group_ends_with_its_run(void **state)
 
 /* Daemons, one the child of the other, without a variable by which they could be known, and orphans before their run
  * ends. */
-static void daemons_of_a_run_end_with_it_and_those_of_others_do_not(void **state)
+TEST(daemons_of_a_run_end_with_it_and_those_of_others_do_not)
 {
-    (void)state;
     int first_file = output_make(), second_file = output_make();
     struct kid first, second;
     script_start(&first, first_file, "(setsid sleep 1000 & echo $!); sleep 1000", NULL);
@@ -102,9 +98,8 @@ static void daemons_of_a_run_end_with_it_and_those_of_others_do_not(void **state
 }
 
 /* It takes a while to give back its memory. */
-static void an_end_is_told_when_the_last_stray_is_gone(void **state)
+TEST(an_end_is_told_when_the_last_stray_is_gone)
 {
-    (void)state;
     int file = output_make();
     struct kid other, kid;
     kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
@@ -119,9 +114,8 @@ static void an_end_is_told_when_the_last_stray_is_gone(void **state)
 }
 
 /* Forked without an exec, as a handler in a runner process does it. */
-static void a_daemon_of_a_runner_process_ends_with_it(void **state)
+TEST(a_daemon_of_a_runner_process_ends_with_it)
 {
-    (void)state;
     struct kid other, kid;
     char answer[32] = "";
     kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
@@ -138,9 +132,8 @@ static void a_daemon_of_a_runner_process_ends_with_it(void **state)
 }
 
 /* Who has taken the mark off is not known any more: nobody of others must be killed for it. */
-static void a_stray_without_a_mark_ends_with_the_last_child(void **state)
+TEST(a_stray_without_a_mark_ends_with_the_last_child)
 {
-    (void)state;
     int file = output_make();
     struct kid other, kid;
     kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
@@ -158,9 +151,8 @@ static void a_stray_without_a_mark_ends_with_the_last_child(void **state)
     close(file);
 }
 
-static void strays_of_strays_end_with_the_zygote(void **state)
+TEST(strays_of_strays_end_with_the_zygote)
 {
-    (void)state;
     int file = output_make();
     struct kid kid;
     script_start(&kid, file, "setsid sh -c 'setsid sleep 1000 & echo $!; sleep 1000' & echo $!; sleep 1000", NULL);
@@ -171,9 +163,8 @@ static void strays_of_strays_end_with_the_zygote(void **state)
     close(file);
 }
 
-static void a_signal_goes_to_the_whole_group(void **state)
+TEST(a_signal_goes_to_the_whole_group)
 {
-    (void)state;
     int file = output_make();
     struct kid kid;
     script_start(&kid, file, "sleep 1000 & echo $!; wait; sleep 1000", NULL);
@@ -188,9 +179,8 @@ static void a_signal_goes_to_the_whole_group(void **state)
 
 /* --- deadlines ---------------------------------------------------------------------------------------------------- */
 
-static void who_ignores_TERM_is_killed_when_its_time_is_over(void **state)
+TEST(who_ignores_TERM_is_killed_when_its_time_is_over)
 {
-    (void)state;
     int file = output_make();
     struct kid kid;
     struct berth *berth = berth_begin(3);
@@ -209,9 +199,8 @@ static void who_ignores_TERM_is_killed_when_its_time_is_over(void **state)
     close(file);
 }
 
-static void a_runner_process_is_killed_at_the_end_of_its_lock(void **state)
+TEST(a_runner_process_is_killed_at_the_end_of_its_lock)
 {
-    (void)state;
     struct kid kid;
     struct berth *berth = berth_begin(1);
     int socket = kid_start_runner(&kid, NULL);
@@ -229,9 +218,8 @@ static void a_runner_process_is_killed_at_the_end_of_its_lock(void **state)
     close(socket);
 }
 
-static void a_lock_that_is_extended_in_time_kills_nobody(void **state)
+TEST(a_lock_that_is_extended_in_time_kills_nobody)
 {
-    (void)state;
     struct kid kid;
     struct berth *berth = berth_begin(0);
     kid_start(&kid, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
@@ -248,9 +236,8 @@ static void a_lock_that_is_extended_in_time_kills_nobody(void **state)
     launcher_stop();
 }
 
-static void whose_time_was_over_before_it_began_is_killed_at_once(void **state)
+TEST(whose_time_was_over_before_it_began_is_killed_at_once)
 {
-    (void)state;
     struct kid kid;
     struct berth *berth = berth_begin(0);
     berth_kill_by(board, berth, soon(-1));
@@ -259,9 +246,8 @@ static void whose_time_was_over_before_it_began_is_killed_at_once(void **state)
     assert_int_equal(kid.end.killed_run, atomic_load(&berth->run));
 }
 
-static void several_are_killed_each_in_its_time(void **state)
+TEST(several_are_killed_each_in_its_time)
 {
-    (void)state;
     struct kid kids[FIXTURE_BERTHS];
     for (unsigned i = 0; i < FIXTURE_BERTHS; i++) {
         struct berth *berth = berth_begin(i);
@@ -287,9 +273,8 @@ static bool is_lost(void *context)
     return times_lost > 0;
 }
 
-static void nobody_outlives_the_zygote_and_the_worker_hears_of_it(void **state)
+TEST(nobody_outlives_the_zygote_and_the_worker_hears_of_it)
 {
-    (void)state;
     struct kid program, runner;
     kid_start(&program, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
     int socket = kid_start_runner(&runner, NULL);
@@ -311,9 +296,8 @@ static void nobody_outlives_the_zygote_and_the_worker_hears_of_it(void **state)
     close(socket);
 }
 
-static void a_zygote_that_dies_with_orders_unread_is_lost_once(void **state)
+TEST(a_zygote_that_dies_with_orders_unread_is_lost_once)
 {
-    (void)state;
     struct kid kids[3];
     assert_int_equal(kill(zygote.pid, SIGSTOP), 0);
     for (int i = 0; i < 3; i++)
@@ -325,9 +309,8 @@ static void a_zygote_that_dies_with_orders_unread_is_lost_once(void **state)
     assert_int_equal(times_lost, 1);
 }
 
-static void signals_from_a_terminal_do_not_concern_the_zygote(void **state)
+TEST(signals_from_a_terminal_do_not_concern_the_zygote)
 {
-    (void)state;
     static const int signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,
                                   SIGUSR1, SIGUSR2, SIGPIPE, SIGTTIN, SIGALRM};
     assert_string_equal(script_output("echo ready", NULL), "ready\n");
@@ -338,26 +321,4 @@ static void signals_from_a_terminal_do_not_concern_the_zygote(void **state)
     assert_string_equal(process_status(zygote.pid, "Name"), "hf-zygote");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        launcher_test(at_the_end_of_a_program_nobody_of_its_group_is_left),
-        launcher_test(an_end_is_told_when_the_last_of_the_group_is_gone),
-        launcher_test(what_left_its_group_ends_with_its_run),
-        launcher_test(daemons_of_a_run_end_with_it_and_those_of_others_do_not),
-        launcher_test(an_end_is_told_when_the_last_stray_is_gone),
-        launcher_test(a_daemon_of_a_runner_process_ends_with_it),
-        launcher_test(a_stray_without_a_mark_ends_with_the_last_child),
-        launcher_test(strays_of_strays_end_with_the_zygote),
-        launcher_test(a_signal_goes_to_the_whole_group),
-        launcher_test(who_ignores_TERM_is_killed_when_its_time_is_over),
-        launcher_test(a_runner_process_is_killed_at_the_end_of_its_lock),
-        launcher_test(a_lock_that_is_extended_in_time_kills_nobody),
-        launcher_test(whose_time_was_over_before_it_began_is_killed_at_once),
-        launcher_test(several_are_killed_each_in_its_time),
-        launcher_test(nobody_outlives_the_zygote_and_the_worker_hears_of_it),
-        launcher_test(a_zygote_that_dies_with_orders_unread_is_lost_once),
-        launcher_test(signals_from_a_terminal_do_not_concern_the_zygote),
-    };
-    return cmocka_run_group_tests_name("ends of the zygote's children", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(launcher_set_up, launcher_tear_down)

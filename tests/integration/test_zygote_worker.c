@@ -132,9 +132,8 @@ static const char *stand_in_forget(struct stand_in *worker)
     return text;
 }
 
-static void a_worker_that_is_stopped_does_not_keep_children_beyond_their_time(void **state)
+TEST(a_worker_that_is_stopped_does_not_keep_children_beyond_their_time)
 {
-    (void)state;
     struct berth *berth = berth_begin(0), *other = berth_begin(1);
     berth_kill_by(board, berth, soon(600000));
     struct stand_in worker = stand_in_start(ENDS_STOPPED);
@@ -158,9 +157,8 @@ static void a_worker_that_is_stopped_does_not_keep_children_beyond_their_time(vo
     (void)stand_in_forget(&worker);
 }
 
-static void nobody_outlives_a_worker_that_dies_and_its_tasks_are_named(void **state)
+TEST(nobody_outlives_a_worker_that_dies_and_its_tasks_are_named)
 {
-    (void)state;
     berth_open(board_berth(board, 0), "a jid", "Class::Of\nIt");
     berth_open(board_berth(board, 2), "done", "Other");
     berth_close(board_berth(board, 2));
@@ -177,9 +175,8 @@ static void nobody_outlives_a_worker_that_dies_and_its_tasks_are_named(void **st
     assert_lacks(text, "slot=2");
 }
 
-static void the_culprit_of_a_crash_is_named(void **state)
+TEST(the_culprit_of_a_crash_is_named)
 {
-    (void)state;
     berth_open(board_berth(board, 4), "jid4", "Crasher");
     struct stand_in worker = stand_in_start(ENDS_BY_KILL);
     struct family family = family_await(worker.output);
@@ -192,9 +189,8 @@ static void the_culprit_of_a_crash_is_named(void **state)
     assert_lacks(text, "worker_died");
 }
 
-static void a_crash_outside_of_handlers_names_nobody(void **state)
+TEST(a_crash_outside_of_handlers_names_nobody)
 {
-    (void)state;
     struct stand_in worker = stand_in_start(ENDS_BY_KILL);
     struct family family = family_await(worker.output);
     atomic_store(&board->crash_signal, SIGABRT);
@@ -205,9 +201,8 @@ static void a_crash_outside_of_handlers_names_nobody(void **state)
     assert_lacks(text, "slot=");
 }
 
-static void a_copy_of_the_worker_does_not_hide_its_death(void **state)
+TEST(a_copy_of_the_worker_does_not_hide_its_death)
 {
-    (void)state;
     struct stand_in worker = stand_in_start(ENDS_WITH_COPY);
     struct family family = family_await(worker.output);
     stand_in_kill(&worker);
@@ -227,30 +222,14 @@ static void ends_in_order(enum ending ending)
     assert_string_equal(stand_in_forget(&worker), "");
 }
 
-static void a_worker_that_ends_in_order_leaves_nobody_and_no_word(void **state)
+TEST(a_worker_that_ends_in_order_leaves_nobody_and_no_word)
 {
-    (void)state;
     ends_in_order(ENDS_IN_ORDER);
 }
 
-static void its_good_bye_is_heard_also_behind_news_that_it_did_not_read(void **state)
+TEST(its_good_bye_is_heard_also_behind_news_that_it_did_not_read)
 {
-    (void)state;
     ends_in_order(ENDS_UNHEARD);
 }
 
-#define worker_test(function) cmocka_unit_test_setup_teardown(function, board_set_up, board_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        worker_test(a_worker_that_is_stopped_does_not_keep_children_beyond_their_time),
-        worker_test(nobody_outlives_a_worker_that_dies_and_its_tasks_are_named),
-        worker_test(the_culprit_of_a_crash_is_named),
-        worker_test(a_crash_outside_of_handlers_names_nobody),
-        worker_test(a_copy_of_the_worker_does_not_hide_its_death),
-        worker_test(a_worker_that_ends_in_order_leaves_nobody_and_no_word),
-        worker_test(its_good_bye_is_heard_also_behind_news_that_it_did_not_read),
-    };
-    return cmocka_run_group_tests_name("the zygote and its worker", tests, NULL, NULL);
-}
+RUN_TESTS_WITH(board_set_up, board_tear_down)

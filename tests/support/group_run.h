@@ -29,6 +29,7 @@ void group_register(struct registered_test **tests, struct registered_test *test
 
 /* The fixture is that of each test which has none of its own. */
 int group_run_registered(const char *file, struct registered_test *tests, CMFixtureFunction test_set_up,
-                         CMFixtureFunction test_tear_down);
+                         CMFixtureFunction test_tear_down, CMFixtureFunction group_set_up,
+                         CMFixtureFunction group_tear_down);
 
 #endif

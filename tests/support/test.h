@@ -56,11 +56,14 @@ int main(void);
     }                                                                                                                  \
     static void name(__attribute__((unused)) void **state)
 
-#define RUN_TESTS RUN_TESTS_WITH(NULL, NULL)
-#define RUN_TESTS_WITH(set_up, tear_down)                                                                              \
+#define RUN_TESTS                         RUN_TESTS_WITH(NULL, NULL)
+#define RUN_TESTS_WITH(set_up, tear_down) RUN_GROUP(NULL, NULL, set_up, tear_down)
+
+/* With what comes before the first and after the last of them. */
+#define RUN_GROUP(group_set_up, group_tear_down, set_up, tear_down)                                                    \
     int main(void)                                                                                                     \
     {                                                                                                                  \
-        return group_run_registered(__FILE__, tests_of_this_file, set_up, tear_down);                                  \
+        return group_run_registered(__FILE__, tests_of_this_file, set_up, tear_down, group_set_up, group_tear_down);   \
     }
 
 /* The same with functions that need no state: void set_up(void). */

@@ -41,8 +41,6 @@ static int backlog_setup(void **state)
     return 0;
 }
 
-#define backlog_test(function) cmocka_unit_test_setup_teardown(function, backlog_setup, queue_teardown)
-
 static void plan_in(const char *set, int seconds, const char *entry)
 {
     free(redis_server_command(server,
@@ -50,9 +48,8 @@ static void plan_in(const char *set, int seconds, const char *entry)
                               seconds, entry, set));
 }
 
-static void test_tasks_in_queues_are_counted_unless_they_are_paused(void **state)
+TEST(test_tasks_in_queues_are_counted_unless_they_are_paused)
 {
-    (void)state;
     assert_backlog(&probe, 0, 0);
     push("a", "one");
     push("b", "two");
@@ -62,9 +59,8 @@ static void test_tasks_in_queues_are_counted_unless_they_are_paused(void **state
     assert_backlog(&probe, 1, 0);
 }
 
-static void test_what_a_process_has_is_not_done_until_it_has_ended(void **state)
+TEST(test_what_a_process_has_is_not_done_until_it_has_ended)
 {
-    (void)state;
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
     assert_backlog(&probe, 0, 1);
@@ -75,9 +71,8 @@ static void test_what_a_process_has_is_not_done_until_it_has_ended(void **state)
     assert_backlog(&probe, 0, 0);
 }
 
-static void test_what_a_dead_process_had_is_not_done(void **state)
+TEST(test_what_a_dead_process_had_is_not_done)
 {
-    (void)state;
     push("b", "one");
     queue_probe_claim(&probe, 0, "one");
     free(redis_server_command(server, "LPUSH hf:2:bell:%s:b rung", probe.identity));
@@ -85,9 +80,8 @@ static void test_what_a_dead_process_had_is_not_done(void **state)
     assert_backlog(&other, 0, 2);
 }
 
-static void test_who_waits_for_a_lock_is_not_done_however_late_it_is_due(void **state)
+TEST(test_who_waits_for_a_lock_is_not_done_however_late_it_is_due)
 {
-    (void)state;
     push("b", "bee");
     queue_probe_claim(&probe, 0, "bee");
     assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
@@ -102,9 +96,8 @@ static void test_who_waits_for_a_lock_is_not_done_however_late_it_is_due(void **
     assert_backlog(&probe, 0, 0);
 }
 
-static void test_what_comes_back_soon_is_counted_and_later_is_not(void **state)
+TEST(test_what_comes_back_soon_is_counted_and_later_is_not)
 {
-    (void)state;
     plan_in("schedule", -30, "seen");
     plan_in("schedule", -5, "due");
     plan_in("schedule", 5, "soon");
@@ -119,9 +112,8 @@ static void test_what_comes_back_soon_is_counted_and_later_is_not(void **state)
 }
 
 /* Values of others are no tasks, and hide none. */
-static void test_foreign_values_are_nothing_to_do(void **state)
+TEST(test_foreign_values_are_nothing_to_do)
 {
-    (void)state;
     free(redis_server_command(server, "SET queue:b foreign"));
     free(redis_server_command(server, "SET retry foreign"));
     free(redis_server_command(server, "SET schedule foreign"));
@@ -137,15 +129,4 @@ static void test_foreign_values_are_nothing_to_do(void **state)
     assert_backlog(&probe, 1, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        backlog_test(test_tasks_in_queues_are_counted_unless_they_are_paused),
-        backlog_test(test_what_a_process_has_is_not_done_until_it_has_ended),
-        backlog_test(test_what_a_dead_process_had_is_not_done),
-        backlog_test(test_who_waits_for_a_lock_is_not_done_however_late_it_is_due),
-        backlog_test(test_what_comes_back_soon_is_counted_and_later_is_not),
-        backlog_test(test_foreign_values_are_nothing_to_do),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, backlog_setup, queue_teardown)

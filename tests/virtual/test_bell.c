@@ -15,9 +15,8 @@ static void start_listening(struct queue_probe *at, const char *names, unsigned 
     at->rings = 0; /* each connection that comes up rings */
 }
 
-static void test_a_push_wakes_an_idle_worker(void **state)
+TEST(test_a_push_wakes_an_idle_worker)
 {
-    (void)state;
     start_listening(&probe, "a b", 2);
     uint64_t calls = queue_counters(probe.queue)->claim_calls;
     free(redis_server_command(server, "LPUSH queue:b '{\"class\":\"echo\",\"args\":[]}'"));
@@ -34,9 +33,8 @@ static void test_a_push_wakes_an_idle_worker(void **state)
     queue_probe_claim(&probe, 0, "again");
 }
 
-static void test_a_task_in_the_bell_goes_first(void **state)
+TEST(test_a_task_in_the_bell_goes_first)
 {
-    (void)state;
     start_listening(&probe, "a", 1);
     push("a", "one");
     queue_probe_wait_rings(&probe, 1);
@@ -69,9 +67,8 @@ static bool has_rung_twice(void *context)
 }
 
 /* The second comes before the first task is back, because the node refuses that for a while. */
-static void test_each_of_two_rings_while_nobody_is_idle_is_put_back(void **state)
+TEST(test_each_of_two_rings_while_nobody_is_idle_is_put_back)
 {
-    (void)state;
     start_listening(&probe, "a", 1);
     queue_listen(probe.queue, false);
     free(redis_server_command(server, "ACL SETUSER default -lmove"));
@@ -89,9 +86,8 @@ static void test_each_of_two_rings_while_nobody_is_idle_is_put_back(void **state
     queue_probe_claim(&probe, 1, "two");
 }
 
-static void test_nobody_waits_unless_wanted(void **state)
+TEST(test_nobody_waits_unless_wanted)
 {
-    (void)state;
     queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
     queue_probe_wait_up(&probe);
     push("a", "one");
@@ -115,9 +111,8 @@ static void note_blmoves(struct queue_probe *at)
         blmoves_at_ring = blmoves();
 }
 
-static void test_a_ring_whose_connection_was_cut_is_not_lost(void **state)
+TEST(test_a_ring_whose_connection_was_cut_is_not_lost)
 {
-    (void)state;
     queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
     queue_listen(probe.queue, true);
     wait_blocked(1);
@@ -133,9 +128,8 @@ static void test_a_ring_whose_connection_was_cut_is_not_lost(void **state)
 }
 
 /* Nobody would take the task out of the bell for as long as the process is busy, or quiet. */
-static void test_a_lost_ring_while_nobody_is_idle_is_put_back(void **state)
+TEST(test_a_lost_ring_while_nobody_is_idle_is_put_back)
 {
-    (void)state;
     queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
     queue_listen(probe.queue, true);
     wait_blocked(1);
@@ -149,9 +143,8 @@ static void test_a_lost_ring_while_nobody_is_idle_is_put_back(void **state)
 
 /* The server still has the connection that we lost, with its blocking move: it must not take a task any more once a
  * new one waits. */
-static void test_only_one_connection_waits(void **state)
+TEST(test_only_one_connection_waits)
 {
-    (void)state;
     queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
     queue_listen(probe.queue, true);
     wait_blocked(1);
@@ -168,9 +161,8 @@ static void test_only_one_connection_waits(void **state)
 }
 
 /* Refused waits are not repeated in a tight loop, and idle workers are still told now and then. */
-static void test_a_refused_bell_rests_and_rings(void **state)
+TEST(test_a_refused_bell_rests_and_rings)
 {
-    (void)state;
     start_listening(&probe, "a", 1);
     push("a", "one");
     push("a", "two");
@@ -191,17 +183,4 @@ static void test_a_refused_bell_rests_and_rings(void **state)
     queue_probe_claim(&probe, 2, "three");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        queue_test(test_a_push_wakes_an_idle_worker),
-        queue_test(test_a_task_in_the_bell_goes_first),
-        queue_test(test_each_of_two_rings_while_nobody_is_idle_is_put_back),
-        queue_test(test_nobody_waits_unless_wanted),
-        queue_test(test_a_ring_whose_connection_was_cut_is_not_lost),
-        queue_test(test_a_lost_ring_while_nobody_is_idle_is_put_back),
-        queue_test(test_only_one_connection_waits),
-        queue_test(test_a_refused_bell_rests_and_rings),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

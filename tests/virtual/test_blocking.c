@@ -38,9 +38,8 @@ static enum redlock_answer acquire(const char *resource, struct redlock_held **h
 
 /* --- one thread ------------------------------------------------------------------------------------------------- */
 
-static void acquire_and_release_leave_no_key(void **state)
+TEST(acquire_and_release_leave_no_key)
 {
-    (void)state;
     struct redlock_held *held = NULL;
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
     assert_non_null(held);
@@ -51,9 +50,8 @@ static void acquire_and_release_leave_no_key(void **state)
     test_await(lock_cluster_keys(&cluster) == 0);
 }
 
-static void who_comes_second_is_told_busy_with_a_reason(void **state)
+TEST(who_comes_second_is_told_busy_with_a_reason)
 {
-    (void)state;
     struct redlock_held *first = NULL, *second = NULL;
     assert_int_equal(acquire("r", &first), REDLOCK_ACQUIRED);
     assert_int_equal(acquire("r", &second), REDLOCK_BUSY);
@@ -62,9 +60,8 @@ static void who_comes_second_is_told_busy_with_a_reason(void **state)
     assert_int_equal(redlock_client_release(first, REDLOCK_AWAIT), REDLOCK_RELEASED);
 }
 
-static void requests_and_terms_outside_the_limits_are_invalid(void **state)
+TEST(requests_and_terms_outside_the_limits_are_invalid)
 {
-    (void)state;
     struct redlock_held *held = NULL;
     assert_int_equal(acquire("", &held), REDLOCK_INVALID);
     assert_null(held);
@@ -77,9 +74,8 @@ static void requests_and_terms_outside_the_limits_are_invalid(void **state)
     assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);
 }
 
-static void options_that_make_no_redlock_are_refused(void **state)
+TEST(options_that_make_no_redlock_are_refused)
 {
-    (void)state;
     struct redlock_node twice[] = {cluster.nodes[0], cluster.nodes[1], cluster.nodes[0]};
     struct redlock_options options = {.nodes = twice, .node_count = 3};
     assert_null(redlock_client_open(&options, reason, sizeof reason));
@@ -92,9 +88,8 @@ static void options_that_make_no_redlock_are_refused(void **state)
     assert_contains(reason, "0 lock nodes: use 3 or 5");
 }
 
-static void a_held_lock_is_extended_behind_its_holder(void **state)
+TEST(a_held_lock_is_extended_behind_its_holder)
 {
-    (void)state;
     struct redlock_counters counters;
     struct redlock_held *held = NULL;
     terms.ttl_ns = REDLOCK_MS(4 * CLUSTER_TIMEOUT_MS);
@@ -107,9 +102,8 @@ static void a_held_lock_is_extended_behind_its_holder(void **state)
     assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);
 }
 
-static void the_holder_sees_that_a_majority_hangs(void **state)
+TEST(the_holder_sees_that_a_majority_hangs)
 {
-    (void)state;
     struct redlock_held *held = NULL;
     terms.ttl_ns = REDLOCK_MS(4 * CLUSTER_TIMEOUT_MS);
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
@@ -120,9 +114,8 @@ static void the_holder_sees_that_a_majority_hangs(void **state)
     resume_first(QUORUM);
 }
 
-static void without_a_majority_nobody_blocks(void **state)
+TEST(without_a_majority_nobody_blocks)
 {
-    (void)state;
     struct redlock_held *held = NULL;
     kill_first(NODES);
     assert_int_equal(acquire("r", &held), REDLOCK_NO_QUORUM);
@@ -161,9 +154,8 @@ static void *hammer(void *argument)
     return NULL;
 }
 
-static void numbers_under_locks_of_many_threads_are_exact(void **state)
+TEST(numbers_under_locks_of_many_threads_are_exact)
 {
-    (void)state;
     pthread_t threads[THREADS];
     memset((void *)totals, 0, sizeof totals);
     failures = 0;
@@ -176,9 +168,8 @@ static void numbers_under_locks_of_many_threads_are_exact(void **state)
     test_await(lock_cluster_keys(&cluster) == 0);
 }
 
-static void closing_waits_for_releases_in_the_background(void **state)
+TEST(closing_waits_for_releases_in_the_background)
 {
-    (void)state;
     struct redlock_held *held[THREADS];
     for (unsigned i = 0; i < THREADS; i++) {
         char name[16];
@@ -223,9 +214,8 @@ static void waiting_threads_start(pthread_t *threads)
     poll(NULL, 0, 30); /* most of them wait by now */
 }
 
-static void closing_ends_all_who_wait(void **state)
+TEST(closing_ends_all_who_wait)
 {
-    (void)state;
     pthread_t threads[THREADS];
     for (unsigned i = 0; i < NODES; i++) /* somebody else has it, for longer than anybody would wait for this test */
         (void)lock_cluster_ask(&cluster, i, "SET lock:r somebody PX 3600000");
@@ -239,21 +229,4 @@ static void closing_ends_all_who_wait(void **state)
     assert_non_null(client);
 }
 
-#define lock_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        lock_test(acquire_and_release_leave_no_key),
-        lock_test(who_comes_second_is_told_busy_with_a_reason),
-        lock_test(requests_and_terms_outside_the_limits_are_invalid),
-        lock_test(options_that_make_no_redlock_are_refused),
-        lock_test(a_held_lock_is_extended_behind_its_holder),
-        lock_test(the_holder_sees_that_a_majority_hangs),
-        lock_test(without_a_majority_nobody_blocks),
-        lock_test(numbers_under_locks_of_many_threads_are_exact),
-        lock_test(closing_waits_for_releases_in_the_background),
-        lock_test(closing_ends_all_who_wait),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, tear_down)

@@ -37,8 +37,6 @@ static int teardown(void **state)
     return 0;
 }
 
-#define control_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
 static bool waits(void *context)
 {
     (void)context;
@@ -61,9 +59,8 @@ static void wait_told(unsigned count)
     assert_true(loop_until(loop, is_told, &count, TEST_PATIENCE_NS));
 }
 
-static void what_dashboards_push_arrives(void **state)
+TEST(what_dashboards_push_arrives)
 {
-    (void)state;
     start();
     unsigned pops = redis_server_calls(server, "brpop");
     free(redis_server_command(server, "LPUSH " IDENTITY "-signals TSTP"));
@@ -75,9 +72,8 @@ static void what_dashboards_push_arrives(void **state)
     assert_reply(server, "0", "EXISTS " IDENTITY "-signals");
 }
 
-static void what_was_called_before_it_listened_arrives_in_order(void **state)
+TEST(what_was_called_before_it_listened_arrives_in_order)
 {
-    (void)state;
     free(redis_server_command(server, "LPUSH hf:2:calls:" IDENTITY " LOOK"));
     free(redis_server_command(server, "LPUSH hf:2:calls:" IDENTITY " 'CANCEL j1'"));
     control = control_create(loop, &(struct control_options){.node = relay_options(), .keys = &keys, .called = called});
@@ -85,9 +81,8 @@ static void what_was_called_before_it_listened_arrives_in_order(void **state)
     assert_string_equal(told, "look cancel=j1");
 }
 
-static void unknown_calls_are_ignored(void **state)
+TEST(unknown_calls_are_ignored)
 {
-    (void)state;
     start();
     free(redis_server_command(server, "LPUSH " IDENTITY "-signals HUP '' CANCEL 'CANCEL ' TERMINATE term"));
     free(redis_server_command(server, "LPUSH " IDENTITY "-signals TSTP"));
@@ -95,9 +90,8 @@ static void unknown_calls_are_ignored(void **state)
     assert_string_equal(told, "quiet");
 }
 
-static void calls_arrive_after_the_connection_was_lost(void **state)
+TEST(calls_arrive_after_the_connection_was_lost)
 {
-    (void)state;
     start();
     for (unsigned i = 1; i <= 3; i++) {
         free(redis_server_command(server, "CLIENT KILL TYPE normal"));
@@ -106,9 +100,8 @@ static void calls_arrive_after_the_connection_was_lost(void **state)
     }
 }
 
-static void calls_arrive_after_the_node_was_away(void **state)
+TEST(calls_arrive_after_the_node_was_away)
 {
-    (void)state;
     start();
     redis_server_kill(server);
     loop_for(loop, 20 * NS_PER_MS);
@@ -118,9 +111,8 @@ static void calls_arrive_after_the_node_was_away(void **state)
 }
 
 /* A refusal is not asked again in a tight loop. */
-static void a_foreign_value_under_the_list_is_survived(void **state)
+TEST(a_foreign_value_under_the_list_is_survived)
 {
-    (void)state;
     unsigned pops = redis_server_calls(server, "brpop");
     free(redis_server_command(server, "SET " IDENTITY "-signals x"));
     control = control_create(loop, &(struct control_options){.node = relay_options(), .keys = &keys, .called = called});
@@ -146,9 +138,8 @@ static bool all_are_called(void *context)
     return called_processes > 0;
 }
 
-static void all_living_processes_are_called(void **state)
+TEST(all_living_processes_are_called)
 {
-    (void)state;
     struct redis_call call = {.done = all_called};
     struct buffer request = {0};
     start();
@@ -179,9 +170,8 @@ static bool is_confirmed(void *context)
 }
 
 /* The server takes it out of the list as soon as the process waits for it: only the process can say that it knows. */
-static void one_process_is_called_and_confirms_what_it_did(void **state)
+TEST(one_process_is_called_and_confirms_what_it_did)
 {
-    (void)state;
     struct redis_call call = {.done = all_called};
     struct buffer request = {0};
     start();
@@ -203,9 +193,8 @@ static void one_process_is_called_and_confirms_what_it_did(void **state)
     buffer_fini(&request);
 }
 
-static void what_was_confirmed_before_is_forgotten_by_a_call(void **state)
+TEST(what_was_confirmed_before_is_forgotten_by_a_call)
 {
-    (void)state;
     struct redis_call call = {.done = all_called};
     struct buffer request = {0};
     start();
@@ -220,18 +209,4 @@ static void what_was_confirmed_before_is_forgotten_by_a_call(void **state)
     buffer_fini(&request);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        control_test(what_dashboards_push_arrives),
-        control_test(what_was_called_before_it_listened_arrives_in_order),
-        control_test(unknown_calls_are_ignored),
-        control_test(calls_arrive_after_the_connection_was_lost),
-        control_test(calls_arrive_after_the_node_was_away),
-        control_test(a_foreign_value_under_the_list_is_survived),
-        control_test(all_living_processes_are_called),
-        control_test(one_process_is_called_and_confirms_what_it_did),
-        control_test(what_was_confirmed_before_is_forgotten_by_a_call),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, setup, teardown)

@@ -50,9 +50,8 @@ static void assert_recovered(const char *identity, const char *became)
     free(answer);
 }
 
-static void a_task_beside_a_culprit_is_not_counted(void **state)
+TEST(a_task_beside_a_culprit_is_not_counted)
 {
-    (void)state;
     given_the_dead(PROCESS(1));
     assert_int_equal(blame(PROCESS(1)), 1);
     assert_recovered(PROCESS(1), "back\nback\nclear");
@@ -70,9 +69,8 @@ static void a_task_beside_a_culprit_is_not_counted(void **state)
 }
 
 /* Nobody could say who it was, or what was said got lost: all are counted. */
-static void without_a_note_all_are_counted(void **state)
+TEST(without_a_note_all_are_counted)
 {
-    (void)state;
     given_the_dead(PROCESS(1));
     assert_recovered(PROCESS(1), "back\nback\nclear");
     given_the_dead(PROCESS(2));
@@ -82,9 +80,8 @@ static void without_a_note_all_are_counted(void **state)
 }
 
 /* An earlier absolution does not help the culprit of today, nor does the guilt of before harm who was beside. */
-static void each_death_is_judged_by_itself(void **state)
+TEST(each_death_is_judged_by_itself)
 {
-    (void)state;
     free(redis_server_command(server, "HSET who:guilty a -1 b -2 c 3 d 4"));
     free(redis_server_command(server, "HSET who:innocent a 1 b 2 c 3 d -4"));
     given_the_dead(PROCESS(1));
@@ -93,9 +90,8 @@ static void each_death_is_judged_by_itself(void **state)
 }
 
 /* Who damages the memory of others has them crash instead of itself. */
-static void the_twentieth_death_beside_a_culprit_buries_too(void **state)
+TEST(the_twentieth_death_beside_a_culprit_buries_too)
 {
-    (void)state;
     for (unsigned i = 1; i <= 18; i++)
         free(redis_server_command(server, "HSET who:innocent h%u -%u", i, i));
     given_the_dead(PROCESS(1));
@@ -107,9 +103,8 @@ static void the_twentieth_death_beside_a_culprit_buries_too(void **state)
 }
 
 /* What comes late to the dead process is judged by the same note. */
-static void the_note_stays_until_the_last_look(void **state)
+TEST(the_note_stays_until_the_last_look)
 {
-    (void)state;
     given_the_dead(PROCESS(1));
     assert_int_equal(blame(PROCESS(1)), 1);
     assert_recovered(PROCESS(1), "back\nback\nclear");
@@ -120,9 +115,8 @@ static void the_note_stays_until_the_last_look(void **state)
     assert_reply(server, "1", "HLEN who:guilty");
 }
 
-static void a_note_that_comes_too_late_leaves_nothing(void **state)
+TEST(a_note_that_comes_too_late_leaves_nothing)
 {
-    (void)state;
     given_the_dead(PROCESS(1));
     assert_recovered(PROCESS(1), "back\nback\nclear");
     assert_int_equal(blame(PROCESS(1)), 0); /* it is still looked at */
@@ -132,9 +126,8 @@ static void a_note_that_comes_too_late_leaves_nothing(void **state)
     assert_reply(server, "0", "EXISTS place");
 }
 
-static void who_enlists_itself_has_no_culprit(void **state)
+TEST(who_enlists_itself_has_no_culprit)
 {
-    (void)state;
     given_the_dead(PROCESS(1));
     assert_int_equal(blame(PROCESS(1)), 1);
     assert_reply(server, "1", "EVALSHA %s 2 hf:2:processes place " PROCESS(1) " 60 a", queue_script_enlist.sha1);
@@ -142,22 +135,12 @@ static void who_enlists_itself_has_no_culprit(void **state)
 }
 
 /* A foreign value where recoveries are counted: nothing is lost, and nothing is buried. */
-static void a_foreign_value_under_the_count_loses_nothing(void **state)
+TEST(a_foreign_value_under_the_count_loses_nothing)
 {
-    (void)state;
     free(redis_server_command(server, "SET who:guilty foreign"));
     given_the_dead(PROCESS(1));
     assert_recovered(PROCESS(1), "back\nback\nclear");
     assert_reply(server, "1", "LLEN queue:a");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        queue_test(a_task_beside_a_culprit_is_not_counted), queue_test(without_a_note_all_are_counted),
-        queue_test(each_death_is_judged_by_itself),         queue_test(the_twentieth_death_beside_a_culprit_buries_too),
-        queue_test(the_note_stays_until_the_last_look),     queue_test(a_note_that_comes_too_late_leaves_nothing),
-        queue_test(who_enlists_itself_has_no_culprit),      queue_test(a_foreign_value_under_the_count_loses_nothing),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

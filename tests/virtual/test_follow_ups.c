@@ -72,9 +72,8 @@ static void assert_mixed_is_there(void)
                  "and 1 or 0\" 0");
 }
 
-static void test_everything_is_done_in_one_call(void **state)
+TEST(test_everything_is_done_in_one_call)
 {
-    (void)state;
     start_with_the_parent("a");
     free(redis_server_command(server, "HSET it-parent ex 1 c {} rt 1 run r"));
     finish_mixed(&parent);
@@ -85,9 +84,8 @@ static void test_everything_is_done_in_one_call(void **state)
     assert_reply(server, "3", "LLEN queue:x");
 }
 
-static void test_a_result_alone_and_follow_ups_alone(void **state)
+TEST(test_a_result_alone_and_follow_ups_alone)
 {
-    (void)state;
     start_with_the_parent("a");
     push("a", "task");
     queue_probe_finish_with(&probe, 0, &parent,
@@ -104,9 +102,8 @@ static void test_a_result_alone_and_follow_ups_alone(void **state)
 }
 
 /* Less than a millisecond, which is the least that the node takes. */
-static void test_a_result_that_is_kept_for_no_time_does_no_harm(void **state)
+TEST(test_a_result_that_is_kept_for_no_time_does_no_harm)
 {
-    (void)state;
     start_with_the_parent("a");
     queue_probe_finish_with(&probe, 0, &parent,
                             &(struct queue_extras){.result = TEXT("7"), .result_ttl_ns = NS_PER_MS / 2});
@@ -114,9 +111,8 @@ static void test_a_result_that_is_kept_for_no_time_does_no_harm(void **state)
 }
 
 /* Of an earlier run, perhaps: it counts from now. */
-static void test_a_result_replaces_a_former_one(void **state)
+TEST(test_a_result_replaces_a_former_one)
 {
-    (void)state;
     start_with_the_parent("a");
     free(redis_server_command(server, "RPUSH hf:2:result:parent foreign"));
     finish_mixed(&parent);
@@ -124,9 +120,8 @@ static void test_a_result_replaces_a_former_one(void **state)
     assert_reply(server, "{\"result\":7}", "GET hf:2:result:parent");
 }
 
-static void test_what_was_unique_and_cancelled_is_given_free(void **state)
+TEST(test_what_was_unique_and_cancelled_is_given_free)
 {
-    (void)state;
     start_with_the_parent("a");
     free(redis_server_command(server, "SET hf:2:unique:" UNIQUE " parent"));
     free(redis_server_command(server, "ZADD hf:2:cancels 1 parent 2 another"));
@@ -137,9 +132,8 @@ static void test_what_was_unique_and_cancelled_is_given_free(void **state)
 }
 
 /* It was ended before it ran: its place is empty but for the id. */
-static void test_the_result_of_a_task_that_runs_at_most_once(void **state)
+TEST(test_the_result_of_a_task_that_runs_at_most_once)
 {
-    (void)state;
     start_with_the_parent("a");
     probe.slots[0].asked++;
     queue_open(probe.queue, 0, "parent", true);
@@ -151,9 +145,8 @@ static void test_the_result_of_a_task_that_runs_at_most_once(void **state)
     assert_reply(server, "7", "GET hf:2:result:parent");
 }
 
-static void test_a_thousand_to_one_queue_and_to_many(void **state)
+TEST(test_a_thousand_to_one_queue_and_to_many)
 {
-    (void)state;
     enum { MANY = QUEUE_FOLLOW_UPS_MAX };
     struct queue_follow_up *tasks = memory_zeroed(MANY, sizeof tasks[0]);
     char(*names)[16] = memory_zeroed(MANY, sizeof names[0]), (*texts)[16] = memory_zeroed(MANY, sizeof texts[0]);
@@ -188,9 +181,8 @@ static void test_a_thousand_to_one_queue_and_to_many(void **state)
 }
 
 /* Dashboards address an entry of the schedule by its score. */
-static void test_no_two_entries_of_the_schedule_have_one_score(void **state)
+TEST(test_no_two_entries_of_the_schedule_have_one_score)
 {
-    (void)state;
     start_with_the_parent("a");
     free(redis_server_command(server, "ZADD schedule 2000 there 2000.000002 too"));
     finish_mixed(&parent);
@@ -199,9 +191,8 @@ static void test_no_two_entries_of_the_schedule_have_one_score(void **state)
     assert_reply(server, "1", "ZCOUNT schedule 2000.000003 2000.000003");
 }
 
-static void test_a_follow_up_takes_no_others_place(void **state)
+TEST(test_a_follow_up_takes_no_others_place)
 {
-    (void)state;
     start_with_the_parent("a");
     free(redis_server_command(server, "ZADD schedule 5 later"));
     finish_mixed(&parent);
@@ -224,9 +215,8 @@ static void assert_refused(const char *foreign_key)
     assert_reply(server, "foreign", "GET %s", foreign_key);
 }
 
-static void test_a_foreign_value_refuses_all_of_it(void **state)
+TEST(test_a_foreign_value_refuses_all_of_it)
 {
-    (void)state;
     start_with_the_parent("a");
     static const char *const keys[] = {"queue:x", "queue:y", "schedule"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -236,9 +226,8 @@ static void test_a_foreign_value_refuses_all_of_it(void **state)
 }
 
 /* What is refused is still claimed: it can fail, be buried, or be tried once more. */
-static void test_a_refused_task_goes_on(void **state)
+TEST(test_a_refused_task_goes_on)
 {
-    (void)state;
     start_with_the_parent("a");
     assert_refused("queue:y");
     queue_probe_postpone(&probe, 0, QUEUE_RETRY, NS_PER_S, "failed");
@@ -254,9 +243,8 @@ static void test_a_refused_task_goes_on(void **state)
     assert_mixed_is_there();
 }
 
-static void test_nothing_is_pushed_for_a_claim_in_other_hands(void **state)
+TEST(test_nothing_is_pushed_for_a_claim_in_other_hands)
 {
-    (void)state;
     start_with_the_parent("a");
     free(redis_server_command(server, "HSET %s 0 AAAAAAAAAAAAAAAA", queue_keys_of(probe.queue)->process));
     finish_mixed(&parent);
@@ -265,9 +253,8 @@ static void test_nothing_is_pushed_for_a_claim_in_other_hands(void **state)
     assert_reply(server, "0", "EXISTS hf:2:result:parent queues");
 }
 
-static void test_foreign_values_beside_it_do_not_keep_it(void **state)
+TEST(test_foreign_values_beside_it_do_not_keep_it)
 {
-    (void)state;
     start_with_the_parent("a");
     free(redis_server_command(server, "SET queues foreign"));
     free(redis_server_command(server, "SET hf:2:cancels foreign"));
@@ -281,9 +268,8 @@ static void test_foreign_values_beside_it_do_not_keep_it(void **state)
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 
-static void test_out_of_memory_it_goes_on(void **state)
+TEST(test_out_of_memory_it_goes_on)
 {
-    (void)state;
     start_with_the_parent("a");
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     finish_mixed(&parent);
@@ -293,9 +279,8 @@ static void test_out_of_memory_it_goes_on(void **state)
     assert_mixed_is_there();
 }
 
-static void test_a_reply_is_lost(void **state)
+TEST(test_a_reply_is_lost)
 {
-    (void)state;
     queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
     queue_probe_wait_up(&probe);
     push("a", "task");
@@ -318,9 +303,8 @@ static bool place_has_changed(void *before)
     return has_changed;
 }
 
-static void test_the_reply_of_a_refusal_is_lost(void **state)
+TEST(test_the_reply_of_a_refusal_is_lost)
 {
-    (void)state;
     queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
     queue_probe_wait_up(&probe);
     push("a", "task");
@@ -338,25 +322,4 @@ static void test_the_reply_of_a_refusal_is_lost(void **state)
     assert_places(claimed_place());
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        queue_test(test_everything_is_done_in_one_call),
-        queue_test(test_a_result_alone_and_follow_ups_alone),
-        queue_test(test_a_result_that_is_kept_for_no_time_does_no_harm),
-        queue_test(test_a_result_replaces_a_former_one),
-        queue_test(test_what_was_unique_and_cancelled_is_given_free),
-        queue_test(test_the_result_of_a_task_that_runs_at_most_once),
-        queue_test(test_a_thousand_to_one_queue_and_to_many),
-        queue_test(test_no_two_entries_of_the_schedule_have_one_score),
-        queue_test(test_a_follow_up_takes_no_others_place),
-        queue_test(test_a_foreign_value_refuses_all_of_it),
-        queue_test(test_a_refused_task_goes_on),
-        queue_test(test_nothing_is_pushed_for_a_claim_in_other_hands),
-        queue_test(test_foreign_values_beside_it_do_not_keep_it),
-        queue_test(test_out_of_memory_it_goes_on),
-        queue_test(test_a_reply_is_lost),
-        queue_test(test_the_reply_of_a_refusal_is_lost),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

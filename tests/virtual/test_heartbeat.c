@@ -7,9 +7,8 @@
 
 /* --- 1.2, 1.8, 1.9, 1.19: the process ---------------------------------------------------------------------------- */
 
-static void the_process_is_shown_as_the_data_model_says(void **state)
+TEST(the_process_is_shown_as_the_data_model_says)
 {
-    (void)state;
     run_show("{\"class\":\"echo\",\"args\":[1],\"jid\":\"0123456789abcdef01234567\"}");
     start(3600 * NS_PER_S);
     wait_beats(1);
@@ -29,9 +28,8 @@ static void the_process_is_shown_as_the_data_model_says(void **state)
     assert_between(1, 10 * US_PER_S, "HGET " IDENTITY " rtt_us");
 }
 
-static void quiet_is_the_word_true_and_shows_at_once(void **state)
+TEST(quiet_is_the_word_true_and_shows_at_once)
 {
-    (void)state;
     start(3600 * NS_PER_S);
     wait_beats(1);
     assert_reply(server, "false\n0", "HMGET " IDENTITY " quiet busy");
@@ -41,9 +39,8 @@ static void quiet_is_the_word_true_and_shows_at_once(void **state)
     assert_reply(server, "true", "HGET " IDENTITY " quiet");
 }
 
-static void what_changes_during_a_beat_is_shown_by_the_next(void **state)
+TEST(what_changes_during_a_beat_is_shown_by_the_next)
 {
-    (void)state;
     start(3600 * NS_PER_S);
     wait_beats(1);
     redis_server_pause(server);
@@ -55,9 +52,8 @@ static void what_changes_during_a_beat_is_shown_by_the_next(void **state)
     wait_reply("true", "HGET " IDENTITY " quiet");
 }
 
-static void the_process_takes_those_off_the_list_that_nobody_hears_of(void **state)
+TEST(the_process_takes_those_off_the_list_that_nobody_hears_of)
 {
-    (void)state;
     free(redis_server_command(server, "SADD processes ghost:1:0 ghost:2:0 other:3:0 odd"));
     free(redis_server_command(server, "HSET other:3:0 info {}"));
     free(redis_server_command(server, "LPUSH odd 1"));
@@ -68,9 +64,8 @@ static void the_process_takes_those_off_the_list_that_nobody_hears_of(void **sta
 
 /* --- 1.2, 1.19: what it runs ------------------------------------------------------------------------------------- */
 
-static void running_tasks_are_shown_under_both_names(void **state)
+TEST(running_tasks_are_shown_under_both_names)
 {
-    (void)state;
     static const char *const names[] = {"work", "workers"};
     run_show(example);
     start(20 * NS_PER_MS);
@@ -90,9 +85,8 @@ static void running_tasks_are_shown_under_both_names(void **state)
     assert_reply(server, "0", "EXISTS " IDENTITY ":work " IDENTITY ":workers");
 }
 
-static void a_large_task_is_shown_without_its_arguments(void **state)
+TEST(a_large_task_is_shown_without_its_arguments)
 {
-    (void)state;
     struct buffer payload = {0};
     buffer_append_text(&payload, "{\"class\":\"echo\",\"args\":[\"");
     memset(buffer_reserve(&payload, 1 << 20), 'x', 1 << 20);
@@ -111,9 +105,8 @@ static void a_large_task_is_shown_without_its_arguments(void **state)
 
 /* --- 1.2, 1.11: what it did -------------------------------------------------------------------------------------- */
 
-static void totals_count_all_runs_and_the_failed_ones(void **state)
+TEST(totals_count_all_runs_and_the_failed_ones)
 {
-    (void)state;
     start(20 * NS_PER_MS);
     wait_beats(1);
     assert_reply(server, "0", "EXISTS stat:processed stat:failed stat:processed:2026-11-21 stat:failed:2026-11-21");
@@ -128,9 +121,8 @@ static void totals_count_all_runs_and_the_failed_ones(void **state)
     assert_between(157680000 - 60, 157680000, "TTL stat:failed:2026-11-21");
 }
 
-static void runs_are_counted_by_class_in_the_forms_of_sidekiq_7_and_8(void **state)
+TEST(runs_are_counted_by_class_in_the_forms_of_sidekiq_7_and_8)
 {
-    (void)state;
     static const char *const periods[] = {"j|20261121|9:5", "j|261121|9:05", "j|261121|9:0"};
     start(20 * NS_PER_MS);
     heartbeat_count(heartbeat, "Echo::Job", false, 19 * NS_PER_MS);
@@ -153,9 +145,8 @@ static void runs_are_counted_by_class_in_the_forms_of_sidekiq_7_and_8(void **sta
 }
 
 /* As Sidekiq does: the time of a class whose runs succeeded is there, also when it is 0. */
-static void runs_of_less_than_a_millisecond_sum_up(void **state)
+TEST(runs_of_less_than_a_millisecond_sum_up)
 {
-    (void)state;
     start(3600 * NS_PER_S);
     wait_beats(1);
     for (int i = 0; i < 2000; i++)
@@ -171,9 +162,8 @@ static void runs_of_less_than_a_millisecond_sum_up(void **state)
     assert_reply(server, "2000", "BITFIELD short-21-09:5 GET u16 #0");
 }
 
-static void a_histogram_is_full_and_does_not_turn_over(void **state)
+TEST(a_histogram_is_full_and_does_not_turn_over)
 {
-    (void)state;
     start(20 * NS_PER_MS);
     for (int i = 0; i < 70000; i++)
         heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
@@ -184,9 +174,8 @@ static void a_histogram_is_full_and_does_not_turn_over(void **state)
     assert_reply(server, "70001", "GET stat:processed");
 }
 
-static void further_classes_are_counted_together(void **state)
+TEST(further_classes_are_counted_together)
 {
-    (void)state;
     char name[32];
     start(3600 * NS_PER_S);
     wait_beats(1);
@@ -201,9 +190,8 @@ static void further_classes_are_counted_together(void **state)
     assert_reply(server, "256", "HLEN j|20261121|9:5"); /* |ms and |p of 128 */
 }
 
-static void names_cannot_forge_fields(void **state)
+TEST(names_cannot_forge_fields)
 {
-    (void)state;
     start(3600 * NS_PER_S);
     heartbeat_count(heartbeat,
                     "a|f\n\x7f"
@@ -215,9 +203,8 @@ static void names_cannot_forge_fields(void **state)
 
 /* --- what else is counted ----------------------------------------------------------------------------------------- */
 
-static void what_others_count_is_added_to_the_fields_of_the_day(void **state)
+TEST(what_others_count_is_added_to_the_fields_of_the_day)
 {
-    (void)state;
     start(3600 * NS_PER_S);
     run_show(example); /* and does not end up among running tasks or classes */
     heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
@@ -241,18 +228,16 @@ static void what_others_count_is_added_to_the_fields_of_the_day(void **state)
     assert_reply(server, "5", "HGET hf:2:locks:20261121 a|x:|acquired");
 }
 
-static void a_day_without_anything_to_count_has_no_key(void **state)
+TEST(a_day_without_anything_to_count_has_no_key)
 {
-    (void)state;
     start(3600 * NS_PER_S);
     wait_beats(1);
     assert_reply(server, "0", "EXISTS hf:2:locks:20261121 hf:2:runtimes:20261121");
 }
 
 /* Names come from producers, and processes come and go: without this bound a day could have any number. */
-static void names_beyond_the_bound_of_a_day_share_one(void **state)
+TEST(names_beyond_the_bound_of_a_day_share_one)
 {
-    (void)state;
     free(redis_server_command(
         server, "EVAL 'for i = 1, %d do redis.call(\"HSET\", \"hf:2:locks:20261121\", i, 1) end return 1' 0",
         HEARTBEAT_FIELDS_MAX - 1));
@@ -271,9 +256,8 @@ static void names_beyond_the_bound_of_a_day_share_one(void **state)
 
 /* --- how long runs took ------------------------------------------------------------------------------------------- */
 
-static void how_long_runs_took_is_added_to_the_fields_of_the_day(void **state)
+TEST(how_long_runs_took_is_added_to_the_fields_of_the_day)
 {
-    (void)state;
     start(3600 * NS_PER_S);
     run_show(example);
     heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_US);
@@ -300,9 +284,8 @@ static void how_long_runs_took_is_added_to_the_fields_of_the_day(void **state)
     assert_reply(server, "3", "HGET hf:2:runtimes:20261121 echo|9");
 }
 
-static void classes_beyond_the_bound_of_a_day_share_one(void **state)
+TEST(classes_beyond_the_bound_of_a_day_share_one)
 {
-    (void)state;
     free(redis_server_command(
         server, "EVAL 'for i = 1, %d do redis.call(\"HSET\", \"hf:2:runtimes:20261121\", i, 1) end return 1' 0",
         HEARTBEAT_FIELDS_MAX - 1));
@@ -334,9 +317,8 @@ static bool times_are_there(void *context)
     return times_read.count > 0;
 }
 
-static void what_was_written_is_read_back(void **state)
+TEST(what_was_written_is_read_back)
 {
-    (void)state;
     struct redis_call call = {.done = times_take};
     struct buffer request = {0};
     double seconds[4];
@@ -361,27 +343,4 @@ static void what_was_written_is_read_back(void **state)
     buffer_fini(&request);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        heartbeat_test(the_process_is_shown_as_the_data_model_says),
-        heartbeat_test(quiet_is_the_word_true_and_shows_at_once),
-        heartbeat_test(what_changes_during_a_beat_is_shown_by_the_next),
-        heartbeat_test(the_process_takes_those_off_the_list_that_nobody_hears_of),
-        heartbeat_test(running_tasks_are_shown_under_both_names),
-        heartbeat_test(a_large_task_is_shown_without_its_arguments),
-        heartbeat_test(totals_count_all_runs_and_the_failed_ones),
-        heartbeat_test(runs_are_counted_by_class_in_the_forms_of_sidekiq_7_and_8),
-        heartbeat_test(runs_of_less_than_a_millisecond_sum_up),
-        heartbeat_test(a_histogram_is_full_and_does_not_turn_over),
-        heartbeat_test(further_classes_are_counted_together),
-        heartbeat_test(names_cannot_forge_fields),
-        heartbeat_test(what_others_count_is_added_to_the_fields_of_the_day),
-        heartbeat_test(a_day_without_anything_to_count_has_no_key),
-        heartbeat_test(names_beyond_the_bound_of_a_day_share_one),
-        heartbeat_test(how_long_runs_took_is_added_to_the_fields_of_the_day),
-        heartbeat_test(classes_beyond_the_bound_of_a_day_share_one),
-        heartbeat_test(what_was_written_is_read_back),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, heartbeat_setup, heartbeat_teardown)

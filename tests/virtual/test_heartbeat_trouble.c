@@ -10,9 +10,8 @@ static void start_and_rest(void)
     wait_beats(1);
 }
 
-static void a_lost_reply_counts_once(void **state)
+TEST(a_lost_reply_counts_once)
 {
-    (void)state;
     start_and_rest();
     relay_swallow(relay, true);
     heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
@@ -38,9 +37,8 @@ static void a_lost_reply_counts_once(void **state)
     assert_reply(server, "1", "HLEN hf:2:runtimes:20261121");
 }
 
-static void nothing_is_lost_while_the_node_is_away_for_minutes(void **state)
+TEST(nothing_is_lost_while_the_node_is_away_for_minutes)
 {
-    (void)state;
     start(20 * NS_PER_MS);
     heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
     wait_reply("1", "GET stat:processed");
@@ -68,9 +66,8 @@ static bool has_recovered(void *context)
 }
 
 /* As after a minute without a beat: the node counts the number of beats on, and has forgotten the rest. */
-static void a_process_that_the_node_forgot_shows_itself_again(void **state)
+TEST(a_process_that_the_node_forgot_shows_itself_again)
 {
-    (void)state;
     start(20 * NS_PER_MS);
     wait_beats(3);
     assert_int_equal(heartbeat_counters(heartbeat)->recoveries, 0);
@@ -80,9 +77,8 @@ static void a_process_that_the_node_forgot_shows_itself_again(void **state)
     assert_reply(server, IDENTITY, "SMEMBERS processes");
 }
 
-static void it_beats_on_a_node_that_is_out_of_memory(void **state)
+TEST(it_beats_on_a_node_that_is_out_of_memory)
 {
-    (void)state;
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     start(20 * NS_PER_MS);
     heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
@@ -91,9 +87,8 @@ static void it_beats_on_a_node_that_is_out_of_memory(void **state)
     assert_reply(server, IDENTITY, "SMEMBERS processes");
 }
 
-static void a_foreign_value_under_one_key_spoils_only_that(void **state)
+TEST(a_foreign_value_under_one_key_spoils_only_that)
 {
-    (void)state;
     free(redis_server_command(server, "LPUSH stat:processed x"));
     free(redis_server_command(server, "LPUSH hf:2:locks:20261121 x"));
     start(20 * NS_PER_MS);
@@ -130,9 +125,8 @@ static void leave(int64_t limit_ns)
     assert_int_equal(lefts, 1);
 }
 
-static void leaving_writes_the_last_counts_and_leaves_nothing(void **state)
+TEST(leaving_writes_the_last_counts_and_leaves_nothing)
 {
-    (void)state;
     run_show(example);
     start(3600 * NS_PER_S);
     wait_beats(1);
@@ -148,9 +142,8 @@ static void leaving_writes_the_last_counts_and_leaves_nothing(void **state)
     assert_reply(server, "0", "EXISTS processes");
 }
 
-static void leaving_after_a_lost_reply_counts_once(void **state)
+TEST(leaving_after_a_lost_reply_counts_once)
 {
-    (void)state;
     start_and_rest();
     relay_swallow(relay, true);
     heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
@@ -171,9 +164,8 @@ static void leaving_after_a_lost_reply_counts_once(void **state)
 }
 
 /* What a server that was stopped reads long after. */
-static void a_late_beat_does_not_bring_it_back(void **state)
+TEST(a_late_beat_does_not_bring_it_back)
 {
-    (void)state;
     start(20 * NS_PER_MS);
     wait_beats(2);
     redis_server_pause(server);
@@ -187,9 +179,8 @@ static void a_late_beat_does_not_bring_it_back(void **state)
     assert_reply(server, "0", "EXISTS processes stat:processed " IDENTITY);
 }
 
-static void leaving_ends_in_time_without_the_node(void **state)
+TEST(leaving_ends_in_time_without_the_node)
 {
-    (void)state;
     start(20 * NS_PER_MS);
     wait_beats(1);
     redis_server_pause(server);
@@ -198,18 +189,4 @@ static void leaving_ends_in_time_without_the_node(void **state)
     assert_false(was_left);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        heartbeat_test(a_lost_reply_counts_once),
-        heartbeat_test(nothing_is_lost_while_the_node_is_away_for_minutes),
-        heartbeat_test(a_process_that_the_node_forgot_shows_itself_again),
-        heartbeat_test(it_beats_on_a_node_that_is_out_of_memory),
-        heartbeat_test(a_foreign_value_under_one_key_spoils_only_that),
-        heartbeat_test(leaving_writes_the_last_counts_and_leaves_nothing),
-        heartbeat_test(leaving_after_a_lost_reply_counts_once),
-        heartbeat_test(a_late_beat_does_not_bring_it_back),
-        heartbeat_test(leaving_ends_in_time_without_the_node),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, heartbeat_setup, heartbeat_teardown)

@@ -8,9 +8,8 @@
 #include "tests/support/inquiry_fixture.h"
 #include "tests/support/relay.h"
 
-static void a_pipeline_is_answered_in_order_and_errors_are_answers(void **state)
+TEST(a_pipeline_is_answered_in_order_and_errors_are_answers)
 {
-    (void)state;
     struct config_node node = node_at(redis_server_port(server));
     struct inquiry *inquiry = open_at(&node, 0);
     inquiry_begin(inquiry);
@@ -44,9 +43,8 @@ static void a_pipeline_is_answered_in_order_and_errors_are_answers(void **state)
     free(nested);
 }
 
-static void one_inquiry_runs_many_pipelines(void **state)
+TEST(one_inquiry_runs_many_pipelines)
 {
-    (void)state;
     struct config_node node = node_at(redis_server_port(server));
     struct inquiry *inquiry = open_at(&node, 0);
     for (int i = 1; i <= 20; i++) {
@@ -62,9 +60,8 @@ static void one_inquiry_runs_many_pipelines(void **state)
     inquiry_close(inquiry);
 }
 
-static void a_node_that_is_not_there_is_told_at_once(void **state)
+TEST(a_node_that_is_not_there_is_told_at_once)
 {
-    (void)state;
     struct config_node node = node_at(free_port());
     struct inquiry *inquiry = open_at(&node, 20 * NS_PER_S);
     struct instant start = instant_now();
@@ -77,9 +74,8 @@ static void a_node_that_is_not_there_is_told_at_once(void **state)
     inquiry_close(inquiry);
 }
 
-static void a_wrong_password_is_no_passing_trouble(void **state)
+TEST(a_wrong_password_is_no_passing_trouble)
 {
-    (void)state;
     char wrong[] = "wrong";
     struct config_node node = node_at(redis_server_port(server));
     node.password = wrong;
@@ -106,9 +102,8 @@ static void *heal_when_asked(void *ignored)
     return ignored;
 }
 
-static void a_lost_reply_is_asked_for_again(void **state)
+TEST(a_lost_reply_is_asked_for_again)
 {
-    (void)state;
     relay = relay_start(redis_server_port(server));
     struct config_node node = node_at(relay_port(relay));
     struct inquiry *inquiry = open_at(&node, 0);
@@ -128,9 +123,8 @@ static void a_lost_reply_is_asked_for_again(void **state)
     relay_destroy(relay);
 }
 
-static void patience_ends_and_what_was_sent_is_unknown(void **state)
+TEST(patience_ends_and_what_was_sent_is_unknown)
 {
-    (void)state;
     relay = relay_start(redis_server_port(server));
     struct config_node node = node_at(relay_port(relay));
     struct inquiry *inquiry = open_at(&node, NS_PER_S / 2);
@@ -147,15 +141,4 @@ static void patience_ends_and_what_was_sent_is_unknown(void **state)
     relay_destroy(relay);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        inquiry_test(a_pipeline_is_answered_in_order_and_errors_are_answers),
-        inquiry_test(one_inquiry_runs_many_pipelines),
-        inquiry_test(a_node_that_is_not_there_is_told_at_once),
-        inquiry_test(a_lost_reply_is_asked_for_again),
-        inquiry_test(patience_ends_and_what_was_sent_is_unknown),
-        inquiry_test(a_wrong_password_is_no_passing_trouble), /* the last: it leaves the password */
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, inquiry_set_up, NULL)

@@ -59,8 +59,6 @@ static int teardown(void **state)
     return 0;
 }
 
-#define iteration_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
 static bool has_begun(void *begins)
 {
     return probe.begins >= *(const unsigned *)begins;
@@ -91,9 +89,8 @@ static void save(const char *json)
 }
 
 /* 1.12: ex, c and rt together, before the task runs. */
-static void a_run_begins_with_all_that_dashboards_read(void **state)
+TEST(a_run_begins_with_all_that_dashboards_read)
 {
-    (void)state;
     begin("j1");
     assert_false(probe.was_cancelled);
     assert_string_equal(probe.cursor, "-");
@@ -102,9 +99,8 @@ static void a_run_begins_with_all_that_dashboards_read(void **state)
     assert_between(2592000 - 60, 2592000, "TTL it-j1");
 }
 
-static void progress_is_written_while_it_runs(void **state)
+TEST(progress_is_written_while_it_runs)
 {
-    (void)state;
     begin("j1");
     probe.report = "{\"done\":40,\"total\":100}";
     wait_reply("{\"done\":40,\"total\":100}", "HGET it-j1 c");
@@ -116,9 +112,8 @@ static void progress_is_written_while_it_runs(void **state)
     free(seconds);
 }
 
-static void the_next_run_goes_on_where_the_last_stopped(void **state)
+TEST(the_next_run_goes_on_where_the_last_stopped)
 {
-    (void)state;
     begin("j1");
     save("[1,2]");
     end(false);
@@ -135,18 +130,16 @@ static void the_next_run_goes_on_where_the_last_stopped(void **state)
     assert_between(900, 1000, "TTL it-j1"); /* 30 days from the first run */
 }
 
-static void a_task_that_is_done_leaves_nothing(void **state)
+TEST(a_task_that_is_done_leaves_nothing)
 {
-    (void)state;
     begin("j1");
     save("[1,2]");
     end(true);
     assert_reply(server, "0", "EXISTS it-j1");
 }
 
-static void one_slot_runs_one_task_after_the_other(void **state)
+TEST(one_slot_runs_one_task_after_the_other)
 {
-    (void)state;
     begin("j1");
     save("1");
     iteration_end(probe.iteration, false);
@@ -157,9 +150,8 @@ static void one_slot_runs_one_task_after_the_other(void **state)
     assert_reply(server, "1\nnull", "HMGET it-j2 ex c");
 }
 
-static void a_run_that_is_called_off_before_it_begins_leaves_what_was_reached(void **state)
+TEST(a_run_that_is_called_off_before_it_begins_leaves_what_was_reached)
 {
-    (void)state;
     free(redis_server_command(server, "HSET it-j1 ex 1 c null rt 100"));
     free(redis_server_command(server, "HSET it-j2 ex 1 c 7 rt 2.5"));
     begin("j1");
@@ -173,9 +165,8 @@ static void a_run_that_is_called_off_before_it_begins_leaves_what_was_reached(vo
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 
-static void a_begin_whose_reply_was_lost_counts_once(void **state)
+TEST(a_begin_whose_reply_was_lost_counts_once)
 {
-    (void)state;
     relay_swallow(relay, true);
     iteration_begin(probe.iteration, "j1");
     wait_reply("1", "HGET it-j1 ex");
@@ -188,9 +179,8 @@ static void a_begin_whose_reply_was_lost_counts_once(void **state)
     assert_int_equal(probe.begins, 1);
 }
 
-static void an_end_is_written_when_the_node_is_back(void **state)
+TEST(an_end_is_written_when_the_node_is_back)
 {
-    (void)state;
     begin("j1");
     save("5");
     relay_cut(relay);
@@ -200,9 +190,8 @@ static void an_end_is_written_when_the_node_is_back(void **state)
 }
 
 /* A process that was thought dead writes into what its successor began. */
-static void a_run_that_was_taken_over_writes_nothing(void **state)
+TEST(a_run_that_was_taken_over_writes_nothing)
 {
-    (void)state;
     begin("j1");
     save("1");
     struct run_probe first = probe;
@@ -225,9 +214,8 @@ static void a_run_that_was_taken_over_writes_nothing(void **state)
     iteration_destroy(first.iteration);
 }
 
-static void foreign_state_is_no_obstacle(void **state)
+TEST(foreign_state_is_no_obstacle)
 {
-    (void)state;
     free(redis_server_command(server, "SET it-j1 x"));
     begin("j1");
     assert_string_equal(probe.cursor, "-");
@@ -240,9 +228,8 @@ static void foreign_state_is_no_obstacle(void **state)
     assert_reply(server, "1", "HGET it-j2 ex");
 }
 
-static void progress_is_written_on_a_node_that_is_out_of_memory(void **state)
+TEST(progress_is_written_on_a_node_that_is_out_of_memory)
 {
-    (void)state;
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     begin("j1");
     save("3");
@@ -285,18 +272,16 @@ static void cancel(const char *jid)
     buffer_fini(&request);
 }
 
-static void a_running_task_learns_of_its_cancellation(void **state)
+TEST(a_running_task_learns_of_its_cancellation)
 {
-    (void)state;
     begin("j1");
     free(redis_server_command(server, "HSETNX it-j1 cancelled 1795194349")); /* as a dashboard does */
     assert_true(loop_until(loop, is_cancelled, NULL, TEST_PATIENCE_NS));
 }
 
 /* 1.12, the trap: a hash that holds `cancelled` alone breaks dashboards. */
-static void cancelling_writes_all_that_dashboards_read(void **state)
+TEST(cancelling_writes_all_that_dashboards_read)
 {
-    (void)state;
     cancel("j1");
     assert_reply(server, "0\nnull\n0.0", "HMGET it-j1 ex c rt");
     assert_between(2592000 - 60, 2592000, "TTL it-j1");
@@ -305,9 +290,8 @@ static void cancelling_writes_all_that_dashboards_read(void **state)
     assert_reply(server, "1\nnull\n0.0", "HMGET it-j1 ex c rt");
 }
 
-static void cancelling_keeps_what_was_reached_and_the_first_time(void **state)
+TEST(cancelling_keeps_what_was_reached_and_the_first_time)
 {
-    (void)state;
     begin("j1");
     save("7");
     end(false);
@@ -316,9 +300,8 @@ static void cancelling_keeps_what_was_reached_and_the_first_time(void **state)
     assert_reply(server, "1\n7\n1795194349", "HMGET it-j1 ex c cancelled");
 }
 
-static void the_list_of_cancelled_tasks_is_bounded(void **state)
+TEST(the_list_of_cancelled_tasks_is_bounded)
 {
-    (void)state;
     free(redis_server_command(server, "ZADD hf:2:cancels 1 old"));
     cancel("j1");
     assert_reply(server, "j1", "ZRANGE hf:2:cancels 0 -1");
@@ -330,24 +313,4 @@ static void the_list_of_cancelled_tasks_is_bounded(void **state)
     assert_reply(server, "9999", "ZRANK hf:2:cancels j2");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        iteration_test(a_run_begins_with_all_that_dashboards_read),
-        iteration_test(progress_is_written_while_it_runs),
-        iteration_test(the_next_run_goes_on_where_the_last_stopped),
-        iteration_test(a_task_that_is_done_leaves_nothing),
-        iteration_test(one_slot_runs_one_task_after_the_other),
-        iteration_test(a_run_that_is_called_off_before_it_begins_leaves_what_was_reached),
-        iteration_test(a_begin_whose_reply_was_lost_counts_once),
-        iteration_test(an_end_is_written_when_the_node_is_back),
-        iteration_test(a_run_that_was_taken_over_writes_nothing),
-        iteration_test(foreign_state_is_no_obstacle),
-        iteration_test(progress_is_written_on_a_node_that_is_out_of_memory),
-        iteration_test(a_running_task_learns_of_its_cancellation),
-        iteration_test(cancelling_writes_all_that_dashboards_read),
-        iteration_test(cancelling_keeps_what_was_reached_and_the_first_time),
-        iteration_test(the_list_of_cancelled_tasks_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, setup, teardown)

@@ -78,9 +78,8 @@ static void lock_end(void)
     lock_probe_create(&mine, loop, group, &terms);
 }
 
-static void a_held_lock_is_confirmed_and_extended(void **state)
+TEST(a_held_lock_is_confirmed_and_extended)
 {
-    (void)state;
     lock_begin();
     struct redlock_validity *validity = redlock_lock_validity(mine.lock);
     int64_t before = atomic_load(&validity->until);
@@ -89,9 +88,8 @@ static void a_held_lock_is_confirmed_and_extended(void **state)
     lock_end();
 }
 
-static void a_deleted_lock_is_not_confirmed(void **state)
+TEST(a_deleted_lock_is_not_confirmed)
 {
-    (void)state;
     lock_begin();
     lock_cluster_take_away(&cluster, "lock:r");
     assert_false(answer_now());
@@ -99,9 +97,8 @@ static void a_deleted_lock_is_not_confirmed(void **state)
     lock_end();
 }
 
-static void without_a_majority_nothing_is_confirmed(void **state)
+TEST(without_a_majority_nothing_is_confirmed)
 {
-    (void)state;
     lock_begin();
     pause_first(QUORUM);
     assert_false(answer_now());
@@ -110,9 +107,8 @@ static void without_a_majority_nothing_is_confirmed(void **state)
     lock_end();
 }
 
-static void without_a_lock_nothing_is_confirmed(void **state)
+TEST(without_a_lock_nothing_is_confirmed)
 {
-    (void)state;
     assert_false(answer_now());
     lock_begin();
     lock_end();
@@ -120,9 +116,8 @@ static void without_a_lock_nothing_is_confirmed(void **state)
 }
 
 /* The loop does not run at all. What it finds later it answers to nobody. */
-static void a_stuck_loop_is_not_waited_for(void **state)
+TEST(a_stuck_loop_is_not_waited_for)
 {
-    (void)state;
     struct asker asker;
     lock_begin();
     asker_start(&asker, 3, 20 * NS_PER_MS);
@@ -142,9 +137,8 @@ static void a_stuck_loop_is_not_waited_for(void **state)
 }
 
 /* The nodes will not answer, and then the lock is destroyed. */
-static void the_end_of_the_lock_is_an_answer(void **state)
+TEST(the_end_of_the_lock_is_an_answer)
 {
-    (void)state;
     struct asker askers[ASKERS];
     lock_begin();
     pause_first(NODES);
@@ -177,9 +171,8 @@ static unsigned sum_yes(struct asker *askers)
 
 /* Locks come and go beneath many who ask, some of whom do not wait for the answer: everybody ends, and the sanitizers
  * find nothing that is read when it is gone. The first lock is there until somebody was told that it is. */
-static void locks_come_and_go_while_many_ask(void **state)
+TEST(locks_come_and_go_while_many_ask)
 {
-    (void)state;
     static const int64_t limits[ASKERS] = {1, 300 * NS_PER_US, 2 * NS_PER_MS, FOR_EVER_NS};
     struct asker askers[ASKERS];
     lock_begin();
@@ -196,15 +189,4 @@ static void locks_come_and_go_while_many_ask(void **state)
         asker_end(&askers[i]);
 }
 
-#define verifier_test(function) cmocka_unit_test_setup_teardown(function, set_up, lock_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        verifier_test(a_held_lock_is_confirmed_and_extended),   verifier_test(a_deleted_lock_is_not_confirmed),
-        verifier_test(without_a_majority_nothing_is_confirmed), verifier_test(without_a_lock_nothing_is_confirmed),
-        verifier_test(a_stuck_loop_is_not_waited_for),          verifier_test(the_end_of_the_lock_is_an_answer),
-        verifier_test(locks_come_and_go_while_many_ask),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, lock_tear_down)

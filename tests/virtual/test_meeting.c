@@ -150,25 +150,22 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void a_guest_of_no_run_leaves_nothing(void **state)
+TEST(a_guest_of_no_run_leaves_nothing)
 {
-    (void)state;
     assert_string_equal(guest_visits("south", 1, "abc").state, "");
     assert_int_equal(queue_probe_number(server, "DBSIZE"), 0);
 }
 
-static void guests_hear_the_run_and_the_host_hears_of_them(void **state)
+TEST(guests_hear_the_run_and_the_host_hears_of_them)
 {
-    (void)state;
     char taken[MEETING_RECORD_ID_MAX] = "0";
     assert_string_equal(host_asks(taken, 10), "");
     assert_string_equal(guest_visits("south", 1, "").state, "STATE");
     assert_string_equal(host_asks(taken, 10), "guest south {}\n");
 }
 
-static void what_is_brought_twice_arrives_once(void **state)
+TEST(what_is_brought_twice_arrives_once)
 {
-    (void)state;
     char taken[MEETING_RECORD_ID_MAX] = "0";
     host_asks(taken, 10);
     guest_visits("south", 1, "first");
@@ -178,9 +175,8 @@ static void what_is_brought_twice_arrives_once(void **state)
     assert_string_equal(host_asks(taken, 10), "guest south {}\nrecords south first\nrecords south second\n");
 }
 
-static void what_was_not_taken_is_answered_again(void **state)
+TEST(what_was_not_taken_is_answered_again)
 {
-    (void)state;
     char taken[MEETING_RECORD_ID_MAX] = "0", lost[MEETING_RECORD_ID_MAX] = "0";
     host_asks(taken, 10);
     guest_visits("south", 1, "first");
@@ -199,9 +195,8 @@ static void assert_run(const char *wanted)
     free(run);
 }
 
-static void the_run_is_written_once_and_again_when_it_is_gone(void **state)
+TEST(the_run_is_written_once_and_again_when_it_is_gone)
 {
-    (void)state;
     char taken[MEETING_RECORD_ID_MAX] = "0";
     bool is_there;
     host_brings("", taken, 10, &is_there);
@@ -220,9 +215,8 @@ static void the_run_is_written_once_and_again_when_it_is_gone(void **state)
 }
 
 /* A host that leads and stands still is no reason to fill the node up. */
-static void what_too_many_wait_before_is_kept_by_its_guest(void **state)
+TEST(what_too_many_wait_before_is_kept_by_its_guest)
 {
-    (void)state;
     char taken[MEETING_RECORD_ID_MAX] = "0";
     host_asks(taken, 10);
     for (uint64_t number = 1; number <= WAITING_MAX; number++)
@@ -236,9 +230,8 @@ static void what_too_many_wait_before_is_kept_by_its_guest(void **state)
     assert_non_null(strstr(host_asks(taken, WAITING_MAX), "records south new\n"));
 }
 
-static void all_of_it_has_a_time_to_live(void **state)
+TEST(all_of_it_has_a_time_to_live)
 {
-    (void)state;
     char taken[MEETING_RECORD_ID_MAX] = "0";
     host_asks(taken, 10);
     guest_visits("south", 1, "first");
@@ -248,16 +241,4 @@ static void all_of_it_has_a_time_to_live(void **state)
     assert_true(queue_probe_number(server, "PTTL " SPACE "hf:2:meeting:records") > 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_guest_of_no_run_leaves_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(guests_hear_the_run_and_the_host_hears_of_them, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_brought_twice_arrives_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_not_taken_is_answered_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_run_is_written_once_and_again_when_it_is_gone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_too_many_wait_before_is_kept_by_its_guest, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(all_of_it_has_a_time_to_live, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, set_up, tear_down)

@@ -109,8 +109,6 @@ static int teardown(void **state)
     return queue_teardown(state);
 }
 
-#define periodic_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
 static int64_t node_seconds(void)
 {
     char *time = redis_server_command(server, "TIME");
@@ -184,9 +182,8 @@ static void all_have_tried(void)
 
 /* --- ticks ------------------------------------------------------------------------------------------------------ */
 
-static void each_tick_is_pushed_once_by_all_together(void **state)
+TEST(each_tick_is_pushed_once_by_all_together)
 {
-    (void)state;
     int64_t ticks[ZONES_MAX] = {tick_in(0, 1), tick_in(1, 1), tick_in(2, 2)};
     config.periodic_count = ZONES_MAX;
     for (unsigned i = 0; i < ZONES_MAX; i++)
@@ -210,9 +207,8 @@ static void each_tick_is_pushed_once_by_all_together(void **state)
 }
 
 /* Nothing of the past, but it is remembered since when ticks can be missed. */
-static void the_first_start_pushes_nothing_of_the_past(void **state)
+TEST(the_first_start_pushes_nothing_of_the_past)
 {
-    (void)state;
     (void)tick_in(0, 40);
     int64_t before = node_seconds();
     work(0, &probe);
@@ -224,9 +220,8 @@ static void the_first_start_pushes_nothing_of_the_past(void **state)
     free(noted);
 }
 
-static void of_missed_ticks_the_latest_is_pushed_once(void **state)
+TEST(of_missed_ticks_the_latest_is_pushed_once)
 {
-    (void)state;
     int64_t tick = tick_in(0, 40) - 60;
     note("one", tick - 600);
     other_start();
@@ -239,9 +234,8 @@ static void of_missed_ticks_the_latest_is_pushed_once(void **state)
 }
 
 /* A fleet that started, died before the first tick, and comes back after it. */
-static void a_tick_after_the_first_start_can_be_missed(void **state)
+TEST(a_tick_after_the_first_start_can_be_missed)
 {
-    (void)state;
     int64_t tick = tick_in(0, 40) - 60;
     note("one", -(tick - 5));
     work(0, &probe);
@@ -249,9 +243,8 @@ static void a_tick_after_the_first_start_can_be_missed(void **state)
     assert_noted("one", tick);
 }
 
-static void too_old_ticks_are_not_pushed(void **state)
+TEST(too_old_ticks_are_not_pushed)
 {
-    (void)state;
     char cron[32];
     int64_t minute = node_seconds() / 60 - 120, noted = (minute - 60) * 60;
     snprintf(cron, sizeof cron, "%d %d * * *", (int)(minute % 60), (int)(minute / 60 % 24));
@@ -280,9 +273,8 @@ static bool has_asked_again(void *context)
     return queue_probe_scripts(server) > *(unsigned *)context;
 }
 
-static void a_lost_reply_pushes_nothing_twice(void **state)
+TEST(a_lost_reply_pushes_nothing_twice)
 {
-    (void)state;
     int64_t tick = tick_in(0, 2);
     note("one", tick - 30);
     other_start();
@@ -303,9 +295,8 @@ static void a_lost_reply_pushes_nothing_twice(void **state)
 }
 
 /* It dies before it has asked, between the question and the push, or when it has pushed, which it may not know. */
-static void a_worker_that_dies_between_leaves_it_to_the_others(void **state)
+TEST(a_worker_that_dies_between_leaves_it_to_the_others)
 {
-    (void)state;
     int64_t tick = tick_in(0, 40) - 60;
     other_start();
     for (int64_t round = 0; round < 12; round++) {
@@ -332,9 +323,8 @@ static void a_worker_that_dies_between_leaves_it_to_the_others(void **state)
     }
 }
 
-static void a_foreign_value_swallows_no_tick(void **state)
+TEST(a_foreign_value_swallows_no_tick)
 {
-    (void)state;
     int64_t tick = tick_in(0, 40) - 60;
     note("one", tick - 60);
     entries[1].queue = "b";
@@ -352,9 +342,8 @@ static void a_foreign_value_swallows_no_tick(void **state)
     assert_noted("one", tick);
 }
 
-static void who_is_paused_pushes_nothing(void **state)
+TEST(who_is_paused_pushes_nothing)
 {
-    (void)state;
     int64_t tick = tick_in(0, 40) - 60;
     note("one", tick - 60);
     work(0, &probe);
@@ -370,9 +359,8 @@ static void who_is_paused_pushes_nothing(void **state)
     assert_reply(server, "1", "LLEN queue:a");
 }
 
-static void it_goes_on_when_the_node_lost_everything(void **state)
+TEST(it_goes_on_when_the_node_lost_everything)
 {
-    (void)state;
     int64_t tick = tick_in(0, 4);
     work(0, &probe);
     wait_reply("HLEN hf:2:periodic", "1");
@@ -395,9 +383,8 @@ static void assert_answer(const char *what, int64_t tick, int64_t noted)
     free(reply);
 }
 
-static void the_node_decides_by_its_own_clock(void **state)
+TEST(the_node_decides_by_its_own_clock)
 {
-    (void)state;
     int64_t now = node_seconds();
     assert_answer("-1", now + 60, 0);
     assert_answer("-2", now - 200, 0);
@@ -413,9 +400,8 @@ static void the_node_decides_by_its_own_clock(void **state)
     assert_answer("1", now, now);
 }
 
-static void nothing_is_noted_that_is_not_pushed(void **state)
+TEST(nothing_is_noted_that_is_not_pushed)
 {
-    (void)state;
     int64_t now = node_seconds();
     free(redis_server_command(server, "SET queue:a foreign"));
     char *reply = redis_server_command(server, "EVALSHA %s 3 hf:2:periodic queues queue:a one a %lld 100 task",
@@ -436,21 +422,4 @@ static void nothing_is_noted_that_is_not_pushed(void **state)
     assert_reply(server, "0", "EXISTS hf:2:periodic queue:a");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        periodic_test(each_tick_is_pushed_once_by_all_together),
-        periodic_test(the_first_start_pushes_nothing_of_the_past),
-        periodic_test(of_missed_ticks_the_latest_is_pushed_once),
-        periodic_test(a_tick_after_the_first_start_can_be_missed),
-        periodic_test(too_old_ticks_are_not_pushed),
-        periodic_test(a_lost_reply_pushes_nothing_twice),
-        periodic_test(a_worker_that_dies_between_leaves_it_to_the_others),
-        periodic_test(a_foreign_value_swallows_no_tick),
-        periodic_test(who_is_paused_pushes_nothing),
-        periodic_test(it_goes_on_when_the_node_lost_everything),
-        periodic_test(the_node_decides_by_its_own_clock),
-        periodic_test(nothing_is_noted_that_is_not_pushed),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, setup, teardown)

@@ -8,9 +8,8 @@
 
 /* --- slices ------------------------------------------------------------------------------------------------------- */
 
-static void test_tasks_arrive_in_order_in_slices(void **state)
+TEST(test_tasks_arrive_in_order_in_slices)
 {
-    (void)state;
     produce(redis_server_port(server), 0, NS_PER_S);
     add("a", 1, 2500);
     push_flush(producer, &source);
@@ -24,9 +23,8 @@ static void test_tasks_arrive_in_order_in_slices(void **state)
     assert_int_equal(last_last, 2500);
 }
 
-static void test_what_is_not_flushed_waits(void **state)
+TEST(test_what_is_not_flushed_waits)
 {
-    (void)state;
     produce(redis_server_port(server), 0, NS_PER_S);
     wait_up();
     add("a", 1, 999);
@@ -38,9 +36,8 @@ static void test_what_is_not_flushed_waits(void **state)
     assert_in_order("a", 1, 1000);
 }
 
-static void test_slices_are_bounded_in_bytes(void **state)
+TEST(test_slices_are_bounded_in_bytes)
 {
-    (void)state;
     static char payload[400000];
     memset(payload, 'x', sizeof payload);
     produce(redis_server_port(server), 0, 5 * NS_PER_S);
@@ -58,9 +55,8 @@ static void test_slices_are_bounded_in_bytes(void **state)
     assert_reply(server, "3000000", "EVAL \"return #redis.call('LINDEX', 'queue:b', 0)\" 0");
 }
 
-static void test_queues_are_announced_and_keep_their_order(void **state)
+TEST(test_queues_are_announced_and_keep_their_order)
 {
-    (void)state;
     produce(redis_server_port(server), 2, NS_PER_S);
     for (unsigned i = 0; i < 6000; i += 2) {
         add("a", i / 2, 1);
@@ -87,9 +83,8 @@ static bool has_commands(void *context)
 }
 
 /* While three slices have no answer the fourth is not sent, and many small ones are not held back. */
-static void test_what_is_in_flight_is_bounded(void **state)
+TEST(test_what_is_in_flight_is_bounded)
 {
-    (void)state;
     produce(relay_port(relay), 3, TEST_PATIENCE_NS);
     wait_up();
     relay_swallow(relay, true);
@@ -113,9 +108,8 @@ static void test_what_is_in_flight_is_bounded(void **state)
 
 /* --- the schedule, and unique tasks ------------------------------------------------------------------------------- */
 
-static void test_scheduled_tasks(void **state)
+TEST(test_scheduled_tasks)
 {
-    (void)state;
     struct intake_task task = {.payload = {"x", 1}, .queue = "a", .jid = "j", .digest = "", .at_us = 4102444800000000};
     char payload[16];
     produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
@@ -158,9 +152,8 @@ static void add_unique(const char *jid, int64_t at_us, uint64_t number)
     wait_idle();
 }
 
-static void test_unique_tasks(void **state)
+TEST(test_unique_tasks)
 {
-    (void)state;
     produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
     add_unique("one", 0, 1);
     add_unique("two", 0, 2);
@@ -212,9 +205,8 @@ static void given_a_unique_task(void)
     add_unique("one", 0, 1);
 }
 
-static void test_a_unique_task_that_was_deleted_holds_nothing(void **state)
+TEST(test_a_unique_task_that_was_deleted_holds_nothing)
 {
-    (void)state;
     given_a_unique_task();
     assert_held("one");
     assert_reply(server, "0", "EXISTS hf:2:looked:" DIGEST); /* who looks so cheaply may look again */
@@ -224,9 +216,8 @@ static void test_a_unique_task_that_was_deleted_holds_nothing(void **state)
 }
 
 /* By a dashboard, a foreign scheduler, an operator, a failure: whoever moves it. */
-static void test_a_unique_task_holds_wherever_it_waits(void **state)
+TEST(test_a_unique_task_holds_wherever_it_waits)
 {
-    (void)state;
     static const char *const places[] = {"LPUSH queue:b '" ONE "'", "ZADD schedule 9999999999 '" ONE "'",
                                          "ZADD retry 1 '" ONE "'", "LPUSH hf:2:bell:h:1:a:b '" ONE "'",
                                          "HSET hf:2:process:h:1:a 7 '0123456789abcdefb\\n" ONE "'"};
@@ -250,9 +241,8 @@ static void test_a_unique_task_holds_wherever_it_waits(void **state)
 }
 
 /* It was ended before it ran, so it is in no place. */
-static void test_a_unique_task_that_runs_at_most_once_holds(void **state)
+TEST(test_a_unique_task_that_runs_at_most_once_holds)
 {
-    (void)state;
     given_a_unique_task();
     start("a");
     queue_probe_claim(&probe, 0, ONE);
@@ -267,9 +257,8 @@ static void test_a_unique_task_that_runs_at_most_once_holds(void **state)
 }
 
 /* Another program has it in its hands when the first look misses it. */
-static void test_a_unique_task_that_is_being_moved_is_not_gone(void **state)
+TEST(test_a_unique_task_that_is_being_moved_is_not_gone)
 {
-    (void)state;
     given_a_unique_task();
     free(redis_server_command(server, "DEL queue:a"));
     begin_unique("two", 0, 2);
@@ -281,9 +270,8 @@ static void test_a_unique_task_that_is_being_moved_is_not_gone(void **state)
 }
 
 /* The next to look is not the one who missed it. */
-static void test_what_is_missed_once_is_not_gone_for_others(void **state)
+TEST(test_what_is_missed_once_is_not_gone_for_others)
 {
-    (void)state;
     given_a_unique_task();
     free(redis_server_command(server, "DEL queue:a"));
     push_destroy(producer);
@@ -293,9 +281,8 @@ static void test_what_is_missed_once_is_not_gone_for_others(void **state)
     assert_reply(server, "0", "LLEN queue:a");
 }
 
-static void test_who_pushes_a_deleted_task_again_pushes_it(void **state)
+TEST(test_who_pushes_a_deleted_task_again_pushes_it)
 {
-    (void)state;
     given_a_unique_task();
     add_unique("one", 0, 2);
     assert_reply(server, "1", "LLEN queue:a");
@@ -308,9 +295,8 @@ static void test_who_pushes_a_deleted_task_again_pushes_it(void **state)
 
 /* --- what can't be known counts as there -------------------------------------------------------------------------- */
 
-static void test_a_look_is_bounded(void **state)
+TEST(test_a_look_is_bounded)
 {
-    (void)state;
     given_a_unique_task();
     free(redis_server_command(server, "DEL queue:a"));
     free(redis_server_command(server,
@@ -323,9 +309,8 @@ static void test_a_look_is_bounded(void **state)
 }
 
 /* A second one, so soon, is not worth what it costs; and a push that meets nobody looks at nothing. */
-static void test_looks_are_rare(void **state)
+TEST(test_looks_are_rare)
 {
-    (void)state;
     given_a_unique_task();
     assert_int_equal(redis_server_calls(server, "zrange") + redis_server_calls(server, "exists"), 0);
     free(redis_server_command(server, "EVAL \"for i = 1, 1000 do redis.call('LPUSH', 'queue:a', i) end return 1\" 0"));
@@ -350,9 +335,8 @@ static void show(const char *info)
 }
 
 /* A process of Sidekiq, say: what it has taken is nowhere. */
-static void test_a_process_of_another_kind_may_have_it(void **state)
+TEST(test_a_process_of_another_kind_may_have_it)
 {
-    (void)state;
     given_a_unique_task();
     free(redis_server_command(server, "DEL queue:a"));
     show("{\"queues\":[\"b\",\"a\"]}");
@@ -363,9 +347,8 @@ static void test_a_process_of_another_kind_may_have_it(void **state)
     assert_free();
 }
 
-static void test_what_may_not_be_read_may_be_there(void **state)
+TEST(test_what_may_not_be_read_may_be_there)
 {
-    (void)state;
     given_a_unique_task();
     free(redis_server_command(server, "DEL queue:a"));
     free(redis_server_command(server, "SET retry foreign"));
@@ -375,9 +358,8 @@ static void test_what_may_not_be_read_may_be_there(void **state)
     assert_free();
 }
 
-static void test_a_refused_unique_task_leaves_nothing(void **state)
+TEST(test_a_refused_unique_task_leaves_nothing)
 {
-    (void)state;
     produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
     wait_up();
     free(redis_server_command(server, "SET queue:a foreign"));
@@ -391,27 +373,4 @@ static void test_a_refused_unique_task_leaves_nothing(void **state)
     assert_reply(server, "1", "DBSIZE");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        producer_test(test_tasks_arrive_in_order_in_slices),
-        producer_test(test_what_is_not_flushed_waits),
-        producer_test(test_slices_are_bounded_in_bytes),
-        producer_test(test_queues_are_announced_and_keep_their_order),
-        producer_test(test_what_is_in_flight_is_bounded),
-        producer_test(test_scheduled_tasks),
-        producer_test(test_unique_tasks),
-        producer_test(test_a_unique_task_that_was_deleted_holds_nothing),
-        producer_test(test_a_unique_task_holds_wherever_it_waits),
-        producer_test(test_a_unique_task_that_runs_at_most_once_holds),
-        producer_test(test_a_unique_task_that_is_being_moved_is_not_gone),
-        producer_test(test_what_is_missed_once_is_not_gone_for_others),
-        producer_test(test_who_pushes_a_deleted_task_again_pushes_it),
-        producer_test(test_a_look_is_bounded),
-        producer_test(test_looks_are_rare),
-        producer_test(test_a_process_of_another_kind_may_have_it),
-        producer_test(test_what_may_not_be_read_may_be_there),
-        producer_test(test_a_refused_unique_task_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, producer_setup, producer_teardown)

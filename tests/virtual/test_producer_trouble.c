@@ -9,9 +9,8 @@
 #include "tests/support/producer_fixture.h"
 
 /* The tasks are there, the answers are lost: asking again finds that out and doubles nothing. */
-static void test_lost_replies_are_asked_for_again(void **state)
+TEST(test_lost_replies_are_asked_for_again)
 {
-    (void)state;
     produce(relay_port(relay), 0, TEST_PATIENCE_NS);
     wait_up();
     relay_swallow(relay, true);
@@ -35,9 +34,8 @@ static void test_lost_replies_are_asked_for_again(void **state)
 }
 
 /* A connection that never brings an answer: after a while that is said. */
-static void test_patience_ends_in_unknown(void **state)
+TEST(test_patience_ends_in_unknown)
 {
-    (void)state;
     patience_ns = 100 * NS_PER_MS;
     produce(relay_port(relay), 1, TEST_PATIENCE_NS);
     wait_up();
@@ -54,9 +52,8 @@ static void test_patience_ends_in_unknown(void **state)
     assert_in_order("a", 0, 1000);
 }
 
-static void test_a_late_reply_is_unknown_too(void **state)
+TEST(test_a_late_reply_is_unknown_too)
 {
-    (void)state;
     produce(redis_server_port(server), 0, 50 * NS_PER_MS);
     wait_up();
     redis_server_pause(server);
@@ -74,9 +71,8 @@ static void test_a_late_reply_is_unknown_too(void **state)
 }
 
 /* The server reads what was sent on a dead connection only after the repetition was answered: nothing is doubled. */
-static void test_a_first_try_that_arrives_last_changes_nothing(void **state)
+TEST(test_a_first_try_that_arrives_last_changes_nothing)
 {
-    (void)state;
     produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
     wait_up();
     add("a", 0, 1);
@@ -101,9 +97,8 @@ static void test_a_first_try_that_arrives_last_changes_nothing(void **state)
     assert_in_order("a", 0, 3);
 }
 
-static void test_the_record_is_small_and_goes(void **state)
+TEST(test_the_record_is_small_and_goes)
 {
-    (void)state;
     produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
     for (unsigned i = 0; i < 50; i++) {
         add("a", i, 1);
@@ -121,9 +116,8 @@ static void test_the_record_is_small_and_goes(void **state)
     assert_reply(server, "", "KEYS hf:2:producer:*");
 }
 
-static void test_who_refuses_for_a_while_is_asked_again(void **state)
+TEST(test_who_refuses_for_a_while_is_asked_again)
 {
-    (void)state;
     produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
     wait_up();
     free(redis_server_command(server, "CONFIG SET min-replicas-to-write 1"));
@@ -138,9 +132,8 @@ static void test_who_refuses_for_a_while_is_asked_again(void **state)
     assert_in_order("a", 0, 5);
 }
 
-static void test_who_goes_on_refusing_has_refused(void **state)
+TEST(test_who_goes_on_refusing_has_refused)
 {
-    (void)state;
     patience_ns = 100 * NS_PER_MS;
     produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
     wait_up();
@@ -154,9 +147,8 @@ static void test_who_goes_on_refusing_has_refused(void **state)
     assert_reply(server, "0", "EXISTS queue:a");
 }
 
-static void test_a_refusal_is_certain(void **state)
+TEST(test_a_refusal_is_certain)
 {
-    (void)state;
     produce(redis_server_port(server), 0, NS_PER_S);
     wait_up();
     free(redis_server_command(server, "SET queue:b foreign"));
@@ -176,9 +168,8 @@ static void test_a_refusal_is_certain(void **state)
     assert_in_order("a", 0, 5);
 }
 
-static void test_what_is_dropped_is_told(void **state)
+TEST(test_what_is_dropped_is_told)
 {
-    (void)state;
     produce(redis_server_port(server), 1, NS_PER_S);
     wait_up();
     redis_server_pause(server);
@@ -195,9 +186,8 @@ static void test_what_is_dropped_is_told(void **state)
     assert_reply(server, "0", "EXISTS queue:b");
 }
 
-static void test_the_end_with_tasks_in_every_state(void **state)
+TEST(test_the_end_with_tasks_in_every_state)
 {
-    (void)state;
     produce(redis_server_port(server), 1, NS_PER_S);
     wait_up();
     redis_server_pause(server);
@@ -208,19 +198,4 @@ static void test_the_end_with_tasks_in_every_state(void **state)
     assert_int_equal(ended, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        producer_test(test_lost_replies_are_asked_for_again),
-        producer_test(test_patience_ends_in_unknown),
-        producer_test(test_a_late_reply_is_unknown_too),
-        producer_test(test_a_first_try_that_arrives_last_changes_nothing),
-        producer_test(test_the_record_is_small_and_goes),
-        producer_test(test_who_refuses_for_a_while_is_asked_again),
-        producer_test(test_who_goes_on_refusing_has_refused),
-        producer_test(test_a_refusal_is_certain),
-        producer_test(test_what_is_dropped_is_told),
-        producer_test(test_the_end_with_tasks_in_every_state),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, producer_setup, producer_teardown)

@@ -29,9 +29,8 @@ static bool has_member(const struct envelope *envelope, const char *name, char *
     return false;
 }
 
-static void test_due_entries_go_to_their_queues(void **state)
+TEST(test_due_entries_go_to_their_queues)
 {
-    (void)state;
     plan("retry", -1, "{\"class\":\"t\",\"args\":[1e400,12345678901234567890123],\"queue\":\"b\",\"jid\":\"x\"}");
     plan("schedule", 0.3, "{\"class\":\"t\",\"args\":[],\"at\":5,\"enqueued_at\":7}");
     plan("schedule", 3600, "{\"class\":\"t\",\"args\":[\"later\"]}");
@@ -60,9 +59,8 @@ static void test_due_entries_go_to_their_queues(void **state)
     envelope_fini(&envelope);
 }
 
-static void test_the_oldest_comes_first(void **state)
+TEST(test_the_oldest_comes_first)
 {
-    (void)state;
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[2],\"queue\":\"a\",\"jid\":\"2\"}");
     plan("schedule", -2, "{\"class\":\"t\",\"args\":[1],\"queue\":\"a\",\"jid\":\"1\"}");
     promote();
@@ -74,9 +72,8 @@ static void test_the_oldest_comes_first(void **state)
     assert_contains(probe.slots[1].payload, "\"args\":[2]");
 }
 
-static void test_more_than_one_look_takes(void **state)
+TEST(test_more_than_one_look_takes)
 {
-    (void)state;
     free(redis_server_command(
         server, "EVAL \"for i = 1, 2500 do redis.call('ZADD', 'retry', i, "
                 "'{\\\"class\\\":\\\"t\\\",\\\"args\\\":[' .. i .. '],\\\"queue\\\":\\\"a\\\"}') end\" 0"));
@@ -87,9 +84,8 @@ static void test_more_than_one_look_takes(void **state)
 }
 
 /* A look takes a bounded number of bytes; what it leaves is taken at once, before the other set is looked at. */
-static void test_large_entries_follow_at_once(void **state)
+TEST(test_large_entries_follow_at_once)
 {
-    (void)state;
     free(redis_server_command(
         server, "EVAL \"for i = 1, 20 do redis.call('ZADD', 'schedule', i, '{\\\"class\\\":\\\"t\\\",\\\"queue\\\":"
                 "\\\"a\\\",\\\"args\\\":[' .. i .. ',\\\"' .. string.rep('x', 1000000) .. '\\\"]}') end\" 0"));
@@ -100,9 +96,8 @@ static void test_large_entries_follow_at_once(void **state)
     loop_await(loop, promoter_moved(promoters[0]) == 21);
 }
 
-static void test_entries_that_are_no_tasks_are_buried(void **state)
+TEST(test_entries_that_are_no_tasks_are_buried)
 {
-    (void)state;
     plan("schedule", -3, "not json");
     plan("schedule", -2, "[1,2]");
     plan("schedule", -1, "{\"class\":\"t\"}");
@@ -136,9 +131,8 @@ static void test_entries_that_are_no_tasks_are_buried(void **state)
                  "for i = 2, #e, 2 do if not seen[e[i]] then seen[e[i]] = true n = n + 1 end end return n\" 0");
 }
 
-static void test_burying_trims(void **state)
+TEST(test_burying_trims)
 {
-    (void)state;
     free(redis_server_command(server, "EVAL \"local t = redis.call('TIME')[1] for i = 1, 10500 do "
                                       "redis.call('ZADD', 'dead', t - 10501 + i, 'young' .. i) end\" 0"));
     plan("schedule", -3, "not json");
@@ -147,9 +141,8 @@ static void test_burying_trims(void **state)
 }
 
 /* One that cannot go to its queue stays, keeps nobody else from going, and is not tried in a tight loop. */
-static void test_a_foreign_key_swallows_no_entry(void **state)
+TEST(test_a_foreign_key_swallows_no_entry)
 {
-    (void)state;
     free(redis_server_command(server, "SET queue:clash foreign"));
     free(redis_server_command(server, "CONFIG RESETSTAT"));
     plan("schedule", -2, "{\"class\":\"t\",\"args\":[],\"queue\":\"clash\"}");
@@ -165,9 +158,8 @@ static void test_a_foreign_key_swallows_no_entry(void **state)
 
 /* --- entries of others ------------------------------------------------------------------------------------------ */
 
-static void test_entries_of_other_queues_stay(void **state)
+TEST(test_entries_of_other_queues_stay)
 {
-    (void)state;
     plan("schedule", -2, "{\"class\":\"t\",\"args\":[1],\"queue\":\"foreign\"}");
     plan("retry", -2, "{\"class\":\"t\",\"args\":[2]}");
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[3],\"queue\":\"a\"}");
@@ -181,9 +173,8 @@ static void test_entries_of_other_queues_stay(void **state)
 }
 
 /* What we cannot read may be good for those who serve the queue that it names. */
-static void test_foreign_entries_are_not_buried(void **state)
+TEST(test_foreign_entries_are_not_buried)
 {
-    (void)state;
     plan("schedule", -3, "{\"queue\":\"foreign\",\"args\":{}}");
     plan("schedule", -2, "{\"queue\":\"a\",\"args\":{}}");
     plan("schedule", -1, "not json");
@@ -210,21 +201,18 @@ static void foreign_entries_starve_nobody(const char *set, const char *second)
     assert_reply(server, "3600", "ZCARD %s", set);
 }
 
-static void test_many_foreign_entries_of_schedule_starve_nobody(void **state)
+TEST(test_many_foreign_entries_of_schedule_starve_nobody)
 {
-    (void)state;
     foreign_entries_starve_nobody("schedule", "retry");
 }
 
-static void test_many_foreign_entries_of_retry_starve_nobody(void **state)
+TEST(test_many_foreign_entries_of_retry_starve_nobody)
 {
-    (void)state;
     foreign_entries_starve_nobody("retry", "schedule");
 }
 
-static void test_many_entries_with_a_foreign_key_starve_nobody(void **state)
+TEST(test_many_entries_with_a_foreign_key_starve_nobody)
 {
-    (void)state;
     free(redis_server_command(server, "SET queue:clash foreign"));
     plan_many("schedule", "clash", 1200, 0);
     plan_many("schedule", "a", 3, 10000);
@@ -246,21 +234,18 @@ static void one_set_has_much(const char *set, const char *second)
     wait_reply("LLEN queue:b", "20000");
 }
 
-static void test_a_schedule_that_is_full_keeps_no_retry_waiting(void **state)
+TEST(test_a_schedule_that_is_full_keeps_no_retry_waiting)
 {
-    (void)state;
     one_set_has_much("schedule", "retry");
 }
 
-static void test_retries_without_end_keep_no_schedule_waiting(void **state)
+TEST(test_retries_without_end_keep_no_schedule_waiting)
 {
-    (void)state;
     one_set_has_much("retry", "schedule");
 }
 
-static void test_a_pause_ends_the_looks(void **state)
+TEST(test_a_pause_ends_the_looks)
 {
-    (void)state;
     promote();
     promoter_pause(promoters[0], true);
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
@@ -277,9 +262,8 @@ static bool has_moved(void *context)
     return promoter_moved(context) > 0;
 }
 
-static void test_a_pause_ends_a_look_that_is_under_way(void **state)
+TEST(test_a_pause_ends_a_look_that_is_under_way)
 {
-    (void)state;
     plan_many("retry", "b", 20000, 0);
     promote();
     assert_true(loop_until(loop, has_moved, promoters[0], TEST_PATIENCE_NS));
@@ -320,9 +304,8 @@ static void assert_expiry(const char *set, const char *members, double least, do
     free(redis_server_command(server, "DEL queue:a"));
 }
 
-static void test_a_scheduled_task_expires_after_it_became_due(void **state)
+TEST(test_a_scheduled_task_expires_after_it_became_due)
 {
-    (void)state;
     double now = (double)wall_now().us / 1e6;
     promote();
     assert_expiry("schedule", ",\"expires_in\":600", now + 599, now + 660);
@@ -334,9 +317,8 @@ static void test_a_scheduled_task_expires_after_it_became_due(void **state)
     assert_expiry("retry", ",\"expires_in\":600", -1, -1);
 }
 
-static void test_times_are_seconds_unless_they_are_to_be_as_they_came(void **state)
+TEST(test_times_are_seconds_unless_they_are_to_be_as_they_came)
 {
-    (void)state;
     struct envelope envelope = {.member_count = 0};
     double now = (double)wall_now().us / 1e6;
     for (int as_came = 0; as_came < 2; as_came++) {
@@ -357,9 +339,8 @@ static void test_times_are_seconds_unless_they_are_to_be_as_they_came(void **sta
     envelope_fini(&envelope);
 }
 
-static void test_promotion_works_without_memory(void **state)
+TEST(test_promotion_works_without_memory)
 {
-    (void)state;
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     promote();
@@ -369,9 +350,8 @@ static void test_promotion_works_without_memory(void **state)
 }
 
 /* Two processes saw it due; or the answer was lost and the call is repeated. */
-static void test_an_entry_that_somebody_moved_is_not_moved_again(void **state)
+TEST(test_an_entry_that_somebody_moved_is_not_moved_again)
 {
-    (void)state;
     static const char promote[] = "EVALSHA %s 4 schedule queues dead queue:a 100 100 entry text a";
     free(redis_server_command(server, "ZADD schedule 1 entry"));
     assert_reply(server, "1", promote, queue_script_promote.sha1);
@@ -380,9 +360,8 @@ static void test_an_entry_that_somebody_moved_is_not_moved_again(void **state)
 }
 
 /* It was due when it was seen, and was claimed and parked again since: moved before its time it loses its place. */
-static void test_an_entry_that_is_not_due_any_more_stays(void **state)
+TEST(test_an_entry_that_is_not_due_any_more_stays)
 {
-    (void)state;
     free(redis_server_command(server, "ZADD schedule 9999999999 entry"));
     assert_reply(server, "0", "EVALSHA %s 4 schedule queues dead queue:a 100 100 entry text a",
                  queue_script_promote.sha1);
@@ -396,40 +375,12 @@ static bool has_seen(void *promoter)
 }
 
 /* Who drains believes that nothing is left then. */
-static void test_what_was_due_at_the_start_is_moved_when_both_sets_were_seen(void **state)
+TEST(test_what_was_due_at_the_start_is_moved_when_both_sets_were_seen)
 {
-    (void)state;
     plan_many("retry", "a", 12000, 0);
     promote();
     assert_true(loop_until(loop, has_seen, promoters[0], TEST_PATIENCE_NS));
     loop_await(loop, promoter_moved(promoters[0]) == 12000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        promoter_test(test_due_entries_go_to_their_queues),
-        promoter_test(test_what_was_due_at_the_start_is_moved_when_both_sets_were_seen),
-        promoter_test(test_the_oldest_comes_first),
-        promoter_test(test_more_than_one_look_takes),
-        promoter_test(test_large_entries_follow_at_once),
-        promoter_test(test_entries_that_are_no_tasks_are_buried),
-        promoter_test(test_burying_trims),
-        promoter_test(test_an_entry_that_somebody_moved_is_not_moved_again),
-        promoter_test(test_an_entry_that_is_not_due_any_more_stays),
-        promoter_test(test_a_foreign_key_swallows_no_entry),
-        promoter_test(test_entries_of_other_queues_stay),
-        promoter_test(test_foreign_entries_are_not_buried),
-        promoter_test(test_many_foreign_entries_of_schedule_starve_nobody),
-        promoter_test(test_many_foreign_entries_of_retry_starve_nobody),
-        promoter_test(test_many_entries_with_a_foreign_key_starve_nobody),
-        promoter_test(test_a_schedule_that_is_full_keeps_no_retry_waiting),
-        promoter_test(test_retries_without_end_keep_no_schedule_waiting),
-        promoter_test(test_a_pause_ends_the_looks),
-        promoter_test(test_a_pause_ends_a_look_that_is_under_way),
-        promoter_test(test_a_scheduled_task_expires_after_it_became_due),
-        promoter_test(test_times_are_seconds_unless_they_are_to_be_as_they_came),
-        promoter_test(test_promotion_works_without_memory),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, promoter_setup, promoter_teardown)

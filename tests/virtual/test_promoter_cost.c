@@ -4,9 +4,8 @@
 #include "queue/scripts.h"
 #include "tests/support/promoter_fixture.h"
 
-static void test_a_page_says_what_else_is_due(void **state)
+TEST(test_a_page_says_what_else_is_due)
 {
-    (void)state;
     static const char page[] = "EVALSHA %s 4 schedule hf:2:contended paused retry 0 2 1000 hf:2:waiting: hf:2:places:";
     free(redis_server_command(server, "ZADD schedule 1 a 2 b 3 c"));
     free(redis_server_command(server, "ZADD retry 9999999999 later"));
@@ -43,9 +42,8 @@ static void wait_looks(unsigned more)
     assert_true(loop_until(loop, has_looked, &most, TEST_PATIENCE_NS));
 }
 
-static void test_a_look_that_finds_nothing_is_one_call(void **state)
+TEST(test_a_look_that_finds_nothing_is_one_call)
 {
-    (void)state;
     plan("retry", 3600, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
     plan("schedule", 3600, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
     promote();
@@ -59,9 +57,8 @@ static void test_a_look_that_finds_nothing_is_one_call(void **state)
 }
 
 /* What stays in `retry` is looked at again with each look, and makes no looks of its own. */
-static void test_an_entry_that_stays_in_retry_makes_a_look_two_calls(void **state)
+TEST(test_an_entry_that_stays_in_retry_makes_a_look_two_calls)
 {
-    (void)state;
     plan("retry", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"foreign\"}");
     promote_a();
     wait_looks(3);
@@ -71,9 +68,8 @@ static void test_an_entry_that_stays_in_retry_makes_a_look_two_calls(void **stat
 }
 
 /* A foreign value under the one name keeps nothing of the other set from being moved. */
-static void test_a_foreign_set_is_not_in_the_way(void **state)
+TEST(test_a_foreign_set_is_not_in_the_way)
 {
-    (void)state;
     free(redis_server_command(server, "SET schedule foreign"));
     plan("retry", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
     promote();
@@ -104,9 +100,8 @@ static void given_forty_others(void)
 }
 
 /* The next usual look comes in 10.5 s or later. */
-static void test_one_of_many_looks_seldom_but_for_what_it_expects(void **state)
+TEST(test_one_of_many_looks_seldom_but_for_what_it_expects)
 {
-    (void)state;
     given_forty_others();
     promote();
     loop_for(loop, 3 * NS_PER_S);
@@ -119,9 +114,8 @@ static void test_one_of_many_looks_seldom_but_for_what_it_expects(void **state)
 }
 
 /* The first look is too early for it, and the first usual one, in 10.5 s, too late. */
-static void test_of_much_that_is_expected_the_soonest_is_not_forgotten(void **state)
+TEST(test_of_much_that_is_expected_the_soonest_is_not_forgotten)
 {
-    (void)state;
     given_forty_others();
     plan("schedule", 0.5, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
     promote();
@@ -136,9 +130,8 @@ static void test_of_much_that_is_expected_the_soonest_is_not_forgotten(void **st
 }
 
 /* Each bell is an EXISTS. The first look asks for all of them, and the next do not. */
-static void test_few_looks_ask_for_bells(void **state)
+TEST(test_few_looks_ask_for_bells)
 {
-    (void)state;
     given_forty_others();
     promote();
     for (unsigned i = 0; i < 4; i++) {
@@ -148,16 +141,4 @@ static void test_few_looks_ask_for_bells(void **state)
     assert_int_equal(redis_server_calls(server, "exists"), 41);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        promoter_test(test_a_page_says_what_else_is_due),
-        promoter_test(test_a_look_that_finds_nothing_is_one_call),
-        promoter_test(test_an_entry_that_stays_in_retry_makes_a_look_two_calls),
-        promoter_test(test_a_foreign_set_is_not_in_the_way),
-        promoter_test(test_one_of_many_looks_seldom_but_for_what_it_expects),
-        promoter_test(test_of_much_that_is_expected_the_soonest_is_not_forgotten),
-        promoter_test(test_few_looks_ask_for_bells),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, promoter_setup, promoter_teardown)

@@ -10,9 +10,8 @@
 
 /* --- claiming ----------------------------------------------------------------------------------------------------- */
 
-static void test_tasks_are_claimed_in_the_order_of_pushing(void **state)
+TEST(test_tasks_are_claimed_in_the_order_of_pushing)
 {
-    (void)state;
     start("a");
     push("a", "one");
     push("a", "two");
@@ -25,9 +24,8 @@ static void test_tasks_are_claimed_in_the_order_of_pushing(void **state)
     assert_int_equal(queue_counters(probe.queue)->claims, 3);
 }
 
-static void test_slots_of_one_call_get_tasks_in_order(void **state)
+TEST(test_slots_of_one_call_get_tasks_in_order)
 {
-    (void)state;
     start("a");
     push("a", "one");
     push("a", "two");
@@ -41,9 +39,8 @@ static void test_slots_of_one_call_get_tasks_in_order(void **state)
     assert_int_equal(probe.slots[3].answer, QUEUE_NOTHING);
 }
 
-static void test_a_slot_that_only_settles_gets_nothing(void **state)
+TEST(test_a_slot_that_only_settles_gets_nothing)
 {
-    (void)state;
     start("a");
     push("a", "one");
     push("a", "two");
@@ -57,9 +54,8 @@ static void test_a_slot_that_only_settles_gets_nothing(void **state)
     assert_int_equal(queue_probe_number(server, "LLEN queue:a"), 1);
 }
 
-static void test_queues_are_emptied_in_the_order_given(void **state)
+TEST(test_queues_are_emptied_in_the_order_given)
 {
-    (void)state;
     start("urgent normal idle");
     push("idle", "i1");
     push("normal", "n1");
@@ -75,9 +71,8 @@ static void test_queues_are_emptied_in_the_order_given(void **state)
     }
 }
 
-static void test_payloads_keep_their_bytes(void **state)
+TEST(test_payloads_keep_their_bytes)
 {
-    (void)state;
     start("a");
     free(redis_server_command(server, "LPUSH queue:a \"x\\n\\x00\\xff\\r\\n\\\"y\""));
     queue_probe_turn(&probe, 0, true);
@@ -89,9 +84,8 @@ static void test_payloads_keep_their_bytes(void **state)
     assert_reply(server, "1", "LREM queue:a 0 \"x\\n\\x00\\xff\\r\\n\\\"y\"");
 }
 
-static void test_finish_and_claim_are_one_call(void **state)
+TEST(test_finish_and_claim_are_one_call)
 {
-    (void)state;
     start("a");
     push("a", "one");
     push("a", "two");
@@ -107,9 +101,8 @@ static void test_finish_and_claim_are_one_call(void **state)
     assert_places("");
 }
 
-static void test_slots_of_one_turn_share_one_call(void **state)
+TEST(test_slots_of_one_turn_share_one_call)
 {
-    (void)state;
     queue_probe_start(&probe, loop, redis_server_port(server), "a b", &(struct queue_options){.slots = 64});
     queue_probe_wait_up(&probe);
     for (int i = 0; i < 50; i++)
@@ -123,9 +116,8 @@ static void test_slots_of_one_turn_share_one_call(void **state)
     assert_int_equal(queue_probe_scripts(server), before + 1);
 }
 
-static void test_a_call_claims_a_bounded_number_of_bytes(void **state)
+TEST(test_a_call_claims_a_bounded_number_of_bytes)
 {
-    (void)state;
     queue_probe_start(&probe, loop, redis_server_port(server), "a",
                       &(struct queue_options){.slots = 8, .claim_bytes = 2500000});
     free(redis_server_command(
@@ -150,9 +142,8 @@ static void test_a_call_claims_a_bounded_number_of_bytes(void **state)
     }
 }
 
-static void test_a_task_larger_than_the_budget_is_claimed_alone(void **state)
+TEST(test_a_task_larger_than_the_budget_is_claimed_alone)
 {
-    (void)state;
     queue_probe_start(&probe, loop, redis_server_port(server), "a", &(struct queue_options){.claim_bytes = 10});
     push("a", "much-longer-than-ten-bytes");
     push("a", "two");
@@ -164,9 +155,8 @@ static void test_a_task_larger_than_the_budget_is_claimed_alone(void **state)
     queue_probe_claim(&probe, 1, "two");
 }
 
-static void test_what_the_budget_has_no_room_for_stays_in_the_next_queue(void **state)
+TEST(test_what_the_budget_has_no_room_for_stays_in_the_next_queue)
 {
-    (void)state;
     queue_probe_start(&probe, loop, redis_server_port(server), "a b", &(struct queue_options){.claim_bytes = 10});
     push("a", "one");
     push("b", "longer-than-the-rest");
@@ -201,28 +191,24 @@ static void assert_postponed(enum queue_place place, const char *key, double del
     queue_probe_claim(&probe, 0, NULL);
 }
 
-static void test_postponed_to_retry(void **state)
+TEST(test_postponed_to_retry)
 {
-    (void)state;
     assert_postponed(QUEUE_RETRY, "retry", 15.25);
 }
 
-static void test_postponed_to_schedule(void **state)
+TEST(test_postponed_to_schedule)
 {
-    (void)state;
     assert_postponed(QUEUE_SCHEDULE, "schedule", 0.000001);
 }
 
-static void test_buried(void **state)
+TEST(test_buried)
 {
-    (void)state;
     assert_postponed(QUEUE_DEAD, "dead", 0);
 }
 
 /* To the node the same bytes would be one entry. */
-static void test_of_two_tasks_with_the_same_bytes_none_is_lost(void **state)
+TEST(test_of_two_tasks_with_the_same_bytes_none_is_lost)
 {
-    (void)state;
     static const char *const keys[] = {[QUEUE_RETRY] = "retry", [QUEUE_SCHEDULE] = "schedule", [QUEUE_DEAD] = "dead"};
     enum { TWINS = 3 };
     start("a");
@@ -241,9 +227,8 @@ static void test_of_two_tasks_with_the_same_bytes_none_is_lost(void **state)
     }
 }
 
-static void test_dead_keeps_9999_entries_of_half_a_year(void **state)
+TEST(test_dead_keeps_9999_entries_of_half_a_year)
 {
-    (void)state;
     start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
@@ -267,9 +252,8 @@ static void test_dead_keeps_9999_entries_of_half_a_year(void **state)
     assert_reply(server, "(nil)", "ZSCORE dead old");
 }
 
-static void test_retry_and_schedule_are_not_trimmed(void **state)
+TEST(test_retry_and_schedule_are_not_trimmed)
 {
-    (void)state;
     start("a");
     free(
         redis_server_command(server, "EVAL \"for i = 1, 10500 do redis.call('ZADD', 'retry', i, 'task' .. i) end\" 0"));
@@ -280,9 +264,8 @@ static void test_retry_and_schedule_are_not_trimmed(void **state)
     assert_reply(server, "10501", "ZCARD retry");
 }
 
-static void test_given_back_at_the_head(void **state)
+TEST(test_given_back_at_the_head)
 {
-    (void)state;
     start("a");
     push("a", "one");
     push("a", "two");
@@ -297,9 +280,8 @@ static void test_given_back_at_the_head(void **state)
 /* --- losing ------------------------------------------------------------------------------------------------------- */
 
 /* A recovery takes the place away; whatever the slot says then is answered LOST and changes nothing. */
-static void test_lost_when_the_place_was_taken(void **state)
+TEST(test_lost_when_the_place_was_taken)
 {
-    (void)state;
     start("a");
     for (unsigned slot = 0; slot < 4; slot++) {
         push("a", "task");
@@ -320,9 +302,8 @@ static void test_lost_when_the_place_was_taken(void **state)
 
 /* After a fail-over the node may know an older state: another id and another task in the slot's place. That task is
  * not forgotten, and the slot can go on. */
-static void test_an_older_place_is_given_back(void **state)
+TEST(test_an_older_place_is_given_back)
 {
-    (void)state;
     start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
@@ -357,9 +338,8 @@ static void assert_waits_for_the_end_of_the_clash(const char *key, const char *p
     free(redis_server_command(server, "DEL %s", key));
 }
 
-static void test_a_foreign_key_does_not_swallow_a_postponed_task(void **state)
+TEST(test_a_foreign_key_does_not_swallow_a_postponed_task)
 {
-    (void)state;
     start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
@@ -372,9 +352,8 @@ static void test_a_foreign_key_does_not_swallow_a_postponed_task(void **state)
     assert_places("retry one");
 }
 
-static void test_a_foreign_key_does_not_swallow_a_task_given_back(void **state)
+TEST(test_a_foreign_key_does_not_swallow_a_task_given_back)
 {
-    (void)state;
     start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
@@ -387,9 +366,8 @@ static void test_a_foreign_key_does_not_swallow_a_task_given_back(void **state)
     assert_places("queue:a one");
 }
 
-static void test_a_foreign_key_does_not_stop_other_queues(void **state)
+TEST(test_a_foreign_key_does_not_stop_other_queues)
 {
-    (void)state;
     start("a b");
     push("a", "one");
     free(redis_server_command(server, "SET queue:b foreign"));
@@ -403,9 +381,8 @@ static void test_a_foreign_key_does_not_stop_other_queues(void **state)
 /* --- out of memory ------------------------------------------------------------------------------------------------ */
 
 /* What frees a slot works without memory; a finish does so together with the next claim. */
-static void test_settling_works_without_memory(void **state)
+TEST(test_settling_works_without_memory)
 {
-    (void)state;
     start("a");
     free(redis_server_command(server, "LPUSH queue:a one two three four five six"));
     queue_probe_claim(&probe, 0, "one");
@@ -432,9 +409,8 @@ static void test_settling_works_without_memory(void **state)
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
-static void test_the_space_is_put_before_every_key(void **state)
+TEST(test_the_space_is_put_before_every_key)
 {
-    (void)state;
     queue_probe_start(&probe, loop, redis_server_port(server), "a", &(struct queue_options){.space = "dry:"});
     free(redis_server_command(server, "LPUSH dry:queue:a one"));
     queue_probe_claim(&probe, 0, "one");
@@ -445,33 +421,4 @@ static void test_the_space_is_put_before_every_key(void **state)
     assert_keys(expected);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        queue_test(test_tasks_are_claimed_in_the_order_of_pushing),
-        queue_test(test_slots_of_one_call_get_tasks_in_order),
-        queue_test(test_a_slot_that_only_settles_gets_nothing),
-        queue_test(test_queues_are_emptied_in_the_order_given),
-        queue_test(test_payloads_keep_their_bytes),
-        queue_test(test_finish_and_claim_are_one_call),
-        queue_test(test_slots_of_one_turn_share_one_call),
-        queue_test(test_a_call_claims_a_bounded_number_of_bytes),
-        queue_test(test_a_task_larger_than_the_budget_is_claimed_alone),
-        queue_test(test_what_the_budget_has_no_room_for_stays_in_the_next_queue),
-        queue_test(test_postponed_to_retry),
-        queue_test(test_postponed_to_schedule),
-        queue_test(test_buried),
-        queue_test(test_of_two_tasks_with_the_same_bytes_none_is_lost),
-        queue_test(test_dead_keeps_9999_entries_of_half_a_year),
-        queue_test(test_retry_and_schedule_are_not_trimmed),
-        queue_test(test_given_back_at_the_head),
-        queue_test(test_lost_when_the_place_was_taken),
-        queue_test(test_an_older_place_is_given_back),
-        queue_test(test_a_foreign_key_does_not_swallow_a_postponed_task),
-        queue_test(test_a_foreign_key_does_not_swallow_a_task_given_back),
-        queue_test(test_a_foreign_key_does_not_stop_other_queues),
-        queue_test(test_settling_works_without_memory),
-        queue_test(test_the_space_is_put_before_every_key),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

@@ -15,9 +15,8 @@ static int group_setup(void **state)
     return 0;
 }
 
-static void test_an_idle_process_leaves_no_key(void **state)
+TEST(test_an_idle_process_leaves_no_key)
 {
-    (void)state;
     start("a");
     queue_probe_claim(&probe, 0, NULL);
     assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
@@ -25,9 +24,8 @@ static void test_an_idle_process_leaves_no_key(void **state)
     assert_keys("");
 }
 
-static void test_everything_it_has_goes_back_to_the_head(void **state)
+TEST(test_everything_it_has_goes_back_to_the_head)
 {
-    (void)state;
     start("a b");
     push("a", "a1");
     push("b", "b1");
@@ -44,9 +42,8 @@ static void test_everything_it_has_goes_back_to_the_head(void **state)
     assert_reply(server, "b1", "LRANGE queue:b 0 -1");
 }
 
-static void test_a_bell_outstanding_is_ended_first(void **state)
+TEST(test_a_bell_outstanding_is_ended_first)
 {
-    (void)state;
     start("a b c");
     queue_listen(probe.queue, true);
     wait_blocked(3);
@@ -57,9 +54,8 @@ static void test_a_bell_outstanding_is_ended_first(void **state)
     assert_keys("queue:a");
 }
 
-static void test_a_task_in_the_bell_goes_back(void **state)
+TEST(test_a_task_in_the_bell_goes_back)
 {
-    (void)state;
     start("a");
     queue_listen(probe.queue, true);
     wait_blocked(1);
@@ -72,9 +68,8 @@ static void test_a_task_in_the_bell_goes_back(void **state)
 }
 
 /* The ring comes between the decision to leave and the end of the wait. */
-static void test_a_ring_while_leaving_goes_back(void **state)
+TEST(test_a_ring_while_leaving_goes_back)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         start("a");
         queue_listen(probe.queue, true);
@@ -91,9 +86,8 @@ static void test_a_ring_while_leaving_goes_back(void **state)
 
 /* The server was stopped while a wait and a claim were on their way, and reads both after the process has left over
  * another connection: neither may take a task. */
-static void test_what_arrives_after_the_end_takes_nothing(void **state)
+TEST(test_what_arrives_after_the_end_takes_nothing)
 {
-    (void)state;
     queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
     queue_listen(probe.queue, true);
     wait_blocked(1);
@@ -105,9 +99,8 @@ static void test_what_arrives_after_the_end_takes_nothing(void **state)
     assert_places("queue:a one");
 }
 
-static void test_a_node_that_is_down_is_given_up_by_the_deadline(void **state)
+TEST(test_a_node_that_is_down_is_given_up_by_the_deadline)
 {
-    (void)state;
     start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
@@ -122,9 +115,8 @@ static void test_a_node_that_is_down_is_given_up_by_the_deadline(void **state)
 }
 
 /* A process that never reached the node has nothing there. */
-static void test_a_process_that_was_never_connected(void **state)
+TEST(test_a_process_that_was_never_connected)
 {
-    (void)state;
     queue_probe_start(&probe, loop, free_port(), "a", NULL);
     queue_probe_turn(&probe, 0, true);
     assert_true(queue_probe_leave(&probe, 100 * NS_PER_MS));
@@ -132,9 +124,8 @@ static void test_a_process_that_was_never_connected(void **state)
 }
 
 /* Slots whose handlers do not end are abandoned: their tasks go back as well, and what they say later is lost. */
-static void test_a_slot_that_is_abandoned(void **state)
+TEST(test_a_slot_that_is_abandoned)
 {
-    (void)state;
     start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
@@ -145,18 +136,4 @@ static void test_a_slot_that_is_abandoned(void **state)
     assert_keys("queue:a");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        queue_test(test_an_idle_process_leaves_no_key),
-        queue_test(test_everything_it_has_goes_back_to_the_head),
-        queue_test(test_a_bell_outstanding_is_ended_first),
-        queue_test(test_a_task_in_the_bell_goes_back),
-        queue_test(test_a_ring_while_leaving_goes_back),
-        queue_test(test_what_arrives_after_the_end_takes_nothing),
-        queue_test(test_a_node_that_is_down_is_given_up_by_the_deadline),
-        queue_test(test_a_process_that_was_never_connected),
-        queue_test(test_a_slot_that_is_abandoned),
-    };
-    return cmocka_run_group_tests(tests, group_setup, one_server_tear_down);
-}
+RUN_GROUP(group_setup, one_server_tear_down, queue_setup, queue_teardown)

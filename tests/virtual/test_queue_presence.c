@@ -2,9 +2,8 @@
  * serves queues as often as their weights say. */
 #include "tests/support/queue_fixture.h"
 
-static void test_a_worker_starts_on_a_node_without_memory(void **state)
+TEST(test_a_worker_starts_on_a_node_without_memory)
 {
-    (void)state;
     push("a", "one");
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     start("a");
@@ -23,9 +22,8 @@ static bool is_listed(void *unused)
 }
 
 /* No slot has a claim that would be found lost: only the refused call tells. */
-static void test_a_process_that_was_struck_off_lists_itself_again(void **state)
+TEST(test_a_process_that_was_struck_off_lists_itself_again)
 {
-    (void)state;
     start("a");
     assert_true(loop_until(loop, is_listed, NULL, TEST_PATIENCE_NS));
     free(redis_server_command(server, "FLUSHALL"));
@@ -60,9 +58,8 @@ static void wait_serving(unsigned count)
 
 #define RUNNING "9999999999"
 
-static void test_who_serves_a_queue_that_few_serve_is_told_of_these(void **state)
+TEST(test_who_serves_a_queue_that_few_serve_is_told_of_these)
 {
-    (void)state;
     list_process("same", RUNNING, "a,b");
     list_process("one", RUNNING, "a");
     list_process("two", RUNNING, "c,a");
@@ -80,9 +77,8 @@ static void test_who_serves_a_queue_that_few_serve_is_told_of_these(void **state
     wait_serving(2);
 }
 
-static void test_of_a_large_fleet_some_are_counted(void **state)
+TEST(test_of_a_large_fleet_some_are_counted)
 {
-    (void)state;
     start("a");
     wait_serving(1);
     for (unsigned i = 0; i < 100; i++) {
@@ -94,9 +90,8 @@ static void test_of_a_large_fleet_some_are_counted(void **state)
 }
 
 /* Of 1,000 draws of a fair coin fewer than 420 show heads once in three million. */
-static void test_queues_of_the_same_weight_are_served_as_often(void **state)
+TEST(test_queues_of_the_same_weight_are_served_as_often)
 {
-    (void)state;
     enum { DRAWS = 1000 };
     static const unsigned weights[] = {1, 1};
     unsigned of_a = 0;
@@ -113,14 +108,4 @@ static void test_queues_of_the_same_weight_are_served_as_often(void **state)
     queue_probe_wait(&probe, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        queue_test(test_a_worker_starts_on_a_node_without_memory),
-        queue_test(test_a_process_that_was_struck_off_lists_itself_again),
-        queue_test(test_who_serves_a_queue_that_few_serve_is_told_of_these),
-        queue_test(test_of_a_large_fleet_some_are_counted),
-        queue_test(test_queues_of_the_same_weight_are_served_as_often),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

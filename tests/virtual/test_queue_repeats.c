@@ -36,9 +36,8 @@ static void assert_claim(const char *expected, const char *slot, const char *has
     free(reply);
 }
 
-static void test_a_repeated_claim_answers_the_same(void **state)
+TEST(test_a_repeated_claim_answers_the_same)
 {
-    (void)state;
     load_scripts();
     push("a", "one");
     push("a", "two");
@@ -55,9 +54,8 @@ static void test_a_repeated_claim_answers_the_same(void **state)
     assert_places("");
 }
 
-static void test_a_late_claim_changes_nothing(void **state)
+TEST(test_a_late_claim_changes_nothing)
 {
-    (void)state;
     load_scripts();
     push("a", "one");
     push("a", "two");
@@ -72,9 +70,8 @@ static void test_a_late_claim_changes_nothing(void **state)
 }
 
 /* The late call of a process that has left, or was recovered, must not claim for nobody. */
-static void test_only_listed_processes_open_a_place(void **state)
+TEST(test_only_listed_processes_open_a_place)
 {
-    (void)state;
     load_scripts();
     free(redis_server_command(server, "HDEL claims queues"));
     push("a", "one");
@@ -84,9 +81,8 @@ static void test_only_listed_processes_open_a_place(void **state)
     assert_reply(server, "0", "EXISTS claims");
 }
 
-static void test_one_call_mixes_repeats_and_new_claims(void **state)
+TEST(test_one_call_mixes_repeats_and_new_claims)
 {
-    (void)state;
     load_scripts();
     push("a", "one");
     push("a", "two");
@@ -105,9 +101,8 @@ static void assert_postpone(const char *expected, const char *has, const char *n
                  queue_script_postpone.sha1, has, next);
 }
 
-static void test_a_repeated_postponement_moves_once(void **state)
+TEST(test_a_repeated_postponement_moves_once)
 {
-    (void)state;
     load_scripts();
     push("a", "one");
     assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
@@ -120,9 +115,8 @@ static void test_a_repeated_postponement_moves_once(void **state)
 }
 
 /* A task that is not in the place cannot be moved: not by an older call, not for a slot that has none. */
-static void test_a_late_postponement_changes_nothing(void **state)
+TEST(test_a_late_postponement_changes_nothing)
 {
-    (void)state;
     load_scripts();
     assert_postpone("0", NO_ID, ID("A"));
     push("a", "one");
@@ -149,9 +143,8 @@ static void assert_unserved(const char *expected, const char *has, const char *n
                  queue_script_unserved.sha1, has, next, may_fail);
 }
 
-static void test_a_repeated_wait_for_a_class_moves_once(void **state)
+TEST(test_a_repeated_wait_for_a_class_moves_once)
 {
-    (void)state;
     load_scripts();
     push("a", "one");
     assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
@@ -169,9 +162,8 @@ static void test_a_repeated_wait_for_a_class_moves_once(void **state)
 }
 
 /* Who waits cannot be noted there; the task moves all the same, and what is there stays. */
-static void test_a_wait_for_a_class_survives_foreign_values(void **state)
+TEST(test_a_wait_for_a_class_survives_foreign_values)
 {
-    (void)state;
     load_scripts();
     free(redis_server_command(server, "SET hf:2:unserved x"));
     push("a", "one");
@@ -182,9 +174,8 @@ static void test_a_wait_for_a_class_survives_foreign_values(void **state)
 }
 
 /* Whoever has a lease and does not say what it serves may serve anything. */
-static void test_a_task_fails_when_no_living_process_announces_its_class(void **state)
+TEST(test_a_task_fails_when_no_living_process_announces_its_class)
 {
-    (void)state;
     static const struct {
         const char *given, *answer;
     } cases[] = {{"DEL p", "1"},
@@ -210,9 +201,8 @@ static void test_a_task_fails_when_no_living_process_announces_its_class(void **
     }
 }
 
-static void test_a_repeated_give_back_moves_once(void **state)
+TEST(test_a_repeated_give_back_moves_once)
 {
-    (void)state;
     load_scripts();
     push("a", "one");
     push("a", "two");
@@ -222,9 +212,8 @@ static void test_a_repeated_give_back_moves_once(void **state)
     assert_places("queue:a one\nqueue:a two");
 }
 
-static void test_a_late_give_back_changes_nothing(void **state)
+TEST(test_a_late_give_back_changes_nothing)
 {
-    (void)state;
     load_scripts();
     assert_give_back("0", NO_ID, ID("A"));
     push("a", "one");
@@ -237,9 +226,8 @@ static void test_a_late_give_back_changes_nothing(void **state)
     assert_places("");
 }
 
-static void test_a_repeated_leave_finds_nothing(void **state)
+TEST(test_a_repeated_leave_finds_nothing)
 {
-    (void)state;
     load_scripts();
     push("a", "one");
     push("a", "two");
@@ -254,9 +242,8 @@ static void test_a_repeated_leave_finds_nothing(void **state)
     assert_reply(server, "0", "ZCOUNT hf:2:processes 99999999999 +inf");
 }
 
-static void test_a_leave_keeps_what_cannot_go_back(void **state)
+TEST(test_a_leave_keeps_what_cannot_go_back)
 {
-    (void)state;
     load_scripts();
     push("a", "one");
     push("a", "two");
@@ -268,9 +255,8 @@ static void test_a_leave_keeps_what_cannot_go_back(void **state)
     assert_reply(server, "99999999999", "ZSCORE hf:2:processes p");
 }
 
-static void test_a_repeated_promotion_moves_once(void **state)
+TEST(test_a_repeated_promotion_moves_once)
 {
-    (void)state;
     load_scripts();
     free(redis_server_command(server, "ZADD set 1 old"));
     for (int i = 0; i < 2; i++) {
@@ -287,9 +273,8 @@ static void test_a_repeated_promotion_moves_once(void **state)
     }
 }
 
-static void test_what_is_promoted_into_the_dead_takes_no_others_place(void **state)
+TEST(test_what_is_promoted_into_the_dead_takes_no_others_place)
 {
-    (void)state;
     load_scripts();
     free(redis_server_command(server, "ZADD set 1 bad"));
     free(redis_server_command(server, "ZADD dead 9999999999 wrapped"));
@@ -298,9 +283,8 @@ static void test_what_is_promoted_into_the_dead_takes_no_others_place(void **sta
     assert_reply(server, "2", "ZCARD dead");
 }
 
-static void test_a_look_gives_a_bounded_number_of_bytes(void **state)
+TEST(test_a_look_gives_a_bounded_number_of_bytes)
 {
-    (void)state;
     load_scripts();
     free(redis_server_command(server, "ZADD set 1 aaaa 2 bbbb 3 cccc 99999999999 later"));
     static const char *const expected[][2] = {
@@ -310,25 +294,4 @@ static void test_a_look_gives_a_bounded_number_of_bytes(void **state)
         assert_reply(server, expected[i][1], "EVALSHA %s 1 set %s", queue_script_due.sha1, expected[i][0]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        queue_test(test_a_repeated_claim_answers_the_same),
-        queue_test(test_a_late_claim_changes_nothing),
-        queue_test(test_only_listed_processes_open_a_place),
-        queue_test(test_one_call_mixes_repeats_and_new_claims),
-        queue_test(test_a_repeated_postponement_moves_once),
-        queue_test(test_a_late_postponement_changes_nothing),
-        queue_test(test_a_repeated_wait_for_a_class_moves_once),
-        queue_test(test_a_wait_for_a_class_survives_foreign_values),
-        queue_test(test_a_task_fails_when_no_living_process_announces_its_class),
-        queue_test(test_a_repeated_give_back_moves_once),
-        queue_test(test_a_late_give_back_changes_nothing),
-        queue_test(test_a_repeated_leave_finds_nothing),
-        queue_test(test_a_leave_keeps_what_cannot_go_back),
-        queue_test(test_a_repeated_promotion_moves_once),
-        queue_test(test_what_is_promoted_into_the_dead_takes_no_others_place),
-        queue_test(test_a_look_gives_a_bounded_number_of_bytes),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

@@ -94,9 +94,8 @@ static void assert_written(const char *part)
     free(run);
 }
 
-static void the_plan_is_written_when_it_changes_and_when_it_is_gone(void **state)
+TEST(the_plan_is_written_when_it_changes_and_when_it_is_gone)
 {
-    (void)state;
     assert_true(loop_until(loop, is_heard, NULL, TEST_PATIENCE_NS));
     assert_true(loop_until(loop, is_quiet, NULL, TEST_PATIENCE_NS));
     assert_written("\"gathers\"");
@@ -127,9 +126,8 @@ static bool laggard_is(void *name)
     return guest != NULL && name != NULL ? strcmp(guest->name, name) == 0 : guest == NULL && name == NULL;
 }
 
-static void who_is_there_and_does_not_serve_yet_is_waited_for(void **state)
+TEST(who_is_there_and_does_not_serve_yet_is_waited_for)
 {
-    (void)state;
     assert_true(laggard_is(NULL));
     guest_beats("a", 2, 1, false);
     assert_true(loop_until(loop, laggard_is, "a", TEST_PATIENCE_NS));
@@ -140,11 +138,4 @@ static void who_is_there_and_does_not_serve_yet_is_waited_for(void **state)
     assert_true(loop_until(loop, laggard_is, NULL, TEST_PATIENCE_NS));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_plan_is_written_when_it_changes_and_when_it_is_gone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_is_there_and_does_not_serve_yet_is_waited_for, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("reception", tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, set_up, tear_down)

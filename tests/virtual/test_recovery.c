@@ -40,9 +40,8 @@ static void wait_recovered(unsigned count)
         fail_msg("%u claims were not recovered", count);
 }
 
-static void G5_what_a_dead_process_had_returns_to_the_heads_of_its_queues(void **state)
+TEST(G5_what_a_dead_process_had_returns_to_the_heads_of_its_queues)
 {
-    (void)state;
     start_leased(&probe, "a b");
     push_task("a", "j1");
     push_task("b", "j2");
@@ -59,9 +58,8 @@ static void G5_what_a_dead_process_had_returns_to_the_heads_of_its_queues(void *
     assert_true(queue_probe_number(server, "TTL hf:2:recovered:j1") > 71 * 3600);
 }
 
-static void the_third_process_that_dies_of_a_task_buries_it(void **state)
+TEST(the_third_process_that_dies_of_a_task_buries_it)
 {
-    (void)state;
     start_leased(&other, "unserved");
     push_task("a", "killer");
     for (unsigned death = 1; death <= 3; death++) {
@@ -80,9 +78,8 @@ static void the_third_process_that_dies_of_a_task_buries_it(void **state)
     assert_int_equal(queue_counters(other.queue)->poisoned, 1);
 }
 
-static void a_process_that_came_back_is_not_counted(void **state)
+TEST(a_process_that_came_back_is_not_counted)
 {
-    (void)state;
     start_leased(&probe, "a");
     push_task("a", "j1");
     claim_task(&probe, 0);
@@ -94,9 +91,8 @@ static void a_process_that_came_back_is_not_counted(void **state)
 }
 
 /* A move that a process had sent may arrive after it was recovered. */
-static void what_comes_late_to_a_dead_process_is_found_by_a_second_look(void **state)
+TEST(what_comes_late_to_a_dead_process_is_found_by_a_second_look)
 {
-    (void)state;
     start_leased(&probe, "a");
     push_task("a", "j1");
     claim_task(&probe, 0);
@@ -111,9 +107,8 @@ static void what_comes_late_to_a_dead_process_is_found_by_a_second_look(void **s
     wait_places("queue:a late\nqueue:a " TASK("j1"));
 }
 
-static void texts_that_are_no_tasks_are_recovered_without_a_count(void **state)
+TEST(texts_that_are_no_tasks_are_recovered_without_a_count)
 {
-    (void)state;
     start_leased(&other, "unserved");
     push("a", "rubbish");
     for (unsigned death = 1; death <= 4; death++) {
@@ -126,9 +121,8 @@ static void texts_that_are_no_tasks_are_recovered_without_a_count(void **state)
 }
 
 /* Nobody can say where it belongs. */
-static void a_place_without_a_queue_stays_and_keeps_nothing_else(void **state)
+TEST(a_place_without_a_queue_stays_and_keeps_nothing_else)
 {
-    (void)state;
     start_leased(&probe, "a");
     push_task("a", "j1");
     claim_task(&probe, 0);
@@ -140,9 +134,8 @@ static void a_place_without_a_queue_stays_and_keeps_nothing_else(void **state)
     assert_reply(server, "0123456789abcdefrubbish", "HGET hf:2:process:%s 7", probe.identity);
 }
 
-static void a_foreign_value_under_a_queue_loses_nothing(void **state)
+TEST(a_foreign_value_under_a_queue_loses_nothing)
 {
-    (void)state;
     start_leased(&probe, "a b");
     push_task("a", "j1");
     push_task("b", "j2");
@@ -158,9 +151,8 @@ static void a_foreign_value_under_a_queue_loses_nothing(void **state)
     assert_reply(server, TASK("j1"), "LINDEX queue:a 0");
 }
 
-static void G1_a_recovery_that_is_repeated_moves_nothing_twice(void **state)
+TEST(G1_a_recovery_that_is_repeated_moves_nothing_twice)
 {
-    (void)state;
     start_leased(&probe, "unused");
     free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
     free(redis_server_command(server, "HSET place queues a 0 \"0123456789abcdefa\\none\""));
@@ -175,9 +167,8 @@ static void G1_a_recovery_that_is_repeated_moves_nothing_twice(void **state)
 }
 
 /* A late move of the dead process put another task there, of another queue, after its claims were read. */
-static void a_claim_that_changed_meanwhile_is_left_for_the_next_look(void **state)
+TEST(a_claim_that_changed_meanwhile_is_left_for_the_next_look)
 {
-    (void)state;
     start_leased(&probe, "unused");
     free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
     free(redis_server_command(server, "HSET place queues a 0 \"fedcba9876543210b\\nlater\""));
@@ -197,9 +188,8 @@ static bool is_lost(void *process)
     return ((struct queue_probe *)process)->slots[0].lost == 1;
 }
 
-static void a_process_that_was_away_learns_that_its_claim_is_lost(void **state)
+TEST(a_process_that_was_away_learns_that_its_claim_is_lost)
 {
-    (void)state;
     start_leased(&probe, "a");
     start_leased(&other, "unserved");
     push_task("a", "j1");
@@ -216,9 +206,8 @@ static void a_process_that_was_away_learns_that_its_claim_is_lost(void **state)
     assert_string_equal(probe.slots[0].payload, TASK("j1"));
 }
 
-static void a_node_that_was_away_makes_nobody_look_dead(void **state)
+TEST(a_node_that_was_away_makes_nobody_look_dead)
 {
-    (void)state;
     start_leased(&probe, "a");
     start_leased(&other, "unserved");
     push_task("a", "j1");
@@ -234,9 +223,8 @@ static void a_node_that_was_away_makes_nobody_look_dead(void **state)
     queue_probe_claim(&probe, 0, NULL);
 }
 
-static void a_restarted_node_makes_nobody_look_dead(void **state)
+TEST(a_restarted_node_makes_nobody_look_dead)
 {
-    (void)state;
     start_leased(&probe, "a");
     start_leased(&other, "unserved");
     push_task("a", "j1");
@@ -253,9 +241,8 @@ static void a_restarted_node_makes_nobody_look_dead(void **state)
 }
 
 /* What a late call claimed in a slot that asks for nothing any more. */
-static void a_claim_that_nobody_knows_of_is_given_back(void **state)
+TEST(a_claim_that_nobody_knows_of_is_given_back)
 {
-    (void)state;
     start_leased(&probe, "a");
     queue_probe_claim(&probe, 0, NULL);
     free(redis_server_command(server, "HSET %s 2 \"0123456789abcdefa\\nstray\"", queue_keys_of(probe.queue)->process));
@@ -265,9 +252,8 @@ static void a_claim_that_nobody_knows_of_is_given_back(void **state)
 
 /* --- pauses ------------------------------------------------------------------------------------------------------- */
 
-static void a_paused_queue_is_not_claimed_from(void **state)
+TEST(a_paused_queue_is_not_claimed_from)
 {
-    (void)state;
     start_leased(&probe, "a b");
     queue_listen(probe.queue, true);
     wait_blocked(2);
@@ -288,9 +274,8 @@ static void a_paused_queue_is_not_claimed_from(void **state)
 }
 
 /* The bell had it when the queue was paused. */
-static void a_pause_puts_back_what_rang(void **state)
+TEST(a_pause_puts_back_what_rang)
 {
-    (void)state;
     start_leased(&probe, "a b");
     free(redis_server_command(server, "SADD paused a"));
     free(redis_server_command(server, "LPUSH hf:2:bell:%s:a rung", probe.identity));
@@ -309,9 +294,8 @@ static enum queue_answer open_slot(unsigned slot, bool finishes)
     return queue_probe_wait(&probe, slot);
 }
 
-static void a_task_is_opened_unless_it_is_cancelled(void **state)
+TEST(a_task_is_opened_unless_it_is_cancelled)
 {
-    (void)state;
     start_leased(&probe, "a");
     push_task("a", "j1");
     claim_task(&probe, 0);
@@ -330,9 +314,8 @@ static void a_task_is_opened_unless_it_is_cancelled(void **state)
     assert_places("");
 }
 
-static void a_task_that_runs_at_most_once_has_ended_when_it_is_opened(void **state)
+TEST(a_task_that_runs_at_most_once_has_ended_when_it_is_opened)
 {
-    (void)state;
     start_leased(&probe, "a");
     push_task("a", "j1");
     claim_task(&probe, 0);
@@ -346,9 +329,8 @@ static void a_task_that_runs_at_most_once_has_ended_when_it_is_opened(void **sta
     assert_places("dead x");
 }
 
-static void a_unique_task_gives_its_key_free_when_it_ends(void **state)
+TEST(a_unique_task_gives_its_key_free_when_it_ends)
 {
-    (void)state;
     static const struct queue_task_name name = {.jid = "j1", .unique = "digest"};
     start_leased(&probe, "a");
     for (int way = 0; way < 3; way++) {
@@ -365,9 +347,8 @@ static void a_unique_task_gives_its_key_free_when_it_ends(void **state)
     }
 }
 
-static void a_cancelled_task_takes_its_marks_along_when_it_ends(void **state)
+TEST(a_cancelled_task_takes_its_marks_along_when_it_ends)
 {
-    (void)state;
     static const struct queue_task_name name = {.jid = "j1", .is_cancelled = true};
     start_leased(&probe, "a");
     free(redis_server_command(server, "ZADD hf:2:cancels 1 j1 1 j2"));
@@ -383,28 +364,4 @@ static void a_cancelled_task_takes_its_marks_along_when_it_ends(void **state)
     assert_reply(server, "0", "EXISTS it-j1");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        queue_test(G5_what_a_dead_process_had_returns_to_the_heads_of_its_queues),
-        queue_test(the_third_process_that_dies_of_a_task_buries_it),
-        queue_test(a_process_that_came_back_is_not_counted),
-        queue_test(what_comes_late_to_a_dead_process_is_found_by_a_second_look),
-        queue_test(texts_that_are_no_tasks_are_recovered_without_a_count),
-        queue_test(a_place_without_a_queue_stays_and_keeps_nothing_else),
-        queue_test(a_foreign_value_under_a_queue_loses_nothing),
-        queue_test(G1_a_recovery_that_is_repeated_moves_nothing_twice),
-        queue_test(a_claim_that_changed_meanwhile_is_left_for_the_next_look),
-        queue_test(a_process_that_was_away_learns_that_its_claim_is_lost),
-        queue_test(a_node_that_was_away_makes_nobody_look_dead),
-        queue_test(a_restarted_node_makes_nobody_look_dead),
-        queue_test(a_claim_that_nobody_knows_of_is_given_back),
-        queue_test(a_paused_queue_is_not_claimed_from),
-        queue_test(a_pause_puts_back_what_rang),
-        queue_test(a_task_is_opened_unless_it_is_cancelled),
-        queue_test(a_task_that_runs_at_most_once_has_ended_when_it_is_opened),
-        queue_test(a_unique_task_gives_its_key_free_when_it_ends),
-        queue_test(a_cancelled_task_takes_its_marks_along_when_it_ends),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

@@ -10,9 +10,8 @@
 
 /* --- one lock -------------------------------------------------------------------------------------------------- */
 
-static void a_lock_is_on_all_nodes_and_its_release_leaves_no_key(void **state)
+TEST(a_lock_is_on_all_nodes_and_its_release_leaves_no_key)
 {
-    (void)state;
     assert_int_equal(lock_probe_acquire(&mine, "account:1"), REDLOCK_ACQUIRED);
     assert_int_equal(mine.passes, 1);
     loop_await(loop, lock_cluster_holders(&cluster, "lock:account:1") == NODES);
@@ -22,9 +21,8 @@ static void a_lock_is_on_all_nodes_and_its_release_leaves_no_key(void **state)
     assert_int_equal(lock_cluster_keys(&cluster), 0);
 }
 
-static void the_key_is_plain_redlock(void **state)
+TEST(the_key_is_plain_redlock)
 {
-    (void)state;
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     char first[256];
@@ -42,9 +40,8 @@ static void the_key_is_plain_redlock(void **state)
 }
 
 /* E4: a late grant of an earlier one cannot be mistaken for it, or refuse it as its own. */
-static void every_acquisition_has_a_value_of_its_own(void **state)
+TEST(every_acquisition_has_a_value_of_its_own)
 {
-    (void)state;
     char first[256];
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
@@ -57,9 +54,8 @@ static void every_acquisition_has_a_value_of_its_own(void **state)
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
 }
 
-static void the_deadline_word_says_until_when_it_is_held(void **state)
+TEST(the_deadline_word_says_until_when_it_is_held)
 {
-    (void)state;
     const _Atomic int64_t *deadline = &redlock_lock_validity(mine.lock)->until;
     assert_int_equal(atomic_load(deadline), 0);
     int64_t before = instant_now().ns;
@@ -71,9 +67,8 @@ static void the_deadline_word_says_until_when_it_is_held(void **state)
     loop_await(loop, mine.releases == 1);
 }
 
-static void requests_outside_the_limits_send_nothing(void **state)
+TEST(requests_outside_the_limits_send_nothing)
 {
-    (void)state;
     char long_name[REDLOCK_RESOURCE_BYTES_MAX + 2];
     memset(long_name, 'x', sizeof long_name);
     long_name[sizeof long_name - 1] = '\0';
@@ -96,9 +91,8 @@ static void requests_outside_the_limits_send_nothing(void **state)
 
 /* --- against others -------------------------------------------------------------------------------------------- */
 
-static void who_comes_second_is_told_busy_after_all_its_passes(void **state)
+TEST(who_comes_second_is_told_busy_after_all_its_passes)
 {
-    (void)state;
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_BUSY);
     assert_int_equal(theirs.passes, 3);
@@ -112,9 +106,8 @@ static void who_comes_second_is_told_busy_after_all_its_passes(void **state)
 }
 
 /* It is refused at the first pass, and only then: what is no holder's refusal may pass. */
-static void who_leaves_when_it_is_busy_asks_once(void **state)
+TEST(who_leaves_when_it_is_busy_asks_once)
 {
-    (void)state;
     theirs.leaves_when_busy = true;
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_BUSY);
@@ -130,9 +123,8 @@ static void who_leaves_when_it_is_busy_asks_once(void **state)
 
 /* --- several resources ------------------------------------------------------------------------------------------ */
 
-static void several_resources_are_sorted_and_taken_once(void **state)
+TEST(several_resources_are_sorted_and_taken_once)
 {
-    (void)state;
     assert_int_equal(lock_probe_acquire(&mine, "b a c a b"), REDLOCK_ACQUIRED);
     loop_await(loop, lock_cluster_keys(&cluster) == 3 * NODES);
     const char *value = lock_cluster_ask(&cluster, 0, "GET lock:a");
@@ -144,9 +136,8 @@ static void several_resources_are_sorted_and_taken_once(void **state)
     assert_int_equal(lock_cluster_keys(&cluster), 0);
 }
 
-static void all_of_several_or_none(void **state)
+TEST(all_of_several_or_none)
 {
-    (void)state;
     assert_int_equal(lock_probe_acquire(&mine, "c"), REDLOCK_ACQUIRED);
     loop_await(loop, lock_cluster_holders(&cluster, "lock:c") == NODES);
     assert_int_equal(lock_probe_acquire(&theirs, "a b c d"), REDLOCK_BUSY);
@@ -167,9 +158,8 @@ static void refused_note(struct lock_probe *probe, const struct redlock_event *e
 }
 
 /* Who waits for the resource that is told would else wait for one that is free. */
-static void the_resource_that_is_told_is_one_of_the_last_pass(void **state)
+TEST(the_resource_that_is_told_is_one_of_the_last_pass)
 {
-    (void)state;
     struct redlock_terms twice = quick_terms(10000, 2);
     twice.retry_delay_ns = REDLOCK_MS(1000);
     struct lock_probe slow;
@@ -198,9 +188,8 @@ static void each_majority(const char *command)
         lock_cluster_ask(&cluster, i, "%s", command);
 }
 
-static void a_release_of_what_expired_says_so(void **state)
+TEST(a_release_of_what_expired_says_so)
 {
-    (void)state;
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     each_majority("DEL lock:r");
@@ -208,9 +197,8 @@ static void a_release_of_what_expired_says_so(void **state)
     assert_int_equal(redlock_group_counters(group)->expired, 1);
 }
 
-static void a_release_of_what_is_somebody_elses_says_so_and_leaves_it(void **state)
+TEST(a_release_of_what_is_somebody_elses_says_so_and_leaves_it)
 {
-    (void)state;
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     each_majority("SET lock:r other PX 30000");
@@ -220,9 +208,8 @@ static void a_release_of_what_is_somebody_elses_says_so_and_leaves_it(void **sta
     assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
 }
 
-static void a_release_that_a_majority_does_not_answer_is_unknown(void **state)
+TEST(a_release_that_a_majority_does_not_answer_is_unknown)
 {
-    (void)state;
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     pause_first(QUORUM);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_UNKNOWN);
@@ -230,9 +217,8 @@ static void a_release_that_a_majority_does_not_answer_is_unknown(void **state)
     loop_await(loop, lock_cluster_keys(&cluster) == 0);
 }
 
-static void cancelling_an_acquire_leaves_nothing(void **state)
+TEST(cancelling_an_acquire_leaves_nothing)
 {
-    (void)state;
     lock_probe_ask(&mine, "r"); /* nothing has left yet */
     redlock_lock_release(mine.lock);
     assert_int_equal(mine.answer, REDLOCK_CANCELLED);
@@ -252,9 +238,8 @@ static void cancelling_an_acquire_leaves_nothing(void **state)
     assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
 }
 
-static void cancelling_while_it_waits_for_its_next_pass_leaves_nothing(void **state)
+TEST(cancelling_while_it_waits_for_its_next_pass_leaves_nothing)
 {
-    (void)state;
     struct redlock_terms slow = quick_terms(10000, 100);
     struct lock_probe waiting;
     slow.retry_delay_ns = REDLOCK_MS(60000);
@@ -270,9 +255,8 @@ static void cancelling_while_it_waits_for_its_next_pass_leaves_nothing(void **st
     assert_int_equal(lock_cluster_keys(&cluster), 0);
 }
 
-static void a_lock_destroyed_while_it_is_released_is_released(void **state)
+TEST(a_lock_destroyed_while_it_is_released_is_released)
 {
-    (void)state;
     struct lock_probe short_lived;
     lock_probe_create(&short_lived, loop, group, &terms);
     assert_int_equal(lock_probe_acquire(&short_lived, "r"), REDLOCK_ACQUIRED);
@@ -284,25 +268,4 @@ static void a_lock_destroyed_while_it_is_released_is_released(void **state)
     assert_int_equal(redlock_group_counters(group)->released, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        lock_test(a_lock_is_on_all_nodes_and_its_release_leaves_no_key),
-        lock_test(the_key_is_plain_redlock),
-        lock_test(every_acquisition_has_a_value_of_its_own),
-        lock_test(the_deadline_word_says_until_when_it_is_held),
-        lock_test(requests_outside_the_limits_send_nothing),
-        lock_test(who_comes_second_is_told_busy_after_all_its_passes),
-        lock_test(who_leaves_when_it_is_busy_asks_once),
-        lock_test(several_resources_are_sorted_and_taken_once),
-        lock_test(all_of_several_or_none),
-        lock_test(the_resource_that_is_told_is_one_of_the_last_pass),
-        lock_test(a_release_of_what_expired_says_so),
-        lock_test(a_release_of_what_is_somebody_elses_says_so_and_leaves_it),
-        lock_test(a_release_that_a_majority_does_not_answer_is_unknown),
-        lock_test(cancelling_an_acquire_leaves_nothing),
-        lock_test(cancelling_while_it_waits_for_its_next_pass_leaves_nothing),
-        lock_test(a_lock_destroyed_while_it_is_released_is_released),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)

@@ -20,7 +20,7 @@ static uint64_t requests_to(unsigned node)
     return counters_of(node)->requests + redlock_group_node_counters(other_group, node)->requests;
 }
 
-static void every_node_counts_what_it_was_asked_and_granted(void **state)
+TEST(every_node_counts_what_it_was_asked_and_granted)
 {
     enum { CYCLES = 10 };
     uint64_t requests[NODES], calls[NODES];
@@ -47,9 +47,8 @@ static void every_node_counts_what_it_was_asked_and_granted(void **state)
     assert_null(redlock_group_node_counters(group, NODES));
 }
 
-static void a_node_that_has_it_for_somebody_else_counts_a_refusal(void **state)
+TEST(a_node_that_has_it_for_somebody_else_counts_a_refusal)
 {
-    (void)state;
     assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_ACQUIRED);
     for (unsigned i = 0; i < NODES; i++)
         loop_await(loop, redlock_group_node_counters(other_group, i)->granted == 1);
@@ -64,9 +63,8 @@ static void a_node_that_has_it_for_somebody_else_counts_a_refusal(void **state)
 }
 
 /* It is asked for the grant, and for the release behind it. */
-static void a_node_that_is_stopped_counts_timeouts(void **state)
+TEST(a_node_that_is_stopped_counts_timeouts)
 {
-    (void)state;
     pause_first(1);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_await(loop, counters_of(0)->timeouts > 0);
@@ -77,9 +75,8 @@ static void a_node_that_is_stopped_counts_timeouts(void **state)
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
 }
 
-static void a_node_whose_connection_breaks_counts_timeouts(void **state)
+TEST(a_node_whose_connection_breaks_counts_timeouts)
 {
-    (void)state;
     pause_first(1);
     lock_probe_ask(&mine, "r");
     loop_await(loop, mine.answers == 1);
@@ -93,9 +90,8 @@ static void a_node_whose_connection_breaks_counts_timeouts(void **state)
     assert_int_equal(counters_of(0)->requests, requests); /* nothing is sent to one that is not there */
 }
 
-static void a_node_that_answers_with_errors_counts_them(void **state)
+TEST(a_node_that_answers_with_errors_counts_them)
 {
-    (void)state;
     ask_first(1, "CONFIG SET maxmemory 1");
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_await(loop, counters_of(0)->errors > 0);
@@ -107,9 +103,8 @@ static void a_node_that_answers_with_errors_counts_them(void **state)
 }
 
 /* It says that it is not the node that the group knows. */
-static void a_node_that_refuses_to_vote_counts_an_error(void **state)
+TEST(a_node_that_refuses_to_vote_counts_an_error)
 {
-    (void)state;
     lock_cluster_ask(&cluster, 0, "SET hf:lock:group other");
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_await(loop, counters_of(0)->errors > 0);
@@ -118,9 +113,8 @@ static void a_node_that_refuses_to_vote_counts_an_error(void **state)
 }
 
 /* So does one whose counter of tokens is none: no vote, and no refusal by another holder either. */
-static void a_node_with_an_unusable_token_counts_an_error(void **state)
+TEST(a_node_with_an_unusable_token_counts_an_error)
 {
-    (void)state;
     lock_cluster_ask(&cluster, 0, "SET hf:fence:lock:r none");
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_await(loop, counters_of(0)->errors > 0);
@@ -147,9 +141,8 @@ static void split_ask(struct lock_probe *once, unsigned late)
     assert_int_equal(once->answer, REDLOCK_SPLIT);
 }
 
-static void a_vote_for_nobody_is_counted_where_it_was_given(void **state)
+TEST(a_vote_for_nobody_is_counted_where_it_was_given)
 {
-    (void)state;
     struct lock_probe once;
     split_ask(&once, NODES);
     all_answered();
@@ -161,9 +154,8 @@ static void a_vote_for_nobody_is_counted_where_it_was_given(void **state)
     lock_probe_destroy(&once);
 }
 
-static void a_vote_for_nobody_is_counted_also_when_it_comes_late(void **state)
+TEST(a_vote_for_nobody_is_counted_also_when_it_comes_late)
 {
-    (void)state;
     struct lock_probe once;
     split_ask(&once, NODES - 1);
     assert_int_equal(counters_of(NODES - 2)->split_votes, 1);
@@ -176,9 +168,8 @@ static void a_vote_for_nobody_is_counted_also_when_it_comes_late(void **state)
 }
 
 /* A majority that is held by one is no split vote, whatever the others granted. */
-static void a_vote_against_a_holder_is_no_split_vote(void **state)
+TEST(a_vote_against_a_holder_is_no_split_vote)
 {
-    (void)state;
     for (unsigned i = 0; i < QUORUM; i++)
         lock_cluster_ask(&cluster, i, "SET lock:r one PX 60000");
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
@@ -188,9 +179,8 @@ static void a_vote_against_a_holder_is_no_split_vote(void **state)
     assert_int_equal(counters_of(NODES - 1)->granted, mine.passes);
 }
 
-static void every_round_that_extends_a_lock_is_timed(void **state)
+TEST(every_round_that_extends_a_lock_is_timed)
 {
-    (void)state;
     struct lock_probe brief;
     struct redlock_terms quick = quick_terms(600, 3);
     const struct histogram *rounds = redlock_group_extensions(group);
@@ -216,20 +206,4 @@ static int patient_set_up(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        lock_test(every_node_counts_what_it_was_asked_and_granted),
-        lock_test(a_node_that_has_it_for_somebody_else_counts_a_refusal),
-        lock_test(a_node_that_is_stopped_counts_timeouts),
-        lock_test(a_node_whose_connection_breaks_counts_timeouts),
-        lock_test(a_node_that_answers_with_errors_counts_them),
-        lock_test(a_node_that_refuses_to_vote_counts_an_error),
-        lock_test(a_node_with_an_unusable_token_counts_an_error),
-        lock_test(a_vote_for_nobody_is_counted_where_it_was_given),
-        lock_test(a_vote_for_nobody_is_counted_also_when_it_comes_late),
-        lock_test(a_vote_against_a_holder_is_no_split_vote),
-        lock_test(every_round_that_extends_a_lock_is_timed),
-    };
-    return cmocka_run_group_tests(tests, patient_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(patient_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)

@@ -41,9 +41,8 @@ static unsigned calls_of_first(void)
     return redis_server_calls(cluster.servers[0], "evalsha");
 }
 
-static void a_node_that_hangs_is_sent_no_more_grants_until_it_answers(void **state)
+TEST(a_node_that_hangs_is_sent_no_more_grants_until_it_answers)
 {
-    (void)state;
     cycles_go_on();
     loop_await(loop, redlock_group_busy(group) == 0);
     unsigned before = calls_of_first();
@@ -74,9 +73,8 @@ static void begin_again(struct lock_probe *probe, const struct redlock_event *ev
     }
 }
 
-static void a_node_that_hangs_under_load_keeps_its_connection(void **state)
+TEST(a_node_that_hangs_under_load_keeps_its_connection)
 {
-    (void)state;
     enum { MANY = 100 };
     static struct lock_probe many[MANY];
     go_on = true;
@@ -108,9 +106,8 @@ static void servers_configure(unsigned count, const char *setting)
         assert_string_equal(lock_cluster_ask(&cluster, i, "CONFIG SET %s", setting), "OK");
 }
 
-static void a_majority_that_answers_with_errors_is_told_with_its_words(void **state)
+TEST(a_majority_that_answers_with_errors_is_told_with_its_words)
 {
-    (void)state;
     servers_configure(QUORUM, "maxmemory 1");
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
     assert_contains(mine.reason, "answers: OOM command not allowed");
@@ -123,9 +120,8 @@ static void a_majority_that_answers_with_errors_is_told_with_its_words(void **st
     assert_contains(mine.reason, "cannot be reached");
 }
 
-static void with_no_node_at_all_every_pass_is_made_and_ends(void **state)
+TEST(with_no_node_at_all_every_pass_is_made_and_ends)
 {
-    (void)state;
     struct lock_probe slow;
     struct redlock_terms late = terms;
     late.retry_delay_ns = REDLOCK_MS(100); /* beyond the limit of a pass */
@@ -144,9 +140,8 @@ static void ask_again(struct lock_probe *probe, const struct redlock_event *even
         redlock_lock_acquire(probe->lock, &(struct redlock_request){.resources = &resource, .resource_count = 1});
 }
 
-static void who_asks_again_at_once_leaves_the_loop_to_others(void **state)
+TEST(who_asks_again_at_once_leaves_the_loop_to_others)
 {
-    (void)state;
     const struct redlock_terms one_try = quick_terms(1000, 1);
     struct lock_probe stubborn;
     kill_first(NODES);
@@ -161,9 +156,8 @@ static void who_asks_again_at_once_leaves_the_loop_to_others(void **state)
     lock_probe_destroy(&stubborn);
 }
 
-static void a_majority_that_hangs_is_no_quorum_within_its_timeout(void **state)
+TEST(a_majority_that_hangs_is_no_quorum_within_its_timeout)
 {
-    (void)state;
     struct lock_probe once;
     struct redlock_terms single = quick_terms(10000, 1);
     lock_probe_create(&once, loop, group, &single);
@@ -182,9 +176,8 @@ static void a_majority_that_hangs_is_no_quorum_within_its_timeout(void **state)
 
 /* E1, E2: the grant lies in the stopped server's socket; it executes it after we have given up, and then the release
  * behind it. */
-static void a_grant_that_is_executed_after_its_pass_is_undone(void **state)
+TEST(a_grant_that_is_executed_after_its_pass_is_undone)
 {
-    (void)state;
     redis_server_pause(cluster.servers[0]);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_for(loop, REDLOCK_MS(CLUSTER_TIMEOUT_MS + 50));
@@ -196,9 +189,8 @@ static void a_grant_that_is_executed_after_its_pass_is_undone(void **state)
 }
 
 /* E18: the connection breaks between grant and release; the server lives on, with the key. */
-static void a_release_is_owed_to_a_node_whose_connection_broke(void **state)
+TEST(a_release_is_owed_to_a_node_whose_connection_broke)
 {
-    (void)state;
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     lock_cluster_ask(&cluster, 0, "CLIENT KILL TYPE normal SKIPME yes");
@@ -210,9 +202,8 @@ static void a_release_is_owed_to_a_node_whose_connection_broke(void **state)
 }
 
 /* The same, but the connection breaks while grant and release lie unread in it. */
-static void what_a_stopped_node_reads_from_a_dead_connection_is_undone(void **state)
+TEST(what_a_stopped_node_reads_from_a_dead_connection_is_undone)
 {
-    (void)state;
     redis_server_pause(cluster.servers[0]);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
@@ -256,9 +247,8 @@ static void pause_while_it_asks(struct lock_probe *asking, int64_t ms)
 }
 
 /* The first time it has learned nothing yet. */
-static void a_pause_of_a_majority_that_comes_again_is_waited_for(void **state)
+TEST(a_pause_of_a_majority_that_comes_again_is_waited_for)
 {
-    (void)state;
     struct lock_probe hasty;
     struct redlock_group *hasty_one = hasty_group(&hasty);
     assert_int_equal(group_patience_ns(hasty_one), REDLOCK_MS(SHORT_TIMEOUT_MS));
@@ -278,19 +268,4 @@ static void a_pause_of_a_majority_that_comes_again_is_waited_for(void **state)
     redlock_group_destroy(hasty_one);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        lock_test(a_node_that_hangs_is_sent_no_more_grants_until_it_answers),
-        lock_test(a_node_that_hangs_under_load_keeps_its_connection),
-        lock_test(a_majority_that_answers_with_errors_is_told_with_its_words),
-        lock_test(with_no_node_at_all_every_pass_is_made_and_ends),
-        lock_test(who_asks_again_at_once_leaves_the_loop_to_others),
-        lock_test(a_majority_that_hangs_is_no_quorum_within_its_timeout),
-        lock_test(a_grant_that_is_executed_after_its_pass_is_undone),
-        lock_test(a_release_is_owed_to_a_node_whose_connection_broke),
-        lock_test(what_a_stopped_node_reads_from_a_dead_connection_is_undone),
-        lock_test(a_pause_of_a_majority_that_comes_again_is_waited_for),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)

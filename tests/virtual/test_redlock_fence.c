@@ -57,9 +57,8 @@ static unsigned established(const char *resource, uint64_t token)
 /* --- what a token is -------------------------------------------------------------------------------------------- */
 
 /* E44: written as a decimal string, every digit of it; Lua's own text of the number would be 1.78e+15. */
-static void a_counter_is_the_token_in_digits_with_a_ttl_that_every_grant_renews(void **state)
+TEST(a_counter_is_the_token_in_digits_with_a_ttl_that_every_grant_renews)
 {
-    (void)state;
     char digits[32];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)acquire(&mine, "r"));
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
@@ -75,9 +74,8 @@ static void a_counter_is_the_token_in_digits_with_a_ttl_that_every_grant_renews(
         loop_await(loop, strtoll(lock_cluster_ask(&cluster, i, "PTTL hf:fence:lock:r"), NULL, 10) > 60000);
 }
 
-static void an_extension_changes_no_token(void **state)
+TEST(an_extension_changes_no_token)
 {
-    (void)state;
     locks_destroy();
     locks_create(500);
     uint64_t token = acquire(&mine, "r");
@@ -88,9 +86,8 @@ static void an_extension_changes_no_token(void **state)
     assert_true(redlock_lock_token(mine.lock) == 0);
 }
 
-static void an_unfenced_lock_has_none_and_leaves_no_counter(void **state)
+TEST(an_unfenced_lock_has_none_and_leaves_no_counter)
 {
-    (void)state;
     struct lock_probe bare;
     struct redlock_terms unfenced = terms;
     unfenced.unfenced = true;
@@ -104,9 +101,8 @@ static void an_unfenced_lock_has_none_and_leaves_no_counter(void **state)
     assert_int_equal(lock_cluster_holders(&cluster, "hf:fence:lock:r hf:fence:lock:s"), 0);
 }
 
-static void several_resources_have_one_token_above_all_of_their_counters(void **state)
+TEST(several_resources_have_one_token_above_all_of_their_counters)
 {
-    (void)state;
     for (unsigned i = 0; i < NODES; i++)
         fence_set(i, "b", HIGH);
     uint64_t token = acquire(&mine, "a b c");
@@ -121,9 +117,8 @@ static void several_resources_have_one_token_above_all_of_their_counters(void **
 
 /* --- nodes that count differently ------------------------------------------------------------------------------- */
 
-static void nodes_that_all_differ_are_brought_to_one_token_in_a_second_round(void **state)
+TEST(nodes_that_all_differ_are_brought_to_one_token_in_a_second_round)
 {
-    (void)state;
     uint64_t last = 0;
     for (unsigned round = 0; round < 6; round++) {
         for (unsigned i = 0; i < NODES; i++)
@@ -138,9 +133,8 @@ static void nodes_that_all_differ_are_brought_to_one_token_in_a_second_round(voi
     }
 }
 
-static void one_node_alone_counts_as_well_and_goes_on_after_a_wipe(void **state)
+TEST(one_node_alone_counts_as_well_and_goes_on_after_a_wipe)
 {
-    (void)state;
     static struct lock_cluster single;
     struct lock_probe probe;
     lock_cluster_start(&single, 1);
@@ -183,9 +177,8 @@ static void refused_with(const char *resources, const char *command)
         fail_msg("%s, %s: keys are left", command, resources);
 }
 
-static void an_unusable_counter_on_a_majority_refuses_with_its_name_and_stays_as_it_is(void **state)
+TEST(an_unusable_counter_on_a_majority_refuses_with_its_name_and_stays_as_it_is)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof unusable / sizeof unusable[0]; i++) {
         char before[96], kind[16];
         ask_first(NODES, "DEL hf:fence:lock:r");
@@ -200,9 +193,8 @@ static void an_unusable_counter_on_a_majority_refuses_with_its_name_and_stays_as
     }
 }
 
-static void an_unusable_counter_on_a_minority_is_a_vote_less(void **state)
+TEST(an_unusable_counter_on_a_minority_is_a_vote_less)
 {
-    (void)state;
     uint64_t last = cycle(&mine, "r");
     for (size_t i = 0; i < sizeof unusable / sizeof unusable[0]; i++) {
         ask_first(MINORITY, "DEL hf:fence:lock:r");
@@ -217,9 +209,8 @@ static void an_unusable_counter_on_a_minority_is_a_vote_less(void **state)
 }
 
 /* Two locks in one call to each node, one of them with an unusable counter. */
-static void one_bad_counter_does_not_harm_others_in_the_same_call(void **state)
+TEST(one_bad_counter_does_not_harm_others_in_the_same_call)
 {
-    (void)state;
     ask_first(NODES, "RPUSH hf:fence:lock:r 1");
     struct lock_probe neighbour;
     lock_probe_create(&neighbour, loop, group, &terms);
@@ -252,9 +243,8 @@ static uint64_t now_us(void)
 }
 
 /* A client whose idea of the time is far ahead cannot drive the counters there: a minute is all it can do. */
-static void a_proposal_far_ahead_is_cut_to_a_minute_from_now(void **state)
+TEST(a_proposal_far_ahead_is_cut_to_a_minute_from_now)
 {
-    (void)state;
     const uint64_t minute = UINT64_C(60000000);
     uint64_t before = now_us();
     uint64_t token = granted_by_hand(redlock_script_grant.sha1, "lock:r", HIGH);
@@ -265,19 +255,4 @@ static void a_proposal_far_ahead_is_cut_to_a_minute_from_now(void **state)
     assert_int_equal(token, before - minute);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        lock_test(a_counter_is_the_token_in_digits_with_a_ttl_that_every_grant_renews),
-        lock_test(an_extension_changes_no_token),
-        lock_test(an_unfenced_lock_has_none_and_leaves_no_counter),
-        lock_test(several_resources_have_one_token_above_all_of_their_counters),
-        lock_test(nodes_that_all_differ_are_brought_to_one_token_in_a_second_round),
-        lock_test(one_node_alone_counts_as_well_and_goes_on_after_a_wipe),
-        lock_test(an_unusable_counter_on_a_majority_refuses_with_its_name_and_stays_as_it_is),
-        lock_test(an_unusable_counter_on_a_minority_is_a_vote_less),
-        lock_test(one_bad_counter_does_not_harm_others_in_the_same_call),
-        lock_test(a_proposal_far_ahead_is_cut_to_a_minute_from_now),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)

@@ -97,9 +97,8 @@ static void hold_and_release(struct lock_probe *probe, const struct redlock_even
     try_to_intrude();
 }
 
-static void test_the_value_changes_and_it_is_never_free_in_between(void **state)
+TEST(test_the_value_changes_and_it_is_never_free_in_between)
 {
-    (void)state;
     enum { MANY = 8 }; /* as often as it may be by default */
     struct lock_probe *holder = holder_of("r"), *heirs[MANY + 1];
     last_token = redlock_lock_token(holder->lock);
@@ -122,9 +121,8 @@ static void test_the_value_changes_and_it_is_never_free_in_between(void **state)
     await_no_keys();
 }
 
-static void test_many_locks_are_swapped_in_one_call(void **state)
+TEST(test_many_locks_are_swapped_in_one_call)
 {
-    (void)state;
     enum { PAIRS = 6 };
     struct lock_probe *holders[PAIRS], *heirs[PAIRS];
     for (unsigned i = 0; i < PAIRS; i++) {
@@ -149,9 +147,8 @@ static void test_many_locks_are_swapped_in_one_call(void **state)
     await_no_keys();
 }
 
-static void test_other_keys_are_not_swapped(void **state)
+TEST(test_other_keys_are_not_swapped)
 {
-    (void)state;
     struct lock_probe *holder = holder_of("a"), *heir = heir_of("a b");
     hand_over(holder, heir);
     assert_false(heir->handed_over);
@@ -162,9 +159,8 @@ static void test_other_keys_are_not_swapped(void **state)
     await_no_keys();
 }
 
-static void test_an_unfenced_lock_is_swapped_too(void **state)
+TEST(test_an_unfenced_lock_is_swapped_too)
 {
-    (void)state;
     struct redlock_terms unfenced = quick_terms(TTL_MS, 1);
     unfenced.unfenced = true;
     struct lock_probe *holder = user_with(0, &unfenced), *heir = user_with(0, &unfenced);
@@ -214,9 +210,8 @@ static unsigned before_the_other(const struct redlock_terms *terms, unsigned man
     return place;
 }
 
-static void test_after_so_many_another_process_gets_its_turn(void **state)
+TEST(test_after_so_many_another_process_gets_its_turn)
 {
-    (void)state;
     struct redlock_terms terms = quick_terms(TTL_MS, 1000);
     terms.hand_over_tasks = 5;
     unsigned before = before_the_other(&terms, 200);
@@ -224,9 +219,8 @@ static void test_after_so_many_another_process_gets_its_turn(void **state)
     assert_int_equal(before % 6, 5); /* the first of each row is not handed over */
 }
 
-static void test_after_so_long_another_process_gets_its_turn(void **state)
+TEST(test_after_so_long_another_process_gets_its_turn)
 {
-    (void)state;
     struct redlock_terms terms = quick_terms(TTL_MS, 1000);
     terms.hand_over_tasks = 1000;
     terms.hand_over_ns = 1;
@@ -236,9 +230,8 @@ static void test_after_so_long_another_process_gets_its_turn(void **state)
 /* --- nodes that fail in the middle -------------------------------------------------------------------------------- */
 
 /* What it was sent it executes later: first the swaps, then the releases behind them. */
-static void test_a_node_that_hangs_in_between_is_left_with_nothing(void **state)
+TEST(test_a_node_that_hangs_in_between_is_left_with_nothing)
 {
-    (void)state;
     struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
     pause_first(1);
     hand_over(holder, heir);
@@ -249,9 +242,8 @@ static void test_a_node_that_hangs_in_between_is_left_with_nothing(void **state)
     await_no_keys();
 }
 
-static void test_a_swap_that_fails_leaves_neither_value(void **state)
+TEST(test_a_swap_that_fails_leaves_neither_value)
 {
-    (void)state;
     struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
     pause_first(QUORUM);
     let_go(holder);
@@ -261,9 +253,8 @@ static void test_a_swap_that_fails_leaves_neither_value(void **state)
     await_no_keys();
 }
 
-static void test_who_gives_up_in_the_middle_leaves_neither_value(void **state)
+TEST(test_who_gives_up_in_the_middle_leaves_neither_value)
 {
-    (void)state;
     struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
     pause_first(NODES);
     let_go(holder);
@@ -280,9 +271,8 @@ static void test_who_gives_up_in_the_middle_leaves_neither_value(void **state)
 }
 
 /* A node grants nothing under a fence that is no token. */
-static void test_a_swap_that_every_node_denies_leaves_neither_value(void **state)
+TEST(test_a_swap_that_every_node_denies_leaves_neither_value)
 {
-    (void)state;
     struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
     ask_first(NODES, "SET hf:fence:lock:r nonsense");
     let_go(holder);
@@ -293,9 +283,8 @@ static void test_a_swap_that_every_node_denies_leaves_neither_value(void **state
 
 /* --- waiting here ------------------------------------------------------------------------------------------------- */
 
-static void test_who_waits_here_waits_without_limit(void **state)
+TEST(test_who_waits_here_waits_without_limit)
 {
-    (void)state;
     struct redlock_terms terms = quick_terms(TTL_MS, 3);
     struct lock_probe *holder = holder_of("r"), *heir = user_with(0, &terms), *impatient = user_with(0, &terms);
     heir->waits_here = true;
@@ -308,9 +297,8 @@ static void test_who_waits_here_waits_without_limit(void **state)
     assert_int_equal(lock_probe_release(heir), REDLOCK_RELEASED);
 }
 
-static void test_its_limit_begins_when_it_has_its_turn(void **state)
+TEST(test_its_limit_begins_when_it_has_its_turn)
 {
-    (void)state;
     struct lock_probe *holder = holder_of("r"), *heir = waiter(0, 200);
     heir->waits_here = true;
     lock_probe_ask(heir, "r");
@@ -324,21 +312,4 @@ static void test_its_limit_begins_when_it_has_its_turn(void **state)
     delete_by_hand(NODES);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        waiting_test(test_the_value_changes_and_it_is_never_free_in_between),
-        waiting_test(test_many_locks_are_swapped_in_one_call),
-        waiting_test(test_other_keys_are_not_swapped),
-        waiting_test(test_an_unfenced_lock_is_swapped_too),
-        waiting_test(test_after_so_many_another_process_gets_its_turn),
-        waiting_test(test_after_so_long_another_process_gets_its_turn),
-        waiting_test(test_a_node_that_hangs_in_between_is_left_with_nothing),
-        waiting_test(test_a_swap_that_fails_leaves_neither_value),
-        waiting_test(test_who_gives_up_in_the_middle_leaves_neither_value),
-        waiting_test(test_a_swap_that_every_node_denies_leaves_neither_value),
-        waiting_test(test_who_waits_here_waits_without_limit),
-        waiting_test(test_its_limit_begins_when_it_has_its_turn),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, waiting_set_up, waiting_tear_down)

@@ -29,9 +29,8 @@ static const char *const clashes[] = {
     "SET lock:data 00000000000000000000000000000000:host:1:2:test", /* ours in all but its ttl */
 };
 
-static void what_is_no_lock_is_busy_and_stays_and_is_told_as_a_clash(void **state)
+TEST(what_is_no_lock_is_busy_and_stays_and_is_told_as_a_clash)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof clashes / sizeof clashes[0]; i++) {
         char before[64], now[64];
         ask_first(NODES, "DEL lock:data");
@@ -47,9 +46,8 @@ static void what_is_no_lock_is_busy_and_stays_and_is_told_as_a_clash(void **stat
     }
 }
 
-static void a_clash_on_a_minority_is_a_vote_less(void **state)
+TEST(a_clash_on_a_minority_is_a_vote_less)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof clashes / sizeof clashes[0]; i++) {
         ask_first(NODES, "DEL lock:data");
         ask_first(MINORITY, clashes[i]);
@@ -59,9 +57,8 @@ static void a_clash_on_a_minority_is_a_vote_less(void **state)
     }
 }
 
-static void a_clash_is_in_the_log_with_key_and_advice(void **state)
+TEST(a_clash_is_in_the_log_with_key_and_advice)
 {
-    (void)state;
     char path[PRIVATE_DIRECTORY_MAX], text[4096] = "";
     int fd = private_file_create(path);
     assert_true(log_start(&(struct log_options){.level = LOG_INFO, .path = path}, NULL));
@@ -90,9 +87,8 @@ static void note_holder(struct lock_probe *probe, const struct redlock_event *ev
 }
 
 /* A ttl of 285 000 years, in nanoseconds more than a number can hold. */
-static void a_ttl_beyond_all_measure_is_only_long(void **state)
+TEST(a_ttl_beyond_all_measure_is_only_long)
 {
-    (void)state;
     mine.on_event = note_holder;
     ask_first(QUORUM, "SET lock:r 5f8c1e PX 9000000000000000");
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
@@ -103,9 +99,8 @@ static void a_ttl_beyond_all_measure_is_only_long(void **state)
     keys_are(QUORUM);
 }
 
-static void values_of_other_formats_are_holders_like_any_other(void **state)
+TEST(values_of_other_formats_are_holders_like_any_other)
 {
-    (void)state;
     static const struct {
         const char *value, *holder;
     } formats[] = {
@@ -131,9 +126,8 @@ static void values_of_other_formats_are_holders_like_any_other(void **state)
     }
 }
 
-static void a_value_of_a_megabyte_is_told_in_brief(void **state)
+TEST(a_value_of_a_megabyte_is_told_in_brief)
 {
-    (void)state;
     mine.on_event = note_holder;
     ask_first(QUORUM, "EVAL \"return redis.call('SET','lock:r',string.rep('x',1048576),'PX',60000)\" 0");
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
@@ -144,9 +138,8 @@ static void a_value_of_a_megabyte_is_told_in_brief(void **state)
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
-static void names_are_bytes_and_nothing_else(void **state)
+TEST(names_are_bytes_and_nothing_else)
 {
-    (void)state;
     static const char *const names[] = {"*",        "a*",     "[ab]",     "\xff\xfe\x01", "\xc3\x28", "a\nb",
                                         "a\r\nDEL", "{slot}", "%s%n%08x", "\"quoted\"",   "'",        "\x1b[31m"};
     enum { COUNT = sizeof names / sizeof names[0] };
@@ -180,9 +173,8 @@ static bool is_taken(struct redlock_lock *lock, const char *resource)
     return redlock_lock_acquire(lock, &(struct redlock_request){.resources = &resource, .resource_count = 1});
 }
 
-static void without_a_prefix_the_names_of_our_own_keys_are_refused(void **state)
+TEST(without_a_prefix_the_names_of_our_own_keys_are_refused)
 {
-    (void)state;
     static const char *const ours[] = {"hf:lock:group", "hf:fence:r", "hf:", "hf:2:anything"};
     struct lock_cluster bare = cluster;
     struct lock_probe probe;
@@ -208,9 +200,8 @@ static void without_a_prefix_the_names_of_our_own_keys_are_refused(void **state)
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
 }
 
-static void a_prefix_that_could_make_keys_of_ours_makes_no_group(void **state)
+TEST(a_prefix_that_could_make_keys_of_ours_makes_no_group)
 {
-    (void)state;
     static const char *const prefixes[] = {"hf:", "hf:lock:", "hf", "h"};
     char reason[256];
     struct redlock_options options = cluster.options;
@@ -237,9 +228,8 @@ static void refused(const char *const *resources, size_t count, const struct red
     assert_contains(why, reason);
 }
 
-static void the_client_says_which_limit_was_broken(void **state)
+TEST(the_client_says_which_limit_was_broken)
 {
-    (void)state;
     char longest[REDLOCK_RESOURCE_BYTES_MAX + 2];
     const char *names[REDLOCK_RESOURCES_MAX + 1];
     struct redlock_terms sound = quick_terms(10000, 1), wrong = sound;
@@ -267,9 +257,8 @@ static void the_client_says_which_limit_was_broken(void **state)
 
 /* --- NULL ----------------------------------------------------------------------------------------------------- */
 
-static void null_opens_nothing_and_is_named(void **state)
+TEST(null_opens_nothing_and_is_named)
 {
-    (void)state;
     struct redlock_options unnamed = {.node_count = 3};
     struct redlock_terms sound = quick_terms(10000, 1);
     assert_null(redlock_client_open(NULL, why, sizeof why));
@@ -291,9 +280,8 @@ static void null_opens_nothing_and_is_named(void **state)
     assert_string_equal(why, "the lock nodes are NULL");
 }
 
-static void null_is_no_request_to_the_client(void **state)
+TEST(null_is_no_request_to_the_client)
 {
-    (void)state;
     static const char *const name = "r";
     struct redlock_terms sound = quick_terms(10000, 1);
     struct redlock_request request = {.resources = &name, .resource_count = 1}, nothing = {.resource_count = 1};
@@ -330,9 +318,8 @@ static void null_is_no_request_to_the_client(void **state)
     keys_are(0);
 }
 
-static void null_is_a_hold_that_is_lost(void **state)
+TEST(null_is_a_hold_that_is_lost)
 {
-    (void)state;
     assert_int_equal(redlock_held_valid_for_ns(NULL), 0);
     assert_true(redlock_held_in_danger(NULL));
     assert_int_equal(redlock_held_token(NULL), 0);
@@ -349,9 +336,8 @@ static void heard(struct redlock_lock *lock, void *context, const struct redlock
     (void)lock, (void)context, (void)event;
 }
 
-static void null_is_a_lock_that_is_free(void **state)
+TEST(null_is_a_lock_that_is_free)
 {
-    (void)state;
     struct redlock_verify verify = {.done = NULL};
     assert_null(redlock_lock_create(NULL, &terms, heard, NULL));
     assert_null(redlock_lock_create(group, NULL, heard, NULL));
@@ -379,9 +365,8 @@ static void null_is_a_lock_that_is_free(void **state)
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
 }
 
-static void null_is_a_group_without_nodes(void **state)
+TEST(null_is_a_group_without_nodes)
 {
-    (void)state;
     struct redlock_standing standing = {.nodes = 7};
     redlock_group_standing(NULL, &standing);
     assert_int_equal(standing.nodes, 0);
@@ -396,9 +381,8 @@ static void null_is_a_group_without_nodes(void **state)
     redlock_group_destroy(NULL);
 }
 
-static void null_is_a_session_that_refuses(void **state)
+TEST(null_is_a_session_that_refuses)
 {
-    (void)state;
     struct redlock_holder holders[REDLOCK_NODES_MAX];
     assert_int_equal(redlock_nodes_look(NULL), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_compare_clocks(NULL, 1), REDLOCK_NODES_REFUSED);
@@ -428,9 +412,8 @@ static bool goes_on_while(void *context, const char *what, int64_t left_ns)
     return *(bool *)context;
 }
 
-static void rates_of_clocks_are_known_after_looks(void **state)
+TEST(rates_of_clocks_are_known_after_looks)
 {
-    (void)state;
     bool goes_on = true;
     struct redlock_nodes *nodes = redlock_nodes_open(&cluster.options, why, sizeof why);
     redlock_nodes_watch(nodes, goes_on_while, &goes_on);
@@ -448,9 +431,8 @@ static void rates_of_clocks_are_known_after_looks(void **state)
     redlock_nodes_close(nodes);
 }
 
-static void a_session_refuses_null(void **state)
+TEST(a_session_refuses_null)
 {
-    (void)state;
     struct redlock_node nowhere = {.port = 1};
     struct redlock_nodes *nodes = redlock_nodes_open(&cluster.options, why, sizeof why);
     assert_int_equal(redlock_nodes_init(nodes, NULL), REDLOCK_NODES_REFUSED);
@@ -469,9 +451,8 @@ static void a_session_refuses_null(void **state)
     redlock_nodes_close(nodes);
 }
 
-static void who_holds_a_lock_is_found_and_loses_it(void **state)
+TEST(who_holds_a_lock_is_found_and_loses_it)
 {
-    (void)state;
     struct redlock_holder holders[REDLOCK_NODES_MAX];
     struct redlock_nodes *nodes = redlock_nodes_open(&cluster.options, why, sizeof why);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
@@ -499,9 +480,8 @@ static void who_holds_a_lock_is_found_and_loses_it(void **state)
 }
 
 /* The largest durations that a caller can write mean "for ever", and not a moment long ago. */
-static void limits_at_their_ends_work(void **state)
+TEST(limits_at_their_ends_work)
 {
-    (void)state;
     struct lock_cluster patient = cluster;
     struct lock_probe probe;
     struct redlock_terms longest = quick_terms(60000, 1000);
@@ -527,29 +507,4 @@ static void limits_at_their_ends_work(void **state)
     redlock_group_destroy(group_of_patient);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        lock_test(what_is_no_lock_is_busy_and_stays_and_is_told_as_a_clash),
-        lock_test(a_clash_on_a_minority_is_a_vote_less),
-        lock_test(a_clash_is_in_the_log_with_key_and_advice),
-        lock_test(a_ttl_beyond_all_measure_is_only_long),
-        lock_test(values_of_other_formats_are_holders_like_any_other),
-        lock_test(a_value_of_a_megabyte_is_told_in_brief),
-        lock_test(names_are_bytes_and_nothing_else),
-        lock_test(without_a_prefix_the_names_of_our_own_keys_are_refused),
-        lock_test(a_prefix_that_could_make_keys_of_ours_makes_no_group),
-        lock_test(the_client_says_which_limit_was_broken),
-        lock_test(null_opens_nothing_and_is_named),
-        lock_test(null_is_no_request_to_the_client),
-        lock_test(null_is_a_hold_that_is_lost),
-        lock_test(null_is_a_lock_that_is_free),
-        lock_test(null_is_a_group_without_nodes),
-        lock_test(null_is_a_session_that_refuses),
-        lock_test(rates_of_clocks_are_known_after_looks),
-        lock_test(a_session_refuses_null),
-        lock_test(who_holds_a_lock_is_found_and_loses_it),
-        lock_test(limits_at_their_ends_work),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)

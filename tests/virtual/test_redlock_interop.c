@@ -71,9 +71,8 @@ static void released(void)
 
 /* E12: who holds it, and for how long yet. E14, E16: what we had got on the way is taken back, by its value and not by
  * its name: nothing of theirs. */
-static void a_textbook_lock_excludes_ours_until_it_is_released(void **state)
+TEST(a_textbook_lock_excludes_ours_until_it_is_released)
 {
-    (void)state;
     mine.on_event = note_holder;
     for (unsigned i = 0; i < QUORUM; i++)
         assert_true(textbook_set(i, "r", "5f8c1e", 30000));
@@ -90,9 +89,8 @@ static void a_textbook_lock_excludes_ours_until_it_is_released(void **state)
     released();
 }
 
-static void a_textbook_lock_on_a_minority_excludes_nobody_and_stays(void **state)
+TEST(a_textbook_lock_on_a_minority_excludes_nobody_and_stays)
 {
-    (void)state;
     for (unsigned i = 0; i < MINORITY; i++)
         assert_true(textbook_set(i, "r", "5f8c1e", 30000));
     acquired("r");
@@ -101,9 +99,8 @@ static void a_textbook_lock_on_a_minority_excludes_nobody_and_stays(void **state
     assert_int_equal(textbook_release("r", "5f8c1e"), MINORITY);
 }
 
-static void a_textbook_lock_that_is_not_released_expires(void **state)
+TEST(a_textbook_lock_that_is_not_released_expires)
 {
-    (void)state;
     assert_true(textbook_acquire("r", "5f8c1e", 400));
     no_quick_repeats(1000);
     acquired("r");
@@ -111,9 +108,8 @@ static void a_textbook_lock_that_is_not_released_expires(void **state)
     released();
 }
 
-static void a_textbook_lock_that_is_extended_goes_on_excluding(void **state)
+TEST(a_textbook_lock_that_is_extended_goes_on_excluding)
 {
-    (void)state;
     assert_true(textbook_acquire("r", "5f8c1e", 400));
     for (unsigned i = 0; i < NODES; i++)
         assert_string_equal(lock_cluster_ask(&cluster, i, TEXTBOOK_EXTEND "lock:r 5f8c1e 60000"), "1");
@@ -123,9 +119,8 @@ static void a_textbook_lock_that_is_extended_goes_on_excluding(void **state)
 }
 
 /* The page of redis.io takes 20 random bytes for a value: no text, and perhaps a NUL in front. */
-static void values_of_any_bytes_are_told_apart_and_kept_from_peoples_eyes(void **state)
+TEST(values_of_any_bytes_are_told_apart_and_kept_from_peoples_eyes)
 {
-    (void)state;
     no_quick_repeats(1);
     assert_true(textbook_acquire("r", "\"\\x00\\x1b[31m\\xff\\n\"", 30000));
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
@@ -151,9 +146,8 @@ static void values_of_any_bytes_are_told_apart_and_kept_from_peoples_eyes(void *
 
 /* --- ours against theirs ------------------------------------------------------------------------------------------ */
 
-static void our_value_is_32_digits_and_the_owner(void **state)
+TEST(our_value_is_32_digits_and_the_owner)
 {
-    (void)state;
     const char *resource = "r";
     loop_for(loop, 0);
     assert_true(
@@ -170,9 +164,8 @@ static void our_value_is_32_digits_and_the_owner(void **state)
     released();
 }
 
-static void ours_excludes_a_textbook_client_until_it_is_released(void **state)
+TEST(ours_excludes_a_textbook_client_until_it_is_released)
 {
-    (void)state;
     locks_destroy();
     locks_create(900);
     acquired("a r");
@@ -193,9 +186,8 @@ static void ours_excludes_a_textbook_client_until_it_is_released(void **state)
 }
 
 /* A textbook client has no fence; ours go on counting over its holds. */
-static void tokens_rise_over_the_holds_of_textbook_clients(void **state)
+TEST(tokens_rise_over_the_holds_of_textbook_clients)
 {
-    (void)state;
     uint64_t last = 0;
     for (unsigned i = 0; i < 4; i++) {
         acquired("r");
@@ -208,17 +200,4 @@ static void tokens_rise_over_the_holds_of_textbook_clients(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        lock_test(a_textbook_lock_excludes_ours_until_it_is_released),
-        lock_test(a_textbook_lock_on_a_minority_excludes_nobody_and_stays),
-        lock_test(a_textbook_lock_that_is_not_released_expires),
-        lock_test(a_textbook_lock_that_is_extended_goes_on_excluding),
-        lock_test(values_of_any_bytes_are_told_apart_and_kept_from_peoples_eyes),
-        lock_test(our_value_is_32_digits_and_the_owner),
-        lock_test(ours_excludes_a_textbook_client_until_it_is_released),
-        lock_test(tokens_rise_over_the_holds_of_textbook_clients),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)

@@ -54,9 +54,8 @@ static long longest_left_ms(void)
     return longest;
 }
 
-static void test_a_lock_that_lingers_stays_so_long(void **state)
+TEST(test_a_lock_that_lingers_stays_so_long)
 {
-    (void)state;
     struct lock_probe *holder = holder_of("r"), *other = user(1);
     ask_first(NODES, "CONFIG RESETSTAT");
     assert_int_equal(linger(holder, 3000), REDLOCK_RELEASED);
@@ -71,9 +70,8 @@ static void test_a_lock_that_lingers_stays_so_long(void **state)
     assert_int_equal(lock_probe_release(patient), REDLOCK_RELEASED);
 }
 
-static void test_a_lock_that_lingers_is_not_handed_over(void **state)
+TEST(test_a_lock_that_lingers_is_not_handed_over)
 {
-    (void)state;
     struct lock_probe *holder = holder_of("r"), *heir = user(0);
     lock_probe_ask(heir, "r");
     assert_int_equal(linger(holder, 5000), REDLOCK_RELEASED);
@@ -83,9 +81,8 @@ static void test_a_lock_that_lingers_is_not_handed_over(void **state)
     delete_by_hand(NODES);
 }
 
-static void test_no_lock_lingers_beyond_what_the_group_allows(void **state)
+TEST(test_no_lock_lingers_beyond_what_the_group_allows)
 {
-    (void)state;
     struct lock_probe *holder = holder_of("r");
     assert_int_equal(linger(holder, INT64_C(3600000)), REDLOCK_RELEASED);
     assert_true(longest_left_ms() > TTL_MS);
@@ -93,9 +90,8 @@ static void test_no_lock_lingers_beyond_what_the_group_allows(void **state)
     delete_by_hand(NODES);
 }
 
-static void test_what_is_lost_or_somebody_elses_does_not_linger(void **state)
+TEST(test_what_is_lost_or_somebody_elses_does_not_linger)
 {
-    (void)state;
     struct lock_probe *holder = holder_of("r");
     loop_for(loop, 0);
     redlock_lock_forfeit(holder->lock);
@@ -110,9 +106,8 @@ static void test_what_is_lost_or_somebody_elses_does_not_linger(void **state)
 
 /* --- forfeiting --------------------------------------------------------------------------------------------------- */
 
-static void test_a_forfeited_lock_is_lost_at_once(void **state)
+TEST(test_a_forfeited_lock_is_lost_at_once)
 {
-    (void)state;
     struct lock_probe *holder = holder_of("r");
     loop_for(loop, 0);
     redlock_lock_forfeit(holder->lock);
@@ -127,14 +122,4 @@ static void test_a_forfeited_lock_is_lost_at_once(void **state)
     await_no_keys();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        waiting_test(test_a_lock_that_lingers_stays_so_long),
-        waiting_test(test_a_lock_that_lingers_is_not_handed_over),
-        waiting_test(test_no_lock_lingers_beyond_what_the_group_allows),
-        waiting_test(test_what_is_lost_or_somebody_elses_does_not_linger),
-        waiting_test(test_a_forfeited_lock_is_lost_at_once),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, waiting_set_up, waiting_tear_down)

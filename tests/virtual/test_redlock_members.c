@@ -22,8 +22,6 @@ static int set_up(void **state)
     return 0;
 }
 
-#define members_test(function) cmocka_unit_test_setup_teardown(function, set_up, lock_tear_down)
-
 static unsigned voters(void)
 {
     return redlock_group_voters(group);
@@ -57,9 +55,8 @@ static void group_of(unsigned count)
 }
 
 /* E19: however many addresses a server has, it counts once. */
-static void a_server_with_three_addresses_has_one_vote(void **state)
+TEST(a_server_with_three_addresses_has_one_vote)
 {
-    (void)state;
     list[0] = cluster.nodes[0];
     list[1] = (struct redlock_node){.host = "127.1", .port = cluster.nodes[0].port};
     list[2] = (struct redlock_node){.host = "127.0.1", .port = cluster.nodes[0].port};
@@ -79,9 +76,8 @@ static void a_server_with_three_addresses_has_one_vote(void **state)
     loop_await(loop, redlock_group_busy(group) == 0);
 }
 
-static void one_server_alone_is_no_majority_of_itself(void **state)
+TEST(one_server_alone_is_no_majority_of_itself)
 {
-    (void)state;
     list[0] = cluster.nodes[0];
     list[1] = (struct redlock_node){.host = "127.1", .port = cluster.nodes[0].port};
     list[2] = (struct redlock_node){.host = "127.0.1", .port = cluster.nodes[0].port};
@@ -94,18 +90,16 @@ static void one_server_alone_is_no_majority_of_itself(void **state)
 }
 
 /* E20: different lists of nodes are never two majorities that do not meet. */
-static void a_list_of_three_of_the_five_is_refused(void **state)
+TEST(a_list_of_three_of_the_five_is_refused)
 {
-    (void)state;
     memcpy(list, cluster.nodes, sizeof list);
     group_of(3);
     assert_int_equal(voters(), 0);
     no_quorum_for("another number of nodes than are configured");
 }
 
-static void a_list_of_one_of_the_five_is_refused(void **state)
+TEST(a_list_of_one_of_the_five_is_refused)
 {
-    (void)state;
     memcpy(list, cluster.nodes, sizeof list);
     group_of(1);
     assert_int_equal(voters(), 0);
@@ -113,9 +107,8 @@ static void a_list_of_one_of_the_five_is_refused(void **state)
 }
 
 /* A server that was used alone becomes one of a group: from that moment on it is no majority any more. */
-static void one_node_alone_that_gets_a_marker_is_refused(void **state)
+TEST(one_node_alone_that_gets_a_marker_is_refused)
 {
-    (void)state;
     free(redis_server_command(cluster.servers[0], "DEL %s", MARKER_KEY));
     memcpy(list, cluster.nodes, sizeof list);
     group_of(1);
@@ -130,9 +123,8 @@ static void one_node_alone_that_gets_a_marker_is_refused(void **state)
     no_quorum_for("another number of nodes than are configured");
 }
 
-static void a_foreign_node_in_the_place_of_one_has_no_vote(void **state)
+TEST(a_foreign_node_in_the_place_of_one_has_no_vote)
 {
-    (void)state;
     struct redis_server *foreign = redis_server_start(NULL);
     memcpy(list, cluster.nodes, sizeof list);
     list[4].port = redis_server_port(foreign);
@@ -154,9 +146,8 @@ static void a_foreign_node_in_the_place_of_one_has_no_vote(void **state)
     group_start();
 }
 
-static void nodes_of_other_groups_do_not_make_one(void **state)
+TEST(nodes_of_other_groups_do_not_make_one)
 {
-    (void)state;
     group_end();
     for (unsigned i = 0; i < QUORUM; i++) {
         struct marker marker = lock_group_marker(cluster.servers[i], i, NODES, CLUSTER_MAX_TTL_MS);
@@ -170,9 +161,8 @@ static void nodes_of_other_groups_do_not_make_one(void **state)
 }
 
 /* In place of the fifth node there is a new one, and a majority knows it; the list is the old one. */
-static void a_replaced_node_has_no_vote_and_a_node_that_missed_the_replacement_learns_of_it(void **state)
+TEST(a_replaced_node_has_no_vote_and_a_node_that_missed_the_replacement_learns_of_it)
 {
-    (void)state;
     group_end();
     for (unsigned i = 0; i < QUORUM; i++) {
         struct marker marker = lock_group_marker(cluster.servers[i], i, NODES, CLUSTER_MAX_TTL_MS);
@@ -197,17 +187,4 @@ static void a_replaced_node_has_no_vote_and_a_node_that_missed_the_replacement_l
     no_quorum_for("a majority of the lock nodes cannot be reached");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        members_test(a_server_with_three_addresses_has_one_vote),
-        members_test(one_server_alone_is_no_majority_of_itself),
-        members_test(a_list_of_three_of_the_five_is_refused),
-        members_test(a_list_of_one_of_the_five_is_refused),
-        members_test(one_node_alone_that_gets_a_marker_is_refused),
-        members_test(a_foreign_node_in_the_place_of_one_has_no_vote),
-        members_test(nodes_of_other_groups_do_not_make_one),
-        members_test(a_replaced_node_has_no_vote_and_a_node_that_missed_the_replacement_learns_of_it),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, lock_tear_down)

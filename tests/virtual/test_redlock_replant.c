@@ -70,9 +70,8 @@ static void forget_but(unsigned node, const char *command)
     assert_false(node_has(node, MARKER_KEY));
 }
 
-static void a_hold_survives_all_its_nodes_restarted_empty_one_after_the_other(void **state)
+TEST(a_hold_survives_all_its_nodes_restarted_empty_one_after_the_other)
 {
-    (void)state;
     terms_change(TTL_MS, false);
     uint64_t token = hold("q r");
     char value[128], digits[32];
@@ -99,9 +98,8 @@ static void a_hold_survives_all_its_nodes_restarted_empty_one_after_the_other(vo
 }
 
 /* Condition a. */
-static void a_node_that_never_granted_this_hold_gets_nothing(void **state)
+TEST(a_node_that_never_granted_this_hold_gets_nothing)
 {
-    (void)state;
     terms_change(SHORT_TTL_MS, false);
     node_kill(0);
     loop_await(loop, redlock_group_nodes_up(group) == NODES - 1);
@@ -114,9 +112,8 @@ static void a_node_that_never_granted_this_hold_gets_nothing(void **state)
 }
 
 /* Condition b: by then its key would have expired there, and somebody else might have had the node's vote. */
-static void a_node_that_was_away_for_longer_than_the_ttl_gets_nothing(void **state)
+TEST(a_node_that_was_away_for_longer_than_the_ttl_gets_nothing)
 {
-    (void)state;
     terms_change(SHORT_TTL_MS, false);
     hold("r");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
@@ -131,9 +128,8 @@ static void a_node_that_was_away_for_longer_than_the_ttl_gets_nothing(void **sta
 }
 
 /* Condition c: the fence was counted up, so somebody else was granted the key in between. */
-static void a_node_whose_fence_is_higher_gets_nothing(void **state)
+TEST(a_node_whose_fence_is_higher_gets_nothing)
 {
-    (void)state;
     enum { HIGHER, TEXT, LIST, KINDS };
     for (int kind = HIGHER; kind < KINDS; kind++) {
         lock_tear_down(NULL);
@@ -150,9 +146,8 @@ static void a_node_whose_fence_is_higher_gets_nothing(void **state)
     }
 }
 
-static void a_node_whose_fence_is_ours_or_lower_gets_the_key_back(void **state)
+TEST(a_node_whose_fence_is_ours_or_lower_gets_the_key_back)
 {
-    (void)state;
     terms_change(TTL_MS, false);
     char command[128];
     snprintf(command, sizeof command, "redis.call('SET','hf:fence:lock:r','%llu')", (unsigned long long)hold("r"));
@@ -163,9 +158,8 @@ static void a_node_whose_fence_is_ours_or_lower_gets_the_key_back(void **state)
     let_go(REDLOCK_RELEASED);
 }
 
-static void what_somebody_else_has_there_stays_his(void **state)
+TEST(what_somebody_else_has_there_stays_his)
 {
-    (void)state;
     terms_change(SHORT_TTL_MS, false);
     hold("q r");
     loop_await(loop, lock_cluster_keys(&cluster) == 2 * NODES);
@@ -178,9 +172,8 @@ static void what_somebody_else_has_there_stays_his(void **state)
 }
 
 /* Without a fence nothing would tell whether somebody else was there. */
-static void an_unfenced_hold_plants_nothing_again(void **state)
+TEST(an_unfenced_hold_plants_nothing_again)
 {
-    (void)state;
     terms_change(SHORT_TTL_MS, true);
     hold("r");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
@@ -192,9 +185,8 @@ static void an_unfenced_hold_plants_nothing_again(void **state)
 }
 
 /* What an operator deletes on nodes that forgot nothing stays deleted (E25, E49): planting is for lost memory only. */
-static void a_deleted_key_is_not_planted_again(void **state)
+TEST(a_deleted_key_is_not_planted_again)
 {
-    (void)state;
     terms_change(SHORT_TTL_MS, false);
     hold("r");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
@@ -219,9 +211,8 @@ static const char *planted_by_hand(const char *marker, const char *value, unsign
 
 /* The node has the last word, in its own time: a request may lie in its socket for long (condition b), and the marker
  * may have changed meanwhile. */
-static void a_replant_that_comes_late_or_to_another_marker_does_nothing(void **state)
+TEST(a_replant_that_comes_late_or_to_another_marker_does_nothing)
 {
-    (void)state;
     char marker[MARKER_TEXT_MAX], now[32], soon[32];
     snprintf(marker, sizeof marker, "%s", lock_cluster_ask(&cluster, 0, "GET " MARKER_KEY));
     snprintf(now, sizeof now, "%lld", (long long)wall_now().us);
@@ -254,9 +245,8 @@ static void extend_now(struct redlock_verify *verify)
 }
 
 /* E30. In a turn of the loop releases leave first: what was to be planted again must not leave behind them. */
-static void a_key_that_is_released_in_the_same_turn_is_not_planted_again(void **state)
+TEST(a_key_that_is_released_in_the_same_turn_is_not_planted_again)
 {
-    (void)state;
     struct redlock_verify verify;
     const struct trust_node *trusted = &group->trust.node[0];
     terms_change(10000, false);
@@ -275,19 +265,4 @@ static void a_key_that_is_released_in_the_same_turn_is_not_planted_again(void **
     assert_int_equal(lock_cluster_keys(&cluster), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        lock_test(a_hold_survives_all_its_nodes_restarted_empty_one_after_the_other),
-        lock_test(a_node_that_never_granted_this_hold_gets_nothing),
-        lock_test(a_node_that_was_away_for_longer_than_the_ttl_gets_nothing),
-        lock_test(a_node_whose_fence_is_higher_gets_nothing),
-        lock_test(a_node_whose_fence_is_ours_or_lower_gets_the_key_back),
-        lock_test(what_somebody_else_has_there_stays_his),
-        lock_test(an_unfenced_hold_plants_nothing_again),
-        lock_test(a_deleted_key_is_not_planted_again),
-        lock_test(a_replant_that_comes_late_or_to_another_marker_does_nothing),
-        lock_test(a_key_that_is_released_in_the_same_turn_is_not_planted_again),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)

@@ -38,8 +38,6 @@ static int set_up(void **state)
     return 0;
 }
 
-#define trust_test(function) cmocka_unit_test_setup_teardown(function, set_up, lock_tear_down)
-
 static unsigned voters(void)
 {
     return redlock_group_voters(group);
@@ -100,9 +98,8 @@ static void no_quorum_for(const char *why)
 
 /* --- nodes that forget ------------------------------------------------------------------------------------------ */
 
-static void who_never_saw_the_node_with_a_marker_heals_nothing(void **state)
+TEST(who_never_saw_the_node_with_a_marker_heals_nothing)
 {
-    (void)state;
     group_end();
     redis_server_restart(cluster.servers[0]);
     group_start();
@@ -118,9 +115,8 @@ static void who_never_saw_the_node_with_a_marker_heals_nothing(void **state)
 
 /* A dry run beside a live fleet is a guest: neither a doubt nor the end of its quarantine is written by it, however
  * long there is nobody else; and it trusts the node again when somebody has healed it. */
-static void a_guest_heals_nothing_and_goes_on_when_others_did(void **state)
+TEST(a_guest_heals_nothing_and_goes_on_when_others_did)
 {
-    (void)state;
     group_end();
     cluster.options.is_guest = true;
     group_start();
@@ -141,9 +137,8 @@ static void a_guest_heals_nothing_and_goes_on_when_others_did(void **state)
 }
 
 /* A majority forgot: nothing can be locked for one quarantine, and then again. */
-static void a_flushed_majority_is_no_quorum_and_comes_back(void **state)
+TEST(a_flushed_majority_is_no_quorum_and_comes_back)
 {
-    (void)state;
     cycles_go_on(1);
     ask_first(QUORUM, "FLUSHALL");
     struct instant empty_since = instant_now();
@@ -187,9 +182,8 @@ static void ttl_changes(struct marker *marker)
     marker->max_ttl_ms = 60000;
 }
 
-static void a_marker_that_changes_between_two_acquires_takes_the_vote_with_it(void **state)
+TEST(a_marker_that_changes_between_two_acquires_takes_the_vote_with_it)
 {
-    (void)state;
     static void (*const changes[])(struct marker *) = {group_changes, run_changes, run_is_nobodys, ttl_changes};
     for (size_t change = 0; change < sizeof changes / sizeof changes[0]; change++) {
         group_end();
@@ -203,9 +197,8 @@ static void a_marker_that_changes_between_two_acquires_takes_the_vote_with_it(vo
     }
 }
 
-static void what_is_no_marker_excludes_and_is_told(void **state)
+TEST(what_is_no_marker_excludes_and_is_told)
 {
-    (void)state;
     static const char *const others[] = {"RPUSH " MARKER_KEY " 1", "SET " MARKER_KEY " hello",
                                          "SET " MARKER_KEY " \"\""};
     char text[MARKER_TEXT_MAX];
@@ -237,9 +230,8 @@ static void configure(unsigned node, const char *maxmemory, const char *policy)
     look_at(node);
 }
 
-static void a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quarantine(void **state)
+TEST(a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quarantine)
 {
-    (void)state;
     cycles_go_on(1);
     configure(0, "100000000", "allkeys-lru");
     loop_await(loop, voters() == NODES - 1 && redlock_group_nodes_up(group) == NODES);
@@ -269,9 +261,8 @@ static bool is_said_to_evict(unsigned node)
     return evicts[1] == '1';
 }
 
-static void a_node_evicts_when_it_has_both_a_limit_and_a_policy(void **state)
+TEST(a_node_evicts_when_it_has_both_a_limit_and_a_policy)
 {
-    (void)state;
     configure(0, "0", "allkeys-lru");
     assert_false(is_said_to_evict(0));
     configure(0, "100000000", "volatile-lru");
@@ -282,9 +273,8 @@ static void a_node_evicts_when_it_has_both_a_limit_and_a_policy(void **state)
 
 /* --- limits and clocks ------------------------------------------------------------------------------------------ */
 
-static void a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing(void **state)
+TEST(a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing)
 {
-    (void)state;
     char reason[256];
     struct redlock_held *held = NULL;
     const char *resource = "r";
@@ -308,9 +298,8 @@ static void a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing(void **s
 }
 
 /* What the group allows is known only when its nodes have been inspected. */
-static void a_ttl_above_the_groups_longest_is_invalid_when_it_was_asked_for_before_any_node_was_seen(void **state)
+TEST(a_ttl_above_the_groups_longest_is_invalid_when_it_was_asked_for_before_any_node_was_seen)
 {
-    (void)state;
     char reason[256];
     struct lock_probe early;
     struct redlock_terms longer = quick_terms(MAX_TTL_MS + 1, 1000);
@@ -325,18 +314,4 @@ static void a_ttl_above_the_groups_longest_is_invalid_when_it_was_asked_for_befo
     assert_int_equal(lock_cluster_keys(&cluster), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        trust_test(who_never_saw_the_node_with_a_marker_heals_nothing),
-        trust_test(a_guest_heals_nothing_and_goes_on_when_others_did),
-        trust_test(a_flushed_majority_is_no_quorum_and_comes_back),
-        trust_test(a_marker_that_changes_between_two_acquires_takes_the_vote_with_it),
-        trust_test(what_is_no_marker_excludes_and_is_told),
-        trust_test(a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quarantine),
-        trust_test(a_node_evicts_when_it_has_both_a_limit_and_a_policy),
-        trust_test(a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing),
-        trust_test(a_ttl_above_the_groups_longest_is_invalid_when_it_was_asked_for_before_any_node_was_seen),
-    };
-    return cmocka_run_group_tests(tests, all_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(all_set_up, one_cluster_tear_down, set_up, lock_tear_down)

@@ -30,9 +30,8 @@ static void assert_answer(const char *expected, const char *command)
     free(answer);
 }
 
-static void a_user_may_not_run_what_it_is_denied(void **state)
+TEST(a_user_may_not_run_what_it_is_denied)
 {
-    (void)state;
     assert_answer("OK", "ACL SETUSER default -lmove");
     assert_answer("-NOPERM ", "LMOVE a b LEFT LEFT");
     assert_answer("-ERR wrong number", "LMOVE");
@@ -45,9 +44,8 @@ static void a_user_may_not_run_what_it_is_denied(void **state)
     assert_answer("-ERR unknown subcommand", "ACL BOGUS");
 }
 
-static void a_user_without_channels_may_not_use_them(void **state)
+TEST(a_user_without_channels_may_not_use_them)
 {
-    (void)state;
     assert_answer("OK", "ACL SETUSER default resetchannels");
     assert_answer("-NOPERM ", "SUBSCRIBE c");
     assert_answer("-NOPERM ", "PUBLISH c x");
@@ -56,9 +54,8 @@ static void a_user_without_channels_may_not_use_them(void **state)
     assert_answer("0", "PUBLISH c x");
 }
 
-static void users_have_names_and_passwords(void **state)
+TEST(users_have_names_and_passwords)
 {
-    (void)state;
     assert_answer("default", "ACL WHOAMI");
     assert_answer("OK", "ACL SETUSER narrow on >secret ~* +ping +auth");
     assert_answer("OK", "AUTH narrow secret");
@@ -71,9 +68,8 @@ static void users_have_names_and_passwords(void **state)
     assert_answer("-ERR AUTH ", "AUTH secret");
 }
 
-static void a_restart_keeps_what_was_saved(void **state)
+TEST(a_restart_keeps_what_was_saved)
 {
-    (void)state;
     assert_answer("OK", "SET saved 1");
     assert_answer("OK", "SAVE");
     assert_answer("OK", "SET lost 1");
@@ -89,9 +85,8 @@ static bool is_waiting(void *context)
 }
 
 /* What waits is counted when it begins to, and not again. */
-static void a_command_that_waits_counts_once(void **state)
+TEST(a_command_that_waits_counts_once)
 {
-    (void)state;
     struct loop *loop = loop_create(NULL);
     static struct queue_probe probe;
     queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
@@ -108,14 +103,4 @@ static void a_command_that_waits_counts_once(void **state)
     loop_destroy(loop);
 }
 
-#define answers_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        answers_test(a_user_may_not_run_what_it_is_denied), answers_test(a_user_without_channels_may_not_use_them),
-        answers_test(users_have_names_and_passwords),       answers_test(a_restart_keeps_what_was_saved),
-        answers_test(a_command_that_waits_counts_once),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, set_up, tear_down)

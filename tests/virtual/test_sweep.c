@@ -56,9 +56,8 @@ static void sweep_begin(unsigned port, double share, int64_t silence_ns)
 }
 
 /* It rests for a second after each step. */
-static void a_walk_goes_on_for_as_long_as_there_are_answers(void **state)
+TEST(a_walk_goes_on_for_as_long_as_there_are_answers)
 {
-    (void)state;
     free(redis_server_command(
         server, "EVAL \"for i = 1, 3000 do redis.call('SET', (i %% 2 == 0 and 'mine:' or 'other:') .. i, 1) end\" 0"));
     sweep_begin(redis_server_port(server), 1e-6, SILENCE_NS);
@@ -69,21 +68,11 @@ static void a_walk_goes_on_for_as_long_as_there_are_answers(void **state)
     assert_int_equal(queue_probe_number(server, "DBSIZE"), 1500);
 }
 
-static void a_node_that_is_not_there_is_not_waited_for(void **state)
+TEST(a_node_that_is_not_there_is_not_waited_for)
 {
-    (void)state;
     sweep_begin(1, 1, NS_PER_S);
     assert_false(sweep_state(sweep)->is_clean);
     assert_string_not_equal(sweep_state(sweep)->trouble, "");
 }
 
-#define SWEEP_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SWEEP_TEST(a_walk_goes_on_for_as_long_as_there_are_answers),
-        SWEEP_TEST(a_node_that_is_not_there_is_not_waited_for),
-    };
-    return cmocka_run_group_tests_name("sweep", tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, set_up, tear_down)

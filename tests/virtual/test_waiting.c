@@ -65,9 +65,8 @@ static void textbook_releases(const char *key)
 
 /* --- between processes -------------------------------------------------------------------------------------------- */
 
-static void test_a_release_wakes_who_waits_in_another_process(void **state)
+TEST(test_a_release_wakes_who_waits_in_another_process)
 {
-    (void)state;
     hold("r");
     struct lock_probe *other = wait_for_good(1, 60000, "r");
     unsigned passes = (unsigned)redlock_group_counters(process(1))->passes;
@@ -78,9 +77,8 @@ static void test_a_release_wakes_who_waits_in_another_process(void **state)
     assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED);
 }
 
-static void test_a_release_before_anybody_listened_is_not_missed(void **state)
+TEST(test_a_release_before_anybody_listened_is_not_missed)
 {
-    (void)state;
     textbook_takes("lock:r", 59000);
     struct lock_probe *other = waiter(1, 50000);
     lock_probe_ask(other, "r");
@@ -100,9 +98,8 @@ static void say_free(const char *key)
 }
 
 /* Whoever has been refused by some nodes already, when the others are set free, asks again. */
-static void test_a_release_during_a_pass_is_not_missed(void **state)
+TEST(test_a_release_during_a_pass_is_not_missed)
 {
-    (void)state;
     textbook_takes("lock:r", 59000);
     struct lock_probe *other = wait_for_good(1, 50000, "r");
     for (unsigned round = 0; round < 3; round++) {
@@ -123,9 +120,8 @@ static void test_a_release_during_a_pass_is_not_missed(void **state)
     await_acquired(other);
 }
 
-static void test_the_more_hear_it_the_wider_they_spread(void **state)
+TEST(test_the_more_hear_it_the_wider_they_spread)
 {
-    (void)state;
     textbook_takes("lock:r", 59000);
     struct lock_probe *other = wait_for_good(1, 50000, "r");
     int64_t longest_ns = 0;
@@ -142,9 +138,8 @@ static void test_the_more_hear_it_the_wider_they_spread(void **state)
     assert_int_equal(other->answers, 0);
 }
 
-static void test_who_cannot_listen_asks_now_and_then(void **state)
+TEST(test_who_cannot_listen_asks_now_and_then)
 {
-    (void)state;
     ask_first(NODES, "ACL SETUSER default resetchannels");
     textbook_takes("lock:r", 59000);
     struct lock_probe *other = waiter(1, 50000);
@@ -159,9 +154,8 @@ static void test_who_cannot_listen_asks_now_and_then(void **state)
     ask_first(NODES, "ACL SETUSER default allchannels");
 }
 
-static void test_who_can_listen_no_longer_asks_now_and_then(void **state)
+TEST(test_who_can_listen_no_longer_asks_now_and_then)
 {
-    (void)state;
     textbook_takes("lock:r", 59000);
     struct lock_probe *other = wait_for_good(1, 50000, "r");
     ask_first(QUORUM, "ACL SETUSER default resetchannels");
@@ -185,9 +179,8 @@ static void note_holder(struct lock_probe *probe, const struct redlock_event *ev
     remaining_told = event->remaining_ns;
 }
 
-static void test_e12_the_deadline_names_who_has_it(void **state)
+TEST(test_e12_the_deadline_names_who_has_it)
 {
-    (void)state;
     hold("r");
     struct lock_probe *other = waiter(1, 300);
     other->on_event = note_holder;
@@ -199,9 +192,8 @@ static void test_e12_the_deadline_names_who_has_it(void **state)
     assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
 }
 
-static void test_e12_who_had_it_before_is_not_named(void **state)
+TEST(test_e12_who_had_it_before_is_not_named)
 {
-    (void)state;
     hold("r");
     struct lock_probe *other = wait_for_good(1, 1500, "r");
     other->on_event = note_holder;
@@ -219,9 +211,8 @@ static void test_e12_who_had_it_before_is_not_named(void **state)
     assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
 }
 
-static void test_a_wait_can_be_given_up_at_any_time(void **state)
+TEST(test_a_wait_can_be_given_up_at_any_time)
 {
-    (void)state;
     hold("r");
     struct lock_probe *listening = wait_for_good(1, 60000, "r");
     struct lock_probe *queued = waiter(1, 60000), *last = waiter(1, 60000);
@@ -254,9 +245,8 @@ static void note_order_and_release(struct lock_probe *probe, const struct redloc
     redlock_lock_release(probe->lock);
 }
 
-static void test_in_a_process_the_first_to_ask_is_the_first_to_get_it(void **state)
+TEST(test_in_a_process_the_first_to_ask_is_the_first_to_get_it)
 {
-    (void)state;
     enum { MANY = 30 };
     hold("r");
     ordered = 0;
@@ -276,9 +266,8 @@ static void test_in_a_process_the_first_to_ask_is_the_first_to_get_it(void **sta
     loop_await(loop, redlock_group_busy(process(0)) == 0);
 }
 
-static void test_who_may_try_a_few_times_waits_so_long_for_its_turn(void **state)
+TEST(test_who_may_try_a_few_times_waits_so_long_for_its_turn)
 {
-    (void)state;
     hold("r");
     struct redlock_terms terms = quick_terms(10000, 3);
     struct lock_probe *impatient = &waiters[waiter_count++];
@@ -296,9 +285,8 @@ static void test_who_may_try_a_few_times_waits_so_long_for_its_turn(void **state
     assert_int_equal(lock_probe_release(impatient), REDLOCK_RELEASED);
 }
 
-static void test_a_lost_lock_occupies_its_resource_until_it_is_released(void **state)
+TEST(test_a_lost_lock_occupies_its_resource_until_it_is_released)
 {
-    (void)state;
     struct redlock_terms short_terms = quick_terms(600, 3);
     holder = &waiters[waiter_count++];
     lock_probe_create(holder, loop, process(0), &short_terms);
@@ -315,9 +303,8 @@ static void test_a_lost_lock_occupies_its_resource_until_it_is_released(void **s
     assert_int_equal(lock_probe_release(next), REDLOCK_RELEASED);
 }
 
-static void test_several_resources_wait_for_each_of_them(void **state)
+TEST(test_several_resources_wait_for_each_of_them)
 {
-    (void)state;
     hold("b");
     struct lock_probe *all = wait_for_good(1, 60000, "a b c");
     struct lock_probe *one = waiter(1, 60000), *other = waiter(1, 60000);
@@ -337,9 +324,8 @@ static void test_several_resources_wait_for_each_of_them(void **state)
 
 /* --- between processes, when one of them hands on within ---------------------------------------------------------- */
 
-static void test_a_busy_process_lets_others_have_their_turn(void **state)
+TEST(test_a_busy_process_lets_others_have_their_turn)
 {
-    (void)state;
     enum { MANY = 1000 };
     hold("r");
     struct lock_probe *other = wait_for_good(1, 60000, "r");
@@ -358,9 +344,8 @@ static void test_a_busy_process_lets_others_have_their_turn(void **state)
         loop_await(loop, redlock_group_busy(process(i)) == 0);
 }
 
-static void test_who_took_over_silently_and_gave_up_tells_the_others(void **state)
+TEST(test_who_took_over_silently_and_gave_up_tells_the_others)
 {
-    (void)state;
     hold("r");
     struct lock_probe *other = wait_for_good(1, 60000, "r");
     struct lock_probe *next = waiter(0, 60000);
@@ -374,24 +359,4 @@ static void test_who_took_over_silently_and_gave_up_tells_the_others(void **stat
     assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        waiting_test(test_a_release_wakes_who_waits_in_another_process),
-        waiting_test(test_a_release_before_anybody_listened_is_not_missed),
-        waiting_test(test_a_release_during_a_pass_is_not_missed),
-        waiting_test(test_the_more_hear_it_the_wider_they_spread),
-        waiting_test(test_who_cannot_listen_asks_now_and_then),
-        waiting_test(test_who_can_listen_no_longer_asks_now_and_then),
-        waiting_test(test_e12_the_deadline_names_who_has_it),
-        waiting_test(test_e12_who_had_it_before_is_not_named),
-        waiting_test(test_a_wait_can_be_given_up_at_any_time),
-        waiting_test(test_in_a_process_the_first_to_ask_is_the_first_to_get_it),
-        waiting_test(test_who_may_try_a_few_times_waits_so_long_for_its_turn),
-        waiting_test(test_a_lost_lock_occupies_its_resource_until_it_is_released),
-        waiting_test(test_several_resources_wait_for_each_of_them),
-        waiting_test(test_a_busy_process_lets_others_have_their_turn),
-        waiting_test(test_who_took_over_silently_and_gave_up_tells_the_others),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, waiting_set_up, waiting_tear_down)

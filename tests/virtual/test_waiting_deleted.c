@@ -66,9 +66,8 @@ static void make_due(const char *jid, int seconds_ago)
 
 /* --- by a command ------------------------------------------------------------------------------------------------- */
 
-static void test_when_the_oldest_is_deleted_the_next_is_due_when_it_was(void **state)
+TEST(test_when_the_oldest_is_deleted_the_next_is_due_when_it_was)
 {
-    (void)state;
     given_three();
     char *former = redis_server_command(server, "ZSCORE schedule one");
     delete_parked("one");
@@ -78,9 +77,8 @@ static void test_when_the_oldest_is_deleted_the_next_is_due_when_it_was(void **s
     free(former);
 }
 
-static void test_when_one_in_the_middle_is_deleted_nobody_else_moves(void **state)
+TEST(test_when_one_in_the_middle_is_deleted_nobody_else_moves)
 {
-    (void)state;
     given_three();
     char *before = redis_server_command(server, "ZRANGE schedule 0 -1 WITHSCORES");
     assert_non_null(strstr(before, "two"));
@@ -93,9 +91,8 @@ static void test_when_one_in_the_middle_is_deleted_nobody_else_moves(void **stat
     free(third);
 }
 
-static void test_when_all_are_deleted_nothing_is_left(void **state)
+TEST(test_when_all_are_deleted_nothing_is_left)
 {
-    (void)state;
     given_three();
     delete_parked("three");
     assert_waiting("one=P two=P");
@@ -105,9 +102,8 @@ static void test_when_all_are_deleted_nothing_is_left(void **state)
     assert_reply(server, "0", "EXISTS schedule " ORDER " " PLACES);
 }
 
-static void test_the_end_of_the_holder_wakes_who_comes_behind_the_deleted(void **state)
+TEST(test_the_end_of_the_holder_wakes_who_comes_behind_the_deleted)
 {
-    (void)state;
     given_three();
     delete_parked("one");
     struct waiting_end end = end_of(NULL);
@@ -115,9 +111,8 @@ static void test_the_end_of_the_holder_wakes_who_comes_behind_the_deleted(void *
     assert_places("queue:a two\nschedule three");
 }
 
-static void test_a_task_that_is_buried_leaves_its_place(void **state)
+TEST(test_a_task_that_is_buried_leaves_its_place)
 {
-    (void)state;
     given_three();
     operate("1\n0", "bury", "set", "schedule", "one");
     assert_waiting("two=P three=P");
@@ -126,9 +121,8 @@ static void test_a_task_that_is_buried_leaves_its_place(void **state)
 }
 
 /* It may stand at the end of a long queue: nobody waits for it for long. */
-static void test_a_task_that_is_retried_keeps_its_place_and_is_waited_for_briefly(void **state)
+TEST(test_a_task_that_is_retried_keeps_its_place_and_is_waited_for_briefly)
 {
-    (void)state;
     given_three();
     operate("1\n0", "retry", "set", "schedule", "one");
     assert_waiting("one=P two=P three=P");
@@ -141,9 +135,8 @@ static void test_a_task_that_is_retried_keeps_its_place_and_is_waited_for_briefl
     assert_places("queue:a one\nschedule three\nschedule two");
 }
 
-static void test_another_text_of_the_same_jid_takes_no_place(void **state)
+TEST(test_another_text_of_the_same_jid_takes_no_place)
 {
-    (void)state;
     given_three();
     free(redis_server_command(server, "ZADD schedule 9999999999 twin"));
     assert_reply(
@@ -156,9 +149,8 @@ static void test_another_text_of_the_same_jid_takes_no_place(void **state)
     assert_due_far("two");
 }
 
-static void test_when_one_on_its_way_is_deleted_the_next_is_woken(void **state)
+TEST(test_when_one_on_its_way_is_deleted_the_next_is_woken)
 {
-    (void)state;
     given_three();
     struct waiting_end end = end_of(NULL);
     free_seat(&end);
@@ -168,9 +160,8 @@ static void test_when_one_on_its_way_is_deleted_the_next_is_woken(void **state)
     assert_places("queue:a two\nschedule three");
 }
 
-static void test_a_paused_one_is_deleted_and_the_next_that_may_go_stays(void **state)
+TEST(test_a_paused_one_is_deleted_and_the_next_that_may_go_stays)
 {
-    (void)state;
     given_three();
     free(redis_server_command(server, "SADD paused a"));
     delete_parked("one");
@@ -180,9 +171,8 @@ static void test_a_paused_one_is_deleted_and_the_next_that_may_go_stays(void **s
 
 /* --- by other programs -------------------------------------------------------------------------------------------- */
 
-static void test_what_vanished_before_its_time_has_no_place(void **state)
+TEST(test_what_vanished_before_its_time_has_no_place)
 {
-    (void)state;
     given_three();
     zrem("one");
     examine();
@@ -191,9 +181,8 @@ static void test_what_vanished_before_its_time_has_no_place(void **state)
     assert_due_far("three");
 }
 
-static void test_what_vanished_in_the_middle_moves_nobody(void **state)
+TEST(test_what_vanished_in_the_middle_moves_nobody)
 {
-    (void)state;
     given_three();
     make_due("one", 0);
     zrem("two");
@@ -205,9 +194,8 @@ static void test_what_vanished_in_the_middle_moves_nobody(void **state)
 }
 
 /* It was due, and is gone without a note: it is waited for as long as another scheduler may need, not longer. */
-static void test_what_vanished_after_its_time_is_not_waited_for_long(void **state)
+TEST(test_what_vanished_after_its_time_is_not_waited_for_long)
 {
-    (void)state;
     given_three();
     make_due("one", 11);
     zrem("one");
@@ -219,9 +207,8 @@ static void test_what_vanished_after_its_time_is_not_waited_for_long(void **stat
     assert_waiting("two=P three=P");
 }
 
-static void test_what_another_scheduler_promoted_keeps_its_place(void **state)
+TEST(test_what_another_scheduler_promoted_keeps_its_place)
 {
-    (void)state;
     given_three();
     make_due("one", 11);
     zrem("one");
@@ -237,9 +224,8 @@ static void test_what_another_scheduler_promoted_keeps_its_place(void **state)
 
 /* --- by workers --------------------------------------------------------------------------------------------------- */
 
-static void test_what_a_worker_promotes_is_on_its_way_for_a_minute(void **state)
+TEST(test_what_a_worker_promotes_is_on_its_way_for_a_minute)
 {
-    (void)state;
     struct waiting_end end = end_of(NULL);
     given_three();
     make_due("one", 300);
@@ -254,9 +240,8 @@ static void test_what_a_worker_promotes_is_on_its_way_for_a_minute(void **state)
     assert_waiting("one=O two=O three=P");
 }
 
-static void test_a_worker_promotes_what_has_no_place(void **state)
+TEST(test_a_worker_promotes_what_has_no_place)
 {
-    (void)state;
     start("a");
     free(redis_server_command(server, "ZADD schedule 1 one"));
     promote("one");
@@ -264,24 +249,4 @@ static void test_a_worker_promotes_what_has_no_place(void **state)
     assert_reply(server, "0", "EXISTS " ORDER " " PLACES);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        queue_test(test_when_the_oldest_is_deleted_the_next_is_due_when_it_was),
-        queue_test(test_when_one_in_the_middle_is_deleted_nobody_else_moves),
-        queue_test(test_when_all_are_deleted_nothing_is_left),
-        queue_test(test_the_end_of_the_holder_wakes_who_comes_behind_the_deleted),
-        queue_test(test_a_task_that_is_buried_leaves_its_place),
-        queue_test(test_a_task_that_is_retried_keeps_its_place_and_is_waited_for_briefly),
-        queue_test(test_another_text_of_the_same_jid_takes_no_place),
-        queue_test(test_when_one_on_its_way_is_deleted_the_next_is_woken),
-        queue_test(test_a_paused_one_is_deleted_and_the_next_that_may_go_stays),
-        queue_test(test_what_vanished_before_its_time_has_no_place),
-        queue_test(test_what_vanished_in_the_middle_moves_nobody),
-        queue_test(test_what_vanished_after_its_time_is_not_waited_for_long),
-        queue_test(test_what_another_scheduler_promoted_keeps_its_place),
-        queue_test(test_what_a_worker_promotes_is_on_its_way_for_a_minute),
-        queue_test(test_a_worker_promotes_what_has_no_place),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

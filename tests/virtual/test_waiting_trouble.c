@@ -55,9 +55,8 @@ static void assert_parks(const char *expected, const char *has, const char *next
 #define IN_CLAIM    "claims one"
 #define IN_SCHEDULE "schedule one"
 
-static void test_a_repeated_park_moves_once(void **state)
+TEST(test_a_repeated_park_moves_once)
 {
-    (void)state;
     claim_by_hand();
     for (int i = 0; i < 3; i++)
         assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
@@ -70,9 +69,8 @@ static void test_a_repeated_park_moves_once(void **state)
 }
 
 /* It runs when the late copy arrives: that must not park it. */
-static void test_a_late_park_leaves_a_task_alone_that_is_tried_again(void **state)
+TEST(test_a_late_park_leaves_a_task_alone_that_is_tried_again)
 {
-    (void)state;
     claim_by_hand();
     assert_parks("2", ID("A"), ID("B"), SEEN_NEVER);
     assert_parks("2", ID("A"), ID("B"), SEEN_LATER);
@@ -82,9 +80,8 @@ static void test_a_late_park_leaves_a_task_alone_that_is_tried_again(void **stat
     assert_places(IN_SCHEDULE);
 }
 
-static void test_a_repeated_park_into_a_full_list(void **state)
+TEST(test_a_repeated_park_into_a_full_list)
 {
-    (void)state;
     claim_by_hand();
     free(redis_server_command(server, "ZADD " ORDER " 1 other"));
     free(redis_server_command(server, "HSET " PLACES " other \"1.000000\\n\\na\\nset\\nWork\""));
@@ -104,9 +101,8 @@ static void assert_skips(const char *expected, const char *has, const char *next
                  queue_script_skip.sha1, has, next);
 }
 
-static void test_a_repeated_skip_ends_it_once(void **state)
+TEST(test_a_repeated_skip_ends_it_once)
 {
-    (void)state;
     claim_by_hand();
     free(redis_server_command(server, "SET hf:2:recovered:one x"));
     for (int i = 0; i < 2; i++)
@@ -139,9 +135,8 @@ static void assert_heirs(const char *expected, const char *has, const char *next
     free(reply);
 }
 
-static void test_a_repeated_claim_of_an_heir_claims_one(void **state)
+TEST(test_a_repeated_claim_of_an_heir_claims_one)
 {
-    (void)state;
     claim_by_hand();
     assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
     free(redis_server_command(server, "HDEL claims 0"));
@@ -180,9 +175,8 @@ static const char *sha1_beginning(const char *id)
 }
 
 /* The late copies of the calls about an heir: that claimed it, kept it, confirmed it, brought it back. */
-static void test_late_calls_about_an_heir_change_nothing(void **state)
+TEST(test_late_calls_about_an_heir_change_nothing)
 {
-    (void)state;
     for (int comes_back = 0; comes_back < 2; comes_back++) {
         free(redis_server_command(server, "FLUSHALL"));
         claim_by_hand();
@@ -210,9 +204,8 @@ static void test_late_calls_about_an_heir_change_nothing(void **state)
 
 /* --- what is foreign ---------------------------------------------------------------------------------------------- */
 
-static void test_foreign_values_keep_no_task(void **state)
+TEST(test_foreign_values_keep_no_task)
 {
-    (void)state;
     static const char *const keys[] = {ORDER, PLACES, FREED, "hf:2:contended", "paused", "hf:2:recovered:one"};
     struct waiting_end end = end_of("holder");
     struct waiting_heir heir = heir_of("holder");
@@ -237,9 +230,8 @@ static void test_foreign_values_keep_no_task(void **state)
 }
 
 /* Nothing can be parked where `schedule` is no sorted set: the task stays claimed, and its call is repeated. */
-static void test_a_foreign_schedule_keeps_the_claim(void **state)
+TEST(test_a_foreign_schedule_keeps_the_claim)
 {
-    (void)state;
     start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
@@ -255,9 +247,8 @@ static void test_a_foreign_schedule_keeps_the_claim(void **state)
     assert_waiting("one=P");
 }
 
-static void test_names_from_strangers(void **state)
+TEST(test_names_from_strangers)
 {
-    (void)state;
     char longest[WAITING_LIST_BYTES_MAX + 1] = "resource:";
     memset(longest + 9, '\xc3', sizeof longest - 10);
     const char *const lists[] = {"resource:hf:2:processes", "resource:",      "resource:a b\r\n\"c\\{}",
@@ -292,9 +283,8 @@ static void test_names_from_strangers(void **state)
 
 /* --- the node ----------------------------------------------------------------------------------------------------- */
 
-static void test_it_works_without_memory(void **state)
+TEST(test_it_works_without_memory)
 {
-    (void)state;
     start("a");
     park_new(&probe, 0, "one");
     park_new(&probe, 0, "two");
@@ -319,19 +309,4 @@ static void test_it_works_without_memory(void **state)
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        queue_test(test_a_repeated_park_moves_once),
-        queue_test(test_a_late_park_leaves_a_task_alone_that_is_tried_again),
-        queue_test(test_a_repeated_park_into_a_full_list),
-        queue_test(test_a_repeated_skip_ends_it_once),
-        queue_test(test_a_repeated_claim_of_an_heir_claims_one),
-        queue_test(test_late_calls_about_an_heir_change_nothing),
-        queue_test(test_foreign_values_keep_no_task),
-        queue_test(test_a_foreign_schedule_keeps_the_claim),
-        queue_test(test_names_from_strangers),
-        queue_test(test_it_works_without_memory),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

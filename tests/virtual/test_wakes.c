@@ -134,9 +134,8 @@ static unsigned listeners(void)
 
 /* --- connections and channels ------------------------------------------------------------------------------------- */
 
-static void test_nothing_is_opened_before_somebody_wants(void **state)
+TEST(test_nothing_is_opened_before_somebody_wants)
 {
-    (void)state;
     wakes_say_free(wakes, 0x1f, "lock:a", 6);
     loop_for(loop, 30 * NS_PER_MS);
     assert_int_equal(listeners(), 0);
@@ -151,9 +150,8 @@ static void test_nothing_is_opened_before_somebody_wants(void **state)
     assert_true(is_live(&ears[3]));
 }
 
-static void test_the_channel_names_group_database_and_bucket(void **state)
+TEST(test_the_channel_names_group_database_and_bucket)
 {
-    (void)state;
     char prefix[WAKES_CHANNEL_MAX];
     unsigned buckets = 0, bucket = 0;
     uint64_t seen = 0;
@@ -173,9 +171,8 @@ static void test_the_channel_names_group_database_and_bucket(void **state)
     assert_string_equal(strrchr(channel_of("lock:a"), ':'), strrchr(prefix, ':'));
 }
 
-static void test_another_group_means_other_channels(void **state)
+TEST(test_another_group_means_other_channels)
 {
-    (void)state;
     listen_and_wait(ear, "lock:a");
     char before[WAKES_CHANNEL_MAX];
     snprintf(before, sizeof before, "%s", channel_of("lock:a"));
@@ -191,9 +188,8 @@ static void test_another_group_means_other_channels(void **state)
     loop_await(loop, free_heard(ear) == 1);
 }
 
-static void test_what_is_not_wanted_for_a_while_is_left_and_closed(void **state)
+TEST(test_what_is_not_wanted_for_a_while_is_left_and_closed)
 {
-    (void)state;
     wakes_destroy(wakes);
     wakes_start(20, 200, 0);
     listen_and_wait(&ears[1], "lock:b");
@@ -211,9 +207,8 @@ static void test_what_is_not_wanted_for_a_while_is_left_and_closed(void **state)
     assert_int_equal(listeners(), NODES);
 }
 
-static void test_a_pause_between_wants_costs_nothing(void **state)
+TEST(test_a_pause_between_wants_costs_nothing)
 {
-    (void)state;
     listen_and_wait(ear, "lock:a");
     for (unsigned i = 0; i < 50; i++) {
         wakes_unwant(&ear->want);
@@ -229,9 +224,8 @@ static void test_a_pause_between_wants_costs_nothing(void **state)
 
 /* --- releases ----------------------------------------------------------------------------------------------------- */
 
-static void test_a_release_is_told_once_to_all_who_want_that_key(void **state)
+TEST(test_a_release_is_told_once_to_all_who_want_that_key)
 {
-    (void)state;
     char neighbour[16] = "";
     one_series();
     for (unsigned i = 0; i < 1000; i++) { /* another key on the same channel */
@@ -258,9 +252,8 @@ static void test_a_release_is_told_once_to_all_who_want_that_key(void **state)
     assert_int_equal(free_heard(ear), 1);
 }
 
-static void test_every_release_is_told(void **state)
+TEST(test_every_release_is_told)
 {
-    (void)state;
     one_series();
     listen_and_wait(ear, "lock:a");
     for (unsigned i = 1; i <= 200; i++) {
@@ -288,9 +281,8 @@ static void hear(unsigned node, const char *payload)
     wakes_unwant(&probe.want);
 }
 
-static void test_a_late_node_is_not_taken_for_another_release(void **state)
+TEST(test_a_late_node_is_not_taken_for_another_release)
 {
-    (void)state;
     one_series();
     listen_and_wait(ear, "lock:a");
     hear(0, "lock:a");
@@ -310,9 +302,8 @@ static void test_a_late_node_is_not_taken_for_another_release(void **state)
     assert_int_equal(free_heard(ear), 4);
 }
 
-static void test_after_a_while_every_word_is_news(void **state)
+TEST(test_after_a_while_every_word_is_news)
 {
-    (void)state;
     listen_and_wait(ear, "lock:a");
     hear(0, "lock:a");
     loop_for(loop, 80 * NS_PER_MS);
@@ -320,9 +311,8 @@ static void test_after_a_while_every_word_is_news(void **state)
     assert_int_equal(free_heard(ear), 2);
 }
 
-static void test_what_makes_no_sense_is_not_told(void **state)
+TEST(test_what_makes_no_sense_is_not_told)
 {
-    (void)state;
     static const char *const senseless[] = {"hf:held::lock:a",
                                             "hf:held:-1:lock:a",
                                             "hf:held:99999999999999999999:lock:a",
@@ -347,9 +337,8 @@ static void test_what_makes_no_sense_is_not_told(void **state)
 
 /* --- live and deaf ------------------------------------------------------------------------------------------------ */
 
-static void test_a_majority_must_be_heard(void **state)
+TEST(test_a_majority_must_be_heard)
 {
-    (void)state;
     listen_and_wait(ear, "lock:a");
     kill_first(MINORITY);
     loop_for(loop, 50 * NS_PER_MS);
@@ -369,9 +358,8 @@ static void test_a_majority_must_be_heard(void **state)
     loop_await(loop, free_heard(ear) == 2);
 }
 
-static void test_who_may_not_listen_is_deaf_until_it_may(void **state)
+TEST(test_who_may_not_listen_is_deaf_until_it_may)
 {
-    (void)state;
     wakes_destroy(wakes);
     wakes_start(20, 60000, 0);
     ask_first(QUORUM, "ACL SETUSER default resetchannels");
@@ -397,9 +385,8 @@ static void want_again(struct ear *own)
     wakes_want(wakes, &own->want, "lock:a", 6);
 }
 
-static void test_who_hears_may_leave_and_come(void **state)
+TEST(test_who_hears_may_leave_and_come)
 {
-    (void)state;
     one_series();
     listen_and_wait(ear, "lock:a");
     for (unsigned i = 1; i < 4; i++)
@@ -415,9 +402,8 @@ static void test_who_hears_may_leave_and_come(void **state)
         assert_null(ears[i].want.wakes);
 }
 
-static void test_those_who_want_survive_the_end(void **state)
+TEST(test_those_who_want_survive_the_end)
 {
-    (void)state;
     listen_to(ear, "lock:a"); /* with its request under way */
     loop_for(loop, 0);
     wakes_destroy(wakes);
@@ -425,25 +411,4 @@ static void test_those_who_want_survive_the_end(void **state)
     wakes = NULL;
 }
 
-int main(void)
-{
-#define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        test(test_nothing_is_opened_before_somebody_wants),
-        test(test_the_channel_names_group_database_and_bucket),
-        test(test_another_group_means_other_channels),
-        test(test_what_is_not_wanted_for_a_while_is_left_and_closed),
-        test(test_a_pause_between_wants_costs_nothing),
-        test(test_a_release_is_told_once_to_all_who_want_that_key),
-        test(test_every_release_is_told),
-        test(test_a_late_node_is_not_taken_for_another_release),
-        test(test_after_a_while_every_word_is_news),
-        test(test_what_makes_no_sense_is_not_told),
-        test(test_a_majority_must_be_heard),
-        test(test_who_may_not_listen_is_deaf_until_it_may),
-        test(test_who_hears_may_leave_and_come),
-        test(test_those_who_want_survive_the_end),
-    };
-#undef test
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, tear_down)
