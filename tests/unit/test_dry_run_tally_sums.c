@@ -95,7 +95,7 @@ TEST(the_series_has_a_line_a_second)
     assert_near(one->pushed, 2, 0);
     assert_near(one->ended, 1, 0);
     assert_near(one->waiting, 1, 0);
-    assert_near(one->busy, 0.5, 0);
+    assert_near(one->busy, (0.399 + 0.499) / 8, ROUNDED); /* of 8 runners: "a", and "b" from its predecessor's end */
     assert_near(one->wait_p99, 0.010, ROUNDED);
     assert_near(one->extend_p99, 0.0009, ROUNDED);
     assert_near(two->at, 3, 0);
@@ -103,6 +103,27 @@ TEST(the_series_has_a_line_a_second)
     assert_near(two->handed_over, 0.5, 0);
     assert_near(two->hold_p50, 1.099, ROUNDED);
     assert_near(two->wait_p50, 0.301, ROUNDED);
+    assert_near(two->busy, 0.6 / 2 / 8, ROUNDED);
+}
+
+/* Also what was not seen to end: its process died, or the run did. */
+TEST(runners_are_busy_for_as_long_as_they_are_taken)
+{
+    for (const char *const *jid = (const char *const[]){"a", "b", "c", NULL}; *jid != NULL; jid++)
+        push(*jid, *jid, 100);
+    witnessed(RECORD_ENTER, "a", "a", 1, 0, 500);
+    witnessed(RECORD_ENTER, "b", "b", 2, 1, 500);
+    for (int second = 1; second <= 4; second++) {
+        tally_second(tally, at(second * 1000));
+        if (second == 2)
+            tally_process_died(tally, 0, 1, at(2000));
+    }
+    stays((struct stay){"c", "c", FLOW_DONE, .claimed = 1800, .asked = 1800, .locked = 1900, .left = 2200});
+    finish(4000, 4000);
+    static const double taken[] = {0.5 + 0.5, 1 + 1 + 0.2, 1 + 0.2, 1};
+    for (size_t i = 0; i < 4; i++)
+        assert_near(result.seconds[i].busy, taken[i] / 8, 1e-6);
+    assert_near(result.utilisation, (1 + 2.2 + 1.2 + 1) / 8 / 4, 1e-6);
 }
 
 TEST(the_display_shows_who_waits_for_what)

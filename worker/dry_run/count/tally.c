@@ -329,6 +329,7 @@ static void task_died(void *context, struct outstanding *task)
     if (task->state != OUTSTANDING_INSIDE || task->host != death->host || task->process != death->process)
         return;
     tally_task_waited(tally, task, task->inside_since);
+    tally_runner_taken(tally, task->inside_since, death->at.ns);
     for (unsigned i = 0; i < task->resource_count; i++) {
         struct resource_count *resource = resource_table_at(&tally->resources, task->resources[i]);
         if (resource == NULL)
@@ -391,7 +392,7 @@ void tally_second(struct tally *tally, struct instant now)
 {
     runner_turn_count(tally, tally->series.closed, now);
     double waiting = (double)(tally->tasks.count - tally->inside_now - tally->away_now);
-    second_series_close(&tally->series, now, waiting, busy_share(tally));
+    second_series_close(&tally->series, now, waiting);
     witness_tidy(tally->witness);
 }
 

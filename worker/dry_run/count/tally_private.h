@@ -113,6 +113,8 @@ static inline bool tally_is_measured(const struct tally *tally, int64_t at_ns)
 /* Seconds of the interval that lie in the measured part. */
 double tally_clip(const struct tally *tally, int64_t from_ns, int64_t until_ns);
 unsigned tally_runners(const struct tally *tally);
+/* A task took a runner for this time. */
+void tally_runner_taken(struct tally *tally, int64_t from_ns, int64_t until_ns);
 
 /* `task` goes from what it does to `state`, from `at_ns` on. */
 void tally_task_is(struct tally *tally, struct outstanding *task, enum outstanding_state state, int64_t at_ns);

@@ -43,6 +43,8 @@ static void outstanding_settle(void *context, struct outstanding *task)
     const struct end *end = context;
     bool is_inside = task->state == OUTSTANDING_INSIDE;
     tally_task_waited(end->tally, task, is_inside ? task->inside_since : end->at);
+    if (is_inside)
+        tally_runner_taken(end->tally, task->inside_since, end->at);
     for (unsigned i = 0; is_inside && i < task->resource_count; i++) {
         struct resource_count *resource = resource_table_at(&end->tally->resources, task->resources[i]);
         if (resource != NULL)
@@ -285,10 +287,7 @@ void tally_finish(struct tally *tally, struct instant now, struct result *result
     result->wait.mean_error = batch_means_error(&tally->wait_means);
     result->hold.mean_error = batch_means_error(&tally->hold_means);
     result->acquire.mean_error = batch_means_error(&tally->acquire_means);
-    result->seconds = tally->series.lines;
-    result->second_count = tally->series.count;
-    tally->series.lines = NULL;
-    tally->series.count = tally->series.capacity = 0;
+    result->seconds = second_series_finish(&tally->series, tally_runners(tally), &result->second_count);
     resources_fill(tally, result);
     nodes_fill(tally, result);
     hosts_fill(tally, result);

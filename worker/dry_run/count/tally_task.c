@@ -292,13 +292,19 @@ static void hold_count(struct tally *tally, struct outstanding *task, const stru
 
 /* --- its end ------------------------------------------------------------------------------------------------------ */
 
+void tally_runner_taken(struct tally *tally, int64_t from_ns, int64_t until_ns)
+{
+    tally->taken_s += tally_clip(tally, from_ns, until_ns);
+    second_series_take(&tally->series, from_ns, until_ns);
+}
+
 /* A runner was taken: from the claim on, or by an heir from when its holder had gone. */
 static void runner_count(struct tally *tally, const struct observed_task *left)
 {
     int64_t from = left->handed_over ? left->locked.ns : left->claimed.ns;
     if (from == 0)
         return;
-    tally->taken_s += tally_clip(tally, from, left->left.ns);
+    tally_runner_taken(tally, from, left->left.ns);
     tally->taken_this_second += seconds_of(left->left.ns - from);
     if (left->ending != FLOW_PARKED)
         tally->left_this_second++;
