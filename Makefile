@@ -10,6 +10,7 @@
 #   jobs/*.c, tests/plugins/*.c (and */*.c)    -> jobs/*.so, tests/plugins/*.so (and */*.so)
 #   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
 #   jobs/template/LANGUAGE/*                   -> lib/libworker.a      as texts, for `holdfast plugin new`
+#   worker/**/*.css, *.js                      -> lib/libworker.a      as texts, for pages
 #   tests/{unit,integration,chaos}/test_*.c    -> tests/{unit,integration,chaos}_tests, and tests/KIND/test_* lead there
 #   tests/virtual/test_*.c                     -> tests/virtual_tests  which run in the world; with REAL=1, and under
 #                                                                      ThreadSanitizer, with real servers instead
@@ -53,6 +54,7 @@ FENCE       := $(wildcard jobs/fence/*.c)
 JOB_PARTS   := arguments webhook
 part_sources = $(wildcard jobs/$(1)/*.c)
 TEMPLATES   := $(wildcard jobs/template/*/*)
+PAGE_TEXTS  := $(foreach kind,css js,$(wildcard worker/*/*.$(kind) worker/*/*/*.$(kind)))
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(wildcard tests/sim/server/*.c)
@@ -298,7 +300,7 @@ remember = mkdir -p $(@D); cmp -s $@ - <<<'$(1)' || cat >$@ <<<'$(1)'
 $(B)/flags: FORCE
 	@$(call remember,$(CC) $(COMPILE_FLAGS) $(INCLUDES) $(LINK_FLAGS))
 $(B)/sources: FORCE
-	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(TEMPLATES) $(foreach part,$(JOB_PARTS),$(call part_sources,$(part))) $(SUPPORT) $(SIMULATION) $(WORLD) $(SCENE))
+	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(TEMPLATES) $(PAGE_TEXTS) $(foreach part,$(JOB_PARTS),$(call part_sources,$(part))) $(SUPPORT) $(SIMULATION) $(WORLD) $(SCENE))
 
 define compile
 $(call say,CC,$<)
@@ -333,16 +335,21 @@ $$(B)/generated/$(1)/scripts.c: $$(call layer_scripts,$(1)) $$(call layer_includ
 	$$(Q)scripts/embed-scripts $(1) $$(@D) $$(call layer_scripts,$(1))
 endef
 $(foreach layer,$(SCRIPTED),$(eval $(call embed,$(layer))))
-$(B)/generated/worker/templates.c: $(TEMPLATES) scripts/embed-templates scripts/c-literal $(B)/sources
-	$(call say,EMBED,jobs/template)
-	$(Q)scripts/embed-templates $@ $(TEMPLATES)
+define embed_texts
+$$(B)/generated/worker/$(1).c: $(2) scripts/embed-texts scripts/c-literal $$(B)/sources
+	$$(call say,EMBED,$$@)
+	$$(Q)scripts/embed-texts $$@ $(1) $(2)
+endef
+$(eval $(call embed_texts,plugin_templates,$(TEMPLATES)))
+$(eval $(call embed_texts,page_texts,$(PAGE_TEXTS)))
+embedded_texts = $(B)/obj/generated/worker/plugin_templates.o $(B)/obj/generated/worker/page_texts.o
 
 # --------------------------------------------------------------------------------------- archives
 define layer_archive
 $$(call archive,$(1)): $$(call layer_objects,$(1)) $$(B)/sources
 endef
 $(foreach layer,$(LAYERS),$(eval $(call layer_archive,$(layer))))
-$(call archive,worker): $(call object,$(WORKER)) $(B)/obj/generated/worker/templates.o $(B)/sources
+$(call archive,worker): $(call object,$(WORKER)) $(embedded_texts) $(B)/sources
 $(call archive,fence): $(call object,$(FENCE)) $(B)/sources
 define part_archive
 $$(call archive,$(1)): $$(call object,$$(call part_sources,$(1))) $$(B)/sources

@@ -13,8 +13,12 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "worker/commands/plugin_template.h"
 #include "worker/config/suggest.h"
+#include "worker/print/embedded_text.h"
+
+/* What stands in the text where the name of the handler belongs, and in a file's name before the ending. */
+#define PLUGIN_TEMPLATE_NAME "@NAME@"
+#define PLUGIN_TEMPLATE_FILE "handler"
 
 enum { NAME_MAX_BYTES = 63, FILE_NAME_MAX = NAME_MAX_BYTES + 16 };
 
@@ -41,14 +45,14 @@ static bool name_is_sound(const char *name)
 
 static bool language_is_known(const char *language)
 {
-    for (const struct plugin_template *file = plugin_templates; file->language != NULL; file++)
-        if (strcmp(file->language, language) == 0)
+    for (const struct embedded_text *file = plugin_templates; file->directory != NULL; file++)
+        if (strcmp(file->directory, language) == 0)
             return true;
     return false;
 }
 
 /* handler.c becomes NAME.c, what has another name keeps it. */
-static void file_name(const struct plugin_new *plugin, const struct plugin_template *file, char out[FILE_NAME_MAX])
+static void file_name(const struct plugin_new *plugin, const struct embedded_text *file, char out[FILE_NAME_MAX])
 {
     size_t stem = strlen(PLUGIN_TEMPLATE_FILE);
     bool has_name = strncmp(file->name, PLUGIN_TEMPLATE_FILE, stem) == 0;
@@ -77,7 +81,7 @@ static bool text_write(int fd, const struct buffer *text)
 }
 
 /* A worker refuses what others may write, so nobody else may, whatever the umask says. */
-static bool file_write(const struct plugin_new *plugin, const struct plugin_template *file, struct error *error)
+static bool file_write(const struct plugin_new *plugin, const struct embedded_text *file, struct error *error)
 {
     char name[FILE_NAME_MAX];
     struct buffer text = {0};
@@ -95,8 +99,8 @@ static bool file_write(const struct plugin_new *plugin, const struct plugin_temp
 
 static bool files_write(const struct plugin_new *plugin, struct error *error)
 {
-    for (const struct plugin_template *file = plugin_templates; file->language != NULL; file++)
-        if (strcmp(file->language, plugin->language) == 0 && !file_write(plugin, file, error))
+    for (const struct embedded_text *file = plugin_templates; file->directory != NULL; file++)
+        if (strcmp(file->directory, plugin->language) == 0 && !file_write(plugin, file, error))
             return false;
     return true;
 }
@@ -105,9 +109,9 @@ static bool files_write(const struct plugin_new *plugin, struct error *error)
 static void files_remove(const struct plugin_new *plugin)
 {
     char name[FILE_NAME_MAX];
-    for (const struct plugin_template *file = plugin_templates; file->language != NULL; file++) {
+    for (const struct embedded_text *file = plugin_templates; file->directory != NULL; file++) {
         file_name(plugin, file, name);
-        if (strcmp(file->language, plugin->language) == 0)
+        if (strcmp(file->directory, plugin->language) == 0)
             (void)unlinkat(plugin->fd, name, 0);
     }
 }
@@ -131,9 +135,9 @@ static void made_tell(const struct plugin_new *plugin)
     const char *slash = plugin->directory[strlen(plugin->directory) - 1] == '/' ? "" : "/";
     bool is_here = strcmp(plugin->directory, ".") == 0;
     printf("made %s%s%s:", is_here ? "" : plugin->directory, is_here ? "" : slash, plugin->name);
-    for (const struct plugin_template *file = plugin_templates; file->language != NULL; file++) {
+    for (const struct embedded_text *file = plugin_templates; file->directory != NULL; file++) {
         file_name(plugin, file, name);
-        if (strcmp(file->language, plugin->language) == 0)
+        if (strcmp(file->directory, plugin->language) == 0)
             printf(" %s", name);
     }
     printf("\ntry it: cd %s%s%s && make && make test\n", is_here ? "" : plugin->directory, is_here ? "" : slash,
@@ -162,8 +166,8 @@ static int misused_language(const char *language)
 {
     struct suggestion suggestion = suggestion_for(language);
     char hint[SUGGEST_HINT_MAX], quoted[LOG_QUOTE_MAX];
-    for (const struct plugin_template *file = plugin_templates; file->language != NULL; file++)
-        suggestion_offer(&suggestion, file->language);
+    for (const struct embedded_text *file = plugin_templates; file->directory != NULL; file++)
+        suggestion_offer(&suggestion, file->directory);
     return command_misused(&command_plugin, "--language takes c, c++, shell or python, not %s%s",
                            log_quote(language, quoted), suggestion_hint(&suggestion, hint));
 }

@@ -33,55 +33,6 @@ static const struct option_row options[] = {
 
 /* --- for people --------------------------------------------------------------------------------------------- */
 
-static void wait_cell(struct table *table, const struct history_sum *sum, int64_t us)
-{
-    if (sum->waits > 0)
-        table_cell(table, TABLE_PLAIN, "%.1f ms", (double)us / 1000);
-    else
-        table_cell(table, TABLE_DIM, "-");
-}
-
-static void count_cell(struct table *table, uint64_t count, enum table_style style)
-{
-    char human[HUMAN_TEXT_MAX];
-    table_cell(table, count > 0 ? style : TABLE_DIM, "%s", human_count((int64_t)count, human));
-}
-
-static void row_print(struct table *table, const struct history_sum *sum)
-{
-    table_cell(table, TABLE_PLAIN, "%s",
-               sum->class_name == NULL      ? "all"
-               : sum->class_name[0] != '\0' ? sum->class_name
-                                            : "-");
-    table_cell(table, TABLE_PLAIN, "%s", sum->resource == NULL ? "" : sum->resource[0] != '\0' ? sum->resource : "-");
-    count_cell(table, sum->holds, TABLE_PLAIN);
-    table_cell(table, TABLE_PLAIN, "%.2f s", (double)sum->held_us / (double)US_PER_S);
-    wait_cell(table, sum, sum->wait_p50_us);
-    wait_cell(table, sum, sum->wait_p99_us);
-    count_cell(table, sum->handed_over, TABLE_PLAIN);
-    count_cell(table, sum->parked, TABLE_PLAIN);
-    count_cell(table, sum->skipped, TABLE_PLAIN);
-    count_cell(table, sum->lost, TABLE_WARN);
-    count_cell(table, sum->refused, TABLE_WARN);
-    count_cell(table, sum->overlaps, TABLE_BAD);
-}
-
-static void sums_print(const struct history_sums *sums)
-{
-    struct table *table = table_create(
-        "CLASS|RESOURCE|>HOLDS|>HELD|>WAIT P50|>WAIT P99|>HANDED|>PARKED|>SKIPPED|>LOST|>REFUSED|>OVERLAPS");
-    for (size_t i = 0; i < sums->count && i < ROWS_MAX; i++)
-        row_print(table, &sums->rows[i]);
-    row_print(table, &sums->total);
-    table_print(table, stdout);
-    if (sums->count > ROWS_MAX)
-        printf("%zu more rows are only in the sum; --json has all\n", sums->count - ROWS_MAX);
-    if (history_overlaps_meaning(sums) != NULL)
-        printf("%s\n", history_overlaps_meaning(sums));
-    if (sums->total.unlocked > 0)
-        printf("%llu of them ran without a lock\n", (unsigned long long)sums->total.unlocked);
-}
-
 static void part_print(const struct history *history, size_t part, bool has_title)
 {
     size_t count;
@@ -90,9 +41,12 @@ static void part_print(const struct history *history, size_t part, bool has_titl
     struct history_places places = history_places_of(history, part);
     struct history_sums sums = history_sums_of(history, part, &places);
     if (sums.count > 0) {
+        struct buffer text = {0};
         if (has_title)
             printf("%s%s\n", part > 0 ? "\n" : "", log_quote(parts[part].title, quoted));
-        sums_print(&sums);
+        history_sums_text(&sums, ROWS_MAX, table_has_colour(stdout), &text);
+        fwrite(text.bytes, 1, text.length, stdout);
+        buffer_fini(&text);
     }
     history_sums_fini(&sums);
     history_places_fini(&places);
@@ -108,35 +62,6 @@ static void print_for_people(const struct history *history)
 
 /* --- for programs ------------------------------------------------------------------------------------------- */
 
-static void wait_json(struct json_writer *json, const char *name, const struct history_sum *sum, int64_t us)
-{
-    if (sum->waits > 0)
-        json_seconds(json, name, us);
-    else
-        json_nothing(json, name);
-}
-
-static void sum_json(struct json_writer *json, const char *name, const struct history_sum *sum)
-{
-    json_open(json, name, '{');
-    if (sum->class_name != NULL)
-        json_text(json, "class", sum->class_name);
-    if (sum->resource != NULL)
-        json_text(json, "resource", sum->resource);
-    json_number(json, "holds", (int64_t)sum->holds);
-    json_number(json, "without_lock", (int64_t)sum->unlocked);
-    json_seconds(json, "held", sum->held_us);
-    wait_json(json, "wait_p50", sum, sum->wait_p50_us);
-    wait_json(json, "wait_p99", sum, sum->wait_p99_us);
-    json_number(json, "handed_over", (int64_t)sum->handed_over);
-    json_number(json, "parked", (int64_t)sum->parked);
-    json_number(json, "skipped", (int64_t)sum->skipped);
-    json_number(json, "lost", (int64_t)sum->lost);
-    json_number(json, "refused", (int64_t)sum->refused);
-    json_number(json, "overlaps", (int64_t)sum->overlaps);
-    json_close(json, '}');
-}
-
 static void part_json(struct json_writer *json, const struct history *history, size_t part)
 {
     size_t count;
@@ -145,11 +70,7 @@ static void part_json(struct json_writer *json, const struct history *history, s
     struct history_sums sums = history_sums_of(history, part, &places);
     json_open(json, NULL, '{');
     json_text(json, "title", parts[part].title);
-    json_open(json, "rows", '[');
-    for (size_t i = 0; i < sums.count; i++)
-        sum_json(json, NULL, &sums.rows[i]);
-    json_close(json, ']');
-    sum_json(json, "total", &sums.total);
+    history_sums_json(json, &sums, SIZE_MAX);
     json_close(json, '}');
     history_sums_fini(&sums);
     history_places_fini(&places);

@@ -2,10 +2,13 @@
  * and a run of equal ones is a row. */
 #include "worker/history/history_sums.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "worker/print/human.h"
+#include "worker/print/table.h"
 
 struct entry {
     const char *class_name, *resource;
@@ -205,4 +208,94 @@ void history_sums_fini(struct history_sums *sums)
 {
     free(sums->rows);
     *sums = (struct history_sums){0};
+}
+
+/* --- for readers -------------------------------------------------------------------------------------------------- */
+
+static void wait_cell(struct table *table, const struct history_sum *sum, int64_t us)
+{
+    if (sum->waits > 0)
+        table_cell(table, TABLE_PLAIN, "%.1f ms", (double)us / 1000);
+    else
+        table_cell(table, TABLE_DIM, "-");
+}
+
+static void count_cell(struct table *table, uint64_t count, enum table_style style)
+{
+    char human[HUMAN_TEXT_MAX];
+    table_cell(table, count > 0 ? style : TABLE_DIM, "%s", human_count((int64_t)count, human));
+}
+
+static void row_write(struct table *table, const struct history_sum *sum)
+{
+    table_cell(table, TABLE_PLAIN, "%s",
+               sum->class_name == NULL      ? "all"
+               : sum->class_name[0] != '\0' ? sum->class_name
+                                            : "-");
+    table_cell(table, TABLE_PLAIN, "%s", sum->resource == NULL ? "" : sum->resource[0] != '\0' ? sum->resource : "-");
+    count_cell(table, sum->holds, TABLE_PLAIN);
+    table_cell(table, TABLE_PLAIN, "%.2f s", (double)sum->held_us / (double)US_PER_S);
+    wait_cell(table, sum, sum->wait_p50_us);
+    wait_cell(table, sum, sum->wait_p99_us);
+    count_cell(table, sum->handed_over, TABLE_PLAIN);
+    count_cell(table, sum->parked, TABLE_PLAIN);
+    count_cell(table, sum->skipped, TABLE_PLAIN);
+    count_cell(table, sum->lost, TABLE_WARN);
+    count_cell(table, sum->refused, TABLE_WARN);
+    count_cell(table, sum->overlaps, TABLE_BAD);
+}
+
+void history_sums_text(const struct history_sums *sums, size_t rows_max, bool has_colour, struct buffer *out)
+{
+    struct table *table = table_create(
+        "CLASS|RESOURCE|>HOLDS|>HELD|>WAIT P50|>WAIT P99|>HANDED|>PARKED|>SKIPPED|>LOST|>REFUSED|>OVERLAPS");
+    for (size_t i = 0; i < sums->count && i < rows_max; i++)
+        row_write(table, &sums->rows[i]);
+    row_write(table, &sums->total);
+    table_write(table, UINT_MAX, SIZE_MAX, has_colour, out);
+    table_free(table);
+    if (sums->count > rows_max)
+        buffer_format(out, "%zu more rows are only in the sum; --json has all\n", sums->count - rows_max);
+    if (history_overlaps_meaning(sums) != NULL)
+        buffer_format(out, "%s\n", history_overlaps_meaning(sums));
+    if (sums->total.unlocked > 0)
+        buffer_format(out, "%llu of them ran without a lock\n", (unsigned long long)sums->total.unlocked);
+}
+
+static void wait_json(struct json_writer *json, const char *name, const struct history_sum *sum, int64_t us)
+{
+    if (sum->waits > 0)
+        json_seconds(json, name, us);
+    else
+        json_nothing(json, name);
+}
+
+static void sum_json(struct json_writer *json, const char *name, const struct history_sum *sum)
+{
+    json_open(json, name, '{');
+    if (sum->class_name != NULL)
+        json_text(json, "class", sum->class_name);
+    if (sum->resource != NULL)
+        json_text(json, "resource", sum->resource);
+    json_number(json, "holds", (int64_t)sum->holds);
+    json_number(json, "without_lock", (int64_t)sum->unlocked);
+    json_seconds(json, "held", sum->held_us);
+    wait_json(json, "wait_p50", sum, sum->wait_p50_us);
+    wait_json(json, "wait_p99", sum, sum->wait_p99_us);
+    json_number(json, "handed_over", (int64_t)sum->handed_over);
+    json_number(json, "parked", (int64_t)sum->parked);
+    json_number(json, "skipped", (int64_t)sum->skipped);
+    json_number(json, "lost", (int64_t)sum->lost);
+    json_number(json, "refused", (int64_t)sum->refused);
+    json_number(json, "overlaps", (int64_t)sum->overlaps);
+    json_close(json, '}');
+}
+
+void history_sums_json(struct json_writer *json, const struct history_sums *sums, size_t rows_max)
+{
+    json_open(json, "rows", '[');
+    for (size_t i = 0; i < sums->count && i < rows_max; i++)
+        sum_json(json, NULL, &sums->rows[i]);
+    json_close(json, ']');
+    sum_json(json, "total", &sums->total);
 }

@@ -8,7 +8,9 @@
 #ifndef WORKER_HISTORY_SUMS_H
 #define WORKER_HISTORY_SUMS_H
 
+#include "base/buffer.h"
 #include "worker/history/history.h"
+#include "worker/print/json_writer.h"
 
 /* One resource of one hold. */
 struct history_place {
@@ -49,5 +51,9 @@ struct history_sums history_sums_of(const struct history *history, size_t part, 
 void history_sums_fini(struct history_sums *sums);
 /* What the overlaps of these sums mean, in words for a reader who sees their number; NULL when there are none. */
 const char *history_overlaps_meaning(const struct history_sums *sums);
+
+/* A table and what explains it, and the members "rows" and "total" of an object: at most so many rows. */
+void history_sums_text(const struct history_sums *sums, size_t rows_max, bool has_colour, struct buffer *out);
+void history_sums_json(struct json_writer *json, const struct history_sums *sums, size_t rows_max);
 
 #endif
