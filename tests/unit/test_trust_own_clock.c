@@ -184,6 +184,21 @@ TEST(a_step_that_shows_in_two_parts_is_one)
     expect_voters(7);
 }
 
+/* The moments of both are apart, whenever the second node has shown the whole of its step. */
+TEST(a_step_in_two_parts_is_no_part_of_an_earlier_one)
+{
+    go_on(3);
+    world.servers[1].offset_ns += NS_PER_S;
+    sample_after(NS_PER_S / 10, 1);
+    world.servers[0].offset_ns += NS_PER_S / 4;
+    sample_after(NS_PER_S / 10, 0);
+    world.servers[0].offset_ns += NS_PER_S - NS_PER_S / 4;
+    sample_after(NS_PER_S / 10, 0);
+    assert_false(world.step.own_clock_stood);
+    expect(0, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    expect(1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+}
+
 TEST(our_step_excuses_no_earlier_one)
 {
     go_on(3);

@@ -1,0 +1,24 @@
+/* Signals at the blocking questions of the commands, without a node: pauses are runs that ask nothing. */
+#include "tests/support/test.h"
+
+#include <signal.h>
+
+#include "worker/inquiry.h"
+
+TEST(a_signal_ends_what_comes_after_it_while_signals_are_held)
+{
+    char none[] = "", host[] = "127.0.0.1", name[] = "queue";
+    const struct config_node node = {
+        .name = name, .host = host, .port = 1, .unix_path = none, .user = none, .connect_timeout_ns = NS_PER_S};
+    struct inquiry *inquiry = inquiry_open(&(struct inquiry_options){.node = &node, .client_name = "test"}, NULL);
+    assert_non_null(inquiry);
+    assert_true(inquiry_pause(inquiry, 1)); /* which hears signals itself, and no more */
+    inquiry_hold_signals(inquiry, true);
+    raise(SIGTERM);
+    assert_false(inquiry_pause(inquiry, TEST_PATIENCE_NS));
+    assert_false(inquiry_pause(inquiry, 1));
+    inquiry_hold_signals(inquiry, false);
+    inquiry_close(inquiry);
+}
+
+RUN_TESTS
