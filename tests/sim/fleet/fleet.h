@@ -8,6 +8,7 @@
 #include "redlock/redlock.h"
 #include "tests/sim/world/node.h"
 #include "tests/sim/world/play.h"
+#include "tests/sim/world/votes.h"
 
 enum {
     FLEET_NODES_MAX = 5,
@@ -83,6 +84,7 @@ struct fleet_task {
     char line[40]; /* the list */
     bool is_parked, is_on_its_way, is_unordered;
     struct instant woken_at;
+    struct votes votes; /* for its locks */
 };
 
 static inline bool fleet_task_locks(const struct fleet_task *task, unsigned resource)
@@ -173,6 +175,7 @@ void fleet_operate(struct chance *chance);
 void fleet_resume(void); /* what was paused; as often as it takes */
 
 /* fleet/judge.c: runs. `code` is enum hf_code. */
+void fleet_judge_watch(struct node *node); /* a lock node */
 void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job);
 void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int code);
 void fleet_judge_left(const struct fleet_task *task); /* its claim */

@@ -165,8 +165,44 @@ void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int co
     play_count("lost its lock", loss != HF_NOT_CANCELLED);
     play_count(code_name(code), 1);
     world_tell("ends %s: %s", task->jid, code_name(code));
-    if (fleet.is_minor && loss == HF_LOCK_LOST && !task->is_unwanted && !fleet.has_operators)
+    if (!fleet.is_minor || loss != HF_LOCK_LOST || task->is_unwanted || fleet.has_operators)
+        return;
+    if (votes_are_narrow(&task->votes, fleet.node_count))
+        play_count("excused: others were in its way at some nodes", 1);
+    else
         play_violated("minority", "%s lost its lock, and a majority of the lock nodes was well", task->jid);
+}
+
+/* What a lock node has for this key now, if the command or script names it. The value ends with the jid. */
+static void key_look(unsigned index, const struct server_event *event, struct text key)
+{
+    char jid[sizeof fleet.tasks[0].jid];
+    const struct value *value = keyspace_find(server_keyspace(event->server), key);
+    if (value == NULL || value->type != VALUE_STRING)
+        return;
+    struct text text = {.bytes = value->string.bytes, .length = value->string.length};
+    const char *colon = memrchr(text.bytes, ':', text.length);
+    if (colon == NULL || !votes_names(event, text))
+        return;
+    snprintf(jid, sizeof jid, "%.*s", (int)(text.bytes + text.length - colon - 1), colon + 1);
+    struct fleet_task *task = fleet_task_of(jid);
+    if (task != NULL)
+        votes_note(&task->votes, index, text);
+}
+
+static void lock_executed(void *context, const struct server_event *event)
+{
+    const struct node *node = context;
+    unsigned index = 0;
+    while (index < fleet.node_count && fleet.nodes[index] != node)
+        index++;
+    for (size_t i = 0; event->reply != NULL && i < event->keys; i++)
+        key_look(index, event, event->arguments[i]);
+}
+
+void fleet_judge_watch(struct node *node)
+{
+    server_observe(node->server, lock_executed, node);
 }
 
 void fleet_judge_left(const struct fleet_task *task)

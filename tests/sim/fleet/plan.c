@@ -33,6 +33,7 @@ static void nodes_make(void)
     for (unsigned i = 0; i < fleet.node_count; i++) {
         snprintf(names[i], sizeof names[i], "lock%u", i + 1);
         fleet.nodes[i] = node_create(names[i]);
+        fleet_judge_watch(fleet.nodes[i]);
         fleet.lock_nodes[i] = (struct redlock_node){.name = names[i], .host = names[i], .port = 6379};
     }
     fleet.lock_options = (struct redlock_options){.nodes = fleet.lock_nodes, .node_count = fleet.node_count};

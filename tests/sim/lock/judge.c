@@ -11,13 +11,16 @@
  *   tokens, told, trespass   judge_tokens.c, judge_told.c, judge_nodes.c
  *
  * `overlap` and `lease` hold where exclusion is promised, but for a hold whose key was deleted by hand, or where the
- * clock of its client stood still: others may rightly have the resource then. */
+ * clock of its client stood still: others may rightly have the resource then. And `overlap` but for one who was granted
+ * what a node forgot by a jump of its clock, and who met the node only then (docs/lock-nodes.md, "start no workers
+ * while clocks of lock nodes are being corrected"). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/lock/schedule.h"
 
+#define APART_NS  (1 * NS_PER_S)  /* clocks that are further apart disagree */
 #define RECORD_NS (20 * NS_PER_S) /* clients may notice late that the connection is dead */
 
 #define schedule lock_schedule
@@ -84,9 +87,34 @@ int64_t lock_judge_belief_ns(const struct lock_user *user)
     return ns > 0 ? ns : 0;
 }
 
+/* The node voted for the holder, then its clock jumped to where those of a majority are, and the holder's key may have
+ * expired by that. Whoever met it only after that cannot know, for as long as somebody else's lock may live. */
+static bool is_forgetful(unsigned index, const struct lock_user *holder, const struct lock_user *later)
+{
+    const struct node *node = schedule.nodes[index];
+    return node->jumped_at.ns != 0 && llabs(node->stepped_ns) <= APART_NS && holder->confirmed_at[index].ns != 0 &&
+           !instant_before(node->jumped_at, holder->confirmed_at[index]) &&
+           !instant_before(later->client->met_at[index], node->jumped_at) &&
+           instant_before(world_time(), instant_after(node->jumped_at, schedule.max_ttl_ns));
+}
+
+/* Without those nodes it had no majority. */
+static bool counts_forgetful(const struct lock_user *holder, const struct lock_user *later)
+{
+    unsigned votes = 0, forgetful = 0;
+    for (unsigned i = 0; i < schedule.node_count; i++) {
+        bool voted = later->confirmed_at[i].ns != 0;
+        votes += voted;
+        forgetful += voted && is_forgetful(i, holder, later);
+    }
+    return forgetful > 0 && votes - forgetful <= schedule.node_count / 2;
+}
+
 static void overlapped(const struct lock_user *user, const struct lock_user *other)
 {
     const char *excuse = excuse_of(user) != NULL ? excuse_of(user) : excuse_of(other);
+    if (excuse == NULL && (counts_forgetful(user, other) || counts_forgetful(other, user)))
+        excuse = "excused: met a node after its clock jumped";
     if (!schedule.is_exclusive)
         play_count("overlaps where none is promised", 1);
     else if (excuse != NULL)
@@ -214,6 +242,7 @@ void lock_judge_asked(struct lock_user *user)
     user->excuse = NULL;
     user->stood_ns = user->client->host->stood_ns;
     memset(user->confirmed_at, 0, sizeof user->confirmed_at);
+    user->votes = (struct votes){.values = {""}};
 }
 
 static void hand_check(struct lock_user *user)
@@ -268,22 +297,12 @@ static void noticed(const struct lock_user *user, const char *what)
                       user->number, what);
 }
 
-/* Somebody else's keys, of a pass that failed, were in its way: its majority was one with nodes that are in trouble
- * now. What is extended is only what was granted. */
-static bool was_majority_narrow(const struct lock_user *user)
-{
-    unsigned well = 0;
-    for (unsigned i = (schedule.node_count - 1) / 2; i < schedule.node_count; i++)
-        well += user->confirmed_at[i].ns != 0;
-    return well <= schedule.node_count / 2;
-}
-
 void lock_judge_lost(struct lock_user *user)
 {
     play_count("lost", 1);
     if (user->client->terms.max_hold_ns > 0)
         return;
-    if (schedule.is_minor && was_majority_narrow(user))
+    if (schedule.is_minor && votes_are_narrow(&user->votes, schedule.node_count))
         play_count("excused: others were in its way at some nodes", 1);
     else
         noticed(user, "lost its lock");

@@ -28,19 +28,6 @@ void lock_judge_forget_node(unsigned index)
     seen_at[index] = world_time();
 }
 
-static bool is_named_text(struct text value, const struct server_event *event)
-{
-    for (size_t i = 0; i < event->count; i++)
-        if (text_is(event->arguments[i], value))
-            return true;
-    return false;
-}
-
-static bool is_named(const char *value, const struct server_event *event)
-{
-    return is_named_text(text_of(value), event);
-}
-
 static bool has_same_value(const struct key *key, const struct value *value)
 {
     return value != NULL && value->type == VALUE_STRING && value->string.length == strlen(key->value) &&
@@ -69,7 +56,7 @@ static void owner_left(unsigned index, const struct key *key, const struct value
 static void key_judge(const struct node *node, unsigned resource, const struct key *key, const struct value *value,
                       const struct server_event *event)
 {
-    if (key->value[0] != '\0' && !is_named(key->value, event))
+    if (key->value[0] != '\0' && !votes_names(event, text_of(key->value)))
         play_violated("trespass", "%s changed %s on %s, whose value %s it does not name", event->command,
                       lock_resource_names[resource], node->name, key->value);
     if (value != NULL && value->expires_ms == 0)
@@ -77,18 +64,31 @@ static void key_judge(const struct node *node, unsigned resource, const struct k
                       node->name);
 }
 
+/* Whoever says something there for the first time learns what its clock is like. */
+static void client_met(unsigned index)
+{
+    for (unsigned i = 0; i < lock_schedule.client_count; i++) {
+        struct lock_client *client = &lock_schedule.clients[i];
+        if (client->host == lock_schedule.nodes[index]->client && client->met_at[index].ns == 0)
+            client->met_at[index] = world_time();
+    }
+}
+
 unsigned lock_judge_executed(unsigned index, const struct server_event *event)
 {
     const struct node *node = lock_schedule.nodes[index];
     bool is_fresh = node->lost_at.ns != 0 && !instant_before(node->lost_at, seen_at[index]);
     unsigned changed = 0;
+    client_met(index);
     for (unsigned resource = 0; resource < lock_schedule.resource_count; resource++) {
         struct key *key = &keys[index][resource];
         const struct value *value = lock_value_on(node, resource);
         struct lock_user *owner =
             value != NULL && value->type == VALUE_STRING ? lock_user_of_value(text_of_value(value)) : NULL;
-        if (owner != NULL && is_named_text(text_of_value(value), event))
+        if (owner != NULL && votes_names(event, text_of_value(value))) {
+            votes_note(&owner->votes, index, text_of_value(value));
             owner->confirmed_at[index] = world_time();
+        }
         if (is_fresh || (key->expires_ms != 0 && (key->expires_ms + 1) * 1000 <= event->now_us))
             key->value[0] = '\0'; /* it was gone before */
         if (key->value[0] == '\0' ? value == NULL : !is_changed(key, value))

@@ -8,8 +8,9 @@
 #include "redlock/redlock_nodes.h"
 #include "tests/sim/world/node.h"
 #include "tests/sim/world/play.h"
+#include "tests/sim/world/votes.h"
 
-enum { LOCK_NODES_MAX = 7, LOCK_CLIENTS_MAX = 5, LOCK_USERS_MAX = 3, LOCK_RESOURCES_MAX = 3 };
+enum { LOCK_NODES_MAX = VOTES_NODES_MAX, LOCK_CLIENTS_MAX = 5, LOCK_USERS_MAX = 3, LOCK_RESOURCES_MAX = 3 };
 
 /* What kind of trouble a schedule has, which decides what is promised in it. */
 enum lock_profile {
@@ -57,6 +58,7 @@ struct lock_user {
     struct instant asked; /* the true time */
     /* Since it asked, by node: when its value was last planted or extended, and whether it was deleted. */
     struct instant confirmed_at[LOCK_NODES_MAX];
+    struct votes votes;
     unsigned deleted;
     int64_t stood_ns;   /* for how long the clocks of its host had stood when it asked */
     const char *excuse; /* why nothing is promised for this hold; NULL = it is */
@@ -69,6 +71,7 @@ struct lock_client {
     unsigned number;
     struct host *host;
     struct process *process;
+    struct instant met_at[LOCK_NODES_MAX]; /* by this process: when each node first executed something of it */
     struct redlock_terms terms;
     struct redlock_options options;
     struct redlock_node nodes[LOCK_NODES_MAX];

@@ -2,6 +2,7 @@
  * blocking client work under their lock, ask whether they still have it, write, and give it back. */
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/invariant.h"
 #include "tests/sim/lock/schedule.h"
@@ -168,6 +169,7 @@ void lock_client_start(struct lock_client *client)
                                    .acquired_before = before,
                                    .chance = {.state = chance_next(world_chance())}};
     }
+    memset(client->met_at, 0, sizeof client->met_at);
     client->process = process_start(client->host, name, mains[client->kind], client);
     client->process->context = client;
     client->process->ended = client_died;

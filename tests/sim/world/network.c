@@ -438,6 +438,11 @@ void peer_close(struct peer *peer)
     stream_tidy(stream);
 }
 
+const struct host *peer_client(const struct peer *peer)
+{
+    return peer->stream->socket != NULL ? peer->stream->client : NULL;
+}
+
 static struct listener *listener_find(const struct sockaddr_in *address)
 {
     for (struct list *link = network.listeners.next; link != &network.listeners; link = link->next) {

@@ -56,7 +56,8 @@ void network_arrive(struct listener *listener);
  * told that their stream ends, after what is under way or in its midst. `gone` is not called. */
 void network_shut(struct listener *listener, bool is_silent);
 void peer_send(struct peer *peer, const char *bytes, size_t length);
-void peer_close(struct peer *peer); /* `gone` is not called */
+void peer_close(struct peer *peer);                      /* `gone` is not called */
+const struct host *peer_client(const struct peer *peer); /* NULL = it is gone */
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 

@@ -103,6 +103,14 @@ static void caller_free(struct node_caller *caller)
     free(caller);
 }
 
+static void caller_serve(struct node_caller *caller, const struct piece *piece)
+{
+    struct node *node = caller->node;
+    node->client = caller->peer == NULL ? NULL : peer_client(caller->peer);
+    server_receive(caller->connection, piece->bytes, piece->length, node_now_us(node));
+    node->client = NULL;
+}
+
 static void work_fire(struct world_event *event)
 {
     struct node *node = list_owner(event, struct node, work);
@@ -112,7 +120,7 @@ static void work_fire(struct world_event *event)
     if (piece->length == 0)
         caller_free(caller);
     else if (caller->connection != NULL)
-        server_receive(caller->connection, piece->bytes, piece->length, node_now_us(node));
+        caller_serve(caller, piece);
     free(piece);
     work_arm(node);
     tick_arm(node);

@@ -19,7 +19,9 @@ struct node {
     struct list inbox; /* struct piece, in the order in which they came */
     struct world_event work, tick;
     struct instant free_at;
-    int64_t stepped_ns; /* by how much its clock is wrong */
+    const struct host *client; /* whose bytes it executes now; NULL = nobody's of the world */
+    int64_t stepped_ns;        /* by how much its clock is wrong */
+    struct instant jumped_at;  /* that changed for the last time; 0 = never */
     struct instant
         lost_at; /* when it last came back without what it knew, dropped keys, or its clock jumped; 0 = never */
 };

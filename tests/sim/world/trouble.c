@@ -251,7 +251,7 @@ static void clock_set_right(struct node *node)
 {
     if (node->stepped_ns == 0)
         return;
-    node->lost_at = world_time();
+    node->lost_at = node->jumped_at = world_time();
     host_step_wall(node->host, -node->stepped_ns);
     node->stepped_ns = 0;
     node_look(node);
@@ -261,7 +261,7 @@ static void clock_step(struct move *move)
 {
     struct node *node = move->node;
     int64_t ns = chance_scale(&move->chance, STEP_MIN_NS, STEP_MAX_NS);
-    node->lost_at = world_time();
+    node->lost_at = node->jumped_at = world_time();
     if (chance_pick(&move->chance, 2) == 0)
         ns = -ns;
     world_tell("the clock of %s jumps by %.6f s", node->name, (double)ns / 1e9);
