@@ -95,7 +95,7 @@ TEST(a_constructor_that_ends_the_process_is_refused)
 TEST(a_constructor_that_hangs_is_refused)
 {
     put("wild", "hang");
-    assert_refused("did not load within 5 s: a constructor of it hangs");
+    assert_refused("did not load within 20 s: a constructor of it hangs");
 }
 
 TEST(a_list_without_end_is_refused)

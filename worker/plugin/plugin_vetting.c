@@ -24,7 +24,7 @@
 #include "worker/plugin/plugin.h"
 
 enum {
-    PATIENCE_S = 5,
+    PATIENCE_S = 20, /* a host that starts everything at once is slow */
     RECORD_MAX = 64 * 1024,
     OUTPUT_KEPT = 256,
     OUTPUT_READS_MAX = 20,
