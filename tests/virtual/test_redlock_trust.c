@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "redlock/group.h"
 #include "redlock/scripts.h"
 #include "redlock/trust.h"
 #include "tests/support/lock_fixture.h"
@@ -272,6 +273,15 @@ TEST(a_node_evicts_when_it_has_both_a_limit_and_a_policy)
 }
 
 /* --- limits and clocks ------------------------------------------------------------------------------------------ */
+
+TEST(who_waits_is_woken_under_the_name_of_the_group)
+{
+    struct marker marker = lock_group_marker(cluster.servers[0], 0, NODES, MAX_TTL_MS);
+    char channel[WAKES_CHANNEL_MAX];
+    cycles_go_on(1);
+    wakes_channel(group->wakes, "lock:r", 6, channel);
+    assert_contains(channel, marker.group);
+}
 
 TEST(a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing)
 {

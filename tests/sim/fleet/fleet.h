@@ -63,6 +63,7 @@ struct fleet_task {
     unsigned begun, ended, failures, snoozed; /* runs: of its handler, that were its last, that failed or came again */
     unsigned crashes, deaths;                 /* of processes of its handler; of workers that it was recovered from */
     pid_t died_with;                          /* the last of those */
+    unsigned retries;                         /* times it came to `retry` */
     bool is_unwanted;                         /* an operator cancelled, deleted or buried it */
     bool is_lost;                             /* the queue node forgot it */
     struct instant seen_at;                   /* for the first time */
@@ -137,7 +138,13 @@ struct fleet {
     struct instant vanished_at;            /* the former queue node, as in node.h */
 };
 
-extern struct fleet fleet; /* one schedule in a process */
+extern struct fleet fleet;
+
+/* Nothing is in anybody's way. */
+static inline bool fleet_is_quiet(void)
+{
+    return fleet.peace == PEACE_OF_MIND && !fleet.has_operators;
+} /* one schedule in a process */
 extern const char *const fleet_queues[FLEET_QUEUES];
 
 void fleet_play(uint64_t seed);

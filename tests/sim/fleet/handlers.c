@@ -85,6 +85,8 @@ int fleet_handler_run(hf_job *job, void *state)
     const struct hf_host *host = host_find();
     struct fleet_task *task = fleet_task_of(job->jid);
     if (task == NULL) { /* a tick */
+        if (strcmp(job->jid, "sealed") == 0)
+            play_violated("nonsense", "%s begins, and nobody here can read its arguments", job->jid);
         play_count("ticks", 1);
         fleet.runs++;
         return work(job, host, NULL) ? HF_OK : HF_CANCELLED;

@@ -3,6 +3,8 @@
  *   order  who leaves a waiting list by a wake or as an heir is the oldest: no task with an older place is parked, and
  *          none has been on its way for less than a minute
  *   wake   the lock of a resource is free, and all who wait for it sleep, for longer than a wake takes
+ *   sleep  who is parked is due at once
+ *   kept   an heir is taken from a process that is well
  *
  * Excused from the order are tasks that an operator may have touched, that the queue node forgot, that were given back
  * or recovered, and that wait for something else too; whose queue is paused is passed by. */
@@ -118,12 +120,16 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
         world_tell("%s parks in %.*s", task->jid, (int)event->arguments[event->keys + 3].length,
                    event->arguments[event->keys + 3].bytes);
         task->is_on_its_way = false;
+        if (task->due <= (double)node_now_us(fleet.queue) / 1e6)
+            play_violated("sleep", "%s is parked, and due at once", task->jid);
         rank_give(task, event->arguments[event->keys + 3]);
     } else if (task->place == IN_RETRY || task->place == IN_DEAD || task->place == NOWHERE ||
                task->place == IN_SCHEDULE)
         task->rank = 0;
     if (from == IN_CLAIM && is_by(event, "give_back"))
         task->is_unordered = true;
+    if (from == IN_CLAIM && is_by(event, "due") && fleet_is_quiet())
+        play_violated("kept", "%s is taken from process %d, which is well", task->jid, (int)task->claimer);
     if (from == IN_CLAIM && (is_by(event, "recover") || is_by(event, "due")))
         brought_back(task);
     bool is_woken = was_parked && from == IN_SCHEDULE && event->script != NULL && !is_by(event, "promote");
@@ -167,8 +173,7 @@ static bool all_sleep(unsigned resource)
 
 void fleet_line_tick(void)
 {
-    bool is_quiet = fleet.peace == PEACE_OF_MIND && !fleet.has_operators;
-    bool may_judge = is_quiet || fleet.is_calm;
+    bool may_judge = fleet_is_quiet() || fleet.is_calm;
     bool is_paused = is_any_paused();
     was_paused = was_paused || is_paused;
     for (unsigned r = 0; r < fleet.resource_count; r++) {
@@ -176,7 +181,7 @@ void fleet_line_tick(void)
         if (sleeps && !is_asleep[r])
             asleep_since[r] = world_time();
         is_asleep[r] = sleeps;
-        int64_t bound_ns = is_quiet                                                           ? WAKE_NS
+        int64_t bound_ns = fleet_is_quiet()                                                   ? WAKE_NS
                            : fleet.was_killed || fleet.was_rolled_back || fleet.has_operators ? OUT_NS
                                                                                               : SWEEP_NS;
         if (sleeps && instant_since(asleep_since[r], world_time()) > bound_ns)

@@ -252,8 +252,12 @@ static void task_appeared(struct fleet_task *task, const struct server_event *ev
     }
 }
 
-static void retries_check(const struct fleet_task *task)
+static void retries_check(struct fleet_task *task)
 {
+    task->retries++;
+    if (fleet_is_quiet() && task->kind == CLASS_STRICT && task->retry_count + 1 < (long)task->retries)
+        play_violated("retries", "%s is retried for the %u. time, and has used up %ld", task->jid, task->retries,
+                      task->retry_count + 1);
     bool is_counted = task->kind != CLASS_STRICT && task->kind != CLASS_NOBODY;
     if (is_counted && task->retry_count + 1 > (long)fleet_failures(task))
         play_violated("retries", "%s has used up %ld retries, and failed %u times", task->jid, task->retry_count + 1,

@@ -218,6 +218,8 @@ bool fleet_producers_have_ended(void)
 
 void fleet_pushes_end(void)
 {
+    if (!fleet_producers_have_ended())
+        play_violated("liveness", "a producer has not ended long after the trouble");
     for (unsigned i = 0; i < fleet.task_count; i++)
         for (unsigned k = 0; k < i && fleet.tasks[i].slice != 0; k++) {
             const struct fleet_task *task = &fleet.tasks[i], *other = &fleet.tasks[k];
@@ -247,6 +249,11 @@ static bool list_push(unsigned queue, const char *text)
     return is_there;
 }
 
+/* None of them runs. */
+static const char *const nonsense[] = {
+    "{\"class\":7", "nonsense",
+    "{\"class\":\"work\",\"args\":[\"?\"],\"jid\":\"sealed\",\"encrypt\":true,\"retry\":0}"};
+
 static void foreigner_acts(struct world_event *event)
 {
     struct chance *chance = world_chance();
@@ -268,7 +275,7 @@ static void foreigner_acts(struct world_event *event)
     } else if (fleet.nonsense == FLEET_NONSENSE_MAX) {
         fleet.has_foreigner_ended = true;
         return;
-    } else if (list_push(1, chance_pick(chance, 2) == 0 ? "{\"class\":7" : "nonsense")) {
+    } else if (list_push(1, nonsense[chance_pick(chance, 3)])) {
         fleet.nonsense++;
         play_count("nonsense", 1);
     }
