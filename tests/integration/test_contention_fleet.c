@@ -32,6 +32,49 @@ static void several_hosts_run_what_waits_in_the_recorded_order(void **state)
     free(recorded);
 }
 
+/* How often another host went on. */
+static unsigned turns_of_hosts(void)
+{
+    unsigned count, turns = 0;
+    struct run *runs = runs_read(&count);
+    for (unsigned i = 1; i < count; i++)
+        turns += strcmp(runs[i].host, runs[i - 1].host) != 0;
+    free(runs);
+    return turns;
+}
+
+/* How many tasks in a row got their lock from the one before, at most. */
+static unsigned longest_chain(unsigned worker)
+{
+    char *log = fleet_log(&fleet, worker), *rest = log, *line;
+    unsigned longest = 0, row = 0;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (strstr(line, " task_started ") != NULL)
+            row = strstr(line, " handed_from=") != NULL ? row + 1 : 0;
+        longest = row > longest ? row : longest;
+    }
+    free(log);
+    return longest;
+}
+
+static void after_a_chain_of_hand_overs_another_host_has_its_turn(void **state)
+{
+    (void)state;
+    enum { TASKS = 40, CHAIN = 4 };
+    resource_hold("r1");
+    for (unsigned i = 0; i < 2; i++)
+        contended_start(
+            &(struct fleet_setup){.threads = 1, .lock = LOCK("10s", "hand_over_tasks = 4; hand_over_time = \"1m\";")});
+    fleet_push_many(&fleet, "hold", TASKS, 10, 1);
+    test_await(waiting_count("resource:r1") == TASKS);
+    resource_free("r1");
+    test_await(fleet_noted_all(&fleet, "end ") == TASKS);
+    assert_runs_alone();
+    assert_true(turns_of_hosts() > 0);
+    unsigned first = longest_chain(0), second = longest_chain(1);
+    assert_int_equal(first > second ? first : second, CHAIN - 1);
+}
+
 /* --- hand-over ---------------------------------------------------------------------------------------------------- */
 
 /* How often a lock node was asked for a lock; inspections of the nodes are scripts as well. */
@@ -218,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(several_hosts_run_what_waits_in_the_recorded_order),
+        fleet_test(after_a_chain_of_hand_overs_another_host_has_its_turn),
         fleet_test(what_waits_behind_its_own_process_asks_no_lock_node),
         fleet_test(resources_may_be_called_like_keys_but_not_like_ours),
         fleet_test(who_waits_has_neither_a_runner_nor_a_retry),

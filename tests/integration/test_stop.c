@@ -129,8 +129,8 @@ static void a_second_signal_stops_now(void **state)
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"long\"}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"10m\";"});
     test_await(fleet_noted(&fleet, "begin long") == 1);
-    fleet_signal(&fleet, worker, SIGTERM);
-    test_await(fleet_logged(&fleet, worker, "worker_stopping "));
+    fleet_signal(&fleet, worker, SIGINT);
+    test_await(fleet_logged(&fleet, worker, "worker_stopping reason=SIGINT"));
     fleet_signal(&fleet, worker, SIGTERM);
     int exit_code = fleet_wait(&fleet, worker);
     assert_true(exit_code == 0 || exit_code == 1); /* whether the handler noticed in time */

@@ -8,6 +8,21 @@
 #include "queue/scripts.h"
 #include "tests/support/producer_fixture.h"
 
+TEST(test_tasks_wait_for_a_node_that_is_down)
+{
+    redis_server_kill(server);
+    produce(redis_server_port(server), 2, NS_PER_S);
+    add("a", 0, 5000);
+    push_flush(producer, &source);
+    while (!redis_node_was_tried(push_node(producer)))
+        loop_for(loop, NS_PER_MS);
+    assert_int_equal(ended, 0);
+    redis_server_restart(server);
+    wait_idle();
+    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], 5000);
+    assert_in_order("a", 0, 5000);
+}
+
 /* The tasks are there, the answers are lost: asking again finds that out and doubles nothing. */
 TEST(test_lost_replies_are_asked_for_again)
 {

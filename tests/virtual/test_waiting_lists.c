@@ -284,6 +284,25 @@ static void test_an_heir_locks_the_same_and_is_of_a_class_of_the_process(void **
     assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
 }
 
+/* The oldest is of a queue that the holder's process does not serve: it claims nobody behind it either. */
+static void test_an_heir_is_of_a_queue_of_the_process(void **state)
+{
+    (void)state;
+    struct waiting_heir heir = heir_of("holder");
+    start("b");
+    push("b", "holder");
+    queue_probe_claim(&probe, 0, "holder");
+    queue_probe_start(&other, loop, redis_server_port(server), "a", NULL);
+    park_new(&other, 0, "one");
+    push("b", "two");
+    queue_probe_claim(&probe, 1, "two");
+    assert_int_equal(park(&probe, 1), QUEUE_NOTHING);
+    assert_no_heir(&heir);
+    free(redis_server_command(server, "ZREM schedule one"));
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    assert_string_equal(probe.slots[1].payload, "two");
+}
+
 /* --- skipping ----------------------------------------------------------------------------------------------------- */
 
 static void test_a_task_is_skipped(void **state)
@@ -337,6 +356,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_an_heir_that_is_confirmed_follows_the_lease),
     queue_test(test_the_end_of_a_holder_confirms_its_heir_if_it_is_there),
     queue_test(test_an_heir_locks_the_same_and_is_of_a_class_of_the_process),
+    queue_test(test_an_heir_is_of_a_queue_of_the_process),
     queue_test(test_a_task_is_skipped),
     queue_test(test_a_task_that_was_recovered_is_not_skipped),
     queue_test(test_a_task_that_has_waited_is_not_skipped),
