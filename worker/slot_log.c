@@ -209,7 +209,7 @@ void slot_log_ended(struct slot *slot, enum flow_ending ending)
         unserved_note(worker, slot->envelope.class_name);
     struct task_log *log = &worker->task_log;
     enum log_level level = ending_level(slot, ending);
-    struct instant now = instant_now(); /* in any case: a replay that is logged must not take another course */
+    struct instant now = instant_now(); /* even if nothing is logged: what a replay logs must not change its course */
     enum config_log_tasks mode = log_is_on(LOG_DEBUG) ? CONFIG_LOG_TASKS_ALL : worker->options.config->worker.log_tasks;
     if (!log_is_on(level))
         return;

@@ -197,8 +197,8 @@ static void who_was_away_looks_before_it_heals(void **state)
     expect_third(TRUST_VOTES, TRUST_FINE);
 }
 
-/* The third is heard only after the others have shown that our clock stood: it shows the same, or stood with us. What
- * it shows after that is its own. */
+/* The third is heard only after the others have shown that our clock stood: it shows the same step, or
+ * its clock stood with ours. A later step is its own. */
 static void a_node_is_excused_for_a_step_of_ours_once(void **state)
 {
     (void)state;

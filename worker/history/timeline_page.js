@@ -3,7 +3,8 @@
 
 const ROW = 14, GAP = 8, AXIS = 34, EVENTS = 200, COLOURS = 8;
 const ms = (seconds) => (seconds * 1000).toFixed(1) + ' ms';
-const symbols = { // what a mark looks like
+const symbols = { // what a mark looks like; a log may give it any kind, so nothing is inherited
+    __proto__: null,
     killed: ['alarm', 'M-5 -5L5 5M-5 5L5 -5'], lost: ['alarm', 'M-5 -5L5 5M-5 5L5 -5'],
     refused: ['alarm solid', 'M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0M-3 -1v2h6v-2z'],
     frozen: ['solid', 'M-4 -5h3v10h-3zM1 -5h3v10h-3z'], wiped: ['alarm', 'M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0'],

@@ -95,6 +95,7 @@ function date(at) {
 /* --- words and tables --------------------------------------------------------------------------------------------- */
 
 const words = {
+    __proto__: null, // a column may have any title
     'handed over': 'The holder before passed its lock on to the next in line, without a round over the lock nodes.',
     'parked': 'The lock was taken. The task gave its runner back and waited in line on the queue node.',
     'skipped': 'The lock was taken, and the mode of the class says that the task is needless then.',
@@ -110,8 +111,8 @@ function glossary(parent, names) {
 
 const some = (number) => number > 0 ? 'bad' : ''; // of what should not be
 
-/* `columns`: title; the member of a row, or a function of it; how a number is written (none: it is a text); what class
- * of texts it is of. */
+/* `columns`: title; the member of a row, or a function of the row; the function that writes its number (none: it is a
+ * text); the function that gives the class of its cell (none: it has none). */
 function table(parent, columns, rows) {
     const all = add(add(parent, 'div', 'wide'), 'table', columns.length > 12 ? 'tight' : '');
     const titles = add(add(all, 'thead'), 'tr'), body = add(all, 'tbody');

@@ -74,7 +74,7 @@ static void recovered(struct fleet_task *task)
 {
     task->deaths += task->died_with != task->claimer;
     task->died_with = task->claimer;
-    if (task->place != IN_DEAD && task->deaths > POISON_DEATHS - 1 && !task->was_forgotten)
+    if (task->place != IN_DEAD && task->deaths >= POISON_DEATHS && !task->was_forgotten)
         play_violated("blame", "%s comes back for the %u. time from a process that died with it", task->jid,
                       task->deaths);
 }

@@ -363,7 +363,8 @@ static void places_look(const struct server_event *event)
         struct fleet_task *task = &fleet.tasks[touched[i]];
         struct found *now = &found[touched[i]];
         now->is_touched = false;
-        bool was_due_else = event == NULL && now->copies > 0 && task->due != now->due; /* it parked since */
+        /* It was parked again since then, and the node has forgotten that. */
+        bool was_due_else = event == NULL && now->copies > 0 && task->due != now->due;
         task->due = now->due;
         if (!is_moved(task, now) && !was_due_else)
             continue;
@@ -484,7 +485,7 @@ void fleet_places_ended(const struct process *process)
     for (unsigned i = 0; i < fleet.task_count; i++)
         if (fleet.tasks[i].place != IN_CLAIM || fleet.tasks[i].claimer != process->pid)
             continue;
-        else if (was_deaf) /* those that it has are recovered */
+        else if (was_deaf) /* others recover what it has */
             play_count("excused: ended while it waited for a node that is gone", 1);
         else
             play_violated("stopped", "%s has ended, and %s is still in its claim", process->name, fleet.tasks[i].jid);

@@ -14,7 +14,7 @@ struct second_series {
     uint64_t pushed, ended, parked, handed_over, lost;
     struct histogram wait, hold, acquire, extend;
     double taken_s; /* of the runners, by tasks */
-    /* closed lines, with seconds as their `busy` */
+    /* closed lines; their `busy` is in seconds until they are taken */
     struct result_second *lines;
     size_t count, capacity;
 };
