@@ -285,6 +285,25 @@ TEST(test_who_may_try_a_few_times_waits_so_long_for_its_turn)
     assert_int_equal(lock_probe_release(impatient), REDLOCK_RELEASED);
 }
 
+/* The lock has somebody else by then: the limit was for the turn. */
+TEST(test_who_has_its_turn_late_may_try_as_often)
+{
+    hold("r");
+    struct redlock_terms terms = quick_terms(10000, 3);
+    struct lock_probe *late = &waiters[waiter_count++];
+    terms.retry_delay_ns = REDLOCK_MS(1000);
+    lock_probe_create(late, loop, process(0), &terms);
+    lock_probe_ask(late, "r");
+    loop_for(loop, REDLOCK_MS(1500));
+    textbook_releases("lock:r");
+    textbook_takes("lock:r", 10000);
+    let_go(holder);
+    loop_await(loop, late->answers == 1);
+    assert_int_equal(late->answer, REDLOCK_BUSY);
+    assert_int_equal(late->passes, 3);
+    textbook_releases("lock:r");
+}
+
 TEST(test_a_lost_lock_occupies_its_resource_until_it_is_released)
 {
     struct redlock_terms short_terms = quick_terms(600, 3);

@@ -1,5 +1,6 @@
 /* Tasks that wait for a lock at the queue node: in which order, until when, who becomes an heir, and who is skipped. */
 #include "queue/keys.h"
+#include "queue/queue_private.h"
 #include "tests/support/waiting_list_fixture.h"
 
 /* --- parking ------------------------------------------------------------------------------------------------------ */
@@ -342,6 +343,17 @@ static void test_a_task_that_has_waited_is_not_skipped(void **state)
     assert_places("queue:a one");
 }
 
+static void test_a_call_that_frees_is_used_again(void **state)
+{
+    (void)state;
+    start("a");
+    for (unsigned times = 0; times < 3; times++) {
+        queue_free(probe.queue, &(struct waiting_end){.lists = (const char *const[]){LIST}, .list_count = 1});
+        loop_await(loop, !waiting_frees(probe.queue));
+    }
+    assert_ptr_equal(probe.queue->frees.next->next, &probe.queue->frees);
+}
+
 static const struct CMUnitTest tests[] = {
     queue_test(test_only_the_oldest_is_due_soon_enough),
     queue_test(test_the_oldest_is_due_soon_after_the_lock_was_freed),
@@ -360,6 +372,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_a_task_is_skipped),
     queue_test(test_a_task_that_was_recovered_is_not_skipped),
     queue_test(test_a_task_that_has_waited_is_not_skipped),
+    queue_test(test_a_call_that_frees_is_used_again),
 };
 
 int main(void)
