@@ -28,9 +28,11 @@ static void the_old_owner_finds_that_it_lost(void **state)
     test_await(fleet_left(&fleet) == 0);
     assert_int_equal(recoveries("held"), 1);
     fleet_signal(&fleet, old, SIGCONT);
+    test_await(fleet_logged(&fleet, old, "lease_lost"));
     test_await(fleet_logged(&fleet, old, "ending=claim_lost jid=held"));
     test_await(recoveries("held") == 0);
     test_await(fleet_logged(&fleet, other, "task_recovered jid=held from=host0"));
+    test_await(fleet_logged(&fleet, other, "process_recovered identity=host0"));
     one_fleet_stop(old);
     one_fleet_stop(other);
     assert_int_equal(fleet_noted(&fleet, "begin held"), 2);

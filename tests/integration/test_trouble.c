@@ -38,6 +38,32 @@ static void losing_the_majority_is_said_and_survived(void **state)
     assert_all_done_once(2);
 }
 
+/* Tasks take locks, one after the other, until the log says it. Returns how many. */
+static unsigned work_until(unsigned worker, const char *event)
+{
+    unsigned before = fleet_noted_all(&fleet, "end "), count = 0;
+    while (!fleet_logged(&fleet, worker, event)) {
+        fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"t%u\",\"resource\":\"r\"}", before + count);
+        count++;
+        test_await(fleet_noted_all(&fleet, "end ") == before + count);
+    }
+    return count;
+}
+
+static void a_lock_node_that_hangs_is_told_and_holds_nobody_up(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    unsigned tasks = work_until(worker, "node_up node=lock1");
+    redis_server_pause(fleet.locks.servers[0]);
+    tasks += work_until(worker, "lock_node_silent node=lock1 ");
+    redis_server_resume(fleet.locks.servers[0]);
+    tasks += work_until(worker, "lock_node_answers node=lock1");
+    assert_false(fleet_logged(&fleet, worker, "lock_quorum_missing"));
+    one_fleet_stop(worker);
+    assert_all_done_once(tasks);
+}
+
 static void lock_nodes_configure(unsigned count, const char *setting)
 {
     for (unsigned i = 0; i < count; i++)
@@ -184,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(losing_the_majority_is_said_and_survived),
+        fleet_test(a_lock_node_that_hangs_is_told_and_holds_nobody_up),
         fleet_test(lock_nodes_that_answer_with_errors_are_told_with_their_words),
         fleet_test(foreign_values_are_told_with_their_keys),
         fleet_test(that_dead_is_full_is_said),

@@ -54,6 +54,4 @@ int trip_run(const char *args);
 const char *trip_result(void);
 int64_t trip_number(const struct trip *trip, const char *name);
 
-#define crew_test(function) cmocka_unit_test_setup_teardown(function, crew_set_up, crew_tear_down)
-
 #endif

@@ -91,8 +91,6 @@ static inline int heartbeat_teardown(void **state)
     return 0;
 }
 
-#define heartbeat_test(function) cmocka_unit_test_setup_teardown(function, heartbeat_setup, heartbeat_teardown)
-
 static inline void start(int64_t interval_ns)
 {
     heartbeat = heartbeat_create(loop, &(struct heartbeat_options){.node = node,

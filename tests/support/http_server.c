@@ -18,7 +18,6 @@ struct http_server {
     pthread_t thread;
     char *requests[REQUESTS_MAX];
     atomic_uint received;
-    atomic_size_t sent;
 };
 
 /* False when the server is to stop. */
@@ -82,8 +81,8 @@ static void answer(struct http_server *server, int client, const char *text)
     if (!say(server, client, text, length))
         return;
     if (length >= end && strcmp(text + length - end, HTTP_ENDLESS) == 0)
-        while (say(server, client, more, sizeof more))
-            atomic_fetch_add(&server->sent, sizeof more);
+        while (say(server, client, more, sizeof more)) {
+        }
     if (length == 0)
         while (wait_for(server, client, POLLIN) && recv(client, &byte, 1, 0) > 0) {
         }
@@ -141,11 +140,6 @@ unsigned http_server_requests(struct http_server *server)
 const char *http_server_request(struct http_server *server, unsigned index)
 {
     return index < http_server_requests(server) && index < REQUESTS_MAX ? server->requests[index] : NULL;
-}
-
-size_t http_server_sent(struct http_server *server)
-{
-    return atomic_load(&server->sent);
 }
 
 void http_server_stop(struct http_server *server)

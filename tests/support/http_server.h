@@ -25,8 +25,6 @@ uint16_t http_server_port(const struct http_server *server);
 unsigned http_server_requests(struct http_server *server);
 /* One of the first eight; NULL: there was none. Lives as long as the server. */
 const char *http_server_request(struct http_server *server, unsigned index);
-/* The bytes that the endless answers came to. */
-size_t http_server_sent(struct http_server *server);
 void http_server_stop(struct http_server *server);
 
 #endif

@@ -37,6 +37,4 @@ static inline int inquiry_set_up(void **state)
     return 0;
 }
 
-#define inquiry_test(function) cmocka_unit_test_setup(function, inquiry_set_up)
-
 #endif

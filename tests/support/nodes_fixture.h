@@ -149,6 +149,4 @@ static inline void group_begin(void)
         fail_msg("%s", result.error);
 }
 
-#define nodes_test(function) cmocka_unit_test_setup_teardown(function, nodes_begin, nodes_end)
-
 #endif

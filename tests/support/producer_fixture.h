@@ -124,6 +124,4 @@ static inline void assert_in_order(const char *queue, unsigned first, unsigned c
                  queue, first);
 }
 
-#define producer_test(function) cmocka_unit_test_setup_teardown(function, producer_setup, producer_teardown)
-
 #endif

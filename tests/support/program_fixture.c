@@ -154,21 +154,10 @@ void outing_start(const char *file)
     assert_false(outing.has_begun || outing.has_ended);
 }
 
-static bool has_begun(void *context)
-{
-    (void)context;
-    return outing.has_begun;
-}
-
 static bool has_ended(void *context)
 {
     (void)context;
     return outing.has_ended;
-}
-
-void outing_await_begin(void)
-{
-    launcher_until(has_begun, NULL);
 }
 
 int outing_await_end(void)

@@ -30,12 +30,9 @@ const char *script_write(const char *text);
 const char *script_path(const char *name);
 /* Starts the outing with the script or file; the job, rules and berth may be changed before. */
 void outing_start(const char *file);
-/* Until it has begun; until it has ended: its code. */
-void outing_await_begin(void);
+/* Until it has ended: its code. */
 int outing_await_end(void);
 /* All of it. */
 int outing_run(const char *text);
-
-#define program_test(function) cmocka_unit_test_setup_teardown(function, program_set_up, program_tear_down)
 
 #endif

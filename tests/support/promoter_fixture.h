@@ -26,8 +26,6 @@ static inline int promoter_teardown(void **state)
     return queue_teardown(state);
 }
 
-#define promoter_test(function) cmocka_unit_test_setup_teardown(function, promoter_setup, promoter_teardown)
-
 static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
 
 /* A node that stands still for a moment makes no look begin anew: some tests count calls. */

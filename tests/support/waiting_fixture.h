@@ -67,6 +67,4 @@ static inline unsigned calls(const char *command)
     return lock_cluster_calls(&cluster, command);
 }
 
-#define waiting_test(function) cmocka_unit_test_setup_teardown(function, waiting_set_up, waiting_tear_down)
-
 #endif
