@@ -240,6 +240,7 @@ void lock_judge_asked(struct lock_user *user)
     user->token = 0;
     user->deleted = 0;
     user->excuse = NULL;
+    user->is_lingering = false;
     user->stood_ns = user->client->host->stood_ns;
     memset(user->confirmed_at, 0, sizeof user->confirmed_at);
     user->votes = (struct votes){.values = {""}};

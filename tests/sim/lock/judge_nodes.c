@@ -1,20 +1,25 @@
 /* What is done to the keys of locks on their nodes, seen from there: nobody changes, extends or deletes a key without
- * naming the value that it has (trespass), and nothing but a marker stays for ever. */
+ * naming the value that it has (trespass), nothing but a marker stays for ever, and a client takes back what it
+ * has planted and does not need any more soon after it has a connection again (stays). */
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/sim/lock/schedule.h"
 
+#define STAYS_NS (500 * NS_PER_MS)
+
 /* What each node had, when something was executed there last. */
 static struct key {
     char value[80];
     int64_t expires_ms;
+    const struct process *planter; /* by a connection that it still had; NULL = another one, or it is to linger */
+    struct instant heard_at;       /* when a script of the planter was executed there, and nobody needed the key */
 } keys[LOCK_NODES_MAX][LOCK_RESOURCES_MAX];
 static struct instant seen_at[LOCK_NODES_MAX];
 
 static void key_note(struct key *key, const struct value *value)
 {
-    key->value[0] = '\0';
+    *key = (struct key){.value = ""};
     if (value == NULL || value->type != VALUE_STRING)
         return;
     snprintf(key->value, sizeof key->value, "%.*s", (int)value->string.length, (const char *)value->string.bytes);
@@ -74,6 +79,28 @@ static void client_met(unsigned index)
     }
 }
 
+static const struct process *planter_of(const struct node *node, const struct lock_user *owner,
+                                        const struct server_event *event)
+{
+    bool is_its = owner != NULL && owner->client->host == node->client && event->script != NULL &&
+                  !owner->is_lingering && owner->client->kind != LOCK_FOREIGN;
+    return is_its ? owner->client->process : NULL;
+}
+
+/* The key is as it was before. Its planter has a connection, since its script has come. */
+static void stay_judge(const struct node *node, unsigned resource, struct key *key, const struct server_event *event)
+{
+    bool is_needed = key->planter == NULL || !key->planter->is_alive || lock_user_of_value(text_of(key->value)) != NULL;
+    if (is_needed || event->script == NULL || key->planter->host != node->client)
+        return;
+    play_count("keys nobody needs", key->heard_at.ns == 0);
+    if (key->heard_at.ns == 0)
+        key->heard_at = world_time();
+    else if (instant_since(key->heard_at, world_time()) > STAYS_NS)
+        play_violated("stays", "%s keeps %s of %s, which nobody needs", node->name, lock_resource_names[resource],
+                      key->value);
+}
+
 unsigned lock_judge_executed(unsigned index, const struct server_event *event)
 {
     const struct node *node = lock_schedule.nodes[index];
@@ -91,11 +118,14 @@ unsigned lock_judge_executed(unsigned index, const struct server_event *event)
         }
         if (is_fresh || (key->expires_ms != 0 && (key->expires_ms + 1) * 1000 <= event->now_us))
             key->value[0] = '\0'; /* it was gone before */
+        if (key->value[0] != '\0' && !is_changed(key, value))
+            stay_judge(node, resource, key, event);
         if (key->value[0] == '\0' ? value == NULL : !is_changed(key, value))
             continue;
         key_judge(node, resource, key, value, event);
         owner_left(index, key, value);
         key_note(key, value);
+        key->planter = planter_of(node, owner, event);
         world_tell("%s: %s %s of %s: %s", node->name, event->script != NULL ? event->script : event->command,
                    lock_resource_names[resource], owner != NULL ? owner->owner : "nobody",
                    value != NULL ? key->value : "-");

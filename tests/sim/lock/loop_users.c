@@ -103,7 +103,6 @@ static void answered(struct lock_user *user, const struct redlock_event *event)
         return;
     }
     user->token = redlock_lock_token(user->lock);
-    user->is_lingering = false;
     lock_judge_acquired(user);
     int64_t ns = lock_user_hold_ns(user);
     if (ns == 0 || chance_pick(&user->chance, 16) == 0)

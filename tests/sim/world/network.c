@@ -430,12 +430,22 @@ void peer_send(struct peer *peer, const char *bytes, size_t length)
     way_send(&peer->stream->back, SEGMENT_BYTES, bytes, length);
 }
 
-void peer_close(struct peer *peer)
+static void peer_end(struct peer *peer, enum segment_kind kind)
 {
     struct stream *stream = peer->stream;
-    way_send(&stream->back, SEGMENT_END, NULL, 0);
+    way_send(&stream->back, kind, NULL, 0);
     peer_drop(peer);
     stream_tidy(stream);
+}
+
+void peer_close(struct peer *peer)
+{
+    peer_end(peer, SEGMENT_END);
+}
+
+void peer_reset(struct peer *peer)
+{
+    peer_end(peer, SEGMENT_RESET);
 }
 
 const struct host *peer_client(const struct peer *peer)

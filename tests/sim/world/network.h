@@ -57,6 +57,7 @@ void network_arrive(struct listener *listener);
 void network_shut(struct listener *listener, bool is_silent);
 void peer_send(struct peer *peer, const char *bytes, size_t length);
 void peer_close(struct peer *peer);                      /* `gone` is not called */
+void peer_reset(struct peer *peer);                      /* the same: the client does not know what it missed */
 const struct host *peer_client(const struct peer *peer); /* NULL = it is gone */
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */

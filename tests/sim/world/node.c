@@ -6,6 +6,7 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
+#include "tests/sim/world/play.h"
 
 #define PIECE_NS (4 * NS_PER_US)
 
@@ -15,7 +16,8 @@ enum { PORT = 6379 };
 struct node_caller {
     struct list link;
     struct node *node;
-    struct peer *peer; /* NULL = it is gone, or was never there */
+    struct peer *peer;         /* NULL = it is gone, or was never there */
+    bool runs_script, is_lost; /* now; the reply was: it gets no more */
     void (*replied)(void *context, const char *bytes, size_t length);
     void (*ended)(void *context);
     void *context;
@@ -39,7 +41,10 @@ int64_t node_now_us(const struct node *node)
 static void reply_sent(void *context, const char *bytes, size_t length)
 {
     struct node_caller *caller = context;
-    if (caller->peer != NULL)
+    unsigned per_mille = caller->runs_script ? caller->node->lost_per_mille : 0;
+    if (caller->peer != NULL && per_mille > 0 && chance_per_mille(world_chance(), per_mille))
+        caller->is_lost = caller->node->has_lost = true;
+    if (caller->peer != NULL && !caller->is_lost)
         peer_send(caller->peer, bytes, length);
     if (caller->replied != NULL)
         caller->replied(caller->context, bytes, length);
@@ -75,10 +80,27 @@ static void tick_arm(struct node *node)
                  instant_after(world_time(), next_us <= now_us ? NS_PER_US : (next_us - now_us) * NS_PER_US));
 }
 
+static void gone(void *owner);
+
+/* They hear that their connection is gone, and do not know what became of what they asked. */
+static void lost_reset(struct node *node)
+{
+    for (struct list *link = node->callers.next; node->has_lost && link != &node->callers; link = link->next) {
+        struct node_caller *caller = list_owner(link, struct node_caller, link);
+        if (caller->peer == NULL || !caller->is_lost)
+            continue;
+        play_count("lost replies", 1);
+        peer_reset(caller->peer);
+        gone(caller);
+    }
+    node->has_lost = false;
+}
+
 static void tick_fire(struct world_event *event)
 {
     struct node *node = list_owner(event, struct node, tick);
     server_tick(node->server, node_now_us(node));
+    lost_reset(node);
     tick_arm(node);
 }
 
@@ -107,8 +129,11 @@ static void caller_serve(struct node_caller *caller, const struct piece *piece)
 {
     struct node *node = caller->node;
     node->client = caller->peer == NULL ? NULL : peer_client(caller->peer);
+    caller->runs_script = memmem(piece->bytes, piece->length, "EVALSHA", strlen("EVALSHA")) != NULL;
     server_receive(caller->connection, piece->bytes, piece->length, node_now_us(node));
+    caller->runs_script = false;
     node->client = NULL;
+    lost_reset(node);
 }
 
 static void work_fire(struct world_event *event)

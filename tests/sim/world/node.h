@@ -15,6 +15,8 @@ struct node {
     struct instant vanished_at; /* when it died last, and nobody was told: connections seem to be up; 0 = never */
     unsigned weak;              /* how much goes on there that may cost it what it knew (trouble.c) */
     int64_t slow_ns;            /* each piece takes so much longer */
+    unsigned lost_per_mille;    /* of replies to scripts: the connection breaks behind what was executed */
+    bool has_lost;              /* some callers are to be reset */
     struct list callers;
     struct list inbox; /* struct piece, in the order in which they came */
     struct world_event work, tick;

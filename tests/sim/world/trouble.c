@@ -15,7 +15,7 @@
 #define STALL_LOOKS 200
 #define LEASE_NS    (14 * NS_PER_S) /* a little less than that of a worker */
 
-enum { MOVES_MAX = 64, HOSTS_MAX = 32 };
+enum { MOVES_MAX = 64, HOSTS_MAX = 32, LOST_LEAST = 50, LOST_MOST = 700 /* per mille */ };
 
 enum kind {
     KILL,    /* a process dies, and another takes its place */
@@ -31,6 +31,7 @@ enum kind {
     RESTART, /* a node dies and comes back with its memory */
     HANG,    /* a node stands still */
     SLOW,    /* a node is slow */
+    LOSE,    /* replies to scripts on a node, or on the queue node, are lost behind their execution */
     FORGET,  /* a node comes back with nothing, or without the last second */
     EVICT,   /* a node drops keys: all of them, where exclusion is promised */
     MOVE,    /* an empty server takes over the address of a node, and the old one lives on */
@@ -44,12 +45,14 @@ enum kind {
 };
 
 static const char *const kind_names[KINDS] = {
-    [KILL] = "kill",        [POWER] = "power loss",   [PAUSE] = "pause",     [STALL] = "stall",
-    [STOP] = "stop",        [FREEZE] = "frozen host", [BOTH] = "both pause", [MOVE] = "moved address",
-    [CUT] = "cut",          [LATE] = "late",          [BREAK] = "break",     [RESTART] = "restart",
-    [HANG] = "hang",        [SLOW] = "slow",          [FORGET] = "forget",   [EVICT] = "evict",
-    [FULL] = "full",        [STEP] = "step",          [WALL] = "wall clock", [RATE] = "clock rate",
-    [QUEUE] = "queue node", [OPERATE] = "operator"};
+    [KILL] = "kill",           [POWER] = "power loss",   [PAUSE] = "pause",
+    [STALL] = "stall",         [STOP] = "stop",          [FREEZE] = "frozen host",
+    [BOTH] = "both pause",     [MOVE] = "moved address", [CUT] = "cut",
+    [LATE] = "late",           [BREAK] = "break",        [RESTART] = "restart",
+    [LOSE] = "losing replies", [HANG] = "hang",          [SLOW] = "slow",
+    [FORGET] = "forget",       [EVICT] = "evict",        [FULL] = "full",
+    [STEP] = "step",           [WALL] = "wall clock",    [RATE] = "clock rate",
+    [QUEUE] = "queue node",    [OPERATE] = "operator"};
 
 struct move {
     struct world_event begin, end;
@@ -117,6 +120,12 @@ static struct node *node_at(unsigned number)
 {
     const struct trouble_scene *scene = trouble.scene;
     return scene->nodes[number % (scene->is_minor ? trouble.minority : scene->node_count)];
+}
+
+static struct node *node_losing(const struct move *move)
+{
+    const struct trouble_scene *scene = trouble.scene;
+    return move->both_ways && scene->queue != NULL && !scene->is_minor ? scene->queue : node_at(move->victim);
 }
 
 static struct host *host_at(unsigned number)
@@ -421,6 +430,10 @@ static void move_act(struct move *move)
         if (move->node != NULL)
             clock_step(move);
         return;
+    case LOSE:
+        move->node = node_losing(move);
+        move->node->lost_per_mille = (unsigned)chance_between(&move->chance, LOST_LEAST, LOST_MOST);
+        return;
     case WALL:
         wall_step(move);
         return;
@@ -471,6 +484,9 @@ static void move_undo(struct move *move)
         return;
     case QUEUE:
         queue_set_right(move, trouble.scene->queue);
+        return;
+    case LOSE:
+        move->node->lost_per_mille = 0;
         return;
     case RESTART:
     case HANG:
@@ -524,7 +540,12 @@ static void move_draw(struct move *move, struct chance *chance, unsigned kinds, 
     while ((kinds & 1u << move->kind) == 0);
     move->chance = (struct chance){.state = chance_next(chance)};
     move->for_ns = chance_scale(chance, DOWN_MIN_NS, trouble.scene->longest_ns);
-    if (trouble.scene->kinds == TROUBLE_OF_LEASES && move->kind != QUEUE && chance_pick(chance, 2) == 0)
+    if (move->kind == LOSE && chance_pick(chance, 4) != 0) /* most is said in the beginning */
+        at = instant_after(world_time(), chance_below(chance, for_ns / 16));
+    if (move->kind == LOSE)
+        move->for_ns = chance_between(chance, DOWN_MIN_NS, for_ns / 4);
+    if (trouble.scene->kinds == TROUBLE_OF_LEASES && move->kind != QUEUE && move->kind != LOSE &&
+        chance_pick(chance, 2) == 0)
         move->for_ns = chance_between(chance, LEASE_NS, 2 * LEASE_NS);
     move->victim = (unsigned)chance_pick(chance, 1 << 16);
     move->other = (unsigned)chance_pick(chance, 1 << 16);
@@ -555,12 +576,12 @@ void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int6
     if (scene->queue == NULL)
         kinds &= ~(1u << QUEUE);
     if (scene->is_minor)
-        kinds &=
-            1u << RESTART | 1u << HANG | 1u << SLOW | 1u << FORGET | 1u << EVICT | 1u << FULL | 1u << STEP | 1u << MOVE;
+        kinds &= 1u << RESTART | 1u << HANG | 1u << SLOW | 1u << FORGET | 1u << EVICT | 1u << FULL | 1u << STEP |
+                 1u << MOVE | 1u << LOSE;
     if (scene->kinds == TROUBLE_OF_KILLS)
         kinds = 1u << KILL | 1u << POWER;
     if (scene->kinds == TROUBLE_OF_LEASES)
-        kinds = 1u << KILL | 1u << PAUSE | 1u << CUT | 1u << LATE | 1u << QUEUE;
+        kinds = 1u << KILL | 1u << PAUSE | 1u << CUT | 1u << LATE | 1u << QUEUE | 1u << LOSE;
     if (scene->kinds == TROUBLE_OF_OPERATORS)
         kinds = 1u << OPERATE;
     if (kinds == 0)
