@@ -66,7 +66,7 @@ struct fleet_task {
     unsigned retries;                         /* times it came to `retry` */
     bool is_unwanted;                         /* an operator cancelled, deleted or buried it */
     bool is_lost;                             /* the queue node forgot it */
-    struct instant seen_at;                   /* for the first time */
+    struct instant seen_at, said_at;          /* for the first time; by its producer, whose push may come later */
     bool was_seen, was_forgotten;             /* anywhere; by the queue node, once */
     bool is_over, is_orphan;                  /* its claimer is dead */
     bool is_heir;                             /* claimed as one */

@@ -7,6 +7,7 @@
  *   unique    two tasks that are unique and alike do not wait at once
  *   recovery  what a dead process had claimed is back in its queue in time, while the queue node and a worker are well
  *   stopped   a worker that has ended has given back what it had
+ *   refused   a call that was executed is not told that its claim is lost when it is repeated
  *   script    no script answers with an error that is not a refusal of the node
  *   liveness  when the trouble is over, each task ends in time
  *
@@ -211,7 +212,8 @@ static bool is_by(const struct server_event *event, const char *script)
 /* By the clock of its producer, which is about right. */
 static bool may_expire(const struct fleet_task *task)
 {
-    int64_t seen_ms = instant_since(task->seen_at, world_time()) / NS_PER_MS;
+    struct instant since = task->said_at.ns != 0 ? task->said_at : task->seen_at;
+    int64_t seen_ms = instant_since(since, world_time()) / NS_PER_MS;
     return task->expires_ms > 0 && (task->begun > 0 || seen_ms + CLOCKS_MS > task->in_ms + task->expires_ms);
 }
 
@@ -412,6 +414,46 @@ static bool is_expected(struct text error)
     return false;
 }
 
+/* Whether the place of this slot has the id that the call leaves there. */
+static bool is_left(const struct server_event *event, struct text slot, struct text id)
+{
+    const struct value *process = keyspace_find(server_keyspace(event->server), event->arguments[0]);
+    const struct item *place =
+        process == NULL || process->type != VALUE_HASH ? NULL : table_find(&process->table, slot);
+    return place != NULL && place->text_length >= id.length && memcmp(place->text, id.bytes, id.length) == 0;
+}
+
+static bool is_move(const char *script)
+{
+    static const char *const moves[] = {"give_back", "postpone", "park", "finish", "finish_with", "skip"};
+    for (unsigned i = 0; i < sizeof moves / sizeof moves[0]; i++)
+        if (strcmp(script, moves[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A call that was executed before, and is told that its claim is lost: it was not recognised. */
+static bool is_refused(const struct server_event *event)
+{
+    const struct reply *reply = event->reply;
+    const struct text *values = event->arguments + event->keys;
+    if (is_move(event->script)) {
+        const struct reply *code = reply->kind == REPLY_ARRAY && reply->count > 0 ? reply->items[0] : reply;
+        return code->kind == REPLY_INTEGER && code->integer == 0 && is_left(event, values[0], values[2]);
+    }
+    if (strcmp(event->script, "claim") != 0 || reply->kind != REPLY_ARRAY)
+        return false;
+    long first = 3 + strtol(values[1].bytes, NULL, 10), slots = strtol(values[2].bytes, NULL, 10);
+    for (long i = 0; i < slots; i++) {
+        const struct text *slot = &values[first + 4 * i];
+        const struct text told = reply->items[i]->text;
+        bool is_its = told.length >= slot[2].length && memcmp(told.bytes, slot[2].bytes, slot[2].length) == 0;
+        if (!is_its && is_left(event, slot[0], slot[2]))
+            return true;
+    }
+    return false;
+}
+
 static void executed(void *context, const struct server_event *event)
 {
     (void)context;
@@ -427,6 +469,8 @@ static void executed(void *context, const struct server_event *event)
                 fleet_judge_recovered(pid_of(event->arguments[event->keys].bytes));
         }
     }
+    if (event->script != NULL && event->reply != NULL && is_refused(event))
+        play_violated("refused", "%s is told that its claim is lost, and has moved it before", event->script);
     places_look(event);
     fleet_line_executed(event);
 }

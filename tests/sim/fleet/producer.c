@@ -34,8 +34,10 @@ struct given {
     const char *resources[2];
 };
 
-static void give(const struct fleet_task *task, struct given *given)
+static void give(struct fleet_task *task, struct given *given)
 {
+    if (task->said_at.ns == 0)
+        task->said_at = world_time();
     snprintf(given->args, sizeof given->args, "[%u]", task->key);
     for (unsigned i = 0; i < task->resource_count; i++) {
         snprintf(given->names[i], sizeof given->names[i], "r%u", task->resources[i]);

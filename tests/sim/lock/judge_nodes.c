@@ -101,12 +101,23 @@ static void stay_judge(const struct node *node, unsigned resource, struct key *k
                       key->value);
 }
 
+/* Who gives it back in this way needs it no more, and it may stay for a while: also on a node that is not told. */
+static void linger_note(const struct server_event *event)
+{
+    for (unsigned i = 0; i < lock_schedule.node_count; i++)
+        for (unsigned resource = 0; resource < lock_schedule.resource_count; resource++)
+            if (votes_names(event, text_of(keys[i][resource].value)))
+                keys[i][resource].planter = NULL;
+}
+
 unsigned lock_judge_executed(unsigned index, const struct server_event *event)
 {
     const struct node *node = lock_schedule.nodes[index];
     bool is_fresh = node->lost_at.ns != 0 && !instant_before(node->lost_at, seen_at[index]);
     unsigned changed = 0;
     client_met(index);
+    if (event->script != NULL && strcmp(event->script, "linger") == 0)
+        linger_note(event);
     for (unsigned resource = 0; resource < lock_schedule.resource_count; resource++) {
         struct key *key = &keys[index][resource];
         const struct value *value = lock_value_on(node, resource);
