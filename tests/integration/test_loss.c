@@ -103,8 +103,6 @@ static char *entry_of(const char *set)
 
 /* --- how a lock is lost ------------------------------------------------------------------------------------------- */
 
-#define LATE_REASON "so its result was refused: it could not be extended in time"
-
 /* Nothing of the worker moves while its loop sleeps, but the handler sees both ends come, and only then somebody else
  * gets the lock. */
 static void a_stuck_loop_keeps_no_lock_alive(void **state)
@@ -120,7 +118,7 @@ static void a_stuck_loop_keeps_no_lock_alive(void **state)
     assert_order("readable first host0", "lost first host0 1 0");
     assert_order("lost first host0 1 0", "begin second host1");
     assert_true(token_of("begin second host1") > token_of("begin first host0"));
-    assert_record("retry", "first", LATE_REASON);
+    assert_record("retry", "first", "so its result was refused: it could not be extended in time");
     char *entry = entry_of("retry");
     assert_lacks(entry, "retry_count"); /* it was the lock that failed, not the task */
     free(entry);
@@ -140,6 +138,7 @@ static void a_lock_is_held_for_as_long_as_its_class_may(void **state)
     test_await(is_noted("lost long host0 5 0"));
     assert_int_equal(HF_HELD_TOO_LONG, 5);
     assert_order("danger long host0", "lost long host0");
+    test_await(fleet_logged(&fleet, worker, "lock_in_danger "));
     assert_record("retry", "long", "it was held for as long as its class may (max_hold)");
     char *entry = entry_of("retry");
     assert_contains(entry, "\"retry_count\":0"); /* this is the task's own failure */

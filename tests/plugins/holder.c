@@ -68,16 +68,17 @@ static void look(struct watch *watch)
     const hf_lock_api *lock = watch->holder->kit.lock;
     const hf_cancel_api *cancel = watch->holder->kit.cancel;
     struct pollfd lost = {.fd = lock->descriptor(watch->job), .events = POLLIN};
-    /* the danger first: it has to be told before the loss */
+    int is_readable = poll(&lost, 1, STEP_MS) == 1;
+    enum hf_cancel_reason reason = cancel->reason(watch->job);
+    /* Looked at last and told first: a busy machine may let so much time pass that the loss is there, too. */
     if (!watch->was_in_danger && lock->in_danger(watch->job)) {
         watch->was_in_danger = 1;
         note(watch, "danger", "%lld", (long long)lock->valid_for_ms(watch->job));
     }
-    if (poll(&lost, 1, STEP_MS) == 1 && !watch->was_readable) {
+    if (is_readable && !watch->was_readable) {
         watch->was_readable = 1;
         note(watch, "readable", "%s", "");
     }
-    enum hf_cancel_reason reason = cancel->reason(watch->job);
     if (!watch->was_lost && (reason == HF_LOCK_LOST || reason == HF_HELD_TOO_LONG)) {
         watch->was_lost = 1;
         if (!watch->was_readable && poll(&lost, 1, 1000) == 1) /* the kernel's timer may be a moment behind the clock */
