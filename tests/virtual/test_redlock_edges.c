@@ -5,7 +5,7 @@
  * The judges of simulated locks (tests/sim/lock) see what breaks these:
  *  - E31: a minority that hangs delays no extension (minority). E34: DANGER comes before LOST, and both in time (told).
  *  - E41: nobody deletes or extends a key without naming its value, be the request late or repeated (trespass).
- *  - E35: a process that stood still knows on waking that its lock is over (overlap); test_stopped_worker.c shows it
+ *  - E35: a process that stood still knows on waking that its lock is over (overlap); test_dry_run_freeze.c shows it
  *    with a signal.
  *
  * These do not apply, or in part:
