@@ -25,7 +25,12 @@
 #include "worker/servers/temporary_directory.h"
 
 enum { QUEUE, LOCKS, MAJORITY = 2, PASSWORD_DIGITS = 32, LOOK_MS = 10 };
-enum { PORT_LEAST = 20000, PORT_MOST = 29999, PORT_TRIES = 50 };        /* none that the kernel hands out by itself */
+enum {
+    PORT_LEAST = 20000,
+    PORT_MOST = 29999,
+    PORT_TRIES = 50,
+    BEGIN_TRIES = 3
+};                                                                      /* none that the kernel hands out by itself */
 enum { BYTE_OF_CHANGES = 0, BYTE_OF_WORKERS = 1, BYTE_OF_SERVERS = 2 }; /* of the file `lock` */
 static const int64_t ANSWER_LIMIT_NS = 30 * NS_PER_S, END_LIMIT_NS = 20 * NS_PER_S, LEASE_NS = 16 * NS_PER_S;
 static const uint64_t ROOM_BYTES = 16 << 20;
@@ -253,17 +258,49 @@ static bool servers_prepare(struct local_nodes *nodes, FILE *told, struct error 
     return true;
 }
 
-static bool server_begin(struct local_nodes *nodes, unsigned number, const struct server_program *program,
+static bool record_write(const struct local_nodes *nodes, struct error *error)
+{
+    struct buffer text = {0};
+    local_record_print(&nodes->record, &text);
+    bool is_written = file_write(nodes, LOCAL_RECORD_FILE, &text, error);
+    buffer_fini(&text);
+    return is_written;
+}
+
+/* Somebody else may have begun to listen at the port since it was chosen: both of us held it without listening. Then
+ * another one is chosen and written down. */
+static bool port_was_taken(struct local_nodes *nodes, unsigned number, FILE *told)
+{
+    struct private_server *server = &nodes->servers[number];
+    struct error error = ERROR_NONE;
+    unsigned before = server->port;
+    private_server_release(server);
+    if (private_server_lives(server) || private_server_reserve_port(server, before))
+        return false;
+    server->port = 0;
+    if (!port_choose(server, before, told, &error))
+        return false;
+    nodes->record.ports[number] = server->port;
+    return record_write(nodes, &error);
+}
+
+static bool server_begin(struct local_nodes *nodes, unsigned number, const struct server_program *program, FILE *told,
                          struct error *error)
 {
     struct private_server *server = &nodes->servers[number];
-    if (!private_server_lives(server) && !private_server_start(server, program->path, error))
-        return false;
-    if (private_server_await(server, instant_after(instant_now(), ANSWER_LIMIT_NS), error))
-        return true;
+    struct error reason = ERROR_NONE;
+    for (unsigned tries = 0; tries < BEGIN_TRIES; tries++) {
+        reason = ERROR_NONE;
+        if (!private_server_lives(server) && !private_server_start(server, program->path, &reason))
+            break;
+        if (private_server_await(server, instant_after(instant_now(), ANSWER_LIMIT_NS), &reason))
+            return true;
+        if (!port_was_taken(nodes, number, told))
+            break;
+    }
     if (server->pid != 0)
-        error_prefix(error, "%s (process %d)", server->name, (int)server->pid);
-    return false;
+        error_prefix(&reason, "%s (process %d)", server->name, (int)server->pid);
+    return error_set(error, "%s", reason.text);
 }
 
 /* Whether fewer lock nodes vote than a lock needs. One votes whose marker trusts its present run (redlock/marker.h). */
@@ -307,7 +344,7 @@ static bool locks_begin(struct local_nodes *nodes, const struct server_program *
         if (may_forget)
             private_server_kill(&nodes->servers[i]);
         nodes->is_up[i] = nodes->is_up[i] && !may_forget;
-        if (!server_begin(nodes, i, program, error))
+        if (!server_begin(nodes, i, program, told, error))
             return false;
     }
     if (is_lost && !may_forget)
@@ -316,15 +353,6 @@ static bool locks_begin(struct local_nodes *nodes, const struct server_program *
             "about a minute; to have it sooner end all workers, then start again\n",
             told);
     return !may_forget || new_group_make(&nodes->servers[LOCKS], LOCAL_NODES - LOCKS, 0, error);
-}
-
-static bool record_write(const struct local_nodes *nodes, struct error *error)
-{
-    struct buffer text = {0};
-    local_record_print(&nodes->record, &text);
-    bool is_written = file_write(nodes, LOCAL_RECORD_FILE, &text, error);
-    buffer_fini(&text);
-    return is_written;
 }
 
 static void servers_give_up(struct local_nodes *nodes)
@@ -342,7 +370,7 @@ static bool all_start(struct local_nodes *nodes, FILE *told, struct error *error
         (up < LOCAL_NODES && !room_check(nodes->directory, error)) || !password_take(nodes, up, error))
         return false;
     bool is_up = servers_prepare(nodes, told, error) && record_write(nodes, error) &&
-                 server_begin(nodes, QUEUE, &program, error) && locks_begin(nodes, &program, told, error);
+                 server_begin(nodes, QUEUE, &program, told, error) && locks_begin(nodes, &program, told, error);
     if (!is_up)
         servers_give_up(nodes);
     return is_up;

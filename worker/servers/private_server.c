@@ -50,8 +50,7 @@ void private_server_fini(struct private_server *server)
 {
     if (server->clock_offset_ns != NULL)
         munmap((void *)(uintptr_t)server->clock_offset_ns, sizeof *server->clock_offset_ns);
-    if (server->reservation >= 0)
-        close(server->reservation);
+    private_server_release(server);
     if (server->password != NULL)
         memory_wipe(server->password, strlen(server->password));
     char *const all[] = {server->config_path, server->log_path, server->clock_path, server->password,
@@ -155,13 +154,18 @@ bool private_server_reserve(struct private_server *server, struct error *error)
     return port_bind(server, 0) || error_set(error, "%s: no free port of 127.0.0.1: %s", server->name, strerror(errno));
 }
 
+void private_server_release(struct private_server *server)
+{
+    if (server->reservation >= 0)
+        close(server->reservation);
+    server->reservation = -1;
+}
+
 bool private_server_reserve_port(struct private_server *server, unsigned port)
 {
     bool is_ours = port_bind(server, port);
-    if (!is_ours && server->reservation >= 0) {
-        close(server->reservation);
-        server->reservation = -1;
-    }
+    if (!is_ours)
+        private_server_release(server);
     return is_ours;
 }
 

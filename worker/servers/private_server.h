@@ -55,6 +55,7 @@ void private_server_keep(struct private_server *server, int lives, off_t life, b
 bool private_server_reserve(struct private_server *server, struct error *error) MUST_CHECK;
 /* This port; false when somebody else has it. */
 bool private_server_reserve_port(struct private_server *server, unsigned port) MUST_CHECK;
+void private_server_release(struct private_server *server);
 /* Starts the process, the first time or after it was killed: empty. Does not wait until it answers. */
 bool private_server_start(struct private_server *server, const char *program, struct error *error) MUST_CHECK;
 /* Returns when it answers; false when it has ended or the deadline is there, with the last lines of its log. */
