@@ -286,6 +286,9 @@ static bool worker_build(struct worker *worker, struct error *error)
 
 static void worker_free(struct worker *worker)
 {
+    /* A run that began while the worker was leaving ends with its thread. What would hear of it is freed by then. */
+    for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
+        worker->slots[i].abandoned = true;
     if (worker->isolation != NULL)
         isolation_destroy(worker->isolation);
     event_commands_destroy(worker->event_commands);

@@ -221,7 +221,7 @@ TEST(nothing_is_left_of_one_that_is_killed_while_its_nodes_start)
 
 TEST(faults_are_survived_and_told)
 {
-    run_well("--private --for 3s --rate 40/s --resources 10 --hold exp:5ms --threads 4 --processes 2 --json "
+    run_well("--private --for 10s --rate 40/s --resources 10 --hold exp:5ms --threads 4 --processes 2 --json "
              "--fault 500ms:stop:lock2:500ms --fault 1100ms:kill:lock3:300ms --fault 1600ms:wipe:lock1");
     assert_int_equal(found.fault_count, 3);
     for (unsigned i = 0; i < found.fault_count; i++)
