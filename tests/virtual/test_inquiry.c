@@ -76,11 +76,12 @@ TEST(a_node_that_is_not_there_is_told_at_once)
 
 TEST(a_wrong_password_is_no_passing_trouble)
 {
-    char wrong[] = "wrong";
+    char somebody[] = "somebody", wrong[] = "wrong";
     struct config_node node = node_at(redis_server_port(server));
+    node.user = somebody;
     node.password = wrong;
     struct inquiry *inquiry = open_at(&node, 0);
-    free(redis_server_command(server, "CONFIG SET requirepass right"));
+    free(redis_server_command(server, "ACL SETUSER somebody on >right"));
     inquiry_begin(inquiry);
     inquiry_ask(inquiry, "PING", NULL);
     assert_false(inquiry_run(inquiry));
