@@ -313,11 +313,13 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
     departures_add(slot->worker->departures, lock, slot->waiting.names, wakes ? slot->waiting.resource_count : 0);
 }
 
-/* Others would wait for a task that has a place, for as long as it could be on its way, and it never asks for its
- * lock. */
+/* A task that has a place in line, and does not ask for its lock again soon: it expired, or its class does not wait for
+ * a lock that is held, though it waited for a quorum. Others would wait for it, for as long as it could be on its way. */
 static bool waited_in_vain(const struct slot *slot, enum flow_ending ending)
 {
-    return slot->envelope.parked_at.us != 0 && (ending == FLOW_EXPIRED || ending == FLOW_REFUSED);
+    bool waits_on =
+        ending == FLOW_PARKED || ending == FLOW_GIVEN_BACK || ending == FLOW_UNKNOWN_CLASS || ending == FLOW_CLAIM_LOST;
+    return slot->envelope.parked_at.us != 0 && !waits_on;
 }
 
 /* It had what it needed, with a lock or without, as far as its class may do that. */
