@@ -341,7 +341,7 @@ static void task_fell_back(struct fleet_task *task, enum fleet_place from)
     task->is_parked = task->is_on_its_way = false;
     struct fleet_task *child = &fleet.tasks[task->child];
     if (task->child > 0 && child->is_over) { /* it may follow again */
-        child->is_lost = true;
+        child->is_lost = child->was_forgotten = true;
         fleet_judge_excuse(child);
     }
 }
