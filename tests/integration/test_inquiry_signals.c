@@ -74,21 +74,4 @@ TEST(a_signal_ends_the_waiting)
     relay_destroy(relay);
 }
 
-/* It was caught, and nobody looks any more: as if it had come a moment later. In a child. */
-TEST(a_signal_that_comes_as_a_run_ends_is_not_lost)
-{
-    struct config_node node = node_at(redis_server_port(server));
-    pid_t child = fork();
-    if (child == 0) {
-        struct inquiry *inquiry = open_at(&node, TEST_PATIENCE_NS);
-        inquiry_hold_signals(inquiry, true);
-        raise(SIGTERM);
-        inquiry_hold_signals(inquiry, false);
-        _exit(0);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-}
-
 RUN_GROUP(one_server_set_up, one_server_tear_down, inquiry_set_up, NULL)

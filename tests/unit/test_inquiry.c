@@ -2,16 +2,23 @@
 #include "tests/support/test.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "worker/inquiry.h"
 
-TEST(a_signal_ends_what_comes_after_it_while_signals_are_held)
+static struct inquiry *opened(void)
 {
     char none[] = "", host[] = "127.0.0.1", name[] = "queue";
     const struct config_node node = {
         .name = name, .host = host, .port = 1, .unix_path = none, .user = none, .connect_timeout_ns = NS_PER_S};
     struct inquiry *inquiry = inquiry_open(&(struct inquiry_options){.node = &node, .client_name = "test"}, NULL);
     assert_non_null(inquiry);
+    return inquiry;
+}
+
+TEST(a_signal_ends_what_comes_after_it_while_signals_are_held)
+{
+    struct inquiry *inquiry = opened();
     assert_true(inquiry_pause(inquiry, 1)); /* which hears signals itself, and no more */
     inquiry_hold_signals(inquiry, true);
     raise(SIGTERM);
@@ -19,6 +26,22 @@ TEST(a_signal_ends_what_comes_after_it_while_signals_are_held)
     assert_false(inquiry_pause(inquiry, 1));
     inquiry_hold_signals(inquiry, false);
     inquiry_close(inquiry);
+}
+
+/* It was caught, and nobody looks any more: as if it had come a moment later. In a child. */
+TEST(a_signal_that_comes_as_a_run_ends_is_not_lost)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct inquiry *inquiry = opened();
+        inquiry_hold_signals(inquiry, true);
+        raise(SIGTERM);
+        inquiry_hold_signals(inquiry, false);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
 RUN_TESTS

@@ -255,7 +255,8 @@ void history_sums_text(const struct history_sums *sums, size_t rows_max, bool ha
     table_write(table, UINT_MAX, SIZE_MAX, has_colour, out);
     table_free(table);
     if (sums->count > rows_max)
-        buffer_format(out, "%zu more rows are only in the sum; --json has all\n", sums->count - rows_max);
+        buffer_format(out, "%zu more rows are only in the sum; `holdfast report --json` has all\n",
+                      sums->count - rows_max);
     if (history_overlaps_meaning(sums) != NULL)
         buffer_format(out, "%s\n", history_overlaps_meaning(sums));
     if (sums->total.unlocked > 0)

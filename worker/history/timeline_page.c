@@ -25,7 +25,7 @@ struct part {
     struct history_sums sums;
     const struct history_mark *marks;
     const struct history_fact *facts;
-    size_t mark_count, fact_count;
+    size_t mark_count, fact_count, facts_left_out;
 };
 
 /* What lies in the part, of a list in the order of time whose items begin with their moment. */
@@ -52,7 +52,8 @@ static struct part part_of(const struct history *history, size_t number, size_t 
     part.marks = items_find(&part, marks, sizeof *marks, all, &part.mark_count);
     const struct history_fact *facts = history_facts(history, &all);
     part.facts = items_find(&part, facts, sizeof *facts, all, &part.fact_count);
-    part.fact_count = part.fact_count < FACTS_MAX ? part.fact_count : FACTS_MAX;
+    part.facts_left_out = part.fact_count > FACTS_MAX ? part.fact_count - FACTS_MAX : 0;
+    part.fact_count -= part.facts_left_out;
     return part;
 }
 
@@ -213,6 +214,8 @@ static void part_json(struct json_writer *json, const struct part *part)
         buffer_format(&note, "%zu resources with less to see are not shown. ", lanes.lanes_left_out);
     if (lanes.merged > 0)
         buffer_format(&note, "%zu short holds lie so close together that they share bars. ", lanes.merged);
+    if (part->facts_left_out > 0)
+        buffer_format(&note, "%zu facts are not shown. ", part->facts_left_out);
     if (part->mark_count > marks)
         buffer_format(&note, "%zu marks are not shown. ", part->mark_count - marks);
     if (has_more)
@@ -253,6 +256,8 @@ static void part_text(const struct part *part, struct buffer *out)
         buffer_format(out, "\n%s\n", part->it->title);
     for (size_t i = 0; i < part->fact_count; i++)
         buffer_format(out, "%s: %s\n", part->facts[i].name, part->facts[i].value);
+    if (part->facts_left_out > 0)
+        buffer_format(out, "%zu facts are not shown.\n", part->facts_left_out);
     buffer_append_text(out, "\n");
     history_sums_text(&part->sums, ROWS_MAX, false, out);
     if (part->mark_count > 0)

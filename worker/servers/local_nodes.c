@@ -25,13 +25,9 @@
 #include "worker/servers/temporary_directory.h"
 
 enum { QUEUE, LOCKS, MAJORITY = 2, PASSWORD_DIGITS = 32, LOOK_MS = 10 };
-enum {
-    PORT_LEAST = 20000,
-    PORT_MOST = 29999,
-    PORT_TRIES = 50,
-    BEGIN_TRIES = 3
-};                                                                      /* none that the kernel hands out by itself */
 enum { BYTE_OF_CHANGES = 0, BYTE_OF_WORKERS = 1, BYTE_OF_SERVERS = 2 }; /* of the file `lock` */
+enum { PORT_LEAST = 20000, PORT_MOST = 29999, PORT_TRIES = 50 };        /* none that the kernel hands out by itself */
+enum { BEGIN_TRIES = 3 };                                               /* of a server, each at another port */
 static const int64_t ANSWER_LIMIT_NS = 30 * NS_PER_S, END_LIMIT_NS = 20 * NS_PER_S, LEASE_NS = 16 * NS_PER_S;
 static const uint64_t ROOM_BYTES = 16 << 20;
 #define ELSEWHERE "set XDG_STATE_HOME to a directory of your own"
@@ -267,8 +263,7 @@ static bool record_write(const struct local_nodes *nodes, struct error *error)
     return is_written;
 }
 
-/* Somebody else may have begun to listen at the port since it was chosen: both of us held it without listening. Then
- * another one is chosen and written down. */
+/* Another program may have begun to listen at the port since it was chosen. Then another port is chosen and recorded. */
 static bool port_was_taken(struct local_nodes *nodes, unsigned number, FILE *told)
 {
     struct private_server *server = &nodes->servers[number];

@@ -10,7 +10,8 @@
  *     private_server_fini(&server);
  *
  * The port is held by a socket of ours that is bound to it and does not listen: the kernel then gives it to nobody,
- * also while the server is dead. The server may bind it all the same, because both say SO_REUSEADDR.
+ * also while the server is dead. The server may bind it all the same, because both say SO_REUSEADDR. So may another
+ * program that was told this port, and then whoever listens first has it.
  *
  * A server that is kept outlives us. It holds one byte of an open file, its life, by a lock (fcntl) that the kernel
  * gives free when it ends: so every process can tell whether it lives, and under which id, and no second one can be
@@ -55,6 +56,7 @@ void private_server_keep(struct private_server *server, int lives, off_t life, b
 bool private_server_reserve(struct private_server *server, struct error *error) MUST_CHECK;
 /* This port; false when somebody else has it. */
 bool private_server_reserve_port(struct private_server *server, unsigned port) MUST_CHECK;
+/* The port is held no longer. Harmless when none is. */
 void private_server_release(struct private_server *server);
 /* Starts the process, the first time or after it was killed: empty. Does not wait until it answers. */
 bool private_server_start(struct private_server *server, const char *program, struct error *error) MUST_CHECK;

@@ -138,13 +138,13 @@ struct fleet {
     struct instant vanished_at;            /* the former queue node, as in node.h */
 };
 
-extern struct fleet fleet;
+extern struct fleet fleet; /* one schedule in a process */
 
 /* Nothing is in anybody's way. */
 static inline bool fleet_is_quiet(void)
 {
     return fleet.peace == PEACE_OF_MIND && !fleet.has_operators;
-} /* one schedule in a process */
+}
 extern const char *const fleet_queues[FLEET_QUEUES];
 
 void fleet_play(uint64_t seed);

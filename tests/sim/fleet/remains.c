@@ -38,11 +38,11 @@ static bool is_to_be_recovered(const char *name)
     return is_listed;
 }
 
-/* A tick that was pushed when the last worker was about to end, and was given back. (places.c knows of no other task
+/* One tick, that was pushed when the last worker was about to end, and was given back. (places.c knows of no other task
  * that is left.) */
-static bool is_late_tick(const char *name)
+static bool is_late_tick(const struct item *key)
 {
-    bool may_be = fleet.has_ticks && strcmp(name, "queue:default") == 0;
+    bool may_be = fleet.has_ticks && strcmp(key->name, "queue:default") == 0 && value_count(key->value) == 1;
     if (may_be)
         play_count("excused: a late tick", 1);
     return may_be;
@@ -75,7 +75,7 @@ void fleet_remains_end(void)
     const struct item *key;
     for (size_t at = 0; (key = table_next(&space->keys, &at)) != NULL;) {
         bool is_stray = key->value->expires_ms == 0 && !may_stay(key->name);
-        if (is_stray && !is_to_be_swept(key->name) && !is_to_be_recovered(key->name) && !is_late_tick(key->name))
+        if (is_stray && !is_to_be_swept(key->name) && !is_to_be_recovered(key->name) && !is_late_tick(key))
             play_violated("remains", "%s stays on the queue node", key->name);
     }
     long long before = 0; /* a task that is cancelled between its lock and its handler counts as one that ran */

@@ -1,5 +1,6 @@
 #include "worker/dry_run/report/result_page.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,13 @@
 
 enum { SECONDS_MAX = 600, RESOURCES_MAX = 300 };
 
+/* wait_p99 */
+static bool is_percentile(const char *name)
+{
+    const char *end = strrchr(name, '_');
+    return end != NULL && end[1] == 'p' && isdigit((unsigned char)end[2]);
+}
+
 /* Several seconds as one: percentiles are the worst of theirs, all else is their mean. */
 static struct result_second seconds_merged(const struct result_second *seconds, size_t count)
 {
@@ -24,7 +32,7 @@ static struct result_second seconds_merged(const struct result_second *seconds, 
             sum += value;
             most = value > most ? value : most;
         }
-        *(double *)((char *)&merged + field->offset) = strstr(field->name, "_p") != NULL ? most : sum / (double)count;
+        *(double *)((char *)&merged + field->offset) = is_percentile(field->name) ? most : sum / (double)count;
     }
     return merged;
 }
