@@ -314,7 +314,7 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
 }
 
 /* A task that has a place in line, and does not ask for its lock again soon: it expired, or its class does not wait for
- * a lock that is held, though it waited for a quorum. Others would wait for it, for as long as it could be on its way. */
+ * a lock that is held, though it waited for a quorum. Others would wait for it until it counts as lost on its way. */
 static bool waited_in_vain(const struct slot *slot, enum flow_ending ending)
 {
     bool waits_on =

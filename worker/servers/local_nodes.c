@@ -263,7 +263,7 @@ static bool record_write(const struct local_nodes *nodes, struct error *error)
     return is_written;
 }
 
-/* Another program may have begun to listen at the port since it was chosen. Then another port is chosen and recorded. */
+/* Another program may have begun to listen at the port since it was chosen. Then another one is chosen and recorded. */
 static bool port_was_taken(struct local_nodes *nodes, unsigned number, FILE *told)
 {
     struct private_server *server = &nodes->servers[number];
