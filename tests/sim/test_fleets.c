@@ -26,6 +26,8 @@ static const char *const expected[] = {"begun",
                                        "cancel",
                                        "pushed from elsewhere",
                                        "exact statistics",
+                                       "run by the former release",
+                                       "a former worker is killed",
                                        NULL};
 
 static void fleets_keep_their_promises(void **state)

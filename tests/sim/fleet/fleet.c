@@ -189,6 +189,8 @@ static void calm_begin(bool is_again)
             fleet_worker_start(&fleet.workers[i]);
     if (fleet.has_operators)
         fleet_resume();
+    if (fleet_former_was_killed())
+        fleet_rescue();
 }
 
 static void calm_pass(void)
@@ -200,7 +202,9 @@ static void calm_pass(void)
     run_for(STEP_NS);
     if (rolls || fleet.has_operators)
         workers_replace();
-    for (int64_t ns = 0; ns < CALM_NS && !(fleet_producers_have_ended() && fleet_is_idle()) && !play_is_violated();
+    for (int64_t ns = 0;
+         ns < CALM_NS && !(fleet_producers_have_ended() && fleet_former_has_ended() && fleet_is_idle()) &&
+         !play_is_violated();
          ns += STEP_NS) {
         if (ns % (10 * NS_PER_S) == 0)
             calm_begin(true);
@@ -232,6 +236,7 @@ void fleet_play(uint64_t seed)
     for (unsigned i = 0; i < fleet.producer_count; i++)
         fleet.producers[i] = fleet_producer_start(i);
     fleet_foreigner_start();
+    fleet_former_start(seed);
     world_at(&tick, instant_after(world_time(), TICK_NS));
     trouble_pass();
     calm_pass();

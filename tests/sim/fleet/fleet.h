@@ -175,16 +175,25 @@ bool fleet_push_denies(const struct fleet_task *task); /* its producer was told 
 void fleet_pushes_end(void);
 void fleet_foreigner_start(void);
 
+/* fleet/former.c */
+void fleet_former_start(uint64_t seed);
+bool fleet_former_has(pid_t pid);   /* it is one of these workers */
+bool fleet_former_was_killed(void); /* one of them */
+bool fleet_former_has_ended(void);
+
 /* fleet/operators.c */
 void fleet_group_make(void);
 void fleet_group_heal(void);
 void fleet_operate(struct chance *chance);
 void fleet_resume(void); /* what was paused; as often as it takes */
+void fleet_rescue(void); /* what killed workers of the former release had; likewise */
 
 /* fleet/judge.c: runs. `code` is enum hf_code. */
 void fleet_judge_watch(struct node *node); /* a lock node */
 void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job);
 void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int code);
+/* A worker of the former release runs it to its end. */
+void fleet_judge_ran(struct fleet_task *task, pid_t pid);
 void fleet_judge_left(const struct fleet_task *task); /* its claim */
 /* Others may have these tasks now: those of a process, or this one. */
 void fleet_judge_recovered(pid_t pid);

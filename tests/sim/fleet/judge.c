@@ -69,7 +69,7 @@ static bool was_heard_too_late(const struct run *run)
 
 static bool is_current(const struct run *run)
 {
-    bool has_told = run->is_last && is_sound(run->process) && is_sound(run->process->parent);
+    bool has_told = run->is_last && is_sound(run->process) && (run->process == NULL || is_sound(run->process->parent));
     return (goes_on(run) || has_told) && !run->is_recovered;
 }
 
@@ -131,6 +131,17 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
                                          .pid = worker_pid(process_current()),
                                          .token = token,
                                          .is_forced = is_forced};
+}
+
+void fleet_judge_ran(struct fleet_task *task, pid_t pid)
+{
+    world_tell("runs %s in process %d", task->jid, (int)pid);
+    task->begun++;
+    task->ended++;
+    for (unsigned i = 0; i < run_count; i++)
+        run_compare(task, &runs[i]);
+    if (run_count < RUNS_MAX)
+        runs[run_count++] = (struct run){.task = task, .pid = pid, .is_last = true, .held_until = INSTANT_NEVER};
 }
 
 static const char *code_name(int code)
@@ -236,6 +247,7 @@ unsigned fleet_failures(const struct fleet_task *task)
 {
     unsigned failures = task->failures;
     for (unsigned i = 0; i < run_count; i++)
-        failures += runs[i].task == task && runs[i].process->parent != NULL && !is_sound(runs[i].process);
+        failures += runs[i].task == task && runs[i].process != NULL && runs[i].process->parent != NULL &&
+                    !is_sound(runs[i].process);
     return failures;
 }

@@ -7,7 +7,8 @@
  *   kept   an heir is taken from a process that is well
  *
  * Excused from the order are tasks that an operator may have touched, that the queue node forgot, that were given back
- * or recovered, and that wait for something else too; whose queue is paused is passed by. */
+ * or recovered, and that wait for something else too; whose queue is paused is passed by. No wake is missed while a
+ * majority of the lock nodes has forgotten the group. */
 #include <stdio.h>
 #include <string.h>
 
@@ -155,6 +156,15 @@ static bool lock_is_free(unsigned resource)
     return taken < fleet.node_count / 2 + 1;
 }
 
+/* Else nobody gets a lock before an operator makes the group again. */
+static bool group_is_known(void)
+{
+    unsigned known = 0;
+    for (unsigned i = 0; i < fleet.node_count; i++)
+        known += table_find(&server_keyspace(fleet.nodes[i]->server)->keys, text_of("hf:lock:group")) != NULL;
+    return known >= fleet.node_count / 2 + 1;
+}
+
 /* Somebody waits for it, and nobody does anything. */
 static bool all_sleep(unsigned resource)
 {
@@ -173,7 +183,7 @@ static bool all_sleep(unsigned resource)
 
 void fleet_line_tick(void)
 {
-    bool may_judge = fleet_is_quiet() || fleet.is_calm;
+    bool may_judge = (fleet_is_quiet() || fleet.is_calm) && group_is_known();
     bool is_paused = is_any_paused();
     was_paused = was_paused || is_paused;
     for (unsigned r = 0; r < fleet.resource_count; r++) {

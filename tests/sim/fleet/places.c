@@ -69,6 +69,8 @@ static enum fleet_place place_of(struct text name)
 {
     return begins_with(name, "queue:")          ? IN_QUEUE
            : begins_with(name, "hf:2:process:") ? IN_CLAIM
+           : begins_with(name, "hf:claims:")    ? IN_CLAIM
+           : begins_with(name, "hf:bell:")      ? IN_BELL
            : begins_with(name, "hf:2:bell:")    ? IN_BELL
            : text_is(name, text_of("schedule")) ? IN_SCHEDULE
            : text_is(name, text_of("retry"))    ? IN_RETRY
@@ -306,6 +308,9 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
     task->is_orphan = false;
     if (from == IN_CLAIM)
         fleet_judge_left(task);
+    bool was_with_former = from == IN_CLAIM && task->place != IN_CLAIM && fleet_former_has(task->claimer);
+    if (was_with_former && strncmp(by(event), "former ", 7) != 0 && strncmp(by(event), "operate_", 8) != 0)
+        play_violated("former", "%s is taken from a worker of the former release by %s", task->jid, by(event));
     if (!task->was_seen && task->place != NOWHERE)
         task->seen_at = world_time();
     task->was_seen |= task->place != NOWHERE;
@@ -492,7 +497,7 @@ static bool lives(pid_t pid)
 
 static void recovery_check(struct fleet_task *task)
 {
-    if (task->place != IN_CLAIM || lives(task->claimer)) {
+    if (task->place != IN_CLAIM || lives(task->claimer) || fleet_former_has(task->claimer)) {
         task->is_orphan = false;
         return;
     }
@@ -545,6 +550,9 @@ static bool is_far_away(const struct fleet_task *task)
 
 bool fleet_is_idle(void)
 {
+    struct keyspace *space = server_keyspace(fleet.queue->server);
+    if (table_find(&space->keys, text_of("queue:default")) != NULL) /* also what is no task, or a tick */
+        return false;
     for (unsigned i = 0; i < fleet.task_count; i++)
         if (is_waiting(&fleet.tasks[i]) && !is_far_away(&fleet.tasks[i]))
             return false;
