@@ -318,7 +318,7 @@ static void ending_tell(struct slot *slot, enum flow_ending ending)
 void slot_perform(struct slot *slot, struct flow_step step)
 {
     if (step.release)
-        slot_lock_leave(slot, step.ends || step.move == FLOW_MOVE_FINISH_WITH, step.ending);
+        slot_lock_leave(slot, &step);
     if (step.ends) {
         slot->is_heir = false;
         slot_progress_end(slot, step.ending);

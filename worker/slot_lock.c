@@ -315,10 +315,11 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
 
 /* A task that has a place in line, and does not ask for its lock again soon: it expired, or its class does not wait for
  * a lock that is held, though it waited for a quorum. Others would wait for it until it counts as lost on its way. */
-static bool waited_in_vain(const struct slot *slot, enum flow_ending ending)
+static bool waited_in_vain(const struct slot *slot, const struct flow_step *step)
 {
-    bool waits_on =
-        ending == FLOW_PARKED || ending == FLOW_GIVEN_BACK || ending == FLOW_UNKNOWN_CLASS || ending == FLOW_CLAIM_LOST;
+    bool is_parked = step->ending == FLOW_PARKED && step->move != FLOW_MOVE_DELAY;
+    bool waits_on = is_parked || step->ending == FLOW_GIVEN_BACK || step->ending == FLOW_UNKNOWN_CLASS ||
+                    step->ending == FLOW_CLAIM_LOST;
     return slot->envelope.parked_at.us != 0 && !waits_on;
 }
 
@@ -338,16 +339,17 @@ static const char *share_left(const struct slot *slot, bool ends)
 }
 
 /* What becomes of the lists that it was in the way of; slot_moves.c tells the queue node. */
-static void left_note(struct slot *slot, bool ends, enum flow_ending ending)
+static void left_note(struct slot *slot, const struct flow_step *step)
 {
+    bool ends = step->ends || step->move == FLOW_MOVE_FINISH_WITH;
     struct slot_left *left = &slot->left;
     *left = (struct slot_left){.kind = SLOT_LEFT_NOTHING, .share = share_left(slot, ends)};
     if (!ends)
         return;
-    left->jid = ending != FLOW_CLAIM_LOST ? slot->jid : NULL; /* else others have the task, and its place */
-    if (!had_all(slot) && !waited_in_vain(slot, ending))
+    left->jid = step->ending != FLOW_CLAIM_LOST ? slot->jid : NULL; /* else others have the task, and its place */
+    if (!had_all(slot) && !waited_in_vain(slot, step))
         return;
-    left->after_ns = slot->has_lock ? linger_ns(slot, ending) : 0;
+    left->after_ns = slot->has_lock ? linger_ns(slot, step->ending) : 0;
     if (left->after_ns > 0) {
         left->kind = SLOT_LEFT_LINGERS;
         return;
@@ -356,9 +358,9 @@ static void left_note(struct slot *slot, bool ends, enum flow_ending ending)
     left->share = NULL; /* freed with the others, or the heir's */
 }
 
-void slot_lock_leave(struct slot *slot, bool ends, enum flow_ending ending)
+void slot_lock_leave(struct slot *slot, const struct flow_step *step)
 {
-    left_note(slot, ends, ending);
+    left_note(slot, step);
     names_leave(slot);
     if (slot->lock != NULL)
         lock_let_go(slot, slot->left.after_ns);

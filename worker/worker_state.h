@@ -218,7 +218,7 @@ void slot_perform(struct slot *slot, struct flow_step step);
 /* slot_lock.c */
 void slot_lock_take(struct slot *slot);
 /* Leaves all that the task had: the lock, and what is noted in the process's table. */
-void slot_lock_leave(struct slot *slot, bool ends, enum flow_ending ending);
+void slot_lock_leave(struct slot *slot, const struct flow_step *step);
 void slot_runner_take(struct slot *slot); /* of its class's share; harmless again */
 /* Whether what it needs is known to be taken; where it waits then is planned. */
 bool slot_must_wait(struct slot *slot);

@@ -98,20 +98,33 @@ static void a_conflict_that_is_a_failure_uses_a_retry(void **state)
 }
 
 /* Others would wait for it. It waited because its class did that then, or for a quorum. */
-static void a_task_that_waited_and_fails_gives_up_its_place(void **state)
+static void place_given_up(const char *on_conflict, const char *set)
 {
-    (void)state;
+    char classes[64];
+    snprintf(classes, sizeof classes, "{ class = \"guarded\"; on_conflict = \"%s\"; }", on_conflict);
     resource_hold("r");
     unsigned former = start("{ class = \"guarded\"; }");
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"first\",\"resource\":\"r\"}");
     test_await(waiting_count("resource:r") == 1);
     one_fleet_stop(former);
-    unsigned worker = start("{ class = \"guarded\"; on_conflict = \"fail\"; }");
+    unsigned worker = start(classes);
     free(fleet_ask(&fleet,
                    "EVAL \"return redis.call('ZADD', 'schedule', 0, redis.call('ZRANGE', 'schedule', 0, 0)[1])\" 0"));
-    test_await(fleet_number(&fleet, "ZCARD retry") == 1);
+    test_await(fleet_number(&fleet, "ZCOUNT %s 1 +inf", set) == 1);
     one_fleet_stop(worker);
     assert_int_equal(waiting_count("resource:r"), 0);
+}
+
+static void a_task_that_waited_and_fails_gives_up_its_place(void **state)
+{
+    (void)state;
+    place_given_up("fail", "retry");
+}
+
+static void a_task_that_waited_and_is_put_off_gives_up_its_place(void **state)
+{
+    (void)state;
+    place_given_up("delay", "schedule");
 }
 
 /* --- hold_at_least ------------------------------------------------------------------------------------------------ */
@@ -266,6 +279,7 @@ int main(void)
         fleet_test(a_delayed_task_comes_again_when_its_class_says),
         fleet_test(a_conflict_that_is_a_failure_uses_a_retry),
         fleet_test(a_task_that_waited_and_fails_gives_up_its_place),
+        fleet_test(a_task_that_waited_and_is_put_off_gives_up_its_place),
         fleet_test(a_lock_stays_behind_what_went_well_and_not_behind_a_failure),
         fleet_test(a_lock_stays_from_its_beginning_on),
         fleet_test(without_a_majority_what_is_open_runs_and_what_is_closed_waits),
