@@ -6,8 +6,10 @@
 #include "base/log.h"
 #include "worker/worker_state.h"
 
-/* Between the kill and the end of the process, for the reap and for giving the task back. */
-#define REAP_NS (150 * NS_PER_MS)
+/* Between the kill and the time at which the worker abandons what runs: the zygote reaps the process, and tells the
+ * worker, also on a machine that has much else to do. A stop now has less time. */
+#define REAP_NS     (500 * NS_PER_MS)
+#define REAP_NOW_NS (150 * NS_PER_MS)
 
 static struct slot *slot_of(struct isolated_run *run)
 {
@@ -24,8 +26,9 @@ static void kill_by(struct slot *slot, struct instant at)
 /* Also by the board alone: the worker may stand still while it stops. */
 void slot_end_with_worker(struct slot *slot)
 {
+    const struct worker *worker = slot->worker;
     if (slot->is_away)
-        kill_by(slot, instant_after(slot->worker->abandon_at, -REAP_NS));
+        kill_by(slot, instant_after(worker->abandon_at, worker->hurrying ? -REAP_NOW_NS : -REAP_NS));
 }
 
 void slot_interrupt(struct slot *slot)

@@ -127,7 +127,7 @@ static void a_run_is_killed_before_the_stop_of_its_worker_is_over(void **state)
     assert_int_equal(kill_time(board), INT64_MAX);
     struct instant since = instant_now();
     fleet_signal(&fleet, worker, SIGTERM);
-    await_kill_time(board, since, 3600 * NS_PER_S + 1850 * NS_PER_MS); /* 2 s, but for a moment in which it is reaped */
+    await_kill_time(board, since, 3600 * NS_PER_S + 1500 * NS_PER_MS); /* 2 s, but for a moment in which it is reaped */
     board_destroy(board);
 }
 
