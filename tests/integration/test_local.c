@@ -185,7 +185,10 @@ static void result_expect(const char *jid, const char *text)
 /* Nobody waits for a quarantine. */
 static void all_vote_expect(void)
 {
-    assert_int_equal(run_line("nodes --local"), 0);
+    int code = run_line("nodes --local");
+    if (code != 0)
+        print_message("%s%s", result.out, result.error);
+    assert_int_equal(code, 0);
     assert_contains(result.out, "3 of 3 nodes vote");
 }
 

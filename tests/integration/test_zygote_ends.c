@@ -147,7 +147,7 @@ TEST(a_stray_without_a_mark_ends_with_the_last_child)
     kid_await_birth(&other);
     launcher_kill(launcher, &other.child, SIGKILL);
     (void)kid_await_end(&other);
-    assert_gone(stray);
+    test_await(kill(stray, 0) != 0 && errno == ESRCH); /* the zygote waits for it for a moment only */
     close(file);
 }
 
