@@ -1,0 +1,36 @@
+# How long the sentences of pages are, without tables, code and headings: for scripts/size. With -v all=1 it prints each
+# sentence that is longer than 40 words.
+
+function sentence_end(    count) {
+    count = split(sentence, list, " ")
+    if (count > 1) { sentences++; total += count; if (count > most) most = count }
+    if (count > 40 && all) print FILENAME ":" begun ": " count " words"
+    too_long += count > 40
+    sentence = ""
+}
+
+function text_add(text,    mark) {
+    gsub(/`[^`]*`/, "x", text)
+    gsub(/\]\([^)]*\)/, "]", text)
+    text = text " "
+    while (match(text, /[.!?][")\]*_]* /)) {
+        if (sentence == "") begun = FNR
+        sentence = sentence " " substr(text, 1, RSTART)
+        sentence_end()
+        text = substr(text, RSTART + RLENGTH)
+    }
+    if (text !~ /^ *$/ && sentence == "") begun = FNR
+    if (text !~ /^ *$/) sentence = sentence " " text
+}
+
+FNR == 1 { sentence_end(); is_code = 0 }
+/^ *```/ { sentence_end(); is_code = !is_code; next }
+is_code { next }
+{ words += NF }
+/^ *\|/ || /^#/ || /^ *$/ || /^    / || /^<!--/ { sentence_end(); next }
+/^ *([-*]|[0-9]+\.) / { sentence_end(); sub(/^ *([-*]|[0-9]+\.) /, "") }
+{ text_add($0) }
+END {
+    sentence_end()
+    printf "pages: %d words, the mean sentence %.1f, the longest %d, longer than 40: %d\n", words, total / sentences, most, too_long
+}
