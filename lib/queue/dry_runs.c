@@ -10,8 +10,7 @@
 #define INDEX DRY "runs"
 
 const struct redis_script *const dry_runs_scripts[] = {&queue_script_dry_lease, &queue_script_dry_ended,
-                                                       &queue_script_dry_take, &queue_script_dry_forget,
-                                                       &queue_script_keep};
+                                                       &queue_script_dry_take, &queue_script_dry_forget};
 _Static_assert(sizeof dry_runs_scripts / sizeof dry_runs_scripts[0] == DRY_RUNS_SCRIPTS, "all of them");
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
@@ -114,11 +113,4 @@ void dry_runs_forget_request(struct buffer *out, const char *run, const char *ow
     keys_request(out, run);
     redis_request_text(out, run);
     redis_request_text(out, owner);
-}
-
-void dry_runs_keep_request(struct buffer *out, size_t keys, const struct buffer *encoded_keys, int64_t ttl_ms)
-{
-    redis_request_script(out, &queue_script_keep, keys, 1);
-    buffer_append(out, encoded_keys->bytes, encoded_keys->length);
-    redis_request_integer(out, ttl_ms);
 }

@@ -9,18 +9,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buffer.h"
 #include "redis/reply.h"
 #include "redis/request.h"
 
 enum {
-    DRY_RUNS_SCRIPTS = 5,
+    DRY_RUNS_SCRIPTS = 4,
     DRY_RUNS_ID_DIGITS = 12, /* small hexadecimal digits */
     DRY_RUNS_OWNER_DIGITS = 16,
     DRY_RUNS_LEASE_S = 60,
-    DRY_RUNS_RECORD_MS = 7 * 24 * 3600 * 1000,
 };
+/* 90 days: the record is what a later dry run finds leftovers by. */
+#define DRY_RUNS_RECORD_MS (INT64_C(90) * 24 * 3600 * 1000)
+
 /* For redis_node_options. */
 extern const struct redis_script *const dry_runs_scripts[];
 
@@ -49,9 +52,5 @@ void dry_runs_take_request(struct buffer *out, const char *run, const char *owne
 /* False when it was not taken over. The texts lie in the reply. */
 bool dry_runs_take_read(const struct redis_reply *reply, struct dry_runs_record *record) MUST_CHECK;
 void dry_runs_forget_request(struct buffer *out, const char *run, const char *owner);
-
-/* So many keys, each appended to `encoded_keys` as an argument of a request, go by themselves after this time. Answered
- * with how many of them are there. */
-void dry_runs_keep_request(struct buffer *out, size_t keys, const struct buffer *encoded_keys, int64_t ttl_ms);
 
 #endif

@@ -63,7 +63,6 @@ static const struct {
     {"dry_lease", "tests/virtual/test_name_space.c"},
     {"dry_take", "tests/virtual/test_name_space.c"},
     {"dry_forget", "tests/virtual/test_name_space.c"},
-    {"keep", "tests/virtual/test_name_space.c"},
     {"meet_guests", "tests/virtual/test_meeting.c"},
     {"meet_host", "tests/virtual/test_meeting.c"},
 };

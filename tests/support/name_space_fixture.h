@@ -94,29 +94,6 @@ static long long keys_like(struct redis_server *server, const char *pattern)
     return queue_probe_number(server, command);
 }
 
-static long long keys_where(const char *condition, const char *pattern)
-{
-    char command[400];
-    snprintf(
-        command, sizeof command,
-        "EVAL \"local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do local ttl = redis.call('TTL', key) "
-        "if %s then n = n + 1 end end return n\" 0 %s",
-        condition, pattern);
-    return queue_probe_number(node_of_queues, command);
-}
-
-static long long keys_without_ttl(const char *pattern)
-{
-    return keys_where("ttl < 0", pattern);
-}
-
-static long long keys_longer_than(int ttl_s, const char *pattern)
-{
-    char condition[64];
-    snprintf(condition, sizeof condition, "ttl < 0 or ttl > %d", ttl_s);
-    return keys_where(condition, pattern);
-}
-
 /* Everything that workers, producers and the clock may leave without a ttl of its own, under the names of a space. */
 static void queue_fill(const char *space)
 {

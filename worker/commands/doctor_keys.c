@@ -29,7 +29,7 @@ struct dry_leftovers {
 static const struct doctor_kind dry_run_left = {
     "dry-run-left", DOCTOR_WARNING,
     "A dry run was killed, or its machine was: its keys take memory, and no worker looks at them.",
-    "The next dry run on these nodes removes them. If it ended more than a week ago, remove them by hand: "
+    "The next dry run on these nodes removes them. If it ended more than 90 days ago, remove them by hand: "
     "redis-cli --scan --pattern 'hf:2:dry:RUN:*' | xargs redis-cli unlink"};
 
 static struct dry_leftover *leftover_of(struct dry_leftovers *leftovers, const char *run)

@@ -139,8 +139,8 @@ static void nodes_clean(const struct janitor_options *options)
     (void)names_remove(options);
     poll(NULL, 0, GUESTS_LIMIT_MS);
     if (!names_remove(options))
-        log_event(LOG_WARN, "dry_run_left_keys",
-                  "run=%s advice=\"they expire; the next dry run on these nodes removes what does not\"", options->run);
+        log_event(LOG_WARN, "dry_run_left_keys", "run=%s advice=\"the next dry run on these nodes removes them\"",
+                  options->run);
 }
 
 static void signals_ignore(void)

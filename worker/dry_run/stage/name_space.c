@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "queue/errand.h"
-#include "worker/dry_run/stage/keeper.h"
 #include "worker/config/node_options.h"
 
 #define CLIENT_NAME       "holdfast-dry-run"
@@ -17,7 +16,7 @@
 #define FORGET_LIMIT_NS   (3 * NS_PER_S)
 #define BEGIN_LIMIT_NS    (10 * NS_PER_S) /* without dead runs */
 #define LEFTOVER_LIMIT_NS (60 * NS_PER_S)
-#define KEEP_INTERVAL_NS  (5 * NS_PER_S)
+#define RENEW_INTERVAL_NS (5 * NS_PER_S)
 enum { LEFTOVERS_MAX = 16, TROUBLE_MAX = 400, WHO_MAX = 300 };
 
 struct name_space {
@@ -28,8 +27,8 @@ struct name_space {
     uint64_t repeats;
     char heir[DRY_RUNS_OWNER_DIGITS + 1]; /* as which dead runs are taken over; a run's own owner has the run's name */
     char who[WHO_MAX];
-    char *space, *lock_prefix;
-    struct keeper *keeper;
+    char *lock_prefix;
+    bool is_begun;
     struct removal *removal; /* of dead runs, then of this one */
     struct loop_timer lease, limit, forget_limit;
     char refusal[TROUBLE_MAX];
@@ -47,11 +46,6 @@ struct name_space {
 };
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
-
-void name_space_key_space(const char *run, struct buffer *out)
-{
-    dry_runs_space(run, out);
-}
 
 void name_space_lock_prefix(const char *prefix, const char *run, struct buffer *out)
 {
@@ -99,15 +93,13 @@ static void lease_end(struct name_space *space)
 {
     loop_timer_clear(space->options.loop, &space->lease);
     errand_cancel(&space->errand);
-    keeper_stop(space->keeper);
-    space->keeper = NULL;
 }
 
 static void lease_answered(struct errand *errand, const struct redis_reply *reply)
 {
     struct name_space *space = space_of(errand);
     if (reply->kind == REDIS_INTEGER && reply->integer == 1) {
-        loop_timer_set(space->options.loop, &space->lease, loop_after(space->options.loop, KEEP_INTERVAL_NS));
+        loop_timer_set(space->options.loop, &space->lease, loop_after(space->options.loop, RENEW_INTERVAL_NS));
         return;
     }
     lease_end(space);
@@ -164,13 +156,8 @@ static void run_begun(struct errand *errand, const struct redis_reply *reply)
         begin_end(space, "the queue node knows a dry run of this name already");
         return;
     }
-    space->keeper = keeper_start(&(struct keeper_options){.loop = space->options.loop,
-                                                          .node = space->node,
-                                                          .space = space->space,
-                                                          .ttl_ns = NAME_SPACE_TTL_NS,
-                                                          .interval_ns = KEEP_INTERVAL_NS,
-                                                          .share = space->options.node_share});
-    loop_timer_set(space->options.loop, &space->lease, loop_after(space->options.loop, KEEP_INTERVAL_NS));
+    space->is_begun = true;
+    loop_timer_set(space->options.loop, &space->lease, loop_after(space->options.loop, RENEW_INTERVAL_NS));
     begin_end(space, NULL);
 }
 
@@ -268,7 +255,7 @@ static void leftovers_listed(struct errand *errand, const struct redis_reply *re
 
 void name_space_begin(struct name_space *space, void (*begun)(void *context, const char *trouble, unsigned removed))
 {
-    invariant(space->begun == NULL && space->keeper == NULL && !space->is_deleting);
+    invariant(space->begun == NULL && !space->is_begun && !space->is_deleting);
     space->begun = begun;
     space->leftover_limit = loop_after(space->options.loop, LEFTOVER_LIMIT_NS);
     dry_runs_ended_request(question(space), LEFTOVERS_MAX);
@@ -342,25 +329,17 @@ static void who_set(struct name_space *space)
     snprintf(space->who, sizeof space->who, "%s:%d", host, (int)getpid());
 }
 
-static char *text_take(struct buffer *text)
-{
-    char *copy = memory_text(buffer_text(text));
-    buffer_fini(text);
-    return copy;
-}
-
 struct name_space *name_space_open(const struct name_space_options *options)
 {
     struct name_space *space = memory_new(struct name_space);
-    struct buffer key_space = {0}, lock_prefix = {0};
+    struct buffer lock_prefix = {0};
     space->options = *options;
     if (!(options->node_share > 0 && options->node_share <= 1))
         space->options.node_share = NAME_SPACE_SHARE;
     invariant(dry_runs_id_is_sound(options->run));
-    name_space_key_space(options->run, &key_space);
     name_space_lock_prefix(options->config->lock.prefix, options->run, &lock_prefix);
-    space->space = text_take(&key_space);
-    space->lock_prefix = text_take(&lock_prefix);
+    space->lock_prefix = memory_text(buffer_text(&lock_prefix));
+    buffer_fini(&lock_prefix);
     random_digits(space->heir, DRY_RUNS_OWNER_DIGITS);
     who_set(space);
     loop_timer_init(&space->lease, lease_renew);
@@ -394,7 +373,6 @@ void name_space_close(struct name_space *space)
     errand_fini(&space->errand);
     errands_fini(&space->errands);
     redis_node_destroy(space->node);
-    free(space->space);
     free(space->lock_prefix);
     free(space);
 }

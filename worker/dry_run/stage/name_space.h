@@ -1,17 +1,15 @@
-/* What a dry run has on the nodes of a configuration: its names, that they all go by themselves, and that they are gone
- * when it is over.
+/* What a dry run has on the nodes of a configuration: its names, and that they are gone when it is over.
  *
  *     space = name_space_open(&options);
  *     name_space_begin(space, begun);      removes what dead runs have left, and writes down that this one is there
- *     ...                                  every few seconds all its keys get a ttl, while the loop runs
+ *     ...                                  its lease is renewed every few seconds, while the loop runs
  *     name_space_delete(space, patience_ns, deleted);
  *     name_space_close(space);
  *
- * Every key of a run on the queue node is below hf:2:dry:RUN:, every lock below lock.prefix dry:RUN:. Keys on the
- * queue node that have no ttl of their own (queues, sets, waiting lists ...) get NAME_SPACE_TTL_NS, again and again
- * (keeper.h). Locks have a ttl, and so have their counters of fencing tokens (an hour more than the run lasts:
- * dry_config.h). So when everybody is killed at once, what stays is what was made since the last look, a few seconds:
- * the index of runs (queue/dry_runs.h) names the run, and the next dry run removes it.
+ * Every key of a run on the queue node is below hf:2:dry:RUN:, every lock below lock.prefix dry:RUN:. Locks have
+ * a ttl, and so have their counters of fencing tokens (an hour more than the run lasts: dry_config.h). When the run and
+ * its janitor are killed at once, what is on the queue node stays until the next dry run: the index of runs
+ * (queue/dry_runs.h) names the run, and the next one removes it.
  *
  * Runs on the loop of the coordinator, or of the janitor. Nothing here blocks. Of the callbacks only `deleted` may
  * close the name space. If the process dies: see above. */
@@ -23,13 +21,10 @@
 #include "worker/config/config.h"
 #include "worker/dry_run/stage/removal.h"
 
-#define NAME_SPACE_TTL_NS (120 * NS_PER_S)
-#define NAME_SPACE_SHARE  0.25
+#define NAME_SPACE_SHARE 0.25
 
 struct name_space;
 
-/* "hf:2:dry:RUN:", for worker_options.key_space. */
-void name_space_key_space(const char *run, struct buffer *out);
 /* For lock.prefix of the workers; `prefix` is that of production. */
 void name_space_lock_prefix(const char *prefix, const char *run, struct buffer *out);
 
@@ -37,7 +32,7 @@ struct name_space_options {
     struct loop *loop;
     const struct config *config; /* its nodes, and lock.prefix of production; must live as long */
     const char *run;
-    double node_share;  /* of a node's time that keeping and removing may take, up to 1; 0 = NAME_SPACE_SHARE */
+    double node_share;  /* of a node's time that removing may take, up to 1; 0 = NAME_SPACE_SHARE */
     int64_t silence_ns; /* so long a node may be silent while the run is removed; 0 = as long as there is patience */
     /* Somebody took the run for dead, because this process stood still for a minute: it has to end. */
     void (*lost)(void *context);
@@ -50,7 +45,7 @@ struct name_space *name_space_open(const struct name_space_options *options);
 void name_space_close(struct name_space *space);
 
 /* `begun` runs once: `trouble` is NULL when the run is written down. Dead runs are removed first, for at most a minute;
- * `removed` of them. Until name_space_delete, lease and ttls are renewed. */
+ * `removed` of them. Until name_space_delete, the lease is renewed. */
 void name_space_begin(struct name_space *space, void (*begun)(void *context, const char *trouble, unsigned removed));
 
 /* After the last of its processes has ended; a beginning that is underway is given up, and `begun` does not run then.
