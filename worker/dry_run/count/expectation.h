@@ -3,13 +3,12 @@
  *
  * What the model is given: of an open load the arrivals as they came, of a closed loop its population, and which
  * resource how often. Of a rehearsal the plan's holds, longer by what a hold costs more than its handler; of a shadow
- * the holds as they were. And the overheads of the run (model_overheads.h). It is not given any wait that it is to
+ * the holds as they were. And the overheads of the run (model.h). It is not given any wait that it is to
  * predict. Pure. */
 #ifndef WORKER_DRY_RUN_EXPECTATION_H
 #define WORKER_DRY_RUN_EXPECTATION_H
 
 #include "worker/dry_run/count/model.h"
-#include "worker/dry_run/count/model_overheads.h"
 #include "worker/dry_run/result/result.h"
 
 /* Sets `expected` of the result and of its resources, and `formula`. The rest of the result is complete; `plan` is that

@@ -1,9 +1,12 @@
 /* See tally.h. What comes in, and how it stands now. */
 #include "worker/dry_run/count/tally.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "worker/dry_run/count/tally_private.h"
@@ -13,6 +16,206 @@ enum { DETAILED_FROM = 8 };
 
 /* By this share runners are taken that lack nothing but time. */
 #define RUNNERS_USED 0.75
+
+/* --- resources ---------------------------------------------------------------------------------------------------- */
+
+/* Resources stand in one array in the order of their numbers; a hash table of numbers with chains finds them. Doubled
+ * when full, both. */
+enum { AT_FIRST = 1024 };
+
+static void resource_table_init(struct resource_table *table, size_t limit, unsigned detailed_max,
+                                unsigned detailed_from)
+{
+    *table = (struct resource_table){.limit = limit, .detailed_max = detailed_max, .detailed_from = detailed_from};
+    table->bucket_count = AT_FIRST;
+    table->buckets = memory_zeroed(table->bucket_count, sizeof table->buckets[0]);
+}
+
+static void resource_table_fini(struct resource_table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        free(table->resources[i].name);
+        free(table->resources[i].detail);
+    }
+    free(table->resources);
+    free(table->buckets);
+}
+
+/* A bucket has the number of its first resource and one more, so that zero is an empty one; so has `next`. */
+static void chain(struct resource_table *table, uint32_t number)
+{
+    struct resource_count *resource = &table->resources[number];
+    uint32_t *bucket = &table->buckets[resource->hash & (table->bucket_count - 1)];
+    resource->next = *bucket;
+    *bucket = number + 1;
+}
+
+static void resources_grow(struct resource_table *table)
+{
+    table->capacity = table->capacity == 0 ? AT_FIRST : table->capacity * 2;
+    table->resources = memory_resize(table->resources, table->capacity, sizeof table->resources[0]);
+    if (table->capacity <= table->bucket_count)
+        return;
+    free(table->buckets);
+    table->bucket_count = table->capacity;
+    table->buckets = memory_zeroed(table->bucket_count, sizeof table->buckets[0]);
+    for (uint32_t i = 0; i < table->count; i++)
+        chain(table, i);
+}
+
+static uint32_t resource_table_number(struct resource_table *table, const char *name)
+{
+    uint32_t hash = (uint32_t)hash_bytes(0, name, strlen(name));
+    uint32_t at = table->buckets[hash & (table->bucket_count - 1)];
+    for (; at != 0; at = table->resources[at - 1].next)
+        if (table->resources[at - 1].hash == hash && strcmp(table->resources[at - 1].name, name) == 0)
+            return at - 1;
+    if (table->count >= table->limit)
+        return RESOURCE_NONE;
+    if (table->count == table->capacity)
+        resources_grow(table);
+    uint32_t number = (uint32_t)table->count++;
+    table->resources[number] = (struct resource_count){.name = memory_text(name), .hash = hash};
+    chain(table, number);
+    return number;
+}
+
+static void resource_table_arrive(struct resource_table *table, uint32_t number, bool is_measured)
+{
+    struct resource_count *resource = resource_table_at(table, number);
+    if (resource == NULL) {
+        table->left_out++;
+        return;
+    }
+    resource->arrived++;
+    resource->arrived_measured += is_measured;
+    if (resource->detail == NULL && resource->arrived >= table->detailed_from &&
+        table->detailed < table->detailed_max) {
+        resource->detail = memory_new(struct resource_detail);
+        table->detailed++;
+    }
+}
+
+/* --- processes ---------------------------------------------------------------------------------------------------- */
+
+/* Adds what `now` has more than `before`. The largest of the difference is not known: that of all is taken. */
+static void histogram_add_difference(struct histogram *into, const struct histogram *now,
+                                     const struct histogram *before)
+{
+    if (now->count == before->count)
+        return;
+    for (size_t i = 0; i < HISTOGRAM_STEPS; i++)
+        into->counts[i] += now->counts[i] - before->counts[i];
+    into->count += now->count - before->count;
+    into->sum_us += now->sum_us - before->sum_us;
+    if (now->max_us > into->max_us)
+        into->max_us = now->max_us;
+}
+
+static void node_add(struct redlock_node_counters *into, const struct redlock_node_counters *now,
+                     const struct redlock_node_counters *before, bool is_measured)
+{
+    into->requests += now->requests - before->requests;
+    into->granted += now->granted - before->granted;
+    into->refused += now->refused - before->refused;
+    into->errors += now->errors - before->errors;
+    into->timeouts += now->timeouts - before->timeouts;
+    into->split_votes += now->split_votes - before->split_votes;
+    if (is_measured)
+        histogram_add_difference(&into->latency, &now->latency, &before->latency);
+}
+
+/* A process that came back without anybody having told that it died. */
+static bool began_anew(const struct process_count *count, const struct observed_process *said)
+{
+    return said->cpu_ns < count->cpu_ns ||
+           (said->extensions != NULL && said->extensions->count < count->extensions.count);
+}
+
+static void process_count_end(struct process_count *count)
+{
+    memset(count, 0, sizeof *count);
+}
+
+static int64_t process_count_add(struct process_count *count, const struct observed_process *said, struct instant at,
+                                 bool is_measured, struct process_sums *sums, struct histogram *extensions)
+{
+    if (began_anew(count, said))
+        process_count_end(count);
+    int64_t cpu_ns = said->cpu_ns - count->cpu_ns;
+    count->heard = at;
+    count->runners = said->runners;
+    count->busy = said->busy;
+    count->cpu_ns = said->cpu_ns;
+    if (said->extensions != NULL) {
+        histogram_add_difference(extensions, said->extensions, &count->extensions);
+        if (is_measured)
+            histogram_add_difference(&sums->extensions, said->extensions, &count->extensions);
+        count->extensions = *said->extensions;
+    }
+    for (unsigned i = 0; i < said->node_count && i < RECORD_NODES_MAX; i++) {
+        node_add(&sums->nodes[i], said->nodes[i], &count->nodes[i], is_measured);
+        count->nodes[i] = *said->nodes[i];
+        if (i >= sums->node_count)
+            sums->node_count = i + 1;
+    }
+    return cpu_ns;
+}
+
+/* --- crashes ------------------------------------------------------------------------------------------------------ */
+
+static struct crash_count *class_of(struct crash_list *list, const struct crash *crash)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        if (strncmp(list->classes[i].class_name, crash->class_name, CRASH_LIST_NAME_MAX - 1) == 0)
+            return &list->classes[i];
+    if (list->count == CRASH_LIST_CLASSES_MAX)
+        return NULL;
+    struct crash_count *count = &list->classes[list->count++];
+    snprintf(count->class_name, sizeof count->class_name, "%s", crash->class_name);
+    count->signal = crash->signal;
+    count->hangs = crash->hangs;
+    return count;
+}
+
+static void crash_list_note(struct crash_list *list, const struct crash *crash)
+{
+    struct crash_count *count = class_of(list, crash);
+    if (count != NULL)
+        count->count++;
+    else
+        list->others++;
+}
+
+static void end_tell(const struct crash_count *count, struct buffer *out)
+{
+    const char *name = sigabbrev_np(count->signal);
+    if (count->hangs)
+        buffer_append_text(out, "it hangs");
+    else if (count->signal == 0)
+        buffer_append_text(out, "it ended its process");
+    else if (name != NULL)
+        buffer_format(out, "SIG%s", name);
+    else
+        buffer_format(out, "signal %d", count->signal);
+}
+
+void crash_list_tell(const struct crash_list *list, char *text, size_t size)
+{
+    struct buffer out = {0};
+    for (unsigned i = 0; i < list->count; i++) {
+        const struct crash_count *count = &list->classes[i];
+        buffer_format(&out, "%s%s (", i > 0 ? ", " : "", count->class_name);
+        end_tell(count, &out);
+        buffer_format(&out, ") for %" PRIu64 " task%s", count->count, count->count == 1 ? "" : "s");
+    }
+    if (list->others > 0)
+        buffer_format(&out, ", and more classes for %" PRIu64, list->others);
+    snprintf(text, size, "%s", buffer_text(&out));
+    buffer_fini(&out);
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 static void note_overlap(void *context, unsigned resource, bool is_fenced)
 {

@@ -19,7 +19,7 @@
 #ifndef WORKER_DRY_RUN_TALLY_H
 #define WORKER_DRY_RUN_TALLY_H
 
-#include "worker/dry_run/count/model_overheads.h"
+#include "worker/dry_run/count/model.h"
 #include "worker/dry_run/crew/record.h"
 #include "worker/dry_run/result/result.h"
 

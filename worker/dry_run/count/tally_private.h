@@ -1,17 +1,206 @@
 /* What the files of the tally share. tally.c takes in, tally_task.c judges what became of a task, tally_result.c sums
- * up. */
+ * up. One thread. */
 #ifndef WORKER_DRY_RUN_TALLY_PRIVATE_H
 #define WORKER_DRY_RUN_TALLY_PRIVATE_H
 
+#include "base/heap.h"
+#include "base/histogram.h"
 #include "worker/dry_run/count/batch_means.h"
-#include "worker/dry_run/count/crash_list.h"
-#include "worker/dry_run/count/outstanding.h"
-#include "worker/dry_run/count/process_count.h"
-#include "worker/dry_run/count/resource_table.h"
-#include "worker/dry_run/count/second_series.h"
 #include "worker/dry_run/count/tally.h"
-#include "worker/dry_run/count/turn_order.h"
 #include "worker/dry_run/count/witness.h"
+
+/* --- tasks -------------------------------------------------------------------------------------------------------- */
+
+/* The tasks of a dry run that were pushed and have not ended for good, by jid. */
+enum outstanding_state {
+    OUTSTANDING_WAITING, /* in a queue, in line, or claimed and without its lock */
+    OUTSTANDING_INSIDE,  /* its handler runs */
+    OUTSTANDING_AWAY,    /* it comes again at a time of its own: it failed, or was put off */
+};
+
+/* Times are nanoseconds of CLOCK_BOOTTIME, 0 = not yet. */
+struct outstanding {
+    struct outstanding *next; /* private */
+    uint64_t hash;            /* private */
+    int64_t pushed;
+    int64_t waits_since;    /* while WAITING: when that began, for this try */
+    int64_t asked_since;    /* for this try: when it first asked for its lock, or was parked without that */
+    int64_t inside_since;   /* while INSIDE */
+    int64_t left;           /* when it last left a slot */
+    unsigned host, process; /* of its last enter */
+    unsigned tries;         /* holds that it had */
+    enum outstanding_state state;
+    bool had_runner; /* when it was pushed a runner was free */
+    bool was_alone;  /* and nobody had to do with its resources */
+    bool is_there;   /* it wants its resources, as far as it was told to their turn-overs */
+    bool is_parked;
+    unsigned resource_count;
+    const char *jid;
+    unsigned resources[]; /* numbers of resources, or RESOURCE_NONE */
+};
+
+struct outstanding_table {
+    struct outstanding **buckets;
+    size_t bucket_count, count;
+};
+
+void outstanding_init(struct outstanding_table *table);
+void outstanding_fini(struct outstanding_table *table);
+/* NULL when it is there already. */
+struct outstanding *outstanding_add(struct outstanding_table *table, const char *jid, const unsigned *resources,
+                                    unsigned resource_count);
+struct outstanding *outstanding_find(const struct outstanding_table *table, const char *jid);
+void outstanding_remove(struct outstanding_table *table, struct outstanding *task);
+void outstanding_each(const struct outstanding_table *table, void (*visit)(void *context, struct outstanding *task),
+                      void *context);
+
+/* --- resources ---------------------------------------------------------------------------------------------------- */
+
+/* What is counted of each resource of a dry run. A resource gets a number when it is first seen, from 0 on; the numbers
+ * go up to a limit, and what comes then has none. */
+#define RESOURCE_NONE UINT32_MAX
+
+/* Of those that had some load. */
+struct resource_detail {
+    struct histogram waits;
+    struct batch_means means;
+    unsigned lone_turns; /* of the turn-overs, those for which only one waited */
+    double lone_sum, lone_squares;
+};
+
+/* "measured": in the measured part of the run. Seconds; instants are nanoseconds. */
+struct resource_count {
+    char *name;          /* its own */
+    uint32_t next, hash; /* private */
+    unsigned arrived, arrived_measured, held, held_measured, parks, hand_overs, lost, refusals, fence_refusals,
+        overlaps;
+    unsigned outstanding;          /* tasks of it that have not ended */
+    unsigned waiting, waiting_max; /* of them, those that wait now, and the most that ever did */
+    unsigned waits, turns;
+    double waiting_time;           /* measured: of all tasks together */
+    double held_time;              /* measured */
+    double hold_sum, hold_squares; /* of held_measured */
+    double wait_sum;               /* of waits */
+    double turn_sum, turn_squares;
+    /* As it was at the time up to which things are in order. */
+    unsigned there, behind; /* tasks that want it; that the last holder left behind */
+    int64_t first_came;     /* when somebody came and nobody was there */
+    bool first_found_runner;
+    bool is_broken;                 /* who held it last did not leave */
+    int64_t last_left;              /* of the last holder, in order; 0 = not known */
+    struct resource_detail *detail; /* its own; NULL = too little load, or too many others */
+};
+
+struct resource_table {
+    struct resource_count *resources;
+    size_t count, capacity, limit;
+    uint32_t *buckets;
+    size_t bucket_count;
+    unsigned detailed, detailed_max;
+    unsigned detailed_from; /* arrivals that it takes */
+    uint64_t left_out;      /* arrivals at what got no number */
+};
+
+/* NULL for RESOURCE_NONE. Valid until a resource is added. */
+static inline struct resource_count *resource_table_at(const struct resource_table *table, uint32_t number)
+{
+    return number == RESOURCE_NONE ? NULL : &table->resources[number];
+}
+
+/* --- turns -------------------------------------------------------------------------------------------------------- */
+
+/* Puts what happens at resources into the order in which it happened: tasks come and go. Records of one process come in
+ * order, those of different ones do not; something is told when nothing before it is expected any more: TURN_ORDER_NS
+ * after it, by the latest time that was heard. */
+#define TURN_ORDER_NS (2 * NS_PER_S)
+
+enum turn_kind {
+    TURN_COMES,  /* a task wants the resource from now on */
+    TURN_LEAVES, /* one that had it */
+    TURN_GOES,   /* one that had it not */
+    TURN_BREAKS, /* it was held, until some time before */
+};
+
+/* Nanoseconds. */
+struct turn {
+    enum turn_kind kind;
+    uint32_t resource;
+    int64_t at;
+    bool
+        found_runner; /* COMES: a runner was free, and it wants nothing else. LEAVES: one was free when it was pushed */
+    /* LEAVES */
+    int64_t locked, asked_since; /* it had it; it asked for it, 0 = not known */
+};
+
+void turn_order_fini(struct heap *order); /* a zeroed one is empty */
+void turn_order_add(struct heap *order, const struct turn *turn);
+
+/* --- processes ---------------------------------------------------------------------------------------------------- */
+
+/* What worker processes say of themselves a few times a second, as differences: their counters count from the start of
+ * a process, and a process that was killed begins anew. */
+/* The last that one process said. */
+struct process_count {
+    struct instant heard; /* 0 = nothing yet, of this life */
+    unsigned runners, busy;
+    int64_t cpu_ns;
+    struct histogram extensions;
+    struct redlock_node_counters nodes[RECORD_NODES_MAX];
+};
+
+/* Sums of what all said. */
+struct process_sums {
+    struct histogram extensions;                          /* measured */
+    struct redlock_node_counters nodes[RECORD_NODES_MAX]; /* counts of the whole run, latency measured */
+    unsigned node_count;
+};
+
+/* --- seconds ------------------------------------------------------------------------------------------------------ */
+
+/* The lines of a run, one a second: counts and percentiles of what happened since the line before. */
+enum { SECOND_SERIES_MAX = 24 * 60 * 60 }; /* what comes then is not kept */
+
+struct second_series {
+    struct instant began, closed; /* the run; the last line */
+    /* since then */
+    uint64_t pushed, ended, parked, handed_over, lost;
+    struct histogram wait, hold, acquire, extend;
+    double taken_s; /* of the runners, by tasks */
+    /* closed lines; their `busy` is in seconds until they are taken */
+    struct result_second *lines;
+    size_t count, capacity;
+};
+
+void second_series_init(struct second_series *series, struct instant began);
+void second_series_fini(struct second_series *series);
+/* A task took a runner for this time, which may lie in lines that are closed. */
+void second_series_take(struct second_series *series, int64_t from_ns, int64_t until_ns);
+/* Makes a line of what came since the last one; `waiting` as now. A line of no time is none. */
+void second_series_close(struct second_series *series, struct instant now, double waiting);
+/* The lines, which are the caller's from now on, with shares of so many runners. */
+struct result_second *second_series_finish(struct second_series *series, unsigned runners, size_t *count);
+
+/* --- crashes ------------------------------------------------------------------------------------------------------ */
+
+/* Classes whose check() of arguments came to a bad end in a dry run, and how often. */
+enum { CRASH_LIST_CLASSES_MAX = 16, CRASH_LIST_NAME_MAX = 128 };
+
+/* Zeroed: none. */
+struct crash_list {
+    struct crash_count {
+        char class_name[CRASH_LIST_NAME_MAX];
+        int signal; /* of the first */
+        bool hangs;
+        uint64_t count;
+    } classes[CRASH_LIST_CLASSES_MAX];
+    unsigned count;
+    uint64_t others; /* crashes of classes there was no room for */
+};
+
+/* "transfer (SIGSEGV) for 12 tasks, render (it hangs) for 1 task"; nothing when there are none. */
+void crash_list_tell(const struct crash_list *list, char *text, size_t size);
+
+/* --- the tally ---------------------------------------------------------------------------------------------------- */
 
 /* A mean and a second moment in the making. */
 struct moments {
@@ -62,7 +251,7 @@ struct tally {
     struct outstanding_table tasks;
     struct resource_table resources;
     struct second_series series;
-    struct turn_order turns;
+    struct heap turns;
     struct witness *witness;
     unsigned parked_now, inside_now, away_now; /* of the tasks that are outstanding */
 
@@ -80,7 +269,7 @@ struct tally {
     struct histogram wait, hold, acquire;
     struct batch_means wait_means, hold_means, acquire_means; /* of the same, in seconds */
     struct moments holds_measured, runs_measured;
-    struct moments base, turn;         /* model_overheads.h */
+    struct moments base, turn;         /* model.h */
     struct moments claim_extra, parks; /* seconds that a runner was taken */
     double taken_s;                    /* of the runners by tasks, all together */
     /* the turn of runners: of seconds in which tasks were there all the time */

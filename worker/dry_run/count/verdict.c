@@ -3,24 +3,40 @@
  * by the inverse of it. Of an open load that is more than something can do it is more than 1. */
 #include "worker/dry_run/count/verdict.h"
 
-#include <stdarg.h>
+#include <math.h>
 #include <stdio.h>
 
-#include "worker/dry_run/count/verdict_private.h"
+#include "base/log.h"
+#include "worker/dry_run/count/expectation.h"
+#include "worker/print/human.h"
 
 enum { TASKS_MIN = 100 }; /* fewer tell nothing */
 
-#define SECONDS_MIN 1.0
-#define FULL        0.95
-#define BEHIND_MAX  0.1 /* share of the pushes that may be late */
+#define SECONDS_MIN  1.0
+#define FULL         0.95
+#define BEHIND_MAX   0.1 /* share of the pushes that may be late */
+#define NEARLY_FULL  0.85
+#define HARDLY_USED  0.4  /* of the runners: fewer would do */
+#define WORTH_SAYING 0.05 /* by this share something changes */
 
-void verdict_say(char into[RESULT_TEXT_MAX], const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(into, RESULT_TEXT_MAX, format, arguments);
-    va_end(arguments);
-}
+#define SAY(into, ...)    snprintf(into, RESULT_TEXT_MAX, __VA_ARGS__)
+#define SAY_TIME(seconds) human_time(fmax(seconds, 0), (char[HUMAN_TEXT_MAX]){0})
+#define SAY_RATE(rate)    human_rate(fmax(rate, 0), (char[HUMAN_TEXT_MAX]){0})
+#define SAY_SHARE(share)  human_share(fmin(fmax(share, 0), 1), (char[HUMAN_TEXT_MAX]){0})
+#define SAY_COUNT(count)  human_count((int64_t)(count), (char[HUMAN_TEXT_MAX]){0})
+#define SAY_NAME(text)    log_quote(text, (char[LOG_QUOTE_MAX]){0})
+
+struct verdict {
+    struct result *result;
+    const struct model_overheads *overheads;
+    const struct verdict_facts *facts;
+    const struct result_resource *fullest;            /* of the resources; NULL = none had a load */
+    const struct result_node *lock_node, *queue_node; /* the busiest of each; NULL = not known */
+    unsigned full_resources;                          /* nearly full ones */
+    double busy_turn;                                 /* the turn-over of the resource that had the most */
+    unsigned runners, processes;
+    double full[RESULT_TROUBLE + 1]; /* how much of what it can do is asked for; 0 = not known */
+};
 
 /* --- how full things were ----------------------------------------------------------------------------------------- */
 
@@ -64,7 +80,7 @@ static void resources_look(struct verdict *verdict)
             verdict->full[RESULT_RESOURCE] = full;
             verdict->fullest = resource;
         }
-        verdict->full_resources += full >= VERDICT_NEARLY_FULL;
+        verdict->full_resources += full >= NEARLY_FULL;
     }
 }
 
@@ -105,7 +121,7 @@ static void runners_look(struct verdict *verdict)
     double turning = result->throughput * verdict->overheads->runner_turn / verdict->runners;
     double full = fmin(result->utilisation + turning, 1);
     bool is_held_back = verdict->full[RESULT_RESOURCE] >= 1;
-    if (full >= VERDICT_NEARLY_FULL && !is_closed(verdict) && !is_held_back && result->throughput > 0)
+    if (full >= NEARLY_FULL && !is_closed(verdict) && !is_held_back && result->throughput > 0)
         full *= fmax(verdict->overheads->arrivals / result->throughput, 1);
     verdict->full[RESULT_RUNNERS] = full;
 }
@@ -166,13 +182,12 @@ static void trouble_say(const struct verdict *verdict)
         lock_nodes += result->nodes[i].requests > 0;
     }
     if (lock_nodes > 0 && granted == 0)
-        verdict_say(result->answer,
-                    "Nothing ran: no lock node granted anything (%s errors and timeouts). A majority of them has to be "
-                    "up and to vote; `holdfast nodes` tells why one does not.",
-                    SAY_COUNT(failed));
+        SAY(result->answer,
+            "Nothing ran: no lock node granted anything (%s errors and timeouts). A majority of them has to be "
+            "up and to vote; `holdfast nodes` tells why one does not.",
+            SAY_COUNT(failed));
     else
-        verdict_say(
-            result->answer,
+        SAY(result->answer,
             "Nothing ran to its end: %s tasks were pushed and no handler returned while it was measured. Either "
             "holds are longer than the run, or the workers cannot run; their log tells.",
             SAY_COUNT(result->pushed));
@@ -180,10 +195,10 @@ static void trouble_say(const struct verdict *verdict)
 
 static void little_say(struct result *result)
 {
-    verdict_say(result->answer,
-                "Too little to judge by: %s tasks got their locks in %s that were measured. Let it run longer, or push "
-                "more.",
-                SAY_COUNT(result->wait.count), SAY_TIME(result->measured_for));
+    SAY(result->answer,
+        "Too little to judge by: %s tasks got their locks in %s that were measured. Let it run longer, or push "
+        "more.",
+        SAY_COUNT(result->wait.count), SAY_TIME(result->measured_for));
 }
 
 static void resource_say(const struct verdict *verdict)
@@ -195,16 +210,14 @@ static void resource_say(const struct verdict *verdict)
         snprintf(others, sizeof others, " So are %s others, nearly.", SAY_COUNT(verdict->full_resources - 1));
     double full = verdict->full[RESULT_RESOURCE];
     if (full > 1 && !is_closed(verdict))
-        verdict_say(
-            result->answer,
+        SAY(result->answer,
             "The resource %s is overloaded: %s tasks a second come for it and %s a second can hold it one after "
             "the other (%s each, and %s from one to the next), so its line grows for as long as this goes on.%s",
             SAY_NAME(resource->name), SAY_RATE(resource->load),
             SAY_RATE(1 / (resource->hold_mean + resource->turn_mean)), SAY_TIME(resource->hold_mean),
             SAY_TIME(resource->turn_mean), others);
     else
-        verdict_say(
-            result->answer,
+        SAY(result->answer,
             "The bottleneck is the resource %s: it is held %s of the time and handed on for %s of it; tasks wait "
             "%s for it on average.%s",
             SAY_NAME(resource->name), SAY_SHARE(resource->share_held),
@@ -215,17 +228,17 @@ static void runners_say(const struct verdict *verdict)
 {
     struct result *result = verdict->result;
     bool grows = verdict->full[RESULT_RUNNERS] > 1;
-    verdict_say(result->answer,
-                "The bottleneck is the number of threads: all %u are taken %s of the time, at %s tasks a second%s.",
-                verdict->runners, SAY_SHARE(result->utilisation), SAY_RATE(result->throughput),
-                grows ? ", and more come than that, so the queue grows" : "");
+    SAY(result->answer,
+        "The bottleneck is the number of threads: all %u are taken %s of the time, at %s tasks a second%s.",
+        verdict->runners, SAY_SHARE(result->utilisation), SAY_RATE(result->throughput),
+        grows ? ", and more come than that, so the queue grows" : "");
 }
 
 static void node_say(const struct verdict *verdict, const struct result_node *node, const char *what)
 {
-    verdict_say(verdict->result->answer,
-                "The bottleneck is the %s %s: its one thread is busy %s of the time, at %s tasks a second.", what,
-                SAY_NAME(node->name), SAY_SHARE(node->cpu_share), SAY_RATE(verdict->result->throughput));
+    SAY(verdict->result->answer,
+        "The bottleneck is the %s %s: its one thread is busy %s of the time, at %s tasks a second.", what,
+        SAY_NAME(node->name), SAY_SHARE(node->cpu_share), SAY_RATE(verdict->result->throughput));
 }
 
 /* What comes nearest to being one, when there is no bottleneck. */
@@ -248,15 +261,13 @@ static void room_say(const struct verdict *verdict, enum result_bottleneck neare
     char name[LOG_QUOTE_MAX + 32];
     double full = verdict->full[nearest];
     if (is_closed(verdict))
-        verdict_say(
-            result->answer,
+        SAY(result->answer,
             "Nothing is full: %u tasks at a time are too few for that. The fullest is %s (%s); %s tasks end in a "
             "second.",
             result->plan.population, nearest_name(verdict, nearest, name, sizeof name), SAY_SHARE(full),
             SAY_RATE(result->throughput));
     else
-        verdict_say(
-            result->answer,
+        SAY(result->answer,
             "There is room: the fullest is %s (%s), so this load could grow by a factor of %s. Tasks wait %s on "
             "average, and one of a hundred %s or longer.",
             nearest_name(verdict, nearest, name, sizeof name), SAY_SHARE(full), SAY_RATE(1 / full),
@@ -266,8 +277,7 @@ static void room_say(const struct verdict *verdict, enum result_bottleneck neare
 static void load_say(const struct verdict *verdict)
 {
     struct result *result = verdict->result;
-    verdict_say(
-        result->answer,
+    SAY(result->answer,
         "The dry run itself did not keep up: %s tasks a second were pushed%s%s, %s of them late. What was measured "
         "holds for that load, and nothing can be said of a greater one.",
         SAY_RATE(verdict->overheads->arrivals), is_closed(verdict) ? "" : " where the plan wants ",
@@ -291,15 +301,14 @@ static void bottleneck_say(const struct verdict *verdict, enum result_bottleneck
         node_say(verdict, verdict->lock_node, "lock node");
         return;
     case RESULT_WORKER_CPU:
-        verdict_say(result->answer,
-                    "The bottleneck is the worker process: its loop, one thread, is busy %s of the time, at %s tasks a "
-                    "second in %u process%s.",
-                    SAY_SHARE(verdict->full[bottleneck]), SAY_RATE(result->throughput), verdict->processes,
-                    verdict->processes == 1 ? "" : "es");
+        SAY(result->answer,
+            "The bottleneck is the worker process: its loop, one thread, is busy %s of the time, at %s tasks a "
+            "second in %u process%s.",
+            SAY_SHARE(verdict->full[bottleneck]), SAY_RATE(result->throughput), verdict->processes,
+            verdict->processes == 1 ? "" : "es");
         return;
     default:
-        verdict_say(
-            result->answer,
+        SAY(result->answer,
             "The bottleneck is this machine: its %u processors are busy %s of the time, with all of the dry run "
             "on it. On machines of their own, nodes and workers would do more than this.",
             verdict->facts->processors, SAY_SHARE(verdict->full[bottleneck]));
@@ -321,7 +330,7 @@ static void decide(struct verdict *verdict)
     } else if (is_too_little(result) || full <= 0) {
         result->headroom = 0;
         little_say(result);
-    } else if (full >= VERDICT_NEARLY_FULL) {
+    } else if (full >= NEARLY_FULL) {
         result->bottleneck = fullest;
         bottleneck_say(verdict, fullest);
     } else if (is_behind(verdict)) {
@@ -333,6 +342,208 @@ static void decide(struct verdict *verdict)
     }
 }
 
+/* --- advice ------------------------------------------------------------------------------------------------------- */
+
+/* What would help, and what would not. Numbers of runs that did not take place are the model's: both what it expects of
+ * the change and what it expects of the run as it was, so that its error is in both. */
+static char *advice_next(struct result *result)
+{
+    static char too_much[RESULT_TEXT_MAX];
+    return result->advice_count < RESULT_ADVICE_MAX ? result->advice[result->advice_count++] : too_much;
+}
+
+static struct result_expected expected_with(const struct verdict *verdict, struct expectation_change change)
+{
+    return expectation_of(verdict->result, &verdict->result->plan, verdict->overheads, &change);
+}
+
+static bool is_better(const struct result_expected *now, const struct result_expected *then)
+{
+    if (then->throughput > now->throughput * (1 + WORTH_SAYING))
+        return true;
+    if (now->wait < 0 || then->wait < 0)
+        return now->wait < 0 && then->wait >= 0;
+    return then->wait < now->wait * (1 - WORTH_SAYING);
+}
+
+/* "the wait goes from 5 ms to 3 ms": what of it there is. */
+static void effect_write(char *out, size_t size, const struct result_expected *now, const struct result_expected *then)
+{
+    char throughput[128] = "", wait[160];
+    bool is_same = fabs(then->throughput - now->throughput) < 0.01 * now->throughput &&
+                   (fabs(then->wait - now->wait) < 0.01 * fabs(now->wait) || (now->wait < 0 && then->wait < 0));
+    if (is_same) {
+        snprintf(out, size, "no difference");
+        return;
+    }
+    if (fabs(then->throughput - now->throughput) > now->throughput * WORTH_SAYING)
+        snprintf(throughput, sizeof throughput, "%s tasks a second instead of %s, and ", SAY_RATE(then->throughput),
+                 SAY_RATE(now->throughput));
+    if (then->wait < 0)
+        snprintf(wait, sizeof wait, "a wait that still grows");
+    else if (now->wait < 0)
+        snprintf(wait, sizeof wait, "a mean wait of %s instead of one that grows", SAY_TIME(then->wait));
+    else
+        snprintf(wait, sizeof wait, "a mean wait of %s instead of %s", SAY_TIME(then->wait), SAY_TIME(now->wait));
+    snprintf(out, size, "%s%s", throughput, wait);
+}
+
+/* --- threads ------------------------------------------------------------------------------------------------------ */
+
+static void more_threads(const struct verdict *verdict, const struct result_expected *now)
+{
+    struct expectation_change change = EXPECTATION_AS_IT_WAS;
+    change.runners = 2;
+    struct result_expected then = expected_with(verdict, change);
+    char effect[320];
+    effect_write(effect, sizeof effect, now, &then);
+    if (is_better(now, &then))
+        SAY(advice_next(verdict->result), "Twice as many threads (%u): the model expects %s.", 2 * verdict->runners,
+            effect);
+    else
+        SAY(advice_next(verdict->result), "More threads would not help: with twice as many (%u) the model expects %s.",
+            2 * verdict->runners, effect);
+}
+
+/* Half of them, for as long as nothing gets worse. */
+static void fewer_threads(const struct verdict *verdict, const struct result_expected *now)
+{
+    struct expectation_change change = EXPECTATION_AS_IT_WAS;
+    struct result_expected enough = *now;
+    unsigned runners = verdict->runners;
+    for (unsigned fewer = runners / 2; fewer >= 1; fewer /= 2) {
+        change.runners = (double)fewer / verdict->runners;
+        struct result_expected then = expected_with(verdict, change);
+        bool is_worse = then.throughput < now->throughput * (1 - WORTH_SAYING) || then.utilisation > 0.7 ||
+                        (now->wait >= 0 && (then.wait < 0 || then.wait > now->wait * (1 + WORTH_SAYING)));
+        if (is_worse)
+            break;
+        enough = then;
+        runners = fewer;
+    }
+    if (runners == verdict->runners)
+        return;
+    char effect[320];
+    effect_write(effect, sizeof effect, now, &enough);
+    SAY(advice_next(verdict->result),
+        "Fewer threads would do: %u of them are taken %s of the time; with %u the model expects %s.", verdict->runners,
+        SAY_SHARE(verdict->result->utilisation), runners, effect);
+}
+
+/* --- holds and resources ------------------------------------------------------------------------------------------ */
+
+static void shorter_holds(const struct verdict *verdict, const struct result_expected *now)
+{
+    struct expectation_change change = EXPECTATION_AS_IT_WAS;
+    change.holds = 0.8;
+    struct result_expected then = expected_with(verdict, change);
+    char effect[320];
+    effect_write(effect, sizeof effect, now, &then);
+    if (is_better(now, &then))
+        SAY(advice_next(verdict->result), "Holds that are a fifth shorter: the model expects %s.", effect);
+}
+
+/* The one with the greatest load is that which the model can divide. */
+static void hottest_spread(const struct verdict *verdict, const struct result_expected *now)
+{
+    struct result *result = verdict->result;
+    struct expectation_change change = EXPECTATION_AS_IT_WAS;
+    change.spread = 2;
+    struct result_expected then = expected_with(verdict, change);
+    char effect[320];
+    effect_write(effect, sizeof effect, now, &then);
+    if (verdict->fullest == &result->resources[0] && is_better(now, &then))
+        SAY(advice_next(result), "If %s were two resources with half of its tasks each: the model expects %s.",
+            SAY_NAME(verdict->fullest->name), effect);
+}
+
+/* --- machines ----------------------------------------------------------------------------------------------------- */
+
+static void machines_advise(const struct verdict *verdict)
+{
+    struct result *result = verdict->result;
+    switch (result->bottleneck) {
+    case RESULT_WORKER_CPU:
+        SAY(advice_next(result),
+            "One more worker process, or a host: each has a loop of its own. More threads in the same processes "
+            "would not help.");
+        return;
+    case RESULT_QUEUE_NODE:
+        SAY(advice_next(result),
+            "The queue node is one thread: a faster processor for it, or queues on another node, would help; "
+            "more workers or threads would not.");
+        return;
+    case RESULT_LOCK_NODES:
+        SAY(advice_next(result),
+            "Each lock node takes part in every lock (%s commands for a hold): faster processors for them would "
+            "help; more nodes, workers or threads would not.",
+            SAY_RATE(result->commands_per_hold));
+        return;
+    case RESULT_MACHINE:
+        if (result->plan.is_local) /* no other host reaches its nodes */
+            SAY(advice_next(result), "More processors, or a run (-c FILE) on nodes on machines of their own, "
+                                     "in which other hosts can take part.");
+        else
+            SAY(advice_next(result),
+                "More processors, or more hosts that take part (`holdfast dry-run --join %s -c FILE` while it "
+                "runs), and nodes on machines of their own.",
+                result->plan.id);
+        return;
+    case RESULT_LOAD:
+        SAY(advice_next(result), "A smaller --rate, or a machine that does nothing else, for a run to rely on.");
+        return;
+    default:
+        return;
+    }
+}
+
+/* Others may have used them, too. */
+static void processors_advise(const struct verdict *verdict)
+{
+    struct result *result = verdict->result;
+    if (verdict->full[RESULT_MACHINE] > 0.95 && result->bottleneck != RESULT_MACHINE)
+        SAY(advice_next(result),
+            "The %u processors of this machine were busy %s of the time, by the dry run and others: all latencies "
+            "are longer for that than on machines with room.",
+            verdict->facts->processors, SAY_SHARE(verdict->full[RESULT_MACHINE]));
+}
+
+static void losses_advise(const struct verdict *verdict)
+{
+    struct result *result = verdict->result;
+    if (result->overlaps > 0)
+        SAY(advice_next(result),
+            "Two handlers were in the same resource at once %s time%s, as the witness saw; what writes there "
+            "should compare fencing tokens%s.",
+            SAY_COUNT(result->overlaps), human_plural((int64_t)result->overlaps),
+            result->overlaps_unfenced > 0 ? ", and not all had tokens that differ" : ", which would have told");
+    else if (result->lost > 0)
+        SAY(advice_next(result),
+            "%s lock%s lost while the handler ran: a longer ttl outlives longer pauses of nodes and workers.",
+            SAY_COUNT(result->lost), result->lost == 1 ? " was" : "s were");
+}
+
+static void advise(struct verdict *verdict)
+{
+    const struct result *result = verdict->result;
+    struct result_expected now = result->expected;
+    bool is_of_tasks = result->bottleneck == RESULT_NONE || result->bottleneck == RESULT_RESOURCE ||
+                       result->bottleneck == RESULT_RUNNERS;
+    machines_advise(verdict);
+    processors_advise(verdict);
+    losses_advise(verdict);
+    if (!now.is_known || !is_of_tasks)
+        return;
+    if (result->bottleneck != RESULT_NONE || verdict->full[RESULT_RUNNERS] > HARDLY_USED)
+        more_threads(verdict, &now);
+    if (result->bottleneck != RESULT_RUNNERS && verdict->full[RESULT_RUNNERS] < HARDLY_USED)
+        fewer_threads(verdict, &now);
+    shorter_holds(verdict, &now);
+    hottest_spread(verdict, &now);
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
+
 void verdict_make(struct result *result, const struct model_overheads *overheads, const struct verdict_facts *facts)
 {
     struct verdict verdict = {.result = result, .overheads = overheads, .facts = facts};
@@ -340,5 +551,5 @@ void verdict_make(struct result *result, const struct model_overheads *overheads
     all_look(&verdict);
     decide(&verdict);
     if (!is_trouble(result) && !is_too_little(result))
-        verdict_advise(&verdict);
+        advise(&verdict);
 }

@@ -3,7 +3,7 @@
 #ifndef WORKER_DRY_RUN_VERDICT_H
 #define WORKER_DRY_RUN_VERDICT_H
 
-#include "worker/dry_run/count/model_overheads.h"
+#include "worker/dry_run/count/model.h"
 #include "worker/dry_run/result/result.h"
 
 /* What is not in the result. */
