@@ -1,11 +1,15 @@
 #include "worker/dry_run/trial.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/config/node_options.h"
 #include "worker/dry_run/crew/apart.h"
 #include "worker/dry_run/trial_private.h"
 
@@ -20,6 +24,386 @@
 #define SECOND_NS NS_PER_S
 /* Two signals that come closer together are one: a terminal, a shell and timeout(1) may each send theirs. */
 #define AGAIN_NS NS_PER_S
+/* Later than this it counts as late. */
+#define LATE_NS (50 * NS_PER_MS)
+/* At once; what is more comes in the next turn of the loop. */
+enum { BURST_MAX = 2000 };
+/* Records that are taken in one turn of the loop: it has pushes to make in time, too. */
+enum { RECORDS_MAX = 20000 };
+/* Lines of workers' logs that are shown. */
+enum { LINES_MAX = 20 };
+
+/* --- pushing ------------------------------------------------------------------------------------------------------ */
+
+/* Of full slices: as much as a fast generator needs. */
+enum { SLICES_MAX = 16 };
+
+static void slice_ended(struct push_source *source, const struct push_report *report)
+{
+    struct trial *trial = list_owner(source, struct trial, source);
+    if (report->end != PUSH_ACKNOWLEDGED && trial->trouble.text[0] == '\0')
+        error_set(&trial->trouble, "%llu tasks could not be pushed: %s", (unsigned long long)report->count,
+                  report->reason);
+}
+
+static void slices_flush(struct loop_hook *hook)
+{
+    struct trial *trial = list_owner(hook, struct trial, flush);
+    push_flush(trial->push, &trial->source);
+}
+
+static void feed_begin(struct trial *trial)
+{
+    trial->push = push_create(trial->loop,
+                              &(struct push_options){.node = node_options(&trial->terms.config->queue_node, "dry-run"),
+                                                     .space = trial->terms.key_space,
+                                                     .slices_max = SLICES_MAX});
+    push_source_init(&trial->source, slice_ended);
+    loop_hook_init(&trial->flush, slices_flush);
+}
+
+static void feed_end(struct trial *trial)
+{
+    if (trial->push == NULL)
+        return;
+    loop_hook_cancel(&trial->flush);
+    push_destroy(trial->push);
+    push_source_fini(&trial->source);
+    trial->push = NULL;
+}
+
+/* Any number of tasks in one turn of the loop leave together. */
+static void feed(struct trial *trial, const struct intake_task *task)
+{
+    push_add(trial->push, &trial->source, task, 0);
+    loop_at_turn_end(trial->loop, LOOP_GATHER, &trial->flush);
+}
+
+/* --- a live fleet ------------------------------------------------------------------------------------------------- */
+
+/* A trial whose load is the shadow of a live fleet: what the shadow finds is pushed, and once a second it is judged
+ * whether all that follows from it stays within its share of the nodes. */
+static void task_found(void *context, const struct shadow_task *found)
+{
+    struct trial *trial = context;
+    struct instant due = instant_now();
+    if (found->task.at_us > 0)
+        due = instant_after(due, (found->task.at_us - wall_now().us) * NS_PER_US);
+    tally_pushed(trial->tally, found->task.jid, found->resources, found->resource_count, due);
+    feed(trial, &found->task);
+    trial->pushed++;
+}
+
+static void fleet_copied(void *context)
+{
+    struct trial *trial = context;
+    struct shadow_counts counts = shadow_counts(trial->shadow);
+    trial_say(trial, "Copied %llu running, %llu queued and %llu scheduled tasks; what comes now is followed.",
+              (unsigned long long)counts.running, (unsigned long long)counts.queued,
+              (unsigned long long)counts.scheduled);
+}
+
+static void fleet_begin(struct trial *trial)
+{
+    const struct dry_run_plan *plan = trial->plan;
+    trial->admission = admission_begin(plan->node_share, plan->copy_rate);
+    trial->shadow = shadow_create(&(struct shadow_options){.loop = trial->loop,
+                                                           .live = trial->terms.live,
+                                                           .plugins = trial->terms.plugins,
+                                                           .plan = plan,
+                                                           .found = task_found,
+                                                           .copied = fleet_copied,
+                                                           .context = trial});
+    shadow_begin(trial->shadow);
+}
+
+/* What the process has asked of the nodes since it said so last; the queue node is asked by its claims. */
+static void asked_note(struct trial *trial, unsigned process, const struct observed_process *said)
+{
+    struct trial_asked *before = &trial->asked[process];
+    for (unsigned i = 0; i < said->node_count && i + 1 < RESULT_NODES_MAX; i++) {
+        trial->asked_now[i + 1] += said->nodes[i]->requests - before->requests[i + 1];
+        before->requests[i + 1] = said->nodes[i]->requests;
+    }
+    trial->asked_now[0] += said->claim_calls - before->requests[0];
+    before->requests[0] = said->claim_calls;
+}
+
+/* The time that our scripts took there: as many of them as we sent, each as long as those that it ran meanwhile. Guests
+ * ask as much as this host, as far as is known. */
+static double share_taken(struct trial *trial, unsigned number)
+{
+    struct trial_node *node = &trial->nodes[number];
+    const struct node_sample *from = &node->judged, *to = &node->last;
+    double seconds = (double)instant_since(from->at, to->at) / (double)NS_PER_S;
+    uint64_t scripts = to->scripts - from->scripts, asked = trial->asked_now[number];
+    bool is_known = node->was_seen && from->at.ns != 0 && seconds > 0 && scripts > 0 && to->scripts >= from->scripts;
+    node->judged = node->last;
+    trial->asked_now[number] = 0;
+    if (!is_known)
+        return 0;
+    double ours = fmin((double)asked * (reception_guest_count(trial->reception) + 1.0) / (double)scripts, 1);
+    return ours * (double)(to->script_us - from->script_us) / (double)US_PER_S / seconds;
+}
+
+static void fleet_second(struct trial *trial)
+{
+    double worst = 0;
+    for (unsigned i = 0; i <= trial->terms.config->lock_node_count && i < RESULT_NODES_MAX; i++)
+        worst = fmax(worst, share_taken(trial, i));
+    double told = (double)(trial->pushed - trial->pushed_judged);
+    trial->pushed_judged = trial->pushed;
+    shadow_limit(trial->shadow, admission_judge(&trial->admission, worst, told));
+}
+
+/* --- the load ----------------------------------------------------------------------------------------------------- */
+
+/* What is pushed while the load lasts: tasks of the generator, at the times that the plan wants or as fast as others
+ * end. A shadow pushes by itself (shadow.h).
+ *
+ * A wait is counted from when a task was to come, not from when it was pushed: else a generator that falls behind would
+ * hide just the waits that matter (coordinated omission). */
+static void task_push(struct trial *trial, struct instant due)
+{
+    struct load_task task;
+    load_next(trial->load, wall_now(), &task);
+    tally_pushed(trial->tally, task.jid, task.resources, task.resource_count, due);
+    feed(trial,
+         &(struct intake_task){
+             .payload = task.text, .class_name = task.class_name, .queue = task.queue, .jid = task.jid, .digest = ""});
+    trial->pushed++;
+    trial->pushed_late += instant_since(due, instant_now()) > LATE_NS;
+}
+
+static struct instant next_due(const struct trial *trial)
+{
+    return instant_after(trial->load_from, load_due_ns(trial->load));
+}
+
+/* Open arrivals: all that are due by now. False when no more will come. */
+static bool due_push(struct trial *trial)
+{
+    struct instant now = instant_now();
+    for (unsigned i = 0; i < BURST_MAX && !instant_before(now, next_due(trial)); i++) {
+        if (instant_reached(next_due(trial), trial->load_until))
+            return false;
+        task_push(trial, next_due(trial));
+    }
+    return true;
+}
+
+static void arrivals_due(struct loop_timer *timer)
+{
+    struct trial *trial = list_owner(timer, struct trial, arrival);
+    if (due_push(trial))
+        loop_timer_set(trial->loop, timer, next_due(trial));
+}
+
+static void load_follow(struct trial *trial, unsigned ended)
+{
+    if (trial->load == NULL || trial->plan->arrivals != DRY_RUN_CLOSED || trial->phase != TRIAL_LOADING)
+        return;
+    for (struct instant now = instant_now(); ended > 0; ended--)
+        task_push(trial, now);
+}
+
+static void load_begin(struct trial *trial)
+{
+    if (trial->load == NULL) {
+        fleet_begin(trial);
+        return;
+    }
+    loop_timer_init(&trial->arrival, arrivals_due);
+    if (trial->plan->arrivals == DRY_RUN_OPEN)
+        loop_timer_set(trial->loop, &trial->arrival, next_due(trial));
+    else
+        load_follow(trial, trial->plan->population);
+}
+
+/* What was due in the last moment is pushed too, so that a seed gives as many tasks each time. */
+static void load_end(struct trial *trial)
+{
+    if (trial->load != NULL && trial->plan->arrivals == DRY_RUN_OPEN && !trial->was_interrupted)
+        (void)due_push(trial);
+    loop_timer_clear(trial->loop, &trial->arrival);
+    if (trial->shadow != NULL)
+        shadow_end(trial->shadow);
+}
+
+/* --- what is heard ------------------------------------------------------------------------------------------------ */
+
+/* Where a trial hears what happens: the rings of its own workers, what guests bring, the nodes themselves, the clock
+ * of the machine. Everything goes to the tally, which there is from the moment the load begins. */
+
+/* --- workers ------------------------------------------------------------------------------------------------------ */
+
+/* The first time; the result tells all of it. */
+static void crash_told(struct trial *trial, const struct crash *crash)
+{
+    char quoted[LOG_QUOTE_MAX];
+    if (!trial->has_crashes)
+        trial_say(trial,
+                  "the check() of the class %s crashes, which takes a worker of production down: here its task "
+                  "is buried",
+                  log_quote(crash->class_name, quoted));
+    trial->has_crashes = true;
+}
+
+static void own_record(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
+{
+    struct trial *trial = context;
+    (void)bytes, (void)length;
+    if (record->kind == RECORD_PROCESS && trial->shadow != NULL)
+        asked_note(trial, number - 1, &record->process);
+    if (record->kind == RECORD_CRASH)
+        crash_told(trial, &record->crash);
+    if (trial->tally != NULL && tally_record(trial->tally, 0, number - 1, record, 0))
+        load_follow(trial, 1);
+}
+
+static void worker_ended(void *context, const struct workforce_exit *end)
+{
+    struct trial *trial = context;
+    if (end->was_orderly)
+        return;
+    (void)workforce_read(trial->terms.workforce, SIZE_MAX, own_record, trial); /* each ring once: its last words */
+    if (trial->tally != NULL)
+        tally_process_died(trial->tally, 0, end->number - 1, loop_now(trial->loop));
+    if (end->was_wanted)
+        return;
+    trial->unwanted_ends++;
+    error_set(&trial->trouble, "worker process %u ended by itself (%s %d)", end->number,
+              WIFSIGNALED(end->wait_status) ? "signal" : "exit code",
+              WIFSIGNALED(end->wait_status) ? WTERMSIG(end->wait_status) : WEXITSTATUS(end->wait_status));
+}
+
+static void worker_said(void *context, unsigned number, const char *text)
+{
+    struct trial *trial = context;
+    char quoted[LOG_QUOTE_MAX];
+    if (trial->lines_told++ > LINES_MAX)
+        return;
+    if (trial->lines_told > LINES_MAX)
+        trial_say(trial, "workers have more to say, which is left out");
+    else
+        trial_say(trial, "worker %u: %s", number, log_quote(text, quoted));
+}
+
+static size_t sources_read(struct trial *trial)
+{
+    struct workforce *workforce = trial->terms.workforce;
+    size_t records = workforce_read(workforce, RECORDS_MAX, own_record, trial);
+    workforce_reap(workforce, worker_ended, trial);
+    workforce_read_log(workforce, worker_said, trial);
+    if (trial->tally != NULL)
+        tally_records_lost(trial->tally, 0, workforce_records_lost(workforce));
+    return records;
+}
+
+/* --- guests ------------------------------------------------------------------------------------------------------- */
+
+static void guest_note(struct trial *trial, unsigned number)
+{
+    const struct reception_guest *guest = reception_guest(trial->reception, number);
+    int64_t error_ns =
+        guest->beat.clock.error_ns + node_clock_error(reception_clock(trial->reception), loop_now(trial->loop));
+    tally_host(trial->tally, number + 1,
+               &(struct tally_host){.name = guest->name,
+                                    .processes = guest->beat.processes,
+                                    .threads = guest->beat.threads,
+                                    .clock_error_ns = error_ns});
+    tally_records_lost(trial->tally, number + 1, guest->beat.records_lost);
+}
+
+static void guest_brought(void *context, unsigned number, unsigned process, struct text_span records)
+{
+    struct trial *trial = context;
+    static struct record record; /* large; there is one thread */
+    const struct reception_guest *guest = reception_guest(trial->reception, number);
+    const char *bytes = records.bytes;
+    size_t length = records.length;
+    if (process >= DRY_RUN_PROCESSES_MAX || trial->tally == NULL)
+        return;
+    int64_t offset_ns = node_clock_between(&guest->beat.clock, reception_clock(trial->reception));
+    guest_note(trial, number);
+    while (record_read(&bytes, &length, &record))
+        if (tally_record(trial->tally, number + 1, process, &record, offset_ns))
+            load_follow(trial, 1);
+}
+
+/* Its workers have died with it, or do as if: what they were at counts as it does when a worker of this host dies. */
+static void guest_missed(void *context, unsigned number)
+{
+    struct trial *trial = context;
+    char quoted[LOG_QUOTE_MAX];
+    const struct reception_guest *guest = reception_guest(trial->reception, number);
+    trial_say(trial, "the host %s is not heard of any more: what it has told until then counts",
+              log_quote(guest->name, quoted));
+    if (trial->tally == NULL)
+        return;
+    guest_note(trial, number);
+    for (unsigned process = 0; process < guest->beat.processes; process++)
+        tally_process_died(trial->tally, number + 1, process, guest->heard);
+}
+
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+static void node_sampled(void *context, unsigned number, const struct node_sample *sample)
+{
+    struct trial *trial = context;
+    if (number >= RESULT_NODES_MAX)
+        return;
+    struct trial_node *node = &trial->nodes[number];
+    if (!node->was_seen)
+        node->first = *sample;
+    node->was_seen = true;
+    node->last = *sample;
+    if (trial->tally != NULL)
+        trial_node_tell(trial, number, sample);
+}
+
+/* --- while it is measured ----------------------------------------------------------------------------------------- */
+
+static int64_t own_cpu_ns(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
+}
+
+static void measure_begin(struct trial *trial)
+{
+    trial->measures = true;
+    machine_load_read(&trial->machine_from);
+    trial->cpu_from_ns = own_cpu_ns();
+}
+
+static void measure_end(struct trial *trial)
+{
+    machine_load_read(&trial->machine_to);
+    trial->cpu_to_ns = own_cpu_ns();
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void sources_open(struct trial *trial)
+{
+    const struct trial_terms *terms = &trial->terms;
+    trial->watch = node_watch_create(trial->loop, terms->config, node_sampled, trial);
+    trial->reception = reception_create(trial->loop, &(struct reception_options){.node = &terms->config->queue_node,
+                                                                                 .space = terms->key_space,
+                                                                                 .plan = trial->plan,
+                                                                                 .brought = guest_brought,
+                                                                                 .missed = guest_missed,
+                                                                                 .context = trial});
+}
+
+static void sources_close(struct trial *trial)
+{
+    reception_destroy(trial->reception);
+    node_watch_destroy(trial->watch);
+}
 
 /* --- phases ------------------------------------------------------------------------------------------------------- */
 
@@ -66,8 +450,7 @@ static void writers_end(struct trial *trial)
     for (unsigned i = 1; i <= trial->plan->processes; i++)
         (void)workforce_kill(trial->terms.workforce, i); /* those that did not end in time */
     reception_stop(trial->reception);
-    feeder_destroy(trial->feeder);
-    trial->feeder = NULL;
+    feed_end(trial);
 }
 
 static void looking_enter(struct trial *trial)
@@ -87,10 +470,10 @@ static void ending_enter(struct trial *trial)
 
 static void draining_enter(struct trial *trial)
 {
-    trial_load_end(trial);
+    load_end(trial);
     if (trial->faults != NULL)
         faults_undo(trial->faults);
-    trial_measure_end(trial);
+    measure_end(trial);
     tally_load_ended(trial->tally, loop_now(trial->loop));
     phase_enter(trial, TRIAL_DRAINING, DRAIN_NS);
     if (trial->was_interrupted)
@@ -150,7 +533,7 @@ static void loading_enter(struct trial *trial)
             trial_node_tell(trial, i, &trial->nodes[i].first);
     loop_timer_set(trial->loop, &trial->second, loop_after(trial->loop, SECOND_NS));
     faults_open(trial);
-    trial_load_begin(trial);
+    load_begin(trial);
 }
 
 static void starting_enter(struct trial *trial)
@@ -226,7 +609,7 @@ static void loading_look(struct trial *trial)
 {
     struct instant now = loop_now(trial->loop);
     if (!trial->measures && instant_reached(now, trial->measured_from))
-        trial_measure_begin(trial);
+        measure_begin(trial);
     if (instant_reached(now, trial->load_until) || workforce_alive(trial->terms.workforce) == 0)
         draining_enter(trial);
 }
@@ -274,7 +657,7 @@ static void tick(struct loop_timer *timer)
 {
     struct trial *trial = list_owner(timer, struct trial, tick);
     loop_timer_set(trial->loop, timer, loop_after(trial->loop, TICK_NS));
-    phase_look(trial, trial_sources_read(trial));
+    phase_look(trial, sources_read(trial));
 }
 
 static void second(struct loop_timer *timer)
@@ -284,7 +667,7 @@ static void second(struct loop_timer *timer)
     if (trial->phase == TRIAL_LOADING)
         tally_second(trial->tally, loop_now(trial->loop));
     if (trial->phase == TRIAL_LOADING && trial->shadow != NULL)
-        trial_shadow_second(trial);
+        fleet_second(trial);
     trial_progress_show(trial);
 }
 
@@ -344,24 +727,14 @@ static void space_open(struct trial *trial)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-static void tasks_refused(void *context, uint64_t count, const char *reason)
-{
-    struct trial *trial = context;
-    if (trial->trouble.text[0] == '\0')
-        error_set(&trial->trouble, "%llu tasks could not be pushed: %s", (unsigned long long)count, reason);
-}
-
 static bool trial_open(struct trial *trial, struct error *error)
 {
     trial->loop = loop_create(error);
     if (trial->loop == NULL)
         return false;
-    trial_sources_open(trial);
+    sources_open(trial);
     space_open(trial);
-    trial->feeder = feeder_create(trial->loop, &(struct feeder_options){.node = &trial->terms.config->queue_node,
-                                                                        .space = trial->terms.key_space,
-                                                                        .refused = tasks_refused,
-                                                                        .context = trial});
+    feed_begin(trial);
     if (trial->plan->kind == DRY_RUN_REHEARSAL)
         trial->load = load_create(trial->plan);
     loop_timer_init(&trial->tick, tick);
@@ -385,9 +758,9 @@ static void trial_close(struct trial *trial)
     load_destroy(trial->load);
     shadow_destroy(trial->shadow);
     faults_destroy(trial->faults);
-    feeder_destroy(trial->feeder);
+    feed_end(trial);
     name_space_close(trial->space);
-    trial_sources_close(trial);
+    sources_close(trial);
     tally_destroy(trial->tally);
     loop_destroy(trial->loop);
 }

@@ -13,7 +13,7 @@
  *
  * Runs a loop of its own on the calling thread, the only one. SIGINT and SIGTERM may be blocked when it
  * is called. If the process dies, the janitor tidies up (janitor.h).
- * Files: trial.c the phases; trial_load.c what is pushed; trial_sources.c what is heard; trial_result.c its end. */
+ * trial_report.c has what it tells. */
 #ifndef WORKER_DRY_RUN_TRIAL_H
 #define WORKER_DRY_RUN_TRIAL_H
 

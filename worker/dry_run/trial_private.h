@@ -1,11 +1,11 @@
-/* Private to trial.c and trial_*.c. All on the loop. */
+/* Private to trial.c, the phases and what comes in, and trial_report.c, what is told of them. All on the loop. */
 #ifndef WORKER_DRY_RUN_TRIAL_PRIVATE_H
 #define WORKER_DRY_RUN_TRIAL_PRIVATE_H
 
 #include "base/loop.h"
+#include "queue/push.h"
 #include "worker/dry_run/shadow/admission.h"
 #include "worker/dry_run/stage/faults.h"
-#include "worker/dry_run/feeder.h"
 #include "worker/dry_run/report/live_block.h"
 #include "worker/dry_run/plan/load.h"
 #include "worker/dry_run/machine_load.h"
@@ -59,7 +59,9 @@ struct trial {
     uint64_t asked_now[RESULT_NODES_MAX]; /* since it was judged */
     uint64_t pushed_judged;
     struct faults *faults; /* from when the load begins */
-    struct feeder *feeder;
+    struct push *push;     /* the producer of its tasks */
+    struct push_source source;
+    struct loop_hook flush;
     struct node_watch *watch;
     struct reception *reception;
     struct name_space *space;
@@ -76,32 +78,10 @@ struct trial {
     unsigned lines_told;            /* of their logs */
 };
 
-/* trial_load.c */
-void trial_load_begin(struct trial *trial);
-void trial_load_end(struct trial *trial);
-/* So many tasks have ended for good: a closed loop pushes as many. */
-void trial_load_follow(struct trial *trial, unsigned ended);
-
-/* trial_sources.c: takes what workers, guests and nodes have told. */
-void trial_sources_open(struct trial *trial);
-void trial_sources_close(struct trial *trial);
-/* Returns how many records there were. */
-size_t trial_sources_read(struct trial *trial);
-void trial_measure_begin(struct trial *trial);
-void trial_measure_end(struct trial *trial);
-
-/* trial_shadow.c */
-void trial_shadow_begin(struct trial *trial);
-void trial_shadow_note(struct trial *trial, unsigned process, const struct observed_process *said);
-void trial_shadow_second(struct trial *trial);
-void trial_shadow_tell(const struct trial *trial, struct result *result);
-
-/* trial_progress.c */
+/* trial_report.c */
 void trial_progress_show(struct trial *trial);
 void trial_progress_clear(struct trial *trial);
 void trial_say(struct trial *trial, const char *format, ...) PRINTF_LIKE(2, 3);
-
-/* trial_result.c */
 void trial_node_tell(struct trial *trial, unsigned number, const struct node_sample *sample);
 void trial_result_make(struct trial *trial, struct result *result);
 
