@@ -10,8 +10,10 @@
 #include "base/random.h"
 #include "queue/errand.h"
 #include "worker/config/node_options.h"
+#include "worker/dry_run/stage/sweep.h"
 
 #define CLIENT_NAME       "holdfast-dry-run"
+#define FENCES            "hf:fence:"
 #define CALL_LIMIT_NS     (2 * NS_PER_S)
 #define FORGET_LIMIT_NS   (3 * NS_PER_S)
 #define BEGIN_LIMIT_NS    (10 * NS_PER_S) /* without dead runs */
@@ -51,6 +53,85 @@ void name_space_lock_prefix(const char *prefix, const char *run, struct buffer *
 {
     buffer_append_text(out, prefix);
     dry_runs_lock_space(run, out);
+}
+
+/* --- removal ------------------------------------------------------------------------------------------------------ */
+
+/* All keys of one run from all nodes, at the same time: on the queue node what is below hf:2:dry:RUN:, on the lock
+ * nodes its locks and their counters of fencing tokens. */
+struct removal {
+    struct name_space *space;
+    void (*done)(struct name_space *space, const struct removal_end *end);
+    unsigned count, over;
+    struct sweep *sweeps[1 + REDLOCK_NODES_MAX]; /* the queue node first */
+};
+
+static const struct config_node *node_of(const struct config *config, unsigned index)
+{
+    return index == 0 ? &config->queue_node : &config->lock_nodes[index - 1];
+}
+
+/* NULL is fine. */
+static void removal_cancel(struct removal *removal)
+{
+    for (unsigned i = 0; removal != NULL && i < removal->count; i++)
+        sweep_close(removal->sweeps[i]);
+    free(removal);
+}
+
+/* The texts stay those of the sweeps. */
+static void end_fill(const struct removal *removal, struct removal_end *end)
+{
+    *end = (struct removal_end){.count = removal->count, .is_clean = true};
+    for (unsigned i = 0; i < removal->count; i++) {
+        const struct sweep_state *state = sweep_state(removal->sweeps[i]);
+        end->nodes[i] = (struct removal_node){.name = node_of(removal->space->options.config, i)->name,
+                                              .is_clean = state->is_clean,
+                                              .deleted = state->deleted,
+                                              .left = state->left,
+                                              .trouble = state->is_clean ? NULL : state->trouble};
+        end->is_clean &= state->is_clean;
+        end->deleted += state->deleted;
+    }
+}
+
+static void sweep_done(void *context)
+{
+    struct removal *removal = context;
+    struct removal_end end;
+    if (++removal->over < removal->count)
+        return;
+    end_fill(removal, &end);
+    removal->space->removal = NULL;
+    removal->done(removal->space, &end);
+    removal_cancel(removal);
+}
+
+/* `done` never runs from inside this call. */
+static void removal_begin(struct name_space *space, const char *run, const char *lock_prefix, struct instant deadline,
+                          void (*done)(struct name_space *space, const struct removal_end *end))
+{
+    struct removal *removal = memory_new(struct removal);
+    const struct config *config = space->options.config;
+    struct buffer keys = {0}, fences = {0};
+    loop_timer_clear(space->options.loop, &space->limit);
+    *removal = (struct removal){.space = space, .done = done, .count = 1 + (unsigned)config->lock_node_count};
+    dry_runs_space(run, &keys);
+    buffer_format(&fences, FENCES "%s", lock_prefix);
+    for (unsigned i = 0; i < removal->count; i++)
+        removal->sweeps[i] = sweep_open(&(struct sweep_options){
+            .loop = space->options.loop,
+            .node = node_options(node_of(config, i), CLIENT_NAME),
+            .prefixes = {i == 0 ? buffer_text(&keys) : lock_prefix, i == 0 ? NULL : buffer_text(&fences)},
+            .unlinks = i == 0,
+            .share = space->options.node_share,
+            .deadline = deadline,
+            .silence_ns = space->options.silence_ns,
+            .done = sweep_done,
+            .context = removal});
+    buffer_fini(&keys);
+    buffer_fini(&fences);
+    space->removal = removal;
 }
 
 /* --- questions ---------------------------------------------------------------------------------------------------- */
@@ -176,10 +257,8 @@ static void leftover_forgotten(struct errand *errand, const struct redis_reply *
     leftover_next(space_of(errand));
 }
 
-static void leftover_removed(void *context, const struct removal_end *end)
+static void leftover_removed(struct name_space *space, const struct removal_end *end)
 {
-    struct name_space *space = context;
-    space->removal = NULL;
     if (!end->is_clean) { /* it stays in the index, for the next one */
         leftover_next(space);
         return;
@@ -187,21 +266,6 @@ static void leftover_removed(void *context, const struct removal_end *end)
     space->removed++;
     dry_runs_forget_request(question(space), space->dead[space->dead_count], space->heir);
     ask_in_time(space, leftover_forgotten);
-}
-
-static void removal_begin(struct name_space *space, const char *run, const char *lock_prefix, struct instant deadline,
-                          void (*done)(void *context, const struct removal_end *end))
-{
-    loop_timer_clear(space->options.loop, &space->limit);
-    space->removal = removal_start(&(struct removal_options){.loop = space->options.loop,
-                                                             .config = space->options.config,
-                                                             .run = run,
-                                                             .lock_prefix = lock_prefix,
-                                                             .node_share = space->options.node_share,
-                                                             .deadline = deadline,
-                                                             .silence_ns = space->options.silence_ns,
-                                                             .done = done,
-                                                             .context = space});
 }
 
 /* Whoever wrote the record: only locks of a dry run are removed. */
@@ -287,10 +351,8 @@ static void forget_limit_reached(struct loop_timer *timer)
     loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
 }
 
-static void run_removed(void *context, const struct removal_end *end)
+static void run_removed(struct name_space *space, const struct removal_end *end)
 {
-    struct name_space *space = context;
-    space->removal = NULL;
     space->end = *end;
     for (unsigned i = 0; i < end->count; i++) {
         if (end->nodes[i].trouble == NULL)

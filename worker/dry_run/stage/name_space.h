@@ -18,8 +18,8 @@
 
 #include "base/loop.h"
 #include "queue/dry_runs.h"
+#include "redlock/redlock.h"
 #include "worker/config/config.h"
-#include "worker/dry_run/stage/removal.h"
 
 #define NAME_SPACE_SHARE 0.25
 
@@ -47,6 +47,21 @@ void name_space_close(struct name_space *space);
 /* `begun` runs once: `trouble` is NULL when the run is written down. Dead runs are removed first, for at most a minute;
  * `removed` of them. Until name_space_delete, the lease is renewed. */
 void name_space_begin(struct name_space *space, void (*begun)(void *context, const char *trouble, unsigned removed));
+
+/* What became of one node. */
+struct removal_node {
+    const char *name;
+    bool is_clean;          /* it was walked through, and there was nothing more */
+    uint64_t deleted, left; /* left: about so many */
+    const char *trouble;    /* why it is not clean, for people; NULL = it is */
+};
+
+struct removal_end {
+    unsigned count; /* the queue node, then the lock nodes in the order of the configuration */
+    struct removal_node nodes[1 + REDLOCK_NODES_MAX];
+    bool is_clean; /* all of them are */
+    uint64_t deleted;
+};
 
 /* After the last of its processes has ended; a beginning that is underway is given up, and `begun` does not run then.
  * Removes everything of the run from all nodes, within `patience_ns`, and
