@@ -145,34 +145,19 @@ TEST(a_copy_stands_alone)
 
 /* --- what cannot work --------------------------------------------------------------------------------------------- */
 
-TEST(numbers_out_of_range)
+TEST(numbers_that_do_not_fit_together)
 {
     make_local();
     plan.population = 1;
     plan.is_population_given = true;
     plan.hold.mean_s = 0;
-    plan.threads = 0;
-    assert_error(NULL, "threads: 0 is out of range");
     plan.threads = 1024;
     plan.processes = 5;
     assert_error(NULL, "5 processes with 1024 threads are more than 4096");
-    plan.processes = 65;
-    plan.threads = 1;
-    assert_error(NULL, "processes: 65 is out of range");
     plan.processes = 1;
-    plan.for_ns = NS_PER_MS;
-    assert_error(NULL, "--for 1ms: a run lasts from 1s to 1d");
-    plan.for_ns = 25 * 3600 * NS_PER_S;
-    assert_error(NULL, "--for 25h");
     plan.for_ns = 2 * NS_PER_S;
     plan.warm_up_ns = 2 * NS_PER_S;
     assert_error(NULL, "--warm-up 2s: it is part of --for 2s");
-    plan.warm_up_ns = 0;
-    plan.failures = 1.5;
-    assert_error(NULL, "--failures: 1.5 is out of range");
-    plan.failures = 0;
-    plan.speed = 0;
-    assert_error(NULL, "--speed: 0 is out of range");
 }
 
 TEST(nodes_that_do_not_fit)
@@ -181,8 +166,6 @@ TEST(nodes_that_do_not_fit)
     make_local();
     plan.local_nodes = 4;
     assert_error(NULL, "--private=4: an even number of lock nodes survives no more failures than one node less: use 3");
-    plan.local_nodes = 17;
-    assert_error(NULL, "--private=17: from 1 to 15 lock nodes");
     plan.local_nodes = 1;
     assert_fine(NULL);
     plan.hosts = 2;
@@ -196,8 +179,6 @@ TEST(points_that_do_not_fit)
     plan.processes = 5;
     plan.threads = 4;
     assert_error(&config, "--what-if threads=1024: with 5 processes");
-    plan.points[0] = 0;
-    assert_error(&config, "--what-if threads: 0 is out of range");
     plan.points[0] = 8;
     plan.hosts = 2;
     assert_error(&config, "hosts join one run only");
@@ -216,18 +197,10 @@ TEST(arrivals_beyond_reason)
     assert_error(&config, "is less than one task");
     plan.rate = 100;
     assert_fine(&config);
-    plan.arrivals = DRY_RUN_CLOSED;
-    plan.is_population_given = true;
-    plan.population = 0;
-    assert_error(&config, "--closed: 0 is out of range");
 }
 
 TEST(resources_that_do_not_fit)
 {
-    plan.resources_per_task = 17;
-    assert_error(&config, "--resources-per-task 17: one lock is of 1 to 16 resources");
-    plan.resources_per_task = 0;
-    assert_error(&config, "--resources-per-task 0");
     plan.popularity.count = 3;
     plan.resources_per_task = 4;
     assert_error(&config, "--resources-per-task 4: there are only 3 resources");
@@ -373,10 +346,6 @@ TEST(faults_that_do_not_fit)
     assert_error(NULL, "--fault freeze:worker2: the worker processes of this host are 1 to 1");
     set_fault((struct dry_run_fault){.kind = DRY_RUN_FAULT_KILL, .at_worker = true, .number = 0});
     assert_error(NULL, "--fault kill:worker0");
-    set_fault((struct dry_run_fault){.kind = DRY_RUN_FAULT_WIPE, .at_worker = true, .number = 1});
-    assert_error(NULL, "--fault wipe:worker1: nodes are stopped");
-    set_fault((struct dry_run_fault){.kind = DRY_RUN_FAULT_FREEZE, .number = 1});
-    assert_error(NULL, "--fault freeze:lock1: nodes are stopped");
     set_fault((struct dry_run_fault){.kind = DRY_RUN_FAULT_WIPE, .number = 0});
     assert_error(NULL, "--fault wipe:queue: the tasks of the run are there");
     set_fault((struct dry_run_fault){.kind = DRY_RUN_FAULT_KILL, .number = 0});
@@ -399,12 +368,14 @@ TEST(faults_after_the_end)
 
 TEST(all_that_is_wrong_is_told_at_once)
 {
-    plan.threads = 0; /* and so nobody is in the closed loop */
-    plan.failures = 2;
-    plan.resources_per_task = 20;
+    plan.threads = 1024;
+    plan.processes = 5;
+    plan.warm_up_ns = plan.for_ns;
+    plan.popularity.count = 10;
+    plan.resources_per_task = 16;
     plan_set_class(&plan, "nobody");
     check(&config);
-    assert_int_equal(findings.errors, 5);
+    assert_int_equal(findings.errors, 4);
 }
 
 /* --- the group ---------------------------------------------------------------------------------------------------- */
@@ -434,7 +405,7 @@ TEST(what_the_lock_nodes_say)
 TEST(names_of_faults_and_targets)
 {
     char target[DRY_RUN_TARGET_MAX];
-    assert_string_equal(dry_run_fault_name(DRY_RUN_FAULT_CLOCK), "clock");
+    assert_string_equal(dry_run_fault_names[DRY_RUN_FAULT_CLOCK], "clock");
     assert_string_equal(dry_run_fault_target(&(struct dry_run_fault){.number = 2}, target), "lock2");
     assert_string_equal(dry_run_fault_target(&(struct dry_run_fault){.number = 0}, target), "queue");
     assert_string_equal(dry_run_fault_target(&(struct dry_run_fault){.at_worker = true, .number = 1}, target),

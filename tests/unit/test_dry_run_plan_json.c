@@ -192,7 +192,7 @@ static const struct {
     {"{\"popularity\":{\"resources\":2,\"names\":[\"a\",\"\"]}}", "names: number 2 cannot be"},
     {"{\"faults\":{}}", "faults is not a list"},
     {"{\"faults\":[7]}", "faults: number 1: kind is no fault"},
-    {"{\"faults\":[{\"kind\":\"melt\"}]}", "faults: number 1: kind is no fault"},
+    {"{\"faults\":[{\"kind\":\"melt\"}]}", "faults: number 1: kind is nothing that this version knows"},
     {"{\"faults\":[{\"kind\":\"stop\",\"at\":-1}]}", "faults: number 1: at is not"},
     {"{\"faults\":[{\"kind\":\"stop\"},{\"kind\":\"stop\",\"number\":65}]}", "faults: number 2: number is not"},
     {"{\"what_if\":7}", "what_if is not a list"},

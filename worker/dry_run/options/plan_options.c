@@ -12,6 +12,7 @@
 #include "queue/utf8.h"
 #include "redlock/redlock.h"
 #include "worker/dry_run/plan/plan_files.h"
+#include "worker/dry_run/plan/plan_parameters.h"
 #include "worker/dry_run/options/recorded.h"
 
 enum { NUMBER_BYTES_MAX = 64, USUAL_LOCAL_NODES = 5 };
@@ -92,6 +93,40 @@ static bool rate_read(const char *text, double *rate, struct error *error)
     return error_set(error, "\"%.60s\" is not a rate: write for example 200/s, 12000/m or 40/h", text);
 }
 
+static bool factor_read(const char *text, double low, double high, double *factor, struct error *error)
+{
+    double read;
+    if (!real_parse(text, &read) || !(read >= low && read <= high))
+        return error_set(error, "\"%.60s\" is not a factor from %g to %g", text, low, high);
+    *factor = read;
+    return true;
+}
+
+static bool seed_read(const char *text, uint64_t *seed, struct error *error)
+{
+    int64_t read;
+    if (!count_parse(text, 1, DRY_RUN_SEED_MAX, &read))
+        return error_set(error, "\"%.60s\" is not a whole number from 1 to %lld", text, (long long)DRY_RUN_SEED_MAX);
+    *seed = (uint64_t)read;
+    return true;
+}
+
+/* --- single values ------------------------------------------------------------------------------------------------ */
+
+#define READ_TIME(text, least, most, ns)       length_read(text, (least)*NS_PER_S, (int64_t)(most)*NS_PER_S, ns, error)
+#define READ_NUMBER(text, least, most, number) whole_read(text, least, most, number, error)
+#define READ_SHARE(text, least, most, share)   share_read(text, share, error)
+#define READ_RATE(text, least, most, rate)     rate_read(text, rate, error)
+#define READ_FACTOR(text, least, most, factor) factor_read(text, least, most, factor, error)
+#define READ_SEED(text, least, most, seed)     seed_read(text, seed, error)
+
+#define TAKER(kind, member, name, least, most, ...)                                                                    \
+    static bool member##_take(void *target, const char *text, struct error *error)                                     \
+    {                                                                                                                  \
+        return READ_##kind(text, least, most, &((struct dry_run_plan *)target)->member);                               \
+    }
+PLAN_PARAMETERS(TAKER)
+
 /* --- the run ---------------------------------------------------------------------------------------------------- */
 
 static bool local_take(void *target, const char *text, struct error *error)
@@ -114,46 +149,6 @@ static bool id_take(void *target, const char *text, struct error *error)
             text, DRY_RUN_ID_BYTES);
     memcpy(plan->id, text, DRY_RUN_ID_BYTES + 1);
     return true;
-}
-
-static bool seed_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    int64_t seed;
-    if (!count_parse(text, 1, DRY_RUN_SEED_MAX, &seed))
-        return error_set(error, "\"%.60s\" is not a whole number from 1 to %lld", text, (long long)DRY_RUN_SEED_MAX);
-    plan->seed = (uint64_t)seed;
-    return true;
-}
-
-static bool for_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    return length_read(text, DRY_RUN_FOR_MIN_NS, DRY_RUN_FOR_MAX_NS, &plan->for_ns, error);
-}
-
-static bool warm_up_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    return length_read(text, 0, DRY_RUN_FOR_MAX_NS, &plan->warm_up_ns, error);
-}
-
-static bool threads_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    return whole_read(text, 1, DRY_RUN_THREADS_MAX, &plan->threads, error);
-}
-
-static bool processes_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    return whole_read(text, 1, DRY_RUN_PROCESSES_MAX, &plan->processes, error);
-}
-
-static bool hosts_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    return whole_read(text, 1, DRY_RUN_HOSTS_MAX, &plan->hosts, error);
 }
 
 /* --- arrivals --------------------------------------------------------------------------------------------------- */
@@ -190,12 +185,6 @@ static bool resources_take(void *target, const char *text, struct error *error)
     plan->popularity.count = count;
     plan->is_count_given = true;
     return true;
-}
-
-static bool per_task_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    return whole_read(text, 1, DRY_RUN_PER_TASK_MAX, &plan->resources_per_task, error);
 }
 
 /* As many resources as before, in this way, without names and weights of their own. */
@@ -308,12 +297,6 @@ static bool hold_take(void *target, const char *text, struct error *error)
     return true;
 }
 
-static bool failures_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    return share_read(text, &plan->failures, error);
-}
-
 static bool is_plain(const char *text, size_t length)
 {
     for (const char *at = text, *end = text + length; at < end;) {
@@ -350,30 +333,6 @@ static bool recorded_take(void *target, const char *text, struct error *error)
     return true;
 }
 
-/* --- shadows ---------------------------------------------------------------------------------------------------- */
-
-static bool node_share_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    return share_read(text, &plan->node_share, error);
-}
-
-static bool copy_rate_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    return rate_read(text, &plan->copy_rate, error);
-}
-
-static bool speed_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    double speed;
-    if (!real_parse(text, &speed) || !(speed >= DRY_RUN_SPEED_MIN && speed <= DRY_RUN_SPEED_MAX))
-        return error_set(error, "\"%.60s\" is not a factor from %g to %g", text, DRY_RUN_SPEED_MIN, DRY_RUN_SPEED_MAX);
-    plan->speed = speed;
-    return true;
-}
-
 static bool shadow_take(void *target, const char *text, struct error *error)
 {
     struct dry_run_plan *plan = target;
@@ -382,8 +341,184 @@ static bool shadow_take(void *target, const char *text, struct error *error)
     return true;
 }
 
+/* --- faults and what-ifs ------------------------------------------------------------------------------------------ */
+
+enum { PARTS_MAX = 5, PART_BYTES = 40 };
+
+#define FORMS                                                                                                          \
+    "5s:stop:lock2:3s, 5s:kill:lock2:3s, 6s:wipe:lock1, 5s:slow:lock3:20ms:4s, 5s:clock:lock2:+5s, "                   \
+    "5s:freeze:worker1:4s or 5s:kill:worker2"
+#define AMOUNT_MAX_NS (24 * 3600 * NS_PER_S)
+
+/* WHEN:WHAT:WHOM[:HOW[:HOW LONG]] */
+struct parts {
+    char text[PARTS_MAX][PART_BYTES];
+    unsigned count;
+};
+
+static bool parts_split(const char *text, struct parts *parts)
+{
+    parts->count = 0;
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ":");
+        if (parts->count == PARTS_MAX || length >= PART_BYTES)
+            return false;
+        memcpy(parts->text[parts->count], at, length);
+        parts->text[parts->count++][length] = '\0';
+        at += length;
+        if (*at == '\0')
+            return parts->count >= 3;
+    }
+}
+
+/* What follows WHOM, by what is done. */
+enum how { HOW_NOTHING, HOW_LONG, HOW_SLOW, HOW_CLOCK };
+
+static const struct {
+    enum dry_run_fault_kind kind;
+    bool at_worker;
+    enum how how;
+    bool spares_queue; /* the tasks of the run are there */
+} faults[] = {
+    {DRY_RUN_FAULT_STOP, false, HOW_LONG, false},   {DRY_RUN_FAULT_KILL, false, HOW_LONG, true},
+    {DRY_RUN_FAULT_WIPE, false, HOW_NOTHING, true}, {DRY_RUN_FAULT_SLOW, false, HOW_SLOW, false},
+    {DRY_RUN_FAULT_CLOCK, false, HOW_CLOCK, false}, {DRY_RUN_FAULT_FREEZE, true, HOW_LONG, false},
+    {DRY_RUN_FAULT_KILL, true, HOW_NOTHING, false},
+};
+
+/* "lock2", "queue", "worker1" */
+static bool whom_read(const char *text, struct dry_run_fault *fault, struct error *error)
+{
+    int64_t number = 0;
+    fault->at_worker = strncmp(text, "worker", 6) == 0;
+    bool is_lock = strncmp(text, "lock", 4) == 0;
+    if (strcmp(text, "queue") != 0 &&
+        !((fault->at_worker || is_lock) && count_parse(text + (is_lock ? 4 : 6), 1, DRY_RUN_PROCESSES_MAX, &number)))
+        return error_set(error, "\"%.60s\" is nobody: lock1, lock2, ..., queue, worker1, worker2, ...", text);
+    fault->number = (unsigned)number;
+    return true;
+}
+
+static bool time_read(const char *text, const char *what, int64_t least, int64_t *ns, struct error *error)
+{
+    int64_t read;
+    if (strspn(text, "0123456789.numshd") != strlen(text) || !duration_parse(text, &read, NULL) || read < least ||
+        read > AMOUNT_MAX_NS)
+        return error_set(error, "\"%.60s\" is not %s: a duration as 20ms or 3s, at most 24h", text, what);
+    *ns = read;
+    return true;
+}
+
+/* "+5s" or "-5s" */
+static bool step_read(const char *text, int64_t *ns, struct error *error)
+{
+    if (text[0] != '+' && text[0] != '-')
+        return error_set(error, "\"%.60s\" is not a step of a clock: write +5s or -5s", text);
+    if (!time_read(text + 1, "a step of a clock", 1, ns, error))
+        return false;
+    *ns = text[0] == '-' ? -*ns : *ns;
+    return true;
+}
+
+static bool how_read(const struct parts *parts, enum how how, struct dry_run_fault *fault, struct error *error)
+{
+    static const unsigned wanted[] = {[HOW_NOTHING] = 3, [HOW_LONG] = 4, [HOW_SLOW] = 5, [HOW_CLOCK] = 4};
+    static const char *const what[] = {[HOW_NOTHING] = "nothing follows whom it is done to",
+                                       [HOW_LONG] = "how long follows whom it is done to",
+                                       [HOW_SLOW] = "how much slower and how long follow whom it is done to",
+                                       [HOW_CLOCK] = "the step, as +5s, follows whom it is done to"};
+    if (parts->count != wanted[how])
+        return error_set(error, "%s", what[how]);
+    switch (how) {
+    case HOW_NOTHING:
+        return true;
+    case HOW_LONG:
+        return time_read(parts->text[3], "how long it lasts", 1, &fault->lasts_ns, error);
+    case HOW_SLOW:
+        return time_read(parts->text[3], "how much slower it is", 1, &fault->amount_ns, error) &&
+               time_read(parts->text[4], "how long it lasts", 1, &fault->lasts_ns, error);
+    case HOW_CLOCK:
+        return step_read(parts->text[3], &fault->amount_ns, error);
+    }
+    return false;
+}
+
+static bool fault_read(const struct parts *parts, struct dry_run_fault *fault, struct error *error)
+{
+    const char *name = parts->text[1];
+    bool is_known = false;
+    if (!time_read(parts->text[0], "when it is done", 0, &fault->at_ns, error) ||
+        !whom_read(parts->text[2], fault, error))
+        return false;
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        if (strcmp(dry_run_fault_names[faults[i].kind], name) != 0)
+            continue;
+        is_known = true;
+        if (faults[i].at_worker != fault->at_worker)
+            continue;
+        fault->kind = faults[i].kind;
+        if (faults[i].spares_queue && !fault->at_worker && fault->number == 0)
+            return error_set(error, "the queue node has the tasks of the run; it can be stopped, slowed and given "
+                                    "another time only");
+        return how_read(parts, faults[i].how, fault, error);
+    }
+    if (is_known)
+        return error_set(error, "that cannot be done to a %s", fault->at_worker ? "worker" : "node");
+    return error_set(error, "\"%.60s\" is not a fault: stop, kill, wipe, slow, clock and freeze are", name);
+}
+
+/* WHEN:WHAT:WHOM[:HOW], one more fault; the node `queue` can be stopped, slowed and given
+ * another time:
+ *
+ *     5s:stop:lock2:3s   5s:kill:lock2:3s   6s:wipe:lock1   5s:slow:lock3:20ms:4s   5s:clock:lock2:+5s
+ *     5s:freeze:worker1:4s   5s:kill:worker2 */
+static bool fault_take(void *target, const char *text, struct error *error)
+{
+    struct dry_run_plan *plan = target;
+    struct dry_run_fault fault = {0};
+    struct parts parts;
+    if (plan->fault_count == DRY_RUN_FAULTS_MAX)
+        return error_set(error, "there are %d faults already, and no more are possible", DRY_RUN_FAULTS_MAX);
+    if (!parts_split(text, &parts))
+        return error_set(error, "\"%.60s\": write WHEN:WHAT:WHOM and how: " FORMS, text);
+    struct error why = ERROR_NONE;
+    if (!fault_read(&parts, &fault, &why))
+        return error_set(error, "\"%.60s\": %s. Write " FORMS, text, why.text);
+    plan->faults[plan->fault_count++] = fault;
+    return true;
+}
+
+/* threads=8,16,32 */
+static bool what_if_take(void *target, const char *text, struct error *error)
+{
+    struct dry_run_plan *plan = target;
+    static const char prefix[] = "threads=";
+    unsigned points[DRY_RUN_POINTS_MAX], count = 0;
+    const char *at = text + (strncmp(text, prefix, sizeof prefix - 1) == 0 ? sizeof prefix - 1 : strlen(text));
+    for (; *at != '\0'; at += *at == ',') {
+        size_t length = strcspn(at, ",");
+        char number[16];
+        int64_t threads;
+        snprintf(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : 0), at);
+        if (count == DRY_RUN_POINTS_MAX || !count_parse(number, 1, DRY_RUN_THREADS_MAX, &threads))
+            return error_set(error, "\"%.60s\": write threads=8,16,32, at most %d numbers from 1 to %d", text,
+                             DRY_RUN_POINTS_MAX, DRY_RUN_THREADS_MAX);
+        for (unsigned i = 0; i < count; i++)
+            if (points[i] == threads)
+                return error_set(error, "\"%.60s\": %u is there twice", text, points[i]);
+        points[count++] = (unsigned)threads;
+        at += length;
+    }
+    if (count == 0 || text[strlen(text) - 1] == ',')
+        return error_set(error, "\"%.60s\": write threads=8,16,32", text);
+    memcpy(plan->points, points, sizeof points);
+    plan->point_count = count;
+    return true;
+}
+
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
+#define PARAMETER(kind, member, name, least, most, option, value, help) ROW(option, value, member##_take, help)
 #define ROW(name, value, taker, help)                                                                                  \
     {                                                                                                                  \
         OPTION_TAKEN, 0, name, value, help, .take = taker                                                              \
@@ -393,11 +528,11 @@ const struct option_row plan_options[] = {
     ROW("private", "[=NODES]", local_take, "on private nodes on this machine, with so many lock nodes (5)"),
     ROW("shadow", NULL, shadow_take, "play what the live fleet has in its queues, and gets meanwhile"),
     ROW("join", "RUN", id_take, "take part in the run of another host, with workers of this one"),
-    ROW("for", "DURATION", for_take, "how long the load lasts (20s)"),
-    ROW("warm-up", "DURATION", warm_up_take, "how much of that is not measured (a tenth, 2s at most)"),
-    ROW("threads", "N", threads_take, "of each process (16)"),
-    ROW("processes", "N", processes_take, "worker processes on this host (1)"),
-    ROW("hosts", "N", hosts_take, "begin when so many hosts take part, this one included (1)"),
+    PLAN_FOR(PARAMETER),
+    PLAN_WARM_UP(PARAMETER),
+    PLAN_THREADS(PARAMETER),
+    PLAN_PROCESSES(PARAMETER),
+    PLAN_HOSTS(PARAMETER),
     ROW("rate", "RATE", rate_take, "tasks come by chance, so many a second: 200/s"),
     ROW("closed", "N", closed_take, "so many tasks are there all the time (this, and twice the threads)"),
     ROW("resources", "N", resources_take, "how many there are to be locked (100)"),
@@ -405,16 +540,16 @@ const struct option_row plan_options[] = {
     ROW("zipf", "S", zipf_take, "the k-th resource is wanted in proportion to 1/k^S: 1.1"),
     ROW("hot", "SHARE:N", hot_take, "a share of the tasks wants N of the resources: 0.9:10"),
     ROW("popularity", "FILE", popularity_take, "resources and their weights: a line NAME WEIGHT each"),
-    ROW("resources-per-task", "N", per_task_take, "how many a task locks at once (1)"),
+    PLAN_PER_TASK(PARAMETER),
     ROW("hold", "HOLD", hold_take, "fixed:5ms, exp:5ms, lognormal:5ms,0.8 or file:PATH (fixed:10ms)"),
-    ROW("failures", "SHARE", failures_take, "of the runs that fail: 0.05 or 5% (0)"),
+    PLAN_FAILURES(PARAMETER),
     ROW("class", "CLASS", class_take, "whose settings in the configuration hold for the tasks"),
     ROW("recorded", "FILE", recorded_take, "resources, holds and rate as in a worker's log, or an earlier run"),
-    ROW("node-share", "SHARE", node_share_take, "shadow: of the time of a node that it may use (0.1)"),
-    ROW("copy-rate", "RATE", copy_rate_take, "shadow: entries of live queues that are read (1000/s)"),
-    ROW("speed", "FACTOR", speed_take, "holds are shorter by this factor (1)"),
-    ROW("fault", "FAULT", plan_fault_take, "5s:stop:lock2:3s; again for more. WHEN:WHAT:WHOM[:HOW]"),
-    ROW("what-if", "threads=A,B", plan_what_if_take, "a run with each of these numbers of threads"),
-    ROW("seed", "N", seed_take, "the same seed gives the same load (drawn)"),
+    PLAN_NODE_SHARE(PARAMETER),
+    PLAN_COPY_RATE(PARAMETER),
+    PLAN_SPEED(PARAMETER),
+    ROW("fault", "FAULT", fault_take, "5s:stop:lock2:3s; again for more. WHEN:WHAT:WHOM[:HOW]"),
+    ROW("what-if", "threads=A,B", what_if_take, "a run with each of these numbers of threads"),
+    PLAN_SEED(PARAMETER),
     {.type = OPTION_END},
 };

@@ -13,13 +13,4 @@
 
 extern const struct option_row plan_options[];
 
-/* Those of plan_fault.c. WHEN:WHAT:WHOM[:HOW], one more fault; the node `queue` can be stopped, slowed and given
- * another time:
- *
- *     5s:stop:lock2:3s   5s:kill:lock2:3s   6s:wipe:lock1   5s:slow:lock3:20ms:4s   5s:clock:lock2:+5s
- *     5s:freeze:worker1:4s   5s:kill:worker2 */
-bool plan_fault_take(void *target, const char *text, struct error *error) MUST_CHECK;
-/* threads=8,16,32 */
-bool plan_what_if_take(void *target, const char *text, struct error *error) MUST_CHECK;
-
 #endif

@@ -89,13 +89,10 @@ void plan_at_point(struct dry_run_plan *point, const struct dry_run_plan *plan, 
     plan_complete(point);
 }
 
-const char *dry_run_fault_name(enum dry_run_fault_kind kind)
-{
-    static const char *const names[] = {
-        [DRY_RUN_FAULT_STOP] = "stop", [DRY_RUN_FAULT_KILL] = "kill",   [DRY_RUN_FAULT_WIPE] = "wipe",
-        [DRY_RUN_FAULT_SLOW] = "slow", [DRY_RUN_FAULT_CLOCK] = "clock", [DRY_RUN_FAULT_FREEZE] = "freeze"};
-    return names[kind];
-}
+const char *const dry_run_fault_names[] = {
+    [DRY_RUN_FAULT_STOP] = "stop", [DRY_RUN_FAULT_KILL] = "kill",   [DRY_RUN_FAULT_WIPE] = "wipe",
+    [DRY_RUN_FAULT_SLOW] = "slow", [DRY_RUN_FAULT_CLOCK] = "clock", [DRY_RUN_FAULT_FREEZE] = "freeze",
+    [DRY_RUN_FAULT_KINDS] = NULL};
 
 const char *dry_run_fault_target(const struct dry_run_fault *fault, char *out)
 {

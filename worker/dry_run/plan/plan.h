@@ -68,6 +68,7 @@ enum dry_run_fault_kind {
     DRY_RUN_FAULT_CLOCK,  /* a node: its wall clock jumps by `amount_ns`, may be negative */
     DRY_RUN_FAULT_FREEZE, /* a worker process: SIGSTOP, for `lasts_ns` */
 };
+enum { DRY_RUN_FAULT_KINDS = DRY_RUN_FAULT_FREEZE + 1 };
 
 struct dry_run_fault {
     enum dry_run_fault_kind kind;
@@ -130,8 +131,8 @@ void plan_check(const struct dry_run_plan *plan, const struct config *config, st
 void plan_check_group(const struct dry_run_plan *plan, const struct config *config, int64_t max_ttl_ns,
                       unsigned reachable, unsigned count, struct findings *findings);
 
-/* "stop", ... */
-const char *dry_run_fault_name(enum dry_run_fault_kind kind);
+/* "stop", ...; NULL ends them */
+extern const char *const dry_run_fault_names[];
 /* "lock2", "queue", "worker1"; `out` has DRY_RUN_TARGET_MAX bytes. */
 enum { DRY_RUN_TARGET_MAX = 24 };
 const char *dry_run_fault_target(const struct dry_run_fault *fault, char *out);

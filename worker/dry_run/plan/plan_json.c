@@ -10,9 +10,9 @@
 #include "base/memory.h"
 #include "redlock/redlock.h"
 #include "worker/dry_run/plan/plan_files.h"
+#include "worker/dry_run/plan/plan_parameters.h"
 
-#define SECONDS_MAX ((double)(DRY_RUN_FOR_MAX_NS / NS_PER_S))
-#define WEIGHT_MAX  1e15
+#define WEIGHT_MAX 1e15
 
 /* --- single members --------------------------------------------------------------------------------------------- */
 
@@ -27,35 +27,31 @@ struct member {
 
 #define OF_PLAN(member)  offsetof(struct dry_run_plan, member)
 #define OF_FAULT(member) offsetof(struct dry_run_fault, member)
+#define MEMBERS_END                                                                                                    \
+    {                                                                                                                  \
+        NULL, MEMBER_TRUTH, 0, 0, 0                                                                                    \
+    }
+
+#define MEMBER_SHARE                                      MEMBER_REAL
+#define MEMBER_RATE                                       MEMBER_REAL
+#define MEMBER_FACTOR                                     MEMBER_REAL
+#define PLAN_MEMBER(kind, member, name, least, most, ...) {name, MEMBER_##kind, OF_PLAN(member), least, (double)(most)},
 
 static const struct member plan_members[] = {
     {"local", MEMBER_TRUTH, OF_PLAN(is_local), 0, 1},
     {"local_nodes", MEMBER_NUMBER, OF_PLAN(local_nodes), 1, REDLOCK_NODES_MAX},
-    {"seed", MEMBER_SEED, OF_PLAN(seed), 0, (double)DRY_RUN_SEED_MAX},
-    {"warm_up", MEMBER_TIME, OF_PLAN(warm_up_ns), 0, SECONDS_MAX},
-    {"for", MEMBER_TIME, OF_PLAN(for_ns), 1, SECONDS_MAX},
-    {"processes", MEMBER_NUMBER, OF_PLAN(processes), 1, DRY_RUN_PROCESSES_MAX},
-    {"threads", MEMBER_NUMBER, OF_PLAN(threads), 1, DRY_RUN_THREADS_MAX},
-    {"hosts", MEMBER_NUMBER, OF_PLAN(hosts), 1, DRY_RUN_HOSTS_MAX},
     {"rate", MEMBER_REAL, OF_PLAN(rate), 0, DRY_RUN_RATE_MAX},
     {"population", MEMBER_NUMBER, OF_PLAN(population), 0, DRY_RUN_POPULATION_MAX},
     {"population_given", MEMBER_TRUTH, OF_PLAN(is_population_given), 0, 1},
-    {"resources_per_task", MEMBER_NUMBER, OF_PLAN(resources_per_task), 1, DRY_RUN_PER_TASK_MAX},
-    {"failures", MEMBER_REAL, OF_PLAN(failures), 0, 1},
-    {"node_share", MEMBER_REAL, OF_PLAN(node_share), 0, 1},
-    {"copy_rate", MEMBER_REAL, OF_PLAN(copy_rate), 0, DRY_RUN_RATE_MAX},
-    {"speed", MEMBER_REAL, OF_PLAN(speed), DRY_RUN_SPEED_MIN, DRY_RUN_SPEED_MAX},
-    {NULL, MEMBER_TRUTH, 0, 0, 0},
-};
+    PLAN_PARAMETERS(PLAN_MEMBER) MEMBERS_END};
 
 static const struct member fault_members[] = {
-    {"at", MEMBER_TIME, OF_FAULT(at_ns), 0, SECONDS_MAX},
-    {"lasts", MEMBER_TIME, OF_FAULT(lasts_ns), 0, SECONDS_MAX},
-    {"amount", MEMBER_TIME, OF_FAULT(amount_ns), -SECONDS_MAX, SECONDS_MAX},
+    {"at", MEMBER_TIME, OF_FAULT(at_ns), 0, PLAN_SECONDS_MAX},
+    {"lasts", MEMBER_TIME, OF_FAULT(lasts_ns), 0, PLAN_SECONDS_MAX},
+    {"amount", MEMBER_TIME, OF_FAULT(amount_ns), -PLAN_SECONDS_MAX, PLAN_SECONDS_MAX},
     {"at_worker", MEMBER_TRUTH, OF_FAULT(at_worker), 0, 1},
     {"number", MEMBER_NUMBER, OF_FAULT(number), 0, DRY_RUN_PROCESSES_MAX},
-    {NULL, MEMBER_TRUTH, 0, 0, 0},
-};
+    MEMBERS_END};
 
 static json_t *real_json(double number)
 {
@@ -212,10 +208,9 @@ static json_t *hold_to_json(const struct distribution *hold)
 }
 
 static const struct member hold_members[] = {
-    {"mean", MEMBER_REAL, offsetof(struct distribution, mean_s), 0, SECONDS_MAX},
+    {"mean", MEMBER_REAL, offsetof(struct distribution, mean_s), 0, PLAN_SECONDS_MAX},
     {"sigma", MEMBER_REAL, offsetof(struct distribution, sigma), 0, 5},
-    {NULL, MEMBER_TRUTH, 0, 0, 0},
-};
+    MEMBERS_END};
 
 static bool hold_from_json(const json_t *object, struct distribution *hold, struct error *error)
 {
@@ -230,7 +225,8 @@ static bool hold_from_json(const json_t *object, struct distribution *hold, stru
     if (hold->kind != DISTRIBUTION_MEASURED)
         return members_from_json(object, hold_members, hold, error);
     const json_t *quantiles = json_object_get(object, "quantiles");
-    hold->quantiles = reals_from_json(quantiles, "quantiles", DISTRIBUTION_QUANTILES_MAX, 0, SECONDS_MAX, true, error);
+    hold->quantiles =
+        reals_from_json(quantiles, "quantiles", DISTRIBUTION_QUANTILES_MAX, 0, PLAN_SECONDS_MAX, true, error);
     hold->quantile_count = hold->quantiles != NULL ? json_array_size(quantiles) : 0;
     return hold->quantiles != NULL;
 }
@@ -242,8 +238,7 @@ static const struct member popularity_members[] = {
     {"exponent", MEMBER_REAL, offsetof(struct popularity, exponent), 0, 20},
     {"hot", MEMBER_NUMBER, offsetof(struct popularity, hot), 0, DRY_RUN_RESOURCES_MAX},
     {"hot_share", MEMBER_REAL, offsetof(struct popularity, hot_share), 0, 1},
-    {NULL, MEMBER_TRUTH, 0, 0, 0},
-};
+    MEMBERS_END};
 
 static json_t *names_to_json(const struct popularity *popularity)
 {
@@ -312,22 +307,11 @@ static json_t *faults_to_json(const struct dry_run_plan *plan)
     json_t *array = json_array();
     for (unsigned i = 0; i < plan->fault_count; i++) {
         json_t *object = json_object();
-        json_object_set_new(object, "kind", json_string(dry_run_fault_name(plan->faults[i].kind)));
+        json_object_set_new(object, "kind", json_string(dry_run_fault_names[plan->faults[i].kind]));
         members_to_json(object, fault_members, &plan->faults[i]);
         json_array_append_new(array, object);
     }
     return array;
-}
-
-static bool fault_kind_from_json(const json_t *object, struct dry_run_fault *fault, struct error *error)
-{
-    const char *text = json_string_value(json_object_get(object, "kind"));
-    for (unsigned kind = DRY_RUN_FAULT_STOP; text != NULL && kind <= DRY_RUN_FAULT_FREEZE; kind++)
-        if (strcmp(text, dry_run_fault_name((enum dry_run_fault_kind)kind)) == 0) {
-            fault->kind = (enum dry_run_fault_kind)kind;
-            return true;
-        }
-    return error_set(error, "kind is no fault that this version knows");
 }
 
 static bool faults_from_json(const json_t *array, struct dry_run_plan *plan, struct error *error)
@@ -339,7 +323,12 @@ static bool faults_from_json(const json_t *array, struct dry_run_plan *plan, str
     for (size_t i = 0; i < json_array_size(array); i++) {
         const json_t *object = json_array_get(array, i);
         struct dry_run_fault *fault = &plan->faults[i];
-        if (!fault_kind_from_json(object, fault, error) || !members_from_json(object, fault_members, fault, error)) {
+        unsigned kind = DRY_RUN_FAULT_KINDS;
+        bool is_good = word_from_json(object, "kind", dry_run_fault_names, &kind, error) &&
+                       (kind < DRY_RUN_FAULT_KINDS || error_set(error, "kind is no fault that this version knows")) &&
+                       members_from_json(object, fault_members, fault, error);
+        fault->kind = (enum dry_run_fault_kind)kind;
+        if (!is_good) {
             error_prefix(error, "faults: number %zu", i + 1);
             return false;
         }

@@ -140,15 +140,9 @@ static void load_options(const struct dry_run_plan *plan, struct buffer *out)
 
 static void fault_option(const struct dry_run_fault *fault, struct buffer *out)
 {
-    static const char *const words[] = {
-        [DRY_RUN_FAULT_STOP] = "stop", [DRY_RUN_FAULT_KILL] = "kill",   [DRY_RUN_FAULT_WIPE] = "wipe",
-        [DRY_RUN_FAULT_SLOW] = "slow", [DRY_RUN_FAULT_CLOCK] = "clock", [DRY_RUN_FAULT_FREEZE] = "freeze"};
-    char text[QUANTITY_TEXT_MAX];
-    buffer_format(out, " --fault %s:%s:", duration_print(fault->at_ns, text), words[fault->kind]);
-    if (fault->at_worker || fault->number > 0)
-        buffer_format(out, "%s%u", fault->at_worker ? "worker" : "lock", fault->number);
-    else
-        buffer_append_text(out, "queue");
+    char text[QUANTITY_TEXT_MAX], target[DRY_RUN_TARGET_MAX];
+    buffer_format(out, " --fault %s:%s:%s", duration_print(fault->at_ns, text), dry_run_fault_names[fault->kind],
+                  dry_run_fault_target(fault, target));
     if (fault->kind == DRY_RUN_FAULT_CLOCK)
         buffer_append_text(out, fault->amount_ns < 0 ? ":-" : ":+");
     else if (fault->kind == DRY_RUN_FAULT_SLOW)
