@@ -8,7 +8,6 @@
 #include "worker/dry_run/plan/plan_json.h"
 #include "worker/dry_run/result/result_fields.h"
 #include "worker/dry_run/result/result_json.h"
-#include "worker/dry_run/result/result_read.h"
 
 static struct result before, after;
 static struct buffer written, again;

@@ -10,7 +10,6 @@
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/result_page.h"
 #include "worker/dry_run/result/result_json.h"
-#include "worker/dry_run/result/result_read.h"
 
 static struct result result;
 static struct buffer out;

@@ -19,7 +19,6 @@
 #include "worker/dry_run/options/plan_options.h"
 #include "worker/dry_run/result/result_json.h"
 #include "worker/dry_run/report/result_page.h"
-#include "worker/dry_run/result/result_read.h"
 #include "worker/dry_run/report/result_text.h"
 
 struct dry_run_command {

@@ -15,7 +15,6 @@
 #include "worker/dry_run/stage/private_nodes.h"
 #include "worker/servers/temporary_directory.h"
 #include "worker/dry_run/result/result_json.h"
-#include "worker/dry_run/result/result_read.h"
 #include "worker/dry_run/shadow/shadow_holds.h"
 #include "worker/dry_run/trial.h"
 #include "worker/dry_run/guests/visit.h"
@@ -255,11 +254,6 @@ bool dry_run_perform(const struct dry_run_request *request, struct result *resul
 }
 
 /* --- a what-if ---------------------------------------------------------------------------------------------------- */
-
-struct point_question {
-    const struct dry_run_request *request;
-    struct findings *findings;
-};
 
 /* One point, in a process of its own, because each run forks its workers. */
 static int point_run(void *context, int descriptor)

@@ -14,8 +14,6 @@ struct watched_node {
     struct node_watch *watch;
     struct redis_node *node;
     struct redis_call call;
-    struct instant asked;
-    uint64_t asked_count;
 };
 
 struct node_watch {
@@ -29,12 +27,6 @@ struct node_watch {
 };
 
 /* --- reading INFO ------------------------------------------------------------------------------------------------- */
-
-static uint64_t number_of(const char *info, size_t length, const char *field)
-{
-    char text[64];
-    return strtoull(node_facts_field(info, length, field, text, sizeof text), NULL, 10);
-}
 
 static double seconds_of(const char *info, size_t length, const char *field)
 {
@@ -52,27 +44,11 @@ static void calls_add(const char *info, size_t length, const char *field, struct
     sample->script_us += usec != NULL ? strtoull(usec + 6, NULL, 10) : 0;
 }
 
-/* "keys=12,expires=..." of every database. */
-static uint64_t keys_of(const char *info, size_t length)
-{
-    uint64_t keys = 0;
-    for (unsigned database = 0; database < 16; database++) {
-        char field[8], text[128];
-        snprintf(field, sizeof field, "db%u", database);
-        const char *value = node_facts_field(info, length, field, text, sizeof text);
-        keys += strncmp(value, "keys=", 5) == 0 ? strtoull(value + 5, NULL, 10) : 0;
-    }
-    return keys;
-}
-
 static void info_read(const char *info, size_t length, struct node_sample *sample)
 {
-    node_facts_field(info, length, "run_id", sample->run_id, sizeof sample->run_id);
-    sample->commands = number_of(info, length, "total_commands_processed");
     calls_add(info, length, "cmdstat_evalsha", sample);
     calls_add(info, length, "cmdstat_eval", sample);
     sample->cpu_seconds = seconds_of(info, length, "used_cpu_sys") + seconds_of(info, length, "used_cpu_user");
-    sample->keys = keys_of(info, length);
 }
 
 /* --- asking ------------------------------------------------------------------------------------------------------- */
@@ -83,8 +59,7 @@ static void answered(struct redis_call *call, const struct redis_result *result)
     struct node_watch *watch = node->watch;
     if (result->outcome != REDIS_VALUE || result->reply->kind != REDIS_STRING)
         return;
-    struct node_sample sample = {.at = loop_now(watch->loop), .watch_commands = node->asked_count};
-    sample.answer_ns = instant_since(node->asked, sample.at);
+    struct node_sample sample = {.at = loop_now(watch->loop)};
     info_read(result->reply->bytes, result->reply->length, &sample);
     watch->sampled(watch->context, (unsigned)(node - watch->nodes), &sample);
 }
@@ -94,8 +69,8 @@ static void node_ask(struct watched_node *node)
     struct loop *loop = node->watch->loop;
     if (redis_call_is_outstanding(&node->call))
         return;
-    node->asked = loop_now(loop);
-    node->asked_count += redis_node_call(node->node, &node->watch->request, loop_after(loop, PATIENCE_NS), &node->call);
+    bool is_asked = redis_node_call(node->node, &node->watch->request, loop_after(loop, PATIENCE_NS), &node->call);
+    (void)is_asked; /* else when it is connected */
 }
 
 void node_watch_look(struct node_watch *watch)

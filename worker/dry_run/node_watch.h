@@ -13,14 +13,9 @@
 
 struct node_sample {
     struct instant at;
-    char run_id[48];         /* another one than before: it was started anew, and counts from 0 */
-    uint64_t commands;       /* since its start, those within scripts included */
-    uint64_t scripts;        /* calls of scripts among them */
-    uint64_t script_us;      /* that these took */
-    uint64_t watch_commands; /* of them, this watch's own */
-    double cpu_seconds;      /* user and system, of all its threads */
-    uint64_t keys;
-    int64_t answer_ns; /* how long this INFO took */
+    uint64_t scripts;   /* calls of scripts since its start */
+    uint64_t script_us; /* that these took */
+    double cpu_seconds; /* user and system, of all its threads */
 };
 
 struct node_watch;

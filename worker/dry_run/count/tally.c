@@ -322,7 +322,6 @@ void tally_node(struct tally *tally, unsigned node, const struct tally_node_samp
         bool anew = sample->commands < last->commands || sample->cpu_s < last->cpu_s;
         double cpu_s = anew ? sample->cpu_s : sample->cpu_s - last->cpu_s;
         count->commands += anew ? sample->commands : sample->commands - last->commands;
-        count->commands_sent += sample->commands_sent - last->commands_sent;
         if (last->at.ns >= tally->measured_from.ns && sample->at.ns <= tally->load_until.ns) {
             count->cpu_s += cpu_s;
             count->cpu_over_s += seconds_of(instant_since(last->at, sample->at));

@@ -63,10 +63,8 @@ struct tally_node_sample {
     const char *name, *address;
     bool is_queue_node;
     struct instant at;
-    uint64_t commands;      /* that it processed since it was started, by its own account */
-    uint64_t commands_sent; /* that we know of besides the requests for locks, which the workers count */
-    double cpu_s;           /* of the process, user and system, since it was started */
-    uint64_t keys;          /* of this run, that are on it */
+    uint64_t commands; /* that it processed since it was started, by its own account */
+    double cpu_s;      /* of the process, user and system, since it was started */
 };
 void tally_node(struct tally *tally, unsigned node, const struct tally_node_sample *sample);
 

@@ -238,7 +238,7 @@ struct tally_node_count {
     char name[64], address[128];
     bool is_known, is_queue_node;
     struct tally_node_sample last;
-    uint64_t commands, commands_sent;
+    uint64_t commands;
     double cpu_s, cpu_over_s; /* measured */
 };
 

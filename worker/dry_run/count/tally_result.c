@@ -227,9 +227,7 @@ static void node_fill(const struct tally *tally, unsigned number, struct result_
     memcpy(node->address, count->address, sizeof node->address);
     node->is_queue_node = count->is_queue_node;
     node->commands_counted = count->commands;
-    node->commands_sent = count->commands_sent;
     node->cpu_share = share_of(count->cpu_s, count->cpu_over_s);
-    node->keys_at_end = count->last.keys;
     if (number >= tally->sums.node_count)
         return;
     const struct redlock_node_counters *asked = &tally->sums.nodes[number];
@@ -239,7 +237,7 @@ static void node_fill(const struct tally *tally, unsigned number, struct result_
     node->errors = asked->errors;
     node->timeouts = asked->timeouts;
     node->split_votes = asked->split_votes;
-    node->commands_sent += asked->requests;
+    node->commands_sent = asked->requests;
     node->latency = spread_of(&asked->latency);
 }
 

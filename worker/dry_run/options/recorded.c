@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/dry_run/plan/plan_files.h"
-#include "worker/dry_run/result/result_read.h"
+#include "worker/dry_run/result/result_json.h"
 #include "worker/history/log_reader.h"
 
 /* --- resources -------------------------------------------------------------------------------------------------- */
@@ -209,8 +209,6 @@ bool recorded_from_result(struct recorded *recorded, const struct result *result
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
-enum { CHUNK = 65536 };
-
 static bool log_read(struct recorded *recorded, const char *path, FILE *file, struct error *error)
 {
     struct history *history = history_create();
@@ -226,16 +224,9 @@ static bool log_read(struct recorded *recorded, const char *path, FILE *file, st
 
 static bool json_read(struct recorded *recorded, FILE *file, struct error *error)
 {
-    struct buffer bytes = {0};
-    struct result result = {0};
-    for (size_t got = 1; got > 0 && bytes.length <= RESULT_FILE_MAX; bytes.length += got)
-        got = fread(buffer_reserve(&bytes, CHUNK), 1, CHUNK, file);
-    bool is_good = bytes.length <= RESULT_FILE_MAX && !ferror(file)
-                       ? result_read(bytes.bytes, bytes.length, &result, error)
-                       : error_set(error, "it cannot be read, or has more than %d bytes", RESULT_FILE_MAX);
-    is_good = is_good && recorded_from_result(recorded, &result, error);
+    struct result result;
+    bool is_good = result_read_stream(file, &result, error) && recorded_from_result(recorded, &result, error);
     result_fini(&result);
-    buffer_fini(&bytes);
     return is_good;
 }
 

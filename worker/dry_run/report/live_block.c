@@ -99,15 +99,6 @@ static void trouble_line(struct block *block, const struct live_numbers *numbers
     line_write(block, TABLE_BAD, text);
 }
 
-static void faults_lines(struct block *block, const struct live_numbers *numbers)
-{
-    for (size_t i = 0; i < LIVE_FAULTS_MAX && numbers->faults[i] != NULL; i++) {
-        char text[LINE_MAX_BYTES];
-        snprintf(text, sizeof text, "fault       %s", numbers->faults[i]);
-        line_write(block, TABLE_WARN, text);
-    }
-}
-
 static void hot_rows(struct block *block, const struct tally_live *tally)
 {
     char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
@@ -139,7 +130,6 @@ unsigned live_block_write(const struct live_numbers *numbers, unsigned width, bo
         tasks_line(&block, &numbers->tally);
         waits_line(&block, &numbers->tally);
         trouble_line(&block, numbers);
-        faults_lines(&block, numbers);
         hot_rows(&block, &numbers->tally);
     }
     return block.lines;

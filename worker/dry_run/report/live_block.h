@@ -21,7 +21,7 @@ enum live_phase {
     LIVE_CLEANING,
 };
 
-enum { LIVE_FAULTS_MAX = 4, LIVE_HOT_ROWS = 5 };
+enum { LIVE_HOT_ROWS = 5 };
 
 struct live_numbers {
     enum live_phase phase;
@@ -30,7 +30,6 @@ struct live_numbers {
     unsigned hosts;        /* that take part */
     uint64_t records_lost;
     struct tally_live tally;
-    const char *faults[LIVE_FAULTS_MAX]; /* that are under way now, as sentences; NULL = none */
 };
 
 struct live_block {
