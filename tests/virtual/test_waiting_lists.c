@@ -165,6 +165,20 @@ static void test_what_rang_in_vain_goes_back(void **state)
     assert_places("queue:a newer\nqueue:a one\nqueue:a two");
 }
 
+/* It stood still, was recovered, and its last blocking move was served before it died. */
+static void test_what_rang_for_the_recovered_goes_back(void **state)
+{
+    (void)state;
+    start("a");
+    queue_probe_wait_up(&probe);
+    free(redis_server_command(server, "ZADD hf:2:processes 9999999999 h:1:gone"));
+    free(redis_server_command(server, "HSET hf:2:process:h:1:gone gone 1a"));
+    free(redis_server_command(server, "RPUSH hf:2:bell:h:1:gone:a late"));
+    look_once();
+    assert_reply(server, "late", "LRANGE queue:a 0 -1");
+    assert_reply(server, "0", "EXISTS hf:2:bell:h:1:gone:a");
+}
+
 /* --- heirs -------------------------------------------------------------------------------------------------------- */
 
 /* The tasks that the process has claimed, and what else there is. */
@@ -364,6 +378,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_two_tasks_of_one_jid_are_both_parked),
     queue_test(test_who_has_to_wait_elsewhere_lets_the_next_pass),
     queue_test(test_what_rang_in_vain_goes_back),
+    queue_test(test_what_rang_for_the_recovered_goes_back),
     queue_test(test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place),
     queue_test(test_an_heir_that_is_confirmed_follows_the_lease),
     queue_test(test_the_end_of_a_holder_confirms_its_heir_if_it_is_there),

@@ -10,7 +10,8 @@
 --    their lock is over or soon will be. Each task goes to the head of its queue and keeps its place in its list; whoever
 --    claims it asks for the lock. The slot gets a new id, so a late call of its process finds nothing.
 --  * Bells of processes that do not come for them. Nobody has begun with what lies there. It goes back to the head of its
---    queue, and a process that is only slow finds its bell empty. A call asks 64 processes, those whose leases end first.
+--    queue, and a process that is only slow finds its bell empty. A process that was recovered while it stood still may
+--    get a task into its bell later, before it dies. A call asks 64 processes, those whose leases end first.
 --
 -- The answer also tells whether the other set has something due. A worker that finds nothing here need not ask there.
 --
@@ -73,8 +74,9 @@ local function bring_back(entry)
 end
 
 local function empty_bells(identity)
-    local names = redis.pcall('HGET', ARGV[7] .. identity, 'queues')
-    for name in string.gmatch(type(names) == 'string' and names or '', '[^\n]+') do
+    local told = redis.pcall('HMGET', ARGV[7] .. identity, 'queues', 'gone')
+    local names = told[1] or (told[2] and string.sub(told[2], 2)) or ''
+    for name in string.gmatch(names, '[^\n]+') do
         local bell, queue = ARGV[8] .. identity .. ':' .. name, ARGV[6] .. name
         local is_list = redis.call('EXISTS', bell) == 1 and type(redis.pcall('LLEN', queue)) == 'number'
         -- The newest first, so that the oldest ends at the head.
