@@ -9,7 +9,7 @@
 
 #include "tests/support/dry_config_fixture.h"
 #include "worker/dry_run/count/witness.h"
-#include "worker/dry_run/crew/workforce.h"
+#include "worker/dry_run/run/workforce.h"
 #include "worker/dry_run/plan/load.h"
 
 enum { LOCK_NODES = 3, PROCESSES = 2, VISITS_MAX = 1000 };

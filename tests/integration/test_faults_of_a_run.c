@@ -1,5 +1,5 @@
 /* Faults of a dry run are done to private nodes and to workers, and seen from outside; afterwards all is as it was. */
-#include "worker/dry_run/stage/faults.h"
+#include "worker/dry_run/nodes/faults.h"
 
 #include <stdio.h>
 

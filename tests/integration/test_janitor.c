@@ -1,6 +1,6 @@
 /* A coordinator is killed: what it had started is gone soon, and what it had on nodes that others use; nothing else is
  * touched, byte for byte. */
-#include "worker/dry_run/stage/janitor.h"
+#include "worker/dry_run/nodes/janitor.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "tests/support/lock_cluster.h"
 #include "tests/support/queue_probe.h"
 #include "tests/support/test.h"
-#include "worker/dry_run/stage/private_nodes.h"
+#include "worker/dry_run/nodes/private_nodes.h"
 
 #define RUN "0123456789ab"
 

@@ -1,6 +1,6 @@
 /* Nodes of its own for a dry run: that they answer whom they should, are a lock group, keep their ports to themselves,
  * and go without a trace. What faults do to them is seen from the outside. */
-#include "worker/dry_run/stage/private_nodes.h"
+#include "worker/dry_run/nodes/private_nodes.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

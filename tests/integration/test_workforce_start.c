@@ -2,7 +2,7 @@
 #include "tests/support/test.h"
 
 #include "tests/support/dry_config_fixture.h"
-#include "worker/dry_run/crew/workforce.h"
+#include "worker/dry_run/run/workforce.h"
 #include "worker/dry_run/plan/load.h"
 
 enum { PROCESSES = 2, LOCK_NODES = 3, QUORUM_NODES = 2 };

@@ -5,7 +5,7 @@
 #include "tests/support/test.h"
 
 #include "tests/support/lock_cluster.h"
-#include "worker/dry_run/crew/dry_config.h"
+#include "worker/dry_run/run/dry_config.h"
 
 static inline struct config *dry_config_make(const struct dry_run_plan *plan, struct redis_server *queue_node,
                                              const struct lock_cluster *locks)

@@ -14,7 +14,7 @@
 #include "base/buffer.h"
 #include "tests/support/private_directory.h"
 #include "tests/support/program_run.h"
-#include "worker/dry_run/result/result_json.h"
+#include "worker/dry_run/report/result_json.h"
 
 #define MARK "HOLDFAST_TEST_OF_DRY_RUN"
 

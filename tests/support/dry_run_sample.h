@@ -8,7 +8,7 @@
 #ifndef SUPPORT_DRY_RUN_SAMPLE_H
 #define SUPPORT_DRY_RUN_SAMPLE_H
 
-#include "worker/dry_run/result/result.h"
+#include "worker/dry_run/report/result.h"
 
 enum sample_kind {
     SAMPLE_FULL,    /* 100 resources by Zipf's law, two hosts, six nodes, faults, a what-if */

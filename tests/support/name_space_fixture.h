@@ -3,7 +3,7 @@
 #ifndef SUPPORT_NAME_SPACE_FIXTURE_H
 #define SUPPORT_NAME_SPACE_FIXTURE_H
 
-#include "worker/dry_run/stage/name_space.h"
+#include "worker/dry_run/nodes/name_space.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "worker/dry_run/result/result.h"
+#include "worker/dry_run/report/result.h"
 #include "worker/dry_run/count/tally.h"
 
 #define assert_near(value, wanted, share)                                                                              \

@@ -1,5 +1,5 @@
 /* What is done in a child process: what it brings back, and whose the signals are meanwhile. */
-#include "worker/dry_run/crew/apart.h"
+#include "worker/dry_run/run/apart.h"
 
 #include "tests/support/test.h"
 

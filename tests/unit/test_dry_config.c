@@ -2,7 +2,7 @@
 #include "tests/support/test.h"
 
 #include "base/memory.h"
-#include "worker/dry_run/crew/dry_config.h"
+#include "worker/dry_run/run/dry_config.h"
 #include "worker/dry_run/plan/load.h"
 
 static struct dry_run_plan plan;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "worker/dry_run/shadow/admission.h"
+#include "worker/dry_run/load/admission.h"
 
 static void assert_near(double found, double wanted)
 {

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "worker/dry_run/crew/record.h"
+#include "worker/dry_run/count/record.h"
 
 enum { TRIALS = 100000, GARBAGE_MAX = 400 };
 

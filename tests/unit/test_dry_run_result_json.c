@@ -6,8 +6,8 @@
 #include "tests/support/dry_run_sample.h"
 #include "tests/support/private_directory.h"
 #include "worker/dry_run/plan/plan_json.h"
-#include "worker/dry_run/result/result_fields.h"
-#include "worker/dry_run/result/result_json.h"
+#include "worker/dry_run/report/result_fields.h"
+#include "worker/dry_run/report/result_json.h"
 
 static struct result before, after;
 static struct buffer written, again;

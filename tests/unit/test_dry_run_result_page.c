@@ -9,7 +9,7 @@
 #include "tests/support/page_check.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/result_page.h"
-#include "worker/dry_run/result/result_json.h"
+#include "worker/dry_run/report/result_json.h"
 
 static struct result result;
 static struct buffer out;

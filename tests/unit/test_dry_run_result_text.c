@@ -4,7 +4,7 @@
 
 #include "tests/support/dry_run_sample.h"
 #include "worker/print/table.h"
-#include "worker/dry_run/report/live_block.h"
+#include "worker/dry_run/run/live_block.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/result_text.h"
 #include "worker/dry_run/report/sheet.h"

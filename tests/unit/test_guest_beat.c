@@ -1,5 +1,5 @@
 /* What hosts of a dry run tell one another, from a node on which anybody may write. */
-#include "worker/dry_run/guests/guest_beat.h"
+#include "worker/dry_run/run/guest_beat.h"
 
 #include "tests/support/test.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "worker/dry_run/crew/record_ring.h"
+#include "worker/dry_run/run/record_ring.h"
 
 enum { CAPACITY = 4096, MESSAGES = 200000, MESSAGE_MAX = 200, KILLS = 50 };
 

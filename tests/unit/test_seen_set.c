@@ -1,7 +1,7 @@
 /* Names that were seen before. */
 #include "tests/support/test.h"
 
-#include "worker/dry_run/shadow/seen_set.h"
+#include "worker/dry_run/load/seen_set.h"
 
 TEST(a_name_is_new_once)
 {

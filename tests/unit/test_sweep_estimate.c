@@ -1,7 +1,7 @@
 /* How many keys an unfinished walk has left: as many as the part of the table that it has seen lets expect. */
 #include "tests/support/test.h"
 
-#include "worker/dry_run/stage/sweep.h"
+#include "worker/dry_run/nodes/sweep.h"
 
 TEST(a_walk_that_has_seen_all_has_left_what_it_did_not_delete)
 {

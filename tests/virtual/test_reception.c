@@ -6,7 +6,7 @@
 #include "tests/support/loop_until.h"
 #include "tests/support/one_server.h"
 #include "tests/support/queue_probe.h"
-#include "worker/dry_run/guests/reception.h"
+#include "worker/dry_run/run/reception.h"
 
 #define SPACE  "hf:2:dry:00112233aabb:"
 #define RUN    SPACE "hf:2:meeting:run"

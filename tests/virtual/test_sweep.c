@@ -4,7 +4,7 @@
 #include "tests/support/loop_until.h"
 #include "tests/support/one_server.h"
 #include "tests/support/queue_probe.h"
-#include "worker/dry_run/stage/sweep.h"
+#include "worker/dry_run/nodes/sweep.h"
 
 /* Longer than a machine may keep anybody waiting, and shorter than the walk of the first test. */
 #define SILENCE_NS (4 * NS_PER_S)

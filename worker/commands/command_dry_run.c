@@ -15,9 +15,9 @@
 #include "worker/print/table.h"
 #include "worker/print/terminal.h"
 #include "worker/dry_run/report/comparison.h"
-#include "worker/dry_run/dry_run.h"
-#include "worker/dry_run/options/plan_options.h"
-#include "worker/dry_run/result/result_json.h"
+#include "worker/dry_run/run/dry_run.h"
+#include "worker/dry_run/load/plan_options.h"
+#include "worker/dry_run/report/result_json.h"
 #include "worker/dry_run/report/result_page.h"
 #include "worker/dry_run/report/result_text.h"
 

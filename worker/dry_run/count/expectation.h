@@ -9,7 +9,7 @@
 #define WORKER_DRY_RUN_EXPECTATION_H
 
 #include "worker/dry_run/count/model.h"
-#include "worker/dry_run/result/result.h"
+#include "worker/dry_run/report/result.h"
 
 /* Sets `expected` of the result and of its resources, and `formula`. The rest of the result is complete; `plan` is that
  * of the run. */

@@ -20,8 +20,8 @@
 #define WORKER_DRY_RUN_TALLY_H
 
 #include "worker/dry_run/count/model.h"
-#include "worker/dry_run/crew/record.h"
-#include "worker/dry_run/result/result.h"
+#include "worker/dry_run/count/record.h"
+#include "worker/dry_run/report/result.h"
 
 enum {
     TALLY_RESOURCES_MAX = DRY_RUN_RESOURCES_MAX,

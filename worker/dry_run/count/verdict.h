@@ -4,7 +4,7 @@
 #define WORKER_DRY_RUN_VERDICT_H
 
 #include "worker/dry_run/count/model.h"
-#include "worker/dry_run/result/result.h"
+#include "worker/dry_run/report/result.h"
 
 /* What is not in the result. */
 struct verdict_facts {

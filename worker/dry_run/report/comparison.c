@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "worker/dry_run/count/batch_means.h"
+#include "worker/dry_run/report/batch_means.h"
 #include "worker/dry_run/plan/plan_json.h"
 
 enum { PLAN_TEXT_MAX = 160, PLAN_VALUE_MAX = 56 };

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "worker/dry_run/result/result.h"
+#include "worker/dry_run/report/result.h"
 
 struct estimate {
     bool is_known; /* the interval */

@@ -7,8 +7,8 @@
 #include "base/memory.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/result_text.h"
-#include "worker/dry_run/result/result_fields.h"
-#include "worker/dry_run/result/result_json.h"
+#include "worker/dry_run/report/result_fields.h"
+#include "worker/dry_run/report/result_json.h"
 #include "worker/print/json_writer.h"
 #include "worker/print/page.h"
 

@@ -5,7 +5,7 @@
 #define WORKER_DRY_RUN_RESULT_PAGE_H
 
 #include "base/buffer.h"
-#include "worker/dry_run/result/result.h"
+#include "worker/dry_run/report/result.h"
 
 enum { RESULT_PAGE_MAX = 2 * 1024 * 1024 };
 

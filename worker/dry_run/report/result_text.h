@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
-#include "worker/dry_run/result/result.h"
+#include "worker/dry_run/report/result.h"
 
 /* What is no terminal gets lines of this width; a terminal gets its own, within the bounds. */
 enum { RESULT_TEXT_WIDTH = 100, RESULT_TEXT_WIDTH_MIN = 60, RESULT_TEXT_WIDTH_MAX = 140 };

@@ -1,0 +1,52 @@
+/* Performs the faults of a plan at their times, and writes down of each what was done to whom and what could be seen of
+ * it from the outside: how long a node did not answer, that it was empty, how slow it was, how far its clock is off.
+ *
+ *     faults = faults_start(&options);       when the load begins
+ *     faults_undo(faults);                   when it ends: who is stopped goes on, who is slow is as fast as before, a
+ *                                            killed node is started
+ *     faults_results(faults, &count) ...
+ *     faults_destroy(faults);
+ *
+ * To see something it has a connection of its own to each node that the plan names, by the way that workers take.
+ *
+ * Runs on the loop of the coordinator; nothing blocks. */
+#ifndef WORKER_DRY_RUN_FAULTS_H
+#define WORKER_DRY_RUN_FAULTS_H
+
+#include "base/loop.h"
+#include "worker/dry_run/plan/plan.h"
+#include "worker/dry_run/nodes/private_nodes.h"
+#include "worker/dry_run/report/result.h"
+
+/* What can be done to workers; each returns false when there is no such process any more. */
+struct faults_workers {
+    bool (*freeze)(void *context, unsigned number); /* SIGSTOP; `number` from 1 on */
+    bool (*thaw)(void *context, unsigned number);   /* SIGCONT */
+    bool (*kill)(void *context, unsigned number);   /* SIGKILL */
+    void *context;
+};
+
+struct faults_options {
+    struct loop *loop;
+    const struct dry_run_plan *plan; /* must live as long */
+    struct private_nodes *nodes;     /* NULL = none: faults of nodes cannot be done then */
+    struct faults_workers workers;
+    struct instant began; /* the load */
+    /* A fault was begun or is over; for the log and the display. May be NULL. */
+    void (*told)(void *context, const struct result_fault *fault);
+    void *context;
+};
+
+struct faults;
+
+struct faults *faults_start(const struct faults_options *options);
+void faults_destroy(struct faults *faults); /* NULL is fine */
+/* Ends those that go on; none is begun any more. */
+void faults_undo(struct faults *faults);
+/* As far as is known by now; they live as long as `faults`. */
+const struct result_fault *faults_results(const struct faults *faults, unsigned *count);
+
+/* What private nodes have to be started with for the plan. */
+void faults_prepare(const struct dry_run_plan *plan, struct private_nodes_options *options);
+
+#endif

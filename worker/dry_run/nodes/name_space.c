@@ -1,0 +1,440 @@
+#include "worker/dry_run/nodes/name_space.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/invariant.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "queue/errand.h"
+#include "worker/config/node_options.h"
+#include "worker/dry_run/nodes/sweep.h"
+
+#define CLIENT_NAME       "holdfast-dry-run"
+#define FENCES            "hf:fence:"
+#define CALL_LIMIT_NS     (2 * NS_PER_S)
+#define FORGET_LIMIT_NS   (3 * NS_PER_S)
+#define BEGIN_LIMIT_NS    (10 * NS_PER_S) /* without dead runs */
+#define LEFTOVER_LIMIT_NS (60 * NS_PER_S)
+#define RENEW_INTERVAL_NS (5 * NS_PER_S)
+enum { LEFTOVERS_MAX = 16, TROUBLE_MAX = 400, WHO_MAX = 300 };
+
+struct name_space {
+    struct name_space_options options;
+    struct redis_node *node;
+    struct errands errands;
+    struct errand errand; /* one question at a time */
+    uint64_t repeats;
+    char heir[DRY_RUNS_OWNER_DIGITS + 1]; /* as which dead runs are taken over; a run's own owner has the run's name */
+    char who[WHO_MAX];
+    char *lock_prefix;
+    bool is_begun;
+    struct removal *removal; /* of dead runs, then of this one */
+    struct loop_timer lease, limit, forget_limit;
+    char refusal[TROUBLE_MAX];
+    /* the beginning */
+    void (*begun)(void *context, const char *trouble, unsigned removed);
+    struct instant leftover_limit;
+    char dead[LEFTOVERS_MAX][DRY_RUNS_ID_DIGITS + 1]; /* runs that are to be removed, the last one first */
+    unsigned dead_count, removed;
+    /* the end */
+    void (*deleted_done)(void *context, const struct removal_end *end);
+    bool is_deleting;
+    struct removal_end end;
+    char troubles[1 + REDLOCK_NODES_MAX][TROUBLE_MAX];
+    struct loop_hook ended;
+};
+
+/* --- names -------------------------------------------------------------------------------------------------------- */
+
+void name_space_lock_prefix(const char *prefix, const char *run, struct buffer *out)
+{
+    buffer_append_text(out, prefix);
+    dry_runs_lock_space(run, out);
+}
+
+/* --- removal ------------------------------------------------------------------------------------------------------ */
+
+/* All keys of one run from all nodes, at the same time: on the queue node what is below hf:2:dry:RUN:, on the lock
+ * nodes its locks and their counters of fencing tokens. */
+struct removal {
+    struct name_space *space;
+    void (*done)(struct name_space *space, const struct removal_end *end);
+    unsigned count, over;
+    struct sweep *sweeps[1 + REDLOCK_NODES_MAX]; /* the queue node first */
+};
+
+static const struct config_node *node_of(const struct config *config, unsigned index)
+{
+    return index == 0 ? &config->queue_node : &config->lock_nodes[index - 1];
+}
+
+/* NULL is fine. */
+static void removal_cancel(struct removal *removal)
+{
+    for (unsigned i = 0; removal != NULL && i < removal->count; i++)
+        sweep_close(removal->sweeps[i]);
+    free(removal);
+}
+
+/* The texts stay those of the sweeps. */
+static void end_fill(const struct removal *removal, struct removal_end *end)
+{
+    *end = (struct removal_end){.count = removal->count, .is_clean = true};
+    for (unsigned i = 0; i < removal->count; i++) {
+        const struct sweep_state *state = sweep_state(removal->sweeps[i]);
+        end->nodes[i] = (struct removal_node){.name = node_of(removal->space->options.config, i)->name,
+                                              .is_clean = state->is_clean,
+                                              .deleted = state->deleted,
+                                              .left = state->left,
+                                              .trouble = state->is_clean ? NULL : state->trouble};
+        end->is_clean &= state->is_clean;
+        end->deleted += state->deleted;
+    }
+}
+
+static void sweep_done(void *context)
+{
+    struct removal *removal = context;
+    struct removal_end end;
+    if (++removal->over < removal->count)
+        return;
+    end_fill(removal, &end);
+    removal->space->removal = NULL;
+    removal->done(removal->space, &end);
+    removal_cancel(removal);
+}
+
+/* `done` never runs from inside this call. */
+static void removal_begin(struct name_space *space, const char *run, const char *lock_prefix, struct instant deadline,
+                          void (*done)(struct name_space *space, const struct removal_end *end))
+{
+    struct removal *removal = memory_new(struct removal);
+    const struct config *config = space->options.config;
+    struct buffer keys = {0}, fences = {0};
+    loop_timer_clear(space->options.loop, &space->limit);
+    *removal = (struct removal){.space = space, .done = done, .count = 1 + (unsigned)config->lock_node_count};
+    dry_runs_space(run, &keys);
+    buffer_format(&fences, FENCES "%s", lock_prefix);
+    for (unsigned i = 0; i < removal->count; i++)
+        removal->sweeps[i] = sweep_open(&(struct sweep_options){
+            .loop = space->options.loop,
+            .node = node_options(node_of(config, i), CLIENT_NAME),
+            .prefixes = {i == 0 ? buffer_text(&keys) : lock_prefix, i == 0 ? NULL : buffer_text(&fences)},
+            .unlinks = i == 0,
+            .share = space->options.node_share,
+            .deadline = deadline,
+            .silence_ns = space->options.silence_ns,
+            .done = sweep_done,
+            .context = removal});
+    buffer_fini(&keys);
+    buffer_fini(&fences);
+    space->removal = removal;
+}
+
+/* --- questions ---------------------------------------------------------------------------------------------------- */
+
+static void ask(struct name_space *space, void (*done)(struct errand *errand, const struct redis_reply *reply))
+{
+    space->errand.done = done;
+    errand_start(&space->errand);
+}
+
+static struct buffer *question(struct name_space *space)
+{
+    errand_cancel(&space->errand);
+    buffer_clear(&space->errand.request);
+    return &space->errand.request;
+}
+
+static struct name_space *space_of(struct errand *errand)
+{
+    return list_owner(errand, struct name_space, errand);
+}
+
+static void refused(struct errands *errands, const struct redis_result *result)
+{
+    struct name_space *space = list_owner(errands, struct name_space, errands);
+    snprintf(space->refusal, sizeof space->refusal, "%s", result->reason);
+}
+
+static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
+{
+    struct name_space *space = context;
+    (void)node, (void)reason;
+    if (state == REDIS_NODE_UP)
+        errands_connected(&space->errands);
+}
+
+/* --- the lease ---------------------------------------------------------------------------------------------------- */
+
+static void lease_end(struct name_space *space)
+{
+    loop_timer_clear(space->options.loop, &space->lease);
+    errand_cancel(&space->errand);
+}
+
+static void lease_answered(struct errand *errand, const struct redis_reply *reply)
+{
+    struct name_space *space = space_of(errand);
+    if (reply->kind == REDIS_INTEGER && reply->integer == 1) {
+        loop_timer_set(space->options.loop, &space->lease, loop_after(space->options.loop, RENEW_INTERVAL_NS));
+        return;
+    }
+    lease_end(space);
+    space->options.lost(space->options.context);
+}
+
+static void lease_renew(struct loop_timer *timer)
+{
+    struct name_space *space = list_owner(timer, struct name_space, lease);
+    dry_runs_lease_request(question(space), space->options.run, space->options.run, NULL);
+    ask(space, lease_answered);
+}
+
+/* --- the beginning ------------------------------------------------------------------------------------------------ */
+
+static void begin_end(struct name_space *space, const char *trouble)
+{
+    void (*begun)(void *context, const char *trouble, unsigned removed) = space->begun;
+    space->begun = NULL;
+    loop_timer_clear(space->options.loop, &space->limit);
+    if (trouble != NULL)
+        errand_cancel(&space->errand);
+    begun(space->options.context, trouble, space->removed);
+}
+
+/* What of it is underway is not waited for: whatever it has made, the removal that follows finds. */
+static void begin_cancel(struct name_space *space)
+{
+    space->begun = NULL;
+    loop_timer_clear(space->options.loop, &space->limit);
+    removal_cancel(space->removal);
+    space->removal = NULL;
+}
+
+static void limit_reached(struct loop_timer *timer)
+{
+    struct name_space *space = list_owner(timer, struct name_space, limit);
+    char text[TROUBLE_MAX];
+    bool is_up = redis_node_state(space->node) == REDIS_NODE_UP;
+    snprintf(text, sizeof text, "%s", is_up ? space->refusal : redis_node_reason(space->node));
+    begin_end(space, text[0] != '\0' ? text : "the queue node does not answer");
+}
+
+static void ask_in_time(struct name_space *space, void (*done)(struct errand *errand, const struct redis_reply *reply))
+{
+    loop_timer_set(space->options.loop, &space->limit, loop_after(space->options.loop, BEGIN_LIMIT_NS));
+    ask(space, done);
+}
+
+static void run_begun(struct errand *errand, const struct redis_reply *reply)
+{
+    struct name_space *space = space_of(errand);
+    if (reply->kind != REDIS_INTEGER || reply->integer != 1) {
+        begin_end(space, "the queue node knows a dry run of this name already");
+        return;
+    }
+    space->is_begun = true;
+    loop_timer_set(space->options.loop, &space->lease, loop_after(space->options.loop, RENEW_INTERVAL_NS));
+    begin_end(space, NULL);
+}
+
+static void run_begin(struct name_space *space)
+{
+    const struct dry_runs_record record = {.who = space->who, .lock_prefix = space->lock_prefix};
+    dry_runs_lease_request(question(space), space->options.run, space->options.run, &record);
+    ask_in_time(space, run_begun);
+}
+
+static void leftover_next(struct name_space *space);
+
+static void leftover_forgotten(struct errand *errand, const struct redis_reply *reply)
+{
+    (void)reply;
+    leftover_next(space_of(errand));
+}
+
+static void leftover_removed(struct name_space *space, const struct removal_end *end)
+{
+    if (!end->is_clean) { /* it stays in the index, for the next one */
+        leftover_next(space);
+        return;
+    }
+    space->removed++;
+    dry_runs_forget_request(question(space), space->dead[space->dead_count], space->heir);
+    ask_in_time(space, leftover_forgotten);
+}
+
+/* Whoever wrote the record: only locks of a dry run are removed. */
+static bool is_lock_prefix_of(const char *prefix, const char *run)
+{
+    struct buffer ending = {0};
+    dry_runs_lock_space(run, &ending);
+    size_t length = strlen(prefix);
+    bool is = length >= ending.length && memcmp(prefix + length - ending.length, ending.bytes, ending.length) == 0;
+    buffer_fini(&ending);
+    return is;
+}
+
+static void leftover_taken(struct errand *errand, const struct redis_reply *reply)
+{
+    struct name_space *space = space_of(errand);
+    const char *run = space->dead[space->dead_count];
+    struct dry_runs_record record;
+    struct buffer prefix = {0};
+    if (!dry_runs_take_read(reply, &record)) {
+        leftover_next(space);
+        return;
+    }
+    if (is_lock_prefix_of(record.lock_prefix, run))
+        buffer_append_text(&prefix, record.lock_prefix);
+    else
+        name_space_lock_prefix(space->options.config->lock.prefix, run, &prefix);
+    removal_begin(space, run, buffer_text(&prefix), space->leftover_limit, leftover_removed);
+    buffer_fini(&prefix);
+}
+
+static void leftover_next(struct name_space *space)
+{
+    bool is_late = instant_reached(instant_now(), space->leftover_limit);
+    if (space->dead_count == 0 || is_late) {
+        run_begin(space);
+        return;
+    }
+    space->dead_count--;
+    dry_runs_take_request(question(space), space->dead[space->dead_count], space->heir);
+    ask_in_time(space, leftover_taken);
+}
+
+static void leftovers_listed(struct errand *errand, const struct redis_reply *reply)
+{
+    struct name_space *space = space_of(errand);
+    for (size_t i = 0; reply->kind == REDIS_ARRAY && i < reply->count && space->dead_count < LEFTOVERS_MAX; i++)
+        space->dead_count += dry_runs_ended_read(reply, i, space->dead[space->dead_count]);
+    leftover_next(space);
+}
+
+void name_space_begin(struct name_space *space, void (*begun)(void *context, const char *trouble, unsigned removed))
+{
+    invariant(space->begun == NULL && !space->is_begun && !space->is_deleting);
+    space->begun = begun;
+    space->leftover_limit = loop_after(space->options.loop, LEFTOVER_LIMIT_NS);
+    dry_runs_ended_request(question(space), LEFTOVERS_MAX);
+    ask_in_time(space, leftovers_listed);
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------ */
+
+/* At the end of a turn, so that the caller may close the name space. */
+static void delete_end(struct loop_hook *hook)
+{
+    struct name_space *space = list_owner(hook, struct name_space, ended);
+    space->deleted_done(space->options.context, &space->end);
+}
+
+static void run_forgotten(struct errand *errand, const struct redis_reply *reply)
+{
+    struct name_space *space = space_of(errand);
+    (void)reply;
+    loop_timer_clear(space->options.loop, &space->forget_limit);
+    loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
+}
+
+/* The lease ends by itself then, and the next run finds nothing to remove. */
+static void forget_limit_reached(struct loop_timer *timer)
+{
+    struct name_space *space = list_owner(timer, struct name_space, forget_limit);
+    errand_cancel(&space->errand);
+    loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
+}
+
+static void run_removed(struct name_space *space, const struct removal_end *end)
+{
+    space->end = *end;
+    for (unsigned i = 0; i < end->count; i++) {
+        if (end->nodes[i].trouble == NULL)
+            continue;
+        snprintf(space->troubles[i], sizeof space->troubles[i], "%s", end->nodes[i].trouble);
+        space->end.nodes[i].trouble = space->troubles[i];
+    }
+    if (!end->is_clean) {
+        loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
+        return;
+    }
+    loop_timer_set(space->options.loop, &space->forget_limit, loop_after(space->options.loop, FORGET_LIMIT_NS));
+    dry_runs_forget_request(question(space), space->options.run, space->options.run);
+    ask(space, run_forgotten);
+}
+
+void name_space_delete(struct name_space *space, int64_t patience_ns,
+                       void (*deleted)(void *context, const struct removal_end *end))
+{
+    invariant(!space->is_deleting);
+    lease_end(space);
+    begin_cancel(space);
+    space->is_deleting = true;
+    space->deleted_done = deleted;
+    removal_begin(space, space->options.run, space->lock_prefix, loop_after(space->options.loop, patience_ns),
+                  run_removed);
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void who_set(struct name_space *space)
+{
+    char host[256] = "";
+    if (gethostname(host, sizeof host - 1) != 0)
+        snprintf(host, sizeof host, "unknown");
+    snprintf(space->who, sizeof space->who, "%s:%d", host, (int)getpid());
+}
+
+struct name_space *name_space_open(const struct name_space_options *options)
+{
+    struct name_space *space = memory_new(struct name_space);
+    struct buffer lock_prefix = {0};
+    space->options = *options;
+    if (!(options->node_share > 0 && options->node_share <= 1))
+        space->options.node_share = NAME_SPACE_SHARE;
+    invariant(dry_runs_id_is_sound(options->run));
+    name_space_lock_prefix(options->config->lock.prefix, options->run, &lock_prefix);
+    space->lock_prefix = memory_text(buffer_text(&lock_prefix));
+    buffer_fini(&lock_prefix);
+    random_digits(space->heir, DRY_RUNS_OWNER_DIGITS);
+    who_set(space);
+    loop_timer_init(&space->lease, lease_renew);
+    loop_timer_init(&space->limit, limit_reached);
+    loop_timer_init(&space->forget_limit, forget_limit_reached);
+    loop_hook_init(&space->ended, delete_end);
+    errands_init(&space->errands, options->loop, CALL_LIMIT_NS, &space->repeats);
+    space->errands.refused = refused;
+    errand_init(&space->errand, &space->errands, NULL);
+    struct redis_node_options node = node_options(&options->config->queue_node, CLIENT_NAME);
+    node.scripts = dry_runs_scripts;
+    node.script_count = DRY_RUNS_SCRIPTS;
+    node.element_limit = 64 * 1024;
+    node.reply_limit = (size_t)16 << 20;
+    node.changed = node_changed;
+    node.context = space;
+    space->node = redis_node_create(options->loop, &node);
+    space->errands.node = space->node;
+    return space;
+}
+
+void name_space_close(struct name_space *space)
+{
+    if (space == NULL)
+        return;
+    lease_end(space);
+    loop_timer_clear(space->options.loop, &space->limit);
+    loop_timer_clear(space->options.loop, &space->forget_limit);
+    loop_hook_cancel(&space->ended);
+    removal_cancel(space->removal);
+    errand_fini(&space->errand);
+    errands_fini(&space->errands);
+    redis_node_destroy(space->node);
+    free(space->lock_prefix);
+    free(space);
+}

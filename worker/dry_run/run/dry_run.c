@@ -1,0 +1,401 @@
+#include "worker/dry_run/run/dry_run.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "redlock/redlock_nodes.h"
+#include "worker/dry_run/run/apart.h"
+#include "worker/dry_run/run/dry_config.h"
+#include "worker/dry_run/nodes/faults.h"
+#include "worker/dry_run/nodes/janitor.h"
+#include "worker/dry_run/nodes/private_nodes.h"
+#include "worker/servers/temporary_directory.h"
+#include "worker/dry_run/report/result_json.h"
+#include "worker/dry_run/run/shadow_holds.h"
+#include "worker/dry_run/run/trial.h"
+#include "worker/dry_run/run/visit.h"
+#include "worker/exit_code.h"
+#include "worker/config/lock_setup.h"
+#include "worker/plugin/plugin.h"
+#include "worker/plugin/plugin_programs.h"
+#include "worker/startup.h"
+
+/* What a run on this host is made of, in the order in which it is made. */
+struct dry_run {
+    const struct dry_run_request *request;
+    const struct dry_run_plan *plan;
+    struct findings *findings;
+    bool is_guest;         /* another host leads the run */
+    bool leaves_names;     /* for the janitor to remove */
+    struct config *live;   /* as configured */
+    struct config *config; /* of the run */
+    struct plugins *plugins;
+    struct shadow_holds holds; /* of a shadow */
+    char *directory;           /* of private nodes; NULL = there are none */
+    struct private_nodes *nodes;
+    struct janitor *janitor;
+    struct workforce *workforce;
+    char key_space[DRY_CONFIG_SPACE_MAX];
+    char host[256];
+};
+
+/* --- what is configured ------------------------------------------------------------------------------------------- */
+
+static bool is_well(const struct dry_run *run)
+{
+    return run->findings->errors == 0;
+}
+
+/* Before private nodes are there, the rest of the configuration is checked as if it named them. */
+static void nodes_promise(struct dry_run *run)
+{
+    struct dry_config_nodes nodes = {.host = "127.0.0.1", .queue_port = 1, .lock_count = run->plan->local_nodes};
+    for (unsigned i = 0; i < nodes.lock_count; i++)
+        nodes.lock_ports[i] = i + 2;
+    dry_config_use_nodes(run->config, &nodes);
+}
+
+/* Whether its tasks are of classes of production: those of the generator need no plugin. */
+static bool plays_classes(const struct dry_run_plan *plan)
+{
+    return plan->kind == DRY_RUN_SHADOW || strcmp(plan->class_name, DRY_RUN_CLASS) != 0;
+}
+
+static void config_open(struct dry_run *run)
+{
+    const char *path = run->request->config_path;
+    struct findings again = {0};
+    run->config = path != NULL ? config_read(path, run->findings) : dry_config_built_in(run->findings);
+    if (run->config == NULL || !is_well(run))
+        return;
+    run->live = path != NULL ? config_read(path, &again) : dry_config_built_in(&again);
+    findings_fini(&again); /* the same */
+    if (run->live == NULL) {
+        findings_error(run->findings, "%s was changed while it was read", path != NULL ? path : "the configuration");
+        return;
+    }
+    plan_check(run->plan, path != NULL ? run->config : NULL, run->findings);
+    if (run->plan->is_local && is_well(run))
+        nodes_promise(run);
+    if (path == NULL || !is_well(run) || !plays_classes(run->plan))
+        return;
+    const struct config_worker *worker = &run->config->worker;
+    run->plugins = plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, run->findings);
+    plugins_add_programs(run->plugins, NULL, run->config, run->findings);
+    startup_leave_out(run->config, run->plugins, run->findings);
+    startup_check(run->config, run->plugins, run->findings);
+}
+
+/* What the lock nodes say of themselves, in a process apart: asking takes a loop. */
+struct group_facts {
+    long long max_ttl_ns;
+    unsigned voters;
+};
+
+static int group_ask(void *context, int descriptor)
+{
+    const struct config *config = context;
+    struct redlock_node lock_nodes[REDLOCK_NODES_MAX];
+    struct redlock_options options = lock_setup_options(config, "dry-run", lock_nodes);
+    struct group_facts facts = {0};
+    char reason[256];
+    struct redlock_nodes *nodes = redlock_nodes_open(&options, reason, sizeof reason);
+    if (nodes == NULL)
+        return EXIT_CODE_FAILURE;
+    (void)redlock_nodes_look(nodes); /* what it saw is all that is asked for */
+    struct redlock_group_view group = redlock_nodes_group(nodes);
+    facts.max_ttl_ns = group.max_ttl_ns;
+    facts.voters = group.reached < group.quorum ? group.reached : group.voters; /* too few to know who may vote */
+    redlock_nodes_close(nodes);
+    return write(descriptor, &facts, sizeof facts) == sizeof facts ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
+}
+
+static void group_check(struct dry_run *run)
+{
+    struct buffer output = {0};
+    struct group_facts facts;
+    unsigned count = (unsigned)run->config->lock_node_count;
+    if (run->plan->is_local || count == 0)
+        return;
+    if (apart_do(group_ask, run->config, &output) == EXIT_CODE_OK && output.length == sizeof facts) {
+        memcpy(&facts, output.bytes, sizeof facts);
+        plan_check_group(run->plan, run->config, facts.max_ttl_ns, facts.voters, count, run->findings);
+        if (run->plugins != NULL)
+            startup_check_holds(run->config, run->plugins, facts.max_ttl_ns, run->findings);
+    }
+    buffer_fini(&output);
+}
+
+/* --- who cleans up ------------------------------------------------------------------------------------------------ */
+
+/* Whoever leads the run cleans up, and has somebody who does when it is killed: before there is anything. */
+static void janitor_call(struct dry_run *run)
+{
+    struct error error = ERROR_NONE;
+    if (run->plan->is_local)
+        run->directory = temporary_directory_path(run->plan->id);
+    run->janitor = janitor_start(&(struct janitor_options){.run = run->plan->id,
+                                                           .config = run->plan->is_local ? NULL : run->live,
+                                                           .directory = run->directory},
+                                 &error);
+    if (run->janitor == NULL)
+        findings_error(run->findings, "%s", error.text);
+}
+
+/* --- nodes of its own --------------------------------------------------------------------------------------------- */
+
+static void nodes_start(struct dry_run *run)
+{
+    struct error error = ERROR_NONE;
+    struct private_nodes_options wishes = {.lock_nodes = run->plan->local_nodes, .directory = run->directory};
+    if (!run->plan->is_local)
+        return;
+    faults_prepare(run->plan, &wishes);
+    run->nodes = private_nodes_start(&wishes, &error);
+    if (run->nodes == NULL) {
+        findings_error(run->findings, "%s", error.text);
+        return;
+    }
+    for (unsigned i = 0; i <= private_nodes_count(run->nodes); i++)
+        janitor_watch(run->janitor, private_nodes_pid(run->nodes, i));
+    struct dry_config_nodes nodes = {.host = private_nodes_host(run->nodes),
+                                     .password = private_nodes_password(run->nodes),
+                                     .queue_port = private_nodes_port(run->nodes, PRIVATE_QUEUE_NODE),
+                                     .lock_count = private_nodes_count(run->nodes)};
+    for (unsigned i = 0; i < nodes.lock_count; i++)
+        nodes.lock_ports[i] = private_nodes_port(run->nodes, i + 1);
+    dry_config_use_nodes(run->config, &nodes);
+    dry_config_use_nodes(run->live, &nodes);
+}
+
+/* --- the run ------------------------------------------------------------------------------------------------------ */
+
+static void workers_start(struct dry_run *run)
+{
+    struct error error = ERROR_NONE;
+    dry_config_key_space(run->plan, run->key_space);
+    snprintf(run->host, sizeof run->host, "%s", run->config->worker.host);
+    if (!dry_config_turn(run->config, run->plan, &error)) {
+        findings_error(run->findings, "%s", error.text);
+        return;
+    }
+    run->workforce = workforce_start(&(struct workforce_options){.plan = run->plan,
+                                                                 .config = run->config,
+                                                                 .plugins = run->plugins,
+                                                                 .classes = run->holds.classes,
+                                                                 .class_count = run->holds.count,
+                                                                 .key_space = run->key_space},
+                                     &error);
+    for (unsigned i = 1; run->workforce != NULL && i <= run->plan->processes; i++)
+        janitor_watch(run->janitor, workforce_pid(run->workforce, i));
+    if (run->workforce == NULL)
+        findings_error(run->findings, "the workers could not be started: %s", error.text);
+}
+
+static bool prepare(struct dry_run *run)
+{
+    config_open(run);
+    if (run->config != NULL && is_well(run))
+        group_check(run);
+    if (run->config != NULL && is_well(run) && !run->is_guest)
+        janitor_call(run);
+    if (run->config != NULL && is_well(run))
+        nodes_start(run);
+    if (run->config != NULL && is_well(run) && run->plan->kind == DRY_RUN_SHADOW)
+        shadow_holds_read(&run->holds, run->live, run->plugins, run->findings);
+    if (run->config != NULL && is_well(run))
+        workers_start(run);
+    return run->config != NULL && is_well(run);
+}
+
+static void run_end(struct dry_run *run)
+{
+    workforce_end(run->workforce);
+    shadow_holds_fini(&run->holds);
+    private_nodes_end(run->nodes);
+    if (run->leaves_names && run->nodes == NULL)
+        janitor_leave(run->janitor);
+    else
+        janitor_dismiss(run->janitor);
+    free(run->directory);
+    plugins_close(run->plugins);
+    config_free(run->config);
+    config_free(run->live);
+}
+
+bool dry_run_perform(const struct dry_run_request *request, struct result *result, struct findings *findings)
+{
+    struct dry_run run = {.request = request, .plan = request->plan, .findings = findings};
+    struct error error = ERROR_NONE;
+    interrupts_hold();
+    bool ran = prepare(&run);
+    if (ran) {
+        ran = trial_run(&(struct trial_terms){.plan = run.plan,
+                                              .live = run.live,
+                                              .config = run.config,
+                                              .key_space = run.key_space,
+                                              .plugins = run.plugins,
+                                              .workforce = run.workforce,
+                                              .nodes = run.nodes,
+                                              .says = request->says,
+                                              .progress = request->progress,
+                                              .host = run.host,
+                                              .leaves_names = &run.leaves_names},
+                        result, &error);
+        if (!ran)
+            findings_error(findings, "%s", error.text);
+    }
+    run_end(&run);
+    return ran;
+}
+
+/* --- a what-if ---------------------------------------------------------------------------------------------------- */
+
+/* One point, in a process of its own, because each run forks its workers. */
+static int point_run(void *context, int descriptor)
+{
+    const struct dry_run_request *request = context;
+    struct findings findings = {0};
+    struct result result = {0};
+    struct buffer json = {0};
+    if (!dry_run_perform(request, &result, &findings)) {
+        for (size_t i = 0; i < findings.count; i++)
+            if (!findings.items[i].is_warning)
+                dprintf(descriptor, "%s\n", findings.items[i].text);
+        return EXIT_CODE_FAILURE;
+    }
+    result_json_write(&result, &json);
+    FILE *out = fdopen(descriptor, "w");
+    bool is_written = out != NULL && fwrite(json.bytes, 1, json.length, out) == json.length && fflush(out) == 0;
+    return is_written ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
+}
+
+static bool point_perform(const struct dry_run_request *request, const struct dry_run_plan *point,
+                          struct result *result, struct findings *findings)
+{
+    struct dry_run_request asked = *request;
+    struct buffer output = {0};
+    struct error error = ERROR_NONE;
+    asked.plan = point;
+    if (request->says != NULL)
+        fprintf(request->says, "with %u threads a process:\n", point->threads);
+    int status = apart_do_interruptible(point_run, &asked, &output);
+    bool ran = status == EXIT_CODE_OK && result_read(output.bytes, output.length, result, &error);
+    if (!ran)
+        findings_error(findings, "with %u threads: %s", point->threads,
+                       error.text[0] != '\0' ? error.text
+                       : output.length > 0   ? buffer_text(&output)
+                                             : "it was ended by a signal");
+    buffer_fini(&output);
+    return ran;
+}
+
+static struct result_point point_of(const struct result *result)
+{
+    return (struct result_point){.threads = result->plan.threads,
+                                 .processes = result->plan.processes,
+                                 .throughput = result->throughput,
+                                 .wait_mean = result->wait.mean,
+                                 .wait_p99 = result->wait.p99,
+                                 .share_busy = result->utilisation,
+                                 .expected = result->expected};
+}
+
+static unsigned distance(unsigned a, unsigned b)
+{
+    return a > b ? a - b : b - a;
+}
+
+bool dry_run_explore(const struct dry_run_request *request, struct result *result, struct findings *findings)
+{
+    const struct dry_run_plan *plan = request->plan;
+    struct result_point points[DRY_RUN_POINTS_MAX];
+    unsigned count = 0;
+    bool is_interrupted = false;
+    interrupts_hold(); /* one that comes between two points is for the next one */
+    for (unsigned i = 0; i < plan->point_count && !is_interrupted; i++) {
+        struct dry_run_plan point;
+        struct result found = {0};
+        plan_at_point(&point, plan, plan->points[i]);
+        random_digits(point.id, DRY_RUN_ID_BYTES);
+        bool ran = point_perform(request, &point, &found, findings);
+        plan_fini(&point);
+        if (!ran)
+            break;
+        points[count++] = point_of(&found);
+        is_interrupted = found.was_interrupted;
+        if (count > 1 && distance(found.plan.threads, plan->threads) >= distance(result->plan.threads, plan->threads)) {
+            result_fini(&found);
+            continue;
+        }
+        if (count > 1)
+            result_fini(result);
+        *result = found;
+    }
+    if (count == 0)
+        return false;
+    memcpy(result->points, points, count * sizeof points[0]);
+    result->point_count = count;
+    memcpy(result->plan.points, plan->points, sizeof plan->points);
+    result->plan.point_count = plan->point_count;
+    return true;
+}
+
+/* --- in the run of another host ----------------------------------------------------------------------------------- */
+
+/* The plan is the other host's but for the threads and processes of this one. */
+static bool plan_fetch(struct dry_run *run, struct dry_run_plan *plan)
+{
+    struct error error = ERROR_NONE;
+    const struct dry_run_plan *own = run->request->plan;
+    struct findings *findings = run->findings;
+    struct config *config = config_read(run->request->config_path, findings);
+    bool is_there = config != NULL && is_well(run);
+    if (is_there) {
+        is_there = visit_ask(config, dry_config_key_space(own, run->key_space), plan, &error);
+        if (!is_there)
+            findings_error(findings, "--join %s: %s", own->id, error.text);
+    }
+    config_free(config);
+    if (!is_there)
+        return false;
+    memcpy(plan->id, own->id, sizeof plan->id); /* whatever the record says: nothing is done in another run */
+    plan->is_local = false;
+    plan->threads = own->threads;
+    plan->processes = own->processes;
+    plan->fault_count = 0;
+    return true;
+}
+
+bool dry_run_join(const struct dry_run_request *request, struct findings *findings)
+{
+    struct dry_run run = {.request = request, .findings = findings, .is_guest = true};
+    struct dry_run_plan plan;
+    struct error error = ERROR_NONE;
+    char name[300];
+    if (!plan_fetch(&run, &plan))
+        return false;
+    run.plan = &plan;
+    interrupts_hold();
+    bool joined = prepare(&run);
+    if (joined) {
+        snprintf(name, sizeof name, "%.200s:%ld", run.host, (long)getpid());
+        joined = visit_run(&(struct visit_terms){.node = &run.config->queue_node,
+                                                 .key_space = run.key_space,
+                                                 .name = name,
+                                                 .workforce = run.workforce,
+                                                 .processes = plan.processes,
+                                                 .threads = plan.threads,
+                                                 .says = request->says},
+                           &error);
+        if (!joined)
+            findings_error(findings, "%s", error.text);
+    }
+    run_end(&run);
+    plan_fini(&plan);
+    return joined;
+}

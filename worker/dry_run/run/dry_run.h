@@ -1,0 +1,41 @@
+/* A dry run on this host, from a plan to its result.
+ *
+ *     struct result result;
+ *     if (dry_run_perform(&request, &result, &findings))      or dry_run_explore: each point of a what-if
+ *         ... result_text_write, result_json_write, result_page_write ...
+ *     result_fini(&result);
+ *
+ * Everything is checked before anything is started: what cannot work is an error among the findings, with what would
+ * work. The order matters, because only a process with one thread and no loop may fork: private nodes, the janitor, the
+ * workers, and only then the loop of the trial.
+ *
+ * Nothing of the run is left behind when these return; when the process is killed, the janitor does that. */
+#ifndef WORKER_DRY_RUN_DRY_RUN_H
+#define WORKER_DRY_RUN_DRY_RUN_H
+
+#include <stdio.h>
+
+#include "worker/config/findings.h"
+#include "worker/dry_run/report/result.h"
+
+struct dry_run_request {
+    const struct dry_run_plan *plan; /* complete, with its id and seed */
+    const char *config_path;         /* NULL = nothing is configured */
+    FILE *says;                      /* sentences: troubles, and the id of the run; NULL = none */
+    FILE *progress;                  /* a terminal, for numbers that are drawn again and again; NULL = none */
+};
+
+/* One run. False when there was none; the errors are among the findings. Warnings are there in any case. */
+bool dry_run_perform(const struct dry_run_request *request, struct result *result,
+                     struct findings *findings) MUST_CHECK;
+/* A run for each point of the plan, in processes of their own, and what they gave beside one another: the result is
+ * that of the point that is nearest to the plan's own threads, with all points in it. False when there was none; when
+ * an error or an interrupt was the end of it, the points until then are the result. */
+bool dry_run_explore(const struct dry_run_request *request, struct result *result,
+                     struct findings *findings) MUST_CHECK;
+
+/* Takes part in the run of another host: `plan` has its id, and the threads and processes of this one. Returns when
+ * that is over. */
+bool dry_run_join(const struct dry_run_request *request, struct findings *findings) MUST_CHECK;
+
+#endif

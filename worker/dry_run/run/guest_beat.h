@@ -1,0 +1,39 @@
+/* What hosts of one dry run tell each other (queue/meeting.h), as JSON: how a guest stands, how the run stands; and the
+ * bytes in which a guest brings the records of its processes. Pure. */
+#ifndef WORKER_DRY_RUN_GUEST_BEAT_H
+#define WORKER_DRY_RUN_GUEST_BEAT_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "queue/json.h"
+#include "worker/dry_run/run/node_clock.h"
+#include "worker/dry_run/plan/plan.h"
+
+struct guest_beat {
+    unsigned processes, threads;
+    unsigned serving;        /* processes that claim what comes */
+    struct node_clock clock; /* of the guest */
+    int64_t cpu_ns;          /* of its workers */
+    uint64_t records_lost;
+    bool has_ended; /* its workers are gone, and all that they told is there */
+};
+
+void guest_beat_write(struct buffer *out, const struct guest_beat *beat);
+bool guest_beat_read(struct text_span text, struct guest_beat *beat);
+
+enum run_state { RUN_GATHERS, RUN_GOES_ON, RUN_ENDS };
+
+const char *run_state_name(enum run_state state);
+/* False when it is the name of none. */
+bool run_state_named(struct text_span name, enum run_state *state);
+
+void run_state_write(struct buffer *out, enum run_state state, const struct dry_run_plan *plan);
+/* The caller frees the plan with plan_fini. */
+bool run_state_read(struct text_span text, enum run_state *state, struct dry_run_plan *plan, struct error *error);
+
+/* A shipment is any number of these: the number of a process, and records of it. */
+void shipment_add(struct buffer *out, unsigned process, const char *records, size_t length);
+/* Takes the first off; false when there is none, or what is left is none. */
+bool shipment_next(struct text_span *shipment, unsigned *process, struct text_span *records);
+
+#endif

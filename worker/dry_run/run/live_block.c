@@ -1,0 +1,155 @@
+#include "worker/dry_run/run/live_block.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "worker/print/table.h"
+#include "worker/print/human.h"
+
+enum { BAR_WIDTH = 24, LINE_MAX_BYTES = 512 };
+
+struct block {
+    unsigned width, lines;
+    bool has_colour;
+    struct buffer *out;
+};
+
+/* As far as there is room for it: a line that went on would be two, and the block would not lie upon itself. */
+static void line_write(struct block *block, enum table_style style, char *text)
+{
+    bool is_styled = block->has_colour && style != TABLE_PLAIN;
+    buffer_append_text(block->out, is_styled ? table_style_code(style) : "");
+    table_text_write(log_defuse(text), block->width, block->out);
+    buffer_append_text(block->out, is_styled ? table_style_code(TABLE_PLAIN) : "");
+    buffer_append(block->out, "\n", 1);
+    block->lines++;
+}
+
+static void bar_text(double share, char out[BAR_WIDTH + 3])
+{
+    unsigned full = share >= 1 ? BAR_WIDTH : share > 0 ? (unsigned)(share * BAR_WIDTH) : 0;
+    out[0] = '[';
+    for (unsigned i = 0; i < BAR_WIDTH; i++)
+        out[i + 1] = i < full ? '#' : '.';
+    out[BAR_WIDTH + 1] = ']';
+    out[BAR_WIDTH + 2] = '\0';
+}
+
+static void progress_line(struct block *block, const struct live_numbers *numbers)
+{
+    static const char *const phases[] = {[LIVE_STARTING] = "starting",
+                                         [LIVE_WARMING_UP] = "warming up",
+                                         [LIVE_MEASURING] = "measuring",
+                                         [LIVE_DRAINING] = "draining",
+                                         [LIVE_CLEANING] = "cleaning up"};
+    char text[LINE_MAX_BYTES], bar[BAR_WIDTH + 3], hosts[32] = "";
+    if (numbers->hosts > 1)
+        snprintf(hosts, sizeof hosts, "  %u hosts", numbers->hosts);
+    bar_text(numbers->total > 0 ? numbers->elapsed / numbers->total : 0, bar);
+    if (numbers->total > 0)
+        snprintf(text, sizeof text, "%-11s %s %.0f of %.0f s%s", phases[numbers->phase], bar, numbers->elapsed,
+                 numbers->total, hosts);
+    else
+        snprintf(text, sizeof text, "%-11s %.0f s%s", phases[numbers->phase], numbers->elapsed, hosts);
+    line_write(block, TABLE_GOOD, text);
+}
+
+static void rates_line(struct block *block, const struct live_numbers *numbers)
+{
+    const struct result_second *last = &numbers->tally.last;
+    char text[LINE_MAX_BYTES], pushed[HUMAN_TEXT_MAX],
+        wanted[HUMAN_TEXT_MAX + 8] = "", ended[HUMAN_TEXT_MAX], parked[HUMAN_TEXT_MAX], handed[HUMAN_TEXT_MAX],
+                                human[HUMAN_TEXT_MAX];
+    if (numbers->rate_wanted > 0)
+        snprintf(wanted, sizeof wanted, " of %s", human_rate(numbers->rate_wanted, human));
+    snprintf(text, sizeof text, "a second    pushed %s%s  ended %s  parked %s  handed over %s",
+             human_rate(last->pushed, pushed), wanted, human_rate(last->ended, ended), human_rate(last->parked, parked),
+             human_rate(last->handed_over, handed));
+    line_write(block, TABLE_PLAIN, text);
+}
+
+static void tasks_line(struct block *block, const struct tally_live *tally)
+{
+    char text[LINE_MAX_BYTES], waiting[HUMAN_TEXT_MAX], busy[HUMAN_TEXT_MAX], pushed[HUMAN_TEXT_MAX],
+        ended[HUMAN_TEXT_MAX];
+    snprintf(text, sizeof text, "tasks       waiting %s  runners busy %s of %u  pushed %s  ended %s",
+             human_count((int64_t)tally->last.waiting, waiting), human_share(tally->busy, busy), tally->runners,
+             human_count((int64_t)tally->pushed, pushed), human_count((int64_t)tally->ended, ended));
+    line_write(block, TABLE_PLAIN, text);
+}
+
+static void waits_line(struct block *block, const struct tally_live *tally)
+{
+    char text[LINE_MAX_BYTES], p50[HUMAN_TEXT_MAX], p99[HUMAN_TEXT_MAX], now50[HUMAN_TEXT_MAX], now99[HUMAN_TEXT_MAX];
+    snprintf(text, sizeof text, "wait        p50 %s  p99 %s    last second: p50 %s  p99 %s",
+             human_time(tally->wait_p50, p50), human_time(tally->wait_p99, p99),
+             human_time(tally->last.wait_p50, now50), human_time(tally->last.wait_p99, now99));
+    line_write(block, TABLE_PLAIN, text);
+}
+
+/* What should not be: only when it is. */
+static void trouble_line(struct block *block, const struct live_numbers *numbers)
+{
+    char text[LINE_MAX_BYTES];
+    if (numbers->tally.lost + numbers->tally.overlaps + numbers->records_lost == 0)
+        return;
+    snprintf(text, sizeof text, "trouble     locks lost %llu  overlaps %llu  records lost %llu",
+             (unsigned long long)numbers->tally.lost, (unsigned long long)numbers->tally.overlaps,
+             (unsigned long long)numbers->records_lost);
+    line_write(block, TABLE_BAD, text);
+}
+
+static void hot_rows(struct block *block, const struct tally_live *tally)
+{
+    char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
+    unsigned rows = tally->hot_count < LIVE_HOT_ROWS ? tally->hot_count : LIVE_HOT_ROWS;
+    if (rows == 0)
+        return;
+    struct table *table = table_create("HOTTEST:10|>HELD|>WAITING");
+    for (unsigned i = 0; i < rows; i++) {
+        const struct tally_hot *hot = &tally->hot[i];
+        table_cell(table, TABLE_PLAIN, "%s", hot->name[0] != '\0' ? log_quote(hot->name, quoted) : "-");
+        table_cell(table,
+                   hot->share_held >= 0.9   ? TABLE_BAD
+                   : hot->share_held >= 0.7 ? TABLE_WARN
+                                            : TABLE_PLAIN,
+                   "%s", human_share(hot->share_held, human));
+        table_cell(table, TABLE_PLAIN, "%u", hot->waiters);
+    }
+    table_write(table, block->width, rows, block->has_colour, block->out);
+    table_free(table);
+    block->lines += rows + 1;
+}
+
+unsigned live_block_write(const struct live_numbers *numbers, unsigned width, bool has_colour, struct buffer *out)
+{
+    struct block block = {.width = width, .has_colour = has_colour, .out = out};
+    progress_line(&block, numbers);
+    if (numbers->phase != LIVE_STARTING) {
+        rates_line(&block, numbers);
+        tasks_line(&block, &numbers->tally);
+        waits_line(&block, &numbers->tally);
+        trouble_line(&block, numbers);
+        hot_rows(&block, &numbers->tally);
+    }
+    return block.lines;
+}
+
+/* To the first line of the block, and nothing from there on. */
+static void block_clear(const struct live_block *block, struct buffer *out)
+{
+    if (block->lines > 0)
+        buffer_format(out, "\x1b[%uA\r\x1b[J", block->lines);
+}
+
+void live_block_draw(struct live_block *block, const struct live_numbers *numbers, struct buffer *out)
+{
+    block_clear(block, out);
+    block->lines = live_block_write(numbers, block->width, block->has_colour, out);
+}
+
+void live_block_end(struct live_block *block, struct buffer *out)
+{
+    block_clear(block, out);
+    block->lines = 0;
+}

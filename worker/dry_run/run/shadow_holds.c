@@ -1,0 +1,155 @@
+#include "worker/dry_run/run/shadow_holds.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "queue/keys.h"
+#include "queue/runtimes.h"
+#include "worker/inquiry.h"
+#include "worker/dry_run/run/apart.h"
+#include "worker/exit_code.h"
+
+#define DAY_US (24 * 3600 * US_PER_S)
+/* Durations that stand for a class: the longest thousandth of its runs is one of them. */
+enum { QUANTILES = 1000, DAYS = 2 };
+/* Classes that a warning names. */
+enum { NAMED_MAX = 8 };
+
+struct holds_question {
+    const struct config *live;
+    const struct plugins *plugins;
+};
+
+/* What the process apart tells of a class. */
+struct holds_answer {
+    size_t handler; /* its index among those of the plugins */
+    double seconds[QUANTILES];
+};
+
+/* --- in the process apart ----------------------------------------------------------------------------------------- */
+
+static void days_ask(struct inquiry *inquiry)
+{
+    struct queue_keys keys;
+    struct wall_time now = wall_now();
+    queue_keys_init(&keys, "", "");
+    inquiry_begin(inquiry);
+    for (int64_t day = 0; day < DAYS; day++) {
+        struct buffer *request = inquiry_compose(inquiry);
+        redis_request_begin(request, 2);
+        redis_request_text(request, "HGETALL");
+        queue_keys_request_runtimes(&keys, (struct wall_time){now.us - day * DAY_US}, request);
+    }
+    queue_keys_fini(&keys);
+}
+
+static bool classes_tell(const struct plugins *plugins, const struct runtimes_read *read, int descriptor)
+{
+    struct holds_answer answer;
+    for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
+        const struct runtimes_class *runs = runtimes_read_find(read, plugins_handler_at(plugins, i)->class_name);
+        if (runs == NULL)
+            continue;
+        memset(&answer, 0, sizeof answer);
+        answer.handler = i;
+        runtimes_quantiles(runs, answer.seconds, QUANTILES);
+        if (write(descriptor, &answer, sizeof answer) != (ssize_t)sizeof answer)
+            return false;
+    }
+    return true;
+}
+
+static int holds_ask(void *context, int descriptor)
+{
+    const struct holds_question *question = context;
+    struct runtimes_read read = {0};
+    struct error error = ERROR_NONE;
+    struct inquiry *inquiry =
+        inquiry_open(&(struct inquiry_options){.node = &question->live->queue_node, .client_name = "dry-run"}, &error);
+    if (inquiry == NULL) {
+        dprintf(descriptor, "%s", error.text);
+        return EXIT_CODE_FAILURE;
+    }
+    days_ask(inquiry);
+    if (!inquiry_run(inquiry)) {
+        dprintf(descriptor, "%s", inquiry_reason(inquiry));
+        return EXIT_CODE_FAILURE;
+    }
+    for (size_t day = 0; day < DAYS; day++) {
+        const struct redis_reply *fields = inquiry_reply_of(inquiry, day, REDIS_ARRAY);
+        if (fields != NULL)
+            runtimes_read_add(&read, fields);
+    }
+    bool is_told = classes_tell(question->plugins, &read, descriptor);
+    runtimes_read_fini(&read);
+    inquiry_close(inquiry);
+    return is_told ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
+}
+
+/* --- here --------------------------------------------------------------------------------------------------------- */
+
+static void class_add(struct shadow_holds *holds, const struct plugins *plugins, struct holds_answer *answer)
+{
+    struct simulated_class *class = &holds->classes[holds->count++];
+    class->name = plugins_handler_at(plugins, answer->handler)->class_name;
+    class->hold = (struct distribution){0};
+    distribution_measure(&class->hold, answer->seconds, QUANTILES);
+}
+
+static void answers_take(struct shadow_holds *holds, const struct plugins *plugins, const struct buffer *output)
+{
+    struct holds_answer answer;
+    for (size_t at = 0; at + sizeof answer <= output->length; at += sizeof answer) {
+        memcpy(&answer, output->bytes + at, sizeof answer);
+        class_add(holds, plugins, &answer);
+    }
+}
+
+/* Both are in the order of the handlers. */
+static void missing_tell(const struct shadow_holds *holds, const struct plugins *plugins, struct findings *findings)
+{
+    struct buffer names = {0};
+    size_t missing = 0, known = 0, count = plugins_handler_count(plugins);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = plugins_handler_at(plugins, i)->class_name;
+        if (known < holds->count && strcmp(holds->classes[known].name, name) == 0)
+            known++;
+        else if (missing++ < NAMED_MAX)
+            buffer_format(&names, "%s%s", names.length > 0 ? ", " : "", name);
+    }
+    if (missing > NAMED_MAX)
+        buffer_format(&names, " and %zu more", missing - NAMED_MAX);
+    if (missing > 0)
+        findings_warn(findings,
+                      "the fleet has counted no runs of these classes today and yesterday, so their tasks hold as "
+                      "--hold says: %s",
+                      buffer_text(&names));
+    buffer_fini(&names);
+}
+
+void shadow_holds_read(struct shadow_holds *holds, const struct config *live, const struct plugins *plugins,
+                       struct findings *findings)
+{
+    struct holds_question question = {.live = live, .plugins = plugins};
+    struct buffer output = {0};
+    holds->classes = memory_zeroed(plugins_handler_count(plugins) + 1, sizeof holds->classes[0]);
+    if (apart_do(holds_ask, &question, &output) == EXIT_CODE_OK) {
+        answers_take(holds, plugins, &output);
+        missing_tell(holds, plugins, findings);
+    } else {
+        findings_warn(findings, "the queue node does not tell how long runs take, so all tasks hold as --hold says: %s",
+                      buffer_text(&output));
+    }
+    buffer_fini(&output);
+}
+
+void shadow_holds_fini(struct shadow_holds *holds)
+{
+    for (size_t i = 0; i < holds->count; i++)
+        distribution_fini(&holds->classes[i].hold);
+    free(holds->classes);
+    *holds = (struct shadow_holds){.classes = NULL};
+}

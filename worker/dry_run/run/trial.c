@@ -1,0 +1,790 @@
+#include "worker/dry_run/run/trial.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "worker/config/node_options.h"
+#include "worker/dry_run/run/apart.h"
+#include "worker/dry_run/run/trial_private.h"
+
+/* Records are looked for so often: a closed loop pushes the next task when it has seen the end of one. */
+#define TICK_NS   (1 * NS_PER_MS)
+#define GATHER_NS (60 * NS_PER_S)
+#define START_NS  (30 * NS_PER_S)
+#define DRAIN_NS  (10 * NS_PER_S)
+#define END_NS    (15 * NS_PER_S)
+#define LOOK_NS   (3 * NS_PER_S)
+#define CLEAN_NS  (30 * NS_PER_S)
+#define SECOND_NS NS_PER_S
+/* Two signals that come closer together are one: a terminal, a shell and timeout(1) may each send theirs. */
+#define AGAIN_NS NS_PER_S
+/* Later than this it counts as late. */
+#define LATE_NS (50 * NS_PER_MS)
+/* At once; what is more comes in the next turn of the loop. */
+enum { BURST_MAX = 2000 };
+/* Records that are taken in one turn of the loop: it has pushes to make in time, too. */
+enum { RECORDS_MAX = 20000 };
+/* Lines of workers' logs that are shown. */
+enum { LINES_MAX = 20 };
+
+/* --- pushing ------------------------------------------------------------------------------------------------------ */
+
+/* Of full slices: as much as a fast generator needs. */
+enum { SLICES_MAX = 16 };
+
+static void slice_ended(struct push_source *source, const struct push_report *report)
+{
+    struct trial *trial = list_owner(source, struct trial, source);
+    if (report->end != PUSH_ACKNOWLEDGED && trial->trouble.text[0] == '\0')
+        error_set(&trial->trouble, "%llu tasks could not be pushed: %s", (unsigned long long)report->count,
+                  report->reason);
+}
+
+static void slices_flush(struct loop_hook *hook)
+{
+    struct trial *trial = list_owner(hook, struct trial, flush);
+    push_flush(trial->push, &trial->source);
+}
+
+static void feed_begin(struct trial *trial)
+{
+    trial->push = push_create(trial->loop,
+                              &(struct push_options){.node = node_options(&trial->terms.config->queue_node, "dry-run"),
+                                                     .space = trial->terms.key_space,
+                                                     .slices_max = SLICES_MAX});
+    push_source_init(&trial->source, slice_ended);
+    loop_hook_init(&trial->flush, slices_flush);
+}
+
+static void feed_end(struct trial *trial)
+{
+    if (trial->push == NULL)
+        return;
+    loop_hook_cancel(&trial->flush);
+    push_destroy(trial->push);
+    push_source_fini(&trial->source);
+    trial->push = NULL;
+}
+
+/* Any number of tasks in one turn of the loop leave together. */
+static void feed(struct trial *trial, const struct intake_task *task)
+{
+    push_add(trial->push, &trial->source, task, 0);
+    loop_at_turn_end(trial->loop, LOOP_GATHER, &trial->flush);
+}
+
+/* --- a live fleet ------------------------------------------------------------------------------------------------- */
+
+/* A trial whose load is the shadow of a live fleet: what the shadow finds is pushed, and once a second it is judged
+ * whether all that follows from it stays within its share of the nodes. */
+static void task_found(void *context, const struct shadow_task *found)
+{
+    struct trial *trial = context;
+    struct instant due = instant_now();
+    if (found->task.at_us > 0)
+        due = instant_after(due, (found->task.at_us - wall_now().us) * NS_PER_US);
+    tally_pushed(trial->tally, found->task.jid, found->resources, found->resource_count, due);
+    feed(trial, &found->task);
+    trial->pushed++;
+}
+
+static void fleet_copied(void *context)
+{
+    struct trial *trial = context;
+    struct shadow_counts counts = shadow_counts(trial->shadow);
+    trial_say(trial, "Copied %llu running, %llu queued and %llu scheduled tasks; what comes now is followed.",
+              (unsigned long long)counts.running, (unsigned long long)counts.queued,
+              (unsigned long long)counts.scheduled);
+}
+
+static void fleet_begin(struct trial *trial)
+{
+    const struct dry_run_plan *plan = trial->plan;
+    trial->admission = admission_begin(plan->node_share, plan->copy_rate);
+    trial->shadow = shadow_create(&(struct shadow_options){.loop = trial->loop,
+                                                           .live = trial->terms.live,
+                                                           .plugins = trial->terms.plugins,
+                                                           .plan = plan,
+                                                           .found = task_found,
+                                                           .copied = fleet_copied,
+                                                           .context = trial});
+    shadow_begin(trial->shadow);
+}
+
+/* What the process has asked of the nodes since it said so last; the queue node is asked by its claims. */
+static void asked_note(struct trial *trial, unsigned process, const struct observed_process *said)
+{
+    struct trial_asked *before = &trial->asked[process];
+    for (unsigned i = 0; i < said->node_count && i + 1 < RESULT_NODES_MAX; i++) {
+        trial->asked_now[i + 1] += said->nodes[i]->requests - before->requests[i + 1];
+        before->requests[i + 1] = said->nodes[i]->requests;
+    }
+    trial->asked_now[0] += said->claim_calls - before->requests[0];
+    before->requests[0] = said->claim_calls;
+}
+
+/* The time that our scripts took there: as many of them as we sent, each as long as those that it ran meanwhile. Guests
+ * ask as much as this host, as far as is known. */
+static double share_taken(struct trial *trial, unsigned number)
+{
+    struct trial_node *node = &trial->nodes[number];
+    const struct node_sample *from = &node->judged, *to = &node->last;
+    double seconds = (double)instant_since(from->at, to->at) / (double)NS_PER_S;
+    uint64_t scripts = to->scripts - from->scripts, asked = trial->asked_now[number];
+    bool is_known = node->was_seen && from->at.ns != 0 && seconds > 0 && scripts > 0 && to->scripts >= from->scripts;
+    node->judged = node->last;
+    trial->asked_now[number] = 0;
+    if (!is_known)
+        return 0;
+    double ours = fmin((double)asked * (reception_guest_count(trial->reception) + 1.0) / (double)scripts, 1);
+    return ours * (double)(to->script_us - from->script_us) / (double)US_PER_S / seconds;
+}
+
+static void fleet_second(struct trial *trial)
+{
+    double worst = 0;
+    for (unsigned i = 0; i <= trial->terms.config->lock_node_count && i < RESULT_NODES_MAX; i++)
+        worst = fmax(worst, share_taken(trial, i));
+    double told = (double)(trial->pushed - trial->pushed_judged);
+    trial->pushed_judged = trial->pushed;
+    shadow_limit(trial->shadow, admission_judge(&trial->admission, worst, told));
+}
+
+/* --- the load ----------------------------------------------------------------------------------------------------- */
+
+/* What is pushed while the load lasts: tasks of the generator, at the times that the plan wants or as fast as others
+ * end. A shadow pushes by itself (shadow.h).
+ *
+ * A wait is counted from when a task was to come, not from when it was pushed: else a generator that falls behind would
+ * hide just the waits that matter (coordinated omission). */
+static void task_push(struct trial *trial, struct instant due)
+{
+    struct load_task task;
+    load_next(trial->load, wall_now(), &task);
+    tally_pushed(trial->tally, task.jid, task.resources, task.resource_count, due);
+    feed(trial,
+         &(struct intake_task){
+             .payload = task.text, .class_name = task.class_name, .queue = task.queue, .jid = task.jid, .digest = ""});
+    trial->pushed++;
+    trial->pushed_late += instant_since(due, instant_now()) > LATE_NS;
+}
+
+static struct instant next_due(const struct trial *trial)
+{
+    return instant_after(trial->load_from, load_due_ns(trial->load));
+}
+
+/* Open arrivals: all that are due by now. False when no more will come. */
+static bool due_push(struct trial *trial)
+{
+    struct instant now = instant_now();
+    for (unsigned i = 0; i < BURST_MAX && !instant_before(now, next_due(trial)); i++) {
+        if (instant_reached(next_due(trial), trial->load_until))
+            return false;
+        task_push(trial, next_due(trial));
+    }
+    return true;
+}
+
+static void arrivals_due(struct loop_timer *timer)
+{
+    struct trial *trial = list_owner(timer, struct trial, arrival);
+    if (due_push(trial))
+        loop_timer_set(trial->loop, timer, next_due(trial));
+}
+
+static void load_follow(struct trial *trial, unsigned ended)
+{
+    if (trial->load == NULL || trial->plan->arrivals != DRY_RUN_CLOSED || trial->phase != TRIAL_LOADING)
+        return;
+    for (struct instant now = instant_now(); ended > 0; ended--)
+        task_push(trial, now);
+}
+
+static void load_begin(struct trial *trial)
+{
+    if (trial->load == NULL) {
+        fleet_begin(trial);
+        return;
+    }
+    loop_timer_init(&trial->arrival, arrivals_due);
+    if (trial->plan->arrivals == DRY_RUN_OPEN)
+        loop_timer_set(trial->loop, &trial->arrival, next_due(trial));
+    else
+        load_follow(trial, trial->plan->population);
+}
+
+/* What was due in the last moment is pushed too, so that a seed gives as many tasks each time. */
+static void load_end(struct trial *trial)
+{
+    if (trial->load != NULL && trial->plan->arrivals == DRY_RUN_OPEN && !trial->was_interrupted)
+        (void)due_push(trial);
+    loop_timer_clear(trial->loop, &trial->arrival);
+    if (trial->shadow != NULL)
+        shadow_end(trial->shadow);
+}
+
+/* --- what is heard ------------------------------------------------------------------------------------------------ */
+
+/* Where a trial hears what happens: the rings of its own workers, what guests bring, the nodes themselves, the clock
+ * of the machine. Everything goes to the tally, which there is from the moment the load begins. */
+
+/* --- workers ------------------------------------------------------------------------------------------------------ */
+
+/* The first time; the result tells all of it. */
+static void crash_told(struct trial *trial, const struct crash *crash)
+{
+    char quoted[LOG_QUOTE_MAX];
+    if (!trial->has_crashes)
+        trial_say(trial,
+                  "the check() of the class %s crashes, which takes a worker of production down: here its task "
+                  "is buried",
+                  log_quote(crash->class_name, quoted));
+    trial->has_crashes = true;
+}
+
+static void own_record(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
+{
+    struct trial *trial = context;
+    (void)bytes, (void)length;
+    if (record->kind == RECORD_PROCESS && trial->shadow != NULL)
+        asked_note(trial, number - 1, &record->process);
+    if (record->kind == RECORD_CRASH)
+        crash_told(trial, &record->crash);
+    if (trial->tally != NULL && tally_record(trial->tally, 0, number - 1, record, 0))
+        load_follow(trial, 1);
+}
+
+static void worker_ended(void *context, const struct workforce_exit *end)
+{
+    struct trial *trial = context;
+    if (end->was_orderly)
+        return;
+    (void)workforce_read(trial->terms.workforce, SIZE_MAX, own_record, trial); /* each ring once: its last words */
+    if (trial->tally != NULL)
+        tally_process_died(trial->tally, 0, end->number - 1, loop_now(trial->loop));
+    if (end->was_wanted)
+        return;
+    trial->unwanted_ends++;
+    error_set(&trial->trouble, "worker process %u ended by itself (%s %d)", end->number,
+              WIFSIGNALED(end->wait_status) ? "signal" : "exit code",
+              WIFSIGNALED(end->wait_status) ? WTERMSIG(end->wait_status) : WEXITSTATUS(end->wait_status));
+}
+
+static void worker_said(void *context, unsigned number, const char *text)
+{
+    struct trial *trial = context;
+    char quoted[LOG_QUOTE_MAX];
+    if (trial->lines_told++ > LINES_MAX)
+        return;
+    if (trial->lines_told > LINES_MAX)
+        trial_say(trial, "workers have more to say, which is left out");
+    else
+        trial_say(trial, "worker %u: %s", number, log_quote(text, quoted));
+}
+
+static size_t sources_read(struct trial *trial)
+{
+    struct workforce *workforce = trial->terms.workforce;
+    size_t records = workforce_read(workforce, RECORDS_MAX, own_record, trial);
+    workforce_reap(workforce, worker_ended, trial);
+    workforce_read_log(workforce, worker_said, trial);
+    if (trial->tally != NULL)
+        tally_records_lost(trial->tally, 0, workforce_records_lost(workforce));
+    return records;
+}
+
+/* --- guests ------------------------------------------------------------------------------------------------------- */
+
+static void guest_note(struct trial *trial, unsigned number)
+{
+    const struct reception_guest *guest = reception_guest(trial->reception, number);
+    int64_t error_ns =
+        guest->beat.clock.error_ns + node_clock_error(reception_clock(trial->reception), loop_now(trial->loop));
+    tally_host(trial->tally, number + 1,
+               &(struct tally_host){.name = guest->name,
+                                    .processes = guest->beat.processes,
+                                    .threads = guest->beat.threads,
+                                    .clock_error_ns = error_ns});
+    tally_records_lost(trial->tally, number + 1, guest->beat.records_lost);
+}
+
+static void guest_brought(void *context, unsigned number, unsigned process, struct text_span records)
+{
+    struct trial *trial = context;
+    static struct record record; /* large; there is one thread */
+    const struct reception_guest *guest = reception_guest(trial->reception, number);
+    const char *bytes = records.bytes;
+    size_t length = records.length;
+    if (process >= DRY_RUN_PROCESSES_MAX || trial->tally == NULL)
+        return;
+    int64_t offset_ns = node_clock_between(&guest->beat.clock, reception_clock(trial->reception));
+    guest_note(trial, number);
+    while (record_read(&bytes, &length, &record))
+        if (tally_record(trial->tally, number + 1, process, &record, offset_ns))
+            load_follow(trial, 1);
+}
+
+/* Its workers have died with it, or do as if: what they were at counts as it does when a worker of this host dies. */
+static void guest_missed(void *context, unsigned number)
+{
+    struct trial *trial = context;
+    char quoted[LOG_QUOTE_MAX];
+    const struct reception_guest *guest = reception_guest(trial->reception, number);
+    trial_say(trial, "the host %s is not heard of any more: what it has told until then counts",
+              log_quote(guest->name, quoted));
+    if (trial->tally == NULL)
+        return;
+    guest_note(trial, number);
+    for (unsigned process = 0; process < guest->beat.processes; process++)
+        tally_process_died(trial->tally, number + 1, process, guest->heard);
+}
+
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+static void node_sampled(void *context, unsigned number, const struct node_sample *sample)
+{
+    struct trial *trial = context;
+    if (number >= RESULT_NODES_MAX)
+        return;
+    struct trial_node *node = &trial->nodes[number];
+    if (!node->was_seen)
+        node->first = *sample;
+    node->was_seen = true;
+    node->last = *sample;
+    if (trial->tally != NULL)
+        trial_node_tell(trial, number, sample);
+}
+
+/* --- while it is measured ----------------------------------------------------------------------------------------- */
+
+static int64_t own_cpu_ns(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
+}
+
+static void measure_begin(struct trial *trial)
+{
+    trial->measures = true;
+    machine_load_read(&trial->machine_from);
+    trial->cpu_from_ns = own_cpu_ns();
+}
+
+static void measure_end(struct trial *trial)
+{
+    machine_load_read(&trial->machine_to);
+    trial->cpu_to_ns = own_cpu_ns();
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void sources_open(struct trial *trial)
+{
+    const struct trial_terms *terms = &trial->terms;
+    trial->watch = node_watch_create(trial->loop, terms->config, node_sampled, trial);
+    trial->reception = reception_create(trial->loop, &(struct reception_options){.node = &terms->config->queue_node,
+                                                                                 .space = terms->key_space,
+                                                                                 .plan = trial->plan,
+                                                                                 .brought = guest_brought,
+                                                                                 .missed = guest_missed,
+                                                                                 .context = trial});
+}
+
+static void sources_close(struct trial *trial)
+{
+    reception_destroy(trial->reception);
+    node_watch_destroy(trial->watch);
+}
+
+/* --- phases ------------------------------------------------------------------------------------------------------- */
+
+static void phase_enter(struct trial *trial, enum trial_phase phase, int64_t limit_ns)
+{
+    trial->phase = phase;
+    trial->phase_until = limit_ns > 0 ? loop_after(trial->loop, limit_ns) : INSTANT_NEVER;
+}
+
+static void over(struct trial *trial)
+{
+    phase_enter(trial, TRIAL_OVER, 0);
+    loop_stop(trial->loop);
+}
+
+static void all_deleted(void *context, const struct removal_end *end)
+{
+    struct trial *trial = context;
+    for (unsigned i = 0; i < end->count && i < RESULT_NODES_MAX; i++) {
+        trial->keys_left[i] = end->nodes[i].left;
+        if (end->nodes[i].trouble != NULL && trial->terms.nodes == NULL)
+            trial_say(trial,
+                      "%s still has keys of this run, about %" PRIu64 ": a janitor process goes on removing them (%s)",
+                      end->nodes[i].name, end->nodes[i].left, end->nodes[i].trouble);
+    }
+    *trial->terms.leaves_names |= !end->is_clean;
+    over(trial);
+}
+
+/* A node that was never reached has nothing of this run. */
+static void cleaning_enter(struct trial *trial)
+{
+    if (!trial->is_written_down && !node_watch_queue_is_up(trial->watch)) {
+        over(trial);
+        return;
+    }
+    phase_enter(trial, TRIAL_CLEANING, 0);
+    name_space_delete(trial->space, CLEAN_NS, all_deleted);
+}
+
+/* Nobody writes below the names of the run any more: what is removed must not come back. */
+static void writers_end(struct trial *trial)
+{
+    for (unsigned i = 1; i <= trial->plan->processes; i++)
+        (void)workforce_kill(trial->terms.workforce, i); /* those that did not end in time */
+    reception_stop(trial->reception);
+    feed_end(trial);
+}
+
+static void looking_enter(struct trial *trial)
+{
+    writers_end(trial);
+    phase_enter(trial, TRIAL_LOOKING, LOOK_NS);
+    node_watch_look(trial->watch);
+}
+
+static void ending_enter(struct trial *trial)
+{
+    trial->is_drained = trial->tally != NULL && tally_outstanding(trial->tally) == 0;
+    phase_enter(trial, TRIAL_ENDING, END_NS);
+    reception_tell(trial->reception, RUN_ENDS);
+    workforce_stop(trial->terms.workforce);
+}
+
+static void draining_enter(struct trial *trial)
+{
+    load_end(trial);
+    if (trial->faults != NULL)
+        faults_undo(trial->faults);
+    measure_end(trial);
+    tally_load_ended(trial->tally, loop_now(trial->loop));
+    phase_enter(trial, TRIAL_DRAINING, DRAIN_NS);
+    if (trial->was_interrupted)
+        ending_enter(trial);
+}
+
+static bool worker_freeze(void *workforce, unsigned number)
+{
+    return workforce_freeze(workforce, number);
+}
+
+static bool worker_thaw(void *workforce, unsigned number)
+{
+    return workforce_thaw(workforce, number);
+}
+
+static bool worker_kill(void *workforce, unsigned number)
+{
+    return workforce_kill(workforce, number);
+}
+
+static void fault_told(void *context, const struct result_fault *fault)
+{
+    trial_say(context, "%s", fault->text);
+}
+
+static void faults_open(struct trial *trial)
+{
+    if (trial->plan->fault_count == 0)
+        return;
+    trial->faults = faults_start(&(struct faults_options){.loop = trial->loop,
+                                                          .plan = trial->plan,
+                                                          .nodes = trial->terms.nodes,
+                                                          .workers = {.freeze = worker_freeze,
+                                                                      .thaw = worker_thaw,
+                                                                      .kill = worker_kill,
+                                                                      .context = trial->terms.workforce},
+                                                          .began = trial->load_from,
+                                                          .told = fault_told,
+                                                          .context = trial});
+}
+
+static void loading_enter(struct trial *trial)
+{
+    struct instant now = instant_now();
+    phase_enter(trial, TRIAL_LOADING, 0);
+    trial->began = wall_now();
+    trial->load_from = now;
+    trial->measured_from = instant_after(now, trial->plan->warm_up_ns);
+    trial->load_until = instant_after(now, trial->plan->for_ns);
+    trial->tally = tally_create(trial->plan, now, trial->measured_from);
+    tally_host(trial->tally, 0,
+               &(struct tally_host){
+                   .name = trial->terms.host, .processes = trial->plan->processes, .threads = trial->plan->threads});
+    for (unsigned i = 0; i < RESULT_NODES_MAX; i++)
+        if (trial->nodes[i].was_seen)
+            trial_node_tell(trial, i, &trial->nodes[i].first);
+    loop_timer_set(trial->loop, &trial->second, loop_after(trial->loop, SECOND_NS));
+    faults_open(trial);
+    load_begin(trial);
+}
+
+static void starting_enter(struct trial *trial)
+{
+    phase_enter(trial, TRIAL_STARTING, START_NS);
+    reception_tell(trial->reception, RUN_GOES_ON);
+    workforce_go(trial->terms.workforce);
+}
+
+/* --- what they wait for ------------------------------------------------------------------------------------------- */
+
+static bool all_are_there(const struct trial *trial)
+{
+    return trial->is_written_down && node_watch_is_answered(trial->watch) &&
+           workforce_ready(trial->terms.workforce) == trial->plan->processes && node_watch_queue_is_up(trial->watch) &&
+           reception_is_heard(trial->reception) &&
+           node_watch_nodes_up(trial->watch) > trial->terms.config->lock_node_count / 2 &&
+           reception_guest_count(trial->reception) + 1 >= trial->plan->hosts;
+}
+
+/* Who hears the id can take part at once. */
+static void introduce(struct trial *trial)
+{
+    if (trial->is_introduced || !trial->is_written_down || !reception_is_heard(trial->reception))
+        return;
+    trial->is_introduced = true;
+    if (trial->terms.nodes != NULL)
+        trial_say(trial, "dry run %s", trial->plan->id);
+    else
+        trial_say(trial, "dry run %s; other hosts take part with holdfast dry-run --join %s -c FILE", trial->plan->id,
+                  trial->plan->id);
+}
+
+/* Guests may take their time; the others should not. */
+static void gathering_look(struct trial *trial, bool is_late)
+{
+    const struct trial_terms *terms = &trial->terms;
+    introduce(trial);
+    if (all_are_there(trial)) {
+        starting_enter(trial);
+    } else if (is_late && !node_watch_queue_is_up(trial->watch)) {
+        error_set(&trial->trouble, "the queue node cannot be reached: holdfast check -c %s tells more",
+                  terms->config->path);
+        ending_enter(trial);
+    } else if (is_late && node_watch_nodes_up(trial->watch) <= terms->config->lock_node_count / 2) {
+        error_set(&trial->trouble, "only %u of %zu lock nodes can be reached: holdfast nodes -c %s tells more",
+                  node_watch_nodes_up(trial->watch), terms->config->lock_node_count, terms->config->path);
+        ending_enter(trial);
+    }
+}
+
+/* Until all claim what comes: how long nodes and workers take to find each other is not what is measured. */
+static void starting_look(struct trial *trial, bool is_late)
+{
+    const struct reception_guest *laggard = reception_laggard(trial->reception);
+    char quoted[LOG_QUOTE_MAX];
+    bool all_serve = workforce_serving(trial->terms.workforce) == trial->plan->processes;
+    if (all_serve && is_late && laggard != NULL)
+        trial_say(trial, "the workers of the host %s do not get to work: the load begins without them",
+                  log_quote(laggard->name, quoted));
+    if (all_serve && (is_late || laggard == NULL)) {
+        loading_enter(trial);
+    } else if (is_late) {
+        error_set(
+            &trial->trouble,
+            "the workers do not get to work: they find no queue node, or no majority of lock nodes that may vote; "
+            "what they say stands above");
+        ending_enter(trial);
+    }
+}
+
+static void loading_look(struct trial *trial)
+{
+    struct instant now = loop_now(trial->loop);
+    if (!trial->measures && instant_reached(now, trial->measured_from))
+        measure_begin(trial);
+    if (instant_reached(now, trial->load_until) || workforce_alive(trial->terms.workforce) == 0)
+        draining_enter(trial);
+}
+
+/* All that will come is there. */
+static bool is_ended(const struct trial *trial, size_t records)
+{
+    return records == 0 && workforce_alive(trial->terms.workforce) == 0 && reception_is_over(trial->reception);
+}
+
+static void phase_look(struct trial *trial, size_t records)
+{
+    bool is_late = instant_reached(loop_now(trial->loop), trial->phase_until);
+    switch (trial->phase) {
+    case TRIAL_GATHERING:
+        gathering_look(trial, is_late);
+        break;
+    case TRIAL_STARTING:
+        starting_look(trial, is_late);
+        break;
+    case TRIAL_LOADING:
+        loading_look(trial);
+        break;
+    case TRIAL_DRAINING:
+        if (is_late || tally_outstanding(trial->tally) == 0)
+            ending_enter(trial);
+        break;
+    case TRIAL_ENDING:
+        if (is_ended(trial, records) || is_late)
+            looking_enter(trial);
+        break;
+    case TRIAL_LOOKING:
+        if (node_watch_is_answered(trial->watch) || is_late)
+            cleaning_enter(trial);
+        break;
+    case TRIAL_CLEANING:
+    case TRIAL_OVER:
+        break;
+    }
+    if (trial->unwanted_ends > 0 && trial->phase < TRIAL_LOADING)
+        ending_enter(trial);
+}
+
+static void tick(struct loop_timer *timer)
+{
+    struct trial *trial = list_owner(timer, struct trial, tick);
+    loop_timer_set(trial->loop, timer, loop_after(trial->loop, TICK_NS));
+    phase_look(trial, sources_read(trial));
+}
+
+static void second(struct loop_timer *timer)
+{
+    struct trial *trial = list_owner(timer, struct trial, second);
+    loop_timer_set(trial->loop, timer, loop_after(trial->loop, SECOND_NS));
+    if (trial->phase == TRIAL_LOADING)
+        tally_second(trial->tally, loop_now(trial->loop));
+    if (trial->phase == TRIAL_LOADING && trial->shadow != NULL)
+        fleet_second(trial);
+    trial_progress_show(trial);
+}
+
+static void interrupted(void *context, int number)
+{
+    struct trial *trial = context;
+    bool is_again = trial->was_interrupted && instant_since(trial->interrupted, loop_now(trial->loop)) > AGAIN_NS;
+    (void)number;
+    if (!trial->was_interrupted)
+        trial->interrupted = loop_now(trial->loop);
+    trial->was_interrupted = true;
+    if (trial->phase < TRIAL_LOADING)
+        ending_enter(trial);
+    else if (trial->phase == TRIAL_LOADING)
+        draining_enter(trial);
+    else if (trial->phase == TRIAL_DRAINING)
+        ending_enter(trial);
+    else if (is_again && trial->phase != TRIAL_OVER) {
+        *trial->terms.leaves_names = true;
+        over(trial);
+    }
+}
+
+/* --- the name space ----------------------------------------------------------------------------------------------- */
+
+static void space_begun(void *context, const char *trouble, unsigned removed)
+{
+    struct trial *trial = context;
+    trial->is_written_down = trouble == NULL;
+    if (removed > 0)
+        trial_say(trial, "what %u earlier dry runs had left was removed", removed);
+    if (trouble != NULL) {
+        error_set(&trial->trouble, "the run could not be written down on the queue node: %s", trouble);
+        ending_enter(trial);
+    }
+}
+
+static void space_lost(void *context)
+{
+    struct trial *trial = context;
+    error_set(&trial->trouble, "this process stood still for so long that another dry run has removed this one");
+    trial->was_interrupted = true;
+    if (trial->phase < TRIAL_ENDING)
+        ending_enter(trial);
+}
+
+static void space_open(struct trial *trial)
+{
+    trial->space = name_space_open(&(struct name_space_options){.loop = trial->loop,
+                                                                .config = trial->terms.live,
+                                                                .run = trial->plan->id,
+                                                                .node_share = trial->plan->node_share,
+                                                                .lost = space_lost,
+                                                                .context = trial});
+    name_space_begin(trial->space, space_begun);
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static bool trial_open(struct trial *trial, struct error *error)
+{
+    trial->loop = loop_create(error);
+    if (trial->loop == NULL)
+        return false;
+    sources_open(trial);
+    space_open(trial);
+    feed_begin(trial);
+    if (trial->plan->kind == DRY_RUN_REHEARSAL)
+        trial->load = load_create(trial->plan);
+    loop_timer_init(&trial->tick, tick);
+    loop_timer_init(&trial->second, second);
+    loop_timer_set(trial->loop, &trial->tick, instant_now());
+    trial->interrupt = loop_signal_start(trial->loop, SIGINT, interrupted, trial);
+    trial->termination = loop_signal_start(trial->loop, SIGTERM, interrupted, trial);
+    interrupts_hear();
+    return true;
+}
+
+static void trial_close(struct trial *trial)
+{
+    if (trial->loop == NULL)
+        return;
+    loop_signal_end(trial->interrupt);
+    loop_signal_end(trial->termination);
+    loop_timer_clear(trial->loop, &trial->tick);
+    loop_timer_clear(trial->loop, &trial->second);
+    loop_timer_clear(trial->loop, &trial->arrival);
+    load_destroy(trial->load);
+    shadow_destroy(trial->shadow);
+    faults_destroy(trial->faults);
+    feed_end(trial);
+    name_space_close(trial->space);
+    sources_close(trial);
+    tally_destroy(trial->tally);
+    loop_destroy(trial->loop);
+}
+
+bool trial_run(const struct trial_terms *terms, struct result *result, struct error *error)
+{
+    struct trial *trial = memory_new(struct trial);
+    trial->terms = *terms;
+    trial->plan = terms->plan;
+    trial->began = wall_now();
+    bool ran = trial_open(trial, error);
+    if (ran) {
+        phase_enter(trial, TRIAL_GATHERING, GATHER_NS);
+        loop_run(trial->loop);
+        trial_progress_clear(trial);
+        ran = trial->load_from.ns != 0 || trial->was_interrupted;
+        if (ran && trial->trouble.text[0] != '\0')
+            trial_say(trial, "%s", trial->trouble.text);
+        if (ran)
+            trial_result_make(trial, result);
+        else
+            error_set(error, "%s", trial->trouble.text);
+    }
+    trial_close(trial);
+    free(trial);
+    return ran;
+}

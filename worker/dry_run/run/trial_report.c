@@ -1,0 +1,219 @@
+/* What a trial tells: sentences while it goes on, and on a terminal below them a block of numbers that is drawn again
+ * once a second. At its end, what was counted, what the nodes say of themselves, what the faults did, and what it cost
+ * to look become the result. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "worker/dry_run/count/verdict.h"
+#include "worker/dry_run/run/trial_private.h"
+#include "worker/print/table.h"
+#include "worker/print/terminal.h"
+#include "worker/version.h"
+
+/* --- while it goes on --------------------------------------------------------------------------------------------- */
+
+static enum live_phase live_phase_of(const struct trial *trial)
+{
+    switch (trial->phase) {
+    case TRIAL_GATHERING:
+    case TRIAL_STARTING:
+        return LIVE_STARTING;
+    case TRIAL_LOADING:
+        return trial->measures ? LIVE_MEASURING : LIVE_WARMING_UP;
+    case TRIAL_DRAINING:
+    case TRIAL_ENDING:
+        return LIVE_DRAINING;
+    case TRIAL_LOOKING:
+    case TRIAL_CLEANING:
+    case TRIAL_OVER:
+        break;
+    }
+    return LIVE_CLEANING;
+}
+
+static double seconds_of(int64_t ns)
+{
+    return (double)ns / (double)NS_PER_S;
+}
+
+static void numbers_take(struct trial *trial, struct live_numbers *numbers)
+{
+    const struct dry_run_plan *plan = trial->plan;
+    *numbers = (struct live_numbers){.phase = live_phase_of(trial),
+                                     .total = seconds_of(plan->for_ns),
+                                     .rate_wanted = plan->arrivals == DRY_RUN_OPEN ? plan->rate : 0,
+                                     .hosts = reception_guest_count(trial->reception) + 1,
+                                     .records_lost = workforce_records_lost(trial->terms.workforce)};
+    if (trial->tally == NULL)
+        return;
+    numbers->elapsed = seconds_of(instant_since(trial->load_from, loop_now(trial->loop)));
+    tally_live(trial->tally, loop_now(trial->loop), &numbers->tally);
+}
+
+void trial_progress_show(struct trial *trial)
+{
+    static struct live_numbers numbers;
+    struct buffer out = {0};
+    unsigned height;
+    FILE *progress = trial->terms.progress;
+    if (progress == NULL)
+        return;
+    terminal_size(&trial->block.width, &height);
+    trial->block.has_colour = table_has_colour(progress);
+    numbers_take(trial, &numbers);
+    live_block_draw(&trial->block, &numbers, &out);
+    fwrite(out.bytes, 1, out.length, progress);
+    fflush(progress);
+    buffer_fini(&out);
+}
+
+void trial_progress_clear(struct trial *trial)
+{
+    struct buffer out = {0};
+    if (trial->terms.progress == NULL || trial->block.lines == 0)
+        return;
+    live_block_end(&trial->block, &out);
+    fwrite(buffer_text(&out), 1, out.length, trial->terms.progress);
+    fflush(trial->terms.progress);
+    buffer_fini(&out);
+}
+
+void trial_say(struct trial *trial, const char *format, ...)
+{
+    va_list arguments;
+    if (trial->terms.says == NULL)
+        return;
+    trial_progress_clear(trial);
+    va_start(arguments, format);
+    vfprintf(trial->terms.says, format, arguments);
+    va_end(arguments);
+    fputc('\n', trial->terms.says);
+}
+
+/* --- the result --------------------------------------------------------------------------------------------------- */
+
+/* So often a record is written to know what one costs. */
+enum { COST_ROUNDS = 20000 };
+
+static void began_write(const struct trial *trial, char *text, size_t size)
+{
+    time_t seconds = (time_t)(trial->began.us / US_PER_S);
+    struct tm at;
+    gmtime_r(&seconds, &at);
+    strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &at);
+}
+
+/* What a worker's loop does more for each task: it writes a record such as this. */
+static double observation_cost_ns(void)
+{
+    static struct record record;
+    static const char *const names[] = {"account:1234"};
+    struct buffer out = {0};
+    record.kind = RECORD_TASK;
+    record.task = (struct observed_task){
+        .jid = "0123456789abcdef01234567", .class_name = "dry.hold", .resources = names, .resource_count = 1};
+    struct instant from = instant_now();
+    for (unsigned i = 0; i < COST_ROUNDS; i++) {
+        buffer_clear(&out);
+        record_write(&out, &record);
+    }
+    int64_t took_ns = instant_since(from, instant_now());
+    buffer_fini(&out);
+    return (double)took_ns / COST_ROUNDS;
+}
+
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+static const struct config_node *config_node_at(const struct trial *trial, unsigned number)
+{
+    const struct config *config = trial->terms.config;
+    return number == 0 ? &config->queue_node : &config->lock_nodes[number - 1];
+}
+
+/* Its own count since the gate. One that was started anew has counted from 0 since. */
+void trial_node_tell(struct trial *trial, unsigned number, const struct node_sample *sample)
+{
+    struct buffer address = {0};
+    const struct config_node *config = config_node_at(trial, number);
+    unsigned lock_nodes = (unsigned)trial->terms.config->lock_node_count;
+    struct tally_node_sample told = {.name = number == 0 ? "queue" : config->name,
+                                     .address = config_node_address(config, &address),
+                                     .is_queue_node = number == 0,
+                                     .at = sample->at,
+                                     .commands = sample->scripts,
+                                     .cpu_s = sample->cpu_seconds};
+    tally_node(trial->tally, number == 0 ? lock_nodes : number - 1, &told);
+    buffer_fini(&address);
+}
+
+static void faults_tell(const struct trial *trial, struct result *result)
+{
+    if (trial->faults == NULL)
+        return;
+    const struct result_fault *faults = faults_results(trial->faults, &result->fault_count);
+    memcpy(result->faults, faults, result->fault_count * sizeof faults[0]);
+}
+
+static void keys_tell(const struct trial *trial, struct result *result)
+{
+    for (unsigned i = 0; i < result->node_count; i++) {
+        const struct result_node *node = &result->nodes[i];
+        unsigned number = node->is_queue_node ? 0 : i + 1;
+        result->nodes[i].keys_at_end = trial->keys_left[number];
+    }
+}
+
+static void fleet_tell(const struct trial *trial, struct result *result)
+{
+    struct shadow_counts counts = shadow_counts(trial->shadow);
+    const struct admission *admission = &trial->admission;
+    char slowed[160] = "", missed[160] = "";
+    if (admission->cuts > 0)
+        snprintf(slowed, sizeof slowed,
+                 "; it was slowed down %u times to stay within --node-share, and %llu tasks were not played",
+                 admission->cuts, (unsigned long long)counts.waiting);
+    if (counts.missed > 0)
+        snprintf(missed, sizeof missed, "; up to %llu tasks came and went between two looks",
+                 (unsigned long long)counts.missed);
+    snprintf(result->shadowed, sizeof result->shadowed,
+             "copied %llu running, %llu queued and %llu scheduled tasks, and %llu that came meanwhile; %llu texts were "
+             "no tasks of a class and queue that are served here; at most %.2g %% of a node's time was taken%s%s",
+             (unsigned long long)counts.running, (unsigned long long)counts.queued,
+             (unsigned long long)counts.scheduled, (unsigned long long)counts.followed,
+             (unsigned long long)counts.invalid, 100 * admission->worst, slowed, missed);
+}
+
+/* --- the answer --------------------------------------------------------------------------------------------------- */
+
+static struct verdict_facts facts_of(const struct trial *trial, const struct result *result)
+{
+    bool measured = trial->measures && trial->machine_to.processors > 0;
+    return (struct verdict_facts){
+        .processors = trial->machine_to.processors,
+        .machine_busy = measured ? machine_load_share(&trial->machine_from, &trial->machine_to) : -1,
+        .load_behind = trial->pushed > 0 ? (double)trial->pushed_late / (double)trial->pushed : 0,
+        .load_cpu = result->overhead_share};
+}
+
+void trial_result_make(struct trial *trial, struct result *result)
+{
+    *result = (struct result){.was_interrupted = trial->was_interrupted, .is_drained = trial->is_drained};
+    plan_copy(&result->plan, trial->plan);
+    snprintf(result->version, sizeof result->version, "%s", HOLDFAST_VERSION);
+    began_write(trial, result->began, sizeof result->began);
+    if (trial->tally == NULL)
+        return;
+    tally_finish(trial->tally, instant_now(), result);
+    if (result->measured_for > 0)
+        result->overhead_share =
+            (double)(trial->cpu_to_ns - trial->cpu_from_ns) / (double)NS_PER_S / result->measured_for;
+    result->observation_ns = observation_cost_ns();
+    keys_tell(trial, result);
+    faults_tell(trial, result);
+    if (trial->shadow != NULL)
+        fleet_tell(trial, result);
+    struct verdict_facts facts = facts_of(trial, result);
+    verdict_make(result, tally_overheads(trial->tally), &facts);
+}

@@ -1,0 +1,596 @@
+/* Here is the side of the process that counts; what a worker process does is in workforce_member.c. What the two share
+ * is made before the fork: the board, the rings, the gate, and the pipe of the log, which neither side waits for. */
+#include "worker/dry_run/run/workforce.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/invariant.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "worker/crash_note.h"
+#include "worker/dry_run/run/argument_check.h"
+#include "worker/dry_run/run/record_ring.h"
+#include "worker/isolation/runner_process.h"
+#include "worker/signals.h"
+#include "worker/task/board.h"
+#include "worker/worker.h"
+
+/* --- members ------------------------------------------------------------------------------------------------------ */
+
+/* A worker process of a dry run, and what it shares with the one that started it. It is made as `holdfast work`
+ * makes itself: board, zygote, notes of crashes, log, in this order and before any thread; then it waits at the
+ * gate, so that all begin at once and nothing of the preparation is measured. */
+
+/* Words that the new process writes. */
+struct workforce_share {
+    _Alignas(64) atomic_bool is_ready;
+    _Atomic uint64_t witness_lost;
+};
+
+struct workforce_member {
+    const struct workforce_options *options;
+    unsigned number; /* from 1 on */
+    struct board *board;
+    struct workforce_share *share;
+    size_t share_size;
+    struct record_ring **rings; /* of its loop, and of each of its threads; within `share` */
+    unsigned ring_count;
+    int gate; /* a byte there: it may go; its end: nobody is there who could say so */
+    int log;  /* the log is written there */
+};
+
+/* As in command_work.c. */
+#define MALLOC_ARENAS 2
+
+struct member {
+    const struct workforce_member *given;
+    struct zygote zygote;
+    struct argument_check *check;
+    struct simulation *simulation;
+    struct plugins *plugins;
+    struct record_ring *ring; /* of the loop */
+    struct buffer text;
+};
+
+/* --- observing ---------------------------------------------------------------------------------------------------- */
+
+static void task_left(void *context, const struct observed_task *task)
+{
+    struct member *member = context;
+    buffer_clear(&member->text);
+    record_write_task(&member->text, task);
+    record_ring_put(member->ring, member->text.bytes, member->text.length);
+}
+
+static void looked(void *context, const struct observed_process *process)
+{
+    struct member *member = context;
+    buffer_clear(&member->text);
+    record_write_process(&member->text, process);
+    record_ring_put(member->ring, member->text.bytes, member->text.length);
+}
+
+/* --- becoming ----------------------------------------------------------------------------------------------------- */
+
+/* What the caller did with signals is its own affair. */
+static void signals_reset(void)
+{
+    static const int usual[] = {SIGQUIT, SIGPIPE, SIGCHLD, SIGALRM, SIGTTOU, SIGCONT, SIGWINCH};
+    for (unsigned i = 0; i < sizeof usual / sizeof usual[0]; i++)
+        signal(usual[i], SIG_DFL);
+    signals_hold();
+}
+
+static void belong_to(pid_t parent)
+{
+    setpgid(0, 0);
+    signals_reset();
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(EXIT_CODE_FAILURE);
+    unsetenv("NOTIFY_SOCKET");
+}
+
+/* False after saying why in the log, which is where the caller looks. */
+static bool prepare(struct member *member)
+{
+    const struct workforce_member *given = member->given;
+    const struct workforce_options *options = given->options;
+    const struct log_options log = {.level = options->config->worker.log_level, .fd = given->log};
+    struct error error = ERROR_NONE;
+    mallopt(M_ARENA_MAX, MALLOC_ARENAS);
+    bool is_well = zygote_start(
+        &member->zygote, &(struct zygote_options){.board = given->board, .runner = runner_main, .log = log}, &error);
+    is_well = is_well && argument_check_start(&member->check, options->plugins,
+                                              (size_t)options->config->worker.max_task_size, 0, &error);
+    crash_notes_begin(given->board);
+    is_well = is_well && log_start(&log, &error);
+    if (!is_well) {
+        dprintf(given->log, "%s\n", error.text);
+        return false;
+    }
+    member->ring = given->rings[0];
+    member->simulation = simulation_create(&(struct simulation_options){.plan = options->plan,
+                                                                        .classes = options->classes,
+                                                                        .class_count = options->class_count,
+                                                                        .rings = given->rings + 1,
+                                                                        .ring_count = given->ring_count - 1,
+                                                                        .lost = &given->share->witness_lost,
+                                                                        .check = member->check});
+    member->plugins = simulated_plugins(member->simulation, options->plugins);
+    return true;
+}
+
+/* False when nobody is there any more who could open it. A signal ends a poll, also under a sanitizer, which keeps it
+ * back while a read goes on. */
+static bool gate_await(int gate)
+{
+    char byte;
+    struct pollfd readable = {.fd = gate, .events = POLLIN};
+    while (poll(&readable, 1, -1) < 0 && errno == EINTR)
+        continue;
+    return read(gate, &byte, 1) == 1;
+}
+
+static int work(struct member *member)
+{
+    const struct workforce_member *given = member->given;
+    const struct worker_observer observer = {.task_left = task_left, .looked = looked, .context = member};
+    const struct worker_options options = {.config = given->options->config,
+                                           .plugins = member->plugins,
+                                           .board = given->board,
+                                           .zygote = &member->zygote,
+                                           .key_space = given->options->key_space,
+                                           .observer = &observer};
+    bool abandoned = false;
+    int code = (int)worker_run(&options, &abandoned);
+    crash_note_own_end();
+    if (abandoned) {
+        log_stop();
+        _exit(code); /* a thread still uses what would be freed */
+    }
+    return code;
+}
+
+/* In the new process; ends it. Nothing of what the caller wants done at its own end (atexit) is done here. */
+static _Noreturn void workforce_member_run(const struct workforce_member *given, pid_t parent)
+{
+    struct member member = {.given = given};
+    int code = EXIT_CODE_FAILURE;
+    belong_to(parent);
+    if (prepare(&member)) {
+        atomic_store(&given->share->is_ready, true);
+        code = gate_await(given->gate) ? work(&member) : EXIT_CODE_FAILURE;
+        log_stop();
+        plugins_close(member.plugins);
+        simulation_destroy(member.simulation);
+    }
+    argument_check_end(member.check);
+    if (member.zygote.pid != 0)
+        zygote_end(&member.zygote);
+    crash_notes_end();
+    buffer_fini(&member.text);
+    _exit(code);
+}
+
+/* --- all of them -------------------------------------------------------------------------------------------------- */
+
+/* What all rings of a kind take together, if no ring is smaller or larger than its bounds. */
+#define RINGS_BYTES        ((size_t)256 << 20)
+#define LOOP_RING_LEAST    ((size_t)1 << 20)
+#define LOOP_RING_MOST     ((size_t)4 << 20)
+#define WITNESS_RING_LEAST ((size_t)16 << 10)
+#define WITNESS_RING_MOST  ((size_t)256 << 10)
+
+enum { LOG_READ_MAX = 16 << 10 };
+
+struct process {
+    struct workforce_member member; /* what it is given */
+    pid_t pid;                      /* 0 = it is no more */
+    bool is_told_to_end, was_killed;
+    int log; /* its log is read here */
+    struct buffer lines;
+    int64_t cpu_ns; /* once it has ended */
+};
+
+struct workforce {
+    struct workforce_options options;
+    struct process *processes;
+    unsigned count;
+    int gate[2];
+    bool went;
+    unsigned next_ring; /* of all, one process after the other */
+    struct buffer bytes;
+    uint64_t garbled; /* what was in a ring and was no record */
+    struct record record;
+};
+
+/* --- what is shared ----------------------------------------------------------------------------------------------- */
+
+static size_t ring_capacity(size_t rings, size_t least, size_t most)
+{
+    size_t capacity = most;
+    while (capacity > least && capacity * rings > RINGS_BYTES)
+        capacity /= 2;
+    return capacity;
+}
+
+/* One piece of memory: the words, then the rings. */
+static bool share_create(struct workforce_member *member, const struct dry_run_plan *plan)
+{
+    size_t loop_ring = ring_capacity(plan->processes, LOOP_RING_LEAST, LOOP_RING_MOST);
+    size_t witness_ring = ring_capacity((size_t)plan->processes * plan->threads, WITNESS_RING_LEAST, WITNESS_RING_MOST);
+    member->share_size =
+        sizeof(struct workforce_share) + record_ring_size(loop_ring) + plan->threads * record_ring_size(witness_ring);
+    void *memory =
+        mmap(NULL, member->share_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    member->share = memory;
+    char *at = (char *)memory + sizeof(struct workforce_share);
+    member->rings = memory_zeroed(plan->threads + 1, sizeof member->rings[0]);
+    member->rings[0] = record_ring_place(at, loop_ring);
+    at += record_ring_size(loop_ring);
+    for (unsigned i = 0; i < plan->threads; i++, at += record_ring_size(witness_ring))
+        member->rings[1 + i] = record_ring_place(at, witness_ring);
+    member->ring_count = plan->threads + 1;
+    return true;
+}
+
+static bool process_prepare(struct workforce *workforce, unsigned index, struct error *error)
+{
+    struct process *process = &workforce->processes[index];
+    struct workforce_member *member = &process->member;
+    const struct dry_run_plan *plan = workforce->options.plan;
+    int ends[2];
+    *member =
+        (struct workforce_member){.options = &workforce->options, .number = index + 1, .gate = workforce->gate[0]};
+    process->log = member->log = -1;
+    member->board = board_create(WORKER_SLOTS(plan->threads));
+    if (member->board == NULL || !share_create(member, plan))
+        return error_set(error, "there is no memory for %u processes of %u threads", plan->processes, plan->threads);
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return error_set(error, "a pipe for the log of a worker: %s", strerror(errno));
+    process->log = ends[0];
+    member->log = ends[1];
+    return true;
+}
+
+static void descriptor_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* --- starting ----------------------------------------------------------------------------------------------------- */
+
+/* In the new process: what belongs to the others. */
+static void others_forget(struct workforce *workforce, const struct process *own)
+{
+    descriptor_close(&workforce->gate[1]);
+    for (unsigned i = 0; i < workforce->count; i++) {
+        struct process *process = &workforce->processes[i];
+        descriptor_close(&process->log);
+        if (process != own)
+            descriptor_close(&process->member.log);
+    }
+}
+
+static bool process_fork(struct workforce *workforce, unsigned index, struct error *error)
+{
+    struct process *process = &workforce->processes[index];
+    fflush(NULL);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        others_forget(workforce, process);
+        workforce_member_run(&process->member, parent);
+    }
+    if (pid < 0)
+        return error_set(error, "worker process %u of %u cannot be started: %s", index + 1, workforce->count,
+                         strerror(errno));
+    process->pid = pid;
+    setpgid(pid, pid); /* it does the same: whoever is first */
+    descriptor_close(&process->member.log);
+    return true;
+}
+
+struct workforce *workforce_start(const struct workforce_options *options, struct error *error)
+{
+    struct workforce *workforce = memory_new(struct workforce);
+    workforce->options = *options;
+    workforce->count = options->plan->processes;
+    workforce->processes = memory_zeroed(workforce->count, sizeof workforce->processes[0]);
+    for (unsigned i = 0; i < workforce->count; i++)
+        workforce->processes[i].log = workforce->processes[i].member.log = -1;
+    bool is_well = pipe2(workforce->gate, O_CLOEXEC) == 0;
+    if (!is_well) {
+        workforce->gate[0] = workforce->gate[1] = -1;
+        error_set(error, "a pipe: %s", strerror(errno));
+    }
+    for (unsigned i = 0; is_well && i < workforce->count; i++)
+        is_well = process_prepare(workforce, i, error);
+    for (unsigned i = 0; is_well && i < workforce->count; i++)
+        is_well = process_fork(workforce, i, error);
+    if (is_well)
+        return workforce;
+    workforce_end(workforce);
+    return NULL;
+}
+
+unsigned workforce_ready(const struct workforce *workforce)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < workforce->count; i++)
+        count += atomic_load(&workforce->processes[i].member.share->is_ready);
+    return count;
+}
+
+unsigned workforce_serving(const struct workforce *workforce)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < workforce->count; i++)
+        count += atomic_load(&workforce->processes[i].member.board->has_asked);
+    return count;
+}
+
+/* A byte for each: fewer than a pipe takes at once. */
+void workforce_go(struct workforce *workforce)
+{
+    char bytes[DRY_RUN_PROCESSES_MAX] = {0};
+    invariant(workforce->count <= sizeof bytes);
+    if (workforce->went)
+        return;
+    workforce->went = true;
+    invariant(write(workforce->gate[1], bytes, workforce->count) == (ssize_t)workforce->count);
+}
+
+/* --- what they say ------------------------------------------------------------------------------------------------ */
+
+static size_t ring_read(struct workforce *workforce, unsigned index, struct record_ring *ring,
+                        void (*take)(void *context, unsigned number, const struct record *record, const char *bytes,
+                                     size_t length),
+                        void *context)
+{
+    size_t count = 0;
+    buffer_clear(&workforce->bytes);
+    size_t left = record_ring_take(ring, &workforce->bytes);
+    const char *at = workforce->bytes.bytes, *start = at;
+    for (; record_read(&at, &left, &workforce->record); start = at, count++)
+        take(context, index + 1, &workforce->record, start, (size_t)(at - start));
+    workforce->garbled += start != workforce->bytes.bytes + workforce->bytes.length;
+    return count;
+}
+
+size_t workforce_read(struct workforce *workforce, size_t most,
+                      void (*take)(void *context, unsigned number, const struct record *record, const char *bytes,
+                                   size_t length),
+                      void *context)
+{
+    unsigned each = workforce->options.plan->threads + 1, all = workforce->count * each;
+    size_t count = 0;
+    for (unsigned looked = 0; looked < all && count < most; looked++) {
+        unsigned number = workforce->next_ring, index = number / each;
+        workforce->next_ring = (number + 1) % all;
+        count += ring_read(workforce, index, workforce->processes[index].member.rings[number % each], take, context);
+    }
+    return count;
+}
+
+uint64_t workforce_records_lost(const struct workforce *workforce)
+{
+    uint64_t lost = workforce->garbled;
+    for (unsigned i = 0; i < workforce->count; i++) {
+        const struct workforce_member *member = &workforce->processes[i].member;
+        lost += atomic_load(&member->share->witness_lost);
+        for (unsigned j = 0; j < member->ring_count; j++)
+            lost += record_ring_lost(member->rings[j]);
+    }
+    return lost;
+}
+
+/* Whole lines; the last one of a process that has ended may lack its end. */
+static void lines_tell(struct process *process, bool is_over,
+                       void (*line)(void *context, unsigned number, const char *text), void *context)
+{
+    struct buffer *lines = &process->lines;
+    char *end;
+    while (lines->length > 0 && (end = memchr(lines->bytes, '\n', lines->length)) != NULL) {
+        *end = '\0';
+        line(context, process->member.number, lines->bytes);
+        buffer_drop_front(lines, (size_t)(end - lines->bytes) + 1);
+    }
+    if (lines->length == 0 || (!is_over && lines->length < LOG_LINE_MAX))
+        return;
+    line(context, process->member.number, buffer_text(lines));
+    buffer_clear(lines);
+}
+
+void workforce_read_log(struct workforce *workforce, void (*line)(void *context, unsigned number, const char *text),
+                        void *context)
+{
+    for (unsigned i = 0; i < workforce->count; i++) {
+        struct process *process = &workforce->processes[i];
+        if (process->log < 0)
+            continue;
+        ssize_t length = read(process->log, buffer_reserve(&process->lines, LOG_READ_MAX), LOG_READ_MAX);
+        bool is_over = length == 0;
+        if (length > 0)
+            process->lines.length += (size_t)length;
+        lines_tell(process, is_over, line, context);
+        if (is_over)
+            descriptor_close(&process->log);
+    }
+}
+
+/* --- what is done to them ----------------------------------------------------------------------------------------- */
+
+static struct process *process_of(const struct workforce *workforce, unsigned number)
+{
+    return number >= 1 && number <= workforce->count ? &workforce->processes[number - 1] : NULL;
+}
+
+static bool process_signal(const struct process *process, int number)
+{
+    return process != NULL && process->pid > 0 && kill(process->pid, number) == 0;
+}
+
+bool workforce_freeze(struct workforce *workforce, unsigned number)
+{
+    return process_signal(process_of(workforce, number), SIGSTOP);
+}
+
+bool workforce_thaw(struct workforce *workforce, unsigned number)
+{
+    return process_signal(process_of(workforce, number), SIGCONT);
+}
+
+bool workforce_kill(struct workforce *workforce, unsigned number)
+{
+    struct process *process = process_of(workforce, number);
+    bool is_killed = process_signal(process, SIGKILL);
+    if (is_killed)
+        process->was_killed = process->is_told_to_end = true;
+    return is_killed;
+}
+
+static void all_end(struct workforce *workforce, int number)
+{
+    for (unsigned i = 0; i < workforce->count; i++) {
+        struct process *process = &workforce->processes[i];
+        if (process->pid == 0)
+            continue;
+        process->is_told_to_end = true;
+        process_signal(process, number);
+        process_signal(process, SIGCONT);
+    }
+}
+
+/* Who still waits has nothing to drain. */
+void workforce_drain(struct workforce *workforce)
+{
+    all_end(workforce, workforce->went ? SIGUSR2 : SIGTERM);
+}
+
+void workforce_stop(struct workforce *workforce)
+{
+    all_end(workforce, SIGTERM);
+}
+
+/* --- what becomes of them ----------------------------------------------------------------------------------------- */
+
+static int64_t cpu_ns_of(const struct rusage *usage)
+{
+    return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * NS_PER_S +
+           (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * NS_PER_US;
+}
+
+/* False while it is alive. */
+static bool process_reap(struct process *process, int flags, struct workforce_exit *end)
+{
+    int status = 0;
+    struct rusage usage;
+    pid_t reaped;
+    do
+        reaped = wait4(process->pid, &status, flags, &usage);
+    while (reaped < 0 && errno == EINTR);
+    if (reaped == 0)
+        return false;
+    if (reaped > 0)
+        process->cpu_ns = cpu_ns_of(&usage);
+    bool is_orderly = reaped > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    *end = (struct workforce_exit){.number = process->member.number,
+                                   .pid = process->pid,
+                                   .wait_status = status,
+                                   .was_killed = process->was_killed,
+                                   .was_wanted = process->is_told_to_end,
+                                   .was_orderly = is_orderly && atomic_load(&process->member.board->has_ended),
+                                   .cpu_ns = process->cpu_ns};
+    process->pid = 0;
+    return true;
+}
+
+unsigned workforce_reap(struct workforce *workforce, void (*ended)(void *context, const struct workforce_exit *exit),
+                        void *context)
+{
+    unsigned count = 0;
+    struct workforce_exit end;
+    for (unsigned i = 0; i < workforce->count; i++) {
+        if (workforce->processes[i].pid == 0 || !process_reap(&workforce->processes[i], WNOHANG, &end))
+            continue;
+        count++;
+        ended(context, &end);
+    }
+    return count;
+}
+
+unsigned workforce_alive(const struct workforce *workforce)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < workforce->count; i++)
+        count += workforce->processes[i].pid > 0;
+    return count;
+}
+
+pid_t workforce_pid(const struct workforce *workforce, unsigned number)
+{
+    const struct process *process = process_of(workforce, number);
+    return process != NULL ? process->pid : 0;
+}
+
+int64_t workforce_cpu_ns(const struct workforce *workforce)
+{
+    int64_t sum_ns = 0;
+    for (unsigned i = 0; i < workforce->count; i++) {
+        const struct process *process = &workforce->processes[i];
+        clockid_t clock;
+        struct timespec used;
+        sum_ns += process->cpu_ns;
+        if (process->pid > 0 && clock_getcpuclockid(process->pid, &clock) == 0 && clock_gettime(clock, &used) == 0)
+            sum_ns += used.tv_sec * NS_PER_S + used.tv_nsec;
+    }
+    return sum_ns;
+}
+
+static void process_forget(struct process *process)
+{
+    struct workforce_member *member = &process->member;
+    struct workforce_exit end;
+    if (process->pid > 0) {
+        kill(process->pid, SIGKILL);
+        (void)process_reap(process, 0, &end);
+    }
+    board_destroy(member->board);
+    free(member->rings);
+    if (member->share != NULL)
+        invariant(munmap(member->share, member->share_size) == 0);
+    descriptor_close(&process->log);
+    descriptor_close(&member->log);
+    buffer_fini(&process->lines);
+}
+
+void workforce_end(struct workforce *workforce)
+{
+    if (workforce == NULL)
+        return;
+    for (unsigned i = 0; i < workforce->count; i++)
+        process_forget(&workforce->processes[i]);
+    descriptor_close(&workforce->gate[0]);
+    descriptor_close(&workforce->gate[1]);
+    buffer_fini(&workforce->bytes);
+    free(workforce->processes);
+    free(workforce);
+}

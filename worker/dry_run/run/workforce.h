@@ -1,0 +1,106 @@
+/* The worker processes of a dry run on this host. Each is a whole worker as `holdfast work` has them (its own board,
+ * zygote, connections and identity, worker_run), with the configuration of the run (dry_config.h), with handlers that
+ * only simulate (simulated_handlers.h), and with rings of shared memory into which it says what it does (record.h).
+ *
+ *     struct workforce *workforce = workforce_start(&options, &error);    while there is one thread and no loop
+ *     ... loop_create, the load, whatever has to be ready ...
+ *     workforce_go(workforce);                                            they begin
+ *     every few milliseconds, from a timer:
+ *         workforce_read(workforce, 10000, take, context);
+ *         workforce_reap(workforce, ended, context);
+ *         workforce_read_log(workforce, line, context);
+ *     workforce_freeze, _thaw, _kill (faults)
+ *     workforce_drain(workforce) or workforce_stop(workforce), and on until workforce_alive(workforce) == 0
+ *     workforce_read(...) until it returns 0                              what they said last
+ *     workforce_end(workforce);
+ *
+ * Processes are numbered from 1 on. Each leads a process group of its own: the signals of a terminal come to the
+ * caller alone. All die with the caller, at once (SIGKILL), if the thread that started them ends; one that dies is not
+ * replaced, and what it had said can still be read. Nothing here waits but workforce_end.
+ *
+ * The caller's thread, for all. Errors of the processes come as lines of their logs: of the level warning and above,
+ * as long as somebody reads them; what is not read in time is dropped, never waited for. */
+#ifndef WORKER_DRY_RUN_WORKFORCE_H
+#define WORKER_DRY_RUN_WORKFORCE_H
+
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "worker/config/config.h"
+#include "worker/dry_run/plan/plan.h"
+#include "worker/dry_run/count/record.h"
+#include "worker/dry_run/run/simulated_handlers.h"
+
+struct workforce;
+
+/* All of it is the caller's and stays until workforce_end. */
+struct workforce_options {
+    const struct dry_run_plan *plan;       /* so many processes and threads */
+    struct config *config;                 /* of the run: after dry_config_turn */
+    const struct plugins *plugins;         /* loaded, never opened: whose classes are simulated; NULL = none */
+    const struct simulated_class *classes; /* how long classes hold; others hold as the plan says */
+    size_t class_count;
+    const char *key_space; /* on the queue node, with its colon at the end; NULL = none */
+};
+
+/* Forks them; each prepares itself and waits until it may go. NULL when that is not possible: then none is left. */
+struct workforce *workforce_start(const struct workforce_options *options, struct error *error) MUST_CHECK;
+/* How many are prepared and wait (or went). Those that could not get so far end, and are told by workforce_reap. */
+unsigned workforce_ready(const struct workforce *workforce);
+/* They begin to work. */
+void workforce_go(struct workforce *workforce);
+/* How many went, and have asked for tasks and were answered: their nodes are up and trusted, and what comes now is
+ * claimed at once. */
+unsigned workforce_serving(const struct workforce *workforce);
+
+/* --- what they say ---------------------------------------------------------------------------------------------- */
+
+/* What is there, in the order in which each thread said it, until about `most` records were taken (those of one ring
+ * are taken together). Returns how many there were: 0 = there are no more now. `bytes` are the same record as it was
+ * written, for passing it on. All is valid during the call. */
+size_t workforce_read(struct workforce *workforce, size_t most,
+                      void (*take)(void *context, unsigned number, const struct record *record, const char *bytes,
+                                   size_t length),
+                      void *context);
+/* Records there was no room for, until now. */
+uint64_t workforce_records_lost(const struct workforce *workforce);
+/* The lines of their logs that are there, up to some 16 KiB of each, without the line's end: warnings and errors, and
+ * what the zygote of one that was killed says of it. */
+void workforce_read_log(struct workforce *workforce, void (*line)(void *context, unsigned number, const char *text),
+                        void *context);
+
+/* --- what is done to them ----------------------------------------------------------------------------------------- */
+
+/* Of one process; false when it has ended (or there is none of this number). */
+bool workforce_freeze(struct workforce *workforce, unsigned number);
+bool workforce_thaw(struct workforce *workforce, unsigned number);
+bool workforce_kill(struct workforce *workforce, unsigned number);
+/* Of all: nothing is claimed any more, and they end when nothing runs. Those that are frozen go on. */
+void workforce_drain(struct workforce *workforce);
+/* Of all: an orderly end now, within a second where the nodes answer; those that never went end too. A second time:
+ * they hurry. */
+void workforce_stop(struct workforce *workforce);
+
+/* --- what becomes of them ----------------------------------------------------------------------------------------- */
+
+struct workforce_exit {
+    unsigned number;
+    pid_t pid;
+    int wait_status;  /* as of waitpid */
+    bool was_killed;  /* by workforce_kill */
+    bool was_wanted;  /* it was told to drain or to stop, or killed: all others ended by themselves, which is a fault */
+    bool was_orderly; /* it came to its end by itself, with exit code 0 */
+    int64_t cpu_ns;
+};
+/* Tells each that has ended since, once. Returns how many that were. */
+unsigned workforce_reap(struct workforce *workforce, void (*ended)(void *context, const struct workforce_exit *exit),
+                        void *context);
+unsigned workforce_alive(const struct workforce *workforce);
+/* Of one process, 0 = it has been reaped. */
+pid_t workforce_pid(const struct workforce *workforce, unsigned number);
+/* User and system time of all of them together, those that ended included. */
+int64_t workforce_cpu_ns(const struct workforce *workforce);
+/* Kills and reaps who is left, and frees. NULL is fine. */
+void workforce_end(struct workforce *workforce);
+
+#endif
