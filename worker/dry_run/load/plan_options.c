@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "base/real.h"
-#include "queue/utf8.h"
 #include "redlock/redlock.h"
 #include "worker/dry_run/plan/plan_files.h"
 #include "worker/dry_run/plan/plan_parameters.h"
@@ -297,22 +296,11 @@ static bool hold_take(void *target, const char *text, struct error *error)
     return true;
 }
 
-static bool is_plain(const char *text, size_t length)
-{
-    for (const char *at = text, *end = text + length; at < end;) {
-        size_t character = utf8_length(at, end);
-        if (character == 0 || (unsigned char)*at < ' ' || *at == 0x7f)
-            return false;
-        at += character;
-    }
-    return true;
-}
-
 static bool class_take(void *target, const char *text, struct error *error)
 {
     struct dry_run_plan *plan = target;
     size_t length = strlen(text);
-    if (length == 0 || length > DRY_RUN_CLASS_BYTES_MAX || !is_plain(text, length))
+    if (length == 0 || length > DRY_RUN_CLASS_BYTES_MAX || !text_is_plain(text, length))
         return error_set(error,
                          "\"%.60s\" is not the name of a class: 1 to %d bytes of UTF-8 without control characters",
                          text, DRY_RUN_CLASS_BYTES_MAX);

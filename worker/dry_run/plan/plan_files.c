@@ -160,17 +160,21 @@ bool plan_file_holds(const char *path, struct distribution *hold, struct error *
 
 /* --- resources -------------------------------------------------------------------------------------------------- */
 
-bool resource_name_is_sound(const char *name, size_t length)
+bool text_is_plain(const char *text, size_t length)
 {
-    if (length == 0 || length > REDLOCK_RESOURCE_BYTES_MAX || (length >= 3 && memcmp(name, "hf:", 3) == 0))
-        return false;
-    for (const char *at = name, *end = name + length; at < end;) {
+    for (const char *at = text, *end = text + length; at < end;) {
         size_t character = utf8_length(at, end);
         if (character == 0 || (unsigned char)*at < ' ' || *at == 0x7f)
             return false;
         at += character;
     }
     return true;
+}
+
+bool resource_name_is_sound(const char *name, size_t length)
+{
+    return length > 0 && length <= REDLOCK_RESOURCE_BYTES_MAX && !(length >= 3 && memcmp(name, "hf:", 3) == 0) &&
+           text_is_plain(name, length);
 }
 
 /* NAME WEIGHT, the weight behind the last blank. */

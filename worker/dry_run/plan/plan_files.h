@@ -17,6 +17,8 @@ bool plan_file_holds(const char *path, struct distribution *hold, struct error *
  * DRY_RUN_NAMED_MAX, none twice. The popularity stays as it was when false. */
 bool plan_file_popularity(const char *path, struct popularity *popularity, struct error *error) MUST_CHECK;
 
+/* UTF-8 without control characters. */
+bool text_is_plain(const char *text, size_t length);
 /* Whether a resource can have this name: 1 to 512 bytes of UTF-8 without control characters, not beginning "hf:". */
 bool resource_name_is_sound(const char *name, size_t length);
 

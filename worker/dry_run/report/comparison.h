@@ -45,11 +45,10 @@ struct comparison {
 void comparison_make(const struct result *before, const struct result *after, struct comparison *comparison);
 void comparison_fini(struct comparison *comparison);
 
-/* One word: "changed", "maybe", "same", "unknown". */
-const char *comparison_verdict_name(enum comparison_verdict verdict);
 /* 1 = better, -1 = worse, 0 = neither, or not told. */
 int comparison_judgement(const struct comparison_row *row);
 
+/* Of resources and nodes the text shows what changed or may have; the JSON has all. */
 void comparison_text_write(const struct comparison *comparison, unsigned width, bool has_colour, struct buffer *out);
 void comparison_json_write(const struct comparison *comparison, struct buffer *out);
 

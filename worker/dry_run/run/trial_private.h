@@ -8,7 +8,6 @@
 #include "worker/dry_run/nodes/faults.h"
 #include "worker/dry_run/run/live_block.h"
 #include "worker/dry_run/plan/load.h"
-#include "worker/dry_run/run/machine_load.h"
 #include "worker/dry_run/nodes/node_watch.h"
 #include "worker/dry_run/run/reception.h"
 #include "worker/dry_run/load/shadow.h"
@@ -31,6 +30,12 @@ struct trial_node {
     struct node_sample first, last;
     struct node_sample judged; /* by admission */
     bool was_seen;
+};
+
+/* How busy the processors of this machine are, by the kernel's own count. */
+struct machine_load {
+    unsigned processors;
+    double busy_s, idle_s; /* of all of them together, since the machine was started */
 };
 
 /* What a process has asked of the nodes so far, by node, the queue node first. */
@@ -82,6 +87,8 @@ struct trial {
 void trial_progress_show(struct trial *trial);
 void trial_progress_clear(struct trial *trial);
 void trial_say(struct trial *trial, const char *format, ...) PRINTF_LIKE(2, 3);
+/* False when the kernel does not tell. */
+bool machine_load_read(struct machine_load *load);
 void trial_node_tell(struct trial *trial, unsigned number, const struct node_sample *sample);
 void trial_result_make(struct trial *trial, struct result *result);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "worker/dry_run/count/verdict.h"
 #include "worker/dry_run/run/trial_private.h"
@@ -90,6 +91,33 @@ void trial_say(struct trial *trial, const char *format, ...)
     vfprintf(trial->terms.says, format, arguments);
     va_end(arguments);
     fputc('\n', trial->terms.says);
+}
+
+/* --- the machine -------------------------------------------------------------------------------------------------- */
+
+bool machine_load_read(struct machine_load *load)
+{
+    long ticks = sysconf(_SC_CLK_TCK), processors = sysconf(_SC_NPROCESSORS_ONLN);
+    double user, nice, system, idle, waiting, interrupts, softly, stolen;
+    FILE *file = fopen("/proc/stat", "re");
+    if (file == NULL)
+        return false;
+    int fields = fscanf(file, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &user, &nice, &system, &idle, &waiting,
+                        &interrupts, &softly, &stolen);
+    fclose(file);
+    if (fields != 8 || ticks <= 0 || processors <= 0)
+        return false;
+    *load = (struct machine_load){.processors = (unsigned)processors,
+                                  .busy_s = (user + nice + system + interrupts + softly + stolen) / (double)ticks,
+                                  .idle_s = (idle + waiting) / (double)ticks};
+    return true;
+}
+
+/* The share of all processors that was busy from the one reading to the other; -1 = not known. */
+static double machine_load_share(const struct machine_load *from, const struct machine_load *to)
+{
+    double busy = to->busy_s - from->busy_s, all = busy + to->idle_s - from->idle_s;
+    return all > 0 && busy >= 0 ? busy / all : -1;
 }
 
 /* --- the result --------------------------------------------------------------------------------------------------- */
