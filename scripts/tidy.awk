@@ -31,7 +31,7 @@ BEGIN {
     home["^hiredis/"] = "^lib/redis/"
     home["^libconfig\\.h$"] = "^worker/config/config_file\\.c$"
     home["^dlfcn\\.h$"] = "^(worker/plugin/plugin_load|tests/plugins/(restless|hostile))\\.c$"
-    home["^zlib\\.h$"] = "^(worker/(task/backtrace|commands/backtrace_text)\\.c|tests/unit/test_backtrace\\.c)$"
+    home["^zlib\\.h$"] = "^(worker/(task/backtrace|commands/task_view)\\.c|tests/unit/test_backtrace\\.c)$"
     home["^jansson\\.h$"] = "^(worker/|jobs/)"
     home["^(curl|openssl)/"] = "^(jobs/webhook/|tests/unit/test_webhook(_tls)?\\.c$)"
     home["^sqlite3\\.h$"] = "^(jobs/|tests/unit/(test_transfer|transfer_fixture|test_fence_sqlite|test_sql)\\.[ch]$)"

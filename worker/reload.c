@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "worker/class_resources.h"
 #include "worker/config/config_change.h"
-#include "worker/config/lock_setup.h"
+#include "worker/config/node_options.h"
 #include "worker/plugin_reload.h"
 #include "worker/service_notify.h"
 #include "worker/startup.h"

@@ -14,7 +14,6 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "worker/class_resources.h"
-#include "worker/config/lock_setup.h"
 #include "worker/config/node_options.h"
 #include "worker/reload.h"
 #include "worker/service_notify.h"

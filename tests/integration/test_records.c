@@ -6,7 +6,7 @@
 
 #include "queue/envelope.h"
 #include "tests/support/one_fleet.h"
-#include "worker/commands/backtrace_text.h"
+#include "worker/commands/task_view.h"
 
 static void a_handler_that_refuses_the_arguments_buries_the_task(void **state)
 {

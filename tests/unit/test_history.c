@@ -4,7 +4,6 @@
 
 #include "tests/support/page_check.h"
 #include "worker/history/history_sums.h"
-#include "worker/history/timeline_lanes.h"
 #include "worker/history/timeline_page.h"
 
 static struct history *history;

@@ -2,8 +2,8 @@
 #include "tests/support/test.h"
 
 #include "base/memory.h"
-#include "worker/commands/lock_owner.h"
-#include "worker/commands/lock_waiters.h"
+#include "worker/commands/lock_view.h"
+#include "worker/commands/waiting_lists.h"
 
 /* --- owners ------------------------------------------------------------------------------------------------------- */
 

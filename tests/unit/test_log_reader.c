@@ -3,7 +3,6 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "worker/history/log_line.h"
 #include "worker/history/log_reader.h"
 
 #define AT "2026-11-22T01:00:0"

@@ -1,7 +1,6 @@
 /* What is made of the rows of commands beside their help: pages for man, and what completes command lines. */
 #include "tests/support/test.h"
 
-#include "worker/commands/completion.h"
 #include "worker/commands/manual.h"
 #include "worker/print/roff.h"
 

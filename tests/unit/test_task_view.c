@@ -1,7 +1,7 @@
 /* What commands say of a task, whatever it is; what an operator makes of it; and the JSON that they write. */
 #include "tests/support/test.h"
 
-#include "worker/commands/backtrace_text.h"
+#include "worker/commands/task_view.h"
 #include "worker/print/json_writer.h"
 #include "worker/commands/tasks.h"
 

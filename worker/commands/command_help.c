@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "worker/commands/commands.h"
-#include "worker/commands/completion.h"
 #include "worker/commands/manual.h"
 
 struct help_command {

@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "worker/config/config.h"
-#include "worker/commands/culprit_note.h"
+#include "queue/culprit.h"
+#include "queue/scripts.h"
 #include "worker/commands/origin.h"
+#include "worker/config/config.h"
 #include "worker/crash_note.h"
+#include "worker/inquiry.h"
 #include "worker/isolation/runner_process.h"
-#include "worker/task/job_host.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/plugin_reload.h"
@@ -20,6 +21,7 @@
 #include "worker/signals.h"
 #include "worker/startup.h"
 #include "worker/supervisor.h"
+#include "worker/task/job_host.h"
 #include "worker/worker.h"
 
 /* Runners allocate little and briefly; one pool of memory for each of them would cost more than it saves. */
@@ -58,6 +60,64 @@ static const struct option_row options[] = {
     {.type = OPTION_END},
 };
 #undef AT
+
+/* --- the last word of the zygote ---------------------------------------------------------------------------------- */
+
+#define PATIENCE_NS (10 * NS_PER_S)
+
+static void failure_tell(const char *reason)
+{
+    char text[LOG_QUOTE_MAX];
+    log_event(LOG_WARN, "culprit_not_noted",
+              "reason=%s advice=\"the tasks that ran beside it count as if they had crashed the worker, too\"",
+              log_value(reason, text));
+}
+
+static void outcome_tell(const struct inquiry *inquiry, const struct berth *berth)
+{
+    char jid[LOG_QUOTE_MAX];
+    const struct redis_reply *reply = inquiry_reply(inquiry, 0);
+    if (reply->kind == REDIS_FAILURE)
+        failure_tell(reply->bytes);
+    else if (inquiry_integer(inquiry, 0, 0) != 1)
+        failure_tell("it was recovered before");
+    else
+        log_event(LOG_INFO, "culprit_noted", "jid=%s", log_value(berth->jid, jid));
+}
+
+/* Tells the queue node whose handler the worker died of (queue/culprit.h), so that whoever recovers the tasks does not
+ * blame those that ran beside it. Runs in the zygote, whose children are gone by then: a single thread with a copy of
+ * the configuration as it was when the worker began. When the node cannot be had within ten seconds, or the zygote was
+ * killed too, nothing is noted, and all tasks of the worker are counted. */
+static void culprit_note(const void *config, const struct board *board, unsigned culprit)
+{
+    static const struct redis_script *const scripts[] = {&queue_script_culprit};
+    const struct config *own = config;
+    struct error error = ERROR_NONE;
+    struct queue_keys keys;
+    struct inquiry *inquiry = inquiry_open(&(struct inquiry_options){.node = &own->queue_node,
+                                                                     .client_name = "holdfast-zygote",
+                                                                     .scripts = scripts,
+                                                                     .script_count = 1,
+                                                                     .patience_ns = PATIENCE_NS,
+                                                                     .keeps_trying = true},
+                                           &error);
+    if (inquiry == NULL) {
+        failure_tell(error.text);
+        return;
+    }
+    queue_keys_init(&keys, "", "");
+    inquiry_begin(inquiry);
+    culprit_request(inquiry_compose(inquiry), &keys, board->identity, culprit);
+    if (inquiry_run(inquiry))
+        outcome_tell(inquiry, &board->berths[culprit]);
+    else
+        failure_tell(inquiry_reason(inquiry));
+    queue_keys_fini(&keys);
+    inquiry_close(inquiry);
+}
+
+/* --- getting ready ------------------------------------------------------------------------------------------------ */
 
 /* Handlers act on what others push; nothing of that needs to be able to do everything. */
 static void root_check(const struct work_command *command, struct findings *findings)

@@ -1,4 +1,6 @@
-#include "worker/commands/completion.h"
+/* What completes command lines in a shell: a script of that shell, made from the rows of all commands. It offers the
+ * commands, their options and the words that they take, and files where a value is one. */
+#include "worker/commands/manual.h"
 
 #include <string.h>
 

@@ -1,10 +1,5 @@
 /* What `holdfast doctor` finds: each with how bad it is, what it is, why it matters, and what to do.
  *
- *     struct doctor doctor = {.console = &console, .key_limit = 100000};
- *     code = doctor_examine(&doctor);
- *     doctor.items[0 .. doctor.count)
- *     doctor_end(&doctor);
- *
  * Every look is bounded: places and keys are sampled, and how much was looked at is said. What the node does not let
  * us see is a finding of its own, not an error. */
 #ifndef WORKER_DOCTOR_H
@@ -13,7 +8,6 @@
 #include "worker/commands/status.h"
 
 enum doctor_severity { DOCTOR_ERROR, DOCTOR_WARNING, DOCTOR_NOTE, DOCTOR_SEVERITIES };
-const char *doctor_severity_name(enum doctor_severity severity); /* "error", "warning", "note" */
 
 /* Of a kind of finding; all texts are static. */
 struct doctor_kind {
@@ -37,7 +31,6 @@ struct doctor {
     struct status status;
 };
 
-int doctor_examine(struct doctor *doctor) MUST_CHECK; /* an exit code; complains */
 void doctor_end(struct doctor *doctor);
 
 /* For the parts of the examination. `what` is made safe for a terminal. */

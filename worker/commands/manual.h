@@ -2,7 +2,10 @@
 #ifndef WORKER_MANUAL_H
 #define WORKER_MANUAL_H
 
+#include <stdbool.h>
+
 #include "base/buffer.h"
+#include "base/error.h"
 #include "worker/commands/command.h"
 
 void manual_print_usage(const struct command *command, struct buffer *out);
@@ -14,5 +17,8 @@ void manual_print_markdown(struct buffer *out);                               /*
 void manual_list_pages(struct buffer *out);
 /* False when there is no such page. */
 bool manual_print_page(const char *name, struct buffer *out) MUST_CHECK;
+
+/* What completes command lines in "bash", "zsh" or "fish"; false for another. */
+bool completion_print(const char *shell, struct buffer *out) MUST_CHECK;
 
 #endif

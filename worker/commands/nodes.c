@@ -9,7 +9,7 @@
 #include "worker/print/json_writer.h"
 #include "worker/print/table.h"
 #include "worker/config/config_secret.h"
-#include "worker/config/lock_setup.h"
+#include "worker/config/node_options.h"
 
 /* --- the session ------------------------------------------------------------------------------------------------- */
 

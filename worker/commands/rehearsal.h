@@ -10,12 +10,6 @@
  * The parts are those of a worker, but for two: the lock is a pretended one (pretended_lock.h), and what the handler
  * says goes to the terminal. What its answer means for the task is decided by the worker's own rules (run_result.h).
  *
- *     rehearsal_config.c    a configuration, of a file or of the command line
- *     rehearsal_task.c      the task, its rules and what it locks
- *     rehearsal_run.c       the run: the loop, the lock, being asked to stop
- *     rehearsal_link.c      what the handler says meanwhile
- *     rehearsal_verdict.c   what becomes of the task
- *
  * Threads: the main thread is the loop. In the isolation `thread` the handler has a thread of its own; what is in the
  * job is handed over to it and back, as in a worker. */
 #ifndef WORKER_REHEARSAL_H
@@ -124,14 +118,8 @@ bool rehearsal_run(struct rehearsal *rehearsal);
 void rehearsal_tell(struct rehearsal *rehearsal);
 int rehearsal_exit_code(const struct rehearsal *rehearsal);
 
-/* --- private to these files --------------------------------------------------------------------------------------- */
+/* --- for rehearsal_verdict.c --------------------------------------------------------------------------------------*/
 
-/* NULL after noting why. */
-struct config *rehearsal_config(const struct rehearsal_wish *wish, struct findings *findings);
-/* Of the command line, over what the file says of the plugin. */
-void rehearsal_settings_add(const struct rehearsal_wish *wish, struct config *config, const char *plugin);
-bool rehearsal_task_make(struct rehearsal *rehearsal, struct error *error) MUST_CHECK;
-extern const struct job_link rehearsal_link;
 /* A line about the run: what it is about, and a text in which nothing can steer a terminal. Any thread. */
 void rehearsal_say(struct rehearsal *rehearsal, const char *about, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Decides what becomes of the task when its handler has returned. */

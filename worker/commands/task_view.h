@@ -53,4 +53,9 @@ bool task_view_backtrace(struct task_view *view, struct buffer *out);
  * text as JSON; for no task `invalid`, the reason, and `text`. */
 void task_view_json(struct task_view *view, struct json_writer *json);
 
+/* error_backtrace: a JSON array of lines, deflated (zlib's format), in base64. Appends the array. Takes base64 with
+ * line breaks too, which older producers wrote. False, with `out` as it was, when the text is nothing of the kind or
+ * would unfold to more than a mebibyte. */
+bool backtrace_read(const char *text, size_t length, struct buffer *out) MUST_CHECK;
+
 #endif

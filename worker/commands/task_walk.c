@@ -1,4 +1,3 @@
-/* Sets and queues; task_claims.c has the claims. */
 #include "worker/commands/task_walk.h"
 
 #include <math.h>
@@ -39,7 +38,7 @@ const char *task_place_key(const struct console *console, enum task_place place)
 
 /* --- the page --------------------------------------------------------------------------------------------------- */
 
-struct task_entry *task_walk_add(struct task_walk *walk)
+static struct task_entry *entry_add(struct task_walk *walk)
 {
     if (walk->count == walk->capacity) {
         walk->capacity = walk->capacity * 2 + 64;
@@ -50,14 +49,14 @@ struct task_entry *task_walk_add(struct task_walk *walk)
     return entry;
 }
 
-const struct redis_reply *task_walk_keep(struct task_walk *walk, struct redis_reply *reply)
+static const struct redis_reply *reply_keep(struct task_walk *walk, struct redis_reply *reply)
 {
     walk->replies = memory_resize(walk->replies, walk->reply_count + 1, sizeof *walk->replies);
     walk->replies[walk->reply_count++] = reply;
     return reply;
 }
 
-char *task_walk_keep_name(struct task_walk *walk, const char *prefix, const char *name, const char *end)
+static char *name_keep(struct task_walk *walk, const char *prefix, const char *name, const char *end)
 {
     struct buffer text = {0};
     buffer_format(&text, "%s%s%s", prefix, name, end);
@@ -120,10 +119,10 @@ static int set_next(struct task_walk *walk, size_t limit)
         return code;
     if (inquiry_reply_of(walk->console->inquiry, 0, REDIS_ARRAY) == NULL)
         return wrong_kind(walk, key);
-    const struct redis_reply *reply = task_walk_keep(walk, inquiry_take(walk->console->inquiry, 0));
+    const struct redis_reply *reply = reply_keep(walk, inquiry_take(walk->console->inquiry, 0));
     for (size_t i = 0; i + 1 < reply->count; i += 2) {
         const struct redis_reply *task = &reply->elements[i];
-        struct task_entry *entry = task_walk_add(walk);
+        struct task_entry *entry = entry_add(walk);
         entry->seen = entry->task = (struct text_span){task->bytes, task->length};
         entry->score = reply->elements[i + 1].bytes;
     }
@@ -177,7 +176,7 @@ static int list_measure(struct task_walk *walk, const char *key)
 static int list_next(struct task_walk *walk, size_t limit)
 {
     char first[32], last[32];
-    const char *key = task_walk_keep_name(walk, walk->console->keys.queue_prefix, walk->queue, "");
+    const char *key = name_keep(walk, walk->console->keys.queue_prefix, walk->queue, "");
     int code = walk->length < 0 ? list_measure(walk, key) : EXIT_CODE_OK;
     walk->start = walk->at < (long long)limit ? 0 : walk->at - (long long)limit + 1;
     if (code != EXIT_CODE_OK || walk->at < 0)
@@ -191,10 +190,10 @@ static int list_next(struct task_walk *walk, size_t limit)
         return code;
     if (inquiry_reply_of(walk->console->inquiry, 0, REDIS_ARRAY) == NULL)
         return wrong_kind(walk, key);
-    const struct redis_reply *reply = task_walk_keep(walk, inquiry_take(walk->console->inquiry, 0));
+    const struct redis_reply *reply = reply_keep(walk, inquiry_take(walk->console->inquiry, 0));
     for (size_t i = reply->count; i-- > 0;) {
         const struct redis_reply *task = &reply->elements[i];
-        struct task_entry *entry = task_walk_add(walk);
+        struct task_entry *entry = entry_add(walk);
         entry->seen = entry->task = (struct text_span){task->bytes, task->length};
         entry->queue = walk->queue;
         entry->key = key;
@@ -213,6 +212,282 @@ static void list_advance(struct task_walk *walk, size_t seen)
     walk->is_over = walk->at < 0;
 }
 
+/* --- claims ------------------------------------------------------------------------------------------------------- */
+
+/* The claims of all processes: of those with leases, and of those of scheme 1, which had none.
+ *
+ * The processes are listed once, in the order of their names, scheme 1 behind; then each page reads whole processes:
+ * the hash of its slots in pieces, and the bells of the queues that it served. A process of scheme 1 did not write
+ * down what it served, so all queues are tried for it. */
+
+enum { PROCESSES_MAX = 10000, QUEUES_TRIED_MAX = 1000 };
+
+struct task_process {
+    char *identity;
+    unsigned scheme;
+    bool is_living;
+};
+
+/* --- the processes ---------------------------------------------------------------------------------------------- */
+
+static bool claims_begin(struct task_walk *walk, const char *cursor, struct error *error)
+{
+    if (cursor == NULL)
+        return true;
+    if ((cursor[0] != '1' && cursor[0] != '2') || cursor[1] != ':')
+        return error_set(error, "\"%s\" is no cursor of claims, which looks like 2:HOST:PID:NONCE", cursor);
+    walk->queue = memory_text(cursor); /* the place has no queue: it holds the cursor until the processes are known */
+    return true;
+}
+
+static void process_add(struct task_walk *walk, const char *identity, unsigned scheme, bool is_living)
+{
+    if (walk->process_count == PROCESSES_MAX)
+        return;
+    walk->processes = memory_resize(walk->processes, walk->process_count + 1, sizeof *walk->processes);
+    walk->processes[walk->process_count++] =
+        (struct task_process){.identity = memory_text(identity), .scheme = scheme, .is_living = is_living};
+}
+
+static int process_order(unsigned scheme, const char *identity, const struct task_process *other)
+{
+    if (scheme != other->scheme)
+        return scheme > other->scheme ? -1 : 1;
+    return strcmp(identity, other->identity);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const struct task_process *left = a;
+    return process_order(left->scheme, left->identity, b);
+}
+
+/* A set is read by SSCAN in pieces, each of which may come twice. */
+static int former_read(struct task_walk *walk)
+{
+    struct inquiry *inquiry = walk->console->inquiry;
+    char cursor[32] = "0";
+    do {
+        inquiry_begin(inquiry);
+        inquiry_ask(inquiry, "SSCAN", walk->console->keys.former_processes, cursor, "COUNT", "500", NULL);
+        int code = console_run(walk->console);
+        if (code != EXIT_CODE_OK)
+            return code;
+        const struct redis_reply *reply = inquiry_reply_of(inquiry, 0, REDIS_ARRAY);
+        if (reply == NULL || reply->count != 2)
+            break;
+        snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
+        for (size_t i = 0; i < reply->elements[1].count; i++)
+            process_add(walk, reply->elements[1].elements[i].bytes, 1, false);
+    } while (strcmp(cursor, "0") != 0 && walk->process_count < PROCESSES_MAX);
+    return EXIT_CODE_OK;
+}
+
+static void cursor_find(struct task_walk *walk)
+{
+    if (walk->queue == NULL)
+        return;
+    unsigned scheme = walk->queue[0] == '1' ? 1 : 2;
+    while (walk->process_at < walk->process_count &&
+           process_order(scheme, walk->queue + 2, &walk->processes[walk->process_at]) >= 0)
+        walk->process_at++;
+}
+
+static int processes_read(struct task_walk *walk)
+{
+    struct inquiry *inquiry = walk->console->inquiry;
+    inquiry_begin(inquiry);
+    inquiry_ask(inquiry, "ZRANGE", walk->console->keys.processes, "0", "9999", "WITHSCORES", NULL);
+    int code = console_run(walk->console);
+    if (code != EXIT_CODE_OK)
+        return code;
+    const struct redis_reply *reply = inquiry_reply_of(inquiry, 0, REDIS_ARRAY);
+    for (size_t i = 0; reply != NULL && i + 1 < reply->count; i += 2) {
+        struct wall_time end = wall_read(reply->elements[i + 1].bytes);
+        process_add(walk, reply->elements[i].bytes, 2, end.us >= walk->console->now.us);
+    }
+    code = former_read(walk);
+    if (walk->process_count > 0)
+        qsort(walk->processes, walk->process_count, sizeof *walk->processes, by_order);
+    cursor_find(walk);
+    return code;
+}
+
+/* --- the claims of one ------------------------------------------------------------------------------------------ */
+
+static struct task_entry *claim_add(struct task_walk *walk, const struct task_process *process, const char *key)
+{
+    struct task_entry *entry = entry_add(walk);
+    entry->identity = process->identity;
+    entry->scheme = process->scheme;
+    entry->is_living = process->is_living;
+    entry->key = key;
+    return entry;
+}
+
+static bool is_seen(const struct task_walk *walk, size_t first, const char *slot)
+{
+    for (size_t i = first; i < walk->count; i++)
+        if (walk->entries[i].slot != NULL && strcmp(walk->entries[i].slot, slot) == 0)
+            return true;
+    return false;
+}
+
+/* A place is 16 bytes of id, then the queue's name, a newline and the task; or the id alone. */
+static void slot_take(struct task_walk *walk, const struct task_process *process, const char *key, size_t first,
+                      const struct redis_reply *field, const struct redis_reply *place)
+{
+    if (place->length <= CLAIM_ID_BYTES || field->length == 0 || strspn(field->bytes, "0123456789") != field->length ||
+        is_seen(walk, first, field->bytes))
+        return;
+    const char *name = place->bytes + CLAIM_ID_BYTES, *end = place->bytes + place->length;
+    const char *newline = memchr(name, '\n', (size_t)(end - name));
+    if (newline == NULL)
+        return;
+    struct task_entry *entry = claim_add(walk, process, key);
+    char *queue = memory_text_of(name, (size_t)(newline - name));
+    entry->slot = field->bytes;
+    entry->queue = name_keep(walk, "", queue, "");
+    entry->seen = (struct text_span){place->bytes, place->length};
+    entry->task = (struct text_span){newline + 1, (size_t)(end - newline - 1)};
+    free(queue);
+}
+
+/* Reads the slots; `names` becomes the queues that the process says it serves, one a line. */
+static int slots_read(struct task_walk *walk, const struct task_process *process, struct buffer *names)
+{
+    struct inquiry *inquiry = walk->console->inquiry;
+    const struct queue_keys *keys = &walk->console->keys;
+    const char *prefix = process->scheme == 1 ? keys->former_claims_prefix : keys->process_prefix;
+    const char *key = name_keep(walk, prefix, process->identity, "");
+    size_t first = walk->count;
+    char cursor[32] = "0";
+    do {
+        inquiry_begin(inquiry);
+        inquiry_ask(inquiry, "HSCAN", key, cursor, "COUNT", "100", NULL);
+        int code = console_run(walk->console);
+        if (code != EXIT_CODE_OK)
+            return code;
+        if (inquiry_reply_of(inquiry, 0, REDIS_ARRAY) == NULL) {
+            if (!walk->is_sample)
+                console_complain(walk->console, "the key %s holds no hash: what it claimed is not known", key);
+            return EXIT_CODE_OK;
+        }
+        const struct redis_reply *reply = reply_keep(walk, inquiry_take(inquiry, 0));
+        const struct redis_reply *fields = &reply->elements[1];
+        snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
+        for (size_t i = 0; i + 1 < fields->count; i += 2) {
+            const char *field = fields->elements[i].bytes, *value = fields->elements[i + 1].bytes;
+            bool is_gone = strcmp(field, "gone") == 0 && value[0] != '\0';
+            if (process->scheme == 2 && (is_gone || strcmp(field, "queues") == 0))
+                buffer_format(names, "%s\n", value + is_gone);
+            else
+                slot_take(walk, process, key, first, &fields->elements[i], &fields->elements[i + 1]);
+        }
+    } while (strcmp(cursor, "0") != 0);
+    return EXIT_CODE_OK;
+}
+
+static int queues_read(struct task_walk *walk, struct buffer *names)
+{
+    struct inquiry *inquiry = walk->console->inquiry;
+    char cursor[32] = "0";
+    size_t count = 0;
+    do {
+        inquiry_begin(inquiry);
+        inquiry_ask(inquiry, "SSCAN", walk->console->keys.queues, cursor, "COUNT", "500", NULL);
+        int code = console_run(walk->console);
+        if (code != EXIT_CODE_OK)
+            return code;
+        const struct redis_reply *reply = inquiry_reply_of(inquiry, 0, REDIS_ARRAY);
+        if (reply == NULL || reply->count != 2)
+            break;
+        snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
+        for (size_t i = 0; i < reply->elements[1].count; i++, count++)
+            buffer_format(names, "%s\n", reply->elements[1].elements[i].bytes);
+    } while (strcmp(cursor, "0") != 0 && count < QUEUES_TRIED_MAX);
+    return EXIT_CODE_OK;
+}
+
+/* A bell holds at most one task, for a moment; more only by mistake. */
+static int bells_read(struct task_walk *walk, const struct task_process *process, char *names)
+{
+    struct inquiry *inquiry = walk->console->inquiry;
+    const struct queue_keys *keys = &walk->console->keys;
+    char *queues[QUEUES_TRIED_MAX], *bells[QUEUES_TRIED_MAX], *rest = names;
+    size_t count = 0;
+    inquiry_begin(inquiry);
+    for (char *name; (name = strsep(&rest, "\n")) != NULL && count < QUEUES_TRIED_MAX;) {
+        if (name[0] == '\0')
+            continue;
+        char *end = name_keep(walk, ":", name, "");
+        queues[count] = end + 1;
+        bells[count] = name_keep(walk, process->scheme == 1 ? keys->former_bell_prefix : keys->any_bell_prefix,
+                                 process->identity, end);
+        inquiry_ask(inquiry, "LRANGE", bells[count++], "-10", "-1", NULL);
+    }
+    int code = console_run(walk->console);
+    for (size_t i = 0; code == EXIT_CODE_OK && i < count; i++) {
+        if (inquiry_reply_of(inquiry, i, REDIS_ARRAY) == NULL)
+            continue;
+        const struct redis_reply *reply = reply_keep(walk, inquiry_take(inquiry, i));
+        for (size_t j = reply->count; j-- > 0;) {
+            struct task_entry *entry = claim_add(walk, process, bells[i]);
+            entry->queue = queues[i];
+            entry->seen = entry->task = (struct text_span){reply->elements[j].bytes, reply->elements[j].length};
+        }
+    }
+    return code;
+}
+
+static int process_read(struct task_walk *walk, const struct task_process *process)
+{
+    struct buffer names = {0};
+    int code = slots_read(walk, process, &names);
+    if (code == EXIT_CODE_OK && process->scheme == 1)
+        code = queues_read(walk, &names);
+    if (code == EXIT_CODE_OK) {
+        char *copy = memory_text(buffer_text(&names));
+        code = bells_read(walk, process, copy);
+        free(copy);
+    }
+    buffer_fini(&names);
+    return code;
+}
+
+/* --- pages ------------------------------------------------------------------------------------------------------ */
+
+static int claims_next(struct task_walk *walk, size_t limit)
+{
+    int code = walk->processes == NULL ? processes_read(walk) : EXIT_CODE_OK;
+    for (walk->process_next = walk->process_at;
+         code == EXIT_CODE_OK && walk->process_next < walk->process_count && walk->count < limit; walk->process_next++)
+        code = process_read(walk, &walk->processes[walk->process_next]);
+    return code;
+}
+
+static void claims_advance(struct task_walk *walk)
+{
+    walk->process_at = walk->process_next;
+    walk->is_over = walk->process_at == walk->process_count;
+}
+
+static void claims_cursor(const struct task_walk *walk, struct buffer *out)
+{
+    if (walk->process_at > 0)
+        buffer_format(out, "%u:%s", walk->processes[walk->process_at - 1].scheme,
+                      walk->processes[walk->process_at - 1].identity);
+    else if (walk->queue != NULL)
+        buffer_append_text(out, walk->queue);
+}
+
+static void claims_end(struct task_walk *walk)
+{
+    for (size_t i = 0; i < walk->process_count; i++)
+        free(walk->processes[i].identity);
+    free(walk->processes);
+}
+
 /* --- any place -------------------------------------------------------------------------------------------------- */
 
 bool task_walk_begin(struct task_walk *walk, struct console *console, enum task_place place, const char *queue,
@@ -223,7 +498,7 @@ bool task_walk_begin(struct task_walk *walk, struct console *console, enum task_
         walk->queue = memory_text(queue);
     if (task_place_is_set(place))
         return set_begin(walk, cursor, error);
-    return place == TASK_IN_QUEUE ? list_begin(walk, cursor, error) : task_claims_begin(walk, cursor, error);
+    return place == TASK_IN_QUEUE ? list_begin(walk, cursor, error) : claims_begin(walk, cursor, error);
 }
 
 int task_walk_next(struct task_walk *walk, size_t limit)
@@ -231,7 +506,7 @@ int task_walk_next(struct task_walk *walk, size_t limit)
     page_clear(walk);
     if (task_place_is_set(walk->place))
         return set_next(walk, limit);
-    return walk->place == TASK_IN_QUEUE ? list_next(walk, limit) : task_claims_next(walk, limit);
+    return walk->place == TASK_IN_QUEUE ? list_next(walk, limit) : claims_next(walk, limit);
 }
 
 void task_walk_advance(struct task_walk *walk, size_t seen)
@@ -241,7 +516,7 @@ void task_walk_advance(struct task_walk *walk, size_t seen)
     else if (walk->place == TASK_IN_QUEUE)
         list_advance(walk, seen);
     else
-        task_claims_advance(walk);
+        claims_advance(walk);
 }
 
 void task_walk_cursor(const struct task_walk *walk, struct buffer *out)
@@ -253,13 +528,13 @@ void task_walk_cursor(const struct task_walk *walk, struct buffer *out)
     else if (walk->place == TASK_IN_QUEUE)
         buffer_format(out, "%lld", walk->at);
     else
-        task_claims_cursor(walk, out);
+        claims_cursor(walk, out);
 }
 
 void task_walk_end(struct task_walk *walk)
 {
     page_clear(walk);
-    task_claims_end(walk);
+    claims_end(walk);
     free(walk->entries);
     free(walk->replies);
     free(walk->names);

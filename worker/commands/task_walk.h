@@ -88,14 +88,4 @@ void task_walk_advance(struct task_walk *walk, size_t seen);
 void task_walk_cursor(const struct task_walk *walk, struct buffer *out);
 void task_walk_end(struct task_walk *walk);
 
-/* For the walk's own files. */
-struct task_entry *task_walk_add(struct task_walk *walk);
-const struct redis_reply *task_walk_keep(struct task_walk *walk, struct redis_reply *reply);
-char *task_walk_keep_name(struct task_walk *walk, const char *prefix, const char *name, const char *end);
-bool task_claims_begin(struct task_walk *walk, const char *cursor, struct error *error) MUST_CHECK;
-int task_claims_next(struct task_walk *walk, size_t limit) MUST_CHECK;
-void task_claims_advance(struct task_walk *walk);
-void task_claims_cursor(const struct task_walk *walk, struct buffer *out);
-void task_claims_end(struct task_walk *walk);
-
 #endif

@@ -18,7 +18,6 @@ struct tasks {
 };
 
 /* Each returns an exit code. */
-int tasks_list(struct tasks *tasks);
 int tasks_show(struct tasks *tasks);
 int tasks_operate(struct tasks *tasks, enum operate_verb verb);
 

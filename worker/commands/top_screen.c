@@ -4,8 +4,9 @@
 
 #include "base/log.h"
 #include "worker/commands/health.h"
-#include "worker/print/table.h"
 #include "worker/print/human.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
 
 enum { BETWEEN_PIECES = 3 };
 
@@ -390,4 +391,245 @@ void top_screen_write(const struct top_facts *facts, struct top_view *view, unsi
         write_lists(&screen, facts, view);
     if (has_keys)
         write_keys(&screen, view);
+}
+
+/* --- keys --------------------------------------------------------------------------------------------------------- */
+
+enum { KEY_ESCAPE = 27, KEY_BACKSPACE = 127, KEY_UP = 256, KEY_DOWN, KEY_RIGHT, KEY_LEFT, KEY_OTHER };
+
+/* Terminals send the arrows as ESC [ A or ESC O A, up to D. */
+static int key_read(const char *bytes, size_t length, size_t *used)
+{
+    *used = 1;
+    if (bytes[0] != KEY_ESCAPE || length < 2 || (bytes[1] != '[' && bytes[1] != 'O'))
+        return (unsigned char)bytes[0];
+    *used = 2;
+    while (*used < length && strchr("0123456789;", bytes[*used]) != NULL)
+        ++*used;
+    if (*used == length)
+        return KEY_OTHER;
+    char last = bytes[(*used)++];
+    return last >= 'A' && last <= 'D' ? KEY_UP + (last - 'A') : KEY_OTHER;
+}
+
+static void section_step(struct top_view *view, int step)
+{
+    view->section = (enum top_section)(((int)view->section + step + TOP_SECTIONS) % TOP_SECTIONS);
+    view->row = 0;
+}
+
+static enum top_wish filter_type(struct top_view *view, int key)
+{
+    size_t length = strlen(view->filter);
+    if (key == '\r' || key == '\n') {
+        view->mode = TOP_LISTS;
+    } else if (key == KEY_ESCAPE) {
+        view->filter[0] = '\0';
+        view->mode = TOP_LISTS;
+    } else if ((key == KEY_BACKSPACE || key == '\b') && length > 0) {
+        while (length > 0 && (view->filter[--length] & 0xc0) == 0x80)
+            ; /* the bytes of one character */
+        view->filter[length] = '\0';
+    } else if (key >= ' ' && key < KEY_UP && key != KEY_BACKSPACE && length + 1 < sizeof view->filter) {
+        view->filter[length] = (char)key;
+        view->filter[length + 1] = '\0';
+    }
+    view->row = 0;
+    return TOP_NOTHING;
+}
+
+static enum top_wish answer_type(struct top_view *view, int key)
+{
+    view->mode = TOP_LISTS;
+    view->note[0] = '\0';
+    return key == 'y' || key == 'Y' ? TOP_DO : TOP_NOTHING;
+}
+
+static enum top_wish text_type(struct top_view *view, int key)
+{
+    if (key == KEY_DOWN || key == 'j')
+        view->text_line++;
+    else if ((key == KEY_UP || key == 'k') && view->text_line > 0)
+        view->text_line--;
+    else if (key == 'q' || key == 'Q' || key == KEY_ESCAPE || key == '\r' || key == '\n')
+        view->mode = TOP_LISTS;
+    return TOP_NOTHING;
+}
+
+static void lists_move(struct top_view *view, int key)
+{
+    switch (key) {
+    case '\t':
+    case KEY_RIGHT:
+        section_step(view, 1);
+        break;
+    case KEY_LEFT:
+        section_step(view, -1);
+        break;
+    case KEY_DOWN:
+    case 'j':
+        view->row++;
+        break;
+    case KEY_UP:
+    case 'k':
+        view->row -= view->row > 0;
+        break;
+    case 's':
+        view->sorted[view->section]++; /* the screen knows how many columns there are */
+        break;
+    case 'r':
+        view->is_descending[view->section] = !view->is_descending[view->section];
+        break;
+    case '/':
+        view->mode = TOP_FILTERS;
+        break;
+    case KEY_ESCAPE:
+        view->filter[0] = '\0';
+        break;
+    default:
+        break;
+    }
+}
+
+enum top_wish top_view_type(struct top_view *view, const char *bytes, size_t length, size_t *used)
+{
+    int key = key_read(bytes, length, used);
+    if (view->mode == TOP_FILTERS)
+        return filter_type(view, key);
+    if (view->mode == TOP_CONFIRMS)
+        return answer_type(view, key);
+    if (view->mode == TOP_READS)
+        return text_type(view, key);
+    view->note[0] = '\0';
+    switch (key) {
+    case 'q':
+    case 'Q':
+        return TOP_QUIT;
+    case '\r':
+    case '\n':
+        return TOP_OPEN;
+    case 'c':
+        return TOP_CANCEL;
+    case 'p':
+        return TOP_PAUSE;
+    default:
+        lists_move(view, key);
+        return TOP_NOTHING;
+    }
+}
+
+/* --- for programs ------------------------------------------------------------------------------------------------- */
+
+/* The snapshot of `holdfast top` for programs. */
+
+/* A rate with one digit behind the point. */
+static void rate_json(struct json_writer *json, const char *name, double rate)
+{
+    json_seconds(json, name, (int64_t)(rate * 10 + 0.5) * (US_PER_S / 10));
+}
+
+static void rates_json(struct json_writer *json, const struct top_facts *facts)
+{
+    if (!facts->has_rate) {
+        json_nothing(json, "rate");
+        return;
+    }
+    json_open(json, "rate", '{');
+    rate_json(json, "processed", facts->processed_rate);
+    rate_json(json, "failed", facts->failed_rate);
+    json_seconds(json, "over", facts->rate_us);
+    json_close(json, '}');
+}
+
+static void processes_json(struct json_writer *json, const struct fleet *fleet)
+{
+    json_open(json, "processes", '[');
+    for (size_t i = 0; i < fleet->count; i++) {
+        const struct fleet_process *process = &fleet->items[i];
+        json_open(json, NULL, '{');
+        json_text(json, "identity", process->identity);
+        json_text(json, "state", fleet_state_name(process->state));
+        json_number(json, "busy", process->busy);
+        json_number(json, "threads", process->concurrency);
+        json_truth(json, "quiet", process->is_quiet);
+        json_number(json, "rss_kb", process->rss_kb);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void running_json(struct json_writer *json, const struct top_facts *facts)
+{
+    json_open(json, "running", '[');
+    for (size_t i = 0; i < facts->task_count; i++) {
+        const struct top_task *task = &facts->tasks[i];
+        json_open(json, NULL, '{');
+        json_text_or_nothing(json, "class", task->class_name);
+        json_text_or_nothing(json, "jid", task->jid);
+        json_text_or_nothing(json, "queue", task->queue);
+        json_text_or_nothing(json, "process", task->process);
+        json_seconds(json, "age", task->age_us);
+        json_text_or_nothing(json, "resource", task->resource);
+        json_text_or_nothing(json, "token", task->token);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void resources_json(struct json_writer *json, const struct top_facts *facts)
+{
+    json_open(json, "resources", '[');
+    for (size_t i = 0; i < facts->resource_count; i++) {
+        const struct top_resource *resource = &facts->resources[i];
+        json_open(json, NULL, '{');
+        json_text(json, "for", resource->kind);
+        json_text(json, "name", resource->name);
+        json_number(json, "waiters", resource->waiters);
+        json_text(json, "holder", resource->holder != NULL ? resource->holder->jid : NULL);
+        json_text(json, "process", resource->holder != NULL ? resource->holder->process : NULL);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void nodes_json(struct json_writer *json, const struct top_facts *facts)
+{
+    json_open(json, "lock_nodes", '[');
+    for (unsigned i = 0; i < facts->node_count; i++) {
+        const struct redlock_node_view *view = &facts->nodes[i];
+        json_open(json, NULL, '{');
+        json_text(json, "name", view->name);
+        json_text(json, "address", view->address);
+        json_truth(json, "reached", view->is_reached);
+        json_truth(json, "votes", view->votes);
+        json_text(json, "state", view->state);
+        json_text(json, "reason", view->reason);
+        if (view->is_reached)
+            json_seconds(json, "latency", view->latency_ns / NS_PER_US);
+        else
+            json_nothing(json, "latency");
+        json_seconds(json, "quarantine_left", view->quarantine_left_ns / NS_PER_US);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+void top_json_write(const struct top_facts *facts, struct buffer *out)
+{
+    struct json_writer json = {.out = out};
+    json_open(&json, NULL, '{');
+    json_seconds(&json, "time", facts->now.us);
+    json_text(&json, "away", facts->away);
+    rates_json(&json, facts);
+    json_number_or_nothing(&json, "processed", facts->status.processed);
+    json_number_or_nothing(&json, "failed", facts->status.failed);
+    json_number_or_nothing(&json, "schedule", facts->status.schedule);
+    json_number_or_nothing(&json, "retry", facts->status.retry);
+    json_number_or_nothing(&json, "dead", facts->status.dead);
+    processes_json(&json, &facts->status.fleet);
+    running_json(&json, facts);
+    resources_json(&json, facts);
+    nodes_json(&json, facts);
+    backlog_json(&facts->status.backlog, &json);
+    json_close(&json, '}');
 }

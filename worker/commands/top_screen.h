@@ -5,8 +5,54 @@
 #ifndef WORKER_TOP_SCREEN_H
 #define WORKER_TOP_SCREEN_H
 
-#include "worker/commands/top_facts.h"
-#include "worker/commands/top_view.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "worker/commands/top_look.h"
+
+/* What somebody has chosen to see in `holdfast top`, and what a key means: pure, so that it is the same whatever the
+ * terminal is.
+ *
+ *     struct top_view view = {.section = TOP_TASKS};
+ *     enum top_wish wish = top_view_type(&view, bytes, length, &used);     until all bytes are used
+ *     top_screen_write(&facts, &view, ...);                                moves the chosen row to one that is there */
+enum top_section { TOP_PROCESSES, TOP_TASKS, TOP_RESOURCES, TOP_NODES, TOP_QUEUES, TOP_SECTIONS };
+
+enum top_mode {
+    TOP_LISTS,
+    TOP_FILTERS,  /* a filter is being typed */
+    TOP_CONFIRMS, /* a question is on the screen */
+    TOP_READS,    /* a text covers the lists */
+};
+
+enum top_wish {
+    TOP_NOTHING, /* but drawing again */
+    TOP_QUIT,
+    TOP_OPEN,   /* the task of the chosen row */
+    TOP_CANCEL, /* the task of the chosen row: ask */
+    TOP_PAUSE,  /* the queue of the chosen row, or resume it: ask */
+    TOP_RESUME, /* what is asked then of a queue that is paused */
+    TOP_DO,     /* what was asked is to be done */
+};
+
+enum { TOP_FILTER_MAX = 64, TOP_NAME_MAX = 256, TOP_NOTE_MAX = 400 };
+
+struct top_view {
+    enum top_mode mode;
+    enum top_section section; /* that the keys are about */
+    size_t row;
+    unsigned sorted[TOP_SECTIONS]; /* column + 1; 0 = as they come */
+    bool is_descending[TOP_SECTIONS];
+    char filter[TOP_FILTER_MAX]; /* "" = all rows */
+    enum top_wish asked;         /* of TOP_CONFIRMS */
+    char target[TOP_NAME_MAX];   /* of it: the jid, or the queue */
+    char note[TOP_NOTE_MAX];     /* the question, or what came of the last wish; "" */
+    char *text;                  /* of TOP_READS; its owner is who set it */
+    size_t text_line;            /* the first that is shown */
+};
+
+/* Takes one key from the front of the bytes; `used` is its length. */
+enum top_wish top_view_type(struct top_view *view, const char *bytes, size_t length, size_t *used);
 
 /* Appends the lines, each with a line end. `view` is what somebody at a terminal has chosen, with a last line that says
  * which keys there are; NULL for a snapshot. A row and a column that are not there become one that is. */

@@ -3,9 +3,224 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
+#include "base/real.h"
 #include "queue/waiting.h"
-#include "worker/commands/lock_waiters.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
+
+enum { ASKED_AT_ONCE = 1000, PLACE_PARTS = 5, TAKEN_ON_ITS_WAY_S = 10 };
+
+/* --- a place ------------------------------------------------------------------------------------------------------ */
+
+static bool part_fits(const char *part, size_t length, size_t size, const char *allowed)
+{
+    return length < size && strspn(part, allowed) >= length;
+}
+
+void lock_waiter_read(struct lock_waiter *waiter, const char *place, size_t length)
+{
+    const char *part[PLACE_PARTS], *at = place, *end = place + length;
+    size_t size[PLACE_PARTS];
+    waiter->state = LOCK_WAITER_UNKNOWN;
+    for (unsigned i = 0; i < PLACE_PARTS; i++) {
+        const char *newline = i + 1 < PLACE_PARTS ? memchr(at, '\n', (size_t)(end - at)) : end;
+        if (newline == NULL)
+            return;
+        part[i] = at;
+        size[i] = (size_t)(newline - at);
+        at = newline + (newline < end);
+    }
+    if (size[0] == 0 || !part_fits(part[0], size[0], sizeof waiter->due_text, "0123456789.") ||
+        !part_fits(part[1], size[1], sizeof waiter->digest, "0123456789abcdef"))
+        return;
+    memcpy(waiter->due_text, part[0], size[0]);
+    waiter->due_text[size[0]] = '\0';
+    memcpy(waiter->digest, part[1], size[1]);
+    waiter->digest[size[1]] = '\0';
+    free(waiter->queue);
+    free(waiter->class_name);
+    waiter->queue = memory_text_of(part[2], size[2]);
+    waiter->class_name = memory_text_of(part[4], size[4]);
+    waiter->due = wall_read(waiter->due_text);
+    waiter->state = waiter->digest[0] == '\0' ? LOCK_WAITER_ON_WAY : LOCK_WAITER_PARKED;
+}
+
+/* As long as waiting_list.lua waits for it. */
+void lock_waiter_gone(struct lock_waiter *waiter, struct wall_time now)
+{
+    bool may_come = waiter->due.us <= now.us && now.us - waiter->due.us < TAKEN_ON_ITS_WAY_S * US_PER_S;
+    waiter->state = may_come ? LOCK_WAITER_ON_WAY : LOCK_WAITER_VANISHED;
+}
+
+/* --- the list ----------------------------------------------------------------------------------------------------- */
+
+static void list_key(const char *prefix, const char *resource, struct buffer *request)
+{
+    struct buffer name = {0};
+    buffer_format(&name, "resource:%s", resource);
+    queue_keys_request(prefix, buffer_text(&name), request);
+    buffer_fini(&name);
+}
+
+static void key_begin(struct console *console, size_t arguments, const char *command, const char *prefix,
+                      const char *resource, struct buffer **request)
+{
+    *request = inquiry_compose(console->inquiry);
+    redis_request_begin(*request, arguments);
+    redis_request_text(*request, command);
+    list_key(prefix, resource, *request);
+}
+
+static int jids_read(struct lock_waiters *waiters, struct console *console, const char *resource, size_t limit)
+{
+    struct buffer *request = NULL;
+    inquiry_begin(console->inquiry);
+    key_begin(console, 2, "ZCARD", console->keys.waiting_prefix, resource, &request);
+    key_begin(console, 4, "ZRANGE", console->keys.waiting_prefix, resource, &request);
+    redis_request_integer(request, 0);
+    redis_request_integer(request, (int64_t)limit - 1);
+    int code = console_run(console);
+    const struct redis_reply *jids = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 1, REDIS_ARRAY) : NULL;
+    waiters->total = code == EXIT_CODE_OK ? inquiry_integer(console->inquiry, 0, -1) : 0;
+    if (code == EXIT_CODE_OK && (waiters->total < 0 || jids == NULL))
+        return (int)inquiry_complain_reply(console->inquiry, 0, console->command->name);
+    waiters->items = memory_zeroed(jids != NULL ? jids->count + 1 : 1, sizeof *waiters->items);
+    for (size_t i = 0; jids != NULL && i < jids->count && limit > 0; i++)
+        waiters->items[waiters->count++] = (struct lock_waiter){.jid = memory_text(jids->elements[i].bytes),
+                                                                .queue = memory_text(""),
+                                                                .class_name = memory_text(""),
+                                                                .state = LOCK_WAITER_UNKNOWN};
+    return code;
+}
+
+static int places_read(struct lock_waiters *waiters, size_t from, size_t to, struct console *console,
+                       const char *resource)
+{
+    struct buffer *request = NULL;
+    inquiry_begin(console->inquiry);
+    key_begin(console, 2 + to - from, "HMGET", console->keys.places_prefix, resource, &request);
+    for (size_t i = from; i < to; i++)
+        redis_request_text(request, waiters->items[i].jid);
+    int code = console_run(console);
+    const struct redis_reply *places = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
+    for (size_t i = from; places != NULL && i < to && i - from < places->count; i++)
+        if (places->elements[i - from].kind == REDIS_STRING)
+            lock_waiter_read(&waiters->items[i], places->elements[i - from].bytes, places->elements[i - from].length);
+    return code;
+}
+
+/* Times in `schedule` are unique where tasks are parked, so a number tells as much as the tasks, which may be large. */
+static int schedule_look(struct lock_waiters *waiters, size_t from, size_t to, struct console *console)
+{
+    inquiry_begin(console->inquiry);
+    for (size_t i = from; i < to; i++)
+        inquiry_ask(console->inquiry, "ZCOUNT", console->keys.schedule,
+                    waiters->items[i].state == LOCK_WAITER_PARKED ? waiters->items[i].due_text : "0",
+                    waiters->items[i].state == LOCK_WAITER_PARKED ? waiters->items[i].due_text : "0", NULL);
+    int code = console_run(console);
+    for (size_t i = from; code == EXIT_CODE_OK && i < to; i++) {
+        struct lock_waiter *waiter = &waiters->items[i];
+        if (waiter->state == LOCK_WAITER_PARKED && inquiry_integer(console->inquiry, i - from, 0) == 0)
+            lock_waiter_gone(waiter, console->now);
+    }
+    return code;
+}
+
+int lock_waiters_read(struct lock_waiters *waiters, struct console *console, const char *resource, size_t limit)
+{
+    *waiters = (struct lock_waiters){.items = NULL};
+    int code = jids_read(waiters, console, resource, limit);
+    for (size_t from = 0; code == EXIT_CODE_OK && from < waiters->count; from += ASKED_AT_ONCE) {
+        size_t to = waiters->count - from < ASKED_AT_ONCE ? waiters->count : from + ASKED_AT_ONCE;
+        code = places_read(waiters, from, to, console, resource);
+        if (code == EXIT_CODE_OK)
+            code = schedule_look(waiters, from, to, console);
+    }
+    return code;
+}
+
+void lock_waiters_free(struct lock_waiters *waiters)
+{
+    for (size_t i = 0; i < waiters->count; i++) {
+        free(waiters->items[i].jid);
+        free(waiters->items[i].queue);
+        free(waiters->items[i].class_name);
+    }
+    free(waiters->items);
+    *waiters = (struct lock_waiters){.items = NULL};
+}
+
+void lock_waiters_request_free(const struct console *console, const char *resource, struct buffer *out)
+{
+    struct buffer name = {0};
+    buffer_format(&name, "resource:%s", resource);
+    const char *list = buffer_text(&name);
+    waiting_request_free(&console->keys, &(struct waiting_end){.lists = &list, .list_count = 1}, out);
+    buffer_fini(&name);
+}
+
+/* --- how it is shown ---------------------------------------------------------------------------------------------- */
+
+static const char *state_name(enum lock_waiter_state state)
+{
+    static const char *const names[] = {[LOCK_WAITER_PARKED] = "parked",
+                                        [LOCK_WAITER_ON_WAY] = "on its way",
+                                        [LOCK_WAITER_VANISHED] = "vanished",
+                                        [LOCK_WAITER_UNKNOWN] = "unknown"};
+    return names[state];
+}
+
+void lock_waiters_print(const struct lock_waiters *waiters, const struct console *console)
+{
+    char human[HUMAN_TEXT_MAX];
+    if (waiters->total == 0) {
+        puts("No task waits for it.");
+        return;
+    }
+    printf("%s task%s wait%s for it:\n", human_count(waiters->total, human), human_plural(waiters->total),
+           waiters->total == 1 ? "s" : "");
+    struct table *table = table_create(">PLACE|JID|CLASS|QUEUE|STATE|>LOOKS AGAIN");
+    for (size_t i = 0; i < waiters->count; i++) {
+        const struct lock_waiter *waiter = &waiters->items[i];
+        bool is_known = waiter->state != LOCK_WAITER_UNKNOWN;
+        table_cell(table, TABLE_PLAIN, "%zu", i + 1);
+        table_cell(table, TABLE_PLAIN, "%s", waiter->jid);
+        table_cell(table, TABLE_PLAIN, "%s", is_known ? waiter->class_name : "-");
+        table_cell(table, TABLE_PLAIN, "%s", is_known ? waiter->queue : "-");
+        table_cell(table, waiter->state == LOCK_WAITER_PARKED ? TABLE_PLAIN : TABLE_WARN, "%s",
+                   state_name(waiter->state));
+        table_cell(table, TABLE_DIM, "%s", is_known ? human_moment(waiter->due, console->now, human) : "-");
+    }
+    table_print(table, stdout);
+    if (waiters->total > (long long)waiters->count)
+        printf("and %s more: say --limit\n", human_count(waiters->total - (long long)waiters->count, human));
+}
+
+void lock_waiters_json(const struct lock_waiters *waiters, struct json_writer *json)
+{
+    json_number(json, "waiting", waiters->total);
+    json_open(json, "waiters", '[');
+    for (size_t i = 0; i < waiters->count; i++) {
+        const struct lock_waiter *waiter = &waiters->items[i];
+        bool is_known = waiter->state != LOCK_WAITER_UNKNOWN;
+        json_open(json, NULL, '{');
+        json_text(json, "jid", waiter->jid);
+        json_text(json, "class", is_known ? waiter->class_name : NULL);
+        json_text(json, "queue", is_known ? waiter->queue : NULL);
+        json_text(json, "state", state_name(waiter->state));
+        if (is_known)
+            json_seconds(json, "at", waiter->due.us);
+        else
+            json_nothing(json, "at");
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+/* --- all lists ---------------------------------------------------------------------------------------------------- */
 
 /* As many places as waiting_list.lua looks through for the oldest that is parked. */
 enum { LISTS_AT_ONCE = 100, PLACES_LOOKED_AT = 128 };
@@ -102,7 +317,7 @@ static bool is_parked(const struct redis_reply *place)
 }
 
 /* Those behind the front are taken for parked. So is for some seconds one that another program put into its queue. */
-static int places_read(struct waiting_list *lists, size_t count, struct console *console, struct redis_reply **jids)
+static int parked_count(struct waiting_list *lists, size_t count, struct console *console, struct redis_reply **jids)
 {
     inquiry_begin(console->inquiry);
     for (size_t i = 0; i < count; i++) {
@@ -129,7 +344,7 @@ static int lengths_read(struct waiting_lists *lists, struct console *console)
         size_t count = lists->count - from < LISTS_AT_ONCE ? lists->count - from : LISTS_AT_ONCE;
         code = places_count(&lists->items[from], count, console, jids);
         if (code == EXIT_CODE_OK)
-            code = places_read(&lists->items[from], count, console, jids);
+            code = parked_count(&lists->items[from], count, console, jids);
         for (size_t i = 0; i < count; i++)
             free(jids[i]);
     }

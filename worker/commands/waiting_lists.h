@@ -11,7 +11,52 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/clock.h"
 #include "worker/commands/console.h"
+#include "worker/print/json_writer.h"
+
+/* The tasks that wait for a lock, in the order in which the queue node recorded them (docs/data-model.md). Read-only.
+ *
+ *     struct lock_waiters waiters;
+ *     int code = lock_waiters_read(&waiters, &console, "acct:42", 50);
+ *     lock_waiters_free(&waiters);                  also after a failure
+ *
+ * A task that locks several resources waits in the list of the one that was refused. */
+enum lock_waiter_state {
+    LOCK_WAITER_PARKED,   /* in `schedule`, until it is woken or due */
+    LOCK_WAITER_ON_WAY,   /* woken, due or claimed: in a queue, or tried at this moment */
+    LOCK_WAITER_VANISHED, /* another program took it out of `schedule`: nobody waits for it, and its place goes */
+    LOCK_WAITER_UNKNOWN,  /* its place was given up meanwhile, or is nothing that is understood */
+};
+
+struct lock_waiter {
+    char *jid, *queue, *class_name; /* "" when not known */
+    enum lock_waiter_state state;
+    struct wall_time due; /* of a parked one: when it looks by itself; else: since when it is on its way */
+    char due_text[32], digest[48];
+};
+
+struct lock_waiters {
+    struct lock_waiter *items;
+    size_t count;
+    long long total; /* those behind the limit included */
+};
+
+int lock_waiters_read(struct lock_waiters *waiters, struct console *console, const char *resource,
+                      size_t limit) MUST_CHECK; /* an exit code; complains */
+void lock_waiters_free(struct lock_waiters *waiters);
+
+void lock_waiters_print(const struct lock_waiters *waiters, const struct console *console);
+void lock_waiters_json(const struct lock_waiters *waiters, struct json_writer *json); /* members waiters, waiting */
+
+/* Reads "due\ndigest\nqueue\nset\nclass" into a waiter whose state is then known but for one question: whether
+ * `schedule` has something at its time. Pure. */
+void lock_waiter_read(struct lock_waiter *waiter, const char *place, size_t length);
+/* It has not: another program deleted it, or moved it to its queue when it was due. Pure. */
+void lock_waiter_gone(struct lock_waiter *waiter, struct wall_time now);
+
+/* Appends a request that lets the oldest of the list go, as if the lock had just been released. May be repeated. */
+void lock_waiters_request_free(const struct console *console, const char *resource, struct buffer *out);
 
 struct waiting_list {
     char *list;       /* "resource:acct:7" */

@@ -4,10 +4,14 @@
  * everything that has to be mended. Runs at the start of the program, on the main thread. */
 #include "worker/config/config.h"
 
+#include <errno.h>
 #include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,7 +24,6 @@
 #include "worker/config/config_periodic.h"
 #include "worker/config/config_secret.h"
 #include "worker/config/config_table.h"
-#include "worker/config/config_text.h"
 #include "worker/config/suggest.h"
 
 /* --- queues ------------------------------------------------------------------------------------------------------- */
@@ -789,4 +792,20 @@ const char *config_plugin_setting(const struct config *config, const char *plugi
                 return entry->settings.items[j].value;
     }
     return NULL;
+}
+
+/* Read like any other, so there are no rules of its own for what may be in it. It is in memory only. */
+struct config *config_read_written(const struct buffer *text, struct findings *findings)
+{
+    char path[64];
+    struct config *config = NULL;
+    int fd = memfd_create("configuration", MFD_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (fd >= 0 && fchmod(fd, 0600) == 0 && write(fd, text->bytes, text->length) == (ssize_t)text->length)
+        config = config_read(path, findings);
+    else
+        findings_error(findings, "the configuration of this run cannot be kept: %s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return config;
 }

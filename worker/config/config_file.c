@@ -1,19 +1,389 @@
-/* The only user of libconfig: it parses the text that config_text.c gathered, and its tree is copied into ours at
+/* The only user of libconfig: it parses the text that is gathered here, and its tree is copied into ours at
  * once, so that nothing else depends on its version (1.5 and later; it never sees an @include or an integer of more
- * than 32 bits).
- *
- * libconfig reports the first syntax error only; what follows one cannot be understood anyway. */
+ * than 32 bits). It reports the first syntax error only; what follows one cannot be understood anyway. Runs at the
+ * start of the program, on the main thread. */
 #include "worker/config/config_file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <libconfig.h>
+#include <limits.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/log.h"
 #include "base/memory.h"
-#include "worker/config/config_text.h"
+#include "worker/config/trusted_file.h"
 
-enum { DEPTH_MAX = 8 };
+/* --- the text ----------------------------------------------------------------------------------------------------- */
+
+/* The text with its includes put in place, and for every line where it came from. libconfig looks for included files
+ * in the working directory of the process, names them differently from version to version, and cuts integers to 32 bits
+ * or takes them for a syntax error. So one pass over each file copies it to the whole text and follows the grammar just
+ * far enough to know what is a comment, a text, a name, a number or an @include at the beginning of a line; the rest is
+ * for the parser to judge. Where an integer is too large the parser reads 0, and its line is flagged, so that nobody
+ * reports the value a second time.
+ *
+ * A configuration names code to load, so it has to be trusted (trusted_file.h), and an @include stays below the
+ * directory of the main file (no absolute path, no ".."; CWE-73). Limits: 1 MiB a file, 64 files, 8 levels. */
+
+struct config_line {
+    const char *file; /* as the user wrote it, or joined to the directory of the main file */
+    unsigned number;
+    bool has_cut_number; /* an integer was too large, and a 0 took its place */
+};
+
+struct config_text {
+    struct buffer bytes;
+    struct config_line *lines;
+    size_t line_count, line_capacity;
+    char **files;
+    size_t file_count;
+    char *directory; /* of the main file; "." if it has none */
+};
+
+enum { FILE_BYTES_MAX = 1 << 20, FILES_MAX = 64, DEPTH_MAX = 8 };
+
+struct scanner {
+    struct config_text *text;
+    struct findings *findings;
+    const char *file;
+    unsigned line;
+    const char *at, *end;
+    unsigned depth;
+    bool failed;
+};
+
+static bool file_scan(struct config_text *text, const char *path, unsigned depth, struct findings *findings);
+
+/* --- whole files -------------------------------------------------------------------------------------------- */
+
+static bool descriptor_read(int fd, struct buffer *out, const char *path, struct findings *findings)
+{
+    for (;;) {
+        ssize_t got = read(fd, buffer_reserve(out, 65536), 65536);
+        if (got == 0)
+            return true;
+        if (got < 0 && errno != EINTR) {
+            findings_error(findings, "%s: cannot be read: %s", path, strerror(errno));
+            return false;
+        }
+        if (got > 0)
+            out->length += (size_t)got;
+        if (out->length > FILE_BYTES_MAX) {
+            findings_error(findings, "%s: is larger than 1 MiB; is it a configuration file?", path);
+            return false;
+        }
+    }
+}
+
+static bool descriptor_check(int fd, const char *path, struct findings *findings)
+{
+    static const struct trust trust = {.what = "decides which code runs", .own_group = true};
+    struct error error = ERROR_NONE;
+    struct stat facts;
+    if (fstat(fd, &facts) != 0) {
+        findings_error(findings, "%s: cannot be examined: %s", path, strerror(errno));
+        return false;
+    }
+    if (!S_ISREG(facts.st_mode)) {
+        findings_error(findings, "%s: is not a regular file", path);
+        return false;
+    }
+    if (trusted_file(fd, path, &trust, &error))
+        return true;
+    findings_error(findings, "%s", error.text);
+    return false;
+}
+
+/* O_NONBLOCK: opening a FIFO must not wait for a writer. */
+static bool file_read(const char *path, struct buffer *out, struct findings *findings)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        findings_error(findings, "%s: cannot be opened: %s", path, strerror(errno));
+        return false;
+    }
+    bool done = descriptor_check(fd, path, findings) && descriptor_read(fd, out, path, findings);
+    close(fd);
+    return done;
+}
+
+/* --- lines -------------------------------------------------------------------------------------------------- */
+
+static void line_begin(struct scanner *scanner)
+{
+    struct config_text *text = scanner->text;
+    if (text->line_count == text->line_capacity) {
+        text->line_capacity = text->line_capacity == 0 ? 64 : text->line_capacity * 2;
+        text->lines = memory_resize(text->lines, text->line_capacity, sizeof *text->lines);
+    }
+    text->lines[text->line_count++] = (struct config_line){.file = scanner->file, .number = scanner->line};
+}
+
+/* Copies everything up to `to` and counts the lines. */
+static void scanner_copy(struct scanner *scanner, const char *to)
+{
+    while (scanner->at < to) {
+        const char *newline = memchr(scanner->at, '\n', (size_t)(to - scanner->at));
+        const char *stop = newline != NULL ? newline + 1 : to;
+        buffer_append(&scanner->text->bytes, scanner->at, (size_t)(stop - scanner->at));
+        scanner->at = stop;
+        if (newline != NULL) {
+            scanner->line++;
+            line_begin(scanner);
+        }
+    }
+}
+
+static void scanner_fail(struct scanner *scanner, const char *what)
+{
+    findings_error(scanner->findings, "%s:%u: %s", scanner->file, scanner->line, what);
+    scanner->failed = true;
+    scanner->at = scanner->end;
+}
+
+/* --- what a line is made of --------------------------------------------------------------------------------- */
+
+static bool starts_with(const struct scanner *scanner, const char *word)
+{
+    size_t length = strlen(word);
+    return (size_t)(scanner->end - scanner->at) >= length && memcmp(scanner->at, word, length) == 0;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static void scan_line_comment(struct scanner *scanner)
+{
+    const char *newline = memchr(scanner->at, '\n', (size_t)(scanner->end - scanner->at));
+    scanner_copy(scanner, newline != NULL ? newline : scanner->end);
+}
+
+static void scan_block_comment(struct scanner *scanner)
+{
+    const char *close = memmem(scanner->at + 2, (size_t)(scanner->end - scanner->at - 2), "*/", 2);
+    if (close == NULL)
+        scanner_fail(scanner, "this comment is not closed with */");
+    else
+        scanner_copy(scanner, close + 2);
+}
+
+static void scan_text(struct scanner *scanner)
+{
+    const char *c = scanner->at + 1;
+    while (c < scanner->end && *c != '"')
+        c += *c == '\\' && c + 1 < scanner->end ? 2 : 1;
+    if (c >= scanner->end)
+        scanner_fail(scanner, "this text has no closing quotation mark");
+    else
+        scanner_copy(scanner, c + 1);
+}
+
+static void scan_name(struct scanner *scanner)
+{
+    const char *c = scanner->at;
+    while (c < scanner->end && (is_letter(*c) || is_digit(*c) || *c == '_' || *c == '-' || *c == '*'))
+        c++;
+    scanner_copy(scanner, c);
+}
+
+/* Whether the literal is an integer, in any of libconfig's notations, that does not fit into 32 bits. The suffix L
+ * is refused with them: such numbers are read differently by different versions. */
+static bool number_is_cut(const char *literal)
+{
+    const char *digits = literal + (*literal == '-' || *literal == '+');
+    bool is_hex = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
+    char *rest;
+    errno = 0;
+    unsigned long long value = strtoull(digits, &rest, is_hex ? 16 : 10);
+    if (*rest == 'L')
+        return true;
+    if (*rest != '\0' || rest == digits)
+        return false; /* a real number, or nothing that the parser accepts */
+    return errno == ERANGE || value > (unsigned long long)INT32_MAX + (*literal == '-');
+}
+
+static void scan_number(struct scanner *scanner)
+{
+    enum { LITERAL_MAX = 48 };
+    char literal[LITERAL_MAX] = "";
+    const char *c = scanner->at + 1;
+    while (c < scanner->end &&
+           (is_digit(*c) || is_letter(*c) || *c == '.' || ((*c == '-' || *c == '+') && (c[-1] == 'e' || c[-1] == 'E'))))
+        c++;
+    size_t length = (size_t)(c - scanner->at);
+    memcpy(literal, scanner->at, length < LITERAL_MAX ? length : LITERAL_MAX - 1);
+    if (!number_is_cut(literal)) {
+        scanner_copy(scanner, c);
+        return;
+    }
+    findings_error(scanner->findings,
+                   "%s:%u: the number %s does not fit into 32 bits (or has the suffix L); write a quantity with its "
+                   "unit as a text, such as \"90s\" or \"4MiB\"",
+                   scanner->file, scanner->line, literal);
+    scanner->text->lines[scanner->text->line_count - 1].has_cut_number = true;
+    buffer_append(&scanner->text->bytes, "0", 1);
+    scanner->at = c;
+}
+
+/* --- includes ----------------------------------------------------------------------------------------------- */
+
+static bool include_name_is_safe(const char *name)
+{
+    if (name[0] == '/' || name[0] == '\0')
+        return false;
+    for (const char *part = name; part != NULL; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0'))
+            return false;
+    }
+    return true;
+}
+
+static void include_follow(struct scanner *scanner, const char *name)
+{
+    if (!include_name_is_safe(name)) {
+        scanner_fail(scanner,
+                     "@include takes a file below the directory of the main file: no absolute path, no \"..\"");
+        return;
+    }
+    if (scanner->depth + 1 >= DEPTH_MAX || scanner->text->file_count >= FILES_MAX) {
+        scanner_fail(scanner, "@include is nested too deep; does a file include itself?");
+        return;
+    }
+    buffer_append(&scanner->text->bytes, "\n", 1);
+    char *path = config_path_join(scanner->text->directory, name);
+    if (!file_scan(scanner->text, path, scanner->depth + 1, scanner->findings)) {
+        scanner_fail(scanner, "included from here");
+    }
+    free(path);
+    line_begin(scanner);
+}
+
+static void scan_include(struct scanner *scanner)
+{
+    const char *c = scanner->at + strlen("@include");
+    while (c < scanner->end && (*c == ' ' || *c == '\t'))
+        c++;
+    const char *name = c + 1;
+    const char *close = c < scanner->end && *c == '"' ? memchr(name, '"', (size_t)(scanner->end - name)) : NULL;
+    if (close == NULL || memchr(name, '\n', (size_t)(close - name)) != NULL || close - name >= PATH_MAX) {
+        scanner_fail(scanner, "@include is followed by the name of a file in double quotes");
+        return;
+    }
+    char *copy = memory_text_of(name, (size_t)(close - name));
+    scanner->at = close + 1;
+    include_follow(scanner, copy);
+    free(copy);
+}
+
+/* --- the pass over one file --------------------------------------------------------------------------------- */
+
+static void scan_step(struct scanner *scanner, bool *at_line_start)
+{
+    char c = *scanner->at;
+    bool was_at_line_start = *at_line_start;
+    *at_line_start = c == '\n' || (was_at_line_start && (c == ' ' || c == '\t'));
+    if (was_at_line_start && starts_with(scanner, "@include"))
+        scan_include(scanner);
+    else if (c == '#' || starts_with(scanner, "//"))
+        scan_line_comment(scanner);
+    else if (starts_with(scanner, "/*"))
+        scan_block_comment(scanner);
+    else if (c == '"')
+        scan_text(scanner);
+    else if (is_letter(c) || c == '*')
+        scan_name(scanner);
+    else if (is_digit(c) || c == '-' || c == '+' || c == '.')
+        scan_number(scanner);
+    else if (c == '\0')
+        scanner_fail(scanner, "holds a NUL byte; is it a configuration file?");
+    else
+        scanner_copy(scanner, scanner->at + 1);
+}
+
+static const char *file_remember(struct config_text *text, const char *path)
+{
+    text->files = memory_resize(text->files, text->file_count + 1, sizeof *text->files);
+    return text->files[text->file_count++] = memory_text(path);
+}
+
+static bool file_scan(struct config_text *text, const char *path, unsigned depth, struct findings *findings)
+{
+    struct buffer content = {0};
+    struct scanner scanner = {.text = text, .findings = findings, .line = 1, .depth = depth};
+    scanner.file = file_remember(text, path);
+    line_begin(&scanner);
+    if (!file_read(path, &content, findings)) {
+        buffer_fini(&content);
+        return false;
+    }
+    scanner.at = content.bytes;
+    scanner.end = content.bytes + content.length;
+    bool at_line_start = true;
+    while (scanner.at < scanner.end)
+        scan_step(&scanner, &at_line_start);
+    buffer_append(&text->bytes, "\n", 1);
+    buffer_fini(&content);
+    return !scanner.failed;
+}
+
+static bool text_read(struct config_text *text, const char *path, struct findings *findings)
+{
+    text->directory = config_directory_of(path);
+    return file_scan(text, path, 0, findings);
+}
+
+static void text_fini(struct config_text *text)
+{
+    for (size_t i = 0; i < text->file_count; i++)
+        free(text->files[i]);
+    free(text->files);
+    free(text->lines);
+    free(text->directory);
+    buffer_fini(&text->bytes);
+}
+
+static const struct config_line *line_of(const struct config_text *text, unsigned line)
+{
+    size_t index = line == 0 ? 0 : line - 1;
+    return &text->lines[index < text->line_count ? index : text->line_count - 1];
+}
+
+/* --- paths -------------------------------------------------------------------------------------------------- */
+
+char *config_directory_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return memory_text(".");
+    return slash == path ? memory_text("/") : memory_text_of(path, (size_t)(slash - path));
+}
+
+char *config_path_join(const char *directory, const char *name)
+{
+    if (name[0] == '/' || strcmp(directory, ".") == 0)
+        return memory_text(name);
+    struct buffer path = {0};
+    buffer_format(&path, "%s%s%s", directory, directory[strlen(directory) - 1] == '/' ? "" : "/", name);
+    char *joined = memory_text(buffer_text(&path));
+    buffer_fini(&path);
+    return joined;
+}
+
+/* --- the tree ---------------------------------------------------------------------------------------------------- */
 
 struct config_file {
     struct config_text text;
@@ -78,7 +448,7 @@ static void items_copy(struct config_file *file, config_setting_t *setting, stru
 static void value_copy(struct config_file *file, config_setting_t *setting, struct config_value *value, unsigned depth,
                        struct findings *findings)
 {
-    const struct config_line *line = config_text_line(&file->text, config_setting_source_line(setting));
+    const struct config_line *line = line_of(&file->text, config_setting_source_line(setting));
     value->kind = kind_of(setting);
     value->name = config_setting_name(setting) != NULL ? memory_text(config_setting_name(setting)) : NULL;
     value->file = line->file;
@@ -109,7 +479,7 @@ static bool tree_read(struct config_file *file, struct findings *findings)
     if (understood) {
         value_copy(file, config_root_setting(&parsed), &file->root, 0, findings);
     } else {
-        const struct config_line *line = config_text_line(&file->text, (unsigned)config_error_line(&parsed));
+        const struct config_line *line = line_of(&file->text, (unsigned)config_error_line(&parsed));
         findings_error(findings,
                        "%s:%u: %s here or just before; a setting is written KEY = VALUE; and a list of texts "
                        "[\"a\", \"b\"]",
@@ -122,7 +492,7 @@ static bool tree_read(struct config_file *file, struct findings *findings)
 struct config_file *config_file_read(const char *path, struct findings *findings)
 {
     struct config_file *file = memory_new(struct config_file);
-    if (config_text_read(&file->text, path, findings) && tree_read(file, findings))
+    if (text_read(&file->text, path, findings) && tree_read(file, findings))
         return file;
     config_file_free(file);
     return NULL;
@@ -132,7 +502,7 @@ void config_file_free(struct config_file *file)
 {
     value_fini(&file->root);
     memory_wipe(file->text.bytes.bytes, file->text.bytes.length);
-    config_text_fini(&file->text);
+    text_fini(&file->text);
     free(file);
 }
 

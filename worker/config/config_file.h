@@ -35,4 +35,9 @@ const struct config_value *config_value_member(const struct config_value *group,
 /* "a whole number", for errors. */
 const char *config_kind_name(enum config_kind kind);
 
+/* The directory part of `path`, "." if it has none; to be freed. */
+char *config_directory_of(const char *path);
+/* `name` below `directory`, or a copy of `name` when it is absolute; to be freed. */
+char *config_path_join(const char *directory, const char *name);
+
 #endif

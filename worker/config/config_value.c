@@ -10,7 +10,7 @@
 #include "base/quantity.h"
 #include "base/real.h"
 #include "worker/config/config_table.h"
-#include "worker/config/config_text.h"
+#include "worker/config/config_file.h"
 
 #define MILLION 1000000.0
 

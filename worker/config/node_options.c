@@ -1,5 +1,8 @@
 #include "worker/config/node_options.h"
 
+#include "base/clock.h"
+#include "base/invariant.h"
+
 /* The configuration says "" where the libraries say NULL. */
 static const char *text_or_null(const char *text)
 {
@@ -39,4 +42,48 @@ struct redlock_node node_for_locks(const struct config_node *node)
         .timeout_ns = node->call_timeout_ns,
         .connect_timeout_ns = node->connect_timeout_ns,
     };
+}
+
+struct redlock_options lock_setup_options(const struct config *config, const char *identity,
+                                          struct redlock_node nodes[REDLOCK_NODES_MAX])
+{
+    invariant(config->lock_node_count <= REDLOCK_NODES_MAX);
+    for (size_t i = 0; i < config->lock_node_count; i++)
+        nodes[i] = node_for_locks(&config->lock_nodes[i]);
+    return (struct redlock_options){.nodes = nodes,
+                                    .node_count = config->lock_node_count,
+                                    .key_prefix = config->lock.prefix,
+                                    .fence_ttl_ns = config->lock.fence_ttl_ns,
+                                    .drift_factor = config->lock.drift_factor,
+                                    .client_name = identity,
+                                    .is_guest = config->lock.is_guest};
+}
+
+bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, struct error *error)
+{
+    struct redlock_node nodes[REDLOCK_NODES_MAX];
+    struct redlock_options options = lock_setup_options(config, NULL, nodes);
+    struct redlock_terms wanted = {.ttl_ns = config->lock.ttl_ns,
+                                   .tries = config->lock.tries,
+                                   .retry_delay_ns = config->lock.retry_delay_ns,
+                                   .retry_jitter_ns = config->lock.retry_jitter_ns,
+                                   .max_hold_ns = config->lock.max_hold_ns,
+                                   .hand_over_tasks = config->lock.hand_over_tasks,
+                                   .hand_over_ns = config->lock.hand_over_ns,
+                                   .unfenced = !config->lock.fence};
+    char reason[256];
+    if (!redlock_terms_check(&wanted, &options, reason, sizeof reason))
+        return error_set(error, "%s: lock: %s", config->path, reason);
+    *terms = wanted;
+    return true;
+}
+
+/* An answer comes within the slowest node's timeout and a little, if the loop is not stuck. */
+int64_t lock_setup_verify_patience_ns(const struct config *config)
+{
+    int64_t slowest_ns = 0;
+    for (size_t i = 0; i < config->lock_node_count; i++)
+        if (config->lock_nodes[i].call_timeout_ns > slowest_ns)
+            slowest_ns = config->lock_nodes[i].call_timeout_ns;
+    return slowest_ns + 200 * NS_PER_MS;
 }

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "worker/isolation/child_end.h"
 #include "worker/isolation/crew_private.h"
-#include "worker/config/lock_setup.h"
+#include "worker/config/node_options.h"
 
 static bool has_place(enum member_state state)
 {

@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "worker/config/config_secret.h"
-#include "worker/config/config_text.h"
+#include "worker/config/config_file.h"
 #include "worker/config/trusted_file.h"
 #include "worker/servers/new_group.h"
 #include "worker/servers/private_server.h"
