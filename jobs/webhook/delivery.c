@@ -9,6 +9,30 @@
 #include <string.h>
 #include <strings.h>
 
+/* --- the signature ------------------------------------------------------------------------------------------ */
+
+/* "t=SECONDS,v1=HEX": HMAC-SHA256 of "SECONDS.BODY", to be freed; NULL without memory. */
+static char *webhook_signature(const struct webhook_seal *seal, int64_t unix_seconds, const char *body, size_t length)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned digest_length = 0;
+    char hex[2 * EVP_MAX_MD_SIZE + 1] = "", *text = NULL, *message = malloc(length + 32);
+    if (message == NULL)
+        return NULL;
+    size_t head = (size_t)snprintf(message, 32, "%lld.", (long long)unix_seconds);
+    if (length > 0)
+        memcpy(message + head, body, length);
+    if (HMAC(EVP_sha256(), seal->secret, (int)seal->secret_length, (const unsigned char *)message, head + length,
+             digest, &digest_length) != NULL) {
+        for (unsigned i = 0; i < digest_length; i++)
+            snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+        if (asprintf(&text, "t=%lld,v1=%s", (long long)unix_seconds, hex) < 0)
+            text = NULL;
+    }
+    free(message);
+    return text;
+}
+
 /* --- headers ------------------------------------------------------------------------------------------------ */
 
 /* Takes the line. Once something went wrong, `*list` stays NULL. */
@@ -102,29 +126,6 @@ struct curl_slist *webhook_headers(const struct webhook_request *request, const 
         return list;
     curl_slist_free_all(list);
     return NULL;
-}
-
-/* --- the signature ------------------------------------------------------------------------------------------ */
-
-char *webhook_signature(const struct webhook_seal *seal, int64_t unix_seconds, const char *body, size_t length)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned digest_length = 0;
-    char hex[2 * EVP_MAX_MD_SIZE + 1] = "", *text = NULL, *message = malloc(length + 32);
-    if (message == NULL)
-        return NULL;
-    size_t head = (size_t)snprintf(message, 32, "%lld.", (long long)unix_seconds);
-    if (length > 0)
-        memcpy(message + head, body, length);
-    if (HMAC(EVP_sha256(), seal->secret, (int)seal->secret_length, (const unsigned char *)message, head + length,
-             digest, &digest_length) != NULL) {
-        for (unsigned i = 0; i < digest_length; i++)
-            snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-        if (asprintf(&text, "t=%lld,v1=%s", (long long)unix_seconds, hex) < 0)
-            text = NULL;
-    }
-    free(message);
-    return text;
 }
 
 /* --- the result --------------------------------------------------------------------------------------------- */

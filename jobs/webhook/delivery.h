@@ -29,9 +29,6 @@ struct webhook_seal {
 struct curl_slist *webhook_headers(const struct webhook_request *request, const struct webhook_task *task,
                                    const struct webhook_seal *seal, int64_t unix_seconds, int is_elsewhere);
 
-/* "t=SECONDS,v1=HEX": HMAC-SHA256 of "SECONDS.BODY", to be freed; NULL without memory. */
-char *webhook_signature(const struct webhook_seal *seal, int64_t unix_seconds, const char *body, size_t length);
-
 /* {"status":200,"body":"...","cut":false} with each byte that is no UTF-8 replaced by U+FFFD, to be freed; NULL without
  * memory. */
 char *webhook_result(const struct webhook_call *call);

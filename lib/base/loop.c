@@ -1,5 +1,4 @@
-/* The loop itself: its life, its deadlines, its turn-end hooks and its messages. File descriptors, signals and names
- * have files of their own (loop_watch.c, loop_signal.c, loop_resolve.c).
+/* The loop: its life, its deadlines, its turn-end hooks and its messages; file descriptors, signals and names.
  *
  * A turn, in the order in which libuv takes it:
  *
@@ -16,21 +15,46 @@
  * The timerfd may go off for a deadline that has been cleared or fired meanwhile; then nothing is due, and prepare
  * sets it for the next. It never goes off late: `armed` is never later than the earliest deadline when the loop
  * waits. */
-#include "base/loop_private.h"
+#include "base/loop.h"
 
 #include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "base/invariant.h"
 #include "base/memory.h"
 
+struct loop {
+    uv_loop_t uv;
+    uv_prepare_t before_wait; /* runs the turn-end hooks and moves the timerfd */
+    uv_async_t wake;          /* messages have come, or loop_stop was called */
+    uv_poll_t alarm;          /* the timerfd */
+    int alarm_fd;
+
+    struct instant now;
+    struct heap deadlines;
+    struct instant armed; /* what the timerfd is set for; INSTANT_NEVER when it has gone off */
+    bool firing;          /* inside fire_due */
+
+    struct list hooks[LOOP_STAGES];
+    struct mailbox mailbox;
+    atomic_bool stop_asked;
+    _Atomic(pthread_t) owner; /* 0 = nobody, the loop does not run */
+
+    size_t watches, resolutions, signals; /* live ones, to find those that outlive the loop */
+};
+
 /* --- deadlines ---------------------------------------------------------------------------------------------- */
 
-void loop_fire_due(struct loop *loop)
+static void fire_due(struct loop *loop)
 {
     struct heap_item *first;
     loop->firing = true;
@@ -40,6 +64,17 @@ void loop_fire_due(struct loop *loop)
         timer->fire(timer);
     }
     loop->firing = false;
+}
+
+/* The first act of every callback that libuv makes: take the time and fire what is due, before anything that came
+ * in is looked at. It costs one vDSO call and a look at the top of the heap. The deadlines may stop or cancel the
+ * very object whose callback this is, so the caller looks at its own state only after this. */
+static void loop_enter(struct loop *loop)
+{
+    loop->now = instant_now();
+    const struct heap_item *first = heap_first(&loop->deadlines);
+    if (first != NULL && instant_reached(loop->now, first->at))
+        fire_due(loop);
 }
 
 void loop_timer_set(struct loop *loop, struct loop_timer *timer, struct instant at)
@@ -252,4 +287,284 @@ void loop_assert_inside(const struct loop *loop)
 {
     pthread_t owner = atomic_load_explicit(&loop->owner, memory_order_relaxed);
     invariant(owner == (pthread_t)0 || pthread_equal(owner, pthread_self()));
+}
+
+/* --- file descriptors --------------------------------------------------------------------------------------------- */
+
+/* File descriptors in the loop: one uv_poll_t each, level-triggered.
+ *
+ * libuv takes two system calls to change what a uv_poll_t waits for, so a change to the same events is left out here;
+ * connections ask to be told about room to write only while the kernel refuses their bytes, which is seldom. */
+
+_Static_assert((int)LOOP_READABLE == (int)UV_READABLE && (int)LOOP_WRITABLE == (int)UV_WRITABLE,
+               "masks are handed through");
+
+struct loop_watch {
+    uv_poll_t poll;
+    struct loop *loop;
+    int events; /* what the user waits for; 0 when stopped */
+    bool stopped;
+    void (*ready)(void *context, int events);
+    void *context;
+};
+
+static void poll_ready(uv_poll_t *poll, int status, int events);
+
+static void poll_restart(struct loop_watch *watch)
+{
+    int status =
+        watch->events == 0 ? uv_poll_stop(&watch->poll) : uv_poll_start(&watch->poll, watch->events, poll_ready);
+    invariant(status == 0);
+}
+
+static void poll_ready(uv_poll_t *poll, int status, int events)
+{
+    struct loop_watch *watch = poll->data;
+    loop_enter(watch->loop);
+    if (watch->stopped)
+        return; /* by a deadline, just now */
+
+    if (status == 0) {
+        events &= watch->events;
+        if (events != 0)
+            watch->ready(watch->context, events);
+        return;
+    }
+    /* libuv has stopped a uv_poll_t whose fd is in an error condition; the user has not */
+    watch->ready(watch->context, LOOP_READABLE | LOOP_WRITABLE);
+    if (!watch->stopped)
+        poll_restart(watch);
+}
+
+struct loop_watch *loop_watch_start(struct loop *loop, int fd, int events, void (*ready)(void *context, int events),
+                                    void *context)
+{
+    loop_assert_inside(loop);
+    struct loop_watch *watch = memory_new(struct loop_watch);
+    watch->loop = loop;
+    watch->ready = ready;
+    watch->context = context;
+    watch->events = events;
+    invariant(uv_poll_init(&loop->uv, &watch->poll, fd) == 0); /* fails for a file, or an fd that is watched already */
+    watch->poll.data = watch;
+    poll_restart(watch);
+    loop->watches++;
+    return watch;
+}
+
+void loop_watch_change(struct loop_watch *watch, int events)
+{
+    invariant(!watch->stopped);
+    if (watch->events == events)
+        return;
+    watch->events = events;
+    poll_restart(watch);
+}
+
+static void poll_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void loop_watch_stop(struct loop_watch *watch)
+{
+    loop_assert_inside(watch->loop);
+    invariant(!watch->stopped);
+    watch->stopped = true;
+    watch->loop->watches--;
+    /* takes the fd out of epoll at once, and frees the watch after this turn's events */
+    uv_close((uv_handle_t *)&watch->poll, poll_closed);
+}
+
+/* --- signals ------------------------------------------------------------------------------------------------------ */
+
+/* Signals in the loop: libuv's handler writes the number into a pipe, so the callback runs like any other. */
+
+struct loop_signal {
+    uv_signal_t handle;
+    struct loop *loop;
+    bool stopped;
+    void (*caught)(void *context, int number);
+    void *context;
+};
+
+static void signal_caught(uv_signal_t *handle, int number)
+{
+    struct loop_signal *watch = handle->data;
+    loop_enter(watch->loop);
+    if (!watch->stopped)
+        watch->caught(watch->context, number);
+}
+
+struct loop_signal *loop_signal_start(struct loop *loop, int number, void (*caught)(void *context, int number),
+                                      void *context)
+{
+    loop_assert_inside(loop);
+    struct loop_signal *watch = memory_new(struct loop_signal);
+    watch->loop = loop;
+    watch->caught = caught;
+    watch->context = context;
+    invariant(uv_signal_init(&loop->uv, &watch->handle) == 0);
+    watch->handle.data = watch;
+    invariant(uv_signal_start(&watch->handle, signal_caught, number) == 0); /* fails for SIGKILL, SIGSTOP, ... */
+    loop->signals++;
+    return watch;
+}
+
+static void signal_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void loop_signal_stop(struct loop_signal *watch)
+{
+    loop_assert_inside(watch->loop);
+    invariant(!watch->stopped);
+    watch->stopped = true;
+    watch->loop->signals--;
+    uv_close((uv_handle_t *)&watch->handle, signal_closed);
+}
+
+void loop_signal_end(struct loop_signal *watch)
+{
+    int number = watch->handle.signum;
+    sigset_t blocked, before;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, number);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before); /* libuv leaves the default behind */
+    loop_signal_stop(watch);
+    signal(number, SIG_IGN);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* --- names to addresses ------------------------------------------------------------------------------------------- */
+
+/* Names to addresses. getaddrinfo blocks, for many seconds if a name server is silent, so libuv runs it in a thread
+ * of its pool. An address in digits needs no thread; its answer, and every refusal that is known at once, is given by
+ * a deadline that is due, so that `done` never runs inside loop_resolve.
+ *
+ * A look-up that the resolver has begun cannot be called back. Cancelling one only forgets who asked; the memory is
+ * freed when the resolver comes back, and loop_destroy waits for that. */
+
+struct loop_resolution {
+    uv_getaddrinfo_t request;
+    struct loop *loop;
+    struct loop_timer answer; /* set when the answer is known already */
+    bool in_resolver;
+    void (*done)(void *context, const struct sockaddr *address, socklen_t length, const char *reason);
+    void *context;
+
+    struct sockaddr_storage address;
+    socklen_t length; /* 0 = failed, see reason */
+    const char *reason;
+};
+
+static void answer_give(struct loop_resolution *resolution)
+{
+    resolution->loop->resolutions--;
+    const struct sockaddr *address = (const struct sockaddr *)&resolution->address;
+    resolution->done(resolution->context, resolution->length > 0 ? address : NULL, resolution->length,
+                     resolution->reason);
+    free(resolution);
+}
+
+static void answer_due(struct loop_timer *timer)
+{
+    answer_give(list_owner(timer, struct loop_resolution, answer));
+}
+
+static void answer_later(struct loop_resolution *resolution)
+{
+    loop_timer_set(resolution->loop, &resolution->answer, loop_now(resolution->loop));
+}
+
+/* The system's resolver sorts its answers: the first is the one to use. */
+static void address_keep(struct loop_resolution *resolution, const struct addrinfo *found)
+{
+    if (found == NULL || found->ai_addrlen > sizeof resolution->address) {
+        resolution->reason = "the name has no address";
+        return;
+    }
+    memcpy(&resolution->address, found->ai_addr, found->ai_addrlen);
+    resolution->length = found->ai_addrlen;
+}
+
+static bool address_from_digits(struct loop_resolution *resolution, const char *host, const char *service)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    struct addrinfo *found;
+    if (getaddrinfo(host, service, &hints, &found) != 0)
+        return false;
+    address_keep(resolution, found);
+    freeaddrinfo(found);
+    return true;
+}
+
+static void resolver_done(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
+{
+    struct loop_resolution *resolution = request->data;
+    loop_enter(resolution->loop);
+    if (resolution->done == NULL) {
+        free(resolution);
+    } else {
+        if (status == 0)
+            address_keep(resolution, found);
+        else
+            resolution->reason = uv_strerror(status);
+        answer_give(resolution);
+    }
+    uv_freeaddrinfo(found);
+}
+
+static void resolver_ask(struct loop_resolution *resolution, const char *host, const char *service)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    resolution->request.data = resolution;
+    int status = uv_getaddrinfo(&resolution->loop->uv, &resolution->request, resolver_done, host, service, &hints);
+    if (status == 0) {
+        resolution->in_resolver = true;
+    } else {
+        resolution->reason = uv_strerror(status);
+        answer_later(resolution);
+    }
+}
+
+struct loop_resolution *loop_resolve(struct loop *loop, const char *host, unsigned port,
+                                     void (*done)(void *context, const struct sockaddr *address, socklen_t length,
+                                                  const char *reason),
+                                     void *context)
+{
+    loop_assert_inside(loop);
+    struct loop_resolution *resolution = memory_new(struct loop_resolution);
+    resolution->loop = loop;
+    resolution->done = done;
+    resolution->context = context;
+    loop_timer_init(&resolution->answer, answer_due);
+    loop->resolutions++;
+
+    char service[16];
+    snprintf(service, sizeof service, "%u", port);
+    if (port > UINT16_MAX) {
+        resolution->reason = "the port is above 65535";
+        answer_later(resolution);
+    } else if (address_from_digits(resolution, host, service)) {
+        answer_later(resolution);
+    } else {
+        resolver_ask(resolution, host, service);
+    }
+    return resolution;
+}
+
+void loop_resolve_cancel(struct loop_resolution *resolution)
+{
+    loop_assert_inside(resolution->loop);
+    invariant(resolution->done != NULL);
+    resolution->loop->resolutions--;
+    if (!resolution->in_resolver) {
+        loop_timer_clear(resolution->loop, &resolution->answer);
+        free(resolution);
+        return;
+    }
+    resolution->done = NULL;
+    uv_cancel((uv_req_t *)&resolution->request); /* succeeds only while no thread has begun */
 }

@@ -126,10 +126,7 @@ static void beat_send(struct queue *queue)
         return;
     buffer_clear(out);
     redis_request_script(out, &queue_script_beat, 3, 4 + (size_t)queue->options.name_count);
-    redis_request_text(out, queue->keys.processes);
-    redis_request_text(out, queue->keys.process);
-    redis_request_text(out, queue->keys.paused);
-    redis_request_text(out, queue->identity);
+    redis_request_texts(out, queue->keys.processes, queue->keys.process, queue->keys.paused, queue->identity);
     queue_request_lease(queue, out);
     redis_request_integer(out, RECOVERY_DEAD_MAX);
     redis_request_text(out, queue->keys.process_prefix);
@@ -152,15 +149,10 @@ static void beat_fire(struct loop_timer *timer)
     beat_send(queue);
 }
 
-void beat_now(struct queue *queue)
+void queue_look(struct queue *queue)
 {
     if (loop_timer_is_set(&queue->beat_timer))
         loop_timer_set(queue->loop, &queue->beat_timer, loop_now(queue->loop));
-}
-
-void queue_look(struct queue *queue)
-{
-    beat_now(queue);
 }
 
 unsigned queue_serving(const struct queue *queue)

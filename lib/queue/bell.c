@@ -131,8 +131,7 @@ static void bell_arm(struct bell *bell)
     redis_request_text(out, "BLMOVE");
     queue_keys_request_queue(&queue->keys, bell->name, out);
     queue_keys_request_bell(&queue->keys, bell->name, out);
-    redis_request_text(out, "RIGHT");
-    redis_request_text(out, "LEFT");
+    redis_request_texts(out, "RIGHT", "LEFT");
     redis_request_integer(out, WAIT_S);
     struct instant deadline = loop_after(queue->loop, WAIT_S * NS_PER_S + WAIT_SLACK_NS);
     if (!redis_node_call(bell->node, out, deadline, &bell->wait))
@@ -169,14 +168,12 @@ static void client_command(struct bell *bell, struct redis_node *node, const cha
         return;
     buffer_clear(out);
     redis_request_begin(out, with_address ? 6 : 3);
-    redis_request_text(out, "CLIENT");
-    redis_request_text(out, command);
+    redis_request_texts(out, "CLIENT", command);
     if (with_address)
         redis_request_text(out, "ID");
     redis_request_integer(out, bell->waiting.id);
     if (with_address) {
-        redis_request_text(out, "ADDR");
-        redis_request_text(out, bell->waiting.address);
+        redis_request_texts(out, "ADDR", bell->waiting.address);
     }
     bell->ending.done = done;
     if (!redis_node_call(node, out, call_deadline(queue), &bell->ending))
@@ -240,9 +237,7 @@ static void line_ask(struct bell *bell)
 {
     struct queue *queue = bell->queue;
     buffer_clear(&queue->request);
-    redis_request_begin(&queue->request, 2);
-    redis_request_text(&queue->request, "CLIENT");
-    redis_request_text(&queue->request, "INFO");
+    redis_request_command(&queue->request, "CLIENT", "INFO");
     /* Without an answer the connection is of no use, and the silence limit ends it. */
     if (!redis_node_call(bell->node, &queue->request, INSTANT_NEVER, &bell->asking))
         return;

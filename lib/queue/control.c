@@ -71,8 +71,7 @@ static void call_confirm(struct control *control, const struct redis_reply *text
         return;
     buffer_clear(out);
     redis_request_begin(out, 5);
-    redis_request_text(out, "SET");
-    redis_request_text(out, control->options.keys->heard);
+    redis_request_texts(out, "SET", control->options.keys->heard);
     redis_request_bytes(out, text->bytes, text->length);
     redis_request_text(out, "PX");
     redis_request_integer(out, CONFIRMED_MS);
@@ -103,9 +102,7 @@ static void wait_send(struct control *control)
         return;
     buffer_clear(out);
     redis_request_begin(out, 4);
-    redis_request_text(out, "BRPOP");
-    redis_request_text(out, control->options.keys->signals);
-    redis_request_text(out, control->options.keys->calls);
+    redis_request_texts(out, "BRPOP", control->options.keys->signals, control->options.keys->calls);
     redis_request_integer(out, WAIT_S);
     struct instant deadline = loop_after(control->loop, WAIT_S * NS_PER_S + WAIT_SLACK_NS);
     if (!redis_node_call(control->node, out, deadline, &control->wait))
@@ -176,12 +173,8 @@ void control_destroy(struct control *control)
 static void request_call(const struct queue_keys *keys, const char *identity, const char *text, struct buffer *out)
 {
     redis_request_script(out, &queue_script_call, 1, 5);
-    redis_request_text(out, keys->processes);
-    redis_request_text(out, keys->calls_prefix);
-    redis_request_text(out, keys->process_prefix);
-    redis_request_text(out, text);
-    redis_request_text(out, identity);
-    redis_request_text(out, keys->heard_prefix);
+    redis_request_texts(out, keys->processes, keys->calls_prefix, keys->process_prefix, text, identity,
+                        keys->heard_prefix);
 }
 
 void control_request_call_all(const struct queue_keys *keys, const char *text, struct buffer *out)

@@ -1,5 +1,5 @@
 /* Who brought the end of a process about: noted at the queue node by whoever still knows when it is dead, before its
- * lease has ended and its tasks are recovered (recovery.h).
+ * lease has ended and its tasks are recovered (recovery.c).
  *
  *     struct buffer *request = inquiry_compose(...);
  *     culprit_request(request, &keys, board->identity, slot);     with queue_script_culprit loaded

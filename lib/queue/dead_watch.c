@@ -69,9 +69,7 @@ struct dead_watch *dead_watch_create(struct loop *loop, struct redis_node *node,
     watch->node = node;
     watch->timeout_ns = timeout_ns;
     watch->call.done = counted;
-    redis_request_begin(&watch->request, 2);
-    redis_request_text(&watch->request, "ZCARD");
-    redis_request_text(&watch->request, keys->dead);
+    redis_request_command(&watch->request, "ZCARD", keys->dead);
     loop_timer_init(&watch->timer, look_fire);
     look_after(watch, RETRY_NS);
     return watch;

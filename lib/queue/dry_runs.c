@@ -60,16 +60,12 @@ void dry_runs_lease_request(struct buffer *out, const char *run, const char *own
 {
     redis_request_script(out, &queue_script_dry_lease, 2, record != NULL ? 8 : 4);
     keys_request(out, run);
-    redis_request_text(out, run);
-    redis_request_text(out, owner);
+    redis_request_texts(out, run, owner);
     redis_request_integer(out, DRY_RUNS_LEASE_S);
     redis_request_integer(out, DRY_RUNS_RECORD_MS);
     if (record == NULL)
         return;
-    redis_request_text(out, "who");
-    redis_request_text(out, record->who);
-    redis_request_text(out, "lock_prefix");
-    redis_request_text(out, record->lock_prefix);
+    redis_request_texts(out, "who", record->who, "lock_prefix", record->lock_prefix);
 }
 
 void dry_runs_ended_request(struct buffer *out, unsigned count)
@@ -92,8 +88,7 @@ void dry_runs_take_request(struct buffer *out, const char *run, const char *owne
 {
     redis_request_script(out, &queue_script_dry_take, 2, 4);
     keys_request(out, run);
-    redis_request_text(out, run);
-    redis_request_text(out, owner);
+    redis_request_texts(out, run, owner);
     redis_request_integer(out, DRY_RUNS_LEASE_S);
     redis_request_integer(out, DRY_RUNS_RECORD_MS);
 }
@@ -111,6 +106,5 @@ void dry_runs_forget_request(struct buffer *out, const char *run, const char *ow
 {
     redis_request_script(out, &queue_script_dry_forget, 2, 2);
     keys_request(out, run);
-    redis_request_text(out, run);
-    redis_request_text(out, owner);
+    redis_request_texts(out, run, owner);
 }

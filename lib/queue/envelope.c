@@ -13,11 +13,15 @@
  * thread, one at a time per envelope. */
 #include "queue/envelope.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 #include "base/invariant.h"
-#include "queue/envelope_fields.h"
+#include "base/real.h"
+#include "queue/base64.h"
 #include "queue/json_scan.h"
-#include "queue/json_text.h"
 #include "queue/keys.h"
+#include "queue/utf8.h"
 
 /* By the length of their names, so that a member is compared with those of its length only. */
 enum field {
@@ -119,6 +123,192 @@ static const unsigned char field_of_length[FIELD_LENGTH_MAX + 1] = {
 
 /* A string of n bytes is written with at most 6n bytes and two quotes: \u0041. */
 enum { ESCAPE_BYTES_MAX = 6 };
+
+/* --- members that say how a task is treated, in every form that producers write; the scanner has checked them ----- */
+
+static bool envelope_span_is(struct text_span span, const char *text)
+{
+    return span.length == strlen(text) && memcmp(span.bytes, text, span.length) == 0;
+}
+
+/* Absent, or null, which producers write for "not set". */
+static bool envelope_is_unset(struct text_span value)
+{
+    return value.bytes == NULL || envelope_span_is(value, "null");
+}
+
+/* From here on a time is in milliseconds: in seconds it would lie in the year 5138. */
+#define MS_FROM 1e11
+/* The year 9999, in seconds; whatever is later is no time. */
+#define SECONDS_MAX 253402300799.0
+
+enum { NUMBER_BYTES_MAX = 40 };
+
+/* What is written, without the quotes of a string. */
+static struct text_span bare(struct text_span value)
+{
+    struct text_span contents = json_text_contents(value);
+    return contents.bytes != NULL ? contents : value;
+}
+
+/* --- retry --------------------------------------------------------------------------------------------------- */
+
+/* An integer, or a string of one; its size is at most ENVELOPE_RETRIES_MAX. */
+static bool count_read(struct text_span value, int *out)
+{
+    struct text_span digits = bare(value);
+    bool negative = digits.length > 0 && *digits.bytes == '-';
+    int count = 0;
+    if (digits.length == (negative ? 1 : 0))
+        return false;
+    for (size_t i = negative ? 1 : 0; i < digits.length; i++) {
+        if (digits.bytes[i] < '0' || digits.bytes[i] > '9')
+            return false;
+        count = count * 10 + (digits.bytes[i] - '0');
+        if (count > ENVELOPE_RETRIES_MAX)
+            count = ENVELOPE_RETRIES_MAX;
+    }
+    *out = negative ? -count : count;
+    return true;
+}
+
+/* Neither unset nor false. */
+static bool envelope_is_truthy(struct text_span value)
+{
+    return !envelope_is_unset(value) && !envelope_span_is(value, "false");
+}
+
+/* Ruby takes every value but false and null for "yes"; only a number sets the maximum. "false" in quotes is what some
+ * encoders make of false. */
+static void envelope_retry_read(struct envelope *envelope, struct text_span retry, struct text_span retry_count)
+{
+    int max = 0, count = 0;
+    bool is_given = retry.bytes != NULL;
+    envelope->retry_off = is_given && (!envelope_is_truthy(retry) || envelope_span_is(retry, "\"false\""));
+    envelope->retry_counted = is_given && count_read(retry, &max);
+    if (!envelope->retry_counted)
+        max = ENVELOPE_RETRIES_DEFAULT;
+    envelope->retry_max = max > 0 ? (unsigned)max : 0;
+    envelope->was_retried = retry_count.bytes != NULL && count_read(retry_count, &count);
+    envelope->retry_count = envelope->was_retried ? count : 0;
+}
+
+unsigned envelope_attempt(const struct envelope *envelope)
+{
+    if (!envelope->was_retried)
+        return 0;
+    return envelope->retry_count > 0 ? (unsigned)envelope->retry_count + 1 : 1;
+}
+
+static unsigned envelope_backtrace_read(struct text_span value)
+{
+    int lines = 0;
+    if (value.bytes == NULL)
+        return 0;
+    if (envelope_span_is(bare(value), "true"))
+        return ENVELOPE_BACKTRACE_ALL;
+    if (!count_read(value, &lines) || lines < 0)
+        return 0;
+    return lines < ENVELOPE_BACKTRACE_ALL ? (unsigned)lines : ENVELOPE_BACKTRACE_ALL;
+}
+
+/* --- times --------------------------------------------------------------------------------------------------- */
+
+/* Nearly all times are of this form: digits, perhaps a point and more digits, so few that the digits as an integer and
+ * the power of ten are exact, and their quotient is what strtod would find. It takes a tenth of its time. */
+static bool short_number_read(struct text_span digits, double *out)
+{
+    static const double powers[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    enum { DIGITS_MAX = 15 };
+    int64_t number = 0;
+    size_t point = digits.length;
+    if (digits.length > DIGITS_MAX + 1 || digits.bytes[digits.length - 1] == '.')
+        return false;
+    for (size_t i = 0; i < digits.length; i++) {
+        if (digits.bytes[i] >= '0' && digits.bytes[i] <= '9')
+            number = number * 10 + (digits.bytes[i] - '0');
+        else if (digits.bytes[i] == '.' && point == digits.length)
+            point = i;
+        else
+            return false;
+    }
+    size_t decimals = point < digits.length ? digits.length - point - 1 : 0;
+    *out = (double)number / powers[decimals];
+    return true;
+}
+
+/* A decimal number, or a string of one; not negative. */
+static bool number_read(struct text_span value, double *out)
+{
+    char text[NUMBER_BYTES_MAX + 1];
+    struct text_span digits = value.bytes != NULL ? bare(value) : value;
+    if (digits.length < 1 || digits.length > NUMBER_BYTES_MAX || digits.bytes[0] < '0' || digits.bytes[0] > '9')
+        return false;
+    if (short_number_read(digits, out))
+        return true;
+    memcpy(text, digits.bytes, digits.length);
+    text[digits.length] = '\0';
+    /* It also knows hexadecimal digits and names. */
+    if (strspn(text, "0123456789.eE+-") != digits.length)
+        return false;
+    char *rest = NULL;
+    *out = real_read(text, &rest);
+    return *rest == '\0' && isfinite(*out);
+}
+
+/* Seconds (60, 0.5, "60") in microseconds; -1 when it is nothing like it or negative. */
+static int64_t envelope_seconds_read(struct text_span value)
+{
+    double seconds = 0;
+    if (!number_read(value, &seconds))
+        return -1;
+    return llround(fmin(seconds, SECONDS_MAX) * (double)US_PER_S);
+}
+
+/* A point in time: seconds, or milliseconds when it is 1e11 or more, as a number or as a string of one. */
+static struct wall_time envelope_time_read(struct text_span value)
+{
+    double seconds = 0;
+    if (!number_read(value, &seconds))
+        return (struct wall_time){0};
+    if (seconds >= MS_FROM)
+        seconds /= (double)MS_PER_S;
+    return (struct wall_time){seconds <= SECONDS_MAX ? llround(seconds * (double)US_PER_S) : 0};
+}
+
+static struct wall_time time_after(struct wall_time from, int64_t us)
+{
+    return (struct wall_time){from.us + us};
+}
+
+/* Whether the record of a failure says that the task was started: by a retry_count, or without one (its lock was lost)
+ * by failed_at. The record of a task that was never started says expires_at, if it expires. */
+static bool envelope_was_started(const struct envelope *envelope)
+{
+    return envelope->was_retried || (envelope->failed_at.us != 0 && envelope->expires_at.us == 0);
+}
+
+struct wall_time envelope_expiry(const struct envelope *envelope, int64_t class_us)
+{
+    const struct wall_time never = {0};
+    struct wall_time created = envelope->created_at, enqueued = envelope->enqueued_at;
+    if (envelope_was_started(envelope))
+        return never;
+    if (envelope->expires_at.us != 0)
+        return envelope->expires_at;
+    if (created.us == 0 && enqueued.us == 0)
+        return never;
+    if (envelope->expires_in_us > 0)
+        return time_after(created.us != 0 ? created : enqueued, envelope->expires_in_us);
+    return class_us > 0 ? time_after(enqueued.us != 0 ? enqueued : created, class_us) : never;
+}
+
+struct wall_time envelope_expiry_when_due(const struct envelope *envelope, struct wall_time due)
+{
+    bool is_said = envelope->expires_at.us != 0 || envelope_was_started(envelope);
+    return is_said || envelope->expires_in_us <= 0 ? (struct wall_time){0} : time_after(due, envelope->expires_in_us);
+}
 
 /* --- top-level members --------------------------------------------------------------------------------------- */
 
@@ -454,4 +644,100 @@ bool envelope_find_queue(const char *text, size_t length, struct buffer *out)
         if (json_text_equal(item.name, field_names[FIELD_QUEUE].text))
             queue = item.value;
     return json_scan_end(&scan) && json_string_read(queue, out);
+}
+
+/* --- texts that are no task --------------------------------------------------------------------------------------- */
+
+/* Records of texts that are not tasks.
+ *
+ * `dead` may only hold objects that look like tasks: one other entry makes the dashboards fail for the whole list.
+ * So the text that could not be read becomes the argument of a task of a class that nobody handles. The bytes can
+ * always be had back, because they may be all that is left of somebody's order: as a JSON string where that is
+ * possible, which people can read, else in base64. Any thread. */
+
+#define INVALID_CLASS "hf.invalid"
+
+/* Whether a JSON string keeps the bytes. NUL could be escaped, but not every reader takes that. */
+static bool is_text(const char *bytes, size_t length)
+{
+    const char *at = bytes, *end = length > 0 ? bytes + length : bytes;
+    while (at < end) {
+        size_t character = utf8_length(at, end);
+        if (character == 0 || *at == '\0')
+            return false;
+        at += character;
+    }
+    return true;
+}
+
+static void append_field(struct buffer *out, const char *name, const char *text)
+{
+    buffer_append_text(out, name);
+    envelope_append_string(out, text, strlen(text));
+}
+
+void envelope_write_invalid(const char *text, size_t length, const char *queue, const char *reason,
+                            struct wall_time now, struct buffer *out)
+{
+    bool readable = is_text(text, length);
+    char jid[ENVELOPE_NEW_JID_SIZE];
+    envelope_new_jid(jid);
+    append_field(out, "{\"class\":", INVALID_CLASS);
+    append_field(out, ",\"queue\":", queue);
+    buffer_append_text(out, ",\"args\":[");
+    if (readable) {
+        envelope_append_string(out, text, length);
+    } else {
+        buffer_append(out, "\"", 1);
+        base64_encode(text, length, out);
+        buffer_append(out, "\"", 1);
+    }
+    append_field(out, "],\"jid\":", jid);
+    buffer_append_text(out, ",\"created_at\":");
+    envelope_append_time(out, now);
+    buffer_append_text(out, ",\"failed_at\":");
+    envelope_append_time(out, now);
+    append_field(out, ",\"retry_count\":0,\"error_class\":", "HF::InvalidTask");
+    append_field(out, ",\"error_message\":", reason);
+    append_field(out, ",\"encoding\":", readable ? "text" : "base64");
+    buffer_append(out, "}", 1);
+}
+
+static bool is_string(struct text_span value, const char *text)
+{
+    struct text_span contents = json_text_contents(value);
+    return contents.bytes != NULL && json_text_equal(contents, (struct text_span){text, strlen(text)});
+}
+
+static bool append_base64(struct text_span argument, struct buffer *out)
+{
+    struct buffer encoded = {.bytes = NULL};
+    bool decoded = json_string_read(argument, &encoded) && base64_decode(encoded.bytes, encoded.length, out);
+    buffer_fini(&encoded);
+    return decoded;
+}
+
+static bool append_recovered(const struct envelope *envelope, struct buffer *out, struct error *error)
+{
+    if (strcmp(envelope->class_name, INVALID_CLASS) != 0)
+        return error_set(error, "class \"%s\": only records of class \"" INVALID_CLASS "\" hold a raw text",
+                         envelope->class_name);
+    struct text_span encoding = envelope_member_value(envelope, "encoding");
+    struct text_span argument = json_array_element(envelope->args, 0);
+    bool in_base64 = is_string(encoding, "base64");
+    if (!in_base64 && !is_string(encoding, "text"))
+        return error_set(error, "\"encoding\" is neither \"text\" nor \"base64\"");
+    if (in_base64 ? !append_base64(argument, out) : !json_string_read(argument, out))
+        return error_set(error, "the first argument is not the raw text that \"encoding\" promises");
+    return true;
+}
+
+bool envelope_recover_invalid(const char *record, size_t length, struct buffer *out, struct error *error)
+{
+    static const struct envelope_limits limits = {.size = SIZE_MAX, .depth = SIZE_MAX, .keys = SIZE_MAX};
+    struct envelope envelope = {.member_count = 0};
+    bool recovered =
+        envelope_parse(&envelope, record, length, &limits, error) && append_recovered(&envelope, out, error);
+    envelope_fini(&envelope);
+    return recovered;
 }

@@ -101,9 +101,6 @@ void envelope_fini(struct envelope *envelope);
 
 /* What a handler hears as its attempt: see jobs/job.h. */
 unsigned envelope_attempt(const struct envelope *envelope);
-/* Whether the record of a failure says that the task was started: by a retry_count, or without one (its lock was lost)
- * by failed_at. The record of a task that was never started says expires_at, if it expires. */
-bool envelope_was_started(const struct envelope *envelope);
 /* When the task is too late to be started, 0 = never. A task that was started before no longer expires. Else
  * expires_at, else created_at (or enqueued_at) + expires_in; when it says neither, enqueued_at (or created_at) +
  * `class_us`, what is usual for its class (0 = nothing). */

@@ -8,8 +8,7 @@
 
 static struct intake *intake_for(const struct follow_up_parent *parent, struct error *error)
 {
-    return intake_create(
-        &(struct intake_options){.limits = parent->limits, .queue = parent->queue, .parent = parent->jid}, error);
+    return intake_create(&(struct hf_task){.queue = parent->queue}, &parent->limits, parent->jid, error);
 }
 
 bool follow_up_check(const struct follow_up_parent *parent, const char *text, size_t length, struct error *error)

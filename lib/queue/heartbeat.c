@@ -136,8 +136,7 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     keys_encode(heartbeat, out);
     redis_request_text(out, heartbeat->identity);
     redis_request_integer(out, (int64_t)batch->number);
-    redis_request_text(out, batch->leaves ? "leave" : "stay");
-    redis_request_text(out, heartbeat->options.keys->space);
+    redis_request_texts(out, batch->leaves ? "leave" : "stay", heartbeat->options.keys->space);
     heartbeat_info_write(facts, heartbeat->identity, &heartbeat->text);
     text_encode(heartbeat, out);
     redis_request_integer(out, facts->concurrency);
@@ -216,9 +215,7 @@ static void number_forget(struct heartbeat *heartbeat)
 {
     struct buffer *out = &heartbeat->request;
     buffer_clear(out);
-    redis_request_begin(out, 2);
-    redis_request_text(out, "UNLINK");
-    redis_request_text(out, heartbeat->options.keys->beat);
+    redis_request_command(out, "UNLINK", heartbeat->options.keys->beat);
     if (heartbeat->is_doubtful ||
         !redis_node_call(heartbeat->options.node, out, heartbeat->leave_by, &heartbeat->forget))
         leave_end(heartbeat, true);
@@ -294,8 +291,7 @@ static void ping_send(struct heartbeat *heartbeat)
 {
     struct buffer *out = &heartbeat->request;
     buffer_clear(out);
-    redis_request_begin(out, 1);
-    redis_request_text(out, "PING");
+    redis_request_command(out, "PING");
     heartbeat->sent = instant_now();
     struct instant deadline = loop_after(heartbeat->loop, heartbeat->options.timeout_ns);
     if (!redis_node_call(heartbeat->options.node, out, deadline, &heartbeat->call))

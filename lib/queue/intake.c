@@ -16,6 +16,8 @@ enum { ADDED_MAX = 12, ADDED_BYTES = 384 };
 #define AT_RELATIVE_US (INT64_C(1000000000) * US_PER_S)
 #define AT_MOST_US     (INT64_C(100000000000) * US_PER_S)
 
+#define UNIQUE_MS (24 * 3600 * MS_PER_S) /* what "unique" alone means */
+
 struct intake {
     struct envelope_limits limits; /* of the text: room is left for what is added */
     bool has_class, has_jid;
@@ -30,7 +32,7 @@ struct intake {
     struct envelope envelope;
 };
 
-/* --- the options ------------------------------------------------------------------------------------------------ */
+/* --- the defaults ------------------------------------------------------------------------------------------------ */
 
 /* As a JSON string; false when that would not say the same, because it is not UTF-8. */
 static bool value_text(struct buffer *out, const char *what, const char *text, struct error *error)
@@ -46,14 +48,14 @@ static bool value_text(struct buffer *out, const char *what, const char *text, s
 }
 
 /* Texts with commas between them; in brackets for a list. */
-static bool list_text(struct buffer *out, const char *what, const char *const *texts, unsigned count, bool is_list,
+static bool list_text(struct buffer *out, const char *what, const char *const *texts, size_t count, bool is_list,
                       struct error *error)
 {
     if (count > 0 && texts == NULL)
         return error_set(error, "%s is counted, but there is no list of them: it is NULL", what);
     if (is_list)
         buffer_append(out, "[", 1);
-    for (unsigned i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (texts[i] == NULL)
             return error_set(error, "%s is NULL", what);
         if (i > 0)
@@ -66,20 +68,22 @@ static bool list_text(struct buffer *out, const char *what, const char *const *t
     return true;
 }
 
-static bool times_take(struct intake *intake, const struct intake_options *options, struct error *error)
+static bool times_take(struct intake *intake, const struct hf_task *defaults, struct error *error)
 {
-    if (options->at_us != 0 && options->in_ms != 0)
+    static const int64_t most_ms = AT_MOST_US / 1000;
+    int64_t unique_ms = defaults->unique ? defaults->unique_ms : 0;
+    if (defaults->at_ms != 0 && defaults->in_ms != 0)
         return error_set(error, "a task runs at a time or in a while, not both");
-    if (options->at_us < 0 || options->in_ms < 0 || options->expires_in_ms < 0 || options->unique_ms < 0)
+    if (defaults->at_ms < 0 || defaults->in_ms < 0 || defaults->expires_in_ms < 0 || unique_ms < 0)
         return error_set(error, "a time is negative");
-    if (options->at_us > AT_MOST_US || options->in_ms > AT_MOST_US / 1000 ||
-        options->expires_in_ms > AT_MOST_US / 1000 || options->unique_ms > AT_MOST_US / 1000)
+    if (defaults->at_ms > most_ms || defaults->in_ms > most_ms || defaults->expires_in_ms > most_ms ||
+        unique_ms > most_ms)
         return error_set(error, "a time is more than 3,000 years away");
-    intake->at_us = options->at_us;
-    intake->in_ms = options->in_ms;
-    intake->unique_ms = options->unique_ms;
-    intake->expires_in_us = options->expires_in_ms * 1000;
-    if (options->expires_in_ms > 0)
+    intake->at_us = defaults->at_ms * 1000;
+    intake->in_ms = defaults->in_ms;
+    intake->unique_ms = defaults->unique && unique_ms == 0 ? UNIQUE_MS : unique_ms;
+    intake->expires_in_us = defaults->expires_in_ms * 1000;
+    if (defaults->expires_in_ms > 0)
         envelope_append_time(&intake->expires_in, (struct wall_time){intake->expires_in_us});
     return true;
 }
@@ -93,63 +97,65 @@ static bool jid_take(struct intake *intake, const char *jid, struct error *error
     return value_text(&intake->jid, "the jid", jid, error);
 }
 
-static bool options_take(struct intake *intake, const struct intake_options *options, struct error *error)
+static bool defaults_take(struct intake *intake, const struct hf_task *defaults, const struct envelope_limits *limits,
+                          const char *parent, struct error *error)
 {
-    buffer_append_text(&intake->retry, options->retry != NULL ? options->retry : "true");
-    if (!json_check(intake->retry.bytes, intake->retry.length, &options->limits, error)) {
+    buffer_append_text(&intake->retry, defaults->retry != NULL ? defaults->retry : "true");
+    if (!json_check(intake->retry.bytes, intake->retry.length, limits, error)) {
         error_prefix(error, "retry");
         return false;
     }
     buffer_append_text(&intake->head, "{\"class\":");
-    if (options->class_name != NULL && !value_text(&intake->head, "the class", options->class_name, error))
+    if (intake->has_class && !value_text(&intake->head, "the class", defaults->class_name, error))
         return false;
     buffer_append_text(&intake->head, ",\"args\":");
-    if (options->jid != NULL && !jid_take(intake, options->jid, error))
+    if (defaults->jid != NULL && !jid_take(intake, defaults->jid, error))
         return false;
     if (!queue_name_is_sound(intake->default_queue))
         return error_set(error, "the queue is not 1 to %d bytes without blanks, not beginning with \"hf:\"",
                          ENVELOPE_QUEUE_BYTES_MAX);
-    if (options->resource_count > ENVELOPE_RESOURCES_MAX)
+    if (defaults->resource_count > ENVELOPE_RESOURCES_MAX)
         return error_set(error, "more than %d resources", ENVELOPE_RESOURCES_MAX);
-    if (options->tag_count > INTAKE_TAGS_MAX)
-        return error_set(error, "more than %d tags", INTAKE_TAGS_MAX);
-    bool has_tags = options->tag_count > 0;
+    if (defaults->tag_count > HF_TAGS_MAX)
+        return error_set(error, "more than %d tags", HF_TAGS_MAX);
+    bool has_tags = defaults->tag_count > 0;
     return value_text(&intake->queue, "the queue", intake->default_queue, error) &&
-           list_text(&intake->resource, "a resource", options->resources, options->resource_count,
-                     options->resource_count > 1, error) &&
-           list_text(&intake->tags, "a tag", options->tags, options->tag_count, has_tags, error) &&
-           (options->parent == NULL || value_text(&intake->parent, "the parent", options->parent, error)) &&
-           times_take(intake, options, error);
+           list_text(&intake->resource, "a resource", defaults->resources, defaults->resource_count,
+                     defaults->resource_count > 1, error) &&
+           list_text(&intake->tags, "a tag", defaults->tags, defaults->tag_count, has_tags, error) &&
+           (parent == NULL || value_text(&intake->parent, "the parent", parent, error)) &&
+           times_take(intake, defaults, error);
 }
 
-/* Whether a task with all that may be added is one: then no text can fail because of the options. */
-static bool options_try(struct intake *intake, const struct intake_options *options, struct error *error)
+/* Whether a task with all that may be added is one: then no text can fail because of the defaults. */
+static bool defaults_try(struct intake *intake, const struct envelope_limits *limits, struct error *error)
 {
     struct buffer text = {0};
     buffer_append_text(&text, "{\"class\":\"any\",\"args\":[]}");
     struct intake_task task;
-    const char *given = options->class_name != NULL ? "[]" : buffer_text(&text);
+    const char *given = intake->has_class ? "[]" : buffer_text(&text);
     bool fits = intake_take(intake, given, strlen(given), (struct wall_time){0}, &task, error);
     buffer_fini(&text);
     struct envelope whole = {.member_count = 0};
-    fits = fits && envelope_parse(&whole, task.payload.bytes, task.payload.length, &options->limits, error);
+    fits = fits && envelope_parse(&whole, task.payload.bytes, task.payload.length, limits, error);
     envelope_fini(&whole);
     return fits;
 }
 
-struct intake *intake_create(const struct intake_options *options, struct error *error)
+struct intake *intake_create(const struct hf_task *defaults, const struct envelope_limits *limits, const char *parent,
+                             struct error *error)
 {
     struct intake *intake = memory_new(struct intake);
-    intake->limits = options->limits;
-    intake->has_class = options->class_name != NULL;
-    intake->has_jid = options->jid != NULL;
-    intake->default_queue = memory_text(options->queue != NULL ? options->queue : "default");
-    bool is_sound = options_take(intake, options, error);
+    intake->limits = *limits;
+    intake->has_class = defaults->class_name != NULL && defaults->json == NULL;
+    intake->has_jid = defaults->jid != NULL;
+    intake->default_queue = memory_text(defaults->queue != NULL ? defaults->queue : "default");
+    bool is_sound = defaults_take(intake, defaults, limits, parent, error);
     size_t added = ADDED_BYTES + intake->queue.length + intake->jid.length + intake->resource.length +
                    intake->tags.length + intake->parent.length;
-    intake->limits.size = options->limits.size > added ? options->limits.size - added : 0;
-    intake->limits.keys = options->limits.keys > ADDED_MAX ? options->limits.keys - ADDED_MAX : 0;
-    if (is_sound && options_try(intake, options, error))
+    intake->limits.size = limits->size > added ? limits->size - added : 0;
+    intake->limits.keys = limits->keys > ADDED_MAX ? limits->keys - ADDED_MAX : 0;
+    if (is_sound && defaults_try(intake, limits, error))
         return intake;
     intake_destroy(intake);
     return NULL;
@@ -240,7 +246,7 @@ static void identity_add(struct intake *intake, struct additions *additions)
         add(additions, "queue", text_span_of(&intake->queue));
 }
 
-/* When the task shall run by its own word, else by the options; 0 = now. */
+/* When the task shall run by its own word, else by the defaults; 0 = now. */
 static bool time_find(const struct intake *intake, struct wall_time now, int64_t *at_us, struct error *error)
 {
     struct text_span own = envelope_member_value(&intake->envelope, "at");

@@ -17,31 +17,15 @@
 
 #include "queue/digest.h"
 #include "queue/envelope.h"
-
-struct intake_options {
-    struct envelope_limits limits;
-    const char *class_name; /* NULL: the texts are whole tasks */
-    /* For tasks that do not say otherwise. */
-    const char *queue;  /* NULL = "default" */
-    const char *jid;    /* NULL = a new one each */
-    const char *retry;  /* a JSON value; NULL = true */
-    const char *parent; /* jid of the task from which they follow: set in each as `hf_parent`; NULL = none */
-    const char *const *resources;
-    unsigned resource_count;
-    const char *const *tags;
-    unsigned tag_count;
-    int64_t at_us;         /* since 1970; 0 = now */
-    int64_t in_ms;         /* from when it is taken; 0 = now; not with at_us */
-    int64_t expires_in_ms; /* 0 = never */
-    int64_t unique_ms;     /* for how long, at most, from when it may run; 0 = it need not be unique */
-};
-enum { INTAKE_TAGS_MAX = 64 };
-#define INTAKE_UNIQUE_MS (24 * 3600 * MS_PER_S) /* what "unique" alone means */
+#include "queue/holdfast.h"
 
 struct intake;
 
-/* NULL with a reason when the options cannot be part of a task. */
-struct intake *intake_create(const struct intake_options *options, struct error *error) MUST_CHECK;
+/* `defaults` are for what the texts lack. With a class, and unless it has `json`, the texts are arguments; neither
+ * `json` nor `args` is looked at otherwise. `parent` is the jid of the task from which they follow, set in each as
+ * `hf_parent`; NULL = none. NULL with a reason when the defaults cannot be part of a task. */
+struct intake *intake_create(const struct hf_task *defaults, const struct envelope_limits *limits, const char *parent,
+                             struct error *error) MUST_CHECK;
 void intake_destroy(struct intake *intake);
 
 /* A task that was taken; valid until the next. The payload may be the caller's own bytes. */

@@ -72,8 +72,7 @@ static void flush_encode(const struct iteration *iteration, struct buffer *out)
     double took = ends ? iteration->took_s : seconds_so_far(iteration);
     redis_request_script(out, &queue_script_iteration_flush, 1, 4);
     queue_keys_request(iteration->options.keys->iteration_prefix, iteration->jid, out);
-    redis_request_text(out, iteration->run);
-    redis_request_text(out, ends && iteration->is_done ? "end" : "go on");
+    redis_request_texts(out, iteration->run, ends && iteration->is_done ? "end" : "go on");
     redis_request_seconds(out, llround((iteration->earlier_s + took) * (double)US_PER_S));
     redis_request_bytes(out, iteration->cursor.bytes, iteration->cursor.length);
 }
@@ -223,8 +222,7 @@ void iteration_request_cancel(const struct queue_keys *keys, const char *jid, st
 {
     redis_request_script(out, &queue_script_cancel, 2, 3);
     queue_keys_request(keys->iteration_prefix, jid, out);
-    redis_request_text(out, keys->cancels);
-    redis_request_text(out, jid);
+    redis_request_texts(out, keys->cancels, jid);
     redis_request_integer(out, CANCELS_AGE_S);
     redis_request_integer(out, CANCELS_ENTRIES);
 }

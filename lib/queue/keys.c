@@ -1,7 +1,9 @@
 #include "queue/keys.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/invariant.h"
 #include "base/memory.h"
@@ -17,106 +19,88 @@ static char *key_join(const char *space, const char *name, const char *identity,
     return joined;
 }
 
+#define KEY(member, name)                                                                                              \
+    {                                                                                                                  \
+        offsetof(struct queue_keys, member), name, false, ""                                                           \
+    }
+#define OF_PROCESS(member, name, end)                                                                                  \
+    {                                                                                                                  \
+        offsetof(struct queue_keys, member), name, true, end                                                           \
+    }
+static const struct {
+    size_t at;
+    const char *name;
+    bool has_identity;
+    const char *end;
+} rows[] = {
+    KEY(queues, "queues"),
+    KEY(schedule, "schedule"),
+    KEY(retry, "retry"),
+    KEY(dead, "dead"),
+    KEY(paused, "paused"),
+    KEY(listed, "processes"),
+    OF_PROCESS(shown, "", ""),
+    OF_PROCESS(work, "", ":work"),
+    OF_PROCESS(workers, "", ":workers"),
+    OF_PROCESS(signals, "", "-signals"),
+    KEY(processed, "stat:processed"),
+    KEY(failed, "stat:failed"),
+    KEY(queue_prefix, "queue:"),
+    KEY(iteration_prefix, "it-"),
+    KEY(processes, QUEUE_SCHEME "processes"),
+    KEY(cancels, QUEUE_SCHEME "cancels"),
+    KEY(periodic, QUEUE_SCHEME "periodic"),
+    OF_PROCESS(process, QUEUE_SCHEME "process:", ""),
+    OF_PROCESS(calls, QUEUE_SCHEME "calls:", ""),
+    OF_PROCESS(beat, QUEUE_SCHEME "beat:", ""),
+    OF_PROCESS(heard, QUEUE_SCHEME "heard:", ""),
+    KEY(process_prefix, QUEUE_SCHEME "process:"),
+    OF_PROCESS(bell_prefix, QUEUE_SCHEME "bell:", ":"),
+    KEY(any_bell_prefix, QUEUE_SCHEME "bell:"),
+    KEY(calls_prefix, QUEUE_SCHEME "calls:"),
+    KEY(heard_prefix, QUEUE_SCHEME "heard:"),
+    KEY(recovered_prefix, QUEUE_SCHEME "recovered:"),
+    KEY(unique_prefix, QUEUE_SCHEME "unique:"),
+    KEY(looked_prefix, QUEUE_SCHEME "looked:"),
+    KEY(receipt_prefix, QUEUE_SCHEME "receipt:"),
+    KEY(dropped_prefix, QUEUE_SCHEME "dropped:"),
+    KEY(waiting_prefix, QUEUE_SCHEME "waiting:"),
+    KEY(places_prefix, QUEUE_SCHEME "places:"),
+    KEY(freed_prefix, QUEUE_SCHEME "freed:"),
+    KEY(contended, QUEUE_SCHEME "contended"),
+    KEY(heirs, QUEUE_SCHEME "heirs"),
+    KEY(unserved, QUEUE_SCHEME "unserved"),
+    KEY(unserved_prefix, QUEUE_SCHEME "unserved:"),
+    KEY(meeting_prefix, QUEUE_SCHEME "meeting:"),
+    KEY(former_processes, "hf:processes"),
+    KEY(former_claims_prefix, "hf:claims:"),
+    KEY(former_bell_prefix, "hf:bell:"),
+    KEY(producer_prefix, QUEUE_SCHEME "producer:"),
+    KEY(result_prefix, QUEUE_SCHEME "result:"),
+};
+#undef KEY
+#undef OF_PROCESS
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+_Static_assert(sizeof(struct queue_keys) == (ROWS + 1) * sizeof(char *), "a key, or the space, has no row");
+
+static char **member_of(struct queue_keys *keys, size_t row)
+{
+    return (char **)(void *)((char *)keys + rows[row].at);
+}
+
 void queue_keys_init(struct queue_keys *keys, const char *space, const char *identity)
 {
-    *keys = (struct queue_keys){
-        .space = memory_text(space),
-        .queues = key_join(space, "queues", "", ""),
-        .schedule = key_join(space, "schedule", "", ""),
-        .retry = key_join(space, "retry", "", ""),
-        .dead = key_join(space, "dead", "", ""),
-        .paused = key_join(space, "paused", "", ""),
-        .listed = key_join(space, "processes", "", ""),
-        .shown = key_join(space, "", identity, ""),
-        .work = key_join(space, "", identity, ":work"),
-        .workers = key_join(space, "", identity, ":workers"),
-        .signals = key_join(space, "", identity, "-signals"),
-        .processed = key_join(space, "stat:processed", "", ""),
-        .failed = key_join(space, "stat:failed", "", ""),
-        .queue_prefix = key_join(space, "queue:", "", ""),
-        .iteration_prefix = key_join(space, "it-", "", ""),
-        .processes = key_join(space, QUEUE_SCHEME "processes", "", ""),
-        .cancels = key_join(space, QUEUE_SCHEME "cancels", "", ""),
-        .periodic = key_join(space, QUEUE_SCHEME "periodic", "", ""),
-        .process = key_join(space, QUEUE_SCHEME "process:", identity, ""),
-        .calls = key_join(space, QUEUE_SCHEME "calls:", identity, ""),
-        .beat = key_join(space, QUEUE_SCHEME "beat:", identity, ""),
-        .heard = key_join(space, QUEUE_SCHEME "heard:", identity, ""),
-        .process_prefix = key_join(space, QUEUE_SCHEME "process:", "", ""),
-        .bell_prefix = key_join(space, QUEUE_SCHEME "bell:", identity, ":"),
-        .any_bell_prefix = key_join(space, QUEUE_SCHEME "bell:", "", ""),
-        .calls_prefix = key_join(space, QUEUE_SCHEME "calls:", "", ""),
-        .heard_prefix = key_join(space, QUEUE_SCHEME "heard:", "", ""),
-        .recovered_prefix = key_join(space, QUEUE_SCHEME "recovered:", "", ""),
-        .unique_prefix = key_join(space, QUEUE_SCHEME "unique:", "", ""),
-        .looked_prefix = key_join(space, QUEUE_SCHEME "looked:", "", ""),
-        .receipt_prefix = key_join(space, QUEUE_SCHEME "receipt:", "", ""),
-        .dropped_prefix = key_join(space, QUEUE_SCHEME "dropped:", "", ""),
-        .waiting_prefix = key_join(space, QUEUE_SCHEME "waiting:", "", ""),
-        .places_prefix = key_join(space, QUEUE_SCHEME "places:", "", ""),
-        .freed_prefix = key_join(space, QUEUE_SCHEME "freed:", "", ""),
-        .contended = key_join(space, QUEUE_SCHEME "contended", "", ""),
-        .heirs = key_join(space, QUEUE_SCHEME "heirs", "", ""),
-        .unserved = key_join(space, QUEUE_SCHEME "unserved", "", ""),
-        .unserved_prefix = key_join(space, QUEUE_SCHEME "unserved:", "", ""),
-        .meeting_prefix = key_join(space, QUEUE_SCHEME "meeting:", "", ""),
-        .former_processes = key_join(space, "hf:processes", "", ""),
-        .former_claims_prefix = key_join(space, "hf:claims:", "", ""),
-        .former_bell_prefix = key_join(space, "hf:bell:", "", ""),
-        .producer_prefix = key_join(space, QUEUE_SCHEME "producer:", "", ""),
-        .result_prefix = key_join(space, QUEUE_SCHEME "result:", "", ""),
-    };
+    keys->space = memory_text(space);
+    for (size_t i = 0; i < ROWS; i++)
+        *member_of(keys, i) = key_join(space, rows[i].name, rows[i].has_identity ? identity : "", rows[i].end);
 }
 
 void queue_keys_fini(struct queue_keys *keys)
 {
-    char *const all[] = {keys->space,
-                         keys->queues,
-                         keys->schedule,
-                         keys->retry,
-                         keys->dead,
-                         keys->paused,
-                         keys->listed,
-                         keys->shown,
-                         keys->work,
-                         keys->workers,
-                         keys->signals,
-                         keys->processed,
-                         keys->meeting_prefix,
-                         keys->failed,
-                         keys->queue_prefix,
-                         keys->iteration_prefix,
-                         keys->processes,
-                         keys->cancels,
-                         keys->periodic,
-                         keys->process,
-                         keys->calls,
-                         keys->beat,
-                         keys->heard,
-                         keys->process_prefix,
-                         keys->bell_prefix,
-                         keys->any_bell_prefix,
-                         keys->calls_prefix,
-                         keys->heard_prefix,
-                         keys->recovered_prefix,
-                         keys->unique_prefix,
-                         keys->looked_prefix,
-                         keys->receipt_prefix,
-                         keys->dropped_prefix,
-                         keys->waiting_prefix,
-                         keys->places_prefix,
-                         keys->freed_prefix,
-                         keys->contended,
-                         keys->heirs,
-                         keys->unserved,
-                         keys->unserved_prefix,
-                         keys->former_processes,
-                         keys->former_claims_prefix,
-                         keys->former_bell_prefix,
-                         keys->producer_prefix,
-                         keys->result_prefix};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        free(all[i]);
+    free(keys->space);
+    for (size_t i = 0; i < ROWS; i++)
+        free(*member_of(keys, i));
 }
 
 void queue_keys_request(const char *prefix, const char *name, struct buffer *out)
@@ -155,4 +139,79 @@ bool queue_name_is_sound(const char *name)
         if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f)
             return false;
     return true;
+}
+
+/* --- names that have a time --------------------------------------------------------------------------------------- */
+
+/* Names that hold a time, exactly as Sidekiq's dashboards look them up: which of the numbers are padded differs from
+ * name to name (reference: metrics). All in UTC. */
+
+static struct tm time_parts(struct wall_time time)
+{
+    struct tm parts;
+    time_t seconds = (time_t)(time.us / US_PER_S);
+    struct tm *read = gmtime_r(&seconds, &parts);
+    invariant(read != NULL);
+    return parts;
+}
+
+static void request_name(struct buffer *name, struct buffer *out)
+{
+    redis_request_bytes(out, name->bytes, name->length);
+    buffer_fini(name);
+}
+
+void queue_keys_request_day(const char *total, struct wall_time time, struct buffer *out)
+{
+    struct tm at = time_parts(time);
+    struct buffer name = {0};
+    buffer_format(&name, "%s:%04d-%02d-%02d", total, at.tm_year + 1900, at.tm_mon + 1, at.tm_mday);
+    request_name(&name, out);
+}
+
+void queue_keys_request_period(const struct queue_keys *keys, enum queue_period period, struct wall_time time,
+                               struct buffer *out)
+{
+    struct tm at = time_parts(time);
+    struct buffer name = {0};
+    if (period == QUEUE_MINUTE_7)
+        buffer_format(&name, "%sj|%04d%02d%02d|%d:%d", keys->space, at.tm_year + 1900, at.tm_mon + 1, at.tm_mday,
+                      at.tm_hour, at.tm_min);
+    else
+        buffer_format(&name, "%sj|%02d%02d%02d|%d:%02d", keys->space, at.tm_year % 100, at.tm_mon + 1, at.tm_mday,
+                      at.tm_hour, at.tm_min);
+    if (period == QUEUE_TEN_MINUTES_8)
+        name.length--; /* the last digit of the minute */
+    request_name(&name, out);
+}
+
+void queue_keys_request_histogram(const struct queue_keys *keys, enum queue_period period, const char *class_name,
+                                  struct wall_time time, struct buffer *out)
+{
+    struct tm at = time_parts(time);
+    struct buffer name = {0};
+    if (period == QUEUE_MINUTE_7)
+        buffer_format(&name, "%s%s-%02d-%02d:%d", keys->space, class_name, at.tm_mday, at.tm_hour, at.tm_min);
+    else
+        buffer_format(&name, "%sh|%s-%d-%d:%d", keys->space, class_name, at.tm_mday, at.tm_hour, at.tm_min);
+    request_name(&name, out);
+}
+
+static void request_our_day(const struct queue_keys *keys, const char *what, struct wall_time time, struct buffer *out)
+{
+    struct tm at = time_parts(time);
+    struct buffer name = {0};
+    buffer_format(&name, "%s" QUEUE_SCHEME "%s:%04d%02d%02d", keys->space, what, at.tm_year + 1900, at.tm_mon + 1,
+                  at.tm_mday);
+    request_name(&name, out);
+}
+
+void queue_keys_request_locks(const struct queue_keys *keys, struct wall_time time, struct buffer *out)
+{
+    request_our_day(keys, "locks", time, out);
+}
+
+void queue_keys_request_runtimes(const struct queue_keys *keys, struct wall_time time, struct buffer *out)
+{
+    request_our_day(keys, "runtimes", time, out);
 }

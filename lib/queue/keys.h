@@ -68,7 +68,7 @@ void queue_keys_request(const char *prefix, const char *name, struct buffer *out
 /* Appends the key of what a process shows of its running tasks as one argument of a request. */
 void queue_keys_request_work(const struct queue_keys *keys, const char *identity, struct buffer *out);
 
-/* Keys that name a time (UTC), each appended as one argument of a request; keys_of_time.c.
+/* Keys that name a time (UTC), each appended as one argument of a request.
  *
  * The total of a day: stat:processed:2026-11-21. */
 void queue_keys_request_day(const char *total, struct wall_time time, struct buffer *out);

@@ -44,7 +44,7 @@ static void move_done(struct errand *errand, const struct redis_reply *reply)
 
 /* --- requests ---------------------------------------------------------------------------------------------------- */
 
-static void slot_encode(const struct claim_slot *slot, unsigned number, struct buffer *out)
+void moves_encode_slot(const struct claim_slot *slot, unsigned number, struct buffer *out)
 {
     redis_request_integer(out, number);
     redis_request_bytes(out, slot->id, slot->has_id ? CLAIM_ID_BYTES : 0);
@@ -80,10 +80,9 @@ void queue_postpone(struct queue *queue, unsigned number, enum queue_place place
     struct buffer *out = &slot->move.request;
     buffer_clear(out);
     redis_request_script(out, &queue_script_postpone, 3, 9);
-    redis_request_text(out, queue->keys.process);
-    redis_request_text(out, place_key(queue, place));
+    redis_request_texts(out, queue->keys.process, place_key(queue, place));
     unique_encode(queue, task, out);
-    slot_encode(slot, number, out);
+    moves_encode_slot(slot, number, out);
     redis_request_seconds(out, delay_ns / NS_PER_US);
     redis_request_bytes(out, payload, length);
     redis_request_text(out, task->jid);
@@ -101,18 +100,12 @@ void queue_unserved(struct queue *queue, unsigned number, const struct queue_uns
     slot->may_refuse = true;
     buffer_clear(out);
     redis_request_script(out, &queue_script_unserved, 5, 11);
-    redis_request_text(out, queue->keys.process);
-    redis_request_text(out, queue->keys.retry);
-    redis_request_text(out, queue->keys.processes);
-    redis_request_text(out, queue->keys.unserved);
+    redis_request_texts(out, queue->keys.process, queue->keys.retry, queue->keys.processes, queue->keys.unserved);
     queue_keys_request(queue->keys.unserved_prefix, task->class_name, out);
-    slot_encode(slot, number, out);
+    moves_encode_slot(slot, number, out);
     redis_request_seconds(out, task->delay_ns / NS_PER_US);
     redis_request_bytes(out, payload, length);
-    redis_request_text(out, task->class_name);
-    redis_request_text(out, task->jid);
-    redis_request_text(out, queue->keys.space);
-    redis_request_text(out, task->may_fail ? "1" : "0");
+    redis_request_texts(out, task->class_name, task->jid, queue->keys.space, task->may_fail ? "1" : "0");
     redis_request_seconds(out, task->failed_delay_ns / NS_PER_US);
     redis_request_text(out, queue->keys.process_prefix);
     errand_start(&slot->move);
@@ -128,9 +121,8 @@ void queue_finish(struct queue *queue, unsigned number, const struct queue_task_
     unique_encode(queue, task, out);
     redis_request_text(out, queue->keys.cancels);
     queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
-    slot_encode(slot, number, out);
-    redis_request_text(out, task->jid);
-    redis_request_text(out, task->is_cancelled ? "1" : "0");
+    moves_encode_slot(slot, number, out);
+    redis_request_texts(out, task->jid, task->is_cancelled ? "1" : "0");
     errand_start(&slot->move);
 }
 
@@ -215,9 +207,8 @@ void queue_finish_with(struct queue *queue, unsigned number, const struct queue_
     redis_request_text(out, queue->keys.cancels);
     queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
     extras_encode_keys(queue, task->jid, extras, out);
-    slot_encode(slot, number, out);
-    redis_request_text(out, task->jid);
-    redis_request_text(out, task->is_cancelled ? "1" : "0");
+    moves_encode_slot(slot, number, out);
+    redis_request_texts(out, task->jid, task->is_cancelled ? "1" : "0");
     extras_encode(extras, out);
     errand_start(&slot->move);
 }
@@ -235,9 +226,8 @@ void queue_open(struct queue *queue, unsigned number, const char *jid, bool fini
     redis_request_text(out, queue->keys.process);
     queue_keys_request(queue->keys.iteration_prefix, jid, out);
     redis_request_text(out, queue->keys.cancels);
-    slot_encode(slot, number, out);
-    redis_request_text(out, jid);
-    redis_request_text(out, finishes ? "1" : "0");
+    moves_encode_slot(slot, number, out);
+    redis_request_texts(out, jid, finishes ? "1" : "0");
     errand_start(&slot->move);
 }
 
@@ -252,7 +242,7 @@ void moves_give_back(struct queue *queue, unsigned number, const char *name)
     redis_request_script(out, &queue_script_give_back, 2, 3);
     redis_request_text(out, queue->keys.process);
     queue_keys_request_queue(&queue->keys, name, out);
-    slot_encode(slot, number, out);
+    moves_encode_slot(slot, number, out);
     errand_start(&slot->move);
 }
 

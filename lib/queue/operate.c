@@ -50,23 +50,15 @@ void operate_move(const struct queue_keys *keys, const char *id, enum operate_ve
     redis_request_script(out, &queue_script_operate_move, KEYS_OF_ALL + count,
                          ARGUMENTS_OF_ALL + ARGUMENTS_OF_EACH * count);
     queue_keys_request(keys->receipt_prefix, id, out);
-    redis_request_text(out, place->key);
-    redis_request_text(out, keys->queues);
-    redis_request_text(out, keys->dead);
-    redis_request_text(out, keys->processes);
-    redis_request_text(out, keys->schedule);
-    redis_request_text(out, keys->paused);
+    redis_request_texts(out, place->key, keys->queues, keys->dead, keys->processes, keys->schedule, keys->paused);
     for (size_t i = 0; i < count; i++)
         request_target(keys, verb, &entries[i], out);
-    redis_request_text(out, operate_verb_name(verb));
-    redis_request_text(out, kind_name(place->kind));
+    redis_request_texts(out, operate_verb_name(verb), kind_name(place->kind));
     request_text_or_none(out, place->lease_of);
     redis_request_integer(out, DEAD_AGE_S);
     redis_request_integer(out, DEAD_ENTRIES);
     redis_request_integer(out, (int64_t)place->list_look);
-    redis_request_text(out, keys->queue_prefix);
-    redis_request_text(out, keys->waiting_prefix);
-    redis_request_text(out, keys->places_prefix);
+    redis_request_texts(out, keys->queue_prefix, keys->waiting_prefix, keys->places_prefix);
     for (size_t i = 0; i < count; i++) {
         const struct operate_entry *entry = &entries[i];
         request_span(out, entry->seen);
@@ -81,11 +73,8 @@ void operate_move(const struct queue_keys *keys, const char *id, enum operate_ve
 void operate_pause(const struct queue_keys *keys, bool pause, char *const *names, size_t count, struct buffer *out)
 {
     redis_request_script(out, &queue_script_operate_pause, 2, 3 + count);
-    redis_request_text(out, keys->paused);
-    redis_request_text(out, keys->processes);
-    redis_request_text(out, pause ? "pause" : "resume");
-    redis_request_text(out, keys->calls_prefix);
-    redis_request_text(out, keys->process_prefix);
+    redis_request_texts(out, keys->paused, keys->processes, pause ? "pause" : "resume", keys->calls_prefix,
+                        keys->process_prefix);
     for (size_t i = 0; i < count; i++)
         redis_request_text(out, names[i]);
 }
@@ -93,8 +82,7 @@ void operate_pause(const struct queue_keys *keys, bool pause, char *const *names
 void operate_drop(const struct queue_keys *keys, const char *id, const char *name, struct buffer *out)
 {
     redis_request_script(out, &queue_script_operate_drop, 5, 2);
-    redis_request_text(out, keys->queues);
-    redis_request_text(out, keys->paused);
+    redis_request_texts(out, keys->queues, keys->paused);
     queue_keys_request_queue(keys, name, out);
     queue_keys_request(keys->receipt_prefix, id, out);
     queue_keys_request(keys->dropped_prefix, id, out);

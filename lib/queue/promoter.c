@@ -151,19 +151,12 @@ static void page_send(struct promoter *promoter)
     redis_request_script(out, &queue_script_due, examines ? 6 : 1, empties ? 8 : 7);
     redis_request_text(out, set_key(promoter));
     if (examines) {
-        redis_request_text(out, keys->contended);
-        redis_request_text(out, keys->paused);
-        redis_request_text(out, keys->retry);
-        redis_request_text(out, keys->processes);
-        redis_request_text(out, keys->heirs);
+        redis_request_texts(out, keys->contended, keys->paused, keys->retry, keys->processes, keys->heirs);
     }
     redis_request_integer(out, promoter->stays[promoter->set]);
     redis_request_integer(out, ENTRIES_A_PAGE);
     redis_request_integer(out, BYTES_A_PAGE);
-    redis_request_text(out, keys->waiting_prefix);
-    redis_request_text(out, keys->places_prefix);
-    redis_request_text(out, keys->queue_prefix);
-    redis_request_text(out, keys->process_prefix);
+    redis_request_texts(out, keys->waiting_prefix, keys->places_prefix, keys->queue_prefix, keys->process_prefix);
     if (empties)
         redis_request_text(out, keys->any_bell_prefix);
     promoter->call.done = page_answered;
@@ -273,8 +266,7 @@ static void wait_add(struct promoter *promoter)
         return;
     promoter->waiting++;
     redis_request_integer(&promoter->waits, (int64_t)promoter->sent);
-    redis_request_text(&promoter->waits, envelope->jid);
-    redis_request_text(&promoter->waits, envelope->line);
+    redis_request_texts(&promoter->waits, envelope->jid, envelope->line);
 }
 
 static void entry_add(struct promoter *promoter, const struct redis_reply *entry)
@@ -310,16 +302,13 @@ static void promote_send(struct promoter *promoter)
     buffer_clear(out);
     size_t of_waits = promoter->waiting > 0 ? 2 + 3 * promoter->waiting : 0;
     redis_request_script(out, &queue_script_promote, 3 + promoter->sent, 2 + 3 * promoter->sent + of_waits);
-    redis_request_text(out, set_key(promoter));
-    redis_request_text(out, keys->queues);
-    redis_request_text(out, keys->dead);
+    redis_request_texts(out, set_key(promoter), keys->queues, keys->dead);
     buffer_append(out, promoter->keys.bytes, promoter->keys.length);
     redis_request_integer(out, DEAD_AGE_S);
     redis_request_integer(out, DEAD_ENTRIES);
     buffer_append(out, promoter->entries.bytes, promoter->entries.length);
     if (promoter->waiting > 0) {
-        redis_request_text(out, keys->waiting_prefix);
-        redis_request_text(out, keys->places_prefix);
+        redis_request_texts(out, keys->waiting_prefix, keys->places_prefix);
         buffer_append(out, promoter->waits.bytes, promoter->waits.length);
     }
     promoter->call.done = promote_answered;

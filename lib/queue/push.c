@@ -142,22 +142,15 @@ enum { SEEK_KEYS = 6, SEEK_ARGUMENTS = 6 };
 
 static void seek_keys_add(const struct slice *slice, const struct queue_keys *keys, struct buffer *out)
 {
-    redis_request_text(out, keys->processes);
-    redis_request_text(out, keys->listed);
-    redis_request_text(out, keys->schedule);
-    redis_request_text(out, keys->retry);
+    redis_request_texts(out, keys->processes, keys->listed, keys->schedule, keys->retry);
     queue_keys_request(keys->looked_prefix, slice->digest, out);
     queue_keys_request(keys->looked_prefix, "", out);
 }
 
 static void seek_arguments_add(const struct slice *slice, const struct queue_keys *keys, struct buffer *out)
 {
-    redis_request_text(out, slice->missed);
-    redis_request_text(out, slice->digest);
-    redis_request_text(out, keys->queue_prefix);
-    redis_request_text(out, keys->process_prefix);
-    redis_request_text(out, keys->any_bell_prefix);
-    redis_request_text(out, keys->space);
+    redis_request_texts(out, slice->missed, slice->digest, keys->queue_prefix, keys->process_prefix,
+                        keys->any_bell_prefix, keys->space);
 }
 
 static void unique_request(const struct slice *slice, const struct queue_keys *keys, const char *record, uint64_t low,
@@ -248,17 +241,15 @@ static void slice_spare(struct push *push, struct slice *slice)
 }
 
 /* The last that is heard of a slice; its source may be gone afterwards. */
-static void slice_end(struct slice *slice, enum push_end end, const char *reason, const char *holder)
+static void slice_end(struct slice *slice, enum hf_push_answer answer, const char *reason, const char *holder)
 {
-    struct push_report report = {.end = end,
-                                 .queue = slice->queue,
-                                 .is_scheduled = slice->is_scheduled,
-                                 .count = slice->count,
-                                 .bytes = slice->bytes,
-                                 .numbers = (const uint64_t *)(const void *)slice->numbers.bytes,
-                                 .reason = reason,
-                                 .holder = holder};
-    slice->source->ended(slice->source, &report);
+    struct hf_stream_report report = {.answer = answer,
+                                      .queue = slice->queue,
+                                      .count = slice->count,
+                                      .numbers = (const uint64_t *)(const void *)slice->numbers.bytes,
+                                      .holder = holder,
+                                      .reason = reason};
+    slice->source->ended(slice->source, &report, slice->bytes);
     slice_spare(slice->push, slice);
 }
 
@@ -273,11 +264,11 @@ static void slice_give_up(struct slice *slice, const char *reason)
 {
     const char *refusal = slice->push->refusal;
     if (slice->may_be_pushed)
-        slice_end(slice, PUSH_UNKNOWN, reason, "");
+        slice_end(slice, HF_PUSH_UNKNOWN, reason, "");
     else if (slice->was_refused)
-        slice_end(slice, PUSH_REFUSED, refusal, "");
+        slice_end(slice, HF_PUSH_REFUSED, refusal, "");
     else
-        slice_end(slice, is_denial(reason) ? PUSH_DENIED : PUSH_UNREACHABLE, reason, "");
+        slice_end(slice, is_denial(reason) ? HF_PUSH_DENIED : HF_PUSH_UNREACHABLE, reason, "");
 }
 
 static void waiting_give_up(struct push *push, const char *why)
@@ -432,11 +423,11 @@ static void value_take(struct push *push, struct slice *slice, const struct redi
     bool is_sound = is_unique ? reply->kind == REDIS_STRING && reply->length > 0
                               : reply->kind == REDIS_INTEGER && reply->integer >= 0;
     if (!is_sound)
-        slice_end(slice, PUSH_UNKNOWN, "an answer that makes no sense: is this a Redis server?", "");
+        slice_end(slice, HF_PUSH_UNKNOWN, "an answer that makes no sense: is this a Redis server?", "");
     else if (is_unique && (is_list || strcmp(reply->bytes, slice->jid) != 0))
-        slice_end(slice, PUSH_DUPLICATE, "a task with this class and these arguments waits or runs", reply->bytes);
+        slice_end(slice, HF_PUSH_DUPLICATE, "a task with this class and these arguments waits or runs", reply->bytes);
     else
-        slice_end(slice, PUSH_ACKNOWLEDGED, "", "");
+        slice_end(slice, slice->is_scheduled ? HF_PUSH_SCHEDULED : HF_PUSH_QUEUED, "", "");
 }
 
 static void error_take(struct push *push, struct slice *slice, const struct redis_result *result)
@@ -452,7 +443,7 @@ static void error_take(struct push *push, struct slice *slice, const struct redi
         slice_put(&push->waiting, slice);
     } else {
         push->progressed = loop_now(push->loop);
-        slice_end(slice, slice->may_be_pushed ? PUSH_UNKNOWN : PUSH_REFUSED, result->reason, "");
+        slice_end(slice, slice->may_be_pushed ? HF_PUSH_UNKNOWN : HF_PUSH_REFUSED, result->reason, "");
     }
 }
 
@@ -471,7 +462,7 @@ static void slice_answered(struct redis_call *call, const struct redis_result *r
     } else {
         slice->may_be_pushed = push->is_doubtful = true;
         if (instant_reached(now, slice->answer_by))
-            slice_end(slice, PUSH_UNKNOWN, result->reason, "");
+            slice_end(slice, HF_PUSH_UNKNOWN, result->reason, "");
         else
             slice_put(&push->waiting, slice);
     }
@@ -493,7 +484,7 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
 /* --- adding ------------------------------------------------------------------------------------------------------- */
 
 void push_source_init(struct push_source *source,
-                      void (*ended)(struct push_source *source, const struct push_report *report))
+                      void (*ended)(struct push_source *source, const struct hf_stream_report *report, size_t bytes))
 {
     source->ended = ended;
     list_init(&source->filling);
@@ -590,7 +581,7 @@ void push_drop(struct push *push, struct push_source *source)
         list_append(&dropped, link);
     }
     while ((next = list_take_first(&dropped)) != NULL)
-        slice_end(list_owner(next, struct slice, link), PUSH_DROPPED, "not sent", "");
+        slice_end(list_owner(next, struct slice, link), HF_PUSH_DROPPED, "not sent", "");
     patience_arm(push);
 }
 
@@ -686,9 +677,7 @@ void push_finish(struct push *push, void (*finished)(void *context), void *conte
     push->finished_context = context;
     push->finish.done = finish_answered;
     buffer_clear(&push->request);
-    redis_request_begin(&push->request, 2);
-    redis_request_text(&push->request, "DEL");
-    redis_request_text(&push->request, push->record);
+    redis_request_command(&push->request, "DEL", push->record);
     struct instant deadline = loop_after(push->loop, FINISH_NS);
     if (!push->is_recorded || push->is_doubtful ||
         !redis_node_call(push->node, &push->request, deadline, &push->finish))

@@ -30,40 +30,20 @@
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "queue/holdfast.h"
 #include "queue/intake.h"
 #include "redis/node.h"
 
 struct push;
 
-enum push_end {
-    PUSH_ACKNOWLEDGED, /* they are in the queue, or in the schedule */
-    PUSH_DUPLICATE,    /* it is not: `holder` is unique */
-    PUSH_REFUSED,      /* they are not */
-    PUSH_UNKNOWN,      /* they may be */
-    PUSH_DROPPED,      /* they are not: push_drop */
-    PUSH_UNREACHABLE,  /* they are not: patience is over */
-    PUSH_DENIED,       /* they are not: the node does not let us in */
-    PUSH_ENDS,
-};
-
-/* What became of one slice. */
-struct push_report {
-    enum push_end end;
-    const char *queue; /* of the slice; of its first task when it is scheduled */
-    bool is_scheduled;
-    size_t count, bytes;
-    const uint64_t *numbers; /* that its tasks were added with */
-    const char *reason;      /* "" for PUSH_ACKNOWLEDGED */
-    const char *holder;      /* jid, for PUSH_DUPLICATE; else "" */
-};
-
 /* Whoever adds tasks, and is told about their ends. The owner keeps it until all of them have ended. */
 struct push_source {
-    void (*ended)(struct push_source *source, const struct push_report *report); /* may add more */
+    /* A slice of so many bytes ended with any answer but HF_PUSH_INVALID. May add more. */
+    void (*ended)(struct push_source *source, const struct hf_stream_report *report, size_t bytes);
     struct list filling; /* private: slices that are not full; the one used last comes first */
 };
 void push_source_init(struct push_source *source,
-                      void (*ended)(struct push_source *source, const struct push_report *report));
+                      void (*ended)(struct push_source *source, const struct hf_stream_report *report, size_t bytes));
 /* Forgets what it added and was not flushed; once the rest has ended, or push_destroy was called. */
 void push_source_fini(struct push_source *source);
 
@@ -83,7 +63,7 @@ void push_destroy(struct push *push);
 void push_add(struct push *push, struct push_source *source, const struct intake_task *task, uint64_t number);
 /* Sends what the source added, also slices that are not full. */
 void push_flush(struct push *push, struct push_source *source);
-/* Ends what the source added and was never sent as PUSH_DROPPED. */
+/* Ends what the source added and was never sent as HF_PUSH_DROPPED. */
 void push_drop(struct push *push, struct push_source *source);
 
 /* To be called before push_destroy, when nothing is at work any more: takes the record off the node, unless a lost try

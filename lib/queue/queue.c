@@ -35,7 +35,7 @@ static void presence_done(struct errand *errand, const struct redis_reply *reply
     queue->presenting = false;
     queue->is_listed = true;
     bells_arm(queue);
-    beat_now(queue);
+    queue_look(queue);
 }
 
 void queue_request_lease(const struct queue *queue, struct buffer *out)
@@ -55,9 +55,7 @@ void queue_enlist(struct queue *queue)
         buffer_format(&names, "%s%s", i > 0 ? "\n" : "", queue->names[i]);
     buffer_clear(out);
     redis_request_script(out, &queue_script_enlist, 2, 3);
-    redis_request_text(out, queue->keys.processes);
-    redis_request_text(out, queue->keys.process);
-    redis_request_text(out, queue->identity);
+    redis_request_texts(out, queue->keys.processes, queue->keys.process, queue->identity);
     queue_request_lease(queue, out);
     redis_request_bytes(out, names.bytes, names.length);
     buffer_fini(&names);
@@ -238,9 +236,7 @@ static uint64_t random_below(void *context, uint64_t below)
 
 static void lists_encode(struct queue *queue, const unsigned *order, struct buffer *out)
 {
-    redis_request_text(out, queue->keys.process);
-    redis_request_text(out, queue->keys.paused);
-    redis_request_text(out, queue->keys.cancels);
+    redis_request_texts(out, queue->keys.process, queue->keys.paused, queue->keys.cancels);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         queue_keys_request_bell(&queue->keys, queue->names[order[i]], out);
     for (unsigned i = 0; i < queue->options.name_count; i++)
@@ -459,4 +455,130 @@ const struct queue_keys *queue_keys_of(const struct queue *queue)
 const struct queue_counters *queue_counters(const struct queue *queue)
 {
     return &queue->counters;
+}
+
+/* --- the end of the process --------------------------------------------------------------------------------------- */
+
+#define LOOK_NS (5 * NS_PER_MS)
+
+static void leave_end(struct queue *queue, bool left)
+{
+    loop_timer_clear(queue->loop, &queue->leave_timer);
+    redis_call_cancel(&queue->leave_call);
+    void (*done)(void *context, bool left) = queue->left;
+    queue->left = NULL;
+    if (done != NULL)
+        done(queue->options.context, left);
+}
+
+static void leave_answered(struct redis_call *call, const struct redis_result *result)
+{
+    struct queue *queue = list_owner(call, struct queue, leave_call);
+    if (result->outcome == REDIS_VALUE)
+        leave_end(queue, result->reply->kind == REDIS_INTEGER && result->reply->integer == 0);
+    /* else: the timer tries again; the script finds nothing the second time */
+}
+
+static void leave_send(struct queue *queue)
+{
+    struct buffer *out = &queue->request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_leave, 2 + 2 * (size_t)queue->options.name_count, 2);
+    redis_request_texts(out, queue->keys.processes, queue->keys.process);
+    for (unsigned i = 0; i < queue->options.name_count; i++) {
+        queue_keys_request_bell(&queue->keys, queue->names[i], out);
+        queue_keys_request_queue(&queue->keys, queue->names[i], out);
+    }
+    redis_request_texts(out, queue->identity, queue->keys.queue_prefix);
+    struct instant deadline = loop_after(queue->loop, queue->options.timeout_ns);
+    queue->leave_call.done = leave_answered;
+    if (!redis_node_call(queue->node, out, deadline, &queue->leave_call))
+        return; /* the timer tries again */
+}
+
+/* A slot whose last call is on its way, or waits to be repeated: a task that is done must not be given back. What was
+ * freed should be told too: others wait for it. */
+static bool slots_settle(const struct queue *queue)
+{
+    for (unsigned i = 0; i < queue->options.slots; i++)
+        if (queue->slots[i].asking)
+            return true;
+    return waiting_frees(queue);
+}
+
+static void leave_look(struct loop_timer *timer)
+{
+    struct queue *queue = list_owner(timer, struct queue, leave_timer);
+    if (!queue->was_up) {
+        leave_end(queue, true);
+        return;
+    }
+    if (instant_reached(loop_now(queue->loop), queue->leave_by)) {
+        leave_end(queue, false);
+        return;
+    }
+    loop_timer_set(queue->loop, timer, loop_after(queue->loop, LOOK_NS));
+    bool settled = !slots_settle(queue) || instant_reached(loop_now(queue->loop), queue->settle_by);
+    if (bells_silence(queue) && settled && !redis_call_is_outstanding(&queue->leave_call))
+        leave_send(queue);
+}
+
+void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void *context, bool left))
+{
+    queue->leaving = true;
+    queue->listening = false;
+    queue->left = done;
+    queue->leave_by = deadline;
+    queue->settle_by = instant_after(deadline, -instant_since(loop_now(queue->loop), deadline) / 2);
+    errand_cancel(&queue->presence); /* it must not list the process again afterwards */
+    beat_stop(queue);
+    loop_timer_init(&queue->leave_timer, leave_look);
+    leave_look(&queue->leave_timer);
+}
+
+void queue_leave_by(struct queue *queue, struct instant deadline)
+{
+    queue->leave_by = instant_earlier(queue->leave_by, deadline);
+    queue->settle_by = instant_earlier(queue->settle_by, queue->leave_by);
+}
+
+/* --- backlog ------------------------------------------------------------------------------------------------------ */
+
+/* The count of what there is to do, for a worker that stops when all is done. Runs on the loop. */
+
+static void backlog_told(struct redis_call *call, const struct redis_result *result)
+{
+    struct queue *queue = list_owner(call, struct queue, count_call);
+    struct queue_backlog backlog = {.known = result->outcome == REDIS_VALUE && result->reply->kind == REDIS_ARRAY &&
+                                             result->reply->count == 2};
+    if (backlog.known) {
+        backlog.waiting = result->reply->elements[0].integer;
+        backlog.pending = result->reply->elements[1].integer;
+    }
+    queue->counted(queue->options.context, &backlog);
+}
+
+void queue_count(struct queue *queue, int64_t since_ns, int64_t horizon_ns,
+                 void (*told)(void *context, const struct queue_backlog *backlog))
+{
+    struct buffer *out = &queue->request;
+    size_t names = queue->options.name_count;
+    redis_call_cancel(&queue->count_call);
+    queue->counted = told;
+    queue->count_call.done = backlog_told;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_backlog, 5 + names, 6 + names);
+    redis_request_texts(out, queue->keys.schedule, queue->keys.retry, queue->keys.paused, queue->keys.processes,
+                        queue->keys.contended);
+    for (unsigned i = 0; i < queue->options.name_count; i++)
+        queue_keys_request_queue(&queue->keys, queue->names[i], out);
+    redis_request_integer(out, since_ns / NS_PER_S);
+    redis_request_integer(out, horizon_ns / NS_PER_S);
+    redis_request_texts(out, queue->keys.process_prefix, queue->keys.any_bell_prefix, queue->keys.waiting_prefix,
+                        queue->keys.places_prefix);
+    for (unsigned i = 0; i < queue->options.name_count; i++)
+        redis_request_text(out, queue->names[i]);
+    struct instant deadline = loop_after(queue->loop, queue->options.timeout_ns);
+    if (!redis_node_call(queue->node, out, deadline, &queue->count_call))
+        told(queue->options.context, &(struct queue_backlog){.known = false});
 }

@@ -1,5 +1,5 @@
-/* Private to lib/queue: queue.c (turns of slots), moves.c (of single tasks), bell.c (waking), beat.c (the lease),
- * waiting.c (for locks), recovery.c (of the dead), leave.c (the end), backlog.c (what there is to do). */
+/* Private to lib/queue: queue.c (turns of slots, the end, what there is to do), moves.c (of single tasks), bell.c
+ * (waking), beat.c (the lease), waiting.c (for locks), recovery.c (of the dead). */
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 
@@ -7,7 +7,6 @@
 #include "queue/keys.h"
 #include "queue/lease_guard.h"
 #include "queue/queue.h"
-#include "queue/recovery.h"
 
 /* What a slot's place on the node holds, and the call that is about to change it. */
 struct claim_slot {
@@ -62,6 +61,8 @@ struct bell {
     struct bell_line line; /* the connection that is up */
     struct bell_line waiting;
 };
+
+struct recovery;
 
 struct queue {
     struct loop *loop;
@@ -135,6 +136,8 @@ void queue_note_paused(struct queue *queue, const unsigned *order, const char *f
 /* moves.c */
 void moves_init(struct queue *queue);
 void moves_fini(struct queue *queue);
+/* The slot and the ids that its place has and gets. */
+void moves_encode_slot(const struct claim_slot *slot, unsigned number, struct buffer *out);
 void moves_give_back(struct queue *queue, unsigned number, const char *name);
 
 /* waiting.c */
@@ -150,7 +153,6 @@ bool waiting_frees(const struct queue *queue);
 void beat_create(struct queue *queue);
 void beat_destroy(struct queue *queue);
 void beat_stop(struct queue *queue); /* the process leaves */
-void beat_now(struct queue *queue);
 
 void bells_create(struct queue *queue);
 void bells_destroy(struct queue *queue);
@@ -159,5 +161,15 @@ void bells_arm(struct queue *queue);
 void bell_pause(struct bell *bell, bool is_paused);
 /* Ends the blocking moves; true once none can move a task any more. */
 bool bells_silence(struct queue *queue);
+
+/* recovery.c */
+/* The processes of a few hosts, and those that are looked at again: with their beat all of them are recovered. */
+enum { RECOVERY_DEAD_MAX = 64 };
+
+struct recovery *recovery_create(struct queue *queue);
+void recovery_destroy(struct recovery *recovery);
+/* `dead` is an array of identities; nothing happens while a recovery is under way. */
+void recovery_start(struct recovery *recovery, const struct redis_reply *dead);
+void recovery_stop(struct recovery *recovery);
 
 #endif

@@ -86,3 +86,127 @@ unsigned runtimes_take(struct runtimes *runtimes, struct wall_time at, struct bu
     runtimes->day = day;
     return taken;
 }
+
+/* Fields come in any order, so classes are kept sorted by name, and found by halving. */
+
+/* --- finding ---------------------------------------------------------------------------------------------------- */
+
+static int name_compare(const char *name, size_t length, const struct runtimes_class *known)
+{
+    int order = strncmp(name, known->name, length);
+    return order == 0 && known->name[length] != '\0' ? -1 : order;
+}
+
+/* Of the first class that is not before the name. */
+static size_t place_of(const struct runtimes_read *read, const char *name, size_t length)
+{
+    size_t from = 0, to = read->count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (name_compare(name, length, read->classes[middle]) > 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static bool is_at(const struct runtimes_read *read, size_t place, const char *name, size_t length)
+{
+    return place < read->count && name_compare(name, length, read->classes[place]) == 0;
+}
+
+static struct runtimes_class *class_of(struct runtimes_read *read, const char *name, size_t length)
+{
+    size_t place = place_of(read, name, length);
+    if (is_at(read, place, name, length))
+        return read->classes[place];
+    if (read->count == read->capacity) {
+        read->capacity = 2 * read->capacity + 16;
+        read->classes = memory_resize(read->classes, read->capacity, sizeof read->classes[0]);
+    }
+    memmove(&read->classes[place + 1], &read->classes[place], (read->count - place) * sizeof read->classes[0]);
+    read->classes[place] = memory_new(struct runtimes_class);
+    read->classes[place]->name = memory_text_of(name, length);
+    read->count++;
+    return read->classes[place];
+}
+
+const struct runtimes_class *runtimes_read_find(const struct runtimes_read *read, const char *class_name)
+{
+    char name[ENVELOPE_CLASS_BYTES_MAX + 1];
+    class_name_clean(class_name, name);
+    size_t length = strlen(name), place = place_of(read, name, length);
+    return is_at(read, place, name, length) ? read->classes[place] : NULL;
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------- */
+
+/* A plain decimal number that is at most `most`; false for everything else. */
+static bool number_read(const char *text, unsigned long long most, unsigned long long *number)
+{
+    unsigned long long value = 0;
+    if (*text == '\0')
+        return false;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        value = 10 * value + (unsigned)(*text - '0');
+        if (value > most)
+            return false;
+    }
+    *number = value;
+    return true;
+}
+
+/* "CLASS|BUCKET"; a class has no '|'. */
+static void field_add(struct runtimes_read *read, const char *field, const char *runs)
+{
+    unsigned long long bucket = 0, number = 0;
+    const char *bar = strchr(field, '|');
+    if (bar == NULL || bar == field || !number_read(bar + 1, RUNTIMES_BUCKETS - 1, &bucket) ||
+        !number_read(runs, INT64_MAX / RUNTIMES_BUCKETS, &number) || number == 0)
+        return;
+    struct runtimes_class *found = class_of(read, field, (size_t)(bar - field));
+    found->buckets[bucket] += number;
+    found->runs += number;
+}
+
+static bool is_text(const struct redis_reply *reply)
+{
+    return reply->kind == REDIS_STRING && strlen(reply->bytes) == reply->length;
+}
+
+void runtimes_read_add(struct runtimes_read *read, const struct redis_reply *fields)
+{
+    for (size_t i = 0; fields->kind == REDIS_ARRAY && i + 1 < fields->count; i += 2)
+        if (is_text(&fields->elements[i]) && is_text(&fields->elements[i + 1]))
+            field_add(read, fields->elements[i].bytes, fields->elements[i + 1].bytes);
+}
+
+void runtimes_read_fini(struct runtimes_read *read)
+{
+    for (size_t i = 0; i < read->count; i++) {
+        free(read->classes[i]->name);
+        free(read->classes[i]);
+    }
+    free(read->classes);
+    *read = (struct runtimes_read){.count = 0};
+}
+
+/* --- quantiles -------------------------------------------------------------------------------------------------- */
+
+void runtimes_quantiles(const struct runtimes_class *class_read, double *seconds, size_t count)
+{
+    double below = 0;
+    unsigned bucket = 0;
+    for (size_t i = 0; i < count; i++) {
+        double rank = ((double)i + 0.5) / (double)count * (double)class_read->runs;
+        while (bucket < RUNTIMES_BUCKETS - 1 && below + (double)class_read->buckets[bucket] < rank)
+            below += (double)class_read->buckets[bucket++];
+        double from = (double)runtimes_bucket_ns(bucket), to = (double)runtimes_bucket_ns(bucket + 1);
+        double inside = (double)class_read->buckets[bucket]; /* 0 when sums beyond 2^53 were rounded */
+        double part = inside > 0 ? (rank - below) / inside : 1;
+        seconds[i] = (from + part * (to - from)) / (double)NS_PER_S;
+    }
+}

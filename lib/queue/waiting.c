@@ -36,13 +36,6 @@ static struct queue *errand_queue(const struct errand *errand)
     return list_owner(errand->errands, struct queue, errands);
 }
 
-static void slot_encode(const struct claim_slot *slot, unsigned number, struct buffer *out)
-{
-    redis_request_integer(out, number);
-    redis_request_bytes(out, slot->id, slot->has_id ? CLAIM_ID_BYTES : 0);
-    redis_request_bytes(out, slot->next, CLAIM_ID_BYTES);
-}
-
 static void list_encode(const struct queue_keys *keys, const char *list, struct buffer *out)
 {
     queue_keys_request(keys->waiting_prefix, list, out);
@@ -95,28 +88,21 @@ void queue_park(struct queue *queue, unsigned number, const struct waiting_task 
     struct buffer *out = &slot->wait.request;
     buffer_clear(out);
     redis_request_script(out, &queue_script_park, 7 + 2 * (size_t)task->other_count, 16);
-    redis_request_text(out, queue->keys.process);
-    redis_request_text(out, queue->keys.schedule);
+    redis_request_texts(out, queue->keys.process, queue->keys.schedule);
     list_encode(&queue->keys, task->list, out);
-    redis_request_text(out, queue->keys.contended);
-    redis_request_text(out, queue->keys.paused);
+    redis_request_texts(out, queue->keys.contended, queue->keys.paused);
     for (unsigned i = 0; i < task->other_count; i++) {
         queue_keys_request(queue->keys.waiting_prefix, task->others[i], out);
         queue_keys_request(queue->keys.places_prefix, task->others[i], out);
     }
-    slot_encode(slot, number, out);
-    redis_request_text(out, task->list);
-    redis_request_text(out, task->jid);
-    redis_request_text(out, task->queue);
-    redis_request_text(out, task->class_name);
-    redis_request_text(out, task->set);
+    moves_encode_slot(slot, number, out);
+    redis_request_texts(out, task->list, task->jid, task->queue, task->class_name, task->set);
     redis_request_integer(out, task->seen_us);
     microseconds_encode(task->near_ns, out);
     microseconds_encode(random_between(FAR_MIN_NS, FAR_MAX_NS), out);
     microseconds_encode(random_between(SOON_MIN_NS, SOON_MAX_NS), out);
     redis_request_integer(out, task->waiters_max);
-    redis_request_text(out, task->may_retry ? "1" : "0");
-    redis_request_text(out, queue->keys.queue_prefix);
+    redis_request_texts(out, task->may_retry ? "1" : "0", queue->keys.queue_prefix);
     redis_request_bytes(out, payload, length);
     slot->wait.done = park_done;
     errand_start(&slot->wait);
@@ -156,9 +142,8 @@ void queue_skip(struct queue *queue, unsigned number, const struct queue_task_na
     queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
     queue_keys_request(queue->keys.recovered_prefix, task->jid, out);
     queue_keys_request(queue->keys.waiting_prefix, list, out);
-    slot_encode(slot, number, out);
-    redis_request_text(out, task->jid);
-    redis_request_text(out, task->is_cancelled ? "1" : "0");
+    moves_encode_slot(slot, number, out);
+    redis_request_texts(out, task->jid, task->is_cancelled ? "1" : "0");
     slot->wait.done = skip_done;
     errand_start(&slot->wait);
 }
@@ -203,13 +188,10 @@ void queue_keep(struct queue *queue, unsigned number, const struct waiting_claim
     claim_asked(slot, claim->kept_ns == 0);
     buffer_clear(out);
     redis_request_script(out, &queue_script_confirm, 2, 6);
-    redis_request_text(out, queue->keys.process);
-    redis_request_text(out, queue->keys.heirs);
+    redis_request_texts(out, queue->keys.process, queue->keys.heirs);
     redis_request_integer(out, number);
     redis_request_bytes(out, slot->id, CLAIM_ID_BYTES);
-    redis_request_text(out, claim->list);
-    redis_request_text(out, claim->jid);
-    redis_request_text(out, claim->holder_jid);
+    redis_request_texts(out, claim->list, claim->jid, claim->holder_jid);
     microseconds_encode(claim->kept_ns, out);
     errand_start(&slot->keep);
 }
@@ -239,21 +221,15 @@ void queue_heir(struct queue *queue, unsigned number, const struct waiting_heir 
         claim_asked(&queue->slots[heir->holder], true);
     buffer_clear(out);
     redis_request_script(out, &queue_script_heir, 7, 12 + (size_t)queue->options.name_count + heir->class_count);
-    redis_request_text(out, queue->keys.process);
-    redis_request_text(out, queue->keys.paused);
-    redis_request_text(out, queue->keys.cancels);
-    redis_request_text(out, queue->keys.schedule);
+    redis_request_texts(out, queue->keys.process, queue->keys.paused, queue->keys.cancels, queue->keys.schedule);
     queue_keys_request(queue->keys.waiting_prefix, heir->list, out);
     queue_keys_request(queue->keys.places_prefix, heir->list, out);
     redis_request_text(out, queue->keys.heirs);
-    slot_encode(slot, number, out);
+    moves_encode_slot(slot, number, out);
     redis_request_integer(out, heir->holder);
     redis_request_bytes(out, holder->asking ? holder->next : holder->id, CLAIM_ID_BYTES);
-    redis_request_text(out, heir->holder_jid);
-    redis_request_text(out, heir->ended_jid != NULL ? heir->ended_jid : "");
-    redis_request_text(out, heir->set);
-    redis_request_text(out, queue->keys.queue_prefix);
-    redis_request_text(out, heir->list);
+    redis_request_texts(out, heir->holder_jid, heir->ended_jid != NULL ? heir->ended_jid : "", heir->set,
+                        queue->keys.queue_prefix, heir->list);
     microseconds_encode(heir->kept_ns, out);
     redis_request_integer(out, queue->options.name_count);
     for (unsigned i = 0; i < queue->options.name_count; i++)
@@ -327,13 +303,10 @@ static struct free_call *free_call_new(struct queue *queue)
 void waiting_request_free(const struct queue_keys *keys, const struct waiting_end *end, struct buffer *out)
 {
     redis_request_script(out, &queue_script_free, 2 + 3 * (size_t)end->list_count, 5);
-    redis_request_text(out, keys->schedule);
-    redis_request_text(out, keys->paused);
+    redis_request_texts(out, keys->schedule, keys->paused);
     for (unsigned i = 0; i < end->list_count; i++)
         list_encode(keys, end->lists[i], out);
-    redis_request_text(out, keys->queue_prefix);
-    redis_request_text(out, end->jid != NULL ? end->jid : "");
-    redis_request_text(out, end->is_handed_on ? "1" : "0");
+    redis_request_texts(out, keys->queue_prefix, end->jid != NULL ? end->jid : "", end->is_handed_on ? "1" : "0");
     redis_request_integer(out, end->wakes > 0 ? end->wakes : 1);
     microseconds_encode(end->after_ns, out);
 }

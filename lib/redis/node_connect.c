@@ -76,10 +76,7 @@ static void ask_database(struct redis_node *node)
 static void ask_client_name(struct redis_node *node)
 {
     size_t from = node->out.length;
-    redis_request_begin(&node->out, 3);
-    redis_request_text(&node->out, "CLIENT");
-    redis_request_text(&node->out, "SETNAME");
-    redis_request_text(&node->out, node->options.client_name);
+    redis_request_command(&node->out, "CLIENT", "SETNAME", node->options.client_name);
     expect_handshake(node, from, PENDING_CLIENT_NAME, 0);
 }
 
@@ -88,8 +85,7 @@ static void ask_script(struct redis_node *node, size_t index)
     const struct redis_script *script = node->options.scripts[index];
     size_t from = node->out.length;
     redis_request_begin(&node->out, 3);
-    redis_request_text(&node->out, "SCRIPT");
-    redis_request_text(&node->out, "LOAD");
+    redis_request_texts(&node->out, "SCRIPT", "LOAD");
     redis_request_bytes(&node->out, script->source, script->length);
     expect_handshake(node, from, PENDING_SCRIPT, index);
 }
@@ -97,8 +93,7 @@ static void ask_script(struct redis_node *node, size_t index)
 static void ask_word(struct redis_node *node, const char *word, enum pending_kind kind)
 {
     size_t from = node->out.length;
-    redis_request_begin(&node->out, 1);
-    redis_request_text(&node->out, word);
+    redis_request_command(&node->out, word);
     expect_handshake(node, from, kind, 0);
 }
 

@@ -1,9 +1,8 @@
 /* What the files of a node share. Private to lib/redis.
  *
- *   node.c          creation, calls, cancellation, deadlines, and the one way in which a connection ends
+ *   node.c          creation, calls, cancellation, deadlines, the one way in which a connection ends; bytes out,
+ *                   replies and messages in, scripts that a server forgot
  *   node_connect.c  from a name to a connection that is up: resolve, connect, handshake
- *   node_traffic.c  bytes out, replies in, scripts that a server forgot
- *   node_message.c  messages of channels, and the pulse of a connection that only listens
  *   sentinel.c      which sentinel is asked next, and what it answered: no I/O
  *
  *        +-----------------------------------------------------------------------------+
@@ -26,11 +25,86 @@
 #ifndef REDIS_NODE_PRIVATE_H
 #define REDIS_NODE_PRIVATE_H
 
+#include <stdlib.h>
+
+#include "base/invariant.h"
+#include "base/memory.h"
 #include "redis/node.h"
 #include "redis/patience.h"
-#include "redis/pending.h"
 #include "redis/reader.h"
 #include "redis/sentinel.h"
+
+/* The requests of a connection whose replies are still to come, in the order in which the replies will come: a ring
+ * that grows by doubling and never shrinks. A request is named by its sequence number, which counts up for the whole
+ * life of the node; pointers into the ring do not survive a push. */
+enum pending_kind {
+    PENDING_CALL,
+    PENDING_RELOAD, /* SCRIPT LOAD after a NOSCRIPT */
+    PENDING_PULSE,
+    /* The handshake. */
+    PENDING_AUTH,
+    PENDING_SELECT,
+    PENDING_CLIENT_NAME,
+    PENDING_ROLE,
+    PENDING_SCRIPT,
+    PENDING_PING,
+    PENDING_MASTER, /* the question to a sentinel */
+};
+
+struct pending {
+    struct redis_call *call; /* NULL: nobody waits (any more), the reply is discarded */
+    struct instant deadline;
+    struct instant queued_at;
+    uint32_t length; /* bytes of the request */
+    uint16_t script; /* of PENDING_SCRIPT */
+    uint8_t kind;    /* enum pending_kind */
+    bool expired : 1;
+    bool resent : 1; /* after NOSCRIPT: once at most */
+};
+
+struct pending_ring {
+    struct pending *entries;
+    size_t capacity;     /* a power of two, or 0 */
+    uint64_t head, tail; /* sequence numbers: head <= entry < tail */
+};
+
+static inline bool pending_is_empty(const struct pending_ring *ring)
+{
+    return ring->head == ring->tail;
+}
+
+static inline struct pending *pending_at(const struct pending_ring *ring, uint64_t sequence)
+{
+    invariant(sequence >= ring->head && sequence < ring->tail);
+    return &ring->entries[sequence & (ring->capacity - 1)];
+}
+
+static inline struct pending pending_pop(struct pending_ring *ring)
+{
+    struct pending first = *pending_at(ring, ring->head);
+    ring->head++;
+    return first;
+}
+
+static inline void pending_grow(struct pending_ring *ring)
+{
+    size_t capacity = ring->capacity > 0 ? ring->capacity * 2 : 64;
+    struct pending *entries = memory_resize(NULL, capacity, sizeof *entries);
+    for (uint64_t sequence = ring->head; sequence < ring->tail; sequence++)
+        entries[sequence & (capacity - 1)] = *pending_at(ring, sequence);
+    free(ring->entries);
+    ring->entries = entries;
+    ring->capacity = capacity;
+}
+
+/* Returns the sequence number of the new entry. */
+static inline uint64_t pending_push(struct pending_ring *ring, struct pending entry)
+{
+    if (ring->tail - ring->head == ring->capacity)
+        pending_grow(ring);
+    ring->entries[ring->tail & (ring->capacity - 1)] = entry;
+    return ring->tail++;
+}
 
 enum { NODE_READ_SIZE = 64 * 1024, NODE_ADDRESS_MAX = REDIS_HOST_MAX + 32 };
 
@@ -80,14 +154,10 @@ struct redis_node {
 void node_lose(struct redis_node *node, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Leaves this server, which is no failure: the next step of the attempt begins in the next turn. */
 void node_step(struct redis_node *node);
-/* Ends a connection whose server gave an answer that says, or lets us fear, that it is not the master any more. */
-void node_lose_demoted(struct redis_node *node);
 /* Forgets and overwrites all that was to be sent or was. */
 void node_drop_output(struct redis_node *node);
 /* Moves the timer to `at` if it is set for later. */
 void node_wake_at(struct redis_node *node, struct instant at);
-/* Hands the result to the call; the entry that held the call must be out of the ring by then, or have forgotten it. */
-void node_complete(struct redis_call *call, const struct redis_result *result);
 
 /* --- node_connect.c --- */
 void node_connect(struct redis_node *node);
@@ -95,19 +165,9 @@ void node_connect(struct redis_node *node);
 bool node_handshake_reply(struct redis_node *node, const struct pending *entry, const struct redis_reply *reply);
 const char *node_phase_name(enum node_phase phase);
 
-/* --- node_traffic.c --- */
 /* Records that the last `length` bytes of `out` are a request that is described by `entry`. */
 uint64_t node_expect(struct redis_node *node, size_t length, struct pending entry);
 bool node_write(struct redis_node *node);
 bool node_read(struct redis_node *node);
-
-/* --- node_message.c --- */
-void node_messages_init(struct redis_node *node);
-void node_messages_end(struct redis_node *node); /* with the connection */
-/* True when it was a message, which has been delivered; it is no reply then. */
-bool node_takes_message(struct redis_node *node, const struct redis_reply *reply);
-/* Looks at the reply to every call for what it says about subscriptions. */
-void node_follow_subscriptions(struct redis_node *node, const struct redis_reply *reply);
-bool node_is_pulse_reply(const struct redis_reply *reply);
 
 #endif

@@ -68,6 +68,14 @@ void redis_request_text(struct buffer *out, const char *text)
     redis_request_bytes(out, text, strlen(text));
 }
 
+void redis_request_all(struct buffer *out, const char *const *texts, size_t count, bool is_whole)
+{
+    if (is_whole)
+        redis_request_begin(out, count);
+    for (size_t i = 0; i < count; i++)
+        redis_request_text(out, texts[i]);
+}
+
 void redis_request_integer(struct buffer *out, int64_t value)
 {
     char digits[24];

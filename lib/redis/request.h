@@ -1,6 +1,8 @@
 /* Commands in the wire format, written straight into a buffer: length-prefixed arguments, so that no byte of a task
  * or a resource name can be taken for protocol (CWE-77). A request is encoded once and may be sent to many nodes.
  *
+ *     redis_request_command(&out, "GET", key);
+ *
  *     redis_request_begin(&out, 5);                 number of arguments, the command's name included
  *     redis_request_text(&out, "SET");
  *     redis_request_bytes(&out, key, key_length); ...
@@ -9,6 +11,7 @@
 #ifndef REDIS_REQUEST_H
 #define REDIS_REQUEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +27,14 @@ struct redis_script {
 void redis_request_begin(struct buffer *out, size_t arguments);
 void redis_request_bytes(struct buffer *out, const void *bytes, size_t length);
 void redis_request_text(struct buffer *out, const char *text);
+/* Some texts in a row, and a whole command of texts: it counts its arguments itself. */
+#define redis_request_texts(out, ...)                                                                                  \
+    redis_request_all((out), (const char *const[]){__VA_ARGS__},                                                       \
+                      sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), false)
+#define redis_request_command(out, ...)                                                                                \
+    redis_request_all((out), (const char *const[]){__VA_ARGS__},                                                       \
+                      sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), true)
+void redis_request_all(struct buffer *out, const char *const *texts, size_t count, bool is_whole);
 void redis_request_integer(struct buffer *out, int64_t value);
 /* Microseconds, not negative, as seconds with six decimals: for scores and Lua. No locale puts a comma there. */
 void redis_request_seconds(struct buffer *out, int64_t us);

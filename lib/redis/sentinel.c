@@ -106,10 +106,7 @@ void sentinel_search_distrust(struct sentinel_search *search)
 
 void sentinel_ask(const struct sentinel_search *search, struct buffer *out)
 {
-    redis_request_begin(out, 3);
-    redis_request_text(out, "SENTINEL");
-    redis_request_text(out, "get-master-addr-by-name");
-    redis_request_text(out, search->master);
+    redis_request_command(out, "SENTINEL", "get-master-addr-by-name", search->master);
 }
 
 static bool is_address(const struct redis_reply *reply)

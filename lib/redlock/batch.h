@@ -2,7 +2,7 @@
 #ifndef REDLOCK_BATCH_H
 #define REDLOCK_BATCH_H
 
-#include "redlock/lock_swap.h"
+#include "redlock/group.h"
 
 enum { BATCH_KEYS_MAX = 128, BATCH_LOCKS_MAX = 64 };
 
@@ -64,9 +64,5 @@ enum lease_vote batch_words_granted(const struct batch *batch, const struct batc
                                     const struct batch_answer *answer);
 enum swap_answer batch_words_swap_answer(const struct batch *batch, const struct batch_entry *entry,
                                          const struct batch_answer *answer);
-
-/* node_counts.c */
-void node_counts_batch(struct group_node *node, const struct batch *batch, const struct redis_result *result,
-                       const struct batch_answer *answer, struct instant now);
 
 #endif

@@ -21,7 +21,6 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "redlock/inspection.h"
-#include "redlock/lock_swap.h"
 #include "redlock/node_options.h"
 #include "redlock/terms.h"
 
@@ -266,4 +265,26 @@ bool redlock_group_is_settled(const struct redlock_group *group)
 unsigned redlock_group_busy(const struct redlock_group *group)
 {
     return group != NULL ? group->locks_in_use + group->batches_in_flight : 0;
+}
+
+/* --- how its nodes stand ------------------------------------------------------------------------------------------ */
+
+/* How the nodes of a group stand, counted: for a caller that decides whether to go on. On the loop. */
+
+void redlock_group_standing(const struct redlock_group *group, struct redlock_standing *standing)
+{
+    if (standing != NULL)
+        *standing = (struct redlock_standing){0};
+    if (group == NULL || standing == NULL)
+        return;
+    *standing = (struct redlock_standing){
+        .nodes = group->node_count,
+        .up = redlock_group_nodes_up(group),
+        .voters = redlock_group_voters(group),
+        .max_ttl_ns = trust_max_ttl_ns(&group->trust),
+    };
+    for (unsigned i = 0; group->node_count > 1 && i < group->node_count; i++) {
+        const struct trust_node *node = &group->trust.node[i];
+        standing->blank += node->seen && !node->has_marker && node->known_id[0] == '\0';
+    }
 }

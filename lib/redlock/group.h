@@ -2,12 +2,11 @@
  *
  *   group.c       N nodes and what is shared by the locks over them
  *   inspection.c  which of them may vote; sight.c: what they are asked for that
- *   lock.c        one lock: values, timers, what callers do, what other threads see; lock_news.c: what callers are told
- *   lock_wait.c   whose turn it is in this process, and when the next pass is worth its while (turns.c, wakes.c)
- *   lock_swap.c   a held lock goes to the next one of the process without being free in between (swap.c)
- *   batch.c       what is said to the nodes, many locks in one script call; batch_words.c: the words
+ *   lock.c        one lock: values, timers, what callers do and are told, what other threads see
+ *   lock_wait.c   whose turn it is in this process, when the next pass is worth its while, and the lock that goes to
+ *                 the next one of the process without being free in between (turns.c, wakes.c, swap.c)
+ *   batch.c       what is said to the nodes, many locks in one script call, and counted; batch_words.c: the words
  *   owed.c        releases that a node must still get when it comes back
- *   node_counts.c what a node was asked and said
  *   client.c      the blocking client
  *
  * Everything runs on the loop thread. In one turn of the loop releases leave first, then extensions, then grants
@@ -26,6 +25,7 @@
 #include "redis/node.h"
 #include "redlock/lease.h"
 #include "redlock/redlock_loop.h"
+#include "redlock/swap.h"
 #include "redlock/trust.h"
 #include "redlock/turns.h"
 #include "redlock/wakes.h"
@@ -126,7 +126,6 @@ struct lock_wait {
 };
 
 struct lock_swap;
-
 struct redlock_lock {
     struct lease lease;
     struct lease_terms terms;
@@ -161,6 +160,25 @@ struct redlock_lock {
     size_t value_length;
 };
 
+/* A held lock goes to the next one of the same process (swap.h): all that is needed to undo the old value. Both locks
+ * may be released, destroyed and used for something else before the last node has answered. It ends when the pass is
+ * decided and the grants are answered. */
+struct lock_swap {
+    struct list link; /* in group->swaps or group->idle_swaps */
+    struct redlock_group *group;
+    struct swap swap;
+    struct redlock_lock *before; /* votes for its release are those of before_round */
+    uint32_t before_round;
+    struct redlock_lock *next; /* NULL once its pass is decided */
+    bool is_sent;              /* a batch refers to it */
+    int64_t ttl_ns;            /* of the old value */
+    struct buffer keys;
+    uint16_t key_ends[REDLOCK_RESOURCES_MAX];
+    unsigned key_count;
+    char value[VALUE_BYTES_MAX];
+    size_t value_length;
+};
+
 struct key_span {
     const char *bytes;
     size_t length;
@@ -182,7 +200,7 @@ bool group_node_takes_grants(struct group_node *node);
 /* group.c: true when the node itself answered with an error, which is then logged, and kept in group->refusal. */
 bool group_node_refused(struct group_node *node, const struct redis_result *result);
 
-/* node_counts.c. True when it was sent: it is answered, or has failed, within group_node_patience_ns. */
+/* batch.c: true when it was sent: it is answered, or has failed, within group_node_patience_ns. */
 bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call) MUST_CHECK;
 void node_counts_result(struct group_node *node, const struct redis_result *result);
 /* A pass failed because nobody can have a majority; these had granted to it. */
@@ -192,22 +210,18 @@ void node_counts_split(struct redlock_group *group, node_set granted);
 void lock_take_step(struct redlock_lock *lock, struct lease_step step);
 void lock_grants_gather(struct redlock_lock *lock);
 /* Longer than any lock of the group may live: its quarantines would be too short for it (H5). */
-bool lock_outlives_quarantines(const struct redlock_lock *lock);
 enum { REFUSED_KEY_UNKNOWN = REDLOCK_RESOURCES_MAX };
 /* The key for which a node refused a grant. */
 void lock_refused_at(struct redlock_lock *lock, unsigned long key);
 /* A node refused a grant for this value, which stays so long if nobody renews it (negative: unknown). */
 void lock_refused_by(struct redlock_lock *lock, const char *value, int64_t remaining_ns);
 void lock_timer_follow(struct redlock_lock *lock);
-void lock_retire(struct redlock_lock *lock);
 void lock_dispose(struct redlock_lock *lock);
 
-/* lock_news.c: tells the caller, and whoever verifies. */
+/* Tells the caller, and whoever verifies. */
 void lock_tell(struct redlock_lock *lock, const struct lease_step *step);
 /* The answer to a request that no node was asked about. */
 void lock_tell_answer(struct redlock_lock *lock, enum redlock_answer answer);
-/* Whoever verifies is not answered. */
-void lock_verifies_drop(struct redlock_lock *lock);
 
 /* lock_wait.c */
 void lock_wait_init(struct redlock_lock *lock);
@@ -226,6 +240,20 @@ void lock_wait_end(struct redlock_lock *lock);
 void lock_wait_channel(const struct redlock_lock *lock, unsigned index, char channel[WAKES_CHANNEL_MAX]);
 /* Ends all that wait or ask, with CANCELLED. */
 void lock_waits_cancel(struct redlock_group *group);
+
+/* lock_wait.c: a held lock goes on without being free in between. */
+/* The lease of `lock` wants it released at these nodes. False when nobody takes it over. */
+bool lock_swap_holds_back(struct redlock_lock *lock, node_set nodes);
+/* After each step of a lock that takes over: its pass may be decided. */
+void lock_swap_follow(struct redlock_lock *next);
+/* What a node, or nobody, answered to the grant: first what is known by it, then, once the grant's own vote is counted,
+ * what follows from it. */
+node_set lock_swap_answered(struct lock_swap *swap, unsigned node, enum swap_answer answer);
+void lock_swap_conclude(struct lock_swap *swap, unsigned node, enum swap_answer answer, node_set release,
+                        struct instant now);
+/* Nothing more will be heard of the grants. */
+void lock_swap_batch_over(struct lock_swap *swap);
+void lock_swaps_dispose(struct redlock_group *group);
 
 /* batch.c */
 enum { BATCH_NO_VOTE = 0 }; /* round of a release whose outcome nobody waits for; leases never use round 0 */

@@ -1,12 +1,40 @@
 /* See lease.h for the rules. How this file is built: every public function is one input; it ends in exactly one of
  * the small transitions below (start a pass, fail a pass, hold, lose, end), and only those change `state`. */
-#include "redlock/lease_private.h"
+#include "redlock/lease.h"
 
 #include "base/invariant.h"
 
 #define GUARD_MIN_NS (50 * NS_PER_MS)
 
-int64_t lease_drift_ns(int64_t ttl_ns, double drift_factor)
+unsigned lease_quorum(const struct lease_terms *terms)
+{
+    return terms->nodes / 2 + 1;
+}
+
+static unsigned set_count(node_set set)
+{
+    return (unsigned)__builtin_popcount(set);
+}
+
+static bool has_quorum(const struct lease_terms *terms, node_set set)
+{
+    return set_count(set) >= lease_quorum(terms);
+}
+
+/* Asked in this round, and not answered. */
+static node_set outstanding(const struct lease *lease)
+{
+    return (node_set)(lease->asked & ~(lease->yes | lease->no | lease->foreign | lease->unknown));
+}
+
+/* What a grant, or an extension, of a round that began then is good for, guard not taken off (E6, E7). */
+static struct instant validity_of(const struct lease_terms *terms, struct instant round_started)
+{
+    return instant_after(round_started, terms->ttl_ns - terms->drift_ns);
+}
+
+/* For so much less than its ttl a grant is good: its node may be fast. */
+static int64_t lease_drift_ns(int64_t ttl_ns, double drift_factor)
 {
     return (int64_t)((double)ttl_ns * drift_factor) + LEASE_FORGIVEN_NS + LEASE_PRECISION_NS;
 }
@@ -15,11 +43,6 @@ int64_t lease_wait_ns(int64_t ttl_ns, double drift_factor, int64_t timeout_ns)
 {
     int64_t on_the_node_ns = ttl_ns + LEASE_FORGIVEN_NS + LEASE_PRECISION_NS;
     return (int64_t)((double)on_the_node_ns / (1 - drift_factor)) + timeout_ns;
-}
-
-unsigned lease_quorum(const struct lease_terms *terms)
-{
-    return terms->nodes / 2 + 1;
 }
 
 void lease_terms_derive(struct lease_terms *terms)
@@ -41,7 +64,7 @@ void lease_terms_derive(struct lease_terms *terms)
 }
 
 /* Jitter without a source of randomness of its own: xorshift over the seed that the driver gave. */
-int64_t jitter_below(struct lease *lease, int64_t bound)
+static int64_t jitter_below(struct lease *lease, int64_t bound)
 {
     if (bound <= 0)
         return 0;
@@ -52,13 +75,13 @@ int64_t jitter_below(struct lease *lease, int64_t bound)
 }
 
 /* Whatever still comes for the round before this is no vote. 0 is left to mean "no round". */
-void round_next(struct lease *lease)
+static void round_next(struct lease *lease)
 {
     if (++lease->round == 0)
         lease->round = 1;
 }
 
-void round_begin(struct lease *lease, node_set asked, struct instant now)
+static void round_begin(struct lease *lease, node_set asked, struct instant now)
 {
     round_next(lease);
     lease->asked = asked;
@@ -66,9 +89,379 @@ void round_begin(struct lease *lease, node_set asked, struct instant now)
     lease->pass_started = now;
 }
 
+/* --- the hold: extension, danger, loss ---------------------------------------------------------------------------- */
+
+/* Extensions are planned on a grid, so that those due within 10 ms of each other leave in one script call. */
+#define EXTEND_GRID_NS (10 * NS_PER_MS)
+
+struct instant lease_believed_until(const struct lease *lease, const struct lease_terms *terms)
+{
+    if (lease->state != LEASE_HELD)
+        return (struct instant){0};
+    return instant_earlier(instant_after(lease->valid_until, -terms->guard_ns), lease->hold_until);
+}
+
+/* Also when the maximum hold is near: by a third of the ttl, as for a validity that is not extended any more. */
+struct instant lease_danger_from(const struct lease *lease, const struct lease_terms *terms)
+{
+    if (lease->state != LEASE_HELD)
+        return (struct instant){0};
+    struct instant end_is_near =
+        lease->hold_until.ns == INSTANT_NEVER.ns ? INSTANT_NEVER : instant_after(lease->hold_until, -terms->ttl_ns / 3);
+    return instant_earlier(instant_after(lease->confirmed, terms->danger_after_ns), end_is_near);
+}
+
+static void extension_plan(struct lease *lease, const struct lease_terms *terms)
+{
+    int64_t after = terms->extend_after_ns - jitter_below(lease, terms->extend_after_ns / 10); /* E33 */
+    struct instant due = instant_after(lease->confirmed, after);
+    lease->act_at = (struct instant){due.ns - due.ns % EXTEND_GRID_NS};
+}
+
+static struct lease_step hold_begin(struct lease *lease, const struct lease_terms *terms)
+{
+    lease->state = LEASE_HELD;
+    lease->gone = lease->no;
+    lease->confirmed = lease->validity_from;
+    lease->valid_until = validity_of(terms, lease->validity_from);
+    lease->hold_until =
+        terms->max_hold_ns > 0 ? instant_after(lease->validity_from, terms->max_hold_ns) : INSTANT_NEVER;
+    lease->extending = false;
+    lease->in_danger = false;
+    extension_plan(lease, terms);
+    return (struct lease_step){.news = LEASE_NEWS_ACQUIRED};
+}
+
+/* A round that began before is no proof: what it would confirm counts from a time that may be wrong. */
+static void hold_suspect(struct lease *lease, const struct lease_terms *terms, int64_t stood_ns, struct instant now)
+{
+    struct instant less = instant_after(lease->valid_until, -stood_ns);
+    struct instant grace = instant_after(now, terms->pass_limit_ns + terms->guard_ns);
+    if (instant_before(less, grace))
+        less = instant_earlier(grace, lease->valid_until);
+    lease->valid_until = less;
+    lease->extending = false;
+    lease->act_at = instant_earlier(lease->act_at, now);
+}
+
+static struct lease_step hold_lose(struct lease *lease, enum redlock_loss loss)
+{
+    lease->state = LEASE_LOST;
+    lease->extending = false;
+    lease->asked = 0;
+    round_next(lease);
+    return (struct lease_step){.news = LEASE_NEWS_LOST, .loss = loss};
+}
+
+/* For the end that came first, however late it is seen. */
+static struct lease_step hold_run_out(struct lease *lease, const struct lease_terms *terms)
+{
+    bool at_end_of_hold = lease_believed_until(lease, terms).ns == lease->hold_until.ns;
+    return hold_lose(lease, at_end_of_hold ? REDLOCK_LOST_MAX_HOLD : REDLOCK_LOST_DEADLINE);
+}
+
+static node_set hold_nodes(const struct lease *lease)
+{
+    return (node_set)(lease->reached & ~lease->gone);
+}
+
+/* A node that forgot would still keep our key, had it not: as long as that is true, nobody else can rightly have been
+ * granted it there, and giving it back restores what would be (reference 5, conditions a and b). */
+static node_set still_owed(const struct lease *lease, const struct lease_terms *terms, struct instant now)
+{
+    node_set owed = 0;
+    for (unsigned node = 0; node < terms->nodes; node++)
+        if ((lease->forgot & set_of(node)) && instant_before(now, lease->kept_until[node]))
+            owed |= set_of(node);
+    return owed;
+}
+
+/* An unfenced hold can only extend what is still there: nothing would tell whether somebody else was there since. */
+static struct lease_step extension_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
+{
+    node_set owed = still_owed(lease, terms, now);
+    lease->gone |= (node_set)(lease->forgot & ~owed);
+    round_begin(lease, hold_nodes(lease), now);
+    lease->extending = true;
+    lease->act_at = instant_after(now, terms->extend_retry_ns + jitter_below(lease, terms->ttl_ns / 40));
+    node_set replant = terms->fenced ? (node_set)(owed & lease->asked) : 0;
+    return (struct lease_step){.extend = (node_set)(lease->asked & ~replant), .replant = replant};
+}
+
+static struct lease_step extension_win(struct lease *lease, const struct lease_terms *terms)
+{
+    lease->extending = false;
+    lease->confirmed = lease->pass_started;
+    lease->valid_until = validity_of(terms, lease->pass_started);
+    lease->in_danger = lease->in_danger && instant_reached(lease->pass_started, lease_danger_from(lease, terms));
+    extension_plan(lease, terms);
+    return (struct lease_step){.news = LEASE_NEWS_EXTENDED};
+}
+
+static struct lease_step hold_judge(struct lease *lease, const struct lease_terms *terms, struct instant now)
+{
+    if (instant_reached(now, lease_believed_until(lease, terms)))
+        return hold_run_out(lease, terms);
+    lease->gone |= lease->no;
+    lease->forgot &= (node_set)~lease->yes;
+    if (!has_quorum(terms, hold_nodes(lease)))
+        return hold_lose(lease, REDLOCK_LOST_TAKEN);
+    if (lease->extending && has_quorum(terms, lease->yes))
+        return extension_win(lease, terms);
+    return (struct lease_step){0};
+}
+
+/* When DANGER is to be told; NEVER once it was. */
+static struct instant danger_at(const struct lease *lease, const struct lease_terms *terms)
+{
+    return lease->in_danger ? INSTANT_NEVER : lease_danger_from(lease, terms);
+}
+
+static struct lease_step hold_tick(struct lease *lease, const struct lease_terms *terms, struct instant now)
+{
+    if (instant_reached(now, lease_believed_until(lease, terms)))
+        return hold_run_out(lease, terms);
+    struct lease_step step = {0};
+    if (instant_reached(now, lease->act_at)) {
+        step = extension_start(lease, terms, now);
+        if (!has_quorum(terms, hold_nodes(lease)))
+            return hold_lose(lease, REDLOCK_LOST_TAKEN);
+    }
+    if (instant_reached(now, danger_at(lease, terms))) {
+        lease->in_danger = true;
+        step.news = LEASE_NEWS_DANGER;
+    }
+    return step;
+}
+
+struct lease_step lease_verify(struct lease *lease, const struct lease_terms *terms, struct instant now)
+{
+    if (lease->state != LEASE_HELD)
+        return (struct lease_step){0};
+    lease->act_at = now;
+    return hold_tick(lease, terms, now);
+}
+
+static struct instant hold_next(const struct lease *lease, const struct lease_terms *terms)
+{
+    return instant_earlier(lease_believed_until(lease, terms), instant_earlier(lease->act_at, danger_at(lease, terms)));
+}
+
+/* --- the way to a hold: attempts at the nodes, and the fencing token ---------------------------------------------- */
+
+#define SPLIT_WAIT_MIN_NS (1 * NS_PER_MS)
+#define SPLIT_WAIT_NS     (8 * NS_PER_MS)
+#define SPLIT_WAIT_MAX_NS (100 * NS_PER_MS)
+
+static node_set set_all(const struct lease_terms *terms)
+{
+    return (node_set)((1u << terms->nodes) - 1u);
+}
+
+static struct lease_step pass_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
+{
+    invariant(lease->tries_left > 0);
+    lease->state = LEASE_ACQUIRING;
+    lease->tries_left -= lease->tries_left != LEASE_TRIES_ENDLESS;
+    lease->reached = set_all(terms);
+    lease->gone = lease->forgot = 0;
+    lease->token = 0;
+    for (unsigned node = 0; node < terms->nodes; node++)
+        lease->kept_until[node] = (struct instant){0};
+    round_begin(lease, set_all(terms), now);
+    lease->validity_from = now;
+    return (struct lease_step){.grant = set_all(terms)};
+}
+
+/* How many refusals are by the owner that is named most often. One that names no owner may be anybody's. */
+static unsigned refusals_by_one_owner(const struct lease *lease, const struct lease_terms *terms)
+{
+    unsigned most = 0;
+    for (unsigned node = 0; node < terms->nodes; node++) {
+        unsigned count = 0;
+        for (unsigned other = 0; (lease->no & set_of(node)) && other < terms->nodes; other++)
+            if (lease->no & set_of(other))
+                count += lease->details[other] == lease->details[node] || lease->details[other] == 0;
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+/* Who is refused by a holder waits for its end, so a split vote, which nobody ends, must not look like one: the nodes
+ * that can still tell are waited for. */
+static bool may_name_holder(const struct lease *lease, const struct lease_terms *terms)
+{
+    unsigned most = refusals_by_one_owner(lease, terms), quorum = lease_quorum(terms);
+    return most < quorum && most + set_count(outstanding(lease)) >= quorum;
+}
+
+static enum redlock_answer pass_refusal(const struct lease *lease, const struct lease_terms *terms)
+{
+    if (has_quorum(terms, lease->yes))
+        return REDLOCK_TOO_SLOW;
+    /* Nodes whose answer the decision did not wait for are not silent. */
+    if (set_count(lease->unknown) > terms->nodes - lease_quorum(terms))
+        return REDLOCK_NO_QUORUM;
+    return refusals_by_one_owner(lease, terms) >= lease_quorum(terms) ? REDLOCK_BUSY : REDLOCK_SPLIT;
+}
+
+/* Before the votes are forgotten. A raise that was denied does not take a grant back. */
+static void obstruction_note(struct lease *lease, const struct lease_terms *terms, node_set granted)
+{
+    if (lease->state == LEASE_FENCING || has_quorum(terms, (node_set)(granted & lease->reached)))
+        lease->may_obstruct = true;
+}
+
+/* A split vote resolves itself within a round trip or two, so its wait starts short; what is held takes longer. */
+static int64_t pass_retry_wait(struct lease *lease, const struct lease_terms *terms, enum redlock_answer refusal)
+{
+    if (refusal != REDLOCK_SPLIT) {
+        lease->splits = 0;
+        return terms->retry_delay_ns + jitter_below(lease, terms->retry_jitter_ns + 1);
+    }
+    int64_t bound = SPLIT_WAIT_NS;
+    for (unsigned i = 0; i < lease->splits && bound < SPLIT_WAIT_MAX_NS; i++)
+        bound *= 2;
+    lease->splits++;
+    return SPLIT_WAIT_MIN_NS + jitter_below(lease, bound < SPLIT_WAIT_MAX_NS ? bound : SPLIT_WAIT_MAX_NS);
+}
+
+static struct lease_step pass_fail(struct lease *lease, const struct lease_terms *terms, struct instant now)
+{
+    enum redlock_answer refusal = pass_refusal(lease, terms);
+    struct lease_step step = {.abandon = lease->reached};
+    /* Who was refused before all had answered will be refused by the others, too: no doubt worth looking into. */
+    obstruction_note(lease, terms, (node_set)(lease->yes | lease->unknown));
+    lease->refusal = refusal;
+    round_next(lease);
+    lease->asked = 0;
+    lease->reached = 0;
+    lease->token = 0;
+    if (lease->tries_left > 0) {
+        lease->state = LEASE_WAITING;
+        lease->act_at = instant_after(now, pass_retry_wait(lease, terms, refusal));
+        return step;
+    }
+    lease->state = LEASE_FREE;
+    step.news = LEASE_NEWS_REFUSED;
+    step.refusal = refusal;
+    return step;
+}
+
+/* Won, but is enough of the ttl left (E5)? */
+static struct lease_step pass_win(struct lease *lease, const struct lease_terms *terms, uint64_t token,
+                                  struct instant now)
+{
+    if (instant_since(now, validity_of(terms, lease->validity_from)) < terms->needed_ns)
+        return pass_fail(lease, terms, now);
+    lease->token = token;
+    return hold_begin(lease, terms);
+}
+
+static uint64_t token_highest(const struct lease *lease, const struct lease_terms *terms)
+{
+    uint64_t highest = 0;
+    for (unsigned node = 0; node < terms->nodes; node++)
+        if ((lease->yes & set_of(node)) && lease->details[node] > highest)
+            highest = lease->details[node];
+    return highest;
+}
+
+/* The nodes that granted, or hold by now, exactly this token. */
+static node_set token_holders(const struct lease *lease, const struct lease_terms *terms, uint64_t token)
+{
+    node_set holders = 0;
+    for (unsigned node = 0; node < terms->nodes; node++)
+        if ((lease->yes & set_of(node)) && lease->details[node] == token)
+            holders |= set_of(node);
+    return holders;
+}
+
+/* The token that most nodes answered; of several the highest. */
+static uint64_t token_commonest(const struct lease *lease, const struct lease_terms *terms)
+{
+    uint64_t best = 0;
+    unsigned holders = 0;
+    for (unsigned node = 0; node < terms->nodes; node++) {
+        uint64_t token = lease->details[node];
+        unsigned count = lease->yes & set_of(node) ? set_count(token_holders(lease, terms, token)) : 0;
+        if (count > holders || (count == holders && token > best)) {
+            best = token;
+            holders = count;
+        }
+    }
+    return best;
+}
+
+/* Raises the counters of the nodes that granted less than the highest token. Those that hold it count already: their
+ * counters stand still while they hold our key. */
+static struct lease_step fencing_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
+{
+    uint64_t token = token_highest(lease, terms);
+    node_set granted = lease->yes, level = token_holders(lease, terms, token), denied = lease->no;
+    lease->state = LEASE_FENCING;
+    lease->token = token;
+    round_begin(lease, granted, now);
+    lease->yes = level;
+    lease->no = denied;
+    return (struct lease_step){.raise = (node_set)(granted & ~level)};
+}
+
+static struct lease_step granting_judge(struct lease *lease, const struct lease_terms *terms, struct instant now)
+{
+    node_set open = outstanding(lease);
+    if (!terms->fenced && has_quorum(terms, lease->yes))
+        return pass_win(lease, terms, 0, now);
+    if (set_count(lease->yes) + set_count(open) < lease_quorum(terms))
+        return may_name_holder(lease, terms) ? (struct lease_step){0} : pass_fail(lease, terms, now);
+    if (!terms->fenced)
+        return (struct lease_step){0};
+    uint64_t token = token_commonest(lease, terms);
+    unsigned holders = set_count(token_holders(lease, terms, token));
+    if (holders >= lease_quorum(terms))
+        return pass_win(lease, terms, token, now);
+    if (has_quorum(terms, lease->yes) && holders + set_count(open) < lease_quorum(terms))
+        return fencing_start(lease, terms, now);
+    return (struct lease_step){0};
+}
+
+/* A counter that was higher raises the token once more (F1); while we own the keys nobody else moves them, so this ends
+ * with the highest. */
+static struct lease_step fencing_judge(struct lease *lease, const struct lease_terms *terms, struct instant now)
+{
+    if (set_count(lease->yes) + set_count(outstanding(lease)) < lease_quorum(terms))
+        return pass_fail(lease, terms, now);
+    unsigned holders = set_count(token_holders(lease, terms, lease->token));
+    if (holders >= lease_quorum(terms))
+        return pass_win(lease, terms, lease->token, now);
+    if (has_quorum(terms, lease->yes) && holders + set_count(outstanding(lease)) < lease_quorum(terms))
+        return fencing_start(lease, terms, now);
+    return (struct lease_step){0};
+}
+
+static struct lease_step pass_judge(struct lease *lease, const struct lease_terms *terms, struct instant now)
+{
+    return lease->state == LEASE_ACQUIRING ? granting_judge(lease, terms, now) : fencing_judge(lease, terms, now);
+}
+
+static struct lease_step pass_cancel(struct lease *lease, const struct lease_terms *terms)
+{
+    struct lease_step step = {.abandon = lease->reached, .news = LEASE_NEWS_REFUSED, .refusal = REDLOCK_CANCELLED};
+    obstruction_note(lease, terms, (node_set)(lease->yes | lease->unknown | outstanding(lease)));
+    lease->state = LEASE_FREE;
+    lease->refusal = REDLOCK_CANCELLED;
+    lease->asked = 0;
+    lease->reached = 0;
+    lease->token = 0;
+    round_next(lease);
+    return step;
+}
+
+/* --- acquiring ---------------------------------------------------------------------------------------------------- */
+
 void lease_init(struct lease *lease, uint32_t noise)
 {
-    *lease = (struct lease){.state = LEASE_FREE, .noise = noise | 1u};
+    *lease = (struct lease){.state = LEASE_FREE, .noise = noise | 1u, .refusal = REDLOCK_BUSY};
 }
 
 struct lease_step lease_acquire(struct lease *lease, const struct lease_terms *terms, struct instant now)
@@ -129,7 +522,7 @@ struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *te
 struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     if (lease->state == LEASE_HELD)
-        return hold_lose(lease, LEASE_LOSS_CLOCK);
+        return hold_lose(lease, REDLOCK_LOST_CLOCK);
     if (lease->state == LEASE_ACQUIRING || lease->state == LEASE_FENCING)
         return pass_fail(lease, terms, now);
     return (struct lease_step){0};
@@ -148,7 +541,7 @@ void lease_suspect(struct lease *lease, const struct lease_terms *terms, int64_t
 
 struct lease_step lease_forfeit(struct lease *lease)
 {
-    return lease->state == LEASE_HELD ? hold_lose(lease, LEASE_LOSS_FORFEIT) : (struct lease_step){0};
+    return lease->state == LEASE_HELD ? hold_lose(lease, REDLOCK_LOST_FORFEIT) : (struct lease_step){0};
 }
 
 /* --- releasing ---------------------------------------------------------------------------------------------- */
@@ -159,11 +552,11 @@ static struct lease_step release_end(struct lease *lease, const struct lease_ter
     unsigned quorum = lease_quorum(terms);
     unsigned deleted = set_count(lease->yes), silent = set_count(lease->unknown) + set_count(outstanding(lease));
     if (deleted >= quorum)
-        step.ending = LEASE_ENDED_RELEASED;
+        step.ending = REDLOCK_RELEASED;
     else if (deleted + silent >= quorum) /* a node that was never reached is neither silent nor "gone already" */
-        step.ending = LEASE_ENDED_UNKNOWN;
+        step.ending = REDLOCK_UNKNOWN;
     else
-        step.ending = lease->foreign ? LEASE_ENDED_FOREIGN : LEASE_ENDED_EXPIRED;
+        step.ending = lease->foreign ? REDLOCK_FOREIGN : REDLOCK_EXPIRED;
     lease->state = LEASE_FREE;
     lease->asked = 0;
     lease->reached = 0;

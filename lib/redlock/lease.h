@@ -45,6 +45,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "redlock/redlock.h"
 
 enum { LEASE_NODES_MAX = 15 };
 
@@ -54,14 +55,17 @@ enum { LEASE_NODES_MAX = 15 };
 #define LEASE_FORGIVEN_NS  (5 * NS_PER_MS) /* by all that time services set in one go within that time */
 #define LEASE_PRECISION_NS (2 * NS_PER_MS) /* a node expires to the millisecond, and rounds the ttl (E7) */
 
-/* For so much less than its ttl a grant is good: its node may be fast. */
-int64_t lease_drift_ns(int64_t ttl_ns, double drift_factor);
 /* After so long everything has expired that a node may have granted for at most `ttl_ns`: it may be slow. */
 int64_t lease_wait_ns(int64_t ttl_ns, double drift_factor, int64_t timeout_ns);
 
 #define LEASE_TRIES_ENDLESS UINT32_MAX
 
 typedef uint16_t node_set; /* bit i = node i */
+
+static inline node_set set_of(unsigned node)
+{
+    return (node_set)(1u << node);
+}
 
 /* What was agreed for a lock; shared by many leases, and constant while they live, but for `silence_limit_ns`: that may
  * change between two rounds. lease_terms_derive fills the lower half from the upper. */
@@ -97,29 +101,6 @@ enum lease_vote {
     LEASE_UNSENT,  /* certainly nothing was written: no clean-up is owed for this */
 };
 
-enum lease_refusal {
-    LEASE_BUSY,      /* a majority names one owner */
-    LEASE_SPLIT,     /* a majority answered, and names none: several tried at once */
-    LEASE_NO_QUORUM, /* a majority of nodes could not be asked */
-    LEASE_TOO_SLOW,  /* a majority granted, but too little validity was left */
-    LEASE_CANCELLED, /* lease_release came before the lock was had */
-};
-
-enum lease_loss {
-    LEASE_LOSS_DEADLINE, /* the validity ran out before an extension succeeded */
-    LEASE_LOSS_TAKEN,    /* a majority of nodes says that the lock is not ours (expired there, or deleted by hand) */
-    LEASE_LOSS_MAX_HOLD, /* it was held for as long as its terms allow */
-    LEASE_LOSS_CLOCK,    /* our own clock stood still: how long it was held is not known (lease_doubt) */
-    LEASE_LOSS_FORFEIT,  /* somebody said so (lease_forfeit) */
-};
-
-enum lease_ending {
-    LEASE_ENDED_RELEASED, /* a majority deleted our value */
-    LEASE_ENDED_EXPIRED,  /* it was gone already on too many nodes */
-    LEASE_ENDED_FOREIGN,  /* somebody else had it by then */
-    LEASE_ENDED_UNKNOWN,  /* too few nodes answered; what is left expires by its ttl (E51) */
-};
-
 struct lease {
     enum lease_state state;
     uint32_t round;   /* of the last send; never goes back, also from one life to the next */
@@ -136,7 +117,7 @@ struct lease {
     bool in_danger;
     unsigned tries_left;
     unsigned splits;                   /* split votes in a row, for the doubling of their wait */
-    enum lease_refusal refusal;        /* WAITING: how the last pass ended */
+    enum redlock_answer refusal;       /* WAITING: how the last pass ended */
     struct instant pass_started;       /* before the first byte of this round */
     struct instant validity_from;      /* FENCING: start of the pass that granted */
     struct instant valid_until;        /* HELD: end of the validity, guard not taken off */
@@ -170,9 +151,9 @@ struct lease_step {
     node_set replant; /* of the same round as `extend`: only before kept_until of the node, in its own time */
     node_set release;
     enum lease_news news;
-    enum lease_refusal refusal;
-    enum lease_loss loss;
-    enum lease_ending ending;
+    enum redlock_answer refusal;
+    enum redlock_loss loss;
+    enum redlock_ending ending;
 };
 
 /* A lease is born FREE; `noise` is any number. */

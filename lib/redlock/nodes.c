@@ -8,10 +8,11 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
-#include "redlock/scripts.h"
-#include "redlock/terms.h"
+#include "redlock/holding.h"
 #include "redlock/node_options.h"
+#include "redlock/scripts.h"
 #include "redlock/sight.h"
+#include "redlock/terms.h"
 
 #define SETTLE_SLACK_NS (1 * NS_PER_S)
 #define ANSWER_LEAST_NS (2 * NS_PER_S) /* an operator has more patience than a lock */
@@ -280,11 +281,7 @@ bool server_find_key(struct server *server, const char *prefix)
     do {
         buffer_clear(&request);
         redis_request_begin(&request, 6);
-        redis_request_text(&request, "SCAN");
-        redis_request_text(&request, buffer_text(&server->found));
-        redis_request_text(&request, "MATCH");
-        redis_request_text(&request, buffer_text(&pattern));
-        redis_request_text(&request, "COUNT");
+        redis_request_texts(&request, "SCAN", buffer_text(&server->found), "MATCH", buffer_text(&pattern), "COUNT");
         redis_request_integer(&request, SCAN_PAGE);
         server_ask(server, &request, was_scanned);
         nodes_run(server->all);
@@ -292,4 +289,429 @@ bool server_find_key(struct server *server, const char *prefix)
     buffer_fini(&request);
     buffer_fini(&pattern);
     return server->trouble[0] == '\0';
+}
+
+/* What an inspection found, and how it is shown. Who votes, and why not, is judged by trust.c alone. */
+
+_Static_assert(sizeof(((struct redlock_node_view *)NULL)->eviction) == SIGHT_POLICY_SIZE, "a view has the policy");
+
+#define WATCHED_NS (250 * NS_PER_MS) /* how often a watch is told that time passes */
+
+static void nodes_show(struct redlock_nodes *nodes);
+
+/* --- inspecting --------------------------------------------------------------------------------------------------- */
+
+static void inspection_take(struct server *server, const struct trust_sight *sight)
+{
+    struct redlock_node_view *view = &server->view;
+    server->is_reached = true;
+    server->sight = *sight;
+    server->has_marker = marker_parse(&server->marker, sight->marker_text, strlen(sight->marker_text), NULL);
+    server->bad_marker = sight->has_marker && !server->has_marker;
+    view->latency_ns = instant_since(sight->asked, sight->answered);
+    view->clock_ahead_us = sight->node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
+}
+
+static void was_inspected(struct server *server, const struct redis_result *result)
+{
+    const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
+    struct trust_sight sight = {.asked = server->asked, .answered = instant_now()};
+    server->is_refused = result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN;
+    if (reply != NULL && sight_read(&sight, server->view.eviction, reply))
+        inspection_take(server, &sight);
+    else
+        snprintf(server->trouble, sizeof server->trouble, "%s",
+                 reply == NULL ? result->reason : "it answers an inspection in another shape than asked for");
+    server->is_refused |= reply != NULL && !server->is_reached;
+}
+
+static void server_inspect(struct server *server)
+{
+    struct buffer request = {0};
+    server->is_reached = server->is_refused = server->has_marker = server->bad_marker = server->is_due = false;
+    server->view =
+        (struct redlock_node_view){.name = server->name, .rate_least_ppm = INT64_MIN, .rate_most_ppm = INT64_MAX};
+    sight_ask(&request);
+    server_ask(server, &request, was_inspected);
+    buffer_fini(&request);
+}
+
+/* Asked for at once: what trust is told next may change it. */
+static void take_due(struct redlock_nodes *nodes, node_set write)
+{
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct server *server = &nodes->servers[i];
+        if ((write & (1U << i)) == 0)
+            continue;
+        server->is_due = true;
+        memcpy(server->due_expected, nodes->trust.node[i].marker_text, sizeof server->due_expected);
+        trust_marker_to_write(&nodes->trust, i, server->due_text);
+    }
+}
+
+static void tell_trust(struct redlock_nodes *nodes, unsigned index)
+{
+    const struct server *server = &nodes->servers[index];
+    struct trust_step step;
+    if (server->is_reached)
+        step = trust_saw(&nodes->trust, index, &server->sight, instant_now());
+    else if (server->is_refused)
+        step = trust_unreadable(&nodes->trust, index, instant_now());
+    else
+        step = trust_unseen(&nodes->trust, index, instant_now());
+    take_due(nodes, step.write);
+}
+
+void nodes_inspect(struct redlock_nodes *nodes)
+{
+    for (unsigned i = 0; i <= nodes->count; i++)
+        if (nodes->servers[i].connection != NULL)
+            server_inspect(&nodes->servers[i]);
+    nodes_run(nodes);
+    for (unsigned i = 0; i < nodes->count; i++)
+        tell_trust(nodes, i);
+    nodes_show(nodes);
+}
+
+bool nodes_write_trusted(struct redlock_nodes *nodes)
+{
+    bool wrote = false;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct server *server = &nodes->servers[i];
+        bool can_write = server->is_due && server->is_reached && server->unwritable[0] == '\0';
+        wrote |= can_write && server_mark(server, server->due_expected, server->due_text) != MARK_FAILED;
+        server->is_due = false;
+    }
+    return wrote;
+}
+
+const struct server *nodes_same_server(const struct redlock_nodes *nodes, const struct server *server)
+{
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (&nodes->servers[i] != server && nodes->servers[i].is_reached && server->is_reached &&
+            strcmp(nodes->servers[i].sight.run_id, server->sight.run_id) == 0)
+            return &nodes->servers[i];
+    return NULL;
+}
+
+/* --- showing ------------------------------------------------------------------------------------------------------ */
+
+/* Whom it doubles, in words. That it does was judged by trust. */
+static void duplicate_show(struct server *server)
+{
+    const struct redlock_nodes *nodes = server->all;
+    const struct server *same = nodes_same_server(nodes, server);
+    char text[sizeof server->view.trouble] = "";
+    if (same != NULL)
+        snprintf(text, sizeof text, "it is the same server as %s (run id %s)", same->name, server->sight.run_id);
+    for (unsigned i = 0; i < nodes->count && same == NULL; i++)
+        if (&nodes->servers[i] != server && nodes->servers[i].has_marker &&
+            strcmp(nodes->servers[i].marker.self, server->marker.self) == 0)
+            snprintf(text, sizeof text, "%s has the same place %s", nodes->servers[i].name, server->marker.self);
+    memcpy(server->view.trouble, text, sizeof text);
+}
+
+static void server_show(struct server *server, const struct trust *trust, unsigned index)
+{
+    const struct trust_node *trusted = &trust->node[index];
+    struct redlock_node_view *view = &server->view;
+    int64_t left_ns = instant_since(instant_now(), trust_node_until(trust, index));
+    snprintf(view->address, sizeof view->address, "%s", redis_node_address(server->connection));
+    snprintf(view->trouble, sizeof view->trouble, "%s", server->is_reached ? "" : server->trouble);
+    if (trusted->reason == TRUST_DUPLICATE)
+        duplicate_show(server);
+    view->is_reached = server->is_reached;
+    view->votes = trusted->state == TRUST_VOTES;
+    view->state = trust_state_name(trusted->state);
+    view->reason = trust_reason_name(trusted->reason);
+    view->advice = trust_advice(trust, index);
+    view->quarantine_left_ns = trusted->state == TRUST_QUARANTINED && left_ns > 0 ? left_ns : 0;
+    if (!server->is_reached)
+        return;
+    snprintf(view->run_id, sizeof view->run_id, "%s", server->sight.run_id);
+    if (!server->has_marker)
+        return;
+    snprintf(view->group, sizeof view->group, "%s", server->marker.group);
+    snprintf(view->id, sizeof view->id, "%s", server->marker.self);
+    view->generation = server->marker.generation;
+}
+
+static void nodes_show(struct redlock_nodes *nodes)
+{
+    for (unsigned i = 0; i < nodes->count; i++)
+        server_show(&nodes->servers[i], &nodes->trust, i);
+}
+
+const struct redlock_node_view *redlock_nodes_view(const struct redlock_nodes *nodes, size_t index)
+{
+    return nodes != NULL && index < nodes->count ? &nodes->servers[index].view : NULL;
+}
+
+struct redlock_group_view redlock_nodes_group(const struct redlock_nodes *nodes)
+{
+    if (nodes == NULL)
+        return (struct redlock_group_view){0};
+    const struct trust *trust = &nodes->trust;
+    struct redlock_group_view all = {
+        .nodes = nodes->count, .quorum = nodes->count / 2 + 1, .has_group = trust->has_group && nodes->count > 1};
+    for (unsigned i = 0; i < nodes->count; i++) {
+        all.reached += nodes->servers[i].is_reached;
+        all.voters += nodes->servers[i].view.votes;
+    }
+    if (!all.has_group)
+        return all;
+    snprintf(all.group, sizeof all.group, "%s", trust->group.group);
+    all.generation = trust->group.generation;
+    all.max_ttl_ns = trust_max_ttl_ns(trust);
+    for (unsigned place = 0; place < trust->group.place_count; place++)
+        all.vacant += trust->group.places[place][0] == '\0';
+    return all;
+}
+
+static enum redlock_nodes_end look_ends(struct redlock_nodes *nodes, unsigned *waiting)
+{
+    struct redlock_group_view all = redlock_nodes_group(nodes);
+    for (unsigned i = 0; i < nodes->count; i++) {
+        const struct redlock_node_view *view = &nodes->servers[i].view;
+        *waiting += view->quarantine_left_ns > 0;
+        if (!view->is_reached)
+            nodes_tell(nodes, "%s: %s", view->name, view->trouble);
+        else if (!view->votes)
+            nodes_tell(nodes, "%s: %s", view->name, view->advice);
+    }
+    if (all.voters < all.quorum && all.voters + *waiting >= all.quorum)
+        return REDLOCK_NODES_WAITING;
+    if (all.voters < all.quorum && all.reached >= all.quorum)
+        return REDLOCK_NODES_REFUSED;
+    return all.reached < all.nodes ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_DONE;
+}
+
+enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes)
+{
+    if (nodes == NULL)
+        return REDLOCK_NODES_REFUSED;
+    unsigned waiting = 0;
+    nodes_begin(nodes);
+    nodes_inspect(nodes);
+    return look_ends(nodes, &waiting);
+}
+
+static struct trust_reading reading_of(const struct trust_sight *sight)
+{
+    return (struct trust_reading){.asked = sight->asked, .answered = sight->answered, .node_us = sight->node_us};
+}
+
+/* A step lies in one stretch between two looks, a rate in each. */
+static void clock_compare(struct server *server, const struct trust_sight *before, struct trust_span *rate)
+{
+    struct trust_reading first = reading_of(before), second = reading_of(&server->sight);
+    bool is_one_run = server->is_reached && strcmp(before->run_id, server->sight.run_id) == 0;
+    struct trust_span here = is_one_run ? trust_rate_ppm(&first, &second) : (struct trust_span){INT64_MIN, INT64_MAX};
+    rate->least = here.least < rate->least ? here.least : rate->least;
+    rate->most = here.most > rate->most ? here.most : rate->most;
+    server->view.rate_least_ppm = rate->least;
+    server->view.rate_most_ppm = rate->most;
+}
+
+static bool time_passes(struct redlock_nodes *nodes, struct instant until)
+{
+    for (int64_t left_ns; (left_ns = instant_since(instant_now(), until)) > 0;)
+        if (!nodes_pause(nodes, "comparing the clocks", left_ns, left_ns < WATCHED_NS ? left_ns : WATCHED_NS))
+            return false;
+    return true;
+}
+
+static bool is_any_reached(const struct redlock_nodes *nodes)
+{
+    bool reached = false;
+    for (unsigned i = 0; i < nodes->count; i++)
+        reached |= nodes->servers[i].is_reached;
+    return reached;
+}
+
+enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes, int64_t for_ns)
+{
+    enum { STRETCHES = 2 };
+    struct trust_span rates[REDLOCK_NODES_MAX];
+    if (nodes == NULL)
+        return REDLOCK_NODES_REFUSED;
+    unsigned waiting = 0;
+    nodes_begin(nodes);
+    nodes_inspect(nodes);
+    for (unsigned i = 0; i < nodes->count; i++)
+        rates[i] = (struct trust_span){INT64_MAX, INT64_MIN};
+    for (unsigned stretch = 0; stretch < STRETCHES && is_any_reached(nodes); stretch++) {
+        struct trust_sight before[REDLOCK_NODES_MAX] = {0};
+        for (unsigned i = 0; i < nodes->count; i++)
+            if (nodes->servers[i].is_reached)
+                before[i] = nodes->servers[i].sight;
+        if (!time_passes(nodes, instant_after(instant_now(), for_ns / STRETCHES)))
+            return REDLOCK_NODES_WAITING;
+        nodes_inspect(nodes);
+        for (unsigned i = 0; i < nodes->count; i++)
+            clock_compare(&nodes->servers[i], &before[i], &rates[i]);
+    }
+    return look_ends(nodes, &waiting);
+}
+
+/* A value is deleted only where it was seen, and only while it is the one that was seen. */
+
+enum { KIND, VALUE, REMAINING, FENCE, PARTS };
+
+/* --- who holds a lock --------------------------------------------------------------------------------------------- */
+
+static bool has_shape(const struct redis_reply *reply)
+{
+    return reply->kind == REDIS_ARRAY && reply->count == PARTS && reply->elements[KIND].kind == REDIS_STRING &&
+           reply->elements[KIND].length == 1 && reply->elements[VALUE].kind == REDIS_STRING &&
+           reply->elements[REMAINING].kind == REDIS_INTEGER && reply->elements[FENCE].kind == REDIS_STRING;
+}
+
+/* Above what a counter of Lua can be, or no number at all: no token. */
+static uint64_t fence_read(const struct redis_reply *text)
+{
+    enum { DIGITS_MAX = 16 };
+    bool is_number =
+        text->length > 0 && text->length <= DIGITS_MAX && strspn(text->bytes, "0123456789") == text->length;
+    return is_number ? strtoull(text->bytes, NULL, 10) : 0;
+}
+
+static bool key_read(struct redlock_key_view *key, const struct redis_reply *reply)
+{
+    const struct redis_reply *parts = reply->elements;
+    if (!has_shape(reply))
+        return false;
+    char kind = parts[KIND].bytes[0];
+    if (kind < '0' || kind > '3' || parts[VALUE].length > REDLOCK_KEY_VALUE_MAX)
+        return false;
+    key->kind = (enum redlock_key_kind)(kind - '0');
+    memcpy(key->value, parts[VALUE].bytes, parts[VALUE].length);
+    key->length = parts[VALUE].length;
+    key->remaining_ns = parts[REMAINING].integer < 0 ? -1 : parts[REMAINING].integer * NS_PER_MS;
+    key->fence = fence_read(&parts[FENCE]);
+    return true;
+}
+
+static void was_found(struct server *server, const struct redis_result *result)
+{
+    struct redlock_key_view *key = &server->key;
+    const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
+    *key = (struct redlock_key_view){.kind = REDLOCK_KEY_NOTHING};
+    key->is_answered = reply != NULL && key_read(key, reply);
+    if (!key->is_answered)
+        snprintf(key->trouble, sizeof key->trouble, "%s",
+                 reply == NULL ? result->reason : "an answer of another shape than asked for");
+}
+
+static void request_key(const struct redlock_nodes *nodes, const char *resource, struct buffer *request)
+{
+    struct buffer key = {0};
+    if (nodes->options->key_prefix != NULL)
+        buffer_append_text(&key, nodes->options->key_prefix);
+    buffer_append_text(&key, resource);
+    redis_request_bytes(request, key.bytes, key.length);
+    buffer_fini(&key);
+}
+
+static bool find_begin(struct redlock_nodes *nodes, const char *resource)
+{
+    if (nodes == NULL)
+        return false;
+    nodes_begin(nodes);
+    if (resource == NULL)
+        nodes_tell(nodes, "the resource is NULL");
+    return resource != NULL;
+}
+
+enum redlock_nodes_end redlock_nodes_find(struct redlock_nodes *nodes, const char *resource)
+{
+    if (!find_begin(nodes, resource))
+        return REDLOCK_NODES_REFUSED;
+    struct buffer request = {0};
+    unsigned answered = 0;
+    nodes_inspect(nodes);
+    redis_request_script(&request, &redlock_script_holder, 1, 1);
+    request_key(nodes, resource, &request);
+    redis_request_integer(&request, REDLOCK_KEY_VALUE_MAX);
+    for (unsigned i = 0; i < nodes->count; i++)
+        server_ask(&nodes->servers[i], &request, was_found);
+    nodes_run(nodes);
+    buffer_fini(&request);
+    for (unsigned i = 0; i < nodes->count; i++) {
+        answered += nodes->servers[i].key.is_answered;
+        if (!nodes->servers[i].key.is_answered)
+            nodes_tell(nodes, "%s: %s", nodes->servers[i].name, nodes->servers[i].key.trouble);
+    }
+    return answered == nodes->count ? REDLOCK_NODES_DONE : REDLOCK_NODES_TOO_FEW;
+}
+
+const struct redlock_key_view *redlock_nodes_key(const struct redlock_nodes *nodes, size_t index)
+{
+    return nodes != NULL && index < nodes->count ? &nodes->servers[index].key : NULL;
+}
+
+unsigned redlock_nodes_holders(const struct redlock_nodes *nodes, struct redlock_holder holders[REDLOCK_NODES_MAX])
+{
+    if (nodes == NULL || holders == NULL)
+        return 0;
+    struct holding_sight sights[REDLOCK_NODES_MAX];
+    for (unsigned i = 0; i < nodes->count; i++) {
+        const struct server *server = &nodes->servers[i];
+        sights[i] = (struct holding_sight){
+            .is_answered = server->key.is_answered, .votes = server->view.votes, .key = &server->key};
+    }
+    return holding_judge(sights, nodes->count, holders);
+}
+
+/* --- taking it away ----------------------------------------------------------------------------------------------- */
+
+static void was_taken(struct server *server, const struct redis_result *result)
+{
+    struct redlock_key_view *key = &server->key;
+    const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
+    char answer = reply != NULL && reply->kind == REDIS_STRING && reply->length == 1 ? reply->bytes[0] : '?';
+    if (answer == '1')
+        key->taking = REDLOCK_TAKING_DONE;
+    else if (answer == '0')
+        key->taking = REDLOCK_TAKING_GONE;
+    else
+        key->taking = answer == '2' ? REDLOCK_TAKING_CHANGED : REDLOCK_TAKING_FAILED;
+    if (key->taking == REDLOCK_TAKING_FAILED)
+        snprintf(key->trouble, sizeof key->trouble, "%s",
+                 reply == NULL ? result->reason : "an answer of another shape than asked for");
+}
+
+enum redlock_nodes_end redlock_nodes_take(struct redlock_nodes *nodes, const char *resource)
+{
+    if (!find_begin(nodes, resource))
+        return REDLOCK_NODES_REFUSED;
+    struct buffer request = {0};
+    enum redlock_nodes_end end = REDLOCK_NODES_DONE;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct server *server = &nodes->servers[i];
+        server->key.taking = server->key.is_answered ? REDLOCK_TAKING_NOTHING : REDLOCK_TAKING_FAILED;
+        if (!server->key.is_answered || server->key.kind == REDLOCK_KEY_NOTHING)
+            continue;
+        if (server->key.kind != REDLOCK_KEY_VALUE) {
+            server->key.taking = REDLOCK_TAKING_REFUSED;
+            continue;
+        }
+        buffer_clear(&request);
+        redis_request_script(&request, &redlock_script_release, 1, 1);
+        request_key(nodes, resource, &request);
+        redis_request_bytes(&request, server->key.value, server->key.length);
+        server_ask(server, &request, was_taken);
+    }
+    nodes_run(nodes);
+    buffer_fini(&request);
+    for (unsigned i = 0; i < nodes->count; i++) {
+        const struct redlock_key_view *key = &nodes->servers[i].key;
+        if (key->taking == REDLOCK_TAKING_FAILED) {
+            nodes_tell(nodes, "%s: %s", nodes->servers[i].name, key->trouble);
+            end = end == REDLOCK_NODES_DONE ? REDLOCK_NODES_TOO_FEW : end;
+        } else if (key->taking == REDLOCK_TAKING_REFUSED) {
+            end = REDLOCK_NODES_REFUSED;
+        }
+    }
+    return end;
 }

@@ -1,10 +1,8 @@
 /* Private to lib/redlock: the session behind redlock_nodes.h.
  *
- *   nodes.c         connections, and questions to one or all of them
- *   nodes_look.c    what an inspection found, what trust.c makes of it, and how that is shown
- *   nodes_init.c    a new group
- *   nodes_change.c  healing and replacing: performs what membership.c plans
- *   nodes_holder.c  who holds one lock, and taking it away
+ *   nodes.c         connections, and questions to one or all of them: what an inspection found, what trust.c makes of
+ *                   it, and how that is shown; who holds one lock, and taking it away
+ *   nodes_change.c  a new group; healing and replacing: performs what membership.c plans
  *
  * The loop runs only while a call waits for answers or for time. One thread. */
 #ifndef REDLOCK_NODES_PRIVATE_H
@@ -85,13 +83,10 @@ enum mark_outcome server_mark(struct server *server, const char *expected, const
  * is in server->found, empty when there is none. False when it could not be found out. */
 bool server_find_key(struct server *server, const char *prefix) MUST_CHECK;
 
-/* --- nodes_look.c ------------------------------------------------------------------------------------------------- */
-
 /* Inspects all and tells trust. */
 void nodes_inspect(struct redlock_nodes *nodes);
 /* Writes the markers that trust wants written, after quarantines that are over: true when one was written. */
 bool nodes_write_trusted(struct redlock_nodes *nodes);
-void nodes_show(struct redlock_nodes *nodes);
 /* Two servers of one run id are one; NULL when no other configured node is this server. */
 const struct server *nodes_same_server(const struct redlock_nodes *nodes, const struct server *server);
 

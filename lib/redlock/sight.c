@@ -19,9 +19,7 @@ void sight_mark(struct buffer *request, const char *seen, const char *wanted)
 {
     buffer_clear(request);
     redis_request_script(request, &redlock_script_mark, 1, 2);
-    redis_request_text(request, MARKER_KEY);
-    redis_request_text(request, seen);
-    redis_request_text(request, wanted);
+    redis_request_texts(request, MARKER_KEY, seen, wanted);
 }
 
 static bool has_shape(const struct redis_reply *reply)

@@ -1,7 +1,5 @@
 #include "redlock/swap.h"
 
-#include "redlock/lease_private.h"
-
 bool swap_may_begin(const struct lease *lease, const struct lease_terms *terms, struct instant turn_began,
                     struct instant now)
 {

@@ -40,7 +40,7 @@
  *    have the smaller one that no quorum can take the other. A member whose marker is older than the adopted group
  *    takes the group's membership. Nothing is begun while a place is vacant, or while too few members can be reached.
  *  - A record that was interrupted leaves no membership with a quorum. Whoever sees a quorum of members that list each
- *    other finishes it, also without having known the group before (trust_torn.c).
+ *    other finishes it, also without having known the group before (trust_places.c).
  *  - A node without a marker whose place this process does not know is excluded until it is recorded or an operator
  *    heals it: a guess could give one place to two servers.
  *  - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21).

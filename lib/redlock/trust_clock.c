@@ -5,11 +5,12 @@
 
 #include "base/invariant.h"
 #include "redlock/lease.h"
+#include "redlock/trust_private.h"
 
 /* Far beyond any clock, and far enough from the ends of int64_t that nothing below overflows. */
 static const int64_t latest_us = INT64_MAX / 4 / NS_PER_US;
 
-bool trust_reading_makes_sense(const struct trust_reading *reading)
+static bool trust_reading_makes_sense(const struct trust_reading *reading)
 {
     return reading->node_us > 0 && reading->node_us <= latest_us && !instant_before(reading->answered, reading->asked);
 }
@@ -198,4 +199,274 @@ int64_t trust_median_low(int64_t *numbers, unsigned count)
     invariant(count > 0);
     sort(numbers, count);
     return numbers[(count - 1) / 2];
+}
+
+/* --- whose clock stepped ------------------------------------------------------------------------------------------ */
+
+/* Whose clock stepped: a node's, or ours. And whose clock is far from all others. */
+
+enum { RATE_DIVISOR = 100 };       /* 1 % */
+#define TOGETHER_NS (3 * NS_PER_S) /* steps that may have one cause */
+
+static bool is_step(struct trust_span span)
+{
+    return span.least > 0 || span.most < 0;
+}
+
+static int64_t size_at_least(struct trust_span span)
+{
+    return span.least > 0 ? span.least : span.most < 0 ? -span.most : 0;
+}
+
+static struct trust_span sum_of(struct trust_span one, struct trust_span other)
+{
+    return (struct trust_span){one.least + other.least, one.most + other.most};
+}
+
+static struct trust_span less(struct trust_span whole, struct trust_span part)
+{
+    return (struct trust_span){whole.least - part.most, whole.most - part.least};
+}
+
+static bool is_recent(struct instant at, struct instant now, int64_t span_ns)
+{
+    return instant_since(at, now) <= span_ns;
+}
+
+/* How far off a step of ours may seem on a node: the node's clock ran at its own rate meanwhile, and may have been
+ * moved by what is forgiven. */
+static int64_t own_blur(const struct trust *trust, int64_t ns)
+{
+    struct trust_promise promise = trust_promise_of(trust);
+    double size = ns < 0 ? -(double)ns : (double)ns;
+    double forgiven = (size / (double)promise.window_ns + 1) * (double)LEASE_FORGIVEN_NS;
+    return (int64_t)(size * trust->drift_factor / (1 - trust->drift_factor) + forgiven) + 1;
+}
+
+/* How far our clock stood, if that was it. */
+static struct trust_span own_step(const struct trust *trust, struct trust_span shown)
+{
+    return (struct trust_span){shown.least - own_blur(trust, shown.least), shown.most + own_blur(trust, shown.most)};
+}
+
+static bool has_shown(const struct trust_node *node, struct instant now)
+{
+    return is_step(node->shown) && is_recent(node->stepped_at, now, TOGETHER_NS);
+}
+
+/* Those that can have shown a step of exactly this size, at exactly this moment, and no clock speaks against it. */
+static node_set nodes_along(const struct trust *trust, int64_t size_ns, struct instant at, struct instant now)
+{
+    node_set along = 0;
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        const struct trust_node *node = &trust->node[i];
+        bool by_that = node->shown.least <= size_ns && size_ns <= node->shown.most;
+        bool was_then = !instant_before(at, node->shown_from) && !instant_before(node->shown_to, at);
+        if (has_shown(node, now) && node->vouched == 0 && by_that && was_then)
+            along |= set_of(i);
+    }
+    return along;
+}
+
+/* The nodes that showed a step of ours together: a quorum of them, by the size and the moment that most of them agree
+ * on. What many spans have in common is also the beginning of one of them. */
+static node_set nodes_that_agree(const struct trust *trust, struct instant now)
+{
+    node_set best = 0;
+    for (unsigned i = 0; i < trust->nodes && is_group(trust); i++)
+        for (unsigned k = 0; k < trust->nodes; k++) {
+            node_set along = nodes_along(trust, trust->node[i].shown.least, trust->node[k].shown_from, now);
+            if (__builtin_popcount(along) > __builtin_popcount(best))
+                best = along;
+        }
+    return (unsigned)__builtin_popcount(best) >= quorum(trust) ? best : 0;
+}
+
+/* Takes the blame for these steps from their node, and leaves it that for an earlier one. Its clock has to agree with a
+ * quorum all the same: one that was blamed before it was compared may be wrong. */
+static void acquit(struct trust_node *node)
+{
+    node->doubt_wanted = node->doubts = false;
+    node->step = node->shown = node->owed = (struct trust_span){0};
+    if (node->quarantine != TRUST_CLOCK_STEPPED)
+        return;
+    if (node->blamed_before.ns != 0)
+        node->quarantined_at = node->blamed_before;
+    else
+        node->quarantine = TRUST_CLOCK_UNCOMPARED;
+}
+
+/* Who was not heard since the first of them showed it has still to show it. */
+static void blame_own_clock(struct trust *trust, node_set along, struct instant now)
+{
+    struct trust_span size = {INT64_MIN, INT64_MAX};
+    struct instant first = now;
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        struct trust_node *node = &trust->node[i];
+        if (!(along & set_of(i)))
+            continue;
+        size.least = node->shown.least > size.least ? node->shown.least : size.least;
+        size.most = node->shown.most < size.most ? node->shown.most : size.most;
+        first = instant_earlier(first, node->stepped_at);
+        acquit(node);
+    }
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        struct trust_node *node = &trust->node[i];
+        if (!(along & set_of(i)) && instant_before(node->clock.heard, first) && !has_shown(node, now))
+            node->owed = sum_of(node->owed, size);
+    }
+}
+
+static void blame_node(struct trust *trust, struct trust_node *node, struct instant heard, struct instant now)
+{
+    trust_quarantine_clock(trust, node, TRUST_CLOCK_STEPPED, now);
+    node->doubts = false;
+    node->doubt_wanted = is_group(trust) && is_recent(heard, node->stepped_at, TRUST_FRESH_NS);
+    memcpy(node->stepped_run, node->marker.run, sizeof node->stepped_run);
+}
+
+/* An answer that was on its way while our clock stood may show a part of it, and the next one the rest. */
+static void show(struct trust_node *node, struct trust_span own, const struct trust_clock_news *news,
+                 const struct trust_reading *reading, struct instant now)
+{
+    bool is_part = has_shown(node, now) && (node->shown.least > 0) == (own.least > 0);
+    if (is_part) {
+        node->shown = sum_of(node->shown, own);
+        node->shown_from = node->shown_asked;
+        return;
+    }
+    node->shown = own;
+    node->shown_asked = reading->asked;
+    node->shown_from = news->from;
+    node->shown_to = reading->answered;
+    node->blamed_before = node->quarantine == TRUST_CLOCK_STEPPED ? node->quarantined_at : (struct instant){0};
+}
+
+static void take_step(struct trust *trust, unsigned index, const struct trust_clock_news *news, struct instant heard,
+                      const struct trust_reading *reading, struct instant now, struct trust_step *step)
+{
+    struct trust_node *node = &trust->node[index];
+    struct trust_span own = less(own_step(trust, news->moved), node->owed);
+    node->incarnation++;
+    step->forgot |= set_of(index);
+    bool is_ours = is_step(node->owed) && !is_step(own);
+    node->owed = (struct trust_span){0};
+    if (is_ours)
+        return;
+    show(node, own, news, reading, now);
+    node->step = news->moved;
+    node->step_from = news->from;
+    node->stepped_at = reading->answered;
+    node->vouched = 0;
+    node_set along = nodes_that_agree(trust, now);
+    step->own_clock_stood = along != 0;
+    if (along)
+        blame_own_clock(trust, along, now);
+    if (along & set_of(index))
+        return;
+    blame_node(trust, node, heard, now);
+    step->look = (node_set)((1u << trust->nodes) - 1u);
+    step->suspect_ns = own.most > 0 ? own.most : 0;
+}
+
+/* A node that shows no step although it owes one stood still with us, or stepped back as far: it owes nothing more. */
+static void forgive_debt(const struct trust *trust, struct trust_node *node, const struct trust_clock_news *news)
+{
+    if (news->is_first || is_step(less(own_step(trust, news->moved), node->owed)))
+        node->owed = (struct trust_span){0};
+}
+
+/* The samples of `index` before and after somebody's step fit together: our clock did not stand still between them.
+ * Returns whether that was news. */
+static bool vouch(struct trust *trust, unsigned index, const struct trust_clock_news *news,
+                  const struct trust_reading *reading)
+{
+    bool is_news = false;
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        struct trust_node *node = &trust->node[i];
+        bool spans = !instant_before(node->step_from, trust->node[index].clock.steady_since) &&
+                     !instant_before(node->stepped_at, news->from) && !instant_before(reading->asked, node->stepped_at);
+        if (i == index || size_at_least(node->step) <= news->blur_ns || !spans || (node->vouched & set_of(index)))
+            continue;
+        node->vouched |= set_of(index);
+        is_news = true;
+    }
+    return is_news;
+}
+
+/* A sample that was long on its way could hide the very step or distance that is looked for. */
+static bool is_sharp(const struct trust *trust, const struct trust_clock *clock, struct instant now)
+{
+    struct trust_promise promise = trust_promise_of(trust);
+    return clock->is_known && trust_clock_high(clock, &promise, now) - trust_clock_low(clock, &promise, now) <
+                                  TRUST_APART_NS + trust->timeout_ns;
+}
+
+bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_reading *reading, struct instant now,
+                        struct trust_step *step)
+{
+    struct trust_node *node = &trust->node[index];
+    if (!trust_reading_makes_sense(reading))
+        return false;
+    struct trust_promise promise = trust_promise_of(trust);
+    struct instant heard = node->clock.heard;
+    bool was_sharp = is_sharp(trust, &node->clock, node->clock.heard);
+    struct trust_clock_news news = trust_clock_read(&node->clock, &promise, reading);
+    if (!was_sharp && !news.is_first && node->quarantine != TRUST_CLOCK_UNCOMPARED) {
+        node->incarnation++; /* its quarantine ended by time: what it granted since is no vote */
+        step->forgot |= set_of(index);
+    }
+    if (!was_sharp)
+        trust_quarantine_clock(trust, node, TRUST_CLOCK_UNCOMPARED, now);
+    if (news.is_step)
+        take_step(trust, index, &news, heard, reading, now, step);
+    else
+        forgive_debt(trust, node, &news);
+    return !was_sharp || news.is_step || vouch(trust, index, &news, reading) ||
+           node->quarantine == TRUST_CLOCK_UNCOMPARED;
+}
+
+static bool is_apart(const struct trust *trust, const struct trust_clock *one, const struct trust_clock *other,
+                     struct instant now)
+{
+    struct trust_promise promise = trust_promise_of(trust);
+    return trust_clock_low(one, &promise, now) - trust_clock_high(other, &promise, now) > TRUST_APART_NS ||
+           trust_clock_low(other, &promise, now) - trust_clock_high(one, &promise, now) > TRUST_APART_NS;
+}
+
+/* The clock of one node beside those of all that can be compared with it now: how many there are, and how many agree;
+ * the node itself is one of both. */
+struct comparison {
+    unsigned known, agree;
+};
+
+static struct comparison compare(const struct trust *trust, unsigned index, struct instant now)
+{
+    const struct trust_clock *own = &trust->node[index].clock;
+    struct comparison result = {1, 1};
+    for (unsigned i = 0; i < trust->nodes && is_sharp(trust, own, now); i++) {
+        const struct trust_clock *other = &trust->node[i].clock;
+        if (i == index || !is_sharp(trust, other, now) || !is_recent(other->heard, now, TRUST_FRESH_NS))
+            continue;
+        result.known++;
+        result.agree += !is_apart(trust, own, other, now);
+    }
+    return result;
+}
+
+/* A majority would have to jump together to agree on a wrong time. So a node votes as soon as a quorum agrees with its
+ * clock. When those that are not known yet cannot make a quorum either, the node is an outlier. Else nobody can
+ * tell. */
+void trust_compare_clocks(struct trust *trust, struct instant now)
+{
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        struct trust_node *node = &trust->node[i];
+        if (node->quarantine != TRUST_CLOCK_UNCOMPARED)
+            continue;
+        struct comparison beside = compare(trust, i, now);
+        if (beside.agree >= quorum(trust)) /* what the marker says against the node goes on */
+            node->quarantine = trust_needs_healing(node) ? trust_reason_of(trust_proof_of(node)) : TRUST_FINE;
+        else if (beside.agree + trust->nodes - beside.known < quorum(trust))
+            node->quarantine = TRUST_CLOCK_OUTLIER;
+    }
 }

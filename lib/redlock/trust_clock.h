@@ -59,7 +59,6 @@ struct trust_clock_news {
 };
 
 /* False for a time that no clock shows, and for one that was not read between two moments. */
-bool trust_reading_makes_sense(const struct trust_reading *reading);
 struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct trust_promise *promise,
                                          const struct trust_reading *reading);
 

@@ -15,11 +15,6 @@
 /* What a node's marker says about the run of the server that has it. */
 enum trust_proof { PROOF_NO_MARKER, PROOF_BAD_MARKER, PROOF_DOUBTED, PROOF_OTHER_RUN, PROOF_GOOD };
 
-static inline node_set bit(unsigned node)
-{
-    return (node_set)(1u << node);
-}
-
 static inline unsigned quorum(const struct trust *trust)
 {
     return trust->nodes / 2 + 1;
@@ -62,14 +57,12 @@ static inline bool trust_needs_healing(const struct trust_node *node)
            (proof == PROOF_NO_MARKER && node->known_id[0] != '\0');
 }
 
-/* trust_verdict.c. The first starts a quarantine, or starts it anew; the second does not replace a reason that
+/* trust.c. The first starts a quarantine, or starts it anew; the second does not replace a reason that
  * somebody else's healing would not lift. */
 void trust_quarantine(const struct trust *trust, struct trust_node *node, enum trust_reason reason, struct instant now);
 void trust_quarantine_clock(const struct trust *trust, struct trust_node *node, enum trust_reason reason,
                             struct instant now);
-bool trust_is_about_proof(enum trust_reason reason);
 enum trust_reason trust_reason_of(enum trust_proof proof);
-void trust_judge(struct trust *trust, struct instant now, struct trust_step *step);
 
 /* trust_places.c. Whether a node without a marker may have its known place: a quorum of the other members say so, or it
  * is the server that this process saw there with a marker, or a majority has lost its markers. */
@@ -80,17 +73,13 @@ void trust_know_recorded(struct trust *trust, unsigned index, struct instant now
 void trust_look_at_others(struct trust *trust, unsigned index, struct instant now, node_set *look);
 /* Whether enough others, inspected since the node was seen without a marker, have the group's membership. */
 bool trust_is_confirmed(const struct trust *trust, unsigned index);
-/* Its marker is no memory of long ago. */
-bool trust_may_testify(const struct trust_node *node);
 /* False when the membership in the node's marker stays as it is. */
 bool trust_membership_wanted(const struct trust *trust, unsigned index, struct marker *wanted);
-/* trust_torn.c. The membership that the node's marker is to take where none has a quorum; false when there is none. */
-bool trust_mends(const struct trust *trust, unsigned index, struct marker *wanted);
 
 bool trust_names_place(const struct trust *trust, unsigned index, const char *id);
 bool trust_is_named_elsewhere(const struct trust *trust, unsigned index, const char *id);
 
-/* trust_blame.c. Returns whether there is anything to judge: most readings say what was known. */
+/* trust_clock.c. Returns whether there is anything to judge: most readings say what was known. */
 bool trust_take_reading(struct trust *trust, unsigned node, const struct trust_reading *reading, struct instant now,
                         struct trust_step *step);
 void trust_compare_clocks(struct trust *trust, struct instant now);

@@ -197,8 +197,7 @@ static void hint_send(struct wakes *wakes, node_set nodes, const char *key, size
     buffer_append(&payload, key, key_length);
     buffer_clear(&wakes->request);
     redis_request_begin(&wakes->request, 3);
-    redis_request_text(&wakes->request, "PUBLISH");
-    redis_request_text(&wakes->request, channel);
+    redis_request_texts(&wakes->request, "PUBLISH", channel);
     redis_request_bytes(&wakes->request, payload.bytes, payload.length);
     buffer_fini(&payload);
     for (unsigned i = 0; i < wakes->options.node_count; i++)
@@ -252,9 +251,7 @@ static void subscription_follow(struct subscription *subscription)
     char channel[WAKES_CHANNEL_MAX];
     bucket_channel(wakes, subscription->bucket, channel);
     buffer_clear(&wakes->request);
-    redis_request_begin(&wakes->request, 2);
-    redis_request_text(&wakes->request, is_kept ? "SUBSCRIBE" : "UNSUBSCRIBE");
-    redis_request_text(&wakes->request, channel);
+    redis_request_command(&wakes->request, is_kept ? "SUBSCRIBE" : "UNSUBSCRIBE", channel);
     /* The silence limit ends what is not answered, so that the state is never a guess. */
     if (redis_node_call(node->connection, &wakes->request, INSTANT_NEVER, &subscription->call))
         subscription_set(subscription, is_kept ? SUBSCRIPTION_ASKED : SUBSCRIPTION_LEAVING);

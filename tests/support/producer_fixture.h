@@ -8,17 +8,18 @@
 
 static struct push *producer;
 static struct push_source source;
-static int64_t patience_ns;      /* for the next `produce`; far away at first */
-static unsigned ends[PUSH_ENDS]; /* slices */
-static size_t added, ended, tasks[PUSH_ENDS];
+static int64_t patience_ns;                /* for the next `produce`; far away at first */
+static unsigned ends[HF_PUSH_UNKNOWN + 1]; /* slices */
+static size_t added, ended, tasks[HF_PUSH_UNKNOWN + 1];
 static uint64_t last_first, last_last;
 static char last_reason[256], last_holder[64];
 
-static inline void slice_ended(struct push_source *from, const struct push_report *report)
+static inline void slice_ended(struct push_source *from, const struct hf_stream_report *report, size_t bytes)
 {
+    (void)bytes;
     assert_ptr_equal(from, &source);
-    ends[report->end]++;
-    tasks[report->end] += report->count;
+    ends[report->answer]++;
+    tasks[report->answer] += report->count;
     ended += report->count;
     last_first = report->numbers[0];
     last_last = report->numbers[report->count - 1];

@@ -72,13 +72,13 @@ static inline bool step_is_empty(struct lease_step step)
 #define assert_empty(step)            assert_true(step_is_empty(step))
 #define assert_instant(is, should_be) assert_int_equal((is).ns, (should_be).ns)
 
-static inline void expect_lost(struct lease_step step, enum lease_loss loss)
+static inline void expect_lost(struct lease_step step, enum redlock_loss loss)
 {
     assert_int_equal(step.news, LEASE_NEWS_LOST);
     assert_int_equal(step.loss, loss);
 }
 
-static inline void expect_refused(struct lease_step step, enum lease_refusal refusal)
+static inline void expect_refused(struct lease_step step, enum redlock_answer refusal)
 {
     assert_int_equal(step.news, LEASE_NEWS_REFUSED);
     assert_int_equal(step.refusal, refusal);

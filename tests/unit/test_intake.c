@@ -6,20 +6,26 @@
 
 static const struct wall_time now = {1795194374500000};
 
-static struct intake *open_intake(const struct intake_options *options)
+static struct envelope_limits limits;
+
+static int limits_setup(void **state)
 {
-    struct intake_options own = *options;
+    (void)state;
+    limits = ENVELOPE_LIMITS_DEFAULT;
+    return 0;
+}
+
+static struct intake *open_intake(const struct hf_task *defaults)
+{
     struct error error = ERROR_NONE;
-    if (own.limits.size == 0)
-        own.limits = ENVELOPE_LIMITS_DEFAULT;
-    struct intake *intake = intake_create(&own, &error);
+    struct intake *intake = intake_create(defaults, &limits, NULL, &error);
     if (intake == NULL)
         fail_msg("%s", error.text);
     return intake;
 }
 
 /* Takes one text; the payload as text, or NULL and `reason`. */
-static char *take(const struct intake_options *options, const char *text, char reason[480])
+static char *take(const struct hf_task *options, const char *text, char reason[480])
 {
     struct intake *intake = open_intake(options);
     struct error error = ERROR_NONE;
@@ -32,7 +38,7 @@ static char *take(const struct intake_options *options, const char *text, char r
     return payload;
 }
 
-static void assert_taken(const struct intake_options *options, const char *text, const char *expected)
+static void assert_taken(const struct hf_task *options, const char *text, const char *expected)
 {
     char reason[480];
     char *payload = take(options, text, reason);
@@ -42,7 +48,7 @@ static void assert_taken(const struct intake_options *options, const char *text,
     free(payload);
 }
 
-static void assert_refused(const struct intake_options *options, const char *text, const char *part)
+static void assert_refused(const struct hf_task *options, const char *text, const char *part)
 {
     char reason[480];
     char *payload = take(options, text, reason);
@@ -52,12 +58,10 @@ static void assert_refused(const struct intake_options *options, const char *tex
         fail_msg("%s: \"%s\" does not say \"%s\"", text, reason, part);
 }
 
-static void assert_no_intake(const struct intake_options *options, const char *part)
+static void assert_no_intake(const struct hf_task *options, const char *part)
 {
-    struct intake_options own = *options;
     struct error error = ERROR_NONE;
-    own.limits = ENVELOPE_LIMITS_DEFAULT;
-    assert_null(intake_create(&own, &error));
+    assert_null(intake_create(options, &limits, NULL, &error));
     if (strstr(error.text, part) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", error.text, part);
 }
@@ -67,7 +71,7 @@ static void assert_no_intake(const struct intake_options *options, const char *p
 
 TEST(test_what_is_missing_is_added)
 {
-    const struct intake_options options = {.jid = "J"};
+    const struct hf_task options = {.jid = "J"};
     assert_taken(&options, "{\"class\":\"t\",\"args\":[]}",
                  "{\"class\":\"t\",\"args\":[],\"jid\":\"J\",\"queue\":\"default\"," OTHERS);
     assert_taken(&options, " {\"class\" : \"t\", \"args\":[ ], \"queue\":\"q\", \"retry\" :false,\"created_at\":1}\r",
@@ -83,19 +87,19 @@ TEST(test_what_is_there_stays_byte_for_byte)
         "{\"retry\" : \"3\", \"class\":\"t\\u0041\",\"args\": [1e400, "
         "123456789012345678901234567890,\"\\u0000\\/\xc3\xa9\"],"
         "\"jid\":\"x\",\"queue\":\"q\",\"created_at\":\"then\",\"enqueued_at\":null,\"more\":{\"a\":[]} }";
-    assert_taken(&(struct intake_options){.queue = "other", .retry = "false"}, whole, whole);
+    assert_taken(&(struct hf_task){.queue = "other", .retry = "false"}, whole, whole);
     assert_taken(
-        &(struct intake_options){.class_name = "t", .jid = "J"}, "[1e400,-0,\"\\u00e9\xc3\xa9\", {}]",
+        &(struct hf_task){.class_name = "t", .jid = "J"}, "[1e400,-0,\"\\u00e9\xc3\xa9\", {}]",
         "{\"class\":\"t\",\"args\":[1e400,-0,\"\\u00e9\xc3\xa9\", {}],\"jid\":\"J\",\"queue\":\"default\"," OTHERS);
 }
 
 TEST(test_options_are_for_tasks_that_do_not_say)
 {
-    const struct intake_options options = {.jid = "J",
-                                           .queue = "urgent",
-                                           .retry = "7",
-                                           .resources = (const char *const[]){"a\"b", "\xc3\xa9"},
-                                           .resource_count = 2};
+    const struct hf_task options = {.jid = "J",
+                                    .queue = "urgent",
+                                    .retry = "7",
+                                    .resources = (const char *const[]){"a\"b", "\xc3\xa9"},
+                                    .resource_count = 2};
     assert_taken(
         &options, "{\"class\":\"t\",\"args\":[]}",
         "{\"class\":\"t\",\"args\":[],\"jid\":\"J\",\"queue\":\"urgent\",\"resource\":[\"a\\\"b\",\"\xc3\xa9\"],"
@@ -103,7 +107,7 @@ TEST(test_options_are_for_tasks_that_do_not_say)
     assert_taken(&options, "{\"class\":\"t\",\"args\":[],\"resource\":null,\"queue\":\"q\",\"retry\":null}",
                  "{\"class\":\"t\",\"args\":[],\"resource\":null,\"queue\":\"q\",\"retry\":null,\"jid\":\"J\"," TIMES
                  "}");
-    const struct intake_options one = {
+    const struct hf_task one = {
         .class_name = "c", .jid = "J", .resources = (const char *const[]){"r"}, .resource_count = 1};
     assert_taken(&one, "[]",
                  "{\"class\":\"c\",\"args\":[],\"jid\":\"J\",\"queue\":\"default\",\"resource\":\"r\"," OTHERS);
@@ -111,7 +115,7 @@ TEST(test_options_are_for_tasks_that_do_not_say)
 
 TEST(test_each_task_gets_an_id_of_its_own)
 {
-    struct intake *intake = open_intake(&(struct intake_options){.class_name = "t"});
+    struct intake *intake = open_intake(&(struct hf_task){.class_name = "t"});
     struct intake_task task;
     char first[64];
     assert_true(intake_take(intake, "[]", 2, now, &task, NULL));
@@ -127,7 +131,7 @@ TEST(test_each_task_gets_an_id_of_its_own)
 
 TEST(test_what_no_worker_would_accept)
 {
-    const struct intake_options whole = {.queue = NULL}, arguments = {.class_name = "t"};
+    const struct hf_task whole = {.queue = NULL}, arguments = {.class_name = "t"};
     assert_refused(&whole, "", "'{' is missing at byte 0");
     assert_refused(&whole, "nonsense", "'{' is missing at byte 0");
     assert_refused(&whole, "[1]", "'{' is missing at byte 0");
@@ -156,8 +160,7 @@ TEST(test_what_no_worker_would_accept)
 #define AT      INT64_C(1795197974250000) /* an hour later, less a quarter of a second */
 #define HOUR_MS (3600 * MS_PER_S)
 
-static void assert_scheduled(const struct intake_options *options, const char *text, int64_t at_us,
-                             const char *expected)
+static void assert_scheduled(const struct hf_task *options, const char *text, int64_t at_us, const char *expected)
 {
     struct intake *intake = open_intake(options);
     struct error error = ERROR_NONE;
@@ -172,7 +175,7 @@ static void assert_scheduled(const struct intake_options *options, const char *t
 
 TEST(test_a_time_to_run_at)
 {
-    const struct intake_options none = {.queue = NULL}, at = {.at_us = AT}, in = {.in_ms = HOUR_MS};
+    const struct hf_task none = {.queue = NULL}, at = {.at_ms = AT / 1000}, in = {.in_ms = HOUR_MS};
     static const char plain[] = TASK(""), queued[] = "{\"class\":\"t\",\"args\":[1],\"jid\":\"J\",\"queue\":\"q\","
                                                      "\"retry\":true,\"created_at\":1,\"enqueued_at\":1795194374.5}";
     assert_scheduled(&none, TASK("\"at\":1795197974.25,"), AT, plain);
@@ -187,12 +190,12 @@ TEST(test_a_time_to_run_at)
     assert_scheduled(&none, TASK("\"at\":1795194374.5,"), 0, queued);
     assert_scheduled(&none, TASK("\"at\":-5,"), 0, queued);
     assert_scheduled(&none, TASK("\"at\":null,"), 0, queued);
-    assert_scheduled(&(struct intake_options){.at_us = 1}, TASK(""), 0, queued);
+    assert_scheduled(&(struct hf_task){.at_ms = 1}, TASK(""), 0, queued);
 }
 
 TEST(test_a_time_to_expire_at)
 {
-    const struct intake_options soon = {.expires_in_ms = 1500}, later = {.at_us = AT, .expires_in_ms = 1500};
+    const struct hf_task soon = {.expires_in_ms = 1500}, later = {.at_ms = AT / 1000, .expires_in_ms = 1500};
     static const char end[] = "\"created_at\":1,\"enqueued_at\":1795194374.5";
     char expected[256];
     snprintf(expected, sizeof expected,
@@ -210,7 +213,7 @@ TEST(test_a_time_to_expire_at)
 TEST(test_unique_tasks_carry_their_digest)
 {
     static const char digest[] = "a80fd59e3d32b0c71bb9da81cab54e076bb7e3dc"; /* of "t\n[1]" */
-    const struct intake_options options = {.class_name = "t", .jid = "J", .unique_ms = 60000, .in_ms = 5000};
+    const struct hf_task options = {.class_name = "t", .jid = "J", .unique = true, .unique_ms = 60000, .in_ms = 5000};
     struct intake *intake = open_intake(&options);
     struct intake_task task;
     assert_true(intake_take(intake, " [1] ", 5, now, &task, NULL));
@@ -220,7 +223,7 @@ TEST(test_unique_tasks_carry_their_digest)
     assert_true(intake_take(intake, "[1 ]", 4, now, &task, NULL));
     assert_string_not_equal(task.digest, digest);
     intake_destroy(intake);
-    intake = open_intake(&(struct intake_options){.class_name = "t"});
+    intake = open_intake(&(struct hf_task){.class_name = "t"});
     assert_true(intake_take(intake, "[1]", 3, now, &task, NULL));
     assert_string_equal(task.digest, "");
     assert_null(memmem(task.payload.bytes, task.payload.length, "hf_unique", 9));
@@ -229,7 +232,7 @@ TEST(test_unique_tasks_carry_their_digest)
 
 TEST(test_tags)
 {
-    const struct intake_options options = {
+    const struct hf_task options = {
         .class_name = "t", .jid = "J", .tags = (const char *const[]){"a\"", "b"}, .tag_count = 2};
     assert_taken(&options, "[]",
                  "{\"class\":\"t\",\"args\":[],\"jid\":\"J\",\"queue\":\"default\",\"retry\":true,\"tags\":[\"a\\\"\","
@@ -238,7 +241,8 @@ TEST(test_tags)
 
 TEST(test_limits_leave_room_for_what_is_added)
 {
-    const struct intake_options options = {.class_name = "t", .limits = {.size = 2000, .depth = 8, .keys = 20}};
+    const struct hf_task options = {.class_name = "t"};
+    limits = (struct envelope_limits){.size = 2000, .depth = 8, .keys = 20};
     char text[2100] = "[\"";
     memset(text + 2, 'x', sizeof text - 2);
     for (size_t length = 100; length < 2000; length++) {
@@ -260,29 +264,29 @@ TEST(test_options_that_cannot_be_part_of_a_task)
 {
     static const char long_name[] = "0123456789012345678901234567890123456789012345678901234567890123456789"
                                     "0123456789012345678901234567890123456789012345678901234567890123456789";
-    assert_no_intake(&(struct intake_options){.class_name = ""}, "class");
-    assert_no_intake(&(struct intake_options){.class_name = "\xff"}, "UTF-8");
-    assert_no_intake(&(struct intake_options){.retry = "often"}, "retry");
-    assert_no_intake(&(struct intake_options){.retry = "1,\"x\":2"}, "retry");
-    assert_no_intake(&(struct intake_options){.tags = (const char *const[]){"\xff"}, .tag_count = 1}, "tag");
-    assert_no_intake(&(struct intake_options){.tag_count = 65}, "tags");
-    assert_no_intake(&(struct intake_options){.at_us = 1, .in_ms = 1}, "not both");
-    assert_no_intake(&(struct intake_options){.in_ms = -1}, "negative");
-    assert_no_intake(&(struct intake_options){.at_us = INT64_MAX}, "3,000 years");
-    assert_no_intake(&(struct intake_options){.unique_ms = INT64_MAX}, "3,000 years");
-    assert_no_intake(&(struct intake_options){.queue = "a b"}, "queue");
-    assert_no_intake(&(struct intake_options){.queue = "hf:x"}, "queue");
-    assert_no_intake(&(struct intake_options){.queue = ""}, "queue");
-    assert_no_intake(&(struct intake_options){.queue = long_name}, "queue");
-    assert_no_intake(&(struct intake_options){.jid = ""}, "jid");
-    assert_no_intake(&(struct intake_options){.jid = long_name}, "jid");
-    assert_no_intake(&(struct intake_options){.jid = "\xc3\xa9"}, "jid");
+    assert_no_intake(&(struct hf_task){.class_name = ""}, "class");
+    assert_no_intake(&(struct hf_task){.class_name = "\xff"}, "UTF-8");
+    assert_no_intake(&(struct hf_task){.retry = "often"}, "retry");
+    assert_no_intake(&(struct hf_task){.retry = "1,\"x\":2"}, "retry");
+    assert_no_intake(&(struct hf_task){.tags = (const char *const[]){"\xff"}, .tag_count = 1}, "tag");
+    assert_no_intake(&(struct hf_task){.tag_count = 65}, "tags");
+    assert_no_intake(&(struct hf_task){.at_ms = 1, .in_ms = 1}, "not both");
+    assert_no_intake(&(struct hf_task){.in_ms = -1}, "negative");
+    assert_no_intake(&(struct hf_task){.at_ms = INT64_MAX}, "3,000 years");
+    assert_no_intake(&(struct hf_task){.unique = true, .unique_ms = INT64_MAX}, "3,000 years");
+    assert_no_intake(&(struct hf_task){.queue = "a b"}, "queue");
+    assert_no_intake(&(struct hf_task){.queue = "hf:x"}, "queue");
+    assert_no_intake(&(struct hf_task){.queue = ""}, "queue");
+    assert_no_intake(&(struct hf_task){.queue = long_name}, "queue");
+    assert_no_intake(&(struct hf_task){.jid = ""}, "jid");
+    assert_no_intake(&(struct hf_task){.jid = long_name}, "jid");
+    assert_no_intake(&(struct hf_task){.jid = "\xc3\xa9"}, "jid");
     const char *resource = "";
-    assert_no_intake(&(struct intake_options){.resources = &resource, .resource_count = 1}, "resource");
+    assert_no_intake(&(struct hf_task){.resources = &resource, .resource_count = 1}, "resource");
     resource = "hf:lock";
-    assert_no_intake(&(struct intake_options){.resources = &resource, .resource_count = 1}, "hf:");
+    assert_no_intake(&(struct hf_task){.resources = &resource, .resource_count = 1}, "hf:");
     resource = "\xc3";
-    assert_no_intake(&(struct intake_options){.resources = &resource, .resource_count = 1}, "UTF-8");
+    assert_no_intake(&(struct hf_task){.resources = &resource, .resource_count = 1}, "UTF-8");
 }
 
-RUN_TESTS
+RUN_TESTS_WITH(limits_setup, NULL)

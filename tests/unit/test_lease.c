@@ -86,11 +86,11 @@ static unsigned most_of_one_owner(const struct tally *tally)
     return most + tally->untold;
 }
 
-static enum lease_refusal refusal_expected(const struct tally *tally, unsigned nodes, unsigned quorum)
+static enum redlock_answer refusal_expected(const struct tally *tally, unsigned nodes, unsigned quorum)
 {
     if (tally->failed > nodes - quorum)
-        return LEASE_NO_QUORUM;
-    return most_of_one_owner(tally) >= quorum ? LEASE_BUSY : LEASE_SPLIT;
+        return REDLOCK_NO_QUORUM;
+    return most_of_one_owner(tally) >= quorum ? REDLOCK_BUSY : REDLOCK_SPLIT;
 }
 
 /* Those who have not answered make no majority for us, and cannot tell any more whether somebody has one. */
@@ -172,7 +172,7 @@ TEST(test_e5_a_quorum_that_comes_too_late_is_refused_and_cleaned_up)
         assert_int_equal(step.news, over ? LEASE_NEWS_REFUSED : LEASE_NEWS_ACQUIRED);
         assert_int_equal(step.abandon, over ? all_of() : 0);
         if (over)
-            assert_int_equal(step.refusal, LEASE_TOO_SLOW);
+            assert_int_equal(step.refusal, REDLOCK_TOO_SLOW);
     }
 }
 
@@ -203,7 +203,7 @@ TEST(test_nodes_that_are_silent_at_the_limit_could_not_be_asked)
     terms = terms_of(5);
     ask();
     votes("yn", ms_after(START, 1));
-    assert_int_equal(lease_tick(&lease, &terms, ms_after(START, 60)).refusal, LEASE_NO_QUORUM);
+    assert_int_equal(lease_tick(&lease, &terms, ms_after(START, 60)).refusal, REDLOCK_NO_QUORUM);
 }
 
 /* --- nodes that are slow of late ---------------------------------------------------------------------------------- */
@@ -226,7 +226,7 @@ TEST(test_a_pass_waits_for_a_majority_that_is_slow_of_late)
     assert_int_equal(vote_now(2, LEASE_YES, ms_after(START, 399)).news, LEASE_NEWS_ACQUIRED);
     ask();
     votes("yu  y", ms_after(START, 1));
-    assert_int_equal(lease_tick(&lease, &terms, ms_after(START, 400)).refusal, LEASE_NO_QUORUM);
+    assert_int_equal(lease_tick(&lease, &terms, ms_after(START, 400)).refusal, REDLOCK_NO_QUORUM);
 }
 
 /* G6 */
@@ -260,7 +260,7 @@ TEST(test_an_extension_is_repeated_when_it_was_waited_for)
 
 /* --- refusals -------------------------------------------------------------------------------------------------- */
 
-static enum lease_refusal refusal_of(unsigned nodes, const char *letters)
+static enum redlock_answer refusal_of(unsigned nodes, const char *letters)
 {
     terms = terms_of(nodes);
     ask();
@@ -271,15 +271,15 @@ static enum lease_refusal refusal_of(unsigned nodes, const char *letters)
 
 TEST(test_e48_split_votes_are_told_from_a_holder)
 {
-    assert_int_equal(refusal_of(3, "aa"), LEASE_BUSY);
-    assert_int_equal(refusal_of(3, "yab"), LEASE_SPLIT);
-    assert_int_equal(refusal_of(3, "yaa"), LEASE_BUSY);
-    assert_int_equal(refusal_of(3, "ynn"), LEASE_BUSY); /* refusals that tell no owner may be anybody's */
-    assert_int_equal(refusal_of(5, "yyaab"), LEASE_SPLIT);
-    assert_int_equal(refusal_of(5, "yyaaa"), LEASE_BUSY);
-    assert_int_equal(refusal_of(5, "yyabc"), LEASE_SPLIT);
-    assert_int_equal(refusal_of(2, "ya"), LEASE_SPLIT);
-    assert_int_equal(refusal_of(1, "a"), LEASE_BUSY);
+    assert_int_equal(refusal_of(3, "aa"), REDLOCK_BUSY);
+    assert_int_equal(refusal_of(3, "yab"), REDLOCK_SPLIT);
+    assert_int_equal(refusal_of(3, "yaa"), REDLOCK_BUSY);
+    assert_int_equal(refusal_of(3, "ynn"), REDLOCK_BUSY); /* refusals that tell no owner may be anybody's */
+    assert_int_equal(refusal_of(5, "yyaab"), REDLOCK_SPLIT);
+    assert_int_equal(refusal_of(5, "yyaaa"), REDLOCK_BUSY);
+    assert_int_equal(refusal_of(5, "yyabc"), REDLOCK_SPLIT);
+    assert_int_equal(refusal_of(2, "ya"), REDLOCK_SPLIT);
+    assert_int_equal(refusal_of(1, "a"), REDLOCK_BUSY);
 }
 
 /* Who takes it for a holder waits for the end of nobody. */
@@ -287,31 +287,31 @@ TEST(test_e48_a_split_vote_is_no_holder_while_a_node_says_nothing)
 {
     ask();
     assert_empty(votes("ab", ms_after(START, 1)));
-    assert_int_equal(lease_tick(&lease, &terms, lease_next(&lease, &terms)).refusal, LEASE_SPLIT);
-    assert_int_equal(refusal_of(3, "aby"), LEASE_SPLIT);
-    assert_int_equal(refusal_of(3, "yax"), LEASE_SPLIT);
-    assert_int_equal(refusal_of(3, "xay"), LEASE_SPLIT);
-    assert_int_equal(refusal_of(5, "aabby"), LEASE_SPLIT);
-    assert_int_equal(refusal_of(5, "aabya"), LEASE_BUSY);
-    assert_int_equal(refusal_of(5, "yxaaa"), LEASE_BUSY);
+    assert_int_equal(lease_tick(&lease, &terms, lease_next(&lease, &terms)).refusal, REDLOCK_SPLIT);
+    assert_int_equal(refusal_of(3, "aby"), REDLOCK_SPLIT);
+    assert_int_equal(refusal_of(3, "yax"), REDLOCK_SPLIT);
+    assert_int_equal(refusal_of(3, "xay"), REDLOCK_SPLIT);
+    assert_int_equal(refusal_of(5, "aabby"), REDLOCK_SPLIT);
+    assert_int_equal(refusal_of(5, "aabya"), REDLOCK_BUSY);
+    assert_int_equal(refusal_of(5, "yxaaa"), REDLOCK_BUSY);
 }
 
 TEST(test_one_node_that_is_down_does_not_make_a_holder_look_like_a_lost_majority)
 {
-    assert_int_equal(refusal_of(3, "xaa"), LEASE_BUSY);
-    assert_int_equal(refusal_of(3, "uaa"), LEASE_BUSY);
-    assert_int_equal(refusal_of(5, "xaaa"), LEASE_BUSY);
-    assert_int_equal(refusal_of(5, "uxaaa"), LEASE_BUSY);
-    assert_int_equal(refusal_of(4, "xaaa"), LEASE_BUSY);
+    assert_int_equal(refusal_of(3, "xaa"), REDLOCK_BUSY);
+    assert_int_equal(refusal_of(3, "uaa"), REDLOCK_BUSY);
+    assert_int_equal(refusal_of(5, "xaaa"), REDLOCK_BUSY);
+    assert_int_equal(refusal_of(5, "uxaaa"), REDLOCK_BUSY);
+    assert_int_equal(refusal_of(4, "xaaa"), REDLOCK_BUSY);
 }
 
 TEST(test_e8_nodes_that_are_down_count_among_the_configured_ones)
 {
-    assert_int_equal(refusal_of(5, "xxx"), LEASE_NO_QUORUM);
-    assert_int_equal(refusal_of(5, "yyuxu"), LEASE_NO_QUORUM);
-    assert_int_equal(refusal_of(4, "xx"), LEASE_NO_QUORUM);
-    assert_int_equal(refusal_of(2, "yx"), LEASE_NO_QUORUM); /* E9: two nodes bear no failure */
-    assert_int_equal(refusal_of(1, "u"), LEASE_NO_QUORUM);
+    assert_int_equal(refusal_of(5, "xxx"), REDLOCK_NO_QUORUM);
+    assert_int_equal(refusal_of(5, "yyuxu"), REDLOCK_NO_QUORUM);
+    assert_int_equal(refusal_of(4, "xx"), REDLOCK_NO_QUORUM);
+    assert_int_equal(refusal_of(2, "yx"), REDLOCK_NO_QUORUM); /* E9: two nodes bear no failure */
+    assert_int_equal(refusal_of(1, "u"), REDLOCK_NO_QUORUM);
 }
 
 TEST(test_e10_errors_of_a_minority_are_no_errors)
@@ -326,7 +326,7 @@ TEST(test_nodes_that_could_not_be_sent_to_are_told_all_at_once)
     terms = terms_of(5);
     ask();
     struct lease_step step = lease_unsent(&lease, &terms, 0x1b, lease.round, START);
-    assert_int_equal(step.refusal, LEASE_NO_QUORUM);
+    assert_int_equal(step.refusal, REDLOCK_NO_QUORUM);
     assert_int_equal(step.abandon, 0x04); /* and nothing is cleaned up where nothing was written */
 
     lease_acquire(&lease, &terms, START);

@@ -216,7 +216,7 @@ TEST(test_nobody_answers_the_raise)
     raise_token(&step);
     assert_instant(lease_next(&lease, &terms), instant_after(ms_after(START, 1), terms.pass_limit_ns));
     step = lease_tick(&lease, &terms, lease_next(&lease, &terms));
-    expect_refused(step, LEASE_NO_QUORUM);
+    expect_refused(step, REDLOCK_NO_QUORUM);
     assert_int_equal(step.abandon, 7);
 }
 
@@ -227,7 +227,7 @@ TEST(test_e5_too_little_is_left_after_the_raise)
     struct instant last = instant_after(START, terms.ttl_ns - terms.drift_ns - terms.needed_ns);
     step = token_vote(0, 12, instant_after(last, 1)); /* also for a raise that began later */
     assert_int_equal(step.news, LEASE_NEWS_REFUSED);
-    assert_int_equal(step.refusal, LEASE_TOO_SLOW);
+    assert_int_equal(step.refusal, REDLOCK_TOO_SLOW);
     assert_int_equal(step.abandon, 7);
 }
 
@@ -236,7 +236,7 @@ TEST(test_given_up_while_raising)
     struct lease_step step;
     raise_token(&step);
     step = lease_release(&lease, &terms, ms_after(START, 2));
-    expect_refused(step, LEASE_CANCELLED);
+    expect_refused(step, REDLOCK_CANCELLED);
     assert_int_equal(step.abandon, 7);
     assert_int_equal(lease.state, LEASE_FREE);
     assert_int_equal(lease.token, 0);

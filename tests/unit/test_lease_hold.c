@@ -54,7 +54,7 @@ static void check_extension(unsigned assignment, const unsigned *order)
                                                                : LEASE_NEWS_NONE;
         assert_int_equal(step.news, expected);
         if (expected == LEASE_NEWS_LOST)
-            assert_int_equal(step.loss, LEASE_LOSS_TAKEN);
+            assert_int_equal(step.loss, REDLOCK_LOST_TAKEN);
         told = expected != LEASE_NEWS_NONE ? expected : told;
     }
     assert_int_equal(lease.state, told == LEASE_NEWS_LOST ? LEASE_LOST : LEASE_HELD);
@@ -90,7 +90,7 @@ TEST(test_e24_an_extension_counts_only_before_the_deadline_and_lost_is_final)
         assert_int_equal(step.news, late < 0 ? LEASE_NEWS_EXTENDED : LEASE_NEWS_LOST);
         if (late < 0)
             continue;
-        assert_int_equal(step.loss, LEASE_LOSS_DEADLINE);
+        assert_int_equal(step.loss, REDLOCK_LOST_DEADLINE);
         assert_empty(lease_vote(&lease, &terms, 2, round, LEASE_YES, 0, deadline));
         assert_empty(vote_now(2, LEASE_YES, deadline));
         assert_empty(lease_tick(&lease, &terms, ms_after(deadline, 1000)));
@@ -204,7 +204,7 @@ TEST(test_e49_nodes_that_lost_our_key_add_up_over_rounds)
         assert_int_equal(lease.state, LEASE_HELD);
     }
     extension_begin(&begun);
-    expect_lost(vote_now(2, LEASE_NO, begun), LEASE_LOSS_TAKEN);
+    expect_lost(vote_now(2, LEASE_NO, begun), REDLOCK_LOST_TAKEN);
     assert_int_equal(lease_release(&lease, &terms, ms_after(begun, 1)).release, 0x1f); /* E42 */
 }
 
@@ -262,7 +262,7 @@ TEST(test_e35_who_was_away_too_long_is_told_lost_first)
 {
     hold();
     struct lease_step step = lease_tick(&lease, &terms, ms_after(START, 3600 * 1000));
-    expect_lost(step, LEASE_LOSS_DEADLINE);
+    expect_lost(step, REDLOCK_LOST_DEADLINE);
     assert_int_equal(step.extend, 0);
 
     hold(); /* by a reply that lay in the socket */
@@ -281,13 +281,13 @@ TEST(test_an_extension_and_danger_that_are_due_together_are_both_done)
 
 /* --- release --------------------------------------------------------------------------------------------------- */
 
-static enum lease_ending ending_expected(unsigned deleted, unsigned silent, unsigned foreign, unsigned quorum)
+static enum redlock_ending ending_expected(unsigned deleted, unsigned silent, unsigned foreign, unsigned quorum)
 {
     if (deleted >= quorum)
-        return LEASE_ENDED_RELEASED;
+        return REDLOCK_RELEASED;
     if (deleted + silent >= quorum)
-        return LEASE_ENDED_UNKNOWN;
-    return foreign > 0 ? LEASE_ENDED_FOREIGN : LEASE_ENDED_EXPIRED;
+        return REDLOCK_UNKNOWN;
+    return foreign > 0 ? REDLOCK_FOREIGN : REDLOCK_EXPIRED;
 }
 
 static void check_release(unsigned assignment, const unsigned *order)
@@ -319,7 +319,7 @@ TEST(test_e39_e40_every_answer_in_every_order_ends_the_release)
     for_all_orders(check_release);
 }
 
-static enum lease_ending ending_of(const char *grants, const char *releases)
+static enum redlock_ending ending_of(const char *grants, const char *releases)
 {
     terms = terms_of((unsigned)strlen(grants));
     hold_after(grants);
@@ -334,19 +334,19 @@ static enum lease_ending ending_of(const char *grants, const char *releases)
 
 TEST(test_e39_expired_is_told_only_when_no_majority_can_have_held_it)
 {
-    assert_int_equal(ending_of("xyy", " yu"), LEASE_ENDED_UNKNOWN); /* the first was never reached */
-    assert_int_equal(ending_of("xxyyy", "  yyu"), LEASE_ENDED_UNKNOWN);
-    assert_int_equal(ending_of("xyy", " yn"), LEASE_ENDED_EXPIRED);
-    assert_int_equal(ending_of("yyn", "nnf"), LEASE_ENDED_FOREIGN);
-    assert_int_equal(ending_of("yyy", "nu "), LEASE_ENDED_UNKNOWN);
+    assert_int_equal(ending_of("xyy", " yu"), REDLOCK_UNKNOWN); /* the first was never reached */
+    assert_int_equal(ending_of("xxyyy", "  yyu"), REDLOCK_UNKNOWN);
+    assert_int_equal(ending_of("xyy", " yn"), REDLOCK_EXPIRED);
+    assert_int_equal(ending_of("yyn", "nnf"), REDLOCK_FOREIGN);
+    assert_int_equal(ending_of("yyy", "nu "), REDLOCK_UNKNOWN);
 }
 
 TEST(test_e51_a_release_ends_at_its_limit_and_works_with_a_majority)
 {
-    assert_int_equal(ending_of("yyyyy", "yyy"), LEASE_ENDED_RELEASED);
-    assert_int_equal(ending_of("yyyyy", "uyyuy"), LEASE_ENDED_RELEASED);
-    assert_int_equal(ending_of("yyyyy", "yy"), LEASE_ENDED_UNKNOWN);
-    assert_int_equal(ending_of("yyyyy", ""), LEASE_ENDED_UNKNOWN);
+    assert_int_equal(ending_of("yyyyy", "yyy"), REDLOCK_RELEASED);
+    assert_int_equal(ending_of("yyyyy", "uyyuy"), REDLOCK_RELEASED);
+    assert_int_equal(ending_of("yyyyy", "yy"), REDLOCK_UNKNOWN);
+    assert_int_equal(ending_of("yyyyy", ""), REDLOCK_UNKNOWN);
     terms = terms_of(3);
     hold();
     lease_release(&lease, &terms, ms_after(START, 5));
@@ -384,7 +384,7 @@ TEST(test_e42_a_lost_lock_still_sends_its_release)
     when_told(LEASE_NEWS_LOST);
     struct instant now = ms_after(START, 20000);
     assert_int_equal(lease_release(&lease, &terms, now).release, 7);
-    assert_int_equal(votes("nnn", now).ending, LEASE_ENDED_EXPIRED);
+    assert_int_equal(votes("nnn", now).ending, REDLOCK_EXPIRED);
     assert_int_equal(lease_acquire(&lease, &terms, now).grant, 7); /* and can be used again */
     assert_int_equal(votes("yy", now).news, LEASE_NEWS_ACQUIRED);
 }

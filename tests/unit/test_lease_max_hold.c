@@ -33,7 +33,7 @@ TEST(test_e37_a_hold_ends_at_its_maximum_although_it_is_extended)
     unsigned dangers = 0;
     assert_instant(end, instant_after(START, 25 * NS_PER_S));
     struct lease_step step = hold_to_its_end(&at, &dangers);
-    assert_int_equal(step.loss, LEASE_LOSS_MAX_HOLD);
+    assert_int_equal(step.loss, REDLOCK_LOST_MAX_HOLD);
     assert_instant(at, end);
     assert_int_equal(dangers, 1);
     assert_int_equal(lease_believed_until(&lease, &terms).ns, 0);
@@ -59,10 +59,10 @@ TEST(test_e37_the_end_that_came_first_is_the_reason_however_late_it_is_seen)
     struct instant late = instant_after(START, 3600 * NS_PER_S);
     terms = terms_with(60 * NS_PER_S);
     hold();
-    assert_int_equal(lease_tick(&lease, &terms, late).loss, LEASE_LOSS_DEADLINE);
+    assert_int_equal(lease_tick(&lease, &terms, late).loss, REDLOCK_LOST_DEADLINE);
     terms = terms_with(5 * NS_PER_S);
     hold();
-    assert_int_equal(lease_tick(&lease, &terms, late).loss, LEASE_LOSS_MAX_HOLD);
+    assert_int_equal(lease_tick(&lease, &terms, late).loss, REDLOCK_LOST_MAX_HOLD);
 }
 
 TEST(test_e37_without_a_maximum_a_hold_goes_on)

@@ -179,7 +179,7 @@ TEST(test_a_majority_that_is_gone_without_an_answer_is_a_loss)
     lease_tick(&lease, &terms, now);
     assert_empty(votes("n", ms_after(now, 1)));
     assert_empty(lease_forgot(&lease, &terms, 2, ms_after(now, 2)));
-    expect_lost(lease_tick(&lease, &terms, ms_after(now, 2)), LEASE_LOSS_TAKEN);
+    expect_lost(lease_tick(&lease, &terms, ms_after(now, 2)), REDLOCK_LOST_TAKEN);
 }
 
 TEST(test_a_majority_that_forgot_and_refuses_is_a_loss)
@@ -189,7 +189,7 @@ TEST(test_a_majority_that_forgot_and_refuses_is_a_loss)
     lease_forgot(&lease, &terms, 0, now);
     lease_forgot(&lease, &terms, 1, now);
     assert_int_equal(lease_tick(&lease, &terms, now).replant, 3);
-    expect_lost(votes("nn", ms_after(now, 1)), LEASE_LOSS_TAKEN);
+    expect_lost(votes("nn", ms_after(now, 1)), REDLOCK_LOST_TAKEN);
 }
 
 TEST(test_it_is_harmless_elsewhere)
@@ -209,7 +209,7 @@ TEST(test_a_hold_over_a_time_that_nobody_knows_is_lost)
 {
     terms = terms_of(3);
     hold();
-    expect_lost(lease_doubt(&lease, &terms, ms_after(START, 5)), LEASE_LOSS_CLOCK);
+    expect_lost(lease_doubt(&lease, &terms, ms_after(START, 5)), REDLOCK_LOST_CLOCK);
     assert_int_equal(lease_believed_until(&lease, &terms).ns, 0);
     assert_int_equal(lease_release(&lease, &terms, ms_after(START, 6)).release, 7);
 }
@@ -256,7 +256,7 @@ TEST(test_verified_as_lost)
     terms = terms_of(3);
     hold();
     lease_verify(&lease, &terms, ms_after(START, 700));
-    assert_int_equal(votes("nn", ms_after(START, 701)).loss, LEASE_LOSS_TAKEN);
+    assert_int_equal(votes("nn", ms_after(START, 701)).loss, REDLOCK_LOST_TAKEN);
     assert_empty(lease_verify(&lease, &terms, ms_after(START, 702)));
     hold();
     assert_int_equal(lease_verify(&lease, &terms, lease_believed_until(&lease, &terms)).news, LEASE_NEWS_LOST);

@@ -86,7 +86,7 @@ static void check_news(const struct lease *before, struct lease_step step, struc
     }
     if (step.news == LEASE_NEWS_EXTENDED)
         assert_true(instant_before(now, lease_believed_until(before, &terms)));
-    if (step.news == LEASE_NEWS_LOST && step.loss == LEASE_LOSS_DEADLINE)
+    if (step.news == LEASE_NEWS_LOST && step.loss == REDLOCK_LOST_DEADLINE)
         assert_true(instant_reached(now, lease_believed_until(before, &terms)));
 }
 

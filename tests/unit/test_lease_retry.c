@@ -82,7 +82,7 @@ TEST(test_e13_a_cancelled_pass_is_cleaned_up)
     ask();
     votes("yx", ms_after(START, 1));
     struct lease_step step = lease_release(&lease, &terms, ms_after(START, 2));
-    expect_refused(step, LEASE_CANCELLED);
+    expect_refused(step, REDLOCK_CANCELLED);
     assert_int_equal(step.abandon, 0x1d);
     assert_int_equal(step.release, 0);
     assert_int_equal(lease.state, LEASE_FREE);
@@ -95,7 +95,7 @@ TEST(test_e13_cancelling_between_passes_has_nothing_left_to_clean_up)
     ask();
     assert_int_equal(votes("aa", START).abandon, 7);
     struct lease_step step = lease_release(&lease, &terms, ms_after(START, 1));
-    assert_int_equal(step.refusal, LEASE_CANCELLED);
+    assert_int_equal(step.refusal, REDLOCK_CANCELLED);
     assert_int_equal(step.abandon, 0);
     assert_int_equal(lease.state, LEASE_FREE);
 }
@@ -134,7 +134,7 @@ TEST(test_what_an_earlier_pass_left_obstructs_whatever_the_last_one_ends_with)
     votes("uu", START);
     assert_true(lease.may_obstruct);
     lease_tick(&lease, &terms, lease_next(&lease, &terms));
-    assert_int_equal(votes("aa", lease.pass_started).refusal, LEASE_BUSY);
+    assert_int_equal(votes("aa", lease.pass_started).refusal, REDLOCK_BUSY);
     assert_true(lease.may_obstruct);
     lease_acquire(&lease, &terms, START);
     assert_false(lease.may_obstruct);
@@ -181,7 +181,7 @@ TEST(test_the_driver_says_when_the_next_pass_begins)
     for (unsigned i = 0; i < 2000; i++) { /* far more than any number of tries */
         struct instant now = ms_after(START, i * 1000);
         assert_int_equal(votes("aa", now).news, LEASE_NEWS_NONE);
-        assert_int_equal(lease.refusal, LEASE_BUSY);
+        assert_int_equal(lease.refusal, REDLOCK_BUSY);
         lease_wait_until(&lease, ms_after(now, 60000)); /* later, */
         assert_empty(lease_tick(&lease, &terms, ms_after(now, 59999)));
         lease_wait_until(&lease, ms_after(now, 1000)); /* and earlier after all */
@@ -212,7 +212,7 @@ TEST(test_the_last_try_ends_with_the_pass_under_way)
     ask();
     assert_empty(lease_last_try(&lease));
     struct lease_step step = votes("uu", START);
-    expect_refused(step, LEASE_NO_QUORUM);
+    expect_refused(step, REDLOCK_NO_QUORUM);
     assert_int_equal(step.abandon, all_of());
 
     ask(); /* and may well succeed */
@@ -224,8 +224,8 @@ TEST(test_e12_giving_up_between_passes_tells_how_the_last_one_ended)
 {
     static const struct {
         const char *votes;
-        enum lease_refusal refusal;
-    } passes[] = {{"aa", LEASE_BUSY}, {"yab", LEASE_SPLIT}, {"uu", LEASE_NO_QUORUM}, {"aa", LEASE_BUSY}};
+        enum redlock_answer refusal;
+    } passes[] = {{"aa", REDLOCK_BUSY}, {"yab", REDLOCK_SPLIT}, {"uu", REDLOCK_NO_QUORUM}, {"aa", REDLOCK_BUSY}};
     terms = terms_of(3);
     terms.tries = LEASE_TRIES_ENDLESS;
     ask();
@@ -238,8 +238,8 @@ TEST(test_e12_giving_up_between_passes_tells_how_the_last_one_ended)
         assert_int_equal(gives_up.state, LEASE_FREE);
         lease_tick(&lease, &terms, lease_next(&lease, &terms));
     }
-    assert_int_equal(lease_release(&lease, &terms, START).refusal, LEASE_CANCELLED);
-    assert_int_equal(lease.refusal, LEASE_CANCELLED);
+    assert_int_equal(lease_release(&lease, &terms, START).refusal, REDLOCK_CANCELLED);
+    assert_int_equal(lease.refusal, REDLOCK_CANCELLED);
 }
 
 RUN_TESTS_BETWEEN(begin_with_three, NULL)

@@ -17,8 +17,8 @@ TEST(test_tasks_arrive_in_order_in_slices)
     assert_in_order("a", 1, 2500);
     assert_int_equal(redis_server_calls(server, "lpush"), 3);
     assert_reply(server, "a", "SMEMBERS queues");
-    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], 2500);
-    assert_int_equal(ends[PUSH_ACKNOWLEDGED], 3);
+    assert_int_equal(tasks[HF_PUSH_QUEUED], 2500);
+    assert_int_equal(ends[HF_PUSH_QUEUED], 3);
     assert_int_equal(last_first, 2001);
     assert_int_equal(last_last, 2500);
 }
@@ -119,7 +119,7 @@ TEST(test_scheduled_tasks)
     }
     push_flush(producer, &source);
     wait_idle();
-    assert_int_equal(ends[PUSH_ACKNOWLEDGED], 3);
+    assert_int_equal(ends[HF_PUSH_SCHEDULED], 3);
     assert_reply(server, "250", "ZCARD schedule");
     assert_reply(server, "250", "ZCOUNT schedule 4102444800 4102444800.000250");
     assert_reply(
@@ -157,12 +157,12 @@ TEST(test_unique_tasks)
     produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
     add_unique("one", 0, 1);
     add_unique("two", 0, 2);
-    assert_int_equal(ends[PUSH_DUPLICATE], 1);
+    assert_int_equal(ends[HF_PUSH_DUPLICATE], 1);
     assert_string_equal(last_holder, "one");
     add_unique("two", 4102444800000000, 2);
-    assert_int_equal(ends[PUSH_DUPLICATE], 2);
+    assert_int_equal(ends[HF_PUSH_DUPLICATE], 2);
     add_unique("one", 0, 3); /* repeated by its owner */
-    assert_int_equal(ends[PUSH_ACKNOWLEDGED], 2);
+    assert_int_equal(ends[HF_PUSH_QUEUED], 2);
     assert_reply(server, ONE, "LRANGE queue:a 0 -1");
     assert_reply(server, "a", "SMEMBERS queues");
     assert_reply(server, "one", "GET hf:2:unique:" DIGEST);
@@ -182,19 +182,19 @@ static void forget_looks(void)
 
 static void assert_held(const char *by)
 {
-    unsigned before = ends[PUSH_DUPLICATE];
+    unsigned before = ends[HF_PUSH_DUPLICATE];
     forget_looks();
     add_unique("two", 0, 2);
-    assert_int_equal(ends[PUSH_DUPLICATE], before + 1);
+    assert_int_equal(ends[HF_PUSH_DUPLICATE], before + 1);
     assert_string_equal(last_holder, by);
 }
 
 static void assert_free(void)
 {
-    unsigned before = ends[PUSH_ACKNOWLEDGED];
+    unsigned before = ends[HF_PUSH_QUEUED];
     forget_looks();
     add_unique("two", 0, 2);
-    assert_int_equal(ends[PUSH_ACKNOWLEDGED], before + 1);
+    assert_int_equal(ends[HF_PUSH_QUEUED], before + 1);
     assert_reply(server, "two", "GET hf:2:unique:" DIGEST);
     assert_reply(server, TWO, "LINDEX queue:a 0");
 }
@@ -265,7 +265,7 @@ TEST(test_a_unique_task_that_is_being_moved_is_not_gone)
     loop_await(loop, redis_server_calls(server, "lrange") > 0 || ended == added);
     free(redis_server_command(server, "LPUSH queue:a '" ONE "'"));
     wait_idle();
-    assert_int_equal(ends[PUSH_DUPLICATE], 1);
+    assert_int_equal(ends[HF_PUSH_DUPLICATE], 1);
     assert_reply(server, "1", "LLEN queue:a");
 }
 
@@ -289,7 +289,7 @@ TEST(test_who_pushes_a_deleted_task_again_pushes_it)
     free(redis_server_command(server, "DEL queue:a"));
     forget_looks();
     add_unique("one", 0, 2);
-    assert_int_equal(ends[PUSH_ACKNOWLEDGED], 3);
+    assert_int_equal(ends[HF_PUSH_QUEUED], 3);
     assert_reply(server, "1", "LLEN queue:a");
 }
 
@@ -320,7 +320,7 @@ TEST(test_looks_are_rare)
     assert_true(queue_probe_number(server, "PTTL hf:2:looked:" DIGEST) > 15000);
     free(redis_server_command(server, "DEL hf:2:looked:"));
     add_unique("two", 0, 2);
-    assert_int_equal(ends[PUSH_DUPLICATE], 2);
+    assert_int_equal(ends[HF_PUSH_DUPLICATE], 2);
     assert_int_equal(redis_server_calls(server, "lrange"), pages);
     free(redis_server_command(server, "DEL hf:2:looked:" DIGEST));
     free(redis_server_command(server, "SET hf:2:looked: 1"));
@@ -364,12 +364,12 @@ TEST(test_a_refused_unique_task_leaves_nothing)
     wait_up();
     free(redis_server_command(server, "SET queue:a foreign"));
     add_unique("one", 0, 1);
-    assert_int_equal(ends[PUSH_REFUSED], 1);
+    assert_int_equal(ends[HF_PUSH_REFUSED], 1);
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     add_unique("two", 0, 1);
     add_unique("two", 4102444800000000, 1);
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
-    assert_int_equal(ends[PUSH_REFUSED], 3);
+    assert_int_equal(ends[HF_PUSH_REFUSED], 3);
     assert_reply(server, "1", "DBSIZE");
 }
 

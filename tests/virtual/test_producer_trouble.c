@@ -19,7 +19,7 @@ TEST(test_tasks_wait_for_a_node_that_is_down)
     assert_int_equal(ended, 0);
     redis_server_restart(server);
     wait_idle();
-    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], 5000);
+    assert_int_equal(tasks[HF_PUSH_QUEUED], 5000);
     assert_in_order("a", 0, 5000);
 }
 
@@ -40,7 +40,7 @@ TEST(test_lost_replies_are_asked_for_again)
     relay_cut(relay);
     relay_swallow(relay, false);
     wait_idle();
-    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], 1500);
+    assert_int_equal(tasks[HF_PUSH_QUEUED], 1500);
     assert_int_equal(redis_server_calls(server, "evalsha"), 4);
     add("a", 1500, 1);
     push_flush(producer, &source);
@@ -61,8 +61,8 @@ TEST(test_patience_ends_in_unknown)
         loop_for(loop, NS_PER_MS);
     relay_cut(relay);
     wait_idle();
-    assert_int_equal(tasks[PUSH_UNKNOWN], 1000);
-    assert_int_equal(tasks[PUSH_UNREACHABLE], 500);
+    assert_int_equal(tasks[HF_PUSH_UNKNOWN], 1000);
+    assert_int_equal(tasks[HF_PUSH_UNREACHABLE], 500);
     relay_swallow(relay, false);
     assert_in_order("a", 0, 1000);
 }
@@ -75,7 +75,7 @@ TEST(test_a_late_reply_is_unknown_too)
     add("a", 0, 10);
     push_flush(producer, &source);
     wait_idle();
-    assert_int_equal(ends[PUSH_UNKNOWN], 1);
+    assert_int_equal(ends[HF_PUSH_UNKNOWN], 1);
     assert_int_equal(last_first, 0);
     assert_int_equal(last_last, 9);
     redis_server_resume(server);
@@ -157,7 +157,7 @@ TEST(test_who_goes_on_refusing_has_refused)
     push_flush(producer, &source);
     wait_idle();
     free(redis_server_command(server, "CONFIG SET min-replicas-to-write 0"));
-    assert_int_equal(tasks[PUSH_REFUSED], 5);
+    assert_int_equal(tasks[HF_PUSH_REFUSED], 5);
     assert_contains(last_reason, "NOREPLICAS");
     assert_reply(server, "0", "EXISTS queue:a");
 }
@@ -171,15 +171,15 @@ TEST(test_a_refusal_is_certain)
     add("a", 0, 5);
     push_flush(producer, &source);
     wait_idle();
-    assert_int_equal(ends[PUSH_REFUSED], 1);
-    assert_int_equal(ends[PUSH_ACKNOWLEDGED], 1);
+    assert_int_equal(ends[HF_PUSH_REFUSED], 1);
+    assert_int_equal(ends[HF_PUSH_QUEUED], 1);
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     add("a", 5, 5);
     push_flush(producer, &source);
     wait_idle();
-    assert_int_equal(ends[PUSH_REFUSED], 2);
+    assert_int_equal(ends[HF_PUSH_REFUSED], 2);
     assert_contains(last_reason, "OOM");
-    assert_int_equal(tasks[PUSH_REFUSED], 10);
+    assert_int_equal(tasks[HF_PUSH_REFUSED], 10);
     assert_in_order("a", 0, 5);
 }
 
@@ -191,12 +191,12 @@ TEST(test_what_is_dropped_is_told)
     add("a", 0, 2500);
     add("b", 2500, 1);
     push_drop(producer, &source);
-    assert_int_equal(ends[PUSH_DROPPED], 3);
+    assert_int_equal(ends[HF_PUSH_DROPPED], 3);
     assert_int_equal(ended, 1501);
-    assert_int_equal(tasks[PUSH_DROPPED], 1501);
+    assert_int_equal(tasks[HF_PUSH_DROPPED], 1501);
     redis_server_resume(server);
     wait_idle();
-    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], 1000);
+    assert_int_equal(tasks[HF_PUSH_QUEUED], 1000);
     assert_in_order("a", 0, 1000);
     assert_reply(server, "0", "EXISTS queue:b");
 }

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/quantity.h"
-#include "queue/producer.h"
 #include "worker/commands/console.h"
 #include "worker/commands/moment.h"
 #include "worker/commands/pusher.h"
@@ -85,8 +84,7 @@ static const struct option_row options[] = {
      .offset = AT(task.expires_in_ms), .take = ms_take},
     {OPTION_TAKEN, 0, "unique", "[=TTL]", "not while a task with the same class and arguments waits or runs (24h)",
      .offset = AT(task.unique_ms), .given = GIVEN(AT(task.unique)), .take = unique_take},
-    {OPTION_TEXTS, 't', "tag", "TEXT", "shown by dashboards; may be repeated", .offset = AT(tags),
-     .most = INTAKE_TAGS_MAX},
+    {OPTION_TEXTS, 't', "tag", "TEXT", "shown by dashboards; may be repeated", .offset = AT(tags), .most = HF_TAGS_MAX},
     {OPTION_DURATION, 'w', "wait", "[=DURATION]", "print its result, when it has one; wait at most so long",
      .offset = AT(await.wait_ns), .given = GIVEN(AT(await.waits))},
     {OPTION_FLAG, 0, "stdin", NULL, "read tasks from standard input, one a line; the same as -",
@@ -195,8 +193,7 @@ static int push(struct push_command *command)
     command->task.retry = command->retry[0] != '\0' ? command->retry : NULL;
     if (command->run.single != NULL)
         single_settle(command);
-    struct intake_options defaults = task_intake(&command->task, &command->limits);
-    command->run.intake = intake_create(&defaults, &error);
+    command->run.intake = intake_create(&command->task, &command->limits, NULL, &error);
     if (command->run.intake == NULL)
         return command_misused(&command_push, "%s", error.text);
     int code = command->run.single != NULL ? single_check(command) : EXIT_CODE_OK;

@@ -62,12 +62,11 @@ bool periodic_entry_init(struct periodic_entry *entry, const struct config_perio
     *entry = (struct periodic_entry){.config = config};
     if (!times_take(entry, error) || !args_check(config, limits, error) || !retry_check(config, error))
         return false;
-    entry->intake = intake_create(&(struct intake_options){.limits = *limits,
-                                                           .queue = config->queue,
-                                                           .retry = has_retry(config) ? config->retry : NULL,
-                                                           .resources = (const char *const *)config->resources.items,
-                                                           .resource_count = (unsigned)config->resources.count},
-                                  error);
+    entry->intake = intake_create(&(struct hf_task){.queue = config->queue,
+                                                    .retry = has_retry(config) ? config->retry : NULL,
+                                                    .resources = (const char *const *)config->resources.items,
+                                                    .resource_count = config->resources.count},
+                                  limits, NULL, error);
     return entry->intake != NULL && task_try(entry, error);
 }
 

@@ -38,10 +38,12 @@ enum { LINES_MAX = 20 };
 /* Of full slices: as much as a fast generator needs. */
 enum { SLICES_MAX = 16 };
 
-static void slice_ended(struct push_source *source, const struct push_report *report)
+static void slice_ended(struct push_source *source, const struct hf_stream_report *report, size_t bytes)
 {
+    (void)bytes;
     struct trial *trial = list_owner(source, struct trial, source);
-    if (report->end != PUSH_ACKNOWLEDGED && trial->trouble.text[0] == '\0')
+    bool is_pushed = report->answer == HF_PUSH_QUEUED || report->answer == HF_PUSH_SCHEDULED;
+    if (!is_pushed && trial->trouble.text[0] == '\0')
         error_set(&trial->trouble, "%llu tasks could not be pushed: %s", (unsigned long long)report->count,
                   report->reason);
 }
