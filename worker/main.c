@@ -3,7 +3,7 @@
 #include "worker/commands/command.h"
 #include "worker/fault_names.h"
 #include "worker/plugin/plugin_vetting.h"
-#include "worker/version.h"
+#include "worker/print/version.h"
 
 int main(int argc, char **argv)
 {

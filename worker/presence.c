@@ -10,7 +10,7 @@
 #include "queue/control.h"
 #include "queue/heartbeat.h"
 #include "worker/config/node_options.h"
-#include "worker/version.h"
+#include "worker/print/version.h"
 #include "worker/worker_state.h"
 
 struct presence {

@@ -7,11 +7,11 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/class_resources.h"
+#include "worker/locks/class_resources.h"
 #include "worker/config/config_change.h"
 #include "worker/config/node_options.h"
 #include "worker/plugin_reload.h"
-#include "worker/service_notify.h"
+#include "worker/supervisor/service_notify.h"
 #include "worker/startup.h"
 #include "worker/worker_state.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/crash_note.h"
-#include "worker/run_result.h"
+#include "worker/task/crash_note.h"
+#include "worker/task/run_result.h"
 #include "worker/worker_state.h"
 
 /* The handler's own opinion of the arguments, if it has one. */

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "worker/task/class_mode.h"
-#include "worker/class_resources.h"
+#include "worker/locks/class_resources.h"
 #include "worker/config/suggest.h"
 #include "worker/plugin/program_file.h"
 #include "worker/task/task_rules.h"

@@ -21,7 +21,7 @@
  * queue node was not there to take back stays a claim, for whoever recovers it. */
 #include "base/log.h"
 #include "worker/reload.h"
-#include "worker/service_notify.h"
+#include "worker/supervisor/service_notify.h"
 #include "worker/worker_state.h"
 
 #define LOOK_NS          (10 * NS_PER_MS)

@@ -13,10 +13,10 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "worker/class_resources.h"
+#include "worker/locks/class_resources.h"
 #include "worker/config/node_options.h"
 #include "worker/reload.h"
-#include "worker/service_notify.h"
+#include "worker/supervisor/service_notify.h"
 #include "worker/signals.h"
 #include "worker/worker_state.h"
 

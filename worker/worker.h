@@ -8,9 +8,9 @@
 #define WORKER_WORKER_H
 
 #include "worker/config/config.h"
-#include "worker/exit_code.h"
+#include "worker/print/exit_code.h"
 #include "worker/isolation/launcher.h"
-#include "worker/observer.h"
+#include "worker/events/observer.h"
 #include "worker/plugin/plugin.h"
 
 /* Two slots share a runner. */

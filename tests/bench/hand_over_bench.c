@@ -10,7 +10,7 @@
 
 #include "base/invariant.h"
 #include "base/loop.h"
-#include "worker/runner_pool.h"
+#include "worker/isolation/runner_pool.h"
 
 enum { THREADS_MAX = 64, EXIT_USAGE = 2 };
 

@@ -9,7 +9,7 @@
 #include "tests/support/log_capture.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/program_fixture.h"
-#include "worker/event_commands.h"
+#include "worker/events/event_commands.h"
 
 static struct event_commands *commands;
 static struct config_event settings;

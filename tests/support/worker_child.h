@@ -4,7 +4,7 @@
 #define SUPPORT_WORKER_CHILD_H
 
 #include "tests/support/fleet.h"
-#include "worker/observer.h"
+#include "worker/events/observer.h"
 #include "worker/task/board.h"
 
 /* Starts it with the configuration that fleet_work would give it; returns its number in the fleet, which signals,

@@ -5,7 +5,7 @@
 #include "tests/support/config_place.h"
 #include "worker/task/class_mode.h"
 #include "worker/startup.h"
-#include "worker/task_resources.h"
+#include "worker/locks/task_resources.h"
 
 #define THREE "lock_nodes = ( { host = \"a\"; }, { host = \"b\"; }, { host = \"c\"; } );\n"
 #define ONE   "lock_nodes = ( { host = \"a\"; } );\n"

@@ -1,8 +1,8 @@
 /* What a process knows about the lists of those who wait. */
 #include "tests/support/test.h"
 
-#include "worker/contention.h"
-#include "worker/waiting_names.h"
+#include "worker/locks/contention.h"
+#include "worker/locks/waiting_names.h"
 
 static struct instant at(int64_t ms)
 {

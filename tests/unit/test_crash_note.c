@@ -1,7 +1,7 @@
 /* What is noted of a crash when the process goes on living: a handler that was there before caught the signal. */
 #include "tests/support/test.h"
 
-#include "worker/crash_note.h"
+#include "worker/task/crash_note.h"
 
 static struct board *board;
 static volatile sig_atomic_t caught;

@@ -1,6 +1,6 @@
 #include "tests/support/test.h"
 
-#include "worker/ended_tasks.h"
+#include "worker/events/ended_tasks.h"
 
 static const struct instant start = {NS_PER_S};
 

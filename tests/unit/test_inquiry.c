@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "worker/inquiry.h"
+#include "worker/nodes/inquiry.h"
 
 static struct inquiry *opened(void)
 {

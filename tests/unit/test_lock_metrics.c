@@ -2,7 +2,7 @@
 #include "tests/support/test.h"
 
 #include "queue/metrics.h"
-#include "worker/lock_metrics.h"
+#include "worker/presence/lock_metrics.h"
 #include "tests/support/arguments_text.h"
 
 static const struct wall_time today = {INT64_C(1795194279000000)}, tomorrow = {INT64_C(1795280679000000)};

@@ -1,7 +1,7 @@
 /* What a server says of itself is read, and judged: fit, doubtful or unfit. */
 #include "tests/support/test.h"
 
-#include "worker/node_facts.h"
+#include "worker/nodes/node_facts.h"
 
 #define INFO_OF(version, role, policy, cluster, aof)                                                                   \
     "# Server\r\nredis_version:" version "\r\nredis_mode:standalone\r\nrun_id:0123456789abcdef\r\n# Memory\r\n"        \

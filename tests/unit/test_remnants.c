@@ -1,7 +1,7 @@
 /* What may be left of locks, and when those who wait are told again that they are free. */
 #include "tests/support/test.h"
 
-#include "worker/remnants.h"
+#include "worker/locks/remnants.h"
 
 #define TTL_NS (10 * NS_PER_S)
 

@@ -1,7 +1,7 @@
 /* Templates for what a task locks: which are templates, what they make of which arguments, and what they refuse. */
 #include "tests/support/test.h"
 
-#include "worker/resource_template.h"
+#include "worker/locks/resource_template.h"
 
 static struct resource_template parsed(const char *text)
 {

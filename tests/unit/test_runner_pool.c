@@ -7,7 +7,7 @@
 
 #include "tests/support/loop_until.h"
 #include "tests/support/one_loop.h"
-#include "worker/runner_pool.h"
+#include "worker/isolation/runner_pool.h"
 
 enum { THREADS = 4, BURST = 10000 };
 

@@ -1,7 +1,7 @@
 /* Who of several processes is started when: the rule alone, without processes. */
 #include "tests/support/test.h"
 
-#include "worker/supervision.h"
+#include "worker/supervisor/supervision.h"
 
 static struct supervision supervision;
 static struct instant now;

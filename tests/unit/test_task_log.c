@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 
 #include "base/random.h"
-#include "worker/task_log.h"
+#include "worker/events/task_log.h"
 
 static struct task_log task_log;
 static struct instant now;

@@ -12,7 +12,7 @@
 #include "worker/commands/manual.h"
 #include "worker/config/suggest.h"
 #include "worker/servers/server_program.h"
-#include "worker/version.h"
+#include "worker/print/version.h"
 
 static void buffer_write(struct buffer *text, FILE *to)
 {

@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "worker/exit_code.h"
-#include "worker/options.h"
+#include "worker/print/exit_code.h"
+#include "worker/config/options.h"
 
 struct command {
     const char *name;

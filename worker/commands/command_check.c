@@ -15,7 +15,7 @@
 #include "worker/commands/origin.h"
 #include "worker/config/config.h"
 #include "worker/config/config_print.h"
-#include "worker/node_probe.h"
+#include "worker/nodes/node_probe.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/task/task_rules.h"

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/commands/nodes.h"
-#include "worker/node_probe.h"
+#include "worker/nodes/node_probe.h"
 
 static const struct doctor_kind lock_node_away = {
     "lock-node-unreachable", DOCTOR_WARNING,

@@ -11,7 +11,7 @@
 #include "queue/dry_runs.h"
 #include "worker/commands/task_view.h"
 #include "worker/commands/task_walk.h"
-#include "worker/node_facts.h"
+#include "worker/nodes/node_facts.h"
 #include "worker/print/human.h"
 
 static const struct doctor_kind persistence_off = {

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "queue/metrics.h"
-#include "worker/lock_metrics.h"
+#include "worker/presence/lock_metrics.h"
 
 struct lock_histogram {
     long long buckets[METRICS_BUCKETS];

@@ -4,7 +4,7 @@
 
 #include "worker/config/config_print.h"
 #include "worker/print/roff.h"
-#include "worker/version.h"
+#include "worker/print/version.h"
 
 enum { HELP_COLUMN = 28, PAGE_NAME_MAX = 64 };
 

@@ -8,7 +8,7 @@
 
 #include "queue/holdfast.h"
 #include "queue/intake.h"
-#include "worker/exit_code.h"
+#include "worker/print/exit_code.h"
 
 struct pusher_options {
     struct hf_producer_options producer;

@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "worker/config/suggest.h"
-#include "worker/crash_note.h"
+#include "worker/task/crash_note.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/plugin/plugin_file.h"
 #include "worker/plugin/plugin_programs.h"

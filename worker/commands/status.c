@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "base/real.h"
 #include "queue/envelope.h"
-#include "worker/node_facts.h"
-#include "worker/node_probe.h"
+#include "worker/nodes/node_facts.h"
+#include "worker/nodes/node_probe.h"
 
 #define MINUTE_US (60 * US_PER_S)
 

@@ -10,7 +10,7 @@
 #include "worker/commands/fleet.h"
 #include "worker/commands/top_nodes.h"
 #include "worker/commands/waiting_lists.h"
-#include "worker/node_probe.h"
+#include "worker/nodes/node_probe.h"
 
 /* A class that no living process serves, and for which tasks wait. */
 struct status_class {

@@ -27,7 +27,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "worker/exit_code.h"
+#include "worker/print/exit_code.h"
 #include "worker/servers/local_record.h"
 
 /* Starts the servers that do not run, after waiting for another start that goes on. Lock nodes that are all new become

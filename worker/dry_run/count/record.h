@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "base/buffer.h"
-#include "worker/observer.h"
+#include "worker/events/observer.h"
 
 enum record_kind {
     RECORD_TASK,    /* observed_task: a task left its slot */

@@ -9,7 +9,7 @@
 #define WORKER_DRY_RUN_PLAN_OPTIONS_H
 
 #include "worker/dry_run/plan/plan.h"
-#include "worker/options.h"
+#include "worker/config/options.h"
 
 extern const struct option_row plan_options[];
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "worker/node_facts.h"
+#include "worker/nodes/node_facts.h"
 #include "worker/config/node_options.h"
 
 #define INTERVAL_NS (1 * NS_PER_S)

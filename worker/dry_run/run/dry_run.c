@@ -18,7 +18,7 @@
 #include "worker/dry_run/run/shadow_holds.h"
 #include "worker/dry_run/run/trial.h"
 #include "worker/dry_run/run/visit.h"
-#include "worker/exit_code.h"
+#include "worker/print/exit_code.h"
 #include "worker/config/node_options.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"

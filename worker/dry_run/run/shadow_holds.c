@@ -8,9 +8,9 @@
 #include "base/memory.h"
 #include "queue/keys.h"
 #include "queue/runtimes.h"
-#include "worker/inquiry.h"
+#include "worker/nodes/inquiry.h"
 #include "worker/dry_run/run/apart.h"
-#include "worker/exit_code.h"
+#include "worker/print/exit_code.h"
 
 #define DAY_US (24 * 3600 * US_PER_S)
 /* Durations that stand for a class: the longest thousandth of its runs is one of them. */

@@ -11,7 +11,7 @@
 #include "worker/dry_run/run/trial_private.h"
 #include "worker/print/table.h"
 #include "worker/print/terminal.h"
-#include "worker/version.h"
+#include "worker/print/version.h"
 
 /* --- while it goes on --------------------------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "queue/keys.h"
 #include "queue/meeting.h"
-#include "worker/inquiry.h"
+#include "worker/nodes/inquiry.h"
 #include "worker/dry_run/run/apart.h"
 #include "worker/config/node_options.h"
 

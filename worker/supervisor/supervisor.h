@@ -17,7 +17,7 @@
 
 #include "base/log.h"
 #include "worker/task/board.h"
-#include "worker/supervision.h"
+#include "worker/supervisor/supervision.h"
 
 /* How the process that was there before came to its end. */
 struct former_process {

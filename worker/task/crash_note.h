@@ -1,4 +1,4 @@
-/* Notes on the board (isolation/board.h) of what a worker process dies: the signal, and the run whose handler brought
+/* Notes on the board (board.h) of what a worker process dies: the signal, and the run whose handler brought
  * it about. Whoever still has the board when the process is gone reads it there: the zygote, and the supervisor.
  *
  *     crash_notes_begin(board);            main thread, before plugins are loaded

@@ -1,11 +1,11 @@
-#include "worker/departures.h"
+#include "worker/locks/departures.h"
 
 #include <stdlib.h>
 
 #include "base/list.h"
 #include "base/memory.h"
-#include "worker/remnants.h"
-#include "worker/waiting_names.h"
+#include "worker/locks/remnants.h"
+#include "worker/locks/waiting_names.h"
 
 struct departure {
     struct list link; /* in departures->under_way or departures->idle */

@@ -1,4 +1,4 @@
-#include "worker/service_notify.h"
+#include "worker/supervisor/service_notify.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "worker/run_result.h"
+#include "worker/task/run_result.h"
 
 #include "base/invariant.h"
 

@@ -1,4 +1,4 @@
-#include "worker/class_resources.h"
+#include "worker/locks/class_resources.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "worker/task_log.h"
+#include "worker/events/task_log.h"
 
 static uint64_t *sum_of(struct task_sums *sums, enum flow_ending ending)
 {

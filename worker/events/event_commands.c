@@ -1,4 +1,4 @@
-#include "worker/event_commands.h"
+#include "worker/events/event_commands.h"
 
 #include <errno.h>
 #include <stdlib.h>

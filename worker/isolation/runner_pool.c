@@ -1,4 +1,4 @@
-#include "worker/runner_pool.h"
+#include "worker/isolation/runner_pool.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -9,7 +9,7 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
-#include "worker/crash_note.h"
+#include "worker/task/crash_note.h"
 
 /* Each sleeps on a semaphore of its own. A condition variable costs about as much again for each wake: who comes back
  * from it gives up its mutex as if somebody waited for that, and often somebody does. */

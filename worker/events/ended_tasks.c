@@ -1,4 +1,4 @@
-#include "worker/ended_tasks.h"
+#include "worker/events/ended_tasks.h"
 
 #include <stdlib.h>
 #include <string.h>

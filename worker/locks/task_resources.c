@@ -1,4 +1,4 @@
-#include "worker/task_resources.h"
+#include "worker/locks/task_resources.h"
 
 #include <string.h>
 

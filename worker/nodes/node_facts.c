@@ -1,4 +1,4 @@
-#include "worker/node_facts.h"
+#include "worker/nodes/node_facts.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -29,7 +29,7 @@
 #include "redis/reply.h"
 #include "redis/request.h"
 #include "worker/config/config.h"
-#include "worker/exit_code.h"
+#include "worker/print/exit_code.h"
 
 struct inquiry;
 

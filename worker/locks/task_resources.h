@@ -13,7 +13,7 @@
 #define WORKER_TASK_RESOURCES_H
 
 #include "queue/envelope.h"
-#include "worker/class_resources.h"
+#include "worker/locks/class_resources.h"
 #include "worker/task/task_rules.h"
 
 enum task_resources_answer {

@@ -1,6 +1,6 @@
 /* A pair keeps its place for a day, also when there is nothing to count: so the names that one process brings to the
  * queue node are bounded, and not only those of one beat. */
-#include "worker/lock_metrics.h"
+#include "worker/presence/lock_metrics.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "worker/resource_template.h"
+#include "worker/locks/resource_template.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "worker/crash_note.h"
+#include "worker/task/crash_note.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/invariant.h"
-#include "worker/exit_code.h"
+#include "worker/print/exit_code.h"
 
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 

@@ -1,4 +1,4 @@
-#include "worker/remnants.h"
+#include "worker/locks/remnants.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "worker/waiting_names.h"
+#include "worker/locks/waiting_names.h"
 
 #include "base/invariant.h"
 #include "redlock/terms.h"

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "worker/config/config.h"
-#include "worker/node_facts.h"
+#include "worker/nodes/node_facts.h"
 
 enum probe_state {
     PROBE_SKIPPED,     /* its configuration is wrong, it was not asked */

@@ -1,4 +1,4 @@
-#include "worker/supervision.h"
+#include "worker/supervisor/supervision.h"
 
 #include "base/invariant.h"
 

@@ -1,4 +1,4 @@
-#include "worker/options.h"
+#include "worker/config/options.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "worker/supervisor.h"
+#include "worker/supervisor/supervisor.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "worker/exit_code.h"
-#include "worker/service_notify.h"
+#include "worker/print/exit_code.h"
+#include "worker/supervisor/service_notify.h"
 
 /* How often it is looked whether who was started is up. */
 #define LOOK_NS (20 * NS_PER_MS)

@@ -1,4 +1,4 @@
-#include "worker/report.h"
+#include "worker/events/report.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  *
  * A visit ends with the first of: the last answer, the first failed attempt to connect (a probe does not wait for a
  * reconnect), and its own deadline. Runs on the thread that calls it. If the process dies, the lock expires. */
-#include "worker/node_probe.h"
+#include "worker/nodes/node_probe.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include "worker/config/config.h"
 #include "worker/config/findings.h"
 #include "worker/plugin/plugin.h"
-#include "worker/resource_template.h"
+#include "worker/locks/resource_template.h"
 
 struct class_resources; /* opaque */
 

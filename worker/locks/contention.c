@@ -1,6 +1,6 @@
 /* See contention.h. A hash table of lists; those that are known by hearsay also stand in a line, the latest first,
  * so that the oldest can be forgotten. An entry goes when nothing is known of it any more. */
-#include "worker/contention.h"
+#include "worker/locks/contention.h"
 
 #include <stdlib.h>
 #include <string.h>
