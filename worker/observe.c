@@ -101,8 +101,7 @@ void slot_observe_left(struct slot *slot, enum flow_ending ending)
 
 static bool is_running(const struct slot *slot)
 {
-    bool waits = slot_progress_waits(slot) || (slot->serial != NULL && slot->serial->running != slot);
-    return slot->flow.state == FLOW_READY && !slot->has_ended && !waits;
+    return slot->flow.state == FLOW_READY && !slot->has_ended && !slot_run_waits(slot);
 }
 
 static unsigned running_count(const struct worker *worker)

@@ -11,8 +11,11 @@
  * values are freed when every task that was claimed under them has left its slot. The fresh configuration belongs to
  * the thread until it is posted, then to the loop.
  *
- * Plugins and programs belong to it: what has changed of them is loaded (plugin_reload.h), and what is wrong with one
- * refuses the whole.
+ * Plugins and programs belong to it, and what is wrong with one refuses the whole. The thread does all that may block:
+ * it looks at the files, has those that changed vetted in a child, loads them beside what is there, judges them
+ * together with the fresh configuration, and opens what will run in threads. The loop then takes the result at one instant: a
+ * task that was claimed before goes on with the handler that it has, one that is claimed later has the new one. Nothing
+ * is unloaded (plugin.h). Processes of a plugin that is gone end when they are idle.
  *
  * A request that comes while the thread reads is done after it. Loop thread. */
 #ifndef WORKER_RELOAD_H
@@ -20,6 +23,7 @@
 
 #include <stdbool.h>
 
+struct plugins;
 struct reload;
 struct worker;
 
@@ -33,5 +37,8 @@ bool reload_is_reading(const struct reload *reload);
 bool reload_end(struct reload *reload);
 /* After that. */
 void reload_destroy(struct reload *reload);
+
+/* A line in the log about each plugin that was loaded after the generation `after`. */
+void plugins_tell(const struct plugins *plugins, unsigned after);
 
 #endif

@@ -1,6 +1,6 @@
-/* One slot: performs what flow.c decides. A slot stands for a runner, which it shares with its mate (slot_heir.c): it
- * claims a task, takes the lock on the runner's behalf (slot_lock.c), has it run (slot_run.c) by a thread or by a child
- * process (slot_away.c), and settles it (slot_moves.c). Runs on the loop. */
+/* One slot: performs what flow.c decides. A slot stands for a runner, which it shares with its mate: it claims a task,
+ * takes the lock on the runner's behalf (slot_lock.c), has it run (slot_run.c) by a thread or by a child process, and
+ * settles it (slot_moves.c). Runs on the loop. */
 #include <stdio.h>
 #include <string.h>
 
@@ -286,35 +286,6 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
 
 /* --- endings ------------------------------------------------------------------------------------------------------ */
 
-static void ending_count(struct slot *slot, enum flow_ending ending)
-{
-    struct worker *worker = slot->worker;
-    worker->report.endings[ending]++;
-    if (ending == FLOW_PARKED)
-        worker->claimed--; /* the flow parks a task once for each claim, and each claim was counted */
-    if (slot->waiting.resource_count == 0)
-        return;
-    const char *class_name = slot->envelope.class_name, *resource = slot->resources.names[0];
-    if (ending == FLOW_PARKED)
-        lock_metrics_count(worker->lock_metrics, class_name, resource, LOCK_EVENT_PARKED);
-    else if (ending == FLOW_SKIPPED)
-        lock_metrics_count(worker->lock_metrics, class_name, resource, LOCK_EVENT_SKIPPED);
-}
-
-/* A slot may lose its place at the queue node while it asks for a task. It has none then, and nothing has ended. */
-static void ending_tell(struct slot *slot, enum flow_ending ending)
-{
-    if (ending == FLOW_CLAIM_LOST && slot->jid[0] == '\0')
-        return;
-    ending_count(slot, ending);
-    slot->worker->report.last_ending = loop_now(slot->worker->loop);
-    if (ending == FLOW_DONE || ending == FLOW_DISCARDED)
-        ended_tasks_note(slot->worker->ended, slot->jid, loop_now(slot->worker->loop));
-    slot_event_tell(slot, ending);
-    slot_observe_left(slot, ending);
-    slot_log_ended(slot, ending);
-}
-
 void slot_perform(struct slot *slot, struct flow_step step)
 {
     if (step.release)
@@ -325,7 +296,7 @@ void slot_perform(struct slot *slot, struct flow_step step)
     }
     slot_move(slot, step.move);
     if (step.ends)
-        ending_tell(slot, step.ending);
+        slot_ending_tell(slot, step.ending);
     if (step.ends && step.ending == FLOW_CLAIM_LOST) /* its empty place may be lost as well: that is not about it */
         task_forget(slot);
     if (step.lock)
@@ -349,19 +320,6 @@ void slot_wake(struct slot *slot)
     slot_perform(slot, flow_wake(&slot->flow));
 }
 
-/* What waits for its turn among the serial ones, or for the state of its progress, was not submitted, so it needs no
- * withdrawing. */
-static bool slot_withdraw(struct slot *slot)
-{
-    if (!flow_may_withdraw(&slot->flow))
-        return false;
-    bool waits = slot_progress_waits(slot) || (slot->serial != NULL && slot->serial->running != slot);
-    if (!waits && !slot_unsubmit(slot))
-        return false;
-    slot_serial_leave(slot);
-    return true;
-}
-
 void slot_lost(void *context, unsigned number)
 {
     struct worker *worker = context;
@@ -373,7 +331,7 @@ void slot_lost(void *context, unsigned number)
     slot_interrupt(slot);
     enum flow_state before = slot->flow.state;
     slot->flow.claim_lost = true; /* so that it may be withdrawn, whatever it is */
-    slot_perform(slot, flow_claim_gone(&slot->flow, slot_withdraw(slot)));
+    slot_perform(slot, flow_claim_gone(&slot->flow, slot_run_withdraw(slot)));
     if (before == FLOW_LOCKING)
         redlock_lock_release(slot->lock);
 }
@@ -395,7 +353,7 @@ void slot_stop(struct slot *slot)
 {
     slot_settle(slot); /* it waits for an heir no longer */
     enum flow_state before = slot->flow.state;
-    bool withdrawn = slot_withdraw(slot);
+    bool withdrawn = slot_run_withdraw(slot);
     if (before == FLOW_IDLE) {
         slot->flow.stopping = true;
         return;
@@ -418,16 +376,10 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
     slot->mate = &worker->slots[(number + worker->runner_count) % worker->slot_count];
     slot->job.board = worker->options.board;
     slot->job.berth = board_berth(worker->options.board, number);
-    slot->job.link = &slot_link;
     job_outcome_clear(&slot->job.outcome);
-    slot_away_init(slot);
-    job_verifier_init(&slot->verifier, worker->loop, worker->verify_patience_ns);
-    loop_timer_init(&slot->keep, slot_keep_fire);
-    slot->work.run = slot_run;
-    slot->work.done.deliver = slot_ran;
-    list_init(&slot->work.link);
+    slot_run_init(slot);
+    slot_lock_init(slot);
     list_init(&slot->idle_link);
-    list_init(&slot->serial_link);
     list_init(&slot->back_link);
 }
 

@@ -1,15 +1,302 @@
-/* The run of a slot's task: handing it to the runners, running it, taking the result back. On the loop; only slot_run
- * is on a runner, between the two hand-offs, and touches nothing but the job, the code and the two facts about the
- * run. */
+/* The run of a slot's task: handing it to where its class runs, what it says meanwhile, the time that it has, and its
+ * result. On the loop; only handler_run is on a runner, between the two hand-offs, and touches nothing but the job, the
+ * code and the two facts about the run.
+ *
+ * Whoever has to stop is asked first, which a handler in a thread or in a process sees by cancelled(), and a program by
+ * SIGTERM; when its grace is over, the zygote kills it. What is asked, and when it is killed, is on the slot's berth of
+ * the board, so it also happens when this process is stopped.
+ *
+ * Tasks whose handler reports progress (HF_PROGRESS): their state on the queue node is begun before they run, written
+ * every few seconds from what the handler said last, and closed when they leave the slot. A cancellation that a
+ * dashboard asked for is seen at the beginning and at every write. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "queue/iteration.h"
 #include "worker/task/crash_note.h"
+#include "worker/task/job_progress.h"
 #include "worker/task/run_result.h"
 #include "worker/worker_state.h"
+
+/* Between the kill and the time at which the worker abandons what runs: the zygote reaps the process, and tells the
+ * worker, also on a machine that has much else to do. A stop now has less time. */
+#define REAP_NS     (500 * NS_PER_MS)
+#define REAP_NOW_NS (150 * NS_PER_MS)
+
+static void run_ended(struct slot *slot);
+
+static struct slot *slot_of(struct isolated_run *run)
+{
+    return list_owner(run, struct slot, away);
+}
+
+static void kill_by(struct slot *slot, struct instant at)
+{
+    struct worker *worker = slot->worker;
+    if (berth_kill_by(worker->options.board, slot->job.berth, at))
+        launcher_ring(worker->launcher);
+}
+
+/* Also by the board alone: the worker may stand still while it stops. */
+void slot_end_with_worker(struct slot *slot)
+{
+    const struct worker *worker = slot->worker;
+    if (slot->is_away)
+        kill_by(slot, instant_after(worker->abandon_at, worker->hurrying ? -REAP_NOW_NS : -REAP_NS));
+}
+
+void slot_interrupt(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    if (!slot->is_away)
+        return;
+    isolation_interrupt(worker->isolation, &slot->away);
+    kill_by(slot, loop_after(worker->loop, slot->rules.grace_ns));
+    if (worker->stopping)
+        slot_end_with_worker(slot);
+}
+
+void slot_warn(struct slot *slot)
+{
+    if (slot->is_away)
+        isolation_interrupt(slot->worker->isolation, &slot->away);
+}
+
+/* --- the time that it has ----------------------------------------------------------------------------------------- */
+
+static void time_is_over(struct loop_timer *timer)
+{
+    struct slot *slot = list_owner(timer, struct slot, timeout);
+    char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
+    log_event(LOG_WARN, "task_timed_out", "jid=%s class=%s slot=%u seconds=%.1f", log_value(slot->jid, jid),
+              log_value(slot->envelope.class_name, class_name), slot->number,
+              (double)slot->rules.timeout_ns / (double)NS_PER_S);
+    job_cancel(&slot->job, HF_TIMEOUT);
+    slot_interrupt(slot);
+}
+
+/* Also by the board alone: the loop may be stuck by then. */
+static void time_begin(struct slot *slot)
+{
+    if (slot->rules.timeout_ns == 0)
+        return;
+    struct instant end = loop_after(slot->worker->loop, slot->rules.timeout_ns);
+    loop_timer_set(slot->worker->loop, &slot->timeout, end);
+    if (slot->is_away)
+        kill_by(slot, instant_after(end, slot->rules.grace_ns));
+}
+
+static void time_end(struct slot *slot)
+{
+    loop_timer_clear(slot->worker->loop, &slot->timeout);
+}
+
+/* --- submitting --------------------------------------------------------------------------------------------------- */
+
+static void away_began(struct isolated_run *run)
+{
+    struct slot *slot = slot_of(run);
+    slot->run_started = instant_now();
+    time_begin(slot);
+    if (slot->worker->stopping)
+        slot_end_with_worker(slot);
+    if (atomic_load(&slot->worker->options.board->must_stop)) /* the others were told when that was set */
+        slot_interrupt(slot);
+}
+
+static void away_ended(struct isolated_run *run, int code)
+{
+    struct slot *slot = slot_of(run);
+    slot->is_away = false;
+    slot->run_ended = instant_now();
+    slot->started = code != ISOLATION_NOT_STARTED;
+    slot->code = code;
+    run_ended(slot);
+}
+
+static void run_submit(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    slot->handed_over = loop_now(worker->loop);
+    berth_open(slot->job.berth, slot->jid, slot->envelope.class_name);
+    if (slot->rules.isolation == CONFIG_ISOLATION_THREAD) {
+        time_begin(slot);
+        runner_pool_submit(worker->pool, &slot->work);
+        return;
+    }
+    if (slot->lock != NULL)
+        redlock_lock_publish_to(slot->lock, &slot->job.berth->validity);
+    atomic_store(&slot->job.berth->is_locked, slot->lock != NULL);
+    slot->is_away = true;
+    slot->run_started = slot->handed_over; /* if it is put off before it began */
+    slot->away.handler = slot->handler;
+    slot->away.lock = slot->lock;
+    isolation_start(worker->isolation, &slot->away);
+}
+
+static bool run_unsubmit(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    bool withdrawn = slot->is_away ? isolation_withdraw(worker->isolation, &slot->away)
+                                   : runner_pool_withdraw(worker->pool, &slot->work);
+    if (!withdrawn)
+        return false;
+    slot->is_away = false;
+    time_end(slot);
+    berth_close(slot->job.berth);
+    return true;
+}
+
+/* --- what it says ------------------------------------------------------------------------------------------------- */
+
+struct slot_progress {
+    struct slot *slot;
+    struct iteration *iteration;
+    struct job_progress reported;
+    bool is_open; /* begun, or about to be */
+    bool waits;   /* for the answer before the run */
+};
+
+static void run_began(void *context, bool cancelled, const char *cursor, size_t length)
+{
+    struct slot_progress *progress = context;
+    progress->waits = false;
+    job_progress_start(&progress->reported, cursor, length);
+    progress->slot->job.checkpoint = progress->reported.loaded;
+    if (cancelled)
+        slot_cancel(progress->slot);
+    run_submit(progress->slot);
+}
+
+static void report_take(void *context)
+{
+    struct slot_progress *progress = context;
+    char text[ITERATION_BYTES_MAX];
+    size_t length = 0;
+    if (job_progress_take(&progress->reported, text, &length))
+        iteration_save(progress->iteration, text, length);
+}
+
+static void run_cancelled(void *context)
+{
+    struct slot_progress *progress = context;
+    slot_cancel(progress->slot);
+}
+
+static struct slot_progress *progress_create(struct slot *slot)
+{
+    struct slot_progress *progress = memory_new(struct slot_progress);
+    struct worker *worker = slot->worker;
+    progress->slot = slot;
+    job_progress_init(&progress->reported);
+    progress->iteration =
+        iteration_create(worker->loop, &(struct iteration_options){
+                                           .node = queue_node(worker->queue),
+                                           .keys = queue_keys_of(worker->queue),
+                                           .timeout_ns = worker->options.config->queue_node.call_timeout_ns,
+                                           .began = run_began,
+                                           .look = report_take,
+                                           .cancelled = run_cancelled,
+                                           .context = progress,
+                                       });
+    return progress;
+}
+
+static bool progress_begin(struct slot *slot)
+{
+    if (!(slot->handler->flags & HF_PROGRESS))
+        return false;
+    if (slot->progress == NULL)
+        slot->progress = progress_create(slot);
+    slot->progress->is_open = slot->progress->waits = true;
+    iteration_begin(slot->progress->iteration, slot->jid);
+    return true;
+}
+
+static bool progress_put(struct slot *slot, const char *json)
+{
+    return slot->progress != NULL && job_progress_put(&slot->progress->reported, json);
+}
+
+void slot_progress_end(struct slot *slot, enum flow_ending ending)
+{
+    struct slot_progress *progress = slot->progress;
+    if (progress == NULL || !progress->is_open)
+        return;
+    if (!progress->waits)
+        report_take(progress);
+    progress->is_open = progress->waits = false;
+    iteration_end(progress->iteration, ending == FLOW_DONE || ending == FLOW_DISCARDED || ending == FLOW_CANCELLED);
+}
+
+static struct slot *slot_of_job(struct hf_job *job)
+{
+    return list_owner(job, struct slot, job);
+}
+
+static bool link_verify(struct hf_job *job, int64_t limit_ns)
+{
+    return job_verifier_ask(&slot_of_job(job)->verifier, limit_ns);
+}
+
+static int link_descriptor(struct hf_job *job)
+{
+    return redlock_validity_descriptor(job->validity);
+}
+
+static enum log_level level_of(enum hf_log_level level)
+{
+    static const enum log_level levels[] = {
+        [HF_LOG_DEBUG] = LOG_DEBUG, [HF_LOG_INFO] = LOG_INFO, [HF_LOG_WARN] = LOG_WARN, [HF_LOG_ERROR] = LOG_ERROR};
+    return levels[level];
+}
+
+static bool link_hears(struct hf_job *job, enum hf_log_level level)
+{
+    (void)job;
+    return log_is_on(level_of(level));
+}
+
+static void link_log(struct hf_job *job, enum hf_log_level level, const char *text)
+{
+    char said[LOG_QUOTE_MAX], jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
+    log_event(level_of(level), "job_says", "jid=%s class=%s text=%s", log_value(job->jid, jid),
+              log_value(job->class_name, class_name), log_value(text, said));
+}
+
+static void link_event(struct hf_job *job, enum hf_log_level level, const char *name, const hf_field *fields,
+                       size_t count)
+{
+    char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], quoted[LOG_QUOTE_MAX], text[LOG_LINE_MAX / 2] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *value = log_value(fields[i].value, quoted);
+        if (used + strlen(fields[i].key) + strlen(value) + sizeof " =" > sizeof text)
+            break;
+        used += (size_t)snprintf(text + used, sizeof text - used, " %s=%s", fields[i].key, value);
+    }
+    log_event(level_of(level), "job_event", "event=%s jid=%s class=%s%s", name, log_value(job->jid, jid),
+              log_value(job->class_name, class_name), text);
+}
+
+static bool link_progress(struct hf_job *job, const char *json)
+{
+    return progress_put(slot_of_job(job), json);
+}
+
+static const struct job_link slot_link = {
+    .verify = link_verify,
+    .descriptor = link_descriptor,
+    .hears = link_hears,
+    .log = link_log,
+    .event = link_event,
+    .progress = link_progress,
+};
+
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 /* The handler's own opinion of the arguments, if it has one. */
 static bool arguments_pass(struct slot *slot)
@@ -24,7 +311,7 @@ static bool arguments_pass(struct slot *slot)
 }
 
 /* On a runner. The deadline is checked as its first act: the lock may have run out while the task waited here. */
-void slot_run(struct work *work)
+static void handler_run(struct work *work)
 {
     struct slot *slot = list_owner(work, struct slot, work);
     slot->run_started = instant_now();
@@ -62,13 +349,13 @@ static bool is_failure(enum flow_result result)
 }
 
 /* Its turn has come. */
-static void slot_go(struct slot *slot)
+static void run_go(struct slot *slot)
 {
-    if (!slot_progress_begin(slot))
-        slot_submit(slot);
+    if (!progress_begin(slot))
+        run_submit(slot);
 }
 
-void slot_serial_leave(struct slot *slot)
+static void serial_leave(struct slot *slot)
 {
     struct serial *serial = slot->serial;
     if (serial == NULL)
@@ -80,7 +367,7 @@ void slot_serial_leave(struct slot *slot)
     struct list *next = list_take_first(&serial->waiting);
     serial->running = next != NULL ? list_owner(next, struct slot, serial_link) : NULL;
     if (serial->running != NULL)
-        slot_go(serial->running);
+        run_go(serial->running);
 }
 
 static enum flow_hold hold_of(const struct slot *slot)
@@ -124,7 +411,8 @@ static void run_count(struct slot *slot, enum flow_result result)
     bool requeued = slot->hold != FLOW_HELD && slot->flow.task.on_lost == FLOW_ROAD_REQUEUE;
     bool comes_again = result == FLOW_RUN_CANCELLED || result == FLOW_RUN_SNOOZED || requeued;
     if (slot->started && !comes_again)
-        presence_count(slot->worker->presence, slot, slot->hold != FLOW_HELD || is_failure(result));
+        presence_count(slot->worker->presence, &slot->envelope, slot->hold != FLOW_HELD || is_failure(result),
+                       instant_since(slot->run_started, slot->run_ended));
 }
 
 /* Also of a run whose lock was lost: that is when a fence has something to refuse. */
@@ -144,16 +432,11 @@ static void fenced_off_count(struct slot *slot)
               log_value(slot->job.outcome.failure.message, reason));
 }
 
-void slot_ran(struct loop_message *message)
-{
-    slot_run_ended(list_owner(message, struct slot, work.done));
-}
-
-void slot_run_ended(struct slot *slot)
+static void run_ended(struct slot *slot)
 {
     struct worker *worker = slot->worker;
     berth_close(slot->job.berth);
-    slot_time_end(slot);
+    time_end(slot);
     if (slot->abandoned)
         return;
     worker->report.runs += slot->started;
@@ -165,7 +448,7 @@ void slot_run_ended(struct slot *slot)
     slot->result = slot->hold == FLOW_HELD ? run_result(slot) : lost_result(slot);
     run_count(slot, slot->result);
     job_finish(&slot->job);
-    slot_serial_leave(slot);
+    serial_leave(slot);
     slot->has_ended = true;
     if (!slot_waits_for_heir(slot))
         slot_settle(slot);
@@ -194,12 +477,6 @@ static struct serial *serial_of(struct slot *slot)
     list_init(&serial->link);
     list_append(serials, &serial->link);
     return serial;
-}
-
-void serials_free(struct worker *worker)
-{
-    for (struct list *link; worker->slots != NULL && (link = list_take_first(&worker->serials)) != NULL;)
-        free(list_owner(link, struct serial, link));
 }
 
 static int64_t lock_hold_until(const struct slot *slot)
@@ -251,6 +528,58 @@ void slot_run_start(struct slot *slot)
     }
     if (slot->serial != NULL)
         slot->serial->running = slot;
-    slot_go(slot);
+    run_go(slot);
     slot_seek_heir(slot);
+}
+
+/* --- withdrawing -------------------------------------------------------------------------------------------------- */
+
+/* For its turn among the serial ones, or for the state of its progress: then it was not submitted. */
+bool slot_run_waits(const struct slot *slot)
+{
+    bool is_in_line = slot->serial != NULL && slot->serial->running != slot;
+    return is_in_line || (slot->progress != NULL && slot->progress->waits);
+}
+
+bool slot_run_withdraw(struct slot *slot)
+{
+    if (!flow_may_withdraw(&slot->flow) || (!slot_run_waits(slot) && !run_unsubmit(slot)))
+        return false;
+    serial_leave(slot);
+    return true;
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void ran(struct loop_message *message)
+{
+    run_ended(list_owner(message, struct slot, work.done));
+}
+
+void slot_run_init(struct slot *slot)
+{
+    slot->job.link = &slot_link;
+    slot->away = (struct isolated_run){
+        .job = &slot->job, .berth = slot->job.berth, .rules = &slot->rules, .began = away_began, .ended = away_ended};
+    list_init(&slot->away.link);
+    loop_timer_init(&slot->timeout, time_is_over);
+    slot->work.run = handler_run;
+    slot->work.done.deliver = ran;
+    list_init(&slot->work.link);
+    list_init(&slot->serial_link);
+}
+
+void slot_run_fini(struct slot *slot)
+{
+    if (slot->progress == NULL)
+        return;
+    iteration_destroy(slot->progress->iteration);
+    job_progress_fini(&slot->progress->reported);
+    free(slot->progress);
+}
+
+void serials_free(struct worker *worker)
+{
+    for (struct list *link; worker->slots != NULL && (link = list_take_first(&worker->serials)) != NULL;)
+        free(list_owner(link, struct serial, link));
 }

@@ -1,5 +1,6 @@
-/* The process: builds everything in order, runs the loop, takes it apart in reverse. How it ends is in stop.c, what a
- * slot does in slot.c. */
+/* The process: builds everything in order, runs the loop, takes it apart in reverse; and what it looks at ten times a
+ * second: whether its lock nodes may be used, whether it was away, and whether it is done. How it ends is in stop.c,
+ * what a slot does in slot.c. */
 #include "worker/worker.h"
 
 #include <inttypes.h>
@@ -13,14 +14,16 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "worker/config/findings.h"
 #include "worker/locks/class_resources.h"
 #include "worker/config/node_options.h"
 #include "worker/reload.h"
 #include "worker/supervisor/service_notify.h"
 #include "worker/signals.h"
+#include "worker/startup.h"
 #include "worker/worker_state.h"
 
-/* --- which slots claim ------------------------------------------------------------------------------------------ */
+/* --- which slots claim -------------------------------------------------------------------------------------------- */
 
 bool worker_may_claim(struct worker *worker)
 {
@@ -89,7 +92,225 @@ void worker_lock_trouble(struct worker *worker, enum redlock_answer answer, cons
             log_value(reason, why));
 }
 
-/* --- building --------------------------------------------------------------------------------------------------- */
+/* --- judging ------------------------------------------------------------------------------------------------------ */
+
+/* Whether the lock nodes are what the configuration takes them for. Judged once, when a majority of them has said what
+ * it is: if they are not, waiting would not help, and tasks would only be parked again and again. Pure. */
+
+enum { LOCK_JUDGE_REASON_MAX = 512 };
+
+/* The first is enough for a log line; a reload or `holdfast check` tells all. */
+static bool holds_fit(const struct config *config, const struct plugins *plugins, int64_t max_ttl_ns,
+                      char reason[LOCK_JUDGE_REASON_MAX])
+{
+    struct findings findings = {0};
+    char text[LOG_QUOTE_MAX];
+    startup_check_holds(config, plugins, max_ttl_ns, &findings);
+    bool fit = findings.errors == 0;
+    if (!fit)
+        snprintf(reason, LOCK_JUDGE_REASON_MAX, "reason=%s", log_value(findings.items[0].text, text));
+    findings_fini(&findings);
+    return fit;
+}
+
+/* NULL when they are, else the event to be logged; its values are written into `reason`. */
+static const char *lock_judge(const struct config *config, const struct plugins *plugins,
+                              const struct redlock_standing *standing, char reason[LOCK_JUDGE_REASON_MAX])
+{
+    if (standing->blank >= standing->nodes / 2 + 1) {
+        snprintf(reason, LOCK_JUDGE_REASON_MAX,
+                 "nodes=%u blank=%u advice=\"the lock nodes are no lock group yet: make them one with holdfast nodes "
+                 "init\"",
+                 standing->nodes, standing->blank);
+        return "lock_group_missing";
+    }
+    if (standing->max_ttl_ns > 0 && config->lock.ttl_ns > standing->max_ttl_ns) {
+        snprintf(reason, LOCK_JUDGE_REASON_MAX,
+                 "ttl_ms=%lld max_ttl_ms=%lld advice=\"lock.ttl is above the max_ttl of the lock group: lower it\"",
+                 (long long)(config->lock.ttl_ns / NS_PER_MS), (long long)(standing->max_ttl_ns / NS_PER_MS));
+        return "lock_ttl_too_long";
+    }
+    return holds_fit(config, plugins, standing->max_ttl_ns, reason) ? NULL : "hold_at_least_too_long";
+}
+
+/* --- looking, ten times a second ---------------------------------------------------------------------------------- */
+
+#define LOOK_NS (100 * NS_PER_MS)
+
+static bool has_quorum(const struct redlock_standing *standing)
+{
+    return standing->voters >= standing->nodes / 2 + 1;
+}
+
+/* True when the worker stops because of what the lock nodes are. */
+static bool locks_are_wrong(struct worker *worker, const struct redlock_standing *standing)
+{
+    char reason[LOCK_JUDGE_REASON_MAX];
+    const char *event = lock_judge(worker->options.config, worker->options.plugins, standing, reason);
+    worker->judged = event == NULL && has_quorum(standing);
+    if (event == NULL)
+        return false;
+    log_event(LOG_ERROR, event, "%s", reason);
+    worker->exit_code = EXIT_CODE_FAILURE;
+    worker_stop(worker, event);
+    return true;
+}
+
+static void locks_ready(struct worker *worker)
+{
+    worker->ready = true;
+    worker->wake_next = worker->runner_count;
+    worker_wake_idle(worker);
+    worker_listen(worker);
+}
+
+static void locks_look(struct worker *worker)
+{
+    struct redlock_standing standing;
+    if (worker->locks == NULL) {
+        if (!worker->ready)
+            locks_ready(worker);
+        return;
+    }
+    redlock_group_standing(worker->locks, &standing);
+    bool settled = redlock_group_is_settled(worker->locks);
+    if (settled && !worker->judged && locks_are_wrong(worker, &standing))
+        return;
+    bool can_lock = worker->judged && has_quorum(&standing);
+    bool ready = can_lock || (settled && config_runs_unlocked(worker->options.config));
+    if (ready == worker->ready)
+        return;
+    if (ready) {
+        locks_ready(worker);
+        return;
+    }
+    worker->ready = false;
+    log_event(LOG_ERROR, "lock_quorum_missing",
+              "nodes=%u nodes_up=%u voters=%u advice=\"nothing is claimed until a majority may vote; holdfast nodes "
+              "tells why one may not\"",
+              standing.nodes, standing.up, standing.voters);
+    worker_listen(worker);
+}
+
+/* A process that stood still for as long as its lease may have lost its claims. The queue node will tell, but not
+ * before a handler writes what another process writes too: so those that run are told now, and whoever asks before
+ * this was seen finds the pulse gone by the clock. */
+static void pulse_beat(struct worker *worker)
+{
+    struct instant now = loop_now(worker->loop);
+    int64_t pulse = atomic_load(&worker->options.board->pulse);
+    if (now.ns > pulse) {
+        log_event(LOG_WARN, "process_was_away",
+                  "seconds=%.1f advice=\"it stood still for longer than its lease: handlers are cancelled\"",
+                  (double)(now.ns - pulse + worker->options.config->worker.lease_ns) / (double)NS_PER_S);
+        for (unsigned i = 0; i < worker->slot_count; i++)
+            if (worker->slots[i].flow.state == FLOW_READY)
+                slot_claim_doubt(&worker->slots[i]);
+    }
+    atomic_store(&worker->options.board->pulse, instant_after(now, worker->options.config->worker.lease_ns).ns);
+}
+
+static void worker_look(struct loop_timer *timer)
+{
+    struct worker *worker = list_owner(timer, struct worker, look);
+    pulse_beat(worker);
+    if (worker->stopping) {
+        atomic_store(&worker->options.board->pulse,
+                     INT64_MAX); /* nobody beats it any more, and the stop has limits of its own */
+        return;
+    }
+    loop_timer_set(worker->loop, timer, loop_after(worker->loop, LOOK_NS));
+    locks_look(worker);
+    bool all_idle = worker->idle_count == worker->runner_count;
+    if (worker->ready && (all_idle || worker->taken > 0)) /* idle again: who becomes ready has every slot ask */
+        atomic_store(&worker->options.board->has_asked, true);
+    if (all_idle && worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks)
+        worker_stop(worker, "max_tasks");
+    else if (all_idle && worker->options.drain)
+        worker_drain_look(worker);
+}
+
+/* --- how others see and call it ----------------------------------------------------------------------------------- */
+
+static size_t runs_fill(const struct worker *worker, struct heartbeat_run *runs)
+{
+    struct wall_time now = wall_now();
+    size_t count = 0;
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        const struct slot *slot = &worker->slots[i];
+        if (slot->flow.state != FLOW_READY)
+            continue;
+        int64_t since_ns = instant_since(slot->handed_over, loop_now(worker->loop));
+        runs[count++] = (struct heartbeat_run){
+            .slot = i,
+            .queue = slot->queue,
+            .envelope = &slot->envelope,
+            .started = {now.us - since_ns / NS_PER_US},
+            .fence = slot->job.fence,
+            .resources = slot->resources.names,
+            .resource_count = slot->lock != NULL ? slot->resources.count : 0,
+        };
+    }
+    return count;
+}
+
+static void facts_fill(void *context, struct heartbeat_facts *facts, struct heartbeat_run *runs)
+{
+    const struct worker *worker = context;
+    facts->quiet = worker->quiet || worker->stopping;
+    facts->classes = worker->class_names;
+    facts->class_count = worker->class_count;
+    facts->run_count = runs_fill(worker, runs);
+}
+
+static void task_cancel(struct worker *worker, const char *jid)
+{
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        struct slot *slot = &worker->slots[i];
+        if (slot->flow.has_task && strcmp(slot->jid, jid) == 0)
+            slot_cancel(slot);
+    }
+}
+
+/* Its handler is told, and its end is that of a task that lost its lock. A lock that is not held yet is not lost. */
+static void task_lose(struct worker *worker, const char *jid)
+{
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        struct slot *slot = &worker->slots[i];
+        if (slot->flow.has_task && slot->lock != NULL && strcmp(slot->jid, jid) == 0)
+            redlock_lock_forfeit(slot->lock);
+    }
+}
+
+static void called(void *context, enum control_call call, const char *jid)
+{
+    struct worker *worker = context;
+    switch (call) {
+    case CONTROL_QUIET:
+        worker_quiet(worker, "called");
+        return;
+    case CONTROL_STOP:
+        worker_stop(worker, "called");
+        return;
+    case CONTROL_DUMP:
+        worker_tell_running(worker);
+        return;
+    case CONTROL_LOOK:
+        queue_look(worker->queue);
+        return;
+    case CONTROL_DRAIN:
+        worker_drain(worker, "called");
+        return;
+    case CONTROL_CANCEL:
+        task_cancel(worker, jid);
+        return;
+    case CONTROL_LOSE:
+        task_lose(worker, jid);
+        return;
+    }
+}
+
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 /* HOST:PID:NONCE, as the data model wants it. */
 static void identity_make(struct worker *worker)
@@ -124,6 +345,16 @@ struct class_resources *worker_resources_take(struct worker *worker)
     worker->class_resources = class_resources_create(worker->options.config, worker->options.plugins, &findings);
     findings_fini(&findings);
     return former;
+}
+
+void worker_classes_take(struct worker *worker)
+{
+    const struct plugins *plugins = worker->options.plugins;
+    free(worker->class_names);
+    worker->class_count = (unsigned)plugins_handler_count(plugins);
+    worker->class_names = memory_zeroed(worker->class_count + 1, sizeof worker->class_names[0]);
+    for (unsigned i = 0; i < worker->class_count; i++)
+        worker->class_names[i] = plugins_handler_at(plugins, i)->class_name;
 }
 
 void worker_limits_take(struct worker *worker)
@@ -248,6 +479,21 @@ static void isolation_build(struct worker *worker)
         .loop = worker->loop, .launcher = worker->launcher, .board = options->board, .config = options->config});
 }
 
+static void presence_build(struct worker *worker)
+{
+    worker->lock_metrics = lock_metrics_create();
+    worker->presence = presence_create(&(struct presence_options){.loop = worker->loop,
+                                                                  .queue = worker->queue,
+                                                                  .config = worker->options.config,
+                                                                  .identity = worker->identity,
+                                                                  .lock_metrics = worker->lock_metrics,
+                                                                  .runner_count = worker->runner_count,
+                                                                  .run_max = worker->slot_count,
+                                                                  .look = facts_fill,
+                                                                  .called = called,
+                                                                  .context = worker});
+}
+
 static bool worker_build(struct worker *worker, struct error *error)
 {
     identity_make(worker);
@@ -266,9 +512,8 @@ static bool worker_build(struct worker *worker, struct error *error)
     worker->departures = departures_create(worker->loop, worker->queue, &worker->terms);
     if (!periodic_build(worker, error))
         return false;
-    worker->lock_metrics = lock_metrics_create();
     worker_resources_take(worker);
-    worker->presence = presence_create(worker);
+    presence_build(worker);
     worker->reload = reload_create(worker);
     worker->signals = signals_create(worker, error);
     if (worker->signals == NULL)
@@ -301,7 +546,7 @@ static void worker_free(struct worker *worker)
     lock_metrics_destroy(worker->lock_metrics);
     class_resources_free(worker->class_resources);
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
-        slot_progress_free(&worker->slots[i]);
+        slot_run_fini(&worker->slots[i]);
     departures_destroy(worker->departures);
     dead_watch_destroy(worker->dead_watch);
     if (worker->promoter != NULL)
@@ -335,7 +580,7 @@ static void worker_free(struct worker *worker)
     free(worker);
 }
 
-/* --- the report ------------------------------------------------------------------------------------------------- */
+/* --- the report --------------------------------------------------------------------------------------------------- */
 
 static bool report_save(const char *path, const struct buffer *text, struct error *error)
 {

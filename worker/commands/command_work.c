@@ -16,7 +16,7 @@
 #include "worker/isolation/runner_process.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
-#include "worker/plugin_reload.h"
+#include "worker/reload.h"
 #include "worker/servers/local_nodes.h"
 #include "worker/signals.h"
 #include "worker/startup.h"

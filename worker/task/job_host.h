@@ -3,7 +3,7 @@
  * A struct hf_job is one run: facts, what it can be told meanwhile, and what it leaves behind. It is the same for
  * every way to run a handler; how it reaches its host is the link:
  *
- *     thread of a worker      slot_link.c              directly, over the loop's mailbox
+ *     thread of a worker      slot_run.c               directly, over the loop's mailbox
  *     runner process          isolation/runner_*.c     over the process's socket
  *     holdfast run-handler    commands/...             to the terminal
  *

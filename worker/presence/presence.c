@@ -1,0 +1,163 @@
+#include "worker/presence/presence.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "worker/config/node_options.h"
+#include "worker/print/version.h"
+
+struct presence {
+    struct presence_options options;
+    struct heartbeat *heartbeat;
+    struct control *control;
+    struct wall_time started;
+    struct heartbeat_queue *queues;
+    size_t queue_count;
+    struct heartbeat_run *runs;
+    struct buffer class_name;
+    bool leaving;
+};
+
+/* --- what is shown ---------------------------------------------------------------------------------------------- */
+
+/* The resident memory of the process in KiB; 0 when the system does not tell. */
+static long rss_kb(void)
+{
+    long all = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL)
+        return 0;
+    int read = fscanf(file, "%ld %ld", &all, &resident);
+    fclose(file);
+    return read == 2 ? resident * (sysconf(_SC_PAGESIZE) / 1024) : 0;
+}
+
+static bool is_weighted(const struct config *config)
+{
+    return config->worker.queue_order == CONFIG_ORDER_WEIGHTED;
+}
+
+static void facts_fill(void *context, struct heartbeat_facts *facts)
+{
+    struct presence *presence = context;
+    const struct config *config = presence->options.config;
+    *facts = (struct heartbeat_facts){
+        .hostname = config->worker.host,
+        .tag = "holdfast",
+        .version = "holdfast " HOLDFAST_VERSION,
+        .pid = (long)getpid(),
+        .started = presence->started,
+        .concurrency = presence->options.runner_count,
+        .rss_kb = rss_kb(),
+        .mode = is_weighted(config) ? HEARTBEAT_WEIGHTED : HEARTBEAT_STRICT,
+        .queues = presence->queues,
+        .queue_count = presence->queue_count,
+        .runs = presence->runs,
+    };
+    presence->options.look(presence->options.context, facts, presence->runs);
+}
+
+/* Which queues a process serves, and in which order, does not change while it runs. */
+static void queues_fill(struct presence *presence)
+{
+    const struct config *config = presence->options.config;
+    presence->queue_count = config->worker.queues.count;
+    presence->queues = memory_zeroed(presence->queue_count, sizeof presence->queues[0]);
+    for (size_t i = 0; i < presence->queue_count; i++) {
+        const char *name = config->worker.queues.items[i];
+        presence->queues[i].name = name;
+        presence->queues[i].weight = is_weighted(config) ? config_queue_weight(config, name) : 0;
+    }
+}
+
+static unsigned lock_counts_take(void *context, struct wall_time at, struct buffer *arguments)
+{
+    const struct presence *presence = context;
+    return lock_metrics_take(presence->options.lock_metrics, at, arguments);
+}
+
+/* --- counting --------------------------------------------------------------------------------------------------- */
+
+/* A job that another library wrapped is known by its own class. */
+static const char *class_shown(struct presence *presence, const struct envelope *envelope)
+{
+    struct text_span wrapped = envelope_member_value(envelope, "wrapped");
+    buffer_clear(&presence->class_name);
+    bool is_text = wrapped.bytes != NULL && json_string_read(wrapped, &presence->class_name);
+    return is_text && presence->class_name.length > 0 ? buffer_text(&presence->class_name) : envelope->class_name;
+}
+
+void presence_count(struct presence *presence, const struct envelope *envelope, bool failed, int64_t ran_ns)
+{
+    heartbeat_count(presence->heartbeat, class_shown(presence, envelope), failed, ran_ns);
+}
+
+void presence_tell(struct presence *presence)
+{
+    heartbeat_soon(presence->heartbeat);
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------- */
+
+struct presence *presence_create(const struct presence_options *options)
+{
+    struct presence *presence = memory_new(struct presence);
+    const struct config_node *node = &options->config->queue_node;
+    presence->options = *options;
+    presence->started = wall_now();
+    presence->runs = memory_zeroed(options->run_max, sizeof presence->runs[0]);
+    queues_fill(presence);
+    presence->heartbeat = heartbeat_create(options->loop, &(struct heartbeat_options){
+                                                              .node = queue_node(options->queue),
+                                                              .keys = queue_keys_of(options->queue),
+                                                              .identity = options->identity,
+                                                              .timeout_ns = node->call_timeout_ns,
+                                                              .look = facts_fill,
+                                                              .take = lock_counts_take,
+                                                              .others = LOCK_METRICS_OTHERS_NAME,
+                                                              .context = presence,
+                                                          });
+    presence->control = control_create(options->loop, &(struct control_options){
+                                                          .node = node_options(node, options->identity),
+                                                          .keys = queue_keys_of(options->queue),
+                                                          .called = options->called,
+                                                          .context = options->context,
+                                                      });
+    return presence;
+}
+
+void presence_destroy(struct presence *presence)
+{
+    control_destroy(presence->control);
+    heartbeat_destroy(presence->heartbeat);
+    buffer_fini(&presence->class_name);
+    free(presence->queues);
+    free(presence->runs);
+    free(presence);
+}
+
+static void heartbeat_left(void *context, bool left)
+{
+    struct presence *presence = context;
+    presence->leaving = false;
+    if (!left)
+        log_event(LOG_WARN, "heartbeat_unwritten",
+                  "advice=\"the last counts are missing in the statistics, and dashboards show this process for "
+                  "another minute\"");
+}
+
+void presence_leave(struct presence *presence, struct instant deadline)
+{
+    if (!queue_was_reached(presence->options.queue))
+        return; /* there is nothing to take back */
+    presence->leaving = true;
+    heartbeat_leave(presence->heartbeat, deadline, heartbeat_left);
+}
+
+bool presence_is_leaving(const struct presence *presence)
+{
+    return presence->leaving;
+}

@@ -1,0 +1,209 @@
+/* Private to slot.c and slot_*.c, and to those who look at all slots of the process: one task at a time, from its claim
+ * to its end. All of it belongs to the loop thread; what runs may read is on the board. */
+#ifndef WORKER_SLOT_H
+#define WORKER_SLOT_H
+
+#include "queue/follow_up.h"
+#include "queue/queue.h"
+#include "redlock/redlock_loop.h"
+#include "worker/flow.h"
+#include "worker/isolation/isolation.h"
+#include "worker/isolation/runner_pool.h"
+#include "worker/locks/task_resources.h"
+#include "worker/locks/waiting_names.h"
+#include "worker/task/job_host.h"
+#include "worker/task/job_verifier.h"
+#include "worker/task/task_rules.h"
+
+struct worker;
+
+/* Handlers that asked to run one at a time in this process. */
+struct serial {
+    struct list link;
+    const char *class_name;
+    struct slot *running;
+    struct list waiting; /* slots whose turn will come */
+};
+
+/* What a task was in the way of, and is no longer. */
+struct slot_left {
+    enum { SLOT_LEFT_NOTHING, SLOT_LEFT_FREE, SLOT_LEFT_TO_HEIR, SLOT_LEFT_LINGERS } kind;
+    int64_t after_ns;  /* of LINGERS: for so long yet */
+    const char *jid;   /* whose places in the waiting lists end; NULL = nobody's */
+    const char *share; /* the list of its class, which is free now whatever becomes of the others; NULL = as these */
+};
+
+/* Where a task waits that cannot have what it needs. */
+struct slot_wait {
+    const char *list;
+    int64_t near_ns, seen_us;
+    bool is_in_line; /* it was to be handed the lock: who waits behind it must find it at its place, and not asking */
+};
+
+/* Tasks of this process to which a lock was handed on, one after the other. */
+struct slot_chain {
+    unsigned length;
+    struct instant since;
+};
+
+/* What an observer is told of a slot's task beyond what the slot knows anyway. */
+struct slot_observed {
+    struct instant claimed, asked, locked;
+    unsigned passes;
+    uint64_t token;
+    bool handed_over, had_refusal, was_lost, was_fenced_off;
+    enum redlock_answer refusal;
+};
+
+/* What the log is told of its lock. */
+struct slot_locked {
+    struct wall_time at, left_at; /* us = 0: it had none; it has it still */
+    int64_t waited_ns;
+    bool was_handed;                       /* by the task that `heir_of` names */
+    char heir[ENVELOPE_JID_BYTES_MAX + 1]; /* to whom it was handed on; empty = to nobody */
+};
+
+struct slot {
+    struct worker *worker;
+    unsigned number;
+    struct slot *mate; /* with whom it shares a runner; see slot_lock.c */
+    struct flow flow;
+    bool is_heir;           /* its task is claimed, or being claimed, to have the lock of its mate's task */
+    bool is_confirming;     /* an heir: the queue was asked to make its claim final, so nothing keeps it any more */
+    struct loop_timer keep; /* of its claim, until then */
+    char heir_of[ENVELOPE_JID_BYTES_MAX + 1];
+    bool is_sent_back;       /* an heir whose holder did not get the lock */
+    bool was_deserted;       /* its task was claimed as an heir, and there is nobody to hand the lock on */
+    bool asks_for_waiters;   /* its outstanding turn does */
+    bool owes_claim;         /* it did not ask for a task, because its mate was busy */
+    bool claims;             /* its outstanding turn claims a task */
+    struct list idle_link;   /* in worker->idle while FLOW_IDLE */
+    struct list serial_link; /* in a serial's waiting list */
+    struct list back_link;   /* in worker->given_back until the end of the turn */
+    uint64_t order;          /* of its task among all that were claimed */
+    struct buffer payload;
+    char queue[ENVELOPE_QUEUE_BYTES_MAX + 1];
+    char jid[ENVELOPE_JID_BYTES_MAX + 1];
+    struct envelope envelope;
+    struct error invalid;       /* why the payload is no task */
+    struct error bad_resources; /* why it cannot be told what it locks */
+    const struct plugin_handler *handler;
+    struct task_rules rules;
+    struct task_resources resources;
+    struct waiting_names waiting; /* the lists of what it needs */
+    struct slot_wait wait;
+    struct slot_left left;
+    struct slot_chain chain;
+    struct wall_time unserved_at; /* when its class was first found to be served by nobody here; 0 = it is served */
+    int64_t unserved_delay_ns;    /* after which it comes back if it fails for that */
+    const char *fate;             /* why its failure ends it, or does not; NULL = it did not fail */
+    struct serial *serial;
+    struct redlock_lock *lock;
+    unsigned taken; /* of what `waiting` names, the first so many, in the process's table */
+    bool has_lock;  /* it was acquired */
+    struct instant locked_at;
+    struct slot_locked locked;
+    int64_t held_ns;        /* once it was left */
+    enum redlock_loss loss; /* how it was lost; told once job.lost is set */
+    struct job_verifier verifier;
+    struct hf_job job;
+    struct slot_progress *progress; /* NULL until a task of the slot needs it */
+    struct work work;               /* its run in a thread */
+    struct isolated_run away;       /* its run elsewhere */
+    bool is_away;
+    struct loop_timer timeout;
+    int code; /* what the handler returned */
+    bool started;
+    struct follow_ups follow_ups; /* of its task, when flow.task.leaves_more */
+    struct buffer result_record;  /* the same; empty = none */
+    bool has_ended;               /* the run, and its task is not settled yet */
+    enum flow_result result;
+    enum flow_hold hold;                   /* of the lock, at the end of the run */
+    struct instant handed_over;            /* to the runners */
+    bool was_refused;                      /* its write, by a fence */
+    bool was_told;                         /* the log has its end */
+    bool abandoned;                        /* its handler still runs, and nobody waits for it any more */
+    struct instant run_started, run_ended; /* as the runner saw it */
+    struct slot_observed observed;         /* all zero without an observer */
+};
+
+/* slot.c */
+void slot_init(struct slot *slot, struct worker *worker, unsigned number);
+void slot_fini(struct slot *slot);
+void slot_wake(struct slot *slot);
+void slot_stop(struct slot *slot);
+/* Somebody cancelled the slot's task: its run is told, or does not begin. */
+void slot_cancel(struct slot *slot);
+/* Others may have its claim by now. */
+void slot_claim_doubt(struct slot *slot);
+/* Gives the task back (or buries it, when it was ended before it ran) while its handler runs, and keeps its lock: for a
+ * process that is about to end. */
+void slot_abandon(struct slot *slot);
+void slot_perform(struct slot *slot, struct flow_step step);
+/* What the queue tells of a slot; the context is the worker. */
+void slot_answered(void *worker, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
+                   size_t length);
+void slot_lost(void *worker, unsigned number); /* its claim is in other hands */
+
+/* slot_lock.c: its lock */
+void slot_lock_init(struct slot *slot);
+void slot_lock_take(struct slot *slot);
+/* Leaves all that the task had: the lock, and what is noted in the process's table. */
+void slot_lock_leave(struct slot *slot, const struct flow_step *step);
+void slot_runner_take(struct slot *slot); /* of its class's share; harmless again */
+/* Whether what it needs is known to be taken; where it waits then is planned. */
+bool slot_must_wait(struct slot *slot);
+bool slot_lacks_runner(struct slot *slot);
+
+/* slot_lock.c: to whom it hands that on */
+void slot_seek_heir(struct slot *slot); /* if its task holds a lock for which others wait */
+bool slot_goes_on_as_heir(struct slot *slot);
+void slot_heir_claim(struct slot *slot);   /* for its mate */
+void slot_heir_judge(struct slot *slot);   /* when it has been claimed */
+void slot_heir_missing(struct slot *slot); /* it was not */
+void slot_heir_confirm(struct slot *slot); /* its holder has ended, or it has the lock; harmless again */
+void slot_confirmed(void *worker, unsigned number);
+void slots_seek_heir(struct worker *worker, const char *list);
+void slot_waiters_note(struct slot *slot);
+bool slot_waits_for_heir(const struct slot *slot);
+bool slot_may_claim(struct slot *slot);
+void slot_rest(struct slot *slot); /* it is FLOW_IDLE */
+
+/* slot_run.c: its run */
+void slot_run_init(struct slot *slot);
+void slot_run_fini(struct slot *slot); /* before the queue is destroyed */
+void serials_free(struct worker *worker);
+void slot_run_start(struct slot *slot);
+bool slot_run_waits(const struct slot *slot); /* it was started, and was not handed to where it runs yet */
+bool slot_run_withdraw(struct slot *slot);    /* false when it runs already */
+/* It has to stop, and job_cancel said why: whoever cannot see that is told, and killed after its grace. Harmless when
+ * nothing runs elsewhere. */
+void slot_interrupt(struct slot *slot);
+void slot_end_with_worker(struct slot *slot); /* which stops, and says when */
+void slot_warn(struct slot *slot);            /* its lock is in danger */
+void slot_progress_end(struct slot *slot, enum flow_ending ending);
+/* Settles a task whose run has ended, if that was put off; else nothing happens. */
+void slot_settle(struct slot *slot);
+/* What comes of a failure of its task now. */
+enum flow_result slot_failed_result(struct slot *slot);
+
+/* slot_moves.c: how its task leaves */
+void slot_move(struct slot *slot, enum flow_move move);
+void slots_give_back(struct loop_hook *hook);
+/* Makes ready what its run leaves behind. False when what it wants to push cannot be: then the task has failed, and it
+ * is noted why. */
+bool slot_outcome_take(struct slot *slot);
+void slot_outcome_refuse(struct slot *slot, const char *reason);
+/* Counts it, and tells the log, the command of on_event and the observer. */
+void slot_ending_tell(struct slot *slot, enum flow_ending ending);
+void slot_log_started(struct slot *slot);
+
+/* observe.c: tells the observer, when there is one. */
+void slot_observe_claim(struct slot *slot);
+void slot_observe_asking(struct slot *slot);
+void slot_observe_answer(struct slot *slot, const struct redlock_event *event);
+void slot_observe_lost(struct slot *slot);
+void slot_observe_fenced_off(struct slot *slot);
+void slot_observe_left(struct slot *slot, enum flow_ending ending);
+
+#endif
