@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/locks/class_resources.h"
+#include "worker/locks/task_resources.h"
 #include "worker/config/config_change.h"
 #include "worker/config/node_options.h"
 #include "worker/plugin/plugin_programs.h"

@@ -13,9 +13,9 @@
  *
  * Plugins and programs belong to it, and what is wrong with one refuses the whole. The thread does all that may block:
  * it looks at the files, has those that changed vetted in a child, loads them beside what is there, judges them
- * together with the fresh configuration, and opens what will run in threads. The loop then takes the result at one instant: a
- * task that was claimed before goes on with the handler that it has, one that is claimed later has the new one. Nothing
- * is unloaded (plugin.h). Processes of a plugin that is gone end when they are idle.
+ * together with the fresh configuration, and opens what will run in threads. The loop then takes the result at one
+ * instant: a task that was claimed before goes on with the handler that it has, one that is claimed later has the new
+ * one. Nothing is unloaded (plugin.h). Processes of a plugin that is gone end when they are idle.
  *
  * A request that comes while the thread reads is done after it. Loop thread. */
 #ifndef WORKER_RELOAD_H

@@ -10,7 +10,7 @@
 #include "worker/isolation/isolation.h"
 #include "worker/isolation/runner_pool.h"
 #include "worker/locks/task_resources.h"
-#include "worker/locks/waiting_names.h"
+#include "worker/locks/contention.h"
 #include "worker/task/job_host.h"
 #include "worker/task/job_verifier.h"
 #include "worker/task/task_rules.h"

@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "queue/iteration.h"
 #include "worker/task/crash_note.h"
-#include "worker/task/job_progress.h"
+#include "worker/task/job_host.h"
 #include "worker/task/run_result.h"
 #include "worker/worker_state.h"
 

@@ -4,11 +4,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "worker/task/class_mode.h"
-#include "worker/locks/class_resources.h"
-#include "worker/config/suggest.h"
-#include "worker/plugin/program_file.h"
 #include "worker/task/task_rules.h"
+#include "worker/locks/task_resources.h"
+#include "worker/config/suggest.h"
+#include "worker/plugin/plugin_programs.h"
 
 /* One finding is enough: the remedy is the same for every class. */
 static void check_lock_nodes(const struct config *config, const struct plugins *plugins, struct findings *findings)

@@ -15,7 +15,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "worker/config/findings.h"
-#include "worker/locks/class_resources.h"
+#include "worker/locks/task_resources.h"
 #include "worker/config/node_options.h"
 #include "worker/reload.h"
 #include "worker/supervisor/service_notify.h"

@@ -1,5 +1,5 @@
-/* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c, reload.c, signals.c and observe.c.
- * All of it belongs to the loop thread. */
+/* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c, reload.c, signals.c and
+ * observe.c. All of it belongs to the loop thread. */
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 

@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 
 #include "tests/support/config_place.h"
-#include "worker/task/class_mode.h"
+#include "worker/task/task_rules.h"
 #include "worker/startup.h"
 #include "worker/locks/task_resources.h"
 

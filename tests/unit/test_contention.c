@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include "worker/locks/contention.h"
-#include "worker/locks/waiting_names.h"
 
 static struct instant at(int64_t ms)
 {

@@ -3,7 +3,6 @@
 
 #include "base/memory.h"
 #include "worker/task/job_host.h"
-#include "worker/task/job_progress.h"
 
 #define SOON_NS (30 * NS_PER_MS)
 #define LONG_NS (3600 * NS_PER_S)

@@ -5,7 +5,7 @@
 
 #include "tests/support/private_directory.h"
 #include "worker/plugin/plugin.h"
-#include "worker/task/class_mode.h"
+#include "worker/task/task_rules.h"
 #include "worker/startup.h"
 
 /* A directory of plugins that every test fills for itself. */

@@ -13,7 +13,7 @@
 #include "worker/dry_run/run/simulated_handlers.h"
 #include "worker/task/board.h"
 #include "worker/task/job_host.h"
-#include "worker/plugin/plugin_built_in.h"
+#include "worker/plugin/plugin.h"
 
 enum { RINGS = 2, CAPACITY = 4096 };
 

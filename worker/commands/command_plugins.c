@@ -18,7 +18,6 @@
 #include "worker/print/json_writer.h"
 #include "worker/print/table.h"
 #include "worker/startup.h"
-#include "worker/task/class_mode.h"
 #include "worker/task/task_rules.h"
 
 /* --- one class -------------------------------------------------------------------------------------------------- */

@@ -19,17 +19,15 @@
 
 #include "base/buffer.h"
 #include "base/loop.h"
-#include "worker/locks/class_resources.h"
+#include "worker/locks/task_resources.h"
 #include "worker/commands/pretended_lock.h"
 #include "worker/config/config.h"
 #include "worker/print/exit_code.h"
 #include "worker/isolation/isolation.h"
 #include "worker/task/job_host.h"
-#include "worker/task/job_progress.h"
 #include "worker/plugin/plugin.h"
 #include "worker/config/options.h"
 #include "worker/isolation/runner_pool.h"
-#include "worker/locks/task_resources.h"
 #include "worker/task/task_rules.h"
 
 enum { REHEARSAL_SETTINGS_MAX = 64 };

@@ -1,20 +1,13 @@
 /* Who gets which run. Everything that changes something about it (a run that comes, a process that becomes idle or
  * ends) only asks for a look at the end of the turn, where runs and processes are brought together; so nothing happens
  * inside of the calls of others, and a turn that brings many runs looks once. */
-#include "worker/isolation/crew.h"
-
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/invariant.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "worker/isolation/crew_private.h"
 
-#define TELL_AGAIN_NS (60 * NS_PER_S)
-#define SNOOZE_MS     10000
-enum { DOUBLINGS_MAX = 10 };
+#define SNOOZE_MS 10000
 
 static const struct crew_times usual_times = {
     .idle_ns = 60 * NS_PER_S,
@@ -65,35 +58,6 @@ static void pool_free(struct crew_pool *pool)
 static bool pool_is_held_back(const struct crew_pool *pool)
 {
     return pool->strikes > 0 && instant_before(loop_now(pool->crew->options.loop), pool->not_before);
-}
-
-void pool_opened(struct crew_pool *pool)
-{
-    pool->strikes = 0;
-    pool->told = (struct instant){0};
-}
-
-static void refusal_tell(struct crew_pool *pool, const char *reason, int64_t wait_ns)
-{
-    char path[LOG_QUOTE_MAX], quoted[LOG_QUOTE_MAX];
-    struct instant now = loop_now(pool->crew->options.loop);
-    if (pool->told.ns != 0 && instant_since(pool->told, now) < TELL_AGAIN_NS)
-        return;
-    pool->told = now;
-    log_event(LOG_ERROR, "plugin_refused", "plugin=%s reason=%s again_in_s=%d",
-              log_value(plugin_path(pool->plugin), path), log_value(reason, quoted), (int)(wait_ns / NS_PER_S));
-}
-
-void pool_struck(struct crew_pool *pool, const char *reason)
-{
-    const struct crew_times *times = &pool->crew->times;
-    int64_t wait_ns = times->back_off_ns << (pool->strikes < DOUBLINGS_MAX ? pool->strikes : DOUBLINGS_MAX);
-    if (wait_ns > times->back_off_max)
-        wait_ns = times->back_off_max;
-    pool->strikes++;
-    pool->not_before = loop_after(pool->crew->options.loop, wait_ns);
-    loop_timer_set(pool->crew->options.loop, &pool->retry, pool->not_before);
-    refusal_tell(pool, reason, wait_ns);
 }
 
 /* --- runs meet processes ---------------------------------------------------------------------------------------- */
@@ -224,11 +188,6 @@ static void crew_serve(struct loop_hook *hook)
         pool_serve(list_owner(at, struct crew_pool, link));
 }
 
-void crew_look(struct crew *crew)
-{
-    loop_at_turn_end(crew->options.loop, LOOP_GATHER, &crew->serve);
-}
-
 /* --- idle processes --------------------------------------------------------------------------------------------- */
 
 static void pools_tidy(struct crew *crew)
@@ -238,14 +197,6 @@ static void pools_tidy(struct crew *crew)
         if (!pool_is_used(crew, list_owner(at, struct crew_pool, link)))
             pool_free(list_owner(at, struct crew_pool, link));
     }
-}
-
-/* The timer is set for the first that became idle, and looks at all when it fires: being idle for a moment, as nearly
- * always, costs nothing. */
-void crew_idle_plan(struct crew *crew)
-{
-    if (!loop_timer_is_set(&crew->idle_look))
-        loop_timer_set(crew->options.loop, &crew->idle_look, loop_after(crew->options.loop, crew->times.idle_ns));
 }
 
 static void idle_look(struct loop_timer *timer)

@@ -1,5 +1,4 @@
-/* Private to crew.c (who gets which run), crew_member.c (one process: birth, life and end) and crew_talk.c (what it
- * says). All on the loop.
+/* Private to crew.c (who gets which run) and crew_member.c (one process). All on the loop.
  *
  * A member is in one state, and member_enter is the only mover:
  *
@@ -13,9 +12,8 @@
 #define WORKER_CREW_PRIVATE_H
 
 #include "worker/isolation/crew.h"
-#include "worker/isolation/frame.h"
-#include "worker/isolation/output.h"
 #include "worker/isolation/runner_message.h"
+#include "worker/isolation/output.h"
 
 enum { CREW_SCRATCH_BYTES = 1 << 16 };
 
@@ -83,42 +81,21 @@ struct crew {
     char scratch[CREW_SCRATCH_BYTES]; /* what is read from any member, while it is looked at */
 };
 
-/* --- crew.c ----------------------------------------------------------------------------------------------------- */
-
-/* Somebody has become idle, or has gone, or a run waits. */
+/* A process has become idle, or has gone, or a run waits: runs and processes are brought together at the end of the
+ * turn. */
 void crew_look(struct crew *crew);
-/* A member of the pool did not open its plugin. */
+/* A process of the pool could not be made, or did not open its plugin. */
 void pool_struck(struct crew_pool *pool, const char *reason);
-void pool_opened(struct crew_pool *pool);
-/* When processes that are idle end. */
-void crew_idle_plan(struct crew *crew);
-
-/* --- crew_member.c ---------------------------------------------------------------------------------------------- */
 
 /* False when there are no descriptors left. */
 bool member_create(struct crew_pool *pool, struct error *error) MUST_CHECK;
 /* The idle member runs it. False when it is dead; the run has not begun then. */
 bool member_give(struct crew_member *member, struct isolated_run *run);
-/* END has come, and what it says is in the outcome. */
-void member_finish(struct crew_member *member, int code);
 void member_retire(struct crew_member *member);
-void member_enter(struct crew_member *member, enum member_state state);
-/* It is killed, for this reason. */
-void member_condemn(struct crew_member *member, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Everything of it in this process; its end need not have come. */
-void member_free(struct crew_member *member);
-
-/* --- crew_talk.c ------------------------------------------------------------------------------------------------ */
-
-/* Writes what is in member->out. False when nobody reads it any more. */
-bool member_flush(struct crew_member *member);
-/* All that it has said. True while more may come. */
-bool member_listen(struct crew_member *member);
-void member_watched(void *member, int events);
 /* The questions of its run end unanswered. */
 void member_unask(struct crew_member *member);
-
-/* --- crew_verdict.c --------------------------------------------------------------------------------------------- */
+/* Everything of it in this process; its end need not have come. */
+void member_free(struct crew_member *member);
 
 /* What becomes of a run whose process has gone: its code, and the failure in the outcome of its job. `complaint` is why
  * the worker killed the process, "" = it did not. */

@@ -7,8 +7,6 @@
 #include <sys/wait.h>
 #include <sysexits.h>
 
-#include "worker/isolation/child_end.h"
-
 enum { STATUS_SNOOZE = 98, STATUS_DISCARD = 99, STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127 };
 
 struct meaning {
@@ -31,6 +29,18 @@ static const struct meaning meanings[] = {
     {STATUS_NOT_FOUND, HF_FAIL, " (it, or a command in it, was not found)", "HF::NotStarted"},
     {0, HF_OK, "", NULL},
 };
+
+void child_end_describe(int wait_status, char *text, size_t size)
+{
+    if (!WIFSIGNALED(wait_status)) {
+        snprintf(text, size, "exited with status %d", WEXITSTATUS(wait_status));
+        return;
+    }
+    int number = WTERMSIG(wait_status);
+    const char *name = sigdescr_np(number);
+    snprintf(text, size, "was killed by signal %d (%s)%s", number, name != NULL ? name : "unknown",
+             number == SIGKILL ? "; the kernel does so when memory is short" : "");
+}
 
 static struct meaning meaning_of(int status)
 {

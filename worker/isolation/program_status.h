@@ -19,6 +19,9 @@ struct program_end {
     size_t last_length;
 };
 
+/* In words: "exited with status 3", "was killed by signal 11 (Segmentation fault)"; `wait_status` as of waitpid. */
+void child_end_describe(int wait_status, char *text, size_t size);
+
 /* An enum hf_code. Of an end that is a failure or a burial the reason is added to `failure`, which holds one already
  * if the program gave it; of all others it is emptied. */
 int program_verdict(const struct program_end *end, struct failure *failure);

@@ -22,7 +22,6 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/memory.h"
-#include "worker/isolation/frame.h"
 #include "worker/isolation/runner_message.h"
 #include "worker/plugin/plugin.h"
 

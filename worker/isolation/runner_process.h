@@ -1,5 +1,5 @@
 /* A runner process: forked by the zygote, it loads one plugin and runs its tasks, one at a time, as the worker tells it
- * over its socket (frame.h).
+ * over its socket (runner_message.h).
  *
  *     worker   HELLO -> READY | REFUSED             the plugin was opened, or why not
  *              RUN   -> LOG, EVENT, PROGRESS, VERIFY and DESCRIPTOR (answered), at last END

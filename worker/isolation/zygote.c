@@ -34,7 +34,7 @@
 #include "base/memory.h"
 #include "worker/isolation/launcher.h"
 #include "worker/isolation/zygote_message.h"
-#include "worker/plugin/program_file.h"
+#include "worker/plugin/plugin_programs.h"
 
 /* The places of the zygote's own descriptors. The lowest numbers that a plan can ask for are among them, so what comes
  * with orders lies above these, and children can have it moved down in any order. */

@@ -5,7 +5,7 @@
 #include "base/list.h"
 #include "base/memory.h"
 #include "worker/locks/remnants.h"
-#include "worker/locks/waiting_names.h"
+#include "worker/locks/contention.h"
 
 struct departure {
     struct list link; /* in departures->under_way or departures->idle */

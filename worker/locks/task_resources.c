@@ -1,6 +1,11 @@
 #include "worker/locks/task_resources.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/memory.h"
+#include "queue/envelope.h"
+#include "worker/task/task_rules.h"
 
 static enum task_resources_answer bad(struct task_resources *resources, const char *fault)
 {
@@ -73,4 +78,185 @@ enum task_resources_answer task_resources_resolve(struct task_resources *resourc
 void task_resources_fini(struct task_resources *resources)
 {
     buffer_fini(&resources->texts);
+}
+
+/* --- what the tasks of a class lock ------------------------------------------------------------------------------- */
+
+struct class_entry {
+    char *class_name;
+    char *where; /* in the configuration, else the plugin */
+    enum config_mode mode;
+    struct resource_templates templates;
+};
+
+/* Sorted by class_name, as the handlers are that they were made of. */
+struct class_resources {
+    struct class_entry *items;
+    size_t count;
+};
+
+/* --- templates ---------------------------------------------------------------------------------------------------- */
+
+static void template_add(struct resource_templates *templates, const char *text, const char *where, const char *what,
+                         struct findings *findings)
+{
+    struct error error = ERROR_NONE;
+    struct resource_template made;
+    if (!resource_template_parse(&made, text, &error)) {
+        findings_error(findings, "%s: %s: %s", where, what, error.text);
+        return;
+    }
+    templates->items = memory_resize(templates->items, templates->count + 1, sizeof *templates->items);
+    templates->items[templates->count++] = made;
+}
+
+static void templates_of_config(struct resource_templates *templates, const struct config_class *entry,
+                                struct findings *findings)
+{
+    for (size_t i = 0; i < entry->resource.count; i++)
+        template_add(templates, entry->resource.items[i], entry->source.where, "resource", findings);
+}
+
+static void templates_of_handler(struct resource_templates *templates, const struct plugin_handler *handler,
+                                 struct findings *findings)
+{
+    char what[ENVELOPE_CLASS_BYTES_MAX + 64];
+    const char *path = handler->origin;
+    snprintf(what, sizeof what, "the handler of %s: resources", handler->class_name);
+    for (size_t i = 0; handler->resources != NULL && handler->resources[i] != NULL; i++) {
+        if (i == ENVELOPE_RESOURCES_MAX) {
+            findings_error(findings, "%s: %s: more than %d; does the list end with NULL?", path, what,
+                           ENVELOPE_RESOURCES_MAX);
+            return;
+        }
+        template_add(templates, handler->resources[i], path, what, findings);
+    }
+}
+
+static void templates_fini(struct resource_templates *templates)
+{
+    for (unsigned i = 0; i < templates->count; i++)
+        resource_template_fini(&templates->items[i]);
+    free(templates->items);
+    *templates = (struct resource_templates){.count = 0};
+}
+
+/* --- modes -------------------------------------------------------------------------------------------------------- */
+
+static const struct resource_template *meeting_of(const struct class_entry *a, const struct class_entry *b,
+                                                  const struct resource_template **other)
+{
+    for (unsigned i = 0; i < a->templates.count; i++)
+        for (unsigned j = 0; j < b->templates.count; j++)
+            if (resource_templates_meet(&a->templates.items[i], &b->templates.items[j])) {
+                *other = &b->templates.items[j];
+                return &a->templates.items[i];
+            }
+    return NULL;
+}
+
+static void pair_check(const struct class_entry *a, const struct class_entry *b, struct findings *findings)
+{
+    const struct resource_template *other = NULL;
+    if (a->mode == b->mode)
+        return;
+    const struct resource_template *one = meeting_of(a, b, &other);
+    if (one == NULL)
+        return;
+    findings_error(findings,
+                   "%s: the class %s has the resource \"%.200s\" in mode %s, and the class %s has \"%.200s\" in mode "
+                   "%s (%s): a resource belongs to one mode; give one of them a name that begins otherwise, or both "
+                   "classes one mode",
+                   b->where, b->class_name, other->text, class_mode_name(b->mode), a->class_name, one->text,
+                   class_mode_name(a->mode), a->where);
+}
+
+bool class_resources_allow(const struct class_resources *resources, const char *name, enum config_mode mode,
+                           struct error *error)
+{
+    for (size_t i = 0; i < resources->count; i++) {
+        const struct class_entry *entry = &resources->items[i];
+        if (entry->mode == mode)
+            continue;
+        for (unsigned j = 0; j < entry->templates.count; j++)
+            if (resource_template_owns(&entry->templates.items[j], name))
+                return error_set(error,
+                                 "its class has the mode %s, and a resource that begins with \"%.200s\" belongs to "
+                                 "the mode %s: the class %s has the resource \"%.200s\"",
+                                 class_mode_name(mode), entry->templates.items[j].prefix, class_mode_name(entry->mode),
+                                 entry->class_name, entry->templates.items[j].text);
+    }
+    return true;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
+
+static void entry_add(struct class_resources *resources, const struct config *config,
+                      const struct plugin_handler *handler, struct findings *findings)
+{
+    const struct config_class *settings = config_class_find(config, handler->class_name);
+    struct class_entry made = {.mode = class_mode_of(config, settings, handler)};
+    if (settings != NULL && settings->resource.count > 0)
+        templates_of_config(&made.templates, settings, findings);
+    else
+        templates_of_handler(&made.templates, handler, findings);
+    if (made.mode == CONFIG_MODE_NONE)
+        templates_fini(&made.templates); /* they were checked, and lock nothing */
+    if (made.templates.count == 0)
+        return;
+    made.class_name = memory_text(handler->class_name);
+    made.where = memory_text(settings != NULL ? settings->source.where : handler->origin);
+    resources->items = memory_resize(resources->items, resources->count + 1, sizeof *resources->items);
+    resources->items[resources->count++] = made;
+}
+
+static void unserved_check(const struct config *config, const struct plugins *plugins, struct findings *findings)
+{
+    for (size_t i = 0; i < config->class_count; i++) {
+        struct resource_templates templates = {.count = 0};
+        if (plugins_find(plugins, config->classes[i].name) != NULL)
+            continue;
+        templates_of_config(&templates, &config->classes[i], findings);
+        templates_fini(&templates);
+    }
+}
+
+struct class_resources *class_resources_create(const struct config *config, const struct plugins *plugins,
+                                               struct findings *findings)
+{
+    struct class_resources *resources = memory_new(struct class_resources);
+    for (size_t i = 0; i < plugins_handler_count(plugins); i++)
+        entry_add(resources, config, plugins_handler_at(plugins, i), findings);
+    unserved_check(config, plugins, findings);
+    for (size_t i = 0; i < resources->count; i++)
+        for (size_t j = 0; j < i; j++)
+            pair_check(&resources->items[j], &resources->items[i], findings);
+    return resources;
+}
+
+void class_resources_free(struct class_resources *resources)
+{
+    if (resources == NULL)
+        return;
+    for (size_t i = 0; i < resources->count; i++) {
+        free(resources->items[i].class_name);
+        free(resources->items[i].where);
+        templates_fini(&resources->items[i].templates);
+    }
+    free(resources->items);
+    free(resources);
+}
+
+static int compare_class(const void *class_name, const void *entry)
+{
+    return strcmp(class_name, ((const struct class_entry *)entry)->class_name);
+}
+
+const struct resource_templates *class_resources_find(const struct class_resources *resources, const char *class_name)
+{
+    if (resources->count == 0)
+        return NULL;
+    const struct class_entry *found =
+        bsearch(class_name, resources->items, resources->count, sizeof *resources->items, compare_class);
+    return found != NULL ? &found->templates : NULL;
 }

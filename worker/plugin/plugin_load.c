@@ -9,16 +9,11 @@
  * file, dlopen would return the old library for it. One descriptor a plugin is what that costs, and processes that run
  * its handlers are given it: so they have the same code, whatever the directory has by then. */
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/sendfile.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -29,9 +24,7 @@
 #include "queue/envelope.h"
 #include "queue/keys.h"
 #include "worker/config/findings.h"
-#include "worker/plugin/plugin_file.h"
 #include "worker/plugin/plugin_private.h"
-#include "worker/plugin/plugin_vetting.h"
 
 /* --- descriptors -------------------------------------------------------------------------------------------------- */
 
@@ -155,15 +148,6 @@ static bool plugin_handler_read(const hf_handler *found, const char *path, size_
 
 enum { HANDLERS_PER_PLUGIN_MAX = 256, LIBRARY_NAME_MAX = 64 };
 
-/* What is to be loaded. */
-struct library {
-    int fd;
-    const char *path; /* for messages */
-    struct file_identity identity;
-    void (*loaded)(void *context); /* may be NULL */
-    void *context;
-};
-
 /* --- handlers ----------------------------------------------------------------------------------------------- */
 
 static void handler_add(struct plugins *plugins, const struct plugin *plugin, const hf_handler *handler,
@@ -286,7 +270,7 @@ static void plugin_add(struct plugins *plugins, struct plugin *plugin_take, cons
 }
 
 /* A descriptor of a library that is in memory stays open. */
-static void library_add(struct plugins *plugins, const struct library *library, struct findings *findings)
+void plugins_add_library(struct plugins *plugins, const struct library *library, struct findings *findings)
 {
     bool is_mapped = false;
     struct plugin *plugin = memory_new(struct plugin);
@@ -304,243 +288,18 @@ static void library_add(struct plugins *plugins, const struct library *library, 
         close(library->fd);
 }
 
-static struct plugins *plugins_begin(unsigned generation)
-{
-    struct plugins *plugins = memory_new(struct plugins);
-    plugins->generation = generation;
-    return plugins;
-}
-
-struct plugins *plugins_create(void)
-{
-    return plugins_begin(1);
-}
-
 struct plugins *plugins_load_file(int fd, const char *path, struct findings *findings)
 {
-    struct plugins *plugins = plugins_begin(1);
-    library_add(plugins, &(struct library){.fd = fd, .path = path}, findings);
+    struct plugins *plugins = plugins_create();
+    plugins_add_library(plugins, &(struct library){.fd = fd, .path = path}, findings);
     plugins_sort(plugins);
     return plugins;
 }
 
 void plugin_inspect(int fd, const char *path, void (*loaded)(void *context), void *context, struct findings *findings)
 {
-    struct plugins *plugins = plugins_begin(1);
+    struct plugins *plugins = plugins_create();
     struct library library = {.fd = fd, .path = path, .loaded = loaded, .context = context};
-    library_add(plugins, &library, findings);
+    plugins_add_library(plugins, &library, findings);
     plugins_close(plugins);
-}
-
-/* --- files ------------------------------------------------------------------------------------------------------ */
-
-struct file {
-    char *path;
-    int fd;
-    struct file_identity identity;
-    struct plugin *former; /* that was loaded from just this file; NULL = it has to be loaded */
-};
-
-struct file_list {
-    struct file items[PLUGINS_MAX];
-    size_t count;
-};
-
-static struct file_identity identity_of(int fd)
-{
-    struct stat facts;
-    if (fstat(fd, &facts) != 0)
-        return (struct file_identity){.size = -1};
-    return (struct file_identity){.device = facts.st_dev,
-                                  .inode = facts.st_ino,
-                                  .size = facts.st_size,
-                                  .modified = facts.st_mtim,
-                                  .changed = facts.st_ctim};
-}
-
-static bool time_is(struct timespec a, struct timespec b)
-{
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-/* A changed mode or owner changes no code, but the file was judged by it: so `changed` counts as well. */
-static bool identity_is(const struct file_identity *a, const struct file_identity *b)
-{
-    return a->device == b->device && a->inode == b->inode && a->size == b->size && time_is(a->modified, b->modified) &&
-           time_is(a->changed, b->changed);
-}
-
-static void file_find(struct file_list *list, int directory_fd, const char *directory, const char *name,
-                      struct findings *findings)
-{
-    int fd = list->count < PLUGINS_MAX ? plugin_file_open(directory_fd, directory, name, findings) : -1;
-    if (fd < 0)
-        return;
-    struct buffer path = {0};
-    buffer_format(&path, "%s/%s.so", directory, name);
-    list->items[list->count++] =
-        (struct file){.path = memory_text(buffer_text(&path)), .fd = fd, .identity = identity_of(fd)};
-    buffer_fini(&path);
-}
-
-static void files_find_all(struct file_list *list, int directory_fd, const char *directory, struct findings *findings)
-{
-    size_t count;
-    char **names = plugin_directory_list(directory_fd, &count);
-    if (count == 0)
-        findings_error(findings, "%s: there is no plugin (*.so) in this directory; see worker.jobs_directory",
-                       directory);
-    for (size_t i = 0; i < count; i++) {
-        file_find(list, directory_fd, directory, names[i], findings);
-        free(names[i]);
-    }
-    free(names);
-}
-
-/* What the directory does not have may come with Holdfast. */
-static void file_find_by_name(struct file_list *list, int directory_fd, const char *directory, const char *name,
-                              struct findings *findings)
-{
-    bool is_own = directory_fd >= 0 && plugin_directory_has(directory_fd, name);
-    char *shipped = is_own ? NULL : plugin_shipped_directory(name);
-    int shipped_fd = shipped != NULL ? plugin_directory_open(shipped, findings) : -1;
-    if (shipped == NULL)
-        file_find(list, directory_fd, directory, name, findings);
-    else if (shipped_fd >= 0)
-        file_find(list, shipped_fd, shipped, name, findings);
-    if (shipped_fd >= 0)
-        close(shipped_fd);
-    free(shipped);
-}
-
-static struct file_list *files_find(const char *directory, char *const *names, size_t name_count,
-                                    struct findings *findings)
-{
-    struct file_list *list = memory_new(struct file_list);
-    int directory_fd = directory[0] != '\0' ? plugin_directory_open(directory, findings) : -1;
-    if (directory_fd < 0 && directory[0] != '\0')
-        return list;
-    for (size_t i = 0; i < name_count; i++)
-        file_find_by_name(list, directory_fd, directory, names[i], findings);
-    if (name_count == 0 && directory_fd >= 0)
-        files_find_all(list, directory_fd, directory, findings);
-    if (directory_fd >= 0)
-        close(directory_fd);
-    return list;
-}
-
-/* Those that are refused have no descriptor any more. */
-static void files_vet(struct file_list *list, struct findings *findings)
-{
-    struct vetted_file vetted[PLUGINS_MAX];
-    size_t places[PLUGINS_MAX], count = 0;
-    for (size_t i = 0; i < list->count; i++)
-        if (list->items[i].former == NULL && list->items[i].fd >= 0) {
-            places[count] = i;
-            vetted[count++] = (struct vetted_file){.fd = list->items[i].fd, .path = list->items[i].path};
-        }
-    plugin_vetting_run(vetted, count, findings);
-    for (size_t i = 0; i < count; i++)
-        if (vetted[i].is_refused) {
-            close(vetted[i].fd);
-            list->items[places[i]].fd = -1;
-        }
-}
-
-static void files_load(struct plugins *plugins, struct file_list *list, const struct plugins *running,
-                       struct findings *findings)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        struct file *file = &list->items[i];
-        if (file->former != NULL)
-            plugins_share(plugins, file->former, running);
-        else if (file->fd >= 0)
-            library_add(plugins, &(struct library){.fd = file->fd, .path = file->path, .identity = file->identity},
-                        findings);
-        free(file->path);
-    }
-    free(list);
-    plugins_sort(plugins);
-}
-
-struct plugins *plugins_load(const char *directory, char *const *names, size_t name_count, struct findings *findings)
-{
-    struct plugins *plugins = plugins_begin(1);
-    files_load(plugins, files_find(directory, names, name_count, findings), NULL, findings);
-    return plugins;
-}
-
-struct plugins *plugins_load_vetted(const char *directory, char *const *names, size_t name_count,
-                                    struct findings *findings)
-{
-    struct plugins *plugins = plugins_begin(1);
-    struct file_list *list = files_find(directory, names, name_count, findings);
-    files_vet(list, findings);
-    files_load(plugins, list, NULL, findings);
-    return plugins;
-}
-
-/* --- loading again ---------------------------------------------------------------------------------------------- */
-
-/* An error of the file system is told by -1 and errno. */
-static int copy_make(const char *path, int from)
-{
-    const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
-    struct stat facts;
-    int copy = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (copy < 0 || fstat(from, &facts) != 0)
-        return copy;
-    for (off_t copied = 0; copied < facts.st_size;) {
-        ssize_t count = sendfile(copy, from, &copied, (size_t)(facts.st_size - copied));
-        if (count <= 0) {
-            int cause = count < 0 ? errno : EIO; /* it became shorter */
-            close(copy);
-            errno = cause;
-            return -1;
-        }
-    }
-    fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-    return copy;
-}
-
-/* The C library takes a file with the device and inode of one that is loaded for that one, and a file may have been
- * written in place: so what is loaded beside something that runs is a copy that nobody can change. */
-static void file_copy(struct file *file, struct findings *findings)
-{
-    char opened[64];
-    snprintf(opened, sizeof opened, "/proc/self/fd/%d", file->fd);
-    int readable = open(opened, O_RDONLY | O_CLOEXEC), copy = readable >= 0 ? copy_make(file->path, readable) : -1;
-    if (copy < 0)
-        findings_error(findings, "%s: cannot be copied into memory: %s", file->path, strerror(errno));
-    if (readable >= 0)
-        close(readable);
-    close(file->fd);
-    file->fd = copy;
-}
-
-static struct plugin *former_of(const struct plugins *running, const struct file *file)
-{
-    for (size_t i = 0; i < running->count; i++)
-        if (strcmp(running->items[i]->path, file->path) == 0 &&
-            identity_is(&running->items[i]->identity, &file->identity))
-            return running->items[i];
-    return NULL;
-}
-
-struct plugins *plugins_load_again(const struct plugins *running, const char *directory, char *const *names,
-                                   size_t name_count, struct findings *findings)
-{
-    struct plugins *plugins = plugins_begin(running->generation + 1);
-    struct file_list *list = files_find(directory, names, name_count, findings);
-    for (size_t i = 0; i < list->count; i++) {
-        struct file *file = &list->items[i];
-        file->former = former_of(running, file);
-        if (file->former == NULL)
-            file_copy(file, findings);
-        else
-            close(file->fd);
-    }
-    files_vet(list, findings);
-    files_load(plugins, list, running, findings);
-    return plugins;
 }

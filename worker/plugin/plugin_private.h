@@ -1,4 +1,5 @@
-/* Private to plugin.c (what is loaded), plugin_load.c (how it is loaded) and plugin_programs.c. */
+/* Private to plugin.c (what is loaded), plugin_load.c (one library), plugin_file.c (those of a directory) and
+ * plugin_programs.c. */
 #ifndef WORKER_PLUGIN_PRIVATE_H
 #define WORKER_PLUGIN_PRIVATE_H
 
@@ -46,6 +47,17 @@ struct plugins {
     unsigned generation; /* of what is loaded for it; the first is 1 */
 };
 
+/* What is to be loaded. */
+struct library {
+    int fd;
+    const char *path; /* for messages */
+    struct file_identity identity;
+    void (*loaded)(void *context); /* may be NULL */
+    void *context;
+};
+
+/* Loads it, and adds what it serves; a descriptor of a library that is in memory stays open. */
+void plugins_add_library(struct plugins *plugins, const struct library *library, struct findings *findings);
 /* The plugin was made for this set, which frees it; its handlers are not added. */
 void plugins_add(struct plugins *plugins, struct plugin *plugin);
 /* It belongs to another set. */

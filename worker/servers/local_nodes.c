@@ -19,10 +19,8 @@
 #include "worker/config/config_secret.h"
 #include "worker/config/config_file.h"
 #include "worker/config/trusted_file.h"
-#include "worker/servers/new_group.h"
 #include "worker/servers/private_server.h"
 #include "worker/servers/server_program.h"
-#include "worker/servers/temporary_directory.h"
 
 enum { QUEUE, LOCKS, MAJORITY = 2, PASSWORD_DIGITS = 32, LOOK_MS = 10 };
 enum { BYTE_OF_CHANGES = 0, BYTE_OF_WORKERS = 1, BYTE_OF_SERVERS = 2 }; /* of the file `lock` */

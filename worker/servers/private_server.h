@@ -74,4 +74,28 @@ bool life_hold(int lives, off_t byte, bool is_shared);
 /* Whether another process holds it, and who: 0 when that process is out of sight (of another container). */
 bool life_is_held(int lives, off_t byte, pid_t *holder);
 
+/* --- a lock group of new servers ---------------------------------------------------------------------------------- */
+
+/* Makes lock nodes that have just been started, and hold nothing, a lock group, as `holdfast nodes init` does.
+ *
+ * A process does it that is forked for this: it wants a loop, and the caller will fork again. So the caller must have
+ * one thread and no loop. Blocks, for 15 s at most. */
+
+/* Of three servers or more. `max_ttl_ns`: 1 s to 10 min, 0 = as `holdfast nodes init` has it: 60 s. */
+bool new_group_make(const struct private_server *servers, unsigned count, int64_t max_ttl_ns,
+                    struct error *error) MUST_CHECK;
+
+/* --- the directory of a dry run ----------------------------------------------------------------------------------- */
+
+/* A directory below TMPDIR (/tmp) for the files of a dry run, readable by nobody else. Its path is known before it is
+ * there, so that somebody can be called who removes it whatever happens (janitor.h). */
+
+/* Of the run with that id, which is random. The caller frees it. */
+char *temporary_directory_path(const char *run);
+/* False when it cannot be made, or is there already: then it is not ours. */
+bool temporary_directory_make(const char *path, struct error *error) MUST_CHECK;
+/* With everything in it, if it is a directory of this user. Links are not followed. False when something is left,
+ * because somebody still writes there. */
+bool temporary_directory_remove(const char *path);
+
 #endif

@@ -15,15 +15,56 @@
 #ifndef WORKER_JOB_HOST_H
 #define WORKER_JOB_HOST_H
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "jobs/job.h"
+#include "queue/iteration.h"
 #include "queue/json.h"
 #include "redlock/redlock_loop.h"
 #include "worker/config/config.h"
+#include "worker/task/backtrace.h"
 #include "worker/task/board.h"
-#include "worker/task/job_outcome.h"
+#include "worker/task/failure.h"
+
+/* --- what a run leaves behind ------------------------------------------------------------------------------------- */
+
+/* What a run leaves behind, beside the code that its handler returned: why it failed, when it shall come again, its
+ * result, and the tasks that follow from it. Written by whoever runs the handler, read by the slot afterwards; the
+ * hand-off between them is the only synchronisation.
+ *
+ * Zeroed memory is no outcome yet: job_outcome_clear makes it one, and empties it between runs. */
+
+enum { JOB_RESULT_BYTES_MAX = 1 << 20, JOB_FOLLOW_UPS_MAX = 1000, JOB_FOLLOW_UP_BYTES_MAX = 1 << 20 };
+/* A year. */
+#define JOB_RETRY_IN_MS_MAX (INT64_C(366) * 24 * 3600 * 1000)
+
+struct job_outcome {
+    struct failure failure;
+    struct backtrace backtrace;
+    int64_t retry_in_ms; /* -1 = as usual */
+    bool has_result;
+    struct buffer result; /* JSON */
+    char **follow_ups;    /* tasks as JSON objects, as the handler gave them */
+    size_t follow_up_count, follow_up_bytes;
+};
+
+void job_outcome_clear(struct job_outcome *outcome);
+void job_outcome_fini(struct job_outcome *outcome);
+
+/* False, and nothing is changed, when it is not JSON, or too long. */
+bool job_outcome_set_result(struct job_outcome *outcome, const char *json, size_t length);
+/* False when there are too many, or they are too long together, or it is no JSON object. */
+bool job_outcome_add_follow_up(struct job_outcome *outcome, const char *task, size_t length, struct error *error);
+bool job_outcome_set_retry_in(struct job_outcome *outcome, int64_t milliseconds);
+
+/* --- what a run can ask ------------------------------------------------------------------------------------------- */
 
 /* A number as text. */
 enum { JOB_FENCE_SIZE = 21 };
@@ -83,5 +124,27 @@ struct job_hosts;
 struct job_hosts *job_hosts_create(const struct config *config);
 void job_hosts_destroy(struct job_hosts *hosts);
 const struct hf_host *job_hosts_for(void *hosts, const char *plugin_name);
+
+/* --- how far a run has come --------------------------------------------------------------------------------------- */
+
+/* What a running handler has reached, on its way from the runner to the loop: the latest text, under a lock that is
+ * held for one copy. The loop takes it every few seconds; texts in between are overwritten. */
+
+struct job_progress {
+    pthread_mutex_t mutex;
+    char text[ITERATION_BYTES_MAX];
+    size_t length;
+    bool is_new;
+    char *loaded; /* what an earlier run left; NULL = nothing. Set while no handler runs */
+};
+
+void job_progress_init(struct job_progress *progress);
+void job_progress_fini(struct job_progress *progress);
+/* Loop thread, before a run: forgets the run before. `cursor` may be NULL. */
+void job_progress_start(struct job_progress *progress, const char *cursor, size_t length);
+/* Runner. False when the text is no JSON or too long: nothing is changed. */
+bool job_progress_put(struct job_progress *progress, const char *json);
+/* Loop thread. Copies what is new since the last time; false when nothing is. */
+bool job_progress_take(struct job_progress *progress, char text[ITERATION_BYTES_MAX], size_t *length);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/buffer.h"
 #include "base/invariant.h"
 #include "tests/sim/fleet/fleet.h"
-#include "worker/plugin/plugin_built_in.h"
+#include "worker/plugin/plugin.h"
 #include "worker/task/job_host.h"
 
 #define STEP_NS    (20 * NS_PER_MS)

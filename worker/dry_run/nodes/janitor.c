@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/dry_run/nodes/name_space.h"
-#include "worker/servers/temporary_directory.h"
+#include "worker/servers/private_server.h"
 
 enum { LIFE_S = 60, REMOVAL_LIFE_S = 7500, WATCHED_MAX = 512, PIPE_END = STDERR_FILENO + 1, OWNER_END };
 /* To walk through all keys of production takes its time; but a node that is not there is not waited for. */

@@ -25,10 +25,8 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "worker/servers/new_group.h"
 #include "worker/servers/private_server.h"
 #include "worker/servers/server_program.h"
-#include "worker/servers/temporary_directory.h"
 
 /* --- the clock ---------------------------------------------------------------------------------------------------- */
 

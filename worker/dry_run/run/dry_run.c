@@ -13,7 +13,7 @@
 #include "worker/dry_run/nodes/faults.h"
 #include "worker/dry_run/nodes/janitor.h"
 #include "worker/dry_run/nodes/private_nodes.h"
-#include "worker/servers/temporary_directory.h"
+#include "worker/servers/private_server.h"
 #include "worker/dry_run/report/result_json.h"
 #include "worker/dry_run/run/shadow_holds.h"
 #include "worker/dry_run/run/trial.h"

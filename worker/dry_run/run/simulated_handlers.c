@@ -11,7 +11,7 @@
 #include "worker/dry_run/count/record.h"
 #include "worker/task/failure.h"
 #include "worker/task/job_host.h"
-#include "worker/plugin/plugin_built_in.h"
+#include "worker/plugin/plugin.h"
 
 /* How soon a run notices that it is to stop, when that is not the end of its lock, which it knows beforehand. */
 #define STEP_NS (50 * NS_PER_MS)
