@@ -456,10 +456,10 @@ static void inheritance_failed(struct slot *slot)
 
 /* Others may have been refused by what is left of it, and believe that somebody holds the lock. A process that ends
  * tells them now, or nobody will. */
-static void remnants_tell(struct slot *slot)
+static void stale_grants_tell(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    departures_doubt(worker->departures, slot->waiting.names, slot->waiting.resource_count);
+    pending_releases_doubt(worker->pending, slot->waiting.names, slot->waiting.resource_count);
     if (worker->stopping)
         queue_free(worker->queue,
                    &(struct waiting_end){.lists = slot->waiting.names, .list_count = slot->waiting.resource_count});
@@ -473,7 +473,7 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
     if (was_heir && !slot->is_sent_back) /* else whoever is before it has told it */
         inheritance_failed(slot);
     if (event->may_obstruct || (was_heir && event->passes > 0))
-        remnants_tell(slot);
+        stale_grants_tell(slot);
     slot->is_heir = slot->is_sent_back = false;
     int64_t seen_us = queue_seen_us(worker->queue, slot->number);
     int64_t delay_ns = worker->options.config->lock.park_delay_ns;
@@ -573,7 +573,7 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
     else
         redlock_lock_release(lock);
     bool wakes = slot->left.kind == SLOT_LEFT_FREE;
-    departures_add(slot->worker->departures, lock, slot->waiting.names, wakes ? slot->waiting.resource_count : 0);
+    pending_releases_add(slot->worker->pending, lock, slot->waiting.names, wakes ? slot->waiting.resource_count : 0);
 }
 
 /* A task that has a place in line, and does not ask for its lock again soon: it expired, or its class does not wait for

@@ -509,7 +509,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     if (worker->pool == NULL)
         return false;
     queue_build(worker);
-    worker->departures = departures_create(worker->loop, worker->queue, &worker->terms);
+    worker->pending = pending_releases_create(worker->loop, worker->queue, &worker->terms);
     if (!periodic_build(worker, error))
         return false;
     worker_resources_take(worker);
@@ -547,7 +547,7 @@ static void worker_free(struct worker *worker)
     class_resources_free(worker->class_resources);
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
         slot_run_fini(&worker->slots[i]);
-    departures_destroy(worker->departures);
+    pending_releases_destroy(worker->pending);
     dead_watch_destroy(worker->dead_watch);
     if (worker->promoter != NULL)
         promoter_destroy(worker->promoter);

@@ -10,7 +10,7 @@
 #include "worker/events/report.h"
 #include "worker/events/task_log.h"
 #include "worker/locks/contention.h"
-#include "worker/locks/departures.h"
+#include "worker/locks/pending_releases.h"
 #include "worker/periodic/periodic.h"
 #include "worker/presence/presence.h"
 #include "worker/slot.h"
@@ -28,7 +28,7 @@ struct worker {
     struct isolation *isolation;
     struct contention *contention;
     struct ended_tasks *ended;
-    struct departures *departures;
+    struct pending_releases *pending;
     struct queue *queue;
     struct promoter *promoter;
     struct dead_watch *dead_watch;
