@@ -187,14 +187,8 @@ void backlog_queue_json(const struct backlog *backlog, const struct backlog_queu
 {
     json_text(json, "name", queue->name);
     json_number_or_nothing(json, "length", queue->length);
-    if (queue->latency_us >= 0)
-        json_seconds(json, "latency", queue->latency_us);
-    else
-        json_nothing(json, "latency");
-    if (backlog->knows_paused)
-        json_truth(json, "paused", queue->is_paused);
-    else
-        json_nothing(json, "paused");
+    json_seconds_if(json, "latency", queue->latency_us >= 0, queue->latency_us);
+    json_truth_if(json, "paused", backlog->knows_paused, queue->is_paused);
 }
 
 void backlog_json(const struct backlog *backlog, struct json_writer *json)

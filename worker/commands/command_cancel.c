@@ -59,16 +59,10 @@ static void tell(bool as_json, char *const *jids, int count, long long called)
         printf("%lld process%s called\n", called, called == 1 ? " was" : "es were");
         return;
     }
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
-    json_open(&json, "cancelled", '[');
-    for (int i = 0; i < count; i++)
-        json_text(&json, NULL, jids[i]);
-    json_close(&json, ']');
+    struct json_writer json = json_begin(&(struct buffer){0});
+    json_texts(&json, "cancelled", jids, (size_t)count);
     json_number(&json, "processes_called", called);
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 static int run(int argc, char **argv)

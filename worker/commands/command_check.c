@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "queue/envelope.h"
 #include "worker/commands/nodes.h"
 #include "worker/commands/origin.h"
 #include "worker/config/config.h"
@@ -18,6 +17,7 @@
 #include "worker/nodes/node_probe.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
+#include "worker/print/json_writer.h"
 #include "worker/task/task_rules.h"
 #include "worker/startup.h"
 
@@ -229,102 +229,68 @@ static void print_for_people(const struct check *check)
 
 /* --- for programs ------------------------------------------------------------------------------------------- */
 
-static void json_member(struct buffer *out, const char *name, const char *text)
+static void json_findings(struct json_writer *json, const struct findings *findings, bool warnings)
 {
-    buffer_format(out, "\"%s\":", name);
-    envelope_append_string(out, text, strlen(text));
+    json_open(json, warnings ? "warnings" : "errors", '[');
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->items[i].is_warning == warnings)
+            json_text(json, NULL, findings->items[i].text);
+    json_close(json, ']');
 }
 
-static void json_findings(const struct findings *findings, bool warnings, struct buffer *out)
+static void json_class(struct json_writer *json, const struct check *check, const struct plugin_handler *handler)
 {
-    bool is_first = true;
-    buffer_format(out, ",\"%s\":[", warnings ? "warnings" : "errors");
-    for (size_t i = 0; i < findings->count; i++) {
-        const struct finding *finding = &findings->items[i];
-        if (finding->is_warning != warnings)
-            continue;
-        buffer_append_text(out, is_first ? "" : ",");
-        envelope_append_string(out, finding->text, strlen(finding->text));
-        is_first = false;
-    }
-    buffer_append_text(out, "]");
-}
-
-static void json_origin(const struct plugin_handler *handler, struct buffer *out)
-{
+    const struct config_class *entry = config_class_find(check->config, handler->class_name);
+    json_open(json, NULL, '{');
+    json_text(json, "class", handler->class_name);
     if (handler->plugin != NULL) {
-        json_member(out, "plugin", plugin_name(handler->plugin));
-        buffer_append_text(out, ",");
-        json_member(out, "file", plugin_path(handler->plugin));
+        json_text(json, "plugin", plugin_name(handler->plugin));
+        json_text(json, "file", plugin_path(handler->plugin));
     } else {
-        json_member(out, "program", handler->program[0]);
+        json_text(json, "program", handler->program[0]);
     }
+    json_text(json, "isolation", isolation_name(class_isolation_of(entry, handler)));
+    json_close(json, '}');
 }
 
-static void json_classes(const struct check *check, struct buffer *out)
-{
-    buffer_append_text(out, ",\"classes\":[");
-    for (size_t i = 0; check->plugins != NULL && i < plugins_handler_count(check->plugins); i++) {
-        const struct plugin_handler *handler = plugins_handler_at(check->plugins, i);
-        buffer_append_text(out, i == 0 ? "{" : ",{");
-        json_member(out, "class", handler->class_name);
-        buffer_append_text(out, ",");
-        json_origin(handler, out);
-        buffer_append_text(out, ",");
-        json_member(out, "isolation",
-                    isolation_name(class_isolation_of(config_class_find(check->config, handler->class_name), handler)));
-        buffer_append_text(out, "}");
-    }
-    buffer_append_text(out, "]");
-}
-
-static void json_probe(const struct node_probe *probe, struct buffer *out)
+static void json_probe(struct json_writer *json, const struct node_probe *probe)
 {
     struct buffer address = {0};
-    buffer_append_text(out, "{");
-    json_member(out, "name", probe->node->name);
-    buffer_append_text(out, ",");
-    json_member(out, "address", config_node_address(probe->node, &address));
-    buffer_append_text(out, ",");
-    json_member(out, "use", probe->use == NODE_FOR_LOCKS ? "locks" : "queues");
-    buffer_append_text(out, ",");
-    json_member(out, "state", probe_state_name(probe->state));
+    json_open(json, NULL, '{');
+    json_text(json, "name", probe->node->name);
+    json_text(json, "address", config_node_address(probe->node, &address));
+    json_text(json, "use", probe->use == NODE_FOR_LOCKS ? "locks" : "queues");
+    json_text(json, "state", probe_state_name(probe->state));
     if (probe->state == PROBE_ANSWERED) {
-        if (probe->node->sentinels.count > 0) {
-            buffer_append_text(out, ",");
-            json_member(out, "found", probe->address);
-        }
-        buffer_append_text(out, ",");
-        json_member(out, "server", probe->facts.server);
-        buffer_append_text(out, ",");
-        json_member(out, "version", probe->facts.version);
-        buffer_append_text(out, ",");
-        json_member(out, "role", probe->facts.role);
-        buffer_append_text(out, ",");
-        json_member(out, "run_id", probe->facts.run_id);
-        buffer_format(out, ",\"answer_us\":%lld", (long long)(probe->answer_ns / NS_PER_US));
+        if (probe->node->sentinels.count > 0)
+            json_text(json, "found", probe->address);
+        json_text(json, "server", probe->facts.server);
+        json_text(json, "version", probe->facts.version);
+        json_text(json, "role", probe->facts.role);
+        json_text(json, "run_id", probe->facts.run_id);
+        json_number(json, "answer_us", probe->answer_ns / NS_PER_US);
     }
-    buffer_append_text(out, "}");
+    json_close(json, '}');
     buffer_fini(&address);
 }
 
 static void print_json(const struct check *check)
 {
-    struct buffer out = {0};
-    buffer_append_text(&out, "{");
-    json_member(&out, "file", check->path);
-    buffer_format(&out, ",\"ok\":%s", check->findings.errors == 0 ? "true" : "false");
-    json_findings(&check->findings, false, &out);
-    json_findings(&check->findings, true, &out);
-    json_classes(check, &out);
-    buffer_append_text(&out, ",\"nodes\":[");
-    for (size_t i = 0; i < check->probe_count; i++) {
-        buffer_append_text(&out, i == 0 ? "" : ",");
-        json_probe(&check->probes[i], &out);
-    }
-    buffer_append_text(&out, "]}\n");
-    fwrite(out.bytes, 1, out.length, stdout);
-    buffer_fini(&out);
+    struct json_writer json = json_begin(&(struct buffer){0});
+    size_t classes = check->plugins != NULL ? plugins_handler_count(check->plugins) : 0;
+    json_text(&json, "file", check->path);
+    json_truth(&json, "ok", check->findings.errors == 0);
+    json_findings(&json, &check->findings, false);
+    json_findings(&json, &check->findings, true);
+    json_open(&json, "classes", '[');
+    for (size_t i = 0; i < classes; i++)
+        json_class(&json, check, plugins_handler_at(check->plugins, i));
+    json_close(&json, ']');
+    json_open(&json, "nodes", '[');
+    for (size_t i = 0; i < check->probe_count; i++)
+        json_probe(&json, &check->probes[i]);
+    json_close(&json, ']');
+    json_finish(&json);
 }
 
 /* --- the command -------------------------------------------------------------------------------------------- */

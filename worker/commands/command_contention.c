@@ -188,9 +188,7 @@ static void row_json(struct json_writer *json, const struct lock_counts_row *row
 
 static void print_json(const struct contention_command *command, struct wall_time now)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     json_seconds(&json, "time", now.us);
     json_number(&json, "days", command->days);
     json_open(&json, "locks", '[');
@@ -207,8 +205,7 @@ static void print_json(const struct contention_command *command, struct wall_tim
     }
     json_close(&json, ']');
     json_truth(&json, "waiting_cut", command->lists.is_cut);
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 /* --- the command ------------------------------------------------------------------------------------------------ */

@@ -138,9 +138,7 @@ static void print_for_people(const struct doctor *doctor)
 
 static void print_json(const struct doctor *doctor)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     json_truth(&json, "healthy", doctor->counts[DOCTOR_ERROR] == 0);
     json_number(&json, "errors", (int64_t)doctor->counts[DOCTOR_ERROR]);
     json_number(&json, "warnings", (int64_t)doctor->counts[DOCTOR_WARNING]);
@@ -157,8 +155,7 @@ static void print_json(const struct doctor *doctor)
         json_close(&json, '}');
     }
     json_close(&json, ']');
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 static int examine(struct console *console, int64_t key_limit)

@@ -59,9 +59,7 @@ static void view_print(const struct local_nodes_view *view)
 
 static void view_print_json(const struct local_nodes_view *view)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     json_text(&json, "directory", view->directory);
     json_number_or_nothing(&json, "worker", view->worker > 0 ? view->worker : -1);
     json_open(&json, "nodes", '[');
@@ -77,8 +75,7 @@ static void view_print_json(const struct local_nodes_view *view)
         json_close(&json, '}');
     }
     json_close(&json, ']');
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 /* Servers that do not run are what was asked for, not a failure of asking. */

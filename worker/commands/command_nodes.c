@@ -210,14 +210,11 @@ static bool successor_parse(const char *text, char host[REDIS_HOST_MAX], struct 
 
 static void replaced_tell(const struct nodes_command *command, const struct config_node *old, const char *successor)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
     if (command->as_json) {
-        json_open(&json, NULL, '{');
+        struct json_writer json = json_begin(&(struct buffer){0});
         json_text(&json, "replaced", old->name);
         json_text(&json, "by", successor);
-        json_close(&json, '}');
-        json_print(&out);
+        json_finish(&json);
         return;
     }
     char name[LOG_QUOTE_MAX], address[LOG_QUOTE_MAX];

@@ -13,16 +13,10 @@ enum { NAMES_MAX = 100 };
 
 static void print_json(bool pause, char *const *names, int count, long long told)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
-    json_open(&json, pause ? "paused" : "resumed", '[');
-    for (int i = 0; i < count; i++)
-        json_text(&json, NULL, names[i]);
-    json_close(&json, ']');
+    struct json_writer json = json_begin(&(struct buffer){0});
+    json_texts(&json, pause ? "paused" : "resumed", names, (size_t)count);
     json_number(&json, "processes_told", told);
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 static void is_member_ask(const char *set, const char *name, struct buffer *out)

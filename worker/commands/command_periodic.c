@@ -139,10 +139,7 @@ static void print_for_people(const struct listing *listing)
 
 static void json_moment(struct json_writer *json, const char *name, int64_t seconds)
 {
-    if (seconds > 0)
-        json_seconds(json, name, seconds * US_PER_S);
-    else
-        json_nothing(json, name);
+    json_seconds_if(json, name, seconds > 0, seconds * US_PER_S);
 }
 
 static void json_entry(struct json_writer *json, const struct listing *listing, size_t index)
@@ -174,17 +171,14 @@ static void json_entry(struct json_writer *json, const struct listing *listing, 
 
 static void print_json(const struct listing *listing)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     json_truth(&json, "node_answers", listing->node_answers);
     json_seconds(&json, "now", listing->now * US_PER_S);
     json_open(&json, "periodic", '[');
     for (size_t i = 0; i < listing->count; i++)
         json_entry(&json, listing, i);
     json_close(&json, ']');
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 /* --- the command ------------------------------------------------------------------------------------------------ */

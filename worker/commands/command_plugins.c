@@ -210,14 +210,11 @@ static int list(const char *path, bool as_json)
         startup_check(config, plugins, &findings);
     }
     if (as_json) {
-        struct buffer out = {0};
-        struct json_writer json = {.out = &out};
-        json_open(&json, NULL, '{');
+        struct json_writer json = json_begin(&(struct buffer){0});
         if (plugins != NULL)
             plugin_view_json(&json, plugins, config);
         plugin_findings_json(&json, &findings);
-        json_close(&json, '}');
-        json_print(&out);
+        json_finish(&json);
     } else {
         if (plugins != NULL)
             plugin_view_print(plugins, config);

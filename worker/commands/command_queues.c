@@ -50,9 +50,7 @@ static void print_for_people(const struct backlog *backlog, const struct fleet *
 
 static void print_json(const struct backlog *backlog, const struct fleet *fleet)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     if (!backlog->knows_listed)
         json_nothing(&json, "queues");
     else
@@ -70,8 +68,7 @@ static void print_json(const struct backlog *backlog, const struct fleet *fleet)
     }
     if (backlog->knows_listed)
         json_close(&json, ']');
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 static int queues_list(struct console *console)
@@ -265,14 +262,11 @@ static void deletion_tell(const struct deletion *deletion)
         putchar('\n');
         return;
     }
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     json_text(&json, "deleted", deletion->name);
     json_number(&json, "tasks", deletion->length);
     json_number(&json, "unique_freed", deletion->freed);
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 static int queue_delete(struct console *console, const char *name, bool is_sure)

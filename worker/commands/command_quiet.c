@@ -182,16 +182,10 @@ static void print_told(const struct telling *telling)
         fflush(stdout);
         return;
     }
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     json_text(&json, "verb", what);
-    json_open(&json, "told", '[');
-    for (size_t i = 0; i < telling->told_count; i++)
-        json_text(&json, NULL, telling->told[i]);
-    json_close(&json, ']');
-    json_close(&json, '}');
-    json_print(&out);
+    json_texts(&json, "told", telling->told, telling->told_count);
+    json_finish(&json);
     fflush(stdout);
 }
 

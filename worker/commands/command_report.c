@@ -94,11 +94,9 @@ static void gaps_json(struct json_writer *json, const struct history *history)
 
 static void print_json(const struct history *history, const struct log_counts *counts)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
+    struct json_writer json = json_begin(&(struct buffer){0});
     size_t parts;
     (void)history_parts(history, &parts);
-    json_open(&json, NULL, '{');
     json_open(&json, "parts", '[');
     for (size_t i = 0; i < parts; i++)
         part_json(&json, history, i);
@@ -113,8 +111,7 @@ static void print_json(const struct history *history, const struct log_counts *c
     json_close(&json, '}');
     gaps_json(&json, history);
     json_number(&json, "left_out", (int64_t)history_left_out(history));
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 /* --- files -------------------------------------------------------------------------------------------------- */

@@ -145,10 +145,7 @@ static void process_json(const struct fleet_process *process, struct json_writer
     json_open(json, NULL, '{');
     json_text(json, "identity", process->identity);
     json_text(json, "state", fleet_state_name(process->state));
-    if (process->is_leased)
-        json_seconds(json, "lease_end", process->lease_end.us);
-    else
-        json_nothing(json, "lease_end");
+    json_seconds_if(json, "lease_end", process->is_leased, process->lease_end.us);
     json_text(json, "host", process->info.host);
     json_number(json, "pid", process->info.pid);
     json_text(json, "version", process->info.version);
@@ -156,14 +153,8 @@ static void process_json(const struct fleet_process *process, struct json_writer
     json_number(json, "concurrency", process->concurrency);
     json_truth(json, "quiet", process->is_quiet);
     json_number(json, "rss_kb", process->rss_kb);
-    if (process->beat.us != 0)
-        json_seconds(json, "beat", process->beat.us);
-    else
-        json_nothing(json, "beat");
-    json_open(json, "queues", '[');
-    for (size_t i = 0; i < process->info.queue_count; i++)
-        json_text(json, NULL, process->info.queues[i]);
-    json_close(json, ']');
+    json_seconds_if(json, "beat", process->beat.us != 0, process->beat.us);
+    json_texts(json, "queues", process->info.queues, process->info.queue_count);
     json_close(json, '}');
 }
 
@@ -251,9 +242,7 @@ static void health_json(const struct health *health, const struct status *status
 
 static void print_json(const struct status *status, struct wall_time now, const struct health *health)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     json_seconds(&json, "time", now.us);
     health_json(health, status, &json);
     json_open(&json, "processes", '[');
@@ -262,8 +251,7 @@ static void print_json(const struct status *status, struct wall_time now, const 
     json_close(&json, ']');
     backlog_json(&status->backlog, &json);
     numbers_json(status, &json);
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 /* --- the command ------------------------------------------------------------------------------------------------ */

@@ -37,10 +37,7 @@ void tasks_place_json(const struct task_entry *entry, const char *jid, struct js
         struct buffer key = {0};
         buffer_format(&key, "%s-%s", entry->score, jid);
         json_text(json, "key", buffer_text(&key));
-        if (isfinite(real_read(entry->score, NULL)))
-            json_seconds(json, "at", wall_read(entry->score).us);
-        else
-            json_nothing(json, "at");
+        json_seconds_if(json, "at", isfinite(real_read(entry->score, NULL)), wall_read(entry->score).us);
         buffer_fini(&key);
     } else if (entry->place == TASK_IN_QUEUE) {
         json_text(json, "in_queue", entry->queue);

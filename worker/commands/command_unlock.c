@@ -170,9 +170,7 @@ static void print_json(const struct unlock *unlock)
     const struct lock_view *view = &unlock->view;
     static const char *const tellings[] = {
         [TELLING_NOBODY] = "nobody", [TELLING_HEARD] = "heard", [TELLING_NOT_HEARD] = "not heard"};
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     lock_view_json(view, &json);
     json_truth(&json, "forced", unlock->is_forced);
     json_open(&json, "told", '[');
@@ -180,8 +178,7 @@ static void print_json(const struct unlock *unlock)
         json_text(&json, NULL, tellings[unlock->telling[i]]);
     json_close(&json, ']');
     json_truth(&json, "woke", unlock->woke);
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 static int refuse(struct unlock *unlock)

@@ -20,15 +20,13 @@ static const struct option_row options[] = {
 
 static void show(const struct lock_view *view, const struct lock_waiters *waiters)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
     if (!view->console.as_json) {
         lock_view_print(view);
         if (view->has_queue)
             lock_waiters_print(waiters, &view->console);
         return;
     }
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     lock_view_json(view, &json);
     if (view->has_queue) {
         lock_waiters_json(waiters, &json);
@@ -36,8 +34,7 @@ static void show(const struct lock_view *view, const struct lock_waiters *waiter
         json_nothing(&json, "waiting");
         json_nothing(&json, "waiters");
     }
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 static int exit_code_of(const struct lock_view *view)

@@ -443,18 +443,12 @@ void lock_view_print(const struct lock_view *view)
 
 static void remaining_json(struct json_writer *json, const char *name, bool is_known, int64_t ns)
 {
-    if (is_known && ns >= 0)
-        json_seconds(json, name, ns / NS_PER_US);
-    else
-        json_nothing(json, name);
+    json_seconds_if(json, name, is_known && ns >= 0, ns / NS_PER_US);
 }
 
 static void token_json(struct json_writer *json, const char *name, uint64_t token)
 {
-    if (token != 0)
-        json_number(json, name, (int64_t)token);
-    else
-        json_nothing(json, name);
+    json_number_if(json, name, token != 0, (int64_t)token);
 }
 
 static void value_json(const struct redlock_key_view *key, struct json_writer *json)
@@ -477,25 +471,14 @@ static void runner_json(const struct lock_view *view, unsigned index, struct jso
     const struct lock_runner *runner = &view->runners[index];
     const struct lock_owner *owner = view->is_ours[index] ? &view->owners[index] : NULL;
     json_text(json, "host", owner != NULL ? owner->host : NULL);
-    if (owner != NULL) {
-        json_number(json, "pid", owner->pid);
-        json_number(json, "slot", owner->slot);
-    } else {
-        json_nothing(json, "pid");
-        json_nothing(json, "slot");
-    }
+    json_number_if(json, "pid", owner != NULL, owner != NULL ? owner->pid : 0);
+    json_number_if(json, "slot", owner != NULL, owner != NULL ? owner->slot : 0);
     json_text(json, "jid", runner->jid != NULL ? runner->jid : owner != NULL && !owner->is_cut ? owner->jid : NULL);
     json_text(json, "class", runner->class_name);
     json_text(json, "queue", runner->queue);
     json_text(json, "identity", runner->identity);
-    if (runner->identity != NULL)
-        json_truth(json, "process_alive", runner->is_living);
-    else
-        json_nothing(json, "process_alive");
-    if (runner->since.us != 0)
-        json_seconds(json, "since", runner->since.us);
-    else
-        json_nothing(json, "since");
+    json_truth_if(json, "process_alive", runner->identity != NULL, runner->is_living);
+    json_seconds_if(json, "since", runner->since.us != 0, runner->since.us);
 }
 
 static void holder_json(const struct lock_view *view, unsigned index, struct json_writer *json)
@@ -511,10 +494,8 @@ static void holder_json(const struct lock_view *view, unsigned index, struct jso
     json_number(json, "votes", holder->votes);
     remaining_json(json, "remaining", true, holder->remaining_ns);
     token_json(json, "token", holder->token);
-    if (holder->owner != NULL)
-        json_bytes(json, "owner", holder->owner, key->length - (size_t)(holder->owner - key->value));
-    else
-        json_nothing(json, "owner");
+    json_bytes(json, "owner", holder->owner,
+               holder->owner != NULL ? key->length - (size_t)(holder->owner - key->value) : 0);
     runner_json(view, index, json);
     json_close(json, '}');
 }
@@ -533,10 +514,7 @@ static void node_json(const struct lock_view *view, unsigned index, struct json_
     json_truth(json, "votes", node->votes);
     json_truth(json, "answered", key->is_answered);
     json_text(json, "trouble", key->trouble[0] != '\0' ? key->trouble : NULL);
-    if (number > 0)
-        json_number(json, "holder", number - 1);
-    else
-        json_nothing(json, "holder");
+    json_number_if(json, "holder", number > 0, number - 1);
     remaining_json(json, "remaining", number > 0, key->remaining_ns);
     token_json(json, "fence", key->fence);
     if (view->changes)

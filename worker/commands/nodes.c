@@ -218,22 +218,6 @@ void nodes_print(const struct redlock_nodes *nodes)
 
 /* --- for programs ------------------------------------------------------------------------------------------------ */
 
-static void json_span(struct json_writer *json, const char *name, int64_t ns)
-{
-    json_seconds(json, name, ns / NS_PER_US);
-}
-
-static void json_measures(struct json_writer *json, const struct redlock_node_view *view)
-{
-    if (!view->is_reached) {
-        json_nothing(json, "latency");
-        json_nothing(json, "clock_ahead");
-        return;
-    }
-    json_span(json, "latency", view->latency_ns);
-    json_seconds(json, "clock_ahead", view->clock_ahead_us);
-}
-
 static void json_node(struct json_writer *json, const struct redlock_node_view *view)
 {
     json_open(json, NULL, '{');
@@ -245,33 +229,24 @@ static void json_node(struct json_writer *json, const struct redlock_node_view *
     json_text(json, "reason", view->reason);
     json_text(json, "advice", view->advice);
     json_text_or_nothing(json, "trouble", view->trouble);
-    json_span(json, "quarantine_left", view->quarantine_left_ns);
+    json_seconds(json, "quarantine_left", view->quarantine_left_ns / NS_PER_US);
     json_text_or_nothing(json, "group", view->group);
     json_text_or_nothing(json, "id", view->id);
-    if (view->group[0] != '\0')
-        json_number(json, "generation", view->generation);
-    else
-        json_nothing(json, "generation");
+    json_number_if(json, "generation", view->group[0] != '\0', view->generation);
     json_text_or_nothing(json, "run_id", view->run_id);
     json_text_or_nothing(json, "eviction", view->eviction);
-    json_measures(json, view);
+    json_seconds_if(json, "latency", view->is_reached, view->latency_ns / NS_PER_US);
+    json_seconds_if(json, "clock_ahead", view->is_reached, view->clock_ahead_us);
     json_close(json, '}');
 }
 
 void nodes_print_json(const struct redlock_nodes *nodes)
 {
     struct redlock_group_view group = redlock_nodes_group(nodes);
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     json_text_or_nothing(&json, "group", group.group);
-    if (group.has_group) {
-        json_number(&json, "generation", group.generation);
-        json_span(&json, "max_ttl", group.max_ttl_ns);
-    } else {
-        json_nothing(&json, "generation");
-        json_nothing(&json, "max_ttl");
-    }
+    json_number_if(&json, "generation", group.has_group, group.generation);
+    json_seconds_if(&json, "max_ttl", group.has_group, group.max_ttl_ns / NS_PER_US);
     json_number(&json, "vacant", group.vacant);
     json_number(&json, "voters", group.voters);
     json_number(&json, "quorum", group.quorum);
@@ -279,8 +254,7 @@ void nodes_print_json(const struct redlock_nodes *nodes)
     for (unsigned i = 0; i < group.nodes; i++)
         json_node(&json, redlock_nodes_view(nodes, i));
     json_close(&json, ']');
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 /* --- for other commands ------------------------------------------------------------------------------------------ */

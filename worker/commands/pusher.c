@@ -27,6 +27,7 @@
 #include "worker/commands/line_source.h"
 #include "worker/commands/progress.h"
 #include "worker/print/human.h"
+#include "worker/print/json_writer.h"
 
 enum { COMPLAINTS_MAX = 20, COMPLAINT_TEXT_MAX = 1024 };
 
@@ -367,19 +368,13 @@ static void single_tell_json(const struct pusher *pusher)
 {
     const struct hf_task *task = &pusher->options->task;
     const char *queue = task->queue != NULL ? task->queue : "default";
-    struct buffer text = {0};
-    const char *const facts[][2] = {
-        {"{\"jid\":", task->jid}, {",\"class\":", task->class_name}, {",\"queue\":", queue}};
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
-        buffer_append_text(&text, facts[i][0]);
-        envelope_append_string(&text, facts[i][1], strlen(facts[i][1]));
-    }
-    if (pusher->ends[HF_PUSH_SCHEDULED] > 0) {
-        buffer_append_text(&text, ",\"at\":");
-        envelope_append_time(&text, (struct wall_time){task->at_ms * 1000});
-    }
-    printf("%s}\n", buffer_text(&text));
-    buffer_fini(&text);
+    struct json_writer json = json_begin(&(struct buffer){0});
+    json_text(&json, "jid", task->jid);
+    json_text(&json, "class", task->class_name);
+    json_text(&json, "queue", queue);
+    if (pusher->ends[HF_PUSH_SCHEDULED] > 0)
+        json_seconds(&json, "at", task->at_ms * 1000);
+    json_finish(&json);
 }
 
 static void single_tell(const struct pusher *pusher)

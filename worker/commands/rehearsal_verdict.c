@@ -194,14 +194,8 @@ static void json_outcome(struct json_writer *json, struct rehearsal *rehearsal)
     const struct job_outcome *outcome = &rehearsal->job.outcome;
     bool is_done = rehearsal->ending == REHEARSAL_DONE;
     const struct job_progress *progress = &rehearsal->progress;
-    if (progress->length > 0)
-        json_raw(json, "progress", progress->text, progress->length);
-    else
-        json_nothing(json, "progress");
-    if (is_done && outcome->has_result)
-        json_raw(json, "result", outcome->result.bytes, outcome->result.length);
-    else
-        json_nothing(json, "result");
+    json_raw(json, "progress", progress->length > 0 ? progress->text : NULL, progress->length);
+    json_raw(json, "result", is_done && outcome->has_result ? outcome->result.bytes : NULL, outcome->result.length);
     json_open(json, "pushed", '[');
     for (size_t i = 0; is_done && i < outcome->follow_up_count; i++)
         json_raw(json, NULL, outcome->follow_ups[i], strlen(outcome->follow_ups[i]));
@@ -210,22 +204,16 @@ static void json_outcome(struct json_writer *json, struct rehearsal *rehearsal)
 
 static void tell_programs(struct rehearsal *rehearsal)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     json_text(&json, "class", rehearsal->job.class_name);
     json_text(&json, "jid", rehearsal->job.jid);
     json_text(&json, "isolation", isolation_name(rehearsal->rules.isolation));
     json_text(&json, "outcome", endings[rehearsal->ending].name);
     json_error(&json, rehearsal);
-    if (rehearsal->comes_again_ns >= 0)
-        json_seconds(&json, "comes_again_in", rehearsal->comes_again_ns / NS_PER_US);
-    else
-        json_nothing(&json, "comes_again_in");
+    json_seconds_if(&json, "comes_again_in", rehearsal->comes_again_ns >= 0, rehearsal->comes_again_ns / NS_PER_US);
     json_seconds(&json, "ran_for", rehearsal->took_ns / NS_PER_US);
     json_outcome(&json, rehearsal);
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
 }
 
 void rehearsal_tell(struct rehearsal *rehearsal)

@@ -231,15 +231,12 @@ static int absence_print(struct waiting *waiting)
                                          [STANDS_SOMEWHERE] = "pending",
                                          [STANDS_DEAD] = "dead",
                                          [STANDS_UNKNOWN] = "unknown"};
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct json_writer json = json_begin(&(struct buffer){0});
     json_text(&json, "jid", waiting->await->jid);
     json_text(&json, "state", states[waiting->standing]);
     json_text(&json, "place", waiting->place);
     json_text(&json, "error", waiting->error);
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
     return may_come(waiting) ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
 }
 
@@ -251,9 +248,8 @@ static int result_print(struct waiting *waiting)
     if (!task_result_read(waiting->record.bytes, waiting->record.length, &result))
         return console_complain(waiting->console, "what is kept as the result of %s was not written by a worker",
                                 log_quote(waiting->await->jid, quoted));
-    struct json_writer json = {.out = &out};
     if (waiting->console->as_json) {
-        json_open(&json, NULL, '{');
+        struct json_writer json = json_begin(&out);
         json_text(&json, "jid", waiting->await->jid);
         json_text(&json, "state", "done");
         json_seconds(&json, "ended_at", result.ended_at.us);

@@ -94,10 +94,7 @@ bool task_view_backtrace(struct task_view *view, struct buffer *out)
 static void time_json(const struct task_view *view, struct json_writer *json, const char *name)
 {
     struct wall_time moment = task_view_time(view, name);
-    if (moment.us != 0)
-        json_seconds(json, name, moment.us);
-    else
-        json_nothing(json, name);
+    json_seconds_if(json, name, moment.us != 0, moment.us);
 }
 
 void task_view_json(struct task_view *view, struct json_writer *json)
@@ -115,10 +112,7 @@ void task_view_json(struct task_view *view, struct json_writer *json)
     json_text(json, "queue", envelope->queue[0] != '\0' ? envelope->queue : NULL);
     time_json(view, json, "created_at");
     time_json(view, json, "enqueued_at");
-    if (envelope->was_retried)
-        json_number(json, "retry_count", envelope->retry_count);
-    else
-        json_nothing(json, "retry_count");
+    json_number_if(json, "retry_count", envelope->was_retried, envelope->retry_count);
     json_text(json, "error_class", task_view_text(view, "error_class"));
     json_text(json, "error_message", task_view_text(view, "error_message"));
     json_raw(json, "task", view->bytes, view->length);

@@ -138,30 +138,23 @@ static void iteration_json(const struct showing *showing, struct json_writer *js
     else
         json_text(json, "progress", progress);
     json_seconds(json, "seconds", seconds != NULL ? wall_read(seconds).us : 0);
-    if (cancelled != NULL)
-        json_number(json, "cancelled", strtoll(cancelled, NULL, 10));
-    else
-        json_nothing(json, "cancelled");
+    json_number_if(json, "cancelled", cancelled != NULL, cancelled != NULL ? strtoll(cancelled, NULL, 10) : 0);
     json_close(json, '}');
 }
 
 static void print_json(struct showing *showing)
 {
-    struct buffer out = {0}, backtrace = {0};
-    struct json_writer json = {.out = &out};
-    json_open(&json, NULL, '{');
+    struct buffer backtrace = {0};
+    struct json_writer json = json_begin(&(struct buffer){0});
     tasks_place_json(showing->entry, showing->view.envelope.jid, &json);
     task_view_json(&showing->view, &json);
-    if (task_view_backtrace(&showing->view, &backtrace))
-        json_raw(&json, "error_backtrace", backtrace.bytes, backtrace.length);
-    else
-        json_nothing(&json, "error_backtrace");
+    bool has_backtrace = task_view_backtrace(&showing->view, &backtrace);
+    json_raw(&json, "error_backtrace", has_backtrace ? backtrace.bytes : NULL, backtrace.length);
     recoveries_json(showing, &json);
     iteration_json(showing, &json);
     json_truth(&json, "has_result", has_result(showing));
     json_text(&json, "fence", showing->fence);
-    json_close(&json, '}');
-    json_print(&out);
+    json_finish(&json);
     buffer_fini(&backtrace);
 }
 

@@ -604,10 +604,7 @@ static void nodes_json(struct json_writer *json, const struct top_facts *facts)
         json_truth(json, "votes", view->votes);
         json_text(json, "state", view->state);
         json_text(json, "reason", view->reason);
-        if (view->is_reached)
-            json_seconds(json, "latency", view->latency_ns / NS_PER_US);
-        else
-            json_nothing(json, "latency");
+        json_seconds_if(json, "latency", view->is_reached, view->latency_ns / NS_PER_US);
         json_seconds(json, "quarantine_left", view->quarantine_left_ns / NS_PER_US);
         json_close(json, '}');
     }

@@ -211,10 +211,7 @@ void lock_waiters_json(const struct lock_waiters *waiters, struct json_writer *j
         json_text(json, "class", is_known ? waiter->class_name : NULL);
         json_text(json, "queue", is_known ? waiter->queue : NULL);
         json_text(json, "state", state_name(waiter->state));
-        if (is_known)
-            json_seconds(json, "at", waiter->due.us);
-        else
-            json_nothing(json, "at");
+        json_seconds_if(json, "at", is_known, waiter->due.us);
         json_close(json, '}');
     }
     json_close(json, ']');

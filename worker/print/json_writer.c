@@ -30,18 +30,39 @@ void json_close(struct json_writer *json, char closing)
     json->needs_comma = true;
 }
 
+struct json_writer json_begin(struct buffer *out)
+{
+    struct json_writer json = {.out = out};
+    json_open(&json, NULL, '{');
+    return json;
+}
+
+void json_finish(struct json_writer *json)
+{
+    json_close(json, '}');
+    json_print(json->out);
+}
+
 void json_bytes(struct json_writer *json, const char *name, const char *bytes, size_t length)
 {
     value_begin(json, name);
-    envelope_append_string(json->out, bytes, length);
+    if (bytes == NULL)
+        buffer_append_text(json->out, "null");
+    else
+        envelope_append_string(json->out, bytes, length);
 }
 
 void json_text(struct json_writer *json, const char *name, const char *text)
 {
-    if (text == NULL)
-        json_nothing(json, name);
-    else
-        json_bytes(json, name, text, strlen(text));
+    json_bytes(json, name, text, text != NULL ? strlen(text) : 0);
+}
+
+void json_texts(struct json_writer *json, const char *name, char *const *texts, size_t count)
+{
+    json_open(json, name, '[');
+    for (size_t i = 0; i < count; i++)
+        json_text(json, NULL, texts[i]);
+    json_close(json, ']');
 }
 
 void json_number(struct json_writer *json, const char *name, int64_t number)
@@ -93,12 +114,24 @@ void json_nothing(struct json_writer *json, const char *name)
     buffer_append_text(json->out, "null");
 }
 
+void json_number_if(struct json_writer *json, const char *name, bool is_known, int64_t number)
+{
+    is_known ? json_number(json, name, number) : json_nothing(json, name);
+}
+
+void json_seconds_if(struct json_writer *json, const char *name, bool is_known, int64_t us)
+{
+    is_known ? json_seconds(json, name, us) : json_nothing(json, name);
+}
+
+void json_truth_if(struct json_writer *json, const char *name, bool is_known, bool truth)
+{
+    is_known ? json_truth(json, name, truth) : json_nothing(json, name);
+}
+
 void json_number_or_nothing(struct json_writer *json, const char *name, int64_t number)
 {
-    if (number >= 0)
-        json_number(json, name, number);
-    else
-        json_nothing(json, name);
+    json_number_if(json, name, number >= 0, number);
 }
 
 void json_text_or_nothing(struct json_writer *json, const char *name, const char *text)
@@ -108,6 +141,10 @@ void json_text_or_nothing(struct json_writer *json, const char *name, const char
 
 void json_raw(struct json_writer *json, const char *name, const char *bytes, size_t length)
 {
+    if (bytes == NULL) {
+        json_nothing(json, name);
+        return;
+    }
     value_begin(json, name);
     buffer_append(json->out, bytes, length);
 }
