@@ -149,8 +149,9 @@ static struct program long_run(void)
     struct program program =
         run_start("--private=3 --for 60s --rate 100/s --resources 5 --threads 4 --processes 2 --json "
                   "--fault 500ms:stop:lock2:10ms");
-    await_said(&program, "lock2 was stopped");         /* so the load lasts, and there is something to tell */
-    test_await(processes_left() == 1 + 1 + 2 * 2 + 4); /* itself, its janitor, workers and their zygotes, servers */
+    await_said(&program, "lock2 was stopped"); /* so the load lasts, and there is something to tell */
+    test_await(processes_left() ==
+               1 + 1 + 2 * 2 + 4); /* itself, its cleanup process, workers and their zygotes, servers */
     return program;
 }
 

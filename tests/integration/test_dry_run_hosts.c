@@ -140,7 +140,7 @@ TEST(nothing_of_others_changes)
     assert_nothing_is_left();
 }
 
-TEST(the_janitor_removes_all_of_one_that_is_killed)
+TEST(the_cleanup_process_removes_all_of_one_that_is_killed)
 {
     struct pictures before = pictures_take();
     struct program program = run_start("-c %s --for 60s --rate 100/s --resources 3 --json", configuration);
@@ -162,7 +162,7 @@ static void may_scan(bool may)
     free(redis_server_command(locks.servers[2], "ACL SETUSER default %s", may ? "+scan" : "-scan"));
 }
 
-static pid_t janitor_find(void)
+static pid_t cleanup_find(void)
 {
     char name[32];
     pid_t found_pid = 0;
@@ -170,28 +170,28 @@ static pid_t janitor_find(void)
     assert_non_null(all);
     for (struct dirent *entry; found_pid == 0 && (entry = readdir(all)) != NULL;)
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-            proc_read(entry->d_name, "comm", name, sizeof name) > 0 && strcmp(name, "hf-janitor\n") == 0 &&
+            proc_read(entry->d_name, "comm", name, sizeof name) > 0 && strcmp(name, "hf-cleanup\n") == 0 &&
             is_of_a_run(entry->d_name))
             found_pid = (pid_t)strtol(entry->d_name, NULL, 10);
     closedir(all);
     return found_pid;
 }
 
-/* A node does not let the run look for its keys; the janitor, which is kept until then, may. */
-TEST(what_a_run_has_no_time_to_remove_the_janitor_removes)
+/* A node does not let the run look for its keys; the cleanup process, which is kept until then, may. */
+TEST(what_a_run_has_no_time_to_remove_the_cleanup_process_removes)
 {
     struct pictures before = pictures_take();
     may_scan(false);
     struct program program =
         run_start("-c %s --for 3s --rate 100/s --resources 3 --hold exp:3ms --threads 4 --json", configuration);
-    pid_t janitor = 0;
-    test_await((janitor = janitor_find()) != 0);
-    kill(janitor, SIGSTOP);
+    pid_t cleanup = 0;
+    test_await((cleanup = cleanup_find()) != 0);
+    kill(cleanup, SIGSTOP);
     assert_int_equal(run_end(&program), 0);
     may_scan(true);
-    kill(janitor, SIGCONT);
+    kill(cleanup, SIGCONT);
     assert_contains(printed.error, "still has keys of this run, about ");
-    assert_contains(printed.error, "a janitor process goes on removing them");
+    assert_contains(printed.error, "a cleanup process goes on removing them");
     test_await(are_same(&before));
     pictures_forget(&before);
     await_that_nothing_is_left();

@@ -1,6 +1,6 @@
 /* For tests of the whole command `holdfast dry-run`: it is run in a directory of its own, with a mark in its
- * environment, so that whatever it leaves (a directory, a server, a worker, a janitor) is found. Its state is in the
- * header, because a test program is one file. */
+ * environment, so that whatever it leaves (a directory, a server, a worker, a cleanup process) is found. Its state is
+ * in the header, because a test program is one file. */
 #ifndef SUPPORT_DRY_RUN_FIXTURE_H
 #define SUPPORT_DRY_RUN_FIXTURE_H
 
@@ -82,7 +82,7 @@ static inline void assert_nothing_is_left(void)
     test_await(processes_left() == 0);
 }
 
-/* After a kill: the janitor has some seconds. */
+/* After a kill: the cleanup process has some seconds. */
 static inline void await_that_nothing_is_left(void)
 {
     test_await(processes_left() == 0 && files_left() == 0);

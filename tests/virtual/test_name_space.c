@@ -1,6 +1,6 @@
 /* What a dry run has on nodes that others use too: that all of it is removed, and that nothing else is touched,
  * byte for byte. These are the scripts dry_lease, dry_ended, dry_take and dry_forget;
- * who is killed while they are at work is in test_janitor.c and test_dry_run_hosts.c. */
+ * who is killed while they are at work is in test_cleanup.c and test_dry_run_hosts.c. */
 #include "tests/support/name_space_fixture.h"
 
 /* --- the name space ----------------------------------------------------------------------------------------------- */

@@ -88,7 +88,7 @@ bool new_group_make(const struct private_server *servers, unsigned count, int64_
 /* --- the directory of a dry run ----------------------------------------------------------------------------------- */
 
 /* A directory below TMPDIR (/tmp) for the files of a dry run, readable by nobody else. Its path is known before it is
- * there, so that somebody can be called who removes it whatever happens (janitor.h). */
+ * there, so that somebody can be called who removes it whatever happens (cleanup.h). */
 
 /* Of the run with that id, which is random. The caller frees it. */
 char *temporary_directory_path(const char *run);

@@ -8,10 +8,10 @@
  *
  * Every key of a run on the queue node is below hf:2:dry:RUN:, every lock below lock.prefix dry:RUN:. Locks have
  * a ttl, and so have their counters of fencing tokens (an hour more than the run lasts: dry_config.h). When the run and
- * its janitor are killed at once, what is on the queue node stays until the next dry run: the index of runs
+ * its cleanup process are killed at once, what is on the queue node stays until the next dry run: the index of runs
  * (queue/dry_runs.h) names the run, and the next one removes it.
  *
- * Runs on the loop of the coordinator, or of the janitor. Nothing here blocks. Of the callbacks only `deleted` may
+ * Runs on the loop of the coordinator, or of the cleanup. Nothing here blocks. Of the callbacks only `deleted` may
  * close the name space. If the process dies: see above. */
 #ifndef WORKER_DRY_RUN_NAME_SPACE_H
 #define WORKER_DRY_RUN_NAME_SPACE_H

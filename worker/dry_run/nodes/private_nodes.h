@@ -11,7 +11,7 @@
  *
  * Threads: started by a process with one thread and no loop; afterwards by the thread that started them, because the
  * kernel kills the servers when that one ends. If the process dies, so do they; the directory is left to the
- * janitor (janitor.h). */
+ * cleanup (cleanup.h). */
 #ifndef WORKER_DRY_RUN_PRIVATE_NODES_H
 #define WORKER_DRY_RUN_PRIVATE_NODES_H
 

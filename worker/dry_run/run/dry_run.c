@@ -11,7 +11,7 @@
 #include "worker/dry_run/run/apart.h"
 #include "worker/dry_run/run/dry_config.h"
 #include "worker/dry_run/nodes/faults.h"
-#include "worker/dry_run/nodes/janitor.h"
+#include "worker/dry_run/nodes/cleanup.h"
 #include "worker/dry_run/nodes/private_nodes.h"
 #include "worker/servers/private_server.h"
 #include "worker/dry_run/report/result_json.h"
@@ -30,14 +30,14 @@ struct dry_run {
     const struct dry_run_plan *plan;
     struct findings *findings;
     bool is_guest;         /* another host leads the run */
-    bool leaves_names;     /* for the janitor to remove */
+    bool leaves_names;     /* for the cleanup process to remove */
     struct config *live;   /* as configured */
     struct config *config; /* of the run */
     struct plugins *plugins;
     struct shadow_holds holds; /* of a shadow */
     char *directory;           /* of private nodes; NULL = there are none */
     struct private_nodes *nodes;
-    struct janitor *janitor;
+    struct cleanup *cleanup;
     struct workforce *workforce;
     char key_space[DRY_CONFIG_SPACE_MAX];
     char host[256];
@@ -133,16 +133,16 @@ static void group_check(struct dry_run *run)
 /* --- who cleans up ------------------------------------------------------------------------------------------------ */
 
 /* Whoever leads the run cleans up, and has somebody who does when it is killed: before there is anything. */
-static void janitor_call(struct dry_run *run)
+static void cleanup_call(struct dry_run *run)
 {
     struct error error = ERROR_NONE;
     if (run->plan->is_local)
         run->directory = temporary_directory_path(run->plan->id);
-    run->janitor = janitor_start(&(struct janitor_options){.run = run->plan->id,
+    run->cleanup = cleanup_start(&(struct cleanup_options){.run = run->plan->id,
                                                            .config = run->plan->is_local ? NULL : run->live,
                                                            .directory = run->directory},
                                  &error);
-    if (run->janitor == NULL)
+    if (run->cleanup == NULL)
         findings_error(run->findings, "%s", error.text);
 }
 
@@ -161,7 +161,7 @@ static void nodes_start(struct dry_run *run)
         return;
     }
     for (unsigned i = 0; i <= private_nodes_count(run->nodes); i++)
-        janitor_watch(run->janitor, private_nodes_pid(run->nodes, i));
+        cleanup_watch(run->cleanup, private_nodes_pid(run->nodes, i));
     struct dry_config_nodes nodes = {.host = private_nodes_host(run->nodes),
                                      .password = private_nodes_password(run->nodes),
                                      .queue_port = private_nodes_port(run->nodes, PRIVATE_QUEUE_NODE),
@@ -191,7 +191,7 @@ static void workers_start(struct dry_run *run)
                                                                  .key_space = run->key_space},
                                      &error);
     for (unsigned i = 1; run->workforce != NULL && i <= run->plan->processes; i++)
-        janitor_watch(run->janitor, workforce_pid(run->workforce, i));
+        cleanup_watch(run->cleanup, workforce_pid(run->workforce, i));
     if (run->workforce == NULL)
         findings_error(run->findings, "the workers could not be started: %s", error.text);
 }
@@ -202,7 +202,7 @@ static bool prepare(struct dry_run *run)
     if (run->config != NULL && is_well(run))
         group_check(run);
     if (run->config != NULL && is_well(run) && !run->is_guest)
-        janitor_call(run);
+        cleanup_call(run);
     if (run->config != NULL && is_well(run))
         nodes_start(run);
     if (run->config != NULL && is_well(run) && run->plan->kind == DRY_RUN_SHADOW)
@@ -218,9 +218,9 @@ static void run_end(struct dry_run *run)
     shadow_holds_fini(&run->holds);
     private_nodes_end(run->nodes);
     if (run->leaves_names && run->nodes == NULL)
-        janitor_leave(run->janitor);
+        cleanup_leave(run->cleanup);
     else
-        janitor_dismiss(run->janitor);
+        cleanup_dismiss(run->cleanup);
     free(run->directory);
     plugins_close(run->plugins);
     config_free(run->config);

@@ -6,10 +6,10 @@
  *     result_fini(&result);
  *
  * Everything is checked before anything is started: what cannot work is an error among the findings, with what would
- * work. The order matters, because only a process with one thread and no loop may fork: private nodes, the janitor, the
- * workers, and only then the loop of the trial.
+ * work. The order matters, because only a process with one thread and no loop may fork: private nodes, the cleanup
+ * process, the workers, and only then the loop of the trial.
  *
- * Nothing of the run is left behind when these return; when the process is killed, the janitor does that. */
+ * Nothing of the run is left behind when these return; when the process is killed, the cleanup process does that. */
 #ifndef WORKER_DRY_RUN_DRY_RUN_H
 #define WORKER_DRY_RUN_DRY_RUN_H
 

@@ -428,7 +428,7 @@ static void all_deleted(void *context, const struct removal_end *end)
         trial->keys_left[i] = end->nodes[i].left;
         if (end->nodes[i].trouble != NULL && trial->terms.nodes == NULL)
             trial_say(trial,
-                      "%s still has keys of this run, about %" PRIu64 ": a janitor process goes on removing them (%s)",
+                      "%s still has keys of this run, about %" PRIu64 ": a cleanup process goes on removing them (%s)",
                       end->nodes[i].name, end->nodes[i].left, end->nodes[i].trouble);
     }
     *trial->terms.leaves_names |= !end->is_clean;

@@ -12,7 +12,7 @@
  *     trial_run(&terms, &result, &error)
  *
  * Runs a loop of its own on the calling thread, the only one. SIGINT and SIGTERM may be blocked when it
- * is called. If the process dies, the janitor tidies up (janitor.h).
+ * is called. If the process dies, the cleanup process tidies up (cleanup.h).
  * trial_report.c has what it tells. */
 #ifndef WORKER_DRY_RUN_TRIAL_H
 #define WORKER_DRY_RUN_TRIAL_H

@@ -1,7 +1,7 @@
 /* The death of the coordinator shows by a descriptor of its process, not by the end of a pipe: workers inherit the
  * pipe. The pipe brings process numbers, and 0 for an orderly end. Of each process it opens a descriptor at once, so
  * that what it kills later is that process and no other that got its number. */
-#include "worker/dry_run/nodes/janitor.h"
+#include "worker/dry_run/nodes/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ enum { LIFE_S = 60, REMOVAL_LIFE_S = 7500, WATCHED_MAX = 512, PIPE_END = STDERR_
 #define GUESTS_LIMIT_MS 3000
 #define NODE_SHARE      0.2
 
-struct janitor {
+struct cleanup {
     pid_t pid, owner;
     int pipe;
 };
@@ -37,7 +37,7 @@ struct janitor {
 /* --- the process -------------------------------------------------------------------------------------------------- */
 
 /* What it is given: a descriptor of the coordinator's process, and the pipe. */
-struct janitor_ends {
+struct cleanup_ends {
     int owner, pipe[2];
 };
 
@@ -114,7 +114,7 @@ static void removed(void *context, const struct removal_end *end)
     loop_stop(cleaning->loop);
 }
 
-static bool names_remove(const struct janitor_options *options)
+static bool names_remove(const struct cleanup_options *options)
 {
     struct error error = ERROR_NONE;
     struct cleaning cleaning = {.loop = loop_create(&error)};
@@ -133,7 +133,7 @@ static bool names_remove(const struct janitor_options *options)
     return cleaning.is_clean;
 }
 
-static void nodes_clean(const struct janitor_options *options)
+static void nodes_clean(const struct cleanup_options *options)
 {
     alarm(REMOVAL_LIFE_S);
     (void)names_remove(options);
@@ -152,7 +152,7 @@ static void signals_ignore(void)
 
 /* Its three descriptors, the two of ours, and no other. What the coordinator prints may be read by somebody who waits
  * for its end: he must not wait for us. */
-static bool descriptors_settle(const struct janitor_ends *ends)
+static bool descriptors_settle(const struct cleanup_ends *ends)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     int owner = fcntl(ends->owner, F_DUPFD_CLOEXEC, OWNER_END + 1);
@@ -169,10 +169,10 @@ static void directory_remove(const char *path)
         poll(NULL, 0, LOOK_MS);
 }
 
-_Noreturn static void janitor_become(const struct janitor_options *options, const struct janitor_ends *ends)
+_Noreturn static void cleanup_become(const struct cleanup_options *options, const struct cleanup_ends *ends)
 {
     struct watched watched = {.count = 0};
-    prctl(PR_SET_NAME, "hf-janitor");
+    prctl(PR_SET_NAME, "hf-cleanup");
     if (!descriptors_settle(ends))
         _exit(1);
     if (coordinator_await(&watched))
@@ -191,7 +191,7 @@ _Noreturn static void janitor_become(const struct janitor_options *options, cons
 /* --- the coordinator's side --------------------------------------------------------------------------------------- */
 
 /* No signal comes before it is ready to ignore it. */
-static pid_t janitor_fork(const struct janitor_options *options, const struct janitor_ends *ends)
+static pid_t cleanup_fork(const struct cleanup_options *options, const struct cleanup_ends *ends)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -201,7 +201,7 @@ static pid_t janitor_fork(const struct janitor_options *options, const struct ja
         signals_ignore();
         setsid();
         sigprocmask(SIG_SETMASK, &before, NULL);
-        janitor_become(options, ends);
+        cleanup_become(options, ends);
     }
     int reason = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -209,10 +209,10 @@ static pid_t janitor_fork(const struct janitor_options *options, const struct ja
     return pid;
 }
 
-struct janitor *janitor_start(const struct janitor_options *options, struct error *error)
+struct cleanup *cleanup_start(const struct cleanup_options *options, struct error *error)
 {
-    struct janitor_ends ends = {.owner = process_open(getpid()), .pipe = {-1, -1}};
-    pid_t pid = ends.owner >= 0 && pipe2(ends.pipe, O_CLOEXEC) == 0 ? janitor_fork(options, &ends) : -1;
+    struct cleanup_ends ends = {.owner = process_open(getpid()), .pipe = {-1, -1}};
+    pid_t pid = ends.owner >= 0 && pipe2(ends.pipe, O_CLOEXEC) == 0 ? cleanup_fork(options, &ends) : -1;
     int reason = errno;
     if (ends.owner >= 0)
         close(ends.owner);
@@ -224,49 +224,49 @@ struct janitor *janitor_start(const struct janitor_options *options, struct erro
         error_set(error, "the process that cleans up after a kill cannot be started: %s", strerror(reason));
         return NULL;
     }
-    struct janitor *janitor = memory_new(struct janitor);
-    *janitor = (struct janitor){.pid = pid, .owner = getpid(), .pipe = ends.pipe[1]};
-    return janitor;
+    struct cleanup *cleanup = memory_new(struct cleanup);
+    *cleanup = (struct cleanup){.pid = pid, .owner = getpid(), .pipe = ends.pipe[1]};
+    return cleanup;
 }
 
-/* A janitor that is gone is none: SIGPIPE would be for the coordinator, if it has no loop yet. */
-static void tell(const struct janitor *janitor, pid_t pid)
+/* A cleanup process that is gone is none: SIGPIPE would be for the coordinator, if it has no loop yet. */
+static void tell(const struct cleanup *cleanup, pid_t pid)
 {
     sigset_t broken, before;
     sigemptyset(&broken);
     sigaddset(&broken, SIGPIPE);
     sigprocmask(SIG_BLOCK, &broken, &before);
-    if (write(janitor->pipe, &pid, sizeof pid) < 0 && errno == EPIPE && sigismember(&before, SIGPIPE) == 0)
+    if (write(cleanup->pipe, &pid, sizeof pid) < 0 && errno == EPIPE && sigismember(&before, SIGPIPE) == 0)
         sigtimedwait(&broken, NULL, &(struct timespec){0});
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-void janitor_watch(struct janitor *janitor, pid_t pid)
+void cleanup_watch(struct cleanup *cleanup, pid_t pid)
 {
-    if (janitor != NULL && janitor->owner == getpid() && pid > 0)
-        tell(janitor, pid);
+    if (cleanup != NULL && cleanup->owner == getpid() && pid > 0)
+        tell(cleanup, pid);
 }
 
-void janitor_dismiss(struct janitor *janitor)
+void cleanup_dismiss(struct cleanup *cleanup)
 {
-    if (janitor == NULL || janitor->owner != getpid())
+    if (cleanup == NULL || cleanup->owner != getpid())
         return;
-    tell(janitor, 0);
-    close(janitor->pipe);
-    while (waitpid(janitor->pid, NULL, 0) < 0 && errno == EINTR)
+    tell(cleanup, 0);
+    close(cleanup->pipe);
+    while (waitpid(cleanup->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    free(janitor);
+    free(cleanup);
 }
 
-void janitor_leave(struct janitor *janitor)
+void cleanup_leave(struct cleanup *cleanup)
 {
-    if (janitor == NULL || janitor->owner != getpid())
+    if (cleanup == NULL || cleanup->owner != getpid())
         return;
-    close(janitor->pipe);
-    free(janitor);
+    close(cleanup->pipe);
+    free(cleanup);
 }
 
-pid_t janitor_pid(const struct janitor *janitor)
+pid_t cleanup_pid(const struct cleanup *cleanup)
 {
-    return janitor->pid;
+    return cleanup->pid;
 }

@@ -1,6 +1,6 @@
 /* A coordinator is killed: what it had started is gone soon, and what it had on nodes that others use; nothing else is
  * touched, byte for byte. */
-#include "worker/dry_run/nodes/janitor.h"
+#include "worker/dry_run/nodes/cleanup.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static struct config *config;
 /* What the stand-in of a coordinator says of itself. */
 struct facts {
     bool is_ready, is_dismissed, shall_dismiss;
-    pid_t janitor, worker, servers[2];
+    pid_t cleanup, worker, servers[2];
     char directory[128];
 };
 static volatile struct facts *facts;
@@ -84,31 +84,31 @@ static void coordinator_become(bool has_nodes)
     struct error error = ERROR_NONE;
     struct private_nodes *nodes =
         has_nodes ? private_nodes_start(&(struct private_nodes_options){.lock_nodes = 1}, &error) : NULL;
-    struct janitor *janitor = janitor_start(
-        &(struct janitor_options){
+    struct cleanup *cleanup = cleanup_start(
+        &(struct cleanup_options){
             .run = RUN, .config = config, .directory = has_nodes ? private_nodes_directory(nodes) : NULL},
         &error);
-    if (janitor == NULL || (has_nodes && nodes == NULL))
+    if (cleanup == NULL || (has_nodes && nodes == NULL))
         _exit(1);
     pid_t worker = fork();
     if (worker == 0) {
-        janitor_watch(janitor, getpid()); /* nothing, here */
-        janitor_dismiss(janitor);
+        cleanup_watch(cleanup, getpid()); /* nothing, here */
+        cleanup_dismiss(cleanup);
         wait_for_ever();
     }
-    janitor_watch(janitor, worker);
+    cleanup_watch(cleanup, worker);
     for (unsigned i = 0; has_nodes && i < 2; i++) {
         facts->servers[i] = private_nodes_pid(nodes, i);
-        janitor_watch(janitor, facts->servers[i]);
+        cleanup_watch(cleanup, facts->servers[i]);
     }
     if (has_nodes)
         snprintf((char *)(uintptr_t)facts->directory, sizeof facts->directory, "%s", private_nodes_directory(nodes));
     facts->worker = worker;
-    facts->janitor = janitor_pid(janitor);
+    facts->cleanup = cleanup_pid(cleanup);
     facts->is_ready = true;
     while (!facts->shall_dismiss)
         poll(NULL, 0, 5);
-    janitor_dismiss(janitor);
+    cleanup_dismiss(cleanup);
     facts->is_dismissed = true;
     wait_for_ever();
 }
@@ -184,7 +184,7 @@ TEST(after_a_kill_nothing_is_left_and_nothing_else_is_touched)
     pid_t coordinator = coordinator_start(true);
     assert_int_equal(stat((const char *)(uintptr_t)facts->directory, &status), 0);
     coordinator_kill(coordinator);
-    test_await(!is_process(facts->janitor));
+    test_await(!is_process(facts->cleanup));
     assert_false(is_process(facts->worker));
     assert_false(is_process(facts->servers[0]) || is_process(facts->servers[1]));
     assert_int_equal(stat((const char *)(uintptr_t)facts->directory, &status), -1);
@@ -201,7 +201,7 @@ TEST(after_an_orderly_end_it_does_nothing)
     pid_t coordinator = coordinator_start(false);
     facts->shall_dismiss = true;
     test_await(facts->is_dismissed);
-    assert_false(is_process(facts->janitor));
+    assert_false(is_process(facts->cleanup));
     assert_true(is_process(facts->worker));
     coordinator_kill(coordinator);
     kill(facts->worker, SIGKILL);
@@ -213,21 +213,21 @@ TEST(signals_of_a_terminal_and_of_a_service_are_not_for_it)
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     run_plant();
     pid_t coordinator = coordinator_start(false);
-    test_await(getsid(facts->janitor) == facts->janitor);
+    test_await(getsid(facts->cleanup) == facts->cleanup);
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
-        kill(facts->janitor, signals[i]);
+        kill(facts->cleanup, signals[i]);
     coordinator_kill(coordinator);
-    test_await(!is_process(facts->janitor));
+    test_await(!is_process(facts->cleanup));
     assert_false(is_process(facts->worker));
     assert_reply(queues, "0", "DBSIZE");
 }
 
 /* Nobody needs it. */
-TEST(a_janitor_that_is_killed_harms_nobody)
+TEST(a_cleanup_that_is_killed_harms_nobody)
 {
     pid_t coordinator = coordinator_start(false);
-    kill(facts->janitor, SIGKILL);
-    test_await(!is_process(facts->janitor));
+    kill(facts->cleanup, SIGKILL);
+    test_await(!is_process(facts->cleanup));
     facts->shall_dismiss = true;
     test_await(facts->is_dismissed);
     coordinator_kill(coordinator);
