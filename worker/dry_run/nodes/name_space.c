@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "queue/errand.h"
 #include "worker/config/node_options.h"
-#include "worker/dry_run/nodes/sweep.h"
+#include "worker/dry_run/nodes/key_deletion.h"
 
 #define CLIENT_NAME       "holdfast-dry-run"
 #define FENCES            "hf:fence:"
@@ -63,7 +63,7 @@ struct removal {
     struct name_space *space;
     void (*done)(struct name_space *space, const struct removal_end *end);
     unsigned count, over;
-    struct sweep *sweeps[1 + REDLOCK_NODES_MAX]; /* the queue node first */
+    struct key_deletion *deletions[1 + REDLOCK_NODES_MAX]; /* the queue node first */
 };
 
 static const struct config_node *node_of(const struct config *config, unsigned index)
@@ -75,16 +75,16 @@ static const struct config_node *node_of(const struct config *config, unsigned i
 static void removal_cancel(struct removal *removal)
 {
     for (unsigned i = 0; removal != NULL && i < removal->count; i++)
-        sweep_close(removal->sweeps[i]);
+        key_deletion_close(removal->deletions[i]);
     free(removal);
 }
 
-/* The texts stay those of the sweeps. */
+/* The texts stay those of the deletions. */
 static void end_fill(const struct removal *removal, struct removal_end *end)
 {
     *end = (struct removal_end){.count = removal->count, .is_clean = true};
     for (unsigned i = 0; i < removal->count; i++) {
-        const struct sweep_state *state = sweep_state(removal->sweeps[i]);
+        const struct key_deletion_state *state = key_deletion_state(removal->deletions[i]);
         end->nodes[i] = (struct removal_node){.name = node_of(removal->space->options.config, i)->name,
                                               .is_clean = state->is_clean,
                                               .deleted = state->deleted,
@@ -95,7 +95,7 @@ static void end_fill(const struct removal *removal, struct removal_end *end)
     }
 }
 
-static void sweep_done(void *context)
+static void key_deletion_done(void *context)
 {
     struct removal *removal = context;
     struct removal_end end;
@@ -119,7 +119,7 @@ static void removal_begin(struct name_space *space, const char *run, const char 
     dry_runs_space(run, &keys);
     buffer_format(&fences, FENCES "%s", lock_prefix);
     for (unsigned i = 0; i < removal->count; i++)
-        removal->sweeps[i] = sweep_open(&(struct sweep_options){
+        removal->deletions[i] = key_deletion_open(&(struct key_deletion_options){
             .loop = space->options.loop,
             .node = node_options(node_of(config, i), CLIENT_NAME),
             .prefixes = {i == 0 ? buffer_text(&keys) : lock_prefix, i == 0 ? NULL : buffer_text(&fences)},
@@ -127,7 +127,7 @@ static void removal_begin(struct name_space *space, const char *run, const char 
             .share = space->options.node_share,
             .deadline = deadline,
             .silence_ns = space->options.silence_ns,
-            .done = sweep_done,
+            .done = key_deletion_done,
             .context = removal});
     buffer_fini(&keys);
     buffer_fini(&fences);

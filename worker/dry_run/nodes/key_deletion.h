@@ -5,42 +5,42 @@
  * once.
  *
  * Runs on the loop. */
-#ifndef WORKER_DRY_RUN_SWEEP_H
-#define WORKER_DRY_RUN_SWEEP_H
+#ifndef WORKER_DRY_RUN_KEY_DELETION_H
+#define WORKER_DRY_RUN_KEY_DELETION_H
 
 #include "base/loop.h"
 #include "redis/node.h"
 
-enum { SWEEP_PREFIXES_MAX = 2, SWEEP_TROUBLE_MAX = 256 };
+enum { KEY_DELETION_PREFIXES_MAX = 2, KEY_DELETION_TROUBLE_MAX = 256 };
 
-struct sweep_options {
+struct key_deletion_options {
     struct loop *loop;
     struct redis_node_options node; /* `changed`, `context` and limits are set here */
     /* Each is copied. The second one, if there is one, ends with the first. */
-    const char *prefixes[SWEEP_PREFIXES_MAX];
+    const char *prefixes[KEY_DELETION_PREFIXES_MAX];
     bool unlinks; /* with UNLINK, for large values; else with DEL */
     double share; /* of the node's time, above 0, at most 1 */
     struct instant deadline;
     int64_t silence_ns;          /* so long without an answer ends it too; 0 = the deadline alone does */
-    void (*done)(void *context); /* once, at the end of a turn; sweep_close may be called from inside */
+    void (*done)(void *context); /* once, at the end of a turn; key_deletion_close may be called from inside */
     void *context;
 };
 
-struct sweep_state {
+struct key_deletion_state {
     bool is_over, is_clean;
     uint64_t deleted;
-    uint64_t left; /* about so many: see sweep_estimate */
-    char trouble[SWEEP_TROUBLE_MAX];
+    uint64_t left; /* about so many: see key_deletion_estimate */
+    char trouble[KEY_DELETION_TROUBLE_MAX];
 };
 
-struct sweep;
+struct key_deletion;
 
-struct sweep *sweep_open(const struct sweep_options *options);
-void sweep_close(struct sweep *sweep); /* NULL is fine */
-const struct sweep_state *sweep_state(const struct sweep *sweep);
+struct key_deletion *key_deletion_open(const struct key_deletion_options *options);
+void key_deletion_close(struct key_deletion *deletion); /* NULL is fine */
+const struct key_deletion_state *key_deletion_state(const struct key_deletion *deletion);
 
 /* How many keys are left when a walk that stands at `cursor` has found and deleted so many: those that it found and did
  * not delete, and as many more as are to be expected in the part of the node that it has not seen. Pure. */
-uint64_t sweep_estimate(uint64_t found, uint64_t deleted, const char *cursor);
+uint64_t key_deletion_estimate(uint64_t found, uint64_t deleted, const char *cursor);
 
 #endif
