@@ -7,7 +7,7 @@
 #include "worker/dry_run/run/live_block.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/result_text.h"
-#include "worker/dry_run/report/sheet.h"
+#include "worker/dry_run/report/text_writer.h"
 
 static struct result result;
 static struct buffer out;
@@ -126,11 +126,11 @@ TEST(names_are_quoted)
 
 TEST(paragraphs_are_broken_at_gaps_then_blanks_then_anywhere)
 {
-    struct sheet sheet = {.width = 30, .out = &out};
-    sheet_text(&sheet, TABLE_PLAIN, "- ", "one two three four five six seven");
-    sheet_text(&sheet, TABLE_PLAIN, "", "a 1   b 2   c is another thing 3");
-    sheet_text(&sheet, TABLE_PLAIN, "", "0123456789012345678901234567890123456789");
-    sheet_text(&sheet, TABLE_PLAIN, "", "");
+    struct text_writer writer = {.width = 30, .out = &out};
+    writer_text(&writer, TABLE_PLAIN, "- ", "one two three four five six seven");
+    writer_text(&writer, TABLE_PLAIN, "", "a 1   b 2   c is another thing 3");
+    writer_text(&writer, TABLE_PLAIN, "", "0123456789012345678901234567890123456789");
+    writer_text(&writer, TABLE_PLAIN, "", "");
     assert_string_equal(buffer_text(&out), "- one two three four five six\n  seven\n"
                                            "a 1   b 2\nc is another thing 3\n"
                                            "012345678901234567890123456789\n0123456789\n\n");

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "worker/dry_run/plan/plan_json.h"
 #include "worker/dry_run/report/batch_means.h"
-#include "worker/dry_run/report/sheet.h"
+#include "worker/dry_run/report/text_writer.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
 
@@ -416,28 +416,29 @@ static size_t verdicts_count(const struct comparison *comparison, enum compariso
     return count;
 }
 
-static void answer_write(struct sheet *sheet, const struct comparison *comparison)
+static void answer_write(struct text_writer *writer, const struct comparison *comparison)
 {
     size_t changed = verdicts_count(comparison, COMPARISON_CHANGED);
     size_t judged = comparison->row_count - verdicts_count(comparison, COMPARISON_UNKNOWN);
     if (judged == 0)
-        sheet_text(sheet, TABLE_WARN, "", "There was too little in these runs to compare them.");
+        writer_text(writer, TABLE_WARN, "", "There was too little in these runs to compare them.");
     else if (changed == 0)
-        sheet_format(sheet, TABLE_GOOD, "", "Nothing changed by more than noise (%zu numbers were compared).", judged);
+        writer_format(writer, TABLE_GOOD, "", "Nothing changed by more than noise (%zu numbers were compared).",
+                      judged);
     else
-        sheet_format(sheet, TABLE_WARN, "", "%zu of %zu numbers changed by more than noise.", changed, judged);
+        writer_format(writer, TABLE_WARN, "", "%zu of %zu numbers changed by more than noise.", changed, judged);
 }
 
-static void plan_write(struct sheet *sheet, const struct comparison *comparison)
+static void plan_write(struct text_writer *writer, const struct comparison *comparison)
 {
     if (comparison->plan_count == 0)
         return;
-    sheet_text(sheet, TABLE_WARN, "", "The plans differ, so some of it is expected to:");
+    writer_text(writer, TABLE_WARN, "", "The plans differ, so some of it is expected to:");
     for (size_t i = 0; i < comparison->plan_count; i++)
-        sheet_text(sheet, TABLE_PLAIN, "- ", comparison->plan[i]);
+        writer_text(writer, TABLE_PLAIN, "- ", comparison->plan[i]);
 }
 
-static void details_write(struct sheet *sheet, const struct comparison *comparison)
+static void details_write(struct text_writer *writer, const struct comparison *comparison)
 {
     struct table *table = table_create(columns);
     char before[HUMAN_TEXT_MAX], after[HUMAN_TEXT_MAX];
@@ -445,17 +446,17 @@ static void details_write(struct sheet *sheet, const struct comparison *comparis
         for (size_t i = comparison->run_row_count; i < comparison->row_count; i++)
             if (comparison->rows[i].verdict == (enum comparison_verdict)verdict)
                 row_cells(table, &comparison->rows[i]);
-    buffer_append(sheet->out, "\n", 1);
+    buffer_append(writer->out, "\n", 1);
     if (table_rows(table) > 0)
-        sheet_table(sheet, table, DETAIL_ROWS);
+        writer_table(writer, table, DETAIL_ROWS);
     else {
-        sheet_text(sheet, TABLE_PLAIN, "", "No resource and no node differs by more than noise.");
+        writer_text(writer, TABLE_PLAIN, "", "No resource and no node differs by more than noise.");
         table_free(table);
     }
     if (comparison->resources_before + comparison->resources_after > 0)
-        sheet_format(sheet, TABLE_PLAIN, "", "%s resources are in the first only, %s in the second.",
-                     human_count((int64_t)comparison->resources_before, before),
-                     human_count((int64_t)comparison->resources_after, after));
+        writer_format(writer, TABLE_PLAIN, "", "%s resources are in the first only, %s in the second.",
+                      human_count((int64_t)comparison->resources_before, before),
+                      human_count((int64_t)comparison->resources_after, after));
 }
 
 static const char method[] =
@@ -467,17 +468,17 @@ static const char method[] =
 
 void comparison_text_write(const struct comparison *comparison, unsigned width, bool has_colour, struct buffer *out)
 {
-    struct sheet sheet = {.width = width < 60 ? 60 : width, .has_colour = has_colour, .out = out};
+    struct text_writer writer = {.width = width < 60 ? 60 : width, .has_colour = has_colour, .out = out};
     struct table *table = table_create(columns);
-    answer_write(&sheet, comparison);
-    plan_write(&sheet, comparison);
+    answer_write(&writer, comparison);
+    plan_write(&writer, comparison);
     for (size_t i = 0; i < comparison->run_row_count; i++)
         row_cells(table, &comparison->rows[i]);
     buffer_append(out, "\n", 1);
-    sheet_table(&sheet, table, SIZE_MAX);
-    details_write(&sheet, comparison);
+    writer_table(&writer, table, SIZE_MAX);
+    details_write(&writer, comparison);
     buffer_append(out, "\n", 1);
-    sheet_text(&sheet, TABLE_DIM, "", method);
+    writer_text(&writer, TABLE_DIM, "", method);
 }
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */

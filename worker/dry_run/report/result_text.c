@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "worker/print/human.h"
 #include "worker/dry_run/report/plan_about.h"
-#include "worker/dry_run/report/sheet.h"
+#include "worker/dry_run/report/text_writer.h"
 
 enum { RESOURCE_ROWS = 20, HOST_ROWS = 20, PIECE_MAX = 160 };
 
@@ -59,22 +59,22 @@ static void name_cell(struct table *table, const char *name)
 
 /* --- the answer --------------------------------------------------------------------------------------------------- */
 
-static void answer_write(struct sheet *sheet, const struct result *result)
+static void answer_write(struct text_writer *writer, const struct result *result)
 {
     static const enum table_style styles[] = {
         [RESULT_GOOD] = TABLE_GOOD, [RESULT_FAIR] = TABLE_WARN, [RESULT_BAD] = TABLE_BAD};
     struct buffer about = {0};
     char human[HUMAN_TEXT_MAX];
-    sheet_text(sheet, styles[result_tone(result)], "",
-               result->answer[0] != '\0' ? result->answer : "Nothing was measured, so nothing can be said.");
+    writer_text(writer, styles[result_tone(result)], "",
+                result->answer[0] != '\0' ? result->answer : "Nothing was measured, so nothing can be said.");
     for (unsigned i = 0; i < result->advice_count; i++)
-        sheet_text(sheet, TABLE_PLAIN, "- ", result->advice[i]);
-    buffer_append(sheet->out, "\n", 1);
+        writer_text(writer, TABLE_PLAIN, "- ", result->advice[i]);
+    buffer_append(writer->out, "\n", 1);
     plan_about(&result->plan, &about);
-    sheet_format(sheet, TABLE_DIM, "", "Dry run %s of %s, %s.", result->plan.id, result->began, buffer_text(&about));
-    sheet_format(sheet, TABLE_DIM, "", "Measured for %s.%s%s", human_time(result->measured_for, human),
-                 result->was_interrupted ? " It was interrupted: this is the part until then." : "",
-                 result->is_drained ? "" : " When it ended, tasks were left.");
+    writer_format(writer, TABLE_DIM, "", "Dry run %s of %s, %s.", result->plan.id, result->began, buffer_text(&about));
+    writer_format(writer, TABLE_DIM, "", "Measured for %s.%s%s", human_time(result->measured_for, human),
+                  result->was_interrupted ? " It was interrupted: this is the part until then." : "",
+                  result->is_drained ? "" : " When it ended, tasks were left.");
     buffer_fini(&about);
 }
 
@@ -87,7 +87,7 @@ static void piece(struct buffer *line, const char *name, uint64_t count, bool is
         buffer_format(line, "%s%s %s", line->length > 0 ? "   " : "", name, human_count((int64_t)count, human));
 }
 
-static void tasks_write(struct sheet *sheet, const struct result *result)
+static void tasks_write(struct text_writer *writer, const struct result *result)
 {
     struct buffer line = {0};
     piece(&line, "pushed", result->pushed, true);
@@ -101,24 +101,24 @@ static void tasks_write(struct sheet *sheet, const struct result *result)
     piece(&line, "given back", result->given_back, false);
     piece(&line, "ended twice", result->twice, false);
     piece(&line, "left", result->left, true);
-    sheet_text(sheet, TABLE_PLAIN, "tasks    ", buffer_text(&line));
+    writer_text(writer, TABLE_PLAIN, "tasks    ", buffer_text(&line));
     if (result->crashed_checks[0] != '\0')
-        sheet_format(sheet, TABLE_BAD, "         ",
-                     "The check() of arguments crashed in %s: in production each takes a worker down.",
-                     result->crashed_checks);
+        writer_format(writer, TABLE_BAD, "         ",
+                      "The check() of arguments crashed in %s: in production each takes a worker down.",
+                      result->crashed_checks);
     buffer_fini(&line);
 }
 
-static void rates_write(struct sheet *sheet, const struct result *result)
+static void rates_write(struct text_writer *writer, const struct result *result)
 {
     char rate[HUMAN_TEXT_MAX], expected[HUMAN_TEXT_MAX], busy[HUMAN_TEXT_MAX];
-    sheet_format(sheet, TABLE_PLAIN, "rate     ", "%s tasks/s%s%s%s   runners busy %s",
-                 human_rate(result->throughput, rate), result->expected.is_known ? " (expected " : "",
-                 result->expected.is_known ? human_rate(result->expected.throughput, expected) : "",
-                 result->expected.is_known ? ")" : "", human_share(result->utilisation, busy));
+    writer_format(writer, TABLE_PLAIN, "rate     ", "%s tasks/s%s%s%s   runners busy %s",
+                  human_rate(result->throughput, rate), result->expected.is_known ? " (expected " : "",
+                  result->expected.is_known ? human_rate(result->expected.throughput, expected) : "",
+                  result->expected.is_known ? ")" : "", human_share(result->utilisation, busy));
 }
 
-static void locks_write(struct sheet *sheet, const struct result *result)
+static void locks_write(struct text_writer *writer, const struct result *result)
 {
     struct buffer line = {0};
     char human[HUMAN_TEXT_MAX];
@@ -127,22 +127,23 @@ static void locks_write(struct sheet *sheet, const struct result *result)
     piece(&line, "lost", result->lost, true);
     piece(&line, "stale writes that a fence refused", result->fence_refusals, true);
     piece(&line, "overlaps", result->overlaps, true);
-    sheet_text(sheet, result->lost + result->overlaps > 0 ? TABLE_WARN : TABLE_PLAIN, "locks    ", buffer_text(&line));
+    writer_text(writer, result->lost + result->overlaps > 0 ? TABLE_WARN : TABLE_PLAIN, "locks    ",
+                buffer_text(&line));
     if (result->overlaps > 0)
-        sheet_text(sheet, result->overlaps_unfenced > 0 ? TABLE_BAD : TABLE_WARN, "         ",
-                   result->overlaps_unfenced > 0
-                       ? "Two tasks were at one resource at a time, and a fence would not have refused all of it."
-                       : "Two tasks were at one resource at a time; a store that checks the fencing token would have "
-                         "refused the late writes.");
+        writer_text(writer, result->overlaps_unfenced > 0 ? TABLE_BAD : TABLE_WARN, "         ",
+                    result->overlaps_unfenced > 0
+                        ? "Two tasks were at one resource at a time, and a fence would not have refused all of it."
+                        : "Two tasks were at one resource at a time; a store that checks the fencing token would have "
+                          "refused the late writes.");
     buffer_fini(&line);
 }
 
-static void totals_write(struct sheet *sheet, const struct result *result)
+static void totals_write(struct text_writer *writer, const struct result *result)
 {
-    sheet_heading(sheet, "TOTALS");
-    tasks_write(sheet, result);
-    rates_write(sheet, result);
-    locks_write(sheet, result);
+    writer_heading(writer, "TOTALS");
+    tasks_write(writer, result);
+    rates_write(writer, result);
+    locks_write(writer, result);
 }
 
 /* --- durations ---------------------------------------------------------------------------------------------------- */
@@ -162,7 +163,7 @@ static void spread_cells(struct table *table, const char *name, const struct res
     time_cell(table, spread->max, is_known);
 }
 
-static void times_write(struct sheet *sheet, const struct result *result)
+static void times_write(struct text_writer *writer, const struct result *result)
 {
     struct table *table = table_create("HOW LONG|>COUNT:0,1|>MEAN|>+-:0,3|>P50|>P90|>P99|>P99.9|>MAX:0,2|>EXPECTED");
     spread_cells(table, "waited for a lock", &result->wait);
@@ -173,12 +174,12 @@ static void times_write(struct sheet *sheet, const struct result *result)
     time_cell(table, 0, false);
     spread_cells(table, "extending", &result->extend);
     time_cell(table, 0, false);
-    buffer_append(sheet->out, "\n", 1);
-    sheet_table(sheet, table, SIZE_MAX);
+    buffer_append(writer->out, "\n", 1);
+    writer_table(writer, table, SIZE_MAX);
     if (result->shadowed[0] != '\0')
-        sheet_format(sheet, TABLE_PLAIN, "", "The shadow %s.", result->shadowed);
+        writer_format(writer, TABLE_PLAIN, "", "The shadow %s.", result->shadowed);
     if (result->formula[0] != '\0')
-        sheet_format(sheet, TABLE_DIM, "", "Expected: %s.", result->formula);
+        writer_format(writer, TABLE_DIM, "", "Expected: %s.", result->formula);
 }
 
 /* --- resources ---------------------------------------------------------------------------------------------------- */
@@ -200,7 +201,7 @@ static void resource_cells(struct table *table, const struct result_resource *re
     count_cell(table, resource->overlaps, true);
 }
 
-static void resources_write(struct sheet *sheet, const struct result *result)
+static void resources_write(struct text_writer *writer, const struct result *result)
 {
     char human[HUMAN_TEXT_MAX];
     if (result->resource_count == 0)
@@ -209,11 +210,11 @@ static void resources_write(struct sheet *sheet, const struct result *result)
                                        ">EXPECTED|>P99:0,1|>PARKS:0,4|>HANDED:0,5|>LOST:0,3|>OVERLAPS:0,3");
     for (size_t i = 0; i < result->resource_count; i++)
         resource_cells(table, &result->resources[i]);
-    buffer_append(sheet->out, "\n", 1);
-    sheet_table(sheet, table, RESOURCE_ROWS);
+    buffer_append(writer->out, "\n", 1);
+    writer_table(writer, table, RESOURCE_ROWS);
     if (result->resources_left_out > 0)
-        sheet_format(sheet, TABLE_DIM, "", "%s more resources with less load are in the totals only.",
-                     human_count((int64_t)result->resources_left_out, human));
+        writer_format(writer, TABLE_DIM, "", "%s more resources with less load are in the totals only.",
+                      human_count((int64_t)result->resources_left_out, human));
 }
 
 /* --- nodes and hosts ---------------------------------------------------------------------------------------------- */
@@ -235,7 +236,7 @@ static void node_cells(struct table *table, const struct result_node *node)
     share_cell(table, node->cpu_share);
 }
 
-static void nodes_write(struct sheet *sheet, const struct result *result)
+static void nodes_write(struct text_writer *writer, const struct result *result)
 {
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     if (result->node_count == 0)
@@ -244,16 +245,16 @@ static void nodes_write(struct sheet *sheet, const struct result *result)
                                        ">ERRORS|>NO ANSWER|>SPLIT:0,4|>SENT:0,2|>COUNTED:0,2|>CPU");
     for (unsigned i = 0; i < result->node_count; i++)
         node_cells(table, &result->nodes[i]);
-    buffer_append(sheet->out, "\n", 1);
-    sheet_table(sheet, table, SIZE_MAX);
+    buffer_append(writer->out, "\n", 1);
+    writer_table(writer, table, SIZE_MAX);
     for (unsigned i = 0; i < result->node_count; i++)
         if (result->nodes[i].keys_at_end > 0)
-            sheet_format(sheet, TABLE_BAD, "", "%s keys of this run are left on %s; they expire by themselves.",
-                         human_count((int64_t)result->nodes[i].keys_at_end, human),
-                         log_quote(result->nodes[i].name, quoted));
+            writer_format(writer, TABLE_BAD, "", "%s keys of this run are left on %s; they expire by themselves.",
+                          human_count((int64_t)result->nodes[i].keys_at_end, human),
+                          log_quote(result->nodes[i].name, quoted));
 }
 
-static void hosts_write(struct sheet *sheet, const struct result *result)
+static void hosts_write(struct text_writer *writer, const struct result *result)
 {
     char human[HUMAN_TEXT_MAX];
     if (result->host_count == 0)
@@ -269,30 +270,30 @@ static void hosts_write(struct sheet *sheet, const struct result *result)
                    host->clock_error > 0 ? human_time(host->clock_error, human) : "here");
         count_cell(table, host->records_lost, true);
     }
-    buffer_append(sheet->out, "\n", 1);
-    sheet_table(sheet, table, HOST_ROWS);
+    buffer_append(writer->out, "\n", 1);
+    writer_table(writer, table, HOST_ROWS);
 }
 
 /* --- faults, what-if, overhead ------------------------------------------------------------------------------------ */
 
-static void faults_write(struct sheet *sheet, const struct result *result)
+static void faults_write(struct text_writer *writer, const struct result *result)
 {
     if (result->fault_count == 0)
         return;
-    sheet_heading(sheet, "FAULTS");
+    writer_heading(writer, "FAULTS");
     for (unsigned i = 0; i < result->fault_count; i++) {
         const struct result_fault *fault = &result->faults[i];
         struct buffer about = {0};
         char lead[24];
         snprintf(lead, sizeof lead, "%7.1f s  ", fault->at < 99999 ? fault->at : 99999);
         plan_fault_about(&fault->fault, &about);
-        sheet_format(sheet, fault->was_done ? TABLE_PLAIN : TABLE_WARN, lead, "%s%s%s%s", buffer_text(&about),
-                     fault->was_done ? "" : " (was not done)", fault->text[0] != '\0' ? ": " : "", fault->text);
+        writer_format(writer, fault->was_done ? TABLE_PLAIN : TABLE_WARN, lead, "%s%s%s%s", buffer_text(&about),
+                      fault->was_done ? "" : " (was not done)", fault->text[0] != '\0' ? ": " : "", fault->text);
         buffer_fini(&about);
     }
 }
 
-static void points_write(struct sheet *sheet, const struct result *result)
+static void points_write(struct text_writer *writer, const struct result *result)
 {
     char human[HUMAN_TEXT_MAX];
     if (result->point_count == 0)
@@ -310,40 +311,40 @@ static void points_write(struct sheet *sheet, const struct result *result)
         time_cell(table, point->wait_p99, true);
         share_cell(table, point->share_busy);
     }
-    sheet_heading(sheet, "WHAT IF (each line is a run of its own)");
-    sheet_table(sheet, table, SIZE_MAX);
+    writer_heading(writer, "WHAT IF (each line is a run of its own)");
+    writer_table(writer, table, SIZE_MAX);
 }
 
-static void overhead_write(struct sheet *sheet, const struct result *result)
+static void overhead_write(struct text_writer *writer, const struct result *result)
 {
     char share[HUMAN_TEXT_MAX], each[HUMAN_TEXT_MAX], lost[HUMAN_TEXT_MAX];
     uint64_t records_lost = 0;
     for (unsigned i = 0; i < result->host_count; i++)
         records_lost += result->hosts[i].records_lost;
-    sheet_heading(sheet, "THE DRY RUN ITSELF");
-    sheet_format(sheet, TABLE_PLAIN, "",
-                 "Pushing and counting took %s of one processor; a task took %s longer because it was observed.",
-                 human_share(result->overhead_share, share), human_time(result->observation_ns / 1e9, each));
+    writer_heading(writer, "THE DRY RUN ITSELF");
+    writer_format(writer, TABLE_PLAIN, "",
+                  "Pushing and counting took %s of one processor; a task took %s longer because it was observed.",
+                  human_share(result->overhead_share, share), human_time(result->observation_ns / 1e9, each));
     if (records_lost > 0)
-        sheet_format(sheet, TABLE_WARN, "",
-                     "%s records were lost because there was no room for them: the counts are too low by these.",
-                     human_count((int64_t)records_lost, lost));
+        writer_format(writer, TABLE_WARN, "",
+                      "%s records were lost because there was no room for them: the counts are too low by these.",
+                      human_count((int64_t)records_lost, lost));
 }
 
 void result_text_write(const struct result *result, unsigned width, bool has_colour, struct buffer *out)
 {
-    struct sheet sheet = {.width = width < RESULT_TEXT_WIDTH_MIN   ? RESULT_TEXT_WIDTH_MIN
-                                   : width > RESULT_TEXT_WIDTH_MAX ? RESULT_TEXT_WIDTH_MAX
-                                                                   : width,
-                          .has_colour = has_colour,
-                          .out = out};
-    answer_write(&sheet, result);
-    totals_write(&sheet, result);
-    times_write(&sheet, result);
-    resources_write(&sheet, result);
-    nodes_write(&sheet, result);
-    hosts_write(&sheet, result);
-    faults_write(&sheet, result);
-    points_write(&sheet, result);
-    overhead_write(&sheet, result);
+    struct text_writer writer = {.width = width < RESULT_TEXT_WIDTH_MIN   ? RESULT_TEXT_WIDTH_MIN
+                                          : width > RESULT_TEXT_WIDTH_MAX ? RESULT_TEXT_WIDTH_MAX
+                                                                          : width,
+                                 .has_colour = has_colour,
+                                 .out = out};
+    answer_write(&writer, result);
+    totals_write(&writer, result);
+    times_write(&writer, result);
+    resources_write(&writer, result);
+    nodes_write(&writer, result);
+    hosts_write(&writer, result);
+    faults_write(&writer, result);
+    points_write(&writer, result);
+    overhead_write(&writer, result);
 }

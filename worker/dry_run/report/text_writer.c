@@ -1,4 +1,4 @@
-#include "worker/dry_run/report/sheet.h"
+#include "worker/dry_run/report/text_writer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,10 +10,10 @@
 
 enum { FORMATTED_MAX = 2048 };
 
-void sheet_heading(struct sheet *sheet, const char *text)
+void writer_heading(struct text_writer *writer, const char *text)
 {
-    buffer_append(sheet->out, "\n", 1);
-    sheet_text(sheet, TABLE_DIM, "", text);
+    buffer_append(writer->out, "\n", 1);
+    writer_text(writer, TABLE_DIM, "", text);
 }
 
 /* How many bytes of the text go into a line of that width: to a gap of several blanks, which is between things that
@@ -41,45 +41,45 @@ static size_t line_length(const char *text, unsigned width)
     return gap > 0 ? gap : blank > 0 ? blank : cut > 0 ? cut : length;
 }
 
-static void line_write(struct sheet *sheet, enum table_style style, const char *lead, bool is_first, const char *text,
-                       size_t length)
+static void line_write(struct text_writer *writer, enum table_style style, const char *lead, bool is_first,
+                       const char *text, size_t length)
 {
-    bool is_styled = sheet->has_colour && style != TABLE_PLAIN;
+    bool is_styled = writer->has_colour && style != TABLE_PLAIN;
     if (is_first)
-        buffer_append_text(sheet->out, lead);
+        buffer_append_text(writer->out, lead);
     else
-        buffer_format(sheet->out, "%*s", (int)strlen(lead), "");
-    buffer_append_text(sheet->out, is_styled ? table_style_code(style) : "");
-    buffer_append(sheet->out, text, length);
-    buffer_append_text(sheet->out, is_styled ? table_style_code(TABLE_PLAIN) : "");
-    buffer_append(sheet->out, "\n", 1);
+        buffer_format(writer->out, "%*s", (int)strlen(lead), "");
+    buffer_append_text(writer->out, is_styled ? table_style_code(style) : "");
+    buffer_append(writer->out, text, length);
+    buffer_append_text(writer->out, is_styled ? table_style_code(TABLE_PLAIN) : "");
+    buffer_append(writer->out, "\n", 1);
 }
 
-void sheet_text(struct sheet *sheet, enum table_style style, const char *lead, const char *text)
+void writer_text(struct text_writer *writer, enum table_style style, const char *lead, const char *text)
 {
     char *safe = log_defuse(memory_text(text)), *at = safe;
-    unsigned indent = (unsigned)strlen(lead), room = sheet->width > indent + 20 ? sheet->width - indent : 20;
+    unsigned indent = (unsigned)strlen(lead), room = writer->width > indent + 20 ? writer->width - indent : 20;
     do {
         size_t length = line_length(at, room);
-        line_write(sheet, style, lead, at == safe, at, length);
+        line_write(writer, style, lead, at == safe, at, length);
         at += length;
         at += strspn(at, " ");
     } while (*at != '\0');
     free(safe);
 }
 
-void sheet_format(struct sheet *sheet, enum table_style style, const char *lead, const char *format, ...)
+void writer_format(struct text_writer *writer, enum table_style style, const char *lead, const char *format, ...)
 {
     char text[FORMATTED_MAX];
     va_list values;
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    sheet_text(sheet, style, lead, text);
+    writer_text(writer, style, lead, text);
 }
 
-void sheet_table(struct sheet *sheet, struct table *table, size_t rows)
+void writer_table(struct text_writer *writer, struct table *table, size_t rows)
 {
-    table_write(table, sheet->width, rows, sheet->has_colour, sheet->out);
+    table_write(table, writer->width, rows, writer->has_colour, writer->out);
     table_free(table);
 }
