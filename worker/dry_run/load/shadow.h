@@ -14,7 +14,7 @@
  * so that what is pushed meanwhile is seen twice, and nothing is skipped.
  *
  * It reads at most `copy_rate` entries a second, and tells at most as many tasks a second as shadow_limit says, so that
- * what they cause stays within its share of the nodes (admission.h).
+ * what they cause stays within its share of the nodes (rate_limiter.h).
  *
  * Memory: 16 bytes a task that was seen, and the tasks that were read and not told yet, at most SHADOW_QUEUE_MAX of
  * a queue. Runs on the loop. If the process dies, nothing is left anywhere. */

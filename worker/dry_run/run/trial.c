@@ -108,7 +108,7 @@ static void fleet_copied(void *context)
 static void fleet_begin(struct trial *trial)
 {
     const struct dry_run_plan *plan = trial->plan;
-    trial->admission = admission_begin(plan->node_share, plan->copy_rate);
+    trial->limiter = rate_limiter_begin(plan->node_share, plan->copy_rate);
     trial->shadow = shadow_create(&(struct shadow_options){.loop = trial->loop,
                                                            .live = trial->terms.live,
                                                            .plugins = trial->terms.plugins,
@@ -155,7 +155,7 @@ static void fleet_second(struct trial *trial)
         worst = fmax(worst, share_taken(trial, i));
     double told = (double)(trial->pushed - trial->pushed_judged);
     trial->pushed_judged = trial->pushed;
-    shadow_limit(trial->shadow, admission_judge(&trial->admission, worst, told));
+    shadow_limit(trial->shadow, rate_limiter_judge(&trial->limiter, worst, told));
 }
 
 /* --- the load ----------------------------------------------------------------------------------------------------- */

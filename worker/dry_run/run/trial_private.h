@@ -4,7 +4,7 @@
 
 #include "base/loop.h"
 #include "queue/push.h"
-#include "worker/dry_run/load/admission.h"
+#include "worker/dry_run/load/rate_limiter.h"
 #include "worker/dry_run/nodes/faults.h"
 #include "worker/dry_run/run/live_block.h"
 #include "worker/dry_run/plan/load.h"
@@ -28,7 +28,7 @@ enum trial_phase {
 /* What a node said first, before the workers began, and last. */
 struct trial_node {
     struct node_sample first, last;
-    struct node_sample judged; /* by admission */
+    struct node_sample judged; /* by limiter */
     bool was_seen;
 };
 
@@ -59,7 +59,7 @@ struct trial {
     struct tally *tally;
     struct load *load;     /* NULL in a shadow */
     struct shadow *shadow; /* NULL in a rehearsal, and before the load begins */
-    struct admission admission;
+    struct rate_limiter limiter;
     struct trial_asked asked[DRY_RUN_PROCESSES_MAX];
     uint64_t asked_now[RESULT_NODES_MAX]; /* since it was judged */
     uint64_t pushed_judged;

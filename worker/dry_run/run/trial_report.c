@@ -196,12 +196,12 @@ static void keys_tell(const struct trial *trial, struct result *result)
 static void fleet_tell(const struct trial *trial, struct result *result)
 {
     struct shadow_counts counts = shadow_counts(trial->shadow);
-    const struct admission *admission = &trial->admission;
+    const struct rate_limiter *limiter = &trial->limiter;
     char slowed[160] = "", missed[160] = "";
-    if (admission->cuts > 0)
+    if (limiter->cuts > 0)
         snprintf(slowed, sizeof slowed,
                  "; it was slowed down %u times to stay within --node-share, and %llu tasks were not played",
-                 admission->cuts, (unsigned long long)counts.waiting);
+                 limiter->cuts, (unsigned long long)counts.waiting);
     if (counts.missed > 0)
         snprintf(missed, sizeof missed, "; up to %llu tasks came and went between two looks",
                  (unsigned long long)counts.missed);
@@ -210,7 +210,7 @@ static void fleet_tell(const struct trial *trial, struct result *result)
              "no tasks of a class and queue that are served here; at most %.2g %% of a node's time was taken%s%s",
              (unsigned long long)counts.running, (unsigned long long)counts.queued,
              (unsigned long long)counts.scheduled, (unsigned long long)counts.followed,
-             (unsigned long long)counts.invalid, 100 * admission->worst, slowed, missed);
+             (unsigned long long)counts.invalid, 100 * limiter->worst, slowed, missed);
 }
 
 /* --- the answer --------------------------------------------------------------------------------------------------- */
