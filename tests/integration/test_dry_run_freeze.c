@@ -1,5 +1,6 @@
 /* A holder that stands still for longer than its lock is valid, in the workers of a dry run: another process enters
- * what the frozen one never left, the witness sees both, and what the late one would still write has the smaller token.
+ * what the frozen one never left, the overlap detector sees both, and what the late one would still write has the
+ * smaller token.
  *
  * Nothing here counts on time: holds last longer than the test, it is frozen who is known to be inside, and it is
  * thawed when another one is known to be. */
@@ -8,7 +9,7 @@
 #include <stdio.h>
 
 #include "tests/support/dry_config_fixture.h"
-#include "worker/dry_run/count/witness.h"
+#include "worker/dry_run/count/overlap_detector.h"
 #include "worker/dry_run/run/workforce.h"
 #include "worker/dry_run/plan/load.h"
 
@@ -33,7 +34,7 @@ struct visit {
 };
 
 static struct {
-    struct witness *witness;
+    struct overlap_detector *detector;
     struct visit visits[VISITS_MAX];
     unsigned visit_count, overlaps, unfenced, refusals;
 } seen;
@@ -67,16 +68,16 @@ static void take(void *context, unsigned number, const struct record *record, co
     const struct witnessed *witnessed = &record->witnessed;
     if (record->kind != RECORD_ENTER && record->kind != RECORD_LEAVE)
         return;
-    struct witness_visit visit = {
+    struct overlap_visit visit = {
         .process = number - 1, .jid = witnessed->jid, .token = witnessed->token, .at = witnessed->at};
     if (record->kind == RECORD_LEAVE) {
-        witness_left(seen.witness, &visit);
+        overlap_detector_left(seen.detector, &visit);
         struct visit *left = visit_find(witnessed);
         assert_non_null(left);
         left->has_left = true;
         return;
     }
-    witness_entered(seen.witness, &visit);
+    overlap_detector_entered(seen.detector, &visit);
     assert_true(seen.visit_count < VISITS_MAX);
     struct visit *entered = &seen.visits[seen.visit_count++];
     *entered = (struct visit){.process = number, .token = witnessed->token};
@@ -138,7 +139,7 @@ static int set_up(void **state)
 {
     (void)state;
     struct error error = ERROR_NONE;
-    static const struct witness_told told = {.overlap = overlap_seen, .refusal = refusal_seen};
+    static const struct overlap_told told = {.overlap = overlap_seen, .refusal = refusal_seen};
     queue_node = redis_server_start(NULL);
     lock_cluster_start(&locks, LOCK_NODES);
     plan_init(&plan);
@@ -152,7 +153,7 @@ static int set_up(void **state)
     popularity_prepare(&plan.popularity);
     plan.hold = (struct distribution){.kind = DISTRIBUTION_FIXED, .mean_s = 600};
     load = load_create(&plan);
-    seen.witness = witness_create(&told);
+    seen.detector = overlap_detector_create(&told);
     config = dry_config_make(&plan, queue_node, &locks);
     config->lock.ttl_ns = TTL_NS;
     dry_config_key_space(&plan, space);
@@ -167,7 +168,7 @@ static int tear_down(void **state)
 {
     (void)state;
     workforce_end(workforce);
-    witness_destroy(seen.witness);
+    overlap_detector_destroy(seen.detector);
     load_destroy(load);
     config_free(config);
     plan_fini(&plan);

@@ -20,7 +20,7 @@ static char space[DRY_CONFIG_SPACE_MAX];
 static struct load *load;
 static struct workforce *workforce;
 
-/* What was told: tasks and what the witness saw. */
+/* What was told: tasks and what the overlap detector saw. */
 struct seen {
     enum record_kind kind;
     unsigned process;
@@ -212,7 +212,7 @@ static int compare_times(const void *a, const void *b)
 }
 
 /* In the order of time a resource is entered and left in turn, with ever larger tokens. */
-static void witness_check(void)
+static void overlaps_check(void)
 {
     struct {
         char name[RESOURCE_TEXT];
@@ -298,7 +298,7 @@ TEST(each_task_is_told_once_and_nobody_else_is_touched)
     for (unsigned i = 0; i < told.count; i++)
         for (enum record_kind kind = RECORD_TASK; kind <= RECORD_LEAVE; kind++)
             assert_int_equal(count_of(kind, told.items[i].jid), kind != RECORD_PROCESS);
-    witness_check();
+    overlaps_check();
     for (unsigned number = 1; number <= 2; number++) {
         assert_true(told.exit[number].was_orderly && told.exit[number].was_wanted && !told.exit[number].was_killed);
         assert_true(told.exit[number].cpu_ns > 0);

@@ -110,7 +110,7 @@ TEST(each_flag_is_its_own)
     }
 }
 
-TEST(a_witness_is_read_as_it_wrote)
+TEST(what_a_handler_saw_is_read_as_it_wrote)
 {
     struct witnessed seen = {
         .at = {55}, .jid = "jid", .resources = resources, .resource_count = 2, .token = 17, .failed = true};

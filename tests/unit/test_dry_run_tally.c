@@ -259,7 +259,7 @@ TEST(a_closed_loop_knows_how_long_its_pushes_take)
     assert_near(tally_overheads(tally)->next_push, (5 + 6) / 2.0 * 1e-3, 1e-6);
 }
 
-/* --- witness and deaths ------------------------------------------------------------------------------------------- */
+/* --- overlaps and deaths ------------------------------------------------------------------------------------------ */
 
 TEST(overlaps_and_refusals_are_told_of_their_resource)
 {

@@ -83,7 +83,7 @@ static int run(void)
 }
 
 /* The next of what the first ring has. */
-static const struct witnessed *witness_next(enum record_kind kind)
+static const struct witnessed *handler_next(enum record_kind kind)
 {
     static const char *at;
     static size_t left;
@@ -98,23 +98,23 @@ static const struct witnessed *witness_next(enum record_kind kind)
 
 static int64_t witnessed_hold(void)
 {
-    struct instant entered = witness_next(RECORD_ENTER)->at;
-    return instant_since(entered, witness_next(RECORD_LEAVE)->at);
+    struct instant entered = handler_next(RECORD_ENTER)->at;
+    return instant_since(entered, handler_next(RECORD_LEAVE)->at);
 }
 
 /* --- holding ------------------------------------------------------------------------------------------------------ */
 
-TEST(it_holds_and_the_witness_tells)
+TEST(it_holds_and_tells_when)
 {
     simulate(NULL, 0, NULL);
     assert_int_equal(run(), HF_OK);
-    const struct witnessed *witnessed = witness_next(RECORD_ENTER);
+    const struct witnessed *witnessed = handler_next(RECORD_ENTER);
     struct instant entered = witnessed->at;
     assert_string_equal(witnessed->jid, "0123456789ab");
     assert_int_equal(witnessed->resource_count, 1);
     assert_string_equal(witnessed->resources[0], "account:1");
     assert_int_equal(witnessed->token, 42);
-    witnessed = witness_next(RECORD_LEAVE);
+    witnessed = handler_next(RECORD_LEAVE);
     assert_int_equal(witnessed->token, 42);
     assert_false(witnessed->failed);
     assert_true(instant_since(entered, witnessed->at) >= 10 * NS_PER_MS);
@@ -152,8 +152,8 @@ TEST(it_fails_as_the_plan_says)
     simulate(NULL, 0, NULL);
     assert_int_equal(run(), HF_FAIL);
     assert_string_equal(job->outcome.failure.error_class, "HF::Simulated");
-    witness_next(RECORD_ENTER);
-    assert_true(witness_next(RECORD_LEAVE)->failed);
+    handler_next(RECORD_ENTER);
+    assert_true(handler_next(RECORD_LEAVE)->failed);
 }
 
 /* --- stopping ----------------------------------------------------------------------------------------------------- */
@@ -164,8 +164,8 @@ static void is_stopped(void)
     plan.failures = 1;
     simulate(NULL, 0, NULL);
     assert_int_equal(run(), HF_CANCELLED);
-    witness_next(RECORD_ENTER);
-    assert_false(witness_next(RECORD_LEAVE)->failed);
+    handler_next(RECORD_ENTER);
+    assert_false(handler_next(RECORD_LEAVE)->failed);
 }
 
 TEST(it_hears_that_the_task_was_cancelled)
@@ -335,7 +335,7 @@ TEST(arguments_are_checked_apart)
     assert_int_equal(record_ring_take(rings[0], &bytes), 0);
     assert_int_equal(run_with("[\"boom\""), HF_BURY);
     assert_string_equal(job->outcome.failure.error_class, "HF::Crashed");
-    witness_next(RECORD_CRASH);
+    handler_next(RECORD_CRASH);
     assert_string_equal(record->crash.class_name, "transfer");
     assert_int_equal(record->crash.signal, SIGABRT);
     assert_int_equal(run_with("[1]"), HF_OK);

@@ -17,7 +17,7 @@
 enum record_kind {
     RECORD_TASK,    /* observed_task: a task left its slot */
     RECORD_PROCESS, /* observed_process */
-    RECORD_ENTER,   /* the witness: a handler begins what only one at a time may do */
+    RECORD_ENTER,   /* the overlap detector: a handler begins what only one at a time may do */
     RECORD_LEAVE,   /* and ends it */
     RECORD_CRASH,   /* the check() of a class came to a bad end (argument_check.h) */
 };

@@ -243,7 +243,7 @@ struct tally *tally_create(const struct dry_run_plan *plan, struct instant load_
     outstanding_init(&tally->tasks);
     resource_table_init(&tally->resources, TALLY_RESOURCES_MAX, TALLY_DETAILED_MAX, are_few ? 1 : DETAILED_FROM);
     second_series_init(&tally->series, load_from);
-    tally->witness = witness_create(&(struct witness_told){note_overlap, note_refusal, tally});
+    tally->detector = overlap_detector_create(&(struct overlap_told){note_overlap, note_refusal, tally});
     tally->end_capacity = plan->arrivals == DRY_RUN_CLOSED ? plan->population : 0;
     if (tally->end_capacity > 0)
         tally->ends = memory_zeroed(tally->end_capacity, sizeof tally->ends[0]);
@@ -263,7 +263,7 @@ void tally_destroy(struct tally *tally)
     resource_table_fini(&tally->resources);
     second_series_fini(&tally->series);
     turn_order_fini(&tally->turns);
-    witness_destroy(tally->witness);
+    overlap_detector_destroy(tally->detector);
     free(tally->ends);
     free(tally);
 }
@@ -295,7 +295,7 @@ void tally_host(struct tally *tally, unsigned host, const struct tally_host *fac
     count->processes = facts->processes;
     count->threads = facts->threads;
     count->clock_error_ns = facts->clock_error_ns;
-    witness_host(tally->witness, host, facts->clock_error_ns);
+    overlap_detector_host(tally->detector, host, facts->clock_error_ns);
 }
 
 void tally_records_lost(struct tally *tally, unsigned host, uint64_t lost)
@@ -418,7 +418,7 @@ static void process_said(struct tally *tally, unsigned host_number, unsigned pro
 }
 
 /* The rings of the threads of a process are read one after the other: it may have left already. */
-static void task_entered(struct tally *tally, unsigned host, unsigned process, const struct witness_visit *visit)
+static void task_entered(struct tally *tally, unsigned host, unsigned process, const struct overlap_visit *visit)
 {
     struct outstanding *task = outstanding_find(&tally->tasks, visit->jid);
     if (task == NULL || visit->at.ns < task->left)
@@ -438,7 +438,7 @@ static void visit_note(struct tally *tally, unsigned host, unsigned process, con
                        int64_t offset_ns)
 {
     const struct witnessed *seen = &record->witnessed;
-    struct witness_visit visit = {.host = host,
+    struct overlap_visit visit = {.host = host,
                                   .process = process,
                                   .jid = seen->jid,
                                   .token = seen->token,
@@ -449,9 +449,9 @@ static void visit_note(struct tally *tally, unsigned host, unsigned process, con
         if (visit.resource == RESOURCE_NONE)
             continue;
         if (record->kind == RECORD_ENTER)
-            witness_entered(tally->witness, &visit);
+            overlap_detector_entered(tally->detector, &visit);
         else
-            witness_left(tally->witness, &visit);
+            overlap_detector_left(tally->detector, &visit);
     }
     if (record->kind == RECORD_ENTER)
         task_entered(tally, host, process, &visit);
@@ -471,7 +471,7 @@ static struct observed_task task_moved(const struct observed_task *task, int64_t
 
 static void heard(struct tally *tally, unsigned host, unsigned process, struct instant at)
 {
-    witness_heard(tally->witness, host, process, at);
+    overlap_detector_heard(tally->detector, host, process, at);
     if (instant_before(tally->latest, at))
         tally->latest = at;
     tally_turns_take(tally, instant_after(tally->latest, -TURN_ORDER_NS));
@@ -481,12 +481,12 @@ static void heard(struct tally *tally, unsigned host, unsigned process, struct i
 static void task_returned(struct tally *tally, unsigned host, unsigned process, const struct observed_task *left,
                           int64_t offset_ns)
 {
-    struct witness_visit visit = {
+    struct overlap_visit visit = {
         .host = host, .process = process, .jid = left->jid, .at = left->ended, .moved_ns = offset_ns};
     for (unsigned i = 0; left->ended.ns != 0 && i < left->resource_count; i++) {
         visit.resource = resource_table_number(&tally->resources, left->resources[i]);
         if (visit.resource != RESOURCE_NONE)
-            witness_returned(tally->witness, &visit);
+            overlap_detector_returned(tally->detector, &visit);
     }
 }
 
@@ -549,7 +549,7 @@ void tally_process_died(struct tally *tally, unsigned host, unsigned process, st
     struct death death = {tally, host, process, at};
     outstanding_each(&tally->tasks, task_died, &death);
     process_count_end(process_of(host_of(tally, host), process));
-    witness_died(tally->witness, host, process, at);
+    overlap_detector_died(tally->detector, host, process, at);
 }
 
 /* --- how it stands ------------------------------------------------------------------------------------------------ */
@@ -595,7 +595,7 @@ void tally_second(struct tally *tally, struct instant now)
     runner_turn_count(tally, tally->series.closed, now);
     double waiting = (double)(tally->tasks.count - tally->inside_now - tally->away_now);
     second_series_close(&tally->series, now, waiting);
-    witness_tidy(tally->witness);
+    overlap_detector_tidy(tally->detector);
 }
 
 void tally_load_ended(struct tally *tally, struct instant at)

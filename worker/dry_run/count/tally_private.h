@@ -7,7 +7,7 @@
 #include "base/histogram.h"
 #include "worker/dry_run/report/batch_means.h"
 #include "worker/dry_run/count/tally.h"
-#include "worker/dry_run/count/witness.h"
+#include "worker/dry_run/count/overlap_detector.h"
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
 
@@ -252,7 +252,7 @@ struct tally {
     struct resource_table resources;
     struct second_series series;
     struct heap turns;
-    struct witness *witness;
+    struct overlap_detector *detector;
     unsigned parked_now, inside_now, away_now; /* of the tasks that are outstanding */
 
     struct tally_host_count *hosts[TALLY_HOSTS_MAX];

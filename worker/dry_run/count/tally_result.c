@@ -374,7 +374,7 @@ void tally_finish(struct tally *tally, struct instant now, struct result *result
     if (instant_before(now, tally->load_until))
         tally->load_until = now;
     tally_turns_take(tally, INSTANT_NEVER);
-    witness_end(tally->witness, now);
+    overlap_detector_end(tally->detector, now);
     outstanding_each(&tally->tasks, outstanding_settle, &(struct end){tally, now.ns});
     result->measured_for = tally_clip(tally, tally->measured_from.ns, tally->load_until.ns);
     overheads_set(tally, result->measured_for);

@@ -513,7 +513,7 @@ static void losses_advise(const struct verdict *verdict)
     struct result *result = verdict->result;
     if (result->overlaps > 0)
         SAY(advice_next(result),
-            "Two handlers were in the same resource at once %s time%s, as the witness saw; what writes there "
+            "Two handlers were in the same resource at once %s time%s, as the overlap detector saw; what writes there "
             "should compare fencing tokens%s.",
             SAY_COUNT(result->overlaps), human_plural((int64_t)result->overlaps),
             result->overlaps_unfenced > 0 ? ", and not all had tokens that differ" : ", which would have told");

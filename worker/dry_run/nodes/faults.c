@@ -1,5 +1,5 @@
 /* A fault begins, and most of them end; both are deadlines of their own. Each asks its node something before, right
- * after, or at the end, and what is answered, and when, completes the text of its result: see `witness` below. */
+ * after, or at the end, and what is answered, and when, completes the text of its result: see the questions below. */
 #include "worker/dry_run/nodes/faults.h"
 
 #include <stdarg.h>

@@ -16,8 +16,8 @@
 /* How soon a run notices that it is to stop, when that is not the end of its lock, which it knows beforehand. */
 #define STEP_NS (50 * NS_PER_MS)
 
-/* What the witness of one thread has, for as long as that lives. */
-struct witness_post {
+/* What the overlap detector of one thread has, for as long as that lives. */
+struct handler_post {
     struct record_ring *ring;
     struct buffer text;
 };
@@ -26,14 +26,15 @@ struct simulation {
     struct simulation_options options;
     unsigned number; /* of this process: no two have the same */
     atomic_uint posts_taken;
-    struct witness_post *posts;
+    struct handler_post *posts;
 };
 
 static atomic_uint simulations;
 static _Thread_local unsigned own_simulation;
-static _Thread_local struct witness_post *own_post; /* NULL = there was none left */
+static _Thread_local struct handler_post *own_post; /* NULL = there was none left */
 
-/* --- the witness -------------------------------------------------------------------------------------------------- */
+/* --- the overlap detector
+ * -------------------------------------------------------------------------------------------------- */
 
 /* Once a thread. Its sleep ends when it is to end, not when that suits others as well. */
 static void thread_prepare(struct simulation *simulation)
@@ -49,7 +50,7 @@ static void thread_prepare(struct simulation *simulation)
 /* Where the record is to be written; NULL when it cannot be told, which is counted. */
 static struct buffer *record_begin(struct simulation *simulation)
 {
-    struct witness_post *post = own_post;
+    struct handler_post *post = own_post;
     if (post == NULL) {
         if (simulation->options.lost != NULL)
             atomic_fetch_add(simulation->options.lost, 1);

@@ -17,11 +17,11 @@
  * of its own (argument_check.h): a record tells of which class it is, and the task is buried, as one that goes on
  * taking workers down is in production.
  *
- * A run: ENTER is told to the witness, the thread sleeps until the hold is over or the run is asked to stop (its lock
- * is lost, the worker stops, the task was cancelled), LEAVE is told, and it fails as often as the plan says. How long
- * it holds and whether it fails follow from the seed, the jid and the attempt (load.h): the same task does the same in
- * every process and at every repetition of the run. A run that is stopped ends as HF_CANCELLED, as that of any handler
- * that listens.
+ * A run: ENTER is told to the overlap detector, the thread sleeps until the hold is over or the run is asked to stop
+ * (its lock is lost, the worker stops, the task was cancelled), LEAVE is told, and it fails as often as the plan says.
+ * How long it holds and whether it fails follow from the seed, the jid and the attempt (load.h): the same task does
+ * the same in every process and at every repetition of the run. A run that is stopped ends as HF_CANCELLED, as that of
+ * any handler that listens.
  *
  * Threads: simulation_create and simulated_plugins before there are any; the handlers in up to `ring_count` threads. */
 #ifndef WORKER_DRY_RUN_SIMULATED_HANDLERS_H
@@ -43,7 +43,8 @@ struct simulation_options {
     const struct dry_run_plan *plan;       /* its seed, its hold (of classes that are not listed), failures, speed */
     const struct simulated_class *classes; /* in any order; may be NULL */
     size_t class_count;
-    struct record_ring *const *rings; /* of the witness: each thread that runs a handler takes one for itself */
+    struct record_ring *const
+        *rings; /* of the overlap detector: each thread that runs a handler takes one for itself */
     unsigned ring_count;
     _Atomic uint64_t *lost;       /* records of threads for which there was no ring; may be NULL */
     struct argument_check *check; /* NULL = the arguments of all pass */

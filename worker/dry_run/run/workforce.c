@@ -38,7 +38,7 @@
 /* Words that the new process writes. */
 struct workforce_share {
     _Alignas(64) atomic_bool is_ready;
-    _Atomic uint64_t witness_lost;
+    _Atomic uint64_t handler_lost;
 };
 
 struct workforce_member {
@@ -128,7 +128,7 @@ static bool prepare(struct member *member)
                                                                         .class_count = options->class_count,
                                                                         .rings = given->rings + 1,
                                                                         .ring_count = given->ring_count - 1,
-                                                                        .lost = &given->share->witness_lost,
+                                                                        .lost = &given->share->handler_lost,
                                                                         .check = member->check});
     member->plugins = simulated_plugins(member->simulation, options->plugins);
     return true;
@@ -192,8 +192,8 @@ static _Noreturn void workforce_member_run(const struct workforce_member *given,
 #define RINGS_BYTES        ((size_t)256 << 20)
 #define LOOP_RING_LEAST    ((size_t)1 << 20)
 #define LOOP_RING_MOST     ((size_t)4 << 20)
-#define WITNESS_RING_LEAST ((size_t)16 << 10)
-#define WITNESS_RING_MOST  ((size_t)256 << 10)
+#define HANDLER_RING_LEAST ((size_t)16 << 10)
+#define HANDLER_RING_MOST  ((size_t)256 << 10)
 
 enum { LOG_READ_MAX = 16 << 10 };
 
@@ -232,9 +232,9 @@ static size_t ring_capacity(size_t rings, size_t least, size_t most)
 static bool share_create(struct workforce_member *member, const struct dry_run_plan *plan)
 {
     size_t loop_ring = ring_capacity(plan->processes, LOOP_RING_LEAST, LOOP_RING_MOST);
-    size_t witness_ring = ring_capacity((size_t)plan->processes * plan->threads, WITNESS_RING_LEAST, WITNESS_RING_MOST);
+    size_t handler_ring = ring_capacity((size_t)plan->processes * plan->threads, HANDLER_RING_LEAST, HANDLER_RING_MOST);
     member->share_size =
-        sizeof(struct workforce_share) + record_ring_size(loop_ring) + plan->threads * record_ring_size(witness_ring);
+        sizeof(struct workforce_share) + record_ring_size(loop_ring) + plan->threads * record_ring_size(handler_ring);
     void *memory =
         mmap(NULL, member->share_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -244,8 +244,8 @@ static bool share_create(struct workforce_member *member, const struct dry_run_p
     member->rings = memory_zeroed(plan->threads + 1, sizeof member->rings[0]);
     member->rings[0] = record_ring_place(at, loop_ring);
     at += record_ring_size(loop_ring);
-    for (unsigned i = 0; i < plan->threads; i++, at += record_ring_size(witness_ring))
-        member->rings[1 + i] = record_ring_place(at, witness_ring);
+    for (unsigned i = 0; i < plan->threads; i++, at += record_ring_size(handler_ring))
+        member->rings[1 + i] = record_ring_place(at, handler_ring);
     member->ring_count = plan->threads + 1;
     return true;
 }
@@ -395,7 +395,7 @@ uint64_t workforce_records_lost(const struct workforce *workforce)
     uint64_t lost = workforce->garbled;
     for (unsigned i = 0; i < workforce->count; i++) {
         const struct workforce_member *member = &workforce->processes[i].member;
-        lost += atomic_load(&member->share->witness_lost);
+        lost += atomic_load(&member->share->handler_lost);
         for (unsigned j = 0; j < member->ring_count; j++)
             lost += record_ring_lost(member->rings[j]);
     }

@@ -1,13 +1,13 @@
-/* See witness.h. Each resource that somebody visits has a place: the visits that are open, few, and those that are
- * over, in the order of their beginnings, the latest first. Each of these also knows the latest end and the largest
- * token of itself and all older ones, so that a search for what intersects stops where nothing can.
+/* See overlap_detector.h. Each resource that somebody visits has a place: the visits that are open, few, and those
+ * that are over, in the order of their beginnings, the latest first. Each of these also knows the latest end and the
+ * largest token of itself and all older ones, so that a search for what intersects stops where nothing can.
  *
  *     over:  latest ─▶ ... ─▶ oldest      top.left  = the latest end from here to the oldest
  *                                         top.token = the largest token from here to the oldest
  *
  * A pair is judged when the second of the two is over. A refusal is found from both sides: when a visit is left, among
  * those that began before; and when one begins, among those that were left after it, for records come in any order. */
-#include "worker/dry_run/count/witness.h"
+#include "worker/dry_run/count/overlap_detector.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +44,8 @@ struct place {
     unsigned over_count;
 };
 
-struct witness {
-    struct witness_told told;
+struct overlap_detector {
+    struct overlap_told told;
     struct place **places; /* by number of the resource; NULL = nobody is known there */
     size_t place_count;
     struct list used; /* places */
@@ -56,12 +56,12 @@ struct witness {
     uint64_t remembered;
 };
 
-struct witness *witness_create(const struct witness_told *told)
+struct overlap_detector *overlap_detector_create(const struct overlap_told *told)
 {
-    struct witness *witness = memory_new(struct witness);
-    witness->told = *told;
-    list_init(&witness->used);
-    return witness;
+    struct overlap_detector *detector = memory_new(struct overlap_detector);
+    detector->told = *told;
+    list_init(&detector->used);
+    return detector;
 }
 
 static struct visit *visit_of(struct list *link)
@@ -69,43 +69,44 @@ static struct visit *visit_of(struct list *link)
     return list_owner(link, struct visit, link);
 }
 
-static void visit_free(struct witness *witness, struct visit *visit)
+static void visit_free(struct overlap_detector *detector, struct visit *visit)
 {
     list_remove(&visit->link);
     free(visit);
-    witness->remembered--;
+    detector->remembered--;
 }
 
-static void place_free(struct witness *witness, struct place *place)
+static void place_free(struct overlap_detector *detector, struct place *place)
 {
     while (!list_is_empty(&place->open))
-        visit_free(witness, visit_of(place->open.next));
+        visit_free(detector, visit_of(place->open.next));
     while (!list_is_empty(&place->over))
-        visit_free(witness, visit_of(place->over.next));
-    witness->places[place->resource] = NULL;
+        visit_free(detector, visit_of(place->over.next));
+    detector->places[place->resource] = NULL;
     list_remove(&place->link);
     free(place);
 }
 
-void witness_destroy(struct witness *witness)
+void overlap_detector_destroy(struct overlap_detector *detector)
 {
-    if (witness == NULL)
+    if (detector == NULL)
         return;
-    while (!list_is_empty(&witness->used))
-        place_free(witness, list_owner(witness->used.next, struct place, link));
-    free(witness->places);
-    free(witness);
+    while (!list_is_empty(&detector->used))
+        place_free(detector, list_owner(detector->used.next, struct place, link));
+    free(detector->places);
+    free(detector);
 }
 
-static struct place *place_of(struct witness *witness, unsigned resource)
+static struct place *place_of(struct overlap_detector *detector, unsigned resource)
 {
-    if (resource >= witness->place_count) {
+    if (resource >= detector->place_count) {
         size_t count = ((size_t)resource + 1) * 2;
-        witness->places = memory_resize(witness->places, count, sizeof witness->places[0]);
-        memset(witness->places + witness->place_count, 0, (count - witness->place_count) * sizeof witness->places[0]);
-        witness->place_count = count;
+        detector->places = memory_resize(detector->places, count, sizeof detector->places[0]);
+        memset(detector->places + detector->place_count, 0,
+               (count - detector->place_count) * sizeof detector->places[0]);
+        detector->place_count = count;
     }
-    struct place *place = witness->places[resource];
+    struct place *place = detector->places[resource];
     if (place != NULL)
         return place;
     place = memory_new(struct place);
@@ -113,8 +114,8 @@ static struct place *place_of(struct witness *witness, unsigned resource)
     list_init(&place->link);
     list_init(&place->open);
     list_init(&place->over);
-    list_append(&witness->used, &place->link);
-    witness->places[resource] = place;
+    list_append(&detector->used, &place->link);
+    detector->places[resource] = place;
     return place;
 }
 
@@ -139,9 +140,9 @@ static int64_t doubt(const struct visit *a, const struct visit *b)
 }
 
 /* One more of its times was told. */
-static void clock_note(const struct witness *witness, struct visit *visit, int64_t moved_ns)
+static void clock_note(const struct overlap_detector *detector, struct visit *visit, int64_t moved_ns)
 {
-    visit->clock_error = most(visit->clock_error, witness->clock_errors[visit->host]);
+    visit->clock_error = most(visit->clock_error, detector->clock_errors[visit->host]);
     visit->moved_least = least(visit->moved_least, moved_ns);
     visit->moved_most = most(visit->moved_most, moved_ns);
 }
@@ -151,7 +152,7 @@ static bool intersect(const struct visit *a, const struct visit *b)
     return least(a->left, b->left) - most(a->entered, b->entered) > doubt(a, b);
 }
 
-static void overlaps_find(struct witness *witness, struct place *place, const struct visit *visit)
+static void overlaps_find(struct overlap_detector *detector, struct place *place, const struct visit *visit)
 {
     for (struct list *link = place->over.next; link != &place->over; link = link->next) {
         const struct visit *other = visit_of(link);
@@ -160,14 +161,14 @@ static void overlaps_find(struct witness *witness, struct place *place, const st
         if (!intersect(visit, other))
             continue;
         bool is_fenced = visit->token != 0 && other->token != 0 && visit->token != other->token;
-        witness->told.overlap(witness->told.context, place->resource, is_fenced);
+        detector->told.overlap(detector->told.context, place->resource, is_fenced);
     }
 }
 
-static void refuse(struct witness *witness, const struct place *place, struct visit *visit)
+static void refuse(struct overlap_detector *detector, const struct place *place, struct visit *visit)
 {
     visit->was_refused = true;
-    witness->told.refusal(witness->told.context, place->resource);
+    detector->told.refusal(detector->told.context, place->resource);
 }
 
 /* True when `late` was left after `next`, which has a larger token, had begun. */
@@ -178,14 +179,14 @@ static bool is_stale(const struct visit *late, const struct visit *next)
 
 /* Among those before `visit`, which was just left: whoever began that long before its end by any clock counts with all
  * that are older. */
-static bool has_successor(const struct witness *witness, const struct place *place, const struct visit *visit)
+static bool has_successor(const struct overlap_detector *detector, const struct place *place, const struct visit *visit)
 {
     for (struct list *link = place->open.next; link != &place->open; link = link->next)
         if (is_stale(visit, visit_of(link)))
             return true;
     for (struct list *link = place->over.next; link != &place->over; link = link->next) {
         const struct visit *other = visit_of(link);
-        if (visit->left - other->entered > 2 * witness->worst_error)
+        if (visit->left - other->entered > 2 * detector->worst_error)
             return visit->token != 0 && visit->token < other->top.token;
         if (is_stale(visit, other))
             return true;
@@ -193,14 +194,14 @@ static bool has_successor(const struct witness *witness, const struct place *pla
     return false;
 }
 
-static void refusals_find(struct witness *witness, struct place *place, const struct visit *next)
+static void refusals_find(struct overlap_detector *detector, struct place *place, const struct visit *next)
 {
     for (struct list *link = place->over.next; link != &place->over; link = link->next) {
         struct visit *late = visit_of(link);
         if (late->top.left <= next->entered)
             return;
         if (!late->was_refused && is_stale(late, next))
-            refuse(witness, place, late);
+            refuse(detector, place, late);
     }
 }
 
@@ -224,29 +225,29 @@ static void tops_set(struct place *place, struct visit *visit)
 }
 
 /* What is older than any that could still matter goes, when there are too many. */
-static void over_limit(struct witness *witness, struct place *place)
+static void over_limit(struct overlap_detector *detector, struct place *place)
 {
     if (place->over_count <= OVER_MAX)
         return;
-    visit_free(witness, visit_of(place->over.previous));
+    visit_free(detector, visit_of(place->over.previous));
     place->over_count--;
 }
 
-static void visit_end(struct witness *witness, struct place *place, struct visit *visit, int64_t left)
+static void visit_end(struct overlap_detector *detector, struct place *place, struct visit *visit, int64_t left)
 {
     visit->left = left > visit->entered ? left : visit->entered;
     list_remove(&visit->link);
-    overlaps_find(witness, place, visit);
+    overlaps_find(detector, place, visit);
     struct list *after = &place->over;
     while (after->next != &place->over && visit_of(after->next)->entered > visit->entered)
         after = after->next;
     list_prepend(after, &visit->link);
     place->over_count++;
     tops_set(place, visit);
-    over_limit(witness, place);
+    over_limit(detector, place);
 }
 
-static struct visit *open_find(struct place *place, const struct witness_visit *told)
+static struct visit *open_find(struct place *place, const struct overlap_visit *told)
 {
     for (struct list *link = place->open.next; link != &place->open; link = link->next) {
         struct visit *visit = visit_of(link);
@@ -256,10 +257,10 @@ static struct visit *open_find(struct place *place, const struct witness_visit *
     return NULL;
 }
 
-void witness_entered(struct witness *witness, const struct witness_visit *told)
+void overlap_detector_entered(struct overlap_detector *detector, const struct overlap_visit *told)
 {
     invariant(told->host < HOSTS && told->process < PROCESSES);
-    struct place *place = place_of(witness, told->resource);
+    struct place *place = place_of(detector, told->resource);
     size_t jid_size = strlen(told->jid) + 1;
     struct visit *visit = memory_zeroed(1, sizeof *visit + jid_size);
     memcpy(visit->jid, told->jid, jid_size);
@@ -269,61 +270,61 @@ void witness_entered(struct witness *witness, const struct witness_visit *told)
     visit->entered = told->at.ns;
     visit->left = INT64_MAX;
     visit->moved_least = visit->moved_most = told->moved_ns;
-    clock_note(witness, visit, told->moved_ns);
+    clock_note(detector, visit, told->moved_ns);
     list_init(&visit->link);
     list_append(&place->open, &visit->link);
-    witness->remembered++;
-    refusals_find(witness, place, visit);
+    detector->remembered++;
+    refusals_find(detector, place, visit);
 }
 
-void witness_left(struct witness *witness, const struct witness_visit *told)
+void overlap_detector_left(struct overlap_detector *detector, const struct overlap_visit *told)
 {
-    struct place *place = place_of(witness, told->resource);
+    struct place *place = place_of(detector, told->resource);
     struct visit *visit = open_find(place, told);
     if (visit == NULL)
         return;
     visit->left = told->at.ns;
-    clock_note(witness, visit, told->moved_ns);
-    bool is_refused = has_successor(witness, place, visit);
-    visit_end(witness, place, visit, told->at.ns);
+    clock_note(detector, visit, told->moved_ns);
+    bool is_refused = has_successor(detector, place, visit);
+    visit_end(detector, place, visit, told->at.ns);
     if (is_refused)
-        refuse(witness, place, visit);
+        refuse(detector, place, visit);
 }
 
-void witness_returned(struct witness *witness, const struct witness_visit *told)
+void overlap_detector_returned(struct overlap_detector *detector, const struct overlap_visit *told)
 {
-    struct visit *visit = open_find(place_of(witness, told->resource), told);
+    struct visit *visit = open_find(place_of(detector, told->resource), told);
     if (visit == NULL || visit->entered > told->at.ns)
         return;
     visit->returned = told->at.ns;
-    clock_note(witness, visit, told->moved_ns);
+    clock_note(detector, visit, told->moved_ns);
 }
 
 /* Ends without having been left, so nothing of it is refused. */
-static void visit_cut(struct witness *witness, struct place *place, struct visit *visit, int64_t at)
+static void visit_cut(struct overlap_detector *detector, struct place *place, struct visit *visit, int64_t at)
 {
     visit->was_refused = true;
-    visit_end(witness, place, visit, visit->returned != 0 ? visit->returned : at);
+    visit_end(detector, place, visit, visit->returned != 0 ? visit->returned : at);
 }
 
 /* --- hosts and processes ------------------------------------------------------------------------------------------ */
 
-void witness_host(struct witness *witness, unsigned host, int64_t clock_error_ns)
+void overlap_detector_host(struct overlap_detector *detector, unsigned host, int64_t clock_error_ns)
 {
     invariant(host < HOSTS);
-    witness->clock_errors[host] = clock_error_ns;
-    if (clock_error_ns > witness->worst_error)
-        witness->worst_error = clock_error_ns;
+    detector->clock_errors[host] = clock_error_ns;
+    if (clock_error_ns > detector->worst_error)
+        detector->worst_error = clock_error_ns;
 }
 
-void witness_heard(struct witness *witness, unsigned host, unsigned process, struct instant at)
+void overlap_detector_heard(struct overlap_detector *detector, unsigned host, unsigned process, struct instant at)
 {
     invariant(host < HOSTS && process < PROCESSES);
-    int64_t *heard = &witness->heard[host][process];
+    int64_t *heard = &detector->heard[host][process];
     if (at.ns > *heard)
         *heard = at.ns;
-    if (at.ns > witness->latest)
-        witness->latest = at.ns;
+    if (at.ns > detector->latest)
+        detector->latest = at.ns;
 }
 
 /* Which of the open visits end now. */
@@ -341,49 +342,49 @@ static bool is_cut(const struct cut *cut, const struct visit *visit)
     return cut->returned_before == 0 || (visit->returned != 0 && visit->returned < cut->returned_before);
 }
 
-static void open_cut(struct witness *witness, struct place *place, const struct cut *cut)
+static void open_cut(struct overlap_detector *detector, struct place *place, const struct cut *cut)
 {
     for (struct list *link = place->open.next, *next; link != &place->open; link = next) {
         next = link->next;
         if (is_cut(cut, visit_of(link)))
-            visit_cut(witness, place, visit_of(link), cut->at);
+            visit_cut(detector, place, visit_of(link), cut->at);
     }
 }
 
-static void all_cut(struct witness *witness, const struct cut *cut)
+static void all_cut(struct overlap_detector *detector, const struct cut *cut)
 {
-    for (struct list *link = witness->used.next; link != &witness->used; link = link->next)
-        open_cut(witness, list_owner(link, struct place, link), cut);
+    for (struct list *link = detector->used.next; link != &detector->used; link = link->next)
+        open_cut(detector, list_owner(link, struct place, link), cut);
 }
 
-void witness_died(struct witness *witness, unsigned host, unsigned process, struct instant at)
+void overlap_detector_died(struct overlap_detector *detector, unsigned host, unsigned process, struct instant at)
 {
     invariant(host < HOSTS && process < PROCESSES);
-    all_cut(witness, &(struct cut){.of_process = true, .host = host, .process = process, .at = at.ns});
-    witness->heard[host][process] = 0;
+    all_cut(detector, &(struct cut){.of_process = true, .host = host, .process = process, .at = at.ns});
+    detector->heard[host][process] = 0;
 }
 
-void witness_end(struct witness *witness, struct instant at)
+void overlap_detector_end(struct overlap_detector *detector, struct instant at)
 {
-    all_cut(witness, &(struct cut){.at = at.ns});
+    all_cut(detector, &(struct cut){.at = at.ns});
 }
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
 /* Nothing comes any more that lies before. */
-static int64_t horizon_of(const struct witness *witness)
+static int64_t horizon_of(const struct overlap_detector *detector)
 {
-    int64_t horizon = witness->latest;
+    int64_t horizon = detector->latest;
     for (unsigned i = 0; i < HOSTS; i++)
         for (unsigned j = 0; j < PROCESSES; j++)
-            if (witness->heard[i][j] != 0 && witness->heard[i][j] < horizon)
-                horizon = witness->heard[i][j];
-    int64_t limit = witness->latest - WITNESS_MEMORY_NS;
+            if (detector->heard[i][j] != 0 && detector->heard[i][j] < horizon)
+                horizon = detector->heard[i][j];
+    int64_t limit = detector->latest - OVERLAP_MEMORY_NS;
     return (horizon > limit ? horizon : limit) - SLACK_NS;
 }
 
 /* What is over can still meet what is open since before its end. */
-static void place_tidy(struct witness *witness, struct place *place, int64_t horizon)
+static void place_tidy(struct overlap_detector *detector, struct place *place, int64_t horizon)
 {
     for (struct list *link = place->open.next; link != &place->open; link = link->next)
         if (visit_of(link)->entered < horizon)
@@ -392,27 +393,27 @@ static void place_tidy(struct witness *witness, struct place *place, int64_t hor
         struct visit *oldest = visit_of(place->over.previous);
         if (oldest->left >= horizon)
             return;
-        visit_free(witness, oldest);
+        visit_free(detector, oldest);
         place->over_count--;
     }
 }
 
-void witness_tidy(struct witness *witness)
+void overlap_detector_tidy(struct overlap_detector *detector)
 {
-    int64_t horizon = horizon_of(witness);
+    int64_t horizon = horizon_of(detector);
     struct cut lost = {.returned_before = horizon};
-    for (struct list *link = witness->used.next, *next; link != &witness->used; link = next) {
+    for (struct list *link = detector->used.next, *next; link != &detector->used; link = next) {
         struct place *place = list_owner(link, struct place, link);
         next = link->next;
         if (horizon > 0)
-            open_cut(witness, place, &lost);
-        place_tidy(witness, place, horizon);
+            open_cut(detector, place, &lost);
+        place_tidy(detector, place, horizon);
         if (list_is_empty(&place->open) && list_is_empty(&place->over))
-            place_free(witness, place);
+            place_free(detector, place);
     }
 }
 
-uint64_t witness_remembered(const struct witness *witness)
+uint64_t overlap_detector_remembered(const struct overlap_detector *detector)
 {
-    return witness->remembered;
+    return detector->remembered;
 }

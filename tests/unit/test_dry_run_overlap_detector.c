@@ -1,10 +1,10 @@
-/* The witness counts each pair of visits that intersect once, whatever the order in which it hears of them, and each
- * visit that was left behind a larger token once. */
+/* The overlap detector counts each pair of visits that intersect once, whatever the order in which it hears of them,
+ * and each visit that was left behind a larger token once. */
 #include "tests/support/test.h"
 
-#include "worker/dry_run/count/witness.h"
+#include "worker/dry_run/count/overlap_detector.h"
 
-static struct witness *witness;
+static struct overlap_detector *detector;
 static unsigned overlaps, unfenced, refusals, last_resource;
 
 static void count_overlap(void *context, unsigned resource, bool is_fenced)
@@ -26,12 +26,12 @@ static void setup(void)
 {
     overlaps = unfenced = refusals = 0;
     last_resource = UINT32_MAX;
-    witness = witness_create(&(struct witness_told){count_overlap, count_refusal, NULL});
+    detector = overlap_detector_create(&(struct overlap_told){count_overlap, count_refusal, NULL});
 }
 
 static void teardown(void)
 {
-    witness_destroy(witness);
+    overlap_detector_destroy(detector);
 }
 
 /* Times of these tests are milliseconds. */
@@ -48,21 +48,21 @@ struct who {
 
 static int64_t moved_ns; /* to have the times of what is told now */
 
-static struct witness_visit visit_of(struct who who, int64_t ms)
+static struct overlap_visit visit_of(struct who who, int64_t ms)
 {
-    return (struct witness_visit){who.host, who.process, who.resource, who.jid, who.token, at(ms), moved_ns};
+    return (struct overlap_visit){who.host, who.process, who.resource, who.jid, who.token, at(ms), moved_ns};
 }
 
 static void enter(struct who who, int64_t ms)
 {
-    struct witness_visit visit = visit_of(who, ms);
-    witness_entered(witness, &visit);
+    struct overlap_visit visit = visit_of(who, ms);
+    overlap_detector_entered(detector, &visit);
 }
 
 static void leave(struct who who, int64_t ms)
 {
-    struct witness_visit visit = visit_of(who, ms);
-    witness_left(witness, &visit);
+    struct overlap_visit visit = visit_of(who, ms);
+    overlap_detector_left(detector, &visit);
 }
 
 static void visit(struct who who, int64_t from, int64_t until)
@@ -80,7 +80,7 @@ TEST(visits_one_after_the_other_are_fine)
     visit(second, 20, 30);
     visit(third, 31, 40);
     visit((struct who){.process = 0, .resource = 1, .jid = "d", .token = 8}, 10, 40);
-    witness_end(witness, at(100));
+    overlap_detector_end(detector, at(100));
     assert_int_equal(overlaps, 0);
     assert_int_equal(refusals, 0);
 }
@@ -169,11 +169,11 @@ TEST(who_died_inside_was_there_until_its_death_and_is_not_refused)
 {
     enter(first, 10);
     visit(second, 30, 40);
-    witness_died(witness, 0, 0, at(25));
+    overlap_detector_died(detector, 0, 0, at(25));
     assert_int_equal(overlaps, 0);
     enter((struct who){.process = 0, .jid = "d", .token = 7}, 50);
     enter(third, 60); /* of the same process as nobody before */
-    witness_died(witness, 0, 0, at(70));
+    overlap_detector_died(detector, 0, 0, at(70));
     leave(third, 80);
     assert_int_equal(overlaps, 1);
     assert_int_equal(refusals, 0);
@@ -182,7 +182,7 @@ TEST(who_died_inside_was_there_until_its_death_and_is_not_refused)
 TEST(who_died_is_not_refused_by_a_record_that_comes_late_either)
 {
     enter(first, 10);
-    witness_died(witness, 0, 0, at(25));
+    overlap_detector_died(detector, 0, 0, at(25));
     visit(second, 20, 30);
     assert_int_equal(overlaps, 1);
     assert_int_equal(refusals, 0);
@@ -193,15 +193,15 @@ TEST(who_never_leaves_is_there_until_the_run_ends)
     enter(first, 10);
     visit(second, 30, 40);
     assert_int_equal(overlaps, 0);
-    witness_end(witness, at(100));
+    overlap_detector_end(detector, at(100));
     assert_int_equal(overlaps, 1);
     assert_int_equal(refusals, 0);
 }
 
 TEST(hosts_overlap_by_more_than_their_clocks_may_be_off)
 {
-    witness_host(witness, 0, 2 * NS_PER_MS);
-    witness_host(witness, 1, 3 * NS_PER_MS);
+    overlap_detector_host(detector, 0, 2 * NS_PER_MS);
+    overlap_detector_host(detector, 1, 3 * NS_PER_MS);
     const struct who there = {.host = 1, .process = 1, .jid = "b", .token = 6};
     visit(first, 10, 20);
     visit(there, 15, 30); /* by 5 ms: it may be nothing */
@@ -219,13 +219,13 @@ TEST(hosts_overlap_by_more_than_their_clocks_may_be_off)
 TEST(a_clock_that_is_known_better_now_says_nothing_of_earlier_times)
 {
     const struct who there = {.host = 1, .process = 1, .jid = "b", .token = 6};
-    witness_host(witness, 1, 5 * NS_PER_MS);
+    overlap_detector_host(detector, 1, 5 * NS_PER_MS);
     visit(there, 10, 20);
-    witness_host(witness, 1, 0);
+    overlap_detector_host(detector, 1, 0);
     visit((struct who){.host = 0, .process = 2, .jid = "c", .token = 7}, 15, 40); /* by 5 ms: it may be nothing */
     assert_int_equal(overlaps + refusals, 0);
     enter((struct who){.host = 1, .process = 1, .jid = "d", .token = 8}, 41);
-    witness_host(witness, 1, 3 * NS_PER_MS); /* while it is inside, it gets worse */
+    overlap_detector_host(detector, 1, 3 * NS_PER_MS); /* while it is inside, it gets worse */
     leave((struct who){.host = 1, .process = 1, .jid = "d", .token = 8}, 60);
     visit((struct who){.host = 0, .process = 2, .jid = "e", .token = 9}, 57, 70);
     assert_int_equal(overlaps + refusals, 0);
@@ -259,22 +259,22 @@ TEST(a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return)
 {
     enter(first, 10);
     visit(third, 15, 18); /* meanwhile */
-    struct witness_visit returned = visit_of(first, 20);
-    witness_returned(witness, &returned);
+    struct overlap_visit returned = visit_of(first, 20);
+    overlap_detector_returned(detector, &returned);
     for (unsigned process = 0; process < 3; process++)
-        witness_heard(witness, 0, process, at(5000));
-    witness_tidy(witness);
+        overlap_detector_heard(detector, 0, process, at(5000));
+    overlap_detector_tidy(detector);
     assert_int_equal(overlaps, 1);
     visit(second, 30, 40);
-    witness_end(witness, at(6000));
+    overlap_detector_end(detector, at(6000));
     assert_int_equal(overlaps, 1);
 }
 
 TEST(the_leave_itself_counts_when_it_comes_after_the_worker_s_word)
 {
     enter(first, 10);
-    struct witness_visit returned = visit_of(first, 20);
-    witness_returned(witness, &returned);
+    struct overlap_visit returned = visit_of(first, 20);
+    overlap_detector_returned(detector, &returned);
     visit(second, 21, 40);
     leave(first, 19);
     assert_int_equal(overlaps, 0);
@@ -284,10 +284,10 @@ TEST(the_leave_itself_counts_when_it_comes_after_the_worker_s_word)
 TEST(a_leave_of_nobody_and_an_enter_without_end_do_no_harm)
 {
     leave(first, 10);
-    witness_died(witness, 3, 3, at(10));
-    witness_end(witness, at(20));
+    overlap_detector_died(detector, 3, 3, at(10));
+    overlap_detector_end(detector, at(20));
     assert_int_equal(overlaps + refusals, 0);
-    assert_int_equal(witness_remembered(witness), 0);
+    assert_int_equal(overlap_detector_remembered(detector), 0);
 }
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
@@ -296,11 +296,11 @@ TEST(what_can_matter_no_more_is_forgotten)
 {
     for (int64_t ms = 0; ms < 100000; ms += 10) {
         visit((struct who){.process = 0, .resource = (unsigned)(ms / 10 % 50), .jid = "a", .token = 1}, ms, ms + 5);
-        witness_heard(witness, 0, 0, at(ms + 5));
-        witness_heard(witness, 0, 1, at(ms));
+        overlap_detector_heard(detector, 0, 0, at(ms + 5));
+        overlap_detector_heard(detector, 0, 1, at(ms));
         if (ms % 1000 == 0)
-            witness_tidy(witness);
-        assert_true(witness_remembered(witness) < 350);
+            overlap_detector_tidy(detector);
+        assert_true(overlap_detector_remembered(detector) < 350);
     }
     assert_int_equal(overlaps, 0);
 }
@@ -308,11 +308,11 @@ TEST(what_can_matter_no_more_is_forgotten)
 /* A process that stands still may have taken its time for a record long before it writes it. */
 TEST(nothing_is_forgotten_that_a_silent_process_may_still_meet)
 {
-    witness_heard(witness, 0, 0, at(1000));
-    witness_heard(witness, 0, 1, at(1000));
+    overlap_detector_heard(detector, 0, 0, at(1000));
+    overlap_detector_heard(detector, 0, 1, at(1000));
     visit(second, 1500, 1600);
-    witness_heard(witness, 0, 1, at(30000));
-    witness_tidy(witness);
+    overlap_detector_heard(detector, 0, 1, at(30000));
+    overlap_detector_tidy(detector);
     visit(first, 1550, 30000); /* told when it woke up */
     assert_int_equal(overlaps, 1);
     assert_int_equal(refusals, 1);
@@ -320,39 +320,39 @@ TEST(nothing_is_forgotten_that_a_silent_process_may_still_meet)
 
 TEST(a_process_that_is_dead_holds_nothing_back)
 {
-    witness_heard(witness, 0, 0, at(1000));
+    overlap_detector_heard(detector, 0, 0, at(1000));
     visit(second, 1500, 1600);
-    witness_heard(witness, 0, 1, at(30000));
-    witness_died(witness, 0, 0, at(1200));
-    witness_tidy(witness);
-    assert_int_equal(witness_remembered(witness), 0);
+    overlap_detector_heard(detector, 0, 1, at(30000));
+    overlap_detector_died(detector, 0, 0, at(1200));
+    overlap_detector_tidy(detector);
+    assert_int_equal(overlap_detector_remembered(detector), 0);
 }
 
 TEST(a_frozen_holder_meets_all_who_came_meanwhile)
 {
     enter(first, 1000);
-    witness_heard(witness, 0, 0, at(1000));
+    overlap_detector_heard(detector, 0, 0, at(1000));
     for (int64_t ms = 2000; ms < 50000; ms += 10) {
         visit((struct who){.process = 1, .jid = "b", .token = 6}, ms, ms + 5);
-        witness_heard(witness, 0, 1, at(ms + 5));
-        witness_tidy(witness);
+        overlap_detector_heard(detector, 0, 1, at(ms + 5));
+        overlap_detector_tidy(detector);
     }
     leave(first, 49000);
     assert_int_equal(overlaps, 4700);
     assert_int_equal(refusals, 1);
-    witness_heard(witness, 0, 0, at(52000));
-    witness_heard(witness, 0, 1, at(52000));
-    witness_tidy(witness);
-    assert_int_equal(witness_remembered(witness), 0);
+    overlap_detector_heard(detector, 0, 0, at(52000));
+    overlap_detector_heard(detector, 0, 1, at(52000));
+    overlap_detector_tidy(detector);
+    assert_int_equal(overlap_detector_remembered(detector), 0);
 }
 
 TEST(a_long_visit_of_a_process_that_goes_on_meets_all_who_came_meanwhile)
 {
     enter(first, 1000);
     visit(second, 2000, 2005);
-    witness_heard(witness, 0, 0, at(50000));
-    witness_heard(witness, 0, 1, at(50000));
-    witness_tidy(witness);
+    overlap_detector_heard(detector, 0, 0, at(50000));
+    overlap_detector_heard(detector, 0, 1, at(50000));
+    overlap_detector_tidy(detector);
     leave(first, 50001);
     assert_int_equal(overlaps, 1);
     assert_int_equal(refusals, 1);

@@ -1,0 +1,70 @@
+/* The overlap detector: from when handlers of all processes and hosts said that they entered and left what only one at
+ * a time may be in, it tells whether that was so. It knows nothing of locks.
+ *
+ *     overlap_detector_entered(detector, &visit);  overlap_detector_left(detector, &visit);
+ * overlap_detector_died(detector, host, process, at);
+ *     overlap_detector_tidy(detector);   once a second
+ *     overlap_detector_end(detector, at);
+ *
+ * Two visits of one resource overlap when they intersect, for different hosts by more than the error of their clocks
+ * (told by overlap_detector_host) as it was when their times were told: what is known better later makes older times no
+ * better. So the times of one host compare exactly only if the same was added to them. A visit that was not left
+ * goes on until its process has died or the run has ended. Each pair counts once, when both ends are known. A fence
+ * refusal: a visit is left, and one with a larger token had begun before. A store that compares tokens refuses what
+ * such a visit writes. An overlap is fenced when both have tokens, and different ones: then such a store lets only
+ * one of them write.
+ *
+ * Records of different processes come in any order. A visit is remembered until nothing can come any more that lies
+ * before its end: until all processes have been heard later than it, and one second more; at most OVERLAP_MEMORY_NS.
+ * Pure; one thread. */
+#ifndef WORKER_DRY_RUN_OVERLAP_DETECTOR_H
+#define WORKER_DRY_RUN_OVERLAP_DETECTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+#define OVERLAP_MEMORY_NS (120 * NS_PER_S)
+
+struct overlap_detector;
+
+/* What is told of overlaps as they are found; `resource` is the number that was given. */
+struct overlap_told {
+    void (*overlap)(void *context, unsigned resource, bool is_fenced);
+    void (*refusal)(void *context, unsigned resource);
+    void *context;
+};
+
+struct overlap_detector *overlap_detector_create(const struct overlap_told *told);
+void overlap_detector_destroy(struct overlap_detector *detector); /* NULL is fine */
+
+struct overlap_visit {
+    unsigned host, process;
+    unsigned resource; /* a number of the caller's, from 0 on */
+    const char *jid;
+    uint64_t token; /* 0 = none */
+    struct instant at;
+    int64_t moved_ns; /* was added to the host's own time to have `at` */
+};
+
+/* How far the times of a host may be off; 0 unless told. Numbers of hosts are below 256, of processes below 64. */
+void overlap_detector_host(struct overlap_detector *detector, unsigned host, int64_t clock_error_ns);
+void overlap_detector_entered(struct overlap_detector *detector, const struct overlap_visit *visit);
+/* Of a visit that is not known (its record was lost) nothing is made. */
+void overlap_detector_left(struct overlap_detector *detector, const struct overlap_visit *visit);
+/* Somebody else says that the handler of the visit had returned by then: so the visit ends there when the record of its
+ * leaving was lost. */
+void overlap_detector_returned(struct overlap_detector *detector, const struct overlap_visit *visit);
+/* The process was heard: it has told all that lies before. */
+void overlap_detector_heard(struct overlap_detector *detector, unsigned host, unsigned process, struct instant at);
+/* It is dead since `at` at the latest, and all its records were told. */
+void overlap_detector_died(struct overlap_detector *detector, unsigned host, unsigned process, struct instant at);
+/* The run is over: what is still open ends here, by no act of its own. */
+void overlap_detector_end(struct overlap_detector *detector, struct instant at);
+
+/* Forgets what can matter no more. Cheap; about once a second. */
+void overlap_detector_tidy(struct overlap_detector *detector);
+uint64_t overlap_detector_remembered(const struct overlap_detector *detector); /* visits, for tests of its memory */
+
+#endif
