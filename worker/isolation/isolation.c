@@ -3,11 +3,11 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "worker/isolation/crew.h"
+#include "worker/isolation/process_pool.h"
 #include "worker/isolation/program.h"
 
 struct isolation {
-    struct crew *crew;
+    struct process_pool *pool;
     struct programs *programs;
 };
 
@@ -19,7 +19,7 @@ static bool is_program(const struct isolated_run *run)
 struct isolation *isolation_create(const struct isolation_options *options)
 {
     struct isolation *isolation = memory_new(struct isolation);
-    isolation->crew = crew_create(options);
+    isolation->pool = process_pool_create(options);
     isolation->programs = programs_create(options);
     return isolation;
 }
@@ -28,7 +28,7 @@ void isolation_destroy(struct isolation *isolation)
 {
     if (isolation == NULL)
         return;
-    crew_destroy(isolation->crew);
+    process_pool_destroy(isolation->pool);
     programs_destroy(isolation->programs);
     free(isolation);
 }
@@ -38,12 +38,12 @@ void isolation_start(struct isolation *isolation, struct isolated_run *run)
     if (is_program(run))
         programs_start(isolation->programs, run);
     else
-        crew_start(isolation->crew, run);
+        process_pool_start(isolation->pool, run);
 }
 
 bool isolation_withdraw(struct isolation *isolation, struct isolated_run *run)
 {
-    return is_program(run) ? programs_withdraw(isolation->programs, run) : crew_withdraw(isolation->crew, run);
+    return is_program(run) ? programs_withdraw(isolation->programs, run) : process_pool_withdraw(isolation->pool, run);
 }
 
 /* A handler in a process sees it by itself. */
@@ -55,5 +55,5 @@ void isolation_interrupt(struct isolation *isolation, struct isolated_run *run)
 
 void isolation_renew(struct isolation *isolation)
 {
-    crew_renew(isolation->crew);
+    process_pool_renew(isolation->pool);
 }

@@ -1,5 +1,5 @@
-/* Runs outside of the worker: one interface for the two kinds, `process` (crew.h) and `exec` (program.h), as slots
- * see them.
+/* Runs outside of the worker: one interface for the two kinds, `process` (process_pool.h) and `exec` (program.h), as
+ * slots see them.
  *
  *     isolation_start(isolation, &run);              ... run.ended(&run, code)
  *     isolation_withdraw(isolation, &run)            true: it has not begun and will not; `ended` is not called

@@ -2,7 +2,7 @@
  * outlive it. */
 #include "tests/support/test.h"
 
-#include "tests/support/crew_fixture.h"
+#include "tests/support/process_pool_fixture.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/one_cluster.h"
 
@@ -14,13 +14,13 @@ static struct config_node slow_node = {.call_timeout_ns = 10 * NS_PER_S};
 
 static int group_set_up(void **state)
 {
-    return crew_group_set_up(state) == 0 && one_cluster_set_up(state) == 0 ? 0 : -1;
+    return process_pool_group_set_up(state) == 0 && one_cluster_set_up(state) == 0 ? 0 : -1;
 }
 
 static int group_tear_down(void **state)
 {
     one_cluster_tear_down(state);
-    return crew_group_tear_down(state);
+    return process_pool_group_tear_down(state);
 }
 
 /* As a slot does it. */
@@ -39,9 +39,9 @@ static int set_up(void **state)
 {
     struct redlock_terms terms = quick_terms(TTL_MS, 3);
     lock_cluster_heal(&cluster);
-    crew_set_up(state);
-    crew_config->lock_nodes = &slow_node;
-    crew_config->lock_node_count = 1;
+    process_pool_set_up(state);
+    process_pool_config->lock_nodes = &slow_node;
+    process_pool_config->lock_node_count = 1;
     group = lock_cluster_group(&cluster, loop);
     lock_probe_create(&probe, loop, group, &terms);
     lock_take();
@@ -50,7 +50,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    crew_tear_down(state);
+    process_pool_tear_down(state);
     if (!redlock_lock_is_free(probe.lock))
         redlock_lock_release(probe.lock);
     lock_probe_destroy(&probe);
@@ -93,8 +93,8 @@ TEST(a_question_ends_with_its_run)
     pause_first(NODES);
     trip_start(&trips[0], "[\"verify\"]");
     trip_await_begin(&trips[0]);
-    const struct crew_member *member = trips[0].run.place;
-    loop_await(loop, member->is_asked);
+    const struct pool_process *process = trips[0].run.place;
+    loop_await(loop, process->is_asked);
     (void)berth_kill_by(board, trips[0].run.berth, loop_now(loop));
     launcher_ring(launcher);
     assert_int_equal(trip_await(&trips[0]), HF_FAIL);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "tests/support/crew_fixture.h"
+#include "tests/support/process_pool_fixture.h"
 #include "tests/support/lock_cluster.h"
 #include "tests/support/launcher_fixture.h"
 #include "tests/support/loop_until.h"
@@ -92,14 +92,14 @@ TEST(a_large_task_arrives_whole)
 {
     static char args[900000];
     struct trip *trip = &trips[0];
-    crew_config->worker.max_task_size = 1000; /* raised by a reload after the process was made */
+    process_pool_config->worker.max_task_size = 1000; /* raised by a reload after the process was made */
     memset(args, ' ', sizeof args);
     memcpy(args, "[\"tell\"", 7);
     args[sizeof args - 2] = ']';
     trip_start(trip, "");
-    assert_true(crew_withdraw(crew, &trip->run));
+    assert_true(process_pool_withdraw(pool, &trip->run));
     trip->job.args = (struct text_span){args, sizeof args - 1};
-    crew_start(crew, &trip->run);
+    process_pool_start(pool, &trip->run);
     assert_int_equal(trip_await(trip), HF_OK);
     assert_int_equal(trip_number(trip, "length"), sizeof args - 1);
 }
@@ -261,9 +261,10 @@ TEST(a_late_kill_is_not_blamed_on_the_next_run)
 {
     struct child_exit end = {.wait_status = SIGKILL, .killed_run = 7, .killed_berth = 1};
 
-    assert_int_equal(crew_verdict(&trips[0].run, 8, board, &end, ""), ISOLATION_NOT_STARTED);
-    assert_int_equal(crew_verdict(&trips[0].run, 7, board, &end, ""), ISOLATION_NOT_STARTED); /* another berth */
-    assert_int_equal(crew_verdict(&trips[1].run, 7, board, &end, ""), HF_FAIL);
+    assert_int_equal(process_pool_verdict(&trips[0].run, 8, board, &end, ""), ISOLATION_NOT_STARTED);
+    assert_int_equal(process_pool_verdict(&trips[0].run, 7, board, &end, ""),
+                     ISOLATION_NOT_STARTED); /* another berth */
+    assert_int_equal(process_pool_verdict(&trips[1].run, 7, board, &end, ""), HF_FAIL);
 }
 
-RUN_GROUP(crew_group_set_up, crew_group_tear_down, crew_set_up, crew_tear_down)
+RUN_GROUP(process_pool_group_set_up, process_pool_group_tear_down, process_pool_set_up, process_pool_tear_down)

@@ -1,11 +1,11 @@
-/* For tests of runs in processes: a board, a zygote, a loop, a launcher, a crew, the plugin `restless`, and
+/* For tests of runs in processes: a board, a zygote, a loop, a launcher, a pool, the plugin `restless`, and
  * trips, which are runs that remember what was told of them. */
-#ifndef TESTS_SUPPORT_CREW_FIXTURE_H
-#define TESTS_SUPPORT_CREW_FIXTURE_H
+#ifndef TESTS_SUPPORT_PROCESS_POOL_FIXTURE_H
+#define TESTS_SUPPORT_PROCESS_POOL_FIXTURE_H
 
 #include "base/buffer.h"
 #include "tests/support/launcher_fixture.h"
-#include "worker/isolation/crew_private.h"
+#include "worker/isolation/process_pool.h"
 
 enum { TRIPS = 8 };
 
@@ -23,24 +23,24 @@ struct trip {
 };
 
 extern struct loop *loop;
-extern struct crew *crew;
-extern struct config *crew_config; /* two threads; it may be changed before a process is made */
-extern struct trip trips[TRIPS];   /* each with the berth of its number */
+extern struct process_pool *pool;
+extern struct config *process_pool_config; /* two threads; it may be changed before a process is made */
+extern struct trip trips[TRIPS];           /* each with the berth of its number */
 
 /* The zygote of all tests of a program: before other threads or loops are there, and before the plugin is loaded, which
  * its children load themselves. */
-void crew_zygote_start(void);
-void crew_zygote_use(struct loop *on);
-void crew_zygote_end(void);
+void process_pool_zygote_start(void);
+void process_pool_zygote_use(struct loop *on);
+void process_pool_zygote_end(void);
 /* Of each test. */
-void crew_begin(struct loop *on);
-void crew_end(void);
+void process_pool_begin(struct loop *on);
+void process_pool_end(void);
 
 /* The same with one loop for all. */
-int crew_group_set_up(void **state);
-int crew_group_tear_down(void **state);
-int crew_set_up(void **state);
-int crew_tear_down(void **state);
+int process_pool_group_set_up(void **state);
+int process_pool_group_tear_down(void **state);
+int process_pool_set_up(void **state);
+int process_pool_tear_down(void **state);
 
 /* One setting of the plugin. */
 void restless_set(const char *key, const char *value);

@@ -1,4 +1,4 @@
-#include "tests/support/crew_fixture.h"
+#include "tests/support/process_pool_fixture.h"
 
 #include <stdio.h>
 
@@ -8,8 +8,8 @@
 #include "tests/support/test.h"
 #include "worker/isolation/runner_process.h"
 
-struct crew *crew;
-struct config *crew_config;
+struct process_pool *pool;
+struct config *process_pool_config;
 struct trip trips[TRIPS];
 static struct plugins *plugins;
 static struct config_plugin settings;
@@ -105,7 +105,7 @@ void trip_start(struct trip *trip, const char *args)
     if (trip->run.lock == NULL)
         berth_clear(trip->run.berth);
     berth_open(trip->run.berth, trip->job.jid, trip->job.class_name);
-    crew_start(crew, &trip->run);
+    process_pool_start(pool, &trip->run);
     assert_false(trip->begun > 0 || trip->has_ended);
 }
 
@@ -156,8 +156,8 @@ void restless_set(const char *key, const char *value)
 {
     pair = (struct config_pair){(char *)(uintptr_t)key, (char *)(uintptr_t)value};
     settings = (struct config_plugin){.name = (char *)(uintptr_t) "restless", .settings = {&pair, 1}};
-    crew_config->plugins = &settings;
-    crew_config->plugin_count = 1;
+    process_pool_config->plugins = &settings;
+    process_pool_config->plugin_count = 1;
 }
 
 /* --- setting up ------------------------------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ static void was_lost(void *context)
     fail_msg("the zygote has died");
 }
 
-void crew_zygote_start(void)
+void process_pool_zygote_start(void)
 {
     struct error error = ERROR_NONE;
     struct zygote_options options = {.runner = runner_main, .log = {.level = LOG_WARN, .fd = STDERR_FILENO}};
@@ -178,14 +178,14 @@ void crew_zygote_start(void)
         fail_msg("%s", error.text);
 }
 
-void crew_zygote_end(void)
+void process_pool_zygote_end(void)
 {
     launcher_destroy(launcher);
     plugins_close(plugins);
     board_destroy(board);
 }
 
-void crew_zygote_use(struct loop *on)
+void process_pool_zygote_use(struct loop *on)
 {
     struct findings findings = {.count = 0};
     char directory[256], restless[] = "restless", *names[] = {restless};
@@ -197,59 +197,59 @@ void crew_zygote_use(struct loop *on)
     launcher = launcher_create(on, &zygote, board, was_lost, NULL);
 }
 
-void crew_begin(struct loop *on)
+void process_pool_begin(struct loop *on)
 {
-    crew_config = memory_new(struct config);
-    crew_config->worker.threads = 2;
-    crew_config->worker.max_task_size = 1 << 20;
-    crew_config->worker.log_level = LOG_INFO;
-    const struct isolation_options options = {on, launcher, board, crew_config};
-    crew = crew_create(&options);
+    process_pool_config = memory_new(struct config);
+    process_pool_config->worker.threads = 2;
+    process_pool_config->worker.max_task_size = 1 << 20;
+    process_pool_config->worker.log_level = LOG_INFO;
+    const struct isolation_options options = {on, launcher, board, process_pool_config};
+    pool = process_pool_create(&options);
     for (unsigned i = 0; i < TRIPS; i++)
         trip_init(&trips[i], i);
 }
 
-void crew_end(void)
+void process_pool_end(void)
 {
-    crew_destroy(crew);
+    process_pool_destroy(pool);
     for (unsigned i = 0; i < TRIPS; i++) {
         job_outcome_fini(&trips[i].job.outcome);
         buffer_fini(&trips[i].said);
     }
-    free(crew_config);
+    free(process_pool_config);
 }
 
 /* --- for all tests of a program, and for each ------------------------------------------------------------------- */
 
-int crew_group_set_up(void **state)
+int process_pool_group_set_up(void **state)
 {
     (void)state;
-    crew_zygote_start();
+    process_pool_zygote_start();
     loop = loop_create(NULL);
     if (loop == NULL)
         return -1;
-    crew_zygote_use(loop);
+    process_pool_zygote_use(loop);
     return 0;
 }
 
-int crew_group_tear_down(void **state)
+int process_pool_group_tear_down(void **state)
 {
     (void)state;
-    crew_zygote_end();
+    process_pool_zygote_end();
     loop_destroy(loop);
     return 0;
 }
 
-int crew_set_up(void **state)
+int process_pool_set_up(void **state)
 {
     (void)state;
-    crew_begin(loop);
+    process_pool_begin(loop);
     return 0;
 }
 
-int crew_tear_down(void **state)
+int process_pool_tear_down(void **state)
 {
     (void)state;
-    crew_end();
+    process_pool_end();
     return 0;
 }

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "tests/support/crew_fixture.h"
+#include "tests/support/process_pool_fixture.h"
 #include "tests/support/lock_cluster.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/private_directory.h"
@@ -43,8 +43,8 @@ TEST(a_run_that_waits_can_be_withdrawn)
     for (int i = 0; i < 3; i++)
         trip_start(&trips[i], "[\"listen\"]");
     trip_await_begin(&trips[1]);
-    assert_false(crew_withdraw(crew, &trips[0].run));
-    assert_true(crew_withdraw(crew, &trips[2].run));
+    assert_false(process_pool_withdraw(pool, &trips[0].run));
+    assert_true(process_pool_withdraw(pool, &trips[2].run));
     job_cancel(&trips[0].job, HF_USER);
     assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
     loop_for(loop, 20 * NS_PER_MS);
@@ -77,7 +77,7 @@ TEST(a_process_that_has_grown_is_replaced)
 /* Processes with other limits are other processes; the one that was idle makes room when there is none. */
 TEST(limits_are_those_of_the_class)
 {
-    crew_config->worker.threads = 1;
+    process_pool_config->worker.threads = 1;
     pid_t first = runner_pid();
     trips[0].rules.open_files_limit = 64;
     pid_t second = runner_pid();
@@ -93,17 +93,17 @@ TEST(limits_are_those_of_the_class)
     test_await(process_is_dead(first));
 }
 
-TEST(a_renewed_crew_has_new_processes)
+TEST(a_renewed_process_pool_has_new_processes)
 {
     pid_t first = runner_pid();
     trip_start(&trips[1], "[\"listen\"]");
     trip_await_begin(&trips[1]);
-    crew_renew(crew);
+    process_pool_renew(pool);
     assert_int_not_equal(runner_pid(), first);
     assert_false(trips[1].has_ended); /* what runs goes on */
     job_cancel(&trips[1].job, HF_USER);
     assert_int_equal(trip_await(&trips[1]), HF_CANCELLED);
-    loop_await(loop, crew_count(crew) == 1); /* and then its process ends as well */
+    loop_await(loop, process_pool_count(pool) == 1); /* and then its process ends as well */
 }
 
 TEST(an_idle_process_that_dies_is_replaced)
@@ -123,7 +123,7 @@ TEST(a_plugin_is_closed_when_its_process_ends)
     restless_set("farewell", path);
     assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
     assert_int_not_equal(access(path, F_OK), 0);
-    crew_renew(crew);
+    process_pool_renew(pool);
     test_await(access(path, F_OK) == 0);
     unlink(path);
     rmdir(directory);
@@ -141,24 +141,24 @@ TEST(a_plugin_that_does_not_open_puts_its_tasks_off)
         assert_int_equal(trips[0].begun, 0);
         assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE); /* at once: it is not tried again that soon */
         restless_set("none", "");
-        crew_renew(crew);
+        process_pool_renew(pool);
         assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
-        crew_renew(crew);
+        process_pool_renew(pool);
     }
 }
 
 TEST(a_plugin_that_hangs_while_it_opens_is_given_up)
 {
-    crew->times.open_ns = 50 * NS_PER_MS;
+    pool->times.open_ns = 50 * NS_PER_MS;
     restless_set("opening", "hang");
     assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE);
-    loop_await(loop, crew_count(crew) == 0);
+    loop_await(loop, process_pool_count(pool) == 0);
 }
 
 /* One process a time of back-off, however many tasks come. */
 TEST(opening_is_tried_again_after_a_while)
 {
-    crew->times.back_off_ns = 50 * NS_PER_MS;
+    pool->times.back_off_ns = 50 * NS_PER_MS;
     restless_set("opening", "refuse");
     assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE);
     restless_set("none", "");
@@ -170,13 +170,13 @@ TEST(opening_is_tried_again_after_a_while)
 /* Although the other process of the plugin works, so that nobody is refused, and nothing else happens meanwhile. */
 TEST(who_waits_is_served_when_the_back_off_is_over)
 {
-    crew->times.back_off_ns = 50 * NS_PER_MS;
+    pool->times.back_off_ns = 50 * NS_PER_MS;
     trip_start(&trips[1], "[\"listen\"]");
     trip_await_begin(&trips[1]);
     restless_set("opening", "refuse");
     trip_start(&trips[0], "[\"ok\"]");
-    loop_await(loop, crew_count(crew) == 2);
-    loop_await(loop, crew_count(crew) == 1);
+    loop_await(loop, process_pool_count(pool) == 2);
+    loop_await(loop, process_pool_count(pool) == 1);
     restless_set("none", "");
     assert_int_equal(trip_await(&trips[0]), HF_OK);
     assert_false(trips[1].has_ended);
@@ -184,21 +184,21 @@ TEST(who_waits_is_served_when_the_back_off_is_over)
 
 TEST(a_plugin_that_hangs_while_it_closes_is_killed)
 {
-    crew->times.leave_ns = 50 * NS_PER_MS;
+    pool->times.leave_ns = 50 * NS_PER_MS;
     restless_set("farewell", "hang");
     pid_t pid = runner_pid();
-    crew_renew(crew);
+    process_pool_renew(pool);
     assert_int_not_equal(runner_pid(), pid); /* which is not waited for */
     test_await(process_is_dead(pid) || (loop_for(loop, NS_PER_MS), false));
 }
 
 TEST(a_process_that_was_idle_for_long_ends)
 {
-    crew->times.idle_ns = 50 * NS_PER_MS;
+    pool->times.idle_ns = 50 * NS_PER_MS;
     trip_start(&trips[1], "[\"listen\"]");
     trip_await_begin(&trips[1]);
     pid_t pid = runner_pid();
-    loop_await(loop, crew_count(crew) == 1);
+    loop_await(loop, process_pool_count(pool) == 1);
     assert_true(process_is_dead(pid));
     assert_false(trips[1].has_ended);
 }
@@ -228,4 +228,4 @@ TEST(crashes_leak_no_descriptors)
     assert_int_equal(descriptors_open(pid), of_runner);
 }
 
-RUN_GROUP(crew_group_set_up, crew_group_tear_down, crew_set_up, crew_tear_down)
+RUN_GROUP(process_pool_group_set_up, process_pool_group_tear_down, process_pool_set_up, process_pool_tear_down)

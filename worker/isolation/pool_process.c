@@ -1,0 +1,758 @@
+/* One runner process, on the loop: its birth, what it is told and says, and its end.
+ *
+ * Nothing that it says is believed: what is no frame, comes at the wrong time or is out of bounds ends the process. In
+ * the steady state a run is one send and one recv here: frames are looked at where they were read, and only what is not
+ * whole yet is kept. A process that says much gets its turn once in a turn of the loop. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/invariant.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "worker/config/node_options.h"
+#include "worker/isolation/process_pool.h"
+#include "worker/isolation/program_status.h"
+#include "worker/isolation/runner_process.h"
+
+#define TELL_AGAIN_NS (60 * NS_PER_S)
+enum { DOUBLINGS_MAX = 10, KEEP_BYTES_MAX = 1 << 20, ANSWERS_BYTES_MAX = 1 << 16 };
+
+/* --- its kind ----------------------------------------------------------------------------------------------------- */
+
+void process_pool_look(struct process_pool *pool)
+{
+    loop_at_turn_end(pool->options.loop, LOOP_GATHER, &pool->serve);
+}
+
+/* The timer is set for the first that became idle, and looks at all when it fires: being idle for a moment, as nearly
+ * always, costs nothing. */
+static void idle_plan(struct process_pool *pool)
+{
+    if (!loop_timer_is_set(&pool->idle_look))
+        loop_timer_set(pool->options.loop, &pool->idle_look, loop_after(pool->options.loop, pool->times.idle_ns));
+}
+
+static void kind_opened(struct process_kind *kind)
+{
+    kind->strikes = 0;
+    kind->told = (struct instant){0};
+}
+
+static void refusal_tell(struct process_kind *kind, const char *reason, int64_t wait_ns)
+{
+    char path[LOG_QUOTE_MAX], quoted[LOG_QUOTE_MAX];
+    struct instant now = loop_now(kind->pool->options.loop);
+    if (kind->told.ns != 0 && instant_since(kind->told, now) < TELL_AGAIN_NS)
+        return;
+    kind->told = now;
+    log_event(LOG_ERROR, "plugin_refused", "plugin=%s reason=%s again_in_s=%d",
+              log_value(plugin_path(kind->plugin), path), log_value(reason, quoted), (int)(wait_ns / NS_PER_S));
+}
+
+void kind_struck(struct process_kind *kind, const char *reason)
+{
+    const struct process_pool_times *times = &kind->pool->times;
+    int64_t wait_ns = times->back_off_ns << (kind->strikes < DOUBLINGS_MAX ? kind->strikes : DOUBLINGS_MAX);
+    if (wait_ns > times->back_off_max)
+        wait_ns = times->back_off_max;
+    kind->strikes++;
+    kind->not_before = loop_after(kind->pool->options.loop, wait_ns);
+    loop_timer_set(kind->pool->options.loop, &kind->retry, kind->not_before);
+    refusal_tell(kind, reason, wait_ns);
+}
+
+/* --- writing ---------------------------------------------------------------------------------------------------- */
+
+static void writing_follow(struct pool_process *process, bool waits)
+{
+    if (process->waits_to_write == waits)
+        return;
+    process->waits_to_write = waits;
+    if (process->watch != NULL)
+        loop_watch_change(process->watch, waits ? LOOP_READABLE | LOOP_WRITABLE : LOOP_READABLE);
+}
+
+static bool process_flush(struct pool_process *process)
+{
+    size_t sent = 0;
+    ssize_t count = 0;
+    while (sent < process->out.length && count >= 0) {
+        count = send(process->socket, process->out.bytes + sent, process->out.length - sent, MSG_NOSIGNAL);
+        if (count > 0)
+            sent += (size_t)count;
+        else if (errno == EINTR)
+            count = 0;
+        else if (errno != EAGAIN)
+            return false;
+    }
+    buffer_drop_front(&process->out, sent);
+    if (process->out.length == 0 && process->out.capacity > KEEP_BYTES_MAX)
+        buffer_fini(&process->out);
+    writing_follow(process, process->out.length > 0);
+    return true;
+}
+
+/* --- questions about the lock ----------------------------------------------------------------------------------- */
+
+static void answer_add(struct pool_process *process, enum frame_kind kind, int64_t question, bool is_yes)
+{
+    size_t start = frame_begin(&process->out, kind);
+    frame_add_number(&process->out, question);
+    frame_add_number(&process->out, is_yes);
+    frame_end(&process->out, start);
+}
+
+static void verified(struct redlock_verify *verify, bool is_held)
+{
+    struct pool_process *process = list_owner(verify, struct pool_process, verify);
+    process->is_asked = false;
+    answer_add(process, FRAME_VERIFIED, process->question, is_held);
+    (void)process_flush(process); /* that nobody reads it shows at the socket */
+}
+
+void process_unask(struct pool_process *process)
+{
+    if (process->is_asked)
+        redlock_lock_verify_cancel(process->run->lock, &process->verify);
+    process->is_asked = false;
+}
+
+/* Who only asks, and does not read what it is answered, would fill the memory of the worker. */
+static bool question_read(const struct pool_process *process, const struct frame *frame, int64_t *question)
+{
+    struct frame_reader reader = frame_read(frame);
+    *question = frame_take_number(&reader, 1, INT64_MAX);
+    return frame_is_used_up(&reader) && process->out.length <= ANSWERS_BYTES_MAX;
+}
+
+/* Who asks again has given up on the question before. */
+static bool verify_came(struct pool_process *process, const struct frame *frame)
+{
+    int64_t question = 0;
+    if (!question_read(process, frame, &question))
+        return false;
+    process_unask(process);
+    process->question = question;
+    struct hf_job *job = process->run->job;
+    if (process->run->lock == NULL) { /* there is none, or a pretended one, of which its link knows at once */
+        answer_add(process, FRAME_VERIFIED, question, job->validity == NULL || job->link->verify(job, 0));
+        (void)process_flush(process);
+        return true;
+    }
+    process->is_asked = true;
+    process->verify.done = verified;
+    redlock_lock_verify(process->run->lock, &process->verify);
+    return true;
+}
+
+/* False when it cannot come along now. */
+static bool descriptor_send(struct pool_process *process, int64_t question, int descriptor)
+{
+    struct buffer whole = {0};
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+    if (descriptor < 0 || process->out.length > 0)
+        return false;
+    size_t start = frame_begin(&whole, FRAME_DESCRIBED);
+    frame_add_number(&whole, question);
+    frame_add_number(&whole, true);
+    frame_end(&whole, start);
+    struct iovec place = {.iov_base = whole.bytes, .iov_len = whole.length};
+    struct msghdr message = {
+        .msg_iov = &place, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof descriptor);
+    memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+    ssize_t sent = sendmsg(process->socket, &message, MSG_NOSIGNAL);
+    if (sent > 0 && (size_t)sent < whole.length) /* the rest follows */
+        buffer_append(&process->out, whole.bytes + sent, whole.length - (size_t)sent);
+    buffer_fini(&whole);
+    return sent > 0;
+}
+
+/* What is passed is the lock's own timer: the worker goes on setting it. */
+static int descriptor_of(const struct isolated_run *run)
+{
+    if (run->lock != NULL)
+        return redlock_validity_descriptor(redlock_lock_validity(run->lock));
+    return run->job->validity != NULL ? run->job->link->descriptor(run->job) : -1;
+}
+
+static bool descriptor_came(struct pool_process *process, const struct frame *frame)
+{
+    int64_t question = 0;
+    if (!question_read(process, frame, &question))
+        return false;
+    if (!descriptor_send(process, question, descriptor_of(process->run)))
+        answer_add(process, FRAME_DESCRIBED, question, false);
+    (void)process_flush(process);
+    return true;
+}
+
+/* --- what it is in ------------------------------------------------------------------------------------------------ */
+
+static bool has_place(enum process_state state)
+{
+    return state == PROCESS_STARTING || state == PROCESS_IDLE || state == PROCESS_BUSY;
+}
+
+static void counts_change(struct pool_process *process, enum process_state to)
+{
+    struct process_kind *kind = process->kind;
+    bool had_place = has_place(process->state), keeps_place = has_place(to);
+    kind->starting -= process->state == PROCESS_STARTING;
+    kind->starting += to == PROCESS_STARTING;
+    if (had_place == keeps_place)
+        return;
+    invariant(had_place); /* nobody comes back */
+    kind->processes--;
+    process->pool->active--;
+    process->pool->leaving++;
+}
+
+static void idle_begin(struct pool_process *process)
+{
+    struct process_pool *pool = process->pool;
+    process->idle_since = loop_now(pool->options.loop);
+    list_prepend(&process->kind->idle, &process->idle_link);
+    idle_plan(pool);
+}
+
+static void process_enter(struct pool_process *process, enum process_state state)
+{
+    struct loop *loop = process->pool->options.loop;
+    counts_change(process, state);
+    list_remove(&process->idle_link);
+    if (process->state == PROCESS_STARTING && state != PROCESS_STARTING)
+        loop_timer_clear(loop, &process->patience);
+    process->state = state;
+    if (state == PROCESS_IDLE)
+        idle_begin(process);
+    if (state == PROCESS_LEAVING)
+        loop_timer_set(loop, &process->patience, loop_after(loop, process->pool->times.leave_ns));
+    if (state == PROCESS_CONDEMNED && process->watch != NULL) {
+        loop_watch_stop(process->watch);
+        process->watch = NULL;
+    }
+    if (state != PROCESS_BUSY)
+        process_pool_look(process->pool);
+}
+
+static void strike(struct pool_process *process, const char *reason)
+{
+    if (process->was_opened || process->has_struck || process->was_dismissed)
+        return;
+    process->has_struck = true;
+    kind_struck(process->kind, reason);
+}
+
+static void process_condemn(struct pool_process *process, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(process->complaint, sizeof process->complaint, format, arguments);
+    va_end(arguments);
+    strike(process, process->complaint);
+    process_unask(process);
+    launcher_kill(process->pool->options.launcher, &process->child, SIGKILL);
+    if (process->state != PROCESS_CONDEMNED)
+        process_enter(process, PROCESS_CONDEMNED);
+}
+
+/* It hung up before it was given anything to do. It may be dead, or in a plugin that hangs with its socket closed. */
+static void process_cut_off(struct pool_process *process)
+{
+    launcher_kill(process->pool->options.launcher, &process->child, SIGKILL);
+    process_enter(process, PROCESS_CONDEMNED);
+}
+
+static void patience_is_over(struct loop_timer *timer)
+{
+    struct pool_process *process = list_owner(timer, struct pool_process, patience);
+    if (process->state == PROCESS_STARTING)
+        process_condemn(process, "did not open its plugin in time");
+    else
+        process_condemn(process, "did not close its plugin in time");
+}
+
+/* --- the end of a run --------------------------------------------------------------------------------------------- */
+
+static void end_log(const struct pool_process *process, const char *ending)
+{
+    char path[LOG_QUOTE_MAX], jid[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
+    const char *plugin = log_value(plugin_path(process->kind->plugin), path);
+    if (process->run != NULL)
+        log_event(LOG_WARN, "runner_crashed", "pid=%ld plugin=%s jid=%s reason=%s", (long)process->pid, plugin,
+                  log_value(process->run->job->jid, jid), log_value(ending, reason));
+    else if (!process->was_dismissed)
+        log_event(LOG_INFO, "runner_ended", "pid=%ld plugin=%s reason=%s", (long)process->pid, plugin,
+                  log_value(ending, reason));
+    else
+        log_event(LOG_DEBUG, "runner_ended", "pid=%ld plugin=%s runs=%u", (long)process->pid, plugin, process->runs);
+}
+
+/* The process is free of the run before that is told: what is told may begin another. */
+static void run_end(struct pool_process *process, int code)
+{
+    struct isolated_run *run = process->run;
+    process_unask(process);
+    atomic_store(&run->berth->occupant, 0);
+    process->run = NULL;
+    run->place = NULL;
+    output_log_dropped(run->job->jid, run->job->class_name, &process->budget);
+    run->ended(run, code);
+}
+
+static void process_finish(struct pool_process *process, int code)
+{
+    const struct task_rules *rules = process->run->rules;
+    process->runs++;
+    output_drain(process->output); /* while it is known whose it is */
+    bool is_worn = (rules->tasks_per_process > 0 && process->runs >= rules->tasks_per_process) ||
+                   (rules->memory_per_process > 0 && process->memory > rules->memory_per_process) ||
+                   process->generation != process->pool->generation;
+    if (is_worn)
+        process_retire(process);
+    else
+        process_enter(process, PROCESS_IDLE);
+    run_end(process, code);
+}
+
+/* --- what is only said ------------------------------------------------------------------------------------------ */
+
+static bool log_came(struct pool_process *process, const struct frame *frame)
+{
+    enum hf_log_level level = HF_LOG_INFO;
+    const char *text = NULL;
+    struct hf_job *job = process->run->job;
+    if (!runner_log_read(frame, &level, &text))
+        return false;
+    if (job->link->hears(job, level))
+        job->link->log(job, level, text);
+    return true;
+}
+
+static bool event_came(struct pool_process *process, const struct frame *frame)
+{
+    struct runner_event event;
+    struct hf_job *job = process->run->job;
+    if (!runner_event_read(frame, &event))
+        return false;
+    if (job->link->hears(job, event.level))
+        job->link->event(job, event.level, event.name, event.fields, event.count);
+    return true;
+}
+
+static bool progress_came(struct pool_process *process, const struct frame *frame)
+{
+    struct frame_reader reader = frame_read(frame);
+    struct text_span json = frame_take_text(&reader, ITERATION_BYTES_MAX);
+    struct hf_job *job = process->run->job;
+    if (!frame_is_used_up(&reader) || !job->reports_progress || !iteration_text_is_sound(json.bytes, json.length))
+        return false;
+    (void)job->link->progress(job, json.bytes);
+    return true;
+}
+
+/* --- the beginning and the end ---------------------------------------------------------------------------------- */
+
+static bool ready_came(struct pool_process *process, const struct frame *frame)
+{
+    if (process->was_opened || frame->length != 0)
+        return false;
+    process->was_opened = true;
+    kind_opened(process->kind);
+    if (process->state == PROCESS_STARTING)
+        process_enter(process, PROCESS_IDLE);
+    return true;
+}
+
+static bool refused_came(struct pool_process *process, const struct frame *frame)
+{
+    struct frame_reader reader = frame_read(frame);
+    const char *reason = frame_take_string(&reader, RUNNER_REASON_MAX);
+    if (process->was_opened || !frame_is_used_up(&reader))
+        return false;
+    process->has_struck = true;
+    kind_struck(process->kind, reason);
+    process_condemn(process, "refused to open its plugin");
+    return true;
+}
+
+static bool end_came(struct pool_process *process, const struct frame *frame)
+{
+    struct runner_end end;
+    struct job_outcome *outcome = &process->run->job->outcome;
+    job_outcome_clear(outcome);
+    if (!runner_end_read(frame, &end, outcome) || end.run != process->run_number)
+        return false;
+    if (end.memory >= 0)
+        process->memory = end.memory;
+    process_finish(process, end.started ? end.code : ISOLATION_NOT_STARTED);
+    return true;
+}
+
+static bool frame_came(struct pool_process *process, const struct frame *frame)
+{
+    if (frame->kind == FRAME_READY)
+        return ready_came(process, frame);
+    if (frame->kind == FRAME_REFUSED)
+        return refused_came(process, frame);
+    if (process->run == NULL)
+        return false;
+    switch ((int)frame->kind) {
+    case FRAME_END:
+        return end_came(process, frame);
+    case FRAME_LOG:
+        return log_came(process, frame);
+    case FRAME_EVENT:
+        return event_came(process, frame);
+    case FRAME_PROGRESS:
+        return progress_came(process, frame);
+    case FRAME_VERIFY:
+        return verify_came(process, frame);
+    case FRAME_DESCRIPTOR:
+        return descriptor_came(process, frame);
+    default:
+        return false;
+    }
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------- */
+
+/* Looks at the whole frames there are; returns the bytes of these. Stops when it is condemned. */
+static size_t frames_take(struct pool_process *process, const char *bytes, size_t length)
+{
+    size_t used = 0, whole = 0;
+    struct frame frame;
+    while (process->complaint[0] == '\0') {
+        enum frame_found found = frame_find(bytes + used, length - used, RUNNER_FRAME_MAX, &frame, &whole);
+        if (found == FRAME_PART)
+            return used;
+        if (found == FRAME_BROKEN || !frame_came(process, &frame))
+            process_condemn(process, "said nonsense to the worker");
+        else
+            used += whole;
+    }
+    return length;
+}
+
+static void bytes_came(struct pool_process *process, const char *bytes, size_t length)
+{
+    if (process->in.length > 0) {
+        buffer_append(&process->in, bytes, length);
+        buffer_drop_front(&process->in, frames_take(process, process->in.bytes, process->in.length));
+    } else {
+        size_t used = frames_take(process, bytes, length);
+        buffer_append(&process->in, bytes + used, length - used);
+    }
+    if (process->in.length == 0 && process->in.capacity > KEEP_BYTES_MAX)
+        buffer_fini(&process->in);
+}
+
+/* One read: a full buffer is rare, and then it is readable again. */
+static bool part_listen(struct pool_process *process, bool *is_full)
+{
+    struct process_pool *pool = process->pool;
+    ssize_t count = recv(process->socket, pool->scratch, sizeof pool->scratch, 0);
+    *is_full = count == (ssize_t)sizeof pool->scratch;
+    if (count > 0)
+        bytes_came(process, pool->scratch, (size_t)count);
+    return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static bool process_listen(struct pool_process *process)
+{
+    bool is_full = true, is_open = true;
+    while (is_full && is_open && process->complaint[0] == '\0')
+        is_open = part_listen(process, &is_full);
+    return is_open;
+}
+
+/* An end of the socket means the end of the process, now or, when a handler has closed it, at the end of its run. One
+ * that has not opened its plugin keeps its place until it is known why, so that no other is tried before. */
+static void socket_ended(struct pool_process *process)
+{
+    if (process->state != PROCESS_STARTING) {
+        process_enter(process, PROCESS_CONDEMNED);
+        return;
+    }
+    loop_watch_stop(process->watch);
+    process->watch = NULL;
+}
+
+static void process_watched(void *context, int events)
+{
+    struct pool_process *process = context;
+    bool is_full = false;
+    if ((events & LOOP_WRITABLE) != 0 && process->waits_to_write && !process_flush(process))
+        events |= LOOP_READABLE;
+    if ((events & LOOP_READABLE) != 0 && !part_listen(process, &is_full) && process->state != PROCESS_CONDEMNED)
+        socket_ended(process);
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------ */
+
+/* The zygote did, because the time of the run was over: whose time that was is on the board. */
+static int killed_in_time(struct isolated_run *run, const struct board *board)
+{
+    struct hf_job *job = run->job;
+    int asked = atomic_load_explicit(&run->berth->asked, memory_order_relaxed);
+    bool was_asked = asked != HF_NOT_CANCELLED && asked != HF_TIMEOUT;
+    if (was_asked || !job_lock_is_valid(job) || (asked != HF_TIMEOUT && atomic_load(&board->must_stop)))
+        return HF_CANCELLED;
+    failure_set(&job->outcome.failure, "HF::TimedOut", "it ran for longer than its class may, and was killed");
+    return HF_FAIL;
+}
+
+int process_pool_verdict(struct isolated_run *run, uint64_t run_number, const struct board *board,
+                         const struct child_exit *end, const char *complaint)
+{
+    char text[128];
+    struct job_outcome *outcome = &run->job->outcome;
+    job_outcome_clear(outcome);
+    if (end->killed_run == run_number && board->berths + end->killed_berth == run->berth)
+        return killed_in_time(run, board);
+    if (end->killed_run != 0) /* the kill was meant for its run before: this one has nothing to do with it */
+        return ISOLATION_NOT_STARTED;
+    child_end_describe(end->wait_status, text, sizeof text);
+    if (complaint[0] != '\0')
+        failure_set(&outcome->failure, "HF::Crashed", "its process %s", complaint);
+    else if (WIFEXITED(end->wait_status) && WEXITSTATUS(end->wait_status) == RUNNER_CUT_OFF)
+        failure_set(&outcome->failure, "HF::Crashed", "it closed a descriptor of its process that was not its own");
+    else
+        failure_set(&outcome->failure, "HF::Crashed", "its process %s", text);
+    return HF_FAIL;
+}
+
+/* It was reaped. What it said before is still in the socket: perhaps the end of its run. */
+static void exited(struct child *child, const struct child_exit *end)
+{
+    struct pool_process *process = list_owner(child, struct pool_process, child);
+    struct process_pool *pool = process->pool;
+    char ending[sizeof process->complaint];
+    if (process->watch != NULL)
+        (void)process_listen(process);
+    output_drain(process->output);
+    child_end_describe(end->wait_status, ending, sizeof ending);
+    if (end->killed_run != 0)
+        snprintf(ending, sizeof ending, "was killed because the time of its run was over");
+    else if (process->complaint[0] != '\0')
+        snprintf(ending, sizeof ending, "%s", process->complaint);
+    end_log(process, ending);
+    strike(process, ending);
+    if (process->run != NULL)
+        run_end(process,
+                process_pool_verdict(process->run, process->run_number, pool->options.board, end, process->complaint));
+    process_free(process);
+    process_pool_look(pool);
+}
+
+void process_free(struct pool_process *process)
+{
+    struct process_pool *pool = process->pool;
+    list_remove(&process->link);
+    list_remove(&process->idle_link);
+    list_remove(&process->child.link);
+    loop_timer_clear(pool->options.loop, &process->patience);
+    if (process->watch != NULL)
+        loop_watch_stop(process->watch);
+    if (process->socket >= 0)
+        close(process->socket);
+    output_close(process->output);
+    if (has_place(process->state)) {
+        process->kind->starting -= process->state == PROCESS_STARTING;
+        process->kind->processes--;
+        pool->active--;
+    } else {
+        pool->leaving--;
+    }
+    buffer_fini(&process->in);
+    buffer_fini(&process->out);
+    free(process);
+}
+
+/* --- the birth -------------------------------------------------------------------------------------------------- */
+
+static void spawned(struct child *child, pid_t pid, int failure)
+{
+    struct pool_process *process = list_owner(child, struct pool_process, child);
+    struct process_pool *pool = process->pool;
+    char reason[160], path[LOG_QUOTE_MAX];
+    process->pid = pid;
+    if (failure == 0) {
+        log_event(LOG_DEBUG, "runner_started", "pid=%ld plugin=%s", (long)pid,
+                  log_value(plugin_path(process->kind->plugin), path));
+        return;
+    }
+    snprintf(reason, sizeof reason, "no process could be started for it: %s", strerror(failure));
+    strike(process, reason);
+    process_free(process);
+    process_pool_look(pool);
+}
+
+static void output_told(void *context, const char *line, size_t length)
+{
+    const struct pool_process *process = context;
+    char path[LOG_QUOTE_MAX], text[LOG_QUOTE_MAX];
+    if (line == NULL)
+        return;
+    if (process->run != NULL)
+        output_log(process->run->job->jid, process->run->job->class_name, "output", line, length);
+    else
+        log_event(LOG_INFO, "runner_output", "pid=%ld plugin=%s text=%s", (long)process->pid,
+                  log_value(plugin_path(process->kind->plugin), path), log_value_bytes(line, length, text));
+}
+
+static const struct config_pairs *settings_of(const struct config *config, const char *plugin)
+{
+    for (size_t i = 0; i < config->plugin_count; i++)
+        if (strcmp(config->plugins[i].name, plugin) == 0)
+            return &config->plugins[i].settings;
+    return NULL;
+}
+
+static void hello_send(struct pool_process *process)
+{
+    const struct config *config = process->pool->options.config;
+    const struct plugin *plugin = process->kind->plugin;
+    const struct runner_hello hello = {
+        .path = plugin_path(plugin),
+        .plugin = plugin_name(plugin),
+        .settings = settings_of(config, plugin_name(plugin)),
+        .patience_ns = lock_setup_verify_patience_ns(config),
+    };
+    runner_hello_write(&hello, &process->out);
+    (void)process_flush(process); /* it has just been made; an end shows at the socket */
+}
+
+struct ends {
+    int socket[2], output[2];
+};
+
+static void pair_close(const int pair[2])
+{
+    close(pair[0]);
+    close(pair[1]);
+}
+
+/* Only the worker's end of the socket does not block. */
+static bool ends_open(struct ends *ends)
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends->socket) != 0)
+        return false;
+    if (fcntl(ends->socket[0], F_SETFL, O_NONBLOCK) == 0 && output_pipe(ends->output))
+        return true;
+    int failure = errno;
+    pair_close(ends->socket);
+    errno = failure;
+    return false;
+}
+
+static struct pool_process *process_new(struct process_kind *kind, const struct ends *ends)
+{
+    struct process_pool *pool = kind->pool;
+    struct loop *loop = pool->options.loop;
+    struct pool_process *process = memory_new(struct pool_process);
+    *process =
+        (struct pool_process){.pool = pool, .kind = kind, .generation = pool->generation, .socket = ends->socket[0]};
+    list_init(&process->link);
+    list_init(&process->idle_link);
+    list_append(&pool->processes, &process->link);
+    child_init(&process->child, spawned, exited);
+    loop_timer_init(&process->patience, patience_is_over);
+    loop_timer_set(loop, &process->patience, loop_after(loop, pool->times.open_ns));
+    process->watch = loop_watch_start(loop, process->socket, LOOP_READABLE, process_watched, process);
+    process->output = output_open(loop, ends->output[0], &process->budget, output_told, process);
+    kind->processes++;
+    kind->starting++;
+    pool->active++;
+    return process;
+}
+
+bool process_create(struct process_kind *kind, struct error *error)
+{
+    struct ends ends;
+    if (!ends_open(&ends))
+        return error_set(error, "no process could be started for it: %s", strerror(errno));
+    struct pool_process *process = process_new(kind, &ends);
+    const struct child_plan plan = {
+        .kind = CHILD_RUNNER,
+        .descriptors = {-1, ends.output[1], ends.output[1], ends.socket[1], plugin_file(kind->plugin)},
+        .descriptor_count = RUNNER_PLUGIN_DESCRIPTOR + 1,
+        .memory_bytes = kind->memory_limit,
+        .open_files = kind->open_files_limit,
+    };
+    launcher_spawn(kind->pool->options.launcher, &process->child, &plan);
+    close(ends.socket[1]);
+    close(ends.output[1]);
+    hello_send(process);
+    return true;
+}
+
+/* --- its work --------------------------------------------------------------------------------------------------- */
+
+/* The berth says whose time it is before the process hears of the run. */
+static void berth_take(struct pool_process *process)
+{
+    const struct isolation_options *options = &process->pool->options;
+    struct isolated_run *run = process->run;
+    atomic_store(&run->berth->occupant, process->child.number);
+    run->began(run);
+    if (board_must_ring(options->board, run->berth))
+        launcher_ring(options->launcher);
+}
+
+/* What the process need not even say. */
+static enum hf_log_level level_heard(struct hf_job *job)
+{
+    enum hf_log_level level = HF_LOG_DEBUG;
+    while (level <= HF_LOG_ERROR && !job->link->hears(job, level))
+        level++;
+    return level;
+}
+
+bool process_give(struct pool_process *process, struct isolated_run *run)
+{
+    const struct board *board = process->pool->options.board;
+    invariant(process->state == PROCESS_IDLE && process->out.length == 0);
+    struct runner_order order = {
+        .berth = (unsigned)(run->berth - board->berths),
+        .run = atomic_load_explicit(&run->berth->run, memory_order_relaxed),
+        .log_level = level_heard(run->job),
+        .has_lock = run->job->validity != NULL,
+    };
+    process->run = run;
+    process->run_number = order.run;
+    process->budget = (struct output_budget){.lines = 0};
+    run->place = process;
+    process_enter(process, PROCESS_BUSY);
+    berth_take(process);
+    runner_order_write(&order, run->job, &process->out);
+    if (process_flush(process))
+        return true;
+    atomic_store(&run->berth->occupant, 0);
+    process->run = NULL;
+    process_cut_off(process);
+    return false;
+}
+
+/* What it is to read takes no more than a few bytes, and it has read all that was sent before. */
+void process_retire(struct pool_process *process)
+{
+    process->was_dismissed = true;
+    size_t start = frame_begin(&process->out, FRAME_BYE);
+    frame_end(&process->out, start);
+    if (process_flush(process))
+        process_enter(process, PROCESS_LEAVING);
+    else
+        process_cut_off(process);
+}
