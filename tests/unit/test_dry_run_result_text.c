@@ -179,10 +179,10 @@ TEST(faults_are_sentences)
 static struct live_numbers numbers_of(const char *name)
 {
     struct live_numbers numbers = {.phase = LIVE_MEASURING, .elapsed = 12, .total = 20, .rate_wanted = 770};
-    numbers.tally = (struct tally_live){.pushed = 9000, .ended = 8900, .runners = 32, .busy = 0.61, .hot_count = 8};
-    numbers.tally.last = (struct result_second){.pushed = 765, .ended = 771, .wait_p99 = 0.081, .waiting = 23};
-    for (unsigned i = 0; i < numbers.tally.hot_count; i++)
-        numbers.tally.hot[i] = (struct tally_hot){.name = name, .share_held = 0.97, .waiters = 12};
+    numbers.stats = (struct stats_live){.pushed = 9000, .ended = 8900, .runners = 32, .busy = 0.61, .hot_count = 8};
+    numbers.stats.last = (struct result_second){.pushed = 765, .ended = 771, .wait_p99 = 0.081, .waiting = 23};
+    for (unsigned i = 0; i < numbers.stats.hot_count; i++)
+        numbers.stats.hot[i] = (struct stats_hot){.name = name, .share_held = 0.97, .waiters = 12};
     return numbers;
 }
 
@@ -198,7 +198,7 @@ TEST(the_block_has_as_many_lines_as_it_says)
 {
     struct live_numbers numbers = numbers_of(SAMPLE_HOSTILE_TEXT);
     static const unsigned widths[] = {1, 20, 80, 200};
-    numbers.tally.lost = 1;
+    numbers.stats.lost = 1;
     for (enum live_phase phase = LIVE_STARTING; phase <= LIVE_CLEANING; phase++)
         for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
             buffer_clear(&out);
@@ -234,7 +234,7 @@ TEST(the_block_is_drawn_upon_itself_and_taken_away)
     char clear[32];
     snprintf(clear, sizeof clear, "\x1b[%uA\r\x1b[J", lines);
     buffer_clear(&out);
-    numbers.tally.hot_count = 1;
+    numbers.stats.hot_count = 1;
     live_block_draw(&block, &numbers, &out);
     assert_int_equal(strncmp(buffer_text(&out), clear, strlen(clear)), 0);
     assert_int_equal(block.lines, lines - LIVE_HOT_ROWS + 1);

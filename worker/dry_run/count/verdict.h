@@ -15,7 +15,7 @@ struct verdict_facts {
 };
 
 /* Sets bottleneck, headroom (0 = nothing can be said of it), answer and advice of a result that is otherwise complete:
- * after tally_finish, its plan included. */
+ * after stats_finish, its plan included. */
 void verdict_make(struct result *result, const struct model_overheads *overheads, const struct verdict_facts *facts);
 
 #endif

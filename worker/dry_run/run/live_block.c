@@ -56,7 +56,7 @@ static void progress_line(struct block *block, const struct live_numbers *number
 
 static void rates_line(struct block *block, const struct live_numbers *numbers)
 {
-    const struct result_second *last = &numbers->tally.last;
+    const struct result_second *last = &numbers->stats.last;
     char text[LINE_MAX_BYTES], pushed[HUMAN_TEXT_MAX],
         wanted[HUMAN_TEXT_MAX + 8] = "", ended[HUMAN_TEXT_MAX], parked[HUMAN_TEXT_MAX], handed[HUMAN_TEXT_MAX],
                                 human[HUMAN_TEXT_MAX];
@@ -68,22 +68,22 @@ static void rates_line(struct block *block, const struct live_numbers *numbers)
     line_write(block, TABLE_PLAIN, text);
 }
 
-static void tasks_line(struct block *block, const struct tally_live *tally)
+static void tasks_line(struct block *block, const struct stats_live *stats)
 {
     char text[LINE_MAX_BYTES], waiting[HUMAN_TEXT_MAX], busy[HUMAN_TEXT_MAX], pushed[HUMAN_TEXT_MAX],
         ended[HUMAN_TEXT_MAX];
     snprintf(text, sizeof text, "tasks       waiting %s  runners busy %s of %u  pushed %s  ended %s",
-             human_count((int64_t)tally->last.waiting, waiting), human_share(tally->busy, busy), tally->runners,
-             human_count((int64_t)tally->pushed, pushed), human_count((int64_t)tally->ended, ended));
+             human_count((int64_t)stats->last.waiting, waiting), human_share(stats->busy, busy), stats->runners,
+             human_count((int64_t)stats->pushed, pushed), human_count((int64_t)stats->ended, ended));
     line_write(block, TABLE_PLAIN, text);
 }
 
-static void waits_line(struct block *block, const struct tally_live *tally)
+static void waits_line(struct block *block, const struct stats_live *stats)
 {
     char text[LINE_MAX_BYTES], p50[HUMAN_TEXT_MAX], p99[HUMAN_TEXT_MAX], now50[HUMAN_TEXT_MAX], now99[HUMAN_TEXT_MAX];
     snprintf(text, sizeof text, "wait        p50 %s  p99 %s    last second: p50 %s  p99 %s",
-             human_time(tally->wait_p50, p50), human_time(tally->wait_p99, p99),
-             human_time(tally->last.wait_p50, now50), human_time(tally->last.wait_p99, now99));
+             human_time(stats->wait_p50, p50), human_time(stats->wait_p99, p99),
+             human_time(stats->last.wait_p50, now50), human_time(stats->last.wait_p99, now99));
     line_write(block, TABLE_PLAIN, text);
 }
 
@@ -91,23 +91,23 @@ static void waits_line(struct block *block, const struct tally_live *tally)
 static void trouble_line(struct block *block, const struct live_numbers *numbers)
 {
     char text[LINE_MAX_BYTES];
-    if (numbers->tally.lost + numbers->tally.overlaps + numbers->records_lost == 0)
+    if (numbers->stats.lost + numbers->stats.overlaps + numbers->records_lost == 0)
         return;
     snprintf(text, sizeof text, "trouble     locks lost %llu  overlaps %llu  records lost %llu",
-             (unsigned long long)numbers->tally.lost, (unsigned long long)numbers->tally.overlaps,
+             (unsigned long long)numbers->stats.lost, (unsigned long long)numbers->stats.overlaps,
              (unsigned long long)numbers->records_lost);
     line_write(block, TABLE_BAD, text);
 }
 
-static void hot_rows(struct block *block, const struct tally_live *tally)
+static void hot_rows(struct block *block, const struct stats_live *stats)
 {
     char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
-    unsigned rows = tally->hot_count < LIVE_HOT_ROWS ? tally->hot_count : LIVE_HOT_ROWS;
+    unsigned rows = stats->hot_count < LIVE_HOT_ROWS ? stats->hot_count : LIVE_HOT_ROWS;
     if (rows == 0)
         return;
     struct table *table = table_create("HOTTEST:10|>HELD|>WAITING");
     for (unsigned i = 0; i < rows; i++) {
-        const struct tally_hot *hot = &tally->hot[i];
+        const struct stats_hot *hot = &stats->hot[i];
         table_cell(table, TABLE_PLAIN, "%s", hot->name[0] != '\0' ? log_quote(hot->name, quoted) : "-");
         table_cell(table,
                    hot->share_held >= 0.9   ? TABLE_BAD
@@ -127,10 +127,10 @@ unsigned live_block_write(const struct live_numbers *numbers, unsigned width, bo
     progress_line(&block, numbers);
     if (numbers->phase != LIVE_STARTING) {
         rates_line(&block, numbers);
-        tasks_line(&block, &numbers->tally);
-        waits_line(&block, &numbers->tally);
+        tasks_line(&block, &numbers->stats);
+        waits_line(&block, &numbers->stats);
         trouble_line(&block, numbers);
-        hot_rows(&block, &numbers->tally);
+        hot_rows(&block, &numbers->stats);
     }
     return block.lines;
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
-#include "worker/dry_run/count/tally.h"
+#include "worker/dry_run/count/stats.h"
 
 enum live_phase {
     LIVE_STARTING, /* nodes and workers */
@@ -29,7 +29,7 @@ struct live_numbers {
     double rate_wanted;    /* pushes a second by the plan; 0 = as they come */
     unsigned hosts;        /* that take part */
     uint64_t records_lost;
-    struct tally_live tally;
+    struct stats_live stats;
 };
 
 struct live_block {

@@ -91,7 +91,7 @@ static void task_found(void *context, const struct shadow_task *found)
     struct instant due = instant_now();
     if (found->task.at_us > 0)
         due = instant_after(due, (found->task.at_us - wall_now().us) * NS_PER_US);
-    tally_pushed(trial->tally, found->task.jid, found->resources, found->resource_count, due);
+    stats_pushed(trial->stats, found->task.jid, found->resources, found->resource_count, due);
     feed(trial, &found->task);
     trial->pushed++;
 }
@@ -169,7 +169,7 @@ static void task_push(struct trial *trial, struct instant due)
 {
     struct load_task task;
     load_next(trial->load, wall_now(), &task);
-    tally_pushed(trial->tally, task.jid, task.resources, task.resource_count, due);
+    stats_pushed(trial->stats, task.jid, task.resources, task.resource_count, due);
     feed(trial,
          &(struct intake_task){
              .payload = task.text, .class_name = task.class_name, .queue = task.queue, .jid = task.jid, .digest = ""});
@@ -235,7 +235,7 @@ static void load_end(struct trial *trial)
 /* --- what is heard ------------------------------------------------------------------------------------------------ */
 
 /* Where a trial hears what happens: the rings of its own workers, what guests bring, the nodes themselves, the clock
- * of the machine. Everything goes to the tally, which there is from the moment the load begins. */
+ * of the machine. Everything goes to the statistics, which there is from the moment the load begins. */
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
 
@@ -259,7 +259,7 @@ static void own_record(void *context, unsigned number, const struct record *reco
         asked_note(trial, number - 1, &record->process);
     if (record->kind == RECORD_CRASH)
         crash_told(trial, &record->crash);
-    if (trial->tally != NULL && tally_record(trial->tally, 0, number - 1, record, 0))
+    if (trial->stats != NULL && stats_record(trial->stats, 0, number - 1, record, 0))
         load_follow(trial, 1);
 }
 
@@ -269,8 +269,8 @@ static void worker_ended(void *context, const struct workforce_exit *end)
     if (end->was_orderly)
         return;
     (void)workforce_read(trial->terms.workforce, SIZE_MAX, own_record, trial); /* each ring once: its last words */
-    if (trial->tally != NULL)
-        tally_process_died(trial->tally, 0, end->number - 1, loop_now(trial->loop));
+    if (trial->stats != NULL)
+        stats_process_died(trial->stats, 0, end->number - 1, loop_now(trial->loop));
     if (end->was_wanted)
         return;
     trial->unwanted_ends++;
@@ -297,8 +297,8 @@ static size_t sources_read(struct trial *trial)
     size_t records = workforce_read(workforce, RECORDS_MAX, own_record, trial);
     workforce_reap(workforce, worker_ended, trial);
     workforce_read_log(workforce, worker_said, trial);
-    if (trial->tally != NULL)
-        tally_records_lost(trial->tally, 0, workforce_records_lost(workforce));
+    if (trial->stats != NULL)
+        stats_records_lost(trial->stats, 0, workforce_records_lost(workforce));
     return records;
 }
 
@@ -309,12 +309,12 @@ static void guest_note(struct trial *trial, unsigned number)
     const struct reception_guest *guest = reception_guest(trial->reception, number);
     int64_t error_ns =
         guest->beat.clock.error_ns + node_clock_error(reception_clock(trial->reception), loop_now(trial->loop));
-    tally_host(trial->tally, number + 1,
-               &(struct tally_host){.name = guest->name,
+    stats_host(trial->stats, number + 1,
+               &(struct stats_host){.name = guest->name,
                                     .processes = guest->beat.processes,
                                     .threads = guest->beat.threads,
                                     .clock_error_ns = error_ns});
-    tally_records_lost(trial->tally, number + 1, guest->beat.records_lost);
+    stats_records_lost(trial->stats, number + 1, guest->beat.records_lost);
 }
 
 static void guest_brought(void *context, unsigned number, unsigned process, struct text_span records)
@@ -324,12 +324,12 @@ static void guest_brought(void *context, unsigned number, unsigned process, stru
     const struct reception_guest *guest = reception_guest(trial->reception, number);
     const char *bytes = records.bytes;
     size_t length = records.length;
-    if (process >= DRY_RUN_PROCESSES_MAX || trial->tally == NULL)
+    if (process >= DRY_RUN_PROCESSES_MAX || trial->stats == NULL)
         return;
     int64_t offset_ns = node_clock_between(&guest->beat.clock, reception_clock(trial->reception));
     guest_note(trial, number);
     while (record_read(&bytes, &length, &record))
-        if (tally_record(trial->tally, number + 1, process, &record, offset_ns))
+        if (stats_record(trial->stats, number + 1, process, &record, offset_ns))
             load_follow(trial, 1);
 }
 
@@ -341,11 +341,11 @@ static void guest_missed(void *context, unsigned number)
     const struct reception_guest *guest = reception_guest(trial->reception, number);
     trial_say(trial, "the host %s is not heard of any more: what it has told until then counts",
               log_quote(guest->name, quoted));
-    if (trial->tally == NULL)
+    if (trial->stats == NULL)
         return;
     guest_note(trial, number);
     for (unsigned process = 0; process < guest->beat.processes; process++)
-        tally_process_died(trial->tally, number + 1, process, guest->heard);
+        stats_process_died(trial->stats, number + 1, process, guest->heard);
 }
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
@@ -360,7 +360,7 @@ static void node_sampled(void *context, unsigned number, const struct node_sampl
         node->first = *sample;
     node->was_seen = true;
     node->last = *sample;
-    if (trial->tally != NULL)
+    if (trial->stats != NULL)
         trial_node_tell(trial, number, sample);
 }
 
@@ -464,7 +464,7 @@ static void looking_enter(struct trial *trial)
 
 static void ending_enter(struct trial *trial)
 {
-    trial->is_drained = trial->tally != NULL && tally_outstanding(trial->tally) == 0;
+    trial->is_drained = trial->stats != NULL && stats_outstanding(trial->stats) == 0;
     phase_enter(trial, TRIAL_ENDING, END_NS);
     reception_tell(trial->reception, RUN_ENDS);
     workforce_stop(trial->terms.workforce);
@@ -476,7 +476,7 @@ static void draining_enter(struct trial *trial)
     if (trial->faults != NULL)
         faults_undo(trial->faults);
     measure_end(trial);
-    tally_load_ended(trial->tally, loop_now(trial->loop));
+    stats_load_ended(trial->stats, loop_now(trial->loop));
     phase_enter(trial, TRIAL_DRAINING, DRAIN_NS);
     if (trial->was_interrupted)
         ending_enter(trial);
@@ -526,9 +526,9 @@ static void loading_enter(struct trial *trial)
     trial->load_from = now;
     trial->measured_from = instant_after(now, trial->plan->warm_up_ns);
     trial->load_until = instant_after(now, trial->plan->for_ns);
-    trial->tally = tally_create(trial->plan, now, trial->measured_from);
-    tally_host(trial->tally, 0,
-               &(struct tally_host){
+    trial->stats = stats_create(trial->plan, now, trial->measured_from);
+    stats_host(trial->stats, 0,
+               &(struct stats_host){
                    .name = trial->terms.host, .processes = trial->plan->processes, .threads = trial->plan->threads});
     for (unsigned i = 0; i < RESULT_NODES_MAX; i++)
         if (trial->nodes[i].was_seen)
@@ -636,7 +636,7 @@ static void phase_look(struct trial *trial, size_t records)
         loading_look(trial);
         break;
     case TRIAL_DRAINING:
-        if (is_late || tally_outstanding(trial->tally) == 0)
+        if (is_late || stats_outstanding(trial->stats) == 0)
             ending_enter(trial);
         break;
     case TRIAL_ENDING:
@@ -667,7 +667,7 @@ static void second(struct loop_timer *timer)
     struct trial *trial = list_owner(timer, struct trial, second);
     loop_timer_set(trial->loop, timer, loop_after(trial->loop, SECOND_NS));
     if (trial->phase == TRIAL_LOADING)
-        tally_second(trial->tally, loop_now(trial->loop));
+        stats_second(trial->stats, loop_now(trial->loop));
     if (trial->phase == TRIAL_LOADING && trial->shadow != NULL)
         fleet_second(trial);
     trial_progress_show(trial);
@@ -763,7 +763,7 @@ static void trial_close(struct trial *trial)
     feed_end(trial);
     name_space_close(trial->space);
     sources_close(trial);
-    tally_destroy(trial->tally);
+    stats_destroy(trial->stats);
     loop_destroy(trial->loop);
 }
 

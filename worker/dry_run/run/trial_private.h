@@ -11,7 +11,7 @@
 #include "worker/dry_run/nodes/node_watch.h"
 #include "worker/dry_run/run/reception.h"
 #include "worker/dry_run/load/shadow.h"
-#include "worker/dry_run/count/tally.h"
+#include "worker/dry_run/count/stats.h"
 #include "worker/dry_run/run/trial.h"
 
 enum trial_phase {
@@ -56,7 +56,7 @@ struct trial {
     struct wall_time began;
     bool was_interrupted, is_drained, measures;
     struct error trouble; /* why it came to nothing, or to an early end */
-    struct tally *tally;
+    struct stats *stats;
     struct load *load;     /* NULL in a shadow */
     struct shadow *shadow; /* NULL in a rehearsal, and before the load begins */
     struct rate_limiter limiter;

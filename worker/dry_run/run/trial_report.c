@@ -47,10 +47,10 @@ static void numbers_take(struct trial *trial, struct live_numbers *numbers)
                                      .rate_wanted = plan->arrivals == DRY_RUN_OPEN ? plan->rate : 0,
                                      .hosts = reception_guest_count(trial->reception) + 1,
                                      .records_lost = workforce_records_lost(trial->terms.workforce)};
-    if (trial->tally == NULL)
+    if (trial->stats == NULL)
         return;
     numbers->elapsed = seconds_of(instant_since(trial->load_from, loop_now(trial->loop)));
-    tally_live(trial->tally, loop_now(trial->loop), &numbers->tally);
+    stats_live(trial->stats, loop_now(trial->loop), &numbers->stats);
 }
 
 void trial_progress_show(struct trial *trial)
@@ -166,13 +166,13 @@ void trial_node_tell(struct trial *trial, unsigned number, const struct node_sam
     struct buffer address = {0};
     const struct config_node *config = config_node_at(trial, number);
     unsigned lock_nodes = (unsigned)trial->terms.config->lock_node_count;
-    struct tally_node_sample told = {.name = number == 0 ? "queue" : config->name,
+    struct stats_node_sample told = {.name = number == 0 ? "queue" : config->name,
                                      .address = config_node_address(config, &address),
                                      .is_queue_node = number == 0,
                                      .at = sample->at,
                                      .commands = sample->scripts,
                                      .cpu_s = sample->cpu_seconds};
-    tally_node(trial->tally, number == 0 ? lock_nodes : number - 1, &told);
+    stats_node(trial->stats, number == 0 ? lock_nodes : number - 1, &told);
     buffer_fini(&address);
 }
 
@@ -231,9 +231,9 @@ void trial_result_make(struct trial *trial, struct result *result)
     plan_copy(&result->plan, trial->plan);
     snprintf(result->version, sizeof result->version, "%s", HOLDFAST_VERSION);
     began_write(trial, result->began, sizeof result->began);
-    if (trial->tally == NULL)
+    if (trial->stats == NULL)
         return;
-    tally_finish(trial->tally, instant_now(), result);
+    stats_finish(trial->stats, instant_now(), result);
     if (result->measured_for > 0)
         result->overhead_share =
             (double)(trial->cpu_to_ns - trial->cpu_from_ns) / (double)NS_PER_S / result->measured_for;
@@ -243,5 +243,5 @@ void trial_result_make(struct trial *trial, struct result *result)
     if (trial->shadow != NULL)
         fleet_tell(trial, result);
     struct verdict_facts facts = facts_of(trial, result);
-    verdict_make(result, tally_overheads(trial->tally), &facts);
+    verdict_make(result, stats_overheads(trial->stats), &facts);
 }

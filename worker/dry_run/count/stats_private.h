@@ -1,12 +1,12 @@
-/* What the files of the tally share. tally.c takes in, tally_task.c judges what became of a task, tally_result.c sums
- * up. One thread. */
-#ifndef WORKER_DRY_RUN_TALLY_PRIVATE_H
-#define WORKER_DRY_RUN_TALLY_PRIVATE_H
+/* What the files of the statistics share. stats.c takes in, stats_task.c judges what became of a task, stats_result.c
+ * sums up. One thread. */
+#ifndef WORKER_DRY_RUN_STATS_PRIVATE_H
+#define WORKER_DRY_RUN_STATS_PRIVATE_H
 
 #include "base/heap.h"
 #include "base/histogram.h"
 #include "worker/dry_run/report/batch_means.h"
-#include "worker/dry_run/count/tally.h"
+#include "worker/dry_run/count/stats.h"
 #include "worker/dry_run/count/overlap_detector.h"
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
@@ -200,7 +200,8 @@ struct crash_list {
 /* "transfer (SIGSEGV) for 12 tasks, render (it hangs) for 1 task"; nothing when there are none. */
 void crash_list_tell(const struct crash_list *list, char *text, size_t size);
 
-/* --- the tally ---------------------------------------------------------------------------------------------------- */
+/* --- the statistics
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* A mean and a second moment in the making. */
 struct moments {
@@ -225,7 +226,7 @@ static inline double moments_second(const struct moments *moments)
     return moments->count > 0 ? moments->squares / (double)moments->count : 0;
 }
 
-struct tally_host_count {
+struct stats_host_count {
     char name[128];
     unsigned processes, threads;
     int64_t clock_error_ns;
@@ -234,15 +235,15 @@ struct tally_host_count {
     struct process_count *process[DRY_RUN_PROCESSES_MAX]; /* its own; NULL = not heard yet */
 };
 
-struct tally_node_count {
+struct stats_node_count {
     char name[64], address[128];
     bool is_known, is_queue_node;
-    struct tally_node_sample last;
+    struct stats_node_sample last;
     uint64_t commands;
     double cpu_s, cpu_over_s; /* measured */
 };
 
-struct tally {
+struct stats {
     const struct dry_run_plan *plan;
     struct instant load_from, measured_from;
     struct instant load_until; /* INSTANT_NEVER while it goes on */
@@ -255,9 +256,9 @@ struct tally {
     struct overlap_detector *detector;
     unsigned parked_now, inside_now, away_now; /* of the tasks that are outstanding */
 
-    struct tally_host_count *hosts[TALLY_HOSTS_MAX];
+    struct stats_host_count *hosts[STATS_HOSTS_MAX];
     unsigned host_count; /* the highest number and one */
-    struct tally_node_count nodes[RESULT_NODES_MAX];
+    struct stats_node_count nodes[RESULT_NODES_MAX];
     struct process_sums sums;
     struct crash_list crashes; /* of the check() of arguments */
 
@@ -294,28 +295,28 @@ static inline int64_t microseconds_of(int64_t ns)
     return (ns + NS_PER_US / 2) / NS_PER_US;
 }
 
-static inline bool tally_is_measured(const struct tally *tally, int64_t at_ns)
+static inline bool stats_is_measured(const struct stats *stats, int64_t at_ns)
 {
-    return at_ns >= tally->measured_from.ns && at_ns < tally->load_until.ns;
+    return at_ns >= stats->measured_from.ns && at_ns < stats->load_until.ns;
 }
 
 /* Seconds of the interval that lie in the measured part. */
-double tally_clip(const struct tally *tally, int64_t from_ns, int64_t until_ns);
-unsigned tally_runners(const struct tally *tally);
+double stats_clip(const struct stats *stats, int64_t from_ns, int64_t until_ns);
+unsigned stats_runners(const struct stats *stats);
 /* A task took a runner for this time. */
-void tally_runner_taken(struct tally *tally, int64_t from_ns, int64_t until_ns);
+void stats_runner_taken(struct stats *stats, int64_t from_ns, int64_t until_ns);
 
 /* `task` goes from what it does to `state`, from `at_ns` on. */
-void tally_task_is(struct tally *tally, struct outstanding *task, enum outstanding_state state, int64_t at_ns);
+void stats_task_is(struct stats *stats, struct outstanding *task, enum outstanding_state state, int64_t at_ns);
 /* It wants its resources from then on; it does no more, and did not have them. */
-void tally_task_comes(struct tally *tally, struct outstanding *task, int64_t at_ns);
-void tally_task_goes(struct tally *tally, struct outstanding *task, int64_t at_ns);
+void stats_task_comes(struct stats *stats, struct outstanding *task, int64_t at_ns);
+void stats_task_goes(struct stats *stats, struct outstanding *task, int64_t at_ns);
 /* It waited for its lock until then. */
-void tally_task_waited(struct tally *tally, struct outstanding *task, int64_t until_ns);
+void stats_task_waited(struct stats *stats, struct outstanding *task, int64_t until_ns);
 /* Times in `left` are this host's. */
-bool tally_task_left(struct tally *tally, const struct observed_task *left);
-void tally_task_gone(struct tally *tally, struct outstanding *task);
+bool stats_task_left(struct stats *stats, const struct observed_task *left);
+void stats_task_gone(struct stats *stats, struct outstanding *task);
 /* Holds that have come into order by then. */
-void tally_turns_take(struct tally *tally, struct instant until);
+void stats_turns_take(struct stats *stats, struct instant until);
 
 #endif

@@ -1,6 +1,6 @@
-/* What the tally sums up: what processes and nodes say of themselves, the lines of the series, the display, a million
- * resources; and that the model stands beside what was measured. */
-#include "tests/unit/tally_fixture.h"
+/* What the statistics sums up: what processes and nodes say of themselves, the lines of the series, the display, a
+ * million resources; and that the model stands beside what was measured. */
+#include "tests/unit/stats_fixture.h"
 
 /* --- processes and nodes ------------------------------------------------------------------------------------------ */
 
@@ -25,7 +25,7 @@ static void process_tells(unsigned process, double ms, int64_t cpu_ms, uint64_t 
                                         .extensions = &rounds,
                                         .nodes = nodes,
                                         .node_count = 3}};
-    assert_false(tally_record(tally, 0, process, &record, 0));
+    assert_false(stats_record(stats, 0, process, &record, 0));
 }
 
 TEST(what_processes_say_is_added_up_over_their_lives)
@@ -36,7 +36,7 @@ TEST(what_processes_say_is_added_up_over_their_lives)
     process_tells(1, 500, 100, 20, 2);
     process_tells(0, 1000, 200, 30, 3);
     process_tells(1, 1000, 300, 40, 4);
-    tally_process_died(tally, 0, 1, at(1200));
+    stats_process_died(stats, 0, 1, at(1200));
     process_tells(1, 1500, 50, 5, 1); /* another one, of the same number */
     process_tells(0, 1500, 300, 50, 3);
     finish(2000, 2000);
@@ -55,14 +55,14 @@ TEST(what_processes_say_is_added_up_over_their_lives)
 
 TEST(nodes_count_for_themselves_even_when_they_are_started_anew)
 {
-    struct tally_node_sample sample = {
+    struct stats_node_sample sample = {
         .name = "n1", .address = "127.0.0.1:1", .at = at(0), .commands = 1000, .cpu_s = 5};
-    tally_node(tally, 0, &sample);
-    sample = (struct tally_node_sample){.name = "n1", .at = at(1000), .commands = 3000, .cpu_s = 5.4};
-    tally_node(tally, 0, &sample);
-    sample = (struct tally_node_sample){.name = "n1", .at = at(2000), .commands = 500, .cpu_s = 0.2};
-    tally_node(tally, 0, &sample);
-    tally_node(tally, 3, &(struct tally_node_sample){.name = "queue", .is_queue_node = true, .at = at(0)});
+    stats_node(stats, 0, &sample);
+    sample = (struct stats_node_sample){.name = "n1", .at = at(1000), .commands = 3000, .cpu_s = 5.4};
+    stats_node(stats, 0, &sample);
+    sample = (struct stats_node_sample){.name = "n1", .at = at(2000), .commands = 500, .cpu_s = 0.2};
+    stats_node(stats, 0, &sample);
+    stats_node(stats, 3, &(struct stats_node_sample){.name = "queue", .is_queue_node = true, .at = at(0)});
     finish(2000, 2000);
     assert_int_equal(result.node_count, 2);
     assert_string_equal(result.nodes[0].name, "n1");
@@ -79,11 +79,11 @@ TEST(the_series_has_a_line_a_second)
     push("b", "r0", 200);
     done("a", "r0", 101, 110, 500);
     process_tells(0, 900, 10, 1, 1);
-    tally_second(tally, at(1000));
+    stats_second(stats, at(1000));
     stays((struct stay){"b", "r0", FLOW_DONE, .claimed = 201, .asked = 201, .locked = 501, .left = 1600,
                         .handed_over = true});
-    tally_second(tally, at(3000));
-    tally_second(tally, at(3000)); /* no time has gone by */
+    stats_second(stats, at(3000));
+    stats_second(stats, at(3000)); /* no time has gone by */
     finish(3000, 3000);
     assert_int_equal(result.second_count, 2);
     const struct result_second *one = &result.seconds[0], *two = &result.seconds[1];
@@ -110,9 +110,9 @@ TEST(runners_are_busy_for_as_long_as_they_are_taken)
     witnessed(RECORD_ENTER, "a", "a", 1, 0, 500);
     witnessed(RECORD_ENTER, "b", "b", 2, 1, 500);
     for (int second = 1; second <= 4; second++) {
-        tally_second(tally, at(second * 1000));
+        stats_second(stats, at(second * 1000));
         if (second == 2)
-            tally_process_died(tally, 0, 1, at(2000));
+            stats_process_died(stats, 0, 1, at(2000));
     }
     stays((struct stay){"c", "c", FLOW_DONE, .claimed = 1800, .asked = 1800, .locked = 1900, .left = 2200});
     finish(4000, 4000);
@@ -124,7 +124,7 @@ TEST(runners_are_busy_for_as_long_as_they_are_taken)
 
 TEST(the_display_shows_who_waits_for_what)
 {
-    struct tally_live live;
+    struct stats_live live;
     for (unsigned i = 0; i < 20; i++) {
         char jid[8], name[8];
         snprintf(jid, sizeof jid, "j%u", i);
@@ -132,16 +132,16 @@ TEST(the_display_shows_who_waits_for_what)
         push(jid, name, 10);
     }
     witnessed(RECORD_ENTER, "j0", "r0", 1, 0, 20);
-    tally_live(tally, at(1000), &live);
+    stats_live(stats, at(1000), &live);
     assert_int_equal(live.pushed, 20);
     assert_int_equal(live.outstanding, 20);
     assert_int_equal(live.runners, 8);
-    assert_int_equal(live.hot_count, TALLY_HOT_MAX);
+    assert_int_equal(live.hot_count, STATS_HOT_MAX);
     assert_string_equal(live.hot[0].name, "r0");
     assert_int_equal(live.hot[0].waiters, 4); /* one is inside */
     assert_int_equal(live.hot[1].waiters, 1);
     done("j0", "r0", 11, 12, 500);
-    tally_live(tally, at(1000), &live);
+    stats_live(stats, at(1000), &live);
     assert_int_equal(live.ended, 1);
     assert_near(live.hot[0].share_held, 0.488, 1e-6);
     finish(1000, 1000);
@@ -156,7 +156,7 @@ TEST(many_tasks_and_resources_are_told_apart)
         snprintf(name, sizeof name, "r%u", i % RESOURCES);
         push(jid, name, 10);
     }
-    assert_int_equal(tally_outstanding(tally), TASKS);
+    assert_int_equal(stats_outstanding(stats), TASKS);
     for (unsigned i = 0; i < TASKS; i++) {
         snprintf(jid, sizeof jid, "%u", i * 7 % TASKS); /* in another order */
         snprintf(name, sizeof name, "r%u", i * 7 % TASKS % RESOURCES);
@@ -174,7 +174,7 @@ TEST(many_tasks_and_resources_are_told_apart)
 TEST(a_million_resources_take_bounded_memory_and_the_greatest_are_reported)
 {
     plan.popularity.count = DRY_RUN_RESOURCES_MAX;
-    tally_destroy(tally);
+    stats_destroy(stats);
     begin(0);
     for (unsigned i = 0; i < DRY_RUN_RESOURCES_MAX + 10; i++) {
         char jid[16], name[16];
@@ -236,9 +236,9 @@ static void play_until(struct played *resource, double end)
 TEST(the_model_stands_beside_what_was_measured)
 {
     plan.hold = (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.005};
-    tally_destroy(tally);
+    stats_destroy(stats);
     begin(0);
-    tally_host(tally, 0, &(struct tally_host){.name = "here", .processes = 2, .threads = 400});
+    stats_host(stats, 0, &(struct stats_host){.name = "here", .processes = 2, .threads = 400});
     chance = 3;
     struct played played[] = {{.name = "r0", .rate = 150}, {.name = "r1", .rate = 90}, {.name = "r2", .rate = 5}};
     const double end = 400e3;
@@ -266,7 +266,7 @@ static void crash(unsigned host, const char *class_name, int signal, bool hangs)
 {
     const struct record record = {.kind = RECORD_CRASH,
                                   .crash = {.at = at(10), .class_name = class_name, .signal = signal, .hangs = hangs}};
-    assert_false(tally_record(tally, host, 0, &record, 0));
+    assert_false(stats_record(stats, host, 0, &record, 0));
 }
 
 TEST(checks_that_crash_are_told_by_class)

@@ -7,7 +7,7 @@
 #include "base/invariant.h"
 #include "base/list.h"
 #include "base/memory.h"
-#include "worker/dry_run/count/tally_private.h"
+#include "worker/dry_run/count/stats_private.h"
 
 /* --- outstanding tasks -------------------------------------------------------------------------------------------- */
 
@@ -164,24 +164,24 @@ static enum whereabouts whereabouts_after(enum flow_ending ending)
     }
 }
 
-double tally_clip(const struct tally *tally, int64_t from_ns, int64_t until_ns)
+double stats_clip(const struct stats *stats, int64_t from_ns, int64_t until_ns)
 {
-    int64_t from = from_ns > tally->measured_from.ns ? from_ns : tally->measured_from.ns;
-    int64_t until = until_ns < tally->load_until.ns ? until_ns : tally->load_until.ns;
+    int64_t from = from_ns > stats->measured_from.ns ? from_ns : stats->measured_from.ns;
+    int64_t until = until_ns < stats->load_until.ns ? until_ns : stats->load_until.ns;
     return until > from ? seconds_of(until - from) : 0;
 }
 
-static struct resource_count *resource_of(const struct tally *tally, const struct outstanding *task, unsigned i)
+static struct resource_count *resource_of(const struct stats *stats, const struct outstanding *task, unsigned i)
 {
-    return resource_table_at(&tally->resources, task->resources[i]);
+    return resource_table_at(&stats->resources, task->resources[i]);
 }
 
 /* --- where it is -------------------------------------------------------------------------------------------------- */
 
-static void waiting_change(struct tally *tally, const struct outstanding *task, bool waits)
+static void waiting_change(struct stats *stats, const struct outstanding *task, bool waits)
 {
     for (unsigned i = 0; i < task->resource_count; i++) {
-        struct resource_count *resource = resource_of(tally, task, i);
+        struct resource_count *resource = resource_of(stats, task, i);
         if (resource == NULL)
             continue;
         invariant(waits || resource->waiting > 0);
@@ -192,90 +192,90 @@ static void waiting_change(struct tally *tally, const struct outstanding *task, 
 }
 
 /* Leaves the state (by -1) or enters it (by 1). */
-static void state_count(struct tally *tally, const struct outstanding *task, int by)
+static void state_count(struct stats *stats, const struct outstanding *task, int by)
 {
     if (task->state == OUTSTANDING_WAITING)
-        waiting_change(tally, task, by > 0);
+        waiting_change(stats, task, by > 0);
     else if (task->state == OUTSTANDING_INSIDE)
-        tally->inside_now += (unsigned)by;
+        stats->inside_now += (unsigned)by;
     else
-        tally->away_now += (unsigned)by;
+        stats->away_now += (unsigned)by;
 }
 
-static void parked_set(struct tally *tally, struct outstanding *task, bool is_parked)
+static void parked_set(struct stats *stats, struct outstanding *task, bool is_parked)
 {
-    tally->parked_now += (unsigned)is_parked - (unsigned)task->is_parked;
+    stats->parked_now += (unsigned)is_parked - (unsigned)task->is_parked;
     task->is_parked = is_parked;
 }
 
-void tally_task_is(struct tally *tally, struct outstanding *task, enum outstanding_state state, int64_t at_ns)
+void stats_task_is(struct stats *stats, struct outstanding *task, enum outstanding_state state, int64_t at_ns)
 {
     if (state == OUTSTANDING_WAITING && task->waits_since == 0)
         task->waits_since = at_ns;
     if (state == OUTSTANDING_INSIDE)
         task->inside_since = at_ns;
     if (state != OUTSTANDING_WAITING)
-        parked_set(tally, task, false);
+        parked_set(stats, task, false);
     if (state == task->state)
         return;
-    state_count(tally, task, -1);
+    state_count(stats, task, -1);
     task->state = state;
-    state_count(tally, task, 1);
+    state_count(stats, task, 1);
 }
 
-void tally_task_waited(struct tally *tally, struct outstanding *task, int64_t until_ns)
+void stats_task_waited(struct stats *stats, struct outstanding *task, int64_t until_ns)
 {
-    double waited = task->waits_since != 0 ? tally_clip(tally, task->waits_since, until_ns) : 0;
+    double waited = task->waits_since != 0 ? stats_clip(stats, task->waits_since, until_ns) : 0;
     task->waits_since = 0;
     for (unsigned i = 0; waited > 0 && i < task->resource_count; i++) {
-        struct resource_count *resource = resource_of(tally, task, i);
+        struct resource_count *resource = resource_of(stats, task, i);
         if (resource != NULL)
             resource->waiting_time += waited;
     }
 }
 
-void tally_task_gone(struct tally *tally, struct outstanding *task)
+void stats_task_gone(struct stats *stats, struct outstanding *task)
 {
-    parked_set(tally, task, false);
-    state_count(tally, task, -1);
+    parked_set(stats, task, false);
+    state_count(stats, task, -1);
     for (unsigned i = 0; i < task->resource_count; i++) {
-        struct resource_count *resource = resource_of(tally, task, i);
+        struct resource_count *resource = resource_of(stats, task, i);
         if (resource != NULL)
             resource->outstanding--;
     }
-    outstanding_remove(&tally->tasks, task);
+    outstanding_remove(&stats->tasks, task);
 }
 
 /* --- turn-overs --------------------------------------------------------------------------------------------------- */
 
-static void turn_tell(struct tally *tally, const struct outstanding *task, const struct turn *turn)
+static void turn_tell(struct stats *stats, const struct outstanding *task, const struct turn *turn)
 {
     for (unsigned i = 0; i < task->resource_count; i++) {
         if (task->resources[i] == RESOURCE_NONE)
             continue;
         struct turn of_resource = *turn;
         of_resource.resource = task->resources[i];
-        turn_order_add(&tally->turns, &of_resource);
+        turn_order_add(&stats->turns, &of_resource);
     }
 }
 
-void tally_task_comes(struct tally *tally, struct outstanding *task, int64_t at_ns)
+void stats_task_comes(struct stats *stats, struct outstanding *task, int64_t at_ns)
 {
     bool finds_runner = task->had_runner && task->tries == 0 && task->resource_count == 1;
-    turn_tell(tally, task, &(struct turn){.kind = TURN_COMES, .at = at_ns, .found_runner = finds_runner});
+    turn_tell(stats, task, &(struct turn){.kind = TURN_COMES, .at = at_ns, .found_runner = finds_runner});
     task->is_there = true;
 }
 
-void tally_task_goes(struct tally *tally, struct outstanding *task, int64_t at_ns)
+void stats_task_goes(struct stats *stats, struct outstanding *task, int64_t at_ns)
 {
     if (task->is_there)
-        turn_tell(tally, task, &(struct turn){.kind = TURN_GOES, .at = at_ns});
+        turn_tell(stats, task, &(struct turn){.kind = TURN_GOES, .at = at_ns});
     task->is_there = false;
 }
 
-static void task_leaves(struct tally *tally, struct outstanding *task, const struct observed_task *left)
+static void task_leaves(struct stats *stats, struct outstanding *task, const struct observed_task *left)
 {
-    turn_tell(tally, task,
+    turn_tell(stats, task,
               &(struct turn){.kind = TURN_LEAVES,
                              .at = left->left.ns,
                              .found_runner = task->had_runner && task->tries == 0,
@@ -285,9 +285,9 @@ static void task_leaves(struct tally *tally, struct outstanding *task, const str
 }
 
 /* Between two holders, the first of which left so many behind. */
-static void turn_count(struct tally *tally, struct resource_count *resource, double seconds)
+static void turn_count(struct stats *stats, struct resource_count *resource, double seconds)
 {
-    moments_add(&tally->turn, seconds);
+    moments_add(&stats->turn, seconds);
     resource->turns++;
     resource->turn_sum += seconds;
     resource->turn_squares += seconds * seconds;
@@ -300,7 +300,7 @@ static void turn_count(struct tally *tally, struct resource_count *resource, dou
 
 /* How its hold began: it found the resource free; or somebody was waiting when the one before left, it or another one.
  * A task that waited for a runner then is no measure of how a lock is handed on. */
-static void hold_began(struct tally *tally, struct resource_count *resource, const struct turn *turn)
+static void hold_began(struct stats *stats, struct resource_count *resource, const struct turn *turn)
 {
     int64_t before = resource->last_left;
     bool is_broken = resource->is_broken;
@@ -308,18 +308,18 @@ static void hold_began(struct tally *tally, struct resource_count *resource, con
     if (is_broken)
         return;
     if (resource->behind == 0) {
-        if (resource->first_found_runner && tally_is_measured(tally, resource->first_came))
-            moments_add(&tally->base, seconds_of(turn->locked - resource->first_came));
+        if (resource->first_found_runner && stats_is_measured(stats, resource->first_came))
+            moments_add(&stats->base, seconds_of(turn->locked - resource->first_came));
         return;
     }
     bool had_asked = turn->asked_since != 0 && turn->asked_since < before;
-    if (tally_is_measured(tally, before) && (had_asked || turn->found_runner))
-        turn_count(tally, resource, turn->locked > before ? seconds_of(turn->locked - before) : 0);
+    if (stats_is_measured(stats, before) && (had_asked || turn->found_runner))
+        turn_count(stats, resource, turn->locked > before ? seconds_of(turn->locked - before) : 0);
 }
 
-static void turn_take(struct tally *tally, const struct turn *turn)
+static void turn_take(struct stats *stats, const struct turn *turn)
 {
-    struct resource_count *resource = resource_table_at(&tally->resources, turn->resource);
+    struct resource_count *resource = resource_table_at(&stats->resources, turn->resource);
     switch (turn->kind) {
     case TURN_COMES:
         if (resource->there++ == 0) {
@@ -334,34 +334,34 @@ static void turn_take(struct tally *tally, const struct turn *turn)
         resource->is_broken = true;
         return;
     case TURN_LEAVES:
-        hold_began(tally, resource, turn);
+        hold_began(stats, resource, turn);
         resource->there -= resource->there > 0;
         resource->behind = resource->there;
         resource->last_left = turn->at;
     }
 }
 
-void tally_turns_take(struct tally *tally, struct instant until)
+void stats_turns_take(struct stats *stats, struct instant until)
 {
     struct turn turn;
-    while (turn_order_take(&tally->turns, until, &turn))
-        turn_take(tally, &turn);
+    while (turn_order_take(&stats->turns, until, &turn))
+        turn_take(stats, &turn);
 }
 
 /* --- its hold ----------------------------------------------------------------------------------------------------- */
 
 /* From its push to its first hold. */
-static void wait_count(struct tally *tally, const struct outstanding *task, int64_t locked)
+static void wait_count(struct stats *stats, const struct outstanding *task, int64_t locked)
 {
     int64_t wait = locked - task->pushed;
-    tally->first_holds++;
-    histogram_record(&tally->series.wait, microseconds_of(wait));
-    if (!tally_is_measured(tally, task->pushed))
+    stats->first_holds++;
+    histogram_record(&stats->series.wait, microseconds_of(wait));
+    if (!stats_is_measured(stats, task->pushed))
         return;
-    histogram_record(&tally->wait, microseconds_of(wait));
-    batch_means_add(&tally->wait_means, seconds_of(wait));
+    histogram_record(&stats->wait, microseconds_of(wait));
+    batch_means_add(&stats->wait_means, seconds_of(wait));
     for (unsigned i = 0; i < task->resource_count; i++) {
-        struct resource_count *resource = resource_of(tally, task, i);
+        struct resource_count *resource = resource_of(stats, task, i);
         if (resource == NULL)
             continue;
         resource->waits++;
@@ -374,82 +374,82 @@ static void wait_count(struct tally *tally, const struct outstanding *task, int6
 }
 
 /* What it costs beside its hold. */
-static void overheads_count(struct tally *tally, const struct outstanding *task, const struct observed_task *left)
+static void overheads_count(struct stats *stats, const struct outstanding *task, const struct observed_task *left)
 {
     bool was_at_once = !left->handed_over && !left->had_refusal && task->asked_since == left->asked.ns;
-    if (was_at_once && tally_is_measured(tally, left->left.ns))
-        moments_add(&tally->claim_extra, seconds_of(instant_since(left->claimed, left->locked)));
+    if (was_at_once && stats_is_measured(stats, left->left.ns))
+        moments_add(&stats->claim_extra, seconds_of(instant_since(left->claimed, left->locked)));
     bool is_several = task->resource_count != 1; /* of one resource it is judged in the order of its holds */
-    if (is_several && was_at_once && task->was_alone && task->tries == 0 && tally_is_measured(tally, task->pushed))
-        moments_add(&tally->base, seconds_of(left->locked.ns - task->pushed));
+    if (is_several && was_at_once && task->was_alone && task->tries == 0 && stats_is_measured(stats, task->pushed))
+        moments_add(&stats->base, seconds_of(left->locked.ns - task->pushed));
 }
 
-static void hold_of_resource(struct tally *tally, struct resource_count *resource, const struct observed_task *left)
+static void hold_of_resource(struct stats *stats, struct resource_count *resource, const struct observed_task *left)
 {
     double hold = seconds_of(instant_since(left->locked, left->left));
     resource->held++;
     resource->hand_overs += left->handed_over;
-    resource->held_time += tally_clip(tally, left->locked.ns, left->left.ns);
-    if (!tally_is_measured(tally, left->left.ns))
+    resource->held_time += stats_clip(stats, left->locked.ns, left->left.ns);
+    if (!stats_is_measured(stats, left->left.ns))
         return;
     resource->held_measured++;
     resource->hold_sum += hold;
     resource->hold_squares += hold * hold;
 }
 
-static void hold_count(struct tally *tally, struct outstanding *task, const struct observed_task *left)
+static void hold_count(struct stats *stats, struct outstanding *task, const struct observed_task *left)
 {
     int64_t hold = instant_since(left->locked, left->left), acquire = instant_since(left->asked, left->locked);
-    tally->holds++;
-    histogram_record(&tally->series.hold, microseconds_of(hold));
+    stats->holds++;
+    histogram_record(&stats->series.hold, microseconds_of(hold));
     if (!left->handed_over)
-        histogram_record(&tally->series.acquire, microseconds_of(acquire));
-    tally->series.handed_over += left->handed_over;
-    if (tally_is_measured(tally, left->left.ns)) {
-        histogram_record(&tally->hold, microseconds_of(hold));
+        histogram_record(&stats->series.acquire, microseconds_of(acquire));
+    stats->series.handed_over += left->handed_over;
+    if (stats_is_measured(stats, left->left.ns)) {
+        histogram_record(&stats->hold, microseconds_of(hold));
         if (!left->handed_over) { /* what is handed over waited for its holder, and was asked of nobody */
-            histogram_record(&tally->acquire, microseconds_of(acquire));
-            batch_means_add(&tally->acquire_means, seconds_of(acquire));
+            histogram_record(&stats->acquire, microseconds_of(acquire));
+            batch_means_add(&stats->acquire_means, seconds_of(acquire));
         }
-        moments_add(&tally->holds_measured, seconds_of(hold));
-        batch_means_add(&tally->hold_means, seconds_of(hold));
+        moments_add(&stats->holds_measured, seconds_of(hold));
+        batch_means_add(&stats->hold_means, seconds_of(hold));
         if (left->started.ns != 0 && left->ended.ns != 0)
-            moments_add(&tally->runs_measured, seconds_of(instant_since(left->started, left->ended)));
+            moments_add(&stats->runs_measured, seconds_of(instant_since(left->started, left->ended)));
     }
-    tally_task_waited(tally, task, left->locked.ns);
-    overheads_count(tally, task, left);
+    stats_task_waited(stats, task, left->locked.ns);
+    overheads_count(stats, task, left);
     if (task->tries == 0)
-        wait_count(tally, task, left->locked.ns);
+        wait_count(stats, task, left->locked.ns);
     for (unsigned i = 0; i < task->resource_count; i++) {
-        struct resource_count *resource = resource_of(tally, task, i);
+        struct resource_count *resource = resource_of(stats, task, i);
         if (resource != NULL)
-            hold_of_resource(tally, resource, left);
+            hold_of_resource(stats, resource, left);
     }
-    task_leaves(tally, task, left);
+    task_leaves(stats, task, left);
     task->tries++;
     task->asked_since = 0;
 }
 
 /* --- its end ------------------------------------------------------------------------------------------------------ */
 
-void tally_runner_taken(struct tally *tally, int64_t from_ns, int64_t until_ns)
+void stats_runner_taken(struct stats *stats, int64_t from_ns, int64_t until_ns)
 {
-    tally->taken_s += tally_clip(tally, from_ns, until_ns);
-    second_series_take(&tally->series, from_ns, until_ns);
+    stats->taken_s += stats_clip(stats, from_ns, until_ns);
+    second_series_take(&stats->series, from_ns, until_ns);
 }
 
 /* A runner was taken: from the claim on, or by an heir from when its holder had gone. */
-static void runner_count(struct tally *tally, const struct observed_task *left)
+static void runner_count(struct stats *stats, const struct observed_task *left)
 {
     int64_t from = left->handed_over ? left->locked.ns : left->claimed.ns;
     if (from == 0)
         return;
-    tally_runner_taken(tally, from, left->left.ns);
-    tally->taken_this_second += seconds_of(left->left.ns - from);
+    stats_runner_taken(stats, from, left->left.ns);
+    stats->taken_this_second += seconds_of(left->left.ns - from);
     if (left->ending != FLOW_PARKED)
-        tally->left_this_second++;
-    else if (tally_is_measured(tally, left->left.ns))
-        moments_add(&tally->parks, seconds_of(left->left.ns - from));
+        stats->left_this_second++;
+    else if (stats_is_measured(stats, left->left.ns))
+        moments_add(&stats->parks, seconds_of(left->left.ns - from));
 }
 
 static bool lost_its_lock(const struct observed_task *left)
@@ -457,12 +457,12 @@ static bool lost_its_lock(const struct observed_task *left)
     return left->was_lost || left->ending == FLOW_LOCK_LOST;
 }
 
-static void troubles_count(struct tally *tally, const struct outstanding *task, const struct observed_task *left)
+static void troubles_count(struct stats *stats, const struct outstanding *task, const struct observed_task *left)
 {
     bool is_parked = left->ending == FLOW_PARKED;
-    tally->series.parked += is_parked;
+    stats->series.parked += is_parked;
     for (unsigned i = 0; i < task->resource_count; i++) {
-        struct resource_count *resource = resource_of(tally, task, i);
+        struct resource_count *resource = resource_of(stats, task, i);
         if (resource == NULL)
             continue;
         resource->parks += is_parked;
@@ -473,72 +473,72 @@ static void troubles_count(struct tally *tally, const struct outstanding *task, 
 
 /* The successor of a task in a closed loop is pushed when its end is heard of; which end belongs to which push does not
  * matter for the mean of what lies between. */
-static void end_remember(struct tally *tally, int64_t at_ns)
+static void end_remember(struct stats *stats, int64_t at_ns)
 {
-    if (tally->plan->arrivals != DRY_RUN_CLOSED || tally->end_count == tally->end_capacity)
+    if (stats->plan->arrivals != DRY_RUN_CLOSED || stats->end_count == stats->end_capacity)
         return;
-    tally->ends[(tally->end_first + tally->end_count++) % tally->end_capacity] = at_ns;
+    stats->ends[(stats->end_first + stats->end_count++) % stats->end_capacity] = at_ns;
 }
 
-static void task_end(struct tally *tally, struct outstanding *task, const struct observed_task *left)
+static void task_end(struct stats *stats, struct outstanding *task, const struct observed_task *left)
 {
-    tally_task_waited(tally, task, left->left.ns);
-    tally_task_goes(tally, task, left->left.ns);
-    tally->ended++;
-    tally->series.ended++;
-    tally->ended_measured += tally_is_measured(tally, left->left.ns);
-    end_remember(tally, left->left.ns);
-    tally_task_gone(tally, task);
+    stats_task_waited(stats, task, left->left.ns);
+    stats_task_goes(stats, task, left->left.ns);
+    stats->ended++;
+    stats->series.ended++;
+    stats->ended_measured += stats_is_measured(stats, left->left.ns);
+    end_remember(stats, left->left.ns);
+    stats_task_gone(stats, task);
 }
 
-static void task_goes_on(struct tally *tally, struct outstanding *task, const struct observed_task *left)
+static void task_goes_on(struct stats *stats, struct outstanding *task, const struct observed_task *left)
 {
     int64_t at = left->left.ns;
     task->left = at;
     switch (whereabouts_after(left->ending)) {
     case WAITS:
-        tally_task_is(tally, task, OUTSTANDING_WAITING, at);
+        stats_task_is(stats, task, OUTSTANDING_WAITING, at);
         if (!task->is_there)
-            tally_task_comes(tally, task, at);
-        parked_set(tally, task, left->ending == FLOW_PARKED);
+            stats_task_comes(stats, task, at);
+        parked_set(stats, task, left->ending == FLOW_PARKED);
         if (left->ending == FLOW_PARKED && task->asked_since == 0)
             task->asked_since = at;
         return;
     case AWAY:
-        tally_task_waited(tally, task, at);
-        tally_task_goes(tally, task, at);
-        tally_task_is(tally, task, OUTSTANDING_AWAY, at);
+        stats_task_waited(stats, task, at);
+        stats_task_goes(stats, task, at);
+        stats_task_is(stats, task, OUTSTANDING_AWAY, at);
         return;
     default:
         return;
     }
 }
 
-bool tally_task_left(struct tally *tally, const struct observed_task *left)
+bool stats_task_left(struct stats *stats, const struct observed_task *left)
 {
     bool is_gone = whereabouts_after(left->ending) == GONE;
-    struct outstanding *task = outstanding_find(&tally->tasks, left->jid);
-    tally->endings[left->ending]++;
-    tally->asks += left->asked.ns != 0;
-    runner_count(tally, left);
-    tally->lost += lost_its_lock(left); /* also when somebody else has ended the task meanwhile */
-    tally->series.lost += lost_its_lock(left);
+    struct outstanding *task = outstanding_find(&stats->tasks, left->jid);
+    stats->endings[left->ending]++;
+    stats->asks += left->asked.ns != 0;
+    runner_count(stats, left);
+    stats->lost += lost_its_lock(left); /* also when somebody else has ended the task meanwhile */
+    stats->series.lost += lost_its_lock(left);
     if (task == NULL) {
-        tally->twice += is_gone;
+        stats->twice += is_gone;
         return false;
     }
     if (task->state == OUTSTANDING_AWAY)
-        tally_task_is(tally, task, OUTSTANDING_WAITING, left->claimed.ns);
+        stats_task_is(stats, task, OUTSTANDING_WAITING, left->claimed.ns);
     if (!task->is_there)
-        tally_task_comes(tally, task, left->claimed.ns);
+        stats_task_comes(stats, task, left->claimed.ns);
     if (task->asked_since == 0)
         task->asked_since = left->asked.ns;
-    troubles_count(tally, task, left);
+    troubles_count(stats, task, left);
     if (left->locked.ns != 0)
-        hold_count(tally, task, left);
+        hold_count(stats, task, left);
     if (is_gone)
-        task_end(tally, task, left);
+        task_end(stats, task, left);
     else
-        task_goes_on(tally, task, left);
+        task_goes_on(stats, task, left);
     return is_gone;
 }

@@ -1,15 +1,15 @@
-/* The tally counts what it is told of tasks: waits from the push to the lock, holds, turn-overs, who waits, who ended
- * and how often. */
-#include "tests/unit/tally_fixture.h"
+/* The statistics counts what it is told of tasks: waits from the push to the lock, holds, turn-overs, who waits, who
+ * ended and how often. */
+#include "tests/unit/stats_fixture.h"
 
 /* --- one task ----------------------------------------------------------------------------------------------------- */
 
 TEST(a_task_waits_from_its_push_to_its_lock_and_holds_until_it_leaves)
 {
     push("a", "r0", 100);
-    assert_int_equal(tally_outstanding(tally), 1);
+    assert_int_equal(stats_outstanding(stats), 1);
     assert_true(done("a", "r0", 102, 103, 108));
-    assert_int_equal(tally_outstanding(tally), 0);
+    assert_int_equal(stats_outstanding(stats), 0);
     finish(1000, 1100);
     const struct result_resource *r0 = resource_named("r0");
     assert_int_equal(result.pushed, 1);
@@ -35,9 +35,9 @@ TEST(a_task_waits_from_its_push_to_its_lock_and_holds_until_it_leaves)
 
 TEST(only_what_is_measured_makes_rates_and_waits_and_all_of_it_totals)
 {
-    tally_destroy(tally);
+    stats_destroy(stats);
     begin(500);
-    tally_load_ended(tally, at(1000));
+    stats_load_ended(stats, at(1000));
     push("warm", "r0", 100);
     done("warm", "r0", 101, 400, 600); /* held for 100 ms of the measured part */
     push("a", "r0", 700);
@@ -64,7 +64,7 @@ TEST(what_is_parked_comes_again_and_waits_all_the_time)
     push("a", "r0", 100);
     assert_false(
         stays((struct stay){"a", "r0", FLOW_PARKED, .claimed = 102, .asked = 102, .left = 104, .had_refusal = true}));
-    assert_int_equal(tally_outstanding(tally), 1);
+    assert_int_equal(stats_outstanding(stats), 1);
     assert_true(done("a", "r0", 150, 151, 161));
     finish(1000, 1000);
     assert_int_equal(result.parked, 1);
@@ -73,7 +73,7 @@ TEST(what_is_parked_comes_again_and_waits_all_the_time)
     assert_near(result.wait.mean, 0.051, 1e-6);
     assert_near(resource_named("r0")->waiters, 0.051, 1e-6);
     assert_near(result.tries_per_hold, 2, 0);
-    assert_near(tally_overheads(tally)->park_cost, 0.002, 1e-6);
+    assert_near(stats_overheads(stats)->park_cost, 0.002, 1e-6);
 }
 
 TEST(what_failed_comes_again_and_is_not_waiting_meanwhile)
@@ -88,7 +88,7 @@ TEST(what_failed_comes_again_and_is_not_waiting_meanwhile)
     assert_int_equal(result.wait.count, 1); /* the first try's */
     assert_near(resource_named("r0")->waiters, 0.005, 1e-6);
     assert_int_equal(resource_named("r0")->held, 2);
-    assert_near(tally_overheads(tally)->tries, 2, 0);
+    assert_near(stats_overheads(stats)->tries, 2, 0);
 }
 
 TEST(every_ending_is_final_or_not)
@@ -100,7 +100,7 @@ TEST(every_ending_is_final_or_not)
     for (enum flow_ending ending = 0; ending < FLOW_ENDINGS; ending++) {
         push("a", "r0", 10);
         assert_int_equal(stays((struct stay){"a", "r0", ending, .claimed = 11, .left = 12}), is_final[ending]);
-        assert_int_equal(tally_outstanding(tally), !is_final[ending]);
+        assert_int_equal(stats_outstanding(stats), !is_final[ending]);
         if (!is_final[ending])
             assert_true(done("a", "r0", 13, 14, 15));
     }
@@ -139,7 +139,7 @@ TEST(times_of_another_host_are_moved_by_its_offset)
     record.task.claimed = record.task.asked = instant_after(at(101), -offset);
     record.task.locked = instant_after(at(104), -offset);
     record.task.left = instant_after(at(110), -offset);
-    assert_true(tally_record(tally, 1, 0, &record, offset));
+    assert_true(stats_record(stats, 1, 0, &record, offset));
     finish(1000, 1000);
     assert_near(result.wait.mean, 0.004, 1e-6);
     assert_near(result.hold.mean, 0.006, 1e-6);
@@ -164,11 +164,11 @@ TEST(a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order_of_rec
     const struct result_resource *r0 = resource_named("r0");
     assert_int_equal(r0->turns, 2);
     assert_near(r0->turn_mean, (2 + 4) / 2 * 1e-3, 1e-6);
-    assert_near(tally_overheads(tally)->turn_second_moment, (4 + 16) / 2 * 1e-6, 1e-6);
+    assert_near(stats_overheads(stats)->turn_second_moment, (4 + 16) / 2 * 1e-6, 1e-6);
     assert_int_equal(r0->lone_turns, 1); /* when the first left, both others waited */
     assert_near(r0->lone_turn_mean, 4e-3, 1e-6);
     assert_near(r0->lone_turn_second_moment, 16e-6, 1e-6);
-    assert_near(tally_overheads(tally)->crowd_turn, 2e-3, 1e-6);
+    assert_near(stats_overheads(stats)->crowd_turn, 2e-3, 1e-6);
     assert_int_equal(r0->hand_overs, 1);
     assert_int_equal(r0->waiters_max, 3);
 }
@@ -211,14 +211,14 @@ TEST(the_base_latency_is_of_those_that_nobody_was_in_the_way_of)
         done(jid, name, 101, i == 8 ? 190 : 102, 200);
     }
     finish(1000, 1000);
-    assert_int_equal(tally_overheads(tally)->base_count, 10);
-    assert_near(tally_overheads(tally)->base, (3 + 1 + 8 * 2) / 10.0 * 1e-3, 1e-6);
+    assert_int_equal(stats_overheads(stats)->base_count, 10);
+    assert_near(stats_overheads(stats)->base, (3 + 1 + 8 * 2) / 10.0 * 1e-3, 1e-6);
 }
 
 TEST(all_resources_of_a_task_are_counted)
 {
     const char *both[] = {"r0", "r1"};
-    tally_pushed(tally, "a", both, 2, at(10));
+    stats_pushed(stats, "a", both, 2, at(10));
     done("a", "r0", 11, 12, 20);
     finish(1000, 1000);
     assert_int_equal(result.resource_count, 2);
@@ -232,22 +232,22 @@ TEST(all_resources_of_a_task_are_counted)
 TEST(of_several_resources_nobody_may_be_in_the_way_at_any)
 {
     const char *both[] = {"r0", "r1"};
-    tally_pushed(tally, "a", both, 2, at(10));
+    stats_pushed(stats, "a", both, 2, at(10));
     done("a", "r0", 11, 13, 20);
     push("b", "r1", 30);
-    tally_pushed(tally, "c", both, 2, at(31)); /* somebody is */
+    stats_pushed(stats, "c", both, 2, at(31)); /* somebody is */
     done("b", "r1", 31, 32, 40);
     done("c", "r0", 41, 42, 50);
     finish(1000, 1000);
-    assert_int_equal(tally_overheads(tally)->base_count, 2); /* the first, and the second of one resource */
-    assert_near(tally_overheads(tally)->base, (3 + 2) / 2.0 * 1e-3, 1e-6);
+    assert_int_equal(stats_overheads(stats)->base_count, 2); /* the first, and the second of one resource */
+    assert_near(stats_overheads(stats)->base, (3 + 2) / 2.0 * 1e-3, 1e-6);
 }
 
 TEST(a_closed_loop_knows_how_long_its_pushes_take)
 {
     plan.arrivals = DRY_RUN_CLOSED;
     plan.population = 2;
-    tally_destroy(tally);
+    stats_destroy(stats);
     begin(0);
     push("a", "r0", 10);
     push("b", "r1", 10);
@@ -256,7 +256,7 @@ TEST(a_closed_loop_knows_how_long_its_pushes_take)
     push("c", "r0", 25);
     push("d", "r0", 28);
     finish(1000, 1000);
-    assert_near(tally_overheads(tally)->next_push, (5 + 6) / 2.0 * 1e-3, 1e-6);
+    assert_near(stats_overheads(stats)->next_push, (5 + 6) / 2.0 * 1e-3, 1e-6);
 }
 
 /* --- overlaps and deaths ------------------------------------------------------------------------------------------ */
@@ -288,7 +288,7 @@ TEST(what_a_dead_process_held_is_over_and_its_task_waits_again)
     push("b", "r0", 101);
     done("z", "r0", 101, 102, 105);
     witnessed(RECORD_ENTER, "a", "r0", 5, 0, 110);
-    tally_process_died(tally, 0, 0, at(150));
+    stats_process_died(stats, 0, 0, at(150));
     witnessed(RECORD_ENTER, "b", "r0", 6, 1, 160);
     stays((struct stay){"b", "r0", FLOW_DONE, .claimed = 102, .asked = 102, .locked = 160, .left = 170, .process = 1});
     stays((struct stay){"a", "r0", FLOW_DONE, .claimed = 180, .asked = 180, .locked = 181, .left = 190, .process = 1});

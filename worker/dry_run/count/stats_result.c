@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "worker/dry_run/count/expectation.h"
-#include "worker/dry_run/count/tally_private.h"
+#include "worker/dry_run/count/stats_private.h"
 
 /* --- seconds ------------------------------------------------------------------------------------------------------ */
 
@@ -136,7 +136,7 @@ static struct result_spread spread_of(const struct histogram *histogram)
 /* --- what is still outstanding ------------------------------------------------------------------------------------ */
 
 struct end {
-    struct tally *tally;
+    struct stats *stats;
     int64_t at;
 };
 
@@ -145,13 +145,13 @@ static void outstanding_settle(void *context, struct outstanding *task)
 {
     const struct end *end = context;
     bool is_inside = task->state == OUTSTANDING_INSIDE;
-    tally_task_waited(end->tally, task, is_inside ? task->inside_since : end->at);
+    stats_task_waited(end->stats, task, is_inside ? task->inside_since : end->at);
     if (is_inside)
-        tally_runner_taken(end->tally, task->inside_since, end->at);
+        stats_runner_taken(end->stats, task->inside_since, end->at);
     for (unsigned i = 0; is_inside && i < task->resource_count; i++) {
-        struct resource_count *resource = resource_table_at(&end->tally->resources, task->resources[i]);
+        struct resource_count *resource = resource_table_at(&end->stats->resources, task->resources[i]);
         if (resource != NULL)
-            resource->held_time += tally_clip(end->tally, task->inside_since, end->at);
+            resource->held_time += stats_clip(end->stats, task->inside_since, end->at);
     }
 }
 
@@ -204,13 +204,13 @@ static int by_load(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static void resources_fill(const struct tally *tally, struct result *result)
+static void resources_fill(const struct stats *stats, struct result *result)
 {
-    size_t count = tally->resources.count;
+    size_t count = stats->resources.count;
     size_t reported = count < RESULT_RESOURCES_MAX ? count : RESULT_RESOURCES_MAX;
     const struct resource_count **order = memory_zeroed(count + 1, sizeof order[0]);
     for (size_t i = 0; i < count; i++)
-        order[i] = &tally->resources.resources[i];
+        order[i] = &stats->resources.resources[i];
     qsort(order, count, sizeof order[0], by_load);
     result->resources = memory_zeroed(reported + 1, sizeof result->resources[0]);
     for (size_t i = 0; i < reported; i++)
@@ -220,17 +220,17 @@ static void resources_fill(const struct tally *tally, struct result *result)
     free(order);
 }
 
-static void node_fill(const struct tally *tally, unsigned number, struct result_node *node)
+static void node_fill(const struct stats *stats, unsigned number, struct result_node *node)
 {
-    const struct tally_node_count *count = &tally->nodes[number];
+    const struct stats_node_count *count = &stats->nodes[number];
     memcpy(node->name, count->name, sizeof node->name);
     memcpy(node->address, count->address, sizeof node->address);
     node->is_queue_node = count->is_queue_node;
     node->commands_counted = count->commands;
     node->cpu_share = share_of(count->cpu_s, count->cpu_over_s);
-    if (number >= tally->sums.node_count)
+    if (number >= stats->sums.node_count)
         return;
-    const struct redlock_node_counters *asked = &tally->sums.nodes[number];
+    const struct redlock_node_counters *asked = &stats->sums.nodes[number];
     node->requests = asked->requests;
     node->granted = asked->granted;
     node->refused = asked->refused;
@@ -241,18 +241,18 @@ static void node_fill(const struct tally *tally, unsigned number, struct result_
     node->latency = spread_of(&asked->latency);
 }
 
-static void nodes_fill(const struct tally *tally, struct result *result)
+static void nodes_fill(const struct stats *stats, struct result *result)
 {
     for (unsigned i = 0; i < RESULT_NODES_MAX; i++)
-        if (tally->nodes[i].is_known || i < tally->sums.node_count)
-            node_fill(tally, i, &result->nodes[result->node_count++]);
+        if (stats->nodes[i].is_known || i < stats->sums.node_count)
+            node_fill(stats, i, &result->nodes[result->node_count++]);
 }
 
-static void hosts_fill(const struct tally *tally, struct result *result)
+static void hosts_fill(const struct stats *stats, struct result *result)
 {
-    result->hosts = memory_zeroed(tally->host_count + 1, sizeof result->hosts[0]);
-    for (unsigned i = 0; i < tally->host_count; i++) {
-        const struct tally_host_count *count = tally->hosts[i];
+    result->hosts = memory_zeroed(stats->host_count + 1, sizeof result->hosts[0]);
+    for (unsigned i = 0; i < stats->host_count; i++) {
+        const struct stats_host_count *count = stats->hosts[i];
         if (count == NULL)
             continue;
         struct result_host *host = &result->hosts[result->host_count++];
@@ -265,11 +265,11 @@ static void hosts_fill(const struct tally *tally, struct result *result)
     }
 }
 
-static void totals_fill(const struct tally *tally, struct result *result)
+static void totals_fill(const struct stats *stats, struct result *result)
 {
-    const uint64_t *endings = tally->endings;
-    result->pushed = tally->pushed;
-    result->ended = tally->ended;
+    const uint64_t *endings = stats->endings;
+    result->pushed = stats->pushed;
+    result->ended = stats->ended;
     result->done = endings[FLOW_DONE];
     result->failed = endings[FLOW_FAILED];
     result->dead = endings[FLOW_DEAD] + endings[FLOW_REFUSED] + endings[FLOW_INVALID] + endings[FLOW_NO_RESOURCE];
@@ -277,43 +277,43 @@ static void totals_fill(const struct tally *tally, struct result *result)
     result->skipped = endings[FLOW_SKIPPED];
     result->dropped = endings[FLOW_DROPPED];
     result->given_back = endings[FLOW_GIVEN_BACK];
-    result->lost = tally->lost;
-    result->overlaps = tally->overlaps;
-    result->overlaps_unfenced = tally->overlaps_unfenced;
-    result->fence_refusals = tally->fence_refusals;
-    crash_list_tell(&tally->crashes, result->crashed_checks, sizeof result->crashed_checks);
-    result->twice = tally->twice;
-    result->left = tally->tasks.count;
-    result->is_drained = tally->tasks.count == 0;
+    result->lost = stats->lost;
+    result->overlaps = stats->overlaps;
+    result->overlaps_unfenced = stats->overlaps_unfenced;
+    result->fence_refusals = stats->fence_refusals;
+    crash_list_tell(&stats->crashes, result->crashed_checks, sizeof result->crashed_checks);
+    result->twice = stats->twice;
+    result->left = stats->tasks.count;
+    result->is_drained = stats->tasks.count == 0;
 }
 
-static void rates_fill(const struct tally *tally, struct result *result)
+static void rates_fill(const struct stats *stats, struct result *result)
 {
     uint64_t requests = 0;
-    for (unsigned i = 0; i < tally->sums.node_count; i++)
-        requests += tally->sums.nodes[i].requests;
-    double holds = (double)tally->holds, runners = tally_runners(tally);
-    result->throughput = share_of((double)tally->ended_measured, result->measured_for);
-    result->tries_per_hold = share_of((double)tally->asks, holds);
-    result->commands_per_hold = share_of((double)requests, holds * tally->sums.node_count);
-    result->utilisation = share_of(tally->taken_s, runners * result->measured_for);
+    for (unsigned i = 0; i < stats->sums.node_count; i++)
+        requests += stats->sums.nodes[i].requests;
+    double holds = (double)stats->holds, runners = stats_runners(stats);
+    result->throughput = share_of((double)stats->ended_measured, result->measured_for);
+    result->tries_per_hold = share_of((double)stats->asks, holds);
+    result->commands_per_hold = share_of((double)requests, holds * stats->sums.node_count);
+    result->utilisation = share_of(stats->taken_s, runners * result->measured_for);
 }
 
 /* --- overheads ---------------------------------------------------------------------------------------------------- */
 
 /* What the plan says that a hold lasts; what was measured where it says nothing. */
-static double planned_hold(const struct tally *tally)
+static double planned_hold(const struct stats *stats)
 {
-    bool is_planned = tally->plan->kind == DRY_RUN_REHEARSAL;
-    return is_planned ? distribution_mean(&tally->plan->hold) : moments_mean(&tally->runs_measured);
+    bool is_planned = stats->plan->kind == DRY_RUN_REHEARSAL;
+    return is_planned ? distribution_mean(&stats->plan->hold) : moments_mean(&stats->runs_measured);
 }
 
 /* What of all turn-overs was not to the only one that waited. */
-static void crowd_turns_set(const struct tally *tally, struct model_overheads *overheads)
+static void crowd_turns_set(const struct stats *stats, struct model_overheads *overheads)
 {
     struct moments crowd = {0};
-    for (size_t i = 0; i < tally->resources.count; i++) {
-        const struct resource_count *resource = &tally->resources.resources[i];
+    for (size_t i = 0; i < stats->resources.count; i++) {
+        const struct resource_count *resource = &stats->resources.resources[i];
         const struct resource_detail *detail = resource->detail;
         if (detail == NULL)
             continue;
@@ -327,75 +327,75 @@ static void crowd_turns_set(const struct tally *tally, struct model_overheads *o
 }
 
 /* Of the resources with too few turn-overs to speak for themselves, all together; of all, when these have too few. */
-static void turns_set(const struct tally *tally, struct model_overheads *overheads)
+static void turns_set(const struct stats *stats, struct model_overheads *overheads)
 {
     struct moments few = {0};
-    for (size_t i = 0; i < tally->resources.count; i++) {
-        const struct resource_count *resource = &tally->resources.resources[i];
+    for (size_t i = 0; i < stats->resources.count; i++) {
+        const struct resource_count *resource = &stats->resources.resources[i];
         if (resource->turns >= MODEL_TURNS_MIN)
             continue;
         few.count += resource->turns;
         few.sum += resource->turn_sum;
         few.squares += resource->turn_squares;
     }
-    crowd_turns_set(tally, overheads);
-    const struct moments *turn = few.count >= MODEL_TURNS_MIN ? &few : &tally->turn;
+    crowd_turns_set(stats, overheads);
+    const struct moments *turn = few.count >= MODEL_TURNS_MIN ? &few : &stats->turn;
     overheads->turn = moments_mean(turn);
     overheads->turn_second_moment = moments_second(turn);
     overheads->turn_count = turn->count;
 }
 
-static void overheads_set(struct tally *tally, double measured_for)
+static void overheads_set(struct stats *stats, double measured_for)
 {
-    struct model_overheads *overheads = &tally->overheads;
-    double parks = (double)tally->parks.count / fmax((double)tally->holds_measured.count, 1);
+    struct model_overheads *overheads = &stats->overheads;
+    double parks = (double)stats->parks.count / fmax((double)stats->holds_measured.count, 1);
     *overheads = (struct model_overheads){
-        .arrivals = share_of((double)tally->pushed_measured, measured_for),
-        .base = moments_mean(&tally->base),
-        .base_second_moment = moments_second(&tally->base),
-        .base_count = tally->base.count,
-        .claim_extra = moments_mean(&tally->claim_extra),
-        .park_cost = parks * moments_mean(&tally->parks),
-        .runner_turn = fmax(share_of(tally->runner_idle_s, (double)tally->runner_turns), 0),
-        .next_push = moments_mean(&tally->next_push),
-        .tries = fmax(share_of((double)tally->holds, (double)tally->first_holds), 1),
+        .arrivals = share_of((double)stats->pushed_measured, measured_for),
+        .base = moments_mean(&stats->base),
+        .base_second_moment = moments_second(&stats->base),
+        .base_count = stats->base.count,
+        .claim_extra = moments_mean(&stats->claim_extra),
+        .park_cost = parks * moments_mean(&stats->parks),
+        .runner_turn = fmax(share_of(stats->runner_idle_s, (double)stats->runner_turns), 0),
+        .next_push = moments_mean(&stats->next_push),
+        .tries = fmax(share_of((double)stats->holds, (double)stats->first_holds), 1),
     };
-    turns_set(tally, overheads);
-    if (tally->base.count == 0) { /* it was never calm: without what a task waits for its runner, then */
+    turns_set(stats, overheads);
+    if (stats->base.count == 0) { /* it was never calm: without what a task waits for its runner, then */
         overheads->base = overheads->claim_extra;
-        overheads->base_second_moment = moments_second(&tally->claim_extra);
+        overheads->base_second_moment = moments_second(&stats->claim_extra);
     }
-    if (tally->holds_measured.count > 0)
-        overheads->hold_extra = fmax(moments_mean(&tally->holds_measured) - planned_hold(tally), 0);
+    if (stats->holds_measured.count > 0)
+        overheads->hold_extra = fmax(moments_mean(&stats->holds_measured) - planned_hold(stats), 0);
 }
 
-void tally_finish(struct tally *tally, struct instant now, struct result *result)
+void stats_finish(struct stats *stats, struct instant now, struct result *result)
 {
-    if (instant_before(now, tally->load_until))
-        tally->load_until = now;
-    tally_turns_take(tally, INSTANT_NEVER);
-    overlap_detector_end(tally->detector, now);
-    outstanding_each(&tally->tasks, outstanding_settle, &(struct end){tally, now.ns});
-    result->measured_for = tally_clip(tally, tally->measured_from.ns, tally->load_until.ns);
-    overheads_set(tally, result->measured_for);
+    if (instant_before(now, stats->load_until))
+        stats->load_until = now;
+    stats_turns_take(stats, INSTANT_NEVER);
+    overlap_detector_end(stats->detector, now);
+    outstanding_each(&stats->tasks, outstanding_settle, &(struct end){stats, now.ns});
+    result->measured_for = stats_clip(stats, stats->measured_from.ns, stats->load_until.ns);
+    overheads_set(stats, result->measured_for);
 
-    totals_fill(tally, result);
-    rates_fill(tally, result);
-    result->wait = spread_of(&tally->wait);
-    result->hold = spread_of(&tally->hold);
-    result->acquire = spread_of(&tally->acquire);
-    result->extend = spread_of(&tally->sums.extensions);
-    result->wait.mean_error = batch_means_error(&tally->wait_means);
-    result->hold.mean_error = batch_means_error(&tally->hold_means);
-    result->acquire.mean_error = batch_means_error(&tally->acquire_means);
-    result->seconds = second_series_finish(&tally->series, tally_runners(tally), &result->second_count);
-    resources_fill(tally, result);
-    nodes_fill(tally, result);
-    hosts_fill(tally, result);
-    expectation_fill(result, tally->plan, &tally->overheads);
+    totals_fill(stats, result);
+    rates_fill(stats, result);
+    result->wait = spread_of(&stats->wait);
+    result->hold = spread_of(&stats->hold);
+    result->acquire = spread_of(&stats->acquire);
+    result->extend = spread_of(&stats->sums.extensions);
+    result->wait.mean_error = batch_means_error(&stats->wait_means);
+    result->hold.mean_error = batch_means_error(&stats->hold_means);
+    result->acquire.mean_error = batch_means_error(&stats->acquire_means);
+    result->seconds = second_series_finish(&stats->series, stats_runners(stats), &result->second_count);
+    resources_fill(stats, result);
+    nodes_fill(stats, result);
+    hosts_fill(stats, result);
+    expectation_fill(result, stats->plan, &stats->overheads);
 }
 
-const struct model_overheads *tally_overheads(const struct tally *tally)
+const struct model_overheads *stats_overheads(const struct stats *stats)
 {
-    return &tally->overheads;
+    return &stats->overheads;
 }

@@ -1,5 +1,5 @@
-/* See tally.h. What comes in, and how it stands now. */
-#include "worker/dry_run/count/tally.h"
+/* See stats.h. What comes in, and how it stands now. */
+#include "worker/dry_run/count/stats.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/invariant.h"
 #include "base/memory.h"
-#include "worker/dry_run/count/tally_private.h"
+#include "worker/dry_run/count/stats_private.h"
 
 /* Fewer arrivals make no detail worth while where there are more resources than details. */
 enum { DETAILED_FROM = 8 };
@@ -219,65 +219,65 @@ void crash_list_tell(const struct crash_list *list, char *text, size_t size)
 
 static void note_overlap(void *context, unsigned resource, bool is_fenced)
 {
-    struct tally *tally = context;
-    tally->overlaps++;
-    tally->overlaps_unfenced += !is_fenced;
-    resource_table_at(&tally->resources, resource)->overlaps++;
+    struct stats *stats = context;
+    stats->overlaps++;
+    stats->overlaps_unfenced += !is_fenced;
+    resource_table_at(&stats->resources, resource)->overlaps++;
 }
 
 static void note_refusal(void *context, unsigned resource)
 {
-    struct tally *tally = context;
-    tally->fence_refusals++;
-    resource_table_at(&tally->resources, resource)->fence_refusals++;
+    struct stats *stats = context;
+    stats->fence_refusals++;
+    resource_table_at(&stats->resources, resource)->fence_refusals++;
 }
 
-struct tally *tally_create(const struct dry_run_plan *plan, struct instant load_from, struct instant measured_from)
+struct stats *stats_create(const struct dry_run_plan *plan, struct instant load_from, struct instant measured_from)
 {
-    struct tally *tally = memory_new(struct tally);
-    bool are_few = plan->kind == DRY_RUN_REHEARSAL && plan->popularity.count <= TALLY_DETAILED_MAX;
-    tally->plan = plan;
-    tally->load_from = load_from;
-    tally->measured_from = measured_from;
-    tally->load_until = INSTANT_NEVER;
-    outstanding_init(&tally->tasks);
-    resource_table_init(&tally->resources, TALLY_RESOURCES_MAX, TALLY_DETAILED_MAX, are_few ? 1 : DETAILED_FROM);
-    second_series_init(&tally->series, load_from);
-    tally->detector = overlap_detector_create(&(struct overlap_told){note_overlap, note_refusal, tally});
-    tally->end_capacity = plan->arrivals == DRY_RUN_CLOSED ? plan->population : 0;
-    if (tally->end_capacity > 0)
-        tally->ends = memory_zeroed(tally->end_capacity, sizeof tally->ends[0]);
-    return tally;
+    struct stats *stats = memory_new(struct stats);
+    bool are_few = plan->kind == DRY_RUN_REHEARSAL && plan->popularity.count <= STATS_DETAILED_MAX;
+    stats->plan = plan;
+    stats->load_from = load_from;
+    stats->measured_from = measured_from;
+    stats->load_until = INSTANT_NEVER;
+    outstanding_init(&stats->tasks);
+    resource_table_init(&stats->resources, STATS_RESOURCES_MAX, STATS_DETAILED_MAX, are_few ? 1 : DETAILED_FROM);
+    second_series_init(&stats->series, load_from);
+    stats->detector = overlap_detector_create(&(struct overlap_told){note_overlap, note_refusal, stats});
+    stats->end_capacity = plan->arrivals == DRY_RUN_CLOSED ? plan->population : 0;
+    if (stats->end_capacity > 0)
+        stats->ends = memory_zeroed(stats->end_capacity, sizeof stats->ends[0]);
+    return stats;
 }
 
-void tally_destroy(struct tally *tally)
+void stats_destroy(struct stats *stats)
 {
-    if (tally == NULL)
+    if (stats == NULL)
         return;
-    for (unsigned i = 0; i < TALLY_HOSTS_MAX; i++) {
-        for (unsigned j = 0; tally->hosts[i] != NULL && j < DRY_RUN_PROCESSES_MAX; j++)
-            free(tally->hosts[i]->process[j]);
-        free(tally->hosts[i]);
+    for (unsigned i = 0; i < STATS_HOSTS_MAX; i++) {
+        for (unsigned j = 0; stats->hosts[i] != NULL && j < DRY_RUN_PROCESSES_MAX; j++)
+            free(stats->hosts[i]->process[j]);
+        free(stats->hosts[i]);
     }
-    outstanding_fini(&tally->tasks);
-    resource_table_fini(&tally->resources);
-    second_series_fini(&tally->series);
-    turn_order_fini(&tally->turns);
-    overlap_detector_destroy(tally->detector);
-    free(tally->ends);
-    free(tally);
+    outstanding_fini(&stats->tasks);
+    resource_table_fini(&stats->resources);
+    second_series_fini(&stats->series);
+    turn_order_fini(&stats->turns);
+    overlap_detector_destroy(stats->detector);
+    free(stats->ends);
+    free(stats);
 }
 
 /* --- hosts and nodes ---------------------------------------------------------------------------------------------- */
 
-static struct tally_host_count *host_of(struct tally *tally, unsigned host)
+static struct stats_host_count *host_of(struct stats *stats, unsigned host)
 {
-    invariant(host < TALLY_HOSTS_MAX);
-    if (tally->hosts[host] == NULL)
-        tally->hosts[host] = memory_new(struct tally_host_count);
-    if (host >= tally->host_count)
-        tally->host_count = host + 1;
-    return tally->hosts[host];
+    invariant(host < STATS_HOSTS_MAX);
+    if (stats->hosts[host] == NULL)
+        stats->hosts[host] = memory_new(struct stats_host_count);
+    if (host >= stats->host_count)
+        stats->host_count = host + 1;
+    return stats->hosts[host];
 }
 
 static void text_set(char *into, size_t size, const char *text)
@@ -288,41 +288,41 @@ static void text_set(char *into, size_t size, const char *text)
     into[length] = '\0';
 }
 
-void tally_host(struct tally *tally, unsigned host, const struct tally_host *facts)
+void stats_host(struct stats *stats, unsigned host, const struct stats_host *facts)
 {
-    struct tally_host_count *count = host_of(tally, host);
+    struct stats_host_count *count = host_of(stats, host);
     text_set(count->name, sizeof count->name, facts->name);
     count->processes = facts->processes;
     count->threads = facts->threads;
     count->clock_error_ns = facts->clock_error_ns;
-    overlap_detector_host(tally->detector, host, facts->clock_error_ns);
+    overlap_detector_host(stats->detector, host, facts->clock_error_ns);
 }
 
-void tally_records_lost(struct tally *tally, unsigned host, uint64_t lost)
+void stats_records_lost(struct stats *stats, unsigned host, uint64_t lost)
 {
-    host_of(tally, host)->records_lost = lost;
+    host_of(stats, host)->records_lost = lost;
 }
 
-unsigned tally_runners(const struct tally *tally)
+unsigned stats_runners(const struct stats *stats)
 {
     unsigned runners = 0;
-    for (unsigned i = 0; i < tally->host_count; i++)
-        if (tally->hosts[i] != NULL)
-            runners += tally->hosts[i]->processes * tally->hosts[i]->threads;
+    for (unsigned i = 0; i < stats->host_count; i++)
+        if (stats->hosts[i] != NULL)
+            runners += stats->hosts[i]->processes * stats->hosts[i]->threads;
     return runners;
 }
 
 /* A node that was started anew counts from nothing. */
-void tally_node(struct tally *tally, unsigned node, const struct tally_node_sample *sample)
+void stats_node(struct stats *stats, unsigned node, const struct stats_node_sample *sample)
 {
     invariant(node < RESULT_NODES_MAX);
-    struct tally_node_count *count = &tally->nodes[node];
-    const struct tally_node_sample *last = &count->last;
+    struct stats_node_count *count = &stats->nodes[node];
+    const struct stats_node_sample *last = &count->last;
     if (count->is_known) {
         bool anew = sample->commands < last->commands || sample->cpu_s < last->cpu_s;
         double cpu_s = anew ? sample->cpu_s : sample->cpu_s - last->cpu_s;
         count->commands += anew ? sample->commands : sample->commands - last->commands;
-        if (last->at.ns >= tally->measured_from.ns && sample->at.ns <= tally->load_until.ns) {
+        if (last->at.ns >= stats->measured_from.ns && sample->at.ns <= stats->load_until.ns) {
             count->cpu_s += cpu_s;
             count->cpu_over_s += seconds_of(instant_since(last->at, sample->at));
         }
@@ -338,64 +338,64 @@ void tally_node(struct tally *tally, unsigned node, const struct tally_node_samp
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
 
 /* Nobody has to do with the resources of the task that was just added. */
-static bool is_alone(const struct tally *tally, const uint32_t *numbers, unsigned count)
+static bool is_alone(const struct stats *stats, const uint32_t *numbers, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        const struct resource_count *resource = resource_table_at(&tally->resources, numbers[i]);
+        const struct resource_count *resource = resource_table_at(&stats->resources, numbers[i]);
         if (resource == NULL || resource->outstanding > 0)
             return false;
     }
     return true;
 }
 
-static void next_push_count(struct tally *tally, struct instant at)
+static void next_push_count(struct stats *stats, struct instant at)
 {
-    if (tally->end_count == 0)
+    if (stats->end_count == 0)
         return;
-    int64_t ended = tally->ends[tally->end_first];
-    tally->end_first = (tally->end_first + 1) % tally->end_capacity;
-    tally->end_count--;
-    moments_add(&tally->next_push, seconds_of(at.ns - ended));
+    int64_t ended = stats->ends[stats->end_first];
+    stats->end_first = (stats->end_first + 1) % stats->end_capacity;
+    stats->end_count--;
+    moments_add(&stats->next_push, seconds_of(at.ns - ended));
 }
 
-void tally_pushed(struct tally *tally, const char *jid, const char *const *resources, unsigned resource_count,
+void stats_pushed(struct stats *stats, const char *jid, const char *const *resources, unsigned resource_count,
                   struct instant at)
 {
     uint32_t numbers[RECORD_RESOURCES_MAX];
     if (resource_count > RECORD_RESOURCES_MAX)
         resource_count = RECORD_RESOURCES_MAX;
     for (unsigned i = 0; i < resource_count; i++)
-        numbers[i] = resource_table_number(&tally->resources, resources[i]);
+        numbers[i] = resource_table_number(&stats->resources, resources[i]);
 
-    struct outstanding *task = outstanding_add(&tally->tasks, jid, numbers, resource_count);
+    struct outstanding *task = outstanding_add(&stats->tasks, jid, numbers, resource_count);
     if (task == NULL)
         return;
     task->pushed = at.ns;
-    task->had_runner = tally->tasks.count - tally->parked_now - tally->away_now <= tally_runners(tally);
-    task->was_alone = task->had_runner && is_alone(tally, numbers, resource_count);
+    task->had_runner = stats->tasks.count - stats->parked_now - stats->away_now <= stats_runners(stats);
+    task->was_alone = task->had_runner && is_alone(stats, numbers, resource_count);
     task->state = OUTSTANDING_AWAY;
-    tally->away_now++;
+    stats->away_now++;
     for (unsigned i = 0; i < resource_count; i++) {
-        resource_table_arrive(&tally->resources, numbers[i], tally_is_measured(tally, at.ns));
+        resource_table_arrive(&stats->resources, numbers[i], stats_is_measured(stats, at.ns));
         if (numbers[i] != RESOURCE_NONE)
-            resource_table_at(&tally->resources, numbers[i])->outstanding++;
+            resource_table_at(&stats->resources, numbers[i])->outstanding++;
     }
-    tally_task_is(tally, task, OUTSTANDING_WAITING, at.ns);
-    tally_task_comes(tally, task, at.ns);
-    tally->pushed++;
-    tally->pushed_measured += tally_is_measured(tally, at.ns);
-    tally->series.pushed++;
-    next_push_count(tally, at);
+    stats_task_is(stats, task, OUTSTANDING_WAITING, at.ns);
+    stats_task_comes(stats, task, at.ns);
+    stats->pushed++;
+    stats->pushed_measured += stats_is_measured(stats, at.ns);
+    stats->series.pushed++;
+    next_push_count(stats, at);
 }
 
-uint64_t tally_outstanding(const struct tally *tally)
+uint64_t stats_outstanding(const struct stats *stats)
 {
-    return tally->tasks.count;
+    return stats->tasks.count;
 }
 
 /* --- records ------------------------------------------------------------------------------------------------------ */
 
-static struct process_count *process_of(struct tally_host_count *host, unsigned process)
+static struct process_count *process_of(struct stats_host_count *host, unsigned process)
 {
     invariant(process < DRY_RUN_PROCESSES_MAX);
     if (host->process[process] == NULL)
@@ -403,14 +403,14 @@ static struct process_count *process_of(struct tally_host_count *host, unsigned 
     return host->process[process];
 }
 
-static void process_said(struct tally *tally, unsigned host_number, unsigned process,
+static void process_said(struct stats *stats, unsigned host_number, unsigned process,
                          const struct observed_process *said, struct instant at)
 {
-    struct tally_host_count *host = host_of(tally, host_number);
+    struct stats_host_count *host = host_of(stats, host_number);
     struct process_count *count = process_of(host, process);
     struct instant before = count->heard;
-    bool is_measured = before.ns != 0 && before.ns >= tally->measured_from.ns && at.ns <= tally->load_until.ns;
-    int64_t cpu_ns = process_count_add(count, said, at, is_measured, &tally->sums, &tally->series.extend);
+    bool is_measured = before.ns != 0 && before.ns >= stats->measured_from.ns && at.ns <= stats->load_until.ns;
+    int64_t cpu_ns = process_count_add(count, said, at, is_measured, &stats->sums, &stats->series.extend);
     if (is_measured) {
         host->cpu_ns += cpu_ns;
         host->cpu_over_ns += instant_since(before, at);
@@ -418,14 +418,14 @@ static void process_said(struct tally *tally, unsigned host_number, unsigned pro
 }
 
 /* The rings of the threads of a process are read one after the other: it may have left already. */
-static void task_entered(struct tally *tally, unsigned host, unsigned process, const struct overlap_visit *visit)
+static void task_entered(struct stats *stats, unsigned host, unsigned process, const struct overlap_visit *visit)
 {
-    struct outstanding *task = outstanding_find(&tally->tasks, visit->jid);
+    struct outstanding *task = outstanding_find(&stats->tasks, visit->jid);
     if (task == NULL || visit->at.ns < task->left)
         return;
     task->host = host;
     task->process = process;
-    tally_task_is(tally, task, OUTSTANDING_INSIDE, visit->at.ns);
+    stats_task_is(stats, task, OUTSTANDING_INSIDE, visit->at.ns);
 }
 
 /* 0 stays 0: it means that it did not happen. */
@@ -434,7 +434,7 @@ static struct instant moved(struct instant at, int64_t offset_ns)
     return at.ns == 0 ? at : instant_after(at, offset_ns);
 }
 
-static void visit_note(struct tally *tally, unsigned host, unsigned process, const struct record *record,
+static void visit_note(struct stats *stats, unsigned host, unsigned process, const struct record *record,
                        int64_t offset_ns)
 {
     const struct witnessed *seen = &record->witnessed;
@@ -445,16 +445,16 @@ static void visit_note(struct tally *tally, unsigned host, unsigned process, con
                                   .at = moved(seen->at, offset_ns),
                                   .moved_ns = offset_ns};
     for (unsigned i = 0; i < seen->resource_count; i++) {
-        visit.resource = resource_table_number(&tally->resources, seen->resources[i]);
+        visit.resource = resource_table_number(&stats->resources, seen->resources[i]);
         if (visit.resource == RESOURCE_NONE)
             continue;
         if (record->kind == RECORD_ENTER)
-            overlap_detector_entered(tally->detector, &visit);
+            overlap_detector_entered(stats->detector, &visit);
         else
-            overlap_detector_left(tally->detector, &visit);
+            overlap_detector_left(stats->detector, &visit);
     }
     if (record->kind == RECORD_ENTER)
-        task_entered(tally, host, process, &visit);
+        task_entered(stats, host, process, &visit);
 }
 
 static struct observed_task task_moved(const struct observed_task *task, int64_t offset_ns)
@@ -469,56 +469,56 @@ static struct observed_task task_moved(const struct observed_task *task, int64_t
     return left;
 }
 
-static void heard(struct tally *tally, unsigned host, unsigned process, struct instant at)
+static void heard(struct stats *stats, unsigned host, unsigned process, struct instant at)
 {
-    overlap_detector_heard(tally->detector, host, process, at);
-    if (instant_before(tally->latest, at))
-        tally->latest = at;
-    tally_turns_take(tally, instant_after(tally->latest, -TURN_ORDER_NS));
+    overlap_detector_heard(stats->detector, host, process, at);
+    if (instant_before(stats->latest, at))
+        stats->latest = at;
+    stats_turns_take(stats, instant_after(stats->latest, -TURN_ORDER_NS));
 }
 
 /* The worker's own word on when the handler returned: it counts when the handler's is lost. */
-static void task_returned(struct tally *tally, unsigned host, unsigned process, const struct observed_task *left,
+static void task_returned(struct stats *stats, unsigned host, unsigned process, const struct observed_task *left,
                           int64_t offset_ns)
 {
     struct overlap_visit visit = {
         .host = host, .process = process, .jid = left->jid, .at = left->ended, .moved_ns = offset_ns};
     for (unsigned i = 0; left->ended.ns != 0 && i < left->resource_count; i++) {
-        visit.resource = resource_table_number(&tally->resources, left->resources[i]);
+        visit.resource = resource_table_number(&stats->resources, left->resources[i]);
         if (visit.resource != RESOURCE_NONE)
-            overlap_detector_returned(tally->detector, &visit);
+            overlap_detector_returned(stats->detector, &visit);
     }
 }
 
-bool tally_record(struct tally *tally, unsigned host, unsigned process, const struct record *record, int64_t offset_ns)
+bool stats_record(struct stats *stats, unsigned host, unsigned process, const struct record *record, int64_t offset_ns)
 {
     struct instant at;
     switch (record->kind) {
     case RECORD_TASK: {
         struct observed_task left = task_moved(&record->task, offset_ns);
-        task_returned(tally, host, process, &left, offset_ns);
-        bool is_gone = tally_task_left(tally, &left);
-        heard(tally, host, process, left.left);
+        task_returned(stats, host, process, &left, offset_ns);
+        bool is_gone = stats_task_left(stats, &left);
+        heard(stats, host, process, left.left);
         return is_gone;
     }
     case RECORD_PROCESS:
         at = moved(record->process.at, offset_ns);
-        process_said(tally, host, process, &record->process, at);
+        process_said(stats, host, process, &record->process, at);
         break;
     case RECORD_CRASH:
         at = moved(record->crash.at, offset_ns);
-        crash_list_note(&tally->crashes, &record->crash);
+        crash_list_note(&stats->crashes, &record->crash);
         break;
     default:
         at = moved(record->witnessed.at, offset_ns);
-        visit_note(tally, host, process, record, offset_ns);
+        visit_note(stats, host, process, record, offset_ns);
     }
-    heard(tally, host, process, at);
+    heard(stats, host, process, at);
     return false;
 }
 
 struct death {
-    struct tally *tally;
+    struct stats *stats;
     unsigned host, process;
     struct instant at;
 };
@@ -527,40 +527,40 @@ struct death {
 static void task_died(void *context, struct outstanding *task)
 {
     const struct death *death = context;
-    struct tally *tally = death->tally;
+    struct stats *stats = death->stats;
     if (task->state != OUTSTANDING_INSIDE || task->host != death->host || task->process != death->process)
         return;
-    tally_task_waited(tally, task, task->inside_since);
-    tally_runner_taken(tally, task->inside_since, death->at.ns);
+    stats_task_waited(stats, task, task->inside_since);
+    stats_runner_taken(stats, task->inside_since, death->at.ns);
     for (unsigned i = 0; i < task->resource_count; i++) {
-        struct resource_count *resource = resource_table_at(&tally->resources, task->resources[i]);
+        struct resource_count *resource = resource_table_at(&stats->resources, task->resources[i]);
         if (resource == NULL)
             continue;
-        resource->held_time += tally_clip(tally, task->inside_since, death->at.ns);
-        turn_order_add(&tally->turns,
+        resource->held_time += stats_clip(stats, task->inside_since, death->at.ns);
+        turn_order_add(&stats->turns,
                        &(struct turn){.kind = TURN_BREAKS, .resource = task->resources[i], .at = death->at.ns});
     }
-    tally_task_goes(tally, task, death->at.ns); /* until it is recovered */
-    tally_task_is(tally, task, OUTSTANDING_WAITING, death->at.ns);
+    stats_task_goes(stats, task, death->at.ns); /* until it is recovered */
+    stats_task_is(stats, task, OUTSTANDING_WAITING, death->at.ns);
 }
 
-void tally_process_died(struct tally *tally, unsigned host, unsigned process, struct instant at)
+void stats_process_died(struct stats *stats, unsigned host, unsigned process, struct instant at)
 {
-    struct death death = {tally, host, process, at};
-    outstanding_each(&tally->tasks, task_died, &death);
-    process_count_end(process_of(host_of(tally, host), process));
-    overlap_detector_died(tally->detector, host, process, at);
+    struct death death = {stats, host, process, at};
+    outstanding_each(&stats->tasks, task_died, &death);
+    process_count_end(process_of(host_of(stats, host), process));
+    overlap_detector_died(stats->detector, host, process, at);
 }
 
 /* --- how it stands ------------------------------------------------------------------------------------------------ */
 
 /* Share of the runners that run a handler now, as far as their processes said. */
-static double busy_share(const struct tally *tally)
+static double busy_share(const struct stats *stats)
 {
     unsigned busy = 0, runners = 0;
-    for (unsigned i = 0; i < tally->host_count; i++) {
-        for (unsigned j = 0; tally->hosts[i] != NULL && j < DRY_RUN_PROCESSES_MAX; j++) {
-            const struct process_count *process = tally->hosts[i]->process[j];
+    for (unsigned i = 0; i < stats->host_count; i++) {
+        for (unsigned j = 0; stats->hosts[i] != NULL && j < DRY_RUN_PROCESSES_MAX; j++) {
+            const struct process_count *process = stats->hosts[i]->process[j];
             busy += process != NULL ? process->busy : 0;
             runners += process != NULL ? process->runners : 0;
         }
@@ -569,51 +569,51 @@ static double busy_share(const struct tally *tally)
 }
 
 /* True while there are tasks enough that a runner which ends one has the next. */
-static bool is_backlog(const struct tally *tally)
+static bool is_backlog(const struct stats *stats)
 {
-    size_t runners = tally_runners(tally), ready = tally->tasks.count - tally->parked_now - tally->away_now;
+    size_t runners = stats_runners(stats), ready = stats->tasks.count - stats->parked_now - stats->away_now;
     return ready > runners + runners / 4 + 2;
 }
 
 /* The runners' time that no task took, in a second in which tasks were there at its beginning and its end. When tasks
  * took little of it, it was something else that kept them from the runners. */
-static void runner_turn_count(struct tally *tally, struct instant from, struct instant until)
+static void runner_turn_count(struct stats *stats, struct instant from, struct instant until)
 {
-    double all = seconds_of(instant_since(from, until)) * tally_runners(tally);
-    bool is_full = is_backlog(tally), is_used = tally->taken_this_second > RUNNERS_USED * all;
-    if (is_full && tally->was_backlog && is_used && tally_is_measured(tally, from.ns)) {
-        tally->runner_idle_s += all - tally->taken_this_second;
-        tally->runner_turns += tally->left_this_second;
+    double all = seconds_of(instant_since(from, until)) * stats_runners(stats);
+    bool is_full = is_backlog(stats), is_used = stats->taken_this_second > RUNNERS_USED * all;
+    if (is_full && stats->was_backlog && is_used && stats_is_measured(stats, from.ns)) {
+        stats->runner_idle_s += all - stats->taken_this_second;
+        stats->runner_turns += stats->left_this_second;
     }
-    tally->was_backlog = is_full;
-    tally->taken_this_second = 0;
-    tally->left_this_second = 0;
+    stats->was_backlog = is_full;
+    stats->taken_this_second = 0;
+    stats->left_this_second = 0;
 }
 
-void tally_second(struct tally *tally, struct instant now)
+void stats_second(struct stats *stats, struct instant now)
 {
-    runner_turn_count(tally, tally->series.closed, now);
-    double waiting = (double)(tally->tasks.count - tally->inside_now - tally->away_now);
-    second_series_close(&tally->series, now, waiting);
-    overlap_detector_tidy(tally->detector);
+    runner_turn_count(stats, stats->series.closed, now);
+    double waiting = (double)(stats->tasks.count - stats->inside_now - stats->away_now);
+    second_series_close(&stats->series, now, waiting);
+    overlap_detector_tidy(stats->detector);
 }
 
-void tally_load_ended(struct tally *tally, struct instant at)
+void stats_load_ended(struct stats *stats, struct instant at)
 {
-    tally->load_until = at;
+    stats->load_until = at;
 }
 
-static double heat_of(const struct tally_hot *hot)
+static double heat_of(const struct stats_hot *hot)
 {
     return hot->waiters + hot->share_held;
 }
 
 /* Keeps the hottest, in order. */
-static void hot_insert(struct tally_live *live, const struct tally_hot *hot)
+static void hot_insert(struct stats_live *live, const struct stats_hot *hot)
 {
-    if (live->hot_count == TALLY_HOT_MAX && heat_of(&live->hot[TALLY_HOT_MAX - 1]) >= heat_of(hot))
+    if (live->hot_count == STATS_HOT_MAX && heat_of(&live->hot[STATS_HOT_MAX - 1]) >= heat_of(hot))
         return;
-    if (live->hot_count < TALLY_HOT_MAX)
+    if (live->hot_count < STATS_HOT_MAX)
         live->hot_count++;
     unsigned at = live->hot_count - 1;
     for (; at > 0 && heat_of(&live->hot[at - 1]) < heat_of(hot); at--)
@@ -621,26 +621,26 @@ static void hot_insert(struct tally_live *live, const struct tally_hot *hot)
     live->hot[at] = *hot;
 }
 
-void tally_live(struct tally *tally, struct instant now, struct tally_live *live)
+void stats_live(struct stats *stats, struct instant now, struct stats_live *live)
 {
-    double measured = tally_clip(tally, tally->measured_from.ns, now.ns);
-    *live = (struct tally_live){.pushed = tally->pushed,
-                                .ended = tally->ended,
-                                .outstanding = tally->tasks.count,
-                                .parked = tally->endings[FLOW_PARKED],
-                                .lost = tally->lost,
-                                .overlaps = tally->overlaps,
-                                .busy = busy_share(tally),
-                                .runners = tally_runners(tally)};
-    live->wait_p50 = (double)histogram_quantile(&tally->wait, 0.5) / (double)US_PER_S;
-    live->wait_p99 = (double)histogram_quantile(&tally->wait, 0.99) / (double)US_PER_S;
-    if (tally->series.count > 0)
-        live->last = tally->series.lines[tally->series.count - 1];
-    for (size_t i = 0; i < tally->resources.count; i++) {
-        const struct resource_count *resource = &tally->resources.resources[i];
+    double measured = stats_clip(stats, stats->measured_from.ns, now.ns);
+    *live = (struct stats_live){.pushed = stats->pushed,
+                                .ended = stats->ended,
+                                .outstanding = stats->tasks.count,
+                                .parked = stats->endings[FLOW_PARKED],
+                                .lost = stats->lost,
+                                .overlaps = stats->overlaps,
+                                .busy = busy_share(stats),
+                                .runners = stats_runners(stats)};
+    live->wait_p50 = (double)histogram_quantile(&stats->wait, 0.5) / (double)US_PER_S;
+    live->wait_p99 = (double)histogram_quantile(&stats->wait, 0.99) / (double)US_PER_S;
+    if (stats->series.count > 0)
+        live->last = stats->series.lines[stats->series.count - 1];
+    for (size_t i = 0; i < stats->resources.count; i++) {
+        const struct resource_count *resource = &stats->resources.resources[i];
         if (resource->arrived == 0)
             continue;
-        hot_insert(live, &(struct tally_hot){.name = resource->name,
+        hot_insert(live, &(struct stats_hot){.name = resource->name,
                                              .share_held = measured > 0 ? resource->held_time / measured : 0,
                                              .waiters = resource->waiting});
     }

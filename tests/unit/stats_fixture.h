@@ -1,6 +1,6 @@
-/* A tally with a plan, and short words for what it is told. Times are milliseconds after a beginning. */
-#ifndef TESTS_UNIT_TALLY_FIXTURE_H
-#define TESTS_UNIT_TALLY_FIXTURE_H
+/* A stats with a plan, and short words for what it is told. Times are milliseconds after a beginning. */
+#ifndef TESTS_UNIT_STATS_FIXTURE_H
+#define TESTS_UNIT_STATS_FIXTURE_H
 
 #include "tests/support/test.h"
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "worker/dry_run/report/result.h"
-#include "worker/dry_run/count/tally.h"
+#include "worker/dry_run/count/stats.h"
 
 #define assert_near(value, wanted, share)                                                                              \
     do {                                                                                                               \
@@ -22,7 +22,7 @@
 static const int64_t BEGIN_NS = 1000 * NS_PER_S;
 
 static struct dry_run_plan plan;
-static struct tally *tally;
+static struct stats *stats;
 static struct result result;
 
 static inline struct instant at(double ms)
@@ -32,8 +32,8 @@ static inline struct instant at(double ms)
 
 static inline void begin(double measured_from_ms)
 {
-    tally = tally_create(&plan, at(0), at(measured_from_ms));
-    tally_host(tally, 0, &(struct tally_host){.name = "here", .processes = 2, .threads = 4});
+    stats = stats_create(&plan, at(0), at(measured_from_ms));
+    stats_host(stats, 0, &(struct stats_host){.name = "here", .processes = 2, .threads = 4});
 }
 
 static inline void setup(void)
@@ -50,21 +50,21 @@ static inline void setup(void)
 
 static inline void teardown(void)
 {
-    tally_destroy(tally);
+    stats_destroy(stats);
     result_fini(&result);
 }
 
 static inline void finish(double load_until_ms, double ms)
 {
-    tally_load_ended(tally, at(load_until_ms));
+    stats_load_ended(stats, at(load_until_ms));
     result.plan = plan;
-    tally_finish(tally, at(ms), &result);
+    stats_finish(stats, at(ms), &result);
     memset(&result.plan, 0, sizeof result.plan);
 }
 
 static inline void push(const char *jid, const char *resource, double ms)
 {
-    tally_pushed(tally, jid, &resource, 1, at(ms));
+    stats_pushed(stats, jid, &resource, 1, at(ms));
 }
 
 /* One stay of a task in a slot. 0 = it did not happen. */
@@ -93,7 +93,7 @@ static inline bool stays(struct stay stay)
                                      .handed_over = stay.handed_over,
                                      .had_refusal = stay.had_refusal,
                                      .was_lost = stay.was_lost}};
-    return tally_record(tally, 0, stay.process, &record, 0);
+    return stats_record(stats, 0, stay.process, &record, 0);
 }
 
 static inline bool done(const char *jid, const char *resource, double asked, double locked, double left)
@@ -108,7 +108,7 @@ static inline void witnessed(enum record_kind kind, const char *jid, const char 
     struct record record = {
         .kind = kind,
         .witnessed = {.at = at(ms), .jid = jid, .resources = &resource, .resource_count = 1, .token = token}};
-    assert_false(tally_record(tally, 0, process, &record, 0));
+    assert_false(stats_record(stats, 0, process, &record, 0));
 }
 
 static inline const struct result_resource *resource_named(const char *name)

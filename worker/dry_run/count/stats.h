@@ -1,0 +1,99 @@
+/* Counts what a dry run does: it is told of every push, and gets the records of all workers, and makes the result of
+ * it. Pure: no clock, no input or output; all times are given, and are CLOCK_BOOTTIME of the host that counts.
+ *
+ *     stats = stats_create(&plan, load_from, measured_from);
+ *     stats_host(stats, 0, &host);                             once a host, before its records
+ *     stats_pushed(stats, jid, names, count, now);             before the push leaves, so that no record overtakes it
+ *     if (stats_record(stats, 0, process, &record, offset))    ... a task has ended for good: the closed loop pushes
+ *     stats_node(stats, node, &sample);                        when measuring begins, and when the load has ended
+ *     stats_second(stats, now);                                once a second
+ *     stats_load_ended(stats, now);                            what comes then counts in totals, and not in rates
+ *     stats_finish(stats, now, &result); verdict_make(&result, ...); stats_destroy(stats);
+ *
+ * Counts are of the whole run; rates, shares, waits and holds are of the measured part: from `measured_from` to the end
+ * of the load. A wait counts where its push lies, a hold where it ends.
+ *
+ * Memory: a few hundred bytes a task that is outstanding and a resource that was seen (STATS_RESOURCES_MAX of them; of
+ * tasks of others only the totals are kept), a histogram for each of the STATS_DETAILED_MAX first that had some load,
+ * and a line a second. One thread. */
+#ifndef WORKER_DRY_RUN_STATS_H
+#define WORKER_DRY_RUN_STATS_H
+
+#include "worker/dry_run/count/model.h"
+#include "worker/dry_run/count/record.h"
+#include "worker/dry_run/report/result.h"
+
+enum {
+    STATS_RESOURCES_MAX = DRY_RUN_RESOURCES_MAX,
+    STATS_DETAILED_MAX = 2048,
+    STATS_HOSTS_MAX = 256,
+    STATS_HOT_MAX = 8,
+};
+
+struct stats;
+
+/* `plan` must outlive it. Waits, holds and rates are measured from `measured_from` on. */
+struct stats *stats_create(const struct dry_run_plan *plan, struct instant load_from, struct instant measured_from);
+void stats_destroy(struct stats *stats); /* NULL is fine */
+
+struct stats_host {
+    const char *name;
+    unsigned processes, threads; /* threads of each process */
+    int64_t clock_error_ns;      /* how far its times may be off after they were converted; 0 for this host */
+};
+/* Hosts are numbered from 0 on, below STATS_HOSTS_MAX. Again when something is known better. */
+void stats_host(struct stats *stats, unsigned host, const struct stats_host *facts);
+/* So many of its records were lost, all together so far. */
+void stats_records_lost(struct stats *stats, unsigned host, uint64_t count);
+
+/* The task is about to be pushed. What is in the queues of a shadow when it begins counts as pushed then. */
+void stats_pushed(struct stats *stats, const char *jid, const char *const *resources, unsigned resource_count,
+                  struct instant at);
+
+/* `offset_ns` is added to the times of the record. True when a task has ended for good with it: it was outstanding, and
+ * is no more. Processes of a host are numbered from 0 on, below DRY_RUN_PROCESSES_MAX; the records of one come in the
+ * order in which it wrote them. */
+bool stats_record(struct stats *stats, unsigned host, unsigned process, const struct record *record, int64_t offset_ns);
+/* The process is gone, and all its records were told. What it held is over; its counters begin anew. */
+void stats_process_died(struct stats *stats, unsigned host, unsigned process, struct instant at);
+
+/* A node as it says it is. Nodes are numbered as the lock nodes of the configuration, and a queue node that is none of
+ * them after these; numbers are below RESULT_NODES_MAX. */
+struct stats_node_sample {
+    const char *name, *address;
+    bool is_queue_node;
+    struct instant at;
+    uint64_t commands; /* that it processed since it was started, by its own account */
+    double cpu_s;      /* of the process, user and system, since it was started */
+};
+void stats_node(struct stats *stats, unsigned node, const struct stats_node_sample *sample);
+
+/* Closes a line of the series. */
+void stats_second(struct stats *stats, struct instant now);
+void stats_load_ended(struct stats *stats, struct instant at);
+
+/* For the progress display. */
+struct stats_hot {
+    const char *name; /* valid until the next call of anything here */
+    double share_held;
+    unsigned waiters; /* now */
+};
+struct stats_live {
+    uint64_t pushed, ended, outstanding, parked, lost, overlaps;
+    struct result_second last; /* the second that was closed last */
+    double wait_p50, wait_p99; /* of the measured part so far */
+    double busy;               /* share of the runners that run a handler now */
+    unsigned runners;
+    struct stats_hot hot[STATS_HOT_MAX]; /* by waiters and by the share of time held, the hottest first */
+    unsigned hot_count;
+};
+void stats_live(struct stats *stats, struct instant now, struct stats_live *live);
+uint64_t stats_outstanding(const struct stats *stats);
+
+/* Fills what can be told from counting: all but plan, version, began, was_interrupted, verdict, faults, points,
+ * overhead_share, observation_ns and keys_at_end. `result` is zeroed before, or has its plan set. */
+void stats_finish(struct stats *stats, struct instant now, struct result *result);
+/* For the model; after stats_finish. */
+const struct model_overheads *stats_overheads(const struct stats *stats);
+
+#endif
