@@ -1,5 +1,5 @@
 /* What hosts of a dry run tell one another, from a node on which anybody may write. */
-#include "worker/dry_run/run/guest_beat.h"
+#include "worker/dry_run/run/host_heartbeat.h"
 
 #include "tests/support/test.h"
 
@@ -10,7 +10,7 @@ static struct text_span span_of(const struct buffer *text)
 
 TEST(a_beat_comes_back)
 {
-    const struct guest_beat beat = {
+    const struct host_heartbeat beat = {
         .processes = 2,
         .threads = 16,
         .serving = 1,
@@ -19,22 +19,22 @@ TEST(a_beat_comes_back)
         .records_lost = 5,
         .has_ended = true};
     struct buffer text = {0};
-    struct guest_beat back;
-    guest_beat_write(&text, &beat);
-    assert_true(guest_beat_read(span_of(&text), &back));
+    struct host_heartbeat back;
+    host_heartbeat_write(&text, &beat);
+    assert_true(host_heartbeat_read(span_of(&text), &back));
     assert_memory_equal(&back, &beat, sizeof beat);
     buffer_fini(&text);
 }
 
 static bool reads(const char *processes, const char *serving, const char *offset, const char *error)
 {
-    struct guest_beat beat;
+    struct host_heartbeat beat;
     char text[400];
     int length = snprintf(text, sizeof text,
                           "{\"processes\":%s,\"threads\":1,\"serving\":%s,\"clock_offset_ns\":%s,\"clock_error_ns\":%s,"
                           "\"clock_is_known\":true,\"cpu_ns\":0,\"records_lost\":0,\"has_ended\":false}",
                           processes, serving, offset, error);
-    return guest_beat_read((struct text_span){text, (size_t)length}, &beat);
+    return host_heartbeat_read((struct text_span){text, (size_t)length}, &beat);
 }
 
 TEST(what_cannot_be_is_refused)

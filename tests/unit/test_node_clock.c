@@ -1,7 +1,7 @@
 /* The clock of a node as several hosts see it: the shortest round trip counts, until it is old. */
 #include "tests/support/test.h"
 
-#include "worker/dry_run/run/guest_beat.h"
+#include "worker/dry_run/run/host_heartbeat.h"
 
 static struct node_clock clock_seen;
 

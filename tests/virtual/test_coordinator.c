@@ -6,7 +6,7 @@
 #include "tests/support/loop_until.h"
 #include "tests/support/one_server.h"
 #include "tests/support/queue_probe.h"
-#include "worker/dry_run/run/reception.h"
+#include "worker/dry_run/run/coordinator.h"
 
 #define SPACE  "hf:2:dry:00112233aabb:"
 #define RUN    SPACE "hf:2:meeting:run"
@@ -14,7 +14,7 @@
 
 static struct loop *loop;
 static struct dry_run_plan plan;
-static struct reception *reception;
+static struct coordinator *coordinator;
 
 static void brought(void *context, unsigned guest, unsigned process, struct text_span records)
 {
@@ -36,16 +36,16 @@ static int set_up(void **state)
     node.call_timeout_ns = node.connect_timeout_ns = 10 * NS_PER_S;
     plan_init(&plan);
     loop = loop_create(NULL);
-    reception =
-        reception_create(loop, &(struct reception_options){
-                                   .node = &node, .space = SPACE, .plan = &plan, .brought = brought, .missed = missed});
+    coordinator = coordinator_create(
+        loop, &(struct coordinator_options){
+                  .node = &node, .space = SPACE, .plan = &plan, .brought = brought, .missed = missed});
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    reception_destroy(reception);
+    coordinator_destroy(coordinator);
     loop_destroy(loop);
     plan_fini(&plan);
     return 0;
@@ -65,7 +65,7 @@ static unsigned long calls_of(const char *command)
 static bool is_heard(void *context)
 {
     (void)context;
-    return reception_is_heard(reception);
+    return coordinator_is_heard(coordinator);
 }
 
 static bool is_there(void *context)
@@ -100,7 +100,7 @@ TEST(the_plan_is_written_when_it_changes_and_when_it_is_gone)
     assert_true(loop_until(loop, is_quiet, NULL, TEST_PATIENCE_NS));
     assert_written("\"gathers\"");
 
-    reception_tell(reception, RUN_GOES_ON);
+    coordinator_tell(coordinator, RUN_GOES_ON);
     assert_true(loop_until(loop, is_heard, NULL, TEST_PATIENCE_NS));
     assert_written("\"goes on\"");
 
@@ -110,11 +110,11 @@ TEST(the_plan_is_written_when_it_changes_and_when_it_is_gone)
     assert_written("\"goes on\"");
 }
 
-static void guest_beats(const char *name, unsigned processes, unsigned serving, bool has_ended)
+static void host_beats(const char *name, unsigned processes, unsigned serving, bool has_ended)
 {
     struct buffer text = {0};
-    struct guest_beat beat = {.processes = processes, .threads = 1, .serving = serving, .has_ended = has_ended};
-    guest_beat_write(&text, &beat);
+    struct host_heartbeat beat = {.processes = processes, .threads = 1, .serving = serving, .has_ended = has_ended};
+    host_heartbeat_write(&text, &beat);
     free(redis_server_command(server, "HSET " GUESTS " beat:%s '%s'", name, buffer_text(&text)));
     buffer_fini(&text);
 }
@@ -122,19 +122,19 @@ static void guest_beats(const char *name, unsigned processes, unsigned serving, 
 /* NULL = nobody. */
 static bool laggard_is(void *name)
 {
-    const struct reception_guest *guest = reception_laggard(reception);
+    const struct remote_host *guest = coordinator_laggard(coordinator);
     return guest != NULL && name != NULL ? strcmp(guest->name, name) == 0 : guest == NULL && name == NULL;
 }
 
 TEST(who_is_there_and_does_not_serve_yet_is_waited_for)
 {
     assert_true(laggard_is(NULL));
-    guest_beats("a", 2, 1, false);
+    host_beats("a", 2, 1, false);
     assert_true(loop_until(loop, laggard_is, "a", TEST_PATIENCE_NS));
-    guest_beats("b", 1, 0, false);
-    guest_beats("a", 2, 2, false);
+    host_beats("b", 1, 0, false);
+    host_beats("a", 2, 2, false);
     assert_true(loop_until(loop, laggard_is, "b", TEST_PATIENCE_NS));
-    guest_beats("b", 1, 0, true);
+    host_beats("b", 1, 0, true);
     assert_true(loop_until(loop, laggard_is, NULL, TEST_PATIENCE_NS));
 }
 

@@ -25,9 +25,9 @@ enum { LIFE_S = 60, REMOVAL_LIFE_S = 7500, WATCHED_MAX = 512, PIPE_END = STDERR_
 #define SILENCE_NS       (25 * NS_PER_S)
 #define DEATH_LIMIT_MS   5000
 #define LOOK_MS          20
-/* Guests hear that the run is over when its record is gone, and have their last words then. */
-#define GUESTS_LIMIT_MS 3000
-#define NODE_SHARE      0.2
+/* Remote hosts hear that the run is over when its record is gone, and have their last words then. */
+#define HOSTS_LIMIT_MS 3000
+#define NODE_SHARE     0.2
 
 struct cleanup {
     pid_t pid, owner;
@@ -137,7 +137,7 @@ static void nodes_clean(const struct cleanup_options *options)
 {
     alarm(REMOVAL_LIFE_S);
     (void)names_remove(options);
-    poll(NULL, 0, GUESTS_LIMIT_MS);
+    poll(NULL, 0, HOSTS_LIMIT_MS);
     if (!names_remove(options))
         log_event(LOG_WARN, "dry_run_left_keys", "run=%s advice=\"the next dry run on these nodes removes them\"",
                   options->run);

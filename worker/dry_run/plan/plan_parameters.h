@@ -1,5 +1,5 @@
 /* The single values of a plan, each declared once: plan_options.c makes options of these rows, plan_json.c members of
- * the JSON that guests and results have. Both refuse what is outside of the range.
+ * the JSON that remote hosts and results have. Both refuse what is outside of the range.
  *
  *     X(kind, member of struct dry_run_plan, name in JSON, least, most, option, its value, its help)
  *

@@ -1,4 +1,4 @@
-#include "worker/dry_run/run/reception.h"
+#include "worker/dry_run/run/coordinator.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 
 #define INTERVAL_NS (200 * NS_PER_MS)
 #define PATIENCE_NS (2 * NS_PER_S)
-/* So many of the largest shipments, of 8 MB (visit.c), are one reply. What is more is asked for next. */
+/* So many of the largest shipments, of 8 MB (join_client.c), are one reply. What is more is asked for next. */
 enum { TTL_MS = 120000, BATCHES = 8, REPLY_BYTES_MAX = 72 * 1024 * 1024, REPLY_ELEMENTS_MAX = 4096 };
 
-struct reception {
+struct coordinator {
     struct loop *loop;
-    struct reception_options options;
+    struct coordinator_options options;
     struct redis_node *node;
     struct redis_call call;
     struct loop_timer timer;
@@ -28,179 +28,181 @@ struct reception {
     unsigned changes, changes_sent, changes_heard;
     bool is_written, is_sent; /* the node has the run as it is; the call that is outstanding brings it */
     struct node_clock clock;
-    struct reception_guest guests[RECEPTION_GUESTS_MAX];
-    unsigned guest_count;
+    struct remote_host hosts[REMOTE_HOSTS_MAX];
+    unsigned host_count;
 };
 
-static struct reception_guest *guest_find(struct reception *reception, const char *name)
+static struct remote_host *host_find(struct coordinator *coordinator, const char *name)
 {
-    for (unsigned i = 0; i < reception->guest_count; i++)
-        if (strcmp(reception->guests[i].name, name) == 0)
-            return &reception->guests[i];
-    if (reception->guest_count == RECEPTION_GUESTS_MAX || strlen(name) > MEETING_GUEST_BYTES_MAX)
+    for (unsigned i = 0; i < coordinator->host_count; i++)
+        if (strcmp(coordinator->hosts[i].name, name) == 0)
+            return &coordinator->hosts[i];
+    if (coordinator->host_count == REMOTE_HOSTS_MAX || strlen(name) > MEETING_GUEST_BYTES_MAX)
         return NULL;
-    struct reception_guest *guest = &reception->guests[reception->guest_count++];
-    guest->name = memory_text(name);
-    guest->heard = loop_now(reception->loop);
-    return guest;
+    struct remote_host *host = &coordinator->hosts[coordinator->host_count++];
+    host->name = memory_text(name);
+    host->heard = loop_now(coordinator->loop);
+    return host;
 }
 
-static void guest_beats(void *context, const char *name, struct text_span text)
+static void host_beats(void *context, const char *name, struct text_span text)
 {
-    struct reception *reception = context;
-    struct guest_beat beat;
-    struct reception_guest *guest = guest_beat_read(text, &beat) ? guest_find(reception, name) : NULL;
-    if (guest == NULL)
+    struct coordinator *coordinator = context;
+    struct host_heartbeat beat;
+    struct remote_host *host = host_heartbeat_read(text, &beat) ? host_find(coordinator, name) : NULL;
+    if (host == NULL)
         return;
-    if (memcmp(&beat, &guest->beat, sizeof beat) != 0)
-        guest->heard = loop_now(reception->loop);
-    guest->beat = beat;
-    bool was_gone = guest->is_gone;
-    guest->is_gone = beat.has_ended || instant_since(guest->heard, loop_now(reception->loop)) > GUEST_SILENCE_NS;
-    if (guest->is_gone && !was_gone && !beat.has_ended)
-        reception->options.missed(reception->options.context, (unsigned)(guest - reception->guests));
+    if (memcmp(&beat, &host->beat, sizeof beat) != 0)
+        host->heard = loop_now(coordinator->loop);
+    host->beat = beat;
+    bool was_gone = host->is_gone;
+    host->is_gone = beat.has_ended || instant_since(host->heard, loop_now(coordinator->loop)) > HOST_SILENCE_NS;
+    if (host->is_gone && !was_gone && !beat.has_ended)
+        coordinator->options.missed(coordinator->options.context, (unsigned)(host - coordinator->hosts));
 }
 
 static void records_come(void *context, const char *name, struct text_span shipment)
 {
-    struct reception *reception = context;
-    struct reception_guest *guest = guest_find(reception, name);
+    struct coordinator *coordinator = context;
+    struct remote_host *host = host_find(coordinator, name);
     struct text_span records;
     unsigned process;
-    reception->had_records = true;
-    while (guest != NULL && shipment_next(&shipment, &process, &records))
-        reception->options.brought(reception->options.context, (unsigned)(guest - reception->guests), process, records);
+    coordinator->had_records = true;
+    while (host != NULL && shipment_next(&shipment, &process, &records))
+        coordinator->options.brought(coordinator->options.context, (unsigned)(host - coordinator->hosts), process,
+                                     records);
 }
 
-static void look_again(struct reception *reception, int64_t after_ns)
+static void look_again(struct coordinator *coordinator, int64_t after_ns)
 {
-    loop_timer_set(reception->loop, &reception->timer, loop_after(reception->loop, after_ns));
+    loop_timer_set(coordinator->loop, &coordinator->timer, loop_after(coordinator->loop, after_ns));
 }
 
 static void answered(struct redis_call *call, const struct redis_result *result)
 {
-    struct reception *reception = list_owner(call, struct reception, call);
-    const struct meeting_visitor visitor = {.guest = guest_beats, .records = records_come, .context = reception};
-    look_again(reception, INTERVAL_NS);
+    struct coordinator *coordinator = list_owner(call, struct coordinator, call);
+    const struct meeting_visitor visitor = {.guest = host_beats, .records = records_come, .context = coordinator};
+    look_again(coordinator, INTERVAL_NS);
     if (result->outcome != REDIS_VALUE)
         return;
-    reception->had_records = false;
-    if (!meeting_read(result->reply, &visitor, &reception->answer)) {
+    coordinator->had_records = false;
+    if (!meeting_read(result->reply, &visitor, &coordinator->answer)) {
         log_event(LOG_WARN, "meeting_unreadable",
                   "advice=\"something else has written where the hosts of this dry "
                   "run meet\"");
         return;
     }
-    node_clock_note(&reception->clock, reception->asked, loop_now(reception->loop), reception->answer.node_us);
-    if (reception->is_sent || !reception->answer.is_there)
-        reception->is_written = reception->answer.is_there && reception->changes_sent == reception->changes;
-    if (reception->answer.is_there)
-        reception->changes_heard = reception->changes_sent;
-    if (reception->had_records || !reception->is_written)
-        look_again(reception, 0);
+    node_clock_note(&coordinator->clock, coordinator->asked, loop_now(coordinator->loop), coordinator->answer.node_us);
+    if (coordinator->is_sent || !coordinator->answer.is_there)
+        coordinator->is_written = coordinator->answer.is_there && coordinator->changes_sent == coordinator->changes;
+    if (coordinator->answer.is_there)
+        coordinator->changes_heard = coordinator->changes_sent;
+    if (coordinator->had_records || !coordinator->is_written)
+        look_again(coordinator, 0);
 }
 
 static void look(struct loop_timer *timer)
 {
-    struct reception *reception = list_owner(timer, struct reception, timer);
-    reception->is_sent = !reception->is_written;
-    buffer_clear(&reception->request);
-    meeting_request(&reception->request, &(struct meeting_call){.space = reception->options.space,
-                                                                .run = {reception->run.bytes,
-                                                                        reception->is_sent ? reception->run.length : 0},
-                                                                .state = run_state_name(reception->state),
-                                                                .ttl_ms = TTL_MS,
-                                                                .taken = reception->answer.taken,
-                                                                .batches = BATCHES});
-    reception->asked = instant_now();
-    reception->changes_sent = reception->changes;
-    if (!redis_node_call(reception->node, &reception->request, loop_after(reception->loop, PATIENCE_NS),
-                         &reception->call))
-        look_again(reception, INTERVAL_NS);
+    struct coordinator *coordinator = list_owner(timer, struct coordinator, timer);
+    coordinator->is_sent = !coordinator->is_written;
+    buffer_clear(&coordinator->request);
+    meeting_request(
+        &coordinator->request,
+        &(struct meeting_call){.space = coordinator->options.space,
+                               .run = {coordinator->run.bytes, coordinator->is_sent ? coordinator->run.length : 0},
+                               .state = run_state_name(coordinator->state),
+                               .ttl_ms = TTL_MS,
+                               .taken = coordinator->answer.taken,
+                               .batches = BATCHES});
+    coordinator->asked = instant_now();
+    coordinator->changes_sent = coordinator->changes;
+    if (!redis_node_call(coordinator->node, &coordinator->request, loop_after(coordinator->loop, PATIENCE_NS),
+                         &coordinator->call))
+        look_again(coordinator, INTERVAL_NS);
 }
 
-struct reception *reception_create(struct loop *loop, const struct reception_options *options)
+struct coordinator *coordinator_create(struct loop *loop, const struct coordinator_options *options)
 {
-    struct reception *reception = memory_new(struct reception);
+    struct coordinator *coordinator = memory_new(struct coordinator);
     struct redis_node_options node = node_options(options->node, "dry-run");
     node.scripts = meeting_scripts;
     node.script_count = MEETING_SCRIPTS;
     node.reply_limit = REPLY_BYTES_MAX;
     node.element_limit = REPLY_ELEMENTS_MAX;
-    reception->loop = loop;
-    reception->options = *options;
-    reception->call.done = answered;
-    snprintf(reception->answer.taken, sizeof reception->answer.taken, "0");
-    loop_timer_init(&reception->timer, look);
-    reception->node = redis_node_create(loop, &node);
-    reception_tell(reception, RUN_GATHERS);
-    return reception;
+    coordinator->loop = loop;
+    coordinator->options = *options;
+    coordinator->call.done = answered;
+    snprintf(coordinator->answer.taken, sizeof coordinator->answer.taken, "0");
+    loop_timer_init(&coordinator->timer, look);
+    coordinator->node = redis_node_create(loop, &node);
+    coordinator_tell(coordinator, RUN_GATHERS);
+    return coordinator;
 }
 
-void reception_destroy(struct reception *reception)
+void coordinator_destroy(struct coordinator *coordinator)
 {
-    if (reception == NULL)
+    if (coordinator == NULL)
         return;
-    loop_timer_clear(reception->loop, &reception->timer);
-    redis_node_destroy(reception->node);
-    for (unsigned i = 0; i < reception->guest_count; i++)
-        free(reception->guests[i].name);
-    buffer_fini(&reception->request);
-    buffer_fini(&reception->run);
-    free(reception);
+    loop_timer_clear(coordinator->loop, &coordinator->timer);
+    redis_node_destroy(coordinator->node);
+    for (unsigned i = 0; i < coordinator->host_count; i++)
+        free(coordinator->hosts[i].name);
+    buffer_fini(&coordinator->request);
+    buffer_fini(&coordinator->run);
+    free(coordinator);
 }
 
-void reception_tell(struct reception *reception, enum run_state state)
+void coordinator_tell(struct coordinator *coordinator, enum run_state state)
 {
-    buffer_clear(&reception->run);
-    run_state_write(&reception->run, state, reception->options.plan);
-    reception->state = state;
-    reception->is_written = false;
-    reception->changes++;
-    if (!redis_call_is_outstanding(&reception->call))
-        look_again(reception, 0);
+    buffer_clear(&coordinator->run);
+    run_state_write(&coordinator->run, state, coordinator->options.plan);
+    coordinator->state = state;
+    coordinator->is_written = false;
+    coordinator->changes++;
+    if (!redis_call_is_outstanding(&coordinator->call))
+        look_again(coordinator, 0);
 }
 
-void reception_stop(struct reception *reception)
+void coordinator_stop(struct coordinator *coordinator)
 {
-    loop_timer_clear(reception->loop, &reception->timer);
-    redis_call_cancel(&reception->call);
+    loop_timer_clear(coordinator->loop, &coordinator->timer);
+    redis_call_cancel(&coordinator->call);
 }
 
-bool reception_is_heard(const struct reception *reception)
+bool coordinator_is_heard(const struct coordinator *coordinator)
 {
-    return reception->changes_heard == reception->changes;
+    return coordinator->changes_heard == coordinator->changes;
 }
 
-unsigned reception_guest_count(const struct reception *reception)
+unsigned coordinator_host_count(const struct coordinator *coordinator)
 {
-    return reception->guest_count;
+    return coordinator->host_count;
 }
 
-const struct reception_guest *reception_guest(const struct reception *reception, unsigned guest)
+const struct remote_host *coordinator_host(const struct coordinator *coordinator, unsigned host)
 {
-    return &reception->guests[guest];
+    return &coordinator->hosts[host];
 }
 
-const struct reception_guest *reception_laggard(const struct reception *reception)
+const struct remote_host *coordinator_laggard(const struct coordinator *coordinator)
 {
-    for (unsigned i = 0; i < reception->guest_count; i++) {
-        const struct reception_guest *guest = &reception->guests[i];
-        if (!guest->is_gone && guest->beat.serving < guest->beat.processes)
-            return guest;
+    for (unsigned i = 0; i < coordinator->host_count; i++) {
+        const struct remote_host *host = &coordinator->hosts[i];
+        if (!host->is_gone && host->beat.serving < host->beat.processes)
+            return host;
     }
     return NULL;
 }
 
-bool reception_is_over(const struct reception *reception)
+bool coordinator_is_over(const struct coordinator *coordinator)
 {
-    for (unsigned i = 0; i < reception->guest_count; i++)
-        if (!reception->guests[i].is_gone)
+    for (unsigned i = 0; i < coordinator->host_count; i++)
+        if (!coordinator->hosts[i].is_gone)
             return false;
-    return reception->guest_count == 0 || (reception_is_heard(reception) && !reception->had_records);
+    return coordinator->host_count == 0 || (coordinator_is_heard(coordinator) && !coordinator->had_records);
 }
 
-const struct node_clock *reception_clock(const struct reception *reception)
+const struct node_clock *coordinator_clock(const struct coordinator *coordinator)
 {
-    return &reception->clock;
+    return &coordinator->clock;
 }

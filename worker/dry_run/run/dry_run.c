@@ -17,7 +17,7 @@
 #include "worker/dry_run/report/result_json.h"
 #include "worker/dry_run/run/shadow_holds.h"
 #include "worker/dry_run/run/trial.h"
-#include "worker/dry_run/run/visit.h"
+#include "worker/dry_run/run/join_client.h"
 #include "worker/print/exit_code.h"
 #include "worker/config/node_options.h"
 #include "worker/plugin/plugin.h"
@@ -29,7 +29,7 @@ struct dry_run {
     const struct dry_run_request *request;
     const struct dry_run_plan *plan;
     struct findings *findings;
-    bool is_guest;         /* another host leads the run */
+    bool is_remote;        /* another host leads the run */
     bool leaves_names;     /* for the cleanup process to remove */
     struct config *live;   /* as configured */
     struct config *config; /* of the run */
@@ -201,7 +201,7 @@ static bool prepare(struct dry_run *run)
     config_open(run);
     if (run->config != NULL && is_well(run))
         group_check(run);
-    if (run->config != NULL && is_well(run) && !run->is_guest)
+    if (run->config != NULL && is_well(run) && !run->is_remote)
         cleanup_call(run);
     if (run->config != NULL && is_well(run))
         nodes_start(run);
@@ -356,7 +356,7 @@ static bool plan_fetch(struct dry_run *run, struct dry_run_plan *plan)
     struct config *config = config_read(run->request->config_path, findings);
     bool is_there = config != NULL && is_well(run);
     if (is_there) {
-        is_there = visit_ask(config, dry_config_key_space(own, run->key_space), plan, &error);
+        is_there = join_client_ask(config, dry_config_key_space(own, run->key_space), plan, &error);
         if (!is_there)
             findings_error(findings, "--join %s: %s", own->id, error.text);
     }
@@ -373,7 +373,7 @@ static bool plan_fetch(struct dry_run *run, struct dry_run_plan *plan)
 
 bool dry_run_join(const struct dry_run_request *request, struct findings *findings)
 {
-    struct dry_run run = {.request = request, .findings = findings, .is_guest = true};
+    struct dry_run run = {.request = request, .findings = findings, .is_remote = true};
     struct dry_run_plan plan;
     struct error error = ERROR_NONE;
     char name[300];
@@ -384,14 +384,14 @@ bool dry_run_join(const struct dry_run_request *request, struct findings *findin
     bool joined = prepare(&run);
     if (joined) {
         snprintf(name, sizeof name, "%.200s:%ld", run.host, (long)getpid());
-        joined = visit_run(&(struct visit_terms){.node = &run.config->queue_node,
-                                                 .key_space = run.key_space,
-                                                 .name = name,
-                                                 .workforce = run.workforce,
-                                                 .processes = plan.processes,
-                                                 .threads = plan.threads,
-                                                 .says = request->says},
-                           &error);
+        joined = join_client_run(&(struct join_client_terms){.node = &run.config->queue_node,
+                                                             .key_space = run.key_space,
+                                                             .name = name,
+                                                             .workforce = run.workforce,
+                                                             .processes = plan.processes,
+                                                             .threads = plan.threads,
+                                                             .says = request->says},
+                                 &error);
         if (!joined)
             findings_error(findings, "%s", error.text);
     }

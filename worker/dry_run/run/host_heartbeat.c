@@ -1,4 +1,4 @@
-#include "worker/dry_run/run/guest_beat.h"
+#include "worker/dry_run/run/host_heartbeat.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static void json_append(struct buffer *out, json_t *object)
     json_decref(object);
 }
 
-void guest_beat_write(struct buffer *out, const struct guest_beat *beat)
+void host_heartbeat_write(struct buffer *out, const struct host_heartbeat *beat)
 {
     json_append(out, json_pack("{s:i, s:i, s:i, s:I, s:I, s:b, s:I, s:I, s:b}", "processes", (int)beat->processes,
                                "threads", (int)beat->threads, "serving", (int)beat->serving, "clock_offset_ns",
@@ -31,7 +31,7 @@ static bool is_time(json_int_t ns)
     return ns >= -INT64_MAX / 4 && ns <= INT64_MAX / 4;
 }
 
-bool guest_beat_read(struct text_span text, struct guest_beat *beat)
+bool host_heartbeat_read(struct text_span text, struct host_heartbeat *beat)
 {
     json_t *object = json_loadb(text.bytes, text.length, 0, NULL);
     int processes, threads, serving, is_known, has_ended;

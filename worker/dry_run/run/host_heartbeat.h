@@ -1,7 +1,7 @@
-/* What hosts of one dry run tell each other (queue/meeting.h), as JSON: how a guest stands, how the run stands; and the
- * bytes in which a guest brings the records of its processes. Pure. */
-#ifndef WORKER_DRY_RUN_GUEST_BEAT_H
-#define WORKER_DRY_RUN_GUEST_BEAT_H
+/* What hosts of one dry run tell each other (queue/meeting.h), as JSON: how a remote host stands, how the run stands;
+ * and the bytes in which a remote host brings the records of its processes. Pure. */
+#ifndef WORKER_DRY_RUN_HOST_HEARTBEAT_H
+#define WORKER_DRY_RUN_HOST_HEARTBEAT_H
 
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -38,17 +38,17 @@ static inline int64_t node_clock_between(const struct node_clock *from, const st
 
 /* --- what they tell ----------------------------------------------------------------------------------------------- */
 
-struct guest_beat {
+struct host_heartbeat {
     unsigned processes, threads;
     unsigned serving;        /* processes that claim what comes */
-    struct node_clock clock; /* of the guest */
+    struct node_clock clock; /* of the remote host */
     int64_t cpu_ns;          /* of its workers */
     uint64_t records_lost;
     bool has_ended; /* its workers are gone, and all that they told is there */
 };
 
-void guest_beat_write(struct buffer *out, const struct guest_beat *beat);
-bool guest_beat_read(struct text_span text, struct guest_beat *beat);
+void host_heartbeat_write(struct buffer *out, const struct host_heartbeat *beat);
+bool host_heartbeat_read(struct text_span text, struct host_heartbeat *beat);
 
 enum run_state { RUN_GATHERS, RUN_GOES_ON, RUN_ENDS };
 

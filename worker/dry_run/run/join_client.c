@@ -1,4 +1,4 @@
-#include "worker/dry_run/run/visit.h"
+#include "worker/dry_run/run/join_client.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -32,14 +32,14 @@ enum {
 
 /* --- before there is a loop --------------------------------------------------------------------------------------- */
 
-struct visit_question {
+struct join_client_question {
     const struct config *config;
     const char *key;
 };
 
 static int run_ask(void *context, int descriptor)
 {
-    struct visit_question *question = context;
+    struct join_client_question *question = context;
     struct error error = ERROR_NONE;
     struct inquiry *inquiry = inquiry_open(
         &(struct inquiry_options){.node = &question->config->queue_node, .client_name = "dry-run"}, &error);
@@ -61,7 +61,7 @@ static int run_ask(void *context, int descriptor)
     return is_written ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
 
-bool visit_ask(const struct config *config, const char *key_space, struct dry_run_plan *plan, struct error *error)
+bool join_client_ask(const struct config *config, const char *key_space, struct dry_run_plan *plan, struct error *error)
 {
     struct queue_keys keys;
     struct buffer key = {0}, output = {0};
@@ -69,7 +69,7 @@ bool visit_ask(const struct config *config, const char *key_space, struct dry_ru
     queue_keys_init(&keys, key_space, "");
     buffer_format(&key, "%srun", keys.meeting_prefix);
     queue_keys_fini(&keys);
-    int status = apart_do(run_ask, &(struct visit_question){.config = config, .key = buffer_text(&key)}, &output);
+    int status = apart_do(run_ask, &(struct join_client_question){.config = config, .key = buffer_text(&key)}, &output);
     bool is_one = status == EXIT_CODE_OK || error_set(error, "%s", buffer_text(&output));
     is_one = is_one && run_state_read((struct text_span){output.bytes, output.length}, &state, plan, error);
     if (is_one && state == RUN_ENDS) {
@@ -81,10 +81,10 @@ bool visit_ask(const struct config *config, const char *key_space, struct dry_ru
     return is_one;
 }
 
-/* --- the visit ---------------------------------------------------------------------------------------------------- */
+/* --- the client --------------------------------------------------------------------------------------------------- */
 
-struct visit {
-    struct visit_terms terms;
+struct join_client {
+    struct join_client_terms terms;
     struct loop *loop;
     struct loop_timer tick, call_timer;
     struct loop_signal *interrupt, *termination;
@@ -102,142 +102,143 @@ struct visit {
     struct error *error;
 };
 
-static void over(struct visit *visit, bool is_orderly)
+static void over(struct join_client *client, bool is_orderly)
 {
-    visit->is_orderly = is_orderly;
-    loop_stop(visit->loop);
+    client->is_orderly = is_orderly;
+    loop_stop(client->loop);
 }
 
-static void stop(struct visit *visit)
+static void stop(struct join_client *client)
 {
-    if (!visit->is_stopping)
-        workforce_stop(visit->terms.workforce);
-    visit->is_stopping = true;
+    if (!client->is_stopping)
+        workforce_stop(client->terms.workforce);
+    client->is_stopping = true;
 }
 
-static void state_heard(struct visit *visit, struct text_span state)
+static void state_heard(struct join_client *client, struct text_span state)
 {
-    enum run_state before = visit->state;
-    if (state.bytes == NULL || !run_state_named(state, &visit->state))
-        visit->state = RUN_ENDS; /* the host that leads it is gone */
-    if (visit->state == RUN_GOES_ON && before == RUN_GATHERS)
-        workforce_go(visit->terms.workforce);
-    if (visit->state == RUN_ENDS)
-        stop(visit);
+    enum run_state before = client->state;
+    if (state.bytes == NULL || !run_state_named(state, &client->state))
+        client->state = RUN_ENDS; /* the host that leads it is gone */
+    if (client->state == RUN_GOES_ON && before == RUN_GATHERS)
+        workforce_go(client->terms.workforce);
+    if (client->state == RUN_ENDS)
+        stop(client);
 }
 
-static void call_after(struct visit *visit, int64_t ns)
+static void call_after(struct join_client *client, int64_t ns)
 {
-    loop_timer_set(visit->loop, &visit->call_timer, loop_after(visit->loop, ns));
+    loop_timer_set(client->loop, &client->call_timer, loop_after(client->loop, ns));
 }
 
 static void answered(struct redis_call *call, const struct redis_result *result)
 {
-    struct visit *visit = list_owner(call, struct visit, call);
+    struct join_client *client = list_owner(call, struct join_client, call);
     struct text_span state;
     uint64_t left;
     int64_t node_us;
-    call_after(visit, INTERVAL_NS);
+    call_after(client, INTERVAL_NS);
     if (result->outcome != REDIS_VALUE || !meeting_visit_read(result->reply, &state, &left, &node_us))
         return;
-    visit->heard = loop_now(visit->loop);
-    node_clock_note(&visit->clock, visit->asked, visit->heard, node_us);
-    if (left >= visit->number || state.bytes == NULL)
-        buffer_clear(&visit->underway);
-    if (visit->said_last)
-        over(visit, true);
+    client->heard = loop_now(client->loop);
+    node_clock_note(&client->clock, client->asked, client->heard, node_us);
+    if (left >= client->number || state.bytes == NULL)
+        buffer_clear(&client->underway);
+    if (client->said_last)
+        over(client, true);
     else
-        state_heard(visit, state);
+        state_heard(client, state);
 }
 
-static void beat_write(struct visit *visit)
+static void beat_write(struct join_client *client)
 {
-    struct node_clock clock = visit->clock;
-    clock.error_ns = node_clock_error(&visit->clock, loop_now(visit->loop));
-    buffer_clear(&visit->beat);
-    guest_beat_write(&visit->beat, &(struct guest_beat){.processes = visit->terms.processes,
-                                                        .threads = visit->terms.threads,
-                                                        .serving = workforce_serving(visit->terms.workforce),
-                                                        .clock = clock,
-                                                        .cpu_ns = workforce_cpu_ns(visit->terms.workforce),
-                                                        .records_lost = workforce_records_lost(visit->terms.workforce),
-                                                        .has_ended = visit->said_last});
+    struct node_clock clock = client->clock;
+    clock.error_ns = node_clock_error(&client->clock, loop_now(client->loop));
+    buffer_clear(&client->beat);
+    host_heartbeat_write(&client->beat,
+                         &(struct host_heartbeat){.processes = client->terms.processes,
+                                                  .threads = client->terms.threads,
+                                                  .serving = workforce_serving(client->terms.workforce),
+                                                  .clock = clock,
+                                                  .cpu_ns = workforce_cpu_ns(client->terms.workforce),
+                                                  .records_lost = workforce_records_lost(client->terms.workforce),
+                                                  .has_ended = client->said_last});
 }
 
 /* What was not answered is sent again as it was, under its number. */
 static void call_out(struct loop_timer *timer)
 {
-    struct visit *visit = list_owner(timer, struct visit, call_timer);
-    if (visit->underway.length == 0 && visit->gathered.length > 0) {
-        struct buffer empty = visit->underway;
-        visit->underway = visit->gathered;
-        visit->gathered = empty;
-        visit->number++;
+    struct join_client *client = list_owner(timer, struct join_client, call_timer);
+    if (client->underway.length == 0 && client->gathered.length > 0) {
+        struct buffer empty = client->underway;
+        client->underway = client->gathered;
+        client->gathered = empty;
+        client->number++;
     }
-    visit->said_last = visit->is_parting && visit->underway.length == 0;
-    beat_write(visit);
-    buffer_clear(&visit->request);
-    meeting_visit_request(&visit->request,
-                          &(struct meeting_visit){.space = visit->terms.key_space,
-                                                  .name = visit->terms.name,
-                                                  .beat = {visit->beat.bytes, visit->beat.length},
+    client->said_last = client->is_parting && client->underway.length == 0;
+    beat_write(client);
+    buffer_clear(&client->request);
+    meeting_visit_request(&client->request,
+                          &(struct meeting_visit){.space = client->terms.key_space,
+                                                  .name = client->terms.name,
+                                                  .beat = {client->beat.bytes, client->beat.length},
                                                   .ttl_ms = TTL_MS,
-                                                  .number = visit->number,
+                                                  .number = client->number,
                                                   .waiting_max = WAITING_MAX,
-                                                  .records = {visit->underway.bytes, visit->underway.length}});
-    visit->asked = instant_now();
-    if (!redis_node_call(visit->node, &visit->request, loop_after(visit->loop, PATIENCE_NS), &visit->call))
-        call_after(visit, INTERVAL_NS);
+                                                  .records = {client->underway.bytes, client->underway.length}});
+    client->asked = instant_now();
+    if (!redis_node_call(client->node, &client->request, loop_after(client->loop, PATIENCE_NS), &client->call))
+        call_after(client, INTERVAL_NS);
 }
 
 static void record_take(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
 {
-    struct visit *visit = context;
+    struct join_client *client = context;
     (void)record;
-    shipment_add(&visit->gathered, number - 1, bytes, length);
+    shipment_add(&client->gathered, number - 1, bytes, length);
 }
 
 static void worker_ended(void *context, const struct workforce_exit *end)
 {
-    struct visit *visit = context;
+    struct join_client *client = context;
     if (!end->was_wanted)
-        error_set(visit->error, "worker process %u ended by itself", end->number);
+        error_set(client->error, "worker process %u ended by itself", end->number);
 }
 
 static void worker_said(void *context, unsigned number, const char *text)
 {
-    struct visit *visit = context;
+    struct join_client *client = context;
     char quoted[LOG_QUOTE_MAX];
-    if (visit->terms.says != NULL)
-        fprintf(visit->terms.says, "worker %u: %s\n", number, log_quote(text, quoted));
+    if (client->terms.says != NULL)
+        fprintf(client->terms.says, "worker %u: %s\n", number, log_quote(text, quoted));
 }
 
 static void tick(struct loop_timer *timer)
 {
-    struct visit *visit = list_owner(timer, struct visit, tick);
-    struct workforce *workforce = visit->terms.workforce;
-    struct instant now = loop_now(visit->loop);
-    loop_timer_set(visit->loop, timer, loop_after(visit->loop, TICK_NS));
+    struct join_client *client = list_owner(timer, struct join_client, tick);
+    struct workforce *workforce = client->terms.workforce;
+    struct instant now = loop_now(client->loop);
+    loop_timer_set(client->loop, timer, loop_after(client->loop, TICK_NS));
     size_t records =
-        visit->gathered.length < SHIPMENT_BYTES ? workforce_read(workforce, RECORDS_MAX, record_take, visit) : 1;
-    workforce_reap(workforce, worker_ended, visit);
-    workforce_read_log(workforce, worker_said, visit);
-    bool is_silent = instant_since(visit->heard, now) > SILENCE_NS;
-    if (!visit->is_stopping && is_silent) {
-        error_set(visit->error, "nothing was heard of the queue node for 30 seconds: %s",
-                  redis_node_reason(visit->node));
-        stop(visit);
+        client->gathered.length < SHIPMENT_BYTES ? workforce_read(workforce, RECORDS_MAX, record_take, client) : 1;
+    workforce_reap(workforce, worker_ended, client);
+    workforce_read_log(workforce, worker_said, client);
+    bool is_silent = instant_since(client->heard, now) > SILENCE_NS;
+    if (!client->is_stopping && is_silent) {
+        error_set(client->error, "nothing was heard of the queue node for 30 seconds: %s",
+                  redis_node_reason(client->node));
+        stop(client);
     }
-    if (visit->is_parting && instant_reached(now, visit->part_by)) {
-        error_set(visit->error, "the queue node was not reached at the end: what the workers said last is lost");
-        over(visit, false);
+    if (client->is_parting && instant_reached(now, client->part_by)) {
+        error_set(client->error, "the queue node was not reached at the end: what the workers said last is lost");
+        over(client, false);
     }
-    if (visit->is_parting || (records > 0 && !is_silent) || workforce_alive(workforce) > 0)
+    if (client->is_parting || (records > 0 && !is_silent) || workforce_alive(workforce) > 0)
         return;
-    visit->is_parting = true;
-    visit->part_by = instant_after(now, PARTING_NS);
-    if (!redis_call_is_outstanding(&visit->call))
-        call_after(visit, 0);
+    client->is_parting = true;
+    client->part_by = instant_after(now, PARTING_NS);
+    if (!redis_call_is_outstanding(&client->call))
+        call_after(client, 0);
 }
 
 static void interrupted(void *context, int number)
@@ -246,54 +247,54 @@ static void interrupted(void *context, int number)
     stop(context);
 }
 
-static bool visit_open(struct visit *visit, struct error *error)
+static bool join_client_open(struct join_client *client, struct error *error)
 {
-    struct redis_node_options node = node_options(visit->terms.node, "dry-run");
-    visit->loop = loop_create(error);
-    if (visit->loop == NULL)
+    struct redis_node_options node = node_options(client->terms.node, "dry-run");
+    client->loop = loop_create(error);
+    if (client->loop == NULL)
         return false;
     node.scripts = meeting_scripts;
     node.script_count = MEETING_SCRIPTS;
     node.unanswered_limit = REQUEST_BYTES_MAX;
-    visit->node = redis_node_create(visit->loop, &node);
-    visit->call.done = answered;
-    visit->heard = instant_now();
-    loop_timer_init(&visit->tick, tick);
-    loop_timer_init(&visit->call_timer, call_out);
-    loop_timer_set(visit->loop, &visit->tick, visit->heard);
-    loop_timer_set(visit->loop, &visit->call_timer, visit->heard);
-    visit->interrupt = loop_signal_start(visit->loop, SIGINT, interrupted, visit);
-    visit->termination = loop_signal_start(visit->loop, SIGTERM, interrupted, visit);
+    client->node = redis_node_create(client->loop, &node);
+    client->call.done = answered;
+    client->heard = instant_now();
+    loop_timer_init(&client->tick, tick);
+    loop_timer_init(&client->call_timer, call_out);
+    loop_timer_set(client->loop, &client->tick, client->heard);
+    loop_timer_set(client->loop, &client->call_timer, client->heard);
+    client->interrupt = loop_signal_start(client->loop, SIGINT, interrupted, client);
+    client->termination = loop_signal_start(client->loop, SIGTERM, interrupted, client);
     interrupts_hear();
     return true;
 }
 
-static void visit_close(struct visit *visit)
+static void join_client_close(struct join_client *client)
 {
-    if (visit->loop == NULL)
+    if (client->loop == NULL)
         return;
-    loop_signal_end(visit->interrupt);
-    loop_signal_end(visit->termination);
-    loop_timer_clear(visit->loop, &visit->tick);
-    loop_timer_clear(visit->loop, &visit->call_timer);
-    redis_node_destroy(visit->node);
-    loop_destroy(visit->loop);
-    buffer_fini(&visit->request);
-    buffer_fini(&visit->beat);
-    buffer_fini(&visit->gathered);
-    buffer_fini(&visit->underway);
+    loop_signal_end(client->interrupt);
+    loop_signal_end(client->termination);
+    loop_timer_clear(client->loop, &client->tick);
+    loop_timer_clear(client->loop, &client->call_timer);
+    redis_node_destroy(client->node);
+    loop_destroy(client->loop);
+    buffer_fini(&client->request);
+    buffer_fini(&client->beat);
+    buffer_fini(&client->gathered);
+    buffer_fini(&client->underway);
 }
 
-bool visit_run(const struct visit_terms *terms, struct error *error)
+bool join_client_run(const struct join_client_terms *terms, struct error *error)
 {
-    struct visit *visit = memory_new(struct visit);
-    visit->terms = *terms;
-    visit->error = error;
-    bool is_open = visit_open(visit, error);
+    struct join_client *client = memory_new(struct join_client);
+    client->terms = *terms;
+    client->error = error;
+    bool is_open = join_client_open(client, error);
     if (is_open)
-        loop_run(visit->loop);
-    bool is_orderly = is_open && visit->is_orderly && error->text[0] == '\0';
-    visit_close(visit);
-    free(visit);
+        loop_run(client->loop);
+    bool is_orderly = is_open && client->is_orderly && error->text[0] == '\0';
+    join_client_close(client);
+    free(client);
     return is_orderly;
 }

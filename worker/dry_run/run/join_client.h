@@ -1,24 +1,24 @@
-/* A host that takes part in a dry run which another one leads (reception.h): its workers run in the same key space, on
- * the same lock nodes, and what they say is brought to the host that leads.
+/* A host that takes part in a dry run which another one leads (coordinator.h): its workers run in the same key space,
+ * on the same lock nodes, and what they say is brought to the host that leads.
  *
- *     struct text_span run = visit_ask(config, id, &output, &error)      what the run is, before there is a loop
+ *     struct text_span run = join_client_ask(config, id, &output, &error)      what the run is, before there is a loop
  *     ... workforce_start ...
- *     visit_run(&terms, &error)                                         until the run is over, or an interrupt
+ *     join_client_run(&terms, &error)                                         until the run is over, or an interrupt
  *
  * If this process dies, its workers die with it; the host that leads sees it fall silent. */
-#ifndef WORKER_DRY_RUN_VISIT_H
-#define WORKER_DRY_RUN_VISIT_H
+#ifndef WORKER_DRY_RUN_JOIN_CLIENT_H
+#define WORKER_DRY_RUN_JOIN_CLIENT_H
 
 #include <stdio.h>
 
 #include "worker/config/config.h"
-#include "worker/dry_run/run/guest_beat.h"
+#include "worker/dry_run/run/host_heartbeat.h"
 #include "worker/dry_run/run/workforce.h"
 
-struct visit_terms {
+struct join_client_terms {
     const struct config_node *node; /* the queue node */
     const char *key_space;
-    const char *name; /* of this host, different for each guest */
+    const char *name; /* of this host, different for each remote host */
     struct workforce *workforce;
     unsigned processes, threads;
     FILE *says; /* NULL = nothing is said */
@@ -26,10 +26,10 @@ struct visit_terms {
 
 /* Asks the queue node for the plan of a run, in a process apart. False with the reason when there is no such run, or
  * it is over. The caller ends the plan with plan_fini. */
-bool visit_ask(const struct config *config, const char *key_space, struct dry_run_plan *plan,
-               struct error *error) MUST_CHECK;
+bool join_client_ask(const struct config *config, const char *key_space, struct dry_run_plan *plan,
+                     struct error *error) MUST_CHECK;
 
 /* True after an orderly end. */
-bool visit_run(const struct visit_terms *terms, struct error *error) MUST_CHECK;
+bool join_client_run(const struct join_client_terms *terms, struct error *error) MUST_CHECK;
 
 #endif

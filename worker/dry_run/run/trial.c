@@ -144,7 +144,7 @@ static double share_taken(struct trial *trial, unsigned number)
     trial->asked_now[number] = 0;
     if (!is_known)
         return 0;
-    double ours = fmin((double)asked * (reception_guest_count(trial->reception) + 1.0) / (double)scripts, 1);
+    double ours = fmin((double)asked * (coordinator_host_count(trial->coordinator) + 1.0) / (double)scripts, 1);
     return ours * (double)(to->script_us - from->script_us) / (double)US_PER_S / seconds;
 }
 
@@ -234,8 +234,8 @@ static void load_end(struct trial *trial)
 
 /* --- what is heard ------------------------------------------------------------------------------------------------ */
 
-/* Where a trial hears what happens: the rings of its own workers, what guests bring, the nodes themselves, the clock
- * of the machine. Everything goes to the statistics, which there is from the moment the load begins. */
+/* Where a trial hears what happens: the rings of its own workers, what remote hosts bring, the nodes themselves, the
+ * clock of the machine. Everything goes to the statistics, which there is from the moment the load begins. */
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
 
@@ -302,50 +302,50 @@ static size_t sources_read(struct trial *trial)
     return records;
 }
 
-/* --- guests ------------------------------------------------------------------------------------------------------- */
+/* --- remote hosts ------------------------------------------------------------------------------------------------- */
 
-static void guest_note(struct trial *trial, unsigned number)
+static void host_note(struct trial *trial, unsigned number)
 {
-    const struct reception_guest *guest = reception_guest(trial->reception, number);
+    const struct remote_host *host = coordinator_host(trial->coordinator, number);
     int64_t error_ns =
-        guest->beat.clock.error_ns + node_clock_error(reception_clock(trial->reception), loop_now(trial->loop));
+        host->beat.clock.error_ns + node_clock_error(coordinator_clock(trial->coordinator), loop_now(trial->loop));
     stats_host(trial->stats, number + 1,
-               &(struct stats_host){.name = guest->name,
-                                    .processes = guest->beat.processes,
-                                    .threads = guest->beat.threads,
+               &(struct stats_host){.name = host->name,
+                                    .processes = host->beat.processes,
+                                    .threads = host->beat.threads,
                                     .clock_error_ns = error_ns});
-    stats_records_lost(trial->stats, number + 1, guest->beat.records_lost);
+    stats_records_lost(trial->stats, number + 1, host->beat.records_lost);
 }
 
-static void guest_brought(void *context, unsigned number, unsigned process, struct text_span records)
+static void host_brought(void *context, unsigned number, unsigned process, struct text_span records)
 {
     struct trial *trial = context;
     static struct record record; /* large; there is one thread */
-    const struct reception_guest *guest = reception_guest(trial->reception, number);
+    const struct remote_host *host = coordinator_host(trial->coordinator, number);
     const char *bytes = records.bytes;
     size_t length = records.length;
     if (process >= DRY_RUN_PROCESSES_MAX || trial->stats == NULL)
         return;
-    int64_t offset_ns = node_clock_between(&guest->beat.clock, reception_clock(trial->reception));
-    guest_note(trial, number);
+    int64_t offset_ns = node_clock_between(&host->beat.clock, coordinator_clock(trial->coordinator));
+    host_note(trial, number);
     while (record_read(&bytes, &length, &record))
         if (stats_record(trial->stats, number + 1, process, &record, offset_ns))
             load_follow(trial, 1);
 }
 
 /* Its workers have died with it, or do as if: what they were at counts as it does when a worker of this host dies. */
-static void guest_missed(void *context, unsigned number)
+static void host_missed(void *context, unsigned number)
 {
     struct trial *trial = context;
     char quoted[LOG_QUOTE_MAX];
-    const struct reception_guest *guest = reception_guest(trial->reception, number);
+    const struct remote_host *host = coordinator_host(trial->coordinator, number);
     trial_say(trial, "the host %s is not heard of any more: what it has told until then counts",
-              log_quote(guest->name, quoted));
+              log_quote(host->name, quoted));
     if (trial->stats == NULL)
         return;
-    guest_note(trial, number);
-    for (unsigned process = 0; process < guest->beat.processes; process++)
-        stats_process_died(trial->stats, number + 1, process, guest->heard);
+    host_note(trial, number);
+    for (unsigned process = 0; process < host->beat.processes; process++)
+        stats_process_died(trial->stats, number + 1, process, host->heard);
 }
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
@@ -393,17 +393,18 @@ static void sources_open(struct trial *trial)
 {
     const struct trial_terms *terms = &trial->terms;
     trial->watch = node_watch_create(trial->loop, terms->config, node_sampled, trial);
-    trial->reception = reception_create(trial->loop, &(struct reception_options){.node = &terms->config->queue_node,
-                                                                                 .space = terms->key_space,
-                                                                                 .plan = trial->plan,
-                                                                                 .brought = guest_brought,
-                                                                                 .missed = guest_missed,
-                                                                                 .context = trial});
+    trial->coordinator =
+        coordinator_create(trial->loop, &(struct coordinator_options){.node = &terms->config->queue_node,
+                                                                      .space = terms->key_space,
+                                                                      .plan = trial->plan,
+                                                                      .brought = host_brought,
+                                                                      .missed = host_missed,
+                                                                      .context = trial});
 }
 
 static void sources_close(struct trial *trial)
 {
-    reception_destroy(trial->reception);
+    coordinator_destroy(trial->coordinator);
     node_watch_destroy(trial->watch);
 }
 
@@ -451,7 +452,7 @@ static void writers_end(struct trial *trial)
 {
     for (unsigned i = 1; i <= trial->plan->processes; i++)
         (void)workforce_kill(trial->terms.workforce, i); /* those that did not end in time */
-    reception_stop(trial->reception);
+    coordinator_stop(trial->coordinator);
     feed_end(trial);
 }
 
@@ -466,7 +467,7 @@ static void ending_enter(struct trial *trial)
 {
     trial->is_drained = trial->stats != NULL && stats_outstanding(trial->stats) == 0;
     phase_enter(trial, TRIAL_ENDING, END_NS);
-    reception_tell(trial->reception, RUN_ENDS);
+    coordinator_tell(trial->coordinator, RUN_ENDS);
     workforce_stop(trial->terms.workforce);
 }
 
@@ -541,7 +542,7 @@ static void loading_enter(struct trial *trial)
 static void starting_enter(struct trial *trial)
 {
     phase_enter(trial, TRIAL_STARTING, START_NS);
-    reception_tell(trial->reception, RUN_GOES_ON);
+    coordinator_tell(trial->coordinator, RUN_GOES_ON);
     workforce_go(trial->terms.workforce);
 }
 
@@ -551,15 +552,15 @@ static bool all_are_there(const struct trial *trial)
 {
     return trial->is_written_down && node_watch_is_answered(trial->watch) &&
            workforce_ready(trial->terms.workforce) == trial->plan->processes && node_watch_queue_is_up(trial->watch) &&
-           reception_is_heard(trial->reception) &&
+           coordinator_is_heard(trial->coordinator) &&
            node_watch_nodes_up(trial->watch) > trial->terms.config->lock_node_count / 2 &&
-           reception_guest_count(trial->reception) + 1 >= trial->plan->hosts;
+           coordinator_host_count(trial->coordinator) + 1 >= trial->plan->hosts;
 }
 
 /* Who hears the id can take part at once. */
 static void introduce(struct trial *trial)
 {
-    if (trial->is_introduced || !trial->is_written_down || !reception_is_heard(trial->reception))
+    if (trial->is_introduced || !trial->is_written_down || !coordinator_is_heard(trial->coordinator))
         return;
     trial->is_introduced = true;
     if (trial->terms.nodes != NULL)
@@ -569,7 +570,7 @@ static void introduce(struct trial *trial)
                   trial->plan->id);
 }
 
-/* Guests may take their time; the others should not. */
+/* Remote hosts may take their time; the others should not. */
 static void gathering_look(struct trial *trial, bool is_late)
 {
     const struct trial_terms *terms = &trial->terms;
@@ -590,7 +591,7 @@ static void gathering_look(struct trial *trial, bool is_late)
 /* Until all claim what comes: how long nodes and workers take to find each other is not what is measured. */
 static void starting_look(struct trial *trial, bool is_late)
 {
-    const struct reception_guest *laggard = reception_laggard(trial->reception);
+    const struct remote_host *laggard = coordinator_laggard(trial->coordinator);
     char quoted[LOG_QUOTE_MAX];
     bool all_serve = workforce_serving(trial->terms.workforce) == trial->plan->processes;
     if (all_serve && is_late && laggard != NULL)
@@ -619,7 +620,7 @@ static void loading_look(struct trial *trial)
 /* All that will come is there. */
 static bool is_ended(const struct trial *trial, size_t records)
 {
-    return records == 0 && workforce_alive(trial->terms.workforce) == 0 && reception_is_over(trial->reception);
+    return records == 0 && workforce_alive(trial->terms.workforce) == 0 && coordinator_is_over(trial->coordinator);
 }
 
 static void phase_look(struct trial *trial, size_t records)

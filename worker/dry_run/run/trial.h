@@ -1,13 +1,13 @@
 /* One dry run from its gate to its end: everything is prepared, the workers wait; here the load is put in, what all say
- * is counted, guests are received, faults are done, and at the end there is a result.
+ * is counted, other hosts are heard, faults are done, and at the end there is a result.
  *
  *     GATHERING ──────▶ STARTING ──────▶ LOADING ──────▶ DRAINING ─────▶ ENDING ──────▶ LOOKING ──▶ CLEANING ─▶ over
  *     workers, nodes,   they are told    warm-up, then   no new tasks;   workers stop,  the nodes'   all keys of
- *     guests are there  to go, and are   measured        what is there   guests too     own counts   the run are
+ *     others are there  to go, and are   measured        what is there   others too     own counts   the run are
  *                       up                               may end                                     removed
  *
- * An interrupt (SIGINT, SIGTERM) ends the load, and there is no draining; a second one ends the waiting for guests and
- * nodes too. The result says what was found out so far.
+ * An interrupt (SIGINT, SIGTERM) ends the load, and there is no draining; a second one ends the waiting for remote
+ * hosts and nodes too. The result says what was found out so far.
  *
  *     trial_run(&terms, &result, &error)
  *

@@ -9,7 +9,7 @@
 #include "worker/dry_run/run/live_block.h"
 #include "worker/dry_run/plan/load.h"
 #include "worker/dry_run/nodes/node_watch.h"
-#include "worker/dry_run/run/reception.h"
+#include "worker/dry_run/run/coordinator.h"
 #include "worker/dry_run/load/shadow.h"
 #include "worker/dry_run/count/stats.h"
 #include "worker/dry_run/run/trial.h"
@@ -68,7 +68,7 @@ struct trial {
     struct push_source source;
     struct loop_hook flush;
     struct node_watch *watch;
-    struct reception *reception;
+    struct coordinator *coordinator;
     struct name_space *space;
     bool is_written_down; /* the run, among those that there are */
     bool is_introduced;   /* its id was told */

@@ -45,7 +45,7 @@ static void numbers_take(struct trial *trial, struct live_numbers *numbers)
     *numbers = (struct live_numbers){.phase = live_phase_of(trial),
                                      .total = seconds_of(plan->for_ns),
                                      .rate_wanted = plan->arrivals == DRY_RUN_OPEN ? plan->rate : 0,
-                                     .hosts = reception_guest_count(trial->reception) + 1,
+                                     .hosts = coordinator_host_count(trial->coordinator) + 1,
                                      .records_lost = workforce_records_lost(trial->terms.workforce)};
     if (trial->stats == NULL)
         return;
