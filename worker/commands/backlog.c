@@ -47,15 +47,9 @@ static int names_read(struct backlog *backlog, struct console *console, bool is_
 
 static void ask_about(struct console *console, const char *name)
 {
-    struct buffer *request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 2);
-    redis_request_text(request, "LLEN");
-    queue_keys_request_queue(&console->keys, name, request);
-    request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 3);
-    redis_request_text(request, "LINDEX");
-    queue_keys_request_queue(&console->keys, name, request);
-    redis_request_text(request, "-1");
+    const char *key = console_key(console, console->keys.queue_prefix, name);
+    inquiry_ask(console->inquiry, "LLEN", key, NULL);
+    inquiry_ask(console->inquiry, "LINDEX", key, "-1", NULL);
     inquiry_ask(console->inquiry, "SISMEMBER", console->keys.paused, name, NULL);
 }
 
@@ -110,11 +104,8 @@ int backlog_growth_read(struct backlog *backlog, struct console *console, long l
         struct backlog_queue *queue = &backlog->items[i];
         if (queue->is_paused || queue->latency_us <= GROWTH_US || queue->length < more)
             continue;
-        struct buffer *request = inquiry_compose(console->inquiry);
-        redis_request_begin(request, 3);
-        redis_request_text(request, "LINDEX");
-        queue_keys_request_queue(&console->keys, queue->name, request);
-        redis_request_text(request, place);
+        inquiry_ask(console->inquiry, "LINDEX", console_key(console, console->keys.queue_prefix, queue->name), place,
+                    NULL);
         queue->pushed_lately = more;
     }
     int code = console_run(console);

@@ -3,7 +3,6 @@
 
 #include "base/log.h"
 #include "queue/operate.h"
-#include "redis/request.h"
 #include "worker/commands/fleet.h"
 #include "worker/config/suggest.h"
 #include "worker/print/human.h"
@@ -17,14 +16,6 @@ static void print_json(bool pause, char *const *names, int count, long long told
     json_texts(&json, pause ? "paused" : "resumed", names, (size_t)count);
     json_number(&json, "processes_told", told);
     json_finish(&json);
-}
-
-static void is_member_ask(const char *set, const char *name, struct buffer *out)
-{
-    redis_request_begin(out, 3);
-    redis_request_text(out, "SISMEMBER");
-    redis_request_text(out, set);
-    redis_request_text(out, name);
 }
 
 static void name_tell(bool pause, bool was_paused, const char *name)
@@ -66,10 +57,10 @@ static int pause_or_resume(struct console *console, bool pause, char *const *nam
 {
     inquiry_begin(console->inquiry);
     for (int i = 0; i < count; i++)
-        is_member_ask(console->keys.paused, names[i], inquiry_compose(console->inquiry));
+        inquiry_ask(console->inquiry, "SISMEMBER", console->keys.paused, names[i], NULL);
     operate_pause(&console->keys, pause, names, (size_t)count, inquiry_compose(console->inquiry));
     for (int i = 0; i < count; i++)
-        is_member_ask(console->keys.queues, names[i], inquiry_compose(console->inquiry));
+        inquiry_ask(console->inquiry, "SISMEMBER", console->keys.queues, names[i], NULL);
     int code = console_run(console);
     if (code != EXIT_CODE_OK)
         return code;

@@ -99,22 +99,13 @@ struct deletion {
     struct task_view view;
 };
 
-static struct buffer *queue_request(struct deletion *deletion, const char *command)
-{
-    struct buffer *request = inquiry_compose(deletion->console->inquiry);
-    redis_request_begin(request, 2);
-    redis_request_text(request, command);
-    queue_keys_request_queue(&deletion->console->keys, deletion->name, request);
-    return request;
-}
-
 /* Complains when there is no such queue. */
 static int length_read(struct deletion *deletion)
 {
     struct console *console = deletion->console;
     char quoted[LOG_QUOTE_MAX];
     inquiry_begin(console->inquiry);
-    queue_request(deletion, "LLEN");
+    inquiry_ask(console->inquiry, "LLEN", console_key(console, console->keys.queue_prefix, deletion->name), NULL);
     inquiry_ask(console->inquiry, "SISMEMBER", console->keys.queues, deletion->name, NULL);
     inquiry_ask(console->inquiry, "SISMEMBER", console->keys.paused, deletion->name, NULL);
     int code = console_run(console);
@@ -239,10 +230,7 @@ static int all_free(struct deletion *deletion)
     task_view_fini(&deletion->view);
     if (code == EXIT_CODE_OK && deletion->length > 0) {
         inquiry_begin(console->inquiry);
-        struct buffer *request = inquiry_compose(console->inquiry);
-        redis_request_begin(request, 2);
-        redis_request_text(request, "UNLINK");
-        queue_keys_request(console->keys.dropped_prefix, deletion->id, request);
+        inquiry_ask(console->inquiry, "UNLINK", console_key(console, console->keys.dropped_prefix, deletion->id), NULL);
         code = console_run(console);
     }
     if (code != EXIT_CODE_OK)

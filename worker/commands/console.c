@@ -41,6 +41,12 @@ int console_complain(struct console *console, const char *format, ...)
     return EXIT_CODE_FAILURE;
 }
 
+const char *console_key(struct console *console, const char *prefix, const char *name)
+{
+    snprintf(console->key, sizeof console->key, "%s%s", prefix, name);
+    return console->key;
+}
+
 int console_run(struct console *console)
 {
     if (inquiry_run(console->inquiry))

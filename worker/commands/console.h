@@ -31,6 +31,7 @@ struct console {
     bool as_json;
     bool has_complained;
     bool is_silent;        /* what fails is not said: inquiry_reason() tells it */
+    char key[1024];        /* of console_key */
     int64_t round_trip_us; /* how long asking for it took: the two times are apart by what they say, give or take */
 };
 
@@ -47,6 +48,8 @@ int console_close(struct console *console, int code);
 
 /* The node's time, asked anew. False after a complaint. */
 bool console_time(struct console *console) MUST_CHECK;
+/* The key that is made of one of the prefixes of `keys` and a name; until the next call. */
+const char *console_key(struct console *console, const char *prefix, const char *name);
 /* Runs the pipeline; complains when it was not answered. Returns an exit code. */
 int console_run(struct console *console);
 /* "holdfast COMMAND: text" on standard error, made safe for a terminal. Returns EXIT_CODE_FAILURE. */

@@ -122,23 +122,10 @@ static void state_decide(struct fleet_process *process, struct wall_time now, bo
 
 static void ask_about(struct console *console, const struct fleet_process *process)
 {
-    struct buffer *request = inquiry_compose(console->inquiry);
-    static const char *const fields[FIELD_COUNT] = {FLEET_FIELDS};
-    redis_request_begin(request, 2 + FIELD_COUNT);
-    redis_request_text(request, "HMGET");
-    redis_request_text(request, process->identity);
-    for (size_t i = 0; i < FIELD_COUNT; i++)
-        redis_request_text(request, fields[i]);
-    request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 4);
-    redis_request_text(request, "HMGET");
-    queue_keys_request(console->keys.process_prefix, process->identity, request);
-    redis_request_text(request, "queues");
-    redis_request_text(request, "gone");
-    request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 2);
-    redis_request_text(request, "HLEN");
-    queue_keys_request(console->keys.process_prefix, process->identity, request);
+    const char *key = console_key(console, console->keys.process_prefix, process->identity);
+    inquiry_ask(console->inquiry, "HMGET", process->identity, FLEET_FIELDS, NULL);
+    inquiry_ask(console->inquiry, "HMGET", key, "queues", "gone", NULL);
+    inquiry_ask(console->inquiry, "HLEN", key, NULL);
 }
 
 static void answer_take(struct console *console, struct fleet_process *process, size_t at)

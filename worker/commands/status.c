@@ -159,14 +159,10 @@ static int unserved_read(struct status *status, struct console *console)
     envelope_append_time(&now, console->now);
     int code = classes_read(status, console, buffer_text(&now));
     inquiry_begin(console->inquiry);
-    for (size_t i = 0; i < status->unserved_count; i++) {
-        struct buffer *request = inquiry_compose(console->inquiry);
-        redis_request_begin(request, 4);
-        redis_request_text(request, "ZCOUNT");
-        queue_keys_request(console->keys.unserved_prefix, status->unserved[i].name, request);
-        redis_request_text(request, buffer_text(&now));
-        redis_request_text(request, "+inf");
-    }
+    for (size_t i = 0; i < status->unserved_count; i++)
+        inquiry_ask(console->inquiry, "ZCOUNT",
+                    console_key(console, console->keys.unserved_prefix, status->unserved[i].name), buffer_text(&now),
+                    "+inf", NULL);
     buffer_fini(&now);
     if (code != EXIT_CODE_OK || status->unserved_count == 0)
         return code;

@@ -43,10 +43,7 @@ static int result_look(struct waiting *waiting)
 {
     struct console *console = waiting->console;
     inquiry_begin(console->inquiry);
-    struct buffer *request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 2);
-    redis_request_text(request, "GET");
-    queue_keys_request(console->keys.result_prefix, waiting->await->jid, request);
+    inquiry_ask(console->inquiry, "GET", console_key(console, console->keys.result_prefix, waiting->await->jid), NULL);
     int code = console_run(console);
     if (code != EXIT_CODE_OK)
         return code;

@@ -118,15 +118,11 @@ static bool is_same_place(const struct task_entry *a, const struct task_entry *b
 /* They wait no more for a process that serves their class; one that stays is noted when it is met again. */
 static void unserved_forget(struct console *console, const struct batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++) {
-        if (batch->texts[i][TEXT_UNSERVED] == NULL)
-            continue;
-        struct buffer *request = inquiry_compose(console->inquiry);
-        redis_request_begin(request, 3);
-        redis_request_text(request, "ZREM");
-        queue_keys_request(console->keys.unserved_prefix, batch->texts[i][TEXT_UNSERVED], request);
-        redis_request_text(request, batch->items[i].jid);
-    }
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->texts[i][TEXT_UNSERVED] != NULL)
+            inquiry_ask(console->inquiry, "ZREM",
+                        console_key(console, console->keys.unserved_prefix, batch->texts[i][TEXT_UNSERVED]),
+                        batch->items[i].jid, NULL);
 }
 
 /* Sends the batch, whose entries are in one place, and reads the answers. */
@@ -320,13 +316,11 @@ static int place_measure(struct operation *operation, unsigned long long *count)
     if (tasks->place == TASK_IN_CLAIMS)
         return EXIT_CODE_OK;
     inquiry_begin(inquiry);
-    struct buffer *request = inquiry_compose(inquiry);
-    redis_request_begin(request, 2);
-    redis_request_text(request, task_place_is_set(tasks->place) ? "ZCARD" : "LLEN");
     if (task_place_is_set(tasks->place))
-        redis_request_text(request, task_place_key(&tasks->console, tasks->place));
+        inquiry_ask(inquiry, "ZCARD", task_place_key(&tasks->console, tasks->place), NULL);
     else
-        queue_keys_request_queue(&tasks->console.keys, tasks->queue, request);
+        inquiry_ask(inquiry, "LLEN", console_key(&tasks->console, tasks->console.keys.queue_prefix, tasks->queue),
+                    NULL);
     int code = console_run(&tasks->console);
     if (code != EXIT_CODE_OK)
         return code;

@@ -15,9 +15,10 @@ struct showing {
     const struct task_entry *entry;
     FILE *out;
     struct task_view view;
-    size_t recoveries, iteration, result, work; /* indices of the replies */
-    char *fence;                                /* of a claim that runs under a lock; NULL = not known */
+    char *fence; /* of a claim that runs under a lock; NULL = not known */
 };
+
+enum { RECOVERIES, ITERATION, RESULT, WORK }; /* indices of the replies */
 
 /* --- what else the node knows ----------------------------------------------------------------------------------- */
 
@@ -36,7 +37,7 @@ static void work_ask(const struct showing *showing)
 
 static void work_take(struct showing *showing)
 {
-    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, showing->work);
+    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, WORK);
     if (reply->kind == REDIS_STRING)
         showing->fence = process_run_fence(reply->bytes, reply->length, showing->view.envelope.jid);
 }
@@ -46,44 +47,28 @@ static int facts_read(struct showing *showing)
     struct console *console = &showing->tasks->console;
     const char *jid = showing->view.envelope.jid;
     inquiry_begin(console->inquiry);
-    struct buffer *request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 2);
-    redis_request_text(request, "HGETALL");
-    queue_keys_request(console->keys.recovered_prefix, jid, request);
-    request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 6);
-    redis_request_text(request, "HMGET");
-    queue_keys_request(console->keys.iteration_prefix, jid, request);
-    redis_request_text(request, "ex");
-    redis_request_text(request, "c");
-    redis_request_text(request, "rt");
-    redis_request_text(request, "cancelled");
-    showing->recoveries = 0;
-    showing->iteration = 1;
-    request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 2);
-    redis_request_text(request, "EXISTS");
-    queue_keys_request(console->keys.result_prefix, jid, request);
-    showing->result = 2;
-    showing->work = 3;
+    inquiry_ask(console->inquiry, "HGETALL", console_key(console, console->keys.recovered_prefix, jid), NULL);
+    inquiry_ask(console->inquiry, "HMGET", console_key(console, console->keys.iteration_prefix, jid), "ex", "c", "rt",
+                "cancelled", NULL);
+    inquiry_ask(console->inquiry, "EXISTS", console_key(console, console->keys.result_prefix, jid), NULL);
     if (showing->entry->place == TASK_IN_CLAIMS && showing->entry->slot != NULL)
         work_ask(showing);
     int code = console_run(console);
-    if (code == EXIT_CODE_OK && inquiry_count(console->inquiry) > showing->work)
+    if (code == EXIT_CODE_OK && inquiry_count(console->inquiry) > WORK)
         work_take(showing);
     return code;
 }
 
 static const char *iteration_field(const struct showing *showing, size_t field)
 {
-    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, showing->iteration);
+    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, ITERATION);
     return reply->kind == REDIS_ARRAY && reply->count == 4 ? reply->elements[field].bytes : NULL;
 }
 
 /* Of an earlier run of the same jid: a task that is done is nowhere. */
 static bool has_result(const struct showing *showing)
 {
-    return inquiry_integer(showing->tasks->console.inquiry, showing->result, 0) == 1;
+    return inquiry_integer(showing->tasks->console.inquiry, RESULT, 0) == 1;
 }
 
 static bool is_json(const char *text)
@@ -110,7 +95,7 @@ static bool progress_read(const char *text, int64_t *done, int64_t *total)
 
 static void recoveries_json(const struct showing *showing, struct json_writer *json)
 {
-    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, showing->recoveries);
+    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, RECOVERIES);
     json_open(json, "recoveries", '[');
     for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
         json_open(json, NULL, '{');
@@ -266,7 +251,7 @@ static void runs_print(const struct showing *showing, const char *runs, const ch
 
 static void facts_print(const struct showing *showing)
 {
-    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, showing->recoveries);
+    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, RECOVERIES);
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
         const char *at = reply->elements[i + 1].bytes;
@@ -334,10 +319,7 @@ static int absence_tell(struct tasks *tasks, const char *id)
     char quoted[LOG_QUOTE_MAX];
     bool is_jid = envelope_jid_is_sound(id, strlen(id));
     inquiry_begin(console->inquiry);
-    struct buffer *request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 2);
-    redis_request_text(request, "EXISTS");
-    queue_keys_request(console->keys.result_prefix, is_jid ? id : "", request);
+    inquiry_ask(console->inquiry, "EXISTS", console_key(console, console->keys.result_prefix, is_jid ? id : ""), NULL);
     int code = console_run(console);
     if (code != EXIT_CODE_OK)
         return code;

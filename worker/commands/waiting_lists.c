@@ -57,31 +57,23 @@ void lock_waiter_gone(struct lock_waiter *waiter, struct wall_time now)
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
 
-static void list_key(const char *prefix, const char *resource, struct buffer *request)
+static const char *list_key(struct console *console, const char *prefix, const char *resource)
 {
     struct buffer name = {0};
     buffer_format(&name, "resource:%s", resource);
-    queue_keys_request(prefix, buffer_text(&name), request);
+    const char *key = console_key(console, prefix, buffer_text(&name));
     buffer_fini(&name);
-}
-
-static void key_begin(struct console *console, size_t arguments, const char *command, const char *prefix,
-                      const char *resource, struct buffer **request)
-{
-    *request = inquiry_compose(console->inquiry);
-    redis_request_begin(*request, arguments);
-    redis_request_text(*request, command);
-    list_key(prefix, resource, *request);
+    return key;
 }
 
 static int jids_read(struct lock_waiters *waiters, struct console *console, const char *resource, size_t limit)
 {
-    struct buffer *request = NULL;
+    char last[24];
+    const char *key = list_key(console, console->keys.waiting_prefix, resource);
+    snprintf(last, sizeof last, "%lld", (long long)limit - 1);
     inquiry_begin(console->inquiry);
-    key_begin(console, 2, "ZCARD", console->keys.waiting_prefix, resource, &request);
-    key_begin(console, 4, "ZRANGE", console->keys.waiting_prefix, resource, &request);
-    redis_request_integer(request, 0);
-    redis_request_integer(request, (int64_t)limit - 1);
+    inquiry_ask(console->inquiry, "ZCARD", key, NULL);
+    inquiry_ask(console->inquiry, "ZRANGE", key, "0", last, NULL);
     int code = console_run(console);
     const struct redis_reply *jids = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 1, REDIS_ARRAY) : NULL;
     waiters->total = code == EXIT_CODE_OK ? inquiry_integer(console->inquiry, 0, -1) : 0;
@@ -99,9 +91,11 @@ static int jids_read(struct lock_waiters *waiters, struct console *console, cons
 static int places_read(struct lock_waiters *waiters, size_t from, size_t to, struct console *console,
                        const char *resource)
 {
-    struct buffer *request = NULL;
     inquiry_begin(console->inquiry);
-    key_begin(console, 2 + to - from, "HMGET", console->keys.places_prefix, resource, &request);
+    struct buffer *request = inquiry_compose(console->inquiry);
+    redis_request_begin(request, 2 + to - from);
+    redis_request_text(request, "HMGET");
+    redis_request_text(request, list_key(console, console->keys.places_prefix, resource));
     for (size_t i = from; i < to; i++)
         redis_request_text(request, waiters->items[i].jid);
     int code = console_run(console);
