@@ -373,6 +373,7 @@ bool private_server_await(struct private_server *server, struct instant deadline
 
 enum { REASON_BYTES_MAX = 400 };
 static const int64_t GROUP_LIMIT_NS = 15 * NS_PER_S;
+static const int64_t NODE_TIMEOUT_NS = 5 * NS_PER_S; /* they have just been started, perhaps on a busy machine */
 
 /* What fails is written for the parent. */
 _Noreturn static void child_make(const struct redlock_options *options, int64_t max_ttl_ns, int out)
@@ -421,8 +422,8 @@ bool new_group_make(const struct private_server *servers, unsigned count, int64_
                                          .host = "127.0.0.1",
                                          .port = servers[i].port,
                                          .password = servers[i].password,
-                                         .timeout_ns = 2 * NS_PER_S,
-                                         .connect_timeout_ns = 2 * NS_PER_S};
+                                         .timeout_ns = NODE_TIMEOUT_NS,
+                                         .connect_timeout_ns = NODE_TIMEOUT_NS};
     if (pipe2(ends, O_CLOEXEC) != 0)
         return error_set(error, "no pipe: %s", strerror(errno));
     pid_t parent = getpid(), pid = fork();
