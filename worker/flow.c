@@ -119,7 +119,7 @@ static struct flow_step leave_unserved(struct flow *flow)
     return (struct flow_step){.release = true, .move = FLOW_MOVE_UNSERVED};
 }
 
-/* What failed takes the road of any failure. */
+/* What failed goes where any failure goes. */
 static struct flow_step end_failed(struct flow *flow)
 {
     switch (flow->task.if_failed) {
@@ -342,17 +342,17 @@ static struct flow_step end_unfinished(struct flow *flow, enum flow_ending endin
     return end_by_move(flow, ending, move);
 }
 
-static struct flow_step end_by_road(struct flow *flow)
+static struct flow_step end_by_on_lost(struct flow *flow)
 {
     switch (flow->task.on_lost) {
-    case FLOW_ROAD_RETRY:
+    case FLOW_ON_LOST_RETRY:
         return end_unfinished(flow, FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
-    case FLOW_ROAD_REQUEUE:
+    case FLOW_ON_LOST_REQUEUE:
         return end_unfinished(flow, FLOW_LOCK_LOST, FLOW_MOVE_GIVE_BACK);
-    case FLOW_ROAD_DEAD:
+    case FLOW_ON_LOST_DEAD:
         return end_by_move(flow, FLOW_DEAD, FLOW_MOVE_BURY);
     }
-    invariant_unreachable("a road outside its enum");
+    invariant_unreachable("an on_lost outside its enum");
 }
 
 struct flow_step flow_ran(struct flow *flow, enum flow_result result, enum flow_hold hold)
@@ -362,8 +362,8 @@ struct flow_step flow_ran(struct flow *flow, enum flow_result result, enum flow_
         return end_lost(flow);
     if (result == FLOW_RUN_NOT_STARTED)
         return end_unfinished(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
-    if (hold == FLOW_LOST || (hold == FLOW_HELD_TOO_LONG && flow->task.on_lost != FLOW_ROAD_RETRY))
-        return end_by_road(flow);
+    if (hold == FLOW_LOST || (hold == FLOW_HELD_TOO_LONG && flow->task.on_lost != FLOW_ON_LOST_RETRY))
+        return end_by_on_lost(flow);
     switch (result) {
     case FLOW_RUN_OK:
         return flow->task.leaves_more ? finish_with(flow) : end_and_claim(flow, FLOW_DONE);

@@ -15,8 +15,8 @@
  * what follows from them and keeps their result can be refused, and then they have failed after all. Their lock goes
  * with the move.
  *
- * CONFIRMING is for heirs: between LOCKING and OPENING, a task that was claimed to be handed a lock waits until the
- * queue has said that its claim is still there. The question leaves when the holder ends, so it is mostly answered.
+ * CONFIRMING is for successors: between LOCKING and OPENING, a task that was claimed to be handed a lock waits until
+ * the queue has said that its claim is still there. The question leaves when the holder ends, so it is mostly answered.
  *
  * UNSERVED is for tasks of a class that nobody here serves, between CLAIMING and the end: the move into `retry` is
  * refused when the grace of the task is over and nobody in the fleet serves the class. Then it has failed.
@@ -28,8 +28,8 @@
  *  - A slot claims only when it has a runner to give, so an unclaimed task stays visible to other processes.
  *  - Every task that was claimed leaves by exactly one move, whatever happens; the move names its ending.
  *  - A lock is released exactly when the task leaves the slot, together with the move, and never before.
- *  - The result of a run whose lock was lost is refused, whatever the handler says (E38). The task takes the road that
- *    its class names. The usual one is to be tried again, also when it asks for no retry: it was the lock that failed,
+ *  - The result of a run whose lock was lost is refused, whatever the handler says (E38). The task goes where
+ *    on_lost of its class says. Usually it is tried again, also when it asks for no retry: it was the lock that failed,
  *    as when a process dies. A lock that was held for longer than it may be is different: that is a failure of the
  *    task.
  *  - The result of a run whose claim was lost is nobody's: the task is in other hands, and only the lock is let go.
@@ -83,7 +83,7 @@ enum flow_ending {
 const char *flow_ending_name(enum flow_ending ending);
 
 /* Where a task goes whose lock was lost while it ran. */
-enum flow_road { FLOW_ROAD_RETRY, FLOW_ROAD_REQUEUE, FLOW_ROAD_DEAD };
+enum flow_on_lost { FLOW_ON_LOST_RETRY, FLOW_ON_LOST_REQUEUE, FLOW_ON_LOST_DEAD };
 
 enum flow_result {
     FLOW_RUN_OK,
@@ -113,7 +113,7 @@ struct flow_task {
     bool must_lock;    /* its class must be */
     bool must_open;    /* the queue is asked once more before it runs */
     bool at_most_once; /* and ends it there; must_open is set too */
-    bool must_confirm; /* it was claimed as an heir, so others may have it by now */
+    bool must_confirm; /* it was claimed as a successor, so others may have it by now */
     bool is_unique;    /* its end gives something free, so it takes a call of its own */
     bool is_cancelled; /* somebody cancelled it, perhaps while it ran: so does its end */
     bool leaves_more;  /* its run left tasks that follow from it, or a result; set before flow_ran */
@@ -124,7 +124,7 @@ struct flow_task {
     enum flow_conflict on_conflict;
     enum flow_crowd on_crowd;
     enum flow_result if_failed; /* what comes of a failure now */
-    enum flow_road on_lost;
+    enum flow_on_lost on_lost;
 };
 
 /* Why a lock was not had. */
@@ -199,7 +199,7 @@ struct flow_step flow_claim_gone(struct flow *flow, bool withdrawn);
 /* The lock's answer. */
 struct flow_step flow_locked(struct flow *flow);
 struct flow_step flow_refused(struct flow *flow, enum flow_refusal refusal);
-/* The claim of an heir is there; that it is not is flow_claim_gone. */
+/* The claim of a successor is there; that it is not is flow_claim_gone. */
 struct flow_step flow_confirmed(struct flow *flow);
 /* The queue's last word before the run. */
 struct flow_step flow_opened(struct flow *flow);

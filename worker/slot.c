@@ -1,6 +1,6 @@
-/* One slot: performs what flow.c decides. A slot stands for a runner, which it shares with its mate: it claims a task,
- * takes the lock on the runner's behalf (slot_lock.c), has it run (slot_run.c) by a thread or by a child process, and
- * settles it (slot_moves.c). Runs on the loop. */
+/* One slot: performs what flow.c decides. A slot stands for a runner, which it shares with its partner: it claims a
+ * task, takes the lock on the runner's behalf (slot_lock.c), has it run (slot_run.c) by a thread or by a child process,
+ * and settles it (slot_moves.c). Runs on the loop. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "worker/worker_state.h"
 
-/* --- the claimed task ------------------------------------------------------------------------------------------ */
+/* --- the claimed task --------------------------------------------------------------------------------------------- */
 
 /* Twice for every task: snprintf would take a twentieth of its time. */
 static void text_keep(char *to, size_t size, const char *text)
@@ -93,17 +93,17 @@ static enum flow_crowd crowd_of(enum config_on_crowd on_crowd)
     invariant_unreachable("a crowd outside its enum");
 }
 
-static enum flow_road road_of(enum config_on_lost on_lost)
+static enum flow_on_lost on_lost_of(enum config_on_lost on_lost)
 {
     switch (on_lost) {
     case CONFIG_LOST_RETRY:
-        return FLOW_ROAD_RETRY;
+        return FLOW_ON_LOST_RETRY;
     case CONFIG_LOST_REQUEUE:
-        return FLOW_ROAD_REQUEUE;
+        return FLOW_ON_LOST_REQUEUE;
     case CONFIG_LOST_DEAD:
-        return FLOW_ROAD_DEAD;
+        return FLOW_ON_LOST_DEAD;
     }
-    invariant_unreachable("a road outside its enum");
+    invariant_unreachable("an on_lost outside its enum");
 }
 
 /* What it locks, and what it has to wait for now. */
@@ -113,7 +113,7 @@ static void task_contend(struct slot *slot, struct flow_task *task)
     bool shares = rules->share < slot->worker->runner_count;
     waiting_names_set(&slot->waiting, slot->resources.names, task->wants_lock ? slot->resources.count : 0,
                       shares ? slot->envelope.class_name : NULL);
-    slot_heir_judge(slot);
+    slot_successor_judge(slot);
     task->on_conflict = conflict_of(rules->on_conflict);
     task->on_crowd = crowd_of(rules->on_crowd);
     task->fails_open = rules->fails_open;
@@ -143,12 +143,13 @@ static struct flow_task task_look(struct slot *slot)
         return task;
     task.must_lock = rules->must_lock;
     task.wants_lock = rules->mode != CONFIG_MODE_NONE && slot->resources.count > 0;
-    task.on_lost = road_of(rules->on_lost);
+    task.on_lost = on_lost_of(rules->on_lost);
     task.at_most_once = rules->at_most_once;
-    bool was_heir = slot->is_heir;
+    bool was_successor = slot->is_successor;
     task_contend(slot, &task);
-    task.must_confirm = slot->is_heir;
-    task.must_open = task.at_most_once || queue_has_cancels(slot->worker->queue) || (was_heir && !slot->is_heir);
+    task.must_confirm = slot->is_successor;
+    task.must_open =
+        task.at_most_once || queue_has_cancels(slot->worker->queue) || (was_successor && !slot->is_successor);
     return task;
 }
 
@@ -166,14 +167,14 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     slot->hold = FLOW_HELD;
     slot->held_ns = 0;
     slot->locked.at.us = slot->locked.left_at.us = 0;
-    slot->locked.heir[0] = '\0';
+    slot->locked.successor[0] = '\0';
     slot->fate = NULL;
     slot->unserved_at = (struct wall_time){0};
     if (slot->worker->report.first_claim.ns == 0)
         slot->worker->report.first_claim = loop_now(slot->worker->loop);
     struct flow_task task = task_look(slot);
     slot_perform(slot, flow_claimed(&slot->flow, &task));
-    slot_settle(slot->mate); /* if it waited for this answer */
+    slot_settle(slot->partner); /* if it waited for this answer */
 }
 
 /* It has been settled: what is told from now on is not about it. An abandoned handler still reads all this. */
@@ -202,16 +203,16 @@ static void place_emptied(struct slot *slot)
     bool is_parked = slot->flow.state == FLOW_PARKING;
     bool is_told = !is_parked && slot->flow.state != FLOW_SKIPPING && slot->flow.state != FLOW_FINISHING &&
                    slot->flow.state != FLOW_UNSERVED;
-    slot_heir_missing(slot);
+    slot_successor_missing(slot);
     if (is_parked)
-        slots_seek_heir(slot->worker, slot->wait.list);
+        slots_seek_successor(slot->worker, slot->wait.list);
     if (is_told)
         task_forget(slot);
     slot->worker->wake_next = 1;
     slot_perform(slot, flow_nothing(&slot->flow));
     if (!is_told)
         task_forget(slot);
-    slot_settle(slot->mate);
+    slot_settle(slot->partner);
 }
 
 static void claim_lost(struct slot *slot)
@@ -220,7 +221,7 @@ static void claim_lost(struct slot *slot)
     if (slot->jid[0] != '\0')
         queue_absolve(slot->worker->queue, slot->number, slot->jid);
     slot_perform(slot, flow_claim_lost(&slot->flow));
-    slot_settle(slot->mate);
+    slot_settle(slot->partner);
 }
 
 /* Of a park: what was heard of the lock is outdated, it was freed since. Where it waits, if it has to, is planned by
@@ -291,7 +292,7 @@ void slot_perform(struct slot *slot, struct flow_step step)
     if (step.release)
         slot_lock_leave(slot, &step);
     if (step.ends) {
-        slot->is_heir = false;
+        slot->is_successor = false;
         slot_progress_end(slot, step.ending);
     }
     slot_move(slot, step.move);
@@ -304,7 +305,7 @@ void slot_perform(struct slot *slot, struct flow_step step)
     if (step.confirm || step.open || step.run)
         slot_runner_take(slot);
     if (step.confirm)
-        slot_heir_confirm(slot);
+        slot_successor_confirm(slot);
     if (step.open)
         queue_open(slot->worker->queue, slot->number, slot->jid, slot->flow.task.at_most_once);
     if (step.run)
@@ -313,7 +314,7 @@ void slot_perform(struct slot *slot, struct flow_step step)
         slot_rest(slot);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 void slot_wake(struct slot *slot)
 {
@@ -351,7 +352,7 @@ void slot_claim_doubt(struct slot *slot)
 
 void slot_stop(struct slot *slot)
 {
-    slot_settle(slot); /* it waits for an heir no longer */
+    slot_settle(slot); /* it waits for a successor no longer */
     enum flow_state before = slot->flow.state;
     bool withdrawn = slot_run_withdraw(slot);
     if (before == FLOW_IDLE) {
@@ -373,7 +374,7 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
 {
     slot->worker = worker;
     slot->number = number;
-    slot->mate = &worker->slots[(number + worker->runner_count) % worker->slot_count];
+    slot->partner = &worker->slots[(number + worker->runner_count) % worker->slot_count];
     slot->job.board = worker->options.board;
     slot->job.berth = board_berth(worker->options.board, number);
     job_outcome_clear(&slot->job.outcome);

@@ -27,7 +27,7 @@ struct serial {
 
 /* What a task was in the way of, and is no longer. */
 struct slot_left {
-    enum { SLOT_LEFT_NOTHING, SLOT_LEFT_FREE, SLOT_LEFT_TO_HEIR, SLOT_LEFT_LINGERS } kind;
+    enum { SLOT_LEFT_NOTHING, SLOT_LEFT_FREE, SLOT_LEFT_TO_SUCCESSOR, SLOT_LEFT_LINGERS } kind;
     int64_t after_ns;  /* of LINGERS: for so long yet */
     const char *jid;   /* whose places in the waiting lists end; NULL = nobody's */
     const char *share; /* the list of its class, which is free now whatever becomes of the others; NULL = as these */
@@ -41,7 +41,7 @@ struct slot_wait {
 };
 
 /* Tasks of this process to which a lock was handed on, one after the other. */
-struct slot_chain {
+struct slot_hand_offs {
     unsigned length;
     struct instant since;
 };
@@ -59,23 +59,23 @@ struct slot_observed {
 struct slot_locked {
     struct wall_time at, left_at; /* us = 0: it had none; it has it still */
     int64_t waited_ns;
-    bool was_handed;                       /* by the task that `heir_of` names */
-    char heir[ENVELOPE_JID_BYTES_MAX + 1]; /* to whom it was handed on; empty = to nobody */
+    bool was_handed;                            /* by the task that `successor_of` names */
+    char successor[ENVELOPE_JID_BYTES_MAX + 1]; /* to whom it was handed on; empty = to nobody */
 };
 
 struct slot {
     struct worker *worker;
     unsigned number;
-    struct slot *mate; /* with whom it shares a runner; see slot_lock.c */
+    struct slot *partner; /* with whom it shares a runner; see slot_lock.c */
     struct flow flow;
-    bool is_heir;           /* its task is claimed, or being claimed, to have the lock of its mate's task */
-    bool is_confirming;     /* an heir: the queue was asked to make its claim final, so nothing keeps it any more */
+    bool is_successor;      /* its task is claimed, or being claimed, to have the lock of its partner's task */
+    bool is_confirming;     /* a successor: the queue was asked to make its claim final, so nothing keeps it any more */
     struct loop_timer keep; /* of its claim, until then */
-    char heir_of[ENVELOPE_JID_BYTES_MAX + 1];
-    bool is_sent_back;       /* an heir whose holder did not get the lock */
-    bool was_deserted;       /* its task was claimed as an heir, and there is nobody to hand the lock on */
+    char successor_of[ENVELOPE_JID_BYTES_MAX + 1];
+    bool is_sent_back;       /* a successor whose holder did not get the lock */
+    bool was_deserted;       /* its task was claimed as a successor, and there is nobody to hand the lock on */
     bool asks_for_waiters;   /* its outstanding turn does */
-    bool owes_claim;         /* it did not ask for a task, because its mate was busy */
+    bool owes_claim;         /* it did not ask for a task, because its partner was busy */
     bool claims;             /* its outstanding turn claims a task */
     struct list idle_link;   /* in worker->idle while FLOW_IDLE */
     struct list serial_link; /* in a serial's waiting list */
@@ -93,7 +93,7 @@ struct slot {
     struct waiting_names waiting; /* the lists of what it needs */
     struct slot_wait wait;
     struct slot_left left;
-    struct slot_chain chain;
+    struct slot_hand_offs hand_offs;
     struct wall_time unserved_at; /* when its class was first found to be served by nobody here; 0 = it is served */
     int64_t unserved_delay_ns;    /* after which it comes back if it fails for that */
     const char *fate;             /* why its failure ends it, or does not; NULL = it did not fail */
@@ -156,16 +156,16 @@ bool slot_must_wait(struct slot *slot);
 bool slot_lacks_runner(struct slot *slot);
 
 /* slot_lock.c: to whom it hands that on */
-void slot_seek_heir(struct slot *slot); /* if its task holds a lock for which others wait */
-bool slot_goes_on_as_heir(struct slot *slot);
-void slot_heir_claim(struct slot *slot);   /* for its mate */
-void slot_heir_judge(struct slot *slot);   /* when it has been claimed */
-void slot_heir_missing(struct slot *slot); /* it was not */
-void slot_heir_confirm(struct slot *slot); /* its holder has ended, or it has the lock; harmless again */
+void slot_seek_successor(struct slot *slot); /* if its task holds a lock for which others wait */
+bool slot_goes_on_as_successor(struct slot *slot);
+void slot_successor_claim(struct slot *slot);   /* for its partner */
+void slot_successor_judge(struct slot *slot);   /* when it has been claimed */
+void slot_successor_missing(struct slot *slot); /* it was not */
+void slot_successor_confirm(struct slot *slot); /* its holder has ended, or it has the lock; harmless again */
 void slot_confirmed(void *worker, unsigned number);
-void slots_seek_heir(struct worker *worker, const char *list);
+void slots_seek_successor(struct worker *worker, const char *list);
 void slot_waiters_note(struct slot *slot);
-bool slot_waits_for_heir(const struct slot *slot);
+bool slot_waits_for_successor(const struct slot *slot);
 bool slot_may_claim(struct slot *slot);
 void slot_rest(struct slot *slot); /* it is FLOW_IDLE */
 

@@ -4,20 +4,21 @@
  * became of the lock: while it is there, other tasks of the process that need it are parked without a word to the lock
  * nodes.
  *
- * Two slots share a runner: while the one runs a task under a lock for which others wait, the other claims the one
- * that has waited longest, its heir, and asks for the lock in the process's own line, right behind the holder. When
- * the holder ends, the lock nodes change its value for the heir's in one step, and the runner goes on with the heir.
+ * Two slots share a runner: while the one runs a task under a lock for which others wait, the other claims the one that
+ * has waited longest, its successor, and asks for the lock in the process's own line, right behind the holder. When the
+ * holder ends, the lock nodes change its value for the successor's in one step, and the runner goes on with the
+ * successor.
  *
- *     holder runs ──▶ mate: queue_heir ──▶ claimed, waits for the lock ──▶ holder ends: lock handed on ──▶ heir runs,
- *                                    └──▶ nothing: the mate is idle                  and its mate looks for the next
+ *     holder runs ─▶ partner: queue_heir ─▶ claimed, waits for the lock ─▶ holder ends: lock handed on ─▶ successor
+ *                                   └─▶ nothing: the partner is idle               runs, its partner looks for the next
  *
- * The queue keeps the heir for this process for about a ttl, and again whenever the process says so: one that stands
- * still loses its heir to others when it loses its lock. So an heir starts only when the queue has confirmed its claim.
- * The call that settles its holder asks that as well, or one that leaves beside it.
+ * The queue keeps the successor for this process for about a ttl, and again whenever the process says so: one that
+ * stands still loses its successor to others when it loses its lock. So a successor starts only when the queue has
+ * confirmed its claim. The call that settles its holder asks that as well, or one that leaves beside it.
  *
- * Rules: of a pair at most one claims from the queues or runs, so a pair is as much work as a runner can do. A
- * holder that ends while its heir is being claimed waits for that answer, keeping the lock. A chain of heirs ends
- * after so many tasks or so long a time, so that other hosts have their turn. */
+ * Rules: of a pair at most one claims from the queues or runs, so a pair is as much work as a runner can do. A holder
+ * that ends while its successor is being claimed waits for that answer, keeping the lock. A run of hand-offs ends after
+ * so many tasks or so long a time, so that other hosts have their turn. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,70 +45,71 @@ static bool is_holding(const struct slot *slot)
     return slot->has_lock && redlock_validity_left_ns(redlock_lock_validity(slot->lock)) > 0;
 }
 
-static bool has_heir(const struct slot *slot)
+static bool has_successor(const struct slot *slot)
 {
-    const struct slot *mate = slot->mate;
-    return is_holding(slot) && mate->is_heir && mate->flow.state == FLOW_LOCKING && !mate->flow.claim_lost;
+    const struct slot *partner = slot->partner;
+    return is_holding(slot) && partner->is_successor && partner->flow.state == FLOW_LOCKING &&
+           !partner->flow.claim_lost;
 }
 
-bool slot_waits_for_heir(const struct slot *slot)
+bool slot_waits_for_successor(const struct slot *slot)
 {
-    return is_holding(slot) && slot->mate->is_heir && slot->mate->flow.state == FLOW_CLAIMING;
+    return is_holding(slot) && slot->partner->is_successor && slot->partner->flow.state == FLOW_CLAIMING;
 }
 
-/* --- the chain ---------------------------------------------------------------------------------------------------- */
+/* --- the run of hand-offs ----------------------------------------------------------------------------------------- */
 
-static void chain_go_on(struct slot *slot, bool handed_over)
+static void hand_offs_go_on(struct slot *slot, bool handed_over)
 {
-    const struct slot *before = slot->mate;
-    slot->chain.length = handed_over ? before->chain.length + 1 : 1;
-    slot->chain.since = handed_over ? before->chain.since : slot->locked_at;
+    const struct slot *before = slot->partner;
+    slot->hand_offs.length = handed_over ? before->hand_offs.length + 1 : 1;
+    slot->hand_offs.since = handed_over ? before->hand_offs.since : slot->locked_at;
 }
 
-static bool chain_may_go_on(const struct slot *slot)
+static bool hand_offs_may_go_on(const struct slot *slot)
 {
     const struct config_lock *lock = &slot->worker->options.config->lock;
-    struct instant end = instant_after(slot->chain.since, lock->hand_over_ns);
-    return slot->chain.length < lock->hand_over_tasks && instant_before(loop_now(slot->worker->loop), end);
+    struct instant end = instant_after(slot->hand_offs.since, lock->hand_over_ns);
+    return slot->hand_offs.length < lock->hand_over_tasks && instant_before(loop_now(slot->worker->loop), end);
 }
 
-/* The chain is over and others wait: the one that is woken is for whoever is idle. In the call that wakes it nothing is
- * claimed, or this process would always be the first. */
+/* The run of hand-offs is over and others wait: the one that is woken is for whoever is idle. In the call that wakes it
+ * nothing is claimed, or this process would always be the first. */
 static bool yields(const struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    return slot->left.kind == SLOT_LEFT_FREE && slot->waiting.resource_count > 0 && !chain_may_go_on(slot) &&
+    return slot->left.kind == SLOT_LEFT_FREE && slot->waiting.resource_count > 0 && !hand_offs_may_go_on(slot) &&
            contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
 }
 
 /* --- the search --------------------------------------------------------------------------------------------------- */
 
-static bool may_have_heir(struct slot *slot)
+static bool may_have_successor(struct slot *slot)
 {
     struct worker *worker = slot->worker;
     return slot->flow.state == FLOW_READY && is_holding(slot) && !slot->has_ended &&
-           slot->rules.hold_at_least_ns == 0 && worker_may_claim(worker) && chain_may_go_on(slot) &&
+           slot->rules.hold_at_least_ns == 0 && worker_may_claim(worker) && hand_offs_may_go_on(slot) &&
            contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
 }
 
-void slot_seek_heir(struct slot *slot)
+void slot_seek_successor(struct slot *slot)
 {
-    struct slot *mate = slot->mate;
-    if (mate->flow.state != FLOW_IDLE || !may_have_heir(slot))
+    struct slot *partner = slot->partner;
+    if (partner->flow.state != FLOW_IDLE || !may_have_successor(slot))
         return;
-    mate->is_heir = true;
-    slot_perform(mate, flow_wake(&mate->flow));
+    partner->is_successor = true;
+    slot_perform(partner, flow_wake(&partner->flow));
 }
 
-/* The slot's task has ended and its lock goes to its mate: then the call that settles the one claims the heir of the
- * other. It gives up the place in one list, so that is for tasks that had to do with one; and it settles a claim, which
- * a task that runs at most once has no more. */
-bool slot_goes_on_as_heir(struct slot *slot)
+/* The slot's task has ended and its lock goes to its partner: then the call that settles the one claims the successor
+ * of the other. It gives up the place in one list, so that is for tasks that had to do with one; and it settles a
+ * claim, which a task that runs at most once has no more. */
+bool slot_goes_on_as_successor(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    return slot->left.kind == SLOT_LEFT_TO_HEIR && slot->waiting.count == 1 && !slot->rules.at_most_once &&
-           slot->mate->rules.hold_at_least_ns == 0 && worker_may_claim(worker) &&
-           slot->chain.length + 1 < worker->options.config->lock.hand_over_tasks && chain_may_go_on(slot) &&
+    return slot->left.kind == SLOT_LEFT_TO_SUCCESSOR && slot->waiting.count == 1 && !slot->rules.at_most_once &&
+           slot->partner->rules.hold_at_least_ns == 0 && worker_may_claim(worker) &&
+           slot->hand_offs.length + 1 < worker->options.config->lock.hand_over_tasks && hand_offs_may_go_on(slot) &&
            contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
 }
 
@@ -117,16 +119,16 @@ static int64_t kept_ns(const struct worker *worker)
     return worker->terms.ttl_ns > KEPT_MIN_NS ? worker->terms.ttl_ns : KEPT_MIN_NS;
 }
 
-void slot_heir_claim(struct slot *slot)
+void slot_successor_claim(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    const struct slot *holder = slot->mate;
-    const char *ended = slot->left.kind == SLOT_LEFT_TO_HEIR ? slot->left.jid : NULL;
+    const struct slot *holder = slot->partner;
+    const char *ended = slot->left.kind == SLOT_LEFT_TO_SUCCESSOR ? slot->left.jid : NULL;
     if (ended != NULL)
-        slot->mate->is_confirming = true; /* by the same call */
+        slot->partner->is_confirming = true; /* by the same call */
     char set[DIGEST_TEXT_SIZE];
     waiting_names_digest(&holder->waiting, set);
-    snprintf(slot->heir_of, sizeof slot->heir_of, "%s", holder->jid);
+    snprintf(slot->successor_of, sizeof slot->successor_of, "%s", holder->jid);
     slot->claims = true;
     worker->claimed++;
     worker_listen(worker);
@@ -150,22 +152,23 @@ static void keep_later(struct slot *slot)
 
 static void claim_keep(struct slot *slot, int64_t for_ns)
 {
-    queue_keep(slot->worker->queue, slot->number,
-               &(struct waiting_claim){
-                   .list = slot->waiting.names[0], .jid = slot->jid, .holder_jid = slot->heir_of, .kept_ns = for_ns});
+    queue_keep(
+        slot->worker->queue, slot->number,
+        &(struct waiting_claim){
+            .list = slot->waiting.names[0], .jid = slot->jid, .holder_jid = slot->successor_of, .kept_ns = for_ns});
 }
 
 static void keep_fire(struct loop_timer *timer)
 {
     struct slot *slot = list_owner(timer, struct slot, keep);
-    bool is_waiting = slot->is_heir && slot->flow.state == FLOW_LOCKING && !slot->flow.claim_lost;
+    bool is_waiting = slot->is_successor && slot->flow.state == FLOW_LOCKING && !slot->flow.claim_lost;
     if (!is_waiting || slot->is_confirming)
         return;
     claim_keep(slot, kept_ns(slot->worker));
     keep_later(slot);
 }
 
-void slot_heir_confirm(struct slot *slot)
+void slot_successor_confirm(struct slot *slot)
 {
     if (!slot->is_confirming)
         claim_keep(slot, 0);
@@ -179,41 +182,41 @@ void slot_confirmed(void *context, unsigned number)
     slot_perform(slot, flow_confirmed(&slot->flow));
 }
 
-/* Its lock is lost, and its handler may take long to notice: the heir waits where others can find it. */
-static void heir_dismiss(struct slot *slot)
+/* Its lock is lost, and its handler may take long to notice: the successor waits where others can find it. */
+static void successor_dismiss(struct slot *slot)
 {
-    struct slot *mate = slot->mate;
-    if (slot->flow.state == FLOW_READY && mate->is_heir && mate->flow.state == FLOW_LOCKING)
-        redlock_lock_release(mate->lock);
+    struct slot *partner = slot->partner;
+    if (slot->flow.state == FLOW_READY && partner->is_successor && partner->flow.state == FLOW_LOCKING)
+        redlock_lock_release(partner->lock);
 }
 
-/* It was refused itself, and has gone back to its place, which is before its heir's. */
-static void heir_send_back(struct slot *slot)
+/* It was refused itself, and has gone back to its place, which is before its successor's. */
+static void successor_send_back(struct slot *slot)
 {
-    struct slot *mate = slot->mate;
-    mate->is_sent_back = mate->is_heir && mate->flow.state == FLOW_LOCKING;
-    if (mate->is_sent_back)
-        redlock_lock_release(mate->lock);
+    struct slot *partner = slot->partner;
+    partner->is_sent_back = partner->is_successor && partner->flow.state == FLOW_LOCKING;
+    if (partner->is_sent_back)
+        redlock_lock_release(partner->lock);
 }
 
 /* Nobody waits whom this process could serve; it asks again when it hears of somebody. */
-void slot_heir_missing(struct slot *slot)
+void slot_successor_missing(struct slot *slot)
 {
-    const struct slot *holder = slot->mate;
-    if (slot->is_heir && slot->flow.state == FLOW_CLAIMING && holder->waiting.resource_count > 0)
+    const struct slot *holder = slot->partner;
+    if (slot->is_successor && slot->flow.state == FLOW_CLAIMING && holder->waiting.resource_count > 0)
         contention_note_waiters(slot->worker->contention, holder->waiting.names[0], false,
                                 loop_now(slot->worker->loop));
 }
 
 /* A task was parked behind a lock that may be held here. */
-void slots_seek_heir(struct worker *worker, const char *list)
+void slots_seek_successor(struct worker *worker, const char *list)
 {
     if (contention_taken(worker->contention, list) == 0)
         return;
     for (unsigned i = 0; i < worker->slot_count; i++) {
         struct slot *slot = &worker->slots[i];
         if (slot->has_lock && strcmp(slot->waiting.names[0], list) == 0)
-            slot_seek_heir(slot);
+            slot_seek_successor(slot);
     }
 }
 
@@ -232,23 +235,23 @@ void slot_waiters_note(struct slot *slot)
 /* It has the lock, or it is about to have it from the slot's own last task. */
 static bool will_hand_on(const struct slot *holder)
 {
-    return is_holding(holder) || (holder->flow.state == FLOW_LOCKING && holder->is_heir);
+    return is_holding(holder) || (holder->flow.state == FLOW_LOCKING && holder->is_successor);
 }
 
 /* Whether the claimed task is what was asked for, and its holder still there to hand the lock on. */
-void slot_heir_judge(struct slot *slot)
+void slot_successor_judge(struct slot *slot)
 {
     char own[DIGEST_TEXT_SIZE], holders[DIGEST_TEXT_SIZE];
     slot->was_deserted = false;
-    if (!slot->is_heir)
+    if (!slot->is_successor)
         return;
     waiting_names_digest(&slot->waiting, own);
-    waiting_names_digest(&slot->mate->waiting, holders);
-    slot->is_heir = will_hand_on(slot->mate) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0;
+    waiting_names_digest(&slot->partner->waiting, holders);
+    slot->is_successor = will_hand_on(slot->partner) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0;
     slot->is_confirming = false;
-    if (slot->is_heir)
+    if (slot->is_successor)
         keep_later(slot);
-    slot->was_deserted = !slot->is_heir && slot->waiting.resource_count > 0; /* those who waited longer go first */
+    slot->was_deserted = !slot->is_successor && slot->waiting.resource_count > 0; /* those who waited longer go first */
 }
 
 /* --- the pair ----------------------------------------------------------------------------------------------------- */
@@ -259,37 +262,37 @@ bool slot_may_claim(struct slot *slot)
 {
     if (!worker_may_claim(slot->worker))
         return false;
-    bool is_alone = slot->mate->flow.state == FLOW_IDLE;
+    bool is_alone = slot->partner->flow.state == FLOW_IDLE;
     bool may_claim = is_alone && !yields(slot);
     slot->owes_claim = !may_claim;
     if (is_alone)
-        slot->mate->owes_claim = false;
+        slot->partner->owes_claim = false;
     return may_claim;
 }
 
 void slot_rest(struct slot *slot)
 {
-    struct slot *mate = slot->mate;
-    slot->is_heir = false;
-    if (mate->flow.state != FLOW_IDLE) {
-        slot_seek_heir(mate);
+    struct slot *partner = slot->partner;
+    slot->is_successor = false;
+    if (partner->flow.state != FLOW_IDLE) {
+        slot_seek_successor(partner);
         return;
     }
-    if ((slot->owes_claim || mate->owes_claim) && worker_may_claim(slot->worker)) {
-        slot->owes_claim = mate->owes_claim = false;
+    if ((slot->owes_claim || partner->owes_claim) && worker_may_claim(slot->worker)) {
+        slot->owes_claim = partner->owes_claim = false;
         slot_wake(slot);
         return;
     }
-    if (list_is_empty(&mate->idle_link))
+    if (list_is_empty(&partner->idle_link))
         worker_rest(slot->worker, slot);
 }
 
 /* --- what the process has ----------------------------------------------------------------------------------------- */
 
-/* An heir, which waits for the same as its holder, has that one's share of the runners when it has left it. */
+/* A successor, which waits for the same as its holder, has that one's share of the runners when it has left it. */
 static bool inherits_share(const struct slot *slot)
 {
-    return slot->is_heir && slot->mate->taken == slot->mate->waiting.count;
+    return slot->is_successor && slot->partner->taken == slot->partner->waiting.count;
 }
 
 static void names_take(struct slot *slot)
@@ -303,8 +306,8 @@ static void names_leave(struct slot *slot)
 {
     for (; slot->taken > 0; slot->taken--)
         contention_leave(slot->worker->contention, slot->waiting.names[slot->taken - 1]);
-    if (slot->mate->is_heir && slot->mate->flow.state == FLOW_LOCKING)
-        names_take(slot->mate);
+    if (slot->partner->is_successor && slot->partner->flow.state == FLOW_LOCKING)
+        names_take(slot->partner);
 }
 
 void slot_runner_take(struct slot *slot)
@@ -339,7 +342,7 @@ bool slot_must_wait(struct slot *slot)
     struct instant now = loop_now(worker->loop);
     int64_t own_us = queue_seen_us(worker->queue, slot->number);
     struct contention_held held;
-    if (slot->is_heir)
+    if (slot->is_successor)
         return false;
     if (slot->was_deserted) {
         wait_plan(slot, slot->waiting.names[0], random_between(SOON_MIN_NS, SOON_MAX_NS), own_us);
@@ -365,7 +368,7 @@ bool slot_must_wait(struct slot *slot)
 bool slot_lacks_runner(struct slot *slot)
 {
     const char *list = waiting_names_class(&slot->waiting);
-    if (list == NULL || slot->is_heir || contention_taken(slot->worker->contention, list) < slot->rules.share)
+    if (list == NULL || slot->is_successor || contention_taken(slot->worker->contention, list) < slot->rules.share)
         return false;
     wait_plan(slot, list, SHARE_LOOK_NS + random_between(0, EXPIRY_SPREAD_NS),
               queue_seen_us(slot->worker->queue, slot->number));
@@ -405,13 +408,13 @@ static void lock_taken(struct slot *slot, const struct redlock_event *event)
     if (token != 0)
         snprintf(slot->job.fence, sizeof slot->job.fence, "%" PRIu64, token);
     failure_clear(&slot->job.outcome.failure); /* of an earlier refusal */
-    slot->is_heir = false;
+    slot->is_successor = false;
     slot->has_lock = true;
     slot->locked_at = loop_now(slot->worker->loop);
     slot->locked.at = wall_now();
     slot->locked.waited_ns = waited_ns(slot, event);
     slot->locked.was_handed = event->handed_over;
-    chain_go_on(slot, event->handed_over);
+    hand_offs_go_on(slot, event->handed_over);
     for (unsigned i = 0; i < slot->waiting.resource_count; i++)
         contention_forget_held(slot->worker->contention, slot->waiting.names[i]);
     job_verifier_open(&slot->verifier, slot->lock);
@@ -446,8 +449,8 @@ static void busy_note(struct slot *slot, const struct redlock_event *event)
     wait_plan(slot, list, left_ns + NS_PER_MS + random_between(0, EXPIRY_SPREAD_NS), seen_us);
 }
 
-/* It was to be handed the lock, and nobody else was told that it is free, or will be in a moment. What refuses an heir
- * is mostly what is left of the holder before. */
+/* It was to be handed the lock, and nobody else was told that it is free, or will be in a moment. What refuses a
+ * successor is mostly what is left of the holder before. */
 static void inheritance_failed(struct slot *slot)
 {
     queue_free(slot->worker->queue,
@@ -468,13 +471,14 @@ static void stale_grants_tell(struct slot *slot)
 static void lock_refused(struct slot *slot, const struct redlock_event *event)
 {
     struct worker *worker = slot->worker;
-    bool was_heir = slot->is_heir;
-    enum flow_refusal refusal = was_heir && event->answer == REDLOCK_BUSY ? FLOW_UNDECIDED : refusal_of(event->answer);
-    if (was_heir && !slot->is_sent_back) /* else whoever is before it has told it */
+    bool was_successor = slot->is_successor;
+    enum flow_refusal refusal =
+        was_successor && event->answer == REDLOCK_BUSY ? FLOW_UNDECIDED : refusal_of(event->answer);
+    if (was_successor && !slot->is_sent_back) /* else whoever is before it has told it */
         inheritance_failed(slot);
-    if (event->may_obstruct || (was_heir && event->passes > 0))
+    if (event->may_obstruct || (was_successor && event->passes > 0))
         stale_grants_tell(slot);
-    slot->is_heir = slot->is_sent_back = false;
+    slot->is_successor = slot->is_sent_back = false;
     int64_t seen_us = queue_seen_us(worker->queue, slot->number);
     int64_t delay_ns = worker->options.config->lock.park_delay_ns;
     if (refusal == FLOW_BUSY)
@@ -483,7 +487,7 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
         wait_plan(slot, slot->waiting.names[0], random_between(SOON_MIN_NS, SOON_MAX_NS), seen_us);
     else
         wait_plan(slot, slot->waiting.names[0], delay_ns + random_between(0, delay_ns / 2), seen_us);
-    slot->wait.is_in_line = was_heir;
+    slot->wait.is_in_line = was_successor;
     if (event->answer == REDLOCK_NO_QUORUM || event->answer == REDLOCK_INVALID)
         worker_lock_trouble(worker, event->answer, event->reason);
     failure_set(&slot->job.outcome.failure, "HF::LockRefused", "%s: %s", slot->resources.names[event->resource],
@@ -493,7 +497,7 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
     else if (refusal == FLOW_NO_QUORUM && slot->flow.task.fails_open)
         failure_clear(&slot->job.outcome.failure); /* it runs all the same */
     slot_perform(slot, flow_refused(&slot->flow, refusal));
-    heir_send_back(slot); /* after that, so that it is parked behind this one */
+    successor_send_back(slot); /* after that, so that it is parked behind this one */
 }
 
 static void lock_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
@@ -507,8 +511,8 @@ static void lock_event(struct redlock_lock *lock, void *context, const struct re
         metrics_count(slot, LOCK_EVENT_LOST);
         job_lock_lost(&slot->job, event->loss == REDLOCK_LOST_MAX_HOLD ? HF_HELD_TOO_LONG : HF_LOCK_LOST);
         slot_interrupt(slot);
-        slot_settle(slot); /* if it only waits for its heir: there is nothing to hand on */
-        heir_dismiss(slot);
+        slot_settle(slot); /* if it only waits for its successor: there is nothing to hand on */
+        successor_dismiss(slot);
     }
     if (event->kind == REDLOCK_EVENT_DANGER)
         slot_warn(slot);
@@ -535,11 +539,11 @@ void slot_lock_take(struct slot *slot)
     slot_observe_asking(slot);
     slot->lock = redlock_lock_create(slot->worker->locks, &terms, lock_event, slot);
     /* What is parked costs nothing, and is woken at the right moment. */
-    bool is_parked_when_busy = !slot->is_heir && slot->flow.task.on_conflict == FLOW_CONFLICT_PARK;
+    bool is_parked_when_busy = !slot->is_successor && slot->flow.task.on_conflict == FLOW_CONFLICT_PARK;
     bool taken = redlock_lock_acquire(slot->lock, &(struct redlock_request){.resources = slot->resources.names,
                                                                             .resource_count = slot->resources.count,
                                                                             .owner = owner,
-                                                                            .waits_here = slot->is_heir,
+                                                                            .waits_here = slot->is_successor,
                                                                             .leaves_when_busy = is_parked_when_busy});
     invariant(taken); /* the limits of a task are the lock's */
 }
@@ -562,8 +566,8 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
     }
     slot->held_ns = instant_since(slot->locked_at, loop_now(slot->worker->loop));
     slot->locked.left_at = wall_now();
-    if (slot->left.kind == SLOT_LEFT_TO_HEIR)
-        snprintf(slot->locked.heir, sizeof slot->locked.heir, "%s", slot->mate->jid);
+    if (slot->left.kind == SLOT_LEFT_TO_SUCCESSOR)
+        snprintf(slot->locked.successor, sizeof slot->locked.successor, "%s", slot->partner->jid);
     lock_metrics_hold(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
                       slot->held_ns / NS_PER_US);
     report_lock_hold(&slot->worker->report, slot->held_ns);
@@ -617,8 +621,8 @@ static void left_note(struct slot *slot, const struct flow_step *step)
         left->kind = SLOT_LEFT_LINGERS;
         return;
     }
-    left->kind = has_heir(slot) ? SLOT_LEFT_TO_HEIR : SLOT_LEFT_FREE;
-    left->share = NULL; /* freed with the others, or the heir's */
+    left->kind = has_successor(slot) ? SLOT_LEFT_TO_SUCCESSOR : SLOT_LEFT_FREE;
+    left->share = NULL; /* freed with the others, or the successor's */
 }
 
 void slot_lock_leave(struct slot *slot, const struct flow_step *step)

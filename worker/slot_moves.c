@@ -94,12 +94,12 @@ static void postpone(struct slot *slot, enum queue_place place, int64_t delay_ns
 static struct waiting_end waiting_end_take(struct slot *slot)
 {
     unsigned count = slot->left.share != NULL ? slot->waiting.resource_count : slot->waiting.count;
-    if (slot->left.kind == SLOT_LEFT_TO_HEIR)
-        slot_heir_confirm(slot->mate);
+    if (slot->left.kind == SLOT_LEFT_TO_SUCCESSOR)
+        slot_successor_confirm(slot->partner);
     struct waiting_end end = {.lists = slot->waiting.names,
                               .list_count = slot->left.kind != SLOT_LEFT_NOTHING ? count : 0,
                               .jid = slot->left.jid,
-                              .is_handed_on = slot->left.kind == SLOT_LEFT_TO_HEIR,
+                              .is_handed_on = slot->left.kind == SLOT_LEFT_TO_SUCCESSOR,
                               .after_ns = slot->left.after_ns};
     slot->left.kind = SLOT_LEFT_NOTHING;
     return end;
@@ -120,7 +120,7 @@ static void waiters_tell(struct slot *slot)
 /* The same call settles, wakes and claims, where one call can do all. */
 static void task_turn(struct slot *slot, bool claims)
 {
-    bool in_turn = slot->left.kind == SLOT_LEFT_FREE || slot->left.kind == SLOT_LEFT_TO_HEIR;
+    bool in_turn = slot->left.kind == SLOT_LEFT_FREE || slot->left.kind == SLOT_LEFT_TO_SUCCESSOR;
     if (!in_turn || slot->left.jid == NULL) {
         queue_turn(slot->worker->queue, slot->number, claims);
         return;
@@ -133,9 +133,9 @@ static void task_turn(struct slot *slot, bool claims)
 static void task_claim(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    if (slot->is_heir || slot_goes_on_as_heir(slot)) {
-        slot->is_heir = true;
-        slot_heir_claim(slot);
+    if (slot->is_successor || slot_goes_on_as_successor(slot)) {
+        slot->is_successor = true;
+        slot_successor_claim(slot);
         return;
     }
     slot->claims = slot_may_claim(slot);
@@ -508,12 +508,12 @@ static void lock_add(struct buffer *out, const struct slot *slot)
     buffer_format(out, " fence=%s locked=%s lock_waited_ms=%.3f", slot->job.fence[0] != '\0' ? slot->job.fence : "-",
                   log_time(locked->at, at), ms_of(locked->waited_ns));
     if (locked->was_handed)
-        pair_add(out, "handed_from", slot->heir_of);
+        pair_add(out, "handed_from", slot->successor_of);
     if (locked->left_at.us == 0)
         return;
     buffer_format(out, " released=%s held_ms=%.3f", log_time(locked->left_at, at), ms_of(slot->held_ns));
-    if (locked->heir[0] != '\0')
-        pair_add(out, "handed_to", locked->heir);
+    if (locked->successor[0] != '\0')
+        pair_add(out, "handed_to", locked->successor);
     if (slot->left.after_ns > 0)
         buffer_format(out, " stays_ms=%.3f", ms_of(slot->left.after_ns));
 }

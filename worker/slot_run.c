@@ -400,15 +400,15 @@ static enum flow_result lost_result(struct slot *slot)
     failure_set(&slot->job.outcome.failure, "HF::LockLost",
                 "its lock was lost while it ran, so its result was refused: %s", loss_text(slot));
     enum flow_result result = slot_failed_result(slot);
-    if (slot->hold == FLOW_LOST || slot->flow.task.on_lost != FLOW_ROAD_RETRY)
-        slot->fate = NULL; /* the road of its class decides */
+    if (slot->hold == FLOW_LOST || slot->flow.task.on_lost != FLOW_ON_LOST_RETRY)
+        slot->fate = NULL; /* on_lost of its class decides */
     return result;
 }
 
 /* A run that comes again without being a failure is counted then. */
 static void run_count(struct slot *slot, enum flow_result result)
 {
-    bool requeued = slot->hold != FLOW_HELD && slot->flow.task.on_lost == FLOW_ROAD_REQUEUE;
+    bool requeued = slot->hold != FLOW_HELD && slot->flow.task.on_lost == FLOW_ON_LOST_REQUEUE;
     bool comes_again = result == FLOW_RUN_CANCELLED || result == FLOW_RUN_SNOOZED || requeued;
     if (slot->started && !comes_again)
         presence_count(slot->worker->presence, &slot->envelope, slot->hold != FLOW_HELD || is_failure(result),
@@ -450,7 +450,7 @@ static void run_ended(struct slot *slot)
     job_finish(&slot->job);
     serial_leave(slot);
     slot->has_ended = true;
-    if (!slot_waits_for_heir(slot))
+    if (!slot_waits_for_successor(slot))
         slot_settle(slot);
 }
 
@@ -529,7 +529,7 @@ void slot_run_start(struct slot *slot)
     if (slot->serial != NULL)
         slot->serial->running = slot;
     run_go(slot);
-    slot_seek_heir(slot);
+    slot_seek_successor(slot);
 }
 
 /* --- withdrawing -------------------------------------------------------------------------------------------------- */

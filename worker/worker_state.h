@@ -76,7 +76,7 @@ struct worker {
 };
 
 /* worker.c */
-void worker_rest(struct worker *worker, struct slot *slot); /* the slot and its mate are idle */
+void worker_rest(struct worker *worker, struct slot *slot); /* the slot and its partner are idle */
 void worker_wake_idle(struct worker *worker);               /* there is work: wake some */
 bool worker_may_claim(struct worker *worker);
 /* A lock was refused, and not because somebody holds it. */

@@ -62,21 +62,21 @@ TEST(waiters_are_believed_in_for_a_while)
 }
 
 /* Producers choose the names. */
-TEST(hearsay_is_bounded_and_what_is_taken_is_not_forgotten)
+TEST(cached_is_bounded_and_what_is_taken_is_not_forgotten)
 {
     struct contention_held held = {0};
     char name[64];
     contention_take(table, "resource:0");
-    for (int i = 0; i < 3 * CONTENTION_HEARSAY_MAX; i++) {
+    for (int i = 0; i < 3 * CONTENTION_CACHED_MAX; i++) {
         snprintf(name, sizeof name, "resource:%d", i);
         contention_note_held(table, name, at(100), (struct contention_held){i, at(5000)});
     }
     assert_int_equal(contention_taken(table, "resource:0"), 1);
-    assert_false(contention_is_held(table, "resource:0", at(0), &held)); /* the oldest hearsay went first */
+    assert_false(contention_is_held(table, "resource:0", at(0), &held)); /* the oldest the cache went first */
     assert_true(contention_is_held(table, name, at(0), &held));
-    snprintf(name, sizeof name, "resource:%d", 2 * CONTENTION_HEARSAY_MAX);
+    snprintf(name, sizeof name, "resource:%d", 2 * CONTENTION_CACHED_MAX);
     assert_true(contention_is_held(table, name, at(0), &held));
-    snprintf(name, sizeof name, "resource:%d", 2 * CONTENTION_HEARSAY_MAX - 1);
+    snprintf(name, sizeof name, "resource:%d", 2 * CONTENTION_CACHED_MAX - 1);
     assert_false(contention_is_held(table, name, at(0), &held));
     contention_leave(table, "resource:0");
 }

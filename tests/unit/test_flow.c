@@ -257,36 +257,37 @@ TEST(E38_the_result_of_a_run_whose_lock_was_lost_is_refused)
     assert_ends(flow_ran(&flow, FLOW_RUN_NOT_STARTED, FLOW_LOST), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
 }
 
-static struct flow_step lost_step(enum flow_road road, bool at_most_once, enum flow_hold hold, enum flow_result result)
+static struct flow_step lost_step(enum flow_on_lost on_lost, bool at_most_once, enum flow_hold hold,
+                                  enum flow_result result)
 {
     struct flow_task task = at_most_once ? once : locked;
-    task.on_lost = road;
+    task.on_lost = on_lost;
     struct flow flow = flow_running(&task);
     return flow_ran(&flow, result, hold);
 }
 
-TEST(a_task_whose_lock_was_lost_takes_the_road_of_its_class)
+TEST(a_task_whose_lock_was_lost_goes_where_its_class_says)
 {
     for (int result = FLOW_RUN_OK; result <= FLOW_RUN_CANCELLED; result++) {
         enum flow_result ran = (enum flow_result)result;
-        assert_ends(lost_step(FLOW_ROAD_RETRY, false, FLOW_LOST, ran), FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
-        assert_ends(lost_step(FLOW_ROAD_REQUEUE, false, FLOW_LOST, ran), FLOW_LOCK_LOST, FLOW_MOVE_GIVE_BACK);
-        assert_ends(lost_step(FLOW_ROAD_DEAD, false, FLOW_LOST, ran), FLOW_DEAD, FLOW_MOVE_BURY);
-        for (int road = FLOW_ROAD_RETRY; road <= FLOW_ROAD_DEAD; road++) /* it never runs again */
-            assert_ends(lost_step((enum flow_road)road, true, FLOW_LOST, ran), FLOW_DEAD, FLOW_MOVE_BURY);
+        assert_ends(lost_step(FLOW_ON_LOST_RETRY, false, FLOW_LOST, ran), FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
+        assert_ends(lost_step(FLOW_ON_LOST_REQUEUE, false, FLOW_LOST, ran), FLOW_LOCK_LOST, FLOW_MOVE_GIVE_BACK);
+        assert_ends(lost_step(FLOW_ON_LOST_DEAD, false, FLOW_LOST, ran), FLOW_DEAD, FLOW_MOVE_BURY);
+        for (int on_lost = FLOW_ON_LOST_RETRY; on_lost <= FLOW_ON_LOST_DEAD; on_lost++) /* it never runs again */
+            assert_ends(lost_step((enum flow_on_lost)on_lost, true, FLOW_LOST, ran), FLOW_DEAD, FLOW_MOVE_BURY);
     }
 }
 
-/* The usual road is that of a failure, whose result says what comes of it; another road is taken all the same. */
+/* With the usual on_lost it is a failure, whose result says what comes of it; another on_lost is taken all the same. */
 TEST(a_lock_that_was_held_too_long_is_a_failure_of_the_task)
 {
     enum flow_hold hold = FLOW_HELD_TOO_LONG;
-    assert_ends(lost_step(FLOW_ROAD_RETRY, false, hold, FLOW_RUN_FAILED), FLOW_FAILED, FLOW_MOVE_RETRY);
-    assert_ends(lost_step(FLOW_ROAD_RETRY, false, hold, FLOW_RUN_EXHAUSTED), FLOW_DEAD, FLOW_MOVE_BURY);
-    assert_ends(lost_step(FLOW_ROAD_RETRY, false, hold, FLOW_RUN_HOPELESS), FLOW_DISCARDED, FLOW_MOVE_CLAIM);
-    assert_ends(lost_step(FLOW_ROAD_REQUEUE, false, hold, FLOW_RUN_FAILED), FLOW_LOCK_LOST, FLOW_MOVE_GIVE_BACK);
-    assert_ends(lost_step(FLOW_ROAD_DEAD, false, hold, FLOW_RUN_FAILED), FLOW_DEAD, FLOW_MOVE_BURY);
-    assert_ends(lost_step(FLOW_ROAD_RETRY, true, hold, FLOW_RUN_FAILED), FLOW_DEAD, FLOW_MOVE_BURY);
+    assert_ends(lost_step(FLOW_ON_LOST_RETRY, false, hold, FLOW_RUN_FAILED), FLOW_FAILED, FLOW_MOVE_RETRY);
+    assert_ends(lost_step(FLOW_ON_LOST_RETRY, false, hold, FLOW_RUN_EXHAUSTED), FLOW_DEAD, FLOW_MOVE_BURY);
+    assert_ends(lost_step(FLOW_ON_LOST_RETRY, false, hold, FLOW_RUN_HOPELESS), FLOW_DISCARDED, FLOW_MOVE_CLAIM);
+    assert_ends(lost_step(FLOW_ON_LOST_REQUEUE, false, hold, FLOW_RUN_FAILED), FLOW_LOCK_LOST, FLOW_MOVE_GIVE_BACK);
+    assert_ends(lost_step(FLOW_ON_LOST_DEAD, false, hold, FLOW_RUN_FAILED), FLOW_DEAD, FLOW_MOVE_BURY);
+    assert_ends(lost_step(FLOW_ON_LOST_RETRY, true, hold, FLOW_RUN_FAILED), FLOW_DEAD, FLOW_MOVE_BURY);
 }
 
 TEST(stopping_gives_back_what_has_not_started)
@@ -373,8 +374,8 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
         {.is_valid = true, .is_expired = true},
         {.is_valid = true, .is_known = true, .must_lock = true},
         {.is_valid = true, .is_known = true, .wants_lock = true, .must_open = true},
-        {.is_valid = true, .is_known = true, .wants_lock = true, .on_lost = FLOW_ROAD_REQUEUE},
-        {.is_valid = true, .is_known = true, .wants_lock = true, .on_lost = FLOW_ROAD_DEAD},
+        {.is_valid = true, .is_known = true, .wants_lock = true, .on_lost = FLOW_ON_LOST_REQUEUE},
+        {.is_valid = true, .is_known = true, .wants_lock = true, .on_lost = FLOW_ON_LOST_DEAD},
         {.is_valid = true, .is_known = true, .wants_lock = true, .on_conflict = FLOW_CONFLICT_SKIP},
         {.is_valid = true, .is_known = true, .wants_lock = true, .must_wait = true, .on_crowd = FLOW_CROWD_DROP},
         {.is_valid = true, .is_known = true, .wants_lock = true, .fails_open = true},

@@ -1,4 +1,4 @@
-/* See contention.h. A hash table of lists; those that are known by hearsay also stand in a line, the latest first,
+/* See contention.h. A hash table of lists; those that are cached also stand in a line, the latest first,
  * so that the oldest can be forgotten. An entry goes when nothing is known of it any more. */
 #include "worker/locks/contention.h"
 
@@ -15,7 +15,7 @@ enum { BUCKETS = 1024 };
 
 struct entry {
     struct entry *next;
-    struct list hearsay_link; /* in table->hearsay, when something was heard */
+    struct list cached_link; /* in table->the cache, when something was heard */
     unsigned taken;
     struct instant held_until;
     struct contention_held held;
@@ -26,8 +26,8 @@ struct entry {
 struct contention {
     uint64_t seed;
     struct entry *buckets[BUCKETS];
-    struct list hearsay; /* the latest first */
-    unsigned hearsay_count;
+    struct list cached; /* the latest first */
+    unsigned cached_count;
 };
 
 static struct entry **place_of(const struct contention *table, const char *list)
@@ -47,7 +47,7 @@ static struct entry *entry_make(struct contention *table, const char *list)
     size_t size = strlen(list) + 1;
     struct entry *entry = memory_zeroed(1, sizeof *entry + size);
     memcpy(entry->name, list, size);
-    list_init(&entry->hearsay_link);
+    list_init(&entry->cached_link);
     *place = entry;
     return entry;
 }
@@ -59,25 +59,25 @@ static void entry_drop(struct contention *table, struct entry *entry)
     free(entry);
 }
 
-static void hearsay_end(struct contention *table, struct entry *entry)
+static void cached_end(struct contention *table, struct entry *entry)
 {
-    list_remove(&entry->hearsay_link);
-    table->hearsay_count--;
+    list_remove(&entry->cached_link);
+    table->cached_count--;
     entry->held_until = entry->waiters_until = (struct instant){0};
     if (entry->taken == 0)
         entry_drop(table, entry);
 }
 
 /* The entry, as the one of which something was heard last. */
-static struct entry *hearsay_begin(struct contention *table, const char *list)
+static struct entry *cached_begin(struct contention *table, const char *list)
 {
     struct entry *entry = entry_make(table, list);
-    if (list_is_empty(&entry->hearsay_link))
-        table->hearsay_count++;
-    list_remove(&entry->hearsay_link);
-    list_prepend(&table->hearsay, &entry->hearsay_link);
-    if (table->hearsay_count > CONTENTION_HEARSAY_MAX)
-        hearsay_end(table, list_owner(table->hearsay.previous, struct entry, hearsay_link));
+    if (list_is_empty(&entry->cached_link))
+        table->cached_count++;
+    list_remove(&entry->cached_link);
+    list_prepend(&table->cached, &entry->cached_link);
+    if (table->cached_count > CONTENTION_CACHED_MAX)
+        cached_end(table, list_owner(table->cached.previous, struct entry, cached_link));
     return entry;
 }
 
@@ -85,7 +85,7 @@ struct contention *contention_create(uint64_t seed)
 {
     struct contention *table = memory_new(struct contention);
     table->seed = seed;
-    list_init(&table->hearsay);
+    list_init(&table->cached);
     return table;
 }
 
@@ -111,7 +111,7 @@ void contention_leave(struct contention *table, const char *list)
     struct entry *entry = *place_of(table, list);
     invariant(entry != NULL && entry->taken > 0);
     entry->taken--;
-    if (entry->taken == 0 && list_is_empty(&entry->hearsay_link))
+    if (entry->taken == 0 && list_is_empty(&entry->cached_link))
         entry_drop(table, entry);
 }
 
@@ -123,7 +123,7 @@ unsigned contention_taken(const struct contention *table, const char *list)
 
 void contention_note_held(struct contention *table, const char *list, struct instant until, struct contention_held held)
 {
-    struct entry *entry = hearsay_begin(table, list);
+    struct entry *entry = cached_begin(table, list);
     entry->held_until = until;
     entry->held = held;
 }
@@ -150,7 +150,7 @@ void contention_note_waiters(struct contention *table, const char *list, bool wa
     struct entry *entry = *place_of(table, list);
     if (!wait && entry == NULL)
         return;
-    entry = wait ? hearsay_begin(table, list) : entry;
+    entry = wait ? cached_begin(table, list) : entry;
     entry->waiters_until = wait ? instant_after(now, CONTENTION_MEMORY_NS) : (struct instant){0};
 }
 

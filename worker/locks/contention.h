@@ -1,13 +1,13 @@
 /* What a process knows about the waiting lists (queue/waiting.h): what is taken here, what is taken elsewhere, and
  * for what somebody waits. So that a task that cannot have its lock is parked without asking a lock node, and that a
- * holder knows that it should look for an heir.
+ * holder knows that it should look for a successor.
  *
  *     contention_take(table, list)  ... contention_taken(table, list) is how many ...  contention_leave(table, list)
  *
- * What is taken here is exact. The rest is hearsay and ends by itself: that a lock is held elsewhere is believed
+ * What is taken here is exact. The rest is cached and ends by itself: that a lock is held elsewhere is believed
  * until a time given, and only together with the queue node's time at which it was still certain, by which the queue
  * node judges whether the lock was freed since; that somebody waits is believed for CONTENTION_MEMORY_NS. A table
- * remembers CONTENTION_HEARSAY_MAX lists by hearsay, the latest ones, whatever producers name.
+ * remembers CONTENTION_CACHED_MAX lists in its cache, the latest ones, whatever producers name.
  *
  * Pure; one thread, the loop's. */
 #ifndef WORKER_CONTENTION_H
@@ -22,7 +22,7 @@
 #include "queue/digest.h"
 #include "redlock/redlock.h"
 
-enum { CONTENTION_HEARSAY_MAX = 4096 };
+enum { CONTENTION_CACHED_MAX = 4096 };
 #define CONTENTION_MEMORY_NS (5 * NS_PER_S)
 
 struct contention;

@@ -26,7 +26,7 @@ struct pending_releases *pending_releases_create(struct loop *loop, struct queue
 void pending_releases_destroy(struct pending_releases *pending);
 
 /* Takes over a lock whose release was asked for a moment ago, and destroys it when that has ended. The lists are those
- * that are freed by it; none when an heir has it. */
+ * that are freed by it; none when a successor has it. */
 void pending_releases_add(struct pending_releases *pending, struct redlock_lock *lock, const char *const *lists,
                           unsigned list_count);
 /* Something that nobody holds may be left at the lock nodes, of a lock with these lists. */
