@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* job.h: everything a Holdfast job handler needs. Version 1.0 of the interface.
  *
- * A plugin is a shared library (.so) that exports one symbol, `holdfast_plugin`, and links nothing of ours: what the
- * host offers is reached through a table that it passes to open(). The header uses libc types only and is clean C
- * and C++.
+ * A plugin is a shared library (.so) that exports one symbol, `holdfast_plugin`, and links nothing of ours: open()
+ * gets a table of the host's functions. The header uses libc types only and is clean C and C++.
  *
  *     static int run(hf_job *job, void *state) {
  *         (void)state;
@@ -19,44 +18,41 @@
  *
  * Versions. The host loads a plugin whose abi_major equals its own and whose abi_minor is not newer. Structs carry
  * their size; the host reads only what both know. New host functions appear under new names or at the end of a
- * table, new members at the end of a struct, and then the minor number grows; nothing that is here changes its
- * meaning or goes while abi_major is 1. So what was compiled once goes on working. A plugin that uses what a later
- * minor brought looks at `size` of the table first, if it may meet an older host.
+ * table, and new members at the end of a struct; then the minor number grows. While abi_major is 1, nothing here
+ * changes its meaning or disappears, so a compiled plugin keeps working. A plugin that uses functions of a later minor
+ * and may meet an older host checks `size` of the table first.
  *
- * Where it runs. Unless the handler or the configuration says `thread`, in a process of its own kind: the worker
- * keeps a few processes for each plugin, and each runs one task at a time, so a crash, an exit() or a loop for ever
- * costs that task's run and nothing else, and a run that does not listen is killed. In a thread of the worker
- * hand-over is cheaper, several runs share one address space, and a crash takes all of them down. docs/handlers.md
- * compares the kinds.
+ * Where it runs. In a process, unless the handler or the configuration says `thread`: the worker keeps a few processes
+ * for each plugin, and each runs one task at a time. A crash, an exit() or an endless loop costs only that run, and a
+ * run that does not react is killed. In a thread of the worker hand-over is cheaper, but several runs share one address
+ * space, and a crash takes all of them down. docs/handlers.md compares the kinds.
  *
  * Life of a task in a handler. run() is called while the task's lock is held, and is called for several tasks at
- * once unless the handler says HF_SERIAL. It may block. The lock is extended in the background; if it is lost all
- * the same, cancelled() turns true *before* another worker can take the lock, judged by the clock. From then on the
- * handler must not write anything: it returns, and its result is refused. Ask cancelled() or valid_for_ms() before
- * every irreversible step. A task may run again after a crash: make the effect idempotent by recording jid() in the
- * same transaction.
+ * once unless the handler says HF_SERIAL. It may block. The lock is extended in the background. If it is lost all the
+ * same, cancelled() turns true *before* another worker can take the lock, judged by the clock. From then on the handler
+ * must write nothing and return; its result is refused. Ask cancelled() or valid_for_ms() before every irreversible
+ * step. A task may run again after a crash: make the effect idempotent by recording jid() in the same transaction.
  *
  * How a lock ends under a handler (docs/handlers.md has examples):
  *
  * - in_danger(): no extension succeeded for two thirds of the ttl, or the longest time that its class may hold a lock
- *   is nearly over. Nothing is lost yet. Begin nothing new; bring to an end, or to a point from which a later run can
- *   go on, what fits into valid_for_ms().
+ *   is nearly over. Nothing is lost yet. Begin nothing new; finish what fits into valid_for_ms(), or save a point from
+ *   which a later run can go on.
  * - lost: cancelled() is true with HF_LOCK_LOST or HF_HELD_TOO_LONG, valid_for_ms() is 0, descriptor() is readable.
- *   All of it by the clock of the machine, also when the rest of the worker is stuck, or the process or the machine
- *   stood still. Write nothing, free what you have and return: until then the resource stays occupied in this process.
- *   Where the task goes then, its class says in the configuration (on_lost).
+ *   The clock of the machine decides, even if the rest of the worker is stuck, or the process or the machine stood
+ *   still. Write nothing, free what you have and return: until then the resource stays occupied in this process. Then
+ *   on_lost of its class decides where the task goes.
  * - Between a look at the clock and a write, a process can be stopped for any time. Two things help. fence() gives a
- *   number that is larger than that of every earlier hold of the resource: a store that keeps the largest one and
- *   refuses writes with a smaller one cannot be harmed by a late writer (docs/fencing.md). verify() asks a majority
- *   of the lock nodes now, for a step that cannot be undone and cannot check a number; it narrows the gap and does
- *   not close it.
+ *   number that is larger than that of every earlier hold of the resource. A store that keeps the largest number and
+ *   refuses smaller ones is safe from late writers (docs/fencing.md). verify() asks a majority of the lock nodes now,
+ *   for a step that can neither be undone nor check a number. It narrows the gap and does not close it.
  *
- * A task that runs without a lock has no such deadline. That others have it (HF_CLAIM_LOST) is known by the clock
- * only to a process that stood still; a worker that is cut off from the queue node learns it when the node answers
- * again, and until then two workers may run the task. Work that must not overlap needs a resource to lock.
+ * A task without a lock has no such deadline. A process that stood still knows by the clock that another worker may
+ * have the task (HF_CLAIM_LOST). A worker that is cut off from the queue node learns it only when the node answers
+ * again; until then two workers may run the task. Work that must not overlap needs a resource to lock.
  *
- * If the process dies inside run(), the task is still claimed on the queue node and nothing of it is lost; it runs
- * again. A class that must never run twice says HF_AT_MOST_ONCE, and then it is lost instead. */
+ * If the process dies inside run(), the task is still claimed on the queue node, and runs again. A class that must
+ * never run twice sets HF_AT_MOST_ONCE; then the task is lost instead. */
 #ifndef HOLDFAST_JOB_H
 #define HOLDFAST_JOB_H
 
@@ -90,9 +86,9 @@ enum hf_cancel_reason {
     HF_NOT_CANCELLED,
     HF_LOCK_LOST,     /* write nothing any more: the result will be refused */
     HF_SHUTDOWN,      /* the worker must stop: the task goes back to its queue */
-    HF_CLAIM_LOST,    /* the worker was away (stopped, cut off) for so long that others may have the task now. A process
+    HF_CLAIM_LOST,    /* the worker was stopped or cut off for so long that another one may have the task now. A process
                     * that stood still knows by the clock; one that was cut off learns it from the queue node */
-    HF_USER,          /* somebody cancelled the task: HF_CANCELLED ends it for good */
+    HF_USER,          /* the task was cancelled: HF_CANCELLED ends it for good */
     HF_HELD_TOO_LONG, /* the lock is lost because the run held it for as long as its class may (max_hold) */
     HF_TIMEOUT,       /* the run took longer than its class may: ends as a failure, whatever run() returns but HF_OK */
 };
@@ -118,17 +114,17 @@ typedef struct hf_job_api {
     int (*arg_text)(const hf_job *job, unsigned index, const char **text);
     void (*log)(hf_job *job, enum hf_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
     /* The same with fields that a machine can read: a line `job_event event=NAME jid=... class=... KEY=VALUE ...`.
-     * Names and keys are words of letters, digits and _; of up to 16 fields, what does not fit a line is left out. */
+     * Names and keys are words of letters, digits and _. At most 16 fields; what does not fit a line is left out. */
     void (*event)(hf_job *job, enum hf_log_level level, const char *name, const hf_field *fields, size_t count);
-    /* Why run() is about to return HF_FAIL or HF_BURY; kept in the task's record. Of a run that ends because a fence
-     * refused its write the class is "HF::FencedOff" (HF_FENCED_OFF of holdfast/fence.h): the worker counts these. */
+    /* Why run() is about to return HF_FAIL or HF_BURY; kept in the task's record. If a fence refused the run's write,
+     * use "HF::FencedOff" (HF_FENCED_OFF of holdfast/fence.h): the worker counts these. */
     void (*error)(hf_job *job, const char *error_class, const char *format, ...) __attribute__((format(printf, 3, 4)));
 } hf_job_api;
 
 /* The lock under which the task runs: api("lock", 1). */
 typedef struct hf_lock_api {
     size_t size;
-    /* How long the lock is still certain, in milliseconds; 0 when it is lost. INT64_MAX when the task runs without. */
+    /* How long the lock is still certain, in milliseconds; 0 when it is lost. INT64_MAX without a lock. */
     int64_t (*valid_for_ms)(const hf_job *job);
     /* Number of locked resources and their names, sorted. */
     unsigned (*resources)(const hf_job *job, const char *const **names);
@@ -141,16 +137,15 @@ typedef struct hf_lock_api {
      * as numbers, not as texts. What to do with it: holdfast/fence.h. The text is the host's, valid until run()
      * returns. */
     const char *(*fence)(const hf_job *job, unsigned resource);
-    /* Asks a majority of the lock nodes whether the lock is still held: 1 when it is, and then it was also extended
-     * just now; 0 when that is not certain, be it lost or be it that too few nodes answered, or the worker itself did
-     * not. A 0 is no loss yet, if cancelled() is false: ask again, or give up. Blocks for at most the slowest lock
-     * node's timeout and a fifth of a second; costs a request to each node. 1 without asking when the task runs without
-     * lock. */
+    /* Asks a majority of the lock nodes whether the lock is still held. 1: it is, and was extended just now. 0: that is
+     * not certain: it is lost, or too few nodes answered, or the worker did not. While cancelled() is false, a 0 is no
+     * loss yet: ask again, or give up. Blocks for at most the slowest lock node's timeout and a fifth of a second;
+     * costs a request to each node. 1 without asking when the task runs without lock. */
     int (*verify)(hf_job *job);
-    /* A descriptor that the kernel makes readable when the lock is lost, for poll() beside the handler's own: also when
-     * the worker is stuck. It says nothing about other reasons to stop: give poll() a timeout, and ask cancelled(). The
-     * same one at every call of a run, made by the first; do not read, close or change it, and forget it when run()
-     * returns. -1 when the task runs without lock, or when the process has no descriptor left. */
+    /* A descriptor that the kernel makes readable when the lock is lost, for poll() beside the handler's own, even if
+     * the worker is stuck. It does not signal other reasons to stop: give poll() a timeout, and ask cancelled(). Every
+     * call of a run returns the same one; do not read, close or change it, and forget it when run() returns. -1 when
+     * the task runs without lock, or when the process has no descriptor left. */
     int (*descriptor)(const hf_job *job);
 } hf_lock_api;
 
@@ -161,28 +156,27 @@ typedef struct hf_cancel_api {
     enum hf_cancel_reason (*reason)(const hf_job *job);
 } hf_cancel_api;
 
-/* Saying how far the work is, and what came of it: api("report", 1). */
+/* Reporting progress and the result: api("report", 1). */
 typedef struct hf_report_api {
     size_t size;
-    /* What run() has reached, as a JSON text of at most 4096 bytes: {"done":40,"total":100}. Dashboards show it. Cheap,
-     * so it may be called often: the host keeps the last text and writes it every few seconds and when run() returns.
-     * False, and nothing is changed, when the text is not JSON or too long, or the handler lacks HF_PROGRESS. */
+    /* What run() has reached, as a JSON text of at most 4096 bytes: {"done":40,"total":100}. Dashboards show it. Call
+     * it as often as you like: the host keeps the last text and writes it every few seconds and when run() returns.
+     * False, without effect, if the text is not JSON or too long, or the handler lacks HF_PROGRESS. */
     int (*progress)(hf_job *job, const char *json);
-    /* What came of it, as a JSON text of at most 1 MiB; the last one counts. Kept for as long as the class says
-     * (result_ttl), from the same instant as the end of the task, when it ends as done: `holdfast result JID`. False,
-     * and nothing is changed, when it is not JSON or too long, or the class keeps no results. */
+    /* The result, as a JSON text of at most 1 MiB; the last one counts. If the task ends as done, it is kept from that
+     * instant for the result_ttl of the class: `holdfast result JID`. False, without effect, if it is not JSON or too
+     * long, or the class keeps no results. */
     int (*result)(hf_job *job, const char *json);
-    /* When it shall come again if run() returns HF_FAIL or HF_SNOOZE, instead of the usual delay: in so many
-     * milliseconds, 0 to a year. Whether a failure is tried again at all is decided as always. False when it is
-     * outside of that. */
+    /* The delay before the next try if run() returns HF_FAIL or HF_SNOOZE, instead of the usual one: 0 to a year, else
+     * false. It does not decide whether a failure is tried again. */
     int (*retry_in)(hf_job *job, int64_t milliseconds);
 } hf_report_api;
 
-/* Going on where an earlier run of the task stopped: api("checkpoint", 1). For handlers with HF_PROGRESS. */
+/* Resuming where an earlier run of the task stopped: api("checkpoint", 1). For handlers with HF_PROGRESS. */
 typedef struct hf_checkpoint_api {
     size_t size;
-    /* What an earlier run saved last (or reported: it is the same text), NULL when there is none. Anything may be in
-     * it that is JSON: other programs can write there. Valid until run() returns. */
+    /* The text that an earlier run last saved or reported, else NULL. It may be any JSON, because other programs can
+     * write there. Valid until run() returns. */
     const char *(*load)(const hf_job *job);
     /* The same as progress(). A run whose process dies loses what it saved in the last seconds, so what comes after
      * the saved point may be done twice. */
@@ -193,10 +187,10 @@ typedef struct hf_checkpoint_api {
 typedef struct hf_push_api {
     size_t size;
     /* Adds a task, as a JSON object like the ones that `holdfast push --stdin` takes:
-     * {"class":"mail","args":[7],"queue":"low","at":...}. It is pushed in the same instant in which this task ends as
-     * done, and not at all when it does not: neither lost nor pushed twice, whatever dies when. Up to 1,000 tasks and
-     * 1 MiB a run. Returns 1; or 0, and nothing is added, after writing why. Not for handlers with HF_AT_MOST_ONCE,
-     * whose task has ended before they run. */
+     * {"class":"mail","args":[7],"queue":"low","at":...}. It is pushed at the instant when this task ends as done,
+     * otherwise not at all: no crash loses it or pushes it twice. Up to 1,000 tasks and 1 MiB a run. Returns 1; or 0,
+     * adding nothing, after writing why. Not for handlers with HF_AT_MOST_ONCE, whose task has ended before they
+     * run. */
     int (*add)(hf_job *job, const char *task, char *reason, size_t reason_size);
 } hf_push_api;
 
@@ -219,9 +213,8 @@ enum {
     HF_NO_RETRY = 4,
     /* A final failure is discarded and not buried. For work that is worthless once it has failed for good. */
     HF_NO_GRAVE = 8,
-    /* Finished before it runs: neither a failure nor a crash nor a stop of the worker ever runs it a second time. A
-     * failure is buried. When the process dies inside run(), nothing is left of the task but the log; so this is for
-     * work that is better lost than done twice. */
+    /* Finished before it runs: no failure, crash or stop of the worker ever runs it a second time. A failure is buried.
+     * If the process dies inside run(), only the log knows of the task. For work that is better lost than repeated. */
     HF_AT_MOST_ONCE = 16,
     HF_PROGRESS = 32, /* run() reports progress or saves checkpoints: dashboards show it from the start */
 };
@@ -234,7 +227,7 @@ enum hf_mode {
     HF_UNLOCKED,    /* its tasks are never locked, also when they name a resource */
 };
 
-/* What becomes of a task whose lock somebody else holds. */
+/* What happens to a task whose lock is held. */
 enum hf_on_conflict {
     HF_CONFLICT_USUAL, /* as HF_CONFLICT_PARK */
     HF_CONFLICT_PARK,  /* it waits in line and is woken */
@@ -261,40 +254,37 @@ typedef struct hf_handler {
      * same thread. To refuse, write a reason and return 0: the task is buried with it. */
     int (*check)(const char *args, size_t length, char *reason, size_t reason_size);
 
-    /* What is usual for this class. Zero means that there is nothing unusual. */
+    /* Defaults of this class. Zero leaves them to the worker. */
 
-    /* How often a failed task is tried again before it is final; 0 = 25 times, over about three weeks. For none at
-     * all set HF_NO_RETRY. */
+    /* How often a failed task is retried; 0 = 25 times, over about three weeks. For no retry set HF_NO_RETRY. */
     unsigned retries;
-    /* Instead of a number of times: for how long after its first failure it is tried again, in milliseconds. */
+    /* Instead of a number: for how long after its first failure it is retried, in milliseconds. */
     int64_t retry_for_ms;
     /* The queue in which it is tried again; NULL = the one it came from. 1 to 128 bytes without blanks. Some worker
      * must serve that queue. */
     const char *retry_queue;
-    /* A task that has not been started so many milliseconds after it was put into its queue is not worth running: it
-     * ends as expired, and run() is not called. One that was started once does not expire. */
+    /* A task that has not started this many milliseconds after it was put into its queue ends as expired, without a
+     * call of run(). One that was started once does not expire. */
     int64_t expires_in_ms;
 
-    /* How its tasks are locked. Zero means that there is nothing unusual; the configuration may say otherwise for the
-     * class. */
+    /* How its tasks are locked. Zero leaves it to the worker; the configuration may override it for the class. */
 
     enum hf_mode mode;
     /* What a task locks that names no resource itself: templates of names, up to 16, the last one followed by NULL;
      * NULL = none. "{0}" is the first argument, "{1.a.b}" the member b of the member a of the second, "{0.2}" the third
-     * element of the first, "{{" a brace. Only texts and whole numbers can stand there; a task whose arguments have
-     * something else, or nothing, is buried. Begin a template with a word and a colon, "account:{0}": resources that
-     * begin so belong to one mode, in all classes of a worker. With HF_LOCK_REQUIRED they are what is required. */
+     * element of the first, "{{" a brace. Only texts and whole numbers fit; a task whose arguments have anything else
+     * there is buried. Begin a template with a word and a colon, "account:{0}": in all classes of a worker, resources
+     * with the same beginning belong to one mode. They satisfy HF_LOCK_REQUIRED. */
     const char *const *resources;
     enum hf_on_conflict on_conflict;
-    /* With HF_EFFICIENCY only: the lock of a task that went well stays for so many milliseconds, counted from when it
-     * was taken, so that the same work is not done again at once. Up to a minute. */
+    /* With HF_EFFICIENCY only: the lock of a successful task stays for this many milliseconds after it was taken, so
+     * that the same work is not repeated at once. Up to a minute. */
     int64_t hold_at_least_ms;
 
-    /* Where and how long it runs. Zero means that there is nothing unusual; the configuration may say otherwise. */
+    /* Where and how long it runs. Zero leaves it to the worker; the configuration may override it. */
 
     enum hf_isolation isolation;
-    /* A run that takes longer is cancelled (HF_TIMEOUT), and, where it runs in a process, killed when the grace is
-     * over. 0 = no limit. */
+    /* A run that takes longer is cancelled (HF_TIMEOUT) and, in a process, killed after the grace. 0 = no limit. */
     int64_t timeout_ms;
     /* How long a run in a process may go on after it was cancelled, never beyond the end of its lock. 0 = 5 s. */
     int64_t grace_ms;
@@ -308,10 +298,10 @@ typedef struct hf_plugin {
     size_t size; /* sizeof(hf_plugin) */
     const char *name, *version;
     const char *build; /* anything that tells one build from another, shown by `holdfast plugins`; may be NULL */
-    /* Called once in each process that runs its handlers, before any run() of it, and when a changed plugin is loaded
-     * into a worker that runs, while the former one is still open. Returns 0, or non-zero after writing a reason: a
-     * worker then refuses to start, or to load it; a process of its own ends and is tried again later. `*state` is
-     * handed to every run(). May be NULL. */
+    /* Called once in each process that runs its handlers, before any run(). Also called when a running worker loads a
+     * changed plugin, while the former one is still open. Returns 0, or non-zero after writing a reason: a worker then
+     * refuses to start, or to load it; a process for runs ends and is tried again later. Every run() gets `*state`.
+     * May be NULL. */
     int (*open)(const hf_host *host, void **state, char *reason, size_t reason_size);
     void (*close)(void *state);        /* called once after the last run() ended; may be NULL */
     const hf_handler *const *handlers; /* ends with NULL */

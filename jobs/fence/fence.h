@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* fence.h: sinks that refuse a holder whose time is over. For handlers and for any other program that has a token.
+/* fence.h: sinks that refuse a holder whose lock has ended. For handlers and any other program with a token.
  *
- * A lock tells its holder when it ends, but a holder that stands still cannot listen: it may wake up after its lock has
- * gone to somebody else and write all the same. Only the place that is written to can refuse that. Each hold of a lock
- * has a token, a number that is larger than those of all earlier holds of the same resource; a sink keeps the largest
- * token it has seen for a resource and refuses what comes with a smaller one. docs/fencing.md is the manual.
+ * A holder that stands still cannot react to the end of its lock: it may wake up after another task got the lock, and
+ * still write. Only the place that is written can refuse that. Each hold of a lock has a token, a number larger than
+ * those of all earlier holds of the same resource. A sink keeps the largest token of a resource and refuses smaller
+ * ones. docs/fencing.md is the manual.
  *
  * The rules that every sink here keeps:
  *
  *   - A token that equals the stored one is accepted: it is the same holder, which may write more than once.
- *   - The fence is advanced first, and only then anything is read. A sink that only compared when it is written to
- *     would still accept a stale writer between the new holder's reading and its first write, and that write would be
- *     lost.
+ *   - The fence is advanced before anything is read. A sink that only compared on writing would accept a stale writer
+ *     between the new holder's reading and its first write, and that write would be lost.
  *   - Comparing, writing and recording the task's id are one transaction: all of it, or nothing.
- *   - A fence does not recognise repeats: a task that runs again has a newer token. So the id of a task that was done
- *     is kept with the data, and a second one is answered HF_FENCE_REPEAT.
- *   - When anything is in doubt the answer is HF_FENCE_TROUBLE, and nothing was accepted.
+ *   - A fence does not recognise repeats: a task that runs again has a newer token. So the sink keeps the ids of
+ *     finished tasks with the data, and answers a repeat with HF_FENCE_REPEAT.
+ *   - In doubt the answer is HF_FENCE_TROUBLE, and nothing was accepted.
  *
  * In a handler, with the tables of job.h:
  *
@@ -28,15 +27,14 @@
  *     default: job_api->error(job, "LedgerError", "%s", reason); return HF_FAIL;
  *     }
  *
- * A lock without a token (lock.fence = false) has the text "": every function here refuses it as trouble, so whoever
- * wants to go on without a fence has to decide that, and say it, before calling.
+ * A lock without a token (lock.fence = false) has the text "". Every function here refuses it as trouble: to go on
+ * without a fence, decide so before calling.
  *
- * Build: link libholdfast-fence.a (pkg-config holdfast-fence). It is one archive from which a plugin takes only what it
- * calls: who uses the SQLite sink links SQLite too (pkg-config holdfast-fence sqlite3), who uses the file only does
- * not.
+ * Build: link libholdfast-fence.a (pkg-config holdfast-fence). A plugin takes only what it calls from this archive: for
+ * the SQLite sink link SQLite too (pkg-config holdfast-fence sqlite3); the file sink does not need it.
  *
  * `reason` gets one line for people whenever the answer is not HF_FENCE_ACCEPTED; 320 bytes hold all of it. All
- * functions may be called from any thread; what is said below about one object is all that has to be serialized. */
+ * functions may be called from any thread; calls for one object must be serialized as described below. */
 #ifndef HOLDFAST_FENCE_H
 #define HOLDFAST_FENCE_H
 
@@ -49,9 +47,9 @@ extern "C" {
 
 enum hf_fence_outcome {
     HF_FENCE_ACCEPTED,
-    HF_FENCE_STALE,   /* somebody with a larger token was here: write nothing any more, anywhere, and return */
-    HF_FENCE_REPEAT,  /* this task was done before: nothing is to be written, and that is a success */
-    HF_FENCE_TROUBLE, /* neither: the sink could not be reached or used, or what was asked makes no sense */
+    HF_FENCE_STALE,   /* a later holder was here: write nothing any more, anywhere, and return */
+    HF_FENCE_REPEAT,  /* this task was done before: write nothing; that is a success */
+    HF_FENCE_TROUBLE, /* neither: the sink could not be reached or used, or the call makes no sense */
 };
 
 /* The class of error for a task that ends because of HF_FENCE_STALE, so that such endings can be listed. */
@@ -114,13 +112,13 @@ void hf_fence_sqlite_rollback(struct hf_fence_sqlite *fence); /* without a trans
  *     hf_fence_file_write(&file, jid, bytes, length, ...);     HF_FENCE_STALE if a later holder has read or written
  *
  * Beside PATH there are PATH.fence (the token, the resource, and the ids of the last HF_FENCE_FILE_REPEATS tasks that
- * wrote), PATH.lock (empty; whoever compares or replaces holds flock() on it for that moment), and for moments PATH.new
- * and PATH.fence.new. They belong together: do not remove, copy or rename one of them alone. All who use the file go
- * through this sink, on one machine or on a file system where flock() and rename() hold between machines.
+ * wrote), PATH.lock (empty; locked by flock() during a comparison or replacement), and for moments PATH.new and
+ * PATH.fence.new. They belong together: do not remove, copy or rename one of them alone. Every user of the file must
+ * use this sink, on one machine or on a file system where flock() and rename() hold between machines.
  *
  * The process may die, or the machine lose power, at any point: PATH is the old or the new content, never a part, a
- * fence never goes back, and a task counts as done exactly when its content is there. What is half done is cleared away
- * by the next caller.
+ * fence never goes back, and a task counts as done exactly when its content is there. The next caller clears away what
+ * is half done.
  *
  * PATH keeps its mode, not its owner, and must not be a link. */
 enum { HF_FENCE_FILE_REPEATS = 1000 };
@@ -129,13 +127,13 @@ struct hf_fence_file {
     const char *path;
     const char *resource; /* 1 to 512 bytes without control characters */
     const char *token;
-    /* How long to wait for others who are inside a call for the same file, in milliseconds; 0 = 5000. */
+    /* How long to wait for other callers at the same file, in milliseconds; 0 = 5000. */
     int64_t patience_ms;
 };
 
-/* `*bytes` gets the content, with a NUL behind it that `length` does not count; the caller frees it. NULL when there is
- * no such file yet, and when the answer is not HF_FENCE_ACCEPTED. `bytes` itself may be NULL for who reads by other
- * means, after this. Never answers HF_FENCE_REPEAT. */
+/* `*bytes` gets the content, with a NUL behind it that `length` does not count; the caller frees it. NULL if there is
+ * no such file yet, or the answer is not HF_FENCE_ACCEPTED. Pass NULL as `bytes` to read by other means, after this.
+ * Never answers HF_FENCE_REPEAT. */
 enum hf_fence_outcome hf_fence_file_read(const struct hf_fence_file *file, char **bytes, size_t *length, char *reason,
                                          size_t reason_size);
 /* Advances the fence if that was not done, and replaces the content. `jid` may be NULL: then repeats are not noticed.

@@ -22,30 +22,30 @@
  *
  * ## What may be relied on
  *
- * A task that is reported as queued or scheduled was acknowledged by the server. One that is refused, denied, invalid,
- * unreachable or dropped is certainly not there. HF_PUSH_UNKNOWN is the rest: it was sent, and no answer came in time.
- * A lost reply alone does not lead there: the library asks again on a new connection, and the server knows what this
- * producer has pushed, so that asking again doubles nothing, however late the first try arrives.
+ * The server has acknowledged every task that is reported as queued or scheduled. One that is refused, denied, invalid,
+ * unreachable or dropped is certainly not there. HF_PUSH_UNKNOWN means that it was sent, and no answer came in time. A
+ * lost reply alone does not cause that: the library asks again on a new connection. The server knows what this producer
+ * has pushed, so asking again doubles nothing, however late the first try arrives.
  *
  * What to do about HF_PUSH_UNKNOWN: look for the jid in the queue, or push it again if the handler tolerates that the
- * task runs twice, or make tasks `unique`. The same task pushed again with the same jid and `unique` is told to be
- * queued if it is there, unless it was finished in between.
+ * task runs twice, or make tasks `unique`. If you push the same task with the same jid and `unique` again, the answer
+ * is queued if it is there, unless it was finished in between.
  *
  * ## Tasks
  *
- * A task is a JSON object in the Sidekiq job format; docs/data-model.md lists our own members. It is given either by
- * its parts or as the whole object in `json`; then the other members of struct hf_task are for what the object lacks.
- * Bytes of arguments are passed on as they are.
+ * A task is a JSON object in the Sidekiq job format; docs/data-model.md lists our own members. Give either its parts,
+ * or the whole object in `json`; then the other members of struct hf_task fill in what the object lacks. Bytes of
+ * arguments are passed on as they are.
  *
  * ## Rules
  *
  * Threads: any number may push through one producer at once; what they push at the same time leaves in one write. A
  * stream belongs to one thread at a time. Texts are UTF-8 and NUL-terminated; they are copied before a call returns.
- * A pointer that is needed and NULL, also a list that is counted, is refused like any other mistake, with a reason.
+ * A required pointer that is NULL, also of a counted list, is refused with a reason.
  * Durations are milliseconds (`_ms`). The process ignores SIGPIPE from the first producer on. A child after fork must
  * not use the producers of its parent. Running out of memory ends the process.
- * If the process dies: what was reported as pushed is pushed; of what was still on its way each slice (up to 1,000
- * tasks of one queue) is pushed as a whole or not at all. Nothing has to be cleaned up.
+ * If the process dies: what was reported as pushed is pushed. Of the rest each batch (up to 1,000 tasks of one queue)
+ * is pushed as a whole or not at all. Nothing has to be cleaned up.
  * If the server dies: what it forgets is lost with it; see its persistence settings. */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
@@ -118,8 +118,8 @@ struct hf_task {
     int64_t expires_in_ms; /* it must have been started by then, counted from when it may run [never] */
     /* Refuse it while a task of the same class and with the same bytes of arguments waits or runs: until that one is
      * done, dead, discarded, expired or cancelled, or an operator buries or deletes it, or `unique_ms` after it may run
-     * [24 h], whatever is first. One that another program deleted is noticed by the push that finds it gone, which
-     * takes a second longer for that (docs/data-model.md says when it can be noticed). */
+     * [24 h], whichever is first. A push can notice that another program deleted it, which takes that push a second
+     * longer (docs/data-model.md has the conditions). */
     bool unique;
     int64_t unique_ms;
 };
@@ -128,7 +128,7 @@ enum hf_push_answer {
     HF_PUSH_QUEUED,      /* it is in its queue */
     HF_PUSH_SCHEDULED,   /* it waits for its time */
     HF_PUSH_DUPLICATE,   /* it is not there: `holder` is, with the same class and arguments */
-    HF_PUSH_REFUSED,     /* by the server, which says why: out of memory, a replica, ...: it is not there */
+    HF_PUSH_REFUSED,     /* the server says why: out of memory, a replica, ...: it is not there */
     HF_PUSH_DENIED,      /* the server wants another user or password: it is not there */
     HF_PUSH_INVALID,     /* it is no task, and the reason says why: it was not sent */
     HF_PUSH_UNREACHABLE, /* no server within wait_ms: it was not sent */
@@ -149,7 +149,7 @@ HF_API enum hf_push_answer hf_push(struct hf_producer *producer, const struct hf
                                    struct hf_receipt *receipt);
 
 /* Pushes many and waits for all answers. Returns how many are queued or scheduled. `receipts` has one a task, or is
- * NULL. Tasks of one queue come out of it in the order of the array. Every task is tried, whatever became of others. */
+ * NULL. Tasks of one queue come out of it in the order of the array. Every task is tried, even if others fail. */
 HF_API size_t hf_push_many(struct hf_producer *producer, const struct hf_task *tasks, size_t count,
                            struct hf_receipt *receipts);
 
@@ -164,7 +164,7 @@ HF_API size_t hf_push_many(struct hf_producer *producer, const struct hf_task *t
 
 struct hf_stream;
 
-/* What became of some tasks that were pushed together. */
+/* The outcome of some tasks that were pushed together. */
 struct hf_stream_report {
     enum hf_push_answer answer;
     const char *queue; /* their common queue; for HF_PUSH_SCHEDULED that of the first */
@@ -173,9 +173,9 @@ struct hf_stream_report {
     const char *holder, *reason;
 };
 
-/* `defaults` is for what the texts lack. With a class name the texts are arrays of arguments, otherwise whole tasks;
- * its `json` and `args` are not looked at. `ended` is called for every task that was added, on the producer's thread:
- * it must not block or call the library. What it is given lives until it returns. */
+/* `defaults` fills in what the texts lack; its `json` and `args` are ignored. With a class name the texts are arrays of
+ * arguments, otherwise whole tasks. `ended` is called for every added task, on the producer's thread: it must not block
+ * or call the library. Its arguments live until it returns. */
 HF_API struct hf_stream *hf_stream_open(struct hf_producer *producer, const struct hf_task *defaults,
                                         void (*ended)(void *context, const struct hf_stream_report *report),
                                         void *context, char *reason, size_t reason_size);
@@ -186,7 +186,7 @@ HF_API bool hf_stream_add(struct hf_stream *stream, const char *text, size_t len
 HF_API bool hf_stream_is_full(const struct hf_stream *stream);
 /* True when every task that was added has its end. */
 HF_API bool hf_stream_is_idle(const struct hf_stream *stream);
-/* Sends what was added; otherwise a slice waits until it is full. Does not wait. */
+/* Sends what was added; otherwise a batch waits until it is full. Does not wait. */
 HF_API void hf_stream_flush(struct hf_stream *stream);
 /* Ends what was added and not sent as HF_PUSH_DROPPED. Does not wait. */
 HF_API void hf_stream_drop(struct hf_stream *stream);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* redlock.h: a distributed lock over N independent Redis masters (the Redlock algorithm), with background extension.
  *
- * What it promises. While clocks run at roughly the right rate, at most one holder has a resource, and a minority of
- * the nodes may be down, hang or answer nonsense without anybody noticing. A holder whose lock cannot be extended is
- * told so before anybody else can have it: judged by the clock (CLOCK_BOOTTIME, which counts suspend), not by a
- * message. What it does not promise: a process that is stopped between "am I still the holder?" and its write may
- * write late. Fencing tokens close that gap: every hold has a token, a number that is larger than that of every hold of
- * the resource before it, also when exclusion itself is broken by a pause or a clock. A resource that keeps the largest
- * token it has seen, and refuses writes with a smaller one, is safe (docs/fencing.md).
+ * What it promises. While clocks run at roughly the right rate, at most one holder has a resource. A minority of the
+ * nodes may be down, hang or answer nonsense without any effect. A holder whose lock cannot be extended learns it
+ * before another one can have the lock, by the clock (CLOCK_BOOTTIME, which counts suspend), not by a message. What it
+ * does not promise: a process that is stopped between "am I still the holder?" and its write may write late. Fencing
+ * tokens close that gap: every hold has a token, a number larger than that of every earlier hold of the resource, even
+ * if a pause or a clock breaks exclusion itself. A resource that keeps the largest token it has seen, and refuses
+ * writes with a smaller one, is safe (docs/fencing.md).
  *
  * The lock on a node is the plain Redlock format (a string key, SET NX PX, deletion by compare), so any other Redlock
  * client excludes us and we exclude it. Key = key_prefix + resource. Value = 32 hexadecimal digits from the kernel's
- * generator, fresh for every attempt, then ":" and the owner text, so that GET on any node says who holds it.
+ * generator, fresh for every attempt, then ":" and the owner text, so that GET on any node shows the holder.
  *
  * Two ways to use it. A program with threads of its own uses the blocking client below. Code that runs on a loop of
  * this project uses the asynchronous group (redlock_loop.h); the blocking client is a thin layer over it.
@@ -26,11 +26,11 @@
  *     }
  *     redlock_client_close(client);
  *
- * NULL in place of what is needed crashes nothing. What gives a reason names the argument, what acts on it does
- * nothing, and what asks about it answers as of a lock that is lost: no time left, in danger, no token, no descriptor.
- * A `reason` may be NULL. A pointer that is not NULL has to lead to what it says.
+ * NULL for a required argument crashes nothing. A function with a reason names the argument, an action does nothing,
+ * and a question is answered as for a lost lock: no time left, in danger, no token, no descriptor. A `reason` may be
+ * NULL. Any other pointer must be valid.
  * Durations are nanoseconds in int64_t (REDLOCK_MS(250)). Texts are copied unless said otherwise.
- * If the process dies while it holds: nothing needs to be cleaned up; the keys expire after at most one ttl, then
+ * If the process dies while it holds a lock, nothing needs to be cleaned up: the keys expire after at most one ttl, and
  * others can have the resource.
  * Sources: the Redlock page of redis.io; the edge cases E1 to E51 of the reference, named where they apply. */
 #ifndef REDLOCK_H
@@ -112,8 +112,8 @@ struct redlock_request {
 
 enum redlock_answer {
     REDLOCK_ACQUIRED,
-    REDLOCK_BUSY,      /* somebody holds it */
-    REDLOCK_SPLIT,     /* several tried at once and nobody got a majority: trying again soon will do */
+    REDLOCK_BUSY,      /* another holder has it */
+    REDLOCK_SPLIT,     /* several tried at once and none got a majority: try again soon */
     REDLOCK_NO_QUORUM, /* a majority of the nodes cannot be reached, or answers with errors; the reason tells which */
     REDLOCK_TOO_SLOW,  /* a majority granted it, but more than half of the ttl was gone by then (E5) */
     REDLOCK_CANCELLED, /* released before it was acquired */
@@ -129,11 +129,11 @@ enum redlock_loss {
     REDLOCK_LOST_FORFEIT,  /* it was declared lost (redlock_lock_forfeit) */
 };
 
-/* What became of a release (E39). All of them end the lock. */
+/* The outcome of a release (E39). Each ends the lock. */
 enum redlock_ending {
     REDLOCK_RELEASED, /* a majority deleted it */
     REDLOCK_EXPIRED,  /* it had expired or been deleted before */
-    REDLOCK_FOREIGN,  /* somebody else had it already */
+    REDLOCK_FOREIGN,  /* another holder had it already */
     REDLOCK_UNKNOWN,  /* too few nodes answered; what is left expires by its ttl (E51) */
 };
 
@@ -165,8 +165,8 @@ struct redlock_held;   /* one lock that is held */
  * Returns when every node was tried once. */
 REDLOCK_API struct redlock_client *redlock_client_open(const struct redlock_options *options, char *reason,
                                                        size_t reason_size);
-/* Every lock must have been released; waits until releases in the background are on their way. Whoever is still waiting
- * for a lock is told CANCELLED. */
+/* Every lock must have been released; waits until releases in the background are on their way. Calls that still wait
+ * for a lock return CANCELLED. */
 REDLOCK_API void redlock_client_close(struct redlock_client *client);
 
 /* Any thread; blocks for at most tries x (the slowest node's timeout, or what it has become + retry delay + jitter), or

@@ -10,9 +10,8 @@
  *     redlock_lock_acquire(lock, &request);     ... ANSWER event; EXTENDED, DANGER, LOST while it is held
  *     redlock_lock_release(lock);               ... RELEASED event
  *
- * NULL is treated as in redlock.h: redlock_lock_create gives no lock for a group, terms or an event that are NULL, a
- * lock that is NULL is free and cannot be acquired, a group that is NULL has no nodes, and pointers into either are
- * NULL.
+ * NULL is treated as in redlock.h: redlock_lock_create returns NULL if its group, terms or event are NULL. A NULL lock
+ * is free and cannot be acquired, a NULL group has no nodes, and pointers into either are NULL.
  *
  * Threads: the loop's, with one exception: what struct redlock_validity has is for any thread. Extension intervals
  * other than ttl/3 are not offered: the rules of DANGER and LOST rest on it. */
@@ -50,7 +49,7 @@ struct redlock_event {
     enum redlock_ending ending; /* of RELEASED */
     enum redlock_loss loss;     /* of LOST */
     const char *reason;         /* text for people, valid during the call; of ANSWER, LOST */
-    const char *holder;         /* of ANSWER = BUSY: the owner text of who has it, "" when not known */
+    const char *holder;         /* of ANSWER = BUSY: the owner text of the holder, "" when not known */
     int64_t remaining_ns; /* of ANSWER = BUSY: until it is free at the latest, if nobody extends it; 0 = unknown */
     unsigned resource;    /* of ANSWER = BUSY: which is held, by its place among them sorted by bytes; 0 if not known */
     unsigned passes;      /* of ANSWER: passes made */
@@ -68,12 +67,12 @@ REDLOCK_API struct redlock_lock *redlock_lock_create(struct redlock_group *group
                                                      void (*event)(struct redlock_lock *lock, void *context,
                                                                    const struct redlock_event *event),
                                                      void *context);
-/* From now on its events are told to somebody else; questions of redlock_lock_verify that are open are not answered. */
+/* From now on its events go to this function; open questions of redlock_lock_verify are not answered. */
 REDLOCK_API void redlock_lock_tell_to(struct redlock_lock *lock,
                                       void (*event)(struct redlock_lock *lock, void *context,
                                                     const struct redlock_event *event),
                                       void *context);
-/* Free, or released with the outcome still outstanding (which is then not told). */
+/* The lock is free, or released; an outstanding outcome is then not reported. */
 REDLOCK_API void redlock_lock_destroy(struct redlock_lock *lock);
 /* The lock must be free. False, with nothing sent, when the request is outside the limits. The answer comes as an
  * event, never from inside this call. */
@@ -81,18 +80,18 @@ REDLOCK_API bool redlock_lock_acquire(struct redlock_lock *lock, const struct re
 /* Gives it up in any state but free: held and lost locks end with RELEASED; one being acquired ends with ANSWER =
  * CANCELLED, from inside this call. Once this returned, nothing extends it any more (E30). */
 REDLOCK_API void redlock_lock_release(struct redlock_lock *lock);
-/* The same, but its keys stay for `ns` more, at most the max_ttl of the group, on the nodes that can be reached; nobody
- * is told that it is free, and nobody can have it before that, those of this process included. What is no hold any more
- * is given up as usual. RELEASED means that a majority keeps it for so long; a node that cannot be asked keeps it until
- * the ttl of the last extension is over. For work that is not to be repeated too soon; nothing is safer by it. */
+/* The same, but its keys stay for `ns` more, at most the max_ttl of the group, on the nodes that can be reached. No
+ * waiter is notified, and none can have it before that, not even in this process. A lock that is no longer held is
+ * released as usual. RELEASED means that a majority keeps it that long; an unreachable node keeps it until the ttl of
+ * the last extension ends. For work that should not be repeated too soon; it makes nothing safer. */
 REDLOCK_API void redlock_lock_linger(struct redlock_lock *lock, int64_t ns);
-/* Somebody who knows better says that the hold is over: it is LOST, told from inside this call, with its keys as they
- * are. It must still be released. Nothing happens to what is not held. */
+/* Declares the hold over: the LOST event comes from inside this call, and the keys stay as they are. The lock must
+ * still be released. Does nothing to a lock that is not held. */
 REDLOCK_API void redlock_lock_forfeit(struct redlock_lock *lock);
 REDLOCK_API bool redlock_lock_is_free(const struct redlock_lock *lock);
 
-/* What other threads may know about a lock, for as long as it exists: words that the loop publishes after every change,
- * in nanoseconds of CLOCK_BOOTTIME, for comparison with the clock. */
+/* What other threads may know about a lock while it exists: words that the loop publishes after every change, in
+ * nanoseconds of CLOCK_BOOTTIME, for comparison with the clock. */
 struct redlock_validity {
     _Atomic int64_t until;       /* the holder may believe that it holds; 0 when it does not */
     _Atomic int64_t danger_from; /* until then no danger; 0 when it does not hold */
@@ -100,7 +99,7 @@ struct redlock_validity {
 };
 REDLOCK_API struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock);
 /* From now on the lock's end is also written there, where other processes may read it; NULL = nowhere else. What was
- * written last stays there. `descriptor` there is nobody's. On the loop. */
+ * written last stays there. `descriptor` there is unused. On the loop. */
 REDLOCK_API void redlock_lock_publish_to(struct redlock_lock *lock, struct redlock_validity *elsewhere);
 /* 0 once it is lost. */
 REDLOCK_API int64_t redlock_validity_left_ns(const struct redlock_validity *validity);
@@ -126,14 +125,14 @@ REDLOCK_API void redlock_lock_verify(struct redlock_lock *lock, struct redlock_v
 REDLOCK_API void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify *verify);
 
 REDLOCK_API const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
-/* What one node was asked and said since the group was made. */
+/* Requests to one node, and its answers, since the group was made. */
 struct redlock_node_counters {
     uint64_t requests;         /* that were sent to it: for locks, and to look at it. Each is a script call; what waits
                                   is told by others, which are not counted */
-    uint64_t granted, refused; /* of what locks asked for; refused: somebody else has it there */
+    uint64_t granted, refused; /* of what locks asked for; refused: another holder has it there */
     uint64_t errors;           /* answers that are errors, and those that say that nothing was done */
     uint64_t timeouts;         /* answers that did not come in time, or at all */
-    uint64_t split_votes;      /* it granted to a lock that had no majority, as others had none either */
+    uint64_t split_votes;      /* it granted a lock that had no majority, when no other had one either */
     struct histogram latency;  /* of what it answered to locks, from sending to the answer */
 };
 /* In the order of the options. NULL when `node` is beyond them. */
@@ -147,8 +146,8 @@ REDLOCK_API unsigned redlock_group_nodes_up(const struct redlock_group *group);
 REDLOCK_API unsigned redlock_group_voters(const struct redlock_group *group);
 /* True once every node was tried and inspected at least once, so that an acquire is not refused for being early. */
 REDLOCK_API bool redlock_group_is_settled(const struct redlock_group *group);
-/* How the nodes stand now. Without a majority of voters nothing is granted. With a majority of blank nodes nothing ever
- * will be, until somebody makes them a lock group: no other nodes could outvote them. On the loop. */
+/* How the nodes stand now. Without a majority of voters nothing is granted. With a majority of blank nodes nothing
+ * ever will be, until they are made a lock group: no other nodes could outvote them. On the loop. */
 struct redlock_standing {
     unsigned nodes, up; /* configured, connected */
     unsigned voters;    /* trusted to grant */

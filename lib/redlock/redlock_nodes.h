@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redlock_nodes.h: the lock group, which is what N independent servers are to each other: making it, looking at it,
- * and changing its members; and who holds one lock, and taking it away. For the operator's commands, and for programs
- * that use libredlock without them.
+ * and changing its members; and finding the holder of one lock, and taking the lock. For the operator's commands, and
+ * for programs that use libredlock without them.
  *
  * With three nodes or more a Redlock is only as good as the memory of its nodes. So they form a group: each holds a
  * marker (a string under the key hf:lock:group of its database) that names the group, all its places, its own place,
@@ -15,14 +15,14 @@
  *         printf("%s: %s, %s\n", ..., redlock_nodes_view(nodes, i)->state, redlock_nodes_view(nodes, i)->advice);
  *     redlock_nodes_close(nodes);
  *
- * NULL is treated as in redlock.h: a session that is NULL refuses everything (REDLOCK_NODES_REFUSED) and has nothing
- * to show, and one that is given NULL for terms, a successor or a resource refuses that. The view, and the key, of a
- * node beyond those of the options are NULL.
+ * NULL is treated as in redlock.h: a NULL session refuses everything (REDLOCK_NODES_REFUSED) and shows nothing, and a
+ * session refuses NULL for terms, a successor or a resource. The view, and the key, of a node beyond those of the
+ * options are NULL.
  *
  * Every function blocks its thread; a struct redlock_nodes belongs to one thread at a time, and has a loop of its own.
- * What changes something may be repeated after any end, also after the process was killed: it goes on where the
- * markers say that it stopped. One operator at a time: the writes of two who change the members of one group
- * at the same moment are compared with what each of them saw, so one of them is stopped, but nothing orders them. */
+ * A change may be repeated after any end, even after the process was killed: the markers say where to continue. Only
+ * one operator at a time may change the members of a group. Each write is compared with what its operator saw, so one
+ * of two is stopped, but nothing orders them. */
 #ifndef REDLOCK_NODES_H
 #define REDLOCK_NODES_H
 
@@ -41,8 +41,8 @@ enum redlock_nodes_end {
     REDLOCK_NODES_REFUSED, /* something has to be changed first */
 };
 
-/* Connects to all nodes; one that is away is no error here. NULL with a reason when the options are wrong. The options
- * and what they point to must live as long. */
+/* Connects to all nodes; one that is unreachable is no error here. NULL with a reason when the options are wrong. The
+ * options and what they point to must live as long. */
 REDLOCK_API struct redlock_nodes *redlock_nodes_open(const struct redlock_options *options, char *reason,
                                                      size_t reason_size);
 REDLOCK_API void redlock_nodes_close(struct redlock_nodes *nodes); /* NULL is fine */
@@ -50,7 +50,7 @@ REDLOCK_API void redlock_nodes_close(struct redlock_nodes *nodes); /* NULL is fi
 /* Why the last call did not end with REDLOCK_NODES_DONE: one problem a line. */
 REDLOCK_API const char *redlock_nodes_reason(const struct redlock_nodes *nodes);
 
-/* Told some times a second while a call waits: what for, and for how long still (-1: not known). False ends the call
+/* Called some times a second while a call waits: for what, and for how much longer (-1: unknown). False ends the call
  * with REDLOCK_NODES_WAITING. */
 REDLOCK_API void redlock_nodes_watch(struct redlock_nodes *nodes,
                                      bool (*goes_on)(void *context, const char *what, int64_t left_ns), void *context);
@@ -116,7 +116,7 @@ struct redlock_group_terms {
 /* Makes a group of the nodes: three or more, an odd number, all of them reachable, none of them twice, without markers,
  * without keys below options.key_prefix (without any, when there is no prefix), none that evicts keys. They may vote at
  * once, because no lock of a new group can exist; with keep_keys each first goes through its quarantine.
- * All or nothing: what was written is taken back when a later node fails, and what could not be taken back is told. */
+ * All or nothing: if a later node fails, earlier writes are undone, and the reason names what could not be undone. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *nodes,
                                                       const struct redlock_group_terms *terms);
 
@@ -125,9 +125,9 @@ REDLOCK_API enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *node
  * lost their marker in again, with a fresh id. Without `wait`, only what needs no time is done. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const bool *wanted, bool wait);
 
-/* Puts another server into the place of the node with this index; that one may be dead. Takes a little more than one
- * max_ttl. The new server must be empty and may not be one of the others. On REDLOCK_NODES_DONE every configuration
- * has to name it instead of the old one; until then clients work with the nodes that stayed. */
+/* Puts another server into the place of the node with this index; the old one may be dead. Takes a little more than one
+ * max_ttl. The new server must be empty and may not be one of the others. On REDLOCK_NODES_DONE every configuration has
+ * to name it instead of the old one; until then clients work with the nodes that stayed. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_replace(struct redlock_nodes *nodes, size_t index,
                                                          const struct redlock_node *successor);
 
@@ -184,14 +184,14 @@ struct redlock_holder {
 REDLOCK_API enum redlock_nodes_end redlock_nodes_find(struct redlock_nodes *nodes, const char *resource);
 /* Of the last find, valid until the next call. */
 REDLOCK_API const struct redlock_key_view *redlock_nodes_key(const struct redlock_nodes *nodes, size_t index);
-/* Who that is: fills one entry a value, those on most nodes first; returns how many, 0 = nobody. */
+/* The holders: fills one entry a value, those on most nodes first; returns how many, 0 = none. */
 REDLOCK_API unsigned redlock_nodes_holders(const struct redlock_nodes *nodes,
                                            struct redlock_holder holders[REDLOCK_NODES_MAX]);
 
 /* Deletes what the last find has shown of the same resource, on each node by comparison with exactly that value; the
- * views say what became of it. The holder, when it lives, does not know until it asks: tell it first. Fences stay.
- * REDLOCK_NODES_DONE: no node has it any more, though another value may be there, of the next holder.
- * REDLOCK_NODES_REFUSED when something could not be shown, REDLOCK_NODES_TOO_FEW when a node did not answer. */
+ * views have the outcome. A live holder does not know until it asks: notify it first. Fences stay. REDLOCK_NODES_DONE:
+ * no node has it any more, though another value may be there, of the next holder. REDLOCK_NODES_REFUSED when something
+ * could not be shown, REDLOCK_NODES_TOO_FEW when a node did not answer. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_take(struct redlock_nodes *nodes, const char *resource);
 
 #ifdef __cplusplus
