@@ -113,6 +113,9 @@ TEST(who_stops_at_its_timeout_leaves_the_reason_to_the_slot)
     struct program_end end = {.wait_status = SIGTERM, .asked = HF_TIMEOUT};
     assert_int_equal(verdict(&end), HF_FAIL);
     assert_string_equal(failure.message, "");
+    end.wait_status = exited(1);
+    assert_int_equal(verdict(&end), HF_FAIL);
+    assert_string_equal(failure.error_class, "");
 }
 
 TEST(what_cannot_be_started_is_told_from_what_the_worker_lacks)

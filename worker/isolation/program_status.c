@@ -90,7 +90,8 @@ static int status_verdict(const struct program_end *end, struct failure *failure
     struct meaning meaning = meaning_of(WEXITSTATUS(end->wait_status));
     if (meaning.code == HF_FAIL && (was_stopped(end) || end->was_warned))
         meaning.code = stop_code(end);
-    if (meaning.code != HF_FAIL && meaning.code != HF_BURY && meaning.code != HF_DISCARD)
+    bool has_reason = meaning.code == HF_FAIL || meaning.code == HF_BURY || meaning.code == HF_DISCARD;
+    if (!has_reason || end->asked == HF_TIMEOUT)
         failure_clear(failure);
     else
         failure_set(failure, meaning.error_class, "it exited with status %d%s%s%.*s", meaning.status, meaning.words,
