@@ -1,8 +1,9 @@
 /* Who is blamed for what became of a task, by the record that says so.
  *
  *   blame  the class of an error in `retry` or `dead` is one that this task, and no other, has brought about: a crash
- *          of the process that ran it, a refusal of its own handler, a time limit that its class has, a lock that it
- *          had; and what is buried as poison was recovered from as many processes as that takes, and no more */
+ *          of the process that ran it, a program that did not start, a refusal of its own handler, a time limit that
+ *          its class has, a lock that it had; and what is buried as poison was recovered from as many processes as
+ *          that takes, and no more */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +24,11 @@ static bool may_be_buried(const struct fleet_task *task)
 static bool may_have_crashed(const struct fleet_task *task)
 {
     return task->crashes > 0;
+}
+
+static bool may_not_have_started(const struct fleet_task *task)
+{
+    return task->refusals > 0;
 }
 
 static bool may_be_late(const struct fleet_task *task)
@@ -63,11 +69,11 @@ static bool may_be_poison(const struct fleet_task *task)
 static const struct {
     const char *name;
     bool (*may_be)(const struct fleet_task *task);
-} reasons[] = {{"HF::Failed", may_have_failed},      {"HF::Buried", may_be_buried},
-               {"HF::Crashed", may_have_crashed},    {"HF::TimedOut", may_be_late},
-               {"HF::LockLost", may_lose_its_lock},  {"HF::LockRefused", may_be_refused},
-               {"HF::UnknownClass", may_be_unknown}, {"HF::AtMostOnce", may_run_once},
-               {"HF::Abandoned", may_be_abandoned},  {"HF::PoisonPill", may_be_poison}};
+} reasons[] = {
+    {"HF::Failed", may_have_failed},      {"HF::Buried", may_be_buried},           {"HF::Crashed", may_have_crashed},
+    {"HF::TimedOut", may_be_late},        {"HF::LockLost", may_lose_its_lock},     {"HF::LockRefused", may_be_refused},
+    {"HF::UnknownClass", may_be_unknown}, {"HF::AtMostOnce", may_run_once},        {"HF::Abandoned", may_be_abandoned},
+    {"HF::PoisonPill", may_be_poison},    {"HF::NotStarted", may_not_have_started}};
 
 /* One process may be looked at twice. */
 static void recovered(struct fleet_task *task)

@@ -127,6 +127,7 @@ static void tick_fire(struct world_event *event)
 {
     workers_look();
     fleet_places_tick();
+    fleet_judge_tick();
     fleet_line_tick();
     world_at(event, instant_after(world_time(), TICK_NS));
 }

@@ -9,6 +9,7 @@
 #include "tests/sim/world/node.h"
 #include "tests/sim/world/play.h"
 #include "tests/sim/world/votes.h"
+#include "worker/config/config.h"
 
 enum {
     FLEET_NODES_MAX = 5,
@@ -17,7 +18,8 @@ enum {
     FLEET_TASKS_MAX = 256,
     FLEET_RESOURCES_MAX = 4,
     FLEET_QUEUES = 3,
-    FLEET_NONSENSE_MAX = 4
+    FLEET_NONSENSE_MAX = 4,
+    FLEET_GRACE_MS = 2000 /* of handlers outside of the worker */
 };
 
 /* --- what tasks are like ------------------------------------------------------------------------------------------ */
@@ -61,7 +63,8 @@ struct fleet_task {
     unsigned slice; /* what is pushed as a whole or not at all has the same; 0 = it is pushed alone */
     /* what became of it */
     unsigned begun, ended, failures, snoozed; /* runs: of its handler, that were its last, that failed or came again */
-    unsigned crashes, deaths;                 /* of processes of its handler; of workers that it was recovered from */
+    unsigned crashes, refusals;               /* of processes of its handler; of its program, which did not start */
+    unsigned deaths;                          /* of workers that it was recovered from */
     pid_t died_with;                          /* the last of those */
     unsigned retries;                         /* times it came to `retry` */
     bool is_unwanted;                         /* an operator cancelled, deleted or buried it */
@@ -128,7 +131,7 @@ struct fleet {
     unsigned nonsense; /* texts that are no tasks, and were pushed */
     int64_t push_gap_ns, hold_ns, ttl_ms;
     enum fleet_peace peace;
-    enum hf_isolation isolation; /* of handlers */
+    enum config_isolation isolation; /* of handlers */
     bool has_operators, has_ticks;
     bool is_made;                          /* the lock group */
     bool is_calm;                          /* the trouble has ended */
@@ -192,6 +195,7 @@ void fleet_rescue(void); /* what killed workers of the former release had; likew
 void fleet_judge_watch(struct node *node); /* a lock node */
 void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job);
 void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int code);
+void fleet_judge_tick(void); /* now and then */
 /* A worker of the former release runs it to its end. */
 void fleet_judge_ran(struct fleet_task *task, pid_t pid);
 void fleet_judge_left(const struct fleet_task *task); /* its claim */

@@ -22,13 +22,20 @@ static void child_push(struct hf_job *job, const struct hf_host *host, const str
     buffer_fini(&text);
 }
 
+/* A program hears of SIGTERM alone; its lock is what judges ask for. */
+static bool was_told(const struct hf_job *job)
+{
+    return fleet.isolation == CONFIG_ISOLATION_EXEC ? atomic_load(&job->berth->asked) != HF_NOT_CANCELLED
+                                                    : job_was_cancelled(job);
+}
+
 static void report(struct hf_job *job, const struct hf_host *host, struct chance *chance)
 {
     const hf_report_api *reports = host->api("report", 1);
     const hf_lock_api *lock = host->api("lock", 1);
     if (job->reports_progress && chance_pick(chance, 4) == 0)
         reports->progress(job, "{\"done\":1}");
-    if (chance_pick(chance, 16) == 0)
+    if (fleet.isolation != CONFIG_ISOLATION_EXEC && chance_pick(chance, 16) == 0)
         play_count(lock->verify(job) ? "verified" : "not verified", 1);
 }
 
@@ -42,9 +49,11 @@ static bool work(struct hf_job *job, const struct hf_host *host, const struct fl
         left_ns = chance_below(chance, 2 * fleet.ttl_ms * NS_PER_MS);
     if (fleet.is_calm)
         left_ns /= 8;
+    if (is_slow && task->kind == CLASS_BRIEF)
+        left_ns += (TIMEOUT_MS + 2 * FLEET_GRACE_MS) * NS_PER_MS;
     while (left_ns > 0) {
         int64_t ns = left_ns < STEP_NS ? left_ns : STEP_NS;
-        if (job_was_cancelled(job) && !is_slow)
+        if (was_told(job) && !is_slow)
             return false;
         process_sleep(ns);
         left_ns -= ns;
@@ -114,14 +123,19 @@ struct plugins *fleet_handlers_make(void)
         [CLASS_FRAIL] = {.retries = 1},
         [CLASS_GONE] = {.flags = HF_NO_RETRY | HF_NO_GRAVE},
     };
+    static const char *const program[] = {"/world", NULL};
     struct plugins *plugins = plugins_create_built_in("world", NULL);
     for (unsigned i = 0; i < CLASS_NOBODY; i++) {
         struct plugin_handler handler = kinds[i];
         handler.class_name = fleet_class_names[i];
-        handler.run = fleet_handler_run;
+        if (fleet.isolation == CONFIG_ISOLATION_EXEC)
+            handler.program = program;
+        else
+            handler.run = fleet_handler_run;
         if (i == CLASS_HELD)
             handler.max_hold_ms = fleet.ttl_ms;
-        handler.isolation = fleet.isolation;
+        handler.isolation = fleet.isolation == CONFIG_ISOLATION_THREAD ? HF_ISOLATION_THREAD : HF_ISOLATION_PROCESS;
+        handler.grace_ms = FLEET_GRACE_MS;
         handler.origin = "world";
         invariant(plugins_add_built_in(plugins, &handler));
     }

@@ -4,8 +4,9 @@
  *   once      a task that runs at most once does
  *   overlap   two handlers run at a resource, and both believe in their locks
  *   told      a handler whose lock has ended is not cancelled when another begins
+ *   outlives  a handler outside of the worker is not killed when its lock has ended
  *   tokens    a run has a higher token than all that ended before it at its resource
- *   serial    two runs of a class that is one at a time, in one process
+ *   serial    two runs of a class that is one at a time, for one worker
  *   minority  trouble at a minority of the lock nodes costs no run
  *
  * `overlap`, `told` and `tokens` hold where exclusion is promised. */
@@ -26,6 +27,7 @@ struct run {
     uint64_t token;
     bool is_last, is_recovered; /* others may have its task */
     bool is_forced;             /* an operator may take its lock away */
+    bool is_late;               /* its lock had ended at the last look */
     struct instant held_until;  /* when it ended: the end of its lock then, in true time */
     struct instant left_at;     /* since then: when its task was taken out of the claim; 0 = not yet */
 };
@@ -81,7 +83,8 @@ static bool share_a_resource(const struct fleet_task *one, const struct fleet_ta
     return false;
 }
 
-static void run_compare(const struct fleet_task *task, const struct run *run)
+/* It begins for the worker with this number. */
+static void run_compare(const struct fleet_task *task, pid_t pid, const struct run *run)
 {
     if (run->task == task && is_current(run) && run->job == NULL && was_heard_too_late(run))
         play_count("excused: its end was heard after that of its lock", 1);
@@ -90,8 +93,8 @@ static void run_compare(const struct fleet_task *task, const struct run *run)
                       run->is_last ? "was its last" : "goes on");
     if (!goes_on(run))
         return;
-    if (task->kind == CLASS_SERIAL && run->task->kind == CLASS_SERIAL && run->process == process_current())
-        play_violated("serial", "%s begins while %s runs in the same process", task->jid, run->task->jid);
+    if (task->kind == CLASS_SERIAL && run->task->kind == CLASS_SERIAL && run->pid == pid)
+        play_violated("serial", "%s begins while %s runs for the same worker", task->jid, run->task->jid);
     if (fleet.is_wild || !share_a_resource(task, run->task))
         return;
     if (run->is_forced) {
@@ -116,7 +119,7 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
     if (job->resource_count != task->resource_count)
         play_violated("unlocked", "%s begins with %u locks", task->jid, job->resource_count);
     for (unsigned i = 0; i < run_count; i++)
-        run_compare(task, &runs[i]);
+        run_compare(task, worker_pid(process_current()), &runs[i]);
     for (unsigned i = 0; i < task->resource_count; i++)
         if (!fleet.is_wild && token <= highest[task->resources[i]])
             play_violated("tokens", "%s begins with token %llu, and %llu has ended at its resource", task->jid,
@@ -139,9 +142,28 @@ void fleet_judge_ran(struct fleet_task *task, pid_t pid)
     task->begun++;
     task->ended++;
     for (unsigned i = 0; i < run_count; i++)
-        run_compare(task, &runs[i]);
+        run_compare(task, pid, &runs[i]);
     if (run_count < RUNS_MAX)
         runs[run_count++] = (struct run){.task = task, .pid = pid, .is_last = true, .held_until = INSTANT_NEVER};
+}
+
+/* It stands still, and what it has written meanwhile, it will write later. */
+static bool is_ahead(const struct process *process)
+{
+    return instant_before(world_time(), process->free_at);
+}
+
+/* Whoever is late twice was not killed at once. */
+void fleet_judge_tick(void)
+{
+    for (unsigned i = 0; i < run_count && fleet.isolation != CONFIG_ISOLATION_THREAD; i++) {
+        struct run *run = &runs[i];
+        bool was_late = run->is_late;
+        run->is_late = goes_on(run) && !is_ahead(run->process->parent) && run->job->validity != NULL &&
+                       atomic_load(&run->job->validity->until) <= host_boot(run->process->host, world_time()).ns;
+        if (was_late && run->is_late)
+            play_violated("outlives", "%s runs on without its lock", run->task->jid);
+    }
 }
 
 static const char *code_name(int code)
@@ -154,13 +176,15 @@ void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int co
 {
     enum hf_cancel_reason loss = job_lock_loss(job);
     bool is_last = code == HF_OK || code == HF_DISCARD || code == HF_BURY;
+    /* When the end of a program is heard, its time may be over. */
+    bool may_be_late = fleet.isolation == CONFIG_ISOLATION_EXEC && task->kind == CLASS_BRIEF && code != HF_OK;
     for (unsigned i = 0; i < run_count; i++) {
         struct run *run = &runs[i];
         if (run->job != job || run->process != process_current())
             continue;
         run->job = NULL;
         /* What comes of a run that was cancelled, the product decides; one that lost its lock runs again. */
-        run->is_last = is_last && !job_was_cancelled(job);
+        run->is_last = is_last && !may_be_late && !job_was_cancelled(job);
         run->held_until = job->validity == NULL ? INSTANT_NEVER
                                                 : host_truth(process_current()->host,
                                                              (struct instant){atomic_load(&job->validity->until)});

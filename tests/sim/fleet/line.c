@@ -69,7 +69,8 @@ static void order_check(const struct fleet_task *task, const struct server_event
         if (older->is_parked && !fleet_queue_is_paused(older->queue))
             play_violated("order", "%s takes %s before %s, which has waited longer", event->script, task->jid,
                           older->jid);
-        bool is_out = older->is_on_its_way && (older->place == IN_QUEUE || older->place == IN_CLAIM);
+        bool is_out =
+            older->is_on_its_way && !older->is_orphan && (older->place == IN_QUEUE || older->place == IN_CLAIM);
         if (is_out && !was_paused && !is_holder(older, event) &&
             instant_since(older->woken_at, world_time()) < ON_ITS_WAY_NS)
             play_violated("order", "%s takes %s while %s, which has waited longer, is on its way", event->script,
@@ -127,7 +128,7 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
     } else if (task->place == IN_RETRY || task->place == IN_DEAD || task->place == NOWHERE ||
                task->place == IN_SCHEDULE)
         task->rank = 0;
-    if (from == IN_CLAIM && is_by(event, "give_back"))
+    if (from == IN_CLAIM && (is_by(event, "give_back") || is_by(event, "operate_move")))
         task->is_unordered = true;
     if (from == IN_CLAIM && is_by(event, "due") && fleet_is_quiet())
         play_violated("kept", "%s is taken from process %d, which is well", task->jid, (int)task->claimer);

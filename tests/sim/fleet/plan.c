@@ -133,6 +133,7 @@ static void children_draw(void)
         if (pick(10) != 0 || child->origin != OF_PRODUCER || child->is_unique || !may_push)
             continue;
         child->origin = OF_HANDLER;
+        child->in_ms = 0; /* its handler does not say so */
         parent->child = i;
     }
 }
@@ -153,11 +154,13 @@ static enum fleet_peace peace_draw(void)
 
 void fleet_plan(uint64_t seed)
 {
+    static const enum config_isolation isolations[] = {CONFIG_ISOLATION_THREAD, CONFIG_ISOLATION_PROCESS,
+                                                       CONFIG_ISOLATION_EXEC};
     fleet.chance = (struct chance){.state = chance_mix(seed * 2 + 1)};
     fleet.peace = peace_draw();
     fleet.is_minor = fleet.peace == PEACE_NONE && pick(5) == 0;
     fleet.is_wild = fleet.peace == PEACE_NONE && !fleet.is_minor && pick(8) == 0;
-    fleet.isolation = pick(2) == 0 ? HF_ISOLATION_THREAD : HF_ISOLATION_PROCESS;
+    fleet.isolation = isolations[pick(3)];
     fleet.has_operators = pick(2) == 0;
     fleet.has_ticks = pick(4) == 0;
     fleet.worker_count = 1 + pick(FLEET_WORKERS_MAX);

@@ -82,7 +82,7 @@ void fleet_remains_end(void)
     long long before = 0; /* a task that is cancelled between its lock and its handler counts as one that ran */
     for (unsigned i = 0; i < fleet.task_count; i++)
         before += fleet.tasks[i].is_unwanted && fleet.tasks[i].begun == 0;
-    bool is_exact = fleet.peace == PEACE_OF_MIND && fleet.isolation == HF_ISOLATION_THREAD && fleet.vague_runs == 0;
+    bool is_exact = fleet.peace == PEACE_OF_MIND && fleet.isolation == CONFIG_ISOLATION_THREAD && fleet.vague_runs == 0;
     long long processed = number_at("stat:processed"), failed = number_at("stat:failed");
     play_count("exact statistics", is_exact);
     if (is_exact && (processed < fleet.runs || processed > fleet.runs + before))

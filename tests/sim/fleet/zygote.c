@@ -1,8 +1,13 @@
-/* A worker's zygote and its runner processes, as the worker sees them: orders, reports and frames are those of
- * production, and so is the rule of the board by which it kills. Children are processes of the world, so they do not
- * stand still when the worker does, and die on their own. */
+/* A worker's zygote and its children, runner processes and programs, as the worker sees them: orders, reports, frames
+ * and words are those of production, and so is the rule of the board by which it kills. Children are processes of the
+ * world, so they do not stand still when the worker does, and die on their own.
+ *
+ *   input  a program reads the arguments of its task
+ *   asked  it is asked to stop before it is killed because its time is over
+ *   grace  and is killed when its grace is over */
 #include "worker/isolation/zygote_message.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +23,10 @@
 
 #define LATENCY_MAX_NS (2 * NS_PER_MS)
 #define REAP_MAX_NS    (5 * NS_PER_MS)
+#define GRACE_NS       ((FLEET_GRACE_MS + 100) * NS_PER_MS) /* and what it takes to hear of it */
+#define SETTLES_NS     (20 * NS_PER_S)
 
-enum { EXIT_CRASHED = SIGSEGV, CRASH_PER_MILLE = 15, REFUSE_PER_MILLE = 5, READ_MAX = 64 << 10 };
+enum { EXIT_CRASHED = SIGSEGV, CRASH_PER_MILLE = 15, REFUSE_PER_MILLE = 5, READ_MAX = 64 << 10, INPUT_MAX = 64 };
 
 struct zygote_world {
     struct process *worker;
@@ -34,8 +41,9 @@ struct zygote_child {
     struct list link;
     struct zygote_world *zygote;
     struct process *process;
-    struct local *socket, *output;
-    struct zygote_report report; /* of its end */
+    struct local *socket, *output; /* of a runner process */
+    struct program *program;       /* NULL = it is a runner process */
+    struct zygote_report report;   /* of its end */
     struct world_event reaped;
 };
 
@@ -55,13 +63,17 @@ static void child_reaped(struct world_event *event)
     free(child);
 }
 
+static void program_ended(struct program *program);
+
 static void child_ended(struct process *process)
 {
     struct zygote_child *child = process->context;
-    if (process->has_ended)
-        child->report.end.wait_status = 0;
-    local_drop(child->socket);
-    local_drop(child->output);
+    if (child->program != NULL) {
+        program_ended(child->program);
+    } else {
+        local_drop(child->socket);
+        local_drop(child->output);
+    }
     child->process = NULL;
     world_at(&child->reaped, instant_after(world_time(), chance_below(world_chance(), REAP_MAX_NS)));
 }
@@ -72,6 +84,20 @@ static void child_kill(struct zygote_child *child, int signal)
         return;
     child->report.end.wait_status = signal;
     process_kill(child->process, false);
+}
+
+/* `jid` = NULL: it has no task. */
+static void crash_perhaps(struct zygote_child *child, const char *jid)
+{
+    struct fleet_task *task = jid != NULL ? fleet_task_of(jid) : NULL;
+    if (!fleet.is_calm && chance_per_mille(&process_current()->chance, CRASH_PER_MILLE)) {
+        if (task != NULL) {
+            task->failures++;
+            task->crashes++;
+        }
+        play_count(child->program != NULL ? "a program crashes" : "a runner process crashes", 1);
+        child_kill(child, EXIT_CRASHED);
+    }
 }
 
 /* --- the runner process ------------------------------------------------------------------------------------------- */
@@ -161,26 +187,13 @@ static bool link_progress(struct hf_job *job, const char *json)
 static const struct job_link runner_link = {
     .verify = link_verify, .descriptor = link_descriptor, .hears = link_hears, .progress = link_progress};
 
-static void crash_perhaps(struct runner *runner)
-{
-    struct fleet_task *task = runner->job.jid != NULL ? fleet_task_of(runner->job.jid) : NULL;
-    if (!fleet.is_calm && chance_per_mille(&process_current()->chance, CRASH_PER_MILLE)) {
-        if (task != NULL) {
-            task->failures++;
-            task->crashes++;
-        }
-        play_count("a runner process crashes", 1);
-        child_kill(runner->child, EXIT_CRASHED);
-    }
-}
-
 static bool runner_open(struct runner *runner, const struct frame *frame)
 {
     struct runner_hello hello;
     bool is_refused = !fleet.is_calm && chance_per_mille(&process_current()->chance, REFUSE_PER_MILLE);
     invariant(runner_hello_read(frame, &hello, &runner->settings));
     process_sleep(chance_below(&process_current()->chance, LATENCY_MAX_NS));
-    crash_perhaps(runner);
+    crash_perhaps(runner->child, runner->job.jid);
     size_t start = frame_begin(&runner->out, is_refused ? FRAME_REFUSED : FRAME_READY);
     if (is_refused)
         frame_add_string(&runner->out, "it does not want to", RUNNER_REASON_MAX);
@@ -203,11 +216,11 @@ static void runner_run(struct runner *runner, const struct frame *frame)
     job->berth = board_berth(runner->board, runner->order.berth);
     job->validity = runner->order.has_lock ? &job->berth->validity : NULL;
     job->link = &runner_link;
-    crash_perhaps(runner);
+    crash_perhaps(runner->child, runner->job.jid);
     end.started = job_lock_is_valid(job);
     if (end.started)
         end.code = job_is_unwanted(job) ? HF_CANCELLED : fleet_handler_run(job, NULL);
-    crash_perhaps(runner);
+    crash_perhaps(runner->child, runner->job.jid);
     end.run = runner->order.run;
     runner_end_write(&end, &job->outcome, &runner->out);
     out_send(runner);
@@ -230,26 +243,246 @@ static void runner_main(void *argument)
     }
 }
 
+/* --- the program -------------------------------------------------------------------------------------------------- */
+
+enum { INPUT, OUTPUT, ERRORS, REPORTS, PROGRAM_ENDS };
+
+struct program {
+    struct zygote_child *child;
+    struct local *ends[PROGRAM_ENDS];
+    char *words, **environment;
+    bool dies_of_it;           /* of SIGTERM, as who does not care */
+    struct instant asked_at;   /* to stop, not only because its lock was in danger, by its host; 0 = it was not */
+    const struct berth *place; /* on its worker's board, for judges */
+    struct berth berth;        /* its own, where SIGTERM shows */
+    struct hf_job job;
+};
+
+static const char *variable(const struct program *program, const char *name)
+{
+    size_t length = strlen(name);
+    for (char **at = program->environment; *at != NULL; at++)
+        if (strncmp(*at, name, length) == 0 && (*at)[length] == '=')
+            return *at + length + 1;
+    return NULL;
+}
+
+/* In two pieces, as it may come. */
+static void say(struct local *end, struct buffer *text)
+{
+    size_t first = text->length == 0 ? 0 : (size_t)chance_between(&process_current()->chance, 1, (int64_t)text->length);
+    if (first > 0)
+        (void)local_write(end, text->bytes, first);
+    if (first < text->length)
+        (void)local_write(end, text->bytes + first, text->length - first);
+    buffer_fini(text);
+}
+
+static bool program_progress(struct hf_job *job, const char *json)
+{
+    struct buffer text = {0};
+    buffer_format(&text, "{\"progress\":%s}\n", json);
+    say(list_owner(job, struct program, job)->ends[REPORTS], &text);
+    return true;
+}
+
+static void input_read(struct program *program)
+{
+    struct local *rights[LOCAL_RIGHTS_MAX];
+    unsigned right_count;
+    ssize_t length;
+    struct buffer input = {0};
+    while ((length = local_read(program->ends[INPUT], buffer_reserve(&input, INPUT_MAX), INPUT_MAX, rights,
+                                &right_count)) > 0)
+        input.length += (size_t)length;
+    const struct fleet_task *task = fleet_task_of(program->job.jid);
+    const char *text = buffer_text(&input);
+    if (task != NULL && (text[0] != '[' || strtoul(text + 1, NULL, 10) != task->key))
+        play_violated("input", "the program of %s is told %s", task->jid, text);
+    buffer_fini(&input);
+}
+
+/* What it is told, by its environment. */
+static void job_read(struct program *program)
+{
+    static const struct board nobody = {.pulse = INT64_MAX};
+    static const struct job_link link = {.progress = program_progress};
+    struct hf_job *job = &program->job;
+    const char *fence = variable(program, "HF_FENCE"), *resources = variable(program, "HF_RESOURCES");
+    bool is_locked = variable(program, "HF_LOCK_UNTIL_MS") != NULL;
+    *job =
+        (struct hf_job){.jid = variable(program, "HF_JID"),
+                        .class_name = variable(program, "HF_CLASS"),
+                        .queue = variable(program, "HF_QUEUE"),
+                        .reports_progress = true,
+                        .may_push = true,
+                        .validity = is_locked ? (struct redlock_validity *)(uintptr_t)&program->place->validity : NULL,
+                        .berth = &program->berth,
+                        .board = &nobody,
+                        .link = &link};
+    snprintf(job->fence, sizeof job->fence, "%s", fence != NULL ? fence : "");
+    for (const char *at = resources; (at = strchr(at, '"')) != NULL; at = strchr(at + 1, '"') + 1)
+        job->resource_count++;
+    berth_clear(&program->berth);
+    atomic_store(&program->berth.hold_until, atomic_load(&program->place->hold_until)); /* for judges */
+    job_outcome_clear(&job->outcome);
+}
+
+static void outcome_say(struct program *program, int code)
+{
+    const struct job_outcome *outcome = &program->job.outcome;
+    struct buffer reports = {0}, errors = {0};
+    for (size_t i = 0; i < outcome->follow_up_count; i++)
+        buffer_format(&reports, "{\"push\":%s}\n", outcome->follow_ups[i]);
+    if (outcome->retry_in_ms >= 0)
+        buffer_format(&reports, "{\"retry_in\":%.3f}\n", (double)outcome->retry_in_ms / 1000);
+    if (code == HF_BURY)
+        buffer_append_text(&reports, "{\"error\":{\"class\":\"HF::Buried\"}}"); /* to its end */
+    buffer_format(&errors, "%s ends: %d\n", program->job.jid, code);
+    say(program->ends[REPORTS], &reports);
+    say(program->ends[ERRORS], &errors);
+}
+
+static void program_main(void *argument)
+{
+    static const int statuses[] = {
+        [HF_OK] = 0, [HF_FAIL] = 1, [HF_DISCARD] = 99, [HF_BURY] = 65, [HF_CANCELLED] = 1, [HF_SNOOZE] = 98};
+    struct program *program = argument;
+    struct buffer begins = {0};
+    process_sleep(chance_below(&process_current()->chance, LATENCY_MAX_NS));
+    input_read(program);
+    buffer_format(&begins, "%s begins", program->job.jid);
+    say(program->ends[OUTPUT], &begins);
+    crash_perhaps(program->child, program->job.jid);
+    int code = fleet_handler_run(&program->job, NULL);
+    outcome_say(program, code);
+    crash_perhaps(program->child, program->job.jid);
+    program->child->report.end.wait_status = statuses[code] << 8;
+    play_count("a program ends", 1);
+}
+
+static void program_ask(struct program *program)
+{
+    const struct zygote_world *zygote = program->child->zygote;
+    bool is_for_good =
+        atomic_load(&program->place->asked) != HF_NOT_CANCELLED || atomic_load(&zygote->board->must_stop);
+    bool stalls = instant_before(world_time(), zygote->worker->free_at); /* its grace may begin later */
+    play_count("a program is asked to stop", 1);
+    if (is_for_good && !stalls && program->asked_at.ns == 0)
+        program->asked_at = host_boot(zygote->host, world_time());
+    atomic_store(&program->berth.asked, HF_SHUTDOWN);
+    if (program->dies_of_it)
+        child_kill(program->child, SIGTERM);
+}
+
+/* Nobody stands still, or has until lately. */
+static bool is_undisturbed(void)
+{
+    struct instant settled = instant_after(fleet.calm_at, SETTLES_NS);
+    return fleet.peace == PEACE_OF_MIND || fleet.peace == PEACE_KILLS ||
+           (fleet.is_calm && instant_reached(world_time(), settled));
+}
+
+static void program_overdue(const struct program *program, struct instant now)
+{
+    bool is_late = atomic_load(&program->place->kill_at) <= now.ns; /* and not for its lock */
+    if (is_late && atomic_load(&program->berth.asked) == HF_NOT_CANCELLED && is_undisturbed())
+        play_violated("asked", "the program of %s is killed, and was not asked to stop", program->job.jid);
+}
+
+static void program_ended(struct program *program)
+{
+    struct instant now = host_boot(program->child->zygote->host, world_time());
+    int64_t ns = program->asked_at.ns == 0 ? 0 : instant_since(program->asked_at, now);
+    if (ns > GRACE_NS)
+        play_violated("grace", "the program of %s runs on for %.1f s", program->job.jid, (double)ns / 1e9);
+    for (unsigned i = 0; i < PROGRAM_ENDS; i++)
+        local_drop(program->ends[i]);
+}
+
 /* --- orders ------------------------------------------------------------------------------------------------------- */
 
-/* The plan gives it /dev/null, its output twice, and its socket; the plugin's file is none here. */
-static void spawn(struct zygote_world *zygote, const struct zygote_order *order, struct local *const *rights)
+static struct zygote_child *child_make(struct zygote_world *zygote, uint64_t number)
 {
     struct zygote_child *child = memory_new(struct zygote_child);
     child->zygote = zygote;
     child->reaped.fire = child_reaped;
-    child->output = rights[0];
-    local_drop(rights[1]);
-    child->socket = rights[2];
-    child->report = (struct zygote_report){.kind = REPORT_EXITED, .number = order->number};
+    child->report = (struct zygote_report){.kind = REPORT_EXITED, .number = number};
     list_init(&child->link);
     list_append(&zygote->children, &child->link);
-    child->process = process_start(zygote->host, "runner", runner_main, child);
+    return child;
+}
+
+static void child_start(struct zygote_child *child, const char *name, void (*main)(void *argument), void *argument)
+{
+    struct zygote_world *zygote = child->zygote;
+    child->process = process_start(zygote->host, name, main, argument);
     child->process->parent = zygote->worker;
     child->process->context = child;
     child->process->ended = child_ended;
     report(zygote, &(struct zygote_report){
-                       .kind = REPORT_SPAWNED, .number = order->number, .pid = (int32_t)child->process->pid});
+                       .kind = REPORT_SPAWNED, .number = child->report.number, .pid = (int32_t)child->process->pid});
+}
+
+/* The plan gives it /dev/null, its output twice, and its socket; the plugin's file is none here. */
+static void runner_spawn(struct zygote_world *zygote, const struct zygote_order *order, struct local *const *rights)
+{
+    struct zygote_child *child = child_make(zygote, order->number);
+    child->output = rights[0];
+    local_drop(rights[1]);
+    child->socket = rights[2];
+    child_start(child, "runner", runner_main, child);
+}
+
+static struct program *program_make(struct zygote_world *zygote, const struct zygote_order *order, const char *words,
+                                    struct local *const *rights)
+{
+    struct program *program = memory_new(struct program);
+    char **pointers = memory_zeroed(order->argument_count + order->environment_count + 2, sizeof *pointers);
+    program->words = memory_text_of(words, order->words_length);
+    invariant(zygote_words_split(order, program->words, pointers));
+    program->environment = pointers + order->argument_count + 1;
+    memcpy(program->ends, rights, sizeof program->ends);
+    for (unsigned i = 0; i < zygote->board->berth_count; i++)
+        if (atomic_load(&zygote->board->berths[i].occupant) == order->number)
+            program->place = &zygote->board->berths[i];
+    invariant(program->place != NULL);
+    job_read(program);
+    return program;
+}
+
+/* 0, or why it does not start. */
+static int start_failure(const struct program *program)
+{
+    struct fleet_task *task = fleet_task_of(program->job.jid);
+    bool is_its_fault = chance_pick(world_chance(), 2) == 0;
+    if (fleet.is_calm || !chance_per_mille(world_chance(), REFUSE_PER_MILLE))
+        return 0;
+    play_count("a program does not start", 1);
+    if (is_its_fault && task != NULL) {
+        task->failures++;
+        task->refusals++;
+    }
+    return is_its_fault ? EACCES : EAGAIN;
+}
+
+static void program_spawn(struct zygote_world *zygote, const struct zygote_order *order, const char *words,
+                          struct local *const *rights)
+{
+    struct program *program = program_make(zygote, order, words, rights);
+    struct zygote_report refusal = {.kind = REPORT_SPAWNED, .number = order->number};
+    refusal.failure = start_failure(program);
+    if (refusal.failure != 0) {
+        for (unsigned i = 0; i < PROGRAM_ENDS; i++)
+            local_drop(program->ends[i]);
+        report(zygote, &refusal);
+        return;
+    }
+    struct fleet_task *task = fleet_task_of(program->job.jid);
+    program->dies_of_it = (task == NULL || !task->is_slow) && chance_pick(world_chance(), 2) == 0;
+    program->child = child_make(zygote, order->number);
+    program->child->program = program;
+    child_start(program->child, "program", program_main, program);
 }
 
 static struct zygote_child *child_find(struct zygote_world *zygote, uint64_t number)
@@ -271,6 +504,8 @@ static struct instant overdue_kill(struct zygote_world *zygote)
         struct zygote_child *child = child_find(zygote, verdict.child);
         if (child == NULL || child->process == NULL)
             continue;
+        if (child->program != NULL)
+            program_overdue(child->program, now);
         play_count("killed at the end of its time", 1);
         child->report.end.killed_run = verdict.run;
         child->report.end.killed_berth = verdict.berth;
@@ -311,10 +546,17 @@ static void order_take(struct zygote_world *zygote, const char *bytes, ssize_t l
     invariant(length >= (ssize_t)sizeof order);
     struct zygote_child *child = child_find(zygote, order.number);
     if (order.kind == ORDER_SPAWN) {
-        invariant(order.child_kind == CHILD_RUNNER && right_count == 3);
-        spawn(zygote, &order, rights);
-    } else if (order.kind == ORDER_KILL && child != NULL) {
-        child_kill(child, order.signal);
+        bool is_program = order.child_kind == CHILD_PROGRAM;
+        invariant(!order.words_in_file && right_count == (is_program ? PROGRAM_ENDS : 3));
+        if (is_program)
+            program_spawn(zygote, &order, bytes + sizeof order, rights);
+        else
+            runner_spawn(zygote, &order, rights);
+    } else if (order.kind == ORDER_KILL && child != NULL && child->process != NULL) {
+        if (child->program != NULL && order.signal == SIGTERM)
+            program_ask(child->program);
+        else
+            child_kill(child, order.signal);
     } else if (order.kind == ORDER_BYE) {
         all_kill(zygote);
     }

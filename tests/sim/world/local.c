@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/invariant.h"
@@ -96,23 +97,46 @@ void local_listen(struct local *local, void (*told)(void *context), void *contex
     local->context = context;
 }
 
+static struct local *local_make(bool is_packet)
+{
+    struct local *local = memory_new(struct local);
+    local->is_packet = is_packet;
+    local->references = 1;
+    list_init(&local->in);
+    return local;
+}
+
 /* --- reading and writing -------------------------------------------------------------------------------------- */
+
+static struct local_message *message_add(struct local *to, size_t length)
+{
+    struct local_message *message = memory_zeroed(1, sizeof *message + length);
+    message->length = length;
+    list_init(&message->link);
+    list_append(&to->in, &message->link);
+    return message;
+}
+
+/* All that is in a file, and then its end. */
+static struct local *file_take(int fd)
+{
+    struct stat facts;
+    struct local *local = local_make(false);
+    invariant(fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0);
+    struct local_message *message = message_add(local, (size_t)facts.st_size);
+    invariant(pread(fd, message->bytes, message->length, 0) == facts.st_size);
+    return local;
+}
 
 static bool write_with(struct local *local, const void *bytes, size_t length, const int *rights, unsigned right_count)
 {
     struct local *to = local->other;
     if (to == NULL)
         return false;
-    struct local_message *message = memory_zeroed(1, sizeof *message + length);
-    message->length = length;
+    struct local_message *message = message_add(to, length);
     memcpy(message->bytes, bytes, length);
-    for (unsigned i = 0; i < right_count && i < LOCAL_RIGHTS_MAX; i++) {
-        struct local *right = local_take(rights[i]);
-        if (right != NULL) /* others are real, and nobody needs them here */
-            message->rights[message->right_count++] = right;
-    }
-    list_init(&message->link);
-    list_append(&to->in, &message->link);
+    for (unsigned i = 0; i < right_count && i < LOCAL_RIGHTS_MAX; i++)
+        message->rights[message->right_count++] = local_is(rights[i]) ? local_take(rights[i]) : file_take(rights[i]);
     tell(to);
     return true;
 }
@@ -223,10 +247,9 @@ static int place_take(struct local *local)
 
 static void pair_make(int ends[2], bool is_packet)
 {
-    struct local *pair[2] = {memory_new(struct local), memory_new(struct local)};
+    struct local *pair[2] = {local_make(is_packet), local_make(is_packet)};
     for (unsigned i = 0; i < 2; i++) {
-        *pair[i] = (struct local){.other = pair[1 - i], .is_packet = is_packet, .references = 1};
-        list_init(&pair[i]->in);
+        pair[i]->other = pair[1 - i];
         ends[i] = place_take(pair[i]);
     }
 }

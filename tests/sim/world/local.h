@@ -1,5 +1,6 @@
 /* Socket pairs and pipes inside a host: what a worker has of its children. Both ends have descriptors at first; one may
- * be passed on, by a message, to the world's own code, which has it as a struct local. */
+ * be passed on, by a message, to the world's own code, which has it as a struct local. A file that is passed on is read
+ * there as one, too. */
 #ifndef SIM_LOCAL_H
 #define SIM_LOCAL_H
 
