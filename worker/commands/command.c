@@ -1,5 +1,4 @@
 /* Dispatch and options. All text that people see about a command comes from its struct command. */
-#include "base/quantity.h"
 #include "worker/commands/command.h"
 
 #include <poll.h>
@@ -8,11 +7,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/quantity.h"
 #include "jobs/job.h"
 #include "worker/commands/manual.h"
 #include "worker/config/suggest.h"
 #include "worker/servers/server_program.h"
 #include "worker/print/version.h"
+
+/* In the order in which `holdfast --help` shows them. */
+const struct command *const command_list[] = {
+    &command_work,   &command_push,        &command_periodic, &command_status,
+    &command_top,    &command_tasks,       &command_result,   &command_cancel,
+    &command_queues, &command_pause,       &command_resume,   &command_quiet,
+    &command_stop,   &command_contention,  &command_who,      &command_unlock,
+    &command_local,  &command_nodes,       &command_doctor,   &command_dry_run,
+    &command_report, &command_check,       &command_config,   &command_plugins,
+    &command_plugin, &command_run_handler, &command_help,     NULL,
+};
 
 static void buffer_write(struct buffer *text, FILE *to)
 {

@@ -1,5 +1,4 @@
-/* The commands of the holdfast program: one file worker/commands/command_NAME.c each, listed in
- * worker/commands/command_list.c.
+/* The commands of the holdfast program: one file worker/commands/command_NAME.c each, listed here and in command.c.
  *
  * A command describes itself with data, from which come its --help, the list in `holdfast --help`, docs/commands.md,
  * its page for man, the completion of shells and the suggestions for mistyped names. Its run function reads all of the
@@ -31,6 +30,34 @@ struct command {
 };
 
 extern const struct command *const command_list[]; /* ends with NULL */
+
+extern const struct command command_cancel;
+extern const struct command command_check;
+extern const struct command command_config;
+extern const struct command command_contention;
+extern const struct command command_doctor;
+extern const struct command command_dry_run;
+extern const struct command command_help;
+extern const struct command command_local;
+extern const struct command command_nodes;
+extern const struct command command_pause;
+extern const struct command command_periodic;
+extern const struct command command_plugin;
+extern const struct command command_plugins;
+extern const struct command command_push;
+extern const struct command command_queues;
+extern const struct command command_quiet;
+extern const struct command command_report;
+extern const struct command command_result;
+extern const struct command command_resume;
+extern const struct command command_run_handler;
+extern const struct command command_status;
+extern const struct command command_stop;
+extern const struct command command_tasks;
+extern const struct command command_top;
+extern const struct command command_unlock;
+extern const struct command command_who;
+extern const struct command command_work;
 
 /* The whole program but for main(). `built` is build_facts (worker/version.h). */
 int command_main(int argc, char **argv, const char *built);

@@ -1,7 +1,7 @@
 /* holdfast cancel: a task is marked, so that it does not start, or does not start again; and whoever runs it is called.
  *
  * The mark comes first: a process that is called looks only at what it runs at that moment. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <string.h>
 

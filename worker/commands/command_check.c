@@ -2,7 +2,7 @@
  *
  * The steps do not stop at the first error: plugins and nodes are looked at also when the configuration has mistakes,
  * as far as it could be understood. open() of the plugins is not called: it may create files. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <stdlib.h>
 #include <string.h>

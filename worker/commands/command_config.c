@@ -1,7 +1,7 @@
 /* holdfast config: the configuration as text: what is in effect, a sample to begin with, the manual page. */
 #include <unistd.h>
 
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include "worker/commands/origin.h"
 #include "worker/config/config.h"

@@ -1,5 +1,5 @@
 /* holdfast contention: what became of locks, by class and kind of resource, and who waits now. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* holdfast doctor: what is wrong with the queue node, the fleet and what waits, why it matters, and what to do. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * options, and where its report goes.
  *
  * The plan is taken together from the options one after the other; what each of them can be is in plan_options.c. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* holdfast help: the help of one command, and what else is made of the rows of all commands. */
 #include <string.h>
 
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 #include "worker/commands/manual.h"
 
 struct help_command {

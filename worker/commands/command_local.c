@@ -1,5 +1,5 @@
 /* holdfast local: the private nodes of `holdfast work --local`: whether they run, ending them, removing them. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  *
  * A signal ends the process at once, and the same command goes on where it stopped. Only `init`, which is over in a
  * moment and cannot be repeated, is not interrupted while it writes. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <signal.h>
 #include <stdarg.h>

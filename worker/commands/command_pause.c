@@ -1,5 +1,5 @@
 /* holdfast pause and resume: whether workers claim from a queue. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include "base/log.h"
 #include "queue/operate.h"

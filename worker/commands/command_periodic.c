@@ -1,7 +1,7 @@
 /* holdfast periodic: the periodic tasks of a configuration, when they come, and what the queue node knows of them.
  *
  * The list itself needs no node: when it is silent, that is said and the rest is printed all the same. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * The directory is made here or not at all: what exists is never written to, and when a file cannot be written, what
  * was made so far is removed again. If the process dies meanwhile, a directory with some of its files stays. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <errno.h>
 #include <fcntl.h>

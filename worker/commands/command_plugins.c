@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 #include "worker/commands/origin.h"
 #include "worker/config/config.h"
 #include "worker/plugin/plugin.h"

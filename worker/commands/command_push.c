@@ -13,7 +13,7 @@
  *
  * Everything here runs on a loop of its own, on the calling thread; the library tells about ends on its thread, from
  * where they are posted to the loop. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* holdfast queues: what there is, who serves it, and deleting one. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <stdlib.h>
 #include <string.h>

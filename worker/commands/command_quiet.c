@@ -1,6 +1,6 @@
 /* holdfast quiet and stop: told through the queue node, so that it works from any host, and for every process that
  * reads what dashboards write. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <stdlib.h>
 #include <string.h>

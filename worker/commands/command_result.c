@@ -1,5 +1,5 @@
 /* holdfast result: what a task that is done has left, now or as soon as it is there. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* holdfast run-handler: one run of one handler, here and now, without Redis. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* holdfast status: the fleet, the queues and the rates, for people, for programs and for probes. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <stdlib.h>
 #include <string.h>

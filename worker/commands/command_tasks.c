@@ -1,5 +1,5 @@
 /* holdfast tasks: what waits, what failed and what is claimed, and what to do with it. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * is laid out in top_screen.c; this draws it again and again, and listens to keys and signals meanwhile.
  *
  * A look that fails is no end: what was seen before stays on the screen, with the reason above it. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * before somebody else can get it; then the value is deleted where it was seen, by comparison; then the next one that
  * waits is let go. A holder that cannot be told (dead, stopped, of another program) goes on believing until it asks
  * the nodes, or until its validity ends: fenced sinks refuse it, others do not. That is why --force is asked for. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* holdfast who: who holds a lock, and who waits for it. Changes nothing. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include "worker/print/json_writer.h"
 #include "worker/commands/lock_view.h"

@@ -1,5 +1,5 @@
 /* holdfast work: runs tasks until it is told to stop. */
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 #include <errno.h>
 #include <malloc.h>

@@ -265,10 +265,7 @@ void history_sums_text(const struct history_sums *sums, size_t rows_max, bool ha
 
 static void wait_json(struct json_writer *json, const char *name, const struct history_sum *sum, int64_t us)
 {
-    if (sum->waits > 0)
-        json_seconds(json, name, us);
-    else
-        json_nothing(json, name);
+    json_seconds_if(json, name, sum->waits > 0, us);
 }
 
 static void sum_json(struct json_writer *json, const char *name, const struct history_sum *sum)

@@ -6,7 +6,7 @@
 #include "redlock/redlock_nodes.h"
 #include "tests/sim/fleet/fleet.h"
 #include "tests/sim/server/simulated_client.h"
-#include "worker/commands/commands.h"
+#include "worker/commands/command.h"
 
 enum { WORDS_MAX = 8, WORD_SIZE = 64 };
 
