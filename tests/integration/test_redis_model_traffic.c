@@ -254,7 +254,6 @@ static const char *const by_hand[] = {
     "EVALSHA !dry_take 2 runs run r1 other 5 60000",
     "EVALSHA !dry_take 2 runs run r1 me 1 60000",
     "EVALSHA !dry_forget 2 runs run r1 other",
-    "EVALSHA !keep 3 runs run none 70000",
     "PTTL runs",
     "HGETALL run",
     "",
