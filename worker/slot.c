@@ -161,7 +161,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     buffer_clear(&slot->payload);
     buffer_append(&slot->payload, payload, length);
     job_outcome_clear(&slot->job.outcome);
-    berth_clear(slot->job.berth);
+    run_entry_clear(slot->job.run_entry);
     slot->job.fence[0] = '\0';
     slot->started = slot->has_ended = slot->was_told = slot->was_refused = false;
     slot->hold = FLOW_HELD;
@@ -375,8 +375,8 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
     slot->worker = worker;
     slot->number = number;
     slot->partner = &worker->slots[(number + worker->runner_count) % worker->slot_count];
-    slot->job.board = worker->options.board;
-    slot->job.berth = board_berth(worker->options.board, number);
+    slot->job.run_table = worker->options.run_table;
+    slot->job.run_entry = run_table_entry(worker->options.run_table, number);
     job_outcome_clear(&slot->job.outcome);
     slot_run_init(slot);
     slot_lock_init(slot);

@@ -1,5 +1,5 @@
 /* Private to slot.c and slot_*.c, and to those who look at all slots of the process: one task at a time, from its claim
- * to its end. All of it belongs to the loop thread; what runs may read is on the board. */
+ * to its end. All of it belongs to the loop thread; what runs may read is on the run table. */
 #ifndef WORKER_SLOT_H
 #define WORKER_SLOT_H
 

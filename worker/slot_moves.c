@@ -362,7 +362,7 @@ static void slot_give_back(struct slot *slot)
     while (place != &worker->given_back && list_owner(place, struct slot, back_link)->order > slot->order)
         place = place->next;
     list_append(place, &slot->back_link);
-    if (!atomic_load(&worker->options.board->must_stop)) /* else stop.c gathers them until all are there */
+    if (!atomic_load(&worker->options.run_table->must_stop)) /* else stop.c gathers them until all are there */
         loop_at_turn_end(worker->loop, LOOP_GATHER, &worker->give_back);
 }
 

@@ -3,8 +3,8 @@
  * code and the two facts about the run.
  *
  * Whoever has to stop is asked first, which a handler in a thread or in a process sees by cancelled(), and a program by
- * SIGTERM; when its grace is over, the zygote kills it. What is asked, and when it is killed, is on the slot's berth of
- * the board, so it also happens when this process is stopped.
+ * SIGTERM; when its grace is over, the zygote kills it. What is asked, and when it is killed, is on the slot's run
+ * entry of the run table, so it also happens when this process is stopped.
  *
  * Tasks whose handler reports progress (HF_PROGRESS): their state on the queue node is begun before they run, written
  * every few seconds from what the handler said last, and closed when they leave the slot. A cancellation that a
@@ -36,11 +36,11 @@ static struct slot *slot_of(struct isolated_run *run)
 static void kill_by(struct slot *slot, struct instant at)
 {
     struct worker *worker = slot->worker;
-    if (berth_kill_by(worker->options.board, slot->job.berth, at))
+    if (run_entry_kill_by(worker->options.run_table, slot->job.run_entry, at))
         launcher_ring(worker->launcher);
 }
 
-/* Also by the board alone: the worker may stand still while it stops. */
+/* Also by the run table alone: the worker may stand still while it stops. */
 void slot_end_with_worker(struct slot *slot)
 {
     const struct worker *worker = slot->worker;
@@ -78,7 +78,7 @@ static void time_is_over(struct loop_timer *timer)
     slot_interrupt(slot);
 }
 
-/* Also by the board alone: the loop may be stuck by then. */
+/* Also by the run table alone: the loop may be stuck by then. */
 static void time_begin(struct slot *slot)
 {
     if (slot->rules.timeout_ns == 0)
@@ -103,7 +103,7 @@ static void away_began(struct isolated_run *run)
     time_begin(slot);
     if (slot->worker->stopping)
         slot_end_with_worker(slot);
-    if (atomic_load(&slot->worker->options.board->must_stop)) /* the others were told when that was set */
+    if (atomic_load(&slot->worker->options.run_table->must_stop)) /* the others were told when that was set */
         slot_interrupt(slot);
 }
 
@@ -121,15 +121,15 @@ static void run_submit(struct slot *slot)
 {
     struct worker *worker = slot->worker;
     slot->handed_over = loop_now(worker->loop);
-    berth_open(slot->job.berth, slot->jid, slot->envelope.class_name);
+    run_entry_open(slot->job.run_entry, slot->jid, slot->envelope.class_name);
     if (slot->rules.isolation == CONFIG_ISOLATION_THREAD) {
         time_begin(slot);
         runner_pool_submit(worker->pool, &slot->work);
         return;
     }
     if (slot->lock != NULL)
-        redlock_lock_publish_to(slot->lock, &slot->job.berth->validity);
-    atomic_store(&slot->job.berth->is_locked, slot->lock != NULL);
+        redlock_lock_publish_to(slot->lock, &slot->job.run_entry->validity);
+    atomic_store(&slot->job.run_entry->is_locked, slot->lock != NULL);
     slot->is_away = true;
     slot->run_started = slot->handed_over; /* if it is put off before it began */
     slot->away.handler = slot->handler;
@@ -146,7 +146,7 @@ static bool run_unsubmit(struct slot *slot)
         return false;
     slot->is_away = false;
     time_end(slot);
-    berth_close(slot->job.berth);
+    run_entry_close(slot->job.run_entry);
     return true;
 }
 
@@ -388,7 +388,7 @@ static const char *loss_text(const struct slot *slot)
         [REDLOCK_LOST_CLOCK] = "the clock of this machine stood still, so how long it was held is not known",
         [REDLOCK_LOST_FORFEIT] = "an operator took it away (holdfast unlock)",
     };
-    if (atomic_load_explicit(&slot->job.berth->lost, memory_order_relaxed) != HF_NOT_CANCELLED)
+    if (atomic_load_explicit(&slot->job.run_entry->lost, memory_order_relaxed) != HF_NOT_CANCELLED)
         return texts[slot->loss];
     return texts[slot->hold == FLOW_HELD_TOO_LONG ? REDLOCK_LOST_MAX_HOLD : REDLOCK_LOST_DEADLINE];
 }
@@ -435,7 +435,7 @@ static void fenced_off_count(struct slot *slot)
 static void run_ended(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    berth_close(slot->job.berth);
+    run_entry_close(slot->job.run_entry);
     time_end(slot);
     if (slot->abandoned)
         return;
@@ -512,7 +512,7 @@ void slot_run_start(struct slot *slot)
     slot->job.resource_count = slot->lock != NULL ? slot->resources.count : 0;
     slot->job.backtrace_lines = slot->rules.backtrace;
     slot->job.validity = slot->lock != NULL ? redlock_lock_validity(slot->lock) : NULL;
-    atomic_store_explicit(&slot->job.berth->hold_until, slot->lock != NULL ? lock_hold_until(slot) : 0,
+    atomic_store_explicit(&slot->job.run_entry->hold_until, slot->lock != NULL ? lock_hold_until(slot) : 0,
                           memory_order_relaxed);
     slot->job.checkpoint = NULL;
     slot->job.reports_progress = (slot->handler->flags & HF_PROGRESS) != 0;
@@ -559,8 +559,11 @@ static void ran(struct loop_message *message)
 void slot_run_init(struct slot *slot)
 {
     slot->job.link = &slot_link;
-    slot->away = (struct isolated_run){
-        .job = &slot->job, .berth = slot->job.berth, .rules = &slot->rules, .began = away_began, .ended = away_ended};
+    slot->away = (struct isolated_run){.job = &slot->job,
+                                       .run_entry = slot->job.run_entry,
+                                       .rules = &slot->rules,
+                                       .began = away_began,
+                                       .ended = away_ended};
     list_init(&slot->away.link);
     loop_timer_init(&slot->timeout, time_is_over);
     slot->work.run = handler_run;

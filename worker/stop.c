@@ -109,14 +109,14 @@ void worker_tell_running(struct worker *worker)
 /* Who is in a thread or a process sees it; the others are told, and whoever does not listen is killed in time. */
 static void handlers_stop(struct worker *worker)
 {
-    atomic_store(&worker->options.board->must_stop, true);
+    atomic_store(&worker->options.run_table->must_stop, true);
     for (unsigned i = 0; i < worker->slot_count; i++)
         slot_interrupt(&worker->slots[i]);
 }
 
 static void handlers_cancel(struct worker *worker)
 {
-    if (atomic_load(&worker->options.board->must_stop))
+    if (atomic_load(&worker->options.run_table->must_stop))
         return;
     log_event(LOG_WARN, "handlers_cancelled", "count=%u waiting_for_queue_node=%u", handlers_running(worker),
               slots_busy(worker) - handlers_running(worker));

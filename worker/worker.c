@@ -198,7 +198,7 @@ static void locks_look(struct worker *worker)
 static void pulse_beat(struct worker *worker)
 {
     struct instant now = loop_now(worker->loop);
-    int64_t pulse = atomic_load(&worker->options.board->pulse);
+    int64_t pulse = atomic_load(&worker->options.run_table->pulse);
     if (now.ns > pulse) {
         log_event(LOG_WARN, "process_was_away",
                   "seconds=%.1f advice=\"it stood still for longer than its lease: handlers are cancelled\"",
@@ -207,7 +207,7 @@ static void pulse_beat(struct worker *worker)
             if (worker->slots[i].flow.state == FLOW_READY)
                 slot_claim_doubt(&worker->slots[i]);
     }
-    atomic_store(&worker->options.board->pulse, instant_after(now, worker->options.config->worker.lease_ns).ns);
+    atomic_store(&worker->options.run_table->pulse, instant_after(now, worker->options.config->worker.lease_ns).ns);
 }
 
 static void worker_look(struct loop_timer *timer)
@@ -215,7 +215,7 @@ static void worker_look(struct loop_timer *timer)
     struct worker *worker = list_owner(timer, struct worker, look);
     pulse_beat(worker);
     if (worker->stopping) {
-        atomic_store(&worker->options.board->pulse,
+        atomic_store(&worker->options.run_table->pulse,
                      INT64_MAX); /* nobody beats it any more, and the stop has limits of its own */
         return;
     }
@@ -223,7 +223,7 @@ static void worker_look(struct loop_timer *timer)
     locks_look(worker);
     bool all_idle = worker->idle_count == worker->runner_count;
     if (worker->ready && (all_idle || worker->taken > 0)) /* idle again: who becomes ready has every slot ask */
-        atomic_store(&worker->options.board->has_asked, true);
+        atomic_store(&worker->options.run_table->has_asked, true);
     if (all_idle && worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks)
         worker_stop(worker, "max_tasks");
     else if (all_idle && worker->options.drain)
@@ -319,7 +319,7 @@ static void identity_make(struct worker *worker)
     random_digits(nonce, sizeof nonce);
     snprintf(worker->identity, sizeof worker->identity, "%.200s:%ld:%.12s", worker->options.config->worker.host,
              (long)getpid(), nonce);
-    memcpy(worker->options.board->identity, worker->identity, sizeof worker->identity);
+    memcpy(worker->options.run_table->identity, worker->identity, sizeof worker->identity);
 }
 
 static bool locks_create(struct worker *worker, struct error *error)
@@ -472,11 +472,13 @@ static void zygote_lost(void *context)
 static void isolation_build(struct worker *worker)
 {
     const struct worker_options *options = &worker->options;
-    worker->launcher = launcher_create(worker->loop, options->zygote, options->board, zygote_lost, worker);
+    worker->launcher = launcher_create(worker->loop, options->zygote, options->run_table, zygote_lost, worker);
     worker->event_commands =
         event_commands_create(worker->loop, worker->launcher, &options->config->on_event, options->config->worker.host);
-    worker->isolation = isolation_create(&(struct isolation_options){
-        .loop = worker->loop, .launcher = worker->launcher, .board = options->board, .config = options->config});
+    worker->isolation = isolation_create(&(struct isolation_options){.loop = worker->loop,
+                                                                     .launcher = worker->launcher,
+                                                                     .run_table = options->run_table,
+                                                                     .config = options->config});
 }
 
 static void presence_build(struct worker *worker)
@@ -518,7 +520,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     worker->signals = signals_create(worker, error);
     if (worker->signals == NULL)
         return false;
-    atomic_store(&worker->options.board->pulse, INT64_MAX); /* until the loop runs */
+    atomic_store(&worker->options.run_table->pulse, INT64_MAX); /* until the loop runs */
     task_log_init(&worker->task_log, worker->options.processes);
     loop_timer_init(&worker->log_sums, worker_log_sums_fire);
     loop_timer_init(&worker->log_unserved, worker_log_unserved_fire);
@@ -649,7 +651,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
               log_value(worker->identity, text), worker->runner_count, options->config->worker.queues.count,
               options->config->lock_node_count, plugins_handler_count(options->plugins),
               log_value(options->config->path, path));
-    atomic_store(&options->board->is_up, true);
+    atomic_store(&options->run_table->is_up, true);
     service_notify_ready();
     loop_run(worker->loop);
     worker_observe(worker);

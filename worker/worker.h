@@ -26,8 +26,8 @@ struct worker_options {
     bool drain;                             /* stop when there is nothing to do */
     uint64_t max_tasks;                     /* stop after that many, without those that were parked; 0 = no limit */
     unsigned processes;                     /* of its unit, which share a journal; 0 = it is alone */
-    struct board *board;                    /* with WORKER_SLOTS(threads) berths */
-    struct zygote *zygote;                  /* that has the board */
+    struct run_table *run_table;            /* with WORKER_SLOTS(threads) run entries */
+    struct zygote *zygote;                  /* that has the run table */
     const char *key_space;                  /* before every key on the queue node; NULL = none */
     const struct worker_observer *observer; /* NULL = none */
     const char *report_path;                /* where the report is written at the end; NULL = nowhere */

@@ -42,7 +42,7 @@ struct worker {
     struct list idle; /* of each pair that is FLOW_IDLE one slot, the last one first */
     unsigned idle_count;
     unsigned wake_next; /* how many idle slots the next sign of work wakes: 1, 2, 4, ... */
-    char identity[BOARD_IDENTITY_MAX];
+    char identity[RUN_TABLE_IDENTITY_MAX];
     struct envelope_limits limits;
     struct buffer text; /* where records are written */
     struct report report;

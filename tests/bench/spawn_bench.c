@@ -29,7 +29,7 @@ static const char *arguments[] = {NULL, NULL};
 static struct loop *loop;
 static struct launcher *launcher;
 static struct child children[AT_ONCE_MAX];
-static struct board *board;
+static struct run_table *run_table;
 static struct programs *programs;
 static struct hf_job jobs[AT_ONCE_MAX];
 static struct isolated_run runs[AT_ONCE_MAX];
@@ -80,7 +80,7 @@ static void parse(int count, char **words)
     arguments[0] = settings.program;
 }
 
-/* --- the zygote ------------------------------------------------------------------------------------------------- */
+/* --- the zygote --------------------------------------------------------------------------------------------------- */
 
 static void start_next(struct child *child)
 {
@@ -120,22 +120,22 @@ static double launched_round(void)
     return (double)instant_since(from, instant_now());
 }
 
-/* --- a task whose handler is the program ------------------------------------------------------------------------ */
+/* --- a task whose handler is the program -------------------------------------------------------------------------- */
 
 static void run_next(struct isolated_run *run)
 {
     if (to_start == 0)
         return;
     to_start--;
-    berth_clear(run->berth);
-    berth_open(run->berth, run->job->jid, run->job->class_name);
+    run_entry_clear(run->run_entry);
+    run_entry_open(run->run_entry, run->job->jid, run->job->class_name);
     programs_start(programs, run);
 }
 
 static void run_ended(struct isolated_run *run, int code)
 {
     invariant(code == HF_OK);
-    berth_close(run->berth);
+    run_entry_close(run->run_entry);
     if (--to_end == 0)
         loop_stop(loop);
     else
@@ -156,21 +156,21 @@ static void runs_prepare(void)
 {
     static const struct plugin_handler handler = {.class_name = "bench", .program = arguments};
     static const struct task_rules rules = {.isolation = CONFIG_ISOLATION_EXEC};
-    programs = programs_create(&(struct isolation_options){.loop = loop, .launcher = launcher, .board = board});
-    atomic_store(&board->pulse, INT64_MAX);
+    programs = programs_create(&(struct isolation_options){.loop = loop, .launcher = launcher, .run_table = run_table});
+    atomic_store(&run_table->pulse, INT64_MAX);
     for (unsigned i = 0; i < settings.at_once; i++) {
         jobs[i] = (struct hf_job){.class_name = "bench",
                                   .queue = "default",
                                   .jid = "0123456789abcdef01234567",
                                   .args = {"[1,2,3]", 7},
-                                  .berth = board_berth(board, i),
-                                  .board = board};
+                                  .run_entry = run_table_entry(run_table, i),
+                                  .run_table = run_table};
         runs[i] = (struct isolated_run){
-            .job = &jobs[i], .berth = jobs[i].berth, .handler = &handler, .rules = &rules, .ended = run_ended};
+            .job = &jobs[i], .run_entry = jobs[i].run_entry, .handler = &handler, .rules = &rules, .ended = run_ended};
     }
 }
 
-/* --- posix_spawn ------------------------------------------------------------------------------------------------ */
+/* --- posix_spawn -------------------------------------------------------------------------------------------------- */
 
 static void spawn_one(void)
 {
@@ -201,7 +201,7 @@ static double spawned_round(void)
     return (double)instant_since(from, instant_now());
 }
 
-/* --- figures ---------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------------ */
 
 static int compare(const void *a, const void *b)
 {
@@ -241,18 +241,18 @@ int main(int count, char **words)
     parse(count, words);
     struct error error = ERROR_NONE;
     struct zygote zygote;
-    board = board_create(AT_ONCE_MAX);
-    struct zygote_options options = {.board = board, .log = {.level = LOG_WARN, .fd = 2}};
-    if (board == NULL || !zygote_start(&zygote, &options, &error) || (loop = loop_create(&error)) == NULL) {
+    run_table = run_table_create(AT_ONCE_MAX);
+    struct zygote_options options = {.run_table = run_table, .log = {.level = LOG_WARN, .fd = 2}};
+    if (run_table == NULL || !zygote_start(&zygote, &options, &error) || (loop = loop_create(&error)) == NULL) {
         fprintf(stderr, "spawn-bench: %s\n", error.text);
         return EXIT_FAILURE;
     }
-    launcher = launcher_create(loop, &zygote, board, zygote_lost, NULL);
+    launcher = launcher_create(loop, &zygote, run_table, zygote_lost, NULL);
     runs_prepare();
     measure();
     programs_destroy(programs);
     launcher_destroy(launcher);
     loop_destroy(loop);
-    board_destroy(board);
+    run_table_destroy(run_table);
     return EXIT_SUCCESS;
 }

@@ -63,34 +63,35 @@ static void a_run_that_takes_too_long_is_killed(void **state)
 /* --- when it is killed -------------------------------------------------------------------------------------------- */
 
 /* As the zygote reads it; INT64_MAX = at no time. */
-static int64_t kill_time(struct board *board)
+static int64_t kill_time(struct run_table *run_table)
 {
     int64_t first = INT64_MAX;
-    for (unsigned i = 0; i < board->berth_count; i++) {
-        int64_t at = atomic_load(&board_berth(board, i)->kill_at);
+    for (unsigned i = 0; i < run_table->run_entry_count; i++) {
+        int64_t at = atomic_load(&run_table_entry(run_table, i)->kill_at);
         first = at < first ? at : first;
     }
     return first;
 }
 
 /* From so long after `since` on, and at most so long from now: what is late here only makes that wider. */
-static void await_kill_time(struct board *board, struct instant since, int64_t after_ns)
+static void await_kill_time(struct run_table *run_table, struct instant since, int64_t after_ns)
 {
-    test_await(kill_time(board) != INT64_MAX);
-    assert_in_range(kill_time(board), since.ns + after_ns, instant_now().ns + after_ns);
+    test_await(kill_time(run_table) != INT64_MAX);
+    assert_in_range(kill_time(run_table), since.ns + after_ns, instant_now().ns + after_ns);
 }
 
-/* A run of a handler that does not listen, and the board on which it is. */
-static struct board *deaf_run(unsigned *worker, const char *class_settings, const char *worker_settings)
+/* A run of a handler that does not listen, and the run table on which it is. */
+static struct run_table *deaf_run(unsigned *worker, const char *class_settings, const char *worker_settings)
 {
     char classes[256];
-    struct board *board = board_create(WORKER_SLOTS(1));
+    struct run_table *run_table = run_table_create(WORKER_SLOTS(1));
     snprintf(classes, sizeof classes, "{ class = \"note\"; isolation = \"process\"; %s }", class_settings);
-    *worker = worker_child_start(
-        &fleet, &(struct fleet_setup){.threads = 1, .classes = classes, .worker = worker_settings}, NULL, NULL, board);
+    *worker =
+        worker_child_start(&fleet, &(struct fleet_setup){.threads = 1, .classes = classes, .worker = worker_settings},
+                           NULL, NULL, run_table);
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"deaf\"}");
     test_await(fleet_noted(&fleet, "begin deaf") == 1);
-    return board;
+    return run_table;
 }
 
 static void a_run_is_killed_after_its_timeout_and_its_grace(void **state)
@@ -98,24 +99,24 @@ static void a_run_is_killed_after_its_timeout_and_its_grace(void **state)
     (void)state;
     unsigned worker;
     struct instant since = instant_now();
-    struct board *board = deaf_run(&worker, "timeout = \"1h\"; grace = \"10m\";", NULL);
-    await_kill_time(board, since, 70 * 60 * NS_PER_S);
-    board_destroy(board);
+    struct run_table *run_table = deaf_run(&worker, "timeout = \"1h\"; grace = \"10m\";", NULL);
+    await_kill_time(run_table, since, 70 * 60 * NS_PER_S);
+    run_table_destroy(run_table);
 }
 
 static void a_run_that_is_called_off_is_killed_after_its_grace(void **state)
 {
     (void)state;
     unsigned worker;
-    struct board *board = deaf_run(&worker, "grace = \"10m\";", NULL);
-    assert_int_equal(kill_time(board), INT64_MAX);
+    struct run_table *run_table = deaf_run(&worker, "grace = \"10m\";", NULL);
+    assert_int_equal(kill_time(run_table), INT64_MAX);
     struct instant since = instant_now();
     char *identity = fleet_ask(&fleet, "zrange hf:2:processes 0 0");
     free(fleet_ask(&fleet, "zadd hf:2:cancels 1 deaf"));
     free(fleet_ask(&fleet, "lpush hf:2:calls:%s 'CANCEL deaf'", identity));
     free(identity);
-    await_kill_time(board, since, 10 * 60 * NS_PER_S);
-    board_destroy(board);
+    await_kill_time(run_table, since, 10 * 60 * NS_PER_S);
+    run_table_destroy(run_table);
 }
 
 /* It is known from the beginning of the stop on, for a worker that stands still in the middle of it. */
@@ -123,12 +124,13 @@ static void a_run_is_killed_before_the_stop_of_its_worker_is_over(void **state)
 {
     (void)state;
     unsigned worker;
-    struct board *board = deaf_run(&worker, "", "stop_timeout = \"1h\";");
-    assert_int_equal(kill_time(board), INT64_MAX);
+    struct run_table *run_table = deaf_run(&worker, "", "stop_timeout = \"1h\";");
+    assert_int_equal(kill_time(run_table), INT64_MAX);
     struct instant since = instant_now();
     fleet_signal(&fleet, worker, SIGTERM);
-    await_kill_time(board, since, 3600 * NS_PER_S + 1500 * NS_PER_MS); /* 2 s, but for a moment in which it is reaped */
-    board_destroy(board);
+    await_kill_time(run_table, since,
+                    3600 * NS_PER_S + 1500 * NS_PER_MS); /* 2 s, but for a moment in which it is reaped */
+    run_table_destroy(run_table);
 }
 
 /* --- G2 ----------------------------------------------------------------------------------------------------------- */

@@ -31,7 +31,7 @@ static pid_t runner_pid(void)
     return (pid_t)trip_number(&trips[0], "pid");
 }
 
-/* --- what a handler is told, and says --------------------------------------------------------------------------- */
+/* --- what a handler is told, and says ----------------------------------------------------------------------------- */
 
 TEST(a_handler_is_told_the_facts_of_its_task)
 {
@@ -134,7 +134,7 @@ TEST(only_what_is_heard_is_said)
     assert_string_equal(buffer_text(&trips[0].said), "progress {\"done\":1}\n");
 }
 
-/* --- crashes ---------------------------------------------------------------------------------------------------- */
+/* --- crashes ------------------------------------------------------------------------------------------------------ */
 
 TEST(a_handler_that_crashes_fails_alone)
 {
@@ -172,7 +172,7 @@ TEST(a_process_that_only_asks_is_killed)
     crashes("[\"pester\"]", "its process said nonsense to the worker");
 }
 
-TEST(a_handler_cannot_write_on_the_board)
+TEST(a_handler_cannot_write_on_the_run_table)
 {
     assert_int_equal(trip_run("[\"board\"]"), HF_OK);
 }
@@ -193,7 +193,7 @@ TEST(a_handler_that_closes_everything_fails)
     rmdir(directory);
 }
 
-/* --- what is left behind ---------------------------------------------------------------------------------------- */
+/* --- what is left behind ------------------------------------------------------------------------------------------ */
 
 TEST(low_descriptors_may_be_closed)
 {
@@ -225,7 +225,7 @@ TEST(surroundings_are_as_before_in_the_next_run)
     assert_int_equal(runner_pid(), pid);
 }
 
-/* --- time ------------------------------------------------------------------------------------------------------- */
+/* --- time --------------------------------------------------------------------------------------------------------- */
 
 TEST(a_handler_that_never_returns_is_killed_in_time)
 {
@@ -241,7 +241,7 @@ TEST(a_handler_that_does_not_heed_its_cancelling_is_killed)
     trip_start(&trips[0], "[\"loop\"]");
     trip_await_begin(&trips[0]);
     job_cancel(&trips[0].job, HF_USER);
-    if (berth_kill_by(board, trips[0].run.berth, loop_after(loop, 50 * NS_PER_MS)))
+    if (run_entry_kill_by(run_table, trips[0].run.run_entry, loop_after(loop, 50 * NS_PER_MS)))
         launcher_ring(launcher);
     assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
 }
@@ -259,12 +259,12 @@ TEST(a_handler_sees_that_it_is_cancelled)
 /* The kill came for the run before, which had just ended. */
 TEST(a_late_kill_is_not_blamed_on_the_next_run)
 {
-    struct child_exit end = {.wait_status = SIGKILL, .killed_run = 7, .killed_berth = 1};
+    struct child_exit end = {.wait_status = SIGKILL, .killed_run = 7, .killed_run_entry = 1};
 
-    assert_int_equal(process_pool_verdict(&trips[0].run, 8, board, &end, ""), ISOLATION_NOT_STARTED);
-    assert_int_equal(process_pool_verdict(&trips[0].run, 7, board, &end, ""),
-                     ISOLATION_NOT_STARTED); /* another berth */
-    assert_int_equal(process_pool_verdict(&trips[1].run, 7, board, &end, ""), HF_FAIL);
+    assert_int_equal(process_pool_verdict(&trips[0].run, 8, run_table, &end, ""), ISOLATION_NOT_STARTED);
+    assert_int_equal(process_pool_verdict(&trips[0].run, 7, run_table, &end, ""),
+                     ISOLATION_NOT_STARTED); /* another run entry */
+    assert_int_equal(process_pool_verdict(&trips[1].run, 7, run_table, &end, ""), HF_FAIL);
 }
 
 RUN_GROUP(process_pool_group_set_up, process_pool_group_tear_down, process_pool_set_up, process_pool_tear_down)

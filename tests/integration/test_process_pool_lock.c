@@ -28,11 +28,11 @@ static void lock_take(void)
 {
     struct trip *trip = &trips[0];
     assert_int_equal(lock_probe_acquire(&probe, "account:1"), REDLOCK_ACQUIRED);
-    berth_clear(trip->run.berth);
+    run_entry_clear(trip->run.run_entry);
     trip->run.lock = probe.lock;
     trip->job.validity = redlock_lock_validity(probe.lock);
-    redlock_lock_publish_to(probe.lock, &trip->run.berth->validity);
-    atomic_store(&trip->run.berth->is_locked, true);
+    redlock_lock_publish_to(probe.lock, &trip->run.run_entry->validity);
+    atomic_store(&trip->run.run_entry->is_locked, true);
 }
 
 static int set_up(void **state)
@@ -95,13 +95,13 @@ TEST(a_question_ends_with_its_run)
     trip_await_begin(&trips[0]);
     const struct pool_process *process = trips[0].run.place;
     loop_await(loop, process->is_asked);
-    (void)berth_kill_by(board, trips[0].run.berth, loop_now(loop));
+    (void)run_entry_kill_by(run_table, trips[0].run.run_entry, loop_now(loop));
     launcher_ring(launcher);
     assert_int_equal(trip_await(&trips[0]), HF_FAIL);
     assert_string_equal(trips[0].job.outcome.failure.error_class, "HF::TimedOut");
     resume_first(NODES);
     loop_for(loop, 100 * NS_PER_MS);
-    atomic_store(&trips[0].run.berth->kill_at, INT64_MAX);
+    atomic_store(&trips[0].run.run_entry->kill_at, INT64_MAX);
     assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
 }
 
@@ -114,7 +114,7 @@ TEST(the_descriptor_tells_the_end_of_the_lock_and_no_extension)
     assert_false(trips[0].has_ended);
     assert_int_equal(probe.losses, 0);
     redlock_lock_forfeit(probe.lock);
-    atomic_store(&trips[0].run.berth->is_locked, false); /* or it would be killed */
+    atomic_store(&trips[0].run.run_entry->is_locked, false); /* or it would be killed */
     assert_int_equal(trip_await(&trips[0]), HF_DISCARD);
 }
 

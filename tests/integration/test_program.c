@@ -63,7 +63,7 @@ TEST(facts_are_in_its_environment_and_nothing_of_the_worker)
 
 TEST(the_lock_is_in_its_environment)
 {
-    struct redlock_validity *validity = &outing.job.berth->validity;
+    struct redlock_validity *validity = &outing.job.run_entry->validity;
     const char *const resources[] = {"account:7", "b \"quoted\""};
     int64_t until = instant_now().ns + 60 * NS_PER_S;
     atomic_store(&validity->until, until);
@@ -83,7 +83,7 @@ TEST(the_lock_is_in_its_environment)
 
 TEST(nothing_is_started_without_its_lock)
 {
-    struct redlock_validity *validity = &outing.job.berth->validity;
+    struct redlock_validity *validity = &outing.job.run_entry->validity;
     atomic_store(&validity->until, instant_now().ns - NS_PER_S);
     outing.job.validity = validity;
     assert_int_equal(outing_run("exit 0"), ISOLATION_NOT_STARTED);
@@ -337,7 +337,7 @@ TEST(one_that_is_asked_to_stop_and_ignores_it_is_killed)
     await_said("progress 1\n");
     job_cancel(&outing.job, HF_SHUTDOWN);
     programs_interrupt(programs, &outing.run);
-    if (berth_kill_by(board, outing.job.berth, instant_after(instant_now(), 100 * NS_PER_MS)))
+    if (run_entry_kill_by(run_table, outing.job.run_entry, instant_after(instant_now(), 100 * NS_PER_MS)))
         launcher_ring(launcher);
     assert_int_equal(outing_await_end(), HF_CANCELLED);
     assert_string_equal(outcome->failure.message, "");
@@ -347,7 +347,7 @@ TEST(one_that_runs_for_too_long_is_killed)
 {
     outing_start(script_write("echo '{\"progress\":1}' >&3; while :; do :; done"));
     await_said("progress 1\n");
-    if (berth_kill_by(board, outing.job.berth, instant_after(instant_now(), 50 * NS_PER_MS)))
+    if (run_entry_kill_by(run_table, outing.job.run_entry, instant_after(instant_now(), 50 * NS_PER_MS)))
         launcher_ring(launcher);
     assert_int_equal(outing_await_end(), HF_FAIL);
     assert_string_equal(outcome->failure.error_class, "HF::TimedOut");
@@ -364,12 +364,12 @@ TEST(one_that_stops_when_it_is_asked_is_no_failure)
 
 TEST(it_is_killed_at_the_end_of_its_lock)
 {
-    struct redlock_validity *validity = &outing.job.berth->validity;
+    struct redlock_validity *validity = &outing.job.run_entry->validity;
     int64_t until = instant_now().ns + 300 * NS_PER_MS;
     atomic_store(&validity->until, until);
     atomic_store(&validity->danger_from, until);
     outing.job.validity = validity;
-    atomic_store(&outing.job.berth->is_locked, true);
+    atomic_store(&outing.job.run_entry->is_locked, true);
     assert_int_equal(outing_run("trap '' TERM; while :; do :; done"), HF_CANCELLED);
     assert_true(instant_now().ns >= until);
 }

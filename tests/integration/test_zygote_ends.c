@@ -183,55 +183,55 @@ TEST(who_ignores_TERM_is_killed_when_its_time_is_over)
 {
     int file = output_make();
     struct kid kid;
-    struct berth *berth = berth_begin(3);
-    script_start(&kid, file, FAMILY "while :; do sleep 1000; done", berth);
+    struct run_entry *run_entry = run_entry_begin(3);
+    script_start(&kid, file, FAMILY "while :; do sleep 1000; done", run_entry);
     struct family family = family_await(file);
     kid_await_birth(&kid);
     launcher_kill(launcher, &kid.child, SIGTERM);
     assert_false(process_is_dead(kid.pid));
-    if (berth_kill_by(board, berth, soon(30)))
+    if (run_entry_kill_by(run_table, run_entry, soon(30)))
         launcher_ring(launcher);
     test_await(process_is_dead(kid.pid) && process_is_dead(family.member)); /* the loop stands still */
     int status = kid_await_end(&kid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_int_equal(kid.end.killed_run, atomic_load(&berth->run));
-    assert_int_equal(kid.end.killed_berth, 3);
+    assert_int_equal(kid.end.killed_run, atomic_load(&run_entry->run));
+    assert_int_equal(kid.end.killed_run_entry, 3);
     close(file);
 }
 
 TEST(a_runner_process_is_killed_at_the_end_of_its_lock)
 {
     struct kid kid;
-    struct berth *berth = berth_begin(1);
+    struct run_entry *run_entry = run_entry_begin(1);
     int socket = kid_start_runner(&kid, NULL);
     assert_int_equal(write(socket, "hang", 4), 4);
     kid_await_birth(&kid);
-    atomic_store(&berth->validity.until, soon(40).ns);
-    atomic_store(&berth->is_locked, true);
-    atomic_store(&berth->occupant, kid.child.number);
-    assert_true(board_must_ring(board, berth));
+    atomic_store(&run_entry->validity.until, soon(40).ns);
+    atomic_store(&run_entry->is_locked, true);
+    atomic_store(&run_entry->occupant, kid.child.number);
+    assert_true(run_table_must_ring(run_table, run_entry));
     launcher_ring(launcher);
     test_await(process_is_dead(kid.pid));
     (void)kid_await_end(&kid);
-    assert_int_equal(kid.end.killed_run, atomic_load(&berth->run));
-    assert_int_equal(kid.end.killed_berth, 1);
+    assert_int_equal(kid.end.killed_run, atomic_load(&run_entry->run));
+    assert_int_equal(kid.end.killed_run_entry, 1);
     close(socket);
 }
 
 TEST(a_lock_that_is_extended_in_time_kills_nobody)
 {
     struct kid kid;
-    struct berth *berth = berth_begin(0);
+    struct run_entry *run_entry = run_entry_begin(0);
     kid_start(&kid, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
     kid_await_birth(&kid);
     int64_t first = soon(200).ns, second = soon(600000).ns;
-    atomic_store(&berth->validity.until, first);
-    atomic_store(&berth->is_locked, true);
-    atomic_store(&berth->occupant, kid.child.number);
+    atomic_store(&run_entry->validity.until, first);
+    atomic_store(&run_entry->is_locked, true);
+    atomic_store(&run_entry->occupant, kid.child.number);
     launcher_ring(launcher);
-    test_await(atomic_load(&board->wakes_at) == first || process_is_dead(kid.pid));
-    atomic_store(&berth->validity.until, second); /* without a ring */
-    test_await(atomic_load(&board->wakes_at) == second || process_is_dead(kid.pid));
+    test_await(atomic_load(&run_table->wakes_at) == first || process_is_dead(kid.pid));
+    atomic_store(&run_entry->validity.until, second); /* without a ring */
+    test_await(atomic_load(&run_table->wakes_at) == second || process_is_dead(kid.pid));
     assert_false(process_is_dead(kid.pid));
     launcher_stop();
 }
@@ -239,28 +239,28 @@ TEST(a_lock_that_is_extended_in_time_kills_nobody)
 TEST(whose_time_was_over_before_it_began_is_killed_at_once)
 {
     struct kid kid;
-    struct berth *berth = berth_begin(0);
-    berth_kill_by(board, berth, soon(-1));
-    script_start(&kid, -1, "sleep 1000", berth);
+    struct run_entry *run_entry = run_entry_begin(0);
+    run_entry_kill_by(run_table, run_entry, soon(-1));
+    script_start(&kid, -1, "sleep 1000", run_entry);
     assert_true(WIFSIGNALED(kid_await_end(&kid)));
-    assert_int_equal(kid.end.killed_run, atomic_load(&berth->run));
+    assert_int_equal(kid.end.killed_run, atomic_load(&run_entry->run));
 }
 
 TEST(several_are_killed_each_in_its_time)
 {
-    struct kid kids[FIXTURE_BERTHS];
-    for (unsigned i = 0; i < FIXTURE_BERTHS; i++) {
-        struct berth *berth = berth_begin(i);
+    struct kid kids[FIXTURE_RUN_ENTRIES];
+    for (unsigned i = 0; i < FIXTURE_RUN_ENTRIES; i++) {
+        struct run_entry *run_entry = run_entry_begin(i);
         if (i % 2 == 0)
-            berth_kill_by(board, berth, soon(20 + 10 * i));
-        script_start(&kids[i], -1, "sleep 1000", berth);
+            run_entry_kill_by(run_table, run_entry, soon(20 + 10 * i));
+        script_start(&kids[i], -1, "sleep 1000", run_entry);
     }
-    for (unsigned i = 0; i < FIXTURE_BERTHS; i += 2) {
+    for (unsigned i = 0; i < FIXTURE_RUN_ENTRIES; i += 2) {
         (void)kid_await_end(&kids[i]);
-        assert_int_equal(kids[i].end.killed_berth, i);
+        assert_int_equal(kids[i].end.killed_run_entry, i);
         assert_int_equal(kids[i].end.killed_run, 1);
     }
-    for (unsigned i = 1; i < FIXTURE_BERTHS; i += 2)
+    for (unsigned i = 1; i < FIXTURE_RUN_ENTRIES; i += 2)
         assert_false(kids[i].has_exited || process_is_dead(kids[i].pid));
     launcher_stop();
 }

@@ -10,7 +10,8 @@
 #include "tests/support/launcher_fixture.h"
 #include "tests/support/one_loop.h"
 
-/* A process that is a worker as far as the zygote can see; the test has its board and the numbers of who is there. */
+/* A process that is a worker as far as the zygote can see; the test has its run table and the numbers of who is
+ * there. */
 struct stand_in {
     pid_t pid;
     int log, output;
@@ -47,11 +48,12 @@ static void stand_in_live(int log, int output, int report, enum ending ending)
 {
     static struct kid program, runner;
     struct error error = ERROR_NONE;
-    struct zygote_options options = {.board = board, .runner = fixture_runner, .log = {.level = LOG_WARN, .fd = log}};
+    struct zygote_options options = {
+        .run_table = run_table, .runner = fixture_runner, .log = {.level = LOG_WARN, .fd = log}};
     if (!zygote_start(&zygote, &options, &error) || (loop = loop_create(&error)) == NULL)
         _exit(1);
-    launcher = launcher_create(loop, &zygote, board, NULL, NULL);
-    script_start(&program, output, FAMILY "while :; do sleep 1000; done", board_berth(board, 0));
+    launcher = launcher_create(loop, &zygote, run_table, NULL, NULL);
+    script_start(&program, output, FAMILY "while :; do sleep 1000; done", run_table_entry(run_table, 0));
     int socket = kid_start_runner(&runner, NULL);
     if (write(socket, "hang", 4) != 4)
         _exit(1);
@@ -75,17 +77,17 @@ static void stand_in_live(int log, int output, int report, enum ending ending)
         pause();
 }
 
-static int board_set_up(void **state)
+static int run_table_set_up(void **state)
 {
     (void)state;
-    board = board_create(FIXTURE_BERTHS);
-    return board != NULL ? 0 : -1;
+    run_table = run_table_create(FIXTURE_RUN_ENTRIES);
+    return run_table != NULL ? 0 : -1;
 }
 
-static int board_tear_down(void **state)
+static int run_table_tear_down(void **state)
 {
     (void)state;
-    board_destroy(board);
+    run_table_destroy(run_table);
     return 0;
 }
 
@@ -134,8 +136,8 @@ static const char *stand_in_forget(struct stand_in *worker)
 
 TEST(a_worker_that_is_stopped_does_not_keep_children_beyond_their_time)
 {
-    struct berth *berth = berth_begin(0), *other = berth_begin(1);
-    berth_kill_by(board, berth, soon(600000));
+    struct run_entry *run_entry = run_entry_begin(0), *other = run_entry_begin(1);
+    run_entry_kill_by(run_table, run_entry, soon(600000));
     struct stand_in worker = stand_in_start(ENDS_STOPPED);
     struct family family = family_await(worker.output);
     int status;
@@ -143,11 +145,11 @@ TEST(a_worker_that_is_stopped_does_not_keep_children_beyond_their_time)
     assert_true(WIFSTOPPED(status));
     /* What is moved forward without a ring is seen at the next look, which is at the end of this lock. */
     atomic_store(&other->occupant, 2);
-    test_await(atomic_load(&board->wakes_at) <= atomic_load(&berth->kill_at));
+    test_await(atomic_load(&run_table->wakes_at) <= atomic_load(&run_entry->kill_at));
     assert_false(process_is_dead(worker.told.program));
     kill(worker.told.zygote, SIGCHLD); /* wakes it up */
-    berth_kill_by(board, berth, soon(20));
-    berth_kill_by(board, other, soon(30));
+    run_entry_kill_by(run_table, run_entry, soon(20));
+    run_entry_kill_by(run_table, other, soon(30));
     kill(worker.told.zygote, SIGCHLD);
     test_await(process_is_dead(worker.told.program) && process_is_dead(family.member));
     test_await(process_is_dead(worker.told.runner));
@@ -159,9 +161,9 @@ TEST(a_worker_that_is_stopped_does_not_keep_children_beyond_their_time)
 
 TEST(nobody_outlives_a_worker_that_dies_and_its_tasks_are_named)
 {
-    berth_open(board_berth(board, 0), "a jid", "Class::Of\nIt");
-    berth_open(board_berth(board, 2), "done", "Other");
-    berth_close(board_berth(board, 2));
+    run_entry_open(run_table_entry(run_table, 0), "a jid", "Class::Of\nIt");
+    run_entry_open(run_table_entry(run_table, 2), "done", "Other");
+    run_entry_close(run_table_entry(run_table, 2));
     struct stand_in worker = stand_in_start(ENDS_BY_KILL);
     struct family family = family_await(worker.output);
     stand_in_kill(&worker);
@@ -177,11 +179,11 @@ TEST(nobody_outlives_a_worker_that_dies_and_its_tasks_are_named)
 
 TEST(the_culprit_of_a_crash_is_named)
 {
-    berth_open(board_berth(board, 4), "jid4", "Crasher");
+    run_entry_open(run_table_entry(run_table, 4), "jid4", "Crasher");
     struct stand_in worker = stand_in_start(ENDS_BY_KILL);
     struct family family = family_await(worker.output);
-    atomic_store(&board->crash_signal, SIGSEGV);
-    atomic_store(&board->crashed, 4 + 1);
+    atomic_store(&run_table->crash_signal, SIGSEGV);
+    atomic_store(&run_table->crashed, 4 + 1);
     stand_in_kill(&worker);
     all_await_gone(&worker, &family);
     const char *text = stand_in_forget(&worker);
@@ -193,7 +195,7 @@ TEST(a_crash_outside_of_handlers_names_nobody)
 {
     struct stand_in worker = stand_in_start(ENDS_BY_KILL);
     struct family family = family_await(worker.output);
-    atomic_store(&board->crash_signal, SIGABRT);
+    atomic_store(&run_table->crash_signal, SIGABRT);
     stand_in_kill(&worker);
     all_await_gone(&worker, &family);
     const char *text = stand_in_forget(&worker);
@@ -213,7 +215,7 @@ TEST(a_copy_of_the_worker_does_not_hide_its_death)
 
 static void ends_in_order(enum ending ending)
 {
-    berth_open(board_berth(board, 0), "jid", "Class");
+    run_entry_open(run_table_entry(run_table, 0), "jid", "Class");
     struct stand_in worker = stand_in_start(ending);
     assert_int_equal(waitpid(worker.pid, NULL, 0), worker.pid);
     assert_true(process_is_dead(worker.told.program));
@@ -232,4 +234,4 @@ TEST(its_good_bye_is_heard_also_behind_news_that_it_did_not_read)
     ends_in_order(ENDS_UNHEARD);
 }
 
-RUN_TESTS_WITH(board_set_up, board_tear_down)
+RUN_TESTS_WITH(run_table_set_up, run_table_tear_down)

@@ -22,7 +22,7 @@ struct restless {
     unsigned runs;
 };
 
-/* --- ends ------------------------------------------------------------------------------------------------------- */
+/* --- ends --------------------------------------------------------------------------------------------------------- */
 
 static int segv(struct restless *restless, hf_job *job)
 {
@@ -111,7 +111,7 @@ static int listens(struct restless *restless, hf_job *job)
     return HF_CANCELLED;
 }
 
-/* --- what is left behind ---------------------------------------------------------------------------------------- */
+/* --- what is left behind ------------------------------------------------------------------------------------------ */
 
 static int leaks(struct restless *restless, hf_job *job)
 {
@@ -203,7 +203,7 @@ static int tells_surroundings(struct restless *restless, hf_job *job)
     return restless->kit.report->result(job, text) ? HF_OK : HF_FAIL;
 }
 
-/* --- what it says ----------------------------------------------------------------------------------------------- */
+/* --- what it says ------------------------------------------------------------------------------------------------- */
 
 static int prints(struct restless *restless, hf_job *job)
 {
@@ -362,7 +362,7 @@ static int pesters(struct restless *restless, hf_job *job)
 }
 
 /* Memory that is shared with the worker, and writable. */
-static int finds_the_board(struct restless *restless, hf_job *job)
+static int finds_the_run_table(struct restless *restless, hf_job *job)
 {
     (void)restless;
     (void)job;
@@ -384,7 +384,7 @@ static int nothing(struct restless *restless, hf_job *job)
     return HF_OK;
 }
 
-/* --- the plugin ------------------------------------------------------------------------------------------------- */
+/* --- the plugin --------------------------------------------------------------------------------------------------- */
 
 static int run(hf_job *job, void *state)
 {
@@ -420,7 +420,7 @@ static int run(hf_job *job, void *state)
                 {"poll", polls},
                 {"answer", answers},
                 {"pester", pesters},
-                {"board", finds_the_board},
+                {"board", finds_the_run_table},
                 {"ok", nothing}};
     struct restless *restless = state;
     const char *name = "";

@@ -9,7 +9,7 @@
 #include "tests/support/one_loop.h"
 #include "tests/support/test.h"
 
-struct board *board;
+struct run_table *run_table;
 struct zygote zygote;
 struct launcher *launcher;
 unsigned times_lost;
@@ -25,10 +25,10 @@ int launcher_set_up(void **state)
     struct error error = ERROR_NONE;
     struct zygote_options options = {.runner = fixture_runner, .log = {.level = LOG_WARN, .fd = STDERR_FILENO}};
     times_lost = 0;
-    board = options.board = board_create(FIXTURE_BERTHS);
-    if (board == NULL || !zygote_start(&zygote, &options, &error) || one_loop_set_up(state) != 0)
+    run_table = options.run_table = run_table_create(FIXTURE_RUN_ENTRIES);
+    if (run_table == NULL || !zygote_start(&zygote, &options, &error) || one_loop_set_up(state) != 0)
         return -1;
-    launcher = launcher_create(loop, &zygote, board, zygote_was_lost, NULL);
+    launcher = launcher_create(loop, &zygote, run_table, zygote_was_lost, NULL);
     return 0;
 }
 
@@ -41,11 +41,11 @@ void launcher_stop(void)
 int launcher_tear_down(void **state)
 {
     launcher_stop();
-    board_destroy(board);
+    run_table_destroy(run_table);
     return one_loop_tear_down(state);
 }
 
-/* --- runner processes ------------------------------------------------------------------------------------------- */
+/* --- runner processes --------------------------------------------------------------------------------------------- */
 
 static int runner_obey(const char *word)
 {
@@ -71,7 +71,7 @@ static void daemon_begin(int socket)
         pause();
 }
 
-int fixture_runner(struct board *shared, int socket)
+int fixture_runner(struct run_table *shared, int socket)
 {
     (void)shared;
     char word[64];
@@ -88,7 +88,7 @@ int fixture_runner(struct board *shared, int socket)
     return 0;
 }
 
-/* --- kids ------------------------------------------------------------------------------------------------------- */
+/* --- kids --------------------------------------------------------------------------------------------------------- */
 
 static void kid_spawned(struct child *child, pid_t pid, int failure)
 {
@@ -187,7 +187,7 @@ const char *script_output(const char *script, const char *const *environment)
     return text;
 }
 
-/* --- families --------------------------------------------------------------------------------------------------- */
+/* --- families ----------------------------------------------------------------------------------------------------- */
 
 pid_t number_at(int file, int place)
 {
@@ -223,7 +223,7 @@ int output_make(void)
     return file;
 }
 
-void script_start(struct kid *kid, int output, const char *script, struct berth *berth)
+void script_start(struct kid *kid, int output, const char *script, struct run_entry *run_entry)
 {
     const char *const arguments[] = {"/bin/sh", "-c", script, NULL};
     const char *const environment[] = {"PATH=/usr/bin:/bin", NULL};
@@ -232,19 +232,19 @@ void script_start(struct kid *kid, int output, const char *script, struct berth 
                               .descriptor_count = 3,
                               .arguments = arguments,
                               .environment = environment,
-                              .berth = berth};
+                              .run_entry = run_entry};
     kid_start_plan(kid, &plan);
 }
 
-struct berth *berth_begin(unsigned number)
+struct run_entry *run_entry_begin(unsigned number)
 {
-    struct berth *berth = board_berth(board, number);
-    berth_clear(berth);
-    berth_open(berth, "jid", "Class");
-    return berth;
+    struct run_entry *run_entry = run_table_entry(run_table, number);
+    run_entry_clear(run_entry);
+    run_entry_open(run_entry, "jid", "Class");
+    return run_entry;
 }
 
-/* --- processes -------------------------------------------------------------------------------------------------- */
+/* --- processes ---------------------------------------------------------------------------------------------------- */
 
 const char *process_status(pid_t pid, const char *name)
 {

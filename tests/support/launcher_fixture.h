@@ -1,14 +1,14 @@
-/* For tests with real children: each test has a board, a zygote, a loop and a launcher of its own, and kids, which are
- * children that remember what was told of them. */
+/* For tests with real children: each test has a run table, a zygote, a loop and a launcher of its own, and kids, which
+ * are children that remember what was told of them. */
 #ifndef TESTS_SUPPORT_LAUNCHER_FIXTURE_H
 #define TESTS_SUPPORT_LAUNCHER_FIXTURE_H
 
 #include "worker/isolation/launcher.h"
 
-enum { FIXTURE_BERTHS = 8 };
+enum { FIXTURE_RUN_ENTRIES = 8 };
 
 extern struct loop *loop;
-extern struct board *board;
+extern struct run_table *run_table;
 extern struct zygote zygote;
 extern struct launcher *launcher;
 extern unsigned times_lost;
@@ -21,7 +21,7 @@ void launcher_stop(void);
 /* What a runner process does in tests: "NUMBER" written to its socket makes it exit with that, "hang" makes it sleep
  * with all signals blocked, "crash" abort; "daemon" is answered by a child that has left its group, with its pid; each
  * other word is answered with itself. */
-int fixture_runner(struct board *shared, int socket);
+int fixture_runner(struct run_table *shared, int socket);
 
 struct kid {
     struct child child;
@@ -46,9 +46,9 @@ void launcher_until(bool (*condition)(void *context), void *context);
 const char *script_output(const char *script, const char *const *environment);
 /* A file in memory to which many may write. */
 int output_make(void);
-void script_start(struct kid *kid, int output, const char *script, struct berth *berth);
-/* The berth with a new run on it. */
-struct berth *berth_begin(unsigned number);
+void script_start(struct kid *kid, int output, const char *script, struct run_entry *run_entry);
+/* The run entry with a new run on it. */
+struct run_entry *run_entry_begin(unsigned number);
 
 /* A script that begins with this prints the numbers of two children in the background, one in its group and one that
  * leaves it. */

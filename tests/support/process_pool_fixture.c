@@ -15,7 +15,7 @@ static struct plugins *plugins;
 static struct config_plugin settings;
 static struct config_pair pair;
 
-/* --- the job's link --------------------------------------------------------------------------------------------- */
+/* --- the job's link ----------------------------------------------------------------------------------------------- */
 
 static struct trip *trip_of(struct hf_job *job)
 {
@@ -50,43 +50,43 @@ static bool link_progress(struct hf_job *job, const char *json)
 static const struct job_link trip_link = {
     .hears = link_hears, .log = link_log, .event = link_event, .progress = link_progress};
 
-/* --- trips ------------------------------------------------------------------------------------------------------ */
+/* --- trips -------------------------------------------------------------------------------------------------------- */
 
 static void trip_began(struct isolated_run *run)
 {
     struct trip *trip = list_owner(run, struct trip, run);
     trip->begun++;
     if (trip->kill_after_ns != 0)
-        (void)berth_kill_by(board, run->berth, loop_after(loop, trip->kill_after_ns));
+        (void)run_entry_kill_by(run_table, run->run_entry, loop_after(loop, trip->kill_after_ns));
 }
 
 static void trip_ended(struct isolated_run *run, int code)
 {
     struct trip *trip = list_owner(run, struct trip, run);
     assert_false(trip->has_ended);
-    assert_int_equal(atomic_load(&run->berth->occupant), 0);
+    assert_int_equal(atomic_load(&run->run_entry->occupant), 0);
     trip->has_ended = true;
     trip->code = code;
-    berth_close(run->berth);
+    run_entry_close(run->run_entry);
 }
 
 static void trip_init(struct trip *trip, unsigned number)
 {
     *trip = (struct trip){.rules = {.isolation = CONFIG_ISOLATION_PROCESS}};
-    struct berth *berth = board_berth(board, number);
-    berth_clear(berth);
+    struct run_entry *run_entry = run_table_entry(run_table, number);
+    run_entry_clear(run_entry);
     trip->job = (struct hf_job){.class_name = "restless",
                                 .queue = "low",
                                 .jid = "0123456789abcdef01234567",
                                 .reports_progress = true,
                                 .keeps_result = true,
                                 .may_push = true,
-                                .berth = berth,
-                                .board = board,
+                                .run_entry = run_entry,
+                                .run_table = run_table,
                                 .link = &trip_link};
     job_outcome_clear(&trip->job.outcome);
     trip->run = (struct isolated_run){.job = &trip->job,
-                                      .berth = berth,
+                                      .run_entry = run_entry,
                                       .handler = plugins_find(plugins, "restless"),
                                       .rules = &trip->rules,
                                       .began = trip_began,
@@ -103,8 +103,8 @@ void trip_start(struct trip *trip, const char *args)
     buffer_clear(&trip->said);
     job_outcome_clear(&trip->job.outcome);
     if (trip->run.lock == NULL)
-        berth_clear(trip->run.berth);
-    berth_open(trip->run.berth, trip->job.jid, trip->job.class_name);
+        run_entry_clear(trip->run.run_entry);
+    run_entry_open(trip->run.run_entry, trip->job.jid, trip->job.class_name);
     process_pool_start(pool, &trip->run);
     assert_false(trip->begun > 0 || trip->has_ended);
 }
@@ -160,7 +160,7 @@ void restless_set(const char *key, const char *value)
     process_pool_config->plugin_count = 1;
 }
 
-/* --- setting up ------------------------------------------------------------------------------------------------- */
+/* --- setting up --------------------------------------------------------------------------------------------------- */
 
 static void was_lost(void *context)
 {
@@ -172,8 +172,8 @@ void process_pool_zygote_start(void)
 {
     struct error error = ERROR_NONE;
     struct zygote_options options = {.runner = runner_main, .log = {.level = LOG_WARN, .fd = STDERR_FILENO}};
-    board = options.board = board_create(TRIPS);
-    assert_non_null(board);
+    run_table = options.run_table = run_table_create(TRIPS);
+    assert_non_null(run_table);
     if (!zygote_start(&zygote, &options, &error))
         fail_msg("%s", error.text);
 }
@@ -182,7 +182,7 @@ void process_pool_zygote_end(void)
 {
     launcher_destroy(launcher);
     plugins_close(plugins);
-    board_destroy(board);
+    run_table_destroy(run_table);
 }
 
 void process_pool_zygote_use(struct loop *on)
@@ -194,7 +194,7 @@ void process_pool_zygote_use(struct loop *on)
     if (findings.errors > 0)
         fail_msg("%s", findings.items[0].text);
     findings_fini(&findings);
-    launcher = launcher_create(on, &zygote, board, was_lost, NULL);
+    launcher = launcher_create(on, &zygote, run_table, was_lost, NULL);
 }
 
 void process_pool_begin(struct loop *on)
@@ -203,7 +203,7 @@ void process_pool_begin(struct loop *on)
     process_pool_config->worker.threads = 2;
     process_pool_config->worker.max_task_size = 1 << 20;
     process_pool_config->worker.log_level = LOG_INFO;
-    const struct isolation_options options = {on, launcher, board, process_pool_config};
+    const struct isolation_options options = {on, launcher, run_table, process_pool_config};
     pool = process_pool_create(&options);
     for (unsigned i = 0; i < TRIPS; i++)
         trip_init(&trips[i], i);
@@ -219,7 +219,7 @@ void process_pool_end(void)
     free(process_pool_config);
 }
 
-/* --- for all tests of a program, and for each ------------------------------------------------------------------- */
+/* --- for all tests of a program, and for each --------------------------------------------------------------------- */
 
 int process_pool_group_set_up(void **state)
 {

@@ -1,4 +1,4 @@
-/* For tests of runs in processes: a board, a zygote, a loop, a launcher, a pool, the plugin `restless`, and
+/* For tests of runs in processes: a run table, a zygote, a loop, a launcher, a pool, the plugin `restless`, and
  * trips, which are runs that remember what was told of them. */
 #ifndef TESTS_SUPPORT_PROCESS_POOL_FIXTURE_H
 #define TESTS_SUPPORT_PROCESS_POOL_FIXTURE_H
@@ -25,7 +25,7 @@ struct trip {
 extern struct loop *loop;
 extern struct process_pool *pool;
 extern struct config *process_pool_config; /* two threads; it may be changed before a process is made */
-extern struct trip trips[TRIPS];           /* each with the berth of its number */
+extern struct trip trips[TRIPS];           /* each with the run entry of its number */
 
 /* The zygote of all tests of a program: before other threads or loops are there, and before the plugin is loaded, which
  * its children load themselves. */

@@ -61,7 +61,7 @@ static void outing_ended(struct isolated_run *run, int code)
     assert_false(outing.has_ended);
     outing.has_ended = true;
     outing.code = code;
-    berth_close(outing.job.berth);
+    run_entry_close(outing.job.run_entry);
 }
 
 static void outing_init(void)
@@ -74,22 +74,22 @@ static void outing_init(void)
                                  .reports_progress = true,
                                  .keeps_result = true,
                                  .may_push = true,
-                                 .berth = board_berth(board, 0),
-                                 .board = board,
+                                 .run_entry = run_table_entry(run_table, 0),
+                                 .run_table = run_table,
                                  .link = &outing_link};
     outing.job.outcome.retry_in_ms = -1;
     outing.handler = (struct plugin_handler){.class_name = "sums", .program = outing.program};
     outing.rules = (struct task_rules){.isolation = CONFIG_ISOLATION_EXEC};
     outing.run = (struct isolated_run){.job = &outing.job,
-                                       .berth = outing.job.berth,
+                                       .run_entry = outing.job.run_entry,
                                        .handler = &outing.handler,
                                        .rules = &outing.rules,
                                        .began = outing_began,
                                        .ended = outing_ended};
     outing.has_begun = outing.has_ended = false;
     buffer_clear(&outing.said);
-    atomic_store(&board->pulse, INT64_MAX);
-    berth_clear(outing.job.berth);
+    atomic_store(&run_table->pulse, INT64_MAX);
+    run_entry_clear(outing.job.run_entry);
 }
 
 int program_set_up(void **state)
@@ -97,7 +97,7 @@ int program_set_up(void **state)
     if (launcher_set_up(state) != 0)
         return -1;
     private_directory_create(directory);
-    programs = programs_create(&(struct isolation_options){.loop = loop, .launcher = launcher, .board = board});
+    programs = programs_create(&(struct isolation_options){.loop = loop, .launcher = launcher, .run_table = run_table});
     outing_init();
     return 0;
 }
@@ -149,7 +149,7 @@ void outing_start(const char *file)
     outing.program[0] = kept;
     outing.has_begun = outing.has_ended = false;
     job_outcome_clear(&outing.job.outcome);
-    berth_open(outing.job.berth, outing.job.jid, outing.job.class_name);
+    run_entry_open(outing.job.run_entry, outing.job.jid, outing.job.class_name);
     programs_start(programs, &outing.run);
     assert_false(outing.has_begun || outing.has_ended);
 }

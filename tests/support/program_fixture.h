@@ -28,7 +28,7 @@ int program_tear_down(void **state);
 const char *script_write(const char *text);
 /* Any file of that directory. */
 const char *script_path(const char *name);
-/* Starts the outing with the script or file; the job, rules and berth may be changed before. */
+/* Starts the outing with the script or file; the job, rules and run entry may be changed before. */
 void outing_start(const char *file);
 /* Until it has ended: its code. */
 int outing_await_end(void);

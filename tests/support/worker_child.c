@@ -36,7 +36,7 @@ static void plugins_begin(struct worker_options *options)
 }
 
 _Noreturn static void child_run(const char *path, const char *key_space, const struct worker_observer *observer,
-                                struct board *board)
+                                struct run_table *run_table)
 {
     struct log_options log = {.level = LOG_DEBUG, .fd = STDERR_FILENO};
     struct findings findings = {0};
@@ -49,8 +49,9 @@ _Noreturn static void child_run(const char *path, const char *key_space, const s
     findings_print(&findings, stderr);
     if (options.config == NULL || findings.errors > 0)
         abort();
-    options.board = board != NULL ? board : board_create(WORKER_SLOTS(options.config->worker.threads));
-    if (!zygote_start(&zygote, &(struct zygote_options){.board = options.board, .runner = runner_main, .log = log},
+    options.run_table = run_table != NULL ? run_table : run_table_create(WORKER_SLOTS(options.config->worker.threads));
+    if (!zygote_start(&zygote,
+                      &(struct zygote_options){.run_table = options.run_table, .runner = runner_main, .log = log},
                       &error))
         abort();
     options.zygote = &zygote;
@@ -65,7 +66,7 @@ _Noreturn static void child_run(const char *path, const char *key_space, const s
 }
 
 unsigned worker_child_start(struct fleet *fleet, const struct fleet_setup *setup, const char *key_space,
-                            const struct worker_observer *observer, struct board *board)
+                            const struct worker_observer *observer, struct run_table *run_table)
 {
     char path[256];
     unsigned number = fleet->worker_count++;
@@ -81,5 +82,5 @@ unsigned worker_child_start(struct fleet *fleet, const struct fleet_setup *setup
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(127);
     output_open(fleet, worker->name);
-    child_run(path, key_space, observer, board);
+    child_run(path, key_space, observer, run_table);
 }

@@ -37,7 +37,7 @@ static void copy_take(void)
     assert_int_equal(whole, out.length);
 }
 
-/* --- frames ----------------------------------------------------------------------------------------------------- */
+/* --- frames ------------------------------------------------------------------------------------------------------- */
 
 TEST(numbers_and_texts_arrive_as_they_were_sent)
 {
@@ -117,7 +117,7 @@ TEST(texts_with_a_nul_or_too_long_break_the_reader)
     }
 }
 
-/* --- messages --------------------------------------------------------------------------------------------------- */
+/* --- messages ----------------------------------------------------------------------------------------------------- */
 
 static void hello_write(void)
 {
@@ -164,7 +164,7 @@ static void order_write(const char *checkpoint)
                           .reports_progress = true,
                           .may_push = true,
                           .backtrace_lines = 7};
-    const struct runner_order order = {.berth = 5, .run = 99, .log_level = HF_LOG_WARN, .has_lock = true};
+    const struct runner_order order = {.run_entry = 5, .run = 99, .log_level = HF_LOG_WARN, .has_lock = true};
     runner_order_write(&order, &job, &out);
 }
 
@@ -175,7 +175,7 @@ TEST(an_order_arrives_as_it_was_sent)
     order_write("{\"done\":1}");
     copy_take();
     assert_true(runner_order_read(&copy.frame, &order, &job));
-    assert_int_equal(order.berth, 5);
+    assert_int_equal(order.run_entry, 5);
     assert_int_equal(order.run, 99);
     assert_int_equal(order.log_level, HF_LOG_WARN);
     assert_true(order.has_lock);
@@ -337,7 +337,7 @@ TEST(words_that_are_none_are_refused)
     }
 }
 
-/* --- hostile bytes ---------------------------------------------------------------------------------------------- */
+/* --- hostile bytes ------------------------------------------------------------------------------------------------ */
 
 static bool message_read(const struct frame *frame)
 {

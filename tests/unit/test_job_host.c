@@ -13,7 +13,7 @@ static const hf_cancel_api *cancel;
 static struct config config;
 static const char *const resources[] = {"a", "b"};
 static struct redlock_validity validity;
-static struct board *board;
+static struct run_table *run_table;
 static hf_job job;
 static char said[512];
 
@@ -67,14 +67,14 @@ static void set_up(void)
     lock = host->api("lock", 1);
     cancel = host->api("cancel", 1);
     memset(&validity, 0, sizeof validity);
-    board = board_create(1);
-    assert_non_null(board);
+    run_table = run_table_create(1);
+    assert_non_null(run_table);
     memset(&job, 0, sizeof job);
     job.resources = resources;
     job.resource_count = 2;
     job.validity = &validity;
-    job.board = board;
-    job.berth = board_berth(board, 0);
+    job.run_table = run_table;
+    job.run_entry = run_table_entry(run_table, 0);
     job.link = &test_link;
     job.jid = "j1";
     job.class_name = "any";
@@ -88,7 +88,7 @@ static void tear_down(void)
     if (atomic_load(&validity.descriptor) > 0)
         close(atomic_load(&validity.descriptor) - 1);
     job_outcome_fini(&job.outcome);
-    board_destroy(board);
+    run_table_destroy(run_table);
     job_hosts_destroy(hosts);
 }
 
@@ -161,7 +161,7 @@ TEST(the_descriptor_is_readable_when_the_lock_is_lost)
 TEST(a_lock_that_was_held_too_long_says_so_without_the_loop)
 {
     hold_for(SOON_NS, SOON_NS);
-    atomic_store(&job.berth->hold_until, atomic_load(&validity.until));
+    atomic_store(&job.run_entry->hold_until, atomic_load(&validity.until));
     assert_int_equal(cancel->reason(&job), HF_NOT_CANCELLED);
     wait_until_lost();
     assert_int_equal(cancel->reason(&job), HF_HELD_TOO_LONG);
@@ -173,19 +173,19 @@ TEST(a_lock_that_was_held_too_long_says_so_without_the_loop)
 TEST(a_lock_that_was_lost_earlier_was_not_held_too_long)
 {
     hold_for(SOON_NS, SOON_NS);
-    atomic_store(&job.berth->hold_until, atomic_load(&validity.until) + 1);
+    atomic_store(&job.run_entry->hold_until, atomic_load(&validity.until) + 1);
     wait_until_lost();
-    test_await(now_ns() > atomic_load(&job.berth->hold_until));
+    test_await(now_ns() > atomic_load(&job.run_entry->hold_until));
     assert_int_equal(cancel->reason(&job), HF_LOCK_LOST);
 }
 
 TEST(what_the_loop_was_told_is_the_reason)
 {
-    atomic_store(&job.berth->hold_until, now_ns() - 1);
+    atomic_store(&job.run_entry->hold_until, now_ns() - 1);
     job_lock_lost(&job, HF_LOCK_LOST);
     job_lock_lost(&job, HF_HELD_TOO_LONG);
     assert_int_equal(cancel->reason(&job), HF_LOCK_LOST);
-    atomic_store(&job.berth->lost, HF_NOT_CANCELLED);
+    atomic_store(&job.run_entry->lost, HF_NOT_CANCELLED);
     job_lock_lost(&job, HF_HELD_TOO_LONG);
     assert_int_equal(cancel->reason(&job), HF_HELD_TOO_LONG);
 }
@@ -202,7 +202,7 @@ TEST(the_loss_comes_before_other_reasons)
 {
     hold_for(LONG_NS, LONG_NS);
     job_cancel(&job, HF_USER);
-    atomic_store(&board->must_stop, true);
+    atomic_store(&run_table->must_stop, true);
     assert_int_equal(cancel->reason(&job), HF_USER);
     atomic_store(&validity.until, 0);
     assert_int_equal(cancel->reason(&job), HF_LOCK_LOST);

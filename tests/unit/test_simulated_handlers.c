@@ -11,7 +11,7 @@
 #include "worker/dry_run/plan/load.h"
 #include "worker/dry_run/count/record.h"
 #include "worker/dry_run/run/simulated_handlers.h"
-#include "worker/task/board.h"
+#include "worker/task/run_table.h"
 #include "worker/task/job_host.h"
 #include "worker/plugin/plugin.h"
 
@@ -23,7 +23,7 @@ static void *memory;
 static _Atomic uint64_t lost;
 static struct simulation *simulation;
 static struct plugins *plugins;
-static struct board *board;
+static struct run_table *run_table;
 static struct hf_job *job;
 static struct redlock_validity validity;
 static struct buffer bytes;
@@ -39,8 +39,8 @@ static void set_up(void)
     memory = mmap(NULL, RINGS * record_ring_size(CAPACITY), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (unsigned i = 0; i < RINGS; i++)
         rings[i] = record_ring_place((char *)memory + i * record_ring_size(CAPACITY), CAPACITY);
-    board = board_create(1);
-    berth_open(board_berth(board, 0), "jid", "Class");
+    run_table = run_table_create(1);
+    run_entry_open(run_table_entry(run_table, 0), "jid", "Class");
     job = memory_new(struct hf_job);
     record = memory_new(struct record);
     *job = (struct hf_job){.jid = "0123456789ab",
@@ -48,8 +48,8 @@ static void set_up(void)
                            .resources = names,
                            .resource_count = 1,
                            .fence = "42",
-                           .board = board,
-                           .berth = board_berth(board, 0)};
+                           .run_table = run_table,
+                           .run_entry = run_table_entry(run_table, 0)};
     atomic_store(&lost, 0);
     atomic_store(&validity.until, INT64_MAX);
 }
@@ -60,7 +60,7 @@ static void tear_down(void)
     simulation_destroy(simulation);
     plugins = NULL;
     simulation = NULL;
-    board_destroy(board);
+    run_table_destroy(run_table);
     free(job);
     free(record);
     buffer_fini(&bytes);
@@ -176,7 +176,7 @@ TEST(it_hears_that_the_task_was_cancelled)
 
 TEST(it_hears_that_the_worker_stops)
 {
-    atomic_store(&board->must_stop, true);
+    atomic_store(&run_table->must_stop, true);
     is_stopped();
 }
 

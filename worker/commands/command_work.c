@@ -39,7 +39,7 @@ struct work_command {
     struct config *config;
     struct plugins *plugins;
     struct job_hosts *hosts;
-    struct board *board;
+    struct run_table *run_table;
     struct zygote zygote;
 };
 
@@ -73,7 +73,7 @@ static void failure_tell(const char *reason)
               log_value(reason, text));
 }
 
-static void outcome_tell(const struct inquiry *inquiry, const struct berth *berth)
+static void outcome_tell(const struct inquiry *inquiry, const struct run_entry *run_entry)
 {
     char jid[LOG_QUOTE_MAX];
     const struct redis_reply *reply = inquiry_reply(inquiry, 0);
@@ -82,14 +82,14 @@ static void outcome_tell(const struct inquiry *inquiry, const struct berth *bert
     else if (inquiry_integer(inquiry, 0, 0) != 1)
         failure_tell("it was recovered before");
     else
-        log_event(LOG_INFO, "culprit_noted", "jid=%s", log_value(berth->jid, jid));
+        log_event(LOG_INFO, "culprit_noted", "jid=%s", log_value(run_entry->jid, jid));
 }
 
 /* Tells the queue node whose handler the worker died of (queue/culprit.h), so that whoever recovers the tasks does not
  * blame those that ran beside it. Runs in the zygote, whose children are gone by then: a single thread with a copy of
  * the configuration as it was when the worker began. When the node cannot be had within ten seconds, or the zygote was
  * killed too, nothing is noted, and all tasks of the worker are counted. */
-static void culprit_note(const void *config, const struct board *board, unsigned culprit)
+static void culprit_note(const void *config, const struct run_table *run_table, unsigned culprit)
 {
     static const struct redis_script *const scripts[] = {&queue_script_culprit};
     const struct config *own = config;
@@ -108,9 +108,9 @@ static void culprit_note(const void *config, const struct board *board, unsigned
     }
     queue_keys_init(&keys, "", "");
     inquiry_begin(inquiry);
-    culprit_request(inquiry_compose(inquiry), &keys, board->identity, culprit);
+    culprit_request(inquiry_compose(inquiry), &keys, run_table->identity, culprit);
     if (inquiry_run(inquiry))
-        outcome_tell(inquiry, &board->berths[culprit]);
+        outcome_tell(inquiry, &run_table->run_entries[culprit]);
     else
         failure_tell(inquiry_reason(inquiry));
     queue_keys_fini(&keys);
@@ -145,15 +145,15 @@ static struct log_options log_options_of(const struct config *config)
 }
 
 /* A supervisor has made it, from the configuration as it was a moment before. */
-static void board_begin(struct work_command *command)
+static void run_table_begin(struct work_command *command)
 {
     const struct config *config = command->config;
-    unsigned berths = WORKER_SLOTS(config->worker.threads);
-    command->board = command->process != NULL ? command->process->board : board_create(berths);
-    if (command->board == NULL)
+    unsigned run_entries = WORKER_SLOTS(config->worker.threads);
+    command->run_table = command->process != NULL ? command->process->run_table : run_table_create(run_entries);
+    if (command->run_table == NULL)
         findings_error(&command->findings, "%s: there is no memory for worker.threads = %u", config->path,
                        config->worker.threads);
-    else if (command->board->berth_count < berths)
+    else if (command->run_table->run_entry_count < run_entries)
         findings_error(&command->findings, "%s: worker.threads was changed in this moment", config->path);
 }
 
@@ -162,21 +162,21 @@ static void zygote_begin(struct work_command *command)
 {
     struct error error = ERROR_NONE;
     const struct config *config = command->config;
-    board_begin(command);
+    run_table_begin(command);
     if (command->findings.errors > 0)
         return;
     if (!zygote_start(&command->zygote,
-                      &(struct zygote_options){.board = command->board,
+                      &(struct zygote_options){.run_table = command->run_table,
                                                .runner = runner_main,
                                                .log = log_options_of(config),
-                                               .mourn = culprit_note,
+                                               .on_worker_death = culprit_note,
                                                .context = config},
                       &error))
         findings_error(&command->findings, "%s: %s", config->path, error.text);
     else
         command->worker.zygote = &command->zygote;
-    command->worker.board = command->board;
-    crash_notes_begin(command->board);
+    command->worker.run_table = command->run_table;
+    crash_notes_begin(command->run_table);
 }
 
 /* Everything that is wrong is said at once, as `holdfast check` does, and then nothing is started. */
@@ -261,7 +261,7 @@ static int run_worker(struct work_command *command)
     if (command->zygote.pid != 0)
         zygote_end(&command->zygote);
     crash_notes_end();
-    board_destroy(command->board);
+    run_table_destroy(command->run_table);
     config_free(command->config);
     findings_fini(&command->findings);
     return code;
@@ -271,7 +271,8 @@ static int run_worker(struct work_command *command)
 
 static struct supervisor_terms terms_of(const struct config *config)
 {
-    return (struct supervisor_terms){.log = log_options_of(config), .berths = WORKER_SLOTS(config->worker.threads)};
+    return (struct supervisor_terms){.log = log_options_of(config),
+                                     .run_entries = WORKER_SLOTS(config->worker.threads)};
 }
 
 static void terms_renew(void *context, struct supervisor_terms *terms)
@@ -295,7 +296,7 @@ static int run_supervised(void *context, const struct supervised_process *proces
     struct work_command *command = context;
     char *report_path = NULL;
     struct error error = ERROR_NONE;
-    crash_notes_begin(process->board);
+    crash_notes_begin(process->run_table);
     signals_hold();
     if (command->origin.kind == ORIGIN_LOCAL && local_nodes_join(&error) != EXIT_CODE_OK) {
         fprintf(stderr, "holdfast work: %s\n", error.text);

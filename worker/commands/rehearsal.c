@@ -61,7 +61,7 @@ void rehearsal_free(struct rehearsal *rehearsal)
     job_outcome_fini(&rehearsal->job.outcome);
     job_progress_fini(&rehearsal->progress);
     crash_notes_end();
-    board_destroy(rehearsal->board);
+    run_table_destroy(rehearsal->run_table);
     config_free(rehearsal->config);
     findings_fini(&rehearsal->findings);
     free(rehearsal);
@@ -349,9 +349,9 @@ static void facts_set(struct rehearsal *rehearsal)
     job->may_push = !rehearsal->rules.at_most_once;
     job->task_limits = config_task_limits(rehearsal->config);
     job->link = &terminal_link;
-    job->board = rehearsal->board;
-    job->berth = board_berth(rehearsal->board, 0);
-    job->validity = rehearsal->is_locked ? &job->berth->validity : NULL;
+    job->run_table = rehearsal->run_table;
+    job->run_entry = run_table_entry(rehearsal->run_table, 0);
+    job->validity = rehearsal->is_locked ? &job->run_entry->validity : NULL;
 }
 
 static bool task_make(struct rehearsal *rehearsal, struct error *error)
@@ -382,7 +382,7 @@ static bool task_make(struct rehearsal *rehearsal, struct error *error)
 /* --- getting ready ------------------------------------------------------------------------------------------------ */
 
 /* What was said so far is written, as exit() would have done. */
-static void exit_tell(const struct berth *whose)
+static void exit_tell(const struct run_entry *whose)
 {
     fflush(stdout);
     if (whose != NULL)
@@ -394,16 +394,16 @@ static void exit_tell(const struct berth *whose)
 }
 
 /* Before a plugin is loaded, which may start threads, or end the process. */
-static bool board_begin(struct rehearsal *rehearsal)
+static bool run_table_begin(struct rehearsal *rehearsal)
 {
     struct error error = ERROR_NONE;
-    rehearsal->board = board_create(1);
+    rehearsal->run_table = run_table_create(1);
     const struct zygote_options options = {
-        .board = rehearsal->board, .runner = runner_main, .log = {.level = LOG_WARN, .fd = STDERR_FILENO}};
-    if (rehearsal->board == NULL)
+        .run_table = rehearsal->run_table, .runner = runner_main, .log = {.level = LOG_WARN, .fd = STDERR_FILENO}};
+    if (rehearsal->run_table == NULL)
         error_set(&error, "out of memory");
     else if (rehearsal->wish.in_process || zygote_start(&rehearsal->zygote, &options, &error)) {
-        crash_notes_begin(rehearsal->board);
+        crash_notes_begin(rehearsal->run_table);
         crash_note_tell_exit(exit_tell);
         return true;
     }
@@ -494,7 +494,7 @@ static bool log_begin(void)
 bool rehearsal_prepare(struct rehearsal *rehearsal)
 {
     struct error error = ERROR_NONE;
-    if (!config_begin(rehearsal) || !board_begin(rehearsal))
+    if (!config_begin(rehearsal) || !run_table_begin(rehearsal))
         return false;
     rehearsal->handler = handler_find(rehearsal);
     if (rehearsal->handler == NULL)
@@ -542,8 +542,8 @@ static void lock_show(struct rehearsal *rehearsal)
     struct instant now = instant_now();
     struct pretended_view view = pretended_lock_at(&rehearsal->lock, now);
     bool was_in_danger = rehearsal->was_in_danger;
-    atomic_store(&job->berth->validity.danger_from, view.danger_from.ns);
-    atomic_store(&job->berth->validity.until, view.until.ns);
+    atomic_store(&job->run_entry->validity.danger_from, view.danger_from.ns);
+    atomic_store(&job->run_entry->validity.until, view.until.ns);
     lock_tell(rehearsal, &view, now);
     if (view.lost != HF_NOT_CANCELLED && !rehearsal->was_lost) {
         rehearsal->was_lost = true;
@@ -588,7 +588,7 @@ static bool lock_begin(struct rehearsal *rehearsal)
         return false;
     }
     if (rehearsal->rules.max_hold_ns > 0)
-        atomic_store(&rehearsal->job.berth->hold_until,
+        atomic_store(&rehearsal->job.run_entry->hold_until,
                      instant_after(rehearsal->lock.taken, rehearsal->rules.max_hold_ns).ns);
     lock_tell_names(rehearsal);
     lock_show(rehearsal);
@@ -599,7 +599,7 @@ static bool lock_begin(struct rehearsal *rehearsal)
 
 static void kill_by(struct rehearsal *rehearsal, struct instant at)
 {
-    if (rehearsal->isolation != NULL && berth_kill_by(rehearsal->board, rehearsal->job.berth, at))
+    if (rehearsal->isolation != NULL && run_entry_kill_by(rehearsal->run_table, rehearsal->job.run_entry, at))
         launcher_ring(rehearsal->launcher);
 }
 
@@ -736,24 +736,24 @@ static void zygote_lost(void *context)
 static void away_begin(struct rehearsal *rehearsal)
 {
     struct loop *loop = rehearsal->loop;
-    rehearsal->launcher = launcher_create(loop, &rehearsal->zygote, rehearsal->board, zygote_lost, rehearsal);
+    rehearsal->launcher = launcher_create(loop, &rehearsal->zygote, rehearsal->run_table, zygote_lost, rehearsal);
     rehearsal->isolation = isolation_create(&(struct isolation_options){
-        .loop = loop, .launcher = rehearsal->launcher, .board = rehearsal->board, .config = rehearsal->config});
+        .loop = loop, .launcher = rehearsal->launcher, .run_table = rehearsal->run_table, .config = rehearsal->config});
     rehearsal->away = (struct isolated_run){.job = &rehearsal->job,
-                                            .berth = rehearsal->job.berth,
+                                            .run_entry = rehearsal->job.run_entry,
                                             .handler = rehearsal->handler,
                                             .rules = &rehearsal->rules,
                                             .began = away_began,
                                             .ended = away_ended};
     list_init(&rehearsal->away.link);
-    atomic_store(&rehearsal->job.berth->is_locked, rehearsal->is_locked);
+    atomic_store(&rehearsal->job.run_entry->is_locked, rehearsal->is_locked);
 }
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 static void start(struct rehearsal *rehearsal)
 {
-    berth_open(rehearsal->job.berth, rehearsal->job.jid, rehearsal->job.class_name);
+    run_entry_open(rehearsal->job.run_entry, rehearsal->job.jid, rehearsal->job.class_name);
     if (rehearsal->isolation != NULL) {
         isolation_start(rehearsal->isolation, &rehearsal->away);
         return;

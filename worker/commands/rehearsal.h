@@ -79,7 +79,7 @@ struct rehearsal {
     struct task_resources resources;
     bool is_locked;
     /* the run */
-    struct board *board;
+    struct run_table *run_table;
     struct hf_job job;
     struct job_progress progress;
     int loss_event; /* eventfd that is readable once the lock is lost; -1 = there is no lock */

@@ -5,7 +5,7 @@
  *     isolation_withdraw(isolation, &run)            true: it has not begun and will not; `ended` is not called
  *     isolation_interrupt(isolation, &run)           the job's cancel reason was set: whoever cannot see that is told
  *
- * The slot sets job, berth, handler and rules before, and leaves them alone until `ended`. The facts are read from
+ * The slot sets job, run entry, handler and rules before, and leaves them alone until `ended`. The facts are read from
  * the job, and what the run leaves behind (failure, backtrace, result, follow-ups, delay) is written into its
  * outcome before `ended` is called, which happens exactly once, on the loop, and never from inside isolation_start.
  * By then nobody runs for the task any more: a run that was killed, or whose process crashed, has been reaped.
@@ -23,7 +23,7 @@
 
 #include <limits.h>
 
-#include "worker/task/board.h"
+#include "worker/task/run_table.h"
 #include "worker/isolation/launcher.h"
 #include "worker/task/job_host.h"
 #include "worker/plugin/plugin.h"
@@ -34,7 +34,7 @@ enum { ISOLATION_NOT_STARTED = INT_MIN };
 
 struct isolated_run {
     struct hf_job *job;
-    struct berth *berth;
+    struct run_entry *run_entry;
     const struct plugin_handler *handler;
     const struct task_rules *rules;
     struct redlock_lock *lock;               /* NULL = it runs without; stays until `ended` */
@@ -49,7 +49,7 @@ struct isolation;
 struct isolation_options {
     struct loop *loop;
     struct launcher *launcher;
-    struct board *board;
+    struct run_table *run_table;
     const struct config *config; /* its settings may change, its place does not */
 };
 

@@ -1,6 +1,6 @@
 /* Orders leave at once when the socket takes them, which is nearly always. When it does not (a zygote that is stopped,
  * or that many starts keep busy), they wait here in order, with copies of their descriptors, until it is writable
- * again. A ring never waits: who has orders to read looks at the board after each.
+ * again. A ring never waits: who has orders to read looks at the run table after each.
  *
  * Callbacks may use the launcher, but not destroy it. */
 #include "worker/isolation/launcher.h"
@@ -27,7 +27,7 @@ struct launcher {
     struct zygote *zygote;
     void (*lost)(void *context);
     void *context;
-    struct board *board;
+    struct run_table *run_table;
     struct loop_watch *watch; /* NULL once the zygote is lost */
     struct loop_timer retry;
     struct list children; /* ordered, or born */
@@ -60,7 +60,7 @@ void child_init(struct child *child, void (*spawned)(struct child *child, pid_t 
     list_init(&child->link);
 }
 
-/* --- children that are not born --------------------------------------------------------------------------------- */
+/* --- children that are not born ----------------------------------------------------------------------------------- */
 
 static void failure_tell(struct child *child, int reason)
 {
@@ -103,7 +103,7 @@ static struct child *child_find(struct launcher *launcher, uint64_t number)
     return NULL;
 }
 
-/* --- the zygote is gone ----------------------------------------------------------------------------------------- */
+/* --- the zygote is gone ------------------------------------------------------------------------------------------- */
 
 static void parcel_free(struct parcel *parcel)
 {
@@ -132,11 +132,11 @@ static void all_forget(struct launcher *launcher)
 static void zygote_is_lost(struct launcher *launcher)
 {
     all_forget(launcher);
-    atomic_store(&launcher->board->wakes_at, 0); /* nobody is there to be rung */
+    atomic_store(&launcher->run_table->wakes_at, 0); /* nobody is there to be rung */
     launcher->lost(launcher->context);
 }
 
-/* --- sending ---------------------------------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------------------------------------ */
 
 /* 0, or the errno. */
 static int parcel_send(const struct launcher *launcher, const struct parcel *parcel)
@@ -246,7 +246,7 @@ static void parcel_order(struct parcel *parcel, const struct zygote_order *order
     parcel->number = order->number;
 }
 
-/* --- what users ask for ----------------------------------------------------------------------------------------- */
+/* --- what users ask for ------------------------------------------------------------------------------------------- */
 
 static int words_file(const struct child_plan *plan, size_t length)
 {
@@ -312,9 +312,9 @@ void launcher_spawn(struct launcher *launcher, struct child *child, const struct
     invariant(plan->kind == CHILD_RUNNER || (plan->arguments != NULL && plan->arguments[0] != NULL));
     child->number = ++launcher->last_number;
     list_append(&launcher->children, &child->link);
-    /* before the order: the zygote looks at the board after it */
-    if (plan->berth != NULL)
-        atomic_store(&plan->berth->occupant, child->number);
+    /* before the order: the zygote looks at the run table after it */
+    if (plan->run_entry != NULL)
+        atomic_store(&plan->run_entry->occupant, child->number);
     int failure = launcher->watch != NULL ? plan_post(launcher, child->number, plan) : EPIPE;
     bool will_be_lost = launcher->watch != NULL && (failure == EPIPE || failure == ECONNRESET);
     if (failure != 0 && !will_be_lost)
@@ -341,7 +341,7 @@ void launcher_ring(struct launcher *launcher)
     (void)!send(launcher->zygote->socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* --- what the zygote says --------------------------------------------------------------------------------------- */
+/* --- what the zygote says ----------------------------------------------------------------------------------------- */
 
 static void report_tell(struct launcher *launcher, const struct zygote_report *report)
 {
@@ -384,15 +384,15 @@ static void socket_ready(void *context, int events)
         reports_read(launcher);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
-struct launcher *launcher_create(struct loop *loop, struct zygote *zygote, struct board *board,
+struct launcher *launcher_create(struct loop *loop, struct zygote *zygote, struct run_table *run_table,
                                  void (*lost)(void *context), void *context)
 {
     struct launcher *launcher = memory_new(struct launcher);
     launcher->loop = loop;
     launcher->zygote = zygote;
-    launcher->board = board;
+    launcher->run_table = run_table;
     launcher->lost = lost;
     launcher->context = context;
     list_init(&launcher->children);

@@ -1,6 +1,6 @@
 /* The worker's end of the zygote: children are asked for here, and their ends are heard of here.
  *
- *     struct launcher *launcher = launcher_create(loop, &zygote, board, lost, context);
+ *     struct launcher *launcher = launcher_create(loop, &zygote, run table, lost, context);
  *     child_init(&child, spawned, exited);
  *     launcher_spawn(launcher, &child, &plan);   ... child.spawned() ... child.exited()
  *     launcher_kill(launcher, &child, SIGTERM);  to its process group
@@ -12,8 +12,8 @@
  * reaped, and the rest of its group and descendants that left it were killed and are gone too (ten seconds are waited
  * for what cannot die).
  *
- * The zygote kills by itself the occupant of a berth whose time is over (board.h), and all groups when the worker
- * closes its end or dies (with a word in the log about what was running).
+ * The zygote kills by itself the occupant of a run entry whose time is over (run_table.h), and all groups when the
+ * worker closes its end or dies (with a word in the log about what was running).
  *
  * Threads: the loop's, but for zygote_start, which belongs to a main thread that is alone. If the zygote dies,
  * `lost` is told once; all children die with it, and no `exited` follows: their locks are left to expire. */
@@ -27,9 +27,9 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "worker/task/board.h"
+#include "worker/task/run_table.h"
 
-/* --- the zygote ------------------------------------------------------------------------------------------------- */
+/* --- the zygote --------------------------------------------------------------------------------------------------- */
 
 struct zygote {
     pid_t pid;
@@ -37,14 +37,14 @@ struct zygote {
 };
 
 struct zygote_options {
-    struct board *board;
+    struct run_table *run_table;
     /* What a child of kind CHILD_RUNNER is: called in the child, returns its exit status. Descriptor 3 is its
      * socket. */
-    int (*runner)(struct board *board, int socket);
+    int (*runner)(struct run_table *run_table, int socket);
     struct log_options log; /* for what it has to say when the worker has died */
-    /* Called by the zygote as its last act when the worker has died of the handler at this berth; may take a few
+    /* Called by the zygote as its last act when the worker has died of the handler at this run entry; may take a few
      * seconds. NULL = nothing is to be done. */
-    void (*mourn)(const void *context, const struct board *board, unsigned culprit);
+    void (*on_worker_death)(const void *context, const struct run_table *run_table, unsigned culprit);
     const void *context;
 };
 
@@ -55,7 +55,7 @@ bool zygote_start(struct zygote *zygote, const struct zygote_options *options, s
  * happens when it has ended, as after launcher_destroy. */
 void zygote_end(struct zygote *zygote);
 
-/* --- children --------------------------------------------------------------------------------------------------- */
+/* --- children ----------------------------------------------------------------------------------------------------- */
 
 enum { CHILD_DESCRIPTORS_MAX = 6 };
 
@@ -68,7 +68,7 @@ struct child_plan {
      * up to 128 KiB. */
     const char *const *arguments, *const *environment;
     /* CHILD_PROGRAM: whose time it has from the start: occupant is set by launcher_spawn. NULL = nobody's. */
-    struct berth *berth;
+    struct run_entry *run_entry;
     int64_t memory_bytes; /* RLIMIT_AS; 0 = as the worker has */
     int64_t open_files;   /* RLIMIT_NOFILE; 0 = as the worker has */
 };
@@ -76,8 +76,8 @@ struct child_plan {
 /* How a child ended. */
 struct child_exit {
     int wait_status;     /* as of waitpid */
-    uint64_t killed_run; /* the zygote killed it for this run of `killed_berth`; 0 = it did not */
-    unsigned killed_berth;
+    uint64_t killed_run; /* the zygote killed it for this run of `killed_run_entry`; 0 = it did not */
+    unsigned killed_run_entry;
     int64_t memory_peak; /* bytes; of a program at least what the zygote has itself */
     int64_t cpu_ns;
 };
@@ -95,7 +95,7 @@ void child_init(struct child *child, void (*spawned)(struct child *child, pid_t 
 
 struct launcher;
 
-struct launcher *launcher_create(struct loop *loop, struct zygote *zygote, struct board *board,
+struct launcher *launcher_create(struct loop *loop, struct zygote *zygote, struct run_table *run_table,
                                  void (*lost)(void *context), void *context);
 /* Children that are left are killed, without a word; waits until the zygote has ended, two seconds at most. Not from
  * inside a callback. */
@@ -105,7 +105,7 @@ void launcher_destroy(struct launcher *launcher);
 void launcher_spawn(struct launcher *launcher, struct child *child, const struct child_plan *plan);
 /* To its process group, when it still runs. */
 void launcher_kill(struct launcher *launcher, const struct child *child, int signal);
-/* Something on the board was brought forward: the zygote looks now. */
+/* Something on the run table was brought forward: the zygote looks now. */
 void launcher_ring(struct launcher *launcher);
 
 #endif

@@ -68,7 +68,7 @@ void kind_struck(struct process_kind *kind, const char *reason)
     refusal_tell(kind, reason, wait_ns);
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void writing_follow(struct pool_process *process, bool waits)
 {
@@ -99,7 +99,7 @@ static bool process_flush(struct pool_process *process)
     return true;
 }
 
-/* --- questions about the lock ----------------------------------------------------------------------------------- */
+/* --- questions about the lock ------------------------------------------------------------------------------------- */
 
 static void answer_add(struct pool_process *process, enum frame_kind kind, int64_t question, bool is_yes)
 {
@@ -304,7 +304,7 @@ static void run_end(struct pool_process *process, int code)
 {
     struct isolated_run *run = process->run;
     process_unask(process);
-    atomic_store(&run->berth->occupant, 0);
+    atomic_store(&run->run_entry->occupant, 0);
     process->run = NULL;
     run->place = NULL;
     output_log_dropped(run->job->jid, run->job->class_name, &process->budget);
@@ -326,7 +326,7 @@ static void process_finish(struct pool_process *process, int code)
     run_end(process, code);
 }
 
-/* --- what is only said ------------------------------------------------------------------------------------------ */
+/* --- what is only said -------------------------------------------------------------------------------------------- */
 
 static bool log_came(struct pool_process *process, const struct frame *frame)
 {
@@ -362,7 +362,7 @@ static bool progress_came(struct pool_process *process, const struct frame *fram
     return true;
 }
 
-/* --- the beginning and the end ---------------------------------------------------------------------------------- */
+/* --- the beginning and the end ------------------------------------------------------------------------------------ */
 
 static bool ready_came(struct pool_process *process, const struct frame *frame)
 {
@@ -426,7 +426,7 @@ static bool frame_came(struct pool_process *process, const struct frame *frame)
     }
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* Looks at the whole frames there are; returns the bytes of these. Stops when it is condemned. */
 static size_t frames_take(struct pool_process *process, const char *bytes, size_t length)
@@ -501,26 +501,26 @@ static void process_watched(void *context, int events)
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
-/* The zygote did, because the time of the run was over: whose time that was is on the board. */
-static int killed_in_time(struct isolated_run *run, const struct board *board)
+/* The zygote did, because the time of the run was over: whose time that was is on the run table. */
+static int killed_in_time(struct isolated_run *run, const struct run_table *run_table)
 {
     struct hf_job *job = run->job;
-    int asked = atomic_load_explicit(&run->berth->asked, memory_order_relaxed);
+    int asked = atomic_load_explicit(&run->run_entry->asked, memory_order_relaxed);
     bool was_asked = asked != HF_NOT_CANCELLED && asked != HF_TIMEOUT;
-    if (was_asked || !job_lock_is_valid(job) || (asked != HF_TIMEOUT && atomic_load(&board->must_stop)))
+    if (was_asked || !job_lock_is_valid(job) || (asked != HF_TIMEOUT && atomic_load(&run_table->must_stop)))
         return HF_CANCELLED;
     failure_set(&job->outcome.failure, "HF::TimedOut", "it ran for longer than its class may, and was killed");
     return HF_FAIL;
 }
 
-int process_pool_verdict(struct isolated_run *run, uint64_t run_number, const struct board *board,
+int process_pool_verdict(struct isolated_run *run, uint64_t run_number, const struct run_table *run_table,
                          const struct child_exit *end, const char *complaint)
 {
     char text[128];
     struct job_outcome *outcome = &run->job->outcome;
     job_outcome_clear(outcome);
-    if (end->killed_run == run_number && board->berths + end->killed_berth == run->berth)
-        return killed_in_time(run, board);
+    if (end->killed_run == run_number && run_table->run_entries + end->killed_run_entry == run->run_entry)
+        return killed_in_time(run, run_table);
     if (end->killed_run != 0) /* the kill was meant for its run before: this one has nothing to do with it */
         return ISOLATION_NOT_STARTED;
     child_end_describe(end->wait_status, text, sizeof text);
@@ -550,8 +550,8 @@ static void exited(struct child *child, const struct child_exit *end)
     end_log(process, ending);
     strike(process, ending);
     if (process->run != NULL)
-        run_end(process,
-                process_pool_verdict(process->run, process->run_number, pool->options.board, end, process->complaint));
+        run_end(process, process_pool_verdict(process->run, process->run_number, pool->options.run_table, end,
+                                              process->complaint));
     process_free(process);
     process_pool_look(pool);
 }
@@ -580,7 +580,7 @@ void process_free(struct pool_process *process)
     free(process);
 }
 
-/* --- the birth -------------------------------------------------------------------------------------------------- */
+/* --- the birth ---------------------------------------------------------------------------------------------------- */
 
 static void spawned(struct child *child, pid_t pid, int failure)
 {
@@ -698,16 +698,16 @@ bool process_create(struct process_kind *kind, struct error *error)
     return true;
 }
 
-/* --- its work --------------------------------------------------------------------------------------------------- */
+/* --- its work ----------------------------------------------------------------------------------------------------- */
 
-/* The berth says whose time it is before the process hears of the run. */
-static void berth_take(struct pool_process *process)
+/* The run entry says whose time it is before the process hears of the run. */
+static void run_entry_take(struct pool_process *process)
 {
     const struct isolation_options *options = &process->pool->options;
     struct isolated_run *run = process->run;
-    atomic_store(&run->berth->occupant, process->child.number);
+    atomic_store(&run->run_entry->occupant, process->child.number);
     run->began(run);
-    if (board_must_ring(options->board, run->berth))
+    if (run_table_must_ring(options->run_table, run->run_entry))
         launcher_ring(options->launcher);
 }
 
@@ -722,11 +722,11 @@ static enum hf_log_level level_heard(struct hf_job *job)
 
 bool process_give(struct pool_process *process, struct isolated_run *run)
 {
-    const struct board *board = process->pool->options.board;
+    const struct run_table *run_table = process->pool->options.run_table;
     invariant(process->state == PROCESS_IDLE && process->out.length == 0);
     struct runner_order order = {
-        .berth = (unsigned)(run->berth - board->berths),
-        .run = atomic_load_explicit(&run->berth->run, memory_order_relaxed),
+        .run_entry = (unsigned)(run->run_entry - run_table->run_entries),
+        .run = atomic_load_explicit(&run->run_entry->run, memory_order_relaxed),
         .log_level = level_heard(run->job),
         .has_lock = run->job->validity != NULL,
     };
@@ -735,11 +735,11 @@ bool process_give(struct pool_process *process, struct isolated_run *run)
     process->budget = (struct output_budget){.lines = 0};
     run->place = process;
     process_enter(process, PROCESS_BUSY);
-    berth_take(process);
+    run_entry_take(process);
     runner_order_write(&order, run->job, &process->out);
     if (process_flush(process))
         return true;
-    atomic_store(&run->berth->occupant, 0);
+    atomic_store(&run->run_entry->occupant, 0);
     process->run = NULL;
     process_cut_off(process);
     return false;

@@ -128,7 +128,7 @@ void process_free(struct pool_process *process);
 
 /* What becomes of a run whose process has gone: its code, and the failure in the outcome of its job. `complaint` is why
  * the worker killed the process, "" = it did not. */
-int process_pool_verdict(struct isolated_run *run, uint64_t run_number, const struct board *board,
+int process_pool_verdict(struct isolated_run *run, uint64_t run_number, const struct run_table *run_table,
                          const struct child_exit *end, const char *complaint);
 
 #endif

@@ -46,7 +46,7 @@ struct program {
     bool was_warned;
 };
 
-/* --- what it says ------------------------------------------------------------------------------------------------ */
+/* --- what it says ------------------------------------------------------------------------------------------------- */
 
 static void line_tell(const struct program *program, int stream, const char *line, size_t length)
 {
@@ -178,7 +178,7 @@ static enum hf_cancel_reason reason_of(const struct program *program)
 {
     const struct hf_job *job = program->run->job;
     enum hf_cancel_reason loss = job_lock_loss(job);
-    int asked = atomic_load_explicit(&job->berth->asked, memory_order_relaxed);
+    int asked = atomic_load_explicit(&job->run_entry->asked, memory_order_relaxed);
     if (loss != HF_NOT_CANCELLED)
         return loss;
     if (asked != HF_NOT_CANCELLED)
@@ -269,7 +269,7 @@ static void program_order(struct program *program)
                               .descriptor_count = ENDS,
                               .arguments = run->handler->program,
                               .environment = programs->environment.variables,
-                              .berth = run->berth,
+                              .run_entry = run->run_entry,
                               .memory_bytes = run->rules->memory_limit,
                               .open_files = run->rules->open_files_limit};
     memcpy(plan.descriptors, ends, sizeof ends);

@@ -8,7 +8,7 @@
  * it reports (program_report.h), and its exit status says what becomes of the task (program_status.h). It begins in
  * the directory / with umask 077, as the leader of a process group.
  *
- * It is asked to stop by SIGTERM to its group, and killed when its time on the board is over. When it has ended the
+ * It is asked to stop by SIGTERM to its group, and killed when its time on the run table is over. When it has ended the
  * rest of its group is killed too; what is in its pipes then is read, and nobody waits for more: descendants that
  * left the group may keep them open.
  *

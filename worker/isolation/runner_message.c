@@ -11,7 +11,7 @@
 
 enum { PATH_BYTES_MAX = 8192, SETTING_BYTES_MAX = 1 << 16, NAME_BYTES_MAX = 256 };
 
-/* --- HELLO ------------------------------------------------------------------------------------------------------ */
+/* --- HELLO -------------------------------------------------------------------------------------------------------- */
 
 void runner_hello_write(const struct runner_hello *hello, struct buffer *out)
 {
@@ -51,7 +51,7 @@ bool runner_hello_read(const struct frame *frame, struct runner_hello *hello, st
     return frame_is_used_up(&reader);
 }
 
-/* --- RUN -------------------------------------------------------------------------------------------------------- */
+/* --- RUN ---------------------------------------------------------------------------------------------------------- */
 
 enum { HAS_LOCK = 1, HAS_CHECKPOINT = 2, REPORTS_PROGRESS = 4, KEEPS_RESULT = 8, MAY_PUSH = 16, ALL_FLAGS = 31 };
 
@@ -66,7 +66,7 @@ void runner_order_write(const struct runner_order *order, const struct hf_job *j
 {
     size_t start = frame_begin(out, FRAME_RUN);
     invariant(job->resource_count <= ENVELOPE_RESOURCES_MAX);
-    frame_add_number(out, order->berth);
+    frame_add_number(out, order->run_entry);
     frame_add_number(out, (int64_t)order->run);
     frame_add_number(out, order->log_level);
     frame_add_number(out, flags_of(order, job));
@@ -87,7 +87,7 @@ void runner_order_write(const struct runner_order *order, const struct hf_job *j
 bool runner_order_read(const struct frame *frame, struct runner_order *order, struct hf_job *job)
 {
     struct frame_reader reader = frame_read(frame);
-    order->berth = (unsigned)frame_take_number(&reader, 0, UINT32_MAX);
+    order->run_entry = (unsigned)frame_take_number(&reader, 0, UINT32_MAX);
     order->run = (uint64_t)frame_take_number(&reader, 0, INT64_MAX);
     order->log_level = (enum hf_log_level)frame_take_number(&reader, HF_LOG_DEBUG, HF_LOG_ERROR + 1);
     int64_t flags = frame_take_number(&reader, 0, ALL_FLAGS);
@@ -114,7 +114,7 @@ bool runner_order_read(const struct frame *frame, struct runner_order *order, st
 /* What a handler returns is any number; one is kept free for runs without a handler (ISOLATION_NOT_STARTED). */
 enum { CODE_LEAST = -INT_MAX };
 
-/* --- END -------------------------------------------------------------------------------------------------------- */
+/* --- END ---------------------------------------------------------------------------------------------------------- */
 
 void runner_end_write(const struct runner_end *end, const struct job_outcome *outcome, struct buffer *out)
 {
@@ -192,7 +192,7 @@ bool runner_end_read(const struct frame *frame, struct runner_end *end, struct j
     return frame_is_used_up(&reader);
 }
 
-/* --- LOG and EVENT ---------------------------------------------------------------------------------------------- */
+/* --- LOG and EVENT ------------------------------------------------------------------------------------------------ */
 
 void runner_log_write(enum hf_log_level level, const char *text, struct buffer *out)
 {
@@ -248,9 +248,9 @@ bool runner_event_read(const struct frame *frame, struct runner_event *event)
     return frame_is_used_up(&reader);
 }
 
-/* --- frames ------------------------------------------------------------------------------------------------------ */
+/* --- frames ------------------------------------------------------------------------------------------------------- */
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 size_t frame_begin(struct buffer *out, enum frame_kind kind)
 {
@@ -288,7 +288,7 @@ void frame_add_string(struct buffer *out, const char *text, size_t longest)
     frame_add_text(out, text, strnlen(text, longest));
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 enum frame_found frame_find(const char *bytes, size_t length, size_t limit, struct frame *frame, size_t *whole)
 {

@@ -14,7 +14,7 @@
 #include "queue/json.h"
 #include "worker/task/job_host.h"
 
-/* --- frames ------------------------------------------------------------------------------------------------------ */
+/* --- frames ------------------------------------------------------------------------------------------------------- */
 
 /* What travels between the worker and a runner process: frames, and the numbers and texts in them.
  *
@@ -61,7 +61,7 @@ struct frame {
     size_t length;
 };
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* Where the frame begins in `out`, for frame_end. */
 size_t frame_begin(struct buffer *out, enum frame_kind kind);
@@ -72,7 +72,7 @@ void frame_add_text(struct buffer *out, const char *bytes, size_t length);
 /* Cut behind `longest` bytes. */
 void frame_add_string(struct buffer *out, const char *text, size_t longest);
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 enum frame_found {
     FRAME_WHOLE,
@@ -112,7 +112,7 @@ enum {
     RUNNER_WORD_MAX = 64,
 };
 
-/* --- HELLO ------------------------------------------------------------------------------------------------------ */
+/* --- HELLO -------------------------------------------------------------------------------------------------------- */
 
 struct runner_hello {
     const char *path;   /* of the plugin, for messages */
@@ -124,10 +124,10 @@ void runner_hello_write(const struct runner_hello *hello, struct buffer *out);
 /* `settings` is filled, and the hello points to it; its array is to be freed. */
 bool runner_hello_read(const struct frame *frame, struct runner_hello *hello, struct config_pairs *settings) MUST_CHECK;
 
-/* --- RUN -------------------------------------------------------------------------------------------------------- */
+/* --- RUN ---------------------------------------------------------------------------------------------------------- */
 
 struct runner_order {
-    unsigned berth;
+    unsigned run_entry;
     uint64_t run;
     enum hf_log_level log_level; /* below that nobody hears it */
     bool has_lock;
@@ -138,7 +138,7 @@ void runner_order_write(const struct runner_order *order, const struct hf_job *j
 /* Sets the facts of the job, which point into the frame and into the order. */
 bool runner_order_read(const struct frame *frame, struct runner_order *order, struct hf_job *job) MUST_CHECK;
 
-/* --- END -------------------------------------------------------------------------------------------------------- */
+/* --- END ---------------------------------------------------------------------------------------------------------- */
 
 struct runner_end {
     uint64_t run;
@@ -150,7 +150,7 @@ void runner_end_write(const struct runner_end *end, const struct job_outcome *ou
 /* Whatever the frame says, the outcome stays within its limits. It must have been cleared. */
 bool runner_end_read(const struct frame *frame, struct runner_end *end, struct job_outcome *outcome) MUST_CHECK;
 
-/* --- LOG and EVENT ---------------------------------------------------------------------------------------------- */
+/* --- LOG and EVENT ------------------------------------------------------------------------------------------------ */
 
 struct runner_event {
     enum hf_log_level level;

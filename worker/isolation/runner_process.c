@@ -116,7 +116,7 @@ static bool socket_await(const struct runner_channel *channel, short events, str
     }
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* Where frames go; no other thread can write before channel_send. NULL in another process. */
 static struct buffer *channel_write(struct runner_channel *channel)
@@ -155,7 +155,7 @@ static bool channel_send(struct runner_channel *channel)
     return is_sent;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* The descriptor that came with the frame; -1 = none. The caller's. */
 static int channel_take_descriptor(struct runner_channel *channel)
@@ -252,7 +252,7 @@ static struct runner_run *run_of(struct hf_job *job)
     return list_owner(job, struct runner_run, job);
 }
 
-/* --- what is only said ------------------------------------------------------------------------------------------ */
+/* --- what is only said -------------------------------------------------------------------------------------------- */
 
 static bool link_hears(struct hf_job *job, enum hf_log_level level)
 {
@@ -293,7 +293,7 @@ static bool link_progress(struct hf_job *job, const char *json)
     return channel_send(channel);
 }
 
-/* --- what is answered ------------------------------------------------------------------------------------------- */
+/* --- what is answered --------------------------------------------------------------------------------------------- */
 
 /* Whether there was an answer in time that says yes. Answers to earlier questions are skipped. */
 static bool answer_await(struct runner_run *run, enum frame_kind kind, struct instant until)
@@ -418,7 +418,7 @@ enum { RUNS_A_LOOK = 16 };
 #define LOOK_NS NS_PER_S
 
 struct runner {
-    struct board *board;
+    struct run_table *run_table;
     struct runner_channel channel;
     struct buffer kept; /* the frame that the present run came in, or the greeting */
     struct buffer greeting;
@@ -432,7 +432,7 @@ struct runner {
     struct instant looked;
 };
 
-/* --- opening the plugin ----------------------------------------------------------------------------------------- */
+/* --- opening the plugin ------------------------------------------------------------------------------------------- */
 
 static void findings_tell(const struct findings *findings, char reason[RUNNER_REASON_MAX])
 {
@@ -495,7 +495,7 @@ static bool runner_open(struct runner *runner, int file)
     return opening_tell(runner, is_open, reason) && is_open;
 }
 
-/* --- a run ------------------------------------------------------------------------------------------------------ */
+/* --- a run -------------------------------------------------------------------------------------------------------- */
 
 /* Resident bytes; -1 when they were looked at a moment ago. */
 static int64_t memory_look(struct runner *runner)
@@ -549,11 +549,11 @@ static bool order_take(struct runner *runner, const struct frame *frame, const s
 {
     struct runner_run *run = &runner->run;
     struct hf_job *job = &run->job;
-    if (!runner_order_read(frame, &run->order, job) || run->order.berth >= runner->board->berth_count)
+    if (!runner_order_read(frame, &run->order, job) || run->order.run_entry >= runner->run_table->run_entry_count)
         return false;
-    job->board = runner->board;
-    job->berth = board_berth(runner->board, run->order.berth);
-    job->validity = run->order.has_lock ? &job->berth->validity : NULL;
+    job->run_table = runner->run_table;
+    job->run_entry = run_table_entry(runner->run_table, run->order.run_entry);
+    job->validity = run->order.has_lock ? &job->run_entry->validity : NULL;
     *handler = plugins_find(runner->plugins, job->class_name);
     return *handler != NULL;
 }
@@ -580,7 +580,7 @@ static bool runner_run(struct runner *runner, const struct frame *frame)
     return is_told;
 }
 
-/* --- the process ------------------------------------------------------------------------------------------------ */
+/* --- the process -------------------------------------------------------------------------------------------------- */
 
 static int runner_close(struct runner *runner, int status)
 {
@@ -617,15 +617,15 @@ static int runner_serve(struct runner *runner)
     }
 }
 
-int runner_main(struct board *board, int socket)
+int runner_main(struct run_table *run_table, int socket)
 {
     struct runner *runner = memory_new(struct runner);
     int file = descriptor_raise(RUNNER_PLUGIN_DESCRIPTOR);
     prctl(PR_SET_NAME, "hf-runner");
     signal(SIGPIPE, SIG_IGN); /* as it is for a handler in a thread of the worker */
     setvbuf(stdout, NULL, _IOLBF, 0);
-    runner->board = board;
-    (void)board_protect(board);
+    runner->run_table = run_table;
+    (void)run_table_protect(run_table);
     channel_open(&runner->channel, socket, UINT32_MAX); /* what the worker may send changes with its configuration */
     runner->run.channel = &runner->channel;
     runner->run.job.link = &runner_link;

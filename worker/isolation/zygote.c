@@ -1,7 +1,7 @@
 /* The zygote's life: fork, getting rid of everything that is the worker's, the loop, and the end. launcher.h says what
  * it is for. It has one thread, no libuv, and hardly any memory of its own. Its loop:
  *
- *     look at the board, kill whose time is over, set the alarm for the next
+ *     look at the run table, kill whose time is over, set the alarm for the next
  *     report what became of children
  *     wait for an order, a child's end, the alarm, or the worker's death
  *     one order
@@ -93,42 +93,43 @@ static bool zygote_dead_reap(struct zygote_process *zygote);
 
 /* --- last words --------------------------------------------------------------------------------------------------- */
 
-/* The zygote is the only one who can say what a worker was doing when it died: it still has the board. These are its
- * last words, so it may use up what it has. */
+/* The zygote is the only one who can say what a worker was doing when it died: it still has the run table. These are
+ * its last words, so it may use up what it has. */
 
 /* " slot=... jid=... class=...", or nothing. */
-static const char *culprit_text(const struct board *board, char text[2 * LOG_QUOTE_MAX + 40])
+static const char *culprit_text(const struct run_table *run_table, char text[2 * LOG_QUOTE_MAX + 40])
 {
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
-    const struct berth *berth = board_culprit(board);
+    const struct run_entry *run_entry = run_table_suspect(run_table);
     text[0] = '\0';
-    if (berth != NULL)
-        snprintf(text, 2 * LOG_QUOTE_MAX + 40, " slot=%u jid=%s class=%s", (unsigned)(berth - board->berths),
-                 log_value(berth->jid, jid), log_value(berth->class_name, class_name));
+    if (run_entry != NULL)
+        snprintf(text, 2 * LOG_QUOTE_MAX + 40, " slot=%u jid=%s class=%s",
+                 (unsigned)(run_entry - run_table->run_entries), log_value(run_entry->jid, jid),
+                 log_value(run_entry->class_name, class_name));
     return text;
 }
 
 /* One that abandoned a handler, or was stopped before it was up, ends without a good-bye, and has said all there is to
  * say. Else, without a signal of its own making, it was killed, or a plugin ended it. */
-static void board_log(const struct board *board, pid_t worker)
+static void run_table_log(const struct run_table *run_table, pid_t worker)
 {
     char culprit[2 * LOG_QUOTE_MAX + 40];
-    int signal = atomic_load(&board->crash_signal);
+    int signal = atomic_load(&run_table->crash_signal);
     const char *known = sigabbrev_np(signal), *name = known != NULL ? known : "?";
-    bool has_exited = atomic_load(&board->exit_was_called);
-    if (signal == 0 && !has_exited && atomic_load(&board->has_ended))
+    bool has_exited = atomic_load(&run_table->exit_was_called);
+    if (signal == 0 && !has_exited && atomic_load(&run_table->has_ended))
         return;
-    culprit_text(board, culprit);
+    culprit_text(run_table, culprit);
     if (signal != 0)
         log_event(LOG_WARN, "worker_crashed", "pid=%d signal=SIG%s%s", (int)worker, name, culprit);
     else
         log_event(LOG_WARN, "worker_died", "pid=%d%s%s", (int)worker, has_exited ? " by=exit" : "", culprit);
-    for (unsigned i = 0; i < board->berth_count; i++) {
-        const struct berth *berth = &board->berths[i];
+    for (unsigned i = 0; i < run_table->run_entry_count; i++) {
+        const struct run_entry *run_entry = &run_table->run_entries[i];
         char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
-        if (atomic_load(&berth->is_running))
-            log_event(LOG_WARN, "task_was_running", "slot=%u jid=%s class=%s", i, log_value(berth->jid, jid),
-                      log_value(berth->class_name, class_name));
+        if (atomic_load(&run_entry->is_running))
+            log_event(LOG_WARN, "task_was_running", "slot=%u jid=%s class=%s", i, log_value(run_entry->jid, jid),
+                      log_value(run_entry->class_name, class_name));
     }
 }
 
@@ -144,19 +145,20 @@ static void log_take(const struct log_options *log)
     log_set_format(log->format);
 }
 
-/* What the board says of a worker that died. */
-static void zygote_obituary_log(const struct zygote_options *options, pid_t worker)
+/* What the run table says of a worker that died. */
+static void zygote_crash_log(const struct zygote_options *options, pid_t worker)
 {
     log_take(&options->log);
-    board_log(options->board, worker);
+    run_table_log(options->run_table, worker);
 }
 
 /* After that, and when all children are gone. */
-static void zygote_mourn(const struct zygote_options *options)
+static void zygote_on_worker_death(const struct zygote_options *options)
 {
-    const struct berth *culprit = board_culprit(options->board);
-    if (culprit != NULL && options->mourn != NULL)
-        options->mourn(options->context, options->board, (unsigned)(culprit - options->board->berths));
+    const struct run_entry *culprit = run_table_suspect(options->run_table);
+    if (culprit != NULL && options->on_worker_death != NULL)
+        options->on_worker_death(options->context, options->run_table,
+                                 (unsigned)(culprit - options->run_table->run_entries));
 }
 
 /* --- strays ------------------------------------------------------------------------------------------------------- */
@@ -292,7 +294,7 @@ static void zygote_children_kill_all(struct zygote_process *zygote)
             kill(-zygote->children[i].pid, SIGKILL);
 }
 
-/* --- reaping ---------------------------------------------------------------------------------------------------- */
+/* --- reaping ------------------------------------------------------------------------------------------------------ */
 
 /* The leader that is alive, or not reaped, with this pid. */
 static struct zygote_child *zygote_child_of_pid(struct zygote_process *zygote, pid_t pid)
@@ -314,7 +316,7 @@ static void end_record(struct zygote_child *child, int wait_status, const struct
     child->end.memory_peak = usage->ru_maxrss * INT64_C(1024);
     child->end.cpu_ns = time_ns(usage->ru_utime) + time_ns(usage->ru_stime);
     if (!WIFSIGNALED(wait_status) || WTERMSIG(wait_status) != SIGKILL)
-        child->end.killed_run = child->end.killed_berth = 0; /* it was faster */
+        child->end.killed_run = child->end.killed_run_entry = 0; /* it was faster */
 }
 
 static void dead_reap(struct zygote_process *zygote, pid_t pid)
@@ -377,7 +379,7 @@ static void zygote_children_reap(struct zygote_process *zygote)
     lingering_look(zygote);
 }
 
-/* --- reports ---------------------------------------------------------------------------------------------------- */
+/* --- reports ------------------------------------------------------------------------------------------------------ */
 
 /* A worker that is gone takes everything. */
 static bool report_send(struct zygote_process *zygote, const struct zygote_report *report)
@@ -497,7 +499,7 @@ BARE static bool signals_unblock(void)
     return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, KERNEL_MASK_SIZE) == 0;
 }
 
-/* --- programs --------------------------------------------------------------------------------------------------- */
+/* --- programs ----------------------------------------------------------------------------------------------------- */
 
 /* The file that was looked at. A script is none for the kernel, which cannot name a descriptor to the interpreter that
  * is closed by then (ENOENT). It is run by its path, which its interpreter opens in any case; and $0, by which scripts
@@ -542,7 +544,7 @@ static pid_t program_bear(struct zygote_birth *birth)
     return -birth->failure;
 }
 
-/* --- runner processes ------------------------------------------------------------------------------------------- */
+/* --- runner processes --------------------------------------------------------------------------------------------- */
 
 /* Ends without the exit handlers of the worker, whose image this is; there was nothing in the buffers of stdio when the
  * zygote was forked, so what is there now is the runner's own. */
@@ -553,7 +555,7 @@ _Noreturn static void runner_become(const struct zygote_birth *birth)
         !signals_unblock())
         _exit(EXIT_NOT_BORN);
     prctl(PR_SET_NAME, "hf-runner");
-    int status = birth->options->runner(birth->options->board, STDERR_FILENO + 1);
+    int status = birth->options->runner(birth->options->run_table, STDERR_FILENO + 1);
     fflush(stdout);
     _exit(status);
 }
@@ -582,17 +584,17 @@ static pid_t zygote_child_bear(struct zygote_birth *birth)
 /* --- killing on time ---------------------------------------------------------------------------------------------- */
 
 /* Killing on time. The worker rings only for what is due before `wakes_at`, so that word must be believed by both: it
- * is stored first, and then the board is looked at once more. An alarm that is set for too early is left alone; it
+ * is stored first, and then the run table is looked at once more. An alarm that is set for too early is left alone; it
  * goes off for nothing, and is set anew then. */
 
-static void overdue_kill(struct zygote_child *child, const struct board_verdict *verdict)
+static void overdue_kill(struct zygote_child *child, const struct run_table_verdict *verdict)
 {
     /* Who cannot die now, waiting for a disk, needs no second signal. */
     if (child == NULL || child->is_killed)
         return;
     child->is_killed = true;
     child->end.killed_run = verdict->run;
-    child->end.killed_berth = verdict->berth;
+    child->end.killed_run_entry = verdict->run_entry;
     kill(-child->pid, SIGKILL);
 }
 
@@ -601,11 +603,11 @@ static struct instant overdue_kill_all(struct zygote_process *zygote)
 {
     struct instant now = instant_now();
     for (unsigned from = 0;;) {
-        struct board_verdict verdict = board_look(zygote->options.board, from, now);
+        struct run_table_verdict verdict = run_table_look(zygote->options.run_table, from, now);
         if (verdict.child == 0)
             return verdict.next;
         overdue_kill(zygote_child_find(zygote, verdict.child), &verdict);
-        from = verdict.berth + 1;
+        from = verdict.run_entry + 1;
     }
 }
 
@@ -623,7 +625,7 @@ static void zygote_deadlines_keep(struct zygote_process *zygote)
     struct instant next = overdue_kill_all(zygote), wakes;
     do {
         wakes = instant_earlier(next, zygote->armed);
-        atomic_store(&zygote->options.board->wakes_at, wakes.ns);
+        atomic_store(&zygote->options.run_table->wakes_at, wakes.ns);
         next = overdue_kill_all(zygote);
     } while (instant_before(next, wakes));
     if (instant_before(wakes, zygote->armed))
@@ -805,7 +807,7 @@ static int pid_descriptor(pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-/* --- becoming one ----------------------------------------------------------------------------------------------- */
+/* --- becoming one ------------------------------------------------------------------------------------------------- */
 
 static bool descriptor_place(int from, int place)
 {
@@ -849,7 +851,7 @@ static bool process_settle(void)
     return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
-/* --- the loop --------------------------------------------------------------------------------------------------- */
+/* --- the loop ----------------------------------------------------------------------------------------------------- */
 
 static void signals_drain(void)
 {
@@ -890,14 +892,14 @@ _Noreturn static void zygote_live(struct zygote_process *zygote, pid_t worker)
     zygote_last_orders_take(zygote);
     zygote_children_kill_all(zygote);
     if (!zygote->has_said_good_bye)
-        zygote_obituary_log(&zygote->options, worker);
+        zygote_crash_log(&zygote->options, worker);
     bool all_ended = zygote_strays_end(zygote, END_NS);
     if (!zygote->has_said_good_bye)
-        zygote_mourn(&zygote->options);
+        zygote_on_worker_death(&zygote->options);
     _exit(all_ended ? 0 : 1);
 }
 
-/* --- the worker's side ------------------------------------------------------------------------------------------ */
+/* --- the worker's side -------------------------------------------------------------------------------------------- */
 
 _Noreturn static void zygote_become(const struct zygote_options *options, int socket, int worker_descriptor,
                                     pid_t worker)

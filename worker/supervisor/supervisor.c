@@ -19,7 +19,7 @@
 
 struct process {
     pid_t pid;
-    struct board *board; /* NULL: it does not run */
+    struct run_table *run_table; /* NULL: it does not run */
     struct former_process former;
 };
 
@@ -107,7 +107,7 @@ _Noreturn static void process_become(const struct supervisor *supervisor, unsign
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent)
         _exit(EXIT_CODE_FAILURE);
     unsetenv("NOTIFY_SOCKET");
-    struct supervised_process own = {.number = number + 1, .board = process->board, .former = &process->former};
+    struct supervised_process own = {.number = number + 1, .run_table = process->run_table, .former = &process->former};
     exit(supervisor->options->run(supervisor->options->context, &own));
 }
 
@@ -115,8 +115,8 @@ _Noreturn static void process_become(const struct supervisor *supervisor, unsign
 static bool process_fork(struct supervisor *supervisor, unsigned number)
 {
     struct process *process = &supervisor->processes[number];
-    process->board = board_create(supervisor->terms.berths);
-    if (process->board == NULL)
+    process->run_table = run_table_create(supervisor->terms.run_entries);
+    if (process->run_table == NULL)
         return false;
     fflush(NULL);
     pid_t parent = getpid();
@@ -125,8 +125,8 @@ static bool process_fork(struct supervisor *supervisor, unsigned number)
         process_become(supervisor, number, parent);
     if (process->pid > 0)
         return true;
-    board_destroy(process->board);
-    process->board = NULL;
+    run_table_destroy(process->run_table);
+    process->run_table = NULL;
     return false;
 }
 
@@ -191,12 +191,12 @@ static void signal_take(struct supervisor *supervisor, int number)
 
 /* --- ends --------------------------------------------------------------------------------------------------------- */
 
-/* A handler that calls _exit(0) ends its process as if all were well; the board knows better. */
+/* A handler that calls _exit(0) ends its process as if all were well; the run table knows better. */
 static int end_code(const struct process *process, int status)
 {
     if (WIFSIGNALED(status))
         return EXIT_CODE_FAILURE;
-    if (WEXITSTATUS(status) == EXIT_CODE_OK && !atomic_load(&process->board->has_ended))
+    if (WEXITSTATUS(status) == EXIT_CODE_OK && !atomic_load(&process->run_table->has_ended))
         return EXIT_CODE_FAILURE;
     return WEXITSTATUS(status);
 }
@@ -204,7 +204,7 @@ static int end_code(const struct process *process, int status)
 static void former_note(struct process *process, int status)
 {
     struct former_process *former = &process->former;
-    const struct berth *culprit = board_culprit(process->board);
+    const struct run_entry *culprit = run_table_suspect(process->run_table);
     *former = (struct former_process){0};
     if (WIFSIGNALED(status))
         snprintf(former->how, sizeof former->how, "signal=SIG%s", sigabbrev_np(WTERMSIG(status)));
@@ -224,11 +224,11 @@ static void process_over(struct supervisor *supervisor, unsigned number, int sta
     char culprit[2 * LOG_QUOTE_MAX + 16];
     int code = end_code(process, status);
     double lived = (double)instant_since(supervision->processes[number].at, now) / (double)NS_PER_S;
-    if (atomic_load(&process->board->is_up))
+    if (atomic_load(&process->run_table->is_up))
         supervision_up(supervision, number);
     former_note(process, status);
-    board_destroy(process->board);
-    process->board = NULL;
+    run_table_destroy(process->run_table);
+    process->run_table = NULL;
     enum supervision_verdict verdict = supervision_ended(supervision, number, code, now);
     tell(supervisor, code == EXIT_CODE_OK ? LOG_INFO : LOG_ERROR, "process_ended",
          "process=%u pid=%d %s%s seconds=%.1f", number + 1, (int)process->pid, process->former.how,
@@ -243,7 +243,7 @@ static void ended_reap(struct supervisor *supervisor)
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) /* as the first process of a container it gets others too */
         for (unsigned i = 0; i < supervisor->supervision.count; i++)
-            if (supervisor->processes[i].board != NULL && supervisor->processes[i].pid == pid)
+            if (supervisor->processes[i].run_table != NULL && supervisor->processes[i].pid == pid)
                 process_over(supervisor, i, status);
 }
 
@@ -255,7 +255,7 @@ static void ups_look(struct supervisor *supervisor)
     bool all = true;
     for (unsigned i = 0; i < supervision->count; i++) {
         struct process *process = &supervisor->processes[i];
-        if (process->board != NULL && atomic_load(&process->board->is_up))
+        if (process->run_table != NULL && atomic_load(&process->run_table->is_up))
             supervision_up(supervision, i);
         all &= supervision->processes[i].has_been_up;
     }

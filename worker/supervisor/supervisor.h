@@ -1,8 +1,8 @@
 /* `holdfast work --processes N`: a process that does no work itself, and keeps N workers running that it forks.
  *
  * It has one thread and maps no plugin, so that nothing of a handler can bring it down, and so that it may fork at any
- * time. Each worker is whole: its own board, zygote, connections and identity; they know nothing of each other. The
- * board is made here, so that it can still be read when its worker is dead: it tells what that died of. When a
+ * time. Each worker is whole: its own run table, zygote, connections and identity; they know nothing of each other. The
+ * run table is made here, so that it can still be read when its worker is dead: it tells what that died of. When a
  * worker is started again, and when all is over, supervision.h decides.
  *
  * Signals SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGTTIN are forwarded to all workers, which have a
@@ -16,27 +16,27 @@
 #define WORKER_SUPERVISOR_H
 
 #include "base/log.h"
-#include "worker/task/board.h"
+#include "worker/task/run_table.h"
 #include "worker/supervisor/supervision.h"
 
 /* How the process that was there before came to its end. */
 struct former_process {
     char how[64];                         /* "signal=SIGSEGV", "status=3"; empty = there was none, or it ended well */
     char jid[ENVELOPE_JID_BYTES_MAX + 1]; /* of the task whose handler brought it about; empty = not known */
-    char class_name[BOARD_CLASS_MAX];
+    char class_name[RUN_TABLE_CLASS_MAX];
 };
 
 /* What a worker process is started with. */
 struct supervised_process {
     unsigned number; /* from 1 on */
-    struct board *board;
+    struct run_table *run_table;
     const struct former_process *former;
 };
 
 /* What is taken from the configuration. */
 struct supervisor_terms {
     struct log_options log;
-    unsigned berths; /* of each board */
+    unsigned run_entries; /* of each run table */
 };
 
 struct supervisor_options {

@@ -13,20 +13,20 @@ static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 enum { CRASHES = sizeof crashes / sizeof crashes[0] };
 
-static struct board *_Atomic noted_on;
-static void (*_Atomic exit_tell)(const struct berth *whose);
-static pid_t owner; /* its children have the handlers too, and are none of the board's business */
+static struct run_table *_Atomic noted_on;
+static void (*_Atomic exit_tell)(const struct run_entry *whose);
+static pid_t owner; /* its children have the handlers too, and are none of the run table's business */
 static struct sigaction before[CRASHES];
-static _Thread_local unsigned run_here; /* its berth plus 1; 0 = no handler runs in this thread */
+static _Thread_local unsigned run_here; /* its run entry plus 1; 0 = no handler runs in this thread */
 
 /* Two may crash at once, and who crashes next may kill the process in the middle of this: the first name stays. */
-static void run_note(struct board *board)
+static void run_note(struct run_table *run_table)
 {
     unsigned nobody = 0;
-    atomic_compare_exchange_strong(&board->crashed, &nobody, run_here);
+    atomic_compare_exchange_strong(&run_table->crashed, &nobody, run_here);
 }
 
-static struct board *own_board(void)
+static struct run_table *own_run_table(void)
 {
     return getpid() == owner ? atomic_load(&noted_on) : NULL;
 }
@@ -43,12 +43,12 @@ static void crash_caught(int number, siginfo_t *info, void *context)
 {
     (void)context;
     int failure = errno, none = 0;
-    struct board *board = own_board();
+    struct run_table *run_table = own_run_table();
     bool is_from_outside = info->si_code <= 0 && info->si_pid != getpid();
-    if (board != NULL && !is_from_outside)
-        run_note(board);
-    if (board != NULL)
-        atomic_compare_exchange_strong(&board->crash_signal, &none, number);
+    if (run_table != NULL && !is_from_outside)
+        run_note(run_table);
+    if (run_table != NULL)
+        atomic_compare_exchange_strong(&run_table->crash_signal, &none, number);
     for (unsigned i = 0; i < CRASHES; i++)
         if (crashes[i] == number)
             sigaction(number, &before[i], NULL);
@@ -61,14 +61,14 @@ static void crash_caught(int number, siginfo_t *info, void *context)
  * whoever watches it must not take it for that: the status that was asked for does not count. */
 static void exit_caught(void)
 {
-    struct board *board = own_board();
-    if (board == NULL)
+    struct run_table *run_table = own_run_table();
+    if (run_table == NULL)
         return;
-    run_note(board);
-    atomic_store(&board->exit_was_called, true);
-    void (*tell)(const struct berth *whose) = atomic_load(&exit_tell);
+    run_note(run_table);
+    atomic_store(&run_table->exit_was_called, true);
+    void (*tell)(const struct run_entry *whose) = atomic_load(&exit_tell);
     if (tell != NULL)
-        tell(board_culprit(board));
+        tell(run_table_suspect(run_table));
     _exit(EXIT_CODE_FAILURE);
 }
 
@@ -89,12 +89,12 @@ static void handlers_install(void)
         invariant(sigaction(crashes[i], &action, &before[i]) == 0);
 }
 
-void crash_notes_begin(struct board *board)
+void crash_notes_begin(struct run_table *run_table)
 {
     static struct crash_stack stack;
     static bool is_installed;
     owner = getpid();
-    atomic_store(&noted_on, board);
+    atomic_store(&noted_on, run_table);
     if (is_installed)
         return;
     is_installed = true;
@@ -108,16 +108,16 @@ void crash_notes_end(void)
     atomic_store(&noted_on, NULL);
 }
 
-void crash_note_tell_exit(void (*tell)(const struct berth *whose))
+void crash_note_tell_exit(void (*tell)(const struct run_entry *whose))
 {
     atomic_store(&exit_tell, tell);
 }
 
 void crash_note_own_end(void)
 {
-    struct board *board = own_board();
-    if (board != NULL)
-        atomic_store(&board->has_ended, true);
+    struct run_table *run_table = own_run_table();
+    if (run_table != NULL)
+        atomic_store(&run_table->has_ended, true);
 }
 
 /* A sanitizer has made one before, and will free at the end what it finds then. */
@@ -130,19 +130,19 @@ void crash_note_thread_begin(struct crash_stack *stack)
     signals_let_through();
 }
 
-void crash_note_run_begin(unsigned berth)
+void crash_note_run_begin(unsigned run_entry)
 {
-    run_here = berth + 1;
+    run_here = run_entry + 1;
 }
 
 /* Whoever gets here has survived: a handler of that signal, which was there before, has caught it. Then the process
  * will not have died of this run. */
 void crash_note_run_end(void)
 {
-    struct board *board = atomic_load(&noted_on);
+    struct run_table *run_table = atomic_load(&noted_on);
     unsigned here = run_here;
     run_here = 0;
-    if (board != NULL && atomic_load(&board->crashed) == here && here != 0 &&
-        atomic_compare_exchange_strong(&board->crashed, &here, 0))
-        atomic_store(&board->crash_signal, 0);
+    if (run_table != NULL && atomic_load(&run_table->crashed) == here && here != 0 &&
+        atomic_compare_exchange_strong(&run_table->crashed, &here, 0))
+        atomic_store(&run_table->crash_signal, 0);
 }

@@ -1,11 +1,11 @@
-/* Notes on the board (board.h) of what a worker process dies: the signal, and the run whose handler brought
- * it about. Whoever still has the board when the process is gone reads it there: the zygote, and the supervisor.
+/* Notes on the run table (run_table.h) of what a worker process dies: the signal, and the run whose handler brought
+ * it about. Whoever still has the run table when the process is gone reads it there: the zygote, and the supervisor.
  *
- *     crash_notes_begin(board);            main thread, before plugins are loaded
+ *     crash_notes_begin(run_table);            main thread, before plugins are loaded
  *     crash_note_thread_begin(&stack);     first act of each runner thread
  *     crash_note_run_begin(slot->number);  on a runner, around a handler's run
  *     crash_note_run_end();
- *     crash_notes_end();                   before the board is destroyed
+ *     crash_notes_end();                   before the run table is destroyed
  *
  * Noted are SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT, on stacks of their own, so that a handler that has used up its
  * stack is named too. After the note all goes on as it would have without: core dump, exit status, the report of a
@@ -17,7 +17,7 @@
 #ifndef WORKER_CRASH_NOTE_H
 #define WORKER_CRASH_NOTE_H
 
-#include "worker/task/board.h"
+#include "worker/task/run_table.h"
 
 /* What the handler needs at most: a frame with all registers there are today, several times. */
 enum { CRASH_STACK_BYTES = 64 * 1024 };
@@ -26,12 +26,12 @@ struct crash_stack {
     char bytes[CRASH_STACK_BYTES];
 };
 
-/* Once more with another board is fine. */
-void crash_notes_begin(struct board *board);
+/* Once more with another run table is fine. */
+void crash_notes_begin(struct run_table *run_table);
 void crash_notes_end(void);
-/* For a process whose board nobody reads afterwards. `tell` hears of a call of exit() or quick_exit() before the
+/* For a process whose run table nobody reads afterwards. `tell` hears of a call of exit() or quick_exit() before the
  * process ends, on the thread that called: whose handler that was, or NULL. */
-void crash_note_tell_exit(void (*tell)(const struct berth *whose));
+void crash_note_tell_exit(void (*tell)(const struct run_entry *whose));
 /* The process ends by its own doing, now. Any thread, also in the handler of a signal. */
 void crash_note_own_end(void);
 
@@ -40,7 +40,7 @@ void crash_note_own_end(void);
 void crash_note_thread_begin(struct crash_stack *stack);
 
 /* Any thread. */
-void crash_note_run_begin(unsigned berth);
+void crash_note_run_begin(unsigned run_entry);
 void crash_note_run_end(void);
 
 #endif

@@ -18,7 +18,7 @@ struct job_text {
     char text[];
 };
 
-/* --- api("job", 1) ---------------------------------------------------------------------------------------------- */
+/* --- api("job", 1) ------------------------------------------------------------------------------------------------ */
 
 static const char *job_jid(const hf_job *job)
 {
@@ -138,7 +138,7 @@ static const hf_job_api job_api = {
     .error = job_error,
 };
 
-/* --- api("lock", 1) --------------------------------------------------------------------------------------------- */
+/* --- api("lock", 1) ----------------------------------------------------------------------------------------------- */
 
 static int64_t lock_left_ns(const hf_job *job)
 {
@@ -156,11 +156,11 @@ enum hf_cancel_reason job_lock_loss(const struct hf_job *job)
 {
     if (job_lock_is_valid(job))
         return HF_NOT_CANCELLED;
-    int told = atomic_load_explicit(&job->berth->lost, memory_order_acquire);
+    int told = atomic_load_explicit(&job->run_entry->lost, memory_order_acquire);
     if (told != HF_NOT_CANCELLED)
         return (enum hf_cancel_reason)told;
     int64_t until = atomic_load_explicit(&job->validity->until, memory_order_acquire);
-    int64_t hold_until = atomic_load_explicit(&job->berth->hold_until, memory_order_relaxed);
+    int64_t hold_until = atomic_load_explicit(&job->run_entry->hold_until, memory_order_relaxed);
     bool at_end_of_hold = until == 0 ? instant_now().ns >= hold_until : until == hold_until;
     return hold_until != 0 && at_end_of_hold ? HF_HELD_TOO_LONG : HF_LOCK_LOST;
 }
@@ -168,7 +168,7 @@ enum hf_cancel_reason job_lock_loss(const struct hf_job *job)
 void job_lock_lost(struct hf_job *job, enum hf_cancel_reason reason)
 {
     int none = HF_NOT_CANCELLED;
-    atomic_compare_exchange_strong(&job->berth->lost, &none, (int)reason);
+    atomic_compare_exchange_strong(&job->run_entry->lost, &none, (int)reason);
 }
 
 static int64_t lock_valid_for_ms(const hf_job *job)
@@ -217,19 +217,19 @@ static const hf_lock_api lock_api = {
     .descriptor = lock_descriptor,
 };
 
-/* --- api("cancel", 1) ------------------------------------------------------------------------------------------- */
+/* --- api("cancel", 1) --------------------------------------------------------------------------------------------- */
 
 static enum hf_cancel_reason cancel_reason(const hf_job *job)
 {
-    int asked = atomic_load_explicit(&job->berth->asked, memory_order_relaxed);
+    int asked = atomic_load_explicit(&job->run_entry->asked, memory_order_relaxed);
     enum hf_cancel_reason loss = job_lock_loss(job);
     if (loss != HF_NOT_CANCELLED)
         return loss;
     if (asked != HF_NOT_CANCELLED)
         return (enum hf_cancel_reason)asked;
-    if (atomic_load_explicit(&job->board->pulse, memory_order_relaxed) < instant_now().ns)
+    if (atomic_load_explicit(&job->run_table->pulse, memory_order_relaxed) < instant_now().ns)
         return HF_CLAIM_LOST;
-    return atomic_load_explicit(&job->board->must_stop, memory_order_relaxed) ? HF_SHUTDOWN : HF_NOT_CANCELLED;
+    return atomic_load_explicit(&job->run_table->must_stop, memory_order_relaxed) ? HF_SHUTDOWN : HF_NOT_CANCELLED;
 }
 
 bool job_was_cancelled(const struct hf_job *job)
@@ -239,13 +239,13 @@ bool job_was_cancelled(const struct hf_job *job)
 
 bool job_is_unwanted(const struct hf_job *job)
 {
-    return atomic_load_explicit(&job->berth->asked, memory_order_relaxed) == HF_USER;
+    return atomic_load_explicit(&job->run_entry->asked, memory_order_relaxed) == HF_USER;
 }
 
 void job_cancel(struct hf_job *job, enum hf_cancel_reason reason)
 {
     int none = HF_NOT_CANCELLED;
-    atomic_compare_exchange_strong(&job->berth->asked, &none, (int)reason);
+    atomic_compare_exchange_strong(&job->run_entry->asked, &none, (int)reason);
 }
 
 static int cancel_cancelled(const hf_job *job)
@@ -259,7 +259,7 @@ static const hf_cancel_api cancel_api = {
     .reason = cancel_reason,
 };
 
-/* --- api("report", 1) and api("checkpoint", 1) ------------------------------------------------------------------- */
+/* --- api("report", 1) and api("checkpoint", 1) -------------------------------------------------------------------- */
 
 static int report_progress(hf_job *job, const char *json)
 {
@@ -295,7 +295,7 @@ static const hf_checkpoint_api checkpoint_api = {
     .save = report_progress,
 };
 
-/* --- api("push", 1) ---------------------------------------------------------------------------------------------- */
+/* --- api("push", 1) ----------------------------------------------------------------------------------------------- */
 
 /* Whether it can be pushed when the run is done: then nobody is there to be told. */
 static bool push_check(const hf_job *job, const char *task, size_t length, struct error *error)
@@ -328,7 +328,7 @@ static int push_add(hf_job *job, const char *task, char *reason, size_t reason_s
 
 static const hf_push_api push_api = {.size = sizeof(hf_push_api), .add = push_add};
 
-/* --- the host --------------------------------------------------------------------------------------------------- */
+/* --- the host ----------------------------------------------------------------------------------------------------- */
 
 static const void *host_api(const char *name, unsigned version)
 {

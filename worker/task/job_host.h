@@ -8,7 +8,7 @@
  *     holdfast run-handler    commands/...             to the terminal
  *
  * In a worker the loop prepares it, a runner lends it to the handler, and after the run the loop reads the outcome;
- * the two hand-offs are the only synchronisation. While it runs only words of the board are shared: the lock's
+ * the two hand-offs are the only synchronisation. While it runs only words of the run table are shared: the lock's
  * validity, the pulse of the process, and the orders to stop, of process and of task. They are compared with the
  * clock, so a stuck loop cannot keep a lock falsely alive (E34), and a process that was stopped for longer than its
  * lease does not go on with a task that others may have by now. */
@@ -30,7 +30,7 @@
 #include "redlock/redlock_loop.h"
 #include "worker/config/config.h"
 #include "worker/task/backtrace.h"
-#include "worker/task/board.h"
+#include "worker/task/run_table.h"
 #include "worker/task/failure.h"
 
 /* --- what a run leaves behind ------------------------------------------------------------------------------------- */
@@ -96,8 +96,8 @@ struct hf_job {
     unsigned backtrace_lines;           /* to keep, when the handler tells why it fails */
     /* what it is told */
     struct redlock_validity *validity; /* of the lock; NULL = it runs without */
-    struct berth *berth;
-    const struct board *board;
+    struct run_entry *run_entry;
+    const struct run_table *run_table;
     const struct job_link *link;
     /* what it leaves behind */
     struct job_outcome outcome;

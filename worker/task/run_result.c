@@ -21,7 +21,7 @@ enum flow_result run_failed_result(const struct envelope *envelope, const struct
 /* Whatever its handler says, but that all is done. */
 static bool has_timed_out(const struct run_end *end)
 {
-    return end->code != HF_OK && atomic_load_explicit(&end->job->berth->asked, memory_order_relaxed) == HF_TIMEOUT;
+    return end->code != HF_OK && atomic_load_explicit(&end->job->run_entry->asked, memory_order_relaxed) == HF_TIMEOUT;
 }
 
 static enum flow_result failed(const struct run_end *end, struct wall_time now, const char **fate)

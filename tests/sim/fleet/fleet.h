@@ -168,8 +168,8 @@ int fleet_handler_run(hf_job *job, void *state);
 
 /* fleet/zygote.c: in the process that becomes a worker. */
 struct zygote;
-struct board;
-void fleet_zygote_start(struct zygote *zygote, struct board *board);
+struct run_table;
+void fleet_zygote_start(struct zygote *zygote, struct run_table *run_table);
 
 /* fleet/producer.c */
 struct host *fleet_producer_start(unsigned number);

@@ -25,7 +25,7 @@ static void child_push(struct hf_job *job, const struct hf_host *host, const str
 /* A program hears of SIGTERM alone; its lock is what judges ask for. */
 static bool was_told(const struct hf_job *job)
 {
-    return fleet.isolation == CONFIG_ISOLATION_EXEC ? atomic_load(&job->berth->asked) != HF_NOT_CANCELLED
+    return fleet.isolation == CONFIG_ISOLATION_EXEC ? atomic_load(&job->run_entry->asked) != HF_NOT_CANCELLED
                                                     : job_was_cancelled(job);
 }
 

@@ -88,9 +88,9 @@ static void worker_main(void *argument)
     struct worker_options options = {.config = config,
                                      .plugins = fleet_handlers_make(),
                                      .hosts = job_hosts_create(config),
-                                     .board = board_create(WORKER_SLOTS(config->worker.threads)),
+                                     .run_table = run_table_create(WORKER_SLOTS(config->worker.threads)),
                                      .zygote = &zygote};
-    fleet_zygote_start(&zygote, options.board);
+    fleet_zygote_start(&zygote, options.run_table);
     (void)worker_run(&options, &abandoned);
 }
 

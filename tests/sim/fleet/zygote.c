@@ -1,6 +1,6 @@
 /* A worker's zygote and its children, runner processes and programs, as the worker sees them: orders, reports, frames
- * and words are those of production, and so is the rule of the board by which it kills. Children are processes of the
- * world, so they do not stand still when the worker does, and die on their own.
+ * and words are those of production, and so is the rule of the run table by which it kills. Children are processes of
+ * the world, so they do not stand still when the worker does, and die on their own.
  *
  *   input  a program reads the arguments of its task
  *   asked  it is asked to stop before it is killed because its time is over
@@ -31,7 +31,7 @@ enum { EXIT_CRASHED = SIGSEGV, CRASH_PER_MILLE = 15, REFUSE_PER_MILLE = 5, READ_
 struct zygote_world {
     struct process *worker;
     struct host *host;
-    struct board *board;
+    struct run_table *run_table;
     struct local *socket; /* NULL = the worker is gone */
     struct world_event work, alarm;
     struct list children;
@@ -104,7 +104,7 @@ static void crash_perhaps(struct zygote_child *child, const char *jid)
 
 struct runner {
     struct zygote_child *child;
-    struct board *board;
+    struct run_table *run_table;
     struct local *socket;
     struct buffer in, kept, out;
     size_t taken;
@@ -211,10 +211,11 @@ static void runner_run(struct runner *runner, const struct frame *frame)
     buffer_append(&runner->kept, frame->body, frame->length);
     kept.body = runner->kept.bytes;
     job_outcome_clear(&job->outcome);
-    invariant(runner_order_read(&kept, &runner->order, job) && runner->order.berth < runner->board->berth_count);
-    job->board = runner->board;
-    job->berth = board_berth(runner->board, runner->order.berth);
-    job->validity = runner->order.has_lock ? &job->berth->validity : NULL;
+    invariant(runner_order_read(&kept, &runner->order, job) &&
+              runner->order.run_entry < runner->run_table->run_entry_count);
+    job->run_table = runner->run_table;
+    job->run_entry = run_table_entry(runner->run_table, runner->order.run_entry);
+    job->validity = runner->order.has_lock ? &job->run_entry->validity : NULL;
     job->link = &runner_link;
     crash_perhaps(runner->child, runner->job.jid);
     end.started = job_lock_is_valid(job);
@@ -233,7 +234,7 @@ static void runner_main(void *argument)
     struct runner *runner = memory_new(struct runner);
     struct frame frame;
     runner->child = child;
-    runner->board = child->zygote->board;
+    runner->run_table = child->zygote->run_table;
     runner->socket = child->socket;
     while (frame_await(runner, INSTANT_NEVER, &frame) && frame.kind != FRAME_BYE) {
         if (frame.kind == FRAME_HELLO && !runner_open(runner, &frame))
@@ -251,10 +252,10 @@ struct program {
     struct zygote_child *child;
     struct local *ends[PROGRAM_ENDS];
     char *words, **environment;
-    bool dies_of_it;           /* of SIGTERM, as who does not care */
-    struct instant asked_at;   /* to stop, not only because its lock was in danger, by its host; 0 = it was not */
-    const struct berth *place; /* on its worker's board, for judges */
-    struct berth berth;        /* its own, where SIGTERM shows */
+    bool dies_of_it;               /* of SIGTERM, as who does not care */
+    struct instant asked_at;       /* to stop, not only because its lock was in danger, by its host; 0 = it was not */
+    const struct run_entry *place; /* on its worker's run table, for judges */
+    struct run_entry run_entry;    /* its own, where SIGTERM shows */
     struct hf_job job;
 };
 
@@ -305,7 +306,7 @@ static void input_read(struct program *program)
 /* What it is told, by its environment. */
 static void job_read(struct program *program)
 {
-    static const struct board nobody = {.pulse = INT64_MAX};
+    static const struct run_table nobody = {.pulse = INT64_MAX};
     static const struct job_link link = {.progress = program_progress};
     struct hf_job *job = &program->job;
     const char *fence = variable(program, "HF_FENCE"), *resources = variable(program, "HF_RESOURCES");
@@ -317,14 +318,14 @@ static void job_read(struct program *program)
                         .reports_progress = true,
                         .may_push = true,
                         .validity = is_locked ? (struct redlock_validity *)(uintptr_t)&program->place->validity : NULL,
-                        .berth = &program->berth,
-                        .board = &nobody,
+                        .run_entry = &program->run_entry,
+                        .run_table = &nobody,
                         .link = &link};
     snprintf(job->fence, sizeof job->fence, "%s", fence != NULL ? fence : "");
     for (const char *at = resources; (at = strchr(at, '"')) != NULL; at = strchr(at + 1, '"') + 1)
         job->resource_count++;
-    berth_clear(&program->berth);
-    atomic_store(&program->berth.hold_until, atomic_load(&program->place->hold_until)); /* for judges */
+    run_entry_clear(&program->run_entry);
+    atomic_store(&program->run_entry.hold_until, atomic_load(&program->place->hold_until)); /* for judges */
     job_outcome_clear(&job->outcome);
 }
 
@@ -365,12 +366,12 @@ static void program_ask(struct program *program)
 {
     const struct zygote_world *zygote = program->child->zygote;
     bool is_for_good =
-        atomic_load(&program->place->asked) != HF_NOT_CANCELLED || atomic_load(&zygote->board->must_stop);
+        atomic_load(&program->place->asked) != HF_NOT_CANCELLED || atomic_load(&zygote->run_table->must_stop);
     bool stalls = instant_before(world_time(), zygote->worker->free_at); /* its grace may begin later */
     play_count("a program is asked to stop", 1);
     if (is_for_good && !stalls && program->asked_at.ns == 0)
         program->asked_at = host_boot(zygote->host, world_time());
-    atomic_store(&program->berth.asked, HF_SHUTDOWN);
+    atomic_store(&program->run_entry.asked, HF_SHUTDOWN);
     if (program->dies_of_it)
         child_kill(program->child, SIGTERM);
 }
@@ -386,7 +387,7 @@ static bool is_undisturbed(void)
 static void program_overdue(const struct program *program, struct instant now)
 {
     bool is_late = atomic_load(&program->place->kill_at) <= now.ns; /* and not for its lock */
-    if (is_late && atomic_load(&program->berth.asked) == HF_NOT_CANCELLED && is_undisturbed())
+    if (is_late && atomic_load(&program->run_entry.asked) == HF_NOT_CANCELLED && is_undisturbed())
         play_violated("asked", "the program of %s is killed, and was not asked to stop", program->job.jid);
 }
 
@@ -443,9 +444,9 @@ static struct program *program_make(struct zygote_world *zygote, const struct zy
     invariant(zygote_words_split(order, program->words, pointers));
     program->environment = pointers + order->argument_count + 1;
     memcpy(program->ends, rights, sizeof program->ends);
-    for (unsigned i = 0; i < zygote->board->berth_count; i++)
-        if (atomic_load(&zygote->board->berths[i].occupant) == order->number)
-            program->place = &zygote->board->berths[i];
+    for (unsigned i = 0; i < zygote->run_table->run_entry_count; i++)
+        if (atomic_load(&zygote->run_table->run_entries[i].occupant) == order->number)
+            program->place = &zygote->run_table->run_entries[i];
     invariant(program->place != NULL);
     job_read(program);
     return program;
@@ -499,8 +500,8 @@ static struct zygote_child *child_find(struct zygote_world *zygote, uint64_t num
 static struct instant overdue_kill(struct zygote_world *zygote)
 {
     struct instant now = host_boot(zygote->host, world_time());
-    struct board_verdict verdict = board_look(zygote->board, 0, now);
-    for (; verdict.child != 0; verdict = board_look(zygote->board, verdict.berth + 1, now)) {
+    struct run_table_verdict verdict = run_table_look(zygote->run_table, 0, now);
+    for (; verdict.child != 0; verdict = run_table_look(zygote->run_table, verdict.run_entry + 1, now)) {
         struct zygote_child *child = child_find(zygote, verdict.child);
         if (child == NULL || child->process == NULL)
             continue;
@@ -508,7 +509,7 @@ static struct instant overdue_kill(struct zygote_world *zygote)
             program_overdue(child->program, now);
         play_count("killed at the end of its time", 1);
         child->report.end.killed_run = verdict.run;
-        child->report.end.killed_berth = verdict.berth;
+        child->report.end.killed_run_entry = verdict.run_entry;
         child_kill(child, SIGKILL);
     }
     return verdict.next;
@@ -517,7 +518,7 @@ static struct instant overdue_kill(struct zygote_world *zygote)
 static void deadlines_keep(struct zygote_world *zygote)
 {
     struct instant next = overdue_kill(zygote);
-    atomic_store(&zygote->board->wakes_at, next.ns);
+    atomic_store(&zygote->run_table->wakes_at, next.ns);
     if (next.ns == INT64_MAX)
         world_cancel(&zygote->alarm);
     else
@@ -587,20 +588,20 @@ static void socket_told(void *context)
     world_at(&zygote->work, instant_after(world_time(), chance_below(world_chance(), LATENCY_MAX_NS)));
 }
 
-void fleet_zygote_start(struct zygote *zygote, struct board *board)
+void fleet_zygote_start(struct zygote *zygote, struct run_table *run_table)
 {
     int ends[2];
     struct zygote_world *world = memory_new(struct zygote_world);
     invariant(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
     world->worker = process_current();
     world->host = world->worker->host;
-    world->board = board;
+    world->run_table = run_table;
     world->work.fire = work_fire;
     world->alarm.fire = alarm_fire;
     world->socket = local_take(ends[1]);
     list_init(&world->children);
     close(ends[1]);
     local_listen(world->socket, socket_told, world);
-    atomic_store(&board->wakes_at, INT64_MAX);
+    atomic_store(&run_table->wakes_at, INT64_MAX);
     *zygote = (struct zygote){.socket = ends[0]}; /* no number: nobody waits for its end */
 }

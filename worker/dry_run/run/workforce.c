@@ -1,5 +1,6 @@
 /* Here is the side of the process that counts; what a worker process does is in workforce_member.c. What the two share
- * is made before the fork: the board, the rings, the gate, and the pipe of the log, which neither side waits for. */
+ * is made before the fork: the run table, the rings, the gate, and the pipe of the log, which neither side waits
+ * for. */
 #include "worker/dry_run/run/workforce.h"
 
 #include <errno.h>
@@ -26,13 +27,13 @@
 #include "worker/dry_run/run/record_ring.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/signals.h"
-#include "worker/task/board.h"
+#include "worker/task/run_table.h"
 #include "worker/worker.h"
 
 /* --- members ------------------------------------------------------------------------------------------------------ */
 
 /* A worker process of a dry run, and what it shares with the one that started it. It is made as `holdfast work`
- * makes itself: board, zygote, notes of crashes, log, in this order and before any thread; then it waits at the
+ * makes itself: run table, zygote, notes of crashes, log, in this order and before any thread; then it waits at the
  * gate, so that all begin at once and nothing of the preparation is measured. */
 
 /* Words that the new process writes. */
@@ -44,7 +45,7 @@ struct workforce_share {
 struct workforce_member {
     const struct workforce_options *options;
     unsigned number; /* from 1 on */
-    struct board *board;
+    struct run_table *run_table;
     struct workforce_share *share;
     size_t share_size;
     struct record_ring **rings; /* of its loop, and of each of its threads; within `share` */
@@ -113,10 +114,11 @@ static bool prepare(struct member *member)
     struct error error = ERROR_NONE;
     mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     bool is_well = zygote_start(
-        &member->zygote, &(struct zygote_options){.board = given->board, .runner = runner_main, .log = log}, &error);
+        &member->zygote, &(struct zygote_options){.run_table = given->run_table, .runner = runner_main, .log = log},
+        &error);
     is_well = is_well && argument_check_start(&member->check, options->plugins,
                                               (size_t)options->config->worker.max_task_size, 0, &error);
-    crash_notes_begin(given->board);
+    crash_notes_begin(given->run_table);
     is_well = is_well && log_start(&log, &error);
     if (!is_well) {
         dprintf(given->log, "%s\n", error.text);
@@ -151,7 +153,7 @@ static int work(struct member *member)
     const struct worker_observer observer = {.task_left = task_left, .looked = looked, .context = member};
     const struct worker_options options = {.config = given->options->config,
                                            .plugins = member->plugins,
-                                           .board = given->board,
+                                           .run_table = given->run_table,
                                            .zygote = &member->zygote,
                                            .key_space = given->options->key_space,
                                            .observer = &observer};
@@ -259,8 +261,8 @@ static bool process_prepare(struct workforce *workforce, unsigned index, struct 
     *member =
         (struct workforce_member){.options = &workforce->options, .number = index + 1, .gate = workforce->gate[0]};
     process->log = member->log = -1;
-    member->board = board_create(WORKER_SLOTS(plan->threads));
-    if (member->board == NULL || !share_create(member, plan))
+    member->run_table = run_table_create(WORKER_SLOTS(plan->threads));
+    if (member->run_table == NULL || !share_create(member, plan))
         return error_set(error, "there is no memory for %u processes of %u threads", plan->processes, plan->threads);
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return error_set(error, "a pipe for the log of a worker: %s", strerror(errno));
@@ -343,7 +345,7 @@ unsigned workforce_serving(const struct workforce *workforce)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < workforce->count; i++)
-        count += atomic_load(&workforce->processes[i].member.board->has_asked);
+        count += atomic_load(&workforce->processes[i].member.run_table->has_asked);
     return count;
 }
 
@@ -517,7 +519,7 @@ static bool process_reap(struct process *process, int flags, struct workforce_ex
                                    .wait_status = status,
                                    .was_killed = process->was_killed,
                                    .was_wanted = process->is_told_to_end,
-                                   .was_orderly = is_orderly && atomic_load(&process->member.board->has_ended),
+                                   .was_orderly = is_orderly && atomic_load(&process->member.run_table->has_ended),
                                    .cpu_ns = process->cpu_ns};
     process->pid = 0;
     return true;
@@ -573,7 +575,7 @@ static void process_forget(struct process *process)
         kill(process->pid, SIGKILL);
         (void)process_reap(process, 0, &end);
     }
-    board_destroy(member->board);
+    run_table_destroy(member->run_table);
     free(member->rings);
     if (member->share != NULL)
         invariant(munmap(member->share, member->share_size) == 0);

@@ -1,6 +1,7 @@
-/* The worker processes of a dry run on this host. Each is a whole worker as `holdfast work` has them (its own board,
- * zygote, connections and identity, worker_run), with the configuration of the run (dry_config.h), with handlers that
- * only simulate (simulated_handlers.h), and with rings of shared memory into which it says what it does (record.h).
+/* The worker processes of a dry run on this host. Each is a whole worker as `holdfast work` has them (its own run
+ * table, zygote, connections and identity, worker_run), with the configuration of the run (dry_config.h), with handlers
+ * that only simulate (simulated_handlers.h), and with rings of shared memory into which it says what it does
+ * (record.h).
  *
  *     struct workforce *workforce = workforce_start(&options, &error);    while there is one thread and no loop
  *     ... loop_create, the load, whatever has to be ready ...
@@ -53,7 +54,7 @@ void workforce_go(struct workforce *workforce);
  * claimed at once. */
 unsigned workforce_serving(const struct workforce *workforce);
 
-/* --- what they say ---------------------------------------------------------------------------------------------- */
+/* --- what they say ------------------------------------------------------------------------------------------------ */
 
 /* What is there, in the order in which each thread said it, until about `most` records were taken (those of one ring
  * are taken together). Returns how many there were: 0 = there are no more now. `bytes` are the same record as it was

@@ -1,28 +1,28 @@
-/* The board: memory that a worker, its zygote and its runner processes share. The worker writes on it until when
+/* The run table: memory that a worker, its zygote and its runner processes share. The worker writes on it until when
  * each run may go on; the zygote reads it and kills whoever goes on for longer, also when the worker is stopped or
  * stuck; the runs read it to learn that they shall stop. After a crash it tells what was running.
  *
- *     struct board *board = board_create(berths);      before the zygote is forked
- *     struct berth *berth = board_berth(board, slot->number);
- *     berth_open(berth, jid, class_name);                the loop, before a run is handed over
+ *     struct run_table *run_table = run_table_create(run entries);      before the zygote is forked
+ *     struct run_entry *run_entry = run_table_entry(table, slot->number);
+ *     run_entry_open(run_entry, jid, class_name);     the loop, before a run is handed over
  *     ...
- *     berth_close(berth);                               the loop, when it has ended and nobody runs for it any more;
- *                                                       before the lock is released, which ends its validity
+ *     run_entry_close(run_entry);                     the loop, when it has ended and nobody runs for it any more;
+ *                                                     before the lock is released, which ends its validity
  *
- * A berth belongs to one slot of the worker for as long as that lives. Every word has one writer:
+ * A run entry belongs to one slot of the worker for as long as that lives. Every word has one writer:
  *
  *     validity, lost, asked, kill_at, occupant, run, the name     the loop
  *     wakes_at                                                    the zygote
  *     crashed                                                     the signal handler of the thread that crashes, and
  *                                                                 that thread, when it has survived it
  *
- * The rule of the zygote, board_look, is pure: (board, now) -> whom to kill now, and when to look again. The loop
- * rings the zygote only when it brings something forward (board_must_ring): a deadline that is moved back costs
+ * The rule of the zygote, run_table_look, is pure: (table, now) -> whom to kill now, and when to look again. The loop
+ * rings the zygote only when it brings something forward (run_table_must_ring): a deadline that is moved back costs
  * nothing, so the zygote wakes up about twice a ttl however many tasks run.
  *
- * If the worker dies, the zygote still has the board; if the zygote dies, its children die with it. */
-#ifndef WORKER_BOARD_H
-#define WORKER_BOARD_H
+ * If the worker dies, the zygote still has the run table; if the zygote dies, its children die with it. */
+#ifndef WORKER_RUN_TABLE_H
+#define WORKER_RUN_TABLE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,10 +32,10 @@
 #include "queue/envelope.h"
 #include "redlock/redlock_loop.h"
 
-enum { BOARD_CLASS_MAX = 128, BOARD_IDENTITY_MAX = 256 };
+enum { RUN_TABLE_CLASS_MAX = 128, RUN_TABLE_IDENTITY_MAX = 256 };
 
 /* Times are nanoseconds of CLOCK_BOOTTIME. */
-struct berth {
+struct run_entry {
     struct redlock_validity
         validity;               /* of the run's lock (redlock_lock_publish_to); not looked at unless `is_locked` */
     _Atomic int64_t hold_until; /* when the longest time to hold the lock is over; 0 = never */
@@ -47,10 +47,10 @@ struct berth {
     _Atomic uint64_t run;      /* grows with each run, so that one can be told from the next */
     atomic_bool is_running;    /* a handler is at work for it, wherever */
     char jid[ENVELOPE_JID_BYTES_MAX + 1];
-    char class_name[BOARD_CLASS_MAX]; /* cut when longer */
+    char class_name[RUN_TABLE_CLASS_MAX]; /* cut when longer */
 };
 
-struct board {
+struct run_table {
     atomic_bool must_stop;       /* the process gives its handlers no more time */
     _Atomic int64_t pulse;       /* until then the process has not been away for as long as its lease */
     _Atomic int64_t wakes_at;    /* when the zygote will look by itself */
@@ -59,42 +59,42 @@ struct board {
     atomic_bool has_ended;       /* it has come to its end by itself: its exit was nobody else's */
     atomic_bool exit_was_called; /* exit() or quick_exit(), by a plugin */
     _Atomic int crash_signal;    /* 0 = the process did not crash */
-    _Atomic unsigned crashed;    /* the berth whose thread crashed, or called exit(), plus 1; 0 = none of them */
-    char identity[BOARD_IDENTITY_MAX]; /* of the process at the queue node; written before its first run */
-    unsigned berth_count;
-    struct berth berths[];
+    _Atomic unsigned crashed;    /* the run entry whose thread crashed, or called exit(), plus 1; 0 = none of them */
+    char identity[RUN_TABLE_IDENTITY_MAX]; /* of the process at the queue node; written before its first run */
+    unsigned run_entry_count;
+    struct run_entry run_entries[];
 };
 
 /* NULL when there is no memory. The mapping is inherited by fork. */
-struct board *board_create(unsigned berths);
-void board_destroy(struct board *board);
+struct run_table *run_table_create(unsigned run_entries);
+void run_table_destroy(struct run_table *run_table);
 /* This process only reads from now on: a handler that writes where it should not dies of it, and nobody else does. */
-bool board_protect(const struct board *board);
-struct berth *board_berth(struct board *board, unsigned number);
+bool run_table_protect(const struct run_table *run_table);
+struct run_entry *run_table_entry(struct run_table *run_table, unsigned number);
 /* Of a process that has ended: whose thread crashed; NULL = none, or not known. */
-const struct berth *board_culprit(const struct board *board);
+const struct run_entry *run_table_suspect(const struct run_table *run_table);
 
 /* Before anything is written about a new task. */
-void berth_clear(struct berth *berth);
+void run_entry_clear(struct run_entry *run_entry);
 /* Before a run is handed over; leaves alone what has been asked of it by then. `class_name` may be longer than there is
  * room for. */
-void berth_open(struct berth *berth, const char *jid, const char *class_name);
-void berth_close(struct berth *berth);
+void run_entry_open(struct run_entry *run_entry, const char *jid, const char *class_name);
+void run_entry_close(struct run_entry *run_entry);
 /* Earliest wins. True when the zygote has to be rung (launcher_ring). */
-bool berth_kill_by(struct board *board, struct berth *berth, struct instant at);
+bool run_entry_kill_by(struct run_table *run_table, struct run_entry *run_entry, struct instant at);
 /* After `occupant` was set, or is_locked: the same question. */
-bool board_must_ring(struct board *board, const struct berth *berth);
+bool run_table_must_ring(struct run_table *run_table, const struct run_entry *run_entry);
 
 /* The end of the run's right to go on: the lock's end, or kill_at; INT64_MAX = none. */
-int64_t berth_ends_at(const struct berth *berth);
+int64_t run_entry_ends_at(const struct run_entry *run_entry);
 
-struct board_verdict {
+struct run_table_verdict {
     uint64_t child; /* 0 = nobody is to be killed (any more: ask again until it is) */
-    unsigned berth;
+    unsigned run_entry;
     uint64_t run;
     struct instant next; /* when to look again, with child = 0 */
 };
-/* The first berth from `from` on whose occupant has to be killed at `now`. */
-struct board_verdict board_look(const struct board *board, unsigned from, struct instant now);
+/* The first run entry from `from` on whose occupant has to be killed at `now`. */
+struct run_table_verdict run_table_look(const struct run_table *run_table, unsigned from, struct instant now);
 
 #endif

@@ -1,0 +1,144 @@
+#include "worker/task/run_table.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/invariant.h"
+
+static size_t run_table_size(unsigned run_entries)
+{
+    return sizeof(struct run_table) + run_entries * sizeof(struct run_entry);
+}
+
+/* Fresh pages are zero: `wakes_at` too, so nobody rings before there is a zygote, which looks at all when it begins. */
+struct run_table *run_table_create(unsigned run_entries)
+{
+    void *memory = mmap(NULL, run_table_size(run_entries), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    struct run_table *run_table = memory;
+    run_table->run_entry_count = run_entries;
+    atomic_store(&run_table->pulse, INT64_MAX);
+    for (unsigned i = 0; i < run_entries; i++)
+        run_entry_clear(&run_table->run_entries[i]);
+    return run_table;
+}
+
+void run_table_destroy(struct run_table *run_table)
+{
+    if (run_table != NULL)
+        invariant(munmap(run_table, run_table_size(run_table->run_entry_count)) == 0);
+}
+
+bool run_table_protect(const struct run_table *run_table)
+{
+    return mprotect((void *)(uintptr_t)run_table, run_table_size(run_table->run_entry_count), PROT_READ) == 0;
+}
+
+struct run_entry *run_table_entry(struct run_table *run_table, unsigned number)
+{
+    invariant(number < run_table->run_entry_count);
+    return &run_table->run_entries[number];
+}
+
+const struct run_entry *run_table_suspect(const struct run_table *run_table)
+{
+    unsigned crashed = atomic_load(&run_table->crashed);
+    return crashed > 0 && crashed <= run_table->run_entry_count ? &run_table->run_entries[crashed - 1] : NULL;
+}
+
+/* The last byte is never written, so that there is an end for whoever reads after a crash in the middle of this. */
+static void text_set(char *to, size_t size, const char *from)
+{
+    size_t length = strnlen(from, size - 1);
+    while (length > 0 && from[length] != '\0' && ((unsigned char)from[length] & 0xC0) == 0x80)
+        length--; /* not within a character */
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
+void run_entry_clear(struct run_entry *run_entry)
+{
+    atomic_store(&run_entry->is_locked, false);
+    atomic_store(&run_entry->hold_until, 0);
+    atomic_store(&run_entry->lost, 0);
+    atomic_store(&run_entry->asked, 0);
+    atomic_store(&run_entry->kill_at, INT64_MAX);
+}
+
+void run_entry_open(struct run_entry *run_entry, const char *jid, const char *class_name)
+{
+    text_set(run_entry->jid, sizeof run_entry->jid, jid);
+    text_set(run_entry->class_name, sizeof run_entry->class_name, class_name);
+    atomic_fetch_add(&run_entry->run, 1);
+    atomic_store(&run_entry->is_running, true);
+}
+
+/* From then on nobody is killed for what else is on the run entry. */
+void run_entry_close(struct run_entry *run_entry)
+{
+    atomic_store(&run_entry->occupant, 0);
+    atomic_store(&run_entry->is_running, false);
+}
+
+int64_t run_entry_ends_at(const struct run_entry *run_entry)
+{
+    int64_t kill_at = atomic_load(&run_entry->kill_at);
+    if (!atomic_load(&run_entry->is_locked))
+        return kill_at;
+    int64_t until = atomic_load(&run_entry->validity.until);
+    return until < kill_at ? until : kill_at;
+}
+
+/* The zygote stores when it will wake up and then looks at the run entries once more; here the run entry was written
+ * and then that word is read. With all of it in one order, at least one of the two sees what the other wrote. The fence
+ * is for words that were stored in a weaker order: those of the lock. */
+bool run_table_must_ring(struct run_table *run_table, const struct run_entry *run_entry)
+{
+    if (atomic_load(&run_entry->occupant) == 0)
+        return false;
+    atomic_thread_fence(memory_order_seq_cst);
+    return run_entry_ends_at(run_entry) < atomic_load(&run_table->wakes_at);
+}
+
+bool run_entry_kill_by(struct run_table *run_table, struct run_entry *run_entry, struct instant at)
+{
+    if (at.ns < atomic_load(&run_entry->kill_at))
+        atomic_store(&run_entry->kill_at, at.ns);
+    return run_table_must_ring(run_table, run_entry);
+}
+
+/* What one run entry says, read while the loop may be writing: it is believed only when neither the run nor who has it
+ * has changed meanwhile. If the loop changes them right after, the wrong run is killed, and its end says for which. */
+struct sight {
+    uint64_t occupant, run;
+    int64_t ends_at;
+};
+
+static struct sight run_entry_look(const struct run_entry *run_entry)
+{
+    struct sight sight;
+    do {
+        sight.run = atomic_load(&run_entry->run);
+        sight.occupant = atomic_load(&run_entry->occupant);
+        sight.ends_at = run_entry_ends_at(run_entry);
+    } while (atomic_load(&run_entry->run) != sight.run || atomic_load(&run_entry->occupant) != sight.occupant);
+    return sight;
+}
+
+struct run_table_verdict run_table_look(const struct run_table *run_table, unsigned from, struct instant now)
+{
+    struct run_table_verdict verdict = {.next = INSTANT_NEVER};
+    for (unsigned i = 0; i < run_table->run_entry_count; i++) {
+        struct sight sight = run_entry_look(&run_table->run_entries[i]);
+        if (sight.occupant == 0)
+            continue;
+        struct instant ends = {sight.ends_at};
+        if (!instant_reached(now, ends))
+            verdict.next = instant_earlier(verdict.next, ends);
+        else if (i >= from && sight.ends_at != INT64_MAX)
+            return (struct run_table_verdict){
+                .child = sight.occupant, .run_entry = i, .run = sight.run, .next = INSTANT_NEVER};
+    }
+    return verdict;
+}
