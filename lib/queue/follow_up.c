@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "queue/intake.h"
+#include "queue/task_builder.h"
 
 static struct intake *intake_for(const struct follow_up_parent *parent, struct error *error)
 {

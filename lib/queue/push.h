@@ -31,7 +31,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "queue/holdfast.h"
-#include "queue/intake.h"
+#include "queue/task_builder.h"
 #include "redis/node.h"
 
 struct push;

@@ -3,7 +3,7 @@
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 
-#include "queue/errand.h"
+#include "queue/retried_call.h"
 #include "queue/keys.h"
 #include "queue/lease_guard.h"
 #include "queue/queue.h"

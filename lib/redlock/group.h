@@ -27,8 +27,8 @@
 #include "redlock/redlock_loop.h"
 #include "redlock/swap.h"
 #include "redlock/trust.h"
-#include "redlock/turns.h"
-#include "redlock/wakes.h"
+#include "redlock/local_waiters.h"
+#include "redlock/release_notifications.h"
 
 enum { REFUSAL_BYTES_MAX = 192, REASON_BYTES_MAX = 384 };
 enum { VALUE_RANDOM_BYTES = 16, VALUE_BYTES_MAX = 2 * VALUE_RANDOM_BYTES + 1 + REDLOCK_OWNER_BYTES_MAX };

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "redlock/scripts.h"
-#include "redlock/sight.h"
+#include "redlock/inspection_call.h"
 #include "redlock/terms.h"
 
 #define PULSE_NS (5 * NS_PER_S)

@@ -8,10 +8,10 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
-#include "redlock/holding.h"
+#include "redlock/holders.h"
 #include "redlock/node_options.h"
 #include "redlock/scripts.h"
-#include "redlock/sight.h"
+#include "redlock/inspection_call.h"
 #include "redlock/terms.h"
 
 #define SETTLE_SLACK_NS (1 * NS_PER_S)

@@ -29,7 +29,7 @@
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "queue/holdfast.h"
-#include "queue/intake.h"
+#include "queue/task_builder.h"
 #include "worker/commands/console.h"
 #include "worker/commands/line_source.h"
 #include "worker/commands/moment.h"

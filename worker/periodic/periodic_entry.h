@@ -9,7 +9,7 @@
 #ifndef WORKER_PERIODIC_ENTRY_H
 #define WORKER_PERIODIC_ENTRY_H
 
-#include "queue/intake.h"
+#include "queue/task_builder.h"
 #include "worker/config/config.h"
 #include "worker/periodic/cron.h"
 

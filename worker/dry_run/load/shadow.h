@@ -22,7 +22,7 @@
 #define WORKER_DRY_RUN_SHADOW_H
 
 #include "base/loop.h"
-#include "queue/intake.h"
+#include "queue/task_builder.h"
 #include "worker/config/config.h"
 #include "worker/dry_run/plan/plan.h"
 #include "worker/plugin/plugin.h"

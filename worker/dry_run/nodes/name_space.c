@@ -8,7 +8,7 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "queue/errand.h"
+#include "queue/retried_call.h"
 #include "worker/config/node_options.h"
 #include "worker/dry_run/nodes/key_deletion.h"
 

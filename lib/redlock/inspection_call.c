@@ -1,4 +1,4 @@
-#include "redlock/sight.h"
+#include "redlock/inspection_call.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * one before: a slow node's word about a release that was told already is not. "Held" says that the node has spoken of
  * all releases so far, whatever was heard of it. A node that had no key to delete falls behind in this count, so it
  * begins anew again and again, after `series_ns`. */
-#include "redlock/wakes.h"
+#include "redlock/release_notifications.h"
 
 #include <stdio.h>
 #include <stdlib.h>

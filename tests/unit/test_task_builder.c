@@ -2,7 +2,7 @@
 #include "tests/support/test.h"
 
 #include "base/memory.h"
-#include "queue/intake.h"
+#include "queue/task_builder.h"
 
 static const struct wall_time now = {1795194374500000};
 

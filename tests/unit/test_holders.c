@@ -1,7 +1,7 @@
 /* Who holds a lock, judged from what each node has: majorities, leftovers, and what cannot be known. */
 #include "tests/support/test.h"
 
-#include "redlock/holding.h"
+#include "redlock/holders.h"
 
 enum { NODES = 5 };
 

@@ -1,4 +1,4 @@
-#include "queue/errand.h"
+#include "queue/retried_call.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* What a node answers to the inspection: what is read of it, and what is no answer. */
 #include "tests/support/test.h"
 
-#include "redlock/sight.h"
+#include "redlock/inspection_call.h"
 
 enum { MARKER, RUN, EVICTS, POLICY, TIME, PARTS };
 

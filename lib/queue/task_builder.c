@@ -1,7 +1,7 @@
 /* See intake.h. The values that may be added are prepared once as JSON texts; a task then costs one parse and, only
  * when something is missing, one rewrite. Arguments alone are checked first and then put into a task object, which
  * goes the same way: a text like `[1],"queue":[2]` must not become more than arguments. */
-#include "queue/intake.h"
+#include "queue/task_builder.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "redlock/holding.h"
+#include "redlock/holders.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Turns: first come, first served, for sets of keys, without deadlock. */
 #include "tests/support/test.h"
 
-#include "redlock/turns.h"
+#include "redlock/local_waiters.h"
 #include "tests/sim/world/chance.h"
 
 /* Names of keys in their order; a set of keys is a mask of their numbers. */

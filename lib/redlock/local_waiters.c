@@ -2,7 +2,7 @@
  *
  * A turn exists while it has an owner; it borrows the bytes of its key from the owner, so handing it on borrows them
  * anew. The last one to leave frees it, which also forgets how often it was handed on. */
-#include "redlock/turns.h"
+#include "redlock/local_waiters.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "redlock/wakes.h"
+#include "redlock/release_notifications.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/one_cluster.h"
 
