@@ -187,9 +187,9 @@ static void change_tell(void *context, const struct config_change *change)
 
 static void ttl_check(const struct worker *worker, const struct plugins *plugins, struct findings *findings)
 {
-    struct redlock_standing standing;
+    struct redlock_group_status standing;
     const struct config *config = worker->options.config;
-    redlock_group_standing(worker->locks, &standing);
+    redlock_group_status_read(worker->locks, &standing);
     if (standing.max_ttl_ns > 0 && config->lock.ttl_ns > standing.max_ttl_ns)
         findings_error(findings, "%s: lock.ttl: is above the max_ttl of the lock group, which is %lld ms", config->path,
                        (long long)(standing.max_ttl_ns / NS_PER_MS));

@@ -115,7 +115,7 @@ static bool holds_fit(const struct config *config, const struct plugins *plugins
 
 /* NULL when they are, else the event to be logged; its values are written into `reason`. */
 static const char *lock_judge(const struct config *config, const struct plugins *plugins,
-                              const struct redlock_standing *standing, char reason[LOCK_JUDGE_REASON_MAX])
+                              const struct redlock_group_status *standing, char reason[LOCK_JUDGE_REASON_MAX])
 {
     if (standing->blank >= standing->nodes / 2 + 1) {
         snprintf(reason, LOCK_JUDGE_REASON_MAX,
@@ -137,13 +137,13 @@ static const char *lock_judge(const struct config *config, const struct plugins 
 
 #define LOOK_NS (100 * NS_PER_MS)
 
-static bool has_quorum(const struct redlock_standing *standing)
+static bool has_quorum(const struct redlock_group_status *standing)
 {
     return standing->voters >= standing->nodes / 2 + 1;
 }
 
 /* True when the worker stops because of what the lock nodes are. */
-static bool locks_are_wrong(struct worker *worker, const struct redlock_standing *standing)
+static bool locks_are_wrong(struct worker *worker, const struct redlock_group_status *standing)
 {
     char reason[LOCK_JUDGE_REASON_MAX];
     const char *event = lock_judge(worker->options.config, worker->options.plugins, standing, reason);
@@ -166,13 +166,13 @@ static void locks_ready(struct worker *worker)
 
 static void locks_look(struct worker *worker)
 {
-    struct redlock_standing standing;
+    struct redlock_group_status standing;
     if (worker->locks == NULL) {
         if (!worker->ready)
             locks_ready(worker);
         return;
     }
-    redlock_group_standing(worker->locks, &standing);
+    redlock_group_status_read(worker->locks, &standing);
     bool settled = redlock_group_is_settled(worker->locks);
     if (settled && !worker->judged && locks_are_wrong(worker, &standing))
         return;

@@ -19,9 +19,9 @@ enum { BEAT_STATE, BEAT_RUN_ID, BEAT_PAUSED, BEAT_DEAD, BEAT_CLAIMS, BEAT_SERVIN
 
 /* --- a claim that nobody here knows of --------------------------------------------------------------------------- */
 
-static void stray_done(struct errand *errand, const struct redis_reply *reply)
+static void stray_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
-    struct queue *queue = list_owner(errand, struct queue, stray);
+    struct queue *queue = list_owner(retried_call, struct queue, stray);
     struct claim_slot *slot = &queue->slots[queue->strayed.slot];
     queue->strayed.busy = false;
     if (!slot->asking && reply->kind == REDIS_INTEGER && reply->integer == 1)
@@ -49,7 +49,7 @@ static void stray_give_back(struct queue *queue, unsigned number, const struct r
     redis_request_integer(out, number);
     redis_request_bytes(out, place->bytes, CLAIM_ID_BYTES);
     redis_request_bytes(out, queue->strayed.next, CLAIM_ID_BYTES);
-    errand_start(&queue->stray);
+    retried_call_start(&queue->stray);
 }
 
 /* --- comparing --------------------------------------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ unsigned queue_serving(const struct queue *queue)
 void beat_create(struct queue *queue)
 {
     queue->guard.lease_ns = queue->options.lease_ns;
-    errand_init(&queue->stray, &queue->errands, stray_done);
+    retried_call_init(&queue->stray, &queue->retried_calls, stray_done);
     queue->recovery = recovery_create(queue);
     loop_timer_init(&queue->beat_timer, beat_fire);
     /* The first one follows the enlisting. */
@@ -181,5 +181,5 @@ void beat_destroy(struct queue *queue)
 {
     beat_stop(queue);
     recovery_destroy(queue->recovery);
-    errand_fini(&queue->stray);
+    retried_call_fini(&queue->stray);
 }

@@ -54,7 +54,7 @@ static void bell_put_back(struct bell *bell)
     queue_keys_request_queue(&bell->queue->keys, bell->name, out);
     redis_request_text(out, "LEFT"); /* the newest, if there are several */
     redis_request_text(out, "RIGHT");
-    errand_start(&bell->put_back);
+    retried_call_start(&bell->put_back);
 }
 
 static void bell_ring(struct bell *bell)
@@ -74,10 +74,10 @@ static void bell_hand_on(struct bell *bell)
         bell_ring(bell);
 }
 
-static void put_back_done(struct errand *errand, const struct redis_reply *reply)
+static void put_back_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     (void)reply;
-    struct bell *bell = list_owner(errand, struct bell, put_back);
+    struct bell *bell = list_owner(retried_call, struct bell, put_back);
     bell->putting_back = false;
     for (; bell->puts_owed > 0 && !bell->putting_back; bell->puts_owed--)
         bell_hand_on(bell);
@@ -90,7 +90,7 @@ static void refusal_log(struct bell *bell, const struct redis_result *result)
     struct buffer key = {0};
     buffer_append_text(&key, bell->queue->keys.queue_prefix);
     buffer_append_text(&key, bell->name);
-    errands_log_refusal(&bell->queue->errands, result, buffer_text(&key));
+    retried_calls_log_refusal(&bell->queue->retried_calls, result, buffer_text(&key));
     buffer_fini(&key);
 }
 
@@ -264,7 +264,7 @@ static void bell_create(struct bell *bell, struct queue *queue, const char *name
     bell->wait.done = bell_rang;
     bell->asking.done = line_told;
     loop_timer_init(&bell->rest, rest_over);
-    errand_init(&bell->put_back, &queue->errands, put_back_done);
+    retried_call_init(&bell->put_back, &queue->retried_calls, put_back_done);
     node.name = buffer_text(&node_name);
     node.scripts = NULL;
     node.script_count = 0;
@@ -288,7 +288,7 @@ void bells_destroy(struct queue *queue)
         redis_node_destroy(queue->bells[i].node);
         redis_call_cancel(&queue->bells[i].ending); /* may be the queue's own connection */
         loop_timer_clear(queue->loop, &queue->bells[i].rest);
-        errand_fini(&queue->bells[i].put_back);
+        retried_call_fini(&queue->bells[i].put_back);
     }
     free(queue->bells);
 }

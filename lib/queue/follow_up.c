@@ -6,17 +6,17 @@
 #include "base/memory.h"
 #include "queue/task_builder.h"
 
-static struct intake *intake_for(const struct follow_up_parent *parent, struct error *error)
+static struct task_builder *builder_for(const struct follow_up_parent *parent, struct error *error)
 {
-    return intake_create(&(struct hf_task){.queue = parent->queue}, &parent->limits, parent->jid, error);
+    return task_builder_create(&(struct hf_task){.queue = parent->queue}, &parent->limits, parent->jid, error);
 }
 
 bool follow_up_check(const struct follow_up_parent *parent, const char *text, size_t length, struct error *error)
 {
-    struct intake_task task;
-    struct intake *intake = intake_for(parent, error);
-    bool is_sound = intake != NULL && intake_take(intake, text, length, wall_now(), &task, error);
-    intake_destroy(intake);
+    struct built_task task;
+    struct task_builder *builder = builder_for(parent, error);
+    bool is_sound = builder != NULL && task_build(builder, text, length, wall_now(), &task, error);
+    task_builder_destroy(builder);
     return is_sound;
 }
 
@@ -26,7 +26,7 @@ struct place {
     int64_t at_us;
 };
 
-static struct place task_add(struct buffer *texts, const struct intake_task *task)
+static struct place task_add(struct buffer *texts, const struct built_task *task)
 {
     struct place place = {.name = texts->length, .length = task->payload.length, .at_us = task->at_us};
     buffer_append(texts, task->queue, strlen(task->queue) + 1);
@@ -42,12 +42,12 @@ static struct queue_follow_up task_at(const struct buffer *texts, const struct p
                                     .payload = {texts->bytes + place->payload, place->length}};
 }
 
-static bool texts_take(struct follow_ups *tasks, struct intake *intake, char *const *texts, struct place *places,
+static bool texts_take(struct follow_ups *tasks, struct task_builder *builder, char *const *texts, struct place *places,
                        size_t count, struct wall_time now, struct error *error)
 {
     for (size_t i = 0; i < count; i++) {
-        struct intake_task task;
-        if (!intake_take(intake, texts[i], strlen(texts[i]), now, &task, error)) {
+        struct built_task task;
+        if (!task_build(builder, texts[i], strlen(texts[i]), now, &task, error)) {
             error_prefix(error, "follow-up task %zu", i + 1);
             return false;
         }
@@ -61,9 +61,9 @@ bool follow_ups_read(struct follow_ups *tasks, const struct follow_up_parent *pa
 {
     follow_ups_clear(tasks);
     struct place *places = memory_zeroed(count, sizeof places[0]);
-    struct intake *intake = intake_for(parent, error);
-    bool is_sound = intake != NULL && texts_take(tasks, intake, texts, places, count, now, error);
-    intake_destroy(intake);
+    struct task_builder *builder = builder_for(parent, error);
+    bool is_sound = builder != NULL && texts_take(tasks, builder, texts, places, count, now, error);
+    task_builder_destroy(builder);
     if (is_sound) {
         tasks->list = memory_zeroed(count, sizeof tasks->list[0]);
         tasks->count = count;

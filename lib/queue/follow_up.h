@@ -4,9 +4,9 @@
  *     when it is done            follow_ups_read    all of them, as of now
  *                                queue_finish_with  which copies them
  *
- * A text is a task object as producers hand it in, and is completed as theirs (intake.h), with two differences: the
- * queue that it does not name is the parent's, and the member `hf_parent` is the parent's jid. A time that counts from
- * now (`at`, `expires_in`) counts from the end of the parent. None is made unique.
+ * A text is a task object as producers hand it in, and is completed as theirs (task_builder.h), with two differences:
+ * the queue that it does not name is the parent's, and the member `hf_parent` is the parent's jid. A time that counts
+ * from now (`at`, `expires_in`) counts from the end of the parent. None is made unique.
  *
  * Pure, but for the kernel's randomness, from which jids come. Any thread, one at a time per struct. */
 #ifndef QUEUE_FOLLOW_UP_H

@@ -7,9 +7,9 @@
 #include "queue/queue_private.h"
 #include "queue/scripts.h"
 
-static struct queue *errand_queue(const struct errand *errand)
+static struct queue *retried_call_queue(const struct retried_call *retried_call)
 {
-    return list_owner(errand->errands, struct queue, errands);
+    return list_owner(retried_call->retried_calls, struct queue, retried_calls);
 }
 
 /* --- answers ----------------------------------------------------------------------------------------------------- */
@@ -24,10 +24,10 @@ static enum queue_answer done_answer(const struct claim_slot *slot)
     return slot->opens ? QUEUE_OPENED : QUEUE_NOTHING;
 }
 
-static void move_done(struct errand *errand, const struct redis_reply *reply)
+static void move_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
-    struct claim_slot *slot = list_owner(errand, struct claim_slot, move);
-    struct queue *queue = errand_queue(errand);
+    struct claim_slot *slot = list_owner(retried_call, struct claim_slot, move);
+    struct queue *queue = retried_call_queue(retried_call);
     unsigned number = (unsigned)(slot - queue->slots);
     enum queue_answer answer = done_answer(slot);
     long long code = reply->kind == REDIS_INTEGER ? reply->integer : MOVE_LOST;
@@ -89,7 +89,7 @@ void queue_postpone(struct queue *queue, unsigned number, enum queue_place place
     redis_request_integer(out, DEAD_AGE_S);
     redis_request_integer(out, place == QUEUE_DEAD ? DEAD_ENTRIES : 0);
     redis_request_text(out, task->is_ended ? "1" : "0");
-    errand_start(&slot->move);
+    retried_call_start(&slot->move);
 }
 
 void queue_unserved(struct queue *queue, unsigned number, const struct queue_unserved *task, const char *payload,
@@ -108,7 +108,7 @@ void queue_unserved(struct queue *queue, unsigned number, const struct queue_uns
     redis_request_texts(out, task->class_name, task->jid, queue->keys.space, task->may_fail ? "1" : "0");
     redis_request_seconds(out, task->failed_delay_ns / NS_PER_US);
     redis_request_text(out, queue->keys.process_prefix);
-    errand_start(&slot->move);
+    retried_call_start(&slot->move);
 }
 
 void queue_finish(struct queue *queue, unsigned number, const struct queue_task_name *task)
@@ -123,7 +123,7 @@ void queue_finish(struct queue *queue, unsigned number, const struct queue_task_
     queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
     moves_encode_slot(slot, number, out);
     redis_request_texts(out, task->jid, task->is_cancelled ? "1" : "0");
-    errand_start(&slot->move);
+    retried_call_start(&slot->move);
 }
 
 /* --- an end that takes something along --------------------------------------------------------------------------- */
@@ -210,7 +210,7 @@ void queue_finish_with(struct queue *queue, unsigned number, const struct queue_
     moves_encode_slot(slot, number, out);
     redis_request_texts(out, task->jid, task->is_cancelled ? "1" : "0");
     extras_encode(extras, out);
-    errand_start(&slot->move);
+    retried_call_start(&slot->move);
 }
 
 /* --- the last question ------------------------------------------------------------------------------------------- */
@@ -228,7 +228,7 @@ void queue_open(struct queue *queue, unsigned number, const char *jid, bool fini
     redis_request_text(out, queue->keys.cancels);
     moves_encode_slot(slot, number, out);
     redis_request_texts(out, jid, finishes ? "1" : "0");
-    errand_start(&slot->move);
+    retried_call_start(&slot->move);
 }
 
 /* --- back to its queue ------------------------------------------------------------------------------------------- */
@@ -243,7 +243,7 @@ void moves_give_back(struct queue *queue, unsigned number, const char *name)
     redis_request_text(out, queue->keys.process);
     queue_keys_request_queue(&queue->keys, name, out);
     moves_encode_slot(slot, number, out);
-    errand_start(&slot->move);
+    retried_call_start(&slot->move);
 }
 
 void queue_give_back(struct queue *queue, unsigned number, const char *name)
@@ -254,10 +254,10 @@ void queue_give_back(struct queue *queue, unsigned number, const char *name)
 
 /* --- absolution -------------------------------------------------------------------------------------------------- */
 
-static void absolved(struct errand *errand, const struct redis_reply *reply)
+static void absolved(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     (void)reply;
-    list_owner(errand, struct claim_slot, absolve)->absolving = false;
+    list_owner(retried_call, struct claim_slot, absolve)->absolving = false;
 }
 
 void queue_absolve(struct queue *queue, unsigned number, const char *jid)
@@ -272,21 +272,21 @@ void queue_absolve(struct queue *queue, unsigned number, const char *jid)
     redis_request_text(out, "HDEL");
     queue_keys_request(queue->keys.recovered_prefix, jid, out);
     redis_request_text(out, queue->identity);
-    errand_start(&slot->absolve);
+    retried_call_start(&slot->absolve);
 }
 
 void moves_init(struct queue *queue)
 {
     for (unsigned i = 0; i < queue->options.slots; i++) {
-        errand_init(&queue->slots[i].move, &queue->errands, move_done);
-        errand_init(&queue->slots[i].absolve, &queue->errands, absolved);
+        retried_call_init(&queue->slots[i].move, &queue->retried_calls, move_done);
+        retried_call_init(&queue->slots[i].absolve, &queue->retried_calls, absolved);
     }
 }
 
 void moves_fini(struct queue *queue)
 {
     for (unsigned i = 0; i < queue->options.slots; i++) {
-        errand_fini(&queue->slots[i].move);
-        errand_fini(&queue->slots[i].absolve);
+        retried_call_fini(&queue->slots[i].move);
+        retried_call_fini(&queue->slots[i].absolve);
     }
 }

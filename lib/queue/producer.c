@@ -210,8 +210,8 @@ struct parcel {
 struct hf_stream {
     struct push_source source; /* the loop's */
     struct hf_producer *producer;
-    struct intake *intake; /* the caller's thread's; NULL when each task has its own */
-    struct parcel *parcel; /* likewise; NULL when there is none */
+    struct task_builder *builder; /* the caller's thread's; NULL when each task has its own */
+    struct parcel *parcel;        /* likewise; NULL when there is none */
     void (*ended)(void *context, const struct hf_stream_report *report);
     void *context;
     /* Under the producer's mutex. */
@@ -262,7 +262,7 @@ static void parcel_unpack(const struct parcel *parcel, struct push *push, struct
     const struct packed *packed = (const struct packed *)(const void *)parcel->tasks.bytes;
     const char *texts = parcel->texts.bytes;
     for (size_t i = 0; i < parcel->count; i++, packed++) {
-        struct intake_task task = {
+        struct built_task task = {
             .payload = {texts, packed->payload_length}, .at_us = packed->at_us, .unique_ms = packed->unique_ms};
         texts += packed->payload_length;
         task.queue = text_unpack(&texts);
@@ -309,7 +309,7 @@ static void parcel_post(struct hf_stream *stream)
     loop_post(producer->loop, &parcel->message);
 }
 
-static void task_pack(struct parcel *parcel, const struct intake_task *task, uint64_t number)
+static void task_pack(struct parcel *parcel, const struct built_task *task, uint64_t number)
 {
     const char *const texts[] = {task->queue, task->jid, task->digest};
     struct packed packed = {
@@ -340,12 +340,12 @@ static void room_take(struct hf_stream *stream, size_t bytes)
     pthread_mutex_unlock(&producer->mutex);
 }
 
-/* Takes one text by that intake, and tells its jid (may be NULL). */
-static bool stream_take(struct hf_stream *stream, struct intake *intake, struct text_span text, uint64_t number,
+/* Takes one text by that task builder, and tells its jid (may be NULL). */
+static bool stream_take(struct hf_stream *stream, struct task_builder *builder, struct text_span text, uint64_t number,
                         char jid[HF_JID_SIZE], struct error *error)
 {
-    struct intake_task task;
-    if (!intake_take(intake, text.bytes, text.length, wall_now(), &task, error))
+    struct built_task task;
+    if (!task_build(builder, text.bytes, text.length, wall_now(), &task, error))
         return false;
     if (jid != NULL)
         memcpy(jid, task.jid, strlen(task.jid) + 1);
@@ -365,7 +365,7 @@ bool hf_stream_add(struct hf_stream *stream, const char *text, size_t length, ui
         snprintf(reason, reason_size, "the text is NULL");
         return false;
     }
-    if (stream_take(stream, stream->intake, (struct text_span){text, length}, number, NULL, &error))
+    if (stream_take(stream, stream->builder, (struct text_span){text, length}, number, NULL, &error))
         return true;
     snprintf(reason, reason_size, "%s", error.text);
     return false;
@@ -401,7 +401,7 @@ void hf_stream_drop(struct hf_stream *stream)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-/* Without an intake of its own, for tasks that each have theirs. */
+/* Without a task builder of its own, for tasks that each have theirs. */
 static struct hf_stream *stream_new(struct hf_producer *producer,
                                     void (*ended)(void *context, const struct hf_stream_report *report), void *context)
 {
@@ -425,13 +425,13 @@ struct hf_stream *hf_stream_open(struct hf_producer *producer, const struct hf_t
     }
     struct hf_task without_text = *defaults;
     without_text.json = NULL;
-    struct intake *intake = intake_create(&without_text, &producer->limits, NULL, &error);
-    if (intake == NULL) {
+    struct task_builder *builder = task_builder_create(&without_text, &producer->limits, NULL, &error);
+    if (builder == NULL) {
         snprintf(reason, reason_size, "%s", error.text);
         return NULL;
     }
     struct hf_stream *stream = stream_new(producer, ended, context);
-    stream->intake = intake;
+    stream->builder = builder;
     return stream;
 }
 
@@ -444,7 +444,7 @@ void hf_stream_close(struct hf_stream *stream)
         pthread_cond_wait(&stream->changed, &producer->mutex);
     pthread_mutex_unlock(&producer->mutex);
     pthread_cond_destroy(&stream->changed);
-    intake_destroy(stream->intake);
+    task_builder_destroy(stream->builder);
     free(stream);
 }
 
@@ -487,11 +487,11 @@ static bool task_take(struct hf_stream *stream, const struct envelope_limits *li
 {
     if (task->json == NULL && task->class_name == NULL)
         return error_set(error, "it has neither a class nor JSON");
-    struct intake *intake = intake_create(task, limits, NULL, error);
+    struct task_builder *builder = task_builder_create(task, limits, NULL, error);
     const char *text = task_text(task);
     bool is_taken =
-        intake != NULL && stream_take(stream, intake, (struct text_span){text, strlen(text)}, number, jid, error);
-    intake_destroy(intake);
+        builder != NULL && stream_take(stream, builder, (struct text_span){text, strlen(text)}, number, jid, error);
+    task_builder_destroy(builder);
     return is_taken;
 }
 

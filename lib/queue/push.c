@@ -54,7 +54,7 @@ enum {
 };
 
 /* A new one, or `spare` used again. */
-static struct slice *slice_open(struct slice *spare, struct push_source *source, const struct intake_task *task)
+static struct slice *slice_open(struct slice *spare, struct push_source *source, const struct built_task *task)
 {
     struct slice *slice = spare != NULL ? spare : memory_new(struct slice);
     struct slice opened = {.source = source, .body = slice->body, .numbers = slice->numbers};
@@ -80,13 +80,13 @@ static void slice_free(struct slice *slice)
 }
 
 /* Whether another task may join it. */
-static bool slice_takes(const struct slice *slice, const struct intake_task *task)
+static bool slice_takes(const struct slice *slice, const struct built_task *task)
 {
     bool is_scheduled = task->at_us != 0;
     return slice->is_scheduled == is_scheduled && (is_scheduled || strcmp(slice->queue, task->queue) == 0);
 }
 
-static void slice_add(struct slice *slice, const struct intake_task *task, int64_t score_us, uint64_t number)
+static void slice_add(struct slice *slice, const struct built_task *task, int64_t score_us, uint64_t number)
 {
     if (slice->is_scheduled)
         redis_request_seconds(&slice->body, score_us);
@@ -507,7 +507,7 @@ static void source_close(struct push_source *source)
         slice_close(list_owner(source->filling.previous, struct slice, link));
 }
 
-static struct slice *slice_new(struct push *push, struct push_source *source, const struct intake_task *task)
+static struct slice *slice_new(struct push *push, struct push_source *source, const struct built_task *task)
 {
     struct list *spare = list_take_first(&push->spare);
     push->spare_count -= spare != NULL;
@@ -518,7 +518,7 @@ static struct slice *slice_new(struct push *push, struct push_source *source, co
 }
 
 /* Producers use few queues, and mostly the one they used last. */
-static struct slice *slice_for(struct push *push, struct push_source *source, const struct intake_task *task)
+static struct slice *slice_for(struct push *push, struct push_source *source, const struct built_task *task)
 {
     struct slice *slice = NULL;
     for (struct list *link = source->filling.next; link != &source->filling && slice == NULL; link = link->next)
@@ -543,7 +543,7 @@ static int64_t score_next(struct push *push, int64_t at_us)
     return push->last_score_us;
 }
 
-void push_add(struct push *push, struct push_source *source, const struct intake_task *task, uint64_t number)
+void push_add(struct push *push, struct push_source *source, const struct built_task *task, uint64_t number)
 {
     uint64_t serial = push->serial;
     struct slice *slice = slice_for(push, source, task);

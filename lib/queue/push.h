@@ -60,7 +60,7 @@ struct push *push_create(struct loop *loop, const struct push_options *options);
 void push_destroy(struct push *push);
 
 /* Adds a task, whose bytes are copied; `number` is the caller's, for the reports. */
-void push_add(struct push *push, struct push_source *source, const struct intake_task *task, uint64_t number);
+void push_add(struct push *push, struct push_source *source, const struct built_task *task, uint64_t number);
 /* Sends what the source added, also slices that are not full. */
 void push_flush(struct push *push, struct push_source *source);
 /* Ends what the source added and was never sent as HF_PUSH_DROPPED. */

@@ -19,7 +19,7 @@ enum { TASK_NAME_MAX = 256, CLAIM_NOTES = 4 };
 struct turn {
     struct list link;      /* in queue->turns */
     struct list idle_link; /* in queue->idle_turns */
-    struct errand errand;
+    struct retried_call retried_call;
     struct queue *queue;
     unsigned *order; /* of the queues, as the call looks at them */
     unsigned count;
@@ -28,10 +28,10 @@ struct turn {
 
 /* --- the connection ------------------------------------------------------------------------------------------- */
 
-static void presence_done(struct errand *errand, const struct redis_reply *reply)
+static void presence_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     (void)reply;
-    struct queue *queue = list_owner(errand, struct queue, presence);
+    struct queue *queue = list_owner(retried_call, struct queue, presence);
     queue->presenting = false;
     queue->is_listed = true;
     bells_arm(queue);
@@ -59,15 +59,15 @@ void queue_enlist(struct queue *queue)
     queue_request_lease(queue, out);
     redis_request_bytes(out, names.bytes, names.length);
     buffer_fini(&names);
-    errand_start(&queue->presence);
+    retried_call_start(&queue->presence);
 }
 
 /* Whoever emptied the database took us off the list too. */
-static void call_refused(struct errands *errands, const struct redis_result *result)
+static void call_refused(struct retried_calls *retried_calls, const struct redis_result *result)
 {
     static const char unlisted[] = "UNLISTED";
     if (strncmp(result->reason, unlisted, sizeof unlisted - 1) == 0)
-        queue_enlist(list_owner(errands, struct queue, errands));
+        queue_enlist(list_owner(retried_calls, struct queue, retried_calls));
 }
 
 static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
@@ -77,7 +77,7 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     struct queue *queue = context;
     if (state == REDIS_NODE_UP) {
         queue_enlist(queue);
-        errands_connected(&queue->errands);
+        retried_calls_connected(&queue->retried_calls);
     } else {
         lease_guard_broken(&queue->guard);
     }
@@ -197,10 +197,10 @@ void queue_note_paused(struct queue *queue, const unsigned *order, const char *f
         bell_pause(&queue->bells[order != NULL ? order[i] : i], flags[i] == '1');
 }
 
-static void turn_done(struct errand *errand, const struct redis_reply *reply)
+static void turn_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     static const struct redis_reply missing = {.kind = REDIS_NIL};
-    struct turn *turn = list_owner(errand, struct turn, errand);
+    struct turn *turn = list_owner(retried_call, struct turn, retried_call);
     struct queue *queue = turn->queue;
     bool fits = reply->kind == REDIS_ARRAY && reply->count == turn->count + CLAIM_NOTES;
     if (fits)
@@ -223,7 +223,7 @@ static struct turn *turn_new(struct queue *queue)
     turn->order = memory_zeroed(queue->options.name_count, sizeof turn->order[0]);
     list_init(&turn->link);
     list_init(&turn->idle_link);
-    errand_init(&turn->errand, &queue->errands, turn_done);
+    retried_call_init(&turn->retried_call, &queue->retried_calls, turn_done);
     list_append(&queue->turns, &turn->link);
     return turn;
 }
@@ -265,7 +265,7 @@ static unsigned turn_freed_lists(const struct turn *turn)
 static void turn_encode(struct turn *turn)
 {
     struct queue *queue = turn->queue;
-    struct buffer *out = &turn->errand.request;
+    struct buffer *out = &turn->retried_call.request;
     size_t lists = 2 * (size_t)queue->options.name_count, freed = turn_freed_lists(turn);
     serving_order_draw(turn->order, queue->options.weights, queue->options.name_count, random_below, NULL);
     buffer_clear(out);
@@ -293,7 +293,7 @@ static void gather_send(struct loop_hook *hook)
     queue->gathered_count = 0;
     turn_encode(turn);
     queue->counters.claim_calls++;
-    errand_start(&turn->errand);
+    retried_call_start(&turn->retried_call);
 }
 
 struct claim_slot *queue_slot_ask(struct queue *queue, unsigned number)
@@ -378,13 +378,13 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
     loop_hook_init(&queue->gather, gather_send);
     list_init(&queue->turns);
     list_init(&queue->idle_turns);
-    errands_init(&queue->errands, loop, options->timeout_ns, &queue->counters.repeats);
-    queue->errands.refused = call_refused;
+    retried_calls_init(&queue->retried_calls, loop, options->timeout_ns, &queue->counters.repeats);
+    queue->retried_calls.refused = call_refused;
     moves_init(queue);
     waiting_init(queue);
-    errand_init(&queue->presence, &queue->errands, presence_done);
+    retried_call_init(&queue->presence, &queue->retried_calls, presence_done);
     node_open(queue);
-    queue->errands.node = queue->node;
+    queue->retried_calls.node = queue->node;
     bells_create(queue);
     beat_create(queue);
     return queue;
@@ -395,7 +395,7 @@ static void turns_free(struct queue *queue)
     struct list *link = NULL;
     while ((link = list_take_first(&queue->turns)) != NULL) {
         struct turn *turn = list_owner(link, struct turn, link);
-        errand_fini(&turn->errand);
+        retried_call_fini(&turn->retried_call);
         free(turn->order);
         free(turn);
     }
@@ -411,8 +411,8 @@ void queue_destroy(struct queue *queue)
     turns_free(queue);
     moves_fini(queue);
     waiting_fini(queue);
-    errand_fini(&queue->presence);
-    errands_fini(&queue->errands);
+    retried_call_fini(&queue->presence);
+    retried_calls_fini(&queue->retried_calls);
     queue_keys_fini(&queue->keys);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         free(queue->names[i]);
@@ -530,7 +530,7 @@ void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void
     queue->left = done;
     queue->leave_by = deadline;
     queue->settle_by = instant_after(deadline, -instant_since(loop_now(queue->loop), deadline) / 2);
-    errand_cancel(&queue->presence); /* it must not list the process again afterwards */
+    retried_call_cancel(&queue->presence); /* it must not list the process again afterwards */
     beat_stop(queue);
     loop_timer_init(&queue->leave_timer, leave_look);
     leave_look(&queue->leave_timer);

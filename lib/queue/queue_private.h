@@ -12,25 +12,25 @@
 struct claim_slot {
     unsigned char id[CLAIM_ID_BYTES];
     unsigned char next[CLAIM_ID_BYTES];
-    bool has_id;        /* false: the place was never written */
-    bool asking;        /* a call is outstanding or gathered */
-    bool wants;         /* the call claims */
-    bool sets_right;    /* the call gives back what the node had in the place of a lost claim */
-    bool holds;         /* the place holds a task that the process knows of */
-    bool opens;         /* the call is queue_open, */
-    bool opens_empty;   /* and ends the task */
-    bool may_refuse;    /* the call is queue_finish_with or queue_unserved */
-    struct errand move; /* the moves of one task */
-    struct errand absolve;
+    bool has_id;              /* false: the place was never written */
+    bool asking;              /* a call is outstanding or gathered */
+    bool wants;               /* the call claims */
+    bool sets_right;          /* the call gives back what the node had in the place of a lost claim */
+    bool holds;               /* the place holds a task that the process knows of */
+    bool opens;               /* the call is queue_open, */
+    bool opens_empty;         /* and ends the task */
+    bool may_refuse;          /* the call is queue_finish_with or queue_unserved */
+    struct retried_call move; /* the moves of one task */
+    struct retried_call absolve;
     bool absolving;
     /* waiting.c */
-    struct errand wait;
+    struct retried_call wait;
     struct buffer freed_keys; /* of the lists whose locks end with the turn, encoded */
     struct buffer freed_jid;  /* who gives up its places in them */
     unsigned freed_lists;
     bool is_handed_on; /* the locks go to an heir */
     bool has_waiters;
-    struct errand keep;                     /* of its claim as an heir */
+    struct retried_call keep;               /* of its claim as an heir */
     bool is_confirmed;                      /* by that call, or by the one of another slot, */
     unsigned char confirms[CLAIM_ID_BYTES]; /* as long as its place holds this id */
     unsigned settles_for;                   /* the slot that its queue_heir confirms */
@@ -51,7 +51,7 @@ struct bell {
     struct redis_call asking; /* CLIENT INFO */
     struct redis_call ending; /* of a wait */
     struct loop_timer rest;   /* after a refusal */
-    struct errand put_back;
+    struct retried_call put_back;
     bool putting_back;
     unsigned puts_owed;    /* rings that came meanwhile */
     bool doubtful;         /* a wait ended without an answer */
@@ -71,7 +71,7 @@ struct queue {
     struct queue_keys keys;
     char *identity;
     char **names;
-    struct errands errands;
+    struct retried_calls retried_calls;
     struct claim_slot *slots;
     unsigned *gathered; /* slots whose turn leaves at the end of this one */
     unsigned gathered_count;
@@ -83,7 +83,7 @@ struct queue {
     bool was_up; /* else nothing can have been claimed */
     struct buffer request;
     struct queue_counters counters;
-    struct list frees; /* errands of queue_free, and those that are not in use */
+    struct list frees; /* retried calls of queue_free, and those that are not in use */
     struct list idle_frees;
     /* leaving */
     bool leaving;
@@ -95,7 +95,7 @@ struct queue {
     /* counting */
     struct redis_call count_call;
     void (*counted)(void *context, const struct queue_backlog *backlog);
-    struct errand presence; /* enlists the process */
+    struct retried_call presence; /* enlists the process */
     bool presenting;
     bool is_listed; /* the node has answered that it enlisted the process, and not otherwise since */
     bool has_cancels;
@@ -109,7 +109,7 @@ struct queue {
     struct lease_guard guard;
     unsigned serving; /* queue_serving */
     struct recovery *recovery;
-    struct errand stray; /* gives back a claim that nobody here knows of */
+    struct retried_call stray; /* gives back a claim that nobody here knows of */
     struct {
         bool busy;
         unsigned slot;

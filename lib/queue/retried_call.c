@@ -14,39 +14,39 @@ enum { REQUEST_KEPT_MAX = 64 * 1024 };
 
 static void retry_fire(struct loop_timer *timer)
 {
-    struct errands *errands = list_owner(timer, struct errands, retry);
-    if (redis_node_state(errands->node) == REDIS_NODE_UP)
-        errands_connected(errands);
+    struct retried_calls *retried_calls = list_owner(timer, struct retried_calls, retry);
+    if (redis_node_state(retried_calls->node) == REDIS_NODE_UP)
+        retried_calls_connected(retried_calls);
 }
 
-void errands_init(struct errands *errands, struct loop *loop, int64_t timeout_ns, uint64_t *repeats)
+void retried_calls_init(struct retried_calls *retried_calls, struct loop *loop, int64_t timeout_ns, uint64_t *repeats)
 {
-    *errands = (struct errands){.loop = loop, .timeout_ns = timeout_ns, .repeats = repeats};
-    list_init(&errands->waiting);
-    loop_timer_init(&errands->retry, retry_fire);
+    *retried_calls = (struct retried_calls){.loop = loop, .timeout_ns = timeout_ns, .repeats = repeats};
+    list_init(&retried_calls->waiting);
+    loop_timer_init(&retried_calls->retry, retry_fire);
 }
 
-void errands_fini(struct errands *errands)
+void retried_calls_fini(struct retried_calls *retried_calls)
 {
-    loop_timer_clear(errands->loop, &errands->retry);
+    loop_timer_clear(retried_calls->loop, &retried_calls->retry);
 }
 
-static void errand_send(struct errand *errand)
+static void retried_call_send(struct retried_call *retried_call)
 {
-    struct errands *errands = errand->errands;
-    struct instant deadline = loop_after(errands->loop, errands->timeout_ns);
-    if (!redis_node_call(errands->node, &errand->request, deadline, &errand->call))
-        list_append(&errands->waiting, &errand->link);
+    struct retried_calls *retried_calls = retried_call->retried_calls;
+    struct instant deadline = loop_after(retried_calls->loop, retried_calls->timeout_ns);
+    if (!redis_node_call(retried_calls->node, &retried_call->request, deadline, &retried_call->call))
+        list_append(&retried_calls->waiting, &retried_call->link);
 }
 
-void errands_connected(struct errands *errands)
+void retried_calls_connected(struct retried_calls *retried_calls)
 {
     struct list batch, *link = NULL;
     list_init(&batch);
-    while ((link = list_take_first(&errands->waiting)) != NULL)
+    while ((link = list_take_first(&retried_calls->waiting)) != NULL)
         list_append(&batch, link);
     while ((link = list_take_first(&batch)) != NULL)
-        errand_send(list_owner(link, struct errand, link));
+        retried_call_send(list_owner(link, struct retried_call, link));
 }
 
 /* The next argument of an encoded request, from `*at` on; false at its end. */
@@ -80,13 +80,13 @@ static void keys_list(const struct buffer *request, struct buffer *out)
     }
 }
 
-void errands_log_refusal(struct errands *errands, const struct redis_result *result, const char *keys)
+void retried_calls_log_refusal(struct retried_calls *retried_calls, const struct redis_result *result, const char *keys)
 {
-    if (instant_before(loop_now(errands->loop), instant_after(errands->complained, COMPLAIN_NS)))
+    if (instant_before(loop_now(retried_calls->loop), instant_after(retried_calls->complained, COMPLAIN_NS)))
         return;
-    errands->complained = loop_now(errands->loop);
+    retried_calls->complained = loop_now(retried_calls->loop);
     char text[LOG_QUOTE_MAX], names[LOG_QUOTE_MAX];
-    const char *node = redis_node_name(errands->node);
+    const char *node = redis_node_name(retried_calls->node);
     if (result->error == REDIS_ERROR_WRONGTYPE)
         log_event(LOG_WARN, "queue_node_refused",
                   "node=%s error=WRONGTYPE keys=%s reason=%s advice=\"one of these keys holds a value of another "
@@ -97,56 +97,57 @@ void errands_log_refusal(struct errands *errands, const struct redis_result *res
                   redis_error_name(result->error), log_value(result->reason, text));
 }
 
-static void refusal_log(struct errand *errand, const struct redis_result *result)
+static void refusal_log(struct retried_call *retried_call, const struct redis_result *result)
 {
     struct buffer keys = {0};
     if (result->error == REDIS_ERROR_WRONGTYPE)
-        keys_list(&errand->request, &keys);
-    errands_log_refusal(errand->errands, result, buffer_text(&keys));
+        keys_list(&retried_call->request, &keys);
+    retried_calls_log_refusal(retried_call->retried_calls, result, buffer_text(&keys));
     buffer_fini(&keys);
 }
 
-static void errand_answered(struct redis_call *call, const struct redis_result *result)
+static void retried_call_answered(struct redis_call *call, const struct redis_result *result)
 {
-    struct errand *errand = list_owner(call, struct errand, call);
-    struct errands *errands = errand->errands;
+    struct retried_call *retried_call = list_owner(call, struct retried_call, call);
+    struct retried_calls *retried_calls = retried_call->retried_calls;
     if (result->outcome == REDIS_VALUE) {
-        if (errand->request.capacity > REQUEST_KEPT_MAX)
-            buffer_fini(&errand->request);
-        errand->done(errand, result->reply);
+        if (retried_call->request.capacity > REQUEST_KEPT_MAX)
+            buffer_fini(&retried_call->request);
+        retried_call->done(retried_call, result->reply);
         return;
     }
-    (*errands->repeats)++;
+    (*retried_calls->repeats)++;
     if (result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN) {
-        refusal_log(errand, result);
-        if (errands->refused != NULL)
-            errands->refused(errands, result);
+        refusal_log(retried_call, result);
+        if (retried_calls->refused != NULL)
+            retried_calls->refused(retried_calls, result);
     }
-    list_append(&errands->waiting, &errand->link);
-    if (!loop_timer_is_set(&errands->retry))
-        loop_timer_set(errands->loop, &errands->retry, loop_after(errands->loop, RETRY_NS));
+    list_append(&retried_calls->waiting, &retried_call->link);
+    if (!loop_timer_is_set(&retried_calls->retry))
+        loop_timer_set(retried_calls->loop, &retried_calls->retry, loop_after(retried_calls->loop, RETRY_NS));
 }
 
-void errand_init(struct errand *errand, struct errands *errands,
-                 void (*done)(struct errand *errand, const struct redis_reply *reply))
+void retried_call_init(struct retried_call *retried_call, struct retried_calls *retried_calls,
+                       void (*done)(struct retried_call *retried_call, const struct redis_reply *reply))
 {
-    *errand = (struct errand){.errands = errands, .call.done = errand_answered, .done = done};
-    list_init(&errand->link);
+    *retried_call =
+        (struct retried_call){.retried_calls = retried_calls, .call.done = retried_call_answered, .done = done};
+    list_init(&retried_call->link);
 }
 
-void errand_cancel(struct errand *errand)
+void retried_call_cancel(struct retried_call *retried_call)
 {
-    redis_call_cancel(&errand->call);
-    list_remove(&errand->link);
+    redis_call_cancel(&retried_call->call);
+    list_remove(&retried_call->link);
 }
 
-void errand_fini(struct errand *errand)
+void retried_call_fini(struct retried_call *retried_call)
 {
-    errand_cancel(errand);
-    buffer_fini(&errand->request);
+    retried_call_cancel(retried_call);
+    buffer_fini(&retried_call->request);
 }
 
-void errand_start(struct errand *errand)
+void retried_call_start(struct retried_call *retried_call)
 {
-    errand_send(errand);
+    retried_call_send(retried_call);
 }

@@ -1,5 +1,5 @@
-/* See intake.h. The values that may be added are prepared once as JSON texts; a task then costs one parse and, only
- * when something is missing, one rewrite. Arguments alone are checked first and then put into a task object, which
+/* See task_builder.h. The values that may be added are prepared once as JSON texts; a task then costs one parse and,
+ * only when something is missing, one rewrite. Arguments alone are checked first and then put into a task object, which
  * goes the same way: a text like `[1],"queue":[2]` must not become more than arguments. */
 #include "queue/task_builder.h"
 
@@ -18,7 +18,7 @@ enum { ADDED_MAX = 12, ADDED_BYTES = 384 };
 
 #define UNIQUE_MS (24 * 3600 * MS_PER_S) /* what "unique" alone means */
 
-struct intake {
+struct task_builder {
     struct envelope_limits limits; /* of the text: room is left for what is added */
     bool has_class, has_jid;
     char *default_queue;
@@ -68,7 +68,7 @@ static bool list_text(struct buffer *out, const char *what, const char *const *t
     return true;
 }
 
-static bool times_take(struct intake *intake, const struct hf_task *defaults, struct error *error)
+static bool times_take(struct task_builder *builder, const struct hf_task *defaults, struct error *error)
 {
     static const int64_t most_ms = AT_MOST_US / 1000;
     int64_t unique_ms = defaults->unique ? defaults->unique_ms : 0;
@@ -79,39 +79,39 @@ static bool times_take(struct intake *intake, const struct hf_task *defaults, st
     if (defaults->at_ms > most_ms || defaults->in_ms > most_ms || defaults->expires_in_ms > most_ms ||
         unique_ms > most_ms)
         return error_set(error, "a time is more than 3,000 years away");
-    intake->at_us = defaults->at_ms * 1000;
-    intake->in_ms = defaults->in_ms;
-    intake->unique_ms = defaults->unique && unique_ms == 0 ? UNIQUE_MS : unique_ms;
-    intake->expires_in_us = defaults->expires_in_ms * 1000;
+    builder->at_us = defaults->at_ms * 1000;
+    builder->in_ms = defaults->in_ms;
+    builder->unique_ms = defaults->unique && unique_ms == 0 ? UNIQUE_MS : unique_ms;
+    builder->expires_in_us = defaults->expires_in_ms * 1000;
     if (defaults->expires_in_ms > 0)
-        envelope_append_time(&intake->expires_in, (struct wall_time){intake->expires_in_us});
+        envelope_append_time(&builder->expires_in, (struct wall_time){builder->expires_in_us});
     return true;
 }
 
-static bool jid_take(struct intake *intake, const char *jid, struct error *error)
+static bool jid_take(struct task_builder *builder, const char *jid, struct error *error)
 {
-    size_t length = strnlen(jid, sizeof intake->jid_text);
-    if (length < 1 || length >= sizeof intake->jid_text)
+    size_t length = strnlen(jid, sizeof builder->jid_text);
+    if (length < 1 || length >= sizeof builder->jid_text)
         return error_set(error, "the jid is not 1 to %d bytes long", ENVELOPE_JID_BYTES_MAX);
-    memcpy(intake->jid_text, jid, length + 1);
-    return value_text(&intake->jid, "the jid", jid, error);
+    memcpy(builder->jid_text, jid, length + 1);
+    return value_text(&builder->jid, "the jid", jid, error);
 }
 
-static bool defaults_take(struct intake *intake, const struct hf_task *defaults, const struct envelope_limits *limits,
-                          const char *parent, struct error *error)
+static bool defaults_take(struct task_builder *builder, const struct hf_task *defaults,
+                          const struct envelope_limits *limits, const char *parent, struct error *error)
 {
-    buffer_append_text(&intake->retry, defaults->retry != NULL ? defaults->retry : "true");
-    if (!json_check(intake->retry.bytes, intake->retry.length, limits, error)) {
+    buffer_append_text(&builder->retry, defaults->retry != NULL ? defaults->retry : "true");
+    if (!json_check(builder->retry.bytes, builder->retry.length, limits, error)) {
         error_prefix(error, "retry");
         return false;
     }
-    buffer_append_text(&intake->head, "{\"class\":");
-    if (intake->has_class && !value_text(&intake->head, "the class", defaults->class_name, error))
+    buffer_append_text(&builder->head, "{\"class\":");
+    if (builder->has_class && !value_text(&builder->head, "the class", defaults->class_name, error))
         return false;
-    buffer_append_text(&intake->head, ",\"args\":");
-    if (defaults->jid != NULL && !jid_take(intake, defaults->jid, error))
+    buffer_append_text(&builder->head, ",\"args\":");
+    if (defaults->jid != NULL && !jid_take(builder, defaults->jid, error))
         return false;
-    if (!queue_name_is_sound(intake->default_queue))
+    if (!queue_name_is_sound(builder->default_queue))
         return error_set(error, "the queue is not 1 to %d bytes without blanks, not beginning with \"hf:\"",
                          ENVELOPE_QUEUE_BYTES_MAX);
     if (defaults->resource_count > ENVELOPE_RESOURCES_MAX)
@@ -119,22 +119,22 @@ static bool defaults_take(struct intake *intake, const struct hf_task *defaults,
     if (defaults->tag_count > HF_TAGS_MAX)
         return error_set(error, "more than %d tags", HF_TAGS_MAX);
     bool has_tags = defaults->tag_count > 0;
-    return value_text(&intake->queue, "the queue", intake->default_queue, error) &&
-           list_text(&intake->resource, "a resource", defaults->resources, defaults->resource_count,
+    return value_text(&builder->queue, "the queue", builder->default_queue, error) &&
+           list_text(&builder->resource, "a resource", defaults->resources, defaults->resource_count,
                      defaults->resource_count > 1, error) &&
-           list_text(&intake->tags, "a tag", defaults->tags, defaults->tag_count, has_tags, error) &&
-           (parent == NULL || value_text(&intake->parent, "the parent", parent, error)) &&
-           times_take(intake, defaults, error);
+           list_text(&builder->tags, "a tag", defaults->tags, defaults->tag_count, has_tags, error) &&
+           (parent == NULL || value_text(&builder->parent, "the parent", parent, error)) &&
+           times_take(builder, defaults, error);
 }
 
 /* Whether a task with all that may be added is one: then no text can fail because of the defaults. */
-static bool defaults_try(struct intake *intake, const struct envelope_limits *limits, struct error *error)
+static bool defaults_try(struct task_builder *builder, const struct envelope_limits *limits, struct error *error)
 {
     struct buffer text = {0};
     buffer_append_text(&text, "{\"class\":\"any\",\"args\":[]}");
-    struct intake_task task;
-    const char *given = intake->has_class ? "[]" : buffer_text(&text);
-    bool fits = intake_take(intake, given, strlen(given), (struct wall_time){0}, &task, error);
+    struct built_task task;
+    const char *given = builder->has_class ? "[]" : buffer_text(&text);
+    bool fits = task_build(builder, given, strlen(given), (struct wall_time){0}, &task, error);
     buffer_fini(&text);
     struct envelope whole = {.member_count = 0};
     fits = fits && envelope_parse(&whole, task.payload.bytes, task.payload.length, limits, error);
@@ -142,38 +142,38 @@ static bool defaults_try(struct intake *intake, const struct envelope_limits *li
     return fits;
 }
 
-struct intake *intake_create(const struct hf_task *defaults, const struct envelope_limits *limits, const char *parent,
-                             struct error *error)
+struct task_builder *task_builder_create(const struct hf_task *defaults, const struct envelope_limits *limits,
+                                         const char *parent, struct error *error)
 {
-    struct intake *intake = memory_new(struct intake);
-    intake->limits = *limits;
-    intake->has_class = defaults->class_name != NULL && defaults->json == NULL;
-    intake->has_jid = defaults->jid != NULL;
-    intake->default_queue = memory_text(defaults->queue != NULL ? defaults->queue : "default");
-    bool is_sound = defaults_take(intake, defaults, limits, parent, error);
-    size_t added = ADDED_BYTES + intake->queue.length + intake->jid.length + intake->resource.length +
-                   intake->tags.length + intake->parent.length;
-    intake->limits.size = limits->size > added ? limits->size - added : 0;
-    intake->limits.keys = limits->keys > ADDED_MAX ? limits->keys - ADDED_MAX : 0;
-    if (is_sound && defaults_try(intake, limits, error))
-        return intake;
-    intake_destroy(intake);
+    struct task_builder *builder = memory_new(struct task_builder);
+    builder->limits = *limits;
+    builder->has_class = defaults->class_name != NULL && defaults->json == NULL;
+    builder->has_jid = defaults->jid != NULL;
+    builder->default_queue = memory_text(defaults->queue != NULL ? defaults->queue : "default");
+    bool is_sound = defaults_take(builder, defaults, limits, parent, error);
+    size_t added = ADDED_BYTES + builder->queue.length + builder->jid.length + builder->resource.length +
+                   builder->tags.length + builder->parent.length;
+    builder->limits.size = limits->size > added ? limits->size - added : 0;
+    builder->limits.keys = limits->keys > ADDED_MAX ? limits->keys - ADDED_MAX : 0;
+    if (is_sound && defaults_try(builder, limits, error))
+        return builder;
+    task_builder_destroy(builder);
     return NULL;
 }
 
-void intake_destroy(struct intake *intake)
+void task_builder_destroy(struct task_builder *builder)
 {
-    if (intake == NULL)
+    if (builder == NULL)
         return;
-    struct buffer *const buffers[] = {&intake->head,       &intake->queue,      &intake->jid,    &intake->retry,
-                                      &intake->resource,   &intake->tags,       &intake->times,  &intake->wrapped,
-                                      &intake->expires_in, &intake->expires_at, &intake->unique, &intake->rewritten,
-                                      &intake->parent};
+    struct buffer *const buffers[] = {&builder->head,       &builder->queue,      &builder->jid,    &builder->retry,
+                                      &builder->resource,   &builder->tags,       &builder->times,  &builder->wrapped,
+                                      &builder->expires_in, &builder->expires_at, &builder->unique, &builder->rewritten,
+                                      &builder->parent};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         buffer_fini(buffers[i]);
-    envelope_fini(&intake->envelope);
-    free(intake->default_queue);
-    free(intake);
+    envelope_fini(&builder->envelope);
+    free(builder->default_queue);
+    free(builder);
 }
 
 /* --- a task ----------------------------------------------------------------------------------------------------- */
@@ -188,17 +188,17 @@ static struct text_span text_trim(const char *text, size_t length)
 }
 
 /* The arguments of a task of the given class, as a whole task. */
-static bool arguments_wrap(struct intake *intake, struct text_span *text, struct error *error)
+static bool arguments_wrap(struct task_builder *builder, struct text_span *text, struct error *error)
 {
-    if (!json_check(text->bytes, text->length, &intake->limits, error))
+    if (!json_check(text->bytes, text->length, &builder->limits, error))
         return false;
     if (text->bytes[0] != '[')
         return error_set(error, "the arguments are not a JSON array");
-    buffer_clear(&intake->wrapped);
-    buffer_append(&intake->wrapped, intake->head.bytes, intake->head.length);
-    buffer_append(&intake->wrapped, text->bytes, text->length);
-    buffer_append(&intake->wrapped, "}", 1);
-    *text = (struct text_span){intake->wrapped.bytes, intake->wrapped.length};
+    buffer_clear(&builder->wrapped);
+    buffer_append(&builder->wrapped, builder->head.bytes, builder->head.length);
+    buffer_append(&builder->wrapped, text->bytes, text->length);
+    buffer_append(&builder->wrapped, "}", 1);
+    *text = (struct text_span){builder->wrapped.bytes, builder->wrapped.length};
     return true;
 }
 
@@ -212,9 +212,9 @@ static bool is_null(struct text_span value)
     return value.length == 4 && memcmp(value.bytes, "null", 4) == 0;
 }
 
-static bool task_check(struct intake *intake, struct error *error)
+static bool task_check(struct task_builder *builder, struct error *error)
 {
-    const struct envelope *envelope = &intake->envelope;
+    const struct envelope *envelope = &builder->envelope;
     if (envelope->member_count + ADDED_MAX > ENVELOPE_MEMBERS_MAX)
         return error_set(error, "more than %d members", ENVELOPE_MEMBERS_MAX - ADDED_MAX);
     if (envelope->queue[0] != '\0' && !queue_name_is_sound(envelope->queue))
@@ -233,24 +233,24 @@ static void add(struct additions *additions, const char *name, struct text_span 
     additions->list[additions->count++] = (struct envelope_change){name, value};
 }
 
-static void identity_add(struct intake *intake, struct additions *additions)
+static void identity_add(struct task_builder *builder, struct additions *additions)
 {
-    if (intake->envelope.jid[0] == '\0' && !intake->has_jid) {
-        envelope_new_jid(intake->jid_text);
-        buffer_clear(&intake->jid);
-        envelope_append_string(&intake->jid, intake->jid_text, strlen(intake->jid_text));
+    if (builder->envelope.jid[0] == '\0' && !builder->has_jid) {
+        envelope_new_jid(builder->jid_text);
+        buffer_clear(&builder->jid);
+        envelope_append_string(&builder->jid, builder->jid_text, strlen(builder->jid_text));
     }
-    if (intake->envelope.jid[0] == '\0')
-        add(additions, "jid", text_span_of(&intake->jid));
-    if (intake->envelope.queue[0] == '\0')
-        add(additions, "queue", text_span_of(&intake->queue));
+    if (builder->envelope.jid[0] == '\0')
+        add(additions, "jid", text_span_of(&builder->jid));
+    if (builder->envelope.queue[0] == '\0')
+        add(additions, "queue", text_span_of(&builder->queue));
 }
 
 /* When the task shall run by its own word, else by the defaults; 0 = now. */
-static bool time_find(const struct intake *intake, struct wall_time now, int64_t *at_us, struct error *error)
+static bool time_find(const struct task_builder *builder, struct wall_time now, int64_t *at_us, struct error *error)
 {
-    struct text_span own = envelope_member_value(&intake->envelope, "at");
-    *at_us = intake->in_ms > 0 ? now.us + intake->in_ms * 1000 : intake->at_us;
+    struct text_span own = envelope_member_value(&builder->envelope, "at");
+    *at_us = builder->in_ms > 0 ? now.us + builder->in_ms * 1000 : builder->at_us;
     if (own.bytes != NULL && !is_null(own)) {
         if (!json_seconds_read(own, at_us))
             return error_set(error, "\"at\" is not a time in seconds since 1970");
@@ -264,95 +264,96 @@ static bool time_find(const struct intake *intake, struct wall_time now, int64_t
     return true;
 }
 
-static bool expiry_add(struct intake *intake, int64_t at_us, struct additions *additions, struct error *error)
+static bool expiry_add(struct task_builder *builder, int64_t at_us, struct additions *additions, struct error *error)
 {
-    struct text_span own = envelope_member_value(&intake->envelope, "expires_in");
-    int64_t expires_in_us = intake->expires_in_us;
-    bool has_own = own.bytes != NULL && !is_null(own), is_told = has_member(&intake->envelope, "expires_at");
+    struct text_span own = envelope_member_value(&builder->envelope, "expires_in");
+    int64_t expires_in_us = builder->expires_in_us;
+    bool has_own = own.bytes != NULL && !is_null(own), is_told = has_member(&builder->envelope, "expires_at");
     if (has_own && (!json_seconds_read(own, &expires_in_us) || expires_in_us < 0 || expires_in_us > AT_MOST_US))
         return error_set(error, "\"expires_in\" is not a number of seconds");
     if (is_told || (!has_own && expires_in_us == 0))
         return true;
     if (!has_own)
-        add(additions, "expires_in", text_span_of(&intake->expires_in));
+        add(additions, "expires_in", text_span_of(&builder->expires_in));
     if (at_us == 0)
         return true;
-    buffer_clear(&intake->expires_at);
-    envelope_append_time(&intake->expires_at, (struct wall_time){at_us + expires_in_us});
-    add(additions, "expires_at", text_span_of(&intake->expires_at));
+    buffer_clear(&builder->expires_at);
+    envelope_append_time(&builder->expires_at, (struct wall_time){at_us + expires_in_us});
+    add(additions, "expires_at", text_span_of(&builder->expires_at));
     return true;
 }
 
-static void unique_add(struct intake *intake, struct additions *additions)
+static void unique_add(struct task_builder *builder, struct additions *additions)
 {
-    const struct envelope *envelope = &intake->envelope;
+    const struct envelope *envelope = &builder->envelope;
     struct digest digest;
-    intake->digest[0] = '\0';
-    if (intake->unique_ms == 0)
+    builder->digest[0] = '\0';
+    if (builder->unique_ms == 0)
         return;
     digest_begin(&digest);
     digest_add(&digest, envelope->class_name, strlen(envelope->class_name));
     digest_add(&digest, "\n", 1);
     digest_add(&digest, envelope->args.bytes, envelope->args.length);
-    digest_end(&digest, intake->digest);
-    buffer_clear(&intake->unique);
-    envelope_append_string(&intake->unique, intake->digest, strlen(intake->digest));
-    add(additions, "hf_unique", text_span_of(&intake->unique));
+    digest_end(&digest, builder->digest);
+    buffer_clear(&builder->unique);
+    envelope_append_string(&builder->unique, builder->digest, strlen(builder->digest));
+    add(additions, "hf_unique", text_span_of(&builder->unique));
 }
 
-static void missing_add(struct intake *intake, struct wall_time now, bool is_scheduled, struct additions *additions)
+static void missing_add(struct task_builder *builder, struct wall_time now, bool is_scheduled,
+                        struct additions *additions)
 {
-    const struct envelope *envelope = &intake->envelope;
-    identity_add(intake, additions);
-    if (intake->resource.length > 0 && !has_member(envelope, "resource"))
-        add(additions, "resource", text_span_of(&intake->resource));
+    const struct envelope *envelope = &builder->envelope;
+    identity_add(builder, additions);
+    if (builder->resource.length > 0 && !has_member(envelope, "resource"))
+        add(additions, "resource", text_span_of(&builder->resource));
     if (!has_member(envelope, "retry"))
-        add(additions, "retry", text_span_of(&intake->retry));
-    if (intake->tags.length > 0 && !has_member(envelope, "tags"))
-        add(additions, "tags", text_span_of(&intake->tags));
+        add(additions, "retry", text_span_of(&builder->retry));
+    if (builder->tags.length > 0 && !has_member(envelope, "tags"))
+        add(additions, "tags", text_span_of(&builder->tags));
     if (has_member(envelope, "at"))
         add(additions, "at", (struct text_span){NULL, 0});
-    if (intake->parent.length > 0)
-        add(additions, "hf_parent", text_span_of(&intake->parent));
-    buffer_clear(&intake->times);
-    envelope_append_time(&intake->times, now);
+    if (builder->parent.length > 0)
+        add(additions, "hf_parent", text_span_of(&builder->parent));
+    buffer_clear(&builder->times);
+    envelope_append_time(&builder->times, now);
     if (!has_member(envelope, "created_at"))
-        add(additions, "created_at", text_span_of(&intake->times));
+        add(additions, "created_at", text_span_of(&builder->times));
     if (!is_scheduled && !has_member(envelope, "enqueued_at"))
-        add(additions, "enqueued_at", text_span_of(&intake->times));
+        add(additions, "enqueued_at", text_span_of(&builder->times));
 }
 
 /* The strings of the task; what was drawn or given for it stands in for what was missing. */
-static void task_tell(const struct intake *intake, struct wall_time now, struct intake_task *task)
+static void task_tell(const struct task_builder *builder, struct wall_time now, struct built_task *task)
 {
-    const struct envelope *envelope = &intake->envelope;
+    const struct envelope *envelope = &builder->envelope;
     task->class_name = envelope->class_name;
-    task->queue = envelope->queue[0] != '\0' ? envelope->queue : intake->default_queue;
-    task->jid = envelope->jid[0] != '\0' ? envelope->jid : intake->jid_text;
-    task->digest = intake->digest;
-    task->unique_ms = intake->unique_ms + (task->at_us > 0 ? (task->at_us - now.us) / 1000 : 0);
+    task->queue = envelope->queue[0] != '\0' ? envelope->queue : builder->default_queue;
+    task->jid = envelope->jid[0] != '\0' ? envelope->jid : builder->jid_text;
+    task->digest = builder->digest;
+    task->unique_ms = builder->unique_ms + (task->at_us > 0 ? (task->at_us - now.us) / 1000 : 0);
 }
 
-bool intake_take(struct intake *intake, const char *bytes, size_t length, struct wall_time now,
-                 struct intake_task *task, struct error *error)
+bool task_build(struct task_builder *builder, const char *bytes, size_t length, struct wall_time now,
+                struct built_task *task, struct error *error)
 {
     struct text_span text = text_trim(bytes, length);
     struct additions additions = {.count = 0};
-    if (intake->has_class && !arguments_wrap(intake, &text, error))
+    if (builder->has_class && !arguments_wrap(builder, &text, error))
         return false;
-    if (!envelope_parse(&intake->envelope, text.bytes, text.length, &intake->limits, error) ||
-        !task_check(intake, error) || !time_find(intake, now, &task->at_us, error))
+    if (!envelope_parse(&builder->envelope, text.bytes, text.length, &builder->limits, error) ||
+        !task_check(builder, error) || !time_find(builder, now, &task->at_us, error))
         return false;
-    missing_add(intake, now, task->at_us > 0, &additions);
-    if (!expiry_add(intake, task->at_us, &additions, error))
+    missing_add(builder, now, task->at_us > 0, &additions);
+    if (!expiry_add(builder, task->at_us, &additions, error))
         return false;
-    unique_add(intake, &additions);
+    unique_add(builder, &additions);
     if (additions.count > 0) {
-        buffer_clear(&intake->rewritten);
-        envelope_rewrite(&intake->envelope, additions.list, additions.count, &intake->rewritten);
-        text = text_span_of(&intake->rewritten);
+        buffer_clear(&builder->rewritten);
+        envelope_rewrite(&builder->envelope, additions.list, additions.count, &builder->rewritten);
+        text = text_span_of(&builder->rewritten);
     }
     task->payload = text;
-    task_tell(intake, now, task);
+    task_tell(builder, now, task);
     return true;
 }

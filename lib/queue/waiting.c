@@ -26,14 +26,14 @@ enum { SKIP_LOST, SKIP_ENDED, SKIP_WAITS };
 /* A queue_free: in queue->frees until the queue is destroyed, in queue->idle_frees while it is not in use. */
 struct free_call {
     struct list link, idle_link;
-    struct errand errand;
+    struct retried_call retried_call;
     struct queue *queue;
     bool is_asking;
 };
 
-static struct queue *errand_queue(const struct errand *errand)
+static struct queue *retried_call_queue(const struct retried_call *retried_call)
 {
-    return list_owner(errand->errands, struct queue, errands);
+    return list_owner(retried_call->retried_calls, struct queue, retried_calls);
 }
 
 static void list_encode(const struct queue_keys *keys, const char *list, struct buffer *out)
@@ -57,10 +57,10 @@ static void slot_keeps(struct queue *queue, unsigned number, enum queue_answer a
     queue_slot_answer(queue, number, answer);
 }
 
-static void park_done(struct errand *errand, const struct redis_reply *reply)
+static void park_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
-    struct claim_slot *slot = list_owner(errand, struct claim_slot, wait);
-    struct queue *queue = errand_queue(errand);
+    struct claim_slot *slot = list_owner(retried_call, struct claim_slot, wait);
+    struct queue *queue = retried_call_queue(retried_call);
     unsigned number = (unsigned)(slot - queue->slots);
     bool fits = reply->kind == REDIS_ARRAY && reply->count == 3;
     switch (fits ? reply->elements[0].integer : PARK_LOST) {
@@ -105,15 +105,15 @@ void queue_park(struct queue *queue, unsigned number, const struct waiting_task 
     redis_request_texts(out, task->may_retry ? "1" : "0", queue->keys.queue_prefix);
     redis_request_bytes(out, payload, length);
     slot->wait.done = park_done;
-    errand_start(&slot->wait);
+    retried_call_start(&slot->wait);
 }
 
 /* --- skipping ----------------------------------------------------------------------------------------------------- */
 
-static void skip_done(struct errand *errand, const struct redis_reply *reply)
+static void skip_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
-    struct claim_slot *slot = list_owner(errand, struct claim_slot, wait);
-    struct queue *queue = errand_queue(errand);
+    struct claim_slot *slot = list_owner(retried_call, struct claim_slot, wait);
+    struct queue *queue = retried_call_queue(retried_call);
     unsigned number = (unsigned)(slot - queue->slots);
     switch (reply->kind == REDIS_INTEGER ? reply->integer : SKIP_LOST) {
     case SKIP_ENDED:
@@ -145,7 +145,7 @@ void queue_skip(struct queue *queue, unsigned number, const struct queue_task_na
     moves_encode_slot(slot, number, out);
     redis_request_texts(out, task->jid, task->is_cancelled ? "1" : "0");
     slot->wait.done = skip_done;
-    errand_start(&slot->wait);
+    retried_call_start(&slot->wait);
 }
 
 /* --- heirs -------------------------------------------------------------------------------------------------------- */
@@ -165,10 +165,10 @@ static void claim_judge(struct queue *queue, unsigned number, bool is_there)
         queue->options.lost(queue->options.context, number);
 }
 
-static void keep_done(struct errand *errand, const struct redis_reply *reply)
+static void keep_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
-    struct claim_slot *slot = list_owner(errand, struct claim_slot, keep);
-    struct queue *queue = errand_queue(errand);
+    struct claim_slot *slot = list_owner(retried_call, struct claim_slot, keep);
+    struct queue *queue = retried_call_queue(retried_call);
     claim_judge(queue, (unsigned)(slot - queue->slots), reply->kind == REDIS_INTEGER && reply->integer == 1);
 }
 
@@ -176,7 +176,7 @@ static void keep_done(struct errand *errand, const struct redis_reply *reply)
 static void claim_asked(struct claim_slot *slot, bool is_confirmed)
 {
     invariant(slot->holds && !slot->asking);
-    errand_cancel(&slot->keep);
+    retried_call_cancel(&slot->keep);
     memcpy(slot->confirms, slot->id, CLAIM_ID_BYTES);
     slot->is_confirmed = is_confirmed;
 }
@@ -193,14 +193,14 @@ void queue_keep(struct queue *queue, unsigned number, const struct waiting_claim
     redis_request_bytes(out, slot->id, CLAIM_ID_BYTES);
     redis_request_texts(out, claim->list, claim->jid, claim->holder_jid);
     microseconds_encode(claim->kept_ns, out);
-    errand_start(&slot->keep);
+    retried_call_start(&slot->keep);
 }
 
-static void heir_done(struct errand *errand, const struct redis_reply *reply)
+static void heir_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     static const struct redis_reply missing = {.kind = REDIS_NIL};
-    struct claim_slot *slot = list_owner(errand, struct claim_slot, wait);
-    struct queue *queue = errand_queue(errand);
+    struct claim_slot *slot = list_owner(retried_call, struct claim_slot, wait);
+    struct queue *queue = retried_call_queue(retried_call);
     bool fits = reply->kind == REDIS_ARRAY && reply->count == 4;
     if (fits && slot->settles_for != NOBODY)
         claim_judge(queue, slot->settles_for, redis_reply_is_text(&reply->elements[3], "1"));
@@ -237,7 +237,7 @@ void queue_heir(struct queue *queue, unsigned number, const struct waiting_heir 
     for (unsigned i = 0; i < heir->class_count; i++)
         redis_request_text(out, heir->classes[i]);
     slot->wait.done = heir_done;
-    errand_start(&slot->wait);
+    retried_call_start(&slot->wait);
 }
 
 /* --- ends --------------------------------------------------------------------------------------------------------- */
@@ -278,10 +278,10 @@ void waiting_encode_freed(const struct queue *queue, const unsigned *slots, unsi
     }
 }
 
-static void free_done(struct errand *errand, const struct redis_reply *reply)
+static void free_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     (void)reply;
-    struct free_call *call = list_owner(errand, struct free_call, errand);
+    struct free_call *call = list_owner(retried_call, struct free_call, retried_call);
     call->is_asking = false;
     list_append(&call->queue->idle_frees, &call->idle_link);
 }
@@ -295,7 +295,7 @@ static struct free_call *free_call_new(struct queue *queue)
     call->queue = queue;
     list_init(&call->link);
     list_init(&call->idle_link);
-    errand_init(&call->errand, &queue->errands, free_done);
+    retried_call_init(&call->retried_call, &queue->retried_calls, free_done);
     list_append(&queue->frees, &call->link);
     return call;
 }
@@ -314,10 +314,10 @@ void waiting_request_free(const struct queue_keys *keys, const struct waiting_en
 void queue_free(struct queue *queue, const struct waiting_end *end)
 {
     struct free_call *call = free_call_new(queue);
-    buffer_clear(&call->errand.request);
-    waiting_request_free(&queue->keys, end, &call->errand.request);
+    buffer_clear(&call->retried_call.request);
+    waiting_request_free(&queue->keys, end, &call->retried_call.request);
     call->is_asking = true;
-    errand_start(&call->errand);
+    retried_call_start(&call->retried_call);
 }
 
 bool waiting_frees(const struct queue *queue)
@@ -345,8 +345,8 @@ void waiting_init(struct queue *queue)
     list_init(&queue->frees);
     list_init(&queue->idle_frees);
     for (unsigned i = 0; i < queue->options.slots; i++) {
-        errand_init(&queue->slots[i].wait, &queue->errands, park_done);
-        errand_init(&queue->slots[i].keep, &queue->errands, keep_done);
+        retried_call_init(&queue->slots[i].wait, &queue->retried_calls, park_done);
+        retried_call_init(&queue->slots[i].keep, &queue->retried_calls, keep_done);
     }
 }
 
@@ -355,12 +355,12 @@ void waiting_fini(struct queue *queue)
     struct list *link = NULL;
     while ((link = list_take_first(&queue->frees)) != NULL) {
         struct free_call *call = list_owner(link, struct free_call, link);
-        errand_fini(&call->errand);
+        retried_call_fini(&call->retried_call);
         free(call);
     }
     for (unsigned i = 0; i < queue->options.slots; i++) {
-        errand_fini(&queue->slots[i].wait);
-        errand_fini(&queue->slots[i].keep);
+        retried_call_fini(&queue->slots[i].wait);
+        retried_call_fini(&queue->slots[i].keep);
         buffer_fini(&queue->slots[i].freed_keys);
         buffer_fini(&queue->slots[i].freed_jid);
     }

@@ -326,7 +326,8 @@ void batches_flush_grants(struct redlock_group *group)
 static void release_owe(struct batch *batch, unsigned node, const struct redis_result *result)
 {
     bool refused = result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN;
-    owed_add(&batch->group->nodes[node], &batch->request, batch->gone_by, refused ? OWED_SOON : OWED_AFTER_RECONNECT);
+    pending_release_add(&batch->group->nodes[node], &batch->request, batch->gone_by,
+                        refused ? PENDING_SOON : PENDING_AFTER_RECONNECT);
 }
 
 static void own_vote(struct batch *batch, const struct batch_entry *entry, unsigned node,

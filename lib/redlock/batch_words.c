@@ -43,7 +43,7 @@ static void key_add(struct batch *batch, const struct redlock_lock *lock, unsign
     if (batch->kind == BATCH_LINGER)
         redis_request_integer(&batch->others, (lock->linger_ns + NS_PER_MS - 1) / NS_PER_MS);
     if (batch->kind == BATCH_RELEASE) {
-        char channel[WAKES_CHANNEL_MAX];
+        char channel[NOTIFICATIONS_CHANNEL_MAX];
         lock_wait_channel(lock, index, channel);
         redis_request_text(&batch->others, channel);
     }
@@ -60,7 +60,7 @@ void batch_words_add(struct batch *batch, const struct redlock_lock *lock)
 /* Only who failed to take it over may still say that it is free: it has the same keys. */
 void batch_words_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed)
 {
-    char channel[WAKES_CHANNEL_MAX] = "";
+    char channel[NOTIFICATIONS_CHANNEL_MAX] = "";
     for (unsigned i = 0, start = 0; i < swap->key_count; start = swap->key_ends[i++]) {
         redis_request_bytes(&batch->keys, swap->keys.bytes + start, swap->key_ends[i] - start);
         redis_request_bytes(&batch->values, swap->value, swap->value_length);

@@ -40,7 +40,7 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     struct group_node *member = context;
     if (state == REDIS_NODE_UP) {
         inspection_node_up(member);
-        owed_reconnected(member);
+        pending_release_reconnected(member);
     } else {
         inspection_node_down(member);
     }
@@ -171,8 +171,9 @@ static void waiting_init(struct redlock_group *group)
     random_bytes(&seed, sizeof seed);
     for (unsigned i = 0; i < group->node_count; i++)
         nodes[i] = group->nodes[i].node;
-    group->turns = turns_create(seed);
-    group->wakes = wakes_create(group->loop, &(struct wakes_options){.nodes = nodes, .node_count = group->node_count});
+    group->local_waiters = local_waiters_create(seed);
+    group->notifications = notifications_create(
+        group->loop, &(struct notifications_options){.nodes = nodes, .node_count = group->node_count});
 }
 
 struct redlock_group *redlock_group_create(struct loop *loop, const struct redlock_options *options, char *reason,
@@ -201,7 +202,7 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     list_init(&group->idle_swaps);
     list_init(&group->granting);
     loop_hook_init(&group->send, group_send);
-    loop_timer_init(&group->owed_timer, owed_fire);
+    loop_timer_init(&group->pending_timer, pending_release_fire);
     loop_timer_init(&group->pace_timer, pace_look);
     for (unsigned i = 0; i < group->node_count; i++)
         node_open(group, i, options);
@@ -216,19 +217,19 @@ void redlock_group_destroy(struct redlock_group *group)
         return;
     loop_hook_cancel(&group->send);
     inspections_end(group);
-    wakes_destroy(group->wakes);
-    loop_timer_clear(group->loop, &group->owed_timer);
+    notifications_destroy(group->notifications);
+    loop_timer_clear(group->loop, &group->pending_timer);
     loop_timer_clear(group->loop, &group->pace_timer);
     for (unsigned i = 0; i < group->node_count; i++) {
         redis_node_destroy(group->nodes[i].node);
-        owed_dispose(&group->nodes[i]);
+        pending_release_dispose(&group->nodes[i]);
     }
     batches_dispose(group);
     lock_swaps_dispose(group);
     struct list *link = NULL;
     while ((link = list_take_first(&group->locks)) != NULL)
         lock_dispose(list_owner(link, struct redlock_lock, link));
-    turns_destroy(group->turns);
+    local_waiters_destroy(group->local_waiters);
     buffer_fini(&group->request);
     free(group->key_prefix);
     free(group);
@@ -271,13 +272,13 @@ unsigned redlock_group_busy(const struct redlock_group *group)
 
 /* How the nodes of a group stand, counted: for a caller that decides whether to go on. On the loop. */
 
-void redlock_group_standing(const struct redlock_group *group, struct redlock_standing *standing)
+void redlock_group_status_read(const struct redlock_group *group, struct redlock_group_status *standing)
 {
     if (standing != NULL)
-        *standing = (struct redlock_standing){0};
+        *standing = (struct redlock_group_status){0};
     if (group == NULL || standing == NULL)
         return;
-    *standing = (struct redlock_standing){
+    *standing = (struct redlock_group_status){
         .nodes = group->node_count,
         .up = redlock_group_nodes_up(group),
         .voters = redlock_group_voters(group),

@@ -1,12 +1,13 @@
 /* Private to lib/redlock: the parts of the driver that performs what lease.c and trust.c ask for.
  *
  *   group.c       N nodes and what is shared by the locks over them
- *   inspection.c  which of them may vote; sight.c: what they are asked for that
+ *   inspection.c  which of them may vote; inspection_call.c: what they are asked for that
  *   lock.c        one lock: values, timers, what callers do and are told, what other threads see
  *   lock_wait.c   whose turn it is in this process, when the next pass is worth its while, and the lock that goes to
- *                 the next one of the process without being free in between (turns.c, wakes.c, swap.c)
+ *                 the next one of the process without being free in between (local_waiters.c,
+ *                 release_notifications.c, swap.c)
  *   batch.c       what is said to the nodes, many locks in one script call, and counted; batch_words.c: the words
- *   owed.c        releases that a node must still get when it comes back
+ *   pending_releases.c        releases that a node must still get when it comes back
  *   client.c      the blocking client
  *
  * Everything runs on the loop thread. In one turn of the loop releases leave first, then extensions, then grants
@@ -46,8 +47,8 @@ struct group_node {
     struct redis_call inspect_call, mark_call;
     struct instant inspected_at;     /* when it was last asked, in the time of the loop */
     struct instant inspection_asked; /* the same, exactly */
-    struct list owed;                /* struct owed_release */
-    size_t owed_bytes;
+    struct list owed;                /* struct pending_release */
+    size_t pending_bytes;
     struct redlock_node_counters counters;
 };
 
@@ -76,8 +77,8 @@ struct redlock_group {
     struct trust trust;
     struct loop_timer trust_timer;
     bool is_trust_told; /* changes of it are news from now on */
-    struct turns *turns;
-    struct wakes *wakes;
+    struct local_waiters *local_waiters;
+    struct notifications *notifications;
     struct redlock_lock *leaving;          /* whose turn is being handed on */
     struct buffer request;                 /* where what is sent once is encoded */
     struct batch *gathering[BATCH_KINDS];  /* NULL when nothing gathered in this turn */
@@ -91,7 +92,7 @@ struct redlock_group {
     struct loop_hook send;
     struct instant granted_in;    /* the turn in which grants left last */
     struct loop_timer pace_timer; /* set while grants are held back */
-    struct loop_timer owed_timer;
+    struct loop_timer pending_timer;
     unsigned locks_in_use, batches_in_flight;
     char refusal[REFUSAL_BYTES_MAX]; /* which node refused a request last, and why */
     struct instant clash_told;
@@ -102,8 +103,8 @@ struct redlock_group {
 
 /* Of a lock that is being acquired. See lock_wait.c. */
 struct lock_wait {
-    struct turn_claim claim;
-    struct turn_key keys[REDLOCK_RESOURCES_MAX];
+    struct local_waiter claim;
+    struct local_key keys[REDLOCK_RESOURCES_MAX];
     struct lock_want *wants; /* one a key; NULL until it had to wait for another process */
     unsigned want_count;
     struct loop_timer timer;   /* starts_at or give_up_at */
@@ -237,7 +238,7 @@ void lock_wait_lingers(struct redlock_lock *lock);
 /* It is free again, or on the way there: whoever is next in this process has its turn. Before its releases gather. */
 void lock_wait_end(struct redlock_lock *lock);
 /* What is told about the keys that are released now: nothing, or the channel. */
-void lock_wait_channel(const struct redlock_lock *lock, unsigned index, char channel[WAKES_CHANNEL_MAX]);
+void lock_wait_channel(const struct redlock_lock *lock, unsigned index, char channel[NOTIFICATIONS_CHANNEL_MAX]);
 /* Ends all that wait or ask, with CANCELLED. */
 void lock_waits_cancel(struct redlock_group *group);
 
@@ -265,11 +266,13 @@ void batches_flush(struct redlock_group *group); /* all but grants */
 void batches_flush_grants(struct redlock_group *group);
 void batches_dispose(struct redlock_group *group);
 
-/* owed.c: `request` is a release script call that must still run on the node, until its keys are gone by themselves. */
-enum owed_when { OWED_SOON, OWED_AFTER_RECONNECT };
-void owed_add(struct group_node *node, const struct buffer *request, struct instant until, enum owed_when when);
-void owed_reconnected(struct group_node *node);
-void owed_fire(struct loop_timer *timer);
-void owed_dispose(struct group_node *node);
+/* pending_releases.c: `request` is a release script call that must still run on the node, until its keys are gone by
+ * themselves. */
+enum pending_when { PENDING_SOON, PENDING_AFTER_RECONNECT };
+void pending_release_add(struct group_node *node, const struct buffer *request, struct instant until,
+                         enum pending_when when);
+void pending_release_reconnected(struct group_node *node);
+void pending_release_fire(struct loop_timer *timer);
+void pending_release_dispose(struct group_node *node);
 
 #endif

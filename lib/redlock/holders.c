@@ -4,9 +4,9 @@
 
 enum { RANDOM_DIGITS = 32 };
 
-static bool has_value(const struct holding_sight *sight)
+static bool has_value(const struct key_status *status)
 {
-    return sight->is_answered && sight->key->kind != REDLOCK_KEY_NOTHING;
+    return status->is_answered && status->key->kind != REDLOCK_KEY_NOTHING;
 }
 
 /* What was not read to its end is nobody else's, and equal to nothing. */
@@ -16,17 +16,17 @@ static bool is_same(const struct redlock_key_view *a, const struct redlock_key_v
            memcmp(a->value, b->value, a->length) == 0;
 }
 
-static bool is_of(const struct holding_sight *sights, unsigned index, unsigned first)
+static bool is_of(const struct key_status *statuses, unsigned index, unsigned first)
 {
-    return has_value(&sights[index]) && (index == first || is_same(sights[index].key, sights[first].key));
+    return has_value(&statuses[index]) && (index == first || is_same(statuses[index].key, statuses[first].key));
 }
 
-static bool is_first(const struct holding_sight *sights, unsigned index)
+static bool is_first(const struct key_status *statuses, unsigned index)
 {
     for (unsigned i = 0; i < index; i++)
-        if (has_value(&sights[i]) && is_same(sights[i].key, sights[index].key))
+        if (has_value(&statuses[i]) && is_same(statuses[i].key, statuses[index].key))
             return false;
-    return has_value(&sights[index]);
+    return has_value(&statuses[index]);
 }
 
 /* Values of ours are random digits, a colon and the owner's text; what follows in those of others is not for people. */
@@ -39,40 +39,40 @@ static const char *owner_of(const struct redlock_key_view *key)
 }
 
 /* The token that so many of its nodes agree on. A grant raises it on all of them before it counts. */
-static uint64_t token_of(const struct holding_sight *sights, unsigned count, unsigned first, unsigned quorum)
+static uint64_t token_of(const struct key_status *statuses, unsigned count, unsigned first, unsigned quorum)
 {
     for (unsigned i = first; i < count; i++) {
         unsigned equal = 0;
-        if (!is_of(sights, i, first) || sights[i].key->fence == 0)
+        if (!is_of(statuses, i, first) || statuses[i].key->fence == 0)
             continue;
         for (unsigned j = first; j < count; j++)
-            equal += is_of(sights, j, first) && sights[j].key->fence == sights[i].key->fence;
+            equal += is_of(statuses, j, first) && statuses[j].key->fence == statuses[i].key->fence;
         if (equal >= quorum)
-            return sights[i].key->fence;
+            return statuses[i].key->fence;
     }
     return 0;
 }
 
-static int64_t longest_ns(const struct holding_sight *sights, unsigned index, int64_t before_ns)
+static int64_t longest_ns(const struct key_status *statuses, unsigned index, int64_t before_ns)
 {
-    int64_t ns = sights[index].key->remaining_ns;
+    int64_t ns = statuses[index].key->remaining_ns;
     return before_ns < 0 || ns < 0 ? -1 : (ns > before_ns ? ns : before_ns);
 }
 
-static struct redlock_holder holder_of(const struct holding_sight *sights, unsigned count, unsigned first)
+static struct redlock_holder holder_of(const struct key_status *statuses, unsigned count, unsigned first)
 {
     const unsigned quorum = count / 2 + 1;
-    struct redlock_holder holder = {.node = first, .owner = owner_of(sights[first].key)};
+    struct redlock_holder holder = {.node = first, .owner = owner_of(statuses[first].key)};
     unsigned unknown = 0;
     for (unsigned i = 0; i < count; i++) {
-        bool has_it = is_of(sights, i, first);
+        bool has_it = is_of(statuses, i, first);
         holder.nodes += has_it;
-        holder.votes += has_it && sights[i].votes;
-        unknown += !sights[i].is_answered || (has_it && !sights[i].votes);
+        holder.votes += has_it && statuses[i].votes;
+        unknown += !statuses[i].is_answered || (has_it && !statuses[i].votes);
         if (has_it)
-            holder.remaining_ns = longest_ns(sights, i, holder.remaining_ns);
+            holder.remaining_ns = longest_ns(statuses, i, holder.remaining_ns);
     }
-    holder.token = token_of(sights, count, first, quorum);
+    holder.token = token_of(statuses, count, first, quorum);
     if (holder.votes >= quorum)
         holder.standing = REDLOCK_HELD;
     else
@@ -80,14 +80,14 @@ static struct redlock_holder holder_of(const struct holding_sight *sights, unsig
     return holder;
 }
 
-unsigned holding_judge(const struct holding_sight *sights, unsigned count,
+unsigned holders_judge(const struct key_status *statuses, unsigned count,
                        struct redlock_holder holders[REDLOCK_NODES_MAX])
 {
     unsigned found = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (!is_first(sights, i))
+        if (!is_first(statuses, i))
             continue;
-        struct redlock_holder holder = holder_of(sights, count, i);
+        struct redlock_holder holder = holder_of(statuses, count, i);
         unsigned place = found++;
         for (; place > 0 && holders[place - 1].nodes < holder.nodes; place--)
             holders[place] = holders[place - 1];

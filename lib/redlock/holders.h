@@ -2,18 +2,18 @@
  *
  * A value counts where the node votes; what a node has that does not vote now, or did not answer, may be known to its
  * holder all the same, so it decides between "held by nobody" and "not known". */
-#ifndef REDLOCK_HOLDING_H
-#define REDLOCK_HOLDING_H
+#ifndef REDLOCK_HOLDERS_H
+#define REDLOCK_HOLDERS_H
 
 #include "redlock/redlock_nodes.h"
 
-struct holding_sight {
+struct key_status {
     bool is_answered, votes;
     const struct redlock_key_view *key;
 };
 
 /* Fills `holders`, one entry a value, those on most nodes first; returns how many. */
-unsigned holding_judge(const struct holding_sight *sights, unsigned count,
+unsigned holders_judge(const struct key_status *statuses, unsigned count,
                        struct redlock_holder holders[REDLOCK_NODES_MAX]);
 
 #endif

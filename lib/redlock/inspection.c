@@ -58,7 +58,7 @@ static void marker_write_to(struct group_node *node)
     if (redis_call_is_outstanding(&node->mark_call))
         return;
     trust_marker_to_write(trust, node->index, text);
-    sight_mark(out, trust->node[node->index].marker_text, text);
+    inspection_call_mark(out, trust->node[node->index].marker_text, text);
     if (group_node_call(node, out, &node->mark_call))
         log_event(LOG_INFO, "lock_node_marked", "node=%s marker=\"%s\"", redis_node_name(node->node), text);
 }
@@ -115,7 +115,7 @@ static void step_take(struct redlock_group *group, struct trust_step step)
             inspect(&group->nodes[i]);
     }
     if (group->trust.has_group)
-        wakes_name_group(group->wakes, group->trust.group.group);
+        notifications_name_group(group->notifications, group->trust.group.group);
     timer_follow(group, trust_next(&group->trust));
 }
 
@@ -126,7 +126,7 @@ static void inspect(struct group_node *node)
     struct redlock_group *group = node->group;
     if (redis_call_is_outstanding(&node->inspect_call))
         return;
-    sight_ask(&group->request);
+    inspection_call_ask(&group->request);
     node->inspected_at = loop_now(group->loop);
     node->inspection_asked = instant_now(); /* the loop's time may be older than what an answer has just told */
     if (!group_node_call(node, &group->request, &node->inspect_call))
@@ -146,13 +146,13 @@ static void inspected(struct redis_call *call, const struct redis_result *result
 {
     struct group_node *node = list_owner(call, struct group_node, inspect_call);
     struct redlock_group *group = node->group;
-    struct trust_sight sight = {.asked = node->inspection_asked, .answered = instant_now()};
+    struct trust_inspection inspection = {.asked = node->inspection_asked, .answered = instant_now()};
     node_counts_result(node, result);
-    if (result->outcome == REDIS_VALUE && sight_read(&sight, NULL, result->reply)) {
-        bool is_other = strcmp(group->trust.node[node->index].marker_text, sight.marker_text) != 0;
-        step_take(group, trust_saw(&group->trust, node->index, &sight, sight.answered));
+    if (result->outcome == REDIS_VALUE && inspection_call_read(&inspection, NULL, result->reply)) {
+        bool is_other = strcmp(group->trust.node[node->index].marker_text, inspection.marker_text) != 0;
+        step_take(group, trust_saw(&group->trust, node->index, &inspection, inspection.answered));
         if (is_other)
-            others_inspect(group, sight.answered);
+            others_inspect(group, inspection.answered);
         return;
     }
     if (result->outcome == REDIS_UNKNOWN || (result->outcome == REDIS_ERROR && result->error == REDIS_ERROR_DOWN)) {
@@ -160,7 +160,7 @@ static void inspected(struct redis_call *call, const struct redis_result *result
         return;
     }
     group_node_refused(node, result);
-    step_take(group, trust_unreadable(&group->trust, node->index, sight.answered));
+    step_take(group, trust_unreadable(&group->trust, node->index, inspection.answered));
     timer_follow(group, loop_after(group->loop, PULSE_NS));
 }
 

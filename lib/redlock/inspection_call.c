@@ -8,14 +8,14 @@
 
 enum { MARKER, RUN, EVICTS, POLICY, TIME, PARTS };
 
-void sight_ask(struct buffer *request)
+void inspection_call_ask(struct buffer *request)
 {
     buffer_clear(request);
     redis_request_script(request, &redlock_script_inspect, 1, 0);
     redis_request_text(request, MARKER_KEY);
 }
 
-void sight_mark(struct buffer *request, const char *seen, const char *wanted)
+void inspection_call_mark(struct buffer *request, const char *seen, const char *wanted)
 {
     buffer_clear(request);
     redis_request_script(request, &redlock_script_mark, 1, 2);
@@ -33,25 +33,25 @@ static bool has_shape(const struct redis_reply *reply)
 }
 
 /* What C would cut is no marker: scripts compare all of it. */
-static void marker_read(struct trust_sight *sight, const struct redis_reply *text)
+static void marker_read(struct trust_inspection *inspection, const struct redis_reply *text)
 {
-    bool is_cut = text->length >= sizeof sight->marker_text || strlen(text->bytes) != text->length;
-    sight->has_marker = text->length > 0;
-    snprintf(sight->marker_text, sizeof sight->marker_text, "%s", is_cut ? "?" : text->bytes);
+    bool is_cut = text->length >= sizeof inspection->marker_text || strlen(text->bytes) != text->length;
+    inspection->has_marker = text->length > 0;
+    snprintf(inspection->marker_text, sizeof inspection->marker_text, "%s", is_cut ? "?" : text->bytes);
 }
 
-bool sight_read(struct trust_sight *sight, char *policy, const struct redis_reply *reply)
+bool inspection_call_read(struct trust_inspection *inspection, char *policy, const struct redis_reply *reply)
 {
     if (!has_shape(reply))
         return false;
     const struct redis_reply *parts = reply->elements, *run = &parts[RUN];
     if (run->length == 0 || run->length > MARKER_RUN_DIGITS || parts[TIME].integer <= 0)
         return false;
-    marker_read(sight, &parts[MARKER]);
-    memcpy(sight->run_id, run->bytes, run->length + 1);
-    sight->evicts = redis_reply_is_text(&parts[EVICTS], "1");
-    sight->node_us = parts[TIME].integer;
+    marker_read(inspection, &parts[MARKER]);
+    memcpy(inspection->run_id, run->bytes, run->length + 1);
+    inspection->evicts = redis_reply_is_text(&parts[EVICTS], "1");
+    inspection->node_us = parts[TIME].integer;
     if (policy != NULL)
-        snprintf(policy, SIGHT_POLICY_SIZE, "%s", parts[POLICY].bytes);
+        snprintf(policy, INSPECTION_POLICY_SIZE, "%s", parts[POLICY].bytes);
     return true;
 }

@@ -16,59 +16,59 @@ enum { BUCKETS_MIN = 64 };
 struct turn {
     struct turn *next; /* in its bucket */
     uint64_t hash;
-    struct turn_key key;
-    struct turn_claim *owner;
+    struct local_key key;
+    struct local_waiter *owner;
     struct list line; /* of claims */
     unsigned handed;
 };
 
-struct turns {
+struct local_waiters {
     uint64_t seed;
     struct turn **buckets;
     size_t bucket_count; /* a power of two */
     size_t count;
 };
 
-struct turns *turns_create(uint64_t seed)
+struct local_waiters *local_waiters_create(uint64_t seed)
 {
-    struct turns *turns = memory_new(struct turns);
-    turns->seed = seed;
-    turns->bucket_count = BUCKETS_MIN;
-    turns->buckets = memory_zeroed(BUCKETS_MIN, sizeof(struct turn *));
-    return turns;
+    struct local_waiters *waiters = memory_new(struct local_waiters);
+    waiters->seed = seed;
+    waiters->bucket_count = BUCKETS_MIN;
+    waiters->buckets = memory_zeroed(BUCKETS_MIN, sizeof(struct turn *));
+    return waiters;
 }
 
 /* --- the table ------------------------------------------------------------------------------------------------ */
 
-static uint64_t key_hash(const struct turns *turns, struct turn_key key)
+static uint64_t key_hash(const struct local_waiters *waiters, struct local_key key)
 {
-    uint64_t hash = hash_bytes(turns->seed, key.bytes, key.length);
+    uint64_t hash = hash_bytes(waiters->seed, key.bytes, key.length);
     return hash ^ hash >> 32;
 }
 
-static struct turn **bucket_of(const struct turns *turns, uint64_t hash)
+static struct turn **bucket_of(const struct local_waiters *waiters, uint64_t hash)
 {
-    return &turns->buckets[hash & (turns->bucket_count - 1)];
+    return &waiters->buckets[hash & (waiters->bucket_count - 1)];
 }
 
-static struct turn *turn_find(const struct turns *turns, struct turn_key key, uint64_t hash)
+static struct turn *turn_find(const struct local_waiters *waiters, struct local_key key, uint64_t hash)
 {
-    struct turn *turn = *bucket_of(turns, hash);
+    struct turn *turn = *bucket_of(waiters, hash);
     while (turn != NULL && (turn->hash != hash || turn->key.length != key.length ||
                             memcmp(turn->key.bytes, key.bytes, key.length) != 0))
         turn = turn->next;
     return turn;
 }
 
-static void table_grow(struct turns *turns)
+static void table_grow(struct local_waiters *waiters)
 {
-    struct turn **old = turns->buckets;
-    size_t old_count = turns->bucket_count;
-    turns->bucket_count *= 2;
-    turns->buckets = memory_zeroed(turns->bucket_count, sizeof(struct turn *));
+    struct turn **old = waiters->buckets;
+    size_t old_count = waiters->bucket_count;
+    waiters->bucket_count *= 2;
+    waiters->buckets = memory_zeroed(waiters->bucket_count, sizeof(struct turn *));
     for (size_t i = 0; i < old_count; i++) {
         for (struct turn *turn = old[i], *next = NULL; turn != NULL; turn = next) {
-            struct turn **bucket = bucket_of(turns, turn->hash);
+            struct turn **bucket = bucket_of(waiters, turn->hash);
             next = turn->next;
             turn->next = *bucket;
             *bucket = turn;
@@ -77,59 +77,60 @@ static void table_grow(struct turns *turns)
     free(old);
 }
 
-static struct turn *turn_make(struct turns *turns, struct turn_key key, uint64_t hash, struct turn_claim *owner)
+static struct turn *turn_make(struct local_waiters *waiters, struct local_key key, uint64_t hash,
+                              struct local_waiter *owner)
 {
-    if (turns->count == turns->bucket_count)
-        table_grow(turns);
+    if (waiters->count == waiters->bucket_count)
+        table_grow(waiters);
     struct turn *turn = memory_new(struct turn);
-    struct turn **bucket = bucket_of(turns, hash);
+    struct turn **bucket = bucket_of(waiters, hash);
     turn->hash = hash;
     turn->key = key;
     turn->owner = owner;
     list_init(&turn->line);
     turn->next = *bucket;
     *bucket = turn;
-    turns->count++;
+    waiters->count++;
     return turn;
 }
 
-static void turn_drop(struct turns *turns, struct turn *turn)
+static void turn_drop(struct local_waiters *waiters, struct turn *turn)
 {
-    struct turn **place = bucket_of(turns, turn->hash);
+    struct turn **place = bucket_of(waiters, turn->hash);
     while (*place != turn)
         place = &(*place)->next;
     *place = turn->next;
-    turns->count--;
+    waiters->count--;
     free(turn);
 }
 
-void turns_destroy(struct turns *turns)
+void local_waiters_destroy(struct local_waiters *waiters)
 {
-    if (turns == NULL)
+    if (waiters == NULL)
         return;
-    for (size_t i = 0; i < turns->bucket_count; i++)
-        while (turns->buckets[i] != NULL)
-            turn_drop(turns, turns->buckets[i]);
-    free(turns->buckets);
-    free(turns);
+    for (size_t i = 0; i < waiters->bucket_count; i++)
+        while (waiters->buckets[i] != NULL)
+            turn_drop(waiters, waiters->buckets[i]);
+    free(waiters->buckets);
+    free(waiters);
 }
 
 /* --- claims --------------------------------------------------------------------------------------------------- */
 
-void turn_claim_init(struct turn_claim *claim, void (*ready)(struct turn_claim *claim))
+void local_waiter_init(struct local_waiter *claim, void (*ready)(struct local_waiter *claim))
 {
-    *claim = (struct turn_claim){.ready = ready};
+    *claim = (struct local_waiter){.ready = ready};
     list_init(&claim->link);
 }
 
 /* Takes one key after the other until somebody else has one; true when it has them all. */
-static bool claim_go_on(struct turns *turns, struct turn_claim *claim)
+static bool claim_go_on(struct local_waiters *waiters, struct local_waiter *claim)
 {
     while (claim->had < claim->count) {
-        struct turn_key key = claim->keys[claim->had];
-        uint64_t hash = key_hash(turns, key);
-        struct turn *turn = turn_find(turns, key, hash);
-        claim->turns[claim->had] = turn != NULL ? turn : turn_make(turns, key, hash, claim);
+        struct local_key key = claim->keys[claim->had];
+        uint64_t hash = key_hash(waiters, key);
+        struct turn *turn = turn_find(waiters, key, hash);
+        claim->turns[claim->had] = turn != NULL ? turn : turn_make(waiters, key, hash, claim);
         if (turn != NULL) {
             invariant(turn->owner != claim);
             list_append(&turn->line, &claim->link);
@@ -140,34 +141,35 @@ static bool claim_go_on(struct turns *turns, struct turn_claim *claim)
     return true;
 }
 
-bool turns_want(struct turns *turns, struct turn_claim *claim, const struct turn_key *keys, unsigned count)
+bool local_waiters_want(struct local_waiters *waiters, struct local_waiter *claim, const struct local_key *keys,
+                        unsigned count)
 {
-    invariant(claim->count == 0 && count >= 1 && count <= TURN_KEYS_MAX);
+    invariant(claim->count == 0 && count >= 1 && count <= LOCAL_KEYS_MAX);
     claim->keys = keys;
     claim->count = count;
     claim->had = 0;
-    return claim_go_on(turns, claim);
+    return claim_go_on(waiters, claim);
 }
 
 /* To the first in its line, which may have all its turns now. */
-static void turn_hand_on(struct turns *turns, struct turn *turn, struct list *completed)
+static void turn_hand_on(struct local_waiters *waiters, struct turn *turn, struct list *completed)
 {
     struct list *first = list_take_first(&turn->line);
     if (first == NULL) {
-        turn_drop(turns, turn);
+        turn_drop(waiters, turn);
         return;
     }
-    struct turn_claim *next = list_owner(first, struct turn_claim, link);
+    struct local_waiter *next = list_owner(first, struct local_waiter, link);
     turn->owner = next;
     turn->key = next->keys[next->had];
     turn->handed++;
     next->had++;
-    if (claim_go_on(turns, next))
+    if (claim_go_on(waiters, next))
         list_append(completed, &next->link);
 }
 
 /* All keys are handed on before anybody is told, who might change everything. */
-void turns_leave(struct turns *turns, struct turn_claim *claim)
+void local_waiters_leave(struct local_waiters *waiters, struct local_waiter *claim)
 {
     struct list completed, *link = NULL;
     unsigned had = claim->had;
@@ -175,25 +177,25 @@ void turns_leave(struct turns *turns, struct turn_claim *claim)
     list_remove(&claim->link);
     claim->count = claim->had = 0;
     for (unsigned i = 0; i < had; i++)
-        turn_hand_on(turns, claim->turns[i], &completed);
+        turn_hand_on(waiters, claim->turns[i], &completed);
     while ((link = list_take_first(&completed)) != NULL) {
-        struct turn_claim *next = list_owner(link, struct turn_claim, link);
+        struct local_waiter *next = list_owner(link, struct local_waiter, link);
         next->ready(next);
     }
 }
 
-struct turn_claim *turns_owner(const struct turns *turns, struct turn_key key)
+struct local_waiter *local_waiters_owner(const struct local_waiters *waiters, struct local_key key)
 {
-    const struct turn *turn = turn_find(turns, key, key_hash(turns, key));
+    const struct turn *turn = turn_find(waiters, key, key_hash(waiters, key));
     return turn != NULL ? turn->owner : NULL;
 }
 
-struct turn_claim *turn_claim_blocker(const struct turn_claim *claim)
+struct local_waiter *local_waiter_blocker(const struct local_waiter *claim)
 {
     return claim->had < claim->count ? claim->turns[claim->had]->owner : NULL;
 }
 
-unsigned turn_claim_handed(const struct turn_claim *claim)
+unsigned local_waiter_handed(const struct local_waiter *claim)
 {
     unsigned most = 0;
     for (unsigned i = 0; i < claim->had; i++)
@@ -202,7 +204,7 @@ unsigned turn_claim_handed(const struct turn_claim *claim)
     return most;
 }
 
-void turn_claim_restart(struct turn_claim *claim)
+void local_waiter_restart(struct local_waiter *claim)
 {
     for (unsigned i = 0; i < claim->had; i++)
         claim->turns[i]->handed = 0;

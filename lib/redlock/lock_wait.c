@@ -1,19 +1,19 @@
 /* Waiting for a lock: whose turn it is in this process, and when another pass over the nodes is worth its while. Runs
  * on the loop.
  *
- * First the turn (turns.c): of the locks of a group that want a resource only one asks the nodes, or has it; a lost
- * lock too, until it is released. One that must wait for its turn asks nobody. It gives up when its time is over:
+ * First the turn (local_waiters.c): of the locks of a group that want a resource only one asks the nodes, or has it; a
+ * lost lock too, until it is released. One that must wait for its turn asks nobody. It gives up when its time is over:
  * `wait_ns`, or, when tries count, what its pauses between passes would have taken. When a release hands the turn on,
  * the next one asks in the same turn of the loop, behind the release on the same connections, so it is nearly certain
- * to win; other processes are not told, and go on sleeping. When it was handed on so
- * often, or for so long, as the terms allow (hand_over_tasks, hand_over_ns), they are told, and the next
- * one waits like them, so that a busy process does not keep a resource for ever.
+ * to win; other processes are not told, and go on sleeping. When it was handed on so often, or for so long, as the
+ * terms allow (hand_over_tasks, hand_over_ns), they are told, and the next one waits like them, so that a busy process
+ * does not keep a resource for ever.
  *
  * Then the nodes. Who has wait_ns goes on until then:
  *   - a split vote is tried again soon, as the lease does;
- *   - held by somebody: it listens (wakes.c) for the release, and asks a random moment after it; of many processes that
- *     wait, the first to ask wins, and says so, so that most of the others do not ask at all. Nobody says anything when
- *     a holder dies, so it asks again, too, when the longest ttl that a node told is over;
+ *   - held by somebody: it listens for the release (release_notifications.c), and asks a random moment after it; of
+ *     many processes that wait, the first to ask wins, and says so, so that most of the others do not ask at all.
+ *     Nobody says anything when a holder dies, so it asks again, too, when the longest ttl that a node told is over;
  *   - what it could not have heard is asked for: after the subscription began, or while too few nodes are listened to,
  *     after 20 ms, and then ever more slowly up to a second;
  *   - too few nodes: likewise. */
@@ -38,7 +38,7 @@ enum { WAKE_PASSES_MIN = 4, WAKE_PASSES_MAX = 40 };
 enum { HINT_NODES = 2 };
 
 struct lock_want {
-    struct wake_want want;
+    struct notification_want want;
     struct redlock_lock *lock;
 };
 
@@ -52,10 +52,10 @@ static struct instant within(const struct redlock_lock *lock, int64_t spread_ns)
     return instant_after(now_of(lock), random_between(0, spread_ns));
 }
 
-static struct turn_key turn_key_of(const struct redlock_lock *lock, unsigned index)
+static struct local_key local_key_of(const struct redlock_lock *lock, unsigned index)
 {
     struct key_span key = lock_key(lock, index);
-    return (struct turn_key){key.bytes, key.length};
+    return (struct local_key){key.bytes, key.length};
 }
 
 /* --- hints to others ---------------------------------------------------------------------------------------------- */
@@ -71,17 +71,17 @@ static node_set lowest(node_set set, unsigned count)
 /* Somebody else of this process asks for the key at once, or has done so by now. */
 static bool is_taken_over(const struct redlock_lock *lock, unsigned index)
 {
-    const struct turn_claim *owner = turns_owner(lock->group->turns, turn_key_of(lock, index));
+    const struct local_waiter *owner = local_waiters_owner(lock->group->local_waiters, local_key_of(lock, index));
     return owner != NULL && owner != &lock->wait.claim &&
            list_owner(owner, const struct redlock_lock, wait.claim)->wait.is_silent;
 }
 
-void lock_wait_channel(const struct redlock_lock *lock, unsigned index, char channel[WAKES_CHANNEL_MAX])
+void lock_wait_channel(const struct redlock_lock *lock, unsigned index, char channel[NOTIFICATIONS_CHANNEL_MAX])
 {
     struct key_span key = lock_key(lock, index);
     channel[0] = '\0';
     if (!lock->wait.is_quiet && !is_taken_over(lock, index))
-        wakes_channel(lock->group->wakes, key.bytes, key.length, channel);
+        notifications_channel(lock->group->notifications, key.bytes, key.length, channel);
 }
 
 /* Only where somebody of this process has waited lately: elsewhere nobody is likely to listen. */
@@ -89,8 +89,8 @@ static void say_held(struct redlock_lock *lock, node_set nodes, int64_t held_ns)
 {
     for (unsigned i = 0; i < lock->key_count; i++) {
         struct key_span key = lock_key(lock, i);
-        if (wakes_are_warm(lock->group->wakes, key.bytes, key.length))
-            wakes_say_held(lock->group->wakes, nodes, key.bytes, key.length, held_ns);
+        if (notifications_are_warm(lock->group->notifications, key.bytes, key.length))
+            notifications_say_held(lock->group->notifications, nodes, key.bytes, key.length, held_ns);
     }
 }
 
@@ -102,7 +102,7 @@ static void say_free_belatedly(struct redlock_lock *lock)
     for (unsigned i = 0; i < lock->key_count; i++) {
         struct key_span key = lock_key(lock, i);
         if (!is_taken_over(lock, i))
-            wakes_say_free(lock->group->wakes, all, key.bytes, key.length);
+            notifications_say_free(lock->group->notifications, all, key.bytes, key.length);
     }
 }
 
@@ -114,7 +114,7 @@ static struct instant live_since(const struct redlock_lock *lock)
     if (lock->wait.want_count == 0)
         return INSTANT_NEVER;
     for (unsigned i = 0; i < lock->wait.want_count; i++) {
-        struct instant since = wake_live_since(&lock->wait.wants[i].want);
+        struct instant since = notification_live_since(&lock->wait.wants[i].want);
         if (instant_before(latest, since))
             latest = since;
     }
@@ -126,7 +126,7 @@ static bool is_live(const struct redlock_lock *lock)
     return live_since(lock).ns != INSTANT_NEVER.ns;
 }
 
-static void heard(struct wake_want *want, enum wake_kind kind, int64_t detail);
+static void heard(struct notification_want *want, enum notification_kind kind, int64_t detail);
 
 static void listen_for_release(struct redlock_lock *lock)
 {
@@ -138,8 +138,8 @@ static void listen_for_release(struct redlock_lock *lock)
     for (unsigned i = 0; i < wait->want_count; i++) {
         struct key_span key = lock_key(lock, i);
         wait->wants[i].lock = lock;
-        wake_want_init(&wait->wants[i].want, heard);
-        wakes_want(lock->group->wakes, &wait->wants[i].want, key.bytes, key.length);
+        notification_want_init(&wait->wants[i].want, heard);
+        notifications_want(lock->group->notifications, &wait->wants[i].want, key.bytes, key.length);
     }
 }
 
@@ -147,7 +147,7 @@ static void listen_no_more(struct redlock_lock *lock)
 {
     struct lock_wait *wait = &lock->wait;
     for (unsigned i = 0; i < wait->want_count; i++)
-        wakes_unwant(&wait->wants[i].want);
+        notifications_unwant(&wait->wants[i].want);
     free(wait->wants);
     wait->wants = NULL;
     wait->want_count = 0;
@@ -269,27 +269,27 @@ static void held_heard(struct redlock_lock *lock, int64_t held_ns)
     ask_at(lock, expiry_at(lock, held_ns));
 }
 
-static void heard(struct wake_want *want, enum wake_kind kind, int64_t detail)
+static void heard(struct notification_want *want, enum notification_kind kind, int64_t detail)
 {
     struct redlock_lock *lock = list_owner(want, struct lock_want, want)->lock;
     struct lock_wait *wait = &lock->wait;
-    if (kind == WAKE_FREE)
+    if (kind == NOTIFIED_FREE)
         wait->freed_at = now_of(lock);
     bool waits = lock->lease.state == LEASE_WAITING && lock->lease.refusal == REDLOCK_BUSY;
     if (!waits && !wait->is_queued)
         return;
     switch (kind) {
-    case WAKE_FREE:
+    case NOTIFIED_FREE:
         free_heard(lock, detail);
         break;
-    case WAKE_HELD:
+    case NOTIFIED_HELD:
         held_heard(lock, detail);
         break;
-    case WAKE_LIVE:
+    case NOTIFIED_LIVE:
         if (waits && is_live(lock))
             free_heard(lock, 0); /* perhaps it was, before */
         break;
-    case WAKE_DEAF:
+    case NOTIFIED_DEAF:
         if (wait->is_long) {
             wait->is_long = false;
             ask_at(lock, instant_earlier(asks_at(lock), poll_at(lock)));
@@ -423,7 +423,7 @@ static bool is_warm(const struct redlock_lock *lock)
     bool is_warm = true;
     for (unsigned i = 0; i < lock->key_count; i++) {
         struct key_span key = lock_key(lock, i);
-        is_warm &= wakes_are_warm(lock->group->wakes, key.bytes, key.length);
+        is_warm &= notifications_are_warm(lock->group->notifications, key.bytes, key.length);
     }
     return is_warm;
 }
@@ -443,12 +443,12 @@ static bool may_take_over(struct redlock_lock *lock)
 {
     struct lock_wait *wait = &lock->wait;
     wait->row_began = lock->group->leaving->wait.row_began;
-    return turn_claim_handed(&wait->claim) <= wait->row_most &&
+    return local_waiter_handed(&wait->claim) <= wait->row_most &&
            instant_since(wait->row_began, now_of(lock)) < wait->row_limit_ns;
 }
 
 /* Inside the release of whoever had the turn before; that release has not gathered yet. */
-static void has_turn(struct turn_claim *claim)
+static void has_turn(struct local_waiter *claim)
 {
     struct redlock_lock *lock = list_owner(claim, struct redlock_lock, wait.claim);
     struct lock_wait *wait = &lock->wait;
@@ -462,7 +462,7 @@ static void has_turn(struct turn_claim *claim)
         start(lock);
         return;
     }
-    turn_claim_restart(claim);
+    local_waiter_restart(claim);
     wait->row_began = wait->starts_at = after_release(lock, 1);
     if (wait->limit_ns > 0)
         listen_for_release(lock); /* and for whoever is quicker */
@@ -472,7 +472,7 @@ static void has_turn(struct turn_claim *claim)
 /* Who of this process is in the way. */
 static void name_blocker(struct redlock_lock *lock)
 {
-    const struct turn_claim *claim = turn_claim_blocker(&lock->wait.claim);
+    const struct local_waiter *claim = local_waiter_blocker(&lock->wait.claim);
     if (claim == NULL)
         return;
     const struct redlock_lock *blocker = list_owner(claim, const struct redlock_lock, wait.claim);
@@ -503,7 +503,7 @@ static void timer_fired(struct loop_timer *timer)
 
 void lock_wait_init(struct redlock_lock *lock)
 {
-    turn_claim_init(&lock->wait.claim, has_turn);
+    local_waiter_init(&lock->wait.claim, has_turn);
     loop_timer_init(&lock->wait.timer, timer_fired);
 }
 
@@ -535,8 +535,8 @@ void lock_wait_begin(struct redlock_lock *lock)
     lock->refused_key = REFUSED_KEY_UNKNOWN;
     lock->clashes = lock->was_refused = false;
     for (unsigned i = 0; i < lock->key_count; i++)
-        wait->keys[i] = turn_key_of(lock, i);
-    if (turns_want(lock->group->turns, &wait->claim, wait->keys, lock->key_count)) {
+        wait->keys[i] = local_key_of(lock, i);
+    if (local_waiters_want(lock->group->local_waiters, &wait->claim, wait->keys, lock->key_count)) {
         wait->give_up_at = wait->limit_ns > 0 ? instant_after(lock->asked_at, wait->limit_ns) : INSTANT_NEVER;
         start(lock);
         return;
@@ -573,7 +573,7 @@ void lock_wait_end(struct redlock_lock *lock)
     listen_no_more(lock);
     wait->is_queued = wait->is_silent = false;
     lock->group->leaving = lock;
-    turns_leave(lock->group->turns, &wait->claim);
+    local_waiters_leave(lock->group->local_waiters, &wait->claim);
     if (says_free)
         say_free_belatedly(lock);
 }

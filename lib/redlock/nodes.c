@@ -219,7 +219,7 @@ static void was_marked(struct server *server, const struct redis_result *result)
 enum mark_outcome server_mark(struct server *server, const char *expected, const char *text)
 {
     struct buffer request = {0};
-    sight_mark(&request, expected, text);
+    inspection_call_mark(&request, expected, text);
     server_ask(server, &request, was_marked);
     nodes_run(server->all);
     buffer_fini(&request);
@@ -293,7 +293,7 @@ bool server_find_key(struct server *server, const char *prefix)
 
 /* What an inspection found, and how it is shown. Who votes, and why not, is judged by trust.c alone. */
 
-_Static_assert(sizeof(((struct redlock_node_view *)NULL)->eviction) == SIGHT_POLICY_SIZE, "a view has the policy");
+_Static_assert(sizeof(((struct redlock_node_view *)NULL)->eviction) == INSPECTION_POLICY_SIZE, "a view has the policy");
 
 #define WATCHED_NS (250 * NS_PER_MS) /* how often a watch is told that time passes */
 
@@ -301,24 +301,24 @@ static void nodes_show(struct redlock_nodes *nodes);
 
 /* --- inspecting --------------------------------------------------------------------------------------------------- */
 
-static void inspection_take(struct server *server, const struct trust_sight *sight)
+static void inspection_take(struct server *server, const struct trust_inspection *inspection)
 {
     struct redlock_node_view *view = &server->view;
     server->is_reached = true;
-    server->sight = *sight;
-    server->has_marker = marker_parse(&server->marker, sight->marker_text, strlen(sight->marker_text), NULL);
-    server->bad_marker = sight->has_marker && !server->has_marker;
-    view->latency_ns = instant_since(sight->asked, sight->answered);
-    view->clock_ahead_us = sight->node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
+    server->inspection = *inspection;
+    server->has_marker = marker_parse(&server->marker, inspection->marker_text, strlen(inspection->marker_text), NULL);
+    server->bad_marker = inspection->has_marker && !server->has_marker;
+    view->latency_ns = instant_since(inspection->asked, inspection->answered);
+    view->clock_ahead_us = inspection->node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
 }
 
 static void was_inspected(struct server *server, const struct redis_result *result)
 {
     const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
-    struct trust_sight sight = {.asked = server->asked, .answered = instant_now()};
+    struct trust_inspection inspection = {.asked = server->asked, .answered = instant_now()};
     server->is_refused = result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN;
-    if (reply != NULL && sight_read(&sight, server->view.eviction, reply))
-        inspection_take(server, &sight);
+    if (reply != NULL && inspection_call_read(&inspection, server->view.eviction, reply))
+        inspection_take(server, &inspection);
     else
         snprintf(server->trouble, sizeof server->trouble, "%s",
                  reply == NULL ? result->reason : "it answers an inspection in another shape than asked for");
@@ -331,7 +331,7 @@ static void server_inspect(struct server *server)
     server->is_reached = server->is_refused = server->has_marker = server->bad_marker = server->is_due = false;
     server->view =
         (struct redlock_node_view){.name = server->name, .rate_least_ppm = INT64_MIN, .rate_most_ppm = INT64_MAX};
-    sight_ask(&request);
+    inspection_call_ask(&request);
     server_ask(server, &request, was_inspected);
     buffer_fini(&request);
 }
@@ -354,7 +354,7 @@ static void tell_trust(struct redlock_nodes *nodes, unsigned index)
     const struct server *server = &nodes->servers[index];
     struct trust_step step;
     if (server->is_reached)
-        step = trust_saw(&nodes->trust, index, &server->sight, instant_now());
+        step = trust_saw(&nodes->trust, index, &server->inspection, instant_now());
     else if (server->is_refused)
         step = trust_unreadable(&nodes->trust, index, instant_now());
     else
@@ -389,7 +389,7 @@ const struct server *nodes_same_server(const struct redlock_nodes *nodes, const 
 {
     for (unsigned i = 0; i < nodes->count; i++)
         if (&nodes->servers[i] != server && nodes->servers[i].is_reached && server->is_reached &&
-            strcmp(nodes->servers[i].sight.run_id, server->sight.run_id) == 0)
+            strcmp(nodes->servers[i].inspection.run_id, server->inspection.run_id) == 0)
             return &nodes->servers[i];
     return NULL;
 }
@@ -403,7 +403,7 @@ static void duplicate_show(struct server *server)
     const struct server *same = nodes_same_server(nodes, server);
     char text[sizeof server->view.trouble] = "";
     if (same != NULL)
-        snprintf(text, sizeof text, "it is the same server as %s (run id %s)", same->name, server->sight.run_id);
+        snprintf(text, sizeof text, "it is the same server as %s (run id %s)", same->name, server->inspection.run_id);
     for (unsigned i = 0; i < nodes->count && same == NULL; i++)
         if (&nodes->servers[i] != server && nodes->servers[i].has_marker &&
             strcmp(nodes->servers[i].marker.self, server->marker.self) == 0)
@@ -428,7 +428,7 @@ static void server_show(struct server *server, const struct trust *trust, unsign
     view->quarantine_left_ns = trusted->state == TRUST_QUARANTINED && left_ns > 0 ? left_ns : 0;
     if (!server->is_reached)
         return;
-    snprintf(view->run_id, sizeof view->run_id, "%s", server->sight.run_id);
+    snprintf(view->run_id, sizeof view->run_id, "%s", server->inspection.run_id);
     if (!server->has_marker)
         return;
     snprintf(view->group, sizeof view->group, "%s", server->marker.group);
@@ -496,16 +496,17 @@ enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes)
     return look_ends(nodes, &waiting);
 }
 
-static struct trust_reading reading_of(const struct trust_sight *sight)
+static struct trust_reading reading_of(const struct trust_inspection *inspection)
 {
-    return (struct trust_reading){.asked = sight->asked, .answered = sight->answered, .node_us = sight->node_us};
+    return (struct trust_reading){
+        .asked = inspection->asked, .answered = inspection->answered, .node_us = inspection->node_us};
 }
 
 /* A step lies in one stretch between two looks, a rate in each. */
-static void clock_compare(struct server *server, const struct trust_sight *before, struct trust_span *rate)
+static void clock_compare(struct server *server, const struct trust_inspection *before, struct trust_span *rate)
 {
-    struct trust_reading first = reading_of(before), second = reading_of(&server->sight);
-    bool is_one_run = server->is_reached && strcmp(before->run_id, server->sight.run_id) == 0;
+    struct trust_reading first = reading_of(before), second = reading_of(&server->inspection);
+    bool is_one_run = server->is_reached && strcmp(before->run_id, server->inspection.run_id) == 0;
     struct trust_span here = is_one_run ? trust_rate_ppm(&first, &second) : (struct trust_span){INT64_MIN, INT64_MAX};
     rate->least = here.least < rate->least ? here.least : rate->least;
     rate->most = here.most > rate->most ? here.most : rate->most;
@@ -541,10 +542,10 @@ enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes,
     for (unsigned i = 0; i < nodes->count; i++)
         rates[i] = (struct trust_span){INT64_MAX, INT64_MIN};
     for (unsigned stretch = 0; stretch < STRETCHES && is_any_reached(nodes); stretch++) {
-        struct trust_sight before[REDLOCK_NODES_MAX] = {0};
+        struct trust_inspection before[REDLOCK_NODES_MAX] = {0};
         for (unsigned i = 0; i < nodes->count; i++)
             if (nodes->servers[i].is_reached)
-                before[i] = nodes->servers[i].sight;
+                before[i] = nodes->servers[i].inspection;
         if (!time_passes(nodes, instant_after(instant_now(), for_ns / STRETCHES)))
             return REDLOCK_NODES_WAITING;
         nodes_inspect(nodes);
@@ -654,13 +655,13 @@ unsigned redlock_nodes_holders(const struct redlock_nodes *nodes, struct redlock
 {
     if (nodes == NULL || holders == NULL)
         return 0;
-    struct holding_sight sights[REDLOCK_NODES_MAX];
+    struct key_status statuses[REDLOCK_NODES_MAX];
     for (unsigned i = 0; i < nodes->count; i++) {
         const struct server *server = &nodes->servers[i];
-        sights[i] = (struct holding_sight){
+        statuses[i] = (struct key_status){
             .is_answered = server->key.is_answered, .votes = server->view.votes, .key = &server->key};
     }
-    return holding_judge(sights, nodes->count, holders);
+    return holders_judge(statuses, nodes->count, holders);
 }
 
 /* --- taking it away ----------------------------------------------------------------------------------------------- */

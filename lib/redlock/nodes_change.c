@@ -35,8 +35,8 @@ static void node_fill(struct membership_node *node, const struct server *server)
                                      .has_marker = server->has_marker,
                                      .bad_marker = server->bad_marker,
                                      .marker = server->marker};
-    memcpy(node->text, server->sight.marker_text, sizeof node->text);
-    memcpy(node->run_id, server->sight.run_id, sizeof node->run_id);
+    memcpy(node->text, server->inspection.marker_text, sizeof node->text);
+    memcpy(node->run_id, server->inspection.run_id, sizeof node->run_id);
 }
 
 static struct membership_step change_plan(struct change *change)
@@ -273,8 +273,8 @@ static enum redlock_nodes_end newcomer_check(struct redlock_nodes *nodes)
         nodes_tell(nodes, "%s: cannot be asked: %s", newcomer->name, newcomer->trouble);
     else if (same != NULL)
         nodes_tell(nodes, "%s: is the same server as %s (run id %s): every node needs a server of its own",
-                   newcomer->name, same->name, newcomer->sight.run_id);
-    else if (newcomer->sight.evicts)
+                   newcomer->name, same->name, newcomer->inspection.run_id);
+    else if (newcomer->inspection.evicts)
         nodes_tell(nodes, "%s: evicts keys when its memory is full (maxmemory-policy %s): set it to noeviction",
                    newcomer->name, newcomer->view.eviction);
     else if (newcomer->has_marker)
@@ -379,7 +379,7 @@ static void server_check(struct redlock_nodes *nodes, struct server *server, con
         nodes_tell(nodes, "%s: cannot be asked: %s", server->name, server->trouble);
     else if (same != NULL && same < server)
         nodes_tell(nodes, "%s: is the same server as %s (run id %s): every node needs a server of its own",
-                   server->name, same->name, server->sight.run_id);
+                   server->name, same->name, server->inspection.run_id);
     else if (server->has_marker)
         nodes_tell(nodes,
                    "%s: belongs to a lock group already (%s, generation %u). `holdfast nodes` shows it; if that group "
@@ -387,7 +387,7 @@ static void server_check(struct redlock_nodes *nodes, struct server *server, con
                    server->name, server->marker.group, (unsigned)server->marker.generation, MARKER_KEY);
     else if (server->bad_marker)
         nodes_tell(nodes, "%s: what is under its key %s is no marker: remove it", server->name, MARKER_KEY);
-    else if (server->sight.evicts)
+    else if (server->inspection.evicts)
         nodes_tell(nodes, "%s: evicts keys when its memory is full (maxmemory-policy %s): set it to noeviction",
                    server->name, server->view.eviction);
     else if (!terms->keep_keys)
@@ -430,7 +430,7 @@ static void text_of(const struct redlock_nodes *nodes, struct marker group, unsi
 {
     memcpy(group.self, group.places[index], sizeof group.self);
     if (!keep_keys)
-        memcpy(group.run, nodes->servers[index].sight.run_id, sizeof group.run);
+        memcpy(group.run, nodes->servers[index].inspection.run_id, sizeof group.run);
     marker_write(&group, text);
 }
 

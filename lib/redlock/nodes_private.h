@@ -28,7 +28,7 @@ struct server {
     bool is_reached, is_refused; /* answered; answered with an error */
     bool has_marker, bad_marker;
     struct marker marker;
-    struct trust_sight sight;
+    struct trust_inspection inspection;
     struct redlock_node_view view;
     char unwritable[256]; /* why a marker could not be written: for the rest of the session it is as good as away */
     /* what trust wants written */

@@ -14,32 +14,32 @@
 
 #include "base/memory.h"
 
-#define OWED_BYTES_MAX (1 << 20)
-#define OWED_RETRY_NS  (100 * NS_PER_MS)
+#define PENDING_BYTES_MAX (1 << 20)
+#define PENDING_RETRY_NS  (100 * NS_PER_MS)
 
-struct owed_release {
+struct pending_release {
     struct list link;
     struct group_node *node;
     struct buffer request;
     struct instant until;
-    enum owed_when when;
+    enum pending_when when;
     bool was_executed;
     struct redis_call call;
 };
 
-static void owed_forget(struct owed_release *owed)
+static void pending_release_forget(struct pending_release *release)
 {
-    redis_call_cancel(&owed->call);
-    list_remove(&owed->link);
-    owed->node->owed_bytes -= owed->request.length;
-    buffer_fini(&owed->request);
-    free(owed);
+    redis_call_cancel(&release->call);
+    list_remove(&release->link);
+    release->node->pending_bytes -= release->request.length;
+    buffer_fini(&release->request);
+    free(release);
 }
 
-static void owed_timer_arm(struct redlock_group *group)
+static void pending_timer_arm(struct redlock_group *group)
 {
-    if (!loop_timer_is_set(&group->owed_timer))
-        loop_timer_set(group->loop, &group->owed_timer, loop_after(group->loop, OWED_RETRY_NS));
+    if (!loop_timer_is_set(&group->pending_timer))
+        loop_timer_set(group->loop, &group->pending_timer, loop_after(group->loop, PENDING_RETRY_NS));
 }
 
 static bool deleted_all(const struct redis_reply *reply)
@@ -47,78 +47,79 @@ static bool deleted_all(const struct redis_reply *reply)
     return reply->kind == REDIS_STRING && strspn(reply->bytes, "1") == reply->length;
 }
 
-static void owed_done(struct redis_call *call, const struct redis_result *result)
+static void pending_release_done(struct redis_call *call, const struct redis_result *result)
 {
-    struct owed_release *owed = list_owner(call, struct owed_release, call);
-    node_counts_result(owed->node, result);
-    if (result->outcome == REDIS_VALUE && (owed->was_executed || deleted_all(result->reply))) {
-        owed_forget(owed);
+    struct pending_release *release = list_owner(call, struct pending_release, call);
+    node_counts_result(release->node, result);
+    if (result->outcome == REDIS_VALUE && (release->was_executed || deleted_all(result->reply))) {
+        pending_release_forget(release);
         return;
     }
-    owed->was_executed = result->outcome == REDIS_VALUE;
-    bool is_connected = owed->was_executed || (result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN);
-    owed->when = is_connected ? OWED_SOON : OWED_AFTER_RECONNECT;
-    owed_timer_arm(owed->node->group);
+    release->was_executed = result->outcome == REDIS_VALUE;
+    bool is_connected = release->was_executed || (result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN);
+    release->when = is_connected ? PENDING_SOON : PENDING_AFTER_RECONNECT;
+    pending_timer_arm(release->node->group);
 }
 
-static void owed_send(struct owed_release *owed)
+static void pending_release_send(struct pending_release *release)
 {
-    struct group_node *node = owed->node;
-    if (redis_call_is_outstanding(&owed->call))
+    struct group_node *node = release->node;
+    if (redis_call_is_outstanding(&release->call))
         return;
     node->group->counters.owed++;
-    if (!group_node_call(node, &owed->request, &owed->call))
-        owed->when = OWED_AFTER_RECONNECT;
+    if (!group_node_call(node, &release->request, &release->call))
+        release->when = PENDING_AFTER_RECONNECT;
 }
 
-void owed_add(struct group_node *node, const struct buffer *request, struct instant until, enum owed_when when)
+void pending_release_add(struct group_node *node, const struct buffer *request, struct instant until,
+                         enum pending_when when)
 {
-    if (node->owed_bytes + request->length > OWED_BYTES_MAX)
+    if (node->pending_bytes + request->length > PENDING_BYTES_MAX)
         return;
-    struct owed_release *owed = memory_new(struct owed_release);
-    list_init(&owed->link);
-    owed->node = node;
-    owed->until = until;
-    owed->when = when;
-    owed->call.done = owed_done;
-    buffer_append(&owed->request, request->bytes, request->length);
-    node->owed_bytes += request->length;
-    list_append(&node->owed, &owed->link);
-    owed_timer_arm(node->group);
+    struct pending_release *release = memory_new(struct pending_release);
+    list_init(&release->link);
+    release->node = node;
+    release->until = until;
+    release->when = when;
+    release->call.done = pending_release_done;
+    buffer_append(&release->request, request->bytes, request->length);
+    node->pending_bytes += request->length;
+    list_append(&node->owed, &release->link);
+    pending_timer_arm(node->group);
 }
 
-static void owed_visit(struct group_node *node, bool reconnected)
+static void pending_release_visit(struct group_node *node, bool reconnected)
 {
     struct instant now = loop_now(node->group->loop);
     for (struct list *link = node->owed.next, *next = NULL; link != &node->owed; link = next) {
-        struct owed_release *owed = list_owner(link, struct owed_release, link);
+        struct pending_release *release = list_owner(link, struct pending_release, link);
         next = link->next;
-        if (instant_reached(now, owed->until))
-            owed_forget(owed);
-        else if (reconnected || owed->when == OWED_SOON)
-            owed_send(owed);
+        if (instant_reached(now, release->until))
+            pending_release_forget(release);
+        else if (reconnected || release->when == PENDING_SOON)
+            pending_release_send(release);
     }
 }
 
-void owed_reconnected(struct group_node *node)
+void pending_release_reconnected(struct group_node *node)
 {
-    owed_visit(node, true);
+    pending_release_visit(node, true);
 }
 
-void owed_fire(struct loop_timer *timer)
+void pending_release_fire(struct loop_timer *timer)
 {
-    struct redlock_group *group = list_owner(timer, struct redlock_group, owed_timer);
+    struct redlock_group *group = list_owner(timer, struct redlock_group, pending_timer);
     bool any = false;
     for (unsigned i = 0; i < group->node_count; i++) {
-        owed_visit(&group->nodes[i], false);
+        pending_release_visit(&group->nodes[i], false);
         any = any || !list_is_empty(&group->nodes[i].owed);
     }
     if (any)
-        owed_timer_arm(group);
+        pending_timer_arm(group);
 }
 
-void owed_dispose(struct group_node *node)
+void pending_release_dispose(struct group_node *node)
 {
     while (!list_is_empty(&node->owed))
-        owed_forget(list_owner(node->owed.next, struct owed_release, link));
+        pending_release_forget(list_owner(node->owed.next, struct pending_release, link));
 }

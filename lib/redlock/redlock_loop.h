@@ -148,13 +148,13 @@ REDLOCK_API unsigned redlock_group_voters(const struct redlock_group *group);
 REDLOCK_API bool redlock_group_is_settled(const struct redlock_group *group);
 /* How the nodes stand now. Without a majority of voters nothing is granted. With a majority of blank nodes nothing
  * ever will be, until they are made a lock group: no other nodes could outvote them. On the loop. */
-struct redlock_standing {
+struct redlock_group_status {
     unsigned nodes, up; /* configured, connected */
     unsigned voters;    /* trusted to grant */
     unsigned blank;     /* inspected, and never members of a group; 0 when there is one node only */
     int64_t max_ttl_ns; /* of the group; 0 = not known, or one node only */
 };
-REDLOCK_API void redlock_group_standing(const struct redlock_group *group, struct redlock_standing *standing);
+REDLOCK_API void redlock_group_status_read(const struct redlock_group *group, struct redlock_group_status *standing);
 /* Locks that are not free, and releases whose answers are outstanding. */
 REDLOCK_API unsigned redlock_group_busy(const struct redlock_group *group);
 

@@ -29,17 +29,17 @@ enum subscription_state { SUBSCRIPTION_OFF, SUBSCRIPTION_ASKED, SUBSCRIPTION_ON,
 
 struct subscription {
     struct redis_call call;
-    struct wake_node *node;
+    struct notification_node *node;
     uint8_t bucket;
     uint8_t state;
 };
 
-struct wake_node {
-    struct wakes *wakes;
+struct notification_node {
+    struct notifications *notifications;
     unsigned index;
     struct redis_node *connection; /* NULL: closed */
     bool told_refused;
-    struct subscription subscriptions[WAKES_BUCKETS];
+    struct subscription subscriptions[NOTIFICATIONS_BUCKETS];
 };
 
 struct bucket {
@@ -50,75 +50,77 @@ struct bucket {
     struct instant live_since;
 };
 
-struct wakes {
+struct notifications {
     struct loop *loop;
-    struct wakes_options options;
-    char prefix[WAKES_CHANNEL_MAX - 4]; /* of channels */
+    struct notifications_options options;
+    char prefix[NOTIFICATIONS_CHANNEL_MAX - 4]; /* of channels */
     struct buffer request;
     bool is_open;
     unsigned want_count;
     struct instant idle_since;
     struct loop_timer sweep_timer;
-    struct bucket buckets[WAKES_BUCKETS];
-    struct wake_node nodes[]; /* options.node_count */
+    struct bucket buckets[NOTIFICATIONS_BUCKETS];
+    struct notification_node nodes[]; /* options.node_count */
 };
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
-static void bucket_channel(const struct wakes *wakes, unsigned bucket, char channel[WAKES_CHANNEL_MAX])
+static void bucket_channel(const struct notifications *notifications, unsigned bucket,
+                           char channel[NOTIFICATIONS_CHANNEL_MAX])
 {
-    snprintf(channel, WAKES_CHANNEL_MAX, "%s%u", wakes->prefix, bucket);
+    snprintf(channel, NOTIFICATIONS_CHANNEL_MAX, "%s%u", notifications->prefix, bucket);
 }
 
-void wakes_channel(const struct wakes *wakes, const char *key, size_t length, char channel[WAKES_CHANNEL_MAX])
+void notifications_channel(const struct notifications *notifications, const char *key, size_t length,
+                           char channel[NOTIFICATIONS_CHANNEL_MAX])
 {
-    bucket_channel(wakes, (unsigned)(hash_bytes(0, key, length) % WAKES_BUCKETS), channel);
+    bucket_channel(notifications, (unsigned)(hash_bytes(0, key, length) % NOTIFICATIONS_BUCKETS), channel);
 }
 
-bool wakes_are_warm(const struct wakes *wakes, const char *key, size_t length)
+bool notifications_are_warm(const struct notifications *notifications, const char *key, size_t length)
 {
-    return wakes->buckets[hash_bytes(0, key, length) % WAKES_BUCKETS].is_kept;
+    return notifications->buckets[hash_bytes(0, key, length) % NOTIFICATIONS_BUCKETS].is_kept;
 }
 
 /* All who share the nodes make the same name of them: where the nodes have different databases, none is named. */
-static void prefix_write(struct wakes *wakes, const char *group)
+static void prefix_write(struct notifications *notifications, const char *group)
 {
-    unsigned database = redis_node_options(wakes->options.nodes[0])->database;
+    unsigned database = redis_node_options(notifications->options.nodes[0])->database;
     bool is_common = true;
-    for (unsigned i = 1; i < wakes->options.node_count; i++)
-        is_common &= redis_node_options(wakes->options.nodes[i])->database == database;
+    for (unsigned i = 1; i < notifications->options.node_count; i++)
+        is_common &= redis_node_options(notifications->options.nodes[i])->database == database;
     if (is_common)
-        snprintf(wakes->prefix, sizeof wakes->prefix, "hf:free:%.16s:%u:", group, database);
+        snprintf(notifications->prefix, sizeof notifications->prefix, "hf:free:%.16s:%u:", group, database);
     else
-        snprintf(wakes->prefix, sizeof wakes->prefix, "hf:free:%.16s:-:", group);
+        snprintf(notifications->prefix, sizeof notifications->prefix, "hf:free:%.16s:-:", group);
 }
 
 /* --- telling ------------------------------------------------------------------------------------------------------ */
 
 struct news {
-    enum wake_kind kind;
+    enum notification_kind kind;
     unsigned node;
     const char *key; /* NULL: of all keys of the bucket */
     size_t length;
     int64_t detail;
 };
 
-static bool is_about(const struct news *news, uint64_t hash, const struct wake_want *want)
+static bool is_about(const struct news *news, uint64_t hash, const struct notification_want *want)
 {
     return news->key == NULL ||
            (want->hash == hash && want->length == news->length && memcmp(want->key, news->key, news->length) == 0);
 }
 
-static bool is_new(struct wake_want *want, const struct news *news, struct instant now)
+static bool is_new(struct notification_want *want, const struct news *news, struct instant now)
 {
-    if (instant_reached(now, instant_after(want->series_from, want->wakes->options.series_ns))) {
+    if (instant_reached(now, instant_after(want->series_from, want->notifications->options.series_ns))) {
         want->releases = 0;
         memset(want->told, 0, sizeof want->told);
         want->series_from = now;
     }
-    if (news->kind == WAKE_HELD)
+    if (news->kind == NOTIFIED_HELD)
         want->told[news->node] = (uint16_t)want->releases;
-    if (news->kind != WAKE_FREE)
+    if (news->kind != NOTIFIED_FREE)
         return true;
     if (want->told[news->node]++ < want->releases)
         return false;
@@ -127,16 +129,16 @@ static bool is_new(struct wake_want *want, const struct news *news, struct insta
 }
 
 /* Whoever hears it may take itself and others out, and put them in again. */
-static void bucket_tell(struct wakes *wakes, struct bucket *bucket, const struct news *news)
+static void bucket_tell(struct notifications *notifications, struct bucket *bucket, const struct news *news)
 {
     struct list todo, *link = NULL;
     uint64_t hash = news->key != NULL ? hash_bytes(0, news->key, news->length) : 0;
-    struct instant now = loop_now(wakes->loop);
+    struct instant now = loop_now(notifications->loop);
     list_init(&todo);
     while ((link = list_take_first(&bucket->wants)) != NULL)
         list_append(&todo, link);
     while ((link = list_take_first(&todo)) != NULL) {
-        struct wake_want *want = list_owner(link, struct wake_want, link);
+        struct notification_want *want = list_owner(link, struct notification_want, link);
         list_append(&bucket->wants, link);
         if (is_about(news, hash, want) && is_new(want, news, now))
             want->heard(want, news->kind, news->detail);
@@ -170,7 +172,7 @@ static bool news_parse(const char *text, size_t length, struct news *news)
         return number_parse(text + skip, length - skip, news);
     if (!begins_with(text, length, HELD_PREFIX))
         return !begins_with(text, length, "hf:");
-    news->kind = WAKE_HELD;
+    news->kind = NOTIFIED_HELD;
     bool is_sound = number_parse(text + skip, length - skip, news);
     news->detail *= NS_PER_MS;
     return is_sound;
@@ -180,84 +182,86 @@ static void message_came(void *context, struct redis_node *connection, const cha
                          const char *payload, size_t payload_length)
 {
     (void)connection, (void)channel, (void)channel_length;
-    struct wake_node *node = context;
-    struct news news = {.kind = WAKE_FREE, .node = node->index, .key = payload, .length = payload_length};
+    struct notification_node *node = context;
+    struct news news = {.kind = NOTIFIED_FREE, .node = node->index, .key = payload, .length = payload_length};
     if (!news_parse(payload, payload_length, &news))
         return;
-    unsigned bucket = (unsigned)(hash_bytes(0, news.key, news.length) % WAKES_BUCKETS);
-    bucket_tell(node->wakes, &node->wakes->buckets[bucket], &news);
+    unsigned bucket = (unsigned)(hash_bytes(0, news.key, news.length) % NOTIFICATIONS_BUCKETS);
+    bucket_tell(node->notifications, &node->notifications->buckets[bucket], &news);
 }
 
-static void hint_send(struct wakes *wakes, node_set nodes, const char *key, size_t key_length, const char *before)
+static void hint_send(struct notifications *notifications, node_set nodes, const char *key, size_t key_length,
+                      const char *before)
 {
-    char channel[WAKES_CHANNEL_MAX];
+    char channel[NOTIFICATIONS_CHANNEL_MAX];
     struct buffer payload = {0};
-    wakes_channel(wakes, key, key_length, channel);
+    notifications_channel(notifications, key, key_length, channel);
     buffer_append_text(&payload, before);
     buffer_append(&payload, key, key_length);
-    buffer_clear(&wakes->request);
-    redis_request_begin(&wakes->request, 3);
-    redis_request_texts(&wakes->request, "PUBLISH", channel);
-    redis_request_bytes(&wakes->request, payload.bytes, payload.length);
+    buffer_clear(&notifications->request);
+    redis_request_begin(&notifications->request, 3);
+    redis_request_texts(&notifications->request, "PUBLISH", channel);
+    redis_request_bytes(&notifications->request, payload.bytes, payload.length);
     buffer_fini(&payload);
-    for (unsigned i = 0; i < wakes->options.node_count; i++)
+    for (unsigned i = 0; i < notifications->options.node_count; i++)
         if (nodes & (1u << i))
-            (void)!redis_node_call(wakes->options.nodes[i], &wakes->request, INSTANT_NEVER, NULL);
+            (void)!redis_node_call(notifications->options.nodes[i], &notifications->request, INSTANT_NEVER, NULL);
 }
 
-void wakes_say_free(struct wakes *wakes, node_set nodes, const char *key, size_t length)
+void notifications_say_free(struct notifications *notifications, node_set nodes, const char *key, size_t length)
 {
-    hint_send(wakes, nodes, key, length, "");
+    hint_send(notifications, nodes, key, length, "");
 }
 
-void wakes_say_held(struct wakes *wakes, node_set nodes, const char *key, size_t length, int64_t held_ns)
+void notifications_say_held(struct notifications *notifications, node_set nodes, const char *key, size_t length,
+                            int64_t held_ns)
 {
     char before[32];
     snprintf(before, sizeof before, HELD_PREFIX "%lld:", (long long)(held_ns / NS_PER_MS));
-    hint_send(wakes, nodes, key, length, before);
+    hint_send(notifications, nodes, key, length, before);
 }
 
 /* --- subscriptions ------------------------------------------------------------------------------------------------ */
 
 /* LIVE or DEAF, when it has become the other one. */
-static void bucket_judge(struct wakes *wakes, struct bucket *bucket)
+static void bucket_judge(struct notifications *notifications, struct bucket *bucket)
 {
     bool was_live = bucket->live_since.ns != INSTANT_NEVER.ns;
-    bool is_live = (unsigned)__builtin_popcount(bucket->on) > wakes->options.node_count / 2;
+    bool is_live = (unsigned)__builtin_popcount(bucket->on) > notifications->options.node_count / 2;
     if (is_live == was_live)
         return;
-    bucket->live_since = is_live ? loop_now(wakes->loop) : INSTANT_NEVER;
-    bucket_tell(wakes, bucket, &(struct news){.kind = is_live ? WAKE_LIVE : WAKE_DEAF});
+    bucket->live_since = is_live ? loop_now(notifications->loop) : INSTANT_NEVER;
+    bucket_tell(notifications, bucket, &(struct news){.kind = is_live ? NOTIFIED_LIVE : NOTIFIED_DEAF});
 }
 
 static void subscription_set(struct subscription *subscription, enum subscription_state state)
 {
-    struct wakes *wakes = subscription->node->wakes;
-    struct bucket *bucket = &wakes->buckets[subscription->bucket];
+    struct notifications *notifications = subscription->node->notifications;
+    struct bucket *bucket = &notifications->buckets[subscription->bucket];
     node_set node = (node_set)(1u << subscription->node->index);
     subscription->state = (uint8_t)state;
     bucket->on = (node_set)(state == SUBSCRIPTION_ON ? bucket->on | node : bucket->on & ~node);
-    bucket_judge(wakes, bucket);
+    bucket_judge(notifications, bucket);
 }
 
 /* Asks for what is wanted and not so; waits for what is under way. */
 static void subscription_follow(struct subscription *subscription)
 {
-    struct wake_node *node = subscription->node;
-    struct wakes *wakes = node->wakes;
-    bool is_kept = wakes->buckets[subscription->bucket].is_kept;
+    struct notification_node *node = subscription->node;
+    struct notifications *notifications = node->notifications;
+    bool is_kept = notifications->buckets[subscription->bucket].is_kept;
     if (node->connection == NULL || subscription->state != (is_kept ? SUBSCRIPTION_OFF : SUBSCRIPTION_ON))
         return;
-    char channel[WAKES_CHANNEL_MAX];
-    bucket_channel(wakes, subscription->bucket, channel);
-    buffer_clear(&wakes->request);
-    redis_request_command(&wakes->request, is_kept ? "SUBSCRIBE" : "UNSUBSCRIBE", channel);
+    char channel[NOTIFICATIONS_CHANNEL_MAX];
+    bucket_channel(notifications, subscription->bucket, channel);
+    buffer_clear(&notifications->request);
+    redis_request_command(&notifications->request, is_kept ? "SUBSCRIBE" : "UNSUBSCRIBE", channel);
     /* The silence limit ends what is not answered, so that the state is never a guess. */
-    if (redis_node_call(node->connection, &wakes->request, INSTANT_NEVER, &subscription->call))
+    if (redis_node_call(node->connection, &notifications->request, INSTANT_NEVER, &subscription->call))
         subscription_set(subscription, is_kept ? SUBSCRIPTION_ASKED : SUBSCRIPTION_LEAVING);
 }
 
-static void refusal_log(struct wake_node *node, const char *reason)
+static void refusal_log(struct notification_node *node, const char *reason)
 {
     char why[LOG_QUOTE_MAX];
     log_event(node->told_refused ? LOG_DEBUG : LOG_WARN, "lock_hints_refused",
@@ -277,16 +281,16 @@ static void subscription_done(struct redis_call *call, const struct redis_result
         subscription_follow(subscription); /* it may be wanted otherwise by now */
 }
 
-static void node_follow(struct wake_node *node)
+static void node_follow(struct notification_node *node)
 {
-    for (unsigned i = 0; i < WAKES_BUCKETS; i++)
+    for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++)
         subscription_follow(&node->subscriptions[i]);
 }
 
 /* The server has forgotten them; those with a request under way hear of it by its end. */
-static void node_forget(struct wake_node *node)
+static void node_forget(struct notification_node *node)
 {
-    for (unsigned i = 0; i < WAKES_BUCKETS; i++)
+    for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++)
         if (!redis_call_is_outstanding(&node->subscriptions[i].call))
             subscription_set(&node->subscriptions[i], SUBSCRIPTION_OFF);
 }
@@ -294,7 +298,7 @@ static void node_forget(struct wake_node *node)
 static void node_changed(void *context, struct redis_node *connection, enum redis_node_state state, const char *reason)
 {
     (void)connection, (void)reason;
-    struct wake_node *node = context;
+    struct notification_node *node = context;
     node->told_refused = false;
     if (state == REDIS_NODE_UP)
         node_follow(node);
@@ -304,10 +308,10 @@ static void node_changed(void *context, struct redis_node *connection, enum redi
 
 /* --- connections -------------------------------------------------------------------------------------------------- */
 
-static void node_open(struct wake_node *node)
+static void node_open(struct notification_node *node)
 {
-    struct wakes *wakes = node->wakes;
-    struct redis_node_options own = *redis_node_options(wakes->options.nodes[node->index]);
+    struct notifications *notifications = node->notifications;
+    struct redis_node_options own = *redis_node_options(notifications->options.nodes[node->index]);
     char name[128], client_name[128];
     snprintf(name, sizeof name, "%s-wakes", own.name);
     snprintf(client_name, sizeof client_name, "%s-wakes", own.client_name != NULL ? own.client_name : "redlock");
@@ -319,154 +323,158 @@ static void node_open(struct wake_node *node)
     own.changed = node_changed;
     own.message = message_came;
     own.context = node;
-    node->connection = redis_node_create(wakes->loop, &own);
+    node->connection = redis_node_create(notifications->loop, &own);
 }
 
-static void node_close(struct wake_node *node)
+static void node_close(struct notification_node *node)
 {
     redis_node_destroy(node->connection);
     node->connection = NULL;
     node_forget(node);
 }
 
-static void wakes_open(struct wakes *wakes)
+static void notifications_open(struct notifications *notifications)
 {
-    if (wakes->is_open)
+    if (notifications->is_open)
         return;
-    wakes->is_open = true;
-    for (unsigned i = 0; i < wakes->options.node_count; i++)
-        node_open(&wakes->nodes[i]);
-    loop_timer_set(wakes->loop, &wakes->sweep_timer, loop_after(wakes->loop, wakes->options.linger_ns));
+    notifications->is_open = true;
+    for (unsigned i = 0; i < notifications->options.node_count; i++)
+        node_open(&notifications->nodes[i]);
+    loop_timer_set(notifications->loop, &notifications->sweep_timer,
+                   loop_after(notifications->loop, notifications->options.linger_ns));
 }
 
-static void wakes_close(struct wakes *wakes)
+static void notifications_close(struct notifications *notifications)
 {
-    loop_timer_clear(wakes->loop, &wakes->sweep_timer);
-    wakes->is_open = false;
-    for (unsigned i = 0; i < wakes->options.node_count; i++)
-        node_close(&wakes->nodes[i]);
+    loop_timer_clear(notifications->loop, &notifications->sweep_timer);
+    notifications->is_open = false;
+    for (unsigned i = 0; i < notifications->options.node_count; i++)
+        node_close(&notifications->nodes[i]);
 }
 
 /* Leaves what nobody wanted for a while, and tries again what was refused. */
 static void sweep(struct loop_timer *timer)
 {
-    struct wakes *wakes = list_owner(timer, struct wakes, sweep_timer);
-    struct instant now = loop_now(wakes->loop);
-    if (wakes->want_count == 0 && instant_reached(now, instant_after(wakes->idle_since, wakes->options.close_ns))) {
-        for (unsigned i = 0; i < WAKES_BUCKETS; i++)
-            wakes->buckets[i].is_kept = false;
-        wakes_close(wakes);
+    struct notifications *notifications = list_owner(timer, struct notifications, sweep_timer);
+    struct instant now = loop_now(notifications->loop);
+    if (notifications->want_count == 0 &&
+        instant_reached(now, instant_after(notifications->idle_since, notifications->options.close_ns))) {
+        for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++)
+            notifications->buckets[i].is_kept = false;
+        notifications_close(notifications);
         return;
     }
-    loop_timer_set(wakes->loop, timer, loop_after(wakes->loop, wakes->options.linger_ns));
-    for (unsigned i = 0; i < WAKES_BUCKETS; i++) {
-        struct bucket *bucket = &wakes->buckets[i];
+    loop_timer_set(notifications->loop, timer, loop_after(notifications->loop, notifications->options.linger_ns));
+    for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++) {
+        struct bucket *bucket = &notifications->buckets[i];
         if (list_is_empty(&bucket->wants) &&
-            instant_reached(now, instant_after(bucket->idle_since, wakes->options.linger_ns)))
+            instant_reached(now, instant_after(bucket->idle_since, notifications->options.linger_ns)))
             bucket->is_kept = false;
     }
-    for (unsigned i = 0; i < wakes->options.node_count; i++)
-        node_follow(&wakes->nodes[i]);
+    for (unsigned i = 0; i < notifications->options.node_count; i++)
+        node_follow(&notifications->nodes[i]);
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-static void node_init(struct wakes *wakes, unsigned index)
+static void node_init(struct notifications *notifications, unsigned index)
 {
-    struct wake_node *node = &wakes->nodes[index];
-    node->wakes = wakes;
+    struct notification_node *node = &notifications->nodes[index];
+    node->notifications = notifications;
     node->index = index;
-    for (unsigned i = 0; i < WAKES_BUCKETS; i++)
+    for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++)
         node->subscriptions[i] =
             (struct subscription){.call.done = subscription_done, .node = node, .bucket = (uint8_t)i};
 }
 
-struct wakes *wakes_create(struct loop *loop, const struct wakes_options *options)
+struct notifications *notifications_create(struct loop *loop, const struct notifications_options *options)
 {
     invariant(options->node_count >= 1 && options->node_count <= LEASE_NODES_MAX);
-    struct wakes *wakes = memory_zeroed(1, sizeof *wakes + options->node_count * sizeof wakes->nodes[0]);
-    wakes->loop = loop;
-    wakes->options = *options;
-    if (wakes->options.linger_ns == 0)
-        wakes->options.linger_ns = 5 * NS_PER_S;
-    if (wakes->options.close_ns == 0)
-        wakes->options.close_ns = 30 * NS_PER_S;
-    if (wakes->options.series_ns == 0)
-        wakes->options.series_ns = 50 * NS_PER_MS;
-    wakes->options.nodes = memory_zeroed(options->node_count, sizeof options->nodes[0]);
-    memcpy((void *)wakes->options.nodes, options->nodes, options->node_count * sizeof options->nodes[0]);
-    loop_timer_init(&wakes->sweep_timer, sweep);
-    for (unsigned i = 0; i < WAKES_BUCKETS; i++) {
-        list_init(&wakes->buckets[i].wants);
-        wakes->buckets[i].live_since = INSTANT_NEVER;
+    struct notifications *notifications =
+        memory_zeroed(1, sizeof *notifications + options->node_count * sizeof notifications->nodes[0]);
+    notifications->loop = loop;
+    notifications->options = *options;
+    if (notifications->options.linger_ns == 0)
+        notifications->options.linger_ns = 5 * NS_PER_S;
+    if (notifications->options.close_ns == 0)
+        notifications->options.close_ns = 30 * NS_PER_S;
+    if (notifications->options.series_ns == 0)
+        notifications->options.series_ns = 50 * NS_PER_MS;
+    notifications->options.nodes = memory_zeroed(options->node_count, sizeof options->nodes[0]);
+    memcpy((void *)notifications->options.nodes, options->nodes, options->node_count * sizeof options->nodes[0]);
+    loop_timer_init(&notifications->sweep_timer, sweep);
+    for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++) {
+        list_init(&notifications->buckets[i].wants);
+        notifications->buckets[i].live_since = INSTANT_NEVER;
     }
     for (unsigned i = 0; i < options->node_count; i++)
-        node_init(wakes, i);
-    prefix_write(wakes, "-");
-    return wakes;
+        node_init(notifications, i);
+    prefix_write(notifications, "-");
+    return notifications;
 }
 
-void wakes_destroy(struct wakes *wakes)
+void notifications_destroy(struct notifications *notifications)
 {
-    if (wakes == NULL)
+    if (notifications == NULL)
         return;
-    for (unsigned i = 0; i < WAKES_BUCKETS; i++)
-        for (struct list *link = NULL; (link = list_take_first(&wakes->buckets[i].wants)) != NULL;)
-            list_owner(link, struct wake_want, link)->wakes = NULL;
-    wakes_close(wakes);
-    buffer_fini(&wakes->request);
-    free((void *)wakes->options.nodes);
-    free(wakes);
+    for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++)
+        for (struct list *link = NULL; (link = list_take_first(&notifications->buckets[i].wants)) != NULL;)
+            list_owner(link, struct notification_want, link)->notifications = NULL;
+    notifications_close(notifications);
+    buffer_fini(&notifications->request);
+    free((void *)notifications->options.nodes);
+    free(notifications);
 }
 
-void wakes_name_group(struct wakes *wakes, const char *group)
+void notifications_name_group(struct notifications *notifications, const char *group)
 {
-    char before[sizeof wakes->prefix];
-    memcpy(before, wakes->prefix, sizeof before);
-    prefix_write(wakes, group);
-    if (!wakes->is_open || strcmp(before, wakes->prefix) == 0)
+    char before[sizeof notifications->prefix];
+    memcpy(before, notifications->prefix, sizeof before);
+    prefix_write(notifications, group);
+    if (!notifications->is_open || strcmp(before, notifications->prefix) == 0)
         return;
-    wakes_close(wakes);
-    wakes_open(wakes);
+    notifications_close(notifications);
+    notifications_open(notifications);
 }
 
 /* --- those who want ----------------------------------------------------------------------------------------------- */
 
-void wakes_want(struct wakes *wakes, struct wake_want *want, const char *key, size_t length)
+void notifications_want(struct notifications *notifications, struct notification_want *want, const char *key,
+                        size_t length)
 {
-    invariant(want->wakes == NULL);
+    invariant(want->notifications == NULL);
     uint64_t hash = hash_bytes(0, key, length);
-    want->wakes = wakes;
+    want->notifications = notifications;
     want->key = key;
     want->length = length;
     want->hash = hash;
     want->series_from = (struct instant){0};
-    want->since = loop_now(wakes->loop);
-    want->bucket = (unsigned)(hash % WAKES_BUCKETS);
-    struct bucket *bucket = &wakes->buckets[want->bucket];
+    want->since = loop_now(notifications->loop);
+    want->bucket = (unsigned)(hash % NOTIFICATIONS_BUCKETS);
+    struct bucket *bucket = &notifications->buckets[want->bucket];
     list_append(&bucket->wants, &want->link);
-    wakes->want_count++;
+    notifications->want_count++;
     bucket->is_kept = true;
-    wakes_open(wakes);
-    for (unsigned i = 0; i < wakes->options.node_count; i++)
-        subscription_follow(&wakes->nodes[i].subscriptions[want->bucket]);
+    notifications_open(notifications);
+    for (unsigned i = 0; i < notifications->options.node_count; i++)
+        subscription_follow(&notifications->nodes[i].subscriptions[want->bucket]);
 }
 
-void wakes_unwant(struct wake_want *want)
+void notifications_unwant(struct notification_want *want)
 {
-    struct wakes *wakes = want->wakes;
-    if (wakes == NULL)
+    struct notifications *notifications = want->notifications;
+    if (notifications == NULL)
         return;
-    want->wakes = NULL;
+    want->notifications = NULL;
     list_remove(&want->link);
-    wakes->want_count--;
-    wakes->idle_since = wakes->buckets[want->bucket].idle_since = loop_now(wakes->loop);
+    notifications->want_count--;
+    notifications->idle_since = notifications->buckets[want->bucket].idle_since = loop_now(notifications->loop);
 }
 
-struct instant wake_live_since(const struct wake_want *want)
+struct instant notification_live_since(const struct notification_want *want)
 {
-    if (want->wakes == NULL)
+    if (want->notifications == NULL)
         return INSTANT_NEVER;
-    struct instant live_since = want->wakes->buckets[want->bucket].live_since;
+    struct instant live_since = want->notifications->buckets[want->bucket].live_since;
     return instant_before(live_since, want->since) ? want->since : live_since;
 }

@@ -1,10 +1,11 @@
 /* Hints between processes about when a lock may be free, over the lock nodes themselves (their PUBLISH). They are
  * nothing but hints: each may be lost, late, doubled or wrong, and then somebody asks the nodes later, or for nothing.
  *
- *     struct wakes *wakes = wakes_create(loop, &options);
- *     wake_want_init(&want, heard);
- *     wakes_want(wakes, &want, key, key_length);    ... heard(&want, WAKE_FREE, listeners) when somebody released it
- *     wakes_unwant(&want);
+ *     struct notifications *notifications = notifications_create(loop, &options);
+ *     notification_want_init(&want, heard);
+ *     notifications_want(notifications, &want, key, key_length);
+ *         ... heard(&want, NOTIFIED_FREE, listeners) when somebody released it
+ *     notifications_unwant(&want);
  *
  * A channel carries the news of many keys: `hf:free:GROUP:DATABASE:BUCKET`, where the bucket is a number of 0 to 63
  * that comes from the key. Two kinds of messages:
@@ -19,8 +20,8 @@
  * last want of all. One connection a node and process, for however many wait.
  *
  * Threads: the loop's. If the process dies: the nodes see the connections close. */
-#ifndef REDLOCK_WAKES_H
-#define REDLOCK_WAKES_H
+#ifndef REDLOCK_RELEASE_NOTIFICATIONS_H
+#define REDLOCK_RELEASE_NOTIFICATIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,22 +33,22 @@
 #include "redis/node.h"
 #include "redlock/lease.h"
 
-enum { WAKES_CHANNEL_MAX = 64, WAKES_BUCKETS = 64 };
+enum { NOTIFICATIONS_CHANNEL_MAX = 64, NOTIFICATIONS_BUCKETS = 64 };
 
-struct wakes;
+struct notifications;
 
-enum wake_kind {
-    WAKE_FREE, /* released: once a release, though every node says so. Detail: processes that hear it, 0 = unknown */
-    WAKE_HELD, /* somebody has it. Detail: nanoseconds */
-    WAKE_LIVE, /* from now on a release is heard: a majority of the nodes is listened to. What was before was not */
-    WAKE_DEAF, /* no longer */
+enum notification_kind {
+    NOTIFIED_FREE, /* released: once a release, though each node says so. Detail: processes that hear it, 0: unknown */
+    NOTIFIED_HELD, /* somebody has it. Detail: nanoseconds */
+    NOTIFIED_LIVE, /* from now on a release is heard: a majority of the nodes is listened to. What was before was not */
+    NOTIFIED_DEAF, /* no longer */
 };
 
-/* One who wants to hear of one key. Private but for wake_want_init. */
-struct wake_want {
-    void (*heard)(struct wake_want *want, enum wake_kind kind, int64_t detail);
-    struct wakes *wakes; /* NULL: wants nothing */
-    struct list link;    /* in its bucket */
+/* One who wants to hear of one key. Private but for notification_want_init. */
+struct notification_want {
+    void (*heard)(struct notification_want *want, enum notification_kind kind, int64_t detail);
+    struct notifications *notifications; /* NULL: wants nothing */
+    struct list link;                    /* in its bucket */
     unsigned bucket;
     const char *key;
     size_t length;
@@ -58,42 +59,46 @@ struct wake_want {
     struct instant since; /* it began to want */
 };
 
-struct wakes_options {
+struct notifications_options {
     struct redis_node *const *nodes; /* the connections of the group: these options are used again, and hints are sent
-                                        over them; they must outlive the wakes */
+                                        over them; they must outlive the notifications */
     unsigned node_count;
     int64_t linger_ns; /* how long a bucket stays subscribed to without wants; 0 = 5 s */
     int64_t close_ns;  /* how long connections stay without wants; 0 = 30 s */
     int64_t series_ns; /* after which whatever is heard is new; 0 = 50 ms */
 };
 
-struct wakes *wakes_create(struct loop *loop, const struct wakes_options *options);
-/* Those who still want are forgotten: wakes_unwant stays harmless for them. NULL is harmless. */
-void wakes_destroy(struct wakes *wakes);
+struct notifications *notifications_create(struct loop *loop, const struct notifications_options *options);
+/* Those who still want are forgotten: notifications_unwant stays harmless for them. NULL is harmless. */
+void notifications_destroy(struct notifications *notifications);
 /* The name of the lock group, "-" before it is known: who has another one hears nothing. Costs new subscriptions. */
-void wakes_name_group(struct wakes *wakes, const char *group);
+void notifications_name_group(struct notifications *notifications, const char *group);
 
-static inline void wake_want_init(struct wake_want *want,
-                                  void (*heard)(struct wake_want *want, enum wake_kind kind, int64_t detail))
+static inline void notification_want_init(struct notification_want *want,
+                                          void (*heard)(struct notification_want *want, enum notification_kind kind,
+                                                        int64_t detail))
 {
-    *want = (struct wake_want){.heard = heard};
+    *want = (struct notification_want){.heard = heard};
     list_init(&want->link);
 }
 
-/* The key must stay where it is until wakes_unwant. `heard` runs on the loop, never from inside a call of this want; it
- * may want and unwant anything, but not destroy the wakes. */
-void wakes_want(struct wakes *wakes, struct wake_want *want, const char *key, size_t length);
+/* The key must stay where it is until notifications_unwant. `heard` runs on the loop, never from inside a call of this
+ * want; it may want and unwant anything, but not destroy the notifications. */
+void notifications_want(struct notifications *notifications, struct notification_want *want, const char *key,
+                        size_t length);
 /* Harmless when nothing is wanted. */
-void wakes_unwant(struct wake_want *want);
+void notifications_unwant(struct notification_want *want);
 /* Since when this want has been told of releases without a break; INSTANT_NEVER while it is not. */
-struct instant wake_live_since(const struct wake_want *want);
+struct instant notification_live_since(const struct notification_want *want);
 
 /* Whether this process wanted a key of this bucket a short while ago: then others may listen as well. */
-bool wakes_are_warm(const struct wakes *wakes, const char *key, size_t length);
+bool notifications_are_warm(const struct notifications *notifications, const char *key, size_t length);
 /* The channel of a key, for the release script. */
-void wakes_channel(const struct wakes *wakes, const char *key, size_t length, char channel[WAKES_CHANNEL_MAX]);
+void notifications_channel(const struct notifications *notifications, const char *key, size_t length,
+                           char channel[NOTIFICATIONS_CHANNEL_MAX]);
 /* Sends hints over the group's connections to these nodes; nobody waits for the outcome. */
-void wakes_say_free(struct wakes *wakes, node_set nodes, const char *key, size_t length);
-void wakes_say_held(struct wakes *wakes, node_set nodes, const char *key, size_t length, int64_t held_ns);
+void notifications_say_free(struct notifications *notifications, node_set nodes, const char *key, size_t length);
+void notifications_say_held(struct notifications *notifications, node_set nodes, const char *key, size_t length,
+                            int64_t held_ns);
 
 #endif

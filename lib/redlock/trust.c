@@ -340,13 +340,13 @@ void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns, double 
 
 /* --- what an inspection changes ------------------------------------------------------------------------------ */
 
-static void take_marker(struct trust_node *node, const struct trust_sight *sight)
+static void take_marker(struct trust_node *node, const struct trust_inspection *inspection)
 {
-    size_t length = sight->has_marker ? strnlen(sight->marker_text, MARKER_TEXT_MAX - 1) : 0;
-    memcpy(node->marker_text, sight->marker_text, length);
+    size_t length = inspection->has_marker ? strnlen(inspection->marker_text, MARKER_TEXT_MAX - 1) : 0;
+    memcpy(node->marker_text, inspection->marker_text, length);
     node->marker_text[length] = '\0';
     node->has_marker = length > 0 && marker_parse(&node->marker, node->marker_text, length, NULL);
-    node->bad_marker = sight->has_marker && !node->has_marker;
+    node->bad_marker = inspection->has_marker && !node->has_marker;
 }
 
 static void quarantine_by_proof(const struct trust *trust, struct trust_node *node, const struct trust_node *before,
@@ -369,11 +369,12 @@ static void quarantine_by_proof(const struct trust *trust, struct trust_node *no
 }
 
 /* Most inspections of a group at rest, which need no judging. */
-static bool is_old_news(const struct trust *trust, const struct trust_node *node, const struct trust_sight *sight)
+static bool is_old_news(const struct trust *trust, const struct trust_node *node,
+                        const struct trust_inspection *inspection)
 {
-    const char *marker = sight->has_marker ? sight->marker_text : "";
-    return trust->has_group && node->seen && node->quarantine == TRUST_FINE && node->evicts == sight->evicts &&
-           strcmp(node->marker_text, marker) == 0 && strcmp(node->run_id, sight->run_id) == 0;
+    const char *marker = inspection->has_marker ? inspection->marker_text : "";
+    return trust->has_group && node->seen && node->quarantine == TRUST_FINE && node->evicts == inspection->evicts &&
+           strcmp(node->marker_text, marker) == 0 && strcmp(node->run_id, inspection->run_id) == 0;
 }
 
 static void own_doubt(const struct trust_node *node, char run[MARKER_RUN_DIGITS + 1])
@@ -395,15 +396,15 @@ static bool is_lost(const struct trust_node *node, const struct trust_node *befo
 }
 
 /* Returns whether the node's memory was, or may have been, lost since it was seen before. */
-static bool remember(const struct trust *trust, struct trust_node *node, const struct trust_sight *sight,
+static bool remember(const struct trust *trust, struct trust_node *node, const struct trust_inspection *inspection,
                      struct instant now)
 {
     struct trust_node before = *node;
-    take_marker(node, sight);
-    memcpy(node->run_id, sight->run_id, sizeof node->run_id);
-    node->evicts = sight->evicts;
+    take_marker(node, inspection);
+    memcpy(node->run_id, inspection->run_id, sizeof node->run_id);
+    node->evicts = inspection->evicts;
     node->seen = node->ever_seen = true;
-    node->seen_at = sight->asked;
+    node->seen_at = inspection->asked;
     node->is_unreadable = false;
     bool new_run = before.ever_seen && strcmp(before.run_id, node->run_id) != 0;
     bool lost = is_group(trust) && is_lost(node, &before);
@@ -423,21 +424,22 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
 
 /* --- events -------------------------------------------------------------------------------------------------- */
 
-struct trust_step trust_saw(struct trust *trust, unsigned node, const struct trust_sight *sight, struct instant now)
+struct trust_step trust_saw(struct trust *trust, unsigned node, const struct trust_inspection *inspection,
+                            struct instant now)
 {
     invariant(node < trust->nodes);
-    if (!marker_is_hex(sight->run_id, MARKER_RUN_DIGITS))
+    if (!marker_is_hex(inspection->run_id, MARKER_RUN_DIGITS))
         return trust_unreadable(trust, node, now);
     struct trust_step step = {.forgot = 0};
-    struct trust_reading reading = {sight->asked, sight->answered, sight->node_us};
-    if (is_old_news(trust, &trust->node[node], sight)) {
-        trust->node[node].seen_at = sight->asked;
+    struct trust_reading reading = {inspection->asked, inspection->answered, inspection->node_us};
+    if (is_old_news(trust, &trust->node[node], inspection)) {
+        trust->node[node].seen_at = inspection->asked;
         if (trust_take_reading(trust, node, &reading, now, &step) || trust->is_unconfirmed)
             trust_judge(trust, now, &step);
         return step;
     }
     trust->has_new_marker = true;
-    if (remember(trust, &trust->node[node], sight, now))
+    if (remember(trust, &trust->node[node], inspection, now))
         step.forgot |= set_of(node);
     trust_take_reading(trust, node, &reading, now, &step);
     trust_judge(trust, now, &step);

@@ -106,7 +106,7 @@ enum trust_reason {
 };
 
 /* What one inspection found. */
-struct trust_sight {
+struct trust_inspection {
     struct instant asked, answered; /* before the request was written; when the reply was read */
     bool has_marker;
     char marker_text[MARKER_TEXT_MAX]; /* as it is; "" = none */
@@ -159,7 +159,7 @@ struct trust {
     double drift_factor;
     bool has_group;
     bool has_new_marker; /* since the group was looked for */
-    bool is_unconfirmed; /* a server without a marker waits for sights of others */
+    bool is_unconfirmed; /* a server without a marker waits for inspections of others */
     struct marker group; /* self and run are of no meaning */
     struct trust_node node[LEASE_NODES_MAX];
 };
@@ -177,7 +177,8 @@ struct trust_step {
 /* `timeout_ns` is the longest that anybody waits for a node (redlock_longest_patience_ns). */
 void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns, double drift_factor);
 
-struct trust_step trust_saw(struct trust *trust, unsigned node, const struct trust_sight *sight, struct instant now);
+struct trust_step trust_saw(struct trust *trust, unsigned node, const struct trust_inspection *inspection,
+                            struct instant now);
 /* The inspection was answered with an error. */
 struct trust_step trust_unreadable(struct trust *trust, unsigned node, struct instant now);
 /* The connection is gone, or a script said that the marker is another one: it votes again after an inspection. */

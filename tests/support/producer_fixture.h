@@ -92,7 +92,7 @@ static inline void wait_up(void)
 
 /* --- adding ------------------------------------------------------------------------------------------------------- */
 
-static inline void add_task(const struct intake_task *task, uint64_t number)
+static inline void add_task(const struct built_task *task, uint64_t number)
 {
     added++;
     push_add(producer, &source, task, number);
@@ -100,7 +100,7 @@ static inline void add_task(const struct intake_task *task, uint64_t number)
 
 static inline void add_bytes(const char *queue, const char *payload, size_t length, uint64_t number)
 {
-    add_task(&(struct intake_task){.payload = {payload, length}, .queue = queue, .jid = "j", .digest = ""}, number);
+    add_task(&(struct built_task){.payload = {payload, length}, .queue = queue, .jid = "j", .digest = ""}, number);
 }
 
 /* The payload is its number. */

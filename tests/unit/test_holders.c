@@ -6,7 +6,7 @@
 enum { NODES = 5 };
 
 static struct redlock_key_view keys[NODES];
-static struct holding_sight sights[NODES];
+static struct key_status statuses[NODES];
 static struct redlock_holder holders[REDLOCK_NODES_MAX];
 
 #define OURS "0123456789abcdef0123456789abcdef:host:1:0:jid"
@@ -16,7 +16,7 @@ static void begin(void)
 {
     memset(keys, 0, sizeof keys);
     for (unsigned i = 0; i < NODES; i++)
-        sights[i] = (struct holding_sight){.is_answered = true, .votes = true, .key = &keys[i]};
+        statuses[i] = (struct key_status){.is_answered = true, .votes = true, .key = &keys[i]};
 }
 
 static void given(unsigned node, const char *value, int64_t remaining_ms, uint64_t fence)
@@ -30,14 +30,14 @@ static void given(unsigned node, const char *value, int64_t remaining_ms, uint64
 
 static unsigned judge(void)
 {
-    return holding_judge(sights, NODES, holders);
+    return holders_judge(statuses, NODES, holders);
 }
 
 TEST(nothing_is_nobody)
 {
     assert_int_equal(judge(), 0);
     for (unsigned i = 0; i < NODES; i++)
-        sights[i].is_answered = false;
+        statuses[i].is_answered = false;
     assert_int_equal(judge(), 0);
 }
 
@@ -70,7 +70,7 @@ TEST(who_does_not_answer_may_have_it_too)
 {
     given(0, OURS, 100, 7);
     given(1, OURS, 100, 7);
-    sights[4].is_answered = false;
+    statuses[4].is_answered = false;
     assert_int_equal(judge(), 1);
     assert_int_equal(holders[0].standing, REDLOCK_HELD_MAYBE);
     given(1, "another", 100, 7);
@@ -84,7 +84,7 @@ TEST(who_does_not_vote_counts_for_a_maybe)
 {
     for (unsigned i = 0; i < 3; i++)
         given(i, OURS, 100, 7);
-    sights[2].votes = false;
+    statuses[2].votes = false;
     assert_int_equal(judge(), 1);
     assert_int_equal(holders[0].nodes, 3);
     assert_int_equal(holders[0].votes, 2);

@@ -26,29 +26,29 @@ static void set_up(void)
 
 static bool is_read(void)
 {
-    struct trust_sight sight = {.asked = {0}};
-    return sight_read(&sight, NULL, &answer);
+    struct trust_inspection inspection = {.asked = {0}};
+    return inspection_call_read(&inspection, NULL, &answer);
 }
 
 TEST(an_answer_is_read)
 {
-    struct trust_sight sight = {.asked = {5}, .answered = {7}};
-    char policy[SIGHT_POLICY_SIZE];
-    assert_true(sight_read(&sight, policy, &answer));
-    assert_true(sight.has_marker);
-    assert_string_equal(sight.marker_text, "a marker");
-    assert_string_equal(sight.run_id, RUN_ID);
+    struct trust_inspection inspection = {.asked = {5}, .answered = {7}};
+    char policy[INSPECTION_POLICY_SIZE];
+    assert_true(inspection_call_read(&inspection, policy, &answer));
+    assert_true(inspection.has_marker);
+    assert_string_equal(inspection.marker_text, "a marker");
+    assert_string_equal(inspection.run_id, RUN_ID);
     assert_string_equal(policy, "noeviction");
-    assert_false(sight.evicts);
-    assert_int_equal(sight.node_us, 1795194374000000);
-    assert_int_equal(sight.asked.ns, 5);
-    assert_int_equal(sight.answered.ns, 7);
+    assert_false(inspection.evicts);
+    assert_int_equal(inspection.node_us, 1795194374000000);
+    assert_int_equal(inspection.asked.ns, 5);
+    assert_int_equal(inspection.answered.ns, 7);
     parts[EVICTS] = string_of("1");
     parts[MARKER] = string_of("");
-    assert_true(sight_read(&sight, NULL, &answer));
-    assert_true(sight.evicts);
-    assert_false(sight.has_marker);
-    assert_string_equal(sight.marker_text, "");
+    assert_true(inspection_call_read(&inspection, NULL, &answer));
+    assert_true(inspection.evicts);
+    assert_false(inspection.has_marker);
+    assert_string_equal(inspection.marker_text, "");
 }
 
 TEST(what_has_another_shape_is_no_answer)
@@ -84,22 +84,22 @@ TEST(a_run_and_a_time_must_be_some)
 
 TEST(a_marker_that_would_be_cut_is_none_that_is_known)
 {
-    struct trust_sight sight;
+    struct trust_inspection inspection;
     char longest[MARKER_TEXT_MAX + 1];
     memset(longest, 'm', sizeof longest);
     longest[MARKER_TEXT_MAX - 1] = '\0';
     parts[MARKER] = string_of(longest);
-    assert_true(sight_read(&sight, NULL, &answer));
-    assert_string_equal(sight.marker_text, longest);
+    assert_true(inspection_call_read(&inspection, NULL, &answer));
+    assert_string_equal(inspection.marker_text, longest);
     longest[MARKER_TEXT_MAX - 1] = 'm';
     longest[MARKER_TEXT_MAX] = '\0';
     parts[MARKER] = string_of(longest);
-    assert_true(sight_read(&sight, NULL, &answer));
-    assert_true(sight.has_marker);
-    assert_string_equal(sight.marker_text, "?");
+    assert_true(inspection_call_read(&inspection, NULL, &answer));
+    assert_true(inspection.has_marker);
+    assert_string_equal(inspection.marker_text, "?");
     parts[MARKER] = (struct redis_reply){.kind = REDIS_STRING, .bytes = "a\0b", .length = 3};
-    assert_true(sight_read(&sight, NULL, &answer));
-    assert_string_equal(sight.marker_text, "?");
+    assert_true(inspection_call_read(&inspection, NULL, &answer));
+    assert_string_equal(inspection.marker_text, "?");
 }
 
 RUN_TESTS_BETWEEN(set_up, NULL)

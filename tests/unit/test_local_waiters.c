@@ -6,25 +6,25 @@
 
 /* Names of keys in their order; a set of keys is a mask of their numbers. */
 enum { KEYS = 5, CLAIMS = 6 };
-static const struct turn_key names[KEYS] = {{"a", 1}, {"aa", 2}, {"b\0c", 3}, {"b\0d", 3}, {"z", 1}};
+static const struct local_key names[KEYS] = {{"a", 1}, {"aa", 2}, {"b\0c", 3}, {"b\0d", 3}, {"z", 1}};
 
 struct person {
-    struct turn_claim claim;
-    struct turn_key keys[KEYS];
+    struct local_waiter claim;
+    struct local_key keys[KEYS];
     char bytes[KEYS][4];
     unsigned told;
 };
 
-static struct turns *turns;
+static struct local_waiters *waiters;
 static struct person people[CLAIMS];
 static char order[64]; /* who was told, a letter each */
 
-static void told(struct turn_claim *claim)
+static void told(struct local_waiter *claim)
 {
     struct person *person = list_owner(claim, struct person, claim);
     size_t length = strlen(order);
-    assert_true(turn_claim_has_all(claim));
-    assert_null(turn_claim_blocker(claim));
+    assert_true(local_waiter_has_all(claim));
+    assert_null(local_waiter_blocker(claim));
     person->told++;
     if (length < sizeof order - 1)
         snprintf(order + length, 2, "%c", (char)('A' + (person - people)));
@@ -38,38 +38,38 @@ static bool want(unsigned who, unsigned mask)
         if (!(mask >> key & 1u))
             continue;
         memcpy(person->bytes[count], names[key].bytes, names[key].length);
-        person->keys[count] = (struct turn_key){person->bytes[count], names[key].length};
+        person->keys[count] = (struct local_key){person->bytes[count], names[key].length};
         count++;
     }
     person->told = 0;
-    return turns_want(turns, &person->claim, person->keys, count);
+    return local_waiters_want(waiters, &person->claim, person->keys, count);
 }
 
 static void leave(unsigned who)
 {
-    turns_leave(turns, &people[who].claim);
+    local_waiters_leave(waiters, &people[who].claim);
     memset(people[who].bytes, 'x', sizeof people[who].bytes); /* nobody may look at them any more */
 }
 
 static int who_has(unsigned key)
 {
-    struct turn_claim *claim = turns_owner(turns, names[key]);
+    struct local_waiter *claim = local_waiters_owner(waiters, names[key]);
     return claim == NULL ? -1 : (int)(list_owner(claim, struct person, claim) - people);
 }
 
 static void set_up(void)
 {
-    turns = turns_create(42);
+    waiters = local_waiters_create(42);
     for (unsigned i = 0; i < CLAIMS; i++)
-        turn_claim_init(&people[i].claim, told);
+        local_waiter_init(&people[i].claim, told);
     order[0] = '\0';
 }
 
 static void tear_down(void)
 {
     for (unsigned i = 0; i < CLAIMS; i++)
-        turns_leave(turns, &people[i].claim);
-    turns_destroy(turns);
+        local_waiters_leave(waiters, &people[i].claim);
+    local_waiters_destroy(waiters);
 }
 
 enum { A, B, C, D, E };
@@ -80,12 +80,12 @@ TEST(test_first_come_first_served)
     assert_false(want(B, 1));
     assert_false(want(C, 1));
     assert_false(want(D, 1));
-    assert_ptr_equal(turn_claim_blocker(&people[C].claim), &people[A].claim);
+    assert_ptr_equal(local_waiter_blocker(&people[C].claim), &people[A].claim);
     leave(C); /* one who waits gives up */
     leave(A);
     assert_string_equal(order, "B");
     assert_int_equal(who_has(0), B);
-    assert_ptr_equal(turn_claim_blocker(&people[D].claim), &people[B].claim);
+    assert_ptr_equal(local_waiter_blocker(&people[D].claim), &people[B].claim);
     leave(B);
     leave(D);
     assert_string_equal(order, "BD");
@@ -115,7 +115,7 @@ TEST(test_a_set_is_told_once_when_it_is_complete)
     assert_int_equal(who_has(0), D);
     assert_int_equal(who_has(1), D);
     assert_int_equal(who_has(2), C);
-    assert_ptr_equal(turn_claim_blocker(&people[D].claim), &people[C].claim);
+    assert_ptr_equal(local_waiter_blocker(&people[D].claim), &people[C].claim);
     leave(C);
     assert_int_equal(people[D].told, 1);
 }
@@ -134,30 +134,30 @@ TEST(test_who_gives_up_hands_on_what_it_had)
 TEST(test_hand_overs_in_a_row_are_counted)
 {
     assert_true(want(A, 1));
-    assert_int_equal(turn_claim_handed(&people[A].claim), 0);
+    assert_int_equal(local_waiter_handed(&people[A].claim), 0);
     assert_false(want(B, 3));
     leave(A);
-    assert_int_equal(turn_claim_handed(&people[B].claim), 1);
+    assert_int_equal(local_waiter_handed(&people[B].claim), 1);
     assert_false(want(C, 3));
     leave(B);
-    assert_int_equal(turn_claim_handed(&people[C].claim), 2); /* of the second key it is the first */
+    assert_int_equal(local_waiter_handed(&people[C].claim), 2); /* of the second key it is the first */
     assert_false(want(D, 2));
     leave(C);
-    assert_int_equal(turn_claim_handed(&people[D].claim), 2);
+    assert_int_equal(local_waiter_handed(&people[D].claim), 2);
     leave(D);
     assert_true(want(A, 3)); /* it was free between */
-    assert_int_equal(turn_claim_handed(&people[A].claim), 0);
+    assert_int_equal(local_waiter_handed(&people[A].claim), 0);
 }
 
 /* --- callbacks that do something ---------------------------------------------------------------------------------- */
 
-static void leave_at_once(struct turn_claim *claim)
+static void leave_at_once(struct local_waiter *claim)
 {
     told(claim);
     leave((unsigned)(list_owner(claim, struct person, claim) - people));
 }
 
-static void take_away_from_the_next(struct turn_claim *claim)
+static void take_away_from_the_next(struct local_waiter *claim)
 {
     told(claim);
     leave(D); /* which was to be told as well */
@@ -185,28 +185,28 @@ enum { MANY = 5000 };
 
 TEST(test_thousands_of_keys_and_waiters)
 {
-    static struct turn_claim owners[MANY], waiters[MANY];
-    static struct turn_key keys[MANY];
+    static struct local_waiter owners[MANY], crowd[MANY];
+    static struct local_key keys[MANY];
     static char texts[MANY][8];
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(texts[i], sizeof texts[i], "%u", i);
-        keys[i] = (struct turn_key){texts[i], strlen(texts[i])};
-        turn_claim_init(&owners[i], NULL);
-        assert_true(turns_want(turns, &owners[i], &keys[i], 1));
+        keys[i] = (struct local_key){texts[i], strlen(texts[i])};
+        local_waiter_init(&owners[i], NULL);
+        assert_true(local_waiters_want(waiters, &owners[i], &keys[i], 1));
     }
     for (unsigned i = 0; i < MANY; i++) {
-        turn_claim_init(&waiters[i], NULL);
-        assert_false(turns_want(turns, &waiters[i], &keys[7], 1));
+        local_waiter_init(&crowd[i], NULL);
+        assert_false(local_waiters_want(waiters, &crowd[i], &keys[7], 1));
     }
     for (unsigned i = 0; i < MANY; i++) {
-        assert_ptr_equal(turns_owner(turns, keys[i]), &owners[i]);
+        assert_ptr_equal(local_waiters_owner(waiters, keys[i]), &owners[i]);
         if (i != 7)
-            turns_leave(turns, &owners[i]);
+            local_waiters_leave(waiters, &owners[i]);
     }
     for (unsigned i = MANY; i-- > 0;) /* from the back: nobody is ever told */
-        turns_leave(turns, &waiters[i]);
-    turns_leave(turns, &owners[7]);
-    assert_null(turns_owner(turns, keys[7]));
+        local_waiters_leave(waiters, &crowd[i]);
+    local_waiters_leave(waiters, &owners[7]);
+    assert_null(local_waiters_owner(waiters, keys[7]));
 }
 
 /* --- a naive model ------------------------------------------------------------------------------------------------ */
@@ -270,8 +270,8 @@ static void assert_like_model(void)
     for (unsigned key = 0; key < KEYS; key++)
         assert_int_equal(who_has(key), model.length[key] > 0 ? (int)model.lines[key][0] : -1);
     for (unsigned who = 0; who < CLAIMS; who++) {
-        assert_int_equal(turn_claim_has_all(&people[who].claim), model.is_complete[who]);
-        assert_int_equal(turn_claim_blocker(&people[who].claim) != NULL,
+        assert_int_equal(local_waiter_has_all(&people[who].claim), model.is_complete[who]);
+        assert_int_equal(local_waiter_blocker(&people[who].claim) != NULL,
                          model.wants[who] != 0 && !model.is_complete[who]);
     }
 }
@@ -342,7 +342,7 @@ static void few_explore(struct few *few, unsigned came, unsigned gone)
         for (unsigned i = 0; i < FEW; i++)
             leave(i);
         few_replay(few); /* what was explored before has changed it */
-        if (!comes && ((gone >> who & 1u) || !turn_claim_has_all(&people[who].claim)))
+        if (!comes && ((gone >> who & 1u) || !local_waiter_has_all(&people[who].claim)))
             continue;
         can_move = true;
         few->moves[few->count++] = who;

@@ -126,7 +126,7 @@ TEST(the_task_has_what_the_entry_says)
     config.resources = (struct config_words){.items = resources, .count = 2};
     config.expires_in_ns = 90 * NS_PER_S;
     struct periodic_entry entry;
-    struct intake_task task;
+    struct built_task task;
     struct error error = ERROR_NONE;
     entry_make(&entry, &config);
     assert_true(periodic_entry_task(&entry, NOW, (struct wall_time){NOW * US_PER_S + 250000}, &task, &error));
@@ -151,7 +151,7 @@ TEST(the_class_decides_about_retries)
     struct config_periodic config = config_make("@daily");
     config.retry = "class";
     struct periodic_entry entry;
-    struct intake_task task;
+    struct built_task task;
     struct error error = ERROR_NONE;
     entry_make(&entry, &config);
     assert_true(periodic_entry_task(&entry, NOW, (struct wall_time){NOW * US_PER_S}, &task, &error));
@@ -202,7 +202,7 @@ TEST(the_size_is_that_of_the_longest_task)
     for (limits.size = 1; !fitted; limits.size++) {
         struct periodic_entry entry;
         struct error error = ERROR_NONE;
-        struct intake_task task;
+        struct built_task task;
         fitted = periodic_entry_init(&entry, &config, &limits, &error);
         if (fitted)
             assert_true(periodic_entry_task(&entry, NOW, (struct wall_time){NOW * US_PER_S + 123456}, &task, &error));

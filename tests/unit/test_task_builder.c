@@ -15,26 +15,26 @@ static int limits_setup(void **state)
     return 0;
 }
 
-static struct intake *open_intake(const struct hf_task *defaults)
+static struct task_builder *open_builder(const struct hf_task *defaults)
 {
     struct error error = ERROR_NONE;
-    struct intake *intake = intake_create(defaults, &limits, NULL, &error);
-    if (intake == NULL)
+    struct task_builder *builder = task_builder_create(defaults, &limits, NULL, &error);
+    if (builder == NULL)
         fail_msg("%s", error.text);
-    return intake;
+    return builder;
 }
 
 /* Takes one text; the payload as text, or NULL and `reason`. */
 static char *take(const struct hf_task *options, const char *text, char reason[480])
 {
-    struct intake *intake = open_intake(options);
+    struct task_builder *builder = open_builder(options);
     struct error error = ERROR_NONE;
-    struct intake_task task;
+    struct built_task task;
     char *payload = NULL;
-    if (intake_take(intake, text, strlen(text), now, &task, &error))
+    if (task_build(builder, text, strlen(text), now, &task, &error))
         payload = memory_text_of(task.payload.bytes, task.payload.length);
     memcpy(reason, error.text, sizeof error.text);
-    intake_destroy(intake);
+    task_builder_destroy(builder);
     return payload;
 }
 
@@ -58,10 +58,10 @@ static void assert_refused(const struct hf_task *options, const char *text, cons
         fail_msg("%s: \"%s\" does not say \"%s\"", text, reason, part);
 }
 
-static void assert_no_intake(const struct hf_task *options, const char *part)
+static void assert_no_builder(const struct hf_task *options, const char *part)
 {
     struct error error = ERROR_NONE;
-    assert_null(intake_create(options, &limits, NULL, &error));
+    assert_null(task_builder_create(options, &limits, NULL, &error));
     if (strstr(error.text, part) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", error.text, part);
 }
@@ -115,18 +115,18 @@ TEST(test_options_are_for_tasks_that_do_not_say)
 
 TEST(test_each_task_gets_an_id_of_its_own)
 {
-    struct intake *intake = open_intake(&(struct hf_task){.class_name = "t"});
-    struct intake_task task;
+    struct task_builder *builder = open_builder(&(struct hf_task){.class_name = "t"});
+    struct built_task task;
     char first[64];
-    assert_true(intake_take(intake, "[]", 2, now, &task, NULL));
+    assert_true(task_build(builder, "[]", 2, now, &task, NULL));
     assert_int_equal(strlen(task.jid), 24);
     snprintf(first, sizeof first, "%s", task.jid);
-    assert_true(intake_take(intake, "[]", 2, now, &task, NULL));
+    assert_true(task_build(builder, "[]", 2, now, &task, NULL));
     assert_string_not_equal(task.jid, first);
     assert_non_null(memmem(task.payload.bytes, task.payload.length, task.jid, 24));
     assert_string_equal(task.class_name, "t");
     assert_string_equal(task.queue, "default");
-    intake_destroy(intake);
+    task_builder_destroy(builder);
 }
 
 TEST(test_what_no_worker_would_accept)
@@ -162,15 +162,15 @@ TEST(test_what_no_worker_would_accept)
 
 static void assert_scheduled(const struct hf_task *options, const char *text, int64_t at_us, const char *expected)
 {
-    struct intake *intake = open_intake(options);
+    struct task_builder *builder = open_builder(options);
     struct error error = ERROR_NONE;
-    struct intake_task task;
-    if (!intake_take(intake, text, strlen(text), now, &task, &error))
+    struct built_task task;
+    if (!task_build(builder, text, strlen(text), now, &task, &error))
         fail_msg("%s: %s", text, error.text);
     assert_int_equal(task.at_us, at_us);
     assert_int_equal(task.payload.length, strlen(expected));
     assert_memory_equal(task.payload.bytes, expected, task.payload.length);
-    intake_destroy(intake);
+    task_builder_destroy(builder);
 }
 
 TEST(test_a_time_to_run_at)
@@ -214,20 +214,20 @@ TEST(test_unique_tasks_carry_their_digest)
 {
     static const char digest[] = "a80fd59e3d32b0c71bb9da81cab54e076bb7e3dc"; /* of "t\n[1]" */
     const struct hf_task options = {.class_name = "t", .jid = "J", .unique = true, .unique_ms = 60000, .in_ms = 5000};
-    struct intake *intake = open_intake(&options);
-    struct intake_task task;
-    assert_true(intake_take(intake, " [1] ", 5, now, &task, NULL));
+    struct task_builder *builder = open_builder(&options);
+    struct built_task task;
+    assert_true(task_build(builder, " [1] ", 5, now, &task, NULL));
     assert_string_equal(task.digest, digest);
     assert_int_equal(task.unique_ms, 65000);
     assert_non_null(memmem(task.payload.bytes, task.payload.length, digest, 40));
-    assert_true(intake_take(intake, "[1 ]", 4, now, &task, NULL));
+    assert_true(task_build(builder, "[1 ]", 4, now, &task, NULL));
     assert_string_not_equal(task.digest, digest);
-    intake_destroy(intake);
-    intake = open_intake(&(struct hf_task){.class_name = "t"});
-    assert_true(intake_take(intake, "[1]", 3, now, &task, NULL));
+    task_builder_destroy(builder);
+    builder = open_builder(&(struct hf_task){.class_name = "t"});
+    assert_true(task_build(builder, "[1]", 3, now, &task, NULL));
     assert_string_equal(task.digest, "");
     assert_null(memmem(task.payload.bytes, task.payload.length, "hf_unique", 9));
-    intake_destroy(intake);
+    task_builder_destroy(builder);
 }
 
 TEST(test_tags)
@@ -264,29 +264,29 @@ TEST(test_options_that_cannot_be_part_of_a_task)
 {
     static const char long_name[] = "0123456789012345678901234567890123456789012345678901234567890123456789"
                                     "0123456789012345678901234567890123456789012345678901234567890123456789";
-    assert_no_intake(&(struct hf_task){.class_name = ""}, "class");
-    assert_no_intake(&(struct hf_task){.class_name = "\xff"}, "UTF-8");
-    assert_no_intake(&(struct hf_task){.retry = "often"}, "retry");
-    assert_no_intake(&(struct hf_task){.retry = "1,\"x\":2"}, "retry");
-    assert_no_intake(&(struct hf_task){.tags = (const char *const[]){"\xff"}, .tag_count = 1}, "tag");
-    assert_no_intake(&(struct hf_task){.tag_count = 65}, "tags");
-    assert_no_intake(&(struct hf_task){.at_ms = 1, .in_ms = 1}, "not both");
-    assert_no_intake(&(struct hf_task){.in_ms = -1}, "negative");
-    assert_no_intake(&(struct hf_task){.at_ms = INT64_MAX}, "3,000 years");
-    assert_no_intake(&(struct hf_task){.unique = true, .unique_ms = INT64_MAX}, "3,000 years");
-    assert_no_intake(&(struct hf_task){.queue = "a b"}, "queue");
-    assert_no_intake(&(struct hf_task){.queue = "hf:x"}, "queue");
-    assert_no_intake(&(struct hf_task){.queue = ""}, "queue");
-    assert_no_intake(&(struct hf_task){.queue = long_name}, "queue");
-    assert_no_intake(&(struct hf_task){.jid = ""}, "jid");
-    assert_no_intake(&(struct hf_task){.jid = long_name}, "jid");
-    assert_no_intake(&(struct hf_task){.jid = "\xc3\xa9"}, "jid");
+    assert_no_builder(&(struct hf_task){.class_name = ""}, "class");
+    assert_no_builder(&(struct hf_task){.class_name = "\xff"}, "UTF-8");
+    assert_no_builder(&(struct hf_task){.retry = "often"}, "retry");
+    assert_no_builder(&(struct hf_task){.retry = "1,\"x\":2"}, "retry");
+    assert_no_builder(&(struct hf_task){.tags = (const char *const[]){"\xff"}, .tag_count = 1}, "tag");
+    assert_no_builder(&(struct hf_task){.tag_count = 65}, "tags");
+    assert_no_builder(&(struct hf_task){.at_ms = 1, .in_ms = 1}, "not both");
+    assert_no_builder(&(struct hf_task){.in_ms = -1}, "negative");
+    assert_no_builder(&(struct hf_task){.at_ms = INT64_MAX}, "3,000 years");
+    assert_no_builder(&(struct hf_task){.unique = true, .unique_ms = INT64_MAX}, "3,000 years");
+    assert_no_builder(&(struct hf_task){.queue = "a b"}, "queue");
+    assert_no_builder(&(struct hf_task){.queue = "hf:x"}, "queue");
+    assert_no_builder(&(struct hf_task){.queue = ""}, "queue");
+    assert_no_builder(&(struct hf_task){.queue = long_name}, "queue");
+    assert_no_builder(&(struct hf_task){.jid = ""}, "jid");
+    assert_no_builder(&(struct hf_task){.jid = long_name}, "jid");
+    assert_no_builder(&(struct hf_task){.jid = "\xc3\xa9"}, "jid");
     const char *resource = "";
-    assert_no_intake(&(struct hf_task){.resources = &resource, .resource_count = 1}, "resource");
+    assert_no_builder(&(struct hf_task){.resources = &resource, .resource_count = 1}, "resource");
     resource = "hf:lock";
-    assert_no_intake(&(struct hf_task){.resources = &resource, .resource_count = 1}, "hf:");
+    assert_no_builder(&(struct hf_task){.resources = &resource, .resource_count = 1}, "hf:");
     resource = "\xc3";
-    assert_no_intake(&(struct hf_task){.resources = &resource, .resource_count = 1}, "UTF-8");
+    assert_no_builder(&(struct hf_task){.resources = &resource, .resource_count = 1}, "UTF-8");
 }
 
 RUN_TESTS_WITH(limits_setup, NULL)

@@ -393,13 +393,13 @@ TEST(the_median_follows_the_majority)
 /* The whole trip took so long, most of it to the node. */
 static void look_for_long(unsigned node, int64_t trip_ns)
 {
-    struct trust_sight sight = {.asked = instant_after(world.now, -trip_ns),
-                                .answered = world.now,
-                                .has_marker = true,
-                                .node_us = node_us(node, instant_after(world.now, -trip_ns / 20))};
-    memcpy(sight.marker_text, world.servers[node].text, sizeof sight.marker_text);
-    memcpy(sight.run_id, world.servers[node].run_id, sizeof sight.run_id);
-    trust_saw(&world.trust, node, &sight, world.now);
+    struct trust_inspection inspection = {.asked = instant_after(world.now, -trip_ns),
+                                          .answered = world.now,
+                                          .has_marker = true,
+                                          .node_us = node_us(node, instant_after(world.now, -trip_ns / 20))};
+    memcpy(inspection.marker_text, world.servers[node].text, sizeof inspection.marker_text);
+    memcpy(inspection.run_id, world.servers[node].run_id, sizeof inspection.run_id);
+    trust_saw(&world.trust, node, &inspection, world.now);
 }
 
 /* We stood still while the answers to our first questions waited for us: they tell too little to compare clocks, and a

@@ -110,7 +110,7 @@ TEST(test_what_is_in_flight_is_bounded)
 
 TEST(test_scheduled_tasks)
 {
-    struct intake_task task = {.payload = {"x", 1}, .queue = "a", .jid = "j", .digest = "", .at_us = 4102444800000000};
+    struct built_task task = {.payload = {"x", 1}, .queue = "a", .jid = "j", .digest = "", .at_us = 4102444800000000};
     char payload[16];
     produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
     for (unsigned i = 0; i < 250; i++) {
@@ -136,12 +136,12 @@ TEST(test_scheduled_tasks)
 static void begin_unique(const char *jid, int64_t at_us, uint64_t number)
 {
     const char *text = strcmp(jid, "one") == 0 ? ONE : TWO;
-    add_task(&(struct intake_task){.payload = {text, strlen(text)},
-                                   .queue = "a",
-                                   .jid = jid,
-                                   .digest = DIGEST,
-                                   .unique_ms = 60000,
-                                   .at_us = at_us},
+    add_task(&(struct built_task){.payload = {text, strlen(text)},
+                                  .queue = "a",
+                                  .jid = jid,
+                                  .digest = DIGEST,
+                                  .unique_ms = 60000,
+                                  .at_us = at_us},
              number);
     push_flush(producer, &source);
 }

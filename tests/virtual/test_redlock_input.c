@@ -367,10 +367,10 @@ TEST(null_is_a_lock_that_is_free)
 
 TEST(null_is_a_group_without_nodes)
 {
-    struct redlock_standing standing = {.nodes = 7};
-    redlock_group_standing(NULL, &standing);
+    struct redlock_group_status standing = {.nodes = 7};
+    redlock_group_status_read(NULL, &standing);
     assert_int_equal(standing.nodes, 0);
-    redlock_group_standing(group, NULL);
+    redlock_group_status_read(group, NULL);
     assert_null(redlock_group_counters(NULL));
     assert_null(redlock_group_node_counters(NULL, 0));
     assert_null(redlock_group_extensions(NULL));

@@ -277,9 +277,9 @@ TEST(a_node_evicts_when_it_has_both_a_limit_and_a_policy)
 TEST(who_waits_is_woken_under_the_name_of_the_group)
 {
     struct marker marker = lock_group_marker(cluster.servers[0], 0, NODES, MAX_TTL_MS);
-    char channel[WAKES_CHANNEL_MAX];
+    char channel[NOTIFICATIONS_CHANNEL_MAX];
     cycles_go_on(1);
-    wakes_channel(group->wakes, "lock:r", 6, channel);
+    notifications_channel(group->notifications, "lock:r", 6, channel);
     assert_contains(channel, marker.group);
 }
 

@@ -10,11 +10,11 @@
 
 static struct loop *loop;
 static struct redis_node *nodes[NODES];
-static struct wakes *wakes;
+static struct notifications *notifications;
 
 struct ear {
-    struct wake_want want;
-    unsigned heard[WAKE_DEAF + 1];
+    struct notification_want want;
+    unsigned heard[NOTIFIED_DEAF + 1];
     int64_t detail; /* of what was heard last */
     void (*on_heard)(struct ear *ear);
 };
@@ -22,7 +22,7 @@ struct ear {
 static struct ear ears[4];
 static struct ear *const ear = &ears[0];
 
-static void ear_heard(struct wake_want *want, enum wake_kind kind, int64_t detail)
+static void ear_heard(struct notification_want *want, enum notification_kind kind, int64_t detail)
 {
     struct ear *own = list_owner(want, struct ear, want);
     own->heard[kind]++;
@@ -33,23 +33,23 @@ static void ear_heard(struct wake_want *want, enum wake_kind kind, int64_t detai
 
 static unsigned free_heard(const struct ear *own)
 {
-    return own->heard[WAKE_FREE];
+    return own->heard[NOTIFIED_FREE];
 }
 
-static void wakes_start(int64_t linger_ms, int64_t close_ms, int64_t series_ms)
+static void notifications_start(int64_t linger_ms, int64_t close_ms, int64_t series_ms)
 {
-    wakes = wakes_create(loop, &(struct wakes_options){.nodes = nodes,
-                                                       .node_count = NODES,
-                                                       .linger_ns = linger_ms * NS_PER_MS,
-                                                       .close_ns = close_ms * NS_PER_MS,
-                                                       .series_ns = series_ms * NS_PER_MS});
+    notifications = notifications_create(loop, &(struct notifications_options){.nodes = nodes,
+                                                                               .node_count = NODES,
+                                                                               .linger_ns = linger_ms * NS_PER_MS,
+                                                                               .close_ns = close_ms * NS_PER_MS,
+                                                                               .series_ns = series_ms * NS_PER_MS});
 }
 
 /* A series lasts for as long as the test. */
 static void one_series(void)
 {
-    wakes_destroy(wakes);
-    wakes_start(0, 0, 3600 * MS_PER_S);
+    notifications_destroy(notifications);
+    notifications_start(0, 0, 3600 * MS_PER_S);
 }
 
 static int set_up(void **state)
@@ -69,15 +69,15 @@ static int set_up(void **state)
         loop_await(loop, redis_node_state(nodes[i]) == REDIS_NODE_UP);
     memset(ears, 0, sizeof ears);
     for (unsigned i = 0; i < 4; i++)
-        wake_want_init(&ears[i].want, ear_heard);
-    wakes_start(0, 0, 0);
+        notification_want_init(&ears[i].want, ear_heard);
+    notifications_start(0, 0, 0);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    wakes_destroy(wakes);
+    notifications_destroy(notifications);
     for (unsigned i = 0; i < NODES; i++)
         redis_node_destroy(nodes[i]);
     loop_destroy(loop);
@@ -87,18 +87,18 @@ static int tear_down(void **state)
 static void listen_to(struct ear *own, const char *key)
 {
     loop_for(loop, 0); /* outside it the loop's clock stands still */
-    wakes_want(wakes, &own->want, key, strlen(key));
+    notifications_want(notifications, &own->want, key, strlen(key));
 }
 
 static bool is_live(const struct ear *own)
 {
-    return wake_live_since(&own->want).ns != INSTANT_NEVER.ns;
+    return notification_live_since(&own->want).ns != INSTANT_NEVER.ns;
 }
 
 static const char *channel_of(const char *key)
 {
-    static char channel[WAKES_CHANNEL_MAX];
-    wakes_channel(wakes, key, strlen(key), channel);
+    static char channel[NOTIFICATIONS_CHANNEL_MAX];
+    notifications_channel(notifications, key, strlen(key), channel);
     return channel;
 }
 
@@ -136,12 +136,12 @@ static unsigned listeners(void)
 
 TEST(test_nothing_is_opened_before_somebody_wants)
 {
-    wakes_say_free(wakes, 0x1f, "lock:a", 6);
+    notifications_say_free(notifications, 0x1f, "lock:a", 6);
     loop_for(loop, 30 * NS_PER_MS);
     assert_int_equal(listeners(), 0);
     listen_and_wait(ear, "lock:a");
     assert_int_equal(listeners(), NODES);
-    assert_int_equal(ear->heard[WAKE_LIVE], 1);
+    assert_int_equal(ear->heard[NOTIFIED_LIVE], 1);
     for (unsigned i = 1; i < 4; i++)
         listen_to(&ears[i], "lock:a");
     loop_for(loop, 30 * NS_PER_MS);
@@ -152,21 +152,21 @@ TEST(test_nothing_is_opened_before_somebody_wants)
 
 TEST(test_the_channel_names_group_database_and_bucket)
 {
-    char prefix[WAKES_CHANNEL_MAX];
+    char prefix[NOTIFICATIONS_CHANNEL_MAX];
     unsigned buckets = 0, bucket = 0;
     uint64_t seen = 0;
     for (unsigned i = 0; i < 1000; i++) {
         char key[16];
         snprintf(key, sizeof key, "lock:%u", i);
         assert_int_equal(sscanf(channel_of(key), "hf:free:%31[-]:0:%u", prefix, &bucket), 2);
-        assert_true(bucket < WAKES_BUCKETS);
+        assert_true(bucket < NOTIFICATIONS_BUCKETS);
         seen |= UINT64_C(1) << bucket;
     }
     for (; seen != 0; seen &= seen - 1)
         buckets++;
-    assert_int_equal(buckets, WAKES_BUCKETS);
+    assert_int_equal(buckets, NOTIFICATIONS_BUCKETS);
     snprintf(prefix, sizeof prefix, "%s", channel_of("lock:a"));
-    wakes_name_group(wakes, "5f2a90c41b7d3e88");
+    notifications_name_group(notifications, "5f2a90c41b7d3e88");
     assert_contains(channel_of("lock:a"), "hf:free:5f2a90c41b7d3e88:0:");
     assert_string_equal(strrchr(channel_of("lock:a"), ':'), strrchr(prefix, ':'));
 }
@@ -174,14 +174,14 @@ TEST(test_the_channel_names_group_database_and_bucket)
 TEST(test_another_group_means_other_channels)
 {
     listen_and_wait(ear, "lock:a");
-    char before[WAKES_CHANNEL_MAX];
+    char before[NOTIFICATIONS_CHANNEL_MAX];
     snprintf(before, sizeof before, "%s", channel_of("lock:a"));
-    wakes_name_group(wakes, "-"); /* no other */
+    notifications_name_group(notifications, "-"); /* no other */
     assert_true(is_live(ear));
-    wakes_name_group(wakes, "5f2a90c41b7d3e88");
-    assert_int_equal(ear->heard[WAKE_DEAF], 1);
+    notifications_name_group(notifications, "5f2a90c41b7d3e88");
+    assert_int_equal(ear->heard[NOTIFIED_DEAF], 1);
     loop_await(loop, is_subscribed_everywhere("lock:a"));
-    loop_await(loop, ear->heard[WAKE_LIVE] == 2);
+    loop_await(loop, ear->heard[NOTIFIED_LIVE] == 2);
     for (unsigned i = 0; i < NODES; i++)
         assert_contains(lock_cluster_ask(&cluster, i, "PUBSUB NUMSUB %s", before), "\n0");
     node_says(0, "lock:a", "lock:a");
@@ -190,10 +190,10 @@ TEST(test_another_group_means_other_channels)
 
 TEST(test_what_is_not_wanted_for_a_while_is_left_and_closed)
 {
-    wakes_destroy(wakes);
-    wakes_start(20, 200, 0);
+    notifications_destroy(notifications);
+    notifications_start(20, 200, 0);
     listen_and_wait(&ears[1], "lock:b");
-    wakes_unwant(&ears[1].want);
+    notifications_unwant(&ears[1].want);
     listen_to(ear, "lock:a");
     loop_await(loop, is_subscribed_everywhere("lock:a"));
     for (unsigned i = 0; i < NODES; i++)
@@ -201,7 +201,7 @@ TEST(test_what_is_not_wanted_for_a_while_is_left_and_closed)
     loop_for(loop, 300 * NS_PER_MS); /* as long as somebody wants they stay */
     assert_true(is_subscribed_everywhere("lock:a"));
     assert_int_equal(listeners(), NODES);
-    wakes_unwant(&ear->want);
+    notifications_unwant(&ear->want);
     loop_await(loop, listeners() == 0);
     listen_and_wait(ear, "lock:a");
     assert_int_equal(listeners(), NODES);
@@ -211,7 +211,7 @@ TEST(test_a_pause_between_wants_costs_nothing)
 {
     listen_and_wait(ear, "lock:a");
     for (unsigned i = 0; i < 50; i++) {
-        wakes_unwant(&ear->want);
+        notifications_unwant(&ear->want);
         loop_for(loop, NS_PER_MS);
         listen_to(ear, "lock:a");
         assert_true(is_live(ear));
@@ -229,7 +229,7 @@ TEST(test_a_release_is_told_once_to_all_who_want_that_key)
     char neighbour[16] = "";
     one_series();
     for (unsigned i = 0; i < 1000; i++) { /* another key on the same channel */
-        char channel[WAKES_CHANNEL_MAX];
+        char channel[NOTIFICATIONS_CHANNEL_MAX];
         snprintf(channel, sizeof channel, "%s", channel_of("lock:a"));
         snprintf(neighbour, sizeof neighbour, "lock:%u", i);
         if (strcmp(channel, channel_of(neighbour)) == 0)
@@ -240,14 +240,14 @@ TEST(test_a_release_is_told_once_to_all_who_want_that_key)
     listen_to(&ears[1], neighbour);
     listen_to(&ears[2], "lock:a");
     listen_to(&ears[3], "lock:"); /* the beginning of a key is another key */
-    wakes_say_free(wakes, 0x1f, "lock:a", 6);
+    notifications_say_free(notifications, 0x1f, "lock:a", 6);
     loop_await(loop, free_heard(ear) > 0);
     loop_for(loop, 20 * NS_PER_MS);
     assert_int_equal(free_heard(ear), 1);
     assert_int_equal(free_heard(&ears[1]), 0);
     assert_int_equal(free_heard(&ears[2]), 1);
     assert_int_equal(free_heard(&ears[3]), 0);
-    wakes_say_free(wakes, 0x1f, neighbour, strlen(neighbour));
+    notifications_say_free(notifications, 0x1f, neighbour, strlen(neighbour));
     loop_await(loop, free_heard(&ears[1]) == 1);
     assert_int_equal(free_heard(ear), 1);
 }
@@ -258,7 +258,7 @@ TEST(test_every_release_is_told)
     listen_and_wait(ear, "lock:a");
     for (unsigned i = 1; i <= 200; i++) {
         unsigned before = free_heard(ear);
-        wakes_say_free(wakes, 0x1f, "lock:a", 6);
+        notifications_say_free(notifications, 0x1f, "lock:a", 6);
         loop_await(loop, free_heard(ear) > before);
     }
     loop_for(loop, 20 * NS_PER_MS);
@@ -273,12 +273,12 @@ static void hear(unsigned node, const char *payload)
     snprintf(marker, sizeof marker, "lock:marker%u", count++);
     node_says(node, "lock:a", payload);
     struct ear probe = {0};
-    wake_want_init(&probe.want, ear_heard);
-    wakes_want(wakes, &probe.want, marker, strlen(marker));
+    notification_want_init(&probe.want, ear_heard);
+    notifications_want(notifications, &probe.want, marker, strlen(marker));
     for (unsigned i = 0; i < 2; i++) /* on the channel that is listened to, behind it */
         node_says(node, "lock:a", marker);
     loop_await(loop, free_heard(&probe) > 0);
-    wakes_unwant(&probe.want);
+    notifications_unwant(&probe.want);
 }
 
 TEST(test_a_late_node_is_not_taken_for_another_release)
@@ -291,7 +291,7 @@ TEST(test_a_late_node_is_not_taken_for_another_release)
     hear(1, "lock:a"); /* says it again */
     assert_int_equal(free_heard(ear), 2);
     hear(0, "hf:held:5000:lock:a");
-    assert_int_equal(ear->heard[WAKE_HELD], 1);
+    assert_int_equal(ear->heard[NOTIFIED_HELD], 1);
     assert_true(ear->detail == 5 * NS_PER_S);
     hear(3, "lock:a"); /* of the release before */
     assert_int_equal(free_heard(ear), 2);
@@ -326,12 +326,12 @@ TEST(test_what_makes_no_sense_is_not_told)
     for (size_t i = 0; i < sizeof senseless / sizeof senseless[0]; i++)
         hear(0, senseless[i]);
     assert_int_equal(free_heard(ear), 0);
-    assert_int_equal(ear->heard[WAKE_HELD], 0);
+    assert_int_equal(ear->heard[NOTIFIED_HELD], 0);
     hear(0, "hf:free:17:lock:a");
     assert_int_equal(free_heard(ear), 1);
     assert_int_equal(ear->detail, 17);
-    wakes_say_held(wakes, 1, "lock:a", 6, 1234567890);
-    loop_await(loop, ear->heard[WAKE_HELD] == 1);
+    notifications_say_held(notifications, 1, "lock:a", 6, 1234567890);
+    loop_await(loop, ear->heard[NOTIFIED_HELD] == 1);
     assert_true(ear->detail == 1234 * NS_PER_MS);
 }
 
@@ -343,14 +343,14 @@ TEST(test_a_majority_must_be_heard)
     kill_first(MINORITY);
     loop_for(loop, 50 * NS_PER_MS);
     assert_true(is_live(ear));
-    assert_int_equal(ear->heard[WAKE_DEAF], 0);
+    assert_int_equal(ear->heard[NOTIFIED_DEAF], 0);
     redis_server_kill(cluster.servers[MINORITY]);
-    loop_await(loop, ear->heard[WAKE_DEAF] == 1);
+    loop_await(loop, ear->heard[NOTIFIED_DEAF] == 1);
     assert_false(is_live(ear));
     node_says(NODES - 1, "lock:a", "lock:a"); /* still heard */
     loop_await(loop, free_heard(ear) == 1);
     lock_cluster_heal(&cluster);
-    loop_await(loop, ear->heard[WAKE_LIVE] == 2);
+    loop_await(loop, ear->heard[NOTIFIED_LIVE] == 2);
     assert_true(is_live(ear));
     loop_await(loop, is_subscribed_everywhere("lock:a"));
     loop_for(loop, 80 * NS_PER_MS); /* long enough for another release */
@@ -360,8 +360,8 @@ TEST(test_a_majority_must_be_heard)
 
 TEST(test_who_may_not_listen_is_deaf_until_it_may)
 {
-    wakes_destroy(wakes);
-    wakes_start(20, 60000, 0);
+    notifications_destroy(notifications);
+    notifications_start(20, 60000, 0);
     ask_first(QUORUM, "ACL SETUSER default resetchannels");
     listen_to(ear, "lock:a");
     loop_for(loop, 100 * NS_PER_MS);
@@ -376,13 +376,13 @@ static void leave_all(struct ear *own)
 {
     (void)own;
     for (unsigned i = 0; i < 4; i++)
-        wakes_unwant(&ears[i].want);
+        notifications_unwant(&ears[i].want);
 }
 
 static void want_again(struct ear *own)
 {
-    wakes_unwant(&own->want);
-    wakes_want(wakes, &own->want, "lock:a", 6);
+    notifications_unwant(&own->want);
+    notifications_want(notifications, &own->want, "lock:a", 6);
 }
 
 TEST(test_who_hears_may_leave_and_come)
@@ -399,16 +399,16 @@ TEST(test_who_hears_may_leave_and_come)
     assert_int_equal(free_heard(&ears[2]), 0);
     assert_int_equal(free_heard(&ears[3]), 0);
     for (unsigned i = 0; i < 4; i++)
-        assert_null(ears[i].want.wakes);
+        assert_null(ears[i].want.notifications);
 }
 
 TEST(test_those_who_want_survive_the_end)
 {
     listen_to(ear, "lock:a"); /* with its request under way */
     loop_for(loop, 0);
-    wakes_destroy(wakes);
-    wakes_unwant(&ear->want);
-    wakes = NULL;
+    notifications_destroy(notifications);
+    notifications_unwant(&ear->want);
+    notifications = NULL;
 }
 
 RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, tear_down)

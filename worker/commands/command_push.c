@@ -45,8 +45,8 @@ struct push_command {
     struct option_texts resources, tags;
     char retry[32], jid[ENVELOPE_NEW_JID_SIZE];
     bool from_stdin, dry_run, keep_going;
-    const char *single;    /* arguments of the class; NULL = lines of standard input */
-    struct intake *intake; /* checks tasks that no producer sees */
+    const char *single;           /* arguments of the class; NULL = lines of standard input */
+    struct task_builder *builder; /* checks tasks that no producer sees */
     struct hf_producer_options producer;
     const char *address; /* of the node, for people */
     struct task_await await;
@@ -297,10 +297,10 @@ static void line_refuse(struct pusher *pusher, const char *reason)
 /* Adds it to the stream, or only looks at it. */
 static bool text_accept(struct pusher *pusher, const char *text, size_t length, struct error *error)
 {
-    struct intake_task task;
+    struct built_task task;
     if (pusher->stream != NULL)
         return hf_stream_add(pusher->stream, text, length, pusher->line, error->text, sizeof error->text);
-    if (!intake_take(pusher->command->intake, text, length, wall_now(), &task, error))
+    if (!task_build(pusher->command->builder, text, length, wall_now(), &task, error))
         return false;
     if (pusher->command->single != NULL)
         buffer_append(&pusher->single, task.payload.bytes, task.payload.length);
@@ -639,10 +639,10 @@ static void node_take(struct push_command *command)
 /* A task that is wrong on the command line is a mistake of the caller. */
 static int single_check(struct push_command *command)
 {
-    struct intake_task task;
+    struct built_task task;
     struct error error = ERROR_NONE;
     const char *text = command->single;
-    if (intake_take(command->intake, text, strlen(text), wall_now(), &task, &error))
+    if (task_build(command->builder, text, strlen(text), wall_now(), &task, &error))
         return EXIT_CODE_OK;
     return command_misused(&command_push, "%s: %.200s", error.text, text);
 }
@@ -672,8 +672,8 @@ static int push(struct push_command *command)
     command->task.retry = command->retry[0] != '\0' ? command->retry : NULL;
     if (command->single != NULL)
         single_settle(command);
-    command->intake = intake_create(&command->task, &command->limits, NULL, &error);
-    if (command->intake == NULL)
+    command->builder = task_builder_create(&command->task, &command->limits, NULL, &error);
+    if (command->builder == NULL)
         return command_misused(&command_push, "%s", error.text);
     int code = command->single != NULL ? single_check(command) : EXIT_CODE_OK;
     if (code == EXIT_CODE_OK) {
@@ -682,7 +682,7 @@ static int push(struct push_command *command)
         code = (int)pusher_run(command);
         command->console.has_complained = code != EXIT_CODE_OK;
     }
-    intake_destroy(command->intake);
+    task_builder_destroy(command->builder);
     buffer_fini(&address);
     return code;
 }

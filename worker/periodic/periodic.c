@@ -174,7 +174,7 @@ static bool tick_encode(struct task *task, struct error *error)
 {
     struct periodic *periodic = task->periodic;
     const struct queue_keys *keys = periodic->options.keys;
-    struct intake_task pushed;
+    struct built_task pushed;
     struct wall_time now = {node_now_us(periodic)};
     if (!periodic_entry_task(&task->entry, task->trying, now, &pushed, error))
         return false;

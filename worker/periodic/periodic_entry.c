@@ -51,7 +51,7 @@ static bool retry_check(const struct config_periodic *config, struct error *erro
 /* With the longest times there are: what fits now always will. */
 static bool task_try(struct periodic_entry *entry, struct error *error)
 {
-    struct intake_task task;
+    struct built_task task;
     return periodic_entry_task(entry, PERIODIC_LATEST_S, (struct wall_time){PERIODIC_LATEST_S * US_PER_S}, &task,
                                error);
 }
@@ -62,18 +62,18 @@ bool periodic_entry_init(struct periodic_entry *entry, const struct config_perio
     *entry = (struct periodic_entry){.config = config};
     if (!times_take(entry, error) || !args_check(config, limits, error) || !retry_check(config, error))
         return false;
-    entry->intake = intake_create(&(struct hf_task){.queue = config->queue,
-                                                    .retry = has_retry(config) ? config->retry : NULL,
-                                                    .resources = (const char *const *)config->resources.items,
-                                                    .resource_count = config->resources.count},
-                                  limits, NULL, error);
-    return entry->intake != NULL && task_try(entry, error);
+    entry->builder = task_builder_create(&(struct hf_task){.queue = config->queue,
+                                                           .retry = has_retry(config) ? config->retry : NULL,
+                                                           .resources = (const char *const *)config->resources.items,
+                                                           .resource_count = config->resources.count},
+                                         limits, NULL, error);
+    return entry->builder != NULL && task_try(entry, error);
 }
 
 void periodic_entry_fini(struct periodic_entry *entry)
 {
     time_zone_close(entry->zone);
-    intake_destroy(entry->intake);
+    task_builder_destroy(entry->builder);
     buffer_fini(&entry->text);
 }
 
@@ -105,7 +105,7 @@ static void member_append(struct buffer *out, const char *name, const char *text
     envelope_append_string(out, text, strlen(text));
 }
 
-bool periodic_entry_task(struct periodic_entry *entry, int64_t tick, struct wall_time now, struct intake_task *task,
+bool periodic_entry_task(struct periodic_entry *entry, int64_t tick, struct wall_time now, struct built_task *task,
                          struct error *error)
 {
     const struct config_periodic *config = entry->config;
@@ -122,5 +122,5 @@ bool periodic_entry_task(struct periodic_entry *entry, int64_t tick, struct wall
         envelope_append_time(out, (struct wall_time){config->expires_in_ns / NS_PER_US});
     }
     buffer_append_text(out, "}");
-    return intake_take(entry->intake, out->bytes, out->length, now, task, error);
+    return task_build(entry->builder, out->bytes, out->length, now, task, error);
 }

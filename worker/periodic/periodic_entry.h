@@ -20,8 +20,8 @@ struct periodic_entry {
     const struct config_periodic *config;
     struct cron cron;
     struct time_zone *zone;
-    struct intake *intake;
-    struct buffer text; /* the task before intake.h fills it up */
+    struct task_builder *builder;
+    struct buffer text; /* the task before task_builder.h fills it up */
 };
 
 /* False with a reason that names the key. What was made is to be freed in both cases. `config` is not copied. */
@@ -36,7 +36,7 @@ int64_t periodic_entry_patience_s(const struct periodic_entry *entry);
 int64_t periodic_entry_plan(const struct periodic_entry *entry, int64_t noted, int64_t now, bool *skipped);
 
 /* The task for a tick; valid until the next. */
-bool periodic_entry_task(struct periodic_entry *entry, int64_t tick, struct wall_time now, struct intake_task *task,
+bool periodic_entry_task(struct periodic_entry *entry, int64_t tick, struct wall_time now, struct built_task *task,
                          struct error *error) MUST_CHECK;
 
 #endif

@@ -31,7 +31,7 @@
 enum { SHADOW_QUEUE_MAX = 100000, SHADOW_SEEN_MAX = 4000000 };
 
 struct shadow_task {
-    struct intake_task task;      /* as it is there; `at_us` is set when it is scheduled */
+    struct built_task task;       /* as it is there; `at_us` is set when it is scheduled */
     const char *const *resources; /* what it locks, as the workers will find it */
     unsigned resource_count;
 };

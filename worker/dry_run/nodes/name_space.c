@@ -24,8 +24,8 @@ enum { LEFTOVERS_MAX = 16, TROUBLE_MAX = 400, WHO_MAX = 300 };
 struct name_space {
     struct name_space_options options;
     struct redis_node *node;
-    struct errands errands;
-    struct errand errand; /* one question at a time */
+    struct retried_calls retried_calls;
+    struct retried_call retried_call; /* one question at a time */
     uint64_t repeats;
     char heir[DRY_RUNS_OWNER_DIGITS + 1]; /* as which dead runs are taken over; a run's own owner has the run's name */
     char who[WHO_MAX];
@@ -136,27 +136,28 @@ static void removal_begin(struct name_space *space, const char *run, const char 
 
 /* --- questions ---------------------------------------------------------------------------------------------------- */
 
-static void ask(struct name_space *space, void (*done)(struct errand *errand, const struct redis_reply *reply))
+static void ask(struct name_space *space,
+                void (*done)(struct retried_call *retried_call, const struct redis_reply *reply))
 {
-    space->errand.done = done;
-    errand_start(&space->errand);
+    space->retried_call.done = done;
+    retried_call_start(&space->retried_call);
 }
 
 static struct buffer *question(struct name_space *space)
 {
-    errand_cancel(&space->errand);
-    buffer_clear(&space->errand.request);
-    return &space->errand.request;
+    retried_call_cancel(&space->retried_call);
+    buffer_clear(&space->retried_call.request);
+    return &space->retried_call.request;
 }
 
-static struct name_space *space_of(struct errand *errand)
+static struct name_space *space_of(struct retried_call *retried_call)
 {
-    return list_owner(errand, struct name_space, errand);
+    return list_owner(retried_call, struct name_space, retried_call);
 }
 
-static void refused(struct errands *errands, const struct redis_result *result)
+static void refused(struct retried_calls *retried_calls, const struct redis_result *result)
 {
-    struct name_space *space = list_owner(errands, struct name_space, errands);
+    struct name_space *space = list_owner(retried_calls, struct name_space, retried_calls);
     snprintf(space->refusal, sizeof space->refusal, "%s", result->reason);
 }
 
@@ -165,7 +166,7 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     struct name_space *space = context;
     (void)node, (void)reason;
     if (state == REDIS_NODE_UP)
-        errands_connected(&space->errands);
+        retried_calls_connected(&space->retried_calls);
 }
 
 /* --- the lease ---------------------------------------------------------------------------------------------------- */
@@ -173,12 +174,12 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
 static void lease_end(struct name_space *space)
 {
     loop_timer_clear(space->options.loop, &space->lease);
-    errand_cancel(&space->errand);
+    retried_call_cancel(&space->retried_call);
 }
 
-static void lease_answered(struct errand *errand, const struct redis_reply *reply)
+static void lease_answered(struct retried_call *retried_call, const struct redis_reply *reply)
 {
-    struct name_space *space = space_of(errand);
+    struct name_space *space = space_of(retried_call);
     if (reply->kind == REDIS_INTEGER && reply->integer == 1) {
         loop_timer_set(space->options.loop, &space->lease, loop_after(space->options.loop, RENEW_INTERVAL_NS));
         return;
@@ -202,7 +203,7 @@ static void begin_end(struct name_space *space, const char *trouble)
     space->begun = NULL;
     loop_timer_clear(space->options.loop, &space->limit);
     if (trouble != NULL)
-        errand_cancel(&space->errand);
+        retried_call_cancel(&space->retried_call);
     begun(space->options.context, trouble, space->removed);
 }
 
@@ -224,15 +225,16 @@ static void limit_reached(struct loop_timer *timer)
     begin_end(space, text[0] != '\0' ? text : "the queue node does not answer");
 }
 
-static void ask_in_time(struct name_space *space, void (*done)(struct errand *errand, const struct redis_reply *reply))
+static void ask_in_time(struct name_space *space,
+                        void (*done)(struct retried_call *retried_call, const struct redis_reply *reply))
 {
     loop_timer_set(space->options.loop, &space->limit, loop_after(space->options.loop, BEGIN_LIMIT_NS));
     ask(space, done);
 }
 
-static void run_begun(struct errand *errand, const struct redis_reply *reply)
+static void run_begun(struct retried_call *retried_call, const struct redis_reply *reply)
 {
-    struct name_space *space = space_of(errand);
+    struct name_space *space = space_of(retried_call);
     if (reply->kind != REDIS_INTEGER || reply->integer != 1) {
         begin_end(space, "the queue node knows a dry run of this name already");
         return;
@@ -251,10 +253,10 @@ static void run_begin(struct name_space *space)
 
 static void leftover_next(struct name_space *space);
 
-static void leftover_forgotten(struct errand *errand, const struct redis_reply *reply)
+static void leftover_forgotten(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     (void)reply;
-    leftover_next(space_of(errand));
+    leftover_next(space_of(retried_call));
 }
 
 static void leftover_removed(struct name_space *space, const struct removal_end *end)
@@ -279,9 +281,9 @@ static bool is_lock_prefix_of(const char *prefix, const char *run)
     return is;
 }
 
-static void leftover_taken(struct errand *errand, const struct redis_reply *reply)
+static void leftover_taken(struct retried_call *retried_call, const struct redis_reply *reply)
 {
-    struct name_space *space = space_of(errand);
+    struct name_space *space = space_of(retried_call);
     const char *run = space->dead[space->dead_count];
     struct dry_runs_record record;
     struct buffer prefix = {0};
@@ -309,9 +311,9 @@ static void leftover_next(struct name_space *space)
     ask_in_time(space, leftover_taken);
 }
 
-static void leftovers_listed(struct errand *errand, const struct redis_reply *reply)
+static void leftovers_listed(struct retried_call *retried_call, const struct redis_reply *reply)
 {
-    struct name_space *space = space_of(errand);
+    struct name_space *space = space_of(retried_call);
     for (size_t i = 0; reply->kind == REDIS_ARRAY && i < reply->count && space->dead_count < LEFTOVERS_MAX; i++)
         space->dead_count += dry_runs_ended_read(reply, i, space->dead[space->dead_count]);
     leftover_next(space);
@@ -335,9 +337,9 @@ static void delete_end(struct loop_hook *hook)
     space->deleted_done(space->options.context, &space->end);
 }
 
-static void run_forgotten(struct errand *errand, const struct redis_reply *reply)
+static void run_forgotten(struct retried_call *retried_call, const struct redis_reply *reply)
 {
-    struct name_space *space = space_of(errand);
+    struct name_space *space = space_of(retried_call);
     (void)reply;
     loop_timer_clear(space->options.loop, &space->forget_limit);
     loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
@@ -347,7 +349,7 @@ static void run_forgotten(struct errand *errand, const struct redis_reply *reply
 static void forget_limit_reached(struct loop_timer *timer)
 {
     struct name_space *space = list_owner(timer, struct name_space, forget_limit);
-    errand_cancel(&space->errand);
+    retried_call_cancel(&space->retried_call);
     loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
 }
 
@@ -408,9 +410,9 @@ struct name_space *name_space_open(const struct name_space_options *options)
     loop_timer_init(&space->limit, limit_reached);
     loop_timer_init(&space->forget_limit, forget_limit_reached);
     loop_hook_init(&space->ended, delete_end);
-    errands_init(&space->errands, options->loop, CALL_LIMIT_NS, &space->repeats);
-    space->errands.refused = refused;
-    errand_init(&space->errand, &space->errands, NULL);
+    retried_calls_init(&space->retried_calls, options->loop, CALL_LIMIT_NS, &space->repeats);
+    space->retried_calls.refused = refused;
+    retried_call_init(&space->retried_call, &space->retried_calls, NULL);
     struct redis_node_options node = node_options(&options->config->queue_node, CLIENT_NAME);
     node.scripts = dry_runs_scripts;
     node.script_count = DRY_RUNS_SCRIPTS;
@@ -419,7 +421,7 @@ struct name_space *name_space_open(const struct name_space_options *options)
     node.changed = node_changed;
     node.context = space;
     space->node = redis_node_create(options->loop, &node);
-    space->errands.node = space->node;
+    space->retried_calls.node = space->node;
     return space;
 }
 
@@ -432,8 +434,8 @@ void name_space_close(struct name_space *space)
     loop_timer_clear(space->options.loop, &space->forget_limit);
     loop_hook_cancel(&space->ended);
     removal_cancel(space->removal);
-    errand_fini(&space->errand);
-    errands_fini(&space->errands);
+    retried_call_fini(&space->retried_call);
+    retried_calls_fini(&space->retried_calls);
     redis_node_destroy(space->node);
     free(space->lock_prefix);
     free(space);

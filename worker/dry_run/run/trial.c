@@ -75,7 +75,7 @@ static void feed_end(struct trial *trial)
 }
 
 /* Any number of tasks in one turn of the loop leave together. */
-static void feed(struct trial *trial, const struct intake_task *task)
+static void feed(struct trial *trial, const struct built_task *task)
 {
     push_add(trial->push, &trial->source, task, 0);
     loop_at_turn_end(trial->loop, LOOP_GATHER, &trial->flush);
@@ -171,7 +171,7 @@ static void task_push(struct trial *trial, struct instant due)
     load_next(trial->load, wall_now(), &task);
     stats_pushed(trial->stats, task.jid, task.resources, task.resource_count, due);
     feed(trial,
-         &(struct intake_task){
+         &(struct built_task){
              .payload = task.text, .class_name = task.class_name, .queue = task.queue, .jid = task.jid, .digest = ""});
     trial->pushed++;
     trial->pushed_late += instant_since(due, instant_now()) > LATE_NS;
