@@ -115,13 +115,16 @@ static void push_stream(struct hf_producer *producer, struct fleet_task *const *
     hf_stream_close(stream);
 }
 
-/* One for each queue, one for the schedule, and each that is unique alone. */
+/* One for each queue, one for the schedule. Each that is unique is alone, and what follows it is not sent with what came
+ * before it. */
 static void slices_note(struct fleet_task *const *tasks, unsigned count)
 {
+    unsigned first = tasks[0]->number;
     for (unsigned i = 0; i < count; i++)
-        if (!tasks[i]->is_unique)
-            tasks[i]->slice =
-                1 + tasks[0]->number * (FLEET_QUEUES + 1) + (tasks[i]->in_ms > 0 ? FLEET_QUEUES : tasks[i]->queue);
+        if (tasks[i]->is_unique)
+            first = tasks[i]->number;
+        else
+            tasks[i]->slice = 1 + first * (FLEET_QUEUES + 1) + (tasks[i]->in_ms > 0 ? FLEET_QUEUES : tasks[i]->queue);
 }
 
 static void push(struct hf_producer *producer, struct fleet_task *const *tasks, unsigned count)
