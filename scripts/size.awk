@@ -16,6 +16,7 @@ NR == 1 { first = FILENAME }
 # --- what there is
 
 !is_second && /^[a-z].*\(/ && !/^(static|typedef|#)/ { head = $0 }
+!is_second && /^static .*\(/ { own[module, name_in($0)] = 1 } # by the same name as somebody else's
 !is_second && is_header && head != "" && /;$/ { declared[name_in(head)] = 1; head = "" }
 !is_second && !is_header && /^{$/ { start = FNR; if (head != "") defined_in[name_in(head)] = module; head = "" }
 !is_second && !is_header && /^}$/ && start { lengths[FNR - start + 1]++; functions++; start = 0 }
@@ -33,6 +34,7 @@ is_second && !is_header {
         name = substr(rest, RSTART, RLENGTH)
         rest = substr(rest, RSTART + RLENGTH)
         if (!(name in declared) || !(name in defined_in) || defined_in[name] == module || (name, module) in uses) continue
+        if ((module, name) in own) continue
         uses[name, module] = 1
         users[name]++
         calls[module, defined_in[name]] = 1
@@ -89,11 +91,11 @@ END {
     for (longest in lengths) if (longest + 0 > most) most = longest + 0
     print "functions: " functions ", median " length_at - 1 " lines, longest " most
     for (header in headers) {
-        own = short = header
+        module = short = header
         sub(/^lib\//, "", short)
         others = 0
-        count = split(includers[short] " " (short != own ? includers[own] : ""), list, " ")
-        for (i = 1; i <= count; i++) others += list[i] != own
+        count = split(includers[short] " " (short != module ? includers[module] : ""), list, " ")
+        for (i = 1; i <= count; i++) others += list[i] != module
         single += others == 1
         header_count++
     }
