@@ -115,8 +115,8 @@ static void push_stream(struct hf_producer *producer, struct fleet_task *const *
     hf_stream_close(stream);
 }
 
-/* One for each queue, one for the schedule. Each that is unique is alone, and what follows it is not sent with what came
- * before it. */
+/* One for each queue, one for the schedule. Each that is unique is alone, and what follows it is not sent with what
+ * came before it. */
 static void slices_note(struct fleet_task *const *tasks, unsigned count)
 {
     unsigned first = tasks[0]->number;
