@@ -254,6 +254,7 @@ static void strike(struct pool_process *process, const char *reason)
     kind_struck(process->kind, reason);
 }
 
+static void process_condemn(struct pool_process *process, const char *format, ...) PRINTF_LIKE(2, 3);
 static void process_condemn(struct pool_process *process, const char *format, ...)
 {
     va_list arguments;
