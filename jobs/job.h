@@ -167,8 +167,8 @@ typedef struct hf_report_api {
      * instant for the result_ttl of the class: `holdfast result JID`. False, without effect, if it is not JSON or too
      * long, or the class keeps no results. */
     int (*result)(hf_job *job, const char *json);
-    /* The delay before the next try if run() returns HF_FAIL or HF_SNOOZE, instead of the usual one: 0 to a year, else
-     * false. It does not decide whether a failure is tried again. */
+    /* The delay before the next try if run() returns HF_FAIL or HF_SNOOZE, instead of the usual one: 0 to a year in
+     * milliseconds, else false. It does not decide whether a failure is tried again. */
     int (*retry_in)(hf_job *job, int64_t milliseconds);
 } hf_report_api;
 

@@ -5,8 +5,8 @@
  * again when the node is back (E18), or a moment later when it was refused for a passing reason (E40: bounded retries
  * on errors). A server may still execute what it received on the old connection after what comes on the new one, so
  * a call that did not find everything is repeated once, a moment later (E2). Comparing values makes a repetition
- * harmless (E41). It is dropped once the keys have expired by
- * themselves, and when a node owes too much: then the ttl does the work. */
+ * harmless (E41). It is dropped once the keys have expired by themselves, and when a node owes too much: then the ttl
+ * does the work. */
 #include "redlock/group.h"
 
 #include <stdlib.h>

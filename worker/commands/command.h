@@ -2,7 +2,7 @@
  *
  * A command describes itself with data, from which come its --help, the list in `holdfast --help`, docs/commands.md,
  * its page for man, the completion of shells and the suggestions for mistyped names. Its run function reads all of the
- * line at once (worker/options.h):
+ * line at once (worker/config/options.h):
  *
  *     struct example example = {.limit = 50};
  *     struct command_line line;
@@ -59,7 +59,7 @@ extern const struct command command_unlock;
 extern const struct command command_who;
 extern const struct command command_work;
 
-/* The whole program but for main(). `built` is build_facts (worker/version.h). */
+/* The whole program but for main(). `built` is build_facts (worker/print/version.h). */
 int command_main(int argc, char **argv, const char *built);
 
 struct command_line {

@@ -1,5 +1,5 @@
 /* Options of a command line, described by a table of typed rows. Parsing, `--help`, the manual pages and the completion
- * of shells all come from the same rows; worker/commands/manual.h and completion.h have the last three.
+ * of shells all come from the same rows; worker/commands/manual.h has the last three.
  *
  *     struct example { bool as_json; int64_t wait_ns; const char *path; };
  *     #define AT(member) offsetof(struct example, member)

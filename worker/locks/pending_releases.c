@@ -7,7 +7,7 @@
 #include "worker/locks/stale_grants.h"
 #include "worker/locks/contention.h"
 
-struct pending_release {
+struct release_watch {
     struct list link; /* in pending->under_way or pending->idle */
     struct pending_releases *pending;
     struct redlock_lock *lock;
@@ -68,7 +68,7 @@ struct pending_releases *pending_releases_create(struct loop *loop, struct queue
     return pending;
 }
 
-static void pending_release_free(struct pending_release *release)
+static void release_watch_free(struct release_watch *release)
 {
     list_remove(&release->link);
     buffer_fini(&release->text);
@@ -81,18 +81,18 @@ void pending_releases_destroy(struct pending_releases *pending)
     if (pending == NULL)
         return;
     while ((link = list_take_first(&pending->under_way)) != NULL) {
-        struct pending_release *release = list_owner(link, struct pending_release, link);
+        struct release_watch *release = list_owner(link, struct release_watch, link);
         redlock_lock_destroy(release->lock);
-        pending_release_free(release);
+        release_watch_free(release);
     }
     while ((link = list_take_first(&pending->idle)) != NULL)
-        pending_release_free(list_owner(link, struct pending_release, link));
+        release_watch_free(list_owner(link, struct release_watch, link));
     loop_timer_clear(pending->loop, &pending->retell);
     stale_grants_destroy(pending->stale);
     free(pending);
 }
 
-static void waiters_tell(struct pending_release *release, bool is_late, bool is_certain)
+static void waiters_tell(struct release_watch *release, bool is_late, bool is_certain)
 {
     const char *lists[WAITING_NAMES_MAX];
     const char *text = release->text.bytes;
@@ -106,7 +106,7 @@ static void waiters_tell(struct pending_release *release, bool is_late, bool is_
 
 static void pending_release_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
 {
-    struct pending_release *release = context;
+    struct release_watch *release = context;
     struct pending_releases *pending = release->pending;
     if (event->kind != REDLOCK_EVENT_RELEASED)
         return;
@@ -122,8 +122,8 @@ void pending_releases_add(struct pending_releases *pending, struct redlock_lock 
                           unsigned list_count)
 {
     struct list *idle = list_take_first(&pending->idle);
-    struct pending_release *release =
-        idle != NULL ? list_owner(idle, struct pending_release, link) : memory_new(struct pending_release);
+    struct release_watch *release =
+        idle != NULL ? list_owner(idle, struct release_watch, link) : memory_new(struct release_watch);
     if (idle == NULL)
         list_init(&release->link);
     release->pending = pending;

@@ -1,4 +1,4 @@
-/* Call stacks. backtrace_text.c reads what is written here.
+/* Call stacks. commands/task_view.c reads what is written here.
  *
  * Handlers are in other objects than this program, so the frames of a handler are those between two frames of ours:
  * the call into the host that captures, and the runner that called run(). Plugins are loaded under the name of a

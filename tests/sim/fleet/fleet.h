@@ -77,7 +77,7 @@ struct fleet_task {
     /* where it is */
     unsigned copies;
     enum fleet_place place;
-    pid_t claimer; /* the last one */
+    pid_t claimer, claimer_before; /* the last one; and before its last move */
     char claim[17];
     long retry_count;     /* of its record; -1 = none */
     char blamed[24];      /* in `retry` and `dead`: the class of its error; "" = none */

@@ -250,7 +250,7 @@ void fleet_judge_left(const struct fleet_task *task)
 void fleet_judge_recovered(pid_t pid)
 {
     for (unsigned i = 0; i < run_count; i++)
-        runs[i].is_recovered |= runs[i].pid == pid;
+        runs[i].is_recovered |= runs[i].pid == pid && runs[i].left_at.ns == 0;
 }
 
 void fleet_judge_excuse(const struct fleet_task *task)

@@ -308,7 +308,8 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
     task->is_orphan = false;
     if (from == IN_CLAIM)
         fleet_judge_left(task);
-    bool was_with_former = from == IN_CLAIM && task->place != IN_CLAIM && fleet_former_has(task->claimer);
+    bool has_left = task->place != IN_CLAIM || task->claimer != task->claimer_before;
+    bool was_with_former = from == IN_CLAIM && has_left && fleet_former_has(task->claimer_before);
     if (was_with_former && strncmp(by(event), "former ", 7) != 0 && strncmp(by(event), "operate_", 8) != 0)
         play_violated("former", "%s is taken from a worker of the former release by %s", task->jid, by(event));
     if (!task->was_seen && task->place != NOWHERE)
@@ -379,6 +380,7 @@ static void places_look(const struct server_event *event)
         moved[moved_count++] = touched[i];
         task->copies = now->copies;
         task->place = now->copies == 0 ? NOWHERE : now->place;
+        task->claimer_before = task->claimer;
         if (task->place == IN_CLAIM)
             task->claimer = now->claimer;
         task->retry_count = now->retry_count;

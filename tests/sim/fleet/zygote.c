@@ -322,7 +322,7 @@ static void job_read(struct program *program)
                         .run_table = &nobody,
                         .link = &link};
     snprintf(job->fence, sizeof job->fence, "%s", fence != NULL ? fence : "");
-    for (const char *at = resources; (at = strchr(at, '"')) != NULL; at = strchr(at + 1, '"') + 1)
+    for (const char *at = resources; at != NULL && (at = strchr(at, '"')) != NULL; at = strchr(at + 1, '"') + 1)
         job->resource_count++;
     run_entry_clear(&program->run_entry);
     atomic_store(&program->run_entry.hold_until, atomic_load(&program->place->hold_until)); /* for judges */

@@ -1,4 +1,4 @@
-/* What the options of `holdfast dry-run` do to a plan: a table of rows (worker/options.h) whose struct is the plan.
+/* What the options of `holdfast dry-run` do to a plan: a table of rows (worker/config/options.h) whose struct is the plan.
  * What cannot be read leaves the plan as it was, and the error says which forms there are.
  *
  * The later option wins: --uniform, --zipf, --hot and --popularity replace each other, so do --rate and --closed;

@@ -314,6 +314,14 @@ static json_t *faults_to_json(const struct dry_run_plan *plan)
     return array;
 }
 
+/* Nodes are not frozen, and workers only that, or killed; what options say is a row of a table (plan_options.c). */
+static bool fault_fits(const struct dry_run_fault *fault)
+{
+    if (fault->kind == DRY_RUN_FAULT_KILL)
+        return true;
+    return fault->at_worker == (fault->kind == DRY_RUN_FAULT_FREEZE);
+}
+
 static bool faults_from_json(const json_t *array, struct dry_run_plan *plan, struct error *error)
 {
     if (array == NULL)
@@ -328,6 +336,7 @@ static bool faults_from_json(const json_t *array, struct dry_run_plan *plan, str
                        (kind < DRY_RUN_FAULT_KINDS || error_set(error, "kind is no fault that this version knows")) &&
                        members_from_json(object, fault_members, fault, error);
         fault->kind = (enum dry_run_fault_kind)kind;
+        is_good = is_good && (fault_fits(fault) || error_set(error, "kind does not fit what it is done to"));
         if (!is_good) {
             error_prefix(error, "faults: number %zu", i + 1);
             return false;
