@@ -1,5 +1,5 @@
-/* What the options of `holdfast dry-run` do to a plan: a table of rows (worker/config/options.h) whose struct is the plan.
- * What cannot be read leaves the plan as it was, and the error says which forms there are.
+/* What the options of `holdfast dry-run` do to a plan: a table of rows (worker/config/options.h) whose struct is the
+ * plan. What cannot be read leaves the plan as it was, and the error says which forms there are.
  *
  * The later option wins: --uniform, --zipf, --hot and --popularity replace each other, so do --rate and --closed;
  * --recorded sets resources, holds and rate, which what comes after it changes. Whether the parts fit together is
