@@ -701,7 +701,7 @@ static void space_begun(void *context, const char *trouble, unsigned removed)
     struct trial *trial = context;
     trial->is_written_down = trouble == NULL;
     if (removed > 0)
-        trial_say(trial, "what %u earlier dry runs had left was removed", removed);
+        trial_say(trial, "what %u earlier dry run%s had left was removed", removed, removed == 1 ? "" : "s");
     if (trouble != NULL) {
         error_set(&trial->trouble, "the run could not be written down on the queue node: %s", trouble);
         ending_enter(trial);
