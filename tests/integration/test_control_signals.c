@@ -36,7 +36,7 @@ static void quiet_finishes_what_runs_and_claims_nothing_more(void **state)
     fleet_signal(&fleet, worker, SIGTSTP);
     test_await(fleet_logged(&fleet, worker, "worker_quiet reason=SIGTSTP"));
     push("note", "later", 0);
-    test_await(fleet_noted(&fleet, "end running") == 1);
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=done jid=running")); /* a moment after its handler */
     /* it stays, answers, and goes on claiming nothing, also after SIGCONT */
     fleet_signal(&fleet, worker, SIGCONT);
     fleet_signal(&fleet, worker, SIGTTIN);
