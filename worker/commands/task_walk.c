@@ -262,14 +262,16 @@ static int by_order(const void *a, const void *b)
     return process_order(left->scheme, left->identity, b);
 }
 
-/* A set is read by SSCAN in pieces, each of which may come twice. */
-static int former_read(struct task_walk *walk)
+/* The members of a set, about `most` of them at most: SSCAN reads it in pieces, each of which may come twice. */
+static int set_read(struct task_walk *walk, const char *key, size_t most,
+                    void (*add)(struct task_walk *walk, const char *member, void *context), void *context)
 {
     struct inquiry *inquiry = walk->console->inquiry;
     char cursor[32] = "0";
+    size_t count = 0;
     do {
         inquiry_begin(inquiry);
-        inquiry_ask(inquiry, "SSCAN", walk->console->keys.former_processes, cursor, "COUNT", "500", NULL);
+        inquiry_ask(inquiry, "SSCAN", key, cursor, "COUNT", "500", NULL);
         int code = console_run(walk->console);
         if (code != EXIT_CODE_OK)
             return code;
@@ -277,10 +279,16 @@ static int former_read(struct task_walk *walk)
         if (reply == NULL || reply->count != 2)
             break;
         snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
-        for (size_t i = 0; i < reply->elements[1].count; i++)
-            process_add(walk, reply->elements[1].elements[i].bytes, 1, false);
-    } while (strcmp(cursor, "0") != 0 && walk->process_count < PROCESSES_MAX);
+        for (size_t i = 0; i < reply->elements[1].count; i++, count++)
+            add(walk, reply->elements[1].elements[i].bytes, context);
+    } while (strcmp(cursor, "0") != 0 && count < most);
     return EXIT_CODE_OK;
+}
+
+static void former_add(struct task_walk *walk, const char *identity, void *context)
+{
+    (void)context;
+    process_add(walk, identity, 1, false);
 }
 
 static void cursor_find(struct task_walk *walk)
@@ -306,7 +314,7 @@ static int processes_read(struct task_walk *walk)
         struct wall_time end = wall_read(reply->elements[i + 1].bytes);
         process_add(walk, reply->elements[i].bytes, 2, end.us >= walk->console->now.us);
     }
-    code = former_read(walk);
+    code = set_read(walk, walk->console->keys.former_processes, PROCESSES_MAX, former_add, NULL);
     if (walk->process_count > 0)
         qsort(walk->processes, walk->process_count, sizeof *walk->processes, by_order);
     cursor_find(walk);
@@ -388,25 +396,10 @@ static int slots_read(struct task_walk *walk, const struct task_process *process
     return EXIT_CODE_OK;
 }
 
-static int queues_read(struct task_walk *walk, struct buffer *names)
+static void queue_add(struct task_walk *walk, const char *name, void *names)
 {
-    struct inquiry *inquiry = walk->console->inquiry;
-    char cursor[32] = "0";
-    size_t count = 0;
-    do {
-        inquiry_begin(inquiry);
-        inquiry_ask(inquiry, "SSCAN", walk->console->keys.queues, cursor, "COUNT", "500", NULL);
-        int code = console_run(walk->console);
-        if (code != EXIT_CODE_OK)
-            return code;
-        const struct redis_reply *reply = inquiry_reply_of(inquiry, 0, REDIS_ARRAY);
-        if (reply == NULL || reply->count != 2)
-            break;
-        snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
-        for (size_t i = 0; i < reply->elements[1].count; i++, count++)
-            buffer_format(names, "%s\n", reply->elements[1].elements[i].bytes);
-    } while (strcmp(cursor, "0") != 0 && count < QUEUES_TRIED_MAX);
-    return EXIT_CODE_OK;
+    (void)walk;
+    buffer_format(names, "%s\n", name);
 }
 
 /* A bell holds at most one task, for a moment; more only by mistake. */
@@ -445,7 +438,7 @@ static int process_read(struct task_walk *walk, const struct task_process *proce
     struct buffer names = {0};
     int code = slots_read(walk, process, &names);
     if (code == EXIT_CODE_OK && process->scheme == 1)
-        code = queues_read(walk, &names);
+        code = set_read(walk, walk->console->keys.queues, QUEUES_TRIED_MAX, queue_add, &names);
     if (code == EXIT_CODE_OK) {
         char *copy = memory_text(buffer_text(&names));
         code = bells_read(walk, process, copy);
