@@ -1,7 +1,7 @@
 /* A result as one JSON object, and back: to compare two, for the runs of a what-if, for a page that is made later. Its
  * names stay as they are; a member that changes its meaning raises "version". Times are seconds. Histograms are pairs
- * of the largest value in microseconds and how many, without those that are 0. What is not known is null or 0. Pure, but
- * for reading files. */
+ * of the largest value in microseconds and how many, without those that are 0. What is not known is null or 0. Pure,
+ * but for reading files. */
 #ifndef WORKER_DRY_RUN_RESULT_JSON_H
 #define WORKER_DRY_RUN_RESULT_JSON_H
 
