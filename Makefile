@@ -15,7 +15,7 @@
 #   tests/virtual/test_*.c                     -> tests/virtual_tests  which run in the world; with REAL=1, and under
 #                                                                      ThreadSanitizer, with real servers instead
 #   tests/sim/test_*.c, and the like of ALONE  -> tests/sim/test_*     a program each
-#   preload/*.c                                -> preload/*.so         loaded into servers that a dry run or a test starts
+#   worker/dry_run/preload/*.c                 -> preload/*.so         loaded into servers that a dry run or a test starts
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
 #   tests/sim/server/*.c                       -> lib/libsim.a     the simulations, linked into every test
 #   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
@@ -55,7 +55,7 @@ JOB_PARTS   := arguments webhook
 part_sources = $(wildcard jobs/$(1)/*.c)
 TEMPLATES   := $(wildcard jobs/template/*/*)
 PAGE_TEXTS  := $(foreach kind,css js,$(wildcard worker/*/*.$(kind) worker/*/*/*.$(kind)))
-WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
+WORKER      := $(filter-out worker/main.c worker/dry_run/preload/%,$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(wildcard tests/sim/server/*.c)
 WORLD       := $(wildcard tests/sim/world/*.c tests/sim/server/*.c tests/sim/lock/*.c tests/sim/fleet/*.c)
@@ -66,7 +66,7 @@ TEST_KINDS  := unit sim virtual integration chaos
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 TESTS       := $(if $(ONLY),$(foreach name,$(ONLY),$(filter %/$(name).c,$(TESTS))),$(TESTS))
 PLUGINS     := $(wildcard tests/plugins/*.c tests/plugins/*/*.c)
-PRELOADS    := $(wildcard preload/*.c)
+PRELOADS    := $(wildcard worker/dry_run/preload/*.c)
 BENCHES     := $(wildcard tests/bench/*.c)
 # The tests with threads: in what they test, in a program they start, or beside them (a relay, a server); `make tsan`
 # runs these.
@@ -101,7 +101,7 @@ JOB_FILES   := $(JOBS:jobs/%.c=$(B)/jobs/%.so)
 EXAMPLES      := transfer render echo sleep
 EXAMPLE_FILES := $(filter $(EXAMPLES:%=$(B)/jobs/%.so),$(JOB_FILES))
 PLUGIN_FILES := $(PLUGINS:%.c=$(B)/%.so)
-PRELOAD_FILES := $(PRELOADS:%.c=$(B)/%.so)
+PRELOAD_FILES := $(PRELOADS:worker/dry_run/%.c=$(B)/%.so)
 BENCH_FILES := $(foreach bench,$(BENCHES),$(B)/bench/$(subst _,-,$(basename $(notdir $(bench)))))
 LIBREDLOCK  := $(if $(wildcard lib/redlock/*.c),$(B)/libredlock.so $(B)/libredlock.a)
 LIBHOLDFAST := $(B)/libholdfast.so $(B)/libholdfast.a
@@ -286,7 +286,7 @@ docs: $(PROGRAM) ## print the sample configuration and the pages that come from 
 	$(PROGRAM) help --manual >docs/commands.md
 
 format: ## format all C files
-	clang-format -i $$(find lib worker jobs preload tests -name '*.[ch]')
+	clang-format -i $$(find lib worker jobs tests -name '*.[ch]')
 
 clean: ## remove all output
 	rm -rf build $(B)
@@ -397,7 +397,7 @@ $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 	$(plugin)
 
 # Goes into programs that have no sanitizer, so it never has one itself.
-$(B)/preload/%.so: preload/%.c $(B)/flags
+$(B)/preload/%.so: worker/dry_run/preload/%.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARNINGS) -fvisibility=hidden -fPIC -shared -o $@ $<

@@ -1,4 +1,5 @@
-/* What is started between these two lives by the clock whose offset is in the file at `path` (preload/stepped_clock.c).
+/* What is started between these two lives by the clock whose offset is in the file at `path`
+ * (worker/dry_run/preload/stepped_clock.c).
  *
  * The loader takes blanks and colons in LD_PRELOAD for the end of a path, and the sources may lie below any; tests run
  * in their root, so the path from there is named. */

@@ -1,7 +1,7 @@
-/* A clock that can be stepped, for a server of a dry run or of a test: loaded before its libraries (LD_PRELOAD), it
- * adds an offset to what the clock of the wall says, and leaves the others alone, as a step by hand or by NTP does. The
- * offset, nanoseconds in an int64_t, is the content of the file that HOLDFAST_STEPPED_CLOCK names, and counts from the
- * moment it is written there. A second int64_t behind it, unless it is 0, is the time at which the clock stands still.
+/* A clock that can be stepped, for a server of a dry run or of a test. It is a library of its own, preloaded into the
+ * server (LD_PRELOAD): it adds an offset to the wall clock and leaves the other clocks alone, as a step by hand or by
+ * NTP does. The file that HOLDFAST_STEPPED_CLOCK names holds the offset (int64_t, nanoseconds), which takes effect when
+ * it is written. A second int64_t behind it, unless it is 0, is the time at which the clock stands still.
  *
  * An allocator may ask for the time before anything is set up, so nothing here allocates, and until the file is open
  * the offset is zero. */
