@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "redlock/group.h"
-#include "redlock/inspection.h"
 
 static void batch_done(struct redis_call *call, const struct redis_result *result);
 
@@ -50,11 +49,21 @@ static struct batch *batch_open(struct redlock_group *group, enum batch_kind kin
     return batch;
 }
 
+void lock_swap_end_if_over(struct lock_swap *swap)
+{
+    if (swap->next != NULL || swap->is_sent)
+        return;
+    list_remove(&swap->link);
+    list_append(&swap->group->idle_swaps, &swap->link);
+}
+
 static void batch_close(struct batch *batch)
 {
     for (unsigned i = 0; i < batch->lock_count; i++)
-        if (batch->entries[i].swap != NULL)
-            lock_swap_batch_over(batch->entries[i].swap);
+        if (batch->entries[i].swap != NULL) {
+            batch->entries[i].swap->is_sent = false;
+            lock_swap_end_if_over(batch->entries[i].swap);
+        }
     batch->group->batches_in_flight--;
     list_append(&batch->group->idle_batches, &batch->idle_link);
 }
@@ -144,27 +153,19 @@ void batch_add_swapped(struct lock_swap *swap, node_set nodes, node_set unsure, 
         swap->ttl_ns);
 }
 
-/* --- what the nodes were asked and said, counted where it happens ------------------------------------------------- */
-
-bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call)
+/* Nobody is told that it is free: the next one has it, or still hopes. */
+static void swap_conclude(struct lock_swap *swap, unsigned node, enum swap_answer answer, node_set release,
+                          struct instant now)
 {
-    struct instant deadline = loop_after(node->group->loop, group_node_patience_ns(node));
-    bool is_sent = redis_node_call(node->node, request, deadline, call);
-    node->counters.requests += is_sent;
-    return is_sent;
+    struct redlock_lock *before = swap->before;
+    enum lease_vote vote = swap_vote(answer);
+    batch_add_swapped(swap, release, answer == SWAP_UNKNOWN ? release : 0, NULL);
+    if (vote != LEASE_UNSENT && before->lease.round == swap->before_round)
+        swap->group->take_step(before,
+                               lease_vote(&before->lease, &before->terms, node, swap->before_round, vote, 0, now));
 }
 
-static bool was_not_sent(const struct redis_result *result)
-{
-    return result->outcome == REDIS_ERROR &&
-           (result->error == REDIS_ERROR_DOWN || result->error == REDIS_ERROR_OVERLOAD);
-}
-
-void node_counts_result(struct group_node *node, const struct redis_result *result)
-{
-    node->counters.timeouts += result->outcome == REDIS_UNKNOWN;
-    node->counters.errors += result->outcome == REDIS_ERROR && !was_not_sent(result);
-}
+/* --- counting ------------------------------------------------------------------------------------------------- */
 
 /* The pass was decided before this answer, as a split vote, and the next one has not begun. */
 static bool is_late_for_split(const struct batch_entry *entry)
@@ -202,22 +203,6 @@ static void node_counts_batch(struct group_node *node, const struct batch *batch
         counters->errors++;
 }
 
-void node_counts_split(struct redlock_group *group, node_set granted)
-{
-    for (unsigned i = 0; i < group->node_count; i++)
-        group->nodes[i].counters.split_votes += (granted & (1u << i)) != 0;
-}
-
-const struct redlock_node_counters *redlock_group_node_counters(const struct redlock_group *group, unsigned node)
-{
-    return group != NULL && node < group->node_count ? &group->nodes[node].counters : NULL;
-}
-
-const struct histogram *redlock_group_extensions(const struct redlock_group *group)
-{
-    return group != NULL ? &group->extensions : NULL;
-}
-
 /* --- sending -------------------------------------------------------------------------------------------------- */
 
 static bool send_to(struct batch *batch, unsigned node, struct instant now)
@@ -242,7 +227,7 @@ static void swap_not_sent(struct lock_swap *swap, node_set unsent, struct instan
 {
     for (unsigned node = 0; node < swap->group->node_count; node++)
         if (unsent & (1u << node))
-            lock_swap_conclude(swap, node, SWAP_NOT, lock_swap_answered(swap, node, SWAP_NOT), now);
+            swap_conclude(swap, node, SWAP_NOT, swap_answered(&swap->swap, node, SWAP_NOT), now);
 }
 
 /* All grants are written before "could not be sent" is counted, and for all nodes at once: that may end a pass, and
@@ -252,8 +237,8 @@ static void grants_not_sent(struct batch *batch, node_set unsent)
     for (unsigned i = 0; i < batch->lock_count; i++) {
         const struct batch_entry *entry = &batch->entries[i];
         if (entry->lock->lease.round == entry->round)
-            lock_take_step(entry->lock, lease_unsent(&entry->lock->lease, &entry->lock->terms, unsent, entry->round,
-                                                     loop_now(batch->group->loop)));
+            batch->group->take_step(entry->lock, lease_unsent(&entry->lock->lease, &entry->lock->terms, unsent,
+                                                              entry->round, loop_now(batch->group->loop)));
         if (entry->swap != NULL)
             swap_not_sent(entry->swap, unsent, loop_now(batch->group->loop));
     }
@@ -338,7 +323,7 @@ static void own_vote(struct batch *batch, const struct batch_entry *entry, unsig
         return;
     uint64_t detail = 0;
     enum lease_vote vote = batch_words_vote(batch, entry, node, answer, &detail);
-    lock_take_step(lock, lease_vote(&lock->lease, &lock->terms, node, entry->round, vote, detail, now));
+    batch->group->take_step(lock, lease_vote(&lock->lease, &lock->terms, node, entry->round, vote, detail, now));
 }
 
 /* Who takes over hears first that it has the lock, then the one before it that it is rid of it. */
@@ -350,9 +335,9 @@ static void entry_vote(struct batch *batch, const struct batch_entry *entry, uns
         return;
     }
     enum swap_answer swapped = batch_words_swap_answer(batch, entry, answer);
-    node_set release = lock_swap_answered(entry->swap, node, swapped);
+    node_set release = swap_answered(&entry->swap->swap, node, swapped);
     own_vote(batch, entry, node, answer, now);
-    lock_swap_conclude(entry->swap, node, swapped, release, now);
+    swap_conclude(entry->swap, node, swapped, release, now);
 }
 
 static void batch_outcome(struct batch *batch, unsigned node, const struct redis_result *result)
@@ -365,9 +350,9 @@ static void batch_outcome(struct batch *batch, unsigned node, const struct redis
     if (batch->kind == BATCH_RELEASE && answer.kind != ANSWER_EXECUTED)
         release_owe(batch, node, result);
     if (answer.node_us > 0)
-        inspection_sampled(member, batch->calls[node].asked, now, answer.node_us);
+        batch->group->node_sampled(member, batch->calls[node].asked, now, answer.node_us);
     if (answer.kind == ANSWER_OTHER_MARKER)
-        inspection_doubts(member);
+        batch->group->node_doubted(member);
     for (unsigned i = 0; i < batch->lock_count; i++) {
         batch->entries[i].lock->was_refused |=
             was_refused && batch->entries[i].lock->lease.round == batch->entries[i].round;

@@ -19,6 +19,24 @@
 
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
+/* Somebody else of this process asks for the key at once, or has done so by now. */
+bool lock_is_taken_over(const struct redlock_lock *lock, unsigned index)
+{
+    struct key_span key = lock_key(lock, index);
+    const struct local_waiter *owner =
+        local_waiters_owner(lock->group->local_waiters, (struct local_key){key.bytes, key.length});
+    return owner != NULL && owner != &lock->wait.claim &&
+           list_owner(owner, const struct redlock_lock, wait.claim)->wait.is_silent;
+}
+
+static void channel_write(const struct redlock_lock *lock, unsigned index, char channel[NOTIFICATIONS_CHANNEL_MAX])
+{
+    struct key_span key = lock_key(lock, index);
+    channel[0] = '\0';
+    if (!lock->wait.is_quiet && !lock_is_taken_over(lock, index))
+        notifications_channel(lock->group->notifications, key.bytes, key.length, channel);
+}
+
 /* Up to the last one that takes over; what follows it has none, which is the same as "". */
 static void old_value_add(struct batch *batch, const struct redlock_lock *lock)
 {
@@ -44,7 +62,7 @@ static void key_add(struct batch *batch, const struct redlock_lock *lock, unsign
         redis_request_integer(&batch->others, (lock->linger_ns + NS_PER_MS - 1) / NS_PER_MS);
     if (batch->kind == BATCH_RELEASE) {
         char channel[NOTIFICATIONS_CHANNEL_MAX];
-        lock_wait_channel(lock, index, channel);
+        channel_write(lock, index, channel);
         redis_request_text(&batch->others, channel);
     }
 }
@@ -65,7 +83,7 @@ void batch_words_add_swapped(struct batch *batch, const struct lock_swap *swap, 
         redis_request_bytes(&batch->keys, swap->keys.bytes + start, swap->key_ends[i] - start);
         redis_request_bytes(&batch->values, swap->value, swap->value_length);
         if (failed != NULL)
-            lock_wait_channel(failed, i, channel);
+            channel_write(failed, i, channel);
         redis_request_text(&batch->others, channel);
     }
 }
@@ -248,6 +266,32 @@ static uint64_t owner_digest(const char *bytes, size_t length)
     return hash_bytes(0, bytes, length) | 1u;
 }
 
+/* Other Redlock clients have values of their own making, 20 random bytes for example: not for people's eyes. */
+static bool is_readable(const char *text)
+{
+    while (*text > ' ' && *text <= '~')
+        text++;
+    return *text == '\0';
+}
+
+static void refused_by(struct redlock_lock *lock, const char *value, int64_t remaining_ns)
+{
+    bool is_ours = strlen(value) > 2 * VALUE_RANDOM_BYTES && value[2 * VALUE_RANDOM_BYTES] == ':';
+    const char *owner = is_ours ? value + 2 * VALUE_RANDOM_BYTES + 1 : value;
+    if (lock->holder[0] == '\0' && (is_ours || is_readable(owner)))
+        snprintf(lock->holder, sizeof lock->holder, "%s", owner);
+    lock->told_at = loop_now(lock->group->loop);
+    if (remaining_ns > lock->remaining_ns)
+        lock->remaining_ns = remaining_ns;
+}
+
+/* The first node that says so is believed. */
+static void refused_at(struct redlock_lock *lock, unsigned long key)
+{
+    if (lock->refused_key == REFUSED_KEY_UNKNOWN && key < lock->key_count)
+        lock->refused_key = (unsigned)key;
+}
+
 static void name_clash_tell(struct redlock_lock *lock, unsigned node, bool is_string_there)
 {
     struct instant now = loop_now(lock->group->loop);
@@ -269,14 +313,14 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
     char *end = NULL;
     long long pttl = strtoll(text->bytes + 1, &end, 10);
     unsigned long key = *end == '@' ? strtoul(end + 1, &end, 10) : 0;
-    lock_refused_at(lock, key);
+    refused_at(lock, key);
     if (text->bytes[0] == '!' || pttl == -1)
         name_clash_tell(lock, node, text->bytes[0] != '!');
     if (text->bytes[0] == '!' || *end != ':')
         return LEASE_NO;
     const char *value = end + 1;
     *detail = owner_digest(value, text->length - (size_t)(value - text->bytes)); /* a value may have any bytes */
-    lock_refused_by(lock, value, pttl < 0 ? -1 : (pttl < REMAINING_MAX_MS ? pttl : REMAINING_MAX_MS) * NS_PER_MS);
+    refused_by(lock, value, pttl < 0 ? -1 : (pttl < REMAINING_MAX_MS ? pttl : REMAINING_MAX_MS) * NS_PER_MS);
     return LEASE_NO;
 }
 

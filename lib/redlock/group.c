@@ -1,15 +1,5 @@
 /* The group: N nodes, their connections, and what all locks over them share.
- *
- * Pace. Locks are decided by a majority, so users could go on for ever faster than the slowest node: it would fall
- * behind without bound, until its connection is closed for too much unanswered, and its votes come too late anyway.
- * Two rules keep every node within reach, and neither lets a slow or hung minority slow the others down for long:
- *   - A node with much unanswered that still answers soon is waited for: grants stay where they are until it has
- *     caught up, releases and extensions leave. A loaded machine settles at the speed of all its nodes.
- *   - A node that is behind (it has not answered for as long as it is waited for, or there is far too much in front)
- *     gets no grants until it has answered: that is a vote less, as if it were down, and nothing to clean up.
- *
- * Patience. A node is waited for during its timeout, or for twice what its slowest answer took of late, up to ten times
- * the timeout. A node that stands still for a moment now and then, on a machine that is busy, keeps its vote. */
+ */
 #include "redlock/group.h"
 
 #include <stdio.h>
@@ -26,12 +16,7 @@
 
 #define FENCE_TTL_DEFAULT_NS (7 * 24 * 3600 * NS_PER_S)
 
-#define REFUSAL_SILENCE_NS (1 * NS_PER_S)
-
-#define PACE_BYTES       ((size_t)256 << 10) /* more than some 1000 users have in flight at once */
-#define PACE_PATIENCE_NS (50 * NS_PER_MS)    /* a node that takes longer is not waited for */
-#define PACE_LOOK_NS     (1 * NS_PER_MS)
-#define BEHIND_BYTES     ((size_t)2 << 20)
+#define PACE_LOOK_NS (1 * NS_PER_MS)
 
 static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
 {
@@ -44,78 +29,6 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     } else {
         inspection_node_down(member);
     }
-}
-
-/* --- refusals ------------------------------------------------------------------------------------------------- */
-
-/* Said once a second at most, while it lasts: under load every request would get the same answer. */
-bool group_node_refused(struct group_node *node, const struct redis_result *result)
-{
-    if (result->outcome != REDIS_ERROR || result->error == REDIS_ERROR_DOWN || result->error == REDIS_ERROR_OVERLOAD)
-        return false;
-    struct instant now = loop_now(node->group->loop);
-    const char *name = redis_node_name(node->node);
-    snprintf(node->group->refusal, sizeof node->group->refusal, "too few lock nodes grant it: %s answers: %s", name,
-             result->reason);
-    if (instant_before(now, instant_after(node->refusal_told, REFUSAL_SILENCE_NS)))
-        return true;
-    char why[LOG_QUOTE_MAX];
-    node->refusal_told = now;
-    log_event(LOG_WARN, "lock_node_refused", "node=%s error=%s reason=%s", name, redis_error_name(result->error),
-              log_value(result->reason, why));
-    return true;
-}
-
-/* --- pace ----------------------------------------------------------------------------------------------------- */
-
-static int64_t answer_age_ns(const struct group_node *node)
-{
-    struct instant since = redis_node_waits_since(node->node);
-    struct instant now = loop_now(node->group->loop);
-    return instant_before(since, now) ? instant_since(since, now) : 0;
-}
-
-int64_t group_node_patience_ns(const struct group_node *node)
-{
-    return redis_node_patience_ns(node->node, node->timeout_ns, redlock_longest_patience_ns(node->timeout_ns));
-}
-
-int64_t group_patience_ns(const struct redlock_group *group)
-{
-    int64_t longest_ns = 0;
-    for (unsigned i = 0; i < group->node_count; i++) {
-        int64_t patience_ns = group_node_patience_ns(&group->nodes[i]);
-        longest_ns = patience_ns > longest_ns ? patience_ns : longest_ns;
-    }
-    return longest_ns;
-}
-
-static bool is_behind(const struct group_node *node)
-{
-    return answer_age_ns(node) >= group_node_patience_ns(node) || redis_node_unanswered(node->node) > BEHIND_BYTES;
-}
-
-bool group_node_takes_grants(struct group_node *node)
-{
-    bool behind = is_behind(node);
-    if (behind && !node->told_behind)
-        log_event(LOG_WARN, "lock_node_silent", "node=%s silent_ms=%lld advice=\"it has no vote until it answers\"",
-                  redis_node_name(node->node), (long long)(answer_age_ns(node) / NS_PER_MS));
-    if (!behind && node->told_behind)
-        log_event(LOG_INFO, "lock_node_answers", "node=%s", redis_node_name(node->node));
-    node->told_behind = behind;
-    return !behind && (trust_voters(&node->group->trust) & (1u << node->index)) != 0;
-}
-
-static bool must_wait(const struct redlock_group *group)
-{
-    for (unsigned i = 0; i < group->node_count; i++) {
-        const struct group_node *node = &group->nodes[i];
-        if (redis_node_unanswered(node->node) > PACE_BYTES && answer_age_ns(node) < PACE_PATIENCE_NS &&
-            !is_behind(node))
-            return true;
-    }
-    return false;
 }
 
 static void pace_look(struct loop_timer *timer)
@@ -136,7 +49,7 @@ static void group_send(struct loop_hook *hook)
     batches_flush(group);
     if (list_is_empty(&group->granting))
         return;
-    if (group->granted_in.ns == loop_now(group->loop).ns || must_wait(group)) {
+    if (group->granted_in.ns == loop_now(group->loop).ns || group_must_wait(group)) {
         if (!loop_timer_is_set(&group->pace_timer))
             loop_timer_set(group->loop, &group->pace_timer, loop_after(group->loop, PACE_LOOK_NS));
         return;
@@ -185,6 +98,10 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
         return NULL;
     struct redlock_group *group = memory_new(struct redlock_group);
     group->loop = loop;
+    group->take_step = lock_take_step;
+    group->tell_answer = lock_tell_answer;
+    group->node_sampled = inspection_sampled;
+    group->node_doubted = inspection_doubts;
     group->node_count = (unsigned)options->node_count;
     group->key_prefix = memory_text(options->key_prefix != NULL ? options->key_prefix : "");
     group->key_prefix_length = strlen(group->key_prefix);
@@ -240,12 +157,9 @@ const struct redlock_counters *redlock_group_counters(const struct redlock_group
     return group != NULL ? &group->counters : NULL;
 }
 
-unsigned redlock_group_nodes_up(const struct redlock_group *group)
+const struct histogram *redlock_group_extensions(const struct redlock_group *group)
 {
-    unsigned up = 0;
-    for (unsigned i = 0; group != NULL && i < group->node_count; i++)
-        up += redis_node_state(group->nodes[i].node) == REDIS_NODE_UP;
-    return up;
+    return group != NULL ? &group->extensions : NULL;
 }
 
 unsigned redlock_group_voters(const struct redlock_group *group)
@@ -255,12 +169,7 @@ unsigned redlock_group_voters(const struct redlock_group *group)
 
 bool redlock_group_is_settled(const struct redlock_group *group)
 {
-    if (group == NULL)
-        return false;
-    for (unsigned i = 0; i < group->node_count; i++)
-        if (!redis_node_was_tried(group->nodes[i].node))
-            return false;
-    return inspections_are_settled(group);
+    return group != NULL && inspections_are_settled(group);
 }
 
 unsigned redlock_group_busy(const struct redlock_group *group)

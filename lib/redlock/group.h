@@ -1,14 +1,16 @@
 /* Private to lib/redlock: the parts of the driver that performs what lease.c and trust.c ask for.
  *
- *   group.c       N nodes and what is shared by the locks over them
- *   inspection.c  which of them may vote; inspection_call.c: what they are asked for that
- *   lock.c        one lock: values, timers, what callers do and are told, what other threads see
- *   lock_wait.c   whose turn it is in this process, when the next pass is worth its while, and the lock that goes to
- *                 the next one of the process without being free in between (local_waiters.c,
- *                 release_notifications.c, swap.c)
- *   batch.c       what is said to the nodes, many locks in one script call, and counted; batch_words.c: the words
- *   pending_releases.c        releases that a node must still get when it comes back
- *   client.c      the blocking client
+ *   group.c             N nodes and what the locks over them share
+ *   inspection.c        which of them may vote
+ *   lock.c              one lock: values, timers, what callers do and hear, what other threads see
+ *   lock_wait.c         whose turn it is in this process, when the next attempt is worth its while, and the handing over to
+ *                       the next lock of the process (local_waiters.c, release_notifications.c, swap.c)
+ *   batch.c             many locks in one script call; batch_words.c: requests and answers
+ *   pending_releases.c  releases that a node must still get when it comes back
+ *   group_node.c        one node: patience, pace, calls
+ *
+ * Each file calls only those below it. What a lower file has to report goes up through take_step, tell_answer,
+ * node_sampled and node_doubted of the group. client.c, the blocking client, uses the public header.
  *
  * Everything runs on the loop thread. In one turn of the loop releases leave first, then extensions, then grants
  * (group_send), so that a resource released and asked for again in the same turn is free when the grant arrives,
@@ -66,6 +68,11 @@ enum batch_kind {
 
 struct redlock_group {
     struct loop *loop;
+    /* What the lower files ask of the higher ones: of lock.c, and of inspection.c. Set by group.c. */
+    void (*take_step)(struct redlock_lock *lock, struct lease_step step);
+    void (*tell_answer)(struct redlock_lock *lock, enum redlock_answer answer);
+    void (*node_sampled)(struct group_node *node, struct instant asked, struct instant answered, int64_t node_us);
+    void (*node_doubted)(struct group_node *node);
     unsigned node_count;
     struct group_node nodes[REDLOCK_NODES_MAX];
     char *key_prefix;
@@ -191,70 +198,31 @@ static inline struct key_span lock_key(const struct redlock_lock *lock, unsigned
     return (struct key_span){lock->keys.bytes + start, lock->key_ends[index] - start};
 }
 
-/* group.c: how long an answer of the node, and of the slowest, is waited for now. */
+/* group_node.c. How long an answer of the node, and of the slowest, is waited for now. */
 int64_t group_node_patience_ns(const struct group_node *node);
 int64_t group_patience_ns(const struct redlock_group *group);
-
-/* group.c: whether a grant sent to the node now is of any use. Logs when that changes. */
+/* Whether a grant sent to the node now is of any use. Logs when that changes. */
 bool group_node_takes_grants(struct group_node *node);
-
-/* group.c: true when the node itself answered with an error, which is then logged, and kept in group->refusal. */
+/* Whether grants stay here until a busy node has caught up. */
+bool group_must_wait(const struct redlock_group *group);
+/* True when the node itself answered with an error, which is then logged, and kept in group->refusal. */
 bool group_node_refused(struct group_node *node, const struct redis_result *result);
-
-/* batch.c: true when it was sent: it is answered, or has failed, within group_node_patience_ns. */
+/* True when it was sent: it is answered, or has failed, within group_node_patience_ns. */
 bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call) MUST_CHECK;
 void node_counts_result(struct group_node *node, const struct redis_result *result);
-/* A pass failed because nobody can have a majority; these had granted to it. */
+/* An attempt failed because nobody can have a majority; these had granted to it. */
 void node_counts_split(struct redlock_group *group, node_set granted);
 
-/* lock.c: performs what a step of the lease asks for. */
-void lock_take_step(struct redlock_lock *lock, struct lease_step step);
-void lock_grants_gather(struct redlock_lock *lock);
-/* Longer than any lock of the group may live: its quarantines would be too short for it (H5). */
-enum { REFUSED_KEY_UNKNOWN = REDLOCK_RESOURCES_MAX };
-/* The key for which a node refused a grant. */
-void lock_refused_at(struct redlock_lock *lock, unsigned long key);
-/* A node refused a grant for this value, which stays so long if nobody renews it (negative: unknown). */
-void lock_refused_by(struct redlock_lock *lock, const char *value, int64_t remaining_ns);
-void lock_timer_follow(struct redlock_lock *lock);
-void lock_dispose(struct redlock_lock *lock);
+/* pending_releases.c: `request` is a release script call that must still run on the node, until its keys have expired. */
+enum pending_when { PENDING_SOON, PENDING_AFTER_RECONNECT };
+void pending_release_add(struct group_node *node, const struct buffer *request, struct instant until,
+                         enum pending_when when);
+void pending_release_reconnected(struct group_node *node);
+void pending_release_fire(struct loop_timer *timer);
+void pending_release_dispose(struct group_node *node);
 
-/* Tells the caller, and whoever verifies. */
-void lock_tell(struct redlock_lock *lock, const struct lease_step *step);
-/* The answer to a request that no node was asked about. */
-void lock_tell_answer(struct redlock_lock *lock, enum redlock_answer answer);
-
-/* lock_wait.c */
-void lock_wait_init(struct redlock_lock *lock);
-void lock_wait_take_terms(struct redlock_lock *lock, const struct redlock_terms *terms);
-void lock_wait_dispose(struct redlock_lock *lock);
-/* Begins with the keys that the lock has: asks the nodes as soon as it is its turn. */
-void lock_wait_begin(struct redlock_lock *lock);
-/* A pass was refused, and another will follow: decides when. */
-void lock_wait_plan(struct redlock_lock *lock);
-void lock_wait_won(struct redlock_lock *lock);
-/* It is given up, and its keys stay for linger_ns: the others wait so long. */
-void lock_wait_lingers(struct redlock_lock *lock);
-/* It is free again, or on the way there: whoever is next in this process has its turn. Before its releases gather. */
-void lock_wait_end(struct redlock_lock *lock);
-/* What is told about the keys that are released now: nothing, or the channel. */
-void lock_wait_channel(const struct redlock_lock *lock, unsigned index, char channel[NOTIFICATIONS_CHANNEL_MAX]);
-/* Ends all that wait or ask, with CANCELLED. */
-void lock_waits_cancel(struct redlock_group *group);
-
-/* lock_wait.c: a held lock goes on without being free in between. */
-/* The lease of `lock` wants it released at these nodes. False when nobody takes it over. */
-bool lock_swap_holds_back(struct redlock_lock *lock, node_set nodes);
-/* After each step of a lock that takes over: its pass may be decided. */
-void lock_swap_follow(struct redlock_lock *next);
-/* What a node, or nobody, answered to the grant: first what is known by it, then, once the grant's own vote is counted,
- * what follows from it. */
-node_set lock_swap_answered(struct lock_swap *swap, unsigned node, enum swap_answer answer);
-void lock_swap_conclude(struct lock_swap *swap, unsigned node, enum swap_answer answer, node_set release,
-                        struct instant now);
-/* Nothing more will be heard of the grants. */
-void lock_swap_batch_over(struct lock_swap *swap);
-void lock_swaps_dispose(struct redlock_group *group);
+/* batch_words.c: another lock of this process asks for the key at once, or has done so by now. */
+bool lock_is_taken_over(const struct redlock_lock *lock, unsigned index);
 
 /* batch.c */
 enum { BATCH_NO_VOTE = 0 }; /* round of a release whose outcome nobody waits for; leases never use round 0 */
@@ -262,17 +230,41 @@ void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, 
 /* Releases the old value of a swap; at `unsure` of the nodes it may have been replaced. `failed`: the lock that did not
  * get it, else NULL. */
 void batch_add_swapped(struct lock_swap *swap, node_set nodes, node_set unsure, const struct redlock_lock *failed);
+/* Once the attempt is decided and the grants are answered. */
+void lock_swap_end_if_over(struct lock_swap *swap);
 void batches_flush(struct redlock_group *group); /* all but grants */
 void batches_flush_grants(struct redlock_group *group);
 void batches_dispose(struct redlock_group *group);
 
-/* pending_releases.c: `request` is a release script call that must still run on the node, until its keys are gone by
- * themselves. */
-enum pending_when { PENDING_SOON, PENDING_AFTER_RECONNECT };
-void pending_release_add(struct group_node *node, const struct buffer *request, struct instant until,
-                         enum pending_when when);
-void pending_release_reconnected(struct group_node *node);
-void pending_release_fire(struct loop_timer *timer);
-void pending_release_dispose(struct group_node *node);
+/* lock_wait.c */
+enum { REFUSED_KEY_UNKNOWN = REDLOCK_RESOURCES_MAX };
+void lock_wait_init(struct redlock_lock *lock);
+void lock_wait_take_terms(struct redlock_lock *lock, const struct redlock_terms *terms);
+void lock_wait_dispose(struct redlock_lock *lock);
+/* Begins with the keys that the lock has: asks the nodes as soon as it is its turn. */
+void lock_wait_begin(struct redlock_lock *lock);
+/* An attempt was refused, and another will follow: decides when. */
+void lock_wait_plan(struct redlock_lock *lock);
+void lock_wait_won(struct redlock_lock *lock);
+/* It is given up, and its keys stay for linger_ns: the others wait so long. */
+void lock_wait_lingers(struct redlock_lock *lock);
+/* It is free again, or on the way there: whoever is next in this process has its turn. Before its releases gather. */
+void lock_wait_end(struct redlock_lock *lock);
+void lock_timer_follow(struct redlock_lock *lock);
+/* A held lock goes on without being free in between. The lease of `lock` wants it released at these nodes: false when
+ * nobody takes it over. */
+bool lock_swap_holds_back(struct redlock_lock *lock, node_set nodes);
+/* After each step of a lock that takes over: its attempt may be decided. */
+void lock_swap_follow(struct redlock_lock *next);
+void lock_swaps_dispose(struct redlock_group *group);
+
+/* lock.c: performs what a step of the lease asks for. */
+void lock_take_step(struct redlock_lock *lock, struct lease_step step);
+void lock_grants_gather(struct redlock_lock *lock);
+void lock_dispose(struct redlock_lock *lock);
+/* The answer to a request that no node was asked about. */
+void lock_tell_answer(struct redlock_lock *lock, enum redlock_answer answer);
+/* Ends all that wait or ask, with CANCELLED. */
+void lock_waits_cancel(struct redlock_group *group);
 
 #endif

@@ -32,7 +32,7 @@ static void change_tell(const struct group_node *node)
 static void changes_tell(struct redlock_group *group, node_set changed)
 {
     if (!group->is_trust_told) {
-        if (!redlock_group_is_settled(group))
+        if (!inspections_are_settled(group))
             return;
         group->is_trust_told = true;
         changed = (node_set)~trust_voters(&group->trust);
@@ -241,8 +241,11 @@ void inspection_sampled(struct group_node *node, struct instant asked, struct in
 
 bool inspections_are_settled(const struct redlock_group *group)
 {
-    for (unsigned i = 0; i < group->node_count; i++)
-        if (redis_node_state(group->nodes[i].node) == REDIS_NODE_UP && group->trust.node[i].state == TRUST_UNSEEN)
+    for (unsigned i = 0; i < group->node_count; i++) {
+        const struct redis_node *node = group->nodes[i].node;
+        bool is_unseen = redis_node_state(node) == REDIS_NODE_UP && group->trust.node[i].state == TRUST_UNSEEN;
+        if (!redis_node_was_tried(node) || is_unseen)
             return false;
+    }
     return true;
 }

@@ -93,359 +93,16 @@ int redlock_validity_descriptor(struct redlock_validity *validity)
     return descriptor_of(validity);
 }
 
-static void lock_retire(struct redlock_lock *lock);
-static void lock_verifies_drop(struct redlock_lock *lock);
-
-/* --- a pass --------------------------------------------------------------------------------------------------- */
-
-/* 32 digits from the kernel's generator, fresh for every pass (E4, E23), then the owner for people. */
-static void value_draw(struct redlock_lock *lock)
-{
-    char *to = lock->value + 2 * VALUE_RANDOM_BYTES;
-    random_digits(lock->value, 2 * VALUE_RANDOM_BYTES);
-    size_t owner = strlen(lock->owner);
-    if (owner > 0) {
-        *to++ = ':';
-        memcpy(to, lock->owner, owner);
-        to += owner;
-    }
-    lock->value_length = (size_t)(to - lock->value);
-}
-
 static bool lock_outlives_quarantines(const struct redlock_lock *lock)
 {
     int64_t longest = trust_max_ttl_ns(&lock->group->trust);
     return longest > 0 && lock->terms.ttl_ns > longest;
 }
 
-/* Another pass would end no better. */
-static void refuse_for_good(struct redlock_lock *lock, node_set all)
-{
-    struct lease *lease = &lock->lease;
-    lease_last_try(lease);
-    lock_take_step(lock, lease_unsent(lease, &lock->terms, all, lease->round, loop_now(lock->group->loop)));
-}
-
-/* Everybody is asked who may vote (batch.c knows); those who may not are told apart there. What the group allows is
- * known for certain only now that a grant would leave. */
-void lock_grants_gather(struct redlock_lock *lock)
-{
-    node_set all = (node_set)((1u << lock->group->node_count) - 1u);
-    if (lock_outlives_quarantines(lock)) {
-        refuse_for_good(lock, all);
-        return;
-    }
-    batch_add(lock->key_count == 1 ? BATCH_GRANT : BATCH_GRANT_ALL, lock, lock->lease.round, all);
-}
-
-/* Other Redlock clients have values of their own making, 20 random bytes for example: not for people's eyes. */
-static bool is_readable(const char *text)
-{
-    while (*text > ' ' && *text <= '~')
-        text++;
-    return *text == '\0';
-}
-
-void lock_refused_by(struct redlock_lock *lock, const char *value, int64_t remaining_ns)
-{
-    bool is_ours = strlen(value) > 2 * VALUE_RANDOM_BYTES && value[2 * VALUE_RANDOM_BYTES] == ':';
-    const char *owner = is_ours ? value + 2 * VALUE_RANDOM_BYTES + 1 : value;
-    if (lock->holder[0] == '\0' && (is_ours || is_readable(owner)))
-        snprintf(lock->holder, sizeof lock->holder, "%s", owner);
-    lock->told_at = loop_now(lock->group->loop);
-    if (remaining_ns > lock->remaining_ns)
-        lock->remaining_ns = remaining_ns;
-}
-
-/* The first node that says so is believed. */
-void lock_refused_at(struct redlock_lock *lock, unsigned long key)
-{
-    if (lock->refused_key == REFUSED_KEY_UNKNOWN && key < lock->key_count)
-        lock->refused_key = (unsigned)key;
-}
-
-/* Others need not hear of keys that nobody could take now, or that it asks for again at once. */
-static bool abandon_is_quiet(const struct lease *lease)
-{
-    return lease->refusal == REDLOCK_BUSY || (lease->refusal == REDLOCK_SPLIT && lease->state == LEASE_WAITING);
-}
-
-/* A pass that ended before its grants left has nothing to undo. */
-static void pass_abandon(struct redlock_lock *lock, node_set reached)
-{
-    if (!list_is_empty(&lock->granting_link)) {
-        list_remove(&lock->granting_link);
-        return;
-    }
-    batch_add(BATCH_RELEASE, lock, BATCH_NO_VOTE, reached);
-}
-
-static void patience_follow(struct redlock_lock *lock)
-{
-    redlock_lease_terms_wait(&lock->terms, group_patience_ns(lock->group));
-}
-
-static void pass_begin(struct redlock_lock *lock)
-{
-    patience_follow(lock);
-    value_draw(lock);
-    lock->passes++;
-    lock->holder[0] = '\0';
-    lock->remaining_ns = 0;
-    lock->refused_key = REFUSED_KEY_UNKNOWN;
-    lock->clashes = lock->was_refused = lock->was_handed_over = false;
-    lock->group->counters.passes++;
-    list_append(&lock->group->granting, &lock->granting_link);
-    loop_at_turn_end(lock->group->loop, LOOP_BATCH, &lock->group->send);
-}
-
-/* --- the mover ------------------------------------------------------------------------------------------------ */
-
-/* Also after a step that asks for nothing: a pass that reached no node at all goes to wait without a word. */
-void lock_timer_follow(struct redlock_lock *lock)
-{
-    struct instant next = lease_next(&lock->lease, &lock->terms);
-    if (next.ns == INSTANT_NEVER.ns)
-        loop_timer_clear(lock->group->loop, &lock->timer);
-    else if (!loop_timer_is_set(&lock->timer) || lock->timer.item.at.ns != next.ns)
-        loop_timer_set(lock->group->loop, &lock->timer, next);
-}
-
-/* Nodes that are no members of the group any more are not asked: their vote is missing, which is what it is worth. */
-static void votes_ask(struct redlock_lock *lock, const struct lease_step *step)
-{
-    struct redlock_group *group = lock->group;
-    uint32_t round = lock->lease.round;
-    if (step->raise)
-        batch_add(BATCH_RAISE, lock, round, step->raise & trust_voters(&group->trust));
-    if (step->extend)
-        batch_add(BATCH_EXTEND, lock, round, step->extend & trust_members(&group->trust));
-    if (step->replant)
-        batch_add(BATCH_REPLANT, lock, round, step->replant & trust_members(&group->trust));
-    lock->wait.is_quiet = false;
-    if (step->release && !lock_swap_holds_back(lock, step->release))
-        batch_add(lock->linger_ns > 0 ? BATCH_LINGER : BATCH_RELEASE, lock, round, step->release);
-}
-
-static void lock_publish(struct redlock_lock *lock)
-{
-    struct instant until = lease_believed_until(&lock->lease, &lock->terms);
-    struct instant danger_from = lease_danger_from(&lock->lease, &lock->terms);
-    validity_publish(&lock->validity, until, danger_from);
-    if (lock->elsewhere != NULL)
-        validity_publish(lock->elsewhere, until, danger_from);
-}
-
-static void leave_when_busy(struct redlock_lock *lock, struct lease_step *step)
-{
-    struct lease *lease = &lock->lease;
-    if (!lock->wait.leaves_when_busy || lease->state != LEASE_WAITING || lease->refusal != REDLOCK_BUSY)
-        return;
-    struct lease_step refused = lease_last_try(lease);
-    step->news = refused.news;
-    step->refusal = refused.refusal;
-}
-
-void lock_take_step(struct redlock_lock *lock, struct lease_step step)
-{
-    leave_when_busy(lock, &step);
-    if (step.news == LEASE_NEWS_REFUSED)
-        lock_wait_end(lock);
-    lock->wait.is_quiet = abandon_is_quiet(&lock->lease);
-    if (step.abandon && lock->lease.refusal == REDLOCK_SPLIT)
-        node_counts_split(lock->group, lock->lease.yes);
-    if (step.abandon)
-        pass_abandon(lock, step.abandon);
-    lock_swap_follow(lock);
-    if (step.grant)
-        pass_begin(lock);
-    votes_ask(lock, &step);
-    lock_publish(lock);
-    if (lock->lease.state == LEASE_WAITING)
-        lock_wait_plan(lock);
-    lock_timer_follow(lock);
-    if (step.news == LEASE_NEWS_ACQUIRED)
-        lock_wait_won(lock);
-    if (step.news != LEASE_NEWS_NONE)
-        lock_tell(lock, &step);
-}
-
-static void timer_fired(struct loop_timer *timer)
-{
-    struct redlock_lock *lock = list_owner(timer, struct redlock_lock, timer);
-    if (lock->lease.state == LEASE_HELD) /* an extension may begin */
-        patience_follow(lock);
-    lock_take_step(lock, lease_tick(&lock->lease, &lock->terms, instant_now()));
-}
-
-/* --- what callers do ------------------------------------------------------------------------------------------ */
-
-struct redlock_lock *redlock_lock_create(struct redlock_group *group, const struct redlock_terms *terms,
-                                         void (*event)(struct redlock_lock *lock, void *context,
-                                                       const struct redlock_event *event),
-                                         void *context)
-{
-    if (group == NULL || terms == NULL || event == NULL)
-        return NULL;
-    struct list *idle = list_take_first(&group->idle_locks);
-    struct redlock_lock *lock = NULL;
-    if (idle != NULL) {
-        lock = list_owner(idle, struct redlock_lock, idle_link);
-    } else {
-        lock = memory_new(struct redlock_lock);
-        lock->group = group;
-        list_init(&lock->idle_link);
-        list_init(&lock->granting_link);
-        list_init(&lock->link);
-        list_append(&group->locks, &lock->link);
-        loop_timer_init(&lock->timer, timer_fired);
-        list_init(&lock->verifies);
-        lock_wait_init(lock);
-        lease_init(&lock->lease, (uint32_t)random_between(0, UINT32_MAX));
-    }
-    lock->event = event;
-    lock->context = context;
-    lock->terms = redlock_lease_terms(terms, group->node_count, group->drift_factor, group->slowest_timeout_ns);
-    lock_wait_take_terms(lock, terms);
-    return lock;
-}
-
-void redlock_lock_tell_to(struct redlock_lock *lock,
-                          void (*event)(struct redlock_lock *lock, void *context, const struct redlock_event *event),
-                          void *context)
-{
-    if (lock == NULL || event == NULL)
-        return;
-    lock_verifies_drop(lock);
-    lock->event = event;
-    lock->context = context;
-}
-
-void redlock_lock_destroy(struct redlock_lock *lock)
-{
-    if (lock == NULL)
-        return;
-    invariant(lock->lease.state == LEASE_FREE || lock->lease.state == LEASE_RELEASING);
-    invariant(!lock->wait.is_queued);
-    lock->event = NULL;
-    lock->elsewhere = NULL;
-    lock_verifies_drop(lock);
-    validity_end(&lock->validity);
-    if (lock->lease.state == LEASE_FREE)
-        lock_retire(lock);
-}
-
 static void lock_retire(struct redlock_lock *lock)
 {
     loop_timer_clear(lock->group->loop, &lock->timer);
     list_append(&lock->group->idle_locks, &lock->idle_link);
-}
-
-void lock_dispose(struct redlock_lock *lock)
-{
-    loop_timer_clear(lock->group->loop, &lock->timer);
-    lock_wait_dispose(lock);
-    validity_end(&lock->validity);
-    buffer_fini(&lock->keys);
-    free(lock);
-}
-
-static bool request_take(struct redlock_lock *lock, const struct redlock_request *request)
-{
-    const char *sorted[REDLOCK_RESOURCES_MAX];
-    char reason[REASON_BYTES_MAX];
-    if (!redlock_request_check(request, lock->group->key_prefix, reason, sizeof reason))
-        return false;
-    lock->key_count = redlock_resources_sort(request, sorted);
-    buffer_clear(&lock->keys);
-    for (unsigned i = 0; i < lock->key_count; i++) {
-        buffer_append(&lock->keys, lock->group->key_prefix, lock->group->key_prefix_length);
-        buffer_append_text(&lock->keys, sorted[i]);
-        lock->key_ends[i] = (uint16_t)lock->keys.length;
-    }
-    snprintf(lock->owner, sizeof lock->owner, "%s", request->owner != NULL ? request->owner : "");
-    lock->wait.waits_here = request->waits_here;
-    lock->wait.leaves_when_busy = request->leaves_when_busy;
-    return true;
-}
-
-bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_request *request)
-{
-    if (lock == NULL)
-        return false;
-    loop_assert_inside(lock->group->loop);
-    if (!request_take(lock, request))
-        return false;
-    lock->group->locks_in_use++;
-    lock->asked_at = loop_now(lock->group->loop);
-    lock->passes = 0;
-    lock->linger_ns = 0;
-    lock_wait_begin(lock);
-    return true;
-}
-
-/* Whoever of this process is next asks behind it, and hears how long it has to wait. */
-void redlock_lock_linger(struct redlock_lock *lock, int64_t ns)
-{
-    if (lock == NULL)
-        return;
-    int64_t longest = trust_max_ttl_ns(&lock->group->trust);
-    bool is_held = lock->lease.state == LEASE_HELD;
-    lock->linger_ns = !is_held ? 0 : longest > 0 && ns > longest ? longest : ns;
-    if (lock->linger_ns > 0)
-        lock_wait_lingers(lock);
-    redlock_lock_release(lock);
-}
-
-void redlock_lock_forfeit(struct redlock_lock *lock)
-{
-    if (lock == NULL)
-        return;
-    loop_assert_inside(lock->group->loop);
-    lock_take_step(lock, lease_forfeit(&lock->lease));
-}
-
-void redlock_lock_release(struct redlock_lock *lock)
-{
-    if (lock == NULL)
-        return;
-    loop_assert_inside(lock->group->loop);
-    bool was_asked = lock->lease.state != LEASE_FREE; /* the nodes, that is */
-    invariant(was_asked || lock->wait.is_queued);
-    lock_wait_end(lock);
-    if (was_asked)
-        lock_take_step(lock, lease_release(&lock->lease, &lock->terms, loop_now(lock->group->loop)));
-    else
-        lock_tell_answer(lock, REDLOCK_CANCELLED);
-}
-
-bool redlock_lock_is_free(const struct redlock_lock *lock)
-{
-    return lock == NULL || (lock->lease.state == LEASE_FREE && !lock->wait.is_queued);
-}
-
-void redlock_lock_publish_to(struct redlock_lock *lock, struct redlock_validity *elsewhere)
-{
-    if (lock == NULL)
-        return;
-    lock->elsewhere = elsewhere;
-    if (elsewhere != NULL)
-        lock_publish(lock);
-}
-
-struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock)
-{
-    return lock != NULL ? &lock->validity : NULL;
-}
-
-uint64_t redlock_lock_token(const struct redlock_lock *lock)
-{
-    return lock != NULL ? lock->lease.token : 0;
-}
-
-struct instant redlock_lock_hold_until(const struct redlock_lock *lock)
-{
-    return lock != NULL ? lock->lease.hold_until : INSTANT_NEVER;
 }
 
 /* What a lock tells: its caller, the log, the counters, and whoever verifies. Runs on the loop. */
@@ -721,7 +378,7 @@ static void event_tell(struct redlock_lock *lock, const struct redlock_event *ev
         lock_retire(lock);
 }
 
-void lock_tell(struct redlock_lock *lock, const struct lease_step *step)
+static void lock_tell(struct redlock_lock *lock, const struct lease_step *step)
 {
     struct redlock_event event = {0};
     news_fill(lock, step, &event);
@@ -737,4 +394,319 @@ void lock_tell_answer(struct redlock_lock *lock, enum redlock_answer answer)
     struct redlock_event event = {0};
     answer_fill(lock, &event, answer);
     event_tell(lock, &event);
+}
+
+/* --- a pass --------------------------------------------------------------------------------------------------- */
+
+/* 32 digits from the kernel's generator, fresh for every pass (E4, E23), then the owner for people. */
+static void value_draw(struct redlock_lock *lock)
+{
+    char *to = lock->value + 2 * VALUE_RANDOM_BYTES;
+    random_digits(lock->value, 2 * VALUE_RANDOM_BYTES);
+    size_t owner = strlen(lock->owner);
+    if (owner > 0) {
+        *to++ = ':';
+        memcpy(to, lock->owner, owner);
+        to += owner;
+    }
+    lock->value_length = (size_t)(to - lock->value);
+}
+
+/* Another pass would end no better. */
+static void refuse_for_good(struct redlock_lock *lock, node_set all)
+{
+    struct lease *lease = &lock->lease;
+    lease_last_try(lease);
+    lock_take_step(lock, lease_unsent(lease, &lock->terms, all, lease->round, loop_now(lock->group->loop)));
+}
+
+/* Everybody is asked who may vote (batch.c knows); those who may not are told apart there. What the group allows is
+ * known for certain only now that a grant would leave. */
+void lock_grants_gather(struct redlock_lock *lock)
+{
+    node_set all = (node_set)((1u << lock->group->node_count) - 1u);
+    if (lock_outlives_quarantines(lock)) {
+        refuse_for_good(lock, all);
+        return;
+    }
+    batch_add(lock->key_count == 1 ? BATCH_GRANT : BATCH_GRANT_ALL, lock, lock->lease.round, all);
+}
+
+/* Others need not hear of keys that nobody could take now, or that it asks for again at once. */
+static bool abandon_is_quiet(const struct lease *lease)
+{
+    return lease->refusal == REDLOCK_BUSY || (lease->refusal == REDLOCK_SPLIT && lease->state == LEASE_WAITING);
+}
+
+/* A pass that ended before its grants left has nothing to undo. */
+static void pass_abandon(struct redlock_lock *lock, node_set reached)
+{
+    if (!list_is_empty(&lock->granting_link)) {
+        list_remove(&lock->granting_link);
+        return;
+    }
+    batch_add(BATCH_RELEASE, lock, BATCH_NO_VOTE, reached);
+}
+
+static void patience_follow(struct redlock_lock *lock)
+{
+    redlock_lease_terms_wait(&lock->terms, group_patience_ns(lock->group));
+}
+
+static void pass_begin(struct redlock_lock *lock)
+{
+    patience_follow(lock);
+    value_draw(lock);
+    lock->passes++;
+    lock->holder[0] = '\0';
+    lock->remaining_ns = 0;
+    lock->refused_key = REFUSED_KEY_UNKNOWN;
+    lock->clashes = lock->was_refused = lock->was_handed_over = false;
+    lock->group->counters.passes++;
+    list_append(&lock->group->granting, &lock->granting_link);
+    loop_at_turn_end(lock->group->loop, LOOP_BATCH, &lock->group->send);
+}
+
+/* --- the mover ------------------------------------------------------------------------------------------------ */
+
+/* Nodes that are no members of the group any more are not asked: their vote is missing, which is what it is worth. */
+static void votes_ask(struct redlock_lock *lock, const struct lease_step *step)
+{
+    struct redlock_group *group = lock->group;
+    uint32_t round = lock->lease.round;
+    if (step->raise)
+        batch_add(BATCH_RAISE, lock, round, step->raise & trust_voters(&group->trust));
+    if (step->extend)
+        batch_add(BATCH_EXTEND, lock, round, step->extend & trust_members(&group->trust));
+    if (step->replant)
+        batch_add(BATCH_REPLANT, lock, round, step->replant & trust_members(&group->trust));
+    lock->wait.is_quiet = false;
+    if (step->release && !lock_swap_holds_back(lock, step->release))
+        batch_add(lock->linger_ns > 0 ? BATCH_LINGER : BATCH_RELEASE, lock, round, step->release);
+}
+
+static void lock_publish(struct redlock_lock *lock)
+{
+    struct instant until = lease_believed_until(&lock->lease, &lock->terms);
+    struct instant danger_from = lease_danger_from(&lock->lease, &lock->terms);
+    validity_publish(&lock->validity, until, danger_from);
+    if (lock->elsewhere != NULL)
+        validity_publish(lock->elsewhere, until, danger_from);
+}
+
+static void leave_when_busy(struct redlock_lock *lock, struct lease_step *step)
+{
+    struct lease *lease = &lock->lease;
+    if (!lock->wait.leaves_when_busy || lease->state != LEASE_WAITING || lease->refusal != REDLOCK_BUSY)
+        return;
+    struct lease_step refused = lease_last_try(lease);
+    step->news = refused.news;
+    step->refusal = refused.refusal;
+}
+
+void lock_take_step(struct redlock_lock *lock, struct lease_step step)
+{
+    leave_when_busy(lock, &step);
+    if (step.news == LEASE_NEWS_REFUSED)
+        lock_wait_end(lock);
+    lock->wait.is_quiet = abandon_is_quiet(&lock->lease);
+    if (step.abandon && lock->lease.refusal == REDLOCK_SPLIT)
+        node_counts_split(lock->group, lock->lease.yes);
+    if (step.abandon)
+        pass_abandon(lock, step.abandon);
+    lock_swap_follow(lock);
+    if (step.grant)
+        pass_begin(lock);
+    votes_ask(lock, &step);
+    lock_publish(lock);
+    if (lock->lease.state == LEASE_WAITING)
+        lock_wait_plan(lock);
+    lock_timer_follow(lock);
+    if (step.news == LEASE_NEWS_ACQUIRED)
+        lock_wait_won(lock);
+    if (step.news != LEASE_NEWS_NONE)
+        lock_tell(lock, &step);
+}
+
+static void timer_fired(struct loop_timer *timer)
+{
+    struct redlock_lock *lock = list_owner(timer, struct redlock_lock, timer);
+    if (lock->lease.state == LEASE_HELD) /* an extension may begin */
+        patience_follow(lock);
+    lock_take_step(lock, lease_tick(&lock->lease, &lock->terms, instant_now()));
+}
+
+/* --- what callers do ------------------------------------------------------------------------------------------ */
+
+struct redlock_lock *redlock_lock_create(struct redlock_group *group, const struct redlock_terms *terms,
+                                         void (*event)(struct redlock_lock *lock, void *context,
+                                                       const struct redlock_event *event),
+                                         void *context)
+{
+    if (group == NULL || terms == NULL || event == NULL)
+        return NULL;
+    struct list *idle = list_take_first(&group->idle_locks);
+    struct redlock_lock *lock = NULL;
+    if (idle != NULL) {
+        lock = list_owner(idle, struct redlock_lock, idle_link);
+    } else {
+        lock = memory_new(struct redlock_lock);
+        lock->group = group;
+        list_init(&lock->idle_link);
+        list_init(&lock->granting_link);
+        list_init(&lock->link);
+        list_append(&group->locks, &lock->link);
+        loop_timer_init(&lock->timer, timer_fired);
+        list_init(&lock->verifies);
+        lock_wait_init(lock);
+        lease_init(&lock->lease, (uint32_t)random_between(0, UINT32_MAX));
+    }
+    lock->event = event;
+    lock->context = context;
+    lock->terms = redlock_lease_terms(terms, group->node_count, group->drift_factor, group->slowest_timeout_ns);
+    lock_wait_take_terms(lock, terms);
+    return lock;
+}
+
+void redlock_lock_tell_to(struct redlock_lock *lock,
+                          void (*event)(struct redlock_lock *lock, void *context, const struct redlock_event *event),
+                          void *context)
+{
+    if (lock == NULL || event == NULL)
+        return;
+    lock_verifies_drop(lock);
+    lock->event = event;
+    lock->context = context;
+}
+
+void redlock_lock_destroy(struct redlock_lock *lock)
+{
+    if (lock == NULL)
+        return;
+    invariant(lock->lease.state == LEASE_FREE || lock->lease.state == LEASE_RELEASING);
+    invariant(!lock->wait.is_queued);
+    lock->event = NULL;
+    lock->elsewhere = NULL;
+    lock_verifies_drop(lock);
+    validity_end(&lock->validity);
+    if (lock->lease.state == LEASE_FREE)
+        lock_retire(lock);
+}
+
+void lock_dispose(struct redlock_lock *lock)
+{
+    loop_timer_clear(lock->group->loop, &lock->timer);
+    lock_wait_dispose(lock);
+    validity_end(&lock->validity);
+    buffer_fini(&lock->keys);
+    free(lock);
+}
+
+static bool request_take(struct redlock_lock *lock, const struct redlock_request *request)
+{
+    const char *sorted[REDLOCK_RESOURCES_MAX];
+    char reason[REASON_BYTES_MAX];
+    if (!redlock_request_check(request, lock->group->key_prefix, reason, sizeof reason))
+        return false;
+    lock->key_count = redlock_resources_sort(request, sorted);
+    buffer_clear(&lock->keys);
+    for (unsigned i = 0; i < lock->key_count; i++) {
+        buffer_append(&lock->keys, lock->group->key_prefix, lock->group->key_prefix_length);
+        buffer_append_text(&lock->keys, sorted[i]);
+        lock->key_ends[i] = (uint16_t)lock->keys.length;
+    }
+    snprintf(lock->owner, sizeof lock->owner, "%s", request->owner != NULL ? request->owner : "");
+    lock->wait.waits_here = request->waits_here;
+    lock->wait.leaves_when_busy = request->leaves_when_busy;
+    return true;
+}
+
+bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_request *request)
+{
+    if (lock == NULL)
+        return false;
+    loop_assert_inside(lock->group->loop);
+    if (!request_take(lock, request))
+        return false;
+    lock->group->locks_in_use++;
+    lock->asked_at = loop_now(lock->group->loop);
+    lock->passes = 0;
+    lock->linger_ns = 0;
+    lock_wait_begin(lock);
+    return true;
+}
+
+/* Whoever of this process is next asks behind it, and hears how long it has to wait. */
+void redlock_lock_linger(struct redlock_lock *lock, int64_t ns)
+{
+    if (lock == NULL)
+        return;
+    int64_t longest = trust_max_ttl_ns(&lock->group->trust);
+    bool is_held = lock->lease.state == LEASE_HELD;
+    lock->linger_ns = !is_held ? 0 : longest > 0 && ns > longest ? longest : ns;
+    if (lock->linger_ns > 0)
+        lock_wait_lingers(lock);
+    redlock_lock_release(lock);
+}
+
+void redlock_lock_forfeit(struct redlock_lock *lock)
+{
+    if (lock == NULL)
+        return;
+    loop_assert_inside(lock->group->loop);
+    lock_take_step(lock, lease_forfeit(&lock->lease));
+}
+
+void redlock_lock_release(struct redlock_lock *lock)
+{
+    if (lock == NULL)
+        return;
+    loop_assert_inside(lock->group->loop);
+    bool was_asked = lock->lease.state != LEASE_FREE; /* the nodes, that is */
+    invariant(was_asked || lock->wait.is_queued);
+    lock_wait_end(lock);
+    if (was_asked)
+        lock_take_step(lock, lease_release(&lock->lease, &lock->terms, loop_now(lock->group->loop)));
+    else
+        lock_tell_answer(lock, REDLOCK_CANCELLED);
+}
+
+void lock_waits_cancel(struct redlock_group *group)
+{
+    for (struct list *link = group->locks.next; link != &group->locks; link = link->next) {
+        struct redlock_lock *lock = list_owner(link, struct redlock_lock, link);
+        bool asks = lock->lease.state == LEASE_ACQUIRING || lock->lease.state == LEASE_FENCING ||
+                    lock->lease.state == LEASE_WAITING;
+        if (asks || lock->wait.is_queued)
+            redlock_lock_release(lock);
+    }
+}
+
+bool redlock_lock_is_free(const struct redlock_lock *lock)
+{
+    return lock == NULL || (lock->lease.state == LEASE_FREE && !lock->wait.is_queued);
+}
+
+void redlock_lock_publish_to(struct redlock_lock *lock, struct redlock_validity *elsewhere)
+{
+    if (lock == NULL)
+        return;
+    lock->elsewhere = elsewhere;
+    if (elsewhere != NULL)
+        lock_publish(lock);
+}
+
+struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock)
+{
+    return lock != NULL ? &lock->validity : NULL;
+}
+
+uint64_t redlock_lock_token(const struct redlock_lock *lock)
+{
+    return lock != NULL ? lock->lease.token : 0;
+}
+
+struct instant redlock_lock_hold_until(const struct redlock_lock *lock)
+{
+    return lock != NULL ? lock->lease.hold_until : INSTANT_NEVER;
 }

@@ -68,22 +68,6 @@ static node_set lowest(node_set set, unsigned count)
     return kept;
 }
 
-/* Somebody else of this process asks for the key at once, or has done so by now. */
-static bool is_taken_over(const struct redlock_lock *lock, unsigned index)
-{
-    const struct local_waiter *owner = local_waiters_owner(lock->group->local_waiters, local_key_of(lock, index));
-    return owner != NULL && owner != &lock->wait.claim &&
-           list_owner(owner, const struct redlock_lock, wait.claim)->wait.is_silent;
-}
-
-void lock_wait_channel(const struct redlock_lock *lock, unsigned index, char channel[NOTIFICATIONS_CHANNEL_MAX])
-{
-    struct key_span key = lock_key(lock, index);
-    channel[0] = '\0';
-    if (!lock->wait.is_quiet && !is_taken_over(lock, index))
-        notifications_channel(lock->group->notifications, key.bytes, key.length, channel);
-}
-
 /* Only where somebody of this process has waited lately: elsewhere nobody is likely to listen. */
 static void say_held(struct redlock_lock *lock, node_set nodes, int64_t held_ns)
 {
@@ -101,7 +85,7 @@ static void say_free_belatedly(struct redlock_lock *lock)
     lock->wait.is_silent = false;
     for (unsigned i = 0; i < lock->key_count; i++) {
         struct key_span key = lock_key(lock, i);
-        if (!is_taken_over(lock, i))
+        if (!lock_is_taken_over(lock, i))
             notifications_say_free(lock->group->notifications, all, key.bytes, key.length);
     }
 }
@@ -223,6 +207,16 @@ void lock_wait_plan(struct redlock_lock *lock)
     lease_wait_until(&lock->lease, lock->lease.refusal == REDLOCK_BUSY ? busy_until(lock, by_expiry) : poll_at(lock));
 }
 
+/* Also after a step that asks for nothing: a pass that reached no node at all goes to wait without a word. */
+void lock_timer_follow(struct redlock_lock *lock)
+{
+    struct instant next = lease_next(&lock->lease, &lock->terms);
+    if (next.ns == INSTANT_NEVER.ns)
+        loop_timer_clear(lock->group->loop, &lock->timer);
+    else if (!loop_timer_is_set(&lock->timer) || lock->timer.item.at.ns != next.ns)
+        loop_timer_set(lock->group->loop, &lock->timer, next);
+}
+
 static void timer_follow(struct redlock_lock *lock)
 {
     struct lock_wait *wait = &lock->wait;
@@ -310,14 +304,6 @@ static struct lock_swap *swap_new(struct redlock_group *group)
     return swap;
 }
 
-static void swap_end_if_over(struct lock_swap *swap)
-{
-    if (swap->next != NULL || swap->is_sent)
-        return;
-    list_remove(&swap->link);
-    list_append(&swap->group->idle_swaps, &swap->link);
-}
-
 static void swaps_free(struct list *swaps)
 {
     struct list *link = NULL;
@@ -376,22 +362,6 @@ bool lock_swap_holds_back(struct redlock_lock *lock, node_set nodes)
     return true;
 }
 
-node_set lock_swap_answered(struct lock_swap *swap, unsigned node, enum swap_answer answer)
-{
-    return swap_answered(&swap->swap, node, answer);
-}
-
-/* Nobody is told that it is free: the next one has it, or still hopes. */
-void lock_swap_conclude(struct lock_swap *swap, unsigned node, enum swap_answer answer, node_set release,
-                        struct instant now)
-{
-    struct redlock_lock *before = swap->before;
-    enum lease_vote vote = swap_vote(answer);
-    batch_add_swapped(swap, release, answer == SWAP_UNKNOWN ? release : 0, NULL);
-    if (vote != LEASE_UNSENT && before->lease.round == swap->before_round)
-        lock_take_step(before, lease_vote(&before->lease, &before->terms, node, swap->before_round, vote, 0, now));
-}
-
 void lock_swap_follow(struct redlock_lock *next)
 {
     struct lock_swap *swap = next->swaps_in;
@@ -405,13 +375,7 @@ void lock_swap_follow(struct redlock_lock *next)
         batch_add_swapped(swap, release, swap->is_sent ? release : 0, next);
     }
     swap->next = NULL;
-    swap_end_if_over(swap);
-}
-
-void lock_swap_batch_over(struct lock_swap *swap)
-{
-    swap->is_sent = false;
-    swap_end_if_over(swap);
+    lock_swap_end_if_over(swap);
 }
 
 /* --- turns -------------------------------------------------------------------------------------------------------- */
@@ -435,7 +399,7 @@ static void start(struct redlock_lock *lock)
     lock->wait.is_queued = false;
     lock->wait.starts_at = INSTANT_NEVER;
     timer_follow(lock);
-    lock_take_step(lock, lease_acquire(&lock->lease, &lock->terms, now_of(lock)));
+    lock->group->take_step(lock, lease_acquire(&lock->lease, &lock->terms, now_of(lock)));
 }
 
 /* The process has not had it too often in a row, and not for too long. */
@@ -487,13 +451,13 @@ static void timer_fired(struct loop_timer *timer)
     struct redlock_lock *lock = list_owner(timer, struct redlock_lock, wait.timer);
     if (!lock->wait.is_queued) {
         lock->wait.give_up_at = INSTANT_NEVER;
-        lock_take_step(lock, lease_last_try(&lock->lease));
+        lock->group->take_step(lock, lease_last_try(&lock->lease));
     } else if (instant_reached(now_of(lock), lock->wait.starts_at)) {
         start(lock);
     } else if (instant_reached(now_of(lock), lock->wait.give_up_at)) {
         name_blocker(lock);
         lock_wait_end(lock);
-        lock_tell_answer(lock, REDLOCK_BUSY);
+        lock->group->tell_answer(lock, REDLOCK_BUSY);
     } else {
         timer_follow(lock);
     }
@@ -576,15 +540,4 @@ void lock_wait_end(struct redlock_lock *lock)
     local_waiters_leave(lock->group->local_waiters, &wait->claim);
     if (says_free)
         say_free_belatedly(lock);
-}
-
-void lock_waits_cancel(struct redlock_group *group)
-{
-    for (struct list *link = group->locks.next; link != &group->locks; link = link->next) {
-        struct redlock_lock *lock = list_owner(link, struct redlock_lock, link);
-        bool asks = lock->lease.state == LEASE_ACQUIRING || lock->lease.state == LEASE_FENCING ||
-                    lock->lease.state == LEASE_WAITING;
-        if (asks || lock->wait.is_queued)
-            redlock_lock_release(lock);
-    }
 }

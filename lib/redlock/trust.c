@@ -12,46 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/invariant.h"
-
 /* Which group it is, and what becomes of every node: made anew from the facts after every event. */
 
 #define WRITE_PAUSE_NS (1 * NS_PER_S)
 
 /* --- quarantines --------------------------------------------------------------------------------------------- */
-static bool trust_is_about_proof(enum trust_reason reason)
-{
-    return reason == TRUST_NEW_RUN || reason == TRUST_LOST_MARKER || reason == TRUST_DOUBTED;
-}
-
-enum trust_reason trust_reason_of(enum trust_proof proof)
-{
-    static const enum trust_reason reasons[] = {
-        [PROOF_NO_MARKER] = TRUST_LOST_MARKER,
-        [PROOF_DOUBTED] = TRUST_DOUBTED,
-        [PROOF_OTHER_RUN] = TRUST_NEW_RUN,
-    };
-    invariant(proof != PROOF_GOOD && proof != PROOF_BAD_MARKER);
-    return reasons[proof];
-}
-
-/* With N = 1 a quarantine would only be an outage: nobody else is there to vote. */
-void trust_quarantine(const struct trust *trust, struct trust_node *node, enum trust_reason reason, struct instant now)
-{
-    if (!is_group(trust))
-        return;
-    node->quarantine = reason;
-    node->quarantined_at = now;
-}
-
-void trust_quarantine_clock(const struct trust *trust, struct trust_node *node, enum trust_reason reason,
-                            struct instant now)
-{
-    bool keeps = node->quarantine != TRUST_FINE && node->quarantine != TRUST_CLOCK_UNCOMPARED &&
-                 !trust_is_about_proof(node->quarantine);
-    trust_quarantine(trust, node, keeps ? node->quarantine : reason, now);
-}
-
 struct instant trust_node_until(const struct trust *trust, unsigned node)
 {
     if (trust->node[node].quarantine == TRUST_FINE)

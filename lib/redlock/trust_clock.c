@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/invariant.h"
 #include "redlock/lease.h"
 #include "redlock/trust_private.h"
 

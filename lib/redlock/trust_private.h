@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/invariant.h"
 #include "redlock/trust.h"
 
 #define TRUST_FRESH_NS      (10 * NS_PER_S) /* an older sample is no evidence */
@@ -57,12 +58,39 @@ static inline bool trust_needs_healing(const struct trust_node *node)
            (proof == PROOF_NO_MARKER && node->known_id[0] != '\0');
 }
 
-/* trust.c. The first starts a quarantine, or starts it anew; the second does not replace a reason that
- * somebody else's healing would not lift. */
-void trust_quarantine(const struct trust *trust, struct trust_node *node, enum trust_reason reason, struct instant now);
-void trust_quarantine_clock(const struct trust *trust, struct trust_node *node, enum trust_reason reason,
-                            struct instant now);
-enum trust_reason trust_reason_of(enum trust_proof proof);
+static inline bool trust_is_about_proof(enum trust_reason reason)
+{
+    return reason == TRUST_NEW_RUN || reason == TRUST_LOST_MARKER || reason == TRUST_DOUBTED;
+}
+
+static inline enum trust_reason trust_reason_of(enum trust_proof proof)
+{
+    static const enum trust_reason reasons[] = {
+        [PROOF_NO_MARKER] = TRUST_LOST_MARKER,
+        [PROOF_DOUBTED] = TRUST_DOUBTED,
+        [PROOF_OTHER_RUN] = TRUST_NEW_RUN,
+    };
+    invariant(proof != PROOF_GOOD && proof != PROOF_BAD_MARKER);
+    return reasons[proof];
+}
+
+/* With N = 1 a quarantine would only be an outage: nobody else is there to vote. */
+static inline void trust_quarantine(const struct trust *trust, struct trust_node *node, enum trust_reason reason,
+                                    struct instant now)
+{
+    if (!is_group(trust))
+        return;
+    node->quarantine = reason;
+    node->quarantined_at = now;
+}
+
+static inline void trust_quarantine_clock(const struct trust *trust, struct trust_node *node, enum trust_reason reason,
+                                          struct instant now)
+{
+    bool keeps = node->quarantine != TRUST_FINE && node->quarantine != TRUST_CLOCK_UNCOMPARED &&
+                 !trust_is_about_proof(node->quarantine);
+    trust_quarantine(trust, node, keeps ? node->quarantine : reason, now);
+}
 
 /* trust_places.c. Whether a node without a marker may have its known place: a quorum of the other members say so, or it
  * is the server that this process saw there with a marker, or a majority has lost its markers. */

@@ -1,0 +1,137 @@
+/* One node of a group: whether and how long it is asked, what it is asked, and what it answered, counted.
+ *
+ * Pace. Locks are decided by a majority, so users could go on for ever faster than the slowest node: it would fall
+ * behind without bound, until its connection is closed for too much unanswered, and its votes come too late anyway.
+ * Two rules keep every node within reach, and neither lets a slow or hung minority slow the others down for long:
+ *   - A node with much unanswered that still answers soon is waited for: grants stay where they are until it has
+ *     caught up, releases and extensions leave. A loaded machine settles at the speed of all its nodes.
+ *   - A node that is behind (it has not answered for as long as it is waited for, or there is far too much in front)
+ *     gets no grants until it has answered: that is a vote less, as if it were down, and nothing to clean up.
+ *
+ * Patience. A node is waited for during its timeout, or for twice what its slowest answer took of late, up to ten times
+ * the timeout. A node that stands still for a moment now and then, on a machine that is busy, keeps its vote. */
+#include "redlock/group.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "redlock/terms.h"
+
+#define REFUSAL_SILENCE_NS (1 * NS_PER_S)
+
+#define PACE_BYTES       ((size_t)256 << 10) /* more than some 1000 users have in flight at once */
+#define PACE_PATIENCE_NS (50 * NS_PER_MS)    /* a node that takes longer is not waited for */
+#define BEHIND_BYTES     ((size_t)2 << 20)
+
+/* --- refusals ------------------------------------------------------------------------------------------------- */
+
+/* Said once a second at most, while it lasts: under load every request would get the same answer. */
+bool group_node_refused(struct group_node *node, const struct redis_result *result)
+{
+    if (result->outcome != REDIS_ERROR || result->error == REDIS_ERROR_DOWN || result->error == REDIS_ERROR_OVERLOAD)
+        return false;
+    struct instant now = loop_now(node->group->loop);
+    const char *name = redis_node_name(node->node);
+    snprintf(node->group->refusal, sizeof node->group->refusal, "too few lock nodes grant it: %s answers: %s", name,
+             result->reason);
+    if (instant_before(now, instant_after(node->refusal_told, REFUSAL_SILENCE_NS)))
+        return true;
+    char why[LOG_QUOTE_MAX];
+    node->refusal_told = now;
+    log_event(LOG_WARN, "lock_node_refused", "node=%s error=%s reason=%s", name, redis_error_name(result->error),
+              log_value(result->reason, why));
+    return true;
+}
+
+/* --- pace ----------------------------------------------------------------------------------------------------- */
+
+static int64_t answer_age_ns(const struct group_node *node)
+{
+    struct instant since = redis_node_waits_since(node->node);
+    struct instant now = loop_now(node->group->loop);
+    return instant_before(since, now) ? instant_since(since, now) : 0;
+}
+
+int64_t group_node_patience_ns(const struct group_node *node)
+{
+    return redis_node_patience_ns(node->node, node->timeout_ns, redlock_longest_patience_ns(node->timeout_ns));
+}
+
+int64_t group_patience_ns(const struct redlock_group *group)
+{
+    int64_t longest_ns = 0;
+    for (unsigned i = 0; i < group->node_count; i++) {
+        int64_t patience_ns = group_node_patience_ns(&group->nodes[i]);
+        longest_ns = patience_ns > longest_ns ? patience_ns : longest_ns;
+    }
+    return longest_ns;
+}
+
+static bool is_behind(const struct group_node *node)
+{
+    return answer_age_ns(node) >= group_node_patience_ns(node) || redis_node_unanswered(node->node) > BEHIND_BYTES;
+}
+
+bool group_node_takes_grants(struct group_node *node)
+{
+    bool behind = is_behind(node);
+    if (behind && !node->told_behind)
+        log_event(LOG_WARN, "lock_node_silent", "node=%s silent_ms=%lld advice=\"it has no vote until it answers\"",
+                  redis_node_name(node->node), (long long)(answer_age_ns(node) / NS_PER_MS));
+    if (!behind && node->told_behind)
+        log_event(LOG_INFO, "lock_node_answers", "node=%s", redis_node_name(node->node));
+    node->told_behind = behind;
+    return !behind && (trust_voters(&node->group->trust) & (1u << node->index)) != 0;
+}
+
+bool group_must_wait(const struct redlock_group *group)
+{
+    for (unsigned i = 0; i < group->node_count; i++) {
+        const struct group_node *node = &group->nodes[i];
+        if (redis_node_unanswered(node->node) > PACE_BYTES && answer_age_ns(node) < PACE_PATIENCE_NS &&
+            !is_behind(node))
+            return true;
+    }
+    return false;
+}
+
+/* --- what it was asked and said, counted where it happens ----------------------------------------------------- */
+
+bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call)
+{
+    struct instant deadline = loop_after(node->group->loop, group_node_patience_ns(node));
+    bool is_sent = redis_node_call(node->node, request, deadline, call);
+    node->counters.requests += is_sent;
+    return is_sent;
+}
+
+static bool was_not_sent(const struct redis_result *result)
+{
+    return result->outcome == REDIS_ERROR &&
+           (result->error == REDIS_ERROR_DOWN || result->error == REDIS_ERROR_OVERLOAD);
+}
+
+void node_counts_result(struct group_node *node, const struct redis_result *result)
+{
+    node->counters.timeouts += result->outcome == REDIS_UNKNOWN;
+    node->counters.errors += result->outcome == REDIS_ERROR && !was_not_sent(result);
+}
+
+void node_counts_split(struct redlock_group *group, node_set granted)
+{
+    for (unsigned i = 0; i < group->node_count; i++)
+        group->nodes[i].counters.split_votes += (granted & (1u << i)) != 0;
+}
+
+const struct redlock_node_counters *redlock_group_node_counters(const struct redlock_group *group, unsigned node)
+{
+    return group != NULL && node < group->node_count ? &group->nodes[node].counters : NULL;
+}
+
+unsigned redlock_group_nodes_up(const struct redlock_group *group)
+{
+    unsigned up = 0;
+    for (unsigned i = 0; group != NULL && i < group->node_count; i++)
+        up += redis_node_state(group->nodes[i].node) == REDIS_NODE_UP;
+    return up;
+}
