@@ -32,7 +32,7 @@ void slot_observe_answer(struct slot *slot, const struct redlock_event *event)
     struct slot_observed *observed = &slot->observed;
     if (!is_observed(slot))
         return;
-    observed->passes = event->passes;
+    observed->attempts = event->attempts;
     if (event->answer != REDLOCK_ACQUIRED) {
         observed->had_refusal = true;
         observed->refusal = event->answer;
@@ -84,7 +84,7 @@ void slot_observe_left(struct slot *slot, enum flow_ending ending)
         .asked = observed->asked,
         .locked = observed->locked,
         .left = instant_now(),
-        .passes = observed->passes,
+        .attempts = observed->attempts,
         .token = observed->token,
         .handed_over = observed->handed_over,
         .had_refusal = observed->had_refusal,
@@ -94,7 +94,7 @@ void slot_observe_left(struct slot *slot, enum flow_ending ending)
     };
     run_fill(slot, &task);
     observer->task_left(observer->context, &task);
-    slot->observed = (struct slot_observed){.passes = 0};
+    slot->observed = (struct slot_observed){.attempts = 0};
 }
 
 /* --- the process -------------------------------------------------------------------------------------------------- */

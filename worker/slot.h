@@ -49,7 +49,7 @@ struct slot_hand_offs {
 /* What an observer is told of a slot's task beyond what the slot knows anyway. */
 struct slot_observed {
     struct instant claimed, asked, locked;
-    unsigned passes;
+    unsigned attempts;
     uint64_t token;
     bool handed_over, had_refusal, was_lost, was_fenced_off;
     enum redlock_answer refusal;

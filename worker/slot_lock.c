@@ -393,7 +393,7 @@ static int64_t waited_ns(const struct slot *slot, const struct redlock_event *ev
 static void acquisition_count(const struct slot *slot, const struct redlock_event *event)
 {
     metrics_count(slot, LOCK_EVENT_ACQUIRED);
-    if (event->passes > 1 || slot->envelope.parked_at.us > 0)
+    if (event->attempts > 1 || slot->envelope.parked_at.us > 0)
         metrics_count(slot, LOCK_EVENT_WAITED);
     if (event->handed_over)
         metrics_count(slot, LOCK_EVENT_HANDED_OVER);
@@ -476,7 +476,7 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
         was_successor && event->answer == REDLOCK_BUSY ? FLOW_UNDECIDED : refusal_of(event->answer);
     if (was_successor && !slot->is_sent_back) /* else whoever is before it has told it */
         inheritance_failed(slot);
-    if (event->may_obstruct || (was_successor && event->passes > 0))
+    if (event->may_obstruct || (was_successor && event->attempts > 0))
         stale_grants_tell(slot);
     slot->is_successor = slot->is_sent_back = false;
     int64_t seen_us = queue_seen_us(worker->queue, slot->number);

@@ -167,7 +167,7 @@ static void swap_conclude(struct lock_swap *swap, unsigned node, enum swap_answe
 
 /* --- counting ------------------------------------------------------------------------------------------------- */
 
-/* The pass was decided before this answer, as a split vote, and the next one has not begun. */
+/* The attempt was decided before this answer, as a split vote, and the next one has not begun. */
 static bool is_late_for_split(const struct batch_entry *entry)
 {
     const struct lease *lease = &entry->lock->lease;
@@ -230,7 +230,7 @@ static void swap_not_sent(struct lock_swap *swap, node_set unsent, struct instan
             swap_conclude(swap, node, SWAP_NOT, swap_answered(&swap->swap, node, SWAP_NOT), now);
 }
 
-/* All grants are written before "could not be sent" is counted, and for all nodes at once: that may end a pass, and
+/* All grants are written before "could not be sent" is counted, and for all nodes at once: that may end an attempt, and
  * then the release must already know everything that was sent, and nothing else. */
 static void grants_not_sent(struct batch *batch, node_set unsent)
 {

@@ -39,9 +39,9 @@ static void pace_look(struct loop_timer *timer)
 
 /* --- the end of a turn ---------------------------------------------------------------------------------------- */
 
-/* The end of a turn: what gathered leaves, releases first. A grant that cannot be sent may end a pass and gather more;
- * the loop then runs this hook again, for the releases. New grants wait for another turn: a user who is refused at once
- * and asks again at once would keep the loop from everything else. */
+/* The end of a turn: what gathered leaves, releases first. A grant that cannot be sent may end an attempt and gather
+ * more; the loop then runs this hook again, for the releases. New grants wait for another turn: a user who is
+ * refused at once and asks again at once would keep the loop from everything else. */
 static void group_send(struct loop_hook *hook)
 {
     struct redlock_group *group = list_owner(hook, struct redlock_group, send);

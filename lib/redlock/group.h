@@ -3,8 +3,8 @@
  *   group.c             N nodes and what the locks over them share
  *   inspection.c        which of them may vote
  *   lock.c              one lock: values, timers, what callers do and hear, what other threads see
- *   lock_wait.c         whose turn it is in this process, when the next attempt is worth its while, and the handing over to
- *                       the next lock of the process (local_waiters.c, release_notifications.c, swap.c)
+ *   lock_wait.c         whose turn it is in this process, when the next attempt is worth its while, and the handing
+ *                       over to the next lock of the process (local_waiters.c, release_notifications.c, swap.c)
  *   batch.c             many locks in one script call; batch_words.c: requests and answers
  *   pending_releases.c  releases that a node must still get when it comes back
  *   group_node.c        one node: patience, pace, calls
@@ -14,7 +14,7 @@
  *
  * Everything runs on the loop thread. In one turn of the loop releases leave first, then extensions, then grants
  * (group_send), so that a resource released and asked for again in the same turn is free when the grant arrives,
- * and a fresh pass never meets the value of the pass before it (E4). On one node all of them go through the same
+ * and a fresh attempt never meets the value of the attempt before it (E4). On one node all of them go through the same
  * connection, so a release can never overtake the grant that it undoes (E2).
  *
  * Locks are never given back to the allocator while their group lives: batches refer to them by (pointer, round), and
@@ -79,8 +79,8 @@ struct redlock_group {
     size_t key_prefix_length;
     int64_t slowest_timeout_ns, fence_ttl_ns;
     double drift_factor;
-    int64_t pass_ns; /* how long passes that were refused have taken lately */
-    bool is_guest;   /* markers are for others to write */
+    int64_t attempt_ns; /* how long attempts that were refused have taken lately */
+    bool is_guest;      /* markers are for others to write */
     struct trust trust;
     struct loop_timer trust_timer;
     bool is_trust_told; /* changes of it are news from now on */
@@ -118,7 +118,7 @@ struct lock_wait {
     int64_t limit_ns;          /* of the terms; 0: tries count */
     int64_t local_limit_ns;    /* how long it waits for others of this process, if tries count */
     struct instant give_up_at; /* INSTANT_NEVER: the tries end it */
-    struct instant starts_at;  /* queued, and has its turn: when its first pass begins */
+    struct instant starts_at;  /* queued, and has its turn: when its first attempt begins */
     struct instant freed_at;   /* when a release was heard last */
     struct instant row_began;  /* since when this process has had the resource, or asked for it, without a break */
     unsigned row_most;         /* of the terms: so often it may be handed over, */
@@ -139,7 +139,7 @@ struct redlock_lock {
     struct lease_terms terms;
     struct lock_wait wait;
     struct redlock_group *group;
-    struct lock_swap *swaps_in;    /* its first pass takes over what another one held, and is not decided */
+    struct lock_swap *swaps_in;    /* its first attempt takes over what another one held, and is not decided */
     struct lock_swap *swapped_out; /* what it holds is taken over; between that and its release */
     struct list link;              /* in group->locks */
     struct list idle_link;         /* in group->idle_locks */
@@ -150,14 +150,14 @@ struct redlock_lock {
     void (*event)(struct redlock_lock *lock, void *context, const struct redlock_event *event); /* NULL: destroyed */
     void *context;
     struct instant asked_at, acquired_at;
-    unsigned passes;
+    unsigned attempts;
     int64_t linger_ns;                        /* what is being released stays for so long; 0 = not */
-    bool was_handed_over;                     /* in the pass that won */
-    bool was_refused;                         /* in this pass: a node answered with an error */
-    bool clashes;                             /* in this pass: something that is no lock is under a key */
-    char holder[REDLOCK_OWNER_BYTES_MAX + 1]; /* who refused in this pass, "" = not told */
+    bool was_handed_over;                     /* in the attempt that won */
+    bool was_refused;                         /* in this attempt: a node answered with an error */
+    bool clashes;                             /* in this attempt: something that is no lock is under a key */
+    char holder[REDLOCK_OWNER_BYTES_MAX + 1]; /* who refused in this attempt, "" = not told */
     unsigned refused_key;                     /* which of its keys was taken, by its place */
-    int64_t remaining_ns;                     /* the longest that a node told in this pass; 0 = not told */
+    int64_t remaining_ns;                     /* the longest that a node told in this attempt; 0 = not told */
     struct instant told_at;
     struct list verifies; /* struct redlock_verify */
     struct buffer keys;   /* all keys one after the other, prefix included */
@@ -169,7 +169,7 @@ struct redlock_lock {
 };
 
 /* A held lock goes to the next one of the same process (swap.h): all that is needed to undo the old value. Both locks
- * may be released, destroyed and used for something else before the last node has answered. It ends when the pass is
+ * may be released, destroyed and used for something else before the last node has answered. It ends when the attempt is
  * decided and the grants are answered. */
 struct lock_swap {
     struct list link; /* in group->swaps or group->idle_swaps */
@@ -177,7 +177,7 @@ struct lock_swap {
     struct swap swap;
     struct redlock_lock *before; /* votes for its release are those of before_round */
     uint32_t before_round;
-    struct redlock_lock *next; /* NULL once its pass is decided */
+    struct redlock_lock *next; /* NULL once its attempt is decided */
     bool is_sent;              /* a batch refers to it */
     int64_t ttl_ns;            /* of the old value */
     struct buffer keys;
@@ -213,7 +213,7 @@ void node_counts_result(struct group_node *node, const struct redis_result *resu
 /* An attempt failed because nobody can have a majority; these had granted to it. */
 void node_counts_split(struct redlock_group *group, node_set granted);
 
-/* pending_releases.c: `request` is a release script call that must still run on the node, until its keys have expired. */
+/* pending_releases.c: `request` is a release script call that must still run on the node, until its keys expire. */
 enum pending_when { PENDING_SOON, PENDING_AFTER_RECONNECT };
 void pending_release_add(struct group_node *node, const struct buffer *request, struct instant until,
                          enum pending_when when);

@@ -1,5 +1,5 @@
 /* See lease.h for the rules. How this file is built: every public function is one input; it ends in exactly one of
- * the small transitions below (start a pass, fail a pass, hold, lose, end), and only those change `state`. */
+ * the small transitions below (start an attempt, fail an attempt, hold, lose, end), and only those change `state`. */
 #include "redlock/lease.h"
 
 #include "base/invariant.h"
@@ -48,10 +48,10 @@ int64_t lease_wait_ns(int64_t ttl_ns, double drift_factor, int64_t timeout_ns)
 void lease_terms_derive(struct lease_terms *terms)
 {
     invariant(terms->nodes >= 1 && terms->nodes <= LEASE_NODES_MAX);
-    invariant(terms->ttl_ns > 0 && terms->tries >= 1 && terms->pass_limit_ns > 0);
+    invariant(terms->ttl_ns > 0 && terms->tries >= 1 && terms->attempt_limit_ns > 0);
     int64_t ttl = terms->ttl_ns;
-    if (terms->silence_limit_ns < terms->pass_limit_ns)
-        terms->silence_limit_ns = terms->pass_limit_ns;
+    if (terms->silence_limit_ns < terms->attempt_limit_ns)
+        terms->silence_limit_ns = terms->attempt_limit_ns;
     terms->drift_ns = lease_drift_ns(ttl, terms->drift_factor);
     terms->needed_ns = ttl / 2;
     terms->guard_ns = ttl / 100 > GUARD_MIN_NS ? ttl / 100 : GUARD_MIN_NS;
@@ -86,7 +86,7 @@ static void round_begin(struct lease *lease, node_set asked, struct instant now)
     round_next(lease);
     lease->asked = asked;
     lease->yes = lease->no = lease->foreign = lease->unknown = 0;
-    lease->pass_started = now;
+    lease->attempt_started = now;
 }
 
 /* --- the hold: extension, danger, loss ---------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ static struct lease_step hold_begin(struct lease *lease, const struct lease_term
 static void hold_suspect(struct lease *lease, const struct lease_terms *terms, int64_t stood_ns, struct instant now)
 {
     struct instant less = instant_after(lease->valid_until, -stood_ns);
-    struct instant grace = instant_after(now, terms->pass_limit_ns + terms->guard_ns);
+    struct instant grace = instant_after(now, terms->attempt_limit_ns + terms->guard_ns);
     if (instant_before(less, grace))
         less = instant_earlier(grace, lease->valid_until);
     lease->valid_until = less;
@@ -191,9 +191,9 @@ static struct lease_step extension_start(struct lease *lease, const struct lease
 static struct lease_step extension_win(struct lease *lease, const struct lease_terms *terms)
 {
     lease->extending = false;
-    lease->confirmed = lease->pass_started;
-    lease->valid_until = validity_of(terms, lease->pass_started);
-    lease->in_danger = lease->in_danger && instant_reached(lease->pass_started, lease_danger_from(lease, terms));
+    lease->confirmed = lease->attempt_started;
+    lease->valid_until = validity_of(terms, lease->attempt_started);
+    lease->in_danger = lease->in_danger && instant_reached(lease->attempt_started, lease_danger_from(lease, terms));
     extension_plan(lease, terms);
     return (struct lease_step){.news = LEASE_NEWS_EXTENDED};
 }
@@ -258,7 +258,7 @@ static node_set set_all(const struct lease_terms *terms)
     return (node_set)((1u << terms->nodes) - 1u);
 }
 
-static struct lease_step pass_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
+static struct lease_step attempt_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     invariant(lease->tries_left > 0);
     lease->state = LEASE_ACQUIRING;
@@ -295,7 +295,7 @@ static bool may_name_holder(const struct lease *lease, const struct lease_terms 
     return most < quorum && most + set_count(outstanding(lease)) >= quorum;
 }
 
-static enum redlock_answer pass_refusal(const struct lease *lease, const struct lease_terms *terms)
+static enum redlock_answer attempt_refusal(const struct lease *lease, const struct lease_terms *terms)
 {
     if (has_quorum(terms, lease->yes))
         return REDLOCK_TOO_SLOW;
@@ -313,7 +313,7 @@ static void obstruction_note(struct lease *lease, const struct lease_terms *term
 }
 
 /* A split vote resolves itself within a round trip or two, so its wait starts short; what is held takes longer. */
-static int64_t pass_retry_wait(struct lease *lease, const struct lease_terms *terms, enum redlock_answer refusal)
+static int64_t attempt_retry_wait(struct lease *lease, const struct lease_terms *terms, enum redlock_answer refusal)
 {
     if (refusal != REDLOCK_SPLIT) {
         lease->splits = 0;
@@ -326,9 +326,9 @@ static int64_t pass_retry_wait(struct lease *lease, const struct lease_terms *te
     return SPLIT_WAIT_MIN_NS + jitter_below(lease, bound < SPLIT_WAIT_MAX_NS ? bound : SPLIT_WAIT_MAX_NS);
 }
 
-static struct lease_step pass_fail(struct lease *lease, const struct lease_terms *terms, struct instant now)
+static struct lease_step attempt_fail(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
-    enum redlock_answer refusal = pass_refusal(lease, terms);
+    enum redlock_answer refusal = attempt_refusal(lease, terms);
     struct lease_step step = {.abandon = lease->reached};
     /* Who was refused before all had answered will be refused by the others, too: no doubt worth looking into. */
     obstruction_note(lease, terms, (node_set)(lease->yes | lease->unknown));
@@ -339,7 +339,7 @@ static struct lease_step pass_fail(struct lease *lease, const struct lease_terms
     lease->token = 0;
     if (lease->tries_left > 0) {
         lease->state = LEASE_WAITING;
-        lease->act_at = instant_after(now, pass_retry_wait(lease, terms, refusal));
+        lease->act_at = instant_after(now, attempt_retry_wait(lease, terms, refusal));
         return step;
     }
     lease->state = LEASE_FREE;
@@ -349,11 +349,11 @@ static struct lease_step pass_fail(struct lease *lease, const struct lease_terms
 }
 
 /* Won, but is enough of the ttl left (E5)? */
-static struct lease_step pass_win(struct lease *lease, const struct lease_terms *terms, uint64_t token,
-                                  struct instant now)
+static struct lease_step attempt_win(struct lease *lease, const struct lease_terms *terms, uint64_t token,
+                                     struct instant now)
 {
     if (instant_since(now, validity_of(terms, lease->validity_from)) < terms->needed_ns)
-        return pass_fail(lease, terms, now);
+        return attempt_fail(lease, terms, now);
     lease->token = token;
     return hold_begin(lease, terms);
 }
@@ -411,15 +411,15 @@ static struct lease_step granting_judge(struct lease *lease, const struct lease_
 {
     node_set open = outstanding(lease);
     if (!terms->fenced && has_quorum(terms, lease->yes))
-        return pass_win(lease, terms, 0, now);
+        return attempt_win(lease, terms, 0, now);
     if (set_count(lease->yes) + set_count(open) < lease_quorum(terms))
-        return may_name_holder(lease, terms) ? (struct lease_step){0} : pass_fail(lease, terms, now);
+        return may_name_holder(lease, terms) ? (struct lease_step){0} : attempt_fail(lease, terms, now);
     if (!terms->fenced)
         return (struct lease_step){0};
     uint64_t token = token_commonest(lease, terms);
     unsigned holders = set_count(token_holders(lease, terms, token));
     if (holders >= lease_quorum(terms))
-        return pass_win(lease, terms, token, now);
+        return attempt_win(lease, terms, token, now);
     if (has_quorum(terms, lease->yes) && holders + set_count(open) < lease_quorum(terms))
         return fencing_start(lease, terms, now);
     return (struct lease_step){0};
@@ -430,21 +430,21 @@ static struct lease_step granting_judge(struct lease *lease, const struct lease_
 static struct lease_step fencing_judge(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     if (set_count(lease->yes) + set_count(outstanding(lease)) < lease_quorum(terms))
-        return pass_fail(lease, terms, now);
+        return attempt_fail(lease, terms, now);
     unsigned holders = set_count(token_holders(lease, terms, lease->token));
     if (holders >= lease_quorum(terms))
-        return pass_win(lease, terms, lease->token, now);
+        return attempt_win(lease, terms, lease->token, now);
     if (has_quorum(terms, lease->yes) && holders + set_count(outstanding(lease)) < lease_quorum(terms))
         return fencing_start(lease, terms, now);
     return (struct lease_step){0};
 }
 
-static struct lease_step pass_judge(struct lease *lease, const struct lease_terms *terms, struct instant now)
+static struct lease_step attempt_judge(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     return lease->state == LEASE_ACQUIRING ? granting_judge(lease, terms, now) : fencing_judge(lease, terms, now);
 }
 
-static struct lease_step pass_cancel(struct lease *lease, const struct lease_terms *terms)
+static struct lease_step attempt_cancel(struct lease *lease, const struct lease_terms *terms)
 {
     struct lease_step step = {.abandon = lease->reached, .news = LEASE_NEWS_REFUSED, .refusal = REDLOCK_CANCELLED};
     obstruction_note(lease, terms, (node_set)(lease->yes | lease->unknown | outstanding(lease)));
@@ -470,7 +470,7 @@ struct lease_step lease_acquire(struct lease *lease, const struct lease_terms *t
     lease->tries_left = terms->tries;
     lease->splits = 0;
     lease->may_obstruct = false;
-    return pass_start(lease, terms, now);
+    return attempt_start(lease, terms, now);
 }
 
 void lease_wait_until(struct lease *lease, struct instant at)
@@ -492,7 +492,7 @@ struct lease_step lease_last_try(struct lease *lease)
 
 /* --- memory loss, and time that cannot be believed ------------------------------------------------------------- */
 
-/* A vote for a pass that is not decided yet is void. What a hold does about it, its next extension decides. */
+/* A vote for an attempt that is not decided yet is void. What a hold does about it, its next extension decides. */
 struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *terms, unsigned node, struct instant now)
 {
     invariant(node < terms->nodes);
@@ -501,7 +501,7 @@ struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *te
     case LEASE_FENCING:
         lease->yes &= (node_set)~set_of(node);
         lease->unknown |= (node_set)(set_of(node) & lease->asked);
-        return pass_judge(lease, terms, now);
+        return attempt_judge(lease, terms, now);
     case LEASE_HELD:
         if (!(hold_nodes(lease) & set_of(node)))
             break;
@@ -524,7 +524,7 @@ struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *ter
     if (lease->state == LEASE_HELD)
         return hold_lose(lease, REDLOCK_LOST_CLOCK);
     if (lease->state == LEASE_ACQUIRING || lease->state == LEASE_FENCING)
-        return pass_fail(lease, terms, now);
+        return attempt_fail(lease, terms, now);
     return (struct lease_step){0};
 }
 
@@ -532,7 +532,7 @@ void lease_suspect(struct lease *lease, const struct lease_terms *terms, int64_t
 {
     invariant(stood_ns > 0);
     if (lease->state == LEASE_ACQUIRING || lease->state == LEASE_FENCING) {
-        lease->pass_started = instant_after(lease->pass_started, -stood_ns);
+        lease->attempt_started = instant_after(lease->attempt_started, -stood_ns);
         lease->validity_from = instant_after(lease->validity_from, -stood_ns);
     } else if (lease->state == LEASE_HELD) {
         hold_suspect(lease, terms, stood_ns, now);
@@ -576,7 +576,7 @@ struct lease_step lease_release(struct lease *lease, const struct lease_terms *t
 {
     invariant(lease->state != LEASE_FREE && lease->state != LEASE_RELEASING);
     if (lease->state == LEASE_ACQUIRING || lease->state == LEASE_FENCING || lease->state == LEASE_WAITING)
-        return pass_cancel(lease, terms);
+        return attempt_cancel(lease, terms);
     lease->state = LEASE_RELEASING;
     lease->extending = false;
     round_begin(lease, lease->reached, now);
@@ -593,7 +593,7 @@ static void vote_count(struct lease *lease, const struct lease_terms *terms, uns
         lease->yes |= set_of(node);
         lease->details[node] = detail;
         if (lease->state != LEASE_RELEASING)
-            lease->kept_until[node] = validity_of(terms, lease->pass_started);
+            lease->kept_until[node] = validity_of(terms, lease->attempt_started);
         return;
     case LEASE_NO:
         lease->no |= set_of(node);
@@ -624,7 +624,7 @@ struct lease_step lease_vote(struct lease *lease, const struct lease_terms *term
     switch (lease->state) {
     case LEASE_ACQUIRING:
     case LEASE_FENCING:
-        return pass_judge(lease, terms, now);
+        return attempt_judge(lease, terms, now);
     case LEASE_HELD:
         return hold_judge(lease, terms, now);
     case LEASE_RELEASING:
@@ -645,7 +645,7 @@ struct lease_step lease_unsent(struct lease *lease, const struct lease_terms *te
     nodes &= (node_set)(lease->asked & ~(lease->yes | lease->no | lease->foreign)); /* unknown: it forgot meanwhile */
     lease->unknown |= nodes;
     lease->reached &= (node_set)~nodes;
-    return pass_judge(lease, terms, now);
+    return attempt_judge(lease, terms, now);
 }
 
 struct lease_step lease_tick(struct lease *lease, const struct lease_terms *terms, struct instant now)
@@ -656,9 +656,9 @@ struct lease_step lease_tick(struct lease *lease, const struct lease_terms *term
     case LEASE_ACQUIRING:
     case LEASE_FENCING:
         lease->unknown |= outstanding(lease);
-        return pass_judge(lease, terms, now);
+        return attempt_judge(lease, terms, now);
     case LEASE_WAITING:
-        return pass_start(lease, terms, now);
+        return attempt_start(lease, terms, now);
     case LEASE_HELD:
         return hold_tick(lease, terms, now);
     case LEASE_RELEASING:
@@ -675,7 +675,7 @@ struct lease_step lease_tick(struct lease *lease, const struct lease_terms *term
 static int64_t round_limit(const struct lease *lease, const struct lease_terms *terms)
 {
     bool is_answered = has_quorum(terms, (node_set)(lease->yes | lease->no | lease->foreign));
-    return is_answered ? terms->pass_limit_ns : terms->silence_limit_ns;
+    return is_answered ? terms->attempt_limit_ns : terms->silence_limit_ns;
 }
 
 struct instant lease_next(const struct lease *lease, const struct lease_terms *terms)
@@ -684,7 +684,7 @@ struct instant lease_next(const struct lease *lease, const struct lease_terms *t
     case LEASE_ACQUIRING:
     case LEASE_FENCING:
     case LEASE_RELEASING:
-        return instant_after(lease->pass_started, round_limit(lease, terms));
+        return instant_after(lease->attempt_started, round_limit(lease, terms));
     case LEASE_WAITING:
         return lease->act_at;
     case LEASE_HELD:

@@ -11,13 +11,13 @@
  *                            │ no try left ──▶ FREE      LOST ──────────────────────────────────┘
  *
  * The rules, with the edge cases of the reference that they answer:
- *  - N is the configured number of nodes, quorum N/2 + 1, also for even N (E8, E9); a pass is decided at the first
+ *  - N is the configured number of nodes, quorum N/2 + 1, also for even N (E8, E9); an attempt is decided at the first
  *    majority either way, errors of a minority are no errors (E10). A refusal waits for those who can still tell
  *    whether one owner has a majority: who is refused by a holder waits for its end, and a split vote has none (E48).
- *  - Validity counts from the moment before the first byte of the winning pass (E6), minus the drift of
+ *  - Validity counts from the moment before the first byte of the winning attempt (E6), minus the drift of
  *    lease_drift_ns (E7); less than `needed_ns` left is a failure with clean-up (E5).
- *  - A release goes to every node to which a grant was written, whatever was heard from it (E1), and each pass has a
- *    fresh value (E4), so the superseded pass cannot refuse the next or be mistaken for it (E3).
+ *  - A release goes to every node to which a grant was written, whatever was heard from it (E1), and each attempt has a
+ *    fresh value (E4), so the superseded attempt cannot refuse the next or be mistaken for it (E3).
  *  - Every send starts a new round; a reply of an older round is no vote (E29).
  *  - An extension counts only while the old validity lasts (E24). Not hearing enough is no release: it is tried again
  *    until the deadline (E27, E28). A node that said "not yours" is out for the rest of the hold, and nothing
@@ -35,9 +35,10 @@
  * tokens of a resource are ordered by no clock, no ttl and no delay bound. All resources of a lock have the same T.
  *
  * Memory loss (reference 5). A node that may have forgotten is announced by lease_forgot: its vote for an undecided
- * pass is void. In a hold, it may be given the key again (`replant`) only if it acknowledged it in this hold, and would
- * still keep it had it not forgotten (`kept_until`), and the hold is fenced, so that the script can refuse where the
- * counter says that somebody else was there in between; an unfenced hold may only extend what is still there. */
+ * attempt is void. In a hold, it may be given the key again (`replant`) only if it acknowledged it in this hold, and
+ * would still keep it had it not forgotten (`kept_until`), and the hold is fenced, so that the script can refuse
+ * where the counter says that somebody else was there in between; an unfenced hold may only extend what is still
+ * there. */
 #ifndef REDLOCK_LEASE_H
 #define REDLOCK_LEASE_H
 
@@ -73,15 +74,15 @@ struct lease_terms {
     unsigned nodes; /* N as configured */
     int64_t ttl_ns;
     double drift_factor;
-    int64_t pass_limit_ns;    /* a pass or a release that a quorum has answered ends by then, undecided or not */
+    int64_t attempt_limit_ns; /* an attempt or a release that a quorum has answered ends by then, undecided or not */
     int64_t silence_limit_ns; /* and so does one that fewer have answered, and an extension; at least the former */
-    unsigned tries; /* passes until an acquire is refused, at least 1; LEASE_TRIES_ENDLESS = lease_last_try ends it */
+    unsigned tries; /* attempts until an acquire is refused, at least 1; LEASE_TRIES_ENDLESS = lease_last_try ends it */
     int64_t retry_delay_ns, retry_jitter_ns;
     bool fenced;
     int64_t max_hold_ns; /* LOST so long after the acquisition, however often it was extended; 0 = never (E37) */
 
     int64_t drift_ns;        /* lease_drift_ns */
-    int64_t needed_ns;       /* validity that must be left after a pass: ttl / 2 */
+    int64_t needed_ns;       /* validity that must be left after an attempt: ttl / 2 */
     int64_t guard_ns;        /* LOST this long before the validity ends: max(50 ms, 1 % of ttl), at most ttl / 10 */
     int64_t extend_after_ns; /* ttl / 3 */
     int64_t extend_retry_ns; /* 5 % of ttl, but not before the round has failed */
@@ -105,25 +106,25 @@ struct lease {
     enum lease_state state;
     uint32_t round;   /* of the last send; never goes back, also from one life to the next */
     uint32_t noise;   /* seed of the jitter */
-    node_set reached; /* a grant of this pass was, or may have been, written there */
+    node_set reached; /* a grant of this attempt was, or may have been, written there */
     node_set gone;    /* said in this hold that the value is not ours */
     node_set forgot;  /* lost its memory in this hold, and was not given the key again */
     node_set asked;   /* of this round */
     node_set yes, no, foreign, unknown;
     bool extending; /* HELD: the round is an undecided extension */
-    /* Of this acquire: a majority may have granted a pass that failed, so others may have been refused by that, or are
-     * until its release has arrived. */
+    /* Of this acquire: a majority may have granted an attempt that failed, so others may have been refused by that,
+     * or are until its release has arrived. */
     bool may_obstruct;
     bool in_danger;
     unsigned tries_left;
     unsigned splits;                   /* split votes in a row, for the doubling of their wait */
-    enum redlock_answer refusal;       /* WAITING: how the last pass ended */
-    struct instant pass_started;       /* before the first byte of this round */
-    struct instant validity_from;      /* FENCING: start of the pass that granted */
+    enum redlock_answer refusal;       /* WAITING: how the last attempt ended */
+    struct instant attempt_started;    /* before the first byte of this round */
+    struct instant validity_from;      /* FENCING: start of the attempt that granted */
     struct instant valid_until;        /* HELD: end of the validity, guard not taken off */
     struct instant hold_until;         /* HELD: when it was held for as long as its terms allow */
     struct instant confirmed;          /* HELD: start of the last round that succeeded */
-    struct instant act_at;             /* WAITING: next pass; HELD: next extension */
+    struct instant act_at;             /* WAITING: next attempt; HELD: next extension */
     uint64_t token;                    /* FENCING: being established; HELD, LOST: the token of this hold; else 0 */
     uint64_t details[LEASE_NODES_MAX]; /* of this round: the token of a YES, who refused of a NO */
     struct instant
@@ -140,7 +141,7 @@ enum lease_news {
     LEASE_NEWS_RELEASED,
 };
 
-/* What the driver must do, in this order: send the releases of the pass that ended under its value; draw a fresh
+/* What the driver must do, in this order: send the releases of the attempt that ended under its value; draw a fresh
  * value and send grants; raise counters to lease->token; send extensions; tell the news. Votes for all of these but
  * the abandoned carry `round` as it is after this call. */
 struct lease_step {
@@ -166,7 +167,7 @@ struct lease_step lease_acquire(struct lease *lease, const struct lease_terms *t
  * not told, 0. */
 struct lease_step lease_vote(struct lease *lease, const struct lease_terms *terms, unsigned node, uint32_t round,
                              enum lease_vote vote, uint64_t detail, struct instant now);
-/* Nothing was written to any of `nodes`; told at once, so that a pass that ends by it knows all that it reached. */
+/* Nothing was written to any of `nodes`; told at once, so that an attempt that ends by it knows all that it reached. */
 struct lease_step lease_unsent(struct lease *lease, const struct lease_terms *terms, node_set nodes, uint32_t round,
                                struct instant now);
 /* The node may have lost its memory; harmless in every state. */
@@ -174,7 +175,7 @@ struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *te
 /* Asks a majority now whether it is still ours, by an extension round: HELD only, else nothing happens. EXTENDED with
  * `confirmed` not before `now` is the yes. */
 struct lease_step lease_verify(struct lease *lease, const struct lease_terms *terms, struct instant now);
-/* Our clock cannot be believed for the time before now: a hold is LOST, an undecided pass fails. */
+/* Our clock cannot be believed for the time before now: a hold is LOST, an undecided attempt fails. */
 struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *terms, struct instant now);
 /* Our clock may have stood still for `stood_ns` before now, if it was not a node's that jumped. A hold is believed for
  * so much less, but long enough that an extension, which begins at once, can confirm it: keys that a majority still has
@@ -182,10 +183,10 @@ struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *ter
 void lease_suspect(struct lease *lease, const struct lease_terms *terms, int64_t stood_ns, struct instant now);
 /* HELD only, else nothing happens: LOST, because somebody says so. */
 struct lease_step lease_forfeit(struct lease *lease);
-/* WAITING only, else nothing happens: the next pass begins at `at`, because the driver knows better than a fixed delay
- * when it is of use. Earlier or later than it was. */
+/* WAITING only, else nothing happens: the next attempt begins at `at`, because the driver knows better than a fixed
+ * delay when it is of use. Earlier or later than it was. */
 void lease_wait_until(struct lease *lease, struct instant at);
-/* The pass under way is the last one; while it waits for the next one it is refused now, as the last one was. Before
+/* The attempt under way is the last one; while it waits for the next one it is refused now, as the last one was. Before
  * HELD only, else nothing happens. */
 struct lease_step lease_last_try(struct lease *lease);
 /* Whatever is due by time; call it at lease_next or later. Harmless when nothing is due. */

@@ -165,7 +165,7 @@ static int64_t remaining_ns(const struct redlock_lock *lock)
     return left > 0 ? left : 0;
 }
 
-/* Who has it, and for how long yet (E12); always of the last pass. */
+/* Who has it, and for how long yet (E12); always of the last attempt. */
 static const char *busy_reason(struct redlock_lock *lock)
 {
     char *reason = lock->group->reason;
@@ -234,8 +234,8 @@ static void answer_fill(struct redlock_lock *lock, struct redlock_event *event, 
     event->holder = answer == REDLOCK_BUSY ? lock->holder : "";
     event->remaining_ns = answer == REDLOCK_BUSY ? remaining_ns(lock) : 0;
     event->resource = answer == REDLOCK_BUSY && lock->refused_key < lock->key_count ? lock->refused_key : 0;
-    event->passes = lock->passes;
-    event->may_obstruct = answer != REDLOCK_ACQUIRED && lock->passes > 0 && lock->lease.may_obstruct;
+    event->attempts = lock->attempts;
+    event->may_obstruct = answer != REDLOCK_ACQUIRED && lock->attempts > 0 && lock->lease.may_obstruct;
     event->waited_ns = instant_since(lock->asked_at, loop_now(lock->group->loop));
     answer_count(&lock->group->counters, answer);
 }
@@ -272,7 +272,7 @@ static void news_fill(struct redlock_lock *lock, const struct lease_step *step, 
     int64_t held_ns = instant_since(lock->acquired_at, loop_now(lock->group->loop));
     switch (step->news) {
     case LEASE_NEWS_ACQUIRED:
-        lock->acquired_at = lock->lease.pass_started;
+        lock->acquired_at = lock->lease.attempt_started;
         answer_fill(lock, event, REDLOCK_ACQUIRED);
         event->handed_over = lock->was_handed_over;
         counters->handed_over += lock->was_handed_over;
@@ -345,7 +345,7 @@ void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verif
     list_init(&verify->link);
     list_append(&lock->verifies, &verify->link);
     loop_timer_init(&verify->limit, verify_fire);
-    loop_timer_set(loop, &verify->limit, loop_after(loop, is_held ? lock->terms.pass_limit_ns : 0));
+    loop_timer_set(loop, &verify->limit, loop_after(loop, is_held ? lock->terms.attempt_limit_ns : 0));
     if (is_held)
         lock_take_step(lock, lease_verify(&lock->lease, &lock->terms, verify->asked));
 }
@@ -396,9 +396,9 @@ void lock_tell_answer(struct redlock_lock *lock, enum redlock_answer answer)
     event_tell(lock, &event);
 }
 
-/* --- a pass --------------------------------------------------------------------------------------------------- */
+/* --- an attempt --------------------------------------------------------------------------------------------------- */
 
-/* 32 digits from the kernel's generator, fresh for every pass (E4, E23), then the owner for people. */
+/* 32 digits from the kernel's generator, fresh for every attempt (E4, E23), then the owner for people. */
 static void value_draw(struct redlock_lock *lock)
 {
     char *to = lock->value + 2 * VALUE_RANDOM_BYTES;
@@ -412,7 +412,7 @@ static void value_draw(struct redlock_lock *lock)
     lock->value_length = (size_t)(to - lock->value);
 }
 
-/* Another pass would end no better. */
+/* Another attempt would end no better. */
 static void refuse_for_good(struct redlock_lock *lock, node_set all)
 {
     struct lease *lease = &lock->lease;
@@ -438,8 +438,8 @@ static bool abandon_is_quiet(const struct lease *lease)
     return lease->refusal == REDLOCK_BUSY || (lease->refusal == REDLOCK_SPLIT && lease->state == LEASE_WAITING);
 }
 
-/* A pass that ended before its grants left has nothing to undo. */
-static void pass_abandon(struct redlock_lock *lock, node_set reached)
+/* An attempt that ended before its grants left has nothing to undo. */
+static void attempt_abandon(struct redlock_lock *lock, node_set reached)
 {
     if (!list_is_empty(&lock->granting_link)) {
         list_remove(&lock->granting_link);
@@ -453,16 +453,16 @@ static void patience_follow(struct redlock_lock *lock)
     redlock_lease_terms_wait(&lock->terms, group_patience_ns(lock->group));
 }
 
-static void pass_begin(struct redlock_lock *lock)
+static void attempt_begin(struct redlock_lock *lock)
 {
     patience_follow(lock);
     value_draw(lock);
-    lock->passes++;
+    lock->attempts++;
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
     lock->refused_key = REFUSED_KEY_UNKNOWN;
     lock->clashes = lock->was_refused = lock->was_handed_over = false;
-    lock->group->counters.passes++;
+    lock->group->counters.attempts++;
     list_append(&lock->group->granting, &lock->granting_link);
     loop_at_turn_end(lock->group->loop, LOOP_BATCH, &lock->group->send);
 }
@@ -513,10 +513,10 @@ void lock_take_step(struct redlock_lock *lock, struct lease_step step)
     if (step.abandon && lock->lease.refusal == REDLOCK_SPLIT)
         node_counts_split(lock->group, lock->lease.yes);
     if (step.abandon)
-        pass_abandon(lock, step.abandon);
+        attempt_abandon(lock, step.abandon);
     lock_swap_follow(lock);
     if (step.grant)
-        pass_begin(lock);
+        attempt_begin(lock);
     votes_ask(lock, &step);
     lock_publish(lock);
     if (lock->lease.state == LEASE_WAITING)
@@ -630,7 +630,7 @@ bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_reques
         return false;
     lock->group->locks_in_use++;
     lock->asked_at = loop_now(lock->group->loop);
-    lock->passes = 0;
+    lock->attempts = 0;
     lock->linger_ns = 0;
     lock_wait_begin(lock);
     return true;

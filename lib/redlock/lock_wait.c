@@ -1,9 +1,9 @@
-/* Waiting for a lock: whose turn it is in this process, and when another pass over the nodes is worth its while. Runs
- * on the loop.
+/* Waiting for a lock: whose turn it is in this process, and when another attempt over the nodes is worth its while.
+ * Runs on the loop.
  *
  * First the turn (local_waiters.c): of the locks of a group that want a resource only one asks the nodes, or has it; a
  * lost lock too, until it is released. One that must wait for its turn asks nobody. It gives up when its time is over:
- * `wait_ns`, or, when tries count, what its pauses between passes would have taken. When a release hands the turn on,
+ * `wait_ns`, or, when tries count, what its pauses between attempts would have taken. When a release hands the turn on,
  * the next one asks in the same turn of the loop, behind the release on the same connections, so it is nearly certain
  * to win; other processes are not told, and go on sleeping. When it was handed on so often, or for so long, as the
  * terms allow (hand_over_tasks, hand_over_ns), they are told, and the next one waits like them, so that a busy process
@@ -26,11 +26,11 @@
 #include "redlock/group.h"
 
 /* What those who heard a release wait, at random, so that they do not meet. The more there are, the sooner the first of
- * them comes; so each more makes it wider by two passes, and the first comes when a pass of somebody quicker would be
- * over. How long that is depends on how far the nodes are, and on what else the machines do. */
-#define WAKE_PASS_MIN_NS ((int64_t)2500 * NS_PER_US)
-#define WAKE_PASS_MAX_NS (50 * NS_PER_MS)
-enum { WAKE_PASSES_MIN = 4, WAKE_PASSES_MAX = 40 };
+ * them comes; so each more makes it wider by two attempts, and the first comes when an attempt of somebody quicker
+ * would be over. How long that is depends on how far the nodes are, and on what else the machines do. */
+#define WAKE_ATTEMPT_MIN_NS ((int64_t)2500 * NS_PER_US)
+#define WAKE_ATTEMPT_MAX_NS (50 * NS_PER_MS)
+enum { WAKE_ATTEMPTS_MIN = 4, WAKE_ATTEMPTS_MAX = 40 };
 #define EXPIRY_SPREAD_NS (50 * NS_PER_MS)
 #define LONG_MAX_NS      (60 * NS_PER_S)
 #define POLL_MIN_NS      (20 * NS_PER_MS)
@@ -156,21 +156,23 @@ static struct instant expiry_at(struct redlock_lock *lock, int64_t remaining_ns)
 }
 
 /* Passes of this process, as they are lately. */
-static int64_t pass_of(const struct redlock_lock *lock)
+static int64_t attempt_of(const struct redlock_lock *lock)
 {
-    int64_t pass_ns = 2 * lock->group->pass_ns;
-    return pass_ns < WAKE_PASS_MIN_NS ? WAKE_PASS_MIN_NS : pass_ns > WAKE_PASS_MAX_NS ? WAKE_PASS_MAX_NS : pass_ns;
+    int64_t attempt_ns = 2 * lock->group->attempt_ns;
+    return attempt_ns < WAKE_ATTEMPT_MIN_NS   ? WAKE_ATTEMPT_MIN_NS
+           : attempt_ns > WAKE_ATTEMPT_MAX_NS ? WAKE_ATTEMPT_MAX_NS
+                                              : attempt_ns;
 }
 
 static struct instant after_release(const struct redlock_lock *lock, int64_t listeners)
 {
-    int64_t passes = listeners < WAKE_PASSES_MIN   ? WAKE_PASSES_MIN
-                     : listeners > WAKE_PASSES_MAX ? WAKE_PASSES_MAX
-                                                   : listeners;
-    return within(lock, passes * pass_of(lock));
+    int64_t attempts = listeners < WAKE_ATTEMPTS_MIN   ? WAKE_ATTEMPTS_MIN
+                       : listeners > WAKE_ATTEMPTS_MAX ? WAKE_ATTEMPTS_MAX
+                                                       : listeners;
+    return within(lock, attempts * attempt_of(lock));
 }
 
-/* When a pass that somebody else's hold refused is worth repeating. */
+/* When an attempt that somebody else's hold refused is worth repeating. */
 static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
 {
     struct lock_wait *wait = &lock->wait;
@@ -178,7 +180,7 @@ static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
     listen_for_release(lock);
     if (!is_live(lock) || lock->remaining_ns <= 0)
         return poll_at(lock);
-    /* A release before it was listened to, or while this pass was under way, may have been missed. */
+    /* A release before it was listened to, or while this attempt was under way, may have been missed. */
     if (instant_before(asked, live_since(lock)) || !instant_before(wait->freed_at, asked))
         return after_release(lock, 1);
     wait->polls = 0;
@@ -194,7 +196,7 @@ void lock_wait_plan(struct redlock_lock *lock)
     if (wait->planned_round == lock->lease.round)
         return;
     wait->planned_round = lock->lease.round;
-    lock->group->pass_ns += (instant_since(lock->lease.validity_from, now_of(lock)) - lock->group->pass_ns) / 4;
+    lock->group->attempt_ns += (instant_since(lock->lease.validity_from, now_of(lock)) - lock->group->attempt_ns) / 4;
     bool by_expiry = wait->is_long;
     wait->is_long = false;
     if (wait->is_silent && lock->lease.refusal != REDLOCK_SPLIT) {
@@ -207,7 +209,7 @@ void lock_wait_plan(struct redlock_lock *lock)
     lease_wait_until(&lock->lease, lock->lease.refusal == REDLOCK_BUSY ? busy_until(lock, by_expiry) : poll_at(lock));
 }
 
-/* Also after a step that asks for nothing: a pass that reached no node at all goes to wait without a word. */
+/* Also after a step that asks for nothing: an attempt that reached no node at all goes to wait without a word. */
 void lock_timer_follow(struct redlock_lock *lock)
 {
     struct instant next = lease_next(&lock->lease, &lock->terms);
@@ -227,7 +229,7 @@ static void timer_follow(struct redlock_lock *lock)
         loop_timer_set(lock->group->loop, &wait->timer, next);
 }
 
-/* Its next pass begins then; its first one, when it has its turn and waits for that only. */
+/* Its next attempt begins then; its first one, when it has its turn and waits for that only. */
 static void ask_at(struct redlock_lock *lock, struct instant at)
 {
     if (lock->wait.is_queued) {
@@ -380,8 +382,8 @@ void lock_swap_follow(struct redlock_lock *next)
 
 /* --- turns -------------------------------------------------------------------------------------------------------- */
 
-/* Where the subscription is there anyway it costs nothing to listen from the beginning, and saves the pass that would
- * have to follow the first one, because of what was not heard while that was under way. */
+/* Where the subscription is there anyway it costs nothing to listen from the beginning, and saves the attempt that
+ * would have to follow the first one, because of what was not heard while that was under way. */
 static bool is_warm(const struct redlock_lock *lock)
 {
     bool is_warm = true;

@@ -90,8 +90,8 @@ struct redlock_options {
 /* Terms of a lock. Zero means the default in brackets. */
 struct redlock_terms {
     int64_t ttl_ns;           /* [10 s], 500 ms to 60 s */
-    unsigned tries;           /* passes over the nodes before the answer is no [3], at most 1000 */
-    int64_t retry_delay_ns;   /* between passes, when somebody holds it [20 ms] */
+    unsigned tries;           /* attempts over the nodes before the answer is no [3], at most 1000 */
+    int64_t retry_delay_ns;   /* between attempts, when somebody holds it [20 ms] */
     int64_t retry_jitter_ns;  /* up to this much more, at random [30 ms] */
     int64_t wait_ns;          /* wait for it for so long, woken by its release; tries do not count then [0 = do not] */
     int64_t max_hold_ns;      /* LOST after so long, however often it was extended (E37) [0 = never] */
@@ -141,14 +141,14 @@ REDLOCK_API const char *redlock_answer_name(enum redlock_answer answer); /* "acq
 REDLOCK_API const char *redlock_ending_name(enum redlock_ending ending);
 
 /* Fills the zeros with the defaults; false, with a reason, when a value is out of bounds or does not fit these
- * options (the pass over the nodes must leave half of the ttl). */
+ * options (the attempt over the nodes must leave half of the ttl). */
 REDLOCK_API bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_options *options, char *reason,
                                      size_t reason_size);
 
 /* What happened since the client or group was made. */
 struct redlock_counters {
     uint64_t acquired, busy, split, no_quorum, too_slow, cancelled, invalid;
-    uint64_t passes;      /* over all acquires */
+    uint64_t attempts;    /* over all acquires */
     uint64_t extensions;  /* successful rounds */
     uint64_t handed_over; /* of the acquired: straight from another one of this process */
     uint64_t dangers, lost;
@@ -170,8 +170,8 @@ REDLOCK_API struct redlock_client *redlock_client_open(const struct redlock_opti
 REDLOCK_API void redlock_client_close(struct redlock_client *client);
 
 /* Any thread; blocks for at most tries x (the slowest node's timeout, or what it has become + retry delay + jitter), or
- * with `wait_ns` for that long and a pass over the nodes. On REDLOCK_ACQUIRED `*held` is set, and the lock is extended
- * in the background until it is released. Otherwise `*held` is NULL and a reason says more. */
+ * with `wait_ns` for that long and an attempt over the nodes. On REDLOCK_ACQUIRED `*held` is set, and the lock is
+ * extended in the background until it is released. Otherwise `*held` is NULL and a reason says more. */
 REDLOCK_API enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,
                                                        const struct redlock_request *request,
                                                        struct redlock_held **held, char *reason, size_t reason_size);

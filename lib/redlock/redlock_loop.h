@@ -52,7 +52,7 @@ struct redlock_event {
     const char *holder;         /* of ANSWER = BUSY: the owner text of the holder, "" when not known */
     int64_t remaining_ns; /* of ANSWER = BUSY: until it is free at the latest, if nobody extends it; 0 = unknown */
     unsigned resource;    /* of ANSWER = BUSY: which is held, by its place among them sorted by bytes; 0 if not known */
-    unsigned passes;      /* of ANSWER: passes made */
+    unsigned attempts;    /* of ANSWER: attempts made */
     int64_t waited_ns;    /* of ANSWER: since redlock_lock_acquire */
     bool handed_over;     /* of ANSWER = ACQUIRED: straight from another lock of this process; it was never free */
     int64_t held_ns;      /* of LOST, RELEASED: since the acquisition */

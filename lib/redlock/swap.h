@@ -5,7 +5,7 @@
  *
  *     swap_begin(&swap, reached);                  the old lock is given up; its value may be at these nodes
  *     swap_answered(&swap, node, answer)           the outcome of the grant there, once a node, whatever became of the
- *                                                  pass meanwhile: also "was not sent" and "nobody knows"
+ *                                                  attempt meanwhile: also "was not sent" and "nobody knows"
  *     swap_failed(&swap)                           the next one did not get it, or gave it up before it had it
  *
  * Each node that the old value reached is either told to release it, once, or has said that it took the new value in

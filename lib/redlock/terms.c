@@ -25,7 +25,7 @@
 #define NODE_TIMEOUT_DEFAULT_NS REDLOCK_MS(50)
 #define NODE_TIMEOUT_MIN_NS     REDLOCK_MS(1)
 #define FENCE_TTL_MIN_NS        REDLOCK_MS(60000)
-/* A pass may use a quarter of the ttl; the node's own timer ends it, this slack only catches a timer that is late. */
+/* An attempt may use a quarter of the ttl. The node's own timer ends it; this slack only catches a late timer. */
 #define TIMEOUT_SHARE_OF_TTL 4
 #define PASS_SLACK_NS        REDLOCK_MS(10)
 /* A node that is slow of late is waited for longer than its timeout, up to so many times that. */
@@ -236,7 +236,7 @@ struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsign
         .nodes = nodes,
         .ttl_ns = terms->ttl_ns,
         .drift_factor = drift_factor,
-        .pass_limit_ns = slowest_timeout_ns + PASS_SLACK_NS,
+        .attempt_limit_ns = slowest_timeout_ns + PASS_SLACK_NS,
         .tries = terms->wait_ns > 0 ? LEASE_TRIES_ENDLESS : terms->tries,
         .retry_delay_ns = terms->retry_delay_ns,
         .retry_jitter_ns = terms->retry_jitter_ns,

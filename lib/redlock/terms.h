@@ -21,7 +21,7 @@ unsigned redlock_resources_sort(const struct redlock_request *request, const cha
 /* The terms as the lease wants them. The terms were checked. */
 struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsigned nodes, double drift_factor,
                                        int64_t slowest_timeout_ns);
-/* A pass waits for so long while its nodes are silent, as far as the ttl allows. */
+/* An attempt waits for so long while its nodes are silent, as far as the ttl allows. */
 void redlock_lease_terms_wait(struct lease_terms *terms, int64_t patience_ns);
 
 #endif

@@ -309,11 +309,11 @@ static void user_answered(struct user *user, const struct redlock_event *event)
 {
     user->waits = false;
     if (event->answer != REDLOCK_ACQUIRED) {
-        total.fails += event->answer == REDLOCK_CANCELLED ? 0 : event->passes;
+        total.fails += event->answer == REDLOCK_CANCELLED ? 0 : event->attempts;
         user_begin(user);
         return;
     }
-    total.fails += event->passes - 1;
+    total.fails += event->attempts - 1;
     user->had = instant_now();
     if (settings.hold_ns == 0)
         give_back(user);
@@ -469,7 +469,7 @@ static void threads_measure(void)
     cpu_used_us += cpu_time_us();
     users_join();
     redlock_client_counters(client, &counters);
-    total.fails = counters.passes - counters.acquired;
+    total.fails = counters.attempts - counters.acquired;
     redlock_client_close(client);
 }
 

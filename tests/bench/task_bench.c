@@ -253,7 +253,7 @@ static void report_print(const struct bench *bench, const char *path)
 enum { PROCESSES_MAX = 16 };
 
 struct hot_sum {
-    double done, longest, held, holds, handed_over, passes, parked, cpu_seconds;
+    double done, longest, held, holds, handed_over, attempts, parked, cpu_seconds;
     double lock_p50_us, lock_p99_us; /* from asking to holding, of the slowest process */
 };
 
@@ -266,7 +266,7 @@ static void hot_add(struct hot_sum *sum, const char *report)
     sum->held += report_number(report, "locks_held_seconds");
     sum->holds += hold != NULL ? report_number(hold, "count") : 0;
     sum->handed_over += report_number(report, "locks_handed_over");
-    sum->passes += report_number(report, "lock_passes");
+    sum->attempts += report_number(report, "lock_passes");
     sum->parked += report_number(report, "parked");
     sum->cpu_seconds += report_number(report, "cpu_seconds");
     double p50 = wait != NULL ? report_number(wait, "p50_us") : 0,
@@ -296,7 +296,7 @@ static void hot_run(struct bench *bench, const char *config)
     printf("{\"cycles\":%.0f,\"processes\":%u,\"secs\":%.3f,\"held_us\":%.0f,\"share\":%.3f,\"handed_over\":%.3f,"
            "\"fails\":%.0f,\"acq_p50_us\":%.0f,\"acq_p99_us\":%.0f,\"client_cpu_us\":%.1f,\"parked_per_task\":%.2f}\n",
            sum.done, bench->processes, sum.longest, sum.held / sum.holds * 1e6,
-           sum.done / sum.longest * (sum.held / sum.holds), sum.handed_over / sum.holds, sum.passes - sum.holds,
+           sum.done / sum.longest * (sum.held / sum.holds), sum.handed_over / sum.holds, sum.attempts - sum.holds,
            sum.lock_p50_us, sum.lock_p99_us, sum.cpu_seconds / sum.done * 1e6, sum.parked / sum.done);
 }
 

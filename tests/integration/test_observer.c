@@ -110,7 +110,7 @@ TEST(a_task_with_a_lock_is_told_with_all_its_instants)
     assert_true(task->asked.ns < task->locked.ns); /* there was a round trip */
     assert_true(task->locked.ns < task->started.ns && task->started.ns + 20 * NS_PER_MS <= task->ended.ns);
     assert_true(task->ended.ns <= task->left.ns && task->left.ns < instant_now().ns);
-    assert_int_equal(task->passes, 1);
+    assert_int_equal(task->attempts, 1);
     assert_true(task->token > 0);
     assert_false(task->handed_over || task->had_refusal || task->was_lost || task->was_fenced_off);
     one_fleet_stop(worker);
@@ -126,7 +126,7 @@ TEST(a_task_without_a_lock_has_no_instants_of_one)
     assert_int_equal(a->task.ending, FLOW_DEAD);
     assert_true(a->task.claimed.ns > 0 && a->task.started.ns > 0 && a->task.ended.ns >= a->task.started.ns);
     assert_int_equal(a->task.asked.ns + a->task.locked.ns, 0);
-    assert_int_equal(a->task.token + a->task.passes, 0);
+    assert_int_equal(a->task.token + a->task.attempts, 0);
     one_fleet_stop(worker);
 }
 
@@ -160,7 +160,7 @@ TEST(a_lock_that_is_refused_is_told_and_then_the_run_that_had_it)
     assert_string_equal(parked->resources, " x");
     assert_true(parked->task.had_refusal);
     assert_int_equal(parked->task.refusal, REDLOCK_BUSY);
-    assert_true(parked->task.passes > 0);
+    assert_true(parked->task.attempts > 0);
     assert_true(parked->task.asked.ns >= parked->task.claimed.ns);
     assert_int_equal(parked->task.locked.ns + parked->task.started.ns + parked->task.ended.ns, 0);
     assert_int_equal(parked->task.token, 0);

@@ -159,7 +159,7 @@ static void probe_event(struct redlock_lock *lock, void *context, const struct r
     case REDLOCK_EVENT_ANSWER:
         probe->answers++;
         probe->answer = event->answer;
-        probe->passes = event->passes;
+        probe->attempts = event->attempts;
         probe->waited_ns = event->waited_ns;
         probe->handed_over = event->handed_over;
         break;

@@ -56,7 +56,7 @@ struct lock_probe {
     unsigned answers, extended, dangers, losses, releases;
     enum redlock_answer answer;
     enum redlock_ending ending;
-    unsigned passes;
+    unsigned attempts;
     int64_t waited_ns;
     bool handed_over;
     enum redlock_loss loss;

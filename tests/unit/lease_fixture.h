@@ -22,7 +22,7 @@ static inline struct lease_terms terms_of(unsigned nodes)
         .nodes = nodes,
         .ttl_ns = 10 * NS_PER_S,
         .drift_factor = 0.01,
-        .pass_limit_ns = 60 * NS_PER_MS,
+        .attempt_limit_ns = 60 * NS_PER_MS,
         .tries = 1,
         .retry_delay_ns = 20 * NS_PER_MS,
         .retry_jitter_ns = 30 * NS_PER_MS,

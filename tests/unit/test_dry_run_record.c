@@ -36,7 +36,7 @@ static const struct observed_task a_task = {
     .started = {INT64_C(123456790000000)},
     .ended = {INT64_C(123456000000000)}, /* before it was claimed: of another clock */
     .left = {INT64_MAX},
-    .passes = 3,
+    .attempts = 3,
     .token = UINT64_MAX,
     .handed_over = true,
     .had_refusal = true,
@@ -67,7 +67,7 @@ static void tasks_are_equal(const struct observed_task *a, const struct observed
     assert_int_equal(a->started.ns, b->started.ns);
     assert_int_equal(a->ended.ns, b->ended.ns);
     assert_int_equal(a->left.ns, b->left.ns);
-    assert_int_equal(a->passes, b->passes);
+    assert_int_equal(a->attempts, b->attempts);
     assert_true(a->token == b->token);
     assert_int_equal(a->handed_over, b->handed_over);
     assert_int_equal(a->had_refusal, b->had_refusal);

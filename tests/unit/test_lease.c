@@ -17,16 +17,19 @@ TEST(test_e7_terms_are_derived_within_their_bounds)
     for (int64_t ttl_ms = 500; ttl_ms <= 60000; ttl_ms += 125)
         for (int thousandths = 1; thousandths <= 100; thousandths += 11) {
             int64_t ttl = ttl_ms * NS_PER_MS;
-            terms = (struct lease_terms){
-                .nodes = 5, .ttl_ns = ttl, .drift_factor = thousandths / 1000.0, .pass_limit_ns = ttl / 4, .tries = 1};
+            terms = (struct lease_terms){.nodes = 5,
+                                         .ttl_ns = ttl,
+                                         .drift_factor = thousandths / 1000.0,
+                                         .attempt_limit_ns = ttl / 4,
+                                         .tries = 1};
             lease_terms_derive(&terms);
             assert_true(terms.drift_ns >= ttl * thousandths / 1000 + 7 * NS_PER_MS - 1);
             assert_true(terms.drift_ns <= ttl * thousandths / 1000 + 7 * NS_PER_MS + 1);
             assert_int_equal(terms.needed_ns, ttl / 2);
             assert_true(terms.guard_ns >= ttl / 100 && terms.guard_ns <= ttl / 10);
             assert_true(terms.guard_ns >= 50 * NS_PER_MS || terms.guard_ns == ttl / 10);
-            assert_true(terms.extend_after_ns + terms.pass_limit_ns < terms.danger_after_ns);
-            assert_true(terms.extend_retry_ns >= terms.pass_limit_ns && terms.extend_retry_ns >= ttl / 20);
+            assert_true(terms.extend_after_ns + terms.attempt_limit_ns < terms.danger_after_ns);
+            assert_true(terms.extend_retry_ns >= terms.attempt_limit_ns && terms.extend_retry_ns >= ttl / 20);
             assert_true(terms.danger_after_ns < ttl - terms.drift_ns - terms.guard_ns);
         }
 }
@@ -163,7 +166,7 @@ TEST(test_e1_e9_e10_every_vote_in_every_order_decides_as_soon_as_it_can)
 TEST(test_e5_a_quorum_that_comes_too_late_is_refused_and_cleaned_up)
 {
     terms = terms_of(5);
-    terms.pass_limit_ns = terms.ttl_ns;
+    terms.attempt_limit_ns = terms.ttl_ns;
     int64_t latest = terms.ttl_ns - terms.drift_ns - terms.needed_ns;
     for (int64_t over = 0; over <= 1; over++) {
         ask();
@@ -192,7 +195,7 @@ TEST(test_e1_a_pass_that_is_undecided_at_its_limit_fails_and_is_cleaned_up_every
     terms = terms_of(5);
     ask();
     votes("ynyu", ms_after(START, 1));
-    struct instant limit = instant_after(START, terms.pass_limit_ns);
+    struct instant limit = instant_after(START, terms.attempt_limit_ns);
     assert_instant(lease_next(&lease, &terms), limit);
     assert_empty(lease_tick(&lease, &terms, instant_after(limit, -1)));
     expect_abandoned(lease_tick(&lease, &terms, limit), 31);
@@ -254,7 +257,7 @@ TEST(test_an_extension_is_repeated_when_it_was_waited_for)
     assert_int_equal(terms.extend_retry_ns, 2400 * NS_PER_MS);
     terms.silence_limit_ns = 1;
     lease_terms_derive(&terms);
-    assert_int_equal(terms.silence_limit_ns, terms.pass_limit_ns);
+    assert_int_equal(terms.silence_limit_ns, terms.attempt_limit_ns);
     assert_int_equal(terms.extend_retry_ns, 500 * NS_PER_MS);
 }
 

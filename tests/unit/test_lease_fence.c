@@ -214,7 +214,7 @@ TEST(test_nobody_answers_the_raise)
 {
     struct lease_step step;
     raise_token(&step);
-    assert_instant(lease_next(&lease, &terms), instant_after(ms_after(START, 1), terms.pass_limit_ns));
+    assert_instant(lease_next(&lease, &terms), instant_after(ms_after(START, 1), terms.attempt_limit_ns));
     step = lease_tick(&lease, &terms, lease_next(&lease, &terms));
     expect_refused(step, REDLOCK_NO_QUORUM);
     assert_int_equal(step.abandon, 7);

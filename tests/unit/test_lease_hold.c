@@ -103,7 +103,7 @@ TEST(test_e27_e28_a_failed_extension_is_repeated_until_the_deadline)
 {
     for (int64_t limit_ms = 60; limit_ms <= 2500; limit_ms += 610) {
         terms = terms_of(3);
-        terms.pass_limit_ns = limit_ms * NS_PER_MS;
+        terms.attempt_limit_ns = limit_ms * NS_PER_MS;
         lease_terms_derive(&terms);
         hold();
         struct instant deadline = deadline_from(START), last = {0};
@@ -116,7 +116,7 @@ TEST(test_e27_e28_a_failed_extension_is_repeated_until_the_deadline)
             dangers += step.news == LEASE_NEWS_DANGER;
             if (!step.extend)
                 continue;
-            assert_true(rounds == 0 || instant_since(last, now) >= terms.pass_limit_ns);
+            assert_true(rounds == 0 || instant_since(last, now) >= terms.attempt_limit_ns);
             assert_true(rounds == 0 || instant_since(last, now) <= terms.extend_retry_ns + terms.ttl_ns / 40);
             last = now;
             rounds++;
@@ -136,13 +136,13 @@ TEST(test_e28_answers_that_take_as_long_as_they_may_still_extend)
 {
     for (int64_t share = 4; share <= 100; share += 4) {
         terms = terms_of(3);
-        terms.pass_limit_ns = terms.ttl_ns / share;
+        terms.attempt_limit_ns = terms.ttl_ns / share;
         lease_terms_derive(&terms);
         hold();
         struct instant begun;
         extension_begin(&begun);
         uint32_t round = lease.round;
-        struct instant answered = instant_after(begun, terms.pass_limit_ns - 1);
+        struct instant answered = instant_after(begun, terms.attempt_limit_ns - 1);
         lease_tick(&lease, &terms, answered);
         assert_empty(lease_vote(&lease, &terms, 0, round, LEASE_YES, 0, answered));
         assert_int_equal(lease_vote(&lease, &terms, 1, round, LEASE_YES, 0, answered).news, LEASE_NEWS_EXTENDED);
@@ -350,7 +350,7 @@ TEST(test_e51_a_release_ends_at_its_limit_and_works_with_a_majority)
     terms = terms_of(3);
     hold();
     lease_release(&lease, &terms, ms_after(START, 5));
-    assert_instant(lease_next(&lease, &terms), instant_after(ms_after(START, 5), terms.pass_limit_ns));
+    assert_instant(lease_next(&lease, &terms), instant_after(ms_after(START, 5), terms.attempt_limit_ns));
     assert_empty(lease_tick(&lease, &terms, instant_after(lease_next(&lease, &terms), -1)));
 }
 

@@ -281,7 +281,7 @@ TEST(test_a_suspected_hold_is_believed_for_so_much_less)
 TEST(test_a_suspected_hold_has_time_for_one_round)
 {
     hold_fenced("yyy");
-    struct instant now = ms_after(START, 20), end = instant_after(now, terms.pass_limit_ns);
+    struct instant now = ms_after(START, 20), end = instant_after(now, terms.attempt_limit_ns);
     lease_suspect(&lease, &terms, 3600 * NS_PER_S, now);
     assert_instant(lease_believed_until(&lease, &terms), end);
     lease_tick(&lease, &terms, now);

@@ -8,7 +8,7 @@ enum { LEASES = 3000, STEPS = 150 }; /* 450,000 inputs */
 
 struct model {
     node_set owed; /* may hold the value of the pass */
-    unsigned passes;
+    unsigned attempts;
     struct instant sent; /* of the last grants or extensions */
 };
 
@@ -108,8 +108,8 @@ static void check(const struct lease *before, struct lease_step step, struct ins
         model->sent = now;
         assert_true(lease.round > before->round); /* E29 */
     }
-    model->passes = before->state == LEASE_FREE ? step.grant != 0 : model->passes + (step.grant != 0);
-    assert_true(model->passes <= terms.tries);
+    model->attempts = before->state == LEASE_FREE ? step.grant != 0 : model->attempts + (step.grant != 0);
+    assert_true(model->attempts <= terms.tries);
     check_owed(step, model);
     check_news(before, step, now, model);
     check_times();
@@ -173,7 +173,7 @@ static struct lease_step input_by_chance(struct chance *chance, struct instant *
             *now = next;
         return lease_tick(&lease, &terms, *now);
     default:
-        *now = instant_after(*now, chance_below(chance, terms.pass_limit_ns / 4));
+        *now = instant_after(*now, chance_below(chance, terms.attempt_limit_ns / 4));
         if (lease.state == LEASE_FREE)
             return lease_acquire(&lease, &terms, *now);
         if (lease.state == LEASE_LOST && chance_pick(chance, 4) == 0)
@@ -187,7 +187,7 @@ static struct lease_terms terms_by_chance(struct chance *chance)
     terms = terms_of(1 + chance_pick(chance, LEASE_NODES_MAX));
     terms.ttl_ns = chance_scale(chance, 500 * NS_PER_MS, 60 * NS_PER_S);
     terms.drift_factor = (double)chance_between(chance, 1, 100) / 1000;
-    terms.pass_limit_ns = chance_scale(chance, NS_PER_MS, terms.ttl_ns / 2);
+    terms.attempt_limit_ns = chance_scale(chance, NS_PER_MS, terms.ttl_ns / 2);
     terms.tries = 1 + chance_pick(chance, 5);
     terms.retry_delay_ns = chance_below(chance, NS_PER_S);
     terms.retry_jitter_ns = chance_below(chance, NS_PER_S);

@@ -70,7 +70,7 @@ TEST(test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo)
     assert_empty(votes("x", START));
     assert_int_equal(lease.state, LEASE_WAITING);
     assert_true(instant_since(START, lease_next(&lease, &terms)) >= terms.retry_delay_ns);
-    assert_empty(lease_tick(&lease, &terms, instant_after(START, terms.pass_limit_ns)));
+    assert_empty(lease_tick(&lease, &terms, instant_after(START, terms.attempt_limit_ns)));
     assert_int_equal(lease_tick(&lease, &terms, lease_next(&lease, &terms)).grant, 1);
 }
 
@@ -134,7 +134,7 @@ TEST(test_what_an_earlier_pass_left_obstructs_whatever_the_last_one_ends_with)
     votes("uu", START);
     assert_true(lease.may_obstruct);
     lease_tick(&lease, &terms, lease_next(&lease, &terms));
-    assert_int_equal(votes("aa", lease.pass_started).refusal, REDLOCK_BUSY);
+    assert_int_equal(votes("aa", lease.attempt_started).refusal, REDLOCK_BUSY);
     assert_true(lease.may_obstruct);
     lease_acquire(&lease, &terms, START);
     assert_false(lease.may_obstruct);
@@ -230,7 +230,7 @@ TEST(test_e12_giving_up_between_passes_tells_how_the_last_one_ended)
     terms.tries = LEASE_TRIES_ENDLESS;
     ask();
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
-        votes(passes[i].votes, lease.pass_started);
+        votes(passes[i].votes, lease.attempt_started);
         struct lease gives_up = lease;
         struct lease_step step = lease_last_try(&gives_up);
         expect_refused(step, passes[i].refusal);

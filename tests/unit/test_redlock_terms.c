@@ -220,12 +220,12 @@ TEST(patience_has_bounds)
                 continue;
             struct lease_terms lease = redlock_lease_terms(&terms, 3, 0.01, timeout_ns);
             int64_t usual_ns = lease.silence_limit_ns;
-            assert_int_equal(usual_ns, lease.pass_limit_ns);
+            assert_int_equal(usual_ns, lease.attempt_limit_ns);
             redlock_lease_terms_wait(&lease, longest_ns);
             assert_int_equal(lease.silence_limit_ns > usual_ns, timeout_ns < terms.ttl_ns / 4);
             assert_true(lease.silence_limit_ns <= longest_ns + REDLOCK_MS(10));
             assert_true(lease.silence_limit_ns <= terms.ttl_ns / 4 + REDLOCK_MS(10));
-            assert_int_equal(lease.pass_limit_ns, usual_ns);
+            assert_int_equal(lease.attempt_limit_ns, usual_ns);
             assert_true(lease.extend_retry_ns >= lease.silence_limit_ns);
             redlock_lease_terms_wait(&lease, timeout_ns);
             assert_int_equal(lease.silence_limit_ns, usual_ns);

@@ -76,7 +76,7 @@ TEST(every_counter_has_its_own_member)
                                       .busy = 202,
                                       .split = 203,
                                       .no_quorum = 204,
-                                      .passes = 205,
+                                      .attempts = 205,
                                       .extensions = 206,
                                       .dangers = 207,
                                       .lost = 208,
@@ -120,7 +120,7 @@ TEST(times_run_from_the_first_claim_to_the_last_ending)
 
 static void wait_for(const char *resource, int64_t waited_us, unsigned passes)
 {
-    struct redlock_event event = {.kind = REDLOCK_EVENT_ANSWER, .passes = passes, .waited_ns = waited_us * NS_PER_US};
+    struct redlock_event event = {.kind = REDLOCK_EVENT_ANSWER, .attempts = passes, .waited_ns = waited_us * NS_PER_US};
     report_lock_wait(&report, &event, resource);
 }
 

@@ -13,7 +13,7 @@
 TEST(a_lock_is_on_all_nodes_and_its_release_leaves_no_key)
 {
     assert_int_equal(lock_probe_acquire(&mine, "account:1"), REDLOCK_ACQUIRED);
-    assert_int_equal(mine.passes, 1);
+    assert_int_equal(mine.attempts, 1);
     loop_await(loop, lock_cluster_holders(&cluster, "lock:account:1") == NODES);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
     assert_true(redlock_lock_is_free(mine.lock));
@@ -95,7 +95,7 @@ TEST(who_comes_second_is_told_busy_after_all_its_passes)
 {
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_BUSY);
-    assert_int_equal(theirs.passes, 3);
+    assert_int_equal(theirs.attempts, 3);
     assert_true(theirs.waited_ns >= 2 * REDLOCK_MS(2));
     assert_int_equal(atomic_load(&redlock_lock_validity(theirs.lock)->until), 0);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
@@ -111,14 +111,14 @@ TEST(who_leaves_when_it_is_busy_asks_once)
     theirs.leaves_when_busy = true;
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_BUSY);
-    assert_int_equal(theirs.passes, 1);
+    assert_int_equal(theirs.attempts, 1);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
     assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_ACQUIRED);
     assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
     for (unsigned i = 0; i < cluster.count; i++)
         assert_string_equal(lock_cluster_ask(&cluster, i, "SET hf:fence:lock:other none"), "OK");
     assert_int_equal(lock_probe_acquire(&theirs, "other"), REDLOCK_NO_QUORUM);
-    assert_int_equal(theirs.passes, 3);
+    assert_int_equal(theirs.attempts, 3);
 }
 
 /* --- several resources ------------------------------------------------------------------------------------------ */
@@ -168,13 +168,13 @@ TEST(the_resource_that_is_told_is_one_of_the_last_pass)
     assert_int_equal(lock_probe_acquire(&theirs, "b"), REDLOCK_ACQUIRED);
     lock_probe_ask(&slow, "a b");
     loop_await(loop, slow.lock->lease.state == LEASE_WAITING);
-    assert_int_equal(slow.lock->passes, 1);
+    assert_int_equal(slow.lock->attempts, 1);
     assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
     assert_int_equal(lock_probe_acquire(&theirs, "a"), REDLOCK_ACQUIRED);
     refused = 1;
     loop_await(loop, slow.answers == 1);
     assert_int_equal(slow.answer, REDLOCK_BUSY);
-    assert_int_equal(slow.passes, 2);
+    assert_int_equal(slow.attempts, 2);
     assert_int_equal(refused, 0);
     assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
     lock_probe_destroy(&slow);
@@ -246,7 +246,7 @@ TEST(cancelling_while_it_waits_for_its_next_pass_leaves_nothing)
     lock_probe_create(&waiting, loop, other_group, &slow);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     lock_probe_ask(&waiting, "r");
-    loop_await(loop, redlock_group_counters(other_group)->passes == 1 && redlock_group_busy(other_group) == 1);
+    loop_await(loop, redlock_group_counters(other_group)->attempts == 1 && redlock_group_busy(other_group) == 1);
     redlock_lock_release(waiting.lock);
     assert_int_equal(waiting.answer, REDLOCK_CANCELLED);
     lock_probe_destroy(&waiting);

@@ -55,7 +55,7 @@ TEST(a_node_that_has_it_for_somebody_else_counts_a_refusal)
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
     all_answered();
     for (unsigned i = 0; i < NODES; i++) {
-        assert_int_equal(counters_of(i)->refused, mine.passes);
+        assert_int_equal(counters_of(i)->refused, mine.attempts);
         assert_int_equal(counters_of(i)->granted, 0);
         assert_int_equal(counters_of(i)->errors + counters_of(i)->timeouts + counters_of(i)->split_votes, 0);
     }
@@ -176,7 +176,7 @@ TEST(a_vote_against_a_holder_is_no_split_vote)
     all_answered();
     for (unsigned i = 0; i < NODES; i++)
         assert_int_equal(counters_of(i)->split_votes, 0);
-    assert_int_equal(counters_of(NODES - 1)->granted, mine.passes);
+    assert_int_equal(counters_of(NODES - 1)->granted, mine.attempts);
 }
 
 TEST(every_round_that_extends_a_lock_is_timed)

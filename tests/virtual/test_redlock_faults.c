@@ -22,7 +22,7 @@ static unsigned nodes_up(void)
 static unsigned cycle_passes(void)
 {
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    unsigned passes = mine.passes;
+    unsigned passes = mine.attempts;
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
     return passes;
 }
@@ -129,7 +129,7 @@ TEST(with_no_node_at_all_every_pass_is_made_and_ends)
     loop_await(loop, nodes_up() == 0);
     lock_probe_create(&slow, loop, group, &late);
     assert_int_equal(lock_probe_acquire(&slow, "r"), REDLOCK_NO_QUORUM);
-    assert_int_equal(slow.passes, 3);
+    assert_int_equal(slow.attempts, 3);
     lock_probe_destroy(&slow);
 }
 
@@ -261,7 +261,7 @@ TEST(a_pause_of_a_majority_that_comes_again_is_waited_for)
     pause_while_it_asks(&hasty, 2 * SHORT_TIMEOUT_MS);
     loop_await(loop, hasty.answers == 2);
     assert_int_equal(hasty.answer, REDLOCK_ACQUIRED);
-    assert_int_equal(hasty.passes, 1);
+    assert_int_equal(hasty.attempts, 1);
     assert_int_equal(lock_probe_release(&hasty), REDLOCK_RELEASED);
     lock_probe_destroy(&hasty);
     loop_await(loop, redlock_group_busy(hasty_one) == 0);

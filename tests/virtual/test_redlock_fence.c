@@ -127,7 +127,7 @@ TEST(nodes_that_all_differ_are_brought_to_one_token_in_a_second_round)
         assert_true(token > last && token < TOKENS_END);
         assert_true(token > HIGH + 100000 * round + 2000); /* at least the third highest: that of some majority */
         assert_true(established("r", token) >= QUORUM);
-        assert_int_equal(mine.passes, 1);
+        assert_int_equal(mine.attempts, 1);
         last = token;
         release(&mine);
     }
@@ -218,7 +218,7 @@ TEST(one_bad_counter_does_not_harm_others_in_the_same_call)
     lock_probe_ask(&mine, "s");
     loop_await(loop, mine.answers == 1 && neighbour.answers == 1);
     assert_int_equal(mine.answer, REDLOCK_ACQUIRED);
-    assert_int_equal(mine.passes, 1);
+    assert_int_equal(mine.attempts, 1);
     assert_int_equal(neighbour.answer, REDLOCK_NO_QUORUM);
     lock_probe_destroy(&neighbour);
     release(&mine);

@@ -87,7 +87,7 @@ static void hold_and_release(struct lock_probe *probe, const struct redlock_even
     if (event->kind != REDLOCK_EVENT_ANSWER)
         return;
     assert_int_equal(event->answer, REDLOCK_ACQUIRED);
-    assert_int_equal(event->passes, 1);
+    assert_int_equal(event->attempts, 1);
     assert_true(event->handed_over);
     assert_true(redlock_lock_token(probe->lock) > last_token);
     last_token = redlock_lock_token(probe->lock);

@@ -286,7 +286,7 @@ TEST(null_is_no_request_to_the_client)
     struct redlock_terms sound = quick_terms(10000, 1);
     struct redlock_request request = {.resources = &name, .resource_count = 1}, nothing = {.resource_count = 1};
     struct redlock_held *held = NULL;
-    struct redlock_counters counted = {.passes = 7};
+    struct redlock_counters counted = {.attempts = 7};
     client = redlock_client_open(&cluster.options, NULL, 0);
     const struct {
         struct redlock_client *client;
@@ -312,7 +312,7 @@ TEST(null_is_no_request_to_the_client)
     assert_int_equal(redlock_client_acquire(client, &sound, &nothing, &held, NULL, 100), REDLOCK_INVALID);
     redlock_client_counters(client, NULL);
     redlock_client_counters(NULL, &counted);
-    assert_int_equal(counted.passes, 0);
+    assert_int_equal(counted.attempts, 0);
     redlock_client_close(client);
     redlock_client_close(NULL);
     keys_are(0);
@@ -493,7 +493,7 @@ TEST(limits_at_their_ends_work)
     lock_probe_create(&probe, loop, group_of_patient, &longest);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     lock_probe_ask(&probe, "r");
-    loop_await(loop, redlock_group_counters(group_of_patient)->passes > 0);
+    loop_await(loop, redlock_group_counters(group_of_patient)->attempts > 0);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
     loop_await(loop, probe.answers == 1);
     assert_int_equal(probe.answer, REDLOCK_ACQUIRED);

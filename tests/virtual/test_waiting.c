@@ -43,9 +43,9 @@ static struct lock_probe *wait_for_good(unsigned of_process, int64_t wait_ms, co
     loop_await(loop, is_listened_to());
     uint64_t passes = 0;
     do {
-        passes = redlock_group_counters(process(of_process))->passes;
+        passes = redlock_group_counters(process(of_process))->attempts;
         loop_for(loop, REDLOCK_MS(150));
-    } while (redlock_group_counters(process(of_process))->passes != passes);
+    } while (redlock_group_counters(process(of_process))->attempts != passes);
     assert_int_equal(probe->answers, 0);
     return probe;
 }
@@ -69,10 +69,10 @@ TEST(test_a_release_wakes_who_waits_in_another_process)
 {
     hold("r");
     struct lock_probe *other = wait_for_good(1, 60000, "r");
-    unsigned passes = (unsigned)redlock_group_counters(process(1))->passes;
+    unsigned passes = (unsigned)redlock_group_counters(process(1))->attempts;
     let_go(holder);
     await_acquired(other);
-    assert_int_equal(other->passes, passes + 1);
+    assert_int_equal(other->attempts, passes + 1);
     assert_true(other->waited_ns < 8 * NS_PER_S); /* the holder's ttl would have been 10 s */
     assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED);
 }
@@ -82,7 +82,7 @@ TEST(test_a_release_before_anybody_listened_is_not_missed)
     textbook_takes("lock:r", 59000);
     struct lock_probe *other = waiter(1, 50000);
     lock_probe_ask(other, "r");
-    loop_await(loop, redlock_group_counters(process(1))->passes == 1 && other->answers == 0);
+    loop_await(loop, redlock_group_counters(process(1))->attempts == 1 && other->answers == 0);
     textbook_releases("lock:r");
     await_acquired(other);
     assert_true(other->waited_ns < 20 * NS_PER_S);
@@ -103,15 +103,15 @@ TEST(test_a_release_during_a_pass_is_not_missed)
     textbook_takes("lock:r", 59000);
     struct lock_probe *other = wait_for_good(1, 50000, "r");
     for (unsigned round = 0; round < 3; round++) {
-        uint64_t passes = redlock_group_counters(process(1))->passes;
+        uint64_t passes = redlock_group_counters(process(1))->attempts;
         for (unsigned i = MINORITY; i < NODES; i++)
             redis_server_pause(cluster.servers[i]);
         say_free("lock:r");
-        loop_await(loop, redlock_group_counters(process(1))->passes > passes);
+        loop_await(loop, redlock_group_counters(process(1))->attempts > passes);
         say_free("lock:r");
         for (unsigned i = MINORITY; i < NODES; i++)
             redis_server_resume(cluster.servers[i]);
-        loop_await(loop, redlock_group_counters(process(1))->passes > passes + 1);
+        loop_await(loop, redlock_group_counters(process(1))->attempts > passes + 1);
         loop_for(loop, REDLOCK_MS(200)); /* long enough for another release */
     }
     assert_int_equal(other->answers, 0);
@@ -126,10 +126,10 @@ TEST(test_the_more_hear_it_the_wider_they_spread)
     struct lock_probe *other = wait_for_good(1, 50000, "r");
     int64_t longest_ns = 0;
     for (unsigned round = 0; round < 15; round++) {
-        uint64_t passes = redlock_group_counters(process(1))->passes;
+        uint64_t passes = redlock_group_counters(process(1))->attempts;
         struct instant said = instant_now();
         say_free("hf:free:40:lock:r");
-        loop_await(loop, redlock_group_counters(process(1))->passes > passes);
+        loop_await(loop, redlock_group_counters(process(1))->attempts > passes);
         int64_t took_ns = instant_since(said, instant_now());
         longest_ns = took_ns > longest_ns ? took_ns : longest_ns;
         loop_for(loop, REDLOCK_MS(60)); /* long enough for another release */
@@ -144,9 +144,9 @@ TEST(test_who_cannot_listen_asks_now_and_then)
     textbook_takes("lock:r", 59000);
     struct lock_probe *other = waiter(1, 50000);
     lock_probe_ask(other, "r");
-    loop_await(loop, redlock_group_counters(process(1))->passes >= 4);
+    loop_await(loop, redlock_group_counters(process(1))->attempts >= 4);
     loop_for(loop, REDLOCK_MS(1000));
-    assert_true(redlock_group_counters(process(1))->passes <= 40); /* ever more slowly */
+    assert_true(redlock_group_counters(process(1))->attempts <= 40); /* ever more slowly */
     textbook_releases("lock:r");
     await_acquired(other);
     assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED); /* that nobody may publish is no harm */
@@ -197,14 +197,14 @@ TEST(test_e12_who_had_it_before_is_not_named)
     hold("r");
     struct lock_probe *other = wait_for_good(1, 1500, "r");
     other->on_event = note_holder;
-    uint64_t passes = redlock_group_counters(process(1))->passes;
+    uint64_t passes = redlock_group_counters(process(1))->attempts;
     /* Somebody else has it now, and says so. */
     char channel[64];
     snprintf(channel, sizeof channel, "%s", lock_cluster_ask(&cluster, 0, "PUBSUB CHANNELS hf:free:*"));
     (void)lock_cluster_ask(&cluster, 0, "PUBLISH %s hf:held:7000:lock:r", channel);
     loop_await(loop, other->answers == 1);
     assert_int_equal(other->answer, REDLOCK_BUSY);
-    assert_int_equal(redlock_group_counters(process(1))->passes, passes);
+    assert_int_equal(redlock_group_counters(process(1))->attempts, passes);
     assert_string_equal(holder_told, "");
     assert_contains(other->reason, "held by somebody for ");
     assert_true(remaining_told > 4 * NS_PER_S && remaining_told <= 7 * NS_PER_S);
@@ -256,12 +256,12 @@ TEST(test_in_a_process_the_first_to_ask_is_the_first_to_get_it)
         lock_probe_ask(probe, "r");
     }
     loop_for(loop, REDLOCK_MS(50));
-    assert_int_equal(redlock_group_counters(process(0))->passes, 1); /* nobody but the holder has asked */
+    assert_int_equal(redlock_group_counters(process(0))->attempts, 1); /* nobody but the holder has asked */
     let_go(holder);
     loop_await(loop, ordered == MANY);
     for (unsigned i = 0; i < MANY; i++) {
         assert_int_equal(order[i], 1 + i);
-        assert_int_equal(waiters[1 + i].passes, 1); /* each asked once, and had it */
+        assert_int_equal(waiters[1 + i].attempts, 1); /* each asked once, and had it */
     }
     loop_await(loop, redlock_group_busy(process(0)) == 0);
 }
@@ -274,7 +274,7 @@ TEST(test_who_may_try_a_few_times_waits_so_long_for_its_turn)
     lock_probe_create(impatient, loop, process(0), &terms);
     impatient->on_event = note_holder;
     assert_int_equal(lock_probe_acquire(impatient, "r"), REDLOCK_BUSY);
-    assert_int_equal(impatient->passes, 0);
+    assert_int_equal(impatient->attempts, 0);
     assert_true(impatient->waited_ns >= REDLOCK_MS(2 * (2 + 3)));
     assert_string_equal(holder_told, "host:1:2:test");
     assert_true(remaining_told > 5 * NS_PER_S);
@@ -300,7 +300,7 @@ TEST(test_who_has_its_turn_late_may_try_as_often)
     let_go(holder);
     loop_await(loop, late->answers == 1);
     assert_int_equal(late->answer, REDLOCK_BUSY);
-    assert_int_equal(late->passes, 3);
+    assert_int_equal(late->attempts, 3);
     textbook_releases("lock:r");
 }
 

@@ -67,7 +67,7 @@ static void hold_for_a_while(struct lock_probe *probe, const struct redlock_even
         assert_int_equal(event->answer, REDLOCK_ACQUIRED);
         clashes += users++ > 0;
         done++;
-        passes += event->passes;
+        passes += event->attempts;
         loop_timer_set(loop, &own->timer, loop_after(loop, REDLOCK_MS(HOLD_MS)));
     } else if (event->kind == REDLOCK_EVENT_RELEASED && --own->rounds_left > 0) {
         static const char *const names[] = {"r"};

@@ -26,7 +26,7 @@ struct observed_task {
     struct instant started; /* its handler, as its runner saw it; 0 = it did not run */
     struct instant ended;   /* the handler returned; 0 = it did not run, or was abandoned */
     struct instant left;    /* now; its lock is being released */
-    unsigned passes;        /* over the lock nodes, of its acquisition or refusal */
+    unsigned attempts;      /* over the lock nodes, of its acquisition or refusal */
     uint64_t token;         /* its fencing token; 0 = none */
     bool handed_over;       /* its lock came from the task before without being free */
     bool had_refusal;       /* its lock was asked for and refused, as follows; it may have had it later */

@@ -11,7 +11,7 @@ void report_lock_wait(struct report *report, const struct redlock_event *event, 
 {
     int64_t wait_us = event->waited_ns / NS_PER_US;
     histogram_record(&report->lock_wait, wait_us);
-    report->lock_waits += event->passes > 1;
+    report->lock_waits += event->attempts > 1;
     if (wait_us <= report->slowest_wait_us)
         return;
     report->slowest_wait_us = wait_us;
@@ -49,7 +49,7 @@ static void locks_write(struct buffer *out, const struct redlock_counters *locks
     number_write(out, "locks_busy", locks->busy);
     number_write(out, "locks_split", locks->split);
     number_write(out, "locks_no_quorum", locks->no_quorum);
-    number_write(out, "lock_passes", locks->passes);
+    number_write(out, "lock_passes", locks->attempts);
     number_write(out, "extensions", locks->extensions);
     number_write(out, "locks_in_danger", locks->dangers);
     number_write(out, "locks_lost", locks->lost);

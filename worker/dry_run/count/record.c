@@ -94,7 +94,7 @@ static void put_task(struct buffer *out, const struct observed_task *task)
     put_instant(out, task->claimed, task->started);
     put_instant(out, task->claimed, task->ended);
     put_instant(out, task->claimed, task->left);
-    put_number(out, task->passes);
+    put_number(out, task->attempts);
     put_number(out, task->token);
     put_text(out, task->jid);
     put_text(out, task->class_name);
@@ -331,7 +331,7 @@ static void get_task(struct reading *reading, struct record *record)
     task->started = get_instant(reading, task->claimed);
     task->ended = get_instant(reading, task->claimed);
     task->left = get_instant(reading, task->claimed);
-    task->passes = get_below(reading, UINT64_C(1) << 32);
+    task->attempts = get_below(reading, UINT64_C(1) << 32);
     task->token = get_number(reading);
     task->jid = get_text(reading);
     task->class_name = get_text(reading);
