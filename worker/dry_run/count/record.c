@@ -4,8 +4,9 @@
  * first one of the record, moved by one so that 0 is left for "none". A histogram is its sums and the steps that have
  * a count.
  *
- * Reading believes nothing: bytes come from other processes, and over the network. Every length is checked against
- * what is left, and what is left over in a frame makes it none. */
+ * One walk over the fields serves both directions: each pass_* writes the value it is given, or reads and returns the
+ * one that is there. Reading believes nothing: bytes come from other processes, and over the network. Every length is
+ * checked against what is left, and a frame with something left over is none. */
 #include "worker/dry_run/count/record.h"
 
 #include <string.h>
@@ -13,17 +14,32 @@
 enum { FRAME_HEAD = 4, NUMBER_BYTES_MAX = 10, RECORD_SIGNALS = 128 };
 
 _Static_assert(sizeof(struct redlock_counters) % sizeof(uint64_t) == 0, "is made of counters alone");
-enum { LOCK_COUNTERS = sizeof(struct redlock_counters) / sizeof(uint64_t) };
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+struct codec {
+    struct buffer *out;            /* what is written goes here; NULL = it reads */
+    const unsigned char *at, *end; /* what is left to read */
+    bool is_wrong;                 /* from then on all that is read is 0 */
+    bool has_histograms;           /* else they are written as empty */
+};
 
-static void put_byte(struct buffer *out, unsigned value)
+/* --- numbers and texts -------------------------------------------------------------------------------------------- */
+
+static uint64_t wrong(struct codec *codec)
 {
-    char byte = (char)value;
-    buffer_append(out, &byte, 1);
+    codec->is_wrong = true;
+    codec->at = codec->end;
+    return 0;
 }
 
-static void put_number(struct buffer *out, uint64_t value)
+static unsigned pass_byte(struct codec *codec, unsigned value)
+{
+    if (codec->out == NULL)
+        return codec->at < codec->end ? *codec->at++ : (unsigned)wrong(codec);
+    buffer_append(codec->out, &(char){(char)value}, 1);
+    return value;
+}
+
+static void number_write(struct buffer *out, uint64_t value)
 {
     char bytes[NUMBER_BYTES_MAX];
     size_t length = 0;
@@ -33,135 +49,244 @@ static void put_number(struct buffer *out, uint64_t value)
     buffer_append(out, bytes, length);
 }
 
+static uint64_t number_read(struct codec *codec)
+{
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        unsigned byte = pass_byte(codec, 0);
+        if (shift == 63 && byte > 1)
+            return wrong(codec);
+        value |= (uint64_t)(byte & 0x7F) << shift;
+        if (byte < 0x80)
+            return codec->is_wrong ? 0 : value;
+    }
+    return wrong(codec);
+}
+
+static uint64_t pass_number(struct codec *codec, uint64_t value, uint64_t most)
+{
+    if (codec->out != NULL) {
+        number_write(codec->out, value);
+        return value;
+    }
+    value = number_read(codec);
+    return value <= most ? value : wrong(codec);
+}
+
+#define PASS(codec, field, most) ((field) = (__typeof__(field))pass_number(codec, (uint64_t)(field), most))
+
 /* Small numbers of either sign become small numbers. */
-static void put_signed(struct buffer *out, int64_t value)
+static uint64_t folded(uint64_t value)
 {
-    put_number(out, ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0));
+    return (value << 1) ^ (value >> 63 != 0 ? UINT64_MAX : 0);
 }
 
-static void put_text(struct buffer *out, const char *text)
+static uint64_t unfolded(uint64_t value)
 {
-    size_t length = text != NULL ? strlen(text) : 0;
-    put_number(out, length);
-    buffer_append(out, text, length);
-    put_byte(out, 0);
+    return (value >> 1) ^ (0 - (value & 1));
 }
 
-/* `none` says that the instant is missing; its distance is never the one that stands for that. */
-static void put_instant(struct buffer *out, struct instant base, struct instant at)
+static int64_t pass_signed(struct codec *codec, int64_t value)
 {
-    uint64_t distance = (uint64_t)at.ns - (uint64_t)base.ns;
-    uint64_t folded = (distance << 1) ^ (distance >> 63 != 0 ? UINT64_MAX : 0);
-    put_number(out, at.ns == 0 ? 0 : folded + 1);
+    return (int64_t)unfolded(pass_number(codec, folded((uint64_t)value), UINT64_MAX));
 }
 
-static void put_resources(struct buffer *out, const char *const *resources, unsigned count)
+static void pass_instant(struct codec *codec, struct instant base, struct instant *at)
 {
-    unsigned written = count < RECORD_RESOURCES_MAX ? count : RECORD_RESOURCES_MAX;
-    put_number(out, written);
-    for (unsigned i = 0; i < written; i++)
-        put_text(out, resources[i]);
+    uint64_t distance = at->ns == 0 ? 0 : folded((uint64_t)at->ns - (uint64_t)base.ns) + 1;
+    PASS(codec, distance, UINT64_MAX);
+    at->ns = distance == 0 ? 0 : (int64_t)((uint64_t)base.ns + unfolded(distance - 1));
 }
 
-static void put_histogram(struct buffer *out, const struct histogram *histogram)
+/* What is read points into the bytes, and is never NULL. */
+static const char *pass_text(struct codec *codec, const char *text)
+{
+    uint64_t length = pass_number(codec, text != NULL ? strlen(text) : 0, UINT64_MAX);
+    if (codec->out != NULL) {
+        buffer_append(codec->out, text, length);
+        pass_byte(codec, 0);
+        return text;
+    }
+    if (length >= (uint64_t)(codec->end - codec->at) || codec->at[length] != '\0') {
+        wrong(codec);
+        return "";
+    }
+    text = (const char *)codec->at;
+    codec->at += length + 1;
+    return text;
+}
+
+static void pass_resources(struct codec *codec, const char *const **resources, unsigned *count, struct record *record)
+{
+    if (*count > RECORD_RESOURCES_MAX)
+        *count = RECORD_RESOURCES_MAX;
+    PASS(codec, *count, RECORD_RESOURCES_MAX);
+    for (unsigned i = 0; i < *count; i++) {
+        const char *text = pass_text(codec, record == NULL ? (*resources)[i] : NULL);
+        if (record != NULL)
+            record->texts[i] = text;
+    }
+    if (record != NULL)
+        *resources = record->texts;
+    if (codec->is_wrong)
+        *count = 0;
+}
+
+/* --- counters and histograms -------------------------------------------------------------------------------------- */
+
+/* So many bytes of a struct that has counters there alone; `from` is written, `into` is read. */
+static void pass_counters(struct codec *codec, const void *from, void *into, size_t size)
+{
+    for (size_t at = 0; at < size; at += sizeof(uint64_t)) {
+        uint64_t counter = 0;
+        if (into == NULL)
+            memcpy(&counter, (const char *)from + at, sizeof counter);
+        PASS(codec, counter, UINT64_MAX);
+        if (into != NULL)
+            memcpy((char *)into + at, &counter, sizeof counter);
+    }
+}
+
+static void histogram_write(struct buffer *out, const struct histogram *histogram)
 {
     unsigned used = 0, before = 0;
-    put_number(out, histogram->sum_us);
-    put_number(out, histogram->max_us);
+    number_write(out, histogram->sum_us);
+    number_write(out, histogram->max_us);
     for (unsigned i = 0; i < HISTOGRAM_STEPS; i++)
         used += histogram->counts[i] > 0;
-    put_number(out, used);
+    number_write(out, used);
     for (unsigned i = 0; i < HISTOGRAM_STEPS; i++) {
         if (histogram->counts[i] == 0)
             continue;
-        put_number(out, i - before);
-        put_number(out, histogram->counts[i]);
+        number_write(out, i - before);
+        number_write(out, histogram->counts[i]);
         before = i;
     }
 }
 
-enum { TASK_HANDED_OVER = 1, TASK_HAD_REFUSAL = 2, TASK_WAS_LOST = 4, TASK_WAS_FENCED_OFF = 8 };
-
-static void put_task(struct buffer *out, const struct observed_task *task)
-{
-    put_signed(out, task->claimed.ns);
-    put_byte(out, (task->handed_over ? TASK_HANDED_OVER : 0u) | (task->had_refusal ? TASK_HAD_REFUSAL : 0u) |
-                      (task->was_lost ? TASK_WAS_LOST : 0u) | (task->was_fenced_off ? TASK_WAS_FENCED_OFF : 0u));
-    put_number(out, (uint64_t)task->ending);
-    put_number(out, (uint64_t)task->refusal);
-    put_instant(out, task->claimed, task->asked);
-    put_instant(out, task->claimed, task->locked);
-    put_instant(out, task->claimed, task->started);
-    put_instant(out, task->claimed, task->ended);
-    put_instant(out, task->claimed, task->left);
-    put_number(out, task->attempts);
-    put_number(out, task->token);
-    put_text(out, task->jid);
-    put_text(out, task->class_name);
-    put_resources(out, task->resources, task->resource_count);
-}
-
-static void put_node(struct buffer *out, const struct redlock_node_counters *node, const struct histogram *latency)
-{
-    put_number(out, node->requests);
-    put_number(out, node->granted);
-    put_number(out, node->refused);
-    put_number(out, node->errors);
-    put_number(out, node->timeouts);
-    put_number(out, node->split_votes);
-    put_histogram(out, latency);
-}
-
-static void put_locks(struct buffer *out, const struct redlock_counters *locks)
-{
-    uint64_t counters[LOCK_COUNTERS];
-    memcpy(counters, locks, sizeof counters);
-    for (unsigned i = 0; i < LOCK_COUNTERS; i++)
-        put_number(out, counters[i]);
-}
-
-/* Without the histograms it fits in any case. */
-static void put_process(struct buffer *out, const struct observed_process *process, bool with_histograms)
+static void pass_histogram(struct codec *codec, const struct histogram *from, struct histogram *into)
 {
     static const struct histogram nothing;
-    unsigned nodes = process->node_count < RECORD_NODES_MAX ? process->node_count : RECORD_NODES_MAX;
-    put_signed(out, process->at.ns);
-    put_number(out, process->runners);
-    put_number(out, process->busy);
-    put_signed(out, process->cpu_ns);
-    put_number(out, process->claims);
-    put_number(out, process->claim_calls);
-    put_byte(out, process->locks != NULL);
-    if (process->locks != NULL)
-        put_locks(out, process->locks);
-    put_byte(out, process->extensions != NULL);
-    if (process->extensions != NULL)
-        put_histogram(out, with_histograms ? process->extensions : &nothing);
-    put_number(out, nodes);
-    for (unsigned i = 0; i < nodes; i++)
-        put_node(out, process->nodes[i], with_histograms ? &process->nodes[i]->latency : &nothing);
+    if (into == NULL) {
+        histogram_write(codec->out, codec->has_histograms ? from : &nothing);
+        return;
+    }
+    memset(into, 0, sizeof *into);
+    into->sum_us = number_read(codec);
+    into->max_us = number_read(codec);
+    uint64_t used = pass_number(codec, 0, HISTOGRAM_STEPS), step = 0;
+    for (uint64_t i = 0; i < used && !codec->is_wrong; i++) {
+        step += pass_number(codec, 0, HISTOGRAM_STEPS - 1);
+        uint64_t count = number_read(codec);
+        if (step >= HISTOGRAM_STEPS) {
+            wrong(codec);
+            return;
+        }
+        into->counts[step] += count;
+        into->count += count;
+    }
 }
 
-static void put_witnessed(struct buffer *out, const struct witnessed *witnessed)
+/* --- records ------------------------------------------------------------------------------------------------------ */
+
+/* `record` is where what is read has its room; NULL = it is written. */
+static void pass_task(struct codec *codec, struct observed_task *task, struct record *record)
 {
-    put_signed(out, witnessed->at.ns);
-    put_byte(out, witnessed->failed);
-    put_number(out, witnessed->token);
-    put_text(out, witnessed->jid);
-    put_resources(out, witnessed->resources, witnessed->resource_count);
+    task->claimed.ns = pass_signed(codec, task->claimed.ns);
+    unsigned flags = pass_byte(codec, (task->handed_over ? 1U : 0) | (task->had_refusal ? 2U : 0) |
+                                          (task->was_lost ? 4U : 0) | (task->was_fenced_off ? 8U : 0));
+    task->handed_over = flags & 1;
+    task->had_refusal = flags & 2;
+    task->was_lost = flags & 4;
+    task->was_fenced_off = flags & 8;
+    PASS(codec, task->ending, FLOW_ENDINGS - 1);
+    PASS(codec, task->refusal, REDLOCK_INVALID);
+    pass_instant(codec, task->claimed, &task->asked);
+    pass_instant(codec, task->claimed, &task->locked);
+    pass_instant(codec, task->claimed, &task->started);
+    pass_instant(codec, task->claimed, &task->ended);
+    pass_instant(codec, task->claimed, &task->left);
+    PASS(codec, task->attempts, UINT32_MAX);
+    PASS(codec, task->token, UINT64_MAX);
+    task->jid = pass_text(codec, task->jid);
+    task->class_name = pass_text(codec, task->class_name);
+    pass_resources(codec, &task->resources, &task->resource_count, record);
 }
 
-static size_t frame_begin(struct buffer *out, enum record_kind kind)
+static void pass_node(struct codec *codec, const struct redlock_node_counters *from, struct redlock_node_counters *into)
 {
+    pass_counters(codec, from, into, offsetof(struct redlock_node_counters, latency));
+    pass_histogram(codec, from != NULL ? &from->latency : NULL, into != NULL ? &into->latency : NULL);
+}
+
+static void pass_process(struct codec *codec, struct observed_process *process, struct record *record)
+{
+    process->at.ns = pass_signed(codec, process->at.ns);
+    PASS(codec, process->runners, UINT32_MAX);
+    PASS(codec, process->busy, UINT32_MAX);
+    process->cpu_ns = pass_signed(codec, process->cpu_ns);
+    PASS(codec, process->claims, UINT64_MAX);
+    PASS(codec, process->claim_calls, UINT64_MAX);
+    if (pass_byte(codec, process->locks != NULL) != 0) {
+        pass_counters(codec, process->locks, record != NULL ? &record->locks : NULL, sizeof *process->locks);
+        process->locks = record != NULL ? &record->locks : process->locks;
+    }
+    if (pass_byte(codec, process->extensions != NULL) != 0) {
+        pass_histogram(codec, process->extensions, record != NULL ? &record->extensions : NULL);
+        process->extensions = record != NULL ? &record->extensions : process->extensions;
+    }
+    if (process->node_count > RECORD_NODES_MAX)
+        process->node_count = RECORD_NODES_MAX;
+    PASS(codec, process->node_count, RECORD_NODES_MAX);
+    for (unsigned i = 0; i < process->node_count; i++) {
+        pass_node(codec, record == NULL ? process->nodes[i] : NULL, record != NULL ? &record->nodes[i] : NULL);
+        if (record != NULL)
+            record->node_list[i] = &record->nodes[i];
+    }
+    if (record != NULL)
+        process->nodes = record->node_list;
+}
+
+static void pass_witnessed(struct codec *codec, struct witnessed *witnessed, struct record *record)
+{
+    witnessed->at.ns = pass_signed(codec, witnessed->at.ns);
+    witnessed->failed = pass_byte(codec, witnessed->failed) != 0;
+    PASS(codec, witnessed->token, UINT64_MAX);
+    witnessed->jid = pass_text(codec, witnessed->jid);
+    pass_resources(codec, &witnessed->resources, &witnessed->resource_count, record);
+}
+
+static void pass_crash(struct codec *codec, struct crash *crash)
+{
+    crash->at.ns = pass_signed(codec, crash->at.ns);
+    PASS(codec, crash->signal, RECORD_SIGNALS - 1);
+    crash->hangs = pass_byte(codec, crash->hangs) != 0;
+    crash->class_name = pass_text(codec, crash->class_name);
+}
+
+/* `body` is the struct that belongs to the kind. */
+static void pass_body(struct codec *codec, enum record_kind kind, void *body, struct record *record)
+{
+    if (kind == RECORD_TASK)
+        pass_task(codec, body, record);
+    else if (kind == RECORD_PROCESS)
+        pass_process(codec, body, record);
+    else if (kind == RECORD_CRASH)
+        pass_crash(codec, body);
+    else
+        pass_witnessed(codec, body, record);
+}
+
+/* --- frames ------------------------------------------------------------------------------------------------------- */
+
+/* False when it would be too long: then nothing is written. */
+static bool frame_write(struct buffer *out, enum record_kind kind, void *body, bool has_histograms)
+{
+    struct codec codec = {.out = out, .has_histograms = has_histograms};
     size_t start = out->length;
     buffer_append(out, (char[FRAME_HEAD]){0}, FRAME_HEAD);
-    put_byte(out, (unsigned)kind);
-    return start;
-}
-
-/* False when it became too long: then it is gone. */
-static bool frame_end(struct buffer *out, size_t start)
-{
+    pass_byte(&codec, (unsigned)kind);
+    pass_body(&codec, kind, body, NULL);
     size_t length = out->length - start - FRAME_HEAD;
     if (length > RECORD_BYTES_MAX) {
         out->length = start;
@@ -172,253 +297,31 @@ static bool frame_end(struct buffer *out, size_t start)
     return true;
 }
 
-/* Texts of a task are shorter than this, all together; what is not one is not written. */
+/* Texts of a task are shorter than a record, all together; what is not one is not written. */
 void record_write_task(struct buffer *out, const struct observed_task *task)
 {
-    size_t start = frame_begin(out, RECORD_TASK);
-    put_task(out, task);
-    (void)frame_end(out, start);
+    struct observed_task copy = *task;
+    (void)frame_write(out, RECORD_TASK, &copy, true);
 }
 
 void record_write_witnessed(struct buffer *out, enum record_kind kind, const struct witnessed *witnessed)
 {
-    size_t start = frame_begin(out, kind);
-    put_witnessed(out, witnessed);
-    (void)frame_end(out, start);
+    struct witnessed copy = *witnessed;
+    (void)frame_write(out, kind, &copy, true);
 }
 
 void record_write_crash(struct buffer *out, const struct crash *crash)
 {
-    size_t start = frame_begin(out, RECORD_CRASH);
-    put_signed(out, crash->at.ns);
-    put_number(out, (unsigned)crash->signal);
-    put_byte(out, crash->hangs);
-    put_text(out, crash->class_name);
-    (void)frame_end(out, start);
+    struct crash copy = *crash;
+    (void)frame_write(out, RECORD_CRASH, &copy, true);
 }
 
+/* Without the histograms it fits in any case. */
 void record_write_process(struct buffer *out, const struct observed_process *process)
 {
-    size_t start = frame_begin(out, RECORD_PROCESS);
-    put_process(out, process, true);
-    if (frame_end(out, start))
-        return;
-    frame_begin(out, RECORD_PROCESS);
-    put_process(out, process, false);
-    (void)frame_end(out, start);
-}
-
-void record_write(struct buffer *out, const struct record *record)
-{
-    if (record->kind == RECORD_TASK)
-        record_write_task(out, &record->task);
-    else if (record->kind == RECORD_PROCESS)
-        record_write_process(out, &record->process);
-    else if (record->kind == RECORD_CRASH)
-        record_write_crash(out, &record->crash);
-    else
-        record_write_witnessed(out, record->kind, &record->witnessed);
-}
-
-/* --- reading ---------------------------------------------------------------------------------------------------- */
-
-/* Once something is wrong all that follows is 0. */
-struct reading {
-    const unsigned char *at, *end;
-    bool is_wrong;
-};
-
-static uint64_t wrong(struct reading *reading)
-{
-    reading->is_wrong = true;
-    reading->at = reading->end;
-    return 0;
-}
-
-static unsigned get_byte(struct reading *reading)
-{
-    return reading->at < reading->end ? *reading->at++ : (unsigned)wrong(reading);
-}
-
-static uint64_t get_number(struct reading *reading)
-{
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        unsigned byte = get_byte(reading);
-        if (shift == 63 && byte > 1)
-            return wrong(reading);
-        value |= (uint64_t)(byte & 0x7F) << shift;
-        if (byte < 0x80)
-            return reading->is_wrong ? 0 : value;
-    }
-    return wrong(reading);
-}
-
-static unsigned get_below(struct reading *reading, uint64_t limit)
-{
-    uint64_t value = get_number(reading);
-    return (unsigned)(value < limit ? value : wrong(reading));
-}
-
-static uint64_t unfolded(uint64_t folded)
-{
-    return (folded >> 1) ^ (0 - (folded & 1));
-}
-
-static int64_t get_signed(struct reading *reading)
-{
-    return (int64_t)unfolded(get_number(reading));
-}
-
-static struct instant get_instant(struct reading *reading, struct instant base)
-{
-    uint64_t value = get_number(reading);
-    return (struct instant){value == 0 ? 0 : (int64_t)((uint64_t)base.ns + unfolded(value - 1))};
-}
-
-/* Never NULL, and always with its NUL. */
-static const char *get_text(struct reading *reading)
-{
-    uint64_t length = get_number(reading);
-    if (length >= (uint64_t)(reading->end - reading->at) || reading->at[length] != '\0') {
-        wrong(reading);
-        return "";
-    }
-    const char *text = (const char *)reading->at;
-    reading->at += length + 1;
-    return text;
-}
-
-static unsigned get_resources(struct reading *reading, struct record *record)
-{
-    unsigned count = get_below(reading, RECORD_RESOURCES_MAX + 1);
-    for (unsigned i = 0; i < count; i++)
-        record->texts[i] = get_text(reading);
-    return reading->is_wrong ? 0 : count;
-}
-
-static void get_histogram(struct reading *reading, struct histogram *histogram)
-{
-    memset(histogram, 0, sizeof *histogram);
-    histogram->sum_us = get_number(reading);
-    histogram->max_us = get_number(reading);
-    unsigned used = get_below(reading, HISTOGRAM_STEPS + 1), step = 0;
-    for (unsigned i = 0; i < used && !reading->is_wrong; i++) {
-        step += get_below(reading, HISTOGRAM_STEPS);
-        if (step >= HISTOGRAM_STEPS) {
-            wrong(reading);
-            return;
-        }
-        uint64_t count = get_number(reading);
-        histogram->counts[step] += count;
-        histogram->count += count;
-    }
-}
-
-static void get_task(struct reading *reading, struct record *record)
-{
-    struct observed_task *task = &record->task;
-    *task = (struct observed_task){.claimed = {get_signed(reading)}};
-    unsigned flags = get_byte(reading);
-    task->handed_over = (flags & TASK_HANDED_OVER) != 0;
-    task->had_refusal = (flags & TASK_HAD_REFUSAL) != 0;
-    task->was_lost = (flags & TASK_WAS_LOST) != 0;
-    task->was_fenced_off = (flags & TASK_WAS_FENCED_OFF) != 0;
-    task->ending = (enum flow_ending)get_below(reading, FLOW_ENDINGS);
-    task->refusal = (enum redlock_answer)get_below(reading, REDLOCK_INVALID + 1);
-    task->asked = get_instant(reading, task->claimed);
-    task->locked = get_instant(reading, task->claimed);
-    task->started = get_instant(reading, task->claimed);
-    task->ended = get_instant(reading, task->claimed);
-    task->left = get_instant(reading, task->claimed);
-    task->attempts = get_below(reading, UINT64_C(1) << 32);
-    task->token = get_number(reading);
-    task->jid = get_text(reading);
-    task->class_name = get_text(reading);
-    task->resource_count = get_resources(reading, record);
-    task->resources = record->texts;
-}
-
-static void get_node(struct reading *reading, struct redlock_node_counters *node)
-{
-    node->requests = get_number(reading);
-    node->granted = get_number(reading);
-    node->refused = get_number(reading);
-    node->errors = get_number(reading);
-    node->timeouts = get_number(reading);
-    node->split_votes = get_number(reading);
-    get_histogram(reading, &node->latency);
-}
-
-static void get_locks(struct reading *reading, struct redlock_counters *locks)
-{
-    uint64_t counters[LOCK_COUNTERS];
-    for (unsigned i = 0; i < LOCK_COUNTERS; i++)
-        counters[i] = get_number(reading);
-    memcpy(locks, counters, sizeof counters);
-}
-
-static void get_process(struct reading *reading, struct record *record)
-{
-    struct observed_process *process = &record->process;
-    *process = (struct observed_process){.at = {get_signed(reading)}};
-    process->runners = get_below(reading, UINT64_C(1) << 32);
-    process->busy = get_below(reading, UINT64_C(1) << 32);
-    process->cpu_ns = get_signed(reading);
-    process->claims = get_number(reading);
-    process->claim_calls = get_number(reading);
-    if (get_byte(reading) != 0) {
-        get_locks(reading, &record->locks);
-        process->locks = &record->locks;
-    }
-    if (get_byte(reading) != 0) {
-        get_histogram(reading, &record->extensions);
-        process->extensions = &record->extensions;
-    }
-    unsigned nodes = get_below(reading, RECORD_NODES_MAX + 1);
-    for (unsigned i = 0; i < nodes; i++) {
-        get_node(reading, &record->nodes[i]);
-        record->node_list[i] = &record->nodes[i];
-    }
-    process->nodes = record->node_list;
-    process->node_count = nodes;
-}
-
-static void get_witnessed(struct reading *reading, struct record *record)
-{
-    struct witnessed *witnessed = &record->witnessed;
-    *witnessed = (struct witnessed){.at = {get_signed(reading)}};
-    witnessed->failed = get_byte(reading) != 0;
-    witnessed->token = get_number(reading);
-    witnessed->jid = get_text(reading);
-    witnessed->resource_count = get_resources(reading, record);
-    witnessed->resources = record->texts;
-}
-
-static void get_crash(struct reading *reading, struct record *record)
-{
-    struct crash *crash = &record->crash;
-    *crash = (struct crash){.at = {get_signed(reading)}};
-    crash->signal = (int)get_below(reading, RECORD_SIGNALS);
-    crash->hangs = get_byte(reading) != 0;
-    crash->class_name = get_text(reading);
-}
-
-static bool frame_get(struct reading *reading, struct record *record)
-{
-    unsigned kind = get_byte(reading);
-    if (reading->is_wrong || kind > RECORD_CRASH)
-        return false;
-    record->kind = (enum record_kind)kind;
-    if (record->kind == RECORD_TASK)
-        get_task(reading, record);
-    else if (record->kind == RECORD_PROCESS)
-        get_process(reading, record);
-    else if (record->kind == RECORD_CRASH)
-        get_crash(reading, record);
-    else
-        get_witnessed(reading, record);
-    return !reading->is_wrong && reading->at == reading->end;
+    struct observed_process copy = *process;
+    if (!frame_write(out, RECORD_PROCESS, &copy, true))
+        (void)frame_write(out, RECORD_PROCESS, &copy, false);
 }
 
 bool record_read(const char **bytes, size_t *length, struct record *record)
@@ -431,8 +334,14 @@ bool record_read(const char **bytes, size_t *length, struct record *record)
         size |= (size_t)head[i] << (8 * i);
     if (size <= RECORD_BYTES_MAX && size > *length - FRAME_HEAD)
         return false;
-    struct reading reading = {.at = head + FRAME_HEAD, .end = head + FRAME_HEAD + size};
-    if (size > RECORD_BYTES_MAX || !frame_get(&reading, record)) {
+    struct codec codec = {.at = head + FRAME_HEAD, .end = head + FRAME_HEAD + (size <= RECORD_BYTES_MAX ? size : 0)};
+    unsigned kind = pass_byte(&codec, 0);
+    if (kind > RECORD_CRASH)
+        wrong(&codec);
+    record->kind = (enum record_kind)kind;
+    memset(&record->task, 0, offsetof(struct record, texts) - offsetof(struct record, task));
+    pass_body(&codec, record->kind, &record->task, record); /* the members of the union begin at one place */
+    if (codec.is_wrong || codec.at != codec.end) {
         *bytes += *length;
         *length = 0;
         return false;

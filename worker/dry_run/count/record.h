@@ -1,7 +1,7 @@
 /* What a process of a dry run tells the one that counts: records of a few bytes, in a ring of shared memory, and from
  * hosts that joined in lists on the queue node. The same bytes everywhere: little-endian, a length before each.
  *
- *     record_write(&out, &record);
+ *     record_write_task(&out, &task);
  *     while (record_read(&bytes, &length, &record)) ...     texts point into the bytes
  *
  * Times are CLOCK_BOOTTIME of the host that wrote them. Pure. */
@@ -56,10 +56,9 @@ struct record {
     const struct redlock_node_counters *node_list[RECORD_NODES_MAX];
 };
 
-void record_write(struct buffer *out, const struct record *record);
-/* The same without a struct record, which is large. `kind` is RECORD_ENTER or RECORD_LEAVE. */
 void record_write_task(struct buffer *out, const struct observed_task *task);
 void record_write_process(struct buffer *out, const struct observed_process *process);
+/* `kind` is RECORD_ENTER or RECORD_LEAVE. */
 void record_write_witnessed(struct buffer *out, enum record_kind kind, const struct witnessed *witnessed);
 void record_write_crash(struct buffer *out, const struct crash *crash);
 /* Takes the first record off the bytes. False when there is none, or not all of one yet, or it is none: then *length
