@@ -56,7 +56,7 @@ static inline void assert_refused(const char *name, const char *text, const char
     struct options_found found;
     buffer_format(&word, "--%s=%s", name, text);
     char *words[] = {(char[]){"dry-run"}, memory_text(buffer_text(&word)), NULL};
-    plan_json_write(&plan, &before);
+    plan_json_write(&(struct json_writer){.out = &before}, NULL, &plan);
     if (options_read(plan_options, 2, words, &plan, &found, &error) != OPTIONS_WRONG)
         fail_msg("taken: %s", text);
     free(words[1]);
@@ -64,7 +64,7 @@ static inline void assert_refused(const char *name, const char *text, const char
     assert_contains(error.text, reason);
     for (const char *at = error.text; *at != '\0'; at++)
         assert_true((unsigned char)*at >= ' ' && *at != 0x7f);
-    plan_json_write(&plan, &after);
+    plan_json_write(&(struct json_writer){.out = &after}, NULL, &plan);
     assert_string_equal(buffer_text(&before), buffer_text(&after));
     buffer_fini(&before);
     buffer_fini(&after);

@@ -10,10 +10,10 @@ static void assert_survives(const struct dry_run_plan *plan, struct dry_run_plan
 {
     struct buffer first = {0}, second = {0};
     struct error error = ERROR_NONE;
-    plan_json_write(plan, &first);
+    plan_json_write(&(struct json_writer){.out = &first}, NULL, plan);
     if (!plan_text_read(first.bytes, first.length, again, &error))
         fail_msg("%s: %s", error.text, buffer_text(&first));
-    plan_json_write(again, &second);
+    plan_json_write(&(struct json_writer){.out = &second}, NULL, again);
     assert_string_equal(buffer_text(&first), buffer_text(&second));
     buffer_fini(&first);
     buffer_fini(&second);
@@ -246,7 +246,7 @@ TEST(damaged_plans_are_answered)
 {
     struct dry_run_plan plan = full_plan();
     struct buffer text = {0}, damaged = {0};
-    plan_json_write(&plan, &text);
+    plan_json_write(&(struct json_writer){.out = &text}, NULL, &plan);
     unsigned taken = 0;
     for (int i = 0; i < 20000; i++) {
         struct dry_run_plan read, again;

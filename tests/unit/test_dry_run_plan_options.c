@@ -252,7 +252,7 @@ TEST(random_texts_are_answered)
     struct error error = ERROR_NONE;
     plan.resources_per_task = 1;
     plan_complete(&plan);
-    plan_json_write(&plan, &text);
+    plan_json_write(&(struct json_writer){.out = &text}, NULL, &plan);
     if (!plan_text_read(text.bytes, text.length, &again, &error))
         fail_msg("%s: %s", error.text, buffer_text(&text));
     plan_fini(&again);

@@ -6,7 +6,6 @@
 #include "tests/support/dry_run_sample.h"
 #include "tests/support/private_directory.h"
 #include "worker/dry_run/plan/plan_json.h"
-#include "worker/dry_run/report/result_fields.h"
 #include "worker/dry_run/report/result_json.h"
 
 static struct result before, after;
@@ -42,42 +41,62 @@ static void assert_written_again(void)
         fail_msg("%.99s became %.99s", one + (same < 60 ? 0 : same - 60), other + (same < 60 ? 0 : same - 60));
 }
 
-static void assert_same_fields(const struct result_field *fields, const void *one, const void *other);
+static void assert_same_rows(const struct json_row *rows, const void *one, const void *other);
 
-static void assert_same_spread(const struct result_spread *one, const struct result_spread *other)
+static void assert_same_histograms(const struct histogram *one, const struct histogram *other)
 {
-    assert_same_fields(result_spread_fields, one, other);
-    assert_true((one->histogram == NULL) == (other->histogram == NULL));
-    if (one->histogram != NULL)
-        assert_memory_equal(one->histogram, other->histogram, sizeof *one->histogram);
+    assert_true((one == NULL) == (other == NULL));
+    if (one != NULL)
+        assert_memory_equal(one, other, sizeof *one);
+}
+
+static void assert_same_lists(const struct json_row *row, const void *one, const void *other)
+{
+    const char *counts[] = {(const char *)one + row->count_offset, (const char *)other + row->count_offset};
+    const char *left = (const char *)one + row->offset, *right = (const char *)other + row->offset;
+    bool is_grown = row->kind == JSON_ROW_GROWN;
+    size_t count = is_grown ? *(const size_t *)(const void *)counts[0] : *(const unsigned *)(const void *)counts[0];
+    assert_int_equal(count,
+                     is_grown ? *(const size_t *)(const void *)counts[1] : *(const unsigned *)(const void *)counts[1]);
+    left = is_grown ? *(char *const *)(const void *)left : left;
+    right = is_grown ? *(char *const *)(const void *)right : right;
+    for (size_t i = 0; i < count; i++, left += row->size, right += row->size)
+        if (row->rows != NULL)
+            assert_same_rows(row->rows, left, right);
+        else
+            assert_string_equal(left, right);
 }
 
 /* Texts are compared as texts: what is behind their ends is no part of them. */
-static void assert_same_fields(const struct result_field *fields, const void *one, const void *other)
+static void assert_same_rows(const struct json_row *rows, const void *one, const void *other)
 {
-    for (; fields->name != NULL; fields++) {
-        const char *left = (const char *)one + fields->offset, *right = (const char *)other + fields->offset;
-        switch (fields->kind) {
-        case FIELD_TEXT:
+    for (; rows->name != NULL; rows++) {
+        const void *left = (const char *)one + rows->offset, *right = (const char *)other + rows->offset;
+        switch (rows->kind) {
+        case JSON_ROW_TEXT:
             assert_string_equal(left, right);
             break;
-        case FIELD_NAME:
+        case JSON_ROW_NAME:
             assert_string_equal(*(char *const *)left, *(char *const *)right);
             break;
-        case FIELD_SPREAD:
-            assert_same_spread((const struct result_spread *)left, (const struct result_spread *)right);
+        case JSON_ROW_HISTOGRAM:
+            assert_same_histograms(*(struct histogram *const *)left, *(struct histogram *const *)right);
             break;
-        case FIELD_EXPECTED:
-            assert_same_fields(result_expected_fields, left, right);
+        case JSON_ROW_OBJECT:
+            assert_same_rows(rows->rows, left, right);
             break;
-        case FIELD_NUMBER:
-        case FIELD_CHOICE:
+        case JSON_ROW_LIST:
+        case JSON_ROW_GROWN:
+            assert_same_lists(rows, one, other);
+            break;
+        case JSON_ROW_NUMBER:
+        case JSON_ROW_CHOICE:
             assert_memory_equal(left, right, sizeof(unsigned));
             break;
-        case FIELD_REAL:
+        case JSON_ROW_REAL:
             assert_true(*(const double *)left == *(const double *)right);
             break;
-        case FIELD_TRUTH:
+        case JSON_ROW_TRUTH:
             assert_int_equal(*(const bool *)left, *(const bool *)right);
             break;
         default:
@@ -89,8 +108,8 @@ static void assert_same_fields(const struct result_field *fields, const void *on
 static void assert_same_plans(void)
 {
     struct buffer one = {0}, other = {0};
-    plan_json_write(&before.plan, &one);
-    plan_json_write(&after.plan, &other);
+    plan_json_write(&(struct json_writer){.out = &one}, NULL, &before.plan);
+    plan_json_write(&(struct json_writer){.out = &other}, NULL, &after.plan);
     assert_string_equal(buffer_text(&one), buffer_text(&other));
     assert_int_equal(before.plan.seed, after.plan.seed);
     buffer_fini(&one);
@@ -100,31 +119,10 @@ static void assert_same_plans(void)
 static void assert_same_results(void)
 {
     assert_same_plans();
-    assert_same_fields(result_fields, &before, &after);
+    assert_same_rows(result_rows, &before, &after);
     assert_string_equal(before.plan.id, after.plan.id);
     assert_int_equal(before.plan.threads, after.plan.threads);
     assert_int_equal(before.plan.popularity.count, after.plan.popularity.count);
-    assert_int_equal(before.advice_count, after.advice_count);
-    for (unsigned i = 0; i < before.advice_count; i++)
-        assert_string_equal(before.advice[i], after.advice[i]);
-    assert_int_equal(before.second_count, after.second_count);
-    for (size_t i = 0; i < before.second_count; i++)
-        assert_same_fields(result_second_fields, &before.seconds[i], &after.seconds[i]);
-    assert_int_equal(before.resource_count, after.resource_count);
-    for (size_t i = 0; i < before.resource_count; i++)
-        assert_same_fields(result_resource_fields, &before.resources[i], &after.resources[i]);
-    assert_int_equal(before.node_count, after.node_count);
-    for (unsigned i = 0; i < before.node_count; i++)
-        assert_same_fields(result_node_fields, &before.nodes[i], &after.nodes[i]);
-    assert_int_equal(before.host_count, after.host_count);
-    for (unsigned i = 0; i < before.host_count; i++)
-        assert_same_fields(result_host_fields, &before.hosts[i], &after.hosts[i]);
-    assert_int_equal(before.fault_count, after.fault_count);
-    for (unsigned i = 0; i < before.fault_count; i++)
-        assert_same_fields(result_fault_fields, &before.faults[i], &after.faults[i]);
-    assert_int_equal(before.point_count, after.point_count);
-    for (unsigned i = 0; i < before.point_count; i++)
-        assert_same_fields(result_point_fields, &before.points[i], &after.points[i]);
 }
 
 TEST(every_result_is_read_as_it_was_written)
@@ -141,18 +139,21 @@ TEST(every_result_is_read_as_it_was_written)
 TEST(every_member_is_written)
 {
     write_and_read(SAMPLE_FULL);
-    static const struct {
-        const struct result_field *fields;
+    const struct json_row *wait = result_rows;
+    while (strcmp(wait->name, "wait") != 0)
+        wait++;
+    const struct {
+        const struct json_row *rows;
         size_t offset;
-    } tables[] = {{result_fields, 0}, {result_spread_fields, offsetof(struct result, wait)}};
+    } tables[] = {{result_rows, 0}, {wait->rows, wait->offset}};
     for (size_t table = 0; table < sizeof tables / sizeof tables[0]; table++)
-        for (const struct result_field *field = tables[table].fields; field->name != NULL; field++) {
-            if (field->kind != FIELD_REAL && field->kind != FIELD_COUNT)
+        for (const struct json_row *field = tables[table].rows; field->name != NULL; field++) {
+            if (field->kind != JSON_ROW_REAL && field->kind != JSON_ROW_COUNT)
                 continue;
             char *value = (char *)&after + tables[table].offset + field->offset;
             uint64_t old;
             memcpy(&old, value, sizeof old);
-            if (field->kind == FIELD_REAL)
+            if (field->kind == JSON_ROW_REAL)
                 memcpy(value, &(double){123456.75}, sizeof(double));
             else
                 memcpy(value, &(uint64_t){1234567}, sizeof(uint64_t));
@@ -222,9 +223,9 @@ static void assert_change_refused(const char *from, const char *what, const char
 TEST(what_does_not_fit_is_refused_with_its_place)
 {
     write_and_read(SAMPLE_FULL);
-    assert_change_refused("{", "\"measured_for\":20", "\"measured_for\":\"20\"", "measured_for is no number");
+    assert_change_refused("{", "\"measured_for\":20", "\"measured_for\":\"20\"", "measured_for is no number that");
     assert_change_refused("{", "\"bottleneck\":\"resource\"", "\"bottleneck\":\"moon\"",
-                          "bottleneck is none that is known");
+                          "bottleneck is nothing that this version knows");
     assert_change_refused("{", "\"drained\":true", "\"drained\":1", "drained is neither true nor false");
     assert_change_refused("{", "\"given_back\":11", "\"given_back\":-1", "given_back is no number that it can be");
     assert_change_refused("{", "\"given_back\":11", "\"given_back\":1.5", "given_back is no number that it can be");

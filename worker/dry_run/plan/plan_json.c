@@ -1,12 +1,10 @@
-/* Single members are rows of a table; popularity, hold and faults are objects of their own. */
+/* Single members are rows of a table; what depends on the kind of a hold or a popularity is written by hand. */
 #include "worker/dry_run/plan/plan_json.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/invariant.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "redlock/redlock.h"
 #include "worker/dry_run/plan/plan_files.h"
@@ -14,107 +12,47 @@
 
 #define WEIGHT_MAX 1e15
 
-/* --- single members --------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
-enum member_kind { MEMBER_TRUTH, MEMBER_NUMBER, MEMBER_SEED, MEMBER_REAL, MEMBER_TIME };
-
-struct member {
-    const char *name;
-    enum member_kind kind;
-    size_t offset;
-    double low, high;
-};
-
-#define OF_PLAN(member)  offsetof(struct dry_run_plan, member)
-#define OF_FAULT(member) offsetof(struct dry_run_fault, member)
-#define MEMBERS_END                                                                                                    \
+#define ROW(json_name, its_kind, owner, member, least, greatest)                                                       \
     {                                                                                                                  \
-        NULL, MEMBER_TRUTH, 0, 0, 0                                                                                    \
+        json_name, JSON_ROW_##its_kind, offsetof(struct owner, member), .low = least, .high = (double)(greatest),      \
+                                                                        .is_optional = true                            \
+    }
+#define END                                                                                                            \
+    {                                                                                                                  \
+        .name = NULL                                                                                                   \
     }
 
-#define MEMBER_SHARE                                      MEMBER_REAL
-#define MEMBER_RATE                                       MEMBER_REAL
-#define MEMBER_FACTOR                                     MEMBER_REAL
-#define PLAN_MEMBER(kind, member, name, least, most, ...) {name, MEMBER_##kind, OF_PLAN(member), least, (double)(most)},
+#define JSON_ROW_SHARE                                 JSON_ROW_REAL
+#define JSON_ROW_RATE                                  JSON_ROW_REAL
+#define JSON_ROW_FACTOR                                JSON_ROW_REAL
+#define JSON_ROW_SEED                                  JSON_ROW_COUNT
+#define PLAN_ROW(kind, member, name, least, most, ...) ROW(name, kind, dry_run_plan, member, least, most),
 
-static const struct member plan_members[] = {
-    {"local", MEMBER_TRUTH, OF_PLAN(is_local), 0, 1},
-    {"local_nodes", MEMBER_NUMBER, OF_PLAN(local_nodes), 1, REDLOCK_NODES_MAX},
-    {"rate", MEMBER_REAL, OF_PLAN(rate), 0, DRY_RUN_RATE_MAX},
-    {"population", MEMBER_NUMBER, OF_PLAN(population), 0, DRY_RUN_POPULATION_MAX},
-    {"population_given", MEMBER_TRUTH, OF_PLAN(is_population_given), 0, 1},
-    PLAN_PARAMETERS(PLAN_MEMBER) MEMBERS_END};
+static const struct json_row plan_rows[] = {
+    ROW("local", TRUTH, dry_run_plan, is_local, 0, 0),
+    ROW("local_nodes", NUMBER, dry_run_plan, local_nodes, 1, REDLOCK_NODES_MAX),
+    ROW("rate", REAL, dry_run_plan, rate, 0, DRY_RUN_RATE_MAX),
+    ROW("population", NUMBER, dry_run_plan, population, 0, DRY_RUN_POPULATION_MAX),
+    ROW("population_given", TRUTH, dry_run_plan, is_population_given, 0, 0),
+    PLAN_PARAMETERS(PLAN_ROW) END};
 
-static const struct member fault_members[] = {
-    {"at", MEMBER_TIME, OF_FAULT(at_ns), 0, PLAN_SECONDS_MAX},
-    {"lasts", MEMBER_TIME, OF_FAULT(lasts_ns), 0, PLAN_SECONDS_MAX},
-    {"amount", MEMBER_TIME, OF_FAULT(amount_ns), -PLAN_SECONDS_MAX, PLAN_SECONDS_MAX},
-    {"at_worker", MEMBER_TRUTH, OF_FAULT(at_worker), 0, 1},
-    {"number", MEMBER_NUMBER, OF_FAULT(number), 0, DRY_RUN_PROCESSES_MAX},
-    MEMBERS_END};
+static const struct json_row fault_rows[] = {
+    ROW("at", TIME, dry_run_fault, at_ns, 0, PLAN_SECONDS_MAX),
+    ROW("lasts", TIME, dry_run_fault, lasts_ns, 0, PLAN_SECONDS_MAX),
+    ROW("amount", TIME, dry_run_fault, amount_ns, -PLAN_SECONDS_MAX, PLAN_SECONDS_MAX),
+    ROW("at_worker", TRUTH, dry_run_fault, at_worker, 0, 0),
+    ROW("number", NUMBER, dry_run_fault, number, 0, DRY_RUN_PROCESSES_MAX),
+    END};
 
-static json_t *real_json(double number)
-{
-    return isfinite(number) ? json_real(number) : json_null();
-}
+static const struct json_row hold_rows[] = {ROW("mean", REAL, distribution, mean_s, 0, PLAN_SECONDS_MAX),
+                                            ROW("sigma", REAL, distribution, sigma, 0, 5), END};
 
-static json_t *member_to_json(const struct member *member, const void *owner)
-{
-    const void *value = (const char *)owner + member->offset;
-    switch (member->kind) {
-    case MEMBER_TRUTH:
-        return json_boolean(*(const bool *)value);
-    case MEMBER_NUMBER:
-        return json_integer(*(const unsigned *)value);
-    case MEMBER_SEED:
-        return json_integer((json_int_t) * (const uint64_t *)value);
-    case MEMBER_REAL:
-        return real_json(*(const double *)value);
-    case MEMBER_TIME:
-        return real_json((double)*(const int64_t *)value / (double)NS_PER_S);
-    }
-    invariant_unreachable("a kind that does not exist");
-}
-
-static void members_to_json(json_t *object, const struct member *members, const void *owner)
-{
-    for (; members->name != NULL; members++)
-        json_object_set_new(object, members->name, member_to_json(members, owner));
-}
-
-static bool member_from_json(const struct member *member, const json_t *value, void *owner, struct error *error)
-{
-    void *place = (char *)owner + member->offset;
-    if (member->kind == MEMBER_TRUTH) {
-        *(bool *)place = json_is_true(value);
-        return json_is_boolean(value) || error_set(error, "%s is neither true nor false", member->name);
-    }
-    bool is_whole = member->kind == MEMBER_NUMBER || member->kind == MEMBER_SEED;
-    double number = json_number_value(value);
-    if (!(is_whole ? json_is_integer(value) : json_is_number(value)) || !(number >= member->low) ||
-        !(number <= member->high))
-        return error_set(error, "%s is not a %snumber from %.16g to %.16g", member->name, is_whole ? "whole " : "",
-                         member->low, member->high);
-    if (member->kind == MEMBER_NUMBER)
-        *(unsigned *)place = (unsigned)number;
-    else if (member->kind == MEMBER_SEED)
-        *(uint64_t *)place = (uint64_t)json_integer_value(value);
-    else if (member->kind == MEMBER_REAL)
-        *(double *)place = number;
-    else
-        *(int64_t *)place = llround(number * (double)NS_PER_S);
-    return true;
-}
-
-static bool members_from_json(const json_t *object, const struct member *members, void *owner, struct error *error)
-{
-    for (; members->name != NULL; members++) {
-        const json_t *value = json_object_get(object, members->name);
-        if (value != NULL && !member_from_json(members, value, owner, error))
-            return false;
-    }
-    return true;
-}
+static const struct json_row popularity_rows[] = {ROW("resources", NUMBER, popularity, count, 1, DRY_RUN_RESOURCES_MAX),
+                                                  ROW("exponent", REAL, popularity, exponent, 0, 20),
+                                                  ROW("hot", NUMBER, popularity, hot, 0, DRY_RUN_RESOURCES_MAX),
+                                                  ROW("hot_share", REAL, popularity, hot_share, 0, 1), END};
 
 /* --- words ------------------------------------------------------------------------------------------------------ */
 
@@ -132,19 +70,12 @@ static const char *const hold_names[] = {[DISTRIBUTION_FIXED] = "fixed",
                                          NULL};
 
 /* The number of the word; `chosen` is left alone when there is no such member. */
-static bool word_from_json(const json_t *object, const char *name, const char *const *words, unsigned *chosen,
+static bool word_from_json(const json_t *object, const char *name, const char *const *words, int *chosen,
                            struct error *error)
 {
     const json_t *value = json_object_get(object, name);
-    if (value == NULL)
-        return true;
-    const char *text = json_string_value(value);
-    for (unsigned i = 0; text != NULL && words[i] != NULL; i++)
-        if (strcmp(text, words[i]) == 0) {
-            *chosen = i;
-            return true;
-        }
-    return error_set(error, "%s is nothing that this version knows", name);
+    return value == NULL || json_choice_read(value, words, chosen) ||
+           error_set(error, "%s is nothing that this version knows", name);
 }
 
 /* A text of at most that many bytes; NULL = absent. */
@@ -160,12 +91,12 @@ static bool text_from_json(const json_t *object, const char *name, size_t most, 
 
 /* --- numbers in a row ------------------------------------------------------------------------------------------- */
 
-static json_t *reals_to_json(const double *numbers, size_t count)
+static void reals_write(struct json_writer *json, const char *name, const double *numbers, size_t count)
 {
-    json_t *array = json_array();
+    json_open(json, name, '[');
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(array, real_json(numbers[i]));
-    return array;
+        json_decimal(json, NULL, numbers[i]);
+    json_close(json, ']');
 }
 
 /* Each at least as large as the one before when they ascend, else at most; NULL with a reason when they are not. */
@@ -193,28 +124,22 @@ static double *reals_from_json(const json_t *array, const char *name, size_t mos
 
 /* --- holds ------------------------------------------------------------------------------------------------------ */
 
-static json_t *hold_to_json(const struct distribution *hold)
+static void hold_write(struct json_writer *json, const struct distribution *hold)
 {
-    json_t *object = json_object();
-    json_object_set_new(object, "kind", json_string(hold_names[hold->kind]));
-    if (hold->kind == DISTRIBUTION_MEASURED) {
-        json_object_set_new(object, "quantiles", reals_to_json(hold->quantiles, hold->quantile_count));
-        return object;
-    }
-    json_object_set_new(object, "mean", real_json(hold->mean_s));
+    json_open(json, "hold", '{');
+    json_text(json, "kind", hold_names[hold->kind]);
+    if (hold->kind == DISTRIBUTION_MEASURED)
+        reals_write(json, "quantiles", hold->quantiles, hold->quantile_count);
+    else
+        json_decimal(json, "mean", hold->mean_s);
     if (hold->kind == DISTRIBUTION_LOGNORMAL)
-        json_object_set_new(object, "sigma", real_json(hold->sigma));
-    return object;
+        json_decimal(json, "sigma", hold->sigma);
+    json_close(json, '}');
 }
-
-static const struct member hold_members[] = {
-    {"mean", MEMBER_REAL, offsetof(struct distribution, mean_s), 0, PLAN_SECONDS_MAX},
-    {"sigma", MEMBER_REAL, offsetof(struct distribution, sigma), 0, 5},
-    MEMBERS_END};
 
 static bool hold_from_json(const json_t *object, struct distribution *hold, struct error *error)
 {
-    unsigned kind = DISTRIBUTION_FIXED;
+    int kind = DISTRIBUTION_FIXED;
     if (!json_is_object(object))
         return error_set(error, "it is no object");
     if (!word_from_json(object, "kind", hold_names, &kind, error))
@@ -223,7 +148,7 @@ static bool hold_from_json(const json_t *object, struct distribution *hold, stru
     if (hold->kind != DISTRIBUTION_MEASURED && json_object_get(object, "mean") == NULL)
         return error_set(error, "it has no mean");
     if (hold->kind != DISTRIBUTION_MEASURED)
-        return members_from_json(object, hold_members, hold, error);
+        return json_rows_read(object, hold_rows, NULL, hold, error);
     const json_t *quantiles = json_object_get(object, "quantiles");
     hold->quantiles =
         reals_from_json(quantiles, "quantiles", DISTRIBUTION_QUANTILES_MAX, 0, PLAN_SECONDS_MAX, true, error);
@@ -233,31 +158,16 @@ static bool hold_from_json(const json_t *object, struct distribution *hold, stru
 
 /* --- resources -------------------------------------------------------------------------------------------------- */
 
-static const struct member popularity_members[] = {
-    {"resources", MEMBER_NUMBER, offsetof(struct popularity, count), 1, DRY_RUN_RESOURCES_MAX},
-    {"exponent", MEMBER_REAL, offsetof(struct popularity, exponent), 0, 20},
-    {"hot", MEMBER_NUMBER, offsetof(struct popularity, hot), 0, DRY_RUN_RESOURCES_MAX},
-    {"hot_share", MEMBER_REAL, offsetof(struct popularity, hot_share), 0, 1},
-    MEMBERS_END};
-
-static json_t *names_to_json(const struct popularity *popularity)
+static void popularity_write(struct json_writer *json, const struct popularity *popularity)
 {
-    json_t *array = json_array();
-    for (unsigned i = 0; i < popularity->count; i++)
-        json_array_append_new(array, json_string(popularity->names[i]));
-    return array;
-}
-
-static json_t *popularity_to_json(const struct popularity *popularity)
-{
-    json_t *object = json_object();
-    json_object_set_new(object, "kind", json_string(popularity_names[popularity->kind]));
-    members_to_json(object, popularity_members, popularity);
+    json_open(json, "popularity", '{');
+    json_text(json, "kind", popularity_names[popularity->kind]);
+    json_rows_write(json, popularity_rows, popularity);
     if (popularity->weights != NULL)
-        json_object_set_new(object, "weights", reals_to_json(popularity->weights, popularity->count));
+        reals_write(json, "weights", popularity->weights, popularity->count);
     if (popularity->names != NULL)
-        json_object_set_new(object, "names", names_to_json(popularity));
-    return object;
+        json_texts(json, "names", popularity->names, popularity->count);
+    json_close(json, '}');
 }
 
 static bool names_from_json(const json_t *array, struct popularity *popularity, struct error *error)
@@ -279,11 +189,11 @@ static bool names_from_json(const json_t *array, struct popularity *popularity, 
 
 static bool popularity_from_json(const json_t *object, struct popularity *popularity, struct error *error)
 {
-    unsigned kind = popularity->kind;
+    int kind = (int)popularity->kind;
     if (!json_is_object(object))
         return error_set(error, "it is no object");
     if (!word_from_json(object, "kind", popularity_names, &kind, error) ||
-        !members_from_json(object, popularity_members, popularity, error))
+        !json_rows_read(object, popularity_rows, NULL, popularity, error))
         return false;
     popularity->kind = (enum popularity_kind)kind;
     if (popularity->kind == POPULARITY_HOT && popularity->hot == 0)
@@ -302,18 +212,6 @@ static bool popularity_from_json(const json_t *object, struct popularity *popula
 
 /* --- faults and points ------------------------------------------------------------------------------------------ */
 
-static json_t *faults_to_json(const struct dry_run_plan *plan)
-{
-    json_t *array = json_array();
-    for (unsigned i = 0; i < plan->fault_count; i++) {
-        json_t *object = json_object();
-        json_object_set_new(object, "kind", json_string(dry_run_fault_names[plan->faults[i].kind]));
-        members_to_json(object, fault_members, &plan->faults[i]);
-        json_array_append_new(array, object);
-    }
-    return array;
-}
-
 /* Nodes are not frozen, and workers only that, or killed; what options say is a row of a table (plan_options.c). */
 static bool fault_fits(const struct dry_run_fault *fault)
 {
@@ -331,10 +229,10 @@ static bool faults_from_json(const json_t *array, struct dry_run_plan *plan, str
     for (size_t i = 0; i < json_array_size(array); i++) {
         const json_t *object = json_array_get(array, i);
         struct dry_run_fault *fault = &plan->faults[i];
-        unsigned kind = DRY_RUN_FAULT_KINDS;
+        int kind = DRY_RUN_FAULT_KINDS;
         bool is_good = word_from_json(object, "kind", dry_run_fault_names, &kind, error) &&
                        (kind < DRY_RUN_FAULT_KINDS || error_set(error, "kind is no fault that this version knows")) &&
-                       members_from_json(object, fault_members, fault, error);
+                       json_rows_read(object, fault_rows, NULL, fault, error);
         fault->kind = (enum dry_run_fault_kind)kind;
         is_good = is_good && (fault_fits(fault) || error_set(error, "kind does not fit what it is done to"));
         if (!is_good) {
@@ -344,14 +242,6 @@ static bool faults_from_json(const json_t *array, struct dry_run_plan *plan, str
         plan->fault_count++;
     }
     return true;
-}
-
-static json_t *points_to_json(const struct dry_run_plan *plan)
-{
-    json_t *array = json_array();
-    for (unsigned i = 0; i < plan->point_count; i++)
-        json_array_append_new(array, json_integer(plan->points[i]));
-    return array;
 }
 
 static bool points_from_json(const json_t *array, struct dry_run_plan *plan, struct error *error)
@@ -371,19 +261,29 @@ static bool points_from_json(const json_t *array, struct dry_run_plan *plan, str
 
 /* --- a plan ----------------------------------------------------------------------------------------------------- */
 
-json_t *plan_to_json(const struct dry_run_plan *plan)
+void plan_json_write(struct json_writer *json, const char *name, const struct dry_run_plan *plan)
 {
-    json_t *object = json_object();
-    json_object_set_new(object, "id", json_string(plan->id));
-    json_object_set_new(object, "kind", json_string(kind_names[plan->kind]));
-    json_object_set_new(object, "class", json_string(plan->class_name));
-    json_object_set_new(object, "arrivals", json_string(arrivals_names[plan->arrivals]));
-    members_to_json(object, plan_members, plan);
-    json_object_set_new(object, "hold", hold_to_json(&plan->hold));
-    json_object_set_new(object, "popularity", popularity_to_json(&plan->popularity));
-    json_object_set_new(object, "faults", faults_to_json(plan));
-    json_object_set_new(object, "what_if", points_to_json(plan));
-    return object;
+    json_open(json, name, '{');
+    json_text(json, "id", plan->id);
+    json_text(json, "kind", kind_names[plan->kind]);
+    json_text(json, "class", plan->class_name);
+    json_text(json, "arrivals", arrivals_names[plan->arrivals]);
+    json_rows_write(json, plan_rows, plan);
+    hold_write(json, &plan->hold);
+    popularity_write(json, &plan->popularity);
+    json_open(json, "faults", '[');
+    for (unsigned i = 0; i < plan->fault_count; i++) {
+        json_open(json, NULL, '{');
+        json_text(json, "kind", dry_run_fault_names[plan->faults[i].kind]);
+        json_rows_write(json, fault_rows, &plan->faults[i]);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+    json_open(json, "what_if", '[');
+    for (unsigned i = 0; i < plan->point_count; i++)
+        json_number(json, NULL, plan->points[i]);
+    json_close(json, ']');
+    json_close(json, '}');
 }
 
 static bool id_from_json(const json_t *object, struct dry_run_plan *plan, struct error *error)
@@ -401,7 +301,7 @@ static bool id_from_json(const json_t *object, struct dry_run_plan *plan, struct
 
 static bool words_from_json(const json_t *object, struct dry_run_plan *plan, struct error *error)
 {
-    unsigned kind = plan->kind, arrivals = plan->arrivals;
+    int kind = (int)plan->kind, arrivals = (int)plan->arrivals;
     const char *class_name;
     if (!id_from_json(object, plan, error) || !word_from_json(object, "kind", kind_names, &kind, error) ||
         !word_from_json(object, "arrivals", arrivals_names, &arrivals, error) ||
@@ -434,7 +334,7 @@ bool plan_from_json(const json_t *object, struct dry_run_plan *plan, struct erro
     plan_init(plan);
     if (!json_is_object(object))
         return error_set(error, "the plan is no object");
-    bool is_good = words_from_json(object, plan, error) && members_from_json(object, plan_members, plan, error) &&
+    bool is_good = words_from_json(object, plan, error) && json_rows_read(object, plan_rows, NULL, plan, error) &&
                    load_from_json(object, plan, error);
     if (!is_good) {
         error_prefix(error, "the plan");
@@ -446,14 +346,4 @@ bool plan_from_json(const json_t *object, struct dry_run_plan *plan, struct erro
         return error_set(error, "the plan: the rate is 0");
     plan_complete(plan);
     return true;
-}
-
-void plan_json_write(const struct dry_run_plan *plan, struct buffer *out)
-{
-    json_t *object = plan_to_json(plan);
-    char *text = json_dumps(object, JSON_COMPACT);
-    invariant(text != NULL);
-    buffer_append_text(out, text);
-    free(text);
-    json_decref(object);
 }

@@ -5,17 +5,11 @@
 #ifndef WORKER_DRY_RUN_PLAN_JSON_H
 #define WORKER_DRY_RUN_PLAN_JSON_H
 
-#include <jansson.h>
-
-#include "base/buffer.h"
+#include "worker/dry_run/plan/json_rows.h"
 #include "worker/dry_run/plan/plan.h"
 
-/* The caller has a reference. */
-json_t *plan_to_json(const struct dry_run_plan *plan);
+void plan_json_write(struct json_writer *json, const char *name, const struct dry_run_plan *plan);
 /* `object` may be NULL, which is refused. `plan` is overwritten; plan_fini frees it, also when false is returned. */
 bool plan_from_json(const json_t *object, struct dry_run_plan *plan, struct error *error) MUST_CHECK;
-
-/* The same as text, appended, without a line end. */
-void plan_json_write(const struct dry_run_plan *plan, struct buffer *out);
 
 #endif

@@ -81,9 +81,18 @@ static void plans_compare(struct comparison *comparison, const char *name, const
         plan_difference(comparison, name, before, after);
 }
 
+static json_t *plan_object(const struct dry_run_plan *plan)
+{
+    struct buffer text = {0};
+    plan_json_write(&(struct json_writer){.out = &text}, NULL, plan);
+    json_t *object = json_loadb(text.bytes, text.length, 0, NULL);
+    buffer_fini(&text);
+    return object;
+}
+
 static void plan_rows(struct comparison *comparison, const struct result *before, const struct result *after)
 {
-    json_t *one = plan_to_json(&before->plan), *other = plan_to_json(&after->plan);
+    json_t *one = plan_object(&before->plan), *other = plan_object(&after->plan);
     plans_compare(comparison, "", one, other, 0);
     json_decref(one);
     json_decref(other);

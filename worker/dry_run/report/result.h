@@ -132,7 +132,7 @@ struct result {
     struct result_node nodes[RESULT_NODES_MAX];
     unsigned node_count;
     struct result_host *hosts;
-    unsigned host_count;
+    size_t host_count;
     struct result_fault faults[DRY_RUN_FAULTS_MAX];
     unsigned fault_count;
     struct result_point points[DRY_RUN_POINTS_MAX];

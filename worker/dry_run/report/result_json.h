@@ -1,7 +1,6 @@
 /* A result as one JSON object, and back: to compare two, for the runs of a what-if, for a page that is made later. Its
- * names stay as they are; a member that changes its meaning raises "version". Times are seconds. Histograms are pairs
- * of the largest value in microseconds and how many, without those that are 0. What is not known is null or 0. Pure,
- * but for reading files. */
+ * names stay as they are; a member that changes its meaning raises "format_version". Times are seconds. What is not
+ * known is null or 0. Pure, but for reading files. */
 #ifndef WORKER_DRY_RUN_RESULT_JSON_H
 #define WORKER_DRY_RUN_RESULT_JSON_H
 
@@ -9,7 +8,11 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "worker/dry_run/plan/json_rows.h"
 #include "worker/dry_run/report/result.h"
+
+/* What a result has in it beside its plan. */
+extern const struct json_row result_rows[], result_second_rows[];
 
 /* Appends it without a line end. What is appended cannot steer a terminal. */
 void result_json_write(const struct result *result, struct buffer *out);

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/result_text.h"
-#include "worker/dry_run/report/result_fields.h"
 #include "worker/dry_run/report/result_json.h"
 #include "worker/print/json_writer.h"
 #include "worker/print/page.h"
@@ -25,7 +24,7 @@ static bool is_percentile(const char *name)
 static struct result_second seconds_merged(const struct result_second *seconds, size_t count)
 {
     struct result_second merged;
-    for (const struct result_field *field = result_second_fields; field->name != NULL; field++) {
+    for (const struct json_row *field = result_second_rows; field->name != NULL; field++) {
         double sum = 0, most = 0;
         for (size_t i = 0; i < count; i++) {
             double value = *(const double *)((const char *)&seconds[i] + field->offset);

@@ -1,66 +1,57 @@
 #include "worker/dry_run/run/host_heartbeat.h"
 
-#include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "worker/dry_run/plan/plan_json.h"
 
 static const char *const state_names[] = {[RUN_GATHERS] = "gathers", [RUN_GOES_ON] = "goes on", [RUN_ENDS] = "ends"};
 
-static void json_append(struct buffer *out, json_t *object)
-{
-    char *text = json_dumps(object, JSON_COMPACT);
-    buffer_append_text(out, text);
-    free(text);
-    json_decref(object);
-}
+#define ROW(json_name, kind, member, ...)                                                                              \
+    {                                                                                                                  \
+        json_name, JSON_ROW_##kind, offsetof(struct host_heartbeat, member), __VA_ARGS__                               \
+    }
+static const struct json_row heartbeat_rows[] = {
+    ROW("processes", NUMBER, processes, .low = 1, .high = DRY_RUN_PROCESSES_MAX),
+    ROW("threads", NUMBER, threads, .low = 1, .high = DRY_RUN_THREADS_MAX),
+    ROW("serving", NUMBER, serving, .low = 0, .high = DRY_RUN_PROCESSES_MAX),
+    ROW("clock_offset_ns", SIGNED, clock.offset_ns, .size = 0),
+    ROW("clock_error_ns", SIGNED, clock.error_ns, .size = 0),
+    ROW("clock_is_known", TRUTH, clock.is_known, .size = 0),
+    ROW("cpu_ns", SIGNED, cpu_ns, .size = 0),
+    ROW("records_lost", COUNT, records_lost, .size = 0),
+    ROW("has_ended", TRUTH, has_ended, .size = 0),
+    {.name = NULL}};
 
 void host_heartbeat_write(struct buffer *out, const struct host_heartbeat *beat)
 {
-    json_append(out, json_pack("{s:i, s:i, s:i, s:I, s:I, s:b, s:I, s:I, s:b}", "processes", (int)beat->processes,
-                               "threads", (int)beat->threads, "serving", (int)beat->serving, "clock_offset_ns",
-                               (json_int_t)beat->clock.offset_ns, "clock_error_ns", (json_int_t)beat->clock.error_ns,
-                               "clock_is_known", (int)beat->clock.is_known, "cpu_ns", (json_int_t)beat->cpu_ns,
-                               "records_lost", (json_int_t)beat->records_lost, "has_ended", (int)beat->has_ended));
+    struct json_writer json = json_begin(out);
+    json_rows_write(&json, heartbeat_rows, beat);
+    json_close(&json, '}');
 }
 
 /* So far that sums and differences of two are numbers still. */
-static bool is_time(json_int_t ns)
+static bool is_time(int64_t ns)
 {
     return ns >= -INT64_MAX / 4 && ns <= INT64_MAX / 4;
 }
 
 bool host_heartbeat_read(struct text_span text, struct host_heartbeat *beat)
 {
+    struct error error = ERROR_NONE;
     json_t *object = json_loadb(text.bytes, text.length, 0, NULL);
-    int processes, threads, serving, is_known, has_ended;
-    json_int_t offset, error, cpu, lost;
-    bool is_one =
-        json_unpack(object, "{s:i, s:i, s:i, s:I, s:I, s:b, s:I, s:I, s:b}", "processes", &processes, "threads",
-                    &threads, "serving", &serving, "clock_offset_ns", &offset, "clock_error_ns", &error,
-                    "clock_is_known", &is_known, "cpu_ns", &cpu, "records_lost", &lost, "has_ended", &has_ended) == 0 &&
-        processes > 0 && processes <= DRY_RUN_PROCESSES_MAX && threads > 0 && threads <= DRY_RUN_THREADS_MAX &&
-        serving >= 0 && serving <= processes && is_time(offset) && is_time(error) && error >= 0;
-    json_decref(object);
-    if (!is_one)
-        return false;
     memset(beat, 0, sizeof *beat); /* compared as bytes */
-    beat->processes = (unsigned)processes;
-    beat->threads = (unsigned)threads;
-    beat->serving = (unsigned)serving;
-    beat->clock.offset_ns = offset;
-    beat->clock.error_ns = error;
-    beat->clock.is_known = is_known;
-    beat->cpu_ns = cpu;
-    beat->records_lost = (uint64_t)lost;
-    beat->has_ended = has_ended;
-    return true;
+    bool is_one = json_rows_read(object, heartbeat_rows, NULL, beat, &error);
+    json_decref(object);
+    return is_one && beat->serving <= beat->processes && is_time(beat->clock.offset_ns) &&
+           is_time(beat->clock.error_ns) && beat->clock.error_ns >= 0;
 }
 
 void run_state_write(struct buffer *out, enum run_state state, const struct dry_run_plan *plan)
 {
-    json_append(out, json_pack("{s:s, s:o}", "state", state_names[state], "plan", plan_to_json(plan)));
+    struct json_writer json = json_begin(out);
+    json_text(&json, "state", state_names[state]);
+    plan_json_write(&json, "plan", plan);
+    json_close(&json, '}');
 }
 
 const char *run_state_name(enum run_state state)
