@@ -85,8 +85,7 @@ static void coordinator_become(bool has_nodes)
     struct private_nodes *nodes =
         has_nodes ? private_nodes_start(&(struct private_nodes_options){.lock_nodes = 1}, &error) : NULL;
     struct cleanup *cleanup = cleanup_start(
-        &(struct cleanup_options){
-            .run = RUN, .config = config, .directory = has_nodes ? private_nodes_directory(nodes) : NULL},
+        &(struct cleanup_options){.run = RUN, .config = config, .directory = has_nodes ? nodes->directory : NULL},
         &error);
     if (cleanup == NULL || (has_nodes && nodes == NULL))
         _exit(1);
@@ -98,11 +97,11 @@ static void coordinator_become(bool has_nodes)
     }
     cleanup_watch(cleanup, worker);
     for (unsigned i = 0; has_nodes && i < 2; i++) {
-        facts->servers[i] = private_nodes_pid(nodes, i);
+        facts->servers[i] = nodes->servers[i].pid;
         cleanup_watch(cleanup, facts->servers[i]);
     }
     if (has_nodes)
-        snprintf((char *)(uintptr_t)facts->directory, sizeof facts->directory, "%s", private_nodes_directory(nodes));
+        snprintf((char *)(uintptr_t)facts->directory, sizeof facts->directory, "%s", nodes->directory);
     facts->worker = worker;
     facts->cleanup = cleanup_pid(cleanup);
     facts->is_ready = true;

@@ -116,12 +116,12 @@ static struct visit *holder_freeze(void)
     for (;;) {
         struct visit *frozen;
         test_await((frozen = holder()) != NULL);
-        assert_true(workforce_freeze(workforce, frozen->process));
+        assert_true(workforce_signal(workforce, frozen->process, SIGSTOP));
         test_await(is_stopped(workforce_pid(workforce, frozen->process)));
         look();
         if (!frozen->has_left)
             return frozen;
-        assert_true(workforce_thaw(workforce, frozen->process));
+        assert_true(workforce_signal(workforce, frozen->process, SIGCONT));
     }
 }
 
@@ -197,7 +197,7 @@ TEST(who_is_frozen_beyond_the_ttl_is_overtaken_and_fenced_off)
     test_await(look() && has_other(frozen));
     assert_false(frozen->has_left); /* so both are inside */
     unsigned refusals = seen.refusals;
-    assert_true(workforce_thaw(workforce, frozen->process));
+    assert_true(workforce_signal(workforce, frozen->process, SIGCONT));
     test_await(look() && frozen->has_left);
     assert_true(seen.refusals > refusals);
     workforce_stop(workforce);

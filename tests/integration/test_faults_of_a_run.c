@@ -63,29 +63,16 @@ static int tear_down(void **state)
     return 0;
 }
 
-static bool call_note(char what, unsigned number)
+static bool worker_signal(void *context, unsigned number, int signal)
 {
     size_t length = strlen(calls);
-    snprintf(calls + length, sizeof calls - length, "%c%u ", what, number);
+    (void)context;
+    snprintf(calls + length, sizeof calls - length, "%c%u ",
+             signal == SIGSTOP   ? 'f'
+             : signal == SIGCONT ? 't'
+                                 : 'k',
+             number);
     return !is_gone;
-}
-
-static bool worker_freeze(void *context, unsigned number)
-{
-    (void)context;
-    return call_note('f', number);
-}
-
-static bool worker_thaw(void *context, unsigned number)
-{
-    (void)context;
-    return call_note('t', number);
-}
-
-static bool worker_kill(void *context, unsigned number)
-{
-    (void)context;
-    return call_note('k', number);
 }
 
 static void fault_told(void *context, const struct result_fault *fault)
@@ -102,7 +89,7 @@ static void start(const struct dry_run_fault *fault, struct private_nodes *of)
     faults = faults_start(&(struct faults_options){.loop = loop,
                                                    .plan = &plan,
                                                    .nodes = of,
-                                                   .workers = {worker_freeze, worker_thaw, worker_kill, NULL},
+                                                   .worker_signal = worker_signal,
                                                    .began = loop_now(loop),
                                                    .told = fault_told});
 }
@@ -117,7 +104,7 @@ static const struct result_fault *result(void)
 
 static char *ask(unsigned number, const char *command)
 {
-    return node_talk(private_nodes_port(nodes, number), private_nodes_password(nodes), command);
+    return node_talk(private_nodes_port(nodes, number), nodes->password, command);
 }
 
 static void assert_answer(unsigned number, const char *command, const char *wanted)
@@ -152,7 +139,7 @@ TEST(a_stopped_node_stands_still_for_its_time)
     assert_contains(result()->text, "before its time had come");
     assert_false(result()->was_done);
     loop_await(loop, result()->was_done);
-    test_await(state_of(private_nodes_pid(nodes, 1)) == 'T');
+    test_await(state_of(nodes->servers[1].pid) == 'T');
     loop_await(loop, strstr(result()->text, "meanwhile") != NULL);
     assert_contains(result()->text, "lock1 was stopped for 0.3 s: what it was asked meanwhile it answered after ");
     assert_true(number_behind("it answered after ") > 0);
@@ -175,14 +162,14 @@ TEST(a_killed_node_is_away_and_comes_back_empty)
 
 TEST(a_wiped_node_is_empty_and_goes_on)
 {
-    pid_t before = private_nodes_pid(nodes, 0);
+    pid_t before = nodes->servers[0].pid;
     assert_answer(0, "SET some value", "+OK");
     assert_answer(0, "SET other value", "+OK");
     start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_WIPE, .number = 0}, nodes);
     loop_await(loop, strstr(result()->text, "right after") != NULL);
     assert_string_equal(result()->text, "queue lost all its keys (FLUSHALL): 2 keys were there before, 0 right after");
     assert_answer(0, "DBSIZE", ":0");
-    assert_int_equal(private_nodes_pid(nodes, 0), before);
+    assert_int_equal(nodes->servers[0].pid, before);
 }
 
 static int64_t answer_time(unsigned number)
@@ -227,7 +214,7 @@ TEST(a_clock_jumps_and_stays_so)
     assert_in_range(ahead_s(1) + 10, 0, 20);
     faults_undo(faults);
     assert_in_range(ahead_s(2), 990, 1010);
-    private_nodes_step_clock(nodes, 2, 0);
+    *nodes->servers[2].clock_offset_ns = 0;
 }
 
 TEST(a_clock_that_is_off_for_a_while_is_right_again)
@@ -280,7 +267,7 @@ TEST(nodes_that_are_not_ours_are_left_alone)
 
 TEST(what_goes_on_is_undone)
 {
-    pid_t before = private_nodes_pid(nodes, 1);
+    pid_t before = nodes->servers[1].pid;
     start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_STOP, .number = 1, .lasts_ns = LONG_MS * NS_PER_MS}, nodes);
     loop_await(loop, result()->was_done);
     faults_undo(faults);
@@ -290,7 +277,7 @@ TEST(what_goes_on_is_undone)
     loop_await(loop, result()->was_done);
     faults_undo(faults);
     loop_await(loop, strstr(result()->text, "answered again") != NULL);
-    assert_int_not_equal(private_nodes_pid(nodes, 1), before);
+    assert_int_not_equal(nodes->servers[1].pid, before);
 }
 
 TEST(what_was_not_begun_is_not_done)

@@ -27,7 +27,7 @@ static struct private_nodes *start(const struct private_nodes_options *options)
 
 static char *ask(const struct private_nodes *nodes, unsigned number, const char *command)
 {
-    return node_talk(private_nodes_port(nodes, number), private_nodes_password(nodes), command);
+    return node_talk(private_nodes_port(nodes, number), nodes->password, command);
 }
 
 static void assert_answer(const struct private_nodes *nodes, unsigned number, const char *command, const char *wanted)
@@ -59,9 +59,9 @@ TEST(they_answer_are_a_group_and_go_without_a_trace)
 {
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 3, .max_ttl_ns = 5 * NS_PER_S});
     pid_t pids[4];
-    assert_int_equal(private_nodes_count(nodes), 3);
+    assert_int_equal(nodes->count, 4);
     for (unsigned i = 0; i <= 3; i++) {
-        pids[i] = private_nodes_pid(nodes, i);
+        pids[i] = nodes->servers[i].pid;
         assert_true(is_process(pids[i]));
         assert_int_equal(getsid(pids[i]), pids[i]); /* ^C at the terminal is not for them */
         assert_answer(nodes, i, "SET some value", "+OK");
@@ -72,7 +72,7 @@ TEST(they_answer_are_a_group_and_go_without_a_trace)
     assert_answer(nodes, 0, "EXISTS hf:lock:group", ":0");
     for (unsigned i = 1; i <= 3; i++)
         assert_answer_has(nodes, i, "GET hf:lock:group", "generation=1 max_ttl_ms=5000 ");
-    char *directory = memory_text(private_nodes_directory(nodes));
+    char *directory = memory_text(nodes->directory);
     struct stat status;
     assert_int_equal(stat(directory, &status), 0);
     assert_int_equal(status.st_mode & 077, 0);
@@ -115,11 +115,11 @@ TEST(a_killed_node_keeps_its_port_and_comes_back_empty)
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
     unsigned port = private_nodes_port(nodes, 1);
     assert_answer(nodes, 1, "SET some value", "+OK");
-    private_nodes_kill(nodes, 1);
-    assert_int_equal(private_nodes_pid(nodes, 1), 0);
+    private_server_kill(&nodes->servers[1]);
+    assert_int_equal(nodes->servers[1].pid, 0);
     assert_null(ask(nodes, 1, "PING"));
     assert_false(can_bind(port));
-    assert_true(private_nodes_restart(nodes, 1, &error));
+    assert_true(private_server_start(&nodes->servers[1], nodes->program.path, &error));
     assert_int_equal(private_nodes_port(nodes, 1), port);
     char *answer = NULL;
     test_await((answer = ask(nodes, 1, "PING")) != NULL);
@@ -131,8 +131,8 @@ TEST(a_killed_node_keeps_its_port_and_comes_back_empty)
 TEST(a_stopped_node_is_ended_too)
 {
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
-    pid_t pid = private_nodes_pid(nodes, 1);
-    private_nodes_stop(nodes, 1);
+    pid_t pid = nodes->servers[1].pid;
+    kill(nodes->servers[1].pid, SIGSTOP);
     private_nodes_end(nodes);
     assert_false(is_process(pid));
 }
@@ -158,10 +158,10 @@ TEST(the_clock_of_one_node_is_stepped_and_of_no_other)
     struct private_nodes *nodes =
         start(&(struct private_nodes_options){.lock_nodes = 3, .has_clock = {[2] = true}, .clock_library = library});
     int64_t before = seconds_of(nodes, 2);
-    private_nodes_step_clock(nodes, 2, -3600 * NS_PER_S);
+    *nodes->servers[2].clock_offset_ns = -3600 * NS_PER_S;
     assert_in_range(seconds_of(nodes, 2) + 3600, before, before + 30);
     assert_in_range(seconds_of(nodes, 1), before, before + 30);
-    private_nodes_step_clock(nodes, 2, 0);
+    *nodes->servers[2].clock_offset_ns = 0;
     assert_in_range(seconds_of(nodes, 2), before, before + 30);
     private_nodes_end(nodes);
     assert_int_equal(unlink(library) | rmdir(directory), 0);
@@ -189,12 +189,12 @@ TEST(a_slow_node_answers_late)
 {
     enum { DELAY_MS = 400 };
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1, .is_slowed = {[1] = true}});
-    assert_int_not_equal(private_nodes_port(nodes, 1), private_nodes_server_port(nodes, 1));
-    assert_int_equal(private_nodes_port(nodes, 0), private_nodes_server_port(nodes, 0));
+    assert_int_not_equal(private_nodes_port(nodes, 1), nodes->servers[1].port);
+    assert_int_equal(private_nodes_port(nodes, 0), nodes->servers[0].port);
     assert_answer(nodes, 1, "PING", "+PONG");
-    private_nodes_delay(nodes, 1, DELAY_MS * NS_PER_MS);
+    *nodes->relays[1].delay_ns = DELAY_MS * NS_PER_MS;
     assert_true(ask_for(nodes, 1) >= DELAY_MS * NS_PER_MS);
-    private_nodes_delay(nodes, 1, 0);
+    *nodes->relays[1].delay_ns = 0;
     assert_answer(nodes, 1, "PING", "+PONG");
     private_nodes_end(nodes);
 }
@@ -205,7 +205,7 @@ TEST(a_relay_passes_large_values)
     enum { LENGTH = 20 * 1000 * 1000 };
     struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1, .is_slowed = {[1] = true}});
     struct buffer command = {0};
-    private_nodes_delay(nodes, 1, 2 * NS_PER_MS);
+    *nodes->relays[1].delay_ns = 2 * NS_PER_MS;
     buffer_append_text(&command, "SET large ");
     memset(buffer_reserve(&command, LENGTH), 'x', LENGTH);
     command.length += LENGTH;
@@ -327,8 +327,8 @@ TEST(they_die_with_whom_they_belong_to)
     pid_t owner = fork();
     if (owner == 0) {
         struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
-        pids[0] = private_nodes_pid(nodes, 0), pids[1] = private_nodes_pid(nodes, 1);
-        snprintf(directory, sizeof directory, "%s", private_nodes_directory(nodes));
+        pids[0] = nodes->servers[0].pid, pids[1] = nodes->servers[1].pid;
+        snprintf(directory, sizeof directory, "%s", nodes->directory);
         ssize_t told = write(ends[1], pids, sizeof pids) + write(ends[1], directory, sizeof directory);
         for (;;)
             poll(NULL, 0, told > 0 ? 1000 : 1);

@@ -313,7 +313,7 @@ TEST(a_killed_worker_is_seen_and_the_other_goes_on)
     config->lock.ttl_ns = 2 * NS_PER_S; /* so long the other waits for what it had locked */
     work_begin(TASKS);
     test_await(look() && told.ended >= 20);
-    assert_true(workforce_kill(workforce, 2));
+    assert_true(workforce_signal(workforce, 2, SIGKILL));
     test_await(look() && told.exits == 1);
     const struct workforce_exit *end = &told.exit[2];
     assert_int_equal(end->number, 2);
@@ -321,8 +321,8 @@ TEST(a_killed_worker_is_seen_and_the_other_goes_on)
     assert_true(WIFSIGNALED(end->wait_status) && WTERMSIG(end->wait_status) == SIGKILL);
     assert_int_equal(workforce_pid(workforce, 2), 0);
     assert_int_equal(workforce_alive(workforce), 1);
-    assert_false(workforce_kill(workforce, 2));
-    assert_false(workforce_freeze(workforce, 2));
+    assert_false(workforce_signal(workforce, 2, SIGKILL));
+    assert_false(workforce_signal(workforce, 2, SIGSTOP));
     unsigned before = told.ended;
     test_await(look() && told.ended > before + 20);
     workforce_stop(workforce);
@@ -347,7 +347,7 @@ TEST(a_frozen_worker_says_nothing_until_it_is_thawed)
     plan.processes = 1;
     work_begin(20);
     test_await(look() && told.ended == 20);
-    assert_true(workforce_freeze(workforce, 1));
+    assert_true(workforce_signal(workforce, 1, SIGSTOP));
     siginfo_t info;
     assert_int_equal(waitid(P_PID, (id_t)workforce_pid(workforce, 1), &info, WSTOPPED | WNOWAIT), 0);
     look();
@@ -357,9 +357,9 @@ TEST(a_frozen_worker_says_nothing_until_it_is_thawed)
     look();
     assert_int_equal(told.ended, 20);
     assert_int_equal(told.looks, looks);
-    assert_true(workforce_thaw(workforce, 1));
+    assert_true(workforce_signal(workforce, 1, SIGCONT));
     test_await(look() && told.ended == 40);
-    workforce_freeze(workforce, 1);
+    workforce_signal(workforce, 1, SIGSTOP);
     workforce_stop(workforce); /* also one that is frozen */
     all_ended_await();
     assert_true(told.exit[1].was_orderly);

@@ -1,207 +1,119 @@
 /* A fault begins, and most of them end; both are deadlines of their own. Each asks its node something before, right
- * after, or at the end, and what is answered, and when, completes the text of its result: see the questions below. */
+ * after, or at the end, and what is answered, and when, completes the text of its result. */
 #include "worker/dry_run/nodes/faults.h"
 
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/invariant.h"
-#include "base/list.h"
-#include "base/log.h"
 #include "base/memory.h"
-#include "redis/node.h"
+#include "queue/retried_call.h"
 
 #define SECONDS(ns)    ((double)(ns) / (double)NS_PER_S)
 #define CALL_LIMIT_NS  (3600 * NS_PER_S) /* a stopped node answers when it goes on */
 #define BACKOFF_MAX_NS (50 * NS_PER_MS)
 
-/* --- questions ---------------------------------------------------------------------------------------------------- */
-
-/* Asks one private node something small, by the way that workers take, and again until it answers, however long that
- * takes: what a fault did to it is seen by that. */
-enum node_question_kind {
-    NODE_QUESTION_PING,
-    NODE_QUESTION_KEYS,  /* how many keys it has */
-    NODE_QUESTION_FLUSH, /* not a question: it loses all of them */
-    NODE_QUESTION_TIME,  /* by how much its clock is ahead of ours, in microseconds */
-};
-
-struct node_answer {
-    int64_t took_ns; /* since it was asked first */
-    int64_t number;
-};
-
-struct node_asker; /* the connection to one node */
-
-struct node_question {
-    /* Once; may ask it again. */
-    void (*answered)(struct node_question *question, const struct node_answer *answer);
-    struct list link;
-    struct redis_call call;
-    struct node_asker *asker;
-    enum node_question_kind kind;
-    struct instant asked;
-};
-
-struct node_asker {
-    struct loop *loop;
-    struct redis_node *node;
-    struct list waiting; /* until it is up */
-};
-
-static void question_send(struct node_question *question)
-{
-    static const char *const commands[] = {[NODE_QUESTION_PING] = "PING",
-                                           [NODE_QUESTION_KEYS] = "DBSIZE",
-                                           [NODE_QUESTION_FLUSH] = "FLUSHALL",
-                                           [NODE_QUESTION_TIME] = "TIME"};
-    struct buffer request = {0};
-    struct node_asker *asker = question->asker;
-    redis_request_begin(&request, 1);
-    redis_request_text(&request, commands[question->kind]);
-    if (!redis_node_call(asker->node, &request, loop_after(asker->loop, CALL_LIMIT_NS), &question->call))
-        list_append(&asker->waiting, &question->link);
-    buffer_fini(&request);
-}
-
-static int64_t number_of(enum node_question_kind kind, const struct redis_reply *reply)
-{
-    if (kind == NODE_QUESTION_TIME && reply->kind == REDIS_ARRAY && reply->count == 2 &&
-        reply->elements[0].kind == REDIS_STRING && reply->elements[1].kind == REDIS_STRING)
-        return strtoll(reply->elements[0].bytes, NULL, 10) * US_PER_S + strtoll(reply->elements[1].bytes, NULL, 10) -
-               wall_now().us;
-    return reply->kind == REDIS_INTEGER ? reply->integer : 0;
-}
-
-static void call_done(struct redis_call *call, const struct redis_result *result)
-{
-    struct node_question *question = list_owner(call, struct node_question, call);
-    if (result->outcome != REDIS_VALUE) { /* it was killed meanwhile, or is being started */
-        list_append(&question->asker->waiting, &question->link);
-        return;
-    }
-    const struct node_answer answer = {.took_ns = instant_since(question->asked, instant_now()),
-                                       .number = number_of(question->kind, result->reply)};
-    question->answered(question, &answer);
-}
-
-static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
-{
-    struct node_asker *asker = context;
-    struct list batch;
-    (void)node, (void)reason;
-    list_init(&batch);
-    for (struct list *link; state == REDIS_NODE_UP && (link = list_take_first(&asker->waiting)) != NULL;)
-        list_append(&batch, link);
-    for (struct list *link; (link = list_take_first(&batch)) != NULL;)
-        question_send(list_owner(link, struct node_question, link));
-}
-
-static struct node_asker *node_asker_create(struct loop *loop, const struct private_nodes *nodes, unsigned number)
-{
-    struct node_asker *asker = memory_new(struct node_asker);
-    asker->loop = loop;
-    list_init(&asker->waiting);
-    asker->node = redis_node_create(loop, &(struct redis_node_options){.name = private_nodes_name(nodes, number),
-                                                                       .host = private_nodes_host(nodes),
-                                                                       .port = private_nodes_port(nodes, number),
-                                                                       .password = private_nodes_password(nodes),
-                                                                       .client_name = "holdfast-dry-run",
-                                                                       .backoff_max_ns = BACKOFF_MAX_NS,
-                                                                       .silence_limit_ns = CALL_LIMIT_NS,
-                                                                       .changed = node_changed,
-                                                                       .context = asker});
-    return asker;
-}
-
-/* Its questions must have been cancelled. NULL is fine. */
-static void node_asker_destroy(struct node_asker *asker)
-{
-    if (asker == NULL)
-        return;
-    redis_node_destroy(asker->node);
-    free(asker);
-}
-
-static void node_question_init(struct node_question *question)
-{
-    *question = (struct node_question){.call.done = call_done};
-    list_init(&question->link);
-}
-
-static void node_question_cancel(struct node_question *question)
-{
-    redis_call_cancel(&question->call);
-    list_remove(&question->link);
-}
-
-/* One that is still open is given up for this one. */
-static void node_question_ask(struct node_asker *asker, struct node_question *question, enum node_question_kind kind)
-{
-    node_question_cancel(question);
-    question->asker = asker;
-    question->kind = kind;
-    question->asked = instant_now();
-    question_send(question);
-}
-
-/* --- faults ------------------------------------------------------------------------------------------------------- */
-
 struct fault {
     struct faults *faults;
     const struct dry_run_fault *wanted;
+    struct result_fault *result;
     struct loop_timer begin, end;
-    struct node_question question;
+    struct retried_call question;
+    void (*answered)(struct fault *fault, int64_t number);
     bool goes_on; /* it has begun, and is to be ended */
     char done[RESULT_TEXT_MAX / 2], seen[RESULT_TEXT_MAX / 2 - 4];
     int64_t before; /* what was answered before: keys, or by how much its clock is off, in us */
-    struct instant since;
+    struct instant since, asked;
+};
+
+/* A connection to a node that faults name, by the way that workers take. */
+struct faulty_node {
+    struct redis_node *node; /* NULL = no fault names it */
+    struct retried_calls calls;
+    uint64_t repeats;
+    int64_t clock_ns; /* what its clock is off by */
 };
 
 struct faults {
     struct faults_options options;
-    struct node_asker *askers[PRIVATE_NODES_MAX]; /* NULL = no fault names it */
-    int64_t clock_ns[PRIVATE_NODES_MAX];          /* what the clock of the node is off by */
+    struct faulty_node nodes[PRIVATE_NODES_MAX];
     struct fault all[DRY_RUN_FAULTS_MAX];
     struct result_fault results[DRY_RUN_FAULTS_MAX];
     unsigned count;
 };
 
+/* --- questions ---------------------------------------------------------------------------------------------------- */
+
+static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
+{
+    struct faulty_node *faulty = context;
+    (void)node, (void)reason;
+    if (state == REDIS_NODE_UP)
+        retried_calls_connected(&faulty->calls);
+}
+
+static void node_open(struct faulty_node *faulty, struct loop *loop, const struct private_nodes *nodes, unsigned number)
+{
+    retried_calls_init(&faulty->calls, loop, CALL_LIMIT_NS, &faulty->repeats);
+    faulty->node = redis_node_create(loop, &(struct redis_node_options){.name = nodes->servers[number].name,
+                                                                        .host = PRIVATE_NODES_HOST,
+                                                                        .port = private_nodes_port(nodes, number),
+                                                                        .password = nodes->password,
+                                                                        .client_name = "holdfast-dry-run",
+                                                                        .backoff_max_ns = BACKOFF_MAX_NS,
+                                                                        .silence_limit_ns = CALL_LIMIT_NS,
+                                                                        .changed = node_changed,
+                                                                        .context = faulty});
+    faulty->calls.node = faulty->node;
+}
+
+/* A number as it is, the time of TIME as by how much it is ahead of ours in microseconds, anything else as 0. */
+static void question_answered(struct retried_call *question, const struct redis_reply *reply)
+{
+    struct fault *fault = list_owner(question, struct fault, question);
+    int64_t number = reply->kind == REDIS_INTEGER ? reply->integer : 0;
+    if (reply->kind == REDIS_ARRAY && reply->count == 2 && reply->elements[0].kind == REDIS_STRING &&
+        reply->elements[1].kind == REDIS_STRING)
+        number = strtoll(reply->elements[0].bytes, NULL, 10) * US_PER_S + strtoll(reply->elements[1].bytes, NULL, 10) -
+                 wall_now().us;
+    fault->answered(fault, number);
+}
+
+/* Again until it answers, however long that takes. A question that is still open is given up for this one. */
+static void ask(struct fault *fault, const char *command, void (*answered)(struct fault *fault, int64_t number))
+{
+    struct retried_call *question = &fault->question;
+    retried_call_cancel(question);
+    question->retried_calls = &fault->faults->nodes[fault->wanted->number].calls;
+    fault->answered = answered;
+    fault->asked = instant_now();
+    buffer_clear(&question->request);
+    redis_request_begin(&question->request, 1);
+    redis_request_text(&question->request, command);
+    retried_call_start(question);
+}
+
 /* --- results ------------------------------------------------------------------------------------------------------ */
 
 static void result_write(struct fault *fault)
 {
-    struct result_fault *result = &fault->faults->results[fault - fault->faults->all];
-    snprintf(result->text, sizeof result->text, "%s%s%s", fault->done, fault->seen[0] != '\0' ? ": " : "", fault->seen);
-    if (fault->faults->options.told != NULL)
-        fault->faults->options.told(fault->faults->options.context, result);
+    const struct faults_options *options = &fault->faults->options;
+    snprintf(fault->result->text, sizeof fault->result->text, "%s%s%s", fault->done, fault->seen[0] != '\0' ? ": " : "",
+             fault->seen);
+    if (options->told != NULL)
+        options->told(options->context, fault->result);
 }
 
-static struct result_fault *result_of(struct fault *fault)
-{
-    return &fault->faults->results[fault - fault->faults->all];
-}
-
-static void PRINTF_LIKE(2, 3) did(struct fault *fault, const char *format, ...)
+static void PRINTF_LIKE(3, 4) did(struct fault *fault, bool was_done, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(fault->done, sizeof fault->done, format, arguments);
     va_end(arguments);
-    result_of(fault)->was_done = true;
-    result_of(fault)->at = SECONDS(instant_since(fault->faults->options.began, instant_now()));
-    result_write(fault);
-}
-
-static void PRINTF_LIKE(2, 3) did_not(struct fault *fault, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(fault->done, sizeof fault->done, format, arguments);
-    va_end(arguments);
-    result_of(fault)->at = SECONDS(instant_since(fault->faults->options.began, instant_now()));
+    fault->result->was_done |= was_done;
+    fault->result->at = SECONDS(instant_since(fault->faults->options.began, instant_now()));
     result_write(fault);
 }
 
@@ -216,59 +128,53 @@ static void PRINTF_LIKE(2, 3) saw(struct fault *fault, const char *format, ...)
 
 /* --- what can be seen of it --------------------------------------------------------------------------------------- */
 
-static unsigned node_of(const struct fault *fault)
+static struct private_server *server_of(const struct fault *fault)
 {
-    return fault->wanted->number;
+    return &fault->faults->options.nodes->servers[fault->wanted->number];
 }
 
-static const char *name_of(const struct fault *fault)
+static void server_signal(const struct fault *fault, int number)
 {
-    return private_nodes_name(fault->faults->options.nodes, node_of(fault));
+    if (private_server_lives(server_of(fault)))
+        kill(server_of(fault)->pid, number);
 }
 
-static void ask(struct fault *fault, enum node_question_kind kind,
-                void (*answered)(struct node_question *question, const struct node_answer *answer))
+static void server_delay(const struct fault *fault, int64_t delay_ns)
 {
-    fault->question.answered = answered;
-    node_question_ask(fault->faults->askers[node_of(fault)], &fault->question, kind);
+    atomic_store(fault->faults->options.nodes->relays[fault->wanted->number].delay_ns, delay_ns);
 }
 
-static struct fault *fault_of(struct node_question *question)
+static void stop_seen(struct fault *fault, int64_t number)
 {
-    return list_owner(question, struct fault, question);
+    (void)number;
+    saw(fault, "what it was asked meanwhile it answered after %.2f s",
+        SECONDS(instant_since(fault->asked, instant_now())));
 }
 
-static void stop_seen(struct node_question *question, const struct node_answer *answer)
+static void slow_seen(struct fault *fault, int64_t number)
 {
-    saw(fault_of(question), "what it was asked meanwhile it answered after %.2f s", SECONDS(answer->took_ns));
-}
-
-static void slow_seen(struct node_question *question, const struct node_answer *answer)
-{
-    saw(fault_of(question), "an answer took %.1f ms", SECONDS(answer->took_ns) * 1000);
+    (void)number;
+    saw(fault, "an answer took %.1f ms", SECONDS(instant_since(fault->asked, instant_now())) * 1000);
 }
 
 /* Once it is back. */
-static void restart_seen(struct node_question *question, const struct node_answer *answer)
+static void restart_seen(struct fault *fault, int64_t keys)
 {
-    struct fault *fault = fault_of(question);
     saw(fault, "it answered again after %.2f s, with %lld keys", SECONDS(instant_since(fault->since, instant_now())),
-        (long long)answer->number);
+        (long long)keys);
 }
 
-static void wipe_seen(struct node_question *question, const struct node_answer *answer)
+static void wipe_seen(struct fault *fault, int64_t keys)
 {
-    struct fault *fault = fault_of(question);
-    saw(fault, "%lld keys were there before, %lld right after", (long long)fault->before, (long long)answer->number);
+    saw(fault, "%lld keys were there before, %lld right after", (long long)fault->before, (long long)keys);
 }
 
-static void clock_seen(struct node_question *question, const struct node_answer *answer)
+static void clock_seen(struct fault *fault, int64_t ahead_us)
 {
-    struct fault *fault = fault_of(question);
-    int64_t jumped_us = answer->number - fault->before;
+    int64_t jumped_us = ahead_us - fault->before;
     int64_t wanted_us = fault->wanted->amount_ns / NS_PER_US;
-    result_of(fault)->was_done = llabs(jumped_us - wanted_us) < US_PER_S / 5 + llabs(wanted_us) / 10;
-    saw(fault, "its TIME is off by %+.3f s, it was by %+.3f s", (double)answer->number / (double)US_PER_S,
+    fault->result->was_done = llabs(jumped_us - wanted_us) < US_PER_S / 5 + llabs(wanted_us) / 10;
+    saw(fault, "its TIME is off by %+.3f s, it was by %+.3f s", (double)ahead_us / (double)US_PER_S,
         (double)fault->before / (double)US_PER_S);
 }
 
@@ -276,54 +182,52 @@ static void clock_seen(struct node_question *question, const struct node_answer 
 
 static void stop_begin(struct fault *fault)
 {
-    private_nodes_stop(fault->faults->options.nodes, node_of(fault));
-    did(fault, "%s was stopped for %.1f s", name_of(fault), SECONDS(fault->wanted->lasts_ns));
-    ask(fault, NODE_QUESTION_PING, stop_seen);
+    server_signal(fault, SIGSTOP);
+    did(fault, true, "%s was stopped for %.1f s", server_of(fault)->name, SECONDS(fault->wanted->lasts_ns));
+    ask(fault, "PING", stop_seen);
 }
 
 static void kill_begin(struct fault *fault)
 {
-    private_nodes_kill(fault->faults->options.nodes, node_of(fault));
-    did(fault, "%s was killed, to come back empty after %.1f s", name_of(fault), SECONDS(fault->wanted->lasts_ns));
+    private_server_kill(server_of(fault));
+    did(fault, true, "%s was killed, to come back empty after %.1f s", server_of(fault)->name,
+        SECONDS(fault->wanted->lasts_ns));
 }
 
-static void wiped(struct node_question *question, const struct node_answer *answer)
+static void wiped(struct fault *fault, int64_t number)
 {
-    struct fault *fault = fault_of(question);
-    did(fault, "%s lost all its keys (FLUSHALL)", name_of(fault));
-    (void)answer;
-    ask(fault, NODE_QUESTION_KEYS, wipe_seen);
+    (void)number;
+    did(fault, true, "%s lost all its keys (FLUSHALL)", server_of(fault)->name);
+    ask(fault, "DBSIZE", wipe_seen);
 }
 
-static void wipe_counted(struct node_question *question, const struct node_answer *answer)
+static void wipe_counted(struct fault *fault, int64_t keys)
 {
-    struct fault *fault = fault_of(question);
-    fault->before = answer->number;
-    ask(fault, NODE_QUESTION_FLUSH, wiped);
+    fault->before = keys;
+    ask(fault, "FLUSHALL", wiped);
 }
 
 static void slow_begin(struct fault *fault)
 {
-    private_nodes_delay(fault->faults->options.nodes, node_of(fault), fault->wanted->amount_ns);
-    did(fault, "each answer of %s took %.1f ms longer for %.1f s", name_of(fault),
+    server_delay(fault, fault->wanted->amount_ns);
+    did(fault, true, "each answer of %s took %.1f ms longer for %.1f s", server_of(fault)->name,
         SECONDS(fault->wanted->amount_ns) * 1000, SECONDS(fault->wanted->lasts_ns));
-    ask(fault, NODE_QUESTION_PING, slow_seen);
+    ask(fault, "PING", slow_seen);
 }
 
 static void clock_step(struct fault *fault, int64_t by_ns)
 {
-    struct faults *faults = fault->faults;
-    faults->clock_ns[node_of(fault)] += by_ns;
-    private_nodes_step_clock(faults->options.nodes, node_of(fault), faults->clock_ns[node_of(fault)]);
+    struct faulty_node *faulty = &fault->faults->nodes[fault->wanted->number];
+    faulty->clock_ns += by_ns;
+    *server_of(fault)->clock_offset_ns = faulty->clock_ns;
 }
 
-static void clock_read(struct node_question *question, const struct node_answer *answer)
+static void clock_read(struct fault *fault, int64_t ahead_us)
 {
-    struct fault *fault = fault_of(question);
-    fault->before = answer->number;
+    fault->before = ahead_us;
     clock_step(fault, fault->wanted->amount_ns);
-    did(fault, "the clock of %s jumped by %+.3f s", name_of(fault), SECONDS(fault->wanted->amount_ns));
-    ask(fault, NODE_QUESTION_TIME, clock_seen);
+    did(fault, true, "the clock of %s jumped by %+.3f s", server_of(fault)->name, SECONDS(fault->wanted->amount_ns));
+    ask(fault, "TIME", clock_seen);
 }
 
 static void node_fault_begin(struct fault *fault)
@@ -337,36 +241,36 @@ static void node_fault_begin(struct fault *fault)
         kill_begin(fault);
         break;
     case DRY_RUN_FAULT_WIPE:
-        ask(fault, NODE_QUESTION_KEYS, wipe_counted);
+        ask(fault, "DBSIZE", wipe_counted);
         break;
     case DRY_RUN_FAULT_SLOW:
         slow_begin(fault);
         break;
     case DRY_RUN_FAULT_CLOCK:
-        ask(fault, NODE_QUESTION_TIME, clock_read);
+        ask(fault, "TIME", clock_read);
         break;
     }
 }
 
 static void worker_fault_begin(struct fault *fault)
 {
-    const struct faults_workers *workers = &fault->faults->options.workers;
+    const struct faults_options *options = &fault->faults->options;
     unsigned number = fault->wanted->number;
     bool kills = fault->wanted->kind == DRY_RUN_FAULT_KILL;
-    bool is_done = kills ? workers->kill(workers->context, number) : workers->freeze(workers->context, number);
+    bool is_done = options->worker_signal(options->context, number, kills ? SIGKILL : SIGSTOP);
     fault->goes_on = is_done && !kills;
     if (!is_done)
-        did_not(fault, "worker process %u does not run any more", number);
+        did(fault, false, "worker process %u does not run any more", number);
     else if (kills)
-        did(fault, "worker process %u was killed, and no other took its place", number);
+        did(fault, true, "worker process %u was killed, and no other took its place", number);
     else
-        did(fault, "worker process %u was stopped for %.1f s", number, SECONDS(fault->wanted->lasts_ns));
+        did(fault, true, "worker process %u was stopped for %.1f s", number, SECONDS(fault->wanted->lasts_ns));
 }
 
 static bool has_node(const struct fault *fault)
 {
     const struct private_nodes *nodes = fault->faults->options.nodes;
-    return nodes != NULL && fault->wanted->number <= private_nodes_count(nodes);
+    return nodes != NULL && fault->wanted->number < nodes->count;
 }
 
 static void begin_fire(struct loop_timer *timer)
@@ -377,7 +281,7 @@ static void begin_fire(struct loop_timer *timer)
     if (fault->wanted->at_worker) {
         worker_fault_begin(fault);
     } else if (!has_node(fault)) {
-        did_not(fault, "there is no such node of our own");
+        did(fault, false, "there is no such node of our own");
     } else {
         fault->goes_on = fault->wanted->kind != DRY_RUN_FAULT_WIPE &&
                          (fault->wanted->kind != DRY_RUN_FAULT_CLOCK || fault->wanted->lasts_ns > 0);
@@ -392,34 +296,33 @@ static void begin_fire(struct loop_timer *timer)
 static void kill_end(struct fault *fault)
 {
     struct error error = ERROR_NONE;
-    if (private_nodes_restart(fault->faults->options.nodes, node_of(fault), &error))
-        ask(fault, NODE_QUESTION_KEYS, restart_seen);
+    if (private_server_start(server_of(fault), fault->faults->options.nodes->program.path, &error))
+        ask(fault, "DBSIZE", restart_seen);
     else
         saw(fault, "it could not be started again: %s", error.text);
 }
 
 static void node_fault_end(struct fault *fault)
 {
-    struct private_nodes *nodes = fault->faults->options.nodes;
     if (fault->wanted->kind == DRY_RUN_FAULT_KILL)
         kill_end(fault);
     else if (fault->wanted->kind == DRY_RUN_FAULT_SLOW)
-        private_nodes_delay(nodes, node_of(fault), 0);
+        server_delay(fault, 0);
     else if (fault->wanted->kind == DRY_RUN_FAULT_CLOCK)
         clock_step(fault, -fault->wanted->amount_ns);
     else
-        private_nodes_continue(nodes, node_of(fault));
+        server_signal(fault, SIGCONT);
 }
 
 static void fault_end(struct fault *fault)
 {
-    const struct faults_workers *workers = &fault->faults->options.workers;
+    const struct faults_options *options = &fault->faults->options;
     if (!fault->goes_on)
         return;
     fault->goes_on = false;
     if (!fault->wanted->at_worker)
         node_fault_end(fault);
-    else if (!workers->thaw(workers->context, fault->wanted->number))
+    else if (!options->worker_signal(options->context, fault->wanted->number, SIGCONT))
         saw(fault, "it was gone before it could go on");
 }
 
@@ -450,15 +353,16 @@ struct faults *faults_start(const struct faults_options *options)
         struct fault *fault = &faults->all[i];
         fault->faults = faults;
         fault->wanted = &options->plan->faults[i];
-        faults->results[i] = (struct result_fault){.fault = *fault->wanted};
-        snprintf(faults->results[i].text, sizeof faults->results[i].text, "the run ended before its time had come");
-        node_question_init(&fault->question);
+        fault->result = &faults->results[i];
+        *fault->result = (struct result_fault){.fault = *fault->wanted};
+        snprintf(fault->result->text, sizeof fault->result->text, "the run ended before its time had come");
+        retried_call_init(&fault->question, NULL, question_answered);
         loop_timer_init(&fault->begin, begin_fire);
         loop_timer_init(&fault->end, end_fire);
         loop_timer_set(options->loop, &fault->begin, instant_after(options->began, fault->wanted->at_ns));
         unsigned node = fault->wanted->number;
-        if (!fault->wanted->at_worker && has_node(fault) && faults->askers[node] == NULL)
-            faults->askers[node] = node_asker_create(options->loop, options->nodes, node);
+        if (!fault->wanted->at_worker && has_node(fault) && faults->nodes[node].node == NULL)
+            node_open(&faults->nodes[node], options->loop, options->nodes, node);
     }
     return faults;
 }
@@ -484,8 +388,12 @@ void faults_destroy(struct faults *faults)
         return;
     faults_undo(faults);
     for (unsigned i = 0; i < faults->count; i++)
-        node_question_cancel(&faults->all[i].question);
-    for (unsigned i = 0; i < PRIVATE_NODES_MAX; i++)
-        node_asker_destroy(faults->askers[i]);
+        retried_call_fini(&faults->all[i].question);
+    for (unsigned i = 0; i < PRIVATE_NODES_MAX; i++) {
+        if (faults->nodes[i].node == NULL)
+            continue;
+        retried_calls_fini(&faults->nodes[i].calls);
+        redis_node_destroy(faults->nodes[i].node);
+    }
     free(faults);
 }

@@ -18,19 +18,12 @@
 #include "worker/dry_run/nodes/private_nodes.h"
 #include "worker/dry_run/report/result.h"
 
-/* What can be done to workers; each returns false when there is no such process any more. */
-struct faults_workers {
-    bool (*freeze)(void *context, unsigned number); /* SIGSTOP; `number` from 1 on */
-    bool (*thaw)(void *context, unsigned number);   /* SIGCONT */
-    bool (*kill)(void *context, unsigned number);   /* SIGKILL */
-    void *context;
-};
-
 struct faults_options {
     struct loop *loop;
     const struct dry_run_plan *plan; /* must live as long */
     struct private_nodes *nodes;     /* NULL = none: faults of nodes cannot be done then */
-    struct faults_workers workers;
+    /* To a worker process, from 1 on: SIGSTOP, SIGCONT or SIGKILL. False when it does not run any more. */
+    bool (*worker_signal)(void *context, unsigned number, int signal);
     struct instant began; /* the load */
     /* A fault was begun or is over; for the log and the display. May be NULL. */
     void (*told)(void *context, const struct result_fault *fault);

@@ -256,12 +256,6 @@ static bool relay_loop_run(int listener, unsigned server_port, const _Atomic int
  * It is in a session of its own and dies with the thread that started it. A client of a server that does not run is
  * accepted and hung up on. */
 
-struct slow_relay {
-    unsigned port; /* 0 = there is none */
-    pid_t pid;
-    _Atomic int64_t *delay_ns; /* shared with its process */
-};
-
 static struct sockaddr_in address_of(unsigned port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -326,12 +320,6 @@ static bool slow_relay_start(struct slow_relay *relay, unsigned server_port, str
     return error_set(error, "a relay that slows a node down cannot be started: %s", strerror(reason));
 }
 
-/* For what the server says from now on. Does not block. */
-static void slow_relay_set(struct slow_relay *relay, int64_t delay_ns)
-{
-    atomic_store(relay->delay_ns, delay_ns);
-}
-
 /* Harmless when there is none. */
 static void slow_relay_end(struct slow_relay *relay)
 {
@@ -346,20 +334,8 @@ static void slow_relay_end(struct slow_relay *relay)
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
 
-#define HOST "127.0.0.1"
-enum { PASSWORD_DIGITS = 32, DIRECTORY_DIGITS = 12 };
+enum { DIRECTORY_DIGITS = 12 };
 static const int64_t START_LIMIT_NS = 15 * NS_PER_S;
-
-struct private_nodes {
-    unsigned count; /* servers, the queue node is the first */
-    struct private_server servers[PRIVATE_NODES_MAX];
-    struct slow_relay relays[PRIVATE_NODES_MAX];
-    struct server_program program;
-    char *directory; /* NULL = not yet */
-    char password[PASSWORD_DIGITS + 1];
-};
-
-/* --- life --------------------------------------------------------------------------------------------------------- */
 
 static bool server_prepare(struct private_nodes *nodes, unsigned number, const struct private_nodes_options *options,
                            struct error *error)
@@ -408,7 +384,7 @@ static bool all_start(struct private_nodes *nodes, const struct private_nodes_op
 {
     if (!server_program_find(&nodes->program, error) || !directory_make(nodes, options->directory, error))
         return false;
-    random_digits(nodes->password, PASSWORD_DIGITS);
+    random_digits(nodes->password, sizeof nodes->password - 1);
     for (unsigned i = 0; i <= options->lock_nodes; i++)
         if (!server_prepare(nodes, i, options, error))
             return false;
@@ -444,95 +420,7 @@ void private_nodes_end(struct private_nodes *nodes)
     free(nodes);
 }
 
-/* --- what is known of them ---------------------------------------------------------------------------------------- */
-
-unsigned private_nodes_count(const struct private_nodes *nodes)
-{
-    return nodes->count - 1;
-}
-
-const char *private_nodes_host(const struct private_nodes *nodes)
-{
-    (void)nodes;
-    return HOST;
-}
-
-static const struct private_server *server_of(const struct private_nodes *nodes, unsigned number)
-{
-    invariant(number < nodes->count);
-    return &nodes->servers[number];
-}
-
 unsigned private_nodes_port(const struct private_nodes *nodes, unsigned number)
 {
-    const struct private_server *server = server_of(nodes, number);
-    return nodes->relays[number].port != 0 ? nodes->relays[number].port : server->port;
-}
-
-unsigned private_nodes_server_port(const struct private_nodes *nodes, unsigned number)
-{
-    return server_of(nodes, number)->port;
-}
-
-const char *private_nodes_password(const struct private_nodes *nodes)
-{
-    return nodes->password;
-}
-
-const char *private_nodes_name(const struct private_nodes *nodes, unsigned number)
-{
-    return server_of(nodes, number)->name;
-}
-
-const char *private_nodes_directory(const struct private_nodes *nodes)
-{
-    return nodes->directory;
-}
-
-pid_t private_nodes_pid(const struct private_nodes *nodes, unsigned number)
-{
-    return server_of(nodes, number)->pid;
-}
-
-/* --- what faults do ----------------------------------------------------------------------------------------------- */
-
-static void server_signal(struct private_nodes *nodes, unsigned number, int signal_number)
-{
-    invariant(number < nodes->count);
-    if (private_server_lives(&nodes->servers[number]))
-        kill(nodes->servers[number].pid, signal_number);
-}
-
-void private_nodes_stop(struct private_nodes *nodes, unsigned number)
-{
-    server_signal(nodes, number, SIGSTOP);
-}
-
-void private_nodes_continue(struct private_nodes *nodes, unsigned number)
-{
-    server_signal(nodes, number, SIGCONT);
-}
-
-void private_nodes_kill(struct private_nodes *nodes, unsigned number)
-{
-    invariant(number < nodes->count);
-    private_server_kill(&nodes->servers[number]);
-}
-
-bool private_nodes_restart(struct private_nodes *nodes, unsigned number, struct error *error)
-{
-    invariant(number < nodes->count);
-    return private_server_start(&nodes->servers[number], nodes->program.path, error);
-}
-
-void private_nodes_step_clock(struct private_nodes *nodes, unsigned number, int64_t offset_ns)
-{
-    invariant(server_of(nodes, number)->clock_offset_ns != NULL);
-    *nodes->servers[number].clock_offset_ns = offset_ns;
-}
-
-void private_nodes_delay(struct private_nodes *nodes, unsigned number, int64_t delay_ns)
-{
-    invariant(number < nodes->count && nodes->relays[number].port != 0);
-    slow_relay_set(&nodes->relays[number], delay_ns);
+    return nodes->relays[number].port != 0 ? nodes->relays[number].port : nodes->servers[number].port;
 }

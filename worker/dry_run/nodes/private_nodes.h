@@ -2,6 +2,7 @@
  *
  *     struct private_nodes *nodes = private_nodes_start(&options, &error);
  *     ... private_nodes_port(nodes, 0) is the queue node, 1 to N are the lock nodes; all have one password
+ *     kill(nodes->servers[2].pid, SIGSTOP);                     what faults do, they do to the servers themselves
  *     private_nodes_end(nodes);
  *
  * They listen on 127.0.0.1, keep nothing on disk, evict nothing, and want a password that is drawn for them, so that
@@ -21,10 +22,27 @@
 
 #include "base/error.h"
 #include "redlock/redlock.h"
-
-struct private_nodes;
+#include "worker/servers/private_server.h"
+#include "worker/servers/server_program.h"
 
 enum { PRIVATE_NODES_MAX = REDLOCK_NODES_MAX + 1, PRIVATE_QUEUE_NODE = 0 };
+#define PRIVATE_NODES_HOST "127.0.0.1"
+
+/* A process in front of a server, through which its clients come. */
+struct slow_relay {
+    unsigned port; /* 0 = there is none */
+    pid_t pid;
+    _Atomic int64_t *delay_ns; /* so much longer takes each answer from now on */
+};
+
+struct private_nodes {
+    unsigned count;                                   /* of servers */
+    struct private_server servers[PRIVATE_NODES_MAX]; /* "queue", "lock1", ... */
+    struct slow_relay relays[PRIVATE_NODES_MAX];
+    struct server_program program;
+    char *directory;
+    char password[32 + 1];
+};
 
 struct private_nodes_options {
     unsigned lock_nodes; /* 1, or an odd number up to REDLOCK_NODES_MAX */
@@ -40,29 +58,7 @@ struct private_nodes *private_nodes_start(const struct private_nodes_options *op
 /* Kills them, whatever state they are in, and removes their directory. NULL is fine. */
 void private_nodes_end(struct private_nodes *nodes);
 
-unsigned private_nodes_count(const struct private_nodes *nodes); /* of lock nodes */
-const char *private_nodes_host(const struct private_nodes *nodes);
-/* For clients. */
+/* For clients: of the relay where there is one. */
 unsigned private_nodes_port(const struct private_nodes *nodes, unsigned number);
-const char *private_nodes_password(const struct private_nodes *nodes);
-/* "queue", "lock1", ... */
-const char *private_nodes_name(const struct private_nodes *nodes, unsigned number);
-const char *private_nodes_directory(const struct private_nodes *nodes);
-/* 0 = it does not run. */
-pid_t private_nodes_pid(const struct private_nodes *nodes, unsigned number);
-
-/* --- what faults do; none of these blocks ------------------------------------------------------------------------- */
-
-/* Of the server itself, behind the relay if it has one. */
-unsigned private_nodes_server_port(const struct private_nodes *nodes, unsigned number);
-void private_nodes_stop(struct private_nodes *nodes, unsigned number);     /* SIGSTOP */
-void private_nodes_continue(struct private_nodes *nodes, unsigned number); /* SIGCONT */
-void private_nodes_kill(struct private_nodes *nodes, unsigned number);     /* SIGKILL */
-/* Empty, on the same port. It answers a moment later. */
-bool private_nodes_restart(struct private_nodes *nodes, unsigned number, struct error *error) MUST_CHECK;
-/* Its wall clock is off by so much from now on; it must have a clock. */
-void private_nodes_step_clock(struct private_nodes *nodes, unsigned number, int64_t offset_ns);
-/* Each answer takes so much longer from now on, 0 = as long as it does; it must be slowed. */
-void private_nodes_delay(struct private_nodes *nodes, unsigned number, int64_t delay_ns);
 
 #endif

@@ -160,12 +160,12 @@ static void nodes_start(struct dry_run *run)
         findings_error(run->findings, "%s", error.text);
         return;
     }
-    for (unsigned i = 0; i <= private_nodes_count(run->nodes); i++)
-        cleanup_watch(run->cleanup, private_nodes_pid(run->nodes, i));
-    struct dry_config_nodes nodes = {.host = private_nodes_host(run->nodes),
-                                     .password = private_nodes_password(run->nodes),
+    for (unsigned i = 0; i < run->nodes->count; i++)
+        cleanup_watch(run->cleanup, run->nodes->servers[i].pid);
+    struct dry_config_nodes nodes = {.host = PRIVATE_NODES_HOST,
+                                     .password = run->nodes->password,
                                      .queue_port = private_nodes_port(run->nodes, PRIVATE_QUEUE_NODE),
-                                     .lock_count = private_nodes_count(run->nodes)};
+                                     .lock_count = run->nodes->count - 1};
     for (unsigned i = 0; i < nodes.lock_count; i++)
         nodes.lock_ports[i] = private_nodes_port(run->nodes, i + 1);
     dry_config_use_nodes(run->config, &nodes);

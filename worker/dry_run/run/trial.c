@@ -451,7 +451,7 @@ static void cleaning_enter(struct trial *trial)
 static void writers_end(struct trial *trial)
 {
     for (unsigned i = 1; i <= trial->plan->processes; i++)
-        (void)workforce_kill(trial->terms.workforce, i); /* those that did not end in time */
+        (void)workforce_signal(trial->terms.workforce, i, SIGKILL); /* those that did not end in time */
     coordinator_stop(trial->coordinator);
     feed_end(trial);
 }
@@ -483,19 +483,10 @@ static void draining_enter(struct trial *trial)
         ending_enter(trial);
 }
 
-static bool worker_freeze(void *workforce, unsigned number)
+static bool worker_signal(void *context, unsigned number, int signal)
 {
-    return workforce_freeze(workforce, number);
-}
-
-static bool worker_thaw(void *workforce, unsigned number)
-{
-    return workforce_thaw(workforce, number);
-}
-
-static bool worker_kill(void *workforce, unsigned number)
-{
-    return workforce_kill(workforce, number);
+    const struct trial *trial = context;
+    return workforce_signal(trial->terms.workforce, number, signal);
 }
 
 static void fault_told(void *context, const struct result_fault *fault)
@@ -510,10 +501,7 @@ static void faults_open(struct trial *trial)
     trial->faults = faults_start(&(struct faults_options){.loop = trial->loop,
                                                           .plan = trial->plan,
                                                           .nodes = trial->terms.nodes,
-                                                          .workers = {.freeze = worker_freeze,
-                                                                      .thaw = worker_thaw,
-                                                                      .kill = worker_kill,
-                                                                      .context = trial->terms.workforce},
+                                                          .worker_signal = worker_signal,
                                                           .began = trial->load_from,
                                                           .told = fault_told,
                                                           .context = trial});

@@ -445,28 +445,13 @@ static struct process *process_of(const struct workforce *workforce, unsigned nu
     return number >= 1 && number <= workforce->count ? &workforce->processes[number - 1] : NULL;
 }
 
-static bool process_signal(const struct process *process, int number)
-{
-    return process != NULL && process->pid > 0 && kill(process->pid, number) == 0;
-}
-
-bool workforce_freeze(struct workforce *workforce, unsigned number)
-{
-    return process_signal(process_of(workforce, number), SIGSTOP);
-}
-
-bool workforce_thaw(struct workforce *workforce, unsigned number)
-{
-    return process_signal(process_of(workforce, number), SIGCONT);
-}
-
-bool workforce_kill(struct workforce *workforce, unsigned number)
+bool workforce_signal(struct workforce *workforce, unsigned number, int signal)
 {
     struct process *process = process_of(workforce, number);
-    bool is_killed = process_signal(process, SIGKILL);
-    if (is_killed)
+    bool is_sent = process != NULL && process->pid > 0 && kill(process->pid, signal) == 0;
+    if (is_sent && signal == SIGKILL)
         process->was_killed = process->is_told_to_end = true;
-    return is_killed;
+    return is_sent;
 }
 
 static void all_end(struct workforce *workforce, int number)
@@ -476,8 +461,8 @@ static void all_end(struct workforce *workforce, int number)
         if (process->pid == 0)
             continue;
         process->is_told_to_end = true;
-        process_signal(process, number);
-        process_signal(process, SIGCONT);
+        kill(process->pid, number);
+        kill(process->pid, SIGCONT);
     }
 }
 

@@ -10,7 +10,7 @@
  *         workforce_read(workforce, 10000, take, context);
  *         workforce_reap(workforce, ended, context);
  *         workforce_read_log(workforce, line, context);
- *     workforce_freeze, _thaw, _kill (faults)
+ *     workforce_signal(workforce, 2, SIGSTOP)                             (faults)
  *     workforce_drain(workforce) or workforce_stop(workforce), and on until workforce_alive(workforce) == 0
  *     workforce_read(...) until it returns 0                              what they said last
  *     workforce_end(workforce);
@@ -72,13 +72,11 @@ void workforce_read_log(struct workforce *workforce, void (*line)(void *context,
 
 /* --- what is done to them ----------------------------------------------------------------------------------------- */
 
-/* Of one process; false when it has ended (or there is none of this number). */
-bool workforce_freeze(struct workforce *workforce, unsigned number);
-bool workforce_thaw(struct workforce *workforce, unsigned number);
-bool workforce_kill(struct workforce *workforce, unsigned number);
-/* Of all: nothing is claimed any more, and they end when nothing runs. Those that are frozen go on. */
+/* SIGSTOP, SIGCONT or SIGKILL to one process; false when it has ended (or there is none of this number). */
+bool workforce_signal(struct workforce *workforce, unsigned number, int signal);
+/* To all: nothing is claimed any more, and they end when nothing runs. Those that are stopped go on. */
 void workforce_drain(struct workforce *workforce);
-/* Of all: an orderly end now, within a second where the nodes answer; those that never went end too. A second time:
+/* To all: an orderly end now, within a second where the nodes answer; those that never went end too. A second time:
  * they hurry. */
 void workforce_stop(struct workforce *workforce);
 
@@ -88,7 +86,7 @@ struct workforce_exit {
     unsigned number;
     pid_t pid;
     int wait_status;  /* as of waitpid */
-    bool was_killed;  /* by workforce_kill */
+    bool was_killed;  /* by workforce_signal */
     bool was_wanted;  /* it was told to drain or to stop, or killed: all others ended by themselves, which is a fault */
     bool was_orderly; /* it came to its end by itself, with exit code 0 */
     int64_t cpu_ns;
