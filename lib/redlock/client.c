@@ -24,7 +24,6 @@ struct redlock_client {
     struct loop *loop;
     struct redlock_group *group;
     pthread_t thread;
-    int64_t slowest_timeout_ns;
     sem_t settled;
     struct loop_timer settle_timer;
     struct loop_message close_message;
@@ -213,7 +212,6 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
     client->group = redlock_group_create(client->loop, options, reason, reason_size);
     if (client->group == NULL)
         return client_discard(client);
-    client->slowest_timeout_ns = redlock_slowest_timeout_ns(options);
     loop_timer_set(client->loop, &client->settle_timer, loop_now(client->loop));
     if (!thread_start(client)) {
         redlock_refuse(reason, reason_size, "no thread could be started");
@@ -247,30 +245,23 @@ void redlock_client_counters(struct redlock_client *client, struct redlock_count
     sem_destroy(&request.done);
 }
 
-static bool acquire_is_whole(const struct redlock_client *client, const struct redlock_terms *terms,
-                             const struct redlock_request *request, struct redlock_held **held_out, char *reason,
-                             size_t reason_size)
+enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,
+                                           const struct redlock_request *request, struct redlock_held **held_out,
+                                           char *reason, size_t reason_size)
 {
     const char *missing = client == NULL     ? "the client"
                           : terms == NULL    ? "the terms"
                           : request == NULL  ? "the request"
                           : held_out == NULL ? "the place for what is held"
                                              : NULL;
-    return missing == NULL || redlock_refuse(reason, reason_size, "NULL is given as %s", missing);
-}
-
-enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,
-                                           const struct redlock_request *request, struct redlock_held **held_out,
-                                           char *reason, size_t reason_size)
-{
     if (held_out != NULL)
         *held_out = NULL;
-    if (!acquire_is_whole(client, terms, request, held_out, reason, reason_size))
+    if (missing != NULL) {
+        redlock_refuse(reason, reason_size, "NULL is given as %s", missing);
         return REDLOCK_INVALID;
-    struct redlock_node slowest = {.host = "any", .port = 1, .timeout_ns = client->slowest_timeout_ns};
-    struct redlock_options bounds = {.nodes = &slowest, .node_count = 1};
+    }
     struct redlock_terms checked = *terms;
-    if (!redlock_terms_check(&checked, &bounds, reason, reason_size))
+    if (!redlock_terms_fit(&checked, client->group->slowest_timeout_ns, reason, reason_size))
         return REDLOCK_INVALID;
     struct redlock_held *held = memory_new(struct redlock_held);
     sem_init(&held->decided, 0, 0);

@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "redlock/inspection.h"
-#include "redlock/node_options.h"
 #include "redlock/terms.h"
 
 #define FENCE_TTL_DEFAULT_NS (7 * 24 * 3600 * NS_PER_S)
@@ -66,11 +65,11 @@ static void node_open(struct redlock_group *group, unsigned index, const struct 
 {
     const struct redlock_node *wanted = &options->nodes[index];
     struct group_node *member = &group->nodes[index];
-    char name[NODE_NAME_SIZE];
-    node_name_write(wanted, name);
+    char name[REDLOCK_NODE_NAME_SIZE];
+    redlock_node_name(wanted, name);
     *member = (struct group_node){.group = group, .index = index, .timeout_ns = redlock_node_timeout_ns(wanted)};
     list_init(&member->owed);
-    struct redis_node_options connected = node_options_of(wanted, options, name);
+    struct redis_node_options connected = redlock_node_options(wanted, options, name);
     connected.silence_limit_ns = GROUP_SILENCE_LIMIT_NS;
     connected.changed = node_changed;
     connected.context = member;

@@ -9,7 +9,6 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "redlock/holders.h"
-#include "redlock/node_options.h"
 #include "redlock/scripts.h"
 #include "redlock/inspection_call.h"
 #include "redlock/terms.h"
@@ -67,9 +66,9 @@ static void changed(void *context, struct redis_node *node, enum redis_node_stat
 void server_open(struct redlock_nodes *nodes, struct server *server, const struct redlock_node *wanted)
 {
     *server = (struct server){.all = nodes};
-    node_name_write(wanted, server->name);
+    redlock_node_name(wanted, server->name);
     server->view.name = server->name;
-    struct redis_node_options connected = node_options_of(wanted, nodes->options, server->name);
+    struct redis_node_options connected = redlock_node_options(wanted, nodes->options, server->name);
     connected.reply_limit = REPLY_LIMIT;
     connected.element_limit = ELEMENT_LIMIT;
     connected.changed = changed;
@@ -99,7 +98,7 @@ static void run_for(struct redlock_nodes *nodes, int64_t ns)
 
 void nodes_settle(struct redlock_nodes *nodes)
 {
-    int64_t patience_ns = NODE_CONNECT_TIMEOUT_NS;
+    int64_t patience_ns = REDLOCK_CONNECT_TIMEOUT_NS;
     for (unsigned i = 0; i < nodes->count; i++)
         if (nodes->options->nodes[i].connect_timeout_ns > patience_ns)
             patience_ns = nodes->options->nodes[i].connect_timeout_ns;
@@ -306,7 +305,7 @@ static void inspection_take(struct server *server, const struct trust_inspection
     struct redlock_node_view *view = &server->view;
     server->is_reached = true;
     server->inspection = *inspection;
-    server->has_marker = marker_parse(&server->marker, inspection->marker_text, strlen(inspection->marker_text), NULL);
+    server->has_marker = marker_parse(&server->marker, inspection->marker_text, strlen(inspection->marker_text));
     server->bad_marker = inspection->has_marker && !server->has_marker;
     view->latency_ns = instant_since(inspection->asked, inspection->answered);
     view->clock_ahead_us = inspection->node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);

@@ -11,7 +11,7 @@
 #include "base/buffer.h"
 #include "base/loop.h"
 #include "redis/node.h"
-#include "redlock/node_options.h"
+#include "redlock/terms.h"
 #include "redlock/marker.h"
 #include "redlock/membership.h"
 #include "redlock/redlock_nodes.h"
@@ -19,7 +19,7 @@
 
 struct server {
     struct redlock_nodes *all;
-    char name[NODE_NAME_SIZE];
+    char name[REDLOCK_NODE_NAME_SIZE];
     struct redis_node *connection; /* NULL: no such server */
     struct redis_call call;
     struct instant asked;

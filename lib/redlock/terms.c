@@ -1,4 +1,3 @@
-/* Names, bounds and defaults (reference: the table of defaults across peers, with a reason for each). */
 #include "redlock/terms.h"
 
 #include <stdarg.h>
@@ -6,30 +5,21 @@
 #include <string.h>
 
 #include "base/invariant.h"
+#include "redlock/scripts.h"
 
-#define TTL_DEFAULT_NS          REDLOCK_MS(10000)
-#define TTL_MIN_NS              REDLOCK_MS(500)
-#define TTL_MAX_NS              REDLOCK_MS(60000)
-#define DRIFT_FACTOR_DEFAULT    0.01
-#define DRIFT_FACTOR_MIN        0.001
-#define DRIFT_FACTOR_MAX        0.1
-#define TRIES_DEFAULT           3
-#define TRIES_MAX               1000
-#define RETRY_DELAY_DEFAULT_NS  REDLOCK_MS(20)
-#define RETRY_JITTER_DEFAULT_NS REDLOCK_MS(30)
-#define RETRY_MAX_NS            REDLOCK_MS(60000)
-#define HAND_OVER_TASKS_DEFAULT 8
-#define HAND_OVER_TASKS_MAX     1000000
-#define HAND_OVER_DEFAULT_NS    REDLOCK_MS(1000)
-#define HAND_OVER_MAX_NS        REDLOCK_MS(3600000)
-#define NODE_TIMEOUT_DEFAULT_NS REDLOCK_MS(50)
-#define NODE_TIMEOUT_MIN_NS     REDLOCK_MS(1)
-#define FENCE_TTL_MIN_NS        REDLOCK_MS(60000)
-/* An attempt may use a quarter of the ttl. The node's own timer ends it; this slack only catches a late timer. */
-#define TIMEOUT_SHARE_OF_TTL 4
-#define PASS_SLACK_NS        REDLOCK_MS(10)
-/* A node that is slow of late is waited for longer than its timeout, up to so many times that. */
-#define PATIENCE_TIMES 10
+#define TTL_MAX_NS       REDLOCK_MS(60000)
+#define RETRY_MAX_NS     REDLOCK_MS(60000)
+#define ATTEMPT_SLACK_NS REDLOCK_MS(10) /* a node's own timer ends its call; this only catches a late timer */
+
+enum {
+    TRIES_MAX = 1000,
+    HAND_OVER_TASKS_MAX = 1000000,
+    TIMEOUT_SHARE_OF_TTL = 4, /* an attempt may use a quarter of the ttl */
+    PATIENCE_TIMES = 10,      /* a slow node is waited for up to so many times its timeout */
+};
+
+/* All our keys on lock nodes begin with it: markers and fences must be out of everybody's reach. */
+static const char reserved[] = "hf:";
 
 bool redlock_refuse(char *reason, size_t size, const char *format, ...)
 {
@@ -43,7 +33,7 @@ bool redlock_refuse(char *reason, size_t size, const char *format, ...)
 
 int64_t redlock_node_timeout_ns(const struct redlock_node *node)
 {
-    return node->timeout_ns > 0 ? node->timeout_ns : NODE_TIMEOUT_DEFAULT_NS;
+    return node->timeout_ns > 0 ? node->timeout_ns : REDLOCK_MS(50);
 }
 
 int64_t redlock_slowest_timeout_ns(const struct redlock_options *options)
@@ -63,7 +53,35 @@ int64_t redlock_longest_patience_ns(int64_t timeout_ns)
 
 double redlock_drift_factor(const struct redlock_options *options)
 {
-    return options->drift_factor == 0 ? DRIFT_FACTOR_DEFAULT : options->drift_factor;
+    return options->drift_factor == 0 ? 0.01 : options->drift_factor;
+}
+
+void redlock_node_name(const struct redlock_node *wanted, char name[REDLOCK_NODE_NAME_SIZE])
+{
+    if (wanted->name != NULL)
+        snprintf(name, REDLOCK_NODE_NAME_SIZE, "%s", wanted->name);
+    else if (wanted->unix_path != NULL)
+        snprintf(name, REDLOCK_NODE_NAME_SIZE, "%s", wanted->unix_path);
+    else
+        snprintf(name, REDLOCK_NODE_NAME_SIZE, "%s:%u", wanted->host, wanted->port);
+}
+
+struct redis_node_options redlock_node_options(const struct redlock_node *wanted, const struct redlock_options *options,
+                                               const char *name)
+{
+    return (struct redis_node_options){
+        .name = name,
+        .host = wanted->host,
+        .port = wanted->port,
+        .unix_path = wanted->unix_path,
+        .user = wanted->user,
+        .password = wanted->password,
+        .database = wanted->database,
+        .client_name = options->client_name != NULL ? options->client_name : "redlock",
+        .connect_timeout_ns = wanted->connect_timeout_ns > 0 ? wanted->connect_timeout_ns : REDLOCK_CONNECT_TIMEOUT_NS,
+        .scripts = redlock_scripts,
+        .script_count = REDLOCK_SCRIPT_COUNT,
+    };
 }
 
 static bool same_server(const struct redlock_node *a, const struct redlock_node *b)
@@ -80,7 +98,7 @@ static bool node_check(const struct redlock_options *options, size_t index, char
         return redlock_refuse(reason, size, "lock node %zu has neither a host nor a unix socket", index + 1);
     if (node->unix_path == NULL && (node->port == 0 || node->port > 65535))
         return redlock_refuse(reason, size, "lock node %zu: port %u is outside 1..65535", index + 1, node->port);
-    if (node->timeout_ns < 0 || (node->timeout_ns > 0 && node->timeout_ns < NODE_TIMEOUT_MIN_NS))
+    if (node->timeout_ns < 0 || (node->timeout_ns > 0 && node->timeout_ns < REDLOCK_MS(1)))
         return redlock_refuse(reason, size, "lock node %zu: its timeout is under 1 ms", index + 1);
     for (size_t other = 0; other < index; other++)
         if (same_server(&options->nodes[other], node)) /* E19: one server must not vote twice */
@@ -90,10 +108,7 @@ static bool node_check(const struct redlock_options *options, size_t index, char
     return true;
 }
 
-/* What all our keys on lock nodes begin with: the marker and the fences must be out of everybody's reach. */
-static const char reserved[] = "hf:";
-
-/* Also a beginning of it: whether "h" and a resource make a key of ours would depend on the resource. */
+/* Refuses "h" and "hf" as well: some resources would make a key of ours with them. */
 static bool prefix_check(const char *prefix, char *reason, size_t size)
 {
     size_t length = strnlen(prefix, REDLOCK_PREFIX_BYTES_MAX + 1);
@@ -106,46 +121,66 @@ static bool prefix_check(const char *prefix, char *reason, size_t size)
     return true;
 }
 
-bool redlock_options_check(const struct redlock_options *options, char *reason, size_t reason_size)
+bool redlock_options_check(const struct redlock_options *options, char *reason, size_t size)
 {
     if (options == NULL)
-        return redlock_refuse(reason, reason_size, "the options are NULL");
+        return redlock_refuse(reason, size, "the options are NULL");
     if (options->node_count < 1 || options->node_count > REDLOCK_NODES_MAX)
-        return redlock_refuse(reason, reason_size, "%zu lock nodes: use 3 or 5, at most %d", options->node_count,
+        return redlock_refuse(reason, size, "%zu lock nodes: use 3 or 5, at most %d", options->node_count,
                               REDLOCK_NODES_MAX);
     if (options->nodes == NULL)
-        return redlock_refuse(reason, reason_size, "the lock nodes are NULL");
+        return redlock_refuse(reason, size, "the lock nodes are NULL");
     if (options->node_count % 2 == 0) /* E9 */
-        return redlock_refuse(reason, reason_size,
+        return redlock_refuse(reason, size,
                               "%zu lock nodes: the number must be odd, because %zu tolerate as many failures as %zu",
                               options->node_count, options->node_count, options->node_count - 1);
-    if (options->fence_ttl_ns != 0 && options->fence_ttl_ns < FENCE_TTL_MIN_NS)
-        return redlock_refuse(reason, reason_size, "the ttl of fences must be at least 1 min: 7 d is usual");
+    if (options->fence_ttl_ns != 0 && options->fence_ttl_ns < REDLOCK_MS(60000))
+        return redlock_refuse(reason, size, "the ttl of fences must be at least 1 min: 7 d is usual");
     double drift_factor = redlock_drift_factor(options);
-    if (!(drift_factor >= DRIFT_FACTOR_MIN && drift_factor <= DRIFT_FACTOR_MAX))
-        return redlock_refuse(reason, reason_size, "the drift factor must be from 0.001 to 0.1");
-    if (options->key_prefix != NULL && !prefix_check(options->key_prefix, reason, reason_size))
+    if (!(drift_factor >= 0.001 && drift_factor <= 0.1))
+        return redlock_refuse(reason, size, "the drift factor must be from 0.001 to 0.1");
+    if (options->key_prefix != NULL && !prefix_check(options->key_prefix, reason, size))
         return false;
     for (size_t i = 0; i < options->node_count; i++)
-        if (!node_check(options, i, reason, reason_size))
+        if (!node_check(options, i, reason, size))
             return false;
     return true;
 }
 
-static void terms_fill(struct redlock_terms *terms)
+static bool time_fits(int64_t *ns, int64_t default_ns, int64_t least_ns, int64_t most_ns)
 {
-    if (terms->ttl_ns == 0)
-        terms->ttl_ns = TTL_DEFAULT_NS;
-    if (terms->tries == 0)
-        terms->tries = TRIES_DEFAULT;
-    if (terms->retry_delay_ns == 0)
-        terms->retry_delay_ns = RETRY_DELAY_DEFAULT_NS;
-    if (terms->retry_jitter_ns == 0)
-        terms->retry_jitter_ns = RETRY_JITTER_DEFAULT_NS;
-    if (terms->hand_over_tasks == 0)
-        terms->hand_over_tasks = HAND_OVER_TASKS_DEFAULT;
-    if (terms->hand_over_ns == 0)
-        terms->hand_over_ns = HAND_OVER_DEFAULT_NS;
+    if (*ns == 0)
+        *ns = default_ns;
+    return *ns >= least_ns && *ns <= most_ns;
+}
+
+static bool count_fits(unsigned *count, unsigned default_count, unsigned most)
+{
+    if (*count == 0)
+        *count = default_count;
+    return *count <= most;
+}
+
+bool redlock_terms_fit(struct redlock_terms *terms, int64_t slowest_timeout_ns, char *reason, size_t size)
+{
+    if (!time_fits(&terms->ttl_ns, REDLOCK_MS(10000), REDLOCK_MS(500), TTL_MAX_NS))
+        return redlock_refuse(reason, size, "ttl must be from 500 ms to 60 s");
+    if (!count_fits(&terms->tries, 3, TRIES_MAX))
+        return redlock_refuse(reason, size, "tries must be at most %d", TRIES_MAX);
+    if (!time_fits(&terms->retry_delay_ns, REDLOCK_MS(20), 0, RETRY_MAX_NS) ||
+        !time_fits(&terms->retry_jitter_ns, REDLOCK_MS(30), 0, RETRY_MAX_NS))
+        return redlock_refuse(reason, size, "retry delay and jitter must be from 0 to 60 s");
+    if (terms->wait_ns < 0)
+        return redlock_refuse(reason, size, "the wait must not be negative");
+    if (terms->max_hold_ns < 0)
+        return redlock_refuse(reason, size, "the maximum hold must not be negative");
+    if (!count_fits(&terms->hand_over_tasks, 8, HAND_OVER_TASKS_MAX))
+        return redlock_refuse(reason, size, "it may be handed over at most %d times in a row", HAND_OVER_TASKS_MAX);
+    if (!time_fits(&terms->hand_over_ns, REDLOCK_MS(1000), 0, REDLOCK_MS(3600000)))
+        return redlock_refuse(reason, size, "it may be handed over for up to 1 h at a time");
+    if (slowest_timeout_ns > terms->ttl_ns / TIMEOUT_SHARE_OF_TTL)
+        return redlock_refuse(reason, size, "the slowest lock node's timeout must be at most a quarter of the ttl");
+    return true;
 }
 
 bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_options *options, char *reason,
@@ -155,27 +190,7 @@ bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_optio
         return redlock_refuse(reason, reason_size, "the terms are NULL");
     if (options == NULL || (options->nodes == NULL && options->node_count > 0))
         return redlock_refuse(reason, reason_size, "the %s are NULL", options == NULL ? "options" : "lock nodes");
-    terms_fill(terms);
-    if (terms->ttl_ns < TTL_MIN_NS || terms->ttl_ns > TTL_MAX_NS)
-        return redlock_refuse(reason, reason_size, "ttl must be from 500 ms to 60 s");
-    if (terms->tries > TRIES_MAX)
-        return redlock_refuse(reason, reason_size, "tries must be at most %d", TRIES_MAX);
-    if (terms->retry_delay_ns < 0 || terms->retry_delay_ns > RETRY_MAX_NS || terms->retry_jitter_ns < 0 ||
-        terms->retry_jitter_ns > RETRY_MAX_NS)
-        return redlock_refuse(reason, reason_size, "retry delay and jitter must be from 0 to 60 s");
-    if (terms->wait_ns < 0)
-        return redlock_refuse(reason, reason_size, "the wait must not be negative");
-    if (terms->max_hold_ns < 0)
-        return redlock_refuse(reason, reason_size, "the maximum hold must not be negative");
-    if (terms->hand_over_tasks > HAND_OVER_TASKS_MAX)
-        return redlock_refuse(reason, reason_size, "it may be handed over at most %d times in a row",
-                              HAND_OVER_TASKS_MAX);
-    if (terms->hand_over_ns < 0 || terms->hand_over_ns > HAND_OVER_MAX_NS)
-        return redlock_refuse(reason, reason_size, "it may be handed over for up to 1 h at a time");
-    if (redlock_slowest_timeout_ns(options) > terms->ttl_ns / TIMEOUT_SHARE_OF_TTL)
-        return redlock_refuse(reason, reason_size,
-                              "the slowest lock node's timeout must be at most a quarter of the ttl");
-    return true;
+    return redlock_terms_fit(terms, redlock_slowest_timeout_ns(options), reason, reason_size);
 }
 
 static bool resource_check(const struct redlock_request *request, size_t index, const char *key_prefix, char *reason,
@@ -194,25 +209,24 @@ static bool resource_check(const struct redlock_request *request, size_t index, 
     return true;
 }
 
-bool redlock_request_check(const struct redlock_request *request, const char *key_prefix, char *reason,
-                           size_t reason_size)
+bool redlock_request_check(const struct redlock_request *request, const char *key_prefix, char *reason, size_t size)
 {
     if (request == NULL)
-        return redlock_refuse(reason, reason_size, "the request is NULL");
+        return redlock_refuse(reason, size, "the request is NULL");
     if (request->resource_count == 0)
-        return redlock_refuse(reason, reason_size, "no resource was named");
+        return redlock_refuse(reason, size, "no resource was named");
     if (request->resource_count > REDLOCK_RESOURCES_MAX)
-        return redlock_refuse(reason, reason_size, "%zu resources: one lock has at most %d", request->resource_count,
+        return redlock_refuse(reason, size, "%zu resources: one lock has at most %d", request->resource_count,
                               REDLOCK_RESOURCES_MAX);
     if (request->resources == NULL)
-        return redlock_refuse(reason, reason_size, "the resources are NULL");
+        return redlock_refuse(reason, size, "the resources are NULL");
     for (size_t i = 0; i < request->resource_count; i++)
-        if (!resource_check(request, i, key_prefix, reason, reason_size))
+        if (!resource_check(request, i, key_prefix, reason, size))
             return false;
     return true;
 }
 
-/* Sorted insertion without repetition: everybody asks for several resources in the same order (E45). */
+/* Every client asks for several resources in the same order (E45). */
 unsigned redlock_resources_sort(const struct redlock_request *request, const char *sorted[REDLOCK_RESOURCES_MAX])
 {
     unsigned count = 0;
@@ -236,7 +250,7 @@ struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsign
         .nodes = nodes,
         .ttl_ns = terms->ttl_ns,
         .drift_factor = drift_factor,
-        .attempt_limit_ns = slowest_timeout_ns + PASS_SLACK_NS,
+        .attempt_limit_ns = slowest_timeout_ns + ATTEMPT_SLACK_NS,
         .tries = terms->wait_ns > 0 ? LEASE_TRIES_ENDLESS : terms->tries,
         .retry_delay_ns = terms->retry_delay_ns,
         .retry_jitter_ns = terms->retry_jitter_ns,
@@ -250,7 +264,7 @@ struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsign
 void redlock_lease_terms_wait(struct lease_terms *terms, int64_t patience_ns)
 {
     int64_t most_ns = terms->ttl_ns / TIMEOUT_SHARE_OF_TTL;
-    int64_t limit_ns = (patience_ns < most_ns ? patience_ns : most_ns) + PASS_SLACK_NS;
+    int64_t limit_ns = (patience_ns < most_ns ? patience_ns : most_ns) + ATTEMPT_SLACK_NS;
     if (limit_ns == terms->silence_limit_ns)
         return;
     terms->silence_limit_ns = limit_ns;

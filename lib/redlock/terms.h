@@ -1,27 +1,38 @@
-/* Private to lib/redlock: bounds and defaults of what callers ask for. */
+/* Private to lib/redlock: bounds and defaults of what callers ask for, and how a node they describe is connected to. */
 #ifndef REDLOCK_TERMS_H
 #define REDLOCK_TERMS_H
 
+#include "redis/node.h"
 #include "redlock/lease.h"
 #include "redlock/redlock.h"
 
-/* Says why; nobody is told when `reason` is NULL. Always false. */
+enum { REDLOCK_NODE_NAME_SIZE = 128 };
+
+#define REDLOCK_CONNECT_TIMEOUT_NS REDLOCK_MS(1000)
+
+/* Writes `reason` unless it is NULL. Always false. */
 bool redlock_refuse(char *reason, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-bool redlock_options_check(const struct redlock_options *options, char *reason, size_t reason_size);
+bool redlock_options_check(const struct redlock_options *options, char *reason, size_t size);
 int64_t redlock_node_timeout_ns(const struct redlock_node *node);
 int64_t redlock_slowest_timeout_ns(const struct redlock_options *options);
 double redlock_drift_factor(const struct redlock_options *options);
-/* How long an answer of a node with this timeout may be waited for at most, however slow it is of late. */
+/* The longest that anybody waits for an answer of a node with this timeout, however slow the node is. */
 int64_t redlock_longest_patience_ns(int64_t timeout_ns);
-/* False, with a reason, when the request is outside the limits, or `key_prefix` and a resource make a key of ours. */
-bool redlock_request_check(const struct redlock_request *request, const char *key_prefix, char *reason,
-                           size_t reason_size);
+/* The name in logs: the node's own, or its address. */
+void redlock_node_name(const struct redlock_node *wanted, char name[REDLOCK_NODE_NAME_SIZE]);
+/* Everything but callbacks and limits; points into its arguments. */
+struct redis_node_options redlock_node_options(const struct redlock_node *wanted, const struct redlock_options *options,
+                                               const char *name);
+/* redlock_terms_check for nodes of which the slowest has this timeout. */
+bool redlock_terms_fit(struct redlock_terms *terms, int64_t slowest_timeout_ns, char *reason, size_t size);
+/* False, with a reason, if the request exceeds a limit, or `key_prefix` and a resource make a key of ours. */
+bool redlock_request_check(const struct redlock_request *request, const char *key_prefix, char *reason, size_t size);
 /* The resources of a sound request, sorted and without repetition, as pointers into it; returns how many. */
 unsigned redlock_resources_sort(const struct redlock_request *request, const char *sorted[REDLOCK_RESOURCES_MAX]);
-/* The terms as the lease wants them. The terms were checked. */
+/* The terms of the lease, from checked terms. */
 struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsigned nodes, double drift_factor,
                                        int64_t slowest_timeout_ns);
-/* An attempt waits for so long while its nodes are silent, as far as the ttl allows. */
+/* Lets an attempt wait this long for silent nodes, as far as the ttl allows. */
 void redlock_lease_terms_wait(struct lease_terms *terms, int64_t patience_ns);
 
 #endif

@@ -310,7 +310,7 @@ static void take_marker(struct trust_node *node, const struct trust_inspection *
     size_t length = inspection->has_marker ? strnlen(inspection->marker_text, MARKER_TEXT_MAX - 1) : 0;
     memcpy(node->marker_text, inspection->marker_text, length);
     node->marker_text[length] = '\0';
-    node->has_marker = length > 0 && marker_parse(&node->marker, node->marker_text, length, NULL);
+    node->has_marker = length > 0 && marker_parse(&node->marker, node->marker_text, length);
     node->bad_marker = inspection->has_marker && !node->has_marker;
 }
 

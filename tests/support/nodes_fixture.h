@@ -80,7 +80,7 @@ static inline struct marker marker_of(unsigned server)
 {
     struct marker marker;
     char *text = marker_text(server);
-    if (!marker_parse(&marker, text, strlen(text), NULL))
+    if (!marker_parse(&marker, text, strlen(text)))
         fail_msg("'%s' is no marker", text);
     free(text);
     return marker;

@@ -104,7 +104,7 @@ static inline void perform(const struct history *history, struct world *world, c
     if (world->marker[server].generation != 0)
         marker_write(&world->marker[server], found);
     assert_string_equal(found, step->expected);
-    assert_true(marker_parse(&marker, step->text, strlen(step->text), NULL));
+    assert_true(marker_parse(&marker, step->text, strlen(step->text)));
     memset(&world->marker[server], 0, sizeof world->marker[server]);
     memcpy(world->marker[server].group, marker.group, sizeof marker.group);
     world->marker[server].generation = marker.generation;

@@ -45,7 +45,7 @@ static void the_whole_time_of_a_step(int64_t by_ns)
     assert_int_equal(trust_next(&world.trust).ns, world.now.ns + NS_PER_S);
     assert_true(perform_write(1));
     struct marker marker, member = group_marker(3, 1, 1);
-    assert_true(marker_parse(&marker, world.servers[1].text, strlen(world.servers[1].text), NULL));
+    assert_true(marker_parse(&marker, world.servers[1].text, strlen(world.servers[1].text)));
     assert_true(marker_same_membership(&marker, &member));
     assert_string_equal(marker.self, member.self);
     assert_memory_equal(marker.run, "ffffffffffffffffffffffff", 24);

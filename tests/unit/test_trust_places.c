@@ -8,7 +8,7 @@
 static struct marker marker_at(unsigned server)
 {
     struct marker marker = {.generation = 0};
-    bool is_sound = marker_parse(&marker, world.servers[server].text, strlen(world.servers[server].text), NULL);
+    bool is_sound = marker_parse(&marker, world.servers[server].text, strlen(world.servers[server].text));
     assert_true(is_sound || world.servers[server].text[0] == '\0');
     return marker;
 }

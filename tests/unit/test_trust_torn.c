@@ -34,7 +34,7 @@ static void has(unsigned node, uint32_t generation, const char *first, const cha
 static struct marker marker_of(unsigned node)
 {
     struct marker marker;
-    assert_true(marker_parse(&marker, world.servers[node].text, strlen(world.servers[node].text), NULL));
+    assert_true(marker_parse(&marker, world.servers[node].text, strlen(world.servers[node].text)));
     return marker;
 }
 
