@@ -164,11 +164,11 @@ TEST(a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order_of_rec
     const struct result_resource *r0 = resource_named("r0");
     assert_int_equal(r0->turns, 2);
     assert_near(r0->turn_mean, (2 + 4) / 2 * 1e-3, 1e-6);
-    assert_near(stats_overheads(stats)->turn_second_moment, (4 + 16) / 2 * 1e-6, 1e-6);
+    assert_near(moments_time(&stats_overheads(stats)->turn).second_moment, (4 + 16) / 2 * 1e-6, 1e-6);
     assert_int_equal(r0->lone_turns, 1); /* when the first left, both others waited */
     assert_near(r0->lone_turn_mean, 4e-3, 1e-6);
     assert_near(r0->lone_turn_second_moment, 16e-6, 1e-6);
-    assert_near(stats_overheads(stats)->crowd_turn, 2e-3, 1e-6);
+    assert_near(moments_time(&stats_overheads(stats)->crowd_turn).mean, 2e-3, 1e-6);
     assert_int_equal(r0->hand_overs, 1);
     assert_int_equal(r0->waiters_max, 3);
 }
@@ -211,8 +211,8 @@ TEST(the_base_latency_is_of_those_that_nobody_was_in_the_way_of)
         done(jid, name, 101, i == 8 ? 190 : 102, 200);
     }
     finish(1000, 1000);
-    assert_int_equal(stats_overheads(stats)->base_count, 10);
-    assert_near(stats_overheads(stats)->base, (3 + 1 + 8 * 2) / 10.0 * 1e-3, 1e-6);
+    assert_int_equal(stats_overheads(stats)->base.count, 10);
+    assert_near(moments_time(&stats_overheads(stats)->base).mean, (3 + 1 + 8 * 2) / 10.0 * 1e-3, 1e-6);
 }
 
 TEST(all_resources_of_a_task_are_counted)
@@ -239,8 +239,8 @@ TEST(of_several_resources_nobody_may_be_in_the_way_at_any)
     done("b", "r1", 31, 32, 40);
     done("c", "r0", 41, 42, 50);
     finish(1000, 1000);
-    assert_int_equal(stats_overheads(stats)->base_count, 2); /* the first, and the second of one resource */
-    assert_near(stats_overheads(stats)->base, (3 + 2) / 2.0 * 1e-3, 1e-6);
+    assert_int_equal(stats_overheads(stats)->base.count, 2); /* the first, and the second of one resource */
+    assert_near(moments_time(&stats_overheads(stats)->base).mean, (3 + 2) / 2.0 * 1e-3, 1e-6);
 }
 
 TEST(a_closed_loop_knows_how_long_its_pushes_take)

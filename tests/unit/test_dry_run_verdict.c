@@ -22,12 +22,8 @@ static int setup(void **state)
     (void)state;
     host = (struct result_host){.name = "here", .processes = 2, .threads = 8, .cpu_share = 0.3};
     overheads = (struct model_overheads){.arrivals = 200,
-                                         .base = 0.0012,
-                                         .base_second_moment = 1.5e-6,
-                                         .base_count = 1000,
-                                         .turn = 0.0006,
-                                         .turn_second_moment = 4e-7,
-                                         .turn_count = 500,
+                                         .base = {1000, 1000 * 0.0012, 1000 * 1.5e-6},
+                                         .turn = {500, 500 * 0.0006, 500 * 4e-7},
                                          .claim_extra = 0.0004,
                                          .tries = 1};
     facts = (struct verdict_facts){.processors = 4, .machine_busy = 0.3, .load_cpu = 0.1};

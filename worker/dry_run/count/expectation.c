@@ -71,9 +71,9 @@ static struct inputs inputs_make(const struct result *result, const struct dry_r
     inputs.service.hold = hold_of_all(&inputs, 1);
     inputs.hold_then = inputs.service.hold.mean;
     inputs.service.hold = hold_of_all(&inputs, change->holds);
-    inputs.service.base = (struct model_time){overheads->base, overheads->base_second_moment};
-    inputs.service.turn = (struct model_time){overheads->turn, overheads->turn_second_moment};
-    if (overheads->turn_count == 0) /* nobody ever waited: as long as asking when it is free */
+    inputs.service.base = moments_time(&overheads->base);
+    inputs.service.turn = moments_time(&overheads->turn);
+    if (overheads->turn.count == 0) /* nobody ever waited: as long as asking when it is free */
         inputs.service.turn =
             (struct model_time){overheads->claim_extra, overheads->claim_extra * overheads->claim_extra};
     double extra = overheads->claim_extra + overheads->park_cost + overheads->runner_turn;
@@ -122,8 +122,8 @@ static void turns_set(const struct inputs *inputs, const struct result_resource 
         double all = (double)resource->turns;
         service->turn.mean = (turn.mean * all - service->lone.mean * lones) / crowds;
         service->turn.second_moment = (turn.second_moment * all - service->lone.second_moment * lones) / crowds;
-    } else if (crowds < MODEL_TURNS_MIN && overheads->crowd_turn_count >= MODEL_TURNS_MIN) {
-        service->turn = (struct model_time){overheads->crowd_turn, overheads->crowd_turn_second_moment};
+    } else if (crowds < MODEL_TURNS_MIN && overheads->crowd_turn.count >= MODEL_TURNS_MIN) {
+        service->turn = moments_time(&overheads->crowd_turn);
     }
 }
 

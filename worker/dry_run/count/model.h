@@ -35,6 +35,25 @@ struct model_time {
     double mean, second_moment;
 };
 
+/* The same in the making: of values that come one by one. */
+struct moments {
+    uint64_t count;
+    double sum, squares;
+};
+
+static inline void moments_add(struct moments *moments, double value)
+{
+    moments->count++;
+    moments->sum += value;
+    moments->squares += value * value;
+}
+
+static inline struct model_time moments_time(const struct moments *moments)
+{
+    double count = moments->count > 0 ? (double)moments->count : 1;
+    return (struct model_time){moments->sum / count, moments->squares / count};
+}
+
 /* The sum of two that are independent. */
 struct model_time model_time_sum(struct model_time a, struct model_time b);
 /* With the same shape: every one of them is `factor` times as long. */
@@ -90,15 +109,12 @@ enum { MODEL_TURNS_MIN = 30 };
 /* What a task costs beside its hold, as measured in a run: what the queueing formulas are given besides
  * arrivals and holds. None of these is the wait that they predict. Seconds, and square seconds for second moments. */
 struct model_overheads {
-    double arrivals;                 /* pushes a second, measured */
-    double base, base_second_moment; /* from push to locked, of tasks that nobody was in the way of */
-    uint64_t base_count;
+    double arrivals;     /* pushes a second, measured */
+    struct moments base; /* from push to locked, of tasks that nobody was in the way of */
     /* From one holder's end to the next holder's start, while somebody waited: of resources that had fewer than
      * MODEL_TURNS_MIN of their own. */
-    double turn, turn_second_moment;
-    uint64_t turn_count;
-    double crowd_turn, crowd_turn_second_moment; /* of all resources, while others waited, too */
-    uint64_t crowd_turn_count;
+    struct moments turn;
+    struct moments crowd_turn; /* of all resources, while others waited, too */
     double hold_extra;  /* a lock is held longer than its handler was to run: beginning, ending, timers that are late */
     double claim_extra; /* a runner is taken longer than the lock is held: for tasks that nobody was in the way of */
     double park_cost;   /* a runner is taken so long by the parks of a task, mean of all tasks */

@@ -17,85 +17,6 @@ enum { DETAILED_FROM = 8 };
 /* By this share runners are taken that lack nothing but time. */
 #define RUNNERS_USED 0.75
 
-/* --- resources ---------------------------------------------------------------------------------------------------- */
-
-/* Resources stand in one array in the order of their numbers; a hash table of numbers with chains finds them. Doubled
- * when full, both. */
-enum { AT_FIRST = 1024 };
-
-static void resource_table_init(struct resource_table *table, size_t limit, unsigned detailed_max,
-                                unsigned detailed_from)
-{
-    *table = (struct resource_table){.limit = limit, .detailed_max = detailed_max, .detailed_from = detailed_from};
-    table->bucket_count = AT_FIRST;
-    table->buckets = memory_zeroed(table->bucket_count, sizeof table->buckets[0]);
-}
-
-static void resource_table_fini(struct resource_table *table)
-{
-    for (size_t i = 0; i < table->count; i++) {
-        free(table->resources[i].name);
-        free(table->resources[i].detail);
-    }
-    free(table->resources);
-    free(table->buckets);
-}
-
-/* A bucket has the number of its first resource and one more, so that zero is an empty one; so has `next`. */
-static void chain(struct resource_table *table, uint32_t number)
-{
-    struct resource_count *resource = &table->resources[number];
-    uint32_t *bucket = &table->buckets[resource->hash & (table->bucket_count - 1)];
-    resource->next = *bucket;
-    *bucket = number + 1;
-}
-
-static void resources_grow(struct resource_table *table)
-{
-    table->capacity = table->capacity == 0 ? AT_FIRST : table->capacity * 2;
-    table->resources = memory_resize(table->resources, table->capacity, sizeof table->resources[0]);
-    if (table->capacity <= table->bucket_count)
-        return;
-    free(table->buckets);
-    table->bucket_count = table->capacity;
-    table->buckets = memory_zeroed(table->bucket_count, sizeof table->buckets[0]);
-    for (uint32_t i = 0; i < table->count; i++)
-        chain(table, i);
-}
-
-static uint32_t resource_table_number(struct resource_table *table, const char *name)
-{
-    uint32_t hash = (uint32_t)hash_bytes(0, name, strlen(name));
-    uint32_t at = table->buckets[hash & (table->bucket_count - 1)];
-    for (; at != 0; at = table->resources[at - 1].next)
-        if (table->resources[at - 1].hash == hash && strcmp(table->resources[at - 1].name, name) == 0)
-            return at - 1;
-    if (table->count >= table->limit)
-        return RESOURCE_NONE;
-    if (table->count == table->capacity)
-        resources_grow(table);
-    uint32_t number = (uint32_t)table->count++;
-    table->resources[number] = (struct resource_count){.name = memory_text(name), .hash = hash};
-    chain(table, number);
-    return number;
-}
-
-static void resource_table_arrive(struct resource_table *table, uint32_t number, bool is_measured)
-{
-    struct resource_count *resource = resource_table_at(table, number);
-    if (resource == NULL) {
-        table->left_out++;
-        return;
-    }
-    resource->arrived++;
-    resource->arrived_measured += is_measured;
-    if (resource->detail == NULL && resource->arrived >= table->detailed_from &&
-        table->detailed < table->detailed_max) {
-        resource->detail = memory_new(struct resource_detail);
-        table->detailed++;
-    }
-}
-
 /* --- processes ---------------------------------------------------------------------------------------------------- */
 
 /* Adds what `now` has more than `before`. The largest of the difference is not known: that of all is taken. */
@@ -187,34 +108,6 @@ static void crash_list_note(struct crash_list *list, const struct crash *crash)
         list->others++;
 }
 
-static void end_tell(const struct crash_count *count, struct buffer *out)
-{
-    const char *name = sigabbrev_np(count->signal);
-    if (count->hangs)
-        buffer_append_text(out, "it hangs");
-    else if (count->signal == 0)
-        buffer_append_text(out, "it ended its process");
-    else if (name != NULL)
-        buffer_format(out, "SIG%s", name);
-    else
-        buffer_format(out, "signal %d", count->signal);
-}
-
-void crash_list_tell(const struct crash_list *list, char *text, size_t size)
-{
-    struct buffer out = {0};
-    for (unsigned i = 0; i < list->count; i++) {
-        const struct crash_count *count = &list->classes[i];
-        buffer_format(&out, "%s%s (", i > 0 ? ", " : "", count->class_name);
-        end_tell(count, &out);
-        buffer_format(&out, ") for %" PRIu64 " task%s", count->count, count->count == 1 ? "" : "s");
-    }
-    if (list->others > 0)
-        buffer_format(&out, ", and more classes for %" PRIu64, list->others);
-    snprintf(text, size, "%s", buffer_text(&out));
-    buffer_fini(&out);
-}
-
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
 static void note_overlap(void *context, unsigned resource, bool is_fenced)
@@ -291,25 +184,16 @@ static void text_set(char *into, size_t size, const char *text)
 void stats_host(struct stats *stats, unsigned host, const struct stats_host *facts)
 {
     struct stats_host_count *count = host_of(stats, host);
-    text_set(count->name, sizeof count->name, facts->name);
-    count->processes = facts->processes;
-    count->threads = facts->threads;
-    count->clock_error_ns = facts->clock_error_ns;
+    text_set(count->told.name, sizeof count->told.name, facts->name);
+    count->told.processes = facts->processes;
+    count->told.threads = facts->threads;
+    count->told.clock_error = seconds_of(facts->clock_error_ns);
     overlap_detector_host(stats->detector, host, facts->clock_error_ns);
 }
 
 void stats_records_lost(struct stats *stats, unsigned host, uint64_t lost)
 {
-    host_of(stats, host)->records_lost = lost;
-}
-
-unsigned stats_runners(const struct stats *stats)
-{
-    unsigned runners = 0;
-    for (unsigned i = 0; i < stats->host_count; i++)
-        if (stats->hosts[i] != NULL)
-            runners += stats->hosts[i]->processes * stats->hosts[i]->threads;
-    return runners;
+    host_of(stats, host)->told.records_lost = lost;
 }
 
 /* A node that was started anew counts from nothing. */
@@ -321,15 +205,15 @@ void stats_node(struct stats *stats, unsigned node, const struct stats_node_samp
     if (count->is_known) {
         bool anew = sample->commands < last->commands || sample->cpu_s < last->cpu_s;
         double cpu_s = anew ? sample->cpu_s : sample->cpu_s - last->cpu_s;
-        count->commands += anew ? sample->commands : sample->commands - last->commands;
+        count->told.commands_counted += anew ? sample->commands : sample->commands - last->commands;
         if (last->at.ns >= stats->measured_from.ns && sample->at.ns <= stats->load_until.ns) {
             count->cpu_s += cpu_s;
             count->cpu_over_s += seconds_of(instant_since(last->at, sample->at));
         }
     }
-    text_set(count->name, sizeof count->name, sample->name);
-    text_set(count->address, sizeof count->address, sample->address);
-    count->is_queue_node = sample->is_queue_node;
+    text_set(count->told.name, sizeof count->told.name, sample->name);
+    text_set(count->told.address, sizeof count->told.address, sample->address);
+    count->told.is_queue_node = sample->is_queue_node;
     count->is_known = true;
     count->last = *sample;
     count->last.name = count->last.address = NULL;

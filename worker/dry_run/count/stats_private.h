@@ -1,5 +1,5 @@
 /* What the files of the statistics share. stats.c takes in, stats_task.c judges what became of a task, stats_result.c
- * sums up. One thread. */
+ * sums up; all keep what they know in the tables of stats_tables.c, which know nothing of each other. One thread. */
 #ifndef WORKER_DRY_RUN_STATS_PRIVATE_H
 #define WORKER_DRY_RUN_STATS_PRIVATE_H
 
@@ -64,24 +64,19 @@ void outstanding_each(const struct outstanding_table *table, void (*visit)(void 
 struct resource_detail {
     struct histogram waits;
     struct batch_means means;
-    unsigned lone_turns; /* of the turn-overs, those for which only one waited */
-    double lone_sum, lone_squares;
+    struct moments lone_turns; /* of the turn-overs, those for which only one waited */
 };
 
 /* "measured": in the measured part of the run. Seconds; instants are nanoseconds. */
 struct resource_count {
     char *name;          /* its own */
     uint32_t next, hash; /* private */
-    unsigned arrived, arrived_measured, held, held_measured, parks, hand_overs, lost, refusals, fence_refusals,
-        overlaps;
-    unsigned outstanding;          /* tasks of it that have not ended */
-    unsigned waiting, waiting_max; /* of them, those that wait now, and the most that ever did */
-    unsigned waits, turns;
-    double waiting_time;           /* measured: of all tasks together */
-    double held_time;              /* measured */
-    double hold_sum, hold_squares; /* of held_measured */
-    double wait_sum;               /* of waits */
-    double turn_sum, turn_squares;
+    unsigned arrived, arrived_measured, held, parks, hand_overs, lost, refusals, fence_refusals, overlaps;
+    unsigned outstanding;               /* tasks of it that have not ended */
+    unsigned waiting, waiting_max;      /* of them, those that wait now, and the most that ever did */
+    double waiting_time;                /* measured: of all tasks together */
+    double held_time;                   /* measured */
+    struct moments holds, waits, turns; /* measured */
     /* As it was at the time up to which things are in order. */
     unsigned there, behind; /* tasks that want it; that the last holder left behind */
     int64_t first_came;     /* when somebody came and nobody was there */
@@ -101,6 +96,11 @@ struct resource_table {
     uint64_t left_out;      /* arrivals at what got no number */
 };
 
+/* Details are kept of the first `detailed_max` resources with so many arrivals. */
+void resource_table_init(struct resource_table *table, size_t limit, unsigned detailed_max, unsigned detailed_from);
+void resource_table_fini(struct resource_table *table);
+uint32_t resource_table_number(struct resource_table *table, const char *name);
+void resource_table_arrive(struct resource_table *table, uint32_t number, bool is_measured);
 /* NULL for RESOURCE_NONE. Valid until a resource is added. */
 static inline struct resource_count *resource_table_at(const struct resource_table *table, uint32_t number)
 {
@@ -134,6 +134,8 @@ struct turn {
 
 void turn_order_fini(struct heap *order); /* a zeroed one is empty */
 void turn_order_add(struct heap *order, const struct turn *turn);
+/* False when nothing happened before `until`. */
+bool turn_order_take(struct heap *order, struct instant until, struct turn *turn);
 
 /* --- processes ---------------------------------------------------------------------------------------------------- */
 
@@ -197,49 +199,18 @@ struct crash_list {
     uint64_t others; /* crashes of classes there was no room for */
 };
 
-/* "transfer (SIGSEGV) for 12 tasks, render (it hangs) for 1 task"; nothing when there are none. */
-void crash_list_tell(const struct crash_list *list, char *text, size_t size);
-
-/* --- the statistics
- * ---------------------------------------------------------------------------------------------------- */
-
-/* A mean and a second moment in the making. */
-struct moments {
-    uint64_t count;
-    double sum, squares;
-};
-
-static inline void moments_add(struct moments *moments, double value)
-{
-    moments->count++;
-    moments->sum += value;
-    moments->squares += value * value;
-}
-
-static inline double moments_mean(const struct moments *moments)
-{
-    return moments->count > 0 ? moments->sum / (double)moments->count : 0;
-}
-
-static inline double moments_second(const struct moments *moments)
-{
-    return moments->count > 0 ? moments->squares / (double)moments->count : 0;
-}
+/* --- the statistics ----------------------------------------------------------------------------------------------- */
 
 struct stats_host_count {
-    char name[128];
-    unsigned processes, threads;
-    int64_t clock_error_ns;
-    uint64_t records_lost;
+    struct result_host told;
     int64_t cpu_ns, cpu_over_ns; /* measured: of all its processes, and the time of theirs that it is of */
     struct process_count *process[DRY_RUN_PROCESSES_MAX]; /* its own; NULL = not heard yet */
 };
 
 struct stats_node_count {
-    char name[64], address[128];
-    bool is_known, is_queue_node;
+    struct result_node told;
+    bool is_known;
     struct stats_node_sample last;
-    uint64_t commands;
     double cpu_s, cpu_over_s; /* measured */
 };
 

@@ -1,112 +1,13 @@
 /* Sums up what was counted. */
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "worker/dry_run/count/expectation.h"
 #include "worker/dry_run/count/stats_private.h"
-
-/* --- seconds ------------------------------------------------------------------------------------------------------ */
-
-void second_series_init(struct second_series *series, struct instant began)
-{
-    memset(series, 0, sizeof *series);
-    series->began = series->closed = began;
-}
-
-void second_series_fini(struct second_series *series)
-{
-    free(series->lines);
-}
-
-static double quantile(const struct histogram *histogram, double share)
-{
-    return (double)histogram_quantile(histogram, share) / (double)US_PER_S;
-}
-
-static struct result_second line_of(const struct second_series *series, double seconds)
-{
-    return (struct result_second){
-        .pushed = (double)series->pushed / seconds,
-        .ended = (double)series->ended / seconds,
-        .parked = (double)series->parked / seconds,
-        .handed_over = (double)series->handed_over / seconds,
-        .lost = (double)series->lost / seconds,
-        .wait_p50 = quantile(&series->wait, 0.5),
-        .wait_p99 = quantile(&series->wait, 0.99),
-        .hold_p50 = quantile(&series->hold, 0.5),
-        .hold_p99 = quantile(&series->hold, 0.99),
-        .acquire_p50 = quantile(&series->acquire, 0.5),
-        .acquire_p99 = quantile(&series->acquire, 0.99),
-        .extend_p99 = quantile(&series->extend, 0.99),
-    };
-}
-
-static void lines_make_room(struct second_series *series)
-{
-    if (series->count < series->capacity)
-        return;
-    series->capacity = series->capacity == 0 ? 64 : series->capacity * 2;
-    series->lines = memory_resize(series->lines, series->capacity, sizeof series->lines[0]);
-}
-
-static double overlap(int64_t from_ns, int64_t until_ns, int64_t low_ns, int64_t high_ns)
-{
-    int64_t from = from_ns > low_ns ? from_ns : low_ns, until = until_ns < high_ns ? until_ns : high_ns;
-    return until > from ? (double)(until - from) / (double)NS_PER_S : 0;
-}
-
-static int64_t line_end(const struct second_series *series, size_t line)
-{
-    return series->began.ns + llround(series->lines[line].at * (double)NS_PER_S);
-}
-
-void second_series_take(struct second_series *series, int64_t from_ns, int64_t until_ns)
-{
-    int64_t high = series->closed.ns;
-    series->taken_s += overlap(from_ns, until_ns, high, INT64_MAX);
-    for (size_t i = series->count; i-- > 0 && from_ns < high;) {
-        int64_t low = i > 0 ? line_end(series, i - 1) : series->began.ns;
-        series->lines[i].busy += overlap(from_ns, until_ns, low, line_end(series, i));
-        high = low;
-    }
-}
-
-void second_series_close(struct second_series *series, struct instant now, double waiting)
-{
-    double seconds = (double)instant_since(series->closed, now) / (double)NS_PER_S;
-    if (seconds <= 0)
-        return;
-    if (series->count < SECOND_SERIES_MAX) {
-        struct result_second line = line_of(series, seconds);
-        line.at = (double)instant_since(series->began, now) / (double)NS_PER_S;
-        line.waiting = waiting;
-        line.busy = series->taken_s;
-        lines_make_room(series);
-        series->lines[series->count++] = line;
-    }
-    series->closed = now;
-    series->pushed = series->ended = series->parked = series->handed_over = series->lost = 0;
-    series->taken_s = 0;
-    memset(&series->wait, 0, sizeof series->wait);
-    memset(&series->hold, 0, sizeof series->hold);
-    memset(&series->acquire, 0, sizeof series->acquire);
-    memset(&series->extend, 0, sizeof series->extend);
-}
-
-struct result_second *second_series_finish(struct second_series *series, unsigned runners, size_t *count)
-{
-    struct result_second *lines = series->lines;
-    *count = series->count;
-    for (size_t i = series->count; i-- > 0;) {
-        double all = (lines[i].at - (i > 0 ? lines[i - 1].at : 0)) * runners;
-        lines[i].busy = all > 0 ? fmin(lines[i].busy / all, 1) : 0;
-    }
-    series->lines = NULL;
-    series->count = series->capacity = 0;
-    return lines;
-}
 
 /* --- sums --------------------------------------------------------------------------------------------------------- */
 
@@ -170,24 +71,24 @@ static struct result_resource resource_result(const struct resource_count *count
         .overlaps = count->overlaps,
         .refusals = count->refusals,
         .waiters_max = count->waiting_max,
-        .turns = count->turns,
+        .turns = count->turns.count,
         .load = share_of(count->arrived_measured, measured_for),
-        .throughput = share_of(count->held_measured, measured_for),
+        .throughput = share_of((double)count->holds.count, measured_for),
         .share_held = share_of(count->held_time, measured_for),
         .waiters = share_of(count->waiting_time, measured_for),
-        .hold_mean = share_of(count->hold_sum, count->held_measured),
-        .hold_second_moment = share_of(count->hold_squares, count->held_measured),
-        .wait_mean = share_of(count->wait_sum, count->waits),
-        .turn_mean = share_of(count->turn_sum, count->turns),
-        .turn_second_moment = share_of(count->turn_squares, count->turns),
+        .hold_mean = moments_time(&count->holds).mean,
+        .hold_second_moment = moments_time(&count->holds).second_moment,
+        .wait_mean = moments_time(&count->waits).mean,
+        .turn_mean = moments_time(&count->turns).mean,
+        .turn_second_moment = moments_time(&count->turns).second_moment,
     };
     if (count->detail != NULL) {
         resource.wait_p50 = of_us((uint64_t)histogram_quantile(&count->detail->waits, 0.5));
         resource.wait_p99 = of_us((uint64_t)histogram_quantile(&count->detail->waits, 0.99));
         resource.wait_error = batch_means_error(&count->detail->means);
-        resource.lone_turns = count->detail->lone_turns;
-        resource.lone_turn_mean = share_of(count->detail->lone_sum, count->detail->lone_turns);
-        resource.lone_turn_second_moment = share_of(count->detail->lone_squares, count->detail->lone_turns);
+        resource.lone_turns = count->detail->lone_turns.count;
+        resource.lone_turn_mean = moments_time(&count->detail->lone_turns).mean;
+        resource.lone_turn_second_moment = moments_time(&count->detail->lone_turns).second_moment;
     }
     return resource;
 }
@@ -223,10 +124,7 @@ static void resources_fill(const struct stats *stats, struct result *result)
 static void node_fill(const struct stats *stats, unsigned number, struct result_node *node)
 {
     const struct stats_node_count *count = &stats->nodes[number];
-    memcpy(node->name, count->name, sizeof node->name);
-    memcpy(node->address, count->address, sizeof node->address);
-    node->is_queue_node = count->is_queue_node;
-    node->commands_counted = count->commands;
+    *node = count->told;
     node->cpu_share = share_of(count->cpu_s, count->cpu_over_s);
     if (number >= stats->sums.node_count)
         return;
@@ -256,13 +154,38 @@ static void hosts_fill(const struct stats *stats, struct result *result)
         if (count == NULL)
             continue;
         struct result_host *host = &result->hosts[result->host_count++];
-        memcpy(host->name, count->name, sizeof host->name);
-        host->processes = count->processes;
-        host->threads = count->threads;
-        host->clock_error = seconds_of(count->clock_error_ns);
-        host->records_lost = count->records_lost;
-        host->cpu_share = share_of((double)count->cpu_ns, (double)count->cpu_over_ns) * count->processes;
+        *host = count->told;
+        host->cpu_share = share_of((double)count->cpu_ns, (double)count->cpu_over_ns) * host->processes;
     }
+}
+
+static void end_tell(const struct crash_count *count, struct buffer *out)
+{
+    const char *name = sigabbrev_np(count->signal);
+    if (count->hangs)
+        buffer_append_text(out, "it hangs");
+    else if (count->signal == 0)
+        buffer_append_text(out, "it ended its process");
+    else if (name != NULL)
+        buffer_format(out, "SIG%s", name);
+    else
+        buffer_format(out, "signal %d", count->signal);
+}
+
+/* "transfer (SIGSEGV) for 12 tasks, render (it hangs) for 1 task"; nothing when there are none. */
+static void crash_list_tell(const struct crash_list *list, char *text, size_t size)
+{
+    struct buffer out = {0};
+    for (unsigned i = 0; i < list->count; i++) {
+        const struct crash_count *count = &list->classes[i];
+        buffer_format(&out, "%s%s (", i > 0 ? ", " : "", count->class_name);
+        end_tell(count, &out);
+        buffer_format(&out, ") for %" PRIu64 " task%s", count->count, count->count == 1 ? "" : "s");
+    }
+    if (list->others > 0)
+        buffer_format(&out, ", and more classes for %" PRIu64, list->others);
+    snprintf(text, size, "%s", buffer_text(&out));
+    buffer_fini(&out);
 }
 
 static void totals_fill(const struct stats *stats, struct result *result)
@@ -305,44 +228,32 @@ static void rates_fill(const struct stats *stats, struct result *result)
 static double planned_hold(const struct stats *stats)
 {
     bool is_planned = stats->plan->kind == DRY_RUN_REHEARSAL;
-    return is_planned ? distribution_mean(&stats->plan->hold) : moments_mean(&stats->runs_measured);
+    return is_planned ? distribution_mean(&stats->plan->hold) : moments_time(&stats->runs_measured).mean;
 }
 
-/* What of all turn-overs was not to the only one that waited. */
-static void crowd_turns_set(const struct stats *stats, struct model_overheads *overheads)
+static void moments_join(struct moments *into, const struct moments *from, int sign)
 {
-    struct moments crowd = {0};
-    for (size_t i = 0; i < stats->resources.count; i++) {
-        const struct resource_count *resource = &stats->resources.resources[i];
-        const struct resource_detail *detail = resource->detail;
-        if (detail == NULL)
-            continue;
-        crowd.count += resource->turns - detail->lone_turns;
-        crowd.sum += resource->turn_sum - detail->lone_sum;
-        crowd.squares += resource->turn_squares - detail->lone_squares;
-    }
-    overheads->crowd_turn = moments_mean(&crowd);
-    overheads->crowd_turn_second_moment = moments_second(&crowd);
-    overheads->crowd_turn_count = crowd.count;
+    into->count += sign > 0 ? from->count : -from->count;
+    into->sum += sign * from->sum;
+    into->squares += sign * from->squares;
 }
 
-/* Of the resources with too few turn-overs to speak for themselves, all together; of all, when these have too few. */
+/* The turn-overs of the resources with too few to speak for themselves, all together (of all, when these have too few);
+ * and what of all turn-overs was not to the only one that waited. */
 static void turns_set(const struct stats *stats, struct model_overheads *overheads)
 {
-    struct moments few = {0};
+    struct moments few = {0}, crowd = {0};
     for (size_t i = 0; i < stats->resources.count; i++) {
         const struct resource_count *resource = &stats->resources.resources[i];
-        if (resource->turns >= MODEL_TURNS_MIN)
+        if (resource->turns.count < MODEL_TURNS_MIN)
+            moments_join(&few, &resource->turns, 1);
+        if (resource->detail == NULL)
             continue;
-        few.count += resource->turns;
-        few.sum += resource->turn_sum;
-        few.squares += resource->turn_squares;
+        moments_join(&crowd, &resource->turns, 1);
+        moments_join(&crowd, &resource->detail->lone_turns, -1);
     }
-    crowd_turns_set(stats, overheads);
-    const struct moments *turn = few.count >= MODEL_TURNS_MIN ? &few : &stats->turn;
-    overheads->turn = moments_mean(turn);
-    overheads->turn_second_moment = moments_second(turn);
-    overheads->turn_count = turn->count;
+    overheads->turn = few.count >= MODEL_TURNS_MIN ? few : stats->turn;
+    overheads->crowd_turn = crowd;
 }
 
 static void overheads_set(struct stats *stats, double measured_for)
@@ -351,22 +262,17 @@ static void overheads_set(struct stats *stats, double measured_for)
     double parks = (double)stats->parks.count / fmax((double)stats->holds_measured.count, 1);
     *overheads = (struct model_overheads){
         .arrivals = share_of((double)stats->pushed_measured, measured_for),
-        .base = moments_mean(&stats->base),
-        .base_second_moment = moments_second(&stats->base),
-        .base_count = stats->base.count,
-        .claim_extra = moments_mean(&stats->claim_extra),
-        .park_cost = parks * moments_mean(&stats->parks),
+        .base =
+            stats->base.count > 0 ? stats->base : stats->claim_extra, /* never calm: without the wait for a runner */
+        .claim_extra = moments_time(&stats->claim_extra).mean,
+        .park_cost = parks * moments_time(&stats->parks).mean,
         .runner_turn = fmax(share_of(stats->runner_idle_s, (double)stats->runner_turns), 0),
-        .next_push = moments_mean(&stats->next_push),
+        .next_push = moments_time(&stats->next_push).mean,
         .tries = fmax(share_of((double)stats->holds, (double)stats->first_holds), 1),
     };
     turns_set(stats, overheads);
-    if (stats->base.count == 0) { /* it was never calm: without what a task waits for its runner, then */
-        overheads->base = overheads->claim_extra;
-        overheads->base_second_moment = moments_second(&stats->claim_extra);
-    }
     if (stats->holds_measured.count > 0)
-        overheads->hold_extra = fmax(moments_mean(&stats->holds_measured) - planned_hold(stats), 0);
+        overheads->hold_extra = fmax(moments_time(&stats->holds_measured).mean - planned_hold(stats), 0);
 }
 
 void stats_finish(struct stats *stats, struct instant now, struct result *result)

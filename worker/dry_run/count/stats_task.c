@@ -9,138 +9,6 @@
 #include "base/memory.h"
 #include "worker/dry_run/count/stats_private.h"
 
-/* --- outstanding tasks -------------------------------------------------------------------------------------------- */
-
-/* A hash table with chains that doubles when there are as many tasks as chains. */
-enum { BUCKETS_AT_FIRST = 1024 };
-
-void outstanding_init(struct outstanding_table *table)
-{
-    table->bucket_count = BUCKETS_AT_FIRST;
-    table->buckets = memory_zeroed(table->bucket_count, sizeof table->buckets[0]);
-    table->count = 0;
-}
-
-static void free_task(void *context, struct outstanding *task)
-{
-    (void)context;
-    free(task);
-}
-
-void outstanding_fini(struct outstanding_table *table)
-{
-    outstanding_each(table, free_task, NULL);
-    free(table->buckets);
-}
-
-static struct outstanding **place_of(const struct outstanding_table *table, const char *jid, uint64_t hash)
-{
-    struct outstanding **place = &table->buckets[hash & (table->bucket_count - 1)];
-    while (*place != NULL && ((*place)->hash != hash || strcmp((*place)->jid, jid) != 0))
-        place = &(*place)->next;
-    return place;
-}
-
-static void tasks_grow(struct outstanding_table *table)
-{
-    struct outstanding_table larger = {.bucket_count = table->bucket_count * 2, .count = table->count};
-    larger.buckets = memory_zeroed(larger.bucket_count, sizeof larger.buckets[0]);
-    for (size_t i = 0; i < table->bucket_count; i++) {
-        while (table->buckets[i] != NULL) {
-            struct outstanding *task = table->buckets[i];
-            struct outstanding **place = &larger.buckets[task->hash & (larger.bucket_count - 1)];
-            table->buckets[i] = task->next;
-            task->next = *place;
-            *place = task;
-        }
-    }
-    free(table->buckets);
-    *table = larger;
-}
-
-struct outstanding *outstanding_add(struct outstanding_table *table, const char *jid, const unsigned *resources,
-                                    unsigned resource_count)
-{
-    size_t jid_size = strlen(jid) + 1;
-    uint64_t hash = hash_bytes(0, jid, jid_size);
-    if (*place_of(table, jid, hash) != NULL)
-        return NULL;
-    if (table->count >= table->bucket_count)
-        tasks_grow(table);
-
-    struct outstanding *task = memory_zeroed(1, sizeof *task + resource_count * sizeof task->resources[0] + jid_size);
-    char *own_jid = (char *)(task->resources + resource_count);
-    memcpy(own_jid, jid, jid_size);
-    if (resource_count > 0)
-        memcpy(task->resources, resources, resource_count * sizeof resources[0]);
-    task->hash = hash;
-    task->jid = own_jid;
-    task->resource_count = resource_count;
-    *place_of(table, jid, hash) = task;
-    table->count++;
-    return task;
-}
-
-struct outstanding *outstanding_find(const struct outstanding_table *table, const char *jid)
-{
-    return *place_of(table, jid, hash_bytes(0, jid, strlen(jid) + 1));
-}
-
-void outstanding_remove(struct outstanding_table *table, struct outstanding *task)
-{
-    struct outstanding **place = place_of(table, task->jid, task->hash);
-    invariant(*place == task);
-    *place = task->next;
-    free(task);
-    table->count--;
-}
-
-void outstanding_each(const struct outstanding_table *table, void (*visit)(void *context, struct outstanding *task),
-                      void *context)
-{
-    for (size_t i = 0; i < table->bucket_count; i++) {
-        for (struct outstanding *task = table->buckets[i], *next; task != NULL; task = next) {
-            next = task->next;
-            visit(context, task);
-        }
-    }
-}
-
-/* --- turns in order ----------------------------------------------------------------------------------------------- */
-
-struct entry {
-    struct heap_item item;
-    struct turn turn;
-};
-
-/* False when nothing happened before `until`. */
-static bool turn_order_take(struct heap *order, struct instant until, struct turn *turn)
-{
-    struct heap_item *first = heap_first(order);
-    if (first == NULL || !instant_before(first->at, until))
-        return false;
-    heap_remove(order, first);
-    struct entry *entry = list_owner(first, struct entry, item);
-    *turn = entry->turn;
-    free(entry);
-    return true;
-}
-
-void turn_order_fini(struct heap *order)
-{
-    struct turn turn;
-    while (turn_order_take(order, INSTANT_NEVER, &turn))
-        ;
-    heap_fini(order);
-}
-
-void turn_order_add(struct heap *order, const struct turn *turn)
-{
-    struct entry *entry = memory_new(struct entry);
-    entry->turn = *turn;
-    heap_set(order, &entry->item, (struct instant){turn->at});
-}
-
 /* --- a task ------------------------------------------------------------------------------------------------------- */
 
 /* Where a task is that left its slot with this ending. */
@@ -162,6 +30,15 @@ static enum whereabouts whereabouts_after(enum flow_ending ending)
     default:
         return GONE;
     }
+}
+
+unsigned stats_runners(const struct stats *stats)
+{
+    unsigned runners = 0;
+    for (unsigned i = 0; i < stats->host_count; i++)
+        if (stats->hosts[i] != NULL)
+            runners += stats->hosts[i]->told.processes * stats->hosts[i]->told.threads;
+    return runners;
 }
 
 double stats_clip(const struct stats *stats, int64_t from_ns, int64_t until_ns)
@@ -288,14 +165,9 @@ static void task_leaves(struct stats *stats, struct outstanding *task, const str
 static void turn_count(struct stats *stats, struct resource_count *resource, double seconds)
 {
     moments_add(&stats->turn, seconds);
-    resource->turns++;
-    resource->turn_sum += seconds;
-    resource->turn_squares += seconds * seconds;
-    if (resource->behind > 1 || resource->detail == NULL)
-        return;
-    resource->detail->lone_turns++;
-    resource->detail->lone_sum += seconds;
-    resource->detail->lone_squares += seconds * seconds;
+    moments_add(&resource->turns, seconds);
+    if (resource->behind <= 1 && resource->detail != NULL)
+        moments_add(&resource->detail->lone_turns, seconds);
 }
 
 /* How its hold began: it found the resource free; or somebody was waiting when the one before left, it or another one.
@@ -364,8 +236,7 @@ static void wait_count(struct stats *stats, const struct outstanding *task, int6
         struct resource_count *resource = resource_of(stats, task, i);
         if (resource == NULL)
             continue;
-        resource->waits++;
-        resource->wait_sum += seconds_of(wait);
+        moments_add(&resource->waits, seconds_of(wait));
         if (resource->detail != NULL) {
             histogram_record(&resource->detail->waits, microseconds_of(wait));
             batch_means_add(&resource->detail->means, seconds_of(wait));
@@ -390,11 +261,8 @@ static void hold_of_resource(struct stats *stats, struct resource_count *resourc
     resource->held++;
     resource->hand_overs += left->handed_over;
     resource->held_time += stats_clip(stats, left->locked.ns, left->left.ns);
-    if (!stats_is_measured(stats, left->left.ns))
-        return;
-    resource->held_measured++;
-    resource->hold_sum += hold;
-    resource->hold_squares += hold * hold;
+    if (stats_is_measured(stats, left->left.ns))
+        moments_add(&resource->holds, hold);
 }
 
 static void hold_count(struct stats *stats, struct outstanding *task, const struct observed_task *left)
