@@ -27,11 +27,6 @@ struct inputs {
     double runners;
 };
 
-static struct model_time hold_measured(const struct result_resource *resource)
-{
-    return (struct model_time){resource->hold_mean, resource->hold_second_moment};
-}
-
 /* Of all resources that are reported, by how often they were held. */
 static struct model_time holds_together(const struct result *result)
 {
@@ -135,7 +130,8 @@ static struct model_service service_of(const struct inputs *inputs, const struct
     struct model_service service = inputs->service;
     bool has_own = resource->held >= HOLDS_MIN && resource->hold_mean > 0;
     if (has_own && inputs->plan->kind != DRY_RUN_REHEARSAL)
-        service.hold = model_time_scaled(hold_measured(resource), inputs->change.holds);
+        service.hold = model_time_scaled((struct model_time){resource->hold_mean, resource->hold_second_moment},
+                                         inputs->change.holds);
     else if (has_own)
         service.hold = model_time_moved(service.hold, service.hold.mean + resource->hold_mean - inputs->hold_then);
     turns_set(inputs, resource, &service);

@@ -99,15 +99,6 @@ static struct crash_count *class_of(struct crash_list *list, const struct crash 
     return count;
 }
 
-static void crash_list_note(struct crash_list *list, const struct crash *crash)
-{
-    struct crash_count *count = class_of(list, crash);
-    if (count != NULL)
-        count->count++;
-    else
-        list->others++;
-}
-
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
 static void note_overlap(void *context, unsigned resource, bool is_fenced)
@@ -391,7 +382,11 @@ bool stats_record(struct stats *stats, unsigned host, unsigned process, const st
         break;
     case RECORD_CRASH:
         at = moved(record->crash.at, offset_ns);
-        crash_list_note(&stats->crashes, &record->crash);
+        struct crash_count *count = class_of(&stats->crashes, &record->crash);
+        if (count != NULL)
+            count->count++;
+        else
+            stats->crashes.others++;
         break;
     default:
         at = moved(record->witnessed.at, offset_ns);

@@ -139,13 +139,6 @@ static void node_fill(const struct stats *stats, unsigned number, struct result_
     node->latency = spread_of(&asked->latency);
 }
 
-static void nodes_fill(const struct stats *stats, struct result *result)
-{
-    for (unsigned i = 0; i < RESULT_NODES_MAX; i++)
-        if (stats->nodes[i].is_known || i < stats->sums.node_count)
-            node_fill(stats, i, &result->nodes[result->node_count++]);
-}
-
 static void hosts_fill(const struct stats *stats, struct result *result)
 {
     result->hosts = memory_zeroed(stats->host_count + 1, sizeof result->hosts[0]);
@@ -296,7 +289,9 @@ void stats_finish(struct stats *stats, struct instant now, struct result *result
     result->acquire.mean_error = batch_means_error(&stats->acquire_means);
     result->seconds = second_series_finish(&stats->series, stats_runners(stats), &result->second_count);
     resources_fill(stats, result);
-    nodes_fill(stats, result);
+    for (unsigned i = 0; i < RESULT_NODES_MAX; i++)
+        if (stats->nodes[i].is_known || i < stats->sums.node_count)
+            node_fill(stats, i, &result->nodes[result->node_count++]);
     hosts_fill(stats, result);
     expectation_fill(result, stats->plan, &stats->overheads);
 }

@@ -126,16 +126,6 @@ static void runners_look(struct verdict *verdict)
     verdict->full[RESULT_RUNNERS] = full;
 }
 
-static void all_look(struct verdict *verdict)
-{
-    resources_look(verdict);
-    hosts_look(verdict);
-    nodes_look(verdict);
-    runners_look(verdict);
-    verdict->full[RESULT_MACHINE] = fmax(verdict->facts->machine_busy, 0);
-    verdict->full[RESULT_LOAD] = verdict->facts->load_cpu;
-}
-
 /* --- which it is -------------------------------------------------------------------------------------------------- */
 
 /* The fullest. Processors come last: what they are full of is named where it can be, and a resource or the threads are
@@ -153,11 +143,6 @@ static enum result_bottleneck fullest_of(const struct verdict *verdict)
         if (verdict->full[order[i]] > verdict->full[fullest])
             fullest = order[i];
     return fullest;
-}
-
-static bool is_behind(const struct verdict *verdict)
-{
-    return verdict->facts->load_behind > BEHIND_MAX || verdict->full[RESULT_LOAD] > 0.95;
 }
 
 static bool is_too_little(const struct result *result)
@@ -333,7 +318,7 @@ static void decide(struct verdict *verdict)
     } else if (full >= NEARLY_FULL) {
         result->bottleneck = fullest;
         bottleneck_say(verdict, fullest);
-    } else if (is_behind(verdict)) {
+    } else if (verdict->facts->load_behind > BEHIND_MAX || verdict->full[RESULT_LOAD] > 0.95) {
         result->bottleneck = RESULT_LOAD;
         result->headroom = 0;
         load_say(verdict);
@@ -548,7 +533,12 @@ void verdict_make(struct result *result, const struct model_overheads *overheads
 {
     struct verdict verdict = {.result = result, .overheads = overheads, .facts = facts};
     result->advice_count = 0;
-    all_look(&verdict);
+    resources_look(&verdict);
+    hosts_look(&verdict);
+    nodes_look(&verdict);
+    runners_look(&verdict);
+    verdict.full[RESULT_MACHINE] = fmax(verdict.facts->machine_busy, 0);
+    verdict.full[RESULT_LOAD] = verdict.facts->load_cpu;
     decide(&verdict);
     if (!is_trouble(result) && !is_too_little(result))
         advise(&verdict);

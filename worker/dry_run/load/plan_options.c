@@ -240,12 +240,6 @@ static bool popularity_take(void *target, const char *text, struct error *error)
 
 /* --- holds ------------------------------------------------------------------------------------------------------ */
 
-static bool hold_is_unknown(const char *text, struct error *error)
-{
-    return error_set(error, "\"%.60s\": write fixed:5ms, exp:5ms, lognormal:5ms,0.8 (mean and sigma) or file:PATH",
-                     text);
-}
-
 /* A mean of nothing is no distribution, but a fixed hold of 0 is one: only the lock is taken. */
 static bool mean_read(const char *text, enum distribution_kind kind, struct distribution *hold, struct error *error)
 {
@@ -288,7 +282,8 @@ static bool hold_take(void *target, const char *text, struct error *error)
     else if (length == 4 && memcmp(text, "file", 4) == 0)
         is_good = plan_file_holds(colon + 1, &hold, error);
     else
-        return hold_is_unknown(text, error);
+        return error_set(error, "\"%.60s\": write fixed:5ms, exp:5ms, lognormal:5ms,0.8 (mean and sigma) or file:PATH",
+                         text);
     if (!is_good)
         return false;
     distribution_fini(&plan->hold);

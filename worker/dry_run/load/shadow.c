@@ -272,19 +272,6 @@ static void step_enter(struct shadow *shadow, enum shadow_step step, size_t plac
     shadow->offset = 0;
 }
 
-static void schedule_enter(struct shadow *shadow)
-{
-    bool is_time = instant_before(shadow->schedule_again, loop_now(shadow->options.loop));
-    shadow->schedule_entries = 0;
-    step_enter(shadow, is_time ? SHADOW_SCHEDULE : SHADOW_TOTAL, 0);
-}
-
-static void schedule_leave(struct shadow *shadow)
-{
-    shadow->schedule_again = loop_after(shadow->options.loop, (int64_t)shadow->schedule_entries * SCHEDULE_EACH_NS);
-    step_enter(shadow, SHADOW_TOTAL, 0);
-}
-
 static void queue_enter(struct shadow *shadow, size_t place)
 {
     if (place < shadow->options.live->worker.queues.count)
@@ -307,7 +294,9 @@ static void claims_enter(struct shadow *shadow, size_t place)
         shadow->is_opening = false;
         look_enter(shadow);
     } else {
-        schedule_enter(shadow);
+        bool is_time = instant_before(shadow->schedule_again, loop_now(shadow->options.loop));
+        shadow->schedule_entries = 0;
+        step_enter(shadow, is_time ? SHADOW_SCHEDULE : SHADOW_TOTAL, 0);
     }
 }
 
@@ -376,12 +365,6 @@ static size_t length_take(struct shadow *shadow, long long length)
     return 1;
 }
 
-static void page_end(struct shadow *shadow)
-{
-    for (struct list *link; (link = list_take_first(&shadow->page)) != NULL;)
-        entry_wait(shadow, list_owner(link, struct shadow_entry, link), &shadow->counts.queued);
-}
-
 /* A later look ends where nothing is new, not at the first task that is known: one that came back to its queue may be
  * before others that are new. */
 static size_t page_take(struct shadow *shadow, const struct redis_reply *reply)
@@ -396,7 +379,8 @@ static size_t page_take(struct shadow *shadow, const struct redis_reply *reply)
     }
     shadow->offset += PAGE;
     if (reply->count < PAGE || (shadow->news == 0 && !shadow->is_first)) {
-        page_end(shadow);
+        for (struct list *link; (link = list_take_first(&shadow->page)) != NULL;)
+            entry_wait(shadow, list_owner(link, struct shadow_entry, link), &shadow->counts.queued);
         queue_enter(shadow, shadow->place + 1);
     }
     return reply->count;
@@ -427,9 +411,10 @@ static size_t schedule_take(struct shadow *shadow, const struct redis_reply *rep
     int64_t most = shadow->is_first ? SHADOW_QUEUE_MAX : SCHEDULE_AGAIN;
     if (reply->count == 2 * (size_t)PAGE && shadow->offset < most)
         return reply->count / 2;
-    if (shadow->step == SHADOW_RETRY)
-        schedule_leave(shadow);
-    else
+    if (shadow->step == SHADOW_RETRY) {
+        shadow->schedule_again = loop_after(shadow->options.loop, (int64_t)shadow->schedule_entries * SCHEDULE_EACH_NS);
+        step_enter(shadow, SHADOW_TOTAL, 0);
+    } else
         step_enter(shadow, shadow->step == SHADOW_SCHEDULE ? SHADOW_PARKED : SHADOW_RETRY, 0);
     return reply->count / 2;
 }

@@ -51,19 +51,6 @@ static int process_open(pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0U);
 }
 
-static void process_kill(int descriptor)
-{
-    syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, NULL, 0U);
-}
-
-/* One that has ended already has no descriptor, and needs none. */
-static void watched_add(struct watched *watched, pid_t pid)
-{
-    int descriptor = watched->count < WATCHED_MAX ? process_open(pid) : -1;
-    if (descriptor >= 0)
-        watched->descriptors[watched->count++] = descriptor;
-}
-
 /* Takes what is in the pipe; true when it tells of an orderly end. */
 static bool news_take(struct watched *watched)
 {
@@ -71,7 +58,10 @@ static bool news_take(struct watched *watched)
     while (read(PIPE_END, &pid, sizeof pid) == sizeof pid) {
         if (pid == 0)
             return true;
-        watched_add(watched, pid);
+        /* One that has ended already has no descriptor, and needs none. */
+        int descriptor = watched->count < WATCHED_MAX ? process_open(pid) : -1;
+        if (descriptor >= 0)
+            watched->descriptors[watched->count++] = descriptor;
     }
     return false;
 }
@@ -89,16 +79,6 @@ static bool coordinator_await(struct watched *watched)
             return news_take(watched);
         if ((both[0].revents & POLLIN) == 0 && both[0].revents != 0)
             both[0].fd = -1; /* nobody has the other end any more: the descriptor of the process tells the rest */
-    }
-}
-
-static void watched_end(const struct watched *watched)
-{
-    for (unsigned i = 0; i < watched->count; i++)
-        process_kill(watched->descriptors[i]);
-    for (unsigned i = 0; i < watched->count; i++) {
-        struct pollfd gone = {.fd = watched->descriptors[i], .events = POLLIN};
-        poll(&gone, 1, DEATH_LIMIT_MS);
     }
 }
 
@@ -143,13 +123,6 @@ static void nodes_clean(const struct cleanup_options *options)
                   options->run);
 }
 
-static void signals_ignore(void)
-{
-    const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
-    for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
-        signal(ignored[i], SIG_IGN);
-}
-
 /* Its three descriptors, the two of ours, and no other. What the coordinator prints may be read by somebody who waits
  * for its end: he must not wait for us. */
 static bool descriptors_settle(const struct cleanup_ends *ends)
@@ -160,13 +133,6 @@ static bool descriptors_settle(const struct cleanup_ends *ends)
     return nothing >= 0 && owner >= 0 && pipe >= 0 && dup2(nothing, STDIN_FILENO) >= 0 &&
            dup2(nothing, STDOUT_FILENO) >= 0 && dup2(pipe, PIPE_END) >= 0 && dup2(owner, OWNER_END) >= 0 &&
            close_range(OWNER_END + 1, ~0U, 0) == 0 && fcntl(PIPE_END, F_SETFL, O_NONBLOCK) == 0;
-}
-
-/* A server that nobody told of dies with the coordinator too, but may still be opening a file. */
-static void directory_remove(const char *path)
-{
-    for (unsigned ms = 0; !temporary_directory_remove(path) && ms < DEATH_LIMIT_MS; ms += LOOK_MS)
-        poll(NULL, 0, LOOK_MS);
 }
 
 _Noreturn static void cleanup_become(const struct cleanup_options *options, const struct cleanup_ends *ends)
@@ -180,9 +146,17 @@ _Noreturn static void cleanup_become(const struct cleanup_options *options, cons
     signal(SIGALRM, SIG_DFL);
     alarm(LIFE_S);
     log_set_level(LOG_WARN);
-    watched_end(&watched);
-    if (options->directory != NULL)
-        directory_remove(options->directory);
+    for (unsigned i = 0; i < watched.count; i++)
+        syscall(SYS_pidfd_send_signal, watched.descriptors[i], SIGKILL, NULL, 0U);
+    for (unsigned i = 0; i < watched.count; i++) {
+        struct pollfd gone = {.fd = watched.descriptors[i], .events = POLLIN};
+        poll(&gone, 1, DEATH_LIMIT_MS);
+    }
+    if (options->directory != NULL) {
+        /* A server that nobody told of dies with the coordinator too, but may still be opening a file. */
+        for (unsigned ms = 0; !temporary_directory_remove(options->directory) && ms < DEATH_LIMIT_MS; ms += LOOK_MS)
+            poll(NULL, 0, LOOK_MS);
+    }
     if (options->config != NULL)
         nodes_clean(options);
     _exit(0);
@@ -198,7 +172,9 @@ static pid_t cleanup_fork(const struct cleanup_options *options, const struct cl
     sigprocmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
     if (pid == 0) {
-        signals_ignore();
+        const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+        for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
+            signal(ignored[i], SIG_IGN);
         setsid();
         sigprocmask(SIG_SETMASK, &before, NULL);
         cleanup_become(options, ends);

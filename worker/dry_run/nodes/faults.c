@@ -180,20 +180,6 @@ static void clock_seen(struct fault *fault, int64_t ahead_us)
 
 /* --- beginning ---------------------------------------------------------------------------------------------------- */
 
-static void stop_begin(struct fault *fault)
-{
-    server_signal(fault, SIGSTOP);
-    did(fault, true, "%s was stopped for %.1f s", server_of(fault)->name, SECONDS(fault->wanted->lasts_ns));
-    ask(fault, "PING", stop_seen);
-}
-
-static void kill_begin(struct fault *fault)
-{
-    private_server_kill(server_of(fault));
-    did(fault, true, "%s was killed, to come back empty after %.1f s", server_of(fault)->name,
-        SECONDS(fault->wanted->lasts_ns));
-}
-
 static void wiped(struct fault *fault, int64_t number)
 {
     (void)number;
@@ -205,14 +191,6 @@ static void wipe_counted(struct fault *fault, int64_t keys)
 {
     fault->before = keys;
     ask(fault, "FLUSHALL", wiped);
-}
-
-static void slow_begin(struct fault *fault)
-{
-    server_delay(fault, fault->wanted->amount_ns);
-    did(fault, true, "each answer of %s took %.1f ms longer for %.1f s", server_of(fault)->name,
-        SECONDS(fault->wanted->amount_ns) * 1000, SECONDS(fault->wanted->lasts_ns));
-    ask(fault, "PING", slow_seen);
 }
 
 static void clock_step(struct fault *fault, int64_t by_ns)
@@ -235,16 +213,23 @@ static void node_fault_begin(struct fault *fault)
     switch (fault->wanted->kind) {
     case DRY_RUN_FAULT_STOP:
     case DRY_RUN_FAULT_FREEZE:
-        stop_begin(fault);
+        server_signal(fault, SIGSTOP);
+        did(fault, true, "%s was stopped for %.1f s", server_of(fault)->name, SECONDS(fault->wanted->lasts_ns));
+        ask(fault, "PING", stop_seen);
         break;
     case DRY_RUN_FAULT_KILL:
-        kill_begin(fault);
+        private_server_kill(server_of(fault));
+        did(fault, true, "%s was killed, to come back empty after %.1f s", server_of(fault)->name,
+            SECONDS(fault->wanted->lasts_ns));
         break;
     case DRY_RUN_FAULT_WIPE:
         ask(fault, "DBSIZE", wipe_counted);
         break;
     case DRY_RUN_FAULT_SLOW:
-        slow_begin(fault);
+        server_delay(fault, fault->wanted->amount_ns);
+        did(fault, true, "each answer of %s took %.1f ms longer for %.1f s", server_of(fault)->name,
+            SECONDS(fault->wanted->amount_ns) * 1000, SECONDS(fault->wanted->lasts_ns));
+        ask(fault, "PING", slow_seen);
         break;
     case DRY_RUN_FAULT_CLOCK:
         ask(fault, "TIME", clock_read);

@@ -135,15 +135,6 @@ static void rest_over(struct loop_timer *timer)
     step_go_on(list_owner(timer, struct key_deletion, rest));
 }
 
-/* As long as makes the share right, as if the node had worked for us all the time that the answer took. */
-static void step_rest(struct key_deletion *deletion)
-{
-    double spent_ns = (double)instant_since(deletion->asked, instant_now());
-    double rest_ns = spent_ns * (1 - deletion->options.share) / deletion->options.share;
-    int64_t least_ns = rest_ns < (double)REST_MAX_NS ? (int64_t)rest_ns : REST_MAX_NS;
-    loop_timer_set(deletion->options.loop, &deletion->rest, loop_after(deletion->options.loop, least_ns));
-}
-
 static void walk_ended(struct key_deletion *deletion)
 {
     bool found_none = deletion->found_in_walk == 0;
@@ -197,8 +188,13 @@ static void step_take(struct key_deletion *deletion, const struct redis_reply *r
     }
     if (deletion->found_count == 0 && strcmp(deletion->cursor, "0") == 0)
         walk_ended(deletion);
-    if (!deletion->state.is_over)
-        step_rest(deletion);
+    if (!deletion->state.is_over) {
+        /* As long as makes the share right, as if the node had worked for us all the time that the answer took. */
+        double spent_ns = (double)instant_since(deletion->asked, instant_now());
+        double rest_ns = spent_ns * (1 - deletion->options.share) / deletion->options.share;
+        int64_t least_ns = rest_ns < (double)REST_MAX_NS ? (int64_t)rest_ns : REST_MAX_NS;
+        loop_timer_set(deletion->options.loop, &deletion->rest, loop_after(deletion->options.loop, least_ns));
+    }
 }
 
 static void step_answered(struct redis_call *call, const struct redis_result *result)

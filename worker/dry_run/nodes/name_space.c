@@ -207,15 +207,6 @@ static void begin_end(struct name_space *space, const char *trouble)
     begun(space->options.context, trouble, space->removed);
 }
 
-/* What of it is underway is not waited for: whatever it has made, the removal that follows finds. */
-static void begin_cancel(struct name_space *space)
-{
-    space->begun = NULL;
-    loop_timer_clear(space->options.loop, &space->limit);
-    removal_cancel(space->removal);
-    space->removal = NULL;
-}
-
 static void limit_reached(struct loop_timer *timer)
 {
     struct name_space *space = list_owner(timer, struct name_space, limit);
@@ -376,7 +367,11 @@ void name_space_delete(struct name_space *space, int64_t patience_ns,
 {
     invariant(!space->is_deleting);
     lease_end(space);
-    begin_cancel(space);
+    /* What of it is underway is not waited for: whatever it has made, the removal that follows finds. */
+    space->begun = NULL;
+    loop_timer_clear(space->options.loop, &space->limit);
+    removal_cancel(space->removal);
+    space->removal = NULL;
     space->is_deleting = true;
     space->deleted_done = deleted;
     removal_begin(space, space->options.run, space->lock_prefix, loop_after(space->options.loop, patience_ns),
@@ -384,14 +379,6 @@ void name_space_delete(struct name_space *space, int64_t patience_ns,
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
-
-static void who_set(struct name_space *space)
-{
-    char host[256] = "";
-    if (gethostname(host, sizeof host - 1) != 0)
-        snprintf(host, sizeof host, "unknown");
-    snprintf(space->who, sizeof space->who, "%s:%d", host, (int)getpid());
-}
 
 struct name_space *name_space_open(const struct name_space_options *options)
 {
@@ -405,7 +392,10 @@ struct name_space *name_space_open(const struct name_space_options *options)
     space->lock_prefix = memory_text(buffer_text(&lock_prefix));
     buffer_fini(&lock_prefix);
     random_digits(space->heir, DRY_RUNS_OWNER_DIGITS);
-    who_set(space);
+    char host[256] = "";
+    if (gethostname(host, sizeof host - 1) != 0)
+        snprintf(host, sizeof host, "unknown");
+    snprintf(space->who, sizeof space->who, "%s:%d", host, (int)getpid());
     loop_timer_init(&space->lease, lease_renew);
     loop_timer_init(&space->limit, limit_reached);
     loop_timer_init(&space->forget_limit, forget_limit_reached);

@@ -44,13 +44,6 @@ static void calls_add(const char *info, size_t length, const char *field, struct
     sample->script_us += usec != NULL ? strtoull(usec + 6, NULL, 10) : 0;
 }
 
-static void info_read(const char *info, size_t length, struct node_sample *sample)
-{
-    calls_add(info, length, "cmdstat_evalsha", sample);
-    calls_add(info, length, "cmdstat_eval", sample);
-    sample->cpu_seconds = seconds_of(info, length, "used_cpu_sys") + seconds_of(info, length, "used_cpu_user");
-}
-
 /* --- asking ------------------------------------------------------------------------------------------------------- */
 
 static void answered(struct redis_call *call, const struct redis_result *result)
@@ -60,7 +53,10 @@ static void answered(struct redis_call *call, const struct redis_result *result)
     if (result->outcome != REDIS_VALUE || result->reply->kind != REDIS_STRING)
         return;
     struct node_sample sample = {.at = loop_now(watch->loop)};
-    info_read(result->reply->bytes, result->reply->length, &sample);
+    calls_add(result->reply->bytes, result->reply->length, "cmdstat_evalsha", &sample);
+    calls_add(result->reply->bytes, result->reply->length, "cmdstat_eval", &sample);
+    sample.cpu_seconds = seconds_of(result->reply->bytes, result->reply->length, "used_cpu_sys") +
+                         seconds_of(result->reply->bytes, result->reply->length, "used_cpu_user");
     watch->sampled(watch->context, (unsigned)(node - watch->nodes), &sample);
 }
 

@@ -138,14 +138,6 @@ static int bytes_read(int fd, struct buffer *into)
     return got > 0 ? 1 : -1;
 }
 
-static void events_choose(struct pair *pair)
-{
-    int reads_client = pair->up.held < HELD_BYTES_MAX ? LOOP_READABLE : 0;
-    int reads_server = pair->down.held < HELD_BYTES_MAX && !pair->server_ended ? LOOP_READABLE : 0;
-    loop_watch_change(pair->client_watch, reads_client | (pair->down.bytes.length > 0 ? LOOP_WRITABLE : 0));
-    loop_watch_change(pair->server_watch, reads_server | (pair->up.bytes.length > 0 ? LOOP_WRITABLE : 0));
-}
-
 /* What may go goes, and the pair ends when it has to. */
 static void pair_go_on(struct pair *pair)
 {
@@ -164,8 +156,12 @@ static void pair_go_on(struct pair *pair)
     bool goes_on = way_send(&pair->up, pair->server) && way_send(&pair->down, pair->client);
     if (!goes_on || (pair->server_ended && pair->down.held == 0))
         pair_end(pair);
-    else
-        events_choose(pair);
+    else {
+        int reads_client = pair->up.held < HELD_BYTES_MAX ? LOOP_READABLE : 0;
+        int reads_server = pair->down.held < HELD_BYTES_MAX && !pair->server_ended ? LOOP_READABLE : 0;
+        loop_watch_change(pair->client_watch, reads_client | (pair->down.bytes.length > 0 ? LOOP_WRITABLE : 0));
+        loop_watch_change(pair->server_watch, reads_server | (pair->up.bytes.length > 0 ? LOOP_WRITABLE : 0));
+    }
 }
 
 static void parcel_fire(struct loop_timer *timer)

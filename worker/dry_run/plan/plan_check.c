@@ -54,14 +54,6 @@ static void check_points(const struct check *check)
                            plan->points[i], plan->processes, DRY_RUN_RUNNERS_MAX);
 }
 
-static void check_times(const struct check *check)
-{
-    const struct dry_run_plan *plan = check->plan;
-    if (plan->warm_up_ns >= plan->for_ns)
-        findings_error(check->findings, "--warm-up %s: it is part of --for %s, and what is left of that is measured",
-                       duration_print(plan->warm_up_ns, LONG_TEXT), duration_print(plan->for_ns, LONG_TEXT));
-}
-
 /* --- the load --------------------------------------------------------------------------------------------------- */
 
 static void check_arrivals(const struct check *check)
@@ -104,13 +96,6 @@ static void check_resources(const struct check *check)
 
 /* --- the hold --------------------------------------------------------------------------------------------------- */
 
-/* What hardly any hold exceeds: once in a thousand runs, or what was the longest. */
-static double longest_of(const struct distribution *hold)
-{
-    return hold->kind == DISTRIBUTION_MEASURED ? hold->quantiles[hold->quantile_count - 1]
-                                               : distribution_at(hold, NEARLY_ALL);
-}
-
 static const char *seconds_print(double seconds, char *out)
 {
     double limit = (double)(DRY_RUN_HOLD_MAX_NS / NS_PER_US);
@@ -128,7 +113,9 @@ static const char *longest_name(const struct distribution *hold)
 /* A lock is extended for as long as its task runs, so the ttl bounds no hold; max_hold does. */
 static void check_hold_limits(const struct check *check)
 {
-    double longest = longest_of(&check->plan->hold);
+    double longest = check->plan->hold.kind == DISTRIBUTION_MEASURED
+                         ? check->plan->hold.quantiles[check->plan->hold.quantile_count - 1]
+                         : distribution_at(&check->plan->hold, NEARLY_ALL);
     int64_t of_class = check->entry != NULL ? check->entry->max_hold_ns : 0;
     int64_t limit = of_class > 0 ? of_class : check->config->lock.max_hold_ns;
     if (limit > 0 && longest * (double)NS_PER_S > (double)limit)
@@ -181,15 +168,10 @@ static void unknown_class(const struct check *check)
                    suggestion_hint(&suggestion, (char[SUGGEST_HINT_MAX]){0}));
 }
 
-static bool is_usual_class(const struct dry_run_plan *plan)
-{
-    return strcmp(plan->class_name, DRY_RUN_CLASS) == 0;
-}
-
 static void check_class(const struct check *check)
 {
     const struct config_class *entry = check->entry;
-    if (entry == NULL && !is_usual_class(check->plan)) {
+    if (entry == NULL && strcmp(check->plan->class_name, DRY_RUN_CLASS) != 0) {
         unknown_class(check);
     } else if (entry != NULL && (entry->mode == CONFIG_MODE_NONE || entry->lock == CONFIG_LOCK_NONE)) {
         findings_warn(check->findings, "--class %s: it takes no locks, so nothing will wait for one", entry->name);
@@ -283,12 +265,6 @@ static void check_fault(const struct check *check, const struct dry_run_fault *f
                       dry_run_fault_target(fault, target), duration_print(fault->lasts_ns, LONG_TEXT));
 }
 
-static void check_faults(const struct check *check)
-{
-    for (unsigned i = 0; i < check->plan->fault_count; i++)
-        check_fault(check, &check->plan->faults[i]);
-}
-
 /* --- all of it -------------------------------------------------------------------------------------------------- */
 
 void plan_check(const struct dry_run_plan *plan, const struct config *config, struct findings *findings)
@@ -296,10 +272,13 @@ void plan_check(const struct dry_run_plan *plan, const struct config *config, st
     struct check check = {.plan = plan, .config = config, .findings = findings};
     if (config != NULL)
         check.entry = config_class_find(config, plan->class_name);
-    check_times(&check);
+    if (plan->warm_up_ns >= plan->for_ns)
+        findings_error(check.findings, "--warm-up %s: it is part of --for %s, and what is left of that is measured",
+                       duration_print(plan->warm_up_ns, LONG_TEXT), duration_print(plan->for_ns, LONG_TEXT));
     check_crew(&check);
     check_points(&check);
-    check_faults(&check);
+    for (unsigned i = 0; i < plan->fault_count; i++)
+        check_fault(&check, &plan->faults[i]);
     if (plan->kind == DRY_RUN_SHADOW) {
         check_shadow(&check);
         return;

@@ -38,15 +38,6 @@ static void value_text(const json_t *value, char out[PLAN_VALUE_MAX])
     free(text);
 }
 
-static void plan_difference(struct comparison *comparison, const char *name, const json_t *before, const json_t *after)
-{
-    char text[PLAN_TEXT_MAX + 64], old[PLAN_VALUE_MAX], new[PLAN_VALUE_MAX];
-    value_text(before, old);
-    value_text(after, new);
-    snprintf(text, sizeof text, "%.60s: %s, then %s", name, old, new);
-    plan_add(comparison, text);
-}
-
 static void plans_compare(struct comparison *comparison, const char *name, const json_t *before, const json_t *after,
                           unsigned depth);
 
@@ -77,8 +68,13 @@ static void plans_compare(struct comparison *comparison, const char *name, const
         return;
     if (json_is_object(before) && json_is_object(after) && depth < DEPTH_MAX)
         members_compare(comparison, name, (json_t *)(uintptr_t)before, (json_t *)(uintptr_t)after, depth);
-    else
-        plan_difference(comparison, name, before, after);
+    else {
+        char text[PLAN_TEXT_MAX + 64], old[PLAN_VALUE_MAX], new[PLAN_VALUE_MAX];
+        value_text(before, old);
+        value_text(after, new);
+        snprintf(text, sizeof text, "%.60s: %s, then %s", name, old, new);
+        plan_add(comparison, text);
+    }
 }
 
 static json_t *plan_object(const struct dry_run_plan *plan)
@@ -370,16 +366,6 @@ static void change_cell(struct table *table, enum table_style style, const struc
         table_cell(table, style, fabs(share) < 0.0995 ? "%+.1f %%" : "%+.0f %%", share * 100);
 }
 
-/* The interval of the change, relative to what was before. */
-static void interval_cell(struct table *table, const struct comparison_row *row)
-{
-    double low = row->difference.low / row->before, high = row->difference.high / row->before;
-    if (row->difference.is_known && row->unit != COMPARISON_COUNT && fabs(low) < 100 && fabs(high) < 100)
-        table_cell(table, TABLE_DIM, "%+.1f to %+.1f %%", low * 100, high * 100);
-    else
-        table_cell(table, TABLE_DIM, "-");
-}
-
 static enum table_style row_style(const struct comparison_row *row)
 {
     int judgement = comparison_judgement(row);
@@ -411,7 +397,12 @@ static void row_cells(struct table *table, const struct comparison_row *row)
     table_cell(table, TABLE_PLAIN, "%s", number_text(row->unit, row->before, before));
     table_cell(table, TABLE_PLAIN, "%s", number_text(row->unit, row->after, after));
     change_cell(table, style, row);
-    interval_cell(table, row);
+    /* The interval of the change, relative to what was before. */
+    double low = row->difference.low / row->before, high = row->difference.high / row->before;
+    if (row->difference.is_known && row->unit != COMPARISON_COUNT && fabs(low) < 100 && fabs(high) < 100)
+        table_cell(table, TABLE_DIM, "%+.1f to %+.1f %%", low * 100, high * 100);
+    else
+        table_cell(table, TABLE_DIM, "-");
     table_cell(table, style, "%s", verdict_text(row));
 }
 

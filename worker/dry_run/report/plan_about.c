@@ -13,14 +13,6 @@ static int64_t size_of(int64_t amount_ns)
     return llabs(amount_ns > -INT64_MAX ? amount_ns : INT64_MAX);
 }
 
-static void threads_about(const struct dry_run_plan *plan, struct buffer *out)
-{
-    buffer_format(out, "%u process%s with %u thread%s each", plan->processes, plan->processes == 1 ? "" : "es",
-                  plan->threads, human_plural(plan->threads));
-    if (plan->hosts > 1)
-        buffer_format(out, " on each of %u hosts", plan->hosts);
-}
-
 static void arrivals_about(const struct dry_run_plan *plan, struct buffer *out)
 {
     char human[HUMAN_TEXT_MAX], text[QUANTITY_TEXT_MAX];
@@ -67,24 +59,22 @@ static void hold_about(const struct dry_run_plan *plan, struct buffer *out)
         buffer_format(out, ", %s of the runs fail", human_share(plan->failures, human));
 }
 
-static void shadow_about(const struct dry_run_plan *plan, struct buffer *out)
-{
-    char human[HUMAN_TEXT_MAX], text[QUANTITY_TEXT_MAX];
-    buffer_format(out, ", the tasks of the live fleet for %s", duration_print(plan->for_ns, text));
-    if (plan->speed > 0 && plan->speed != 1)
-        buffer_format(out, " at %g times its speed", plan->speed);
-    buffer_format(out, ", at most %s of a node's time", human_share(plan->node_share, human));
-}
-
 void plan_about(const struct dry_run_plan *plan, struct buffer *out)
 {
     buffer_append_text(out, plan->kind == DRY_RUN_SHADOW ? "a shadow" : "a rehearsal");
     if (plan->is_local)
         buffer_format(out, " on %u private lock node%s", plan->local_nodes, human_plural(plan->local_nodes));
     buffer_append_text(out, ": ");
-    threads_about(plan, out);
+    buffer_format(out, "%u process%s with %u thread%s each", plan->processes, plan->processes == 1 ? "" : "es",
+                  plan->threads, human_plural(plan->threads));
+    if (plan->hosts > 1)
+        buffer_format(out, " on each of %u hosts", plan->hosts);
     if (plan->kind == DRY_RUN_SHADOW) {
-        shadow_about(plan, out);
+        char human[HUMAN_TEXT_MAX], text[QUANTITY_TEXT_MAX];
+        buffer_format(out, ", the tasks of the live fleet for %s", duration_print(plan->for_ns, text));
+        if (plan->speed > 0 && plan->speed != 1)
+            buffer_format(out, " at %g times its speed", plan->speed);
+        buffer_format(out, ", at most %s of a node's time", human_share(plan->node_share, human));
         return;
     }
     arrivals_about(plan, out);

@@ -12,11 +12,6 @@ enum { RESOURCE_ROWS = 20, HOST_ROWS = 20, PIECE_MAX = 160 };
 #define BUSY_SHARE 0.7
 #define FULL_SHARE 0.9
 
-static enum table_style share_style(double share)
-{
-    return share >= FULL_SHARE ? TABLE_BAD : share >= BUSY_SHARE ? TABLE_WARN : TABLE_PLAIN;
-}
-
 static void time_cell(struct table *table, double seconds, bool is_known)
 {
     char human[HUMAN_TEXT_MAX];
@@ -41,7 +36,11 @@ static void rate_cell(struct table *table, double rate)
 static void share_cell(struct table *table, double share)
 {
     char human[HUMAN_TEXT_MAX];
-    table_cell(table, share_style(share), "%s", human_share(share, human));
+    table_cell(table,
+               share >= FULL_SHARE   ? TABLE_BAD
+               : share >= BUSY_SHARE ? TABLE_WARN
+                                     : TABLE_PLAIN,
+               "%s", human_share(share, human));
 }
 
 /* What should be 0 stands out when it is not. */
@@ -109,15 +108,6 @@ static void tasks_write(struct text_writer *writer, const struct result *result)
     buffer_fini(&line);
 }
 
-static void rates_write(struct text_writer *writer, const struct result *result)
-{
-    char rate[HUMAN_TEXT_MAX], expected[HUMAN_TEXT_MAX], busy[HUMAN_TEXT_MAX];
-    writer_format(writer, TABLE_PLAIN, "rate     ", "%s tasks/s%s%s%s   runners busy %s",
-                  human_rate(result->throughput, rate), result->expected.is_known ? " (expected " : "",
-                  result->expected.is_known ? human_rate(result->expected.throughput, expected) : "",
-                  result->expected.is_known ? ")" : "", human_share(result->utilisation, busy));
-}
-
 static void locks_write(struct text_writer *writer, const struct result *result)
 {
     struct buffer line = {0};
@@ -136,14 +126,6 @@ static void locks_write(struct text_writer *writer, const struct result *result)
                         : "Two tasks were at one resource at a time; a store that checks the fencing token would have "
                           "refused the late writes.");
     buffer_fini(&line);
-}
-
-static void totals_write(struct text_writer *writer, const struct result *result)
-{
-    writer_heading(writer, "TOTALS");
-    tasks_write(writer, result);
-    rates_write(writer, result);
-    locks_write(writer, result);
 }
 
 /* --- durations ---------------------------------------------------------------------------------------------------- */
@@ -339,7 +321,14 @@ void result_text_write(const struct result *result, unsigned width, bool has_col
                                  .has_colour = has_colour,
                                  .out = out};
     answer_write(&writer, result);
-    totals_write(&writer, result);
+    writer_heading(&writer, "TOTALS");
+    tasks_write(&writer, result);
+    char rate[HUMAN_TEXT_MAX], expected[HUMAN_TEXT_MAX], busy[HUMAN_TEXT_MAX];
+    writer_format(&writer, TABLE_PLAIN, "rate     ", "%s tasks/s%s%s%s   runners busy %s",
+                  human_rate(result->throughput, rate), result->expected.is_known ? " (expected " : "",
+                  result->expected.is_known ? human_rate(result->expected.throughput, expected) : "",
+                  result->expected.is_known ? ")" : "", human_share(result->utilisation, busy));
+    locks_write(&writer, result);
     times_write(&writer, result);
     resources_write(&writer, result);
     nodes_write(&writer, result);

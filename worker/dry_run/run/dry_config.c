@@ -45,14 +45,6 @@ struct config *dry_config_built_in(struct findings *findings)
     return config_of(&text, findings);
 }
 
-static void nodes_write(struct buffer *out, const struct dry_config_nodes *nodes)
-{
-    buffer_format(out, "queue_node = { host = \"%s\"; port = %u; };\nlock_nodes = (", nodes->host, nodes->queue_port);
-    for (unsigned i = 0; i < nodes->lock_count; i++)
-        buffer_format(out, "%s{ host = \"%s\"; port = %u; }", i > 0 ? ", " : " ", nodes->host, nodes->lock_ports[i]);
-    buffer_append_text(out, " );\n");
-}
-
 static void node_take_over(struct config_node *node, const struct config_node *former, const char *password)
 {
     if (password != NULL)
@@ -67,7 +59,10 @@ void dry_config_use_nodes(struct config *config, const struct dry_config_nodes *
 {
     struct buffer text = {0};
     struct findings findings = {0};
-    nodes_write(&text, nodes);
+    buffer_format(&text, "queue_node = { host = \"%s\"; port = %u; };\nlock_nodes = (", nodes->host, nodes->queue_port);
+    for (unsigned i = 0; i < nodes->lock_count; i++)
+        buffer_format(&text, "%s{ host = \"%s\"; port = %u; }", i > 0 ? ", " : " ", nodes->host, nodes->lock_ports[i]);
+    buffer_append_text(&text, " );\n");
     struct config *fresh = config_of(&text, &findings);
     invariant(fresh != NULL && findings.errors == 0);
     findings_fini(&findings); /* it warns that an even number of nodes is odd */
@@ -89,15 +84,6 @@ void dry_config_use_nodes(struct config *config, const struct dry_config_nodes *
 }
 
 /* --- the turn ----------------------------------------------------------------------------------------------------- */
-
-static void locks_turn(struct config *config, const struct dry_run_plan *plan, const char *prefix)
-{
-    int64_t fence_ttl_ns = plan->for_ns + FENCE_AFTER_NS;
-    text_replace(&config->lock.prefix, prefix);
-    config->lock.is_guest = !plan->is_local;
-    if (config->lock.fence_ttl_ns > fence_ttl_ns)
-        config->lock.fence_ttl_ns = fence_ttl_ns;
-}
 
 static void classes_turn(struct config *config)
 {
@@ -122,16 +108,6 @@ static void queues_turn(struct config *config, const struct dry_run_plan *plan)
     config->worker.queues.count = 1;
 }
 
-static void worker_turn(struct config_worker *worker, const struct dry_run_plan *plan)
-{
-    worker->threads = plan->threads;
-    worker->allow_root = true;
-    worker->log_level = LOG_WARN;
-    text_replace(&worker->log_file, "");
-    if (worker->stop_timeout_ns > STOP_TIMEOUT_NS)
-        worker->stop_timeout_ns = STOP_TIMEOUT_NS;
-}
-
 bool dry_config_turn(struct config *config, const struct dry_run_plan *plan, struct error *error)
 {
     char prefix[REDLOCK_PREFIX_BYTES_MAX + 1], path[64];
@@ -139,10 +115,19 @@ bool dry_config_turn(struct config *config, const struct dry_run_plan *plan, str
     if (length >= (int)sizeof prefix)
         return error_set(error, "%s: lock.prefix: is too long: \"dry:RUN:\" has to fit behind it within %d bytes",
                          config->path, REDLOCK_PREFIX_BYTES_MAX);
-    locks_turn(config, plan, prefix);
+    int64_t fence_ttl_ns = plan->for_ns + FENCE_AFTER_NS;
+    text_replace(&config->lock.prefix, prefix);
+    config->lock.is_guest = !plan->is_local;
+    if (config->lock.fence_ttl_ns > fence_ttl_ns)
+        config->lock.fence_ttl_ns = fence_ttl_ns;
     classes_turn(config);
     queues_turn(config, plan);
-    worker_turn(&config->worker, plan);
+    config->worker.threads = plan->threads;
+    config->worker.allow_root = true;
+    config->worker.log_level = LOG_WARN;
+    text_replace(&config->worker.log_file, "");
+    if (config->worker.stop_timeout_ns > STOP_TIMEOUT_NS)
+        config->worker.stop_timeout_ns = STOP_TIMEOUT_NS;
     config_clear_list(config, "periodic");
     words_clear(&config->on_event.command);
     /* no file can be there */

@@ -50,15 +50,6 @@ static bool is_well(const struct dry_run *run)
     return run->findings->errors == 0;
 }
 
-/* Before private nodes are there, the rest of the configuration is checked as if it named them. */
-static void nodes_promise(struct dry_run *run)
-{
-    struct dry_config_nodes nodes = {.host = "127.0.0.1", .queue_port = 1, .lock_count = run->plan->local_nodes};
-    for (unsigned i = 0; i < nodes.lock_count; i++)
-        nodes.lock_ports[i] = i + 2;
-    dry_config_use_nodes(run->config, &nodes);
-}
-
 /* Whether its tasks are of classes of production: those of the generator need no plugin. */
 static bool plays_classes(const struct dry_run_plan *plan)
 {
@@ -79,8 +70,13 @@ static void config_open(struct dry_run *run)
         return;
     }
     plan_check(run->plan, path != NULL ? run->config : NULL, run->findings);
-    if (run->plan->is_local && is_well(run))
-        nodes_promise(run);
+    if (run->plan->is_local && is_well(run)) {
+        /* Before private nodes are there, the rest of the configuration is checked as if it named them. */
+        struct dry_config_nodes nodes = {.host = "127.0.0.1", .queue_port = 1, .lock_count = run->plan->local_nodes};
+        for (unsigned i = 0; i < nodes.lock_count; i++)
+            nodes.lock_ports[i] = i + 2;
+        dry_config_use_nodes(run->config, &nodes);
+    }
     if (path == NULL || !is_well(run) || !plays_classes(run->plan))
         return;
     const struct config_worker *worker = &run->config->worker;

@@ -91,23 +91,6 @@ static int holds_ask(void *context, int descriptor)
 
 /* --- here --------------------------------------------------------------------------------------------------------- */
 
-static void class_add(struct shadow_holds *holds, const struct plugins *plugins, struct holds_answer *answer)
-{
-    struct simulated_class *class = &holds->classes[holds->count++];
-    class->name = plugins_handler_at(plugins, answer->handler)->class_name;
-    class->hold = (struct distribution){0};
-    distribution_measure(&class->hold, answer->seconds, QUANTILES);
-}
-
-static void answers_take(struct shadow_holds *holds, const struct plugins *plugins, const struct buffer *output)
-{
-    struct holds_answer answer;
-    for (size_t at = 0; at + sizeof answer <= output->length; at += sizeof answer) {
-        memcpy(&answer, output->bytes + at, sizeof answer);
-        class_add(holds, plugins, &answer);
-    }
-}
-
 /* Both are in the order of the handlers. */
 static void missing_tell(const struct shadow_holds *holds, const struct plugins *plugins, struct findings *findings)
 {
@@ -137,7 +120,14 @@ void shadow_holds_read(struct shadow_holds *holds, const struct config *live, co
     struct buffer output = {0};
     holds->classes = memory_zeroed(plugins_handler_count(plugins) + 1, sizeof holds->classes[0]);
     if (apart_do(holds_ask, &question, &output) == EXIT_CODE_OK) {
-        answers_take(holds, plugins, &output);
+        struct holds_answer answer;
+        for (size_t at = 0; at + sizeof answer <= output.length; at += sizeof answer) {
+            memcpy(&answer, output.bytes + at, sizeof answer);
+            struct simulated_class *class = &holds->classes[holds->count++];
+            class->name = plugins_handler_at(plugins, answer.handler)->class_name;
+            class->hold = (struct distribution){0};
+            distribution_measure(&class->hold, answer.seconds, QUANTILES);
+        }
         missing_tell(holds, plugins, findings);
     } else {
         findings_warn(findings, "the queue node does not tell how long runs take, so all tasks hold as --hold says: %s",

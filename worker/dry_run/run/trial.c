@@ -54,16 +54,6 @@ static void slices_flush(struct loop_hook *hook)
     push_flush(trial->push, &trial->source);
 }
 
-static void feed_begin(struct trial *trial)
-{
-    trial->push = push_create(trial->loop,
-                              &(struct push_options){.node = node_options(&trial->terms.config->queue_node, "dry-run"),
-                                                     .space = trial->terms.key_space,
-                                                     .slices_max = SLICES_MAX});
-    push_source_init(&trial->source, slice_ended);
-    loop_hook_init(&trial->flush, slices_flush);
-}
-
 static void feed_end(struct trial *trial)
 {
     if (trial->push == NULL)
@@ -374,19 +364,6 @@ static int64_t own_cpu_ns(void)
            (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
 }
 
-static void measure_begin(struct trial *trial)
-{
-    trial->measures = true;
-    machine_load_read(&trial->machine_from);
-    trial->cpu_from_ns = own_cpu_ns();
-}
-
-static void measure_end(struct trial *trial)
-{
-    machine_load_read(&trial->machine_to);
-    trial->cpu_to_ns = own_cpu_ns();
-}
-
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
 static void sources_open(struct trial *trial)
@@ -400,12 +377,6 @@ static void sources_open(struct trial *trial)
                                                                       .brought = host_brought,
                                                                       .missed = host_missed,
                                                                       .context = trial});
-}
-
-static void sources_close(struct trial *trial)
-{
-    coordinator_destroy(trial->coordinator);
-    node_watch_destroy(trial->watch);
 }
 
 /* --- phases ------------------------------------------------------------------------------------------------------- */
@@ -447,18 +418,13 @@ static void cleaning_enter(struct trial *trial)
     name_space_delete(trial->space, CLEAN_NS, all_deleted);
 }
 
-/* Nobody writes below the names of the run any more: what is removed must not come back. */
-static void writers_end(struct trial *trial)
+static void looking_enter(struct trial *trial)
 {
+    /* Nobody writes below the names of the run any more: what is removed must not come back. */
     for (unsigned i = 1; i <= trial->plan->processes; i++)
         (void)workforce_signal(trial->terms.workforce, i, SIGKILL); /* those that did not end in time */
     coordinator_stop(trial->coordinator);
     feed_end(trial);
-}
-
-static void looking_enter(struct trial *trial)
-{
-    writers_end(trial);
     phase_enter(trial, TRIAL_LOOKING, LOOK_NS);
     node_watch_look(trial->watch);
 }
@@ -476,7 +442,8 @@ static void draining_enter(struct trial *trial)
     load_end(trial);
     if (trial->faults != NULL)
         faults_undo(trial->faults);
-    measure_end(trial);
+    machine_load_read(&trial->machine_to);
+    trial->cpu_to_ns = own_cpu_ns();
     stats_load_ended(trial->stats, loop_now(trial->loop));
     phase_enter(trial, TRIAL_DRAINING, DRAIN_NS);
     if (trial->was_interrupted)
@@ -599,8 +566,11 @@ static void starting_look(struct trial *trial, bool is_late)
 static void loading_look(struct trial *trial)
 {
     struct instant now = loop_now(trial->loop);
-    if (!trial->measures && instant_reached(now, trial->measured_from))
-        measure_begin(trial);
+    if (!trial->measures && instant_reached(now, trial->measured_from)) {
+        trial->measures = true;
+        machine_load_read(&trial->machine_from);
+        trial->cpu_from_ns = own_cpu_ns();
+    }
     if (instant_reached(now, trial->load_until) || workforce_alive(trial->terms.workforce) == 0)
         draining_enter(trial);
 }
@@ -725,7 +695,12 @@ static bool trial_open(struct trial *trial, struct error *error)
         return false;
     sources_open(trial);
     space_open(trial);
-    feed_begin(trial);
+    trial->push = push_create(trial->loop,
+                              &(struct push_options){.node = node_options(&trial->terms.config->queue_node, "dry-run"),
+                                                     .space = trial->terms.key_space,
+                                                     .slices_max = SLICES_MAX});
+    push_source_init(&trial->source, slice_ended);
+    loop_hook_init(&trial->flush, slices_flush);
     if (trial->plan->kind == DRY_RUN_REHEARSAL)
         trial->load = load_create(trial->plan);
     loop_timer_init(&trial->tick, tick);
@@ -751,7 +726,8 @@ static void trial_close(struct trial *trial)
     faults_destroy(trial->faults);
     feed_end(trial);
     name_space_close(trial->space);
-    sources_close(trial);
+    coordinator_destroy(trial->coordinator);
+    node_watch_destroy(trial->watch);
     stats_destroy(trial->stats);
     loop_destroy(trial->loop);
 }

@@ -125,14 +125,6 @@ static double machine_load_share(const struct machine_load *from, const struct m
 /* So often a record is written to know what one costs. */
 enum { COST_ROUNDS = 20000 };
 
-static void began_write(const struct trial *trial, char *text, size_t size)
-{
-    time_t seconds = (time_t)(trial->began.us / US_PER_S);
-    struct tm at;
-    gmtime_r(&seconds, &at);
-    strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &at);
-}
-
 /* What a worker's loop does more for each task: it writes a record such as this. */
 static double observation_cost_ns(void)
 {
@@ -182,15 +174,6 @@ static void faults_tell(const struct trial *trial, struct result *result)
     memcpy(result->faults, faults, result->fault_count * sizeof faults[0]);
 }
 
-static void keys_tell(const struct trial *trial, struct result *result)
-{
-    for (unsigned i = 0; i < result->node_count; i++) {
-        const struct result_node *node = &result->nodes[i];
-        unsigned number = node->is_queue_node ? 0 : i + 1;
-        result->nodes[i].keys_at_end = trial->keys_left[number];
-    }
-}
-
 static void fleet_tell(const struct trial *trial, struct result *result)
 {
     struct shadow_counts counts = shadow_counts(trial->shadow);
@@ -228,7 +211,10 @@ void trial_result_make(struct trial *trial, struct result *result)
     *result = (struct result){.was_interrupted = trial->was_interrupted, .is_drained = trial->is_drained};
     plan_copy(&result->plan, trial->plan);
     snprintf(result->version, sizeof result->version, "%s", HOLDFAST_VERSION);
-    began_write(trial, result->began, sizeof result->began);
+    time_t seconds = (time_t)(trial->began.us / US_PER_S);
+    struct tm at;
+    gmtime_r(&seconds, &at);
+    strftime(result->began, sizeof result->began, "%Y-%m-%dT%H:%M:%SZ", &at);
     if (trial->stats == NULL)
         return;
     stats_finish(trial->stats, instant_now(), result);
@@ -236,7 +222,11 @@ void trial_result_make(struct trial *trial, struct result *result)
         result->overhead_share =
             (double)(trial->cpu_to_ns - trial->cpu_from_ns) / (double)NS_PER_S / result->measured_for;
     result->observation_ns = observation_cost_ns();
-    keys_tell(trial, result);
+    for (unsigned i = 0; i < result->node_count; i++) {
+        const struct result_node *node = &result->nodes[i];
+        unsigned number = node->is_queue_node ? 0 : i + 1;
+        result->nodes[i].keys_at_end = trial->keys_left[number];
+    }
     faults_tell(trial, result);
     if (trial->shadow != NULL)
         fleet_tell(trial, result);

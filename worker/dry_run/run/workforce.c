@@ -87,24 +87,6 @@ static void looked(void *context, const struct observed_process *process)
 
 /* --- becoming ----------------------------------------------------------------------------------------------------- */
 
-/* What the caller did with signals is its own affair. */
-static void signals_reset(void)
-{
-    static const int usual[] = {SIGQUIT, SIGPIPE, SIGCHLD, SIGALRM, SIGTTOU, SIGCONT, SIGWINCH};
-    for (unsigned i = 0; i < sizeof usual / sizeof usual[0]; i++)
-        signal(usual[i], SIG_DFL);
-    signals_hold();
-}
-
-static void belong_to(pid_t parent)
-{
-    setpgid(0, 0);
-    signals_reset();
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
-        _exit(EXIT_CODE_FAILURE);
-    unsetenv("NOTIFY_SOCKET");
-}
-
 /* False after saying why in the log, which is where the caller looks. */
 static bool prepare(struct member *member)
 {
@@ -172,7 +154,15 @@ static _Noreturn void workforce_member_run(const struct workforce_member *given,
 {
     struct member member = {.given = given};
     int code = EXIT_CODE_FAILURE;
-    belong_to(parent);
+    setpgid(0, 0);
+    /* What the caller did with signals is its own affair. */
+    static const int usual[] = {SIGQUIT, SIGPIPE, SIGCHLD, SIGALRM, SIGTTOU, SIGCONT, SIGWINCH};
+    for (unsigned i = 0; i < sizeof usual / sizeof usual[0]; i++)
+        signal(usual[i], SIG_DFL);
+    signals_hold();
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(EXIT_CODE_FAILURE);
+    unsetenv("NOTIFY_SOCKET");
     if (prepare(&member)) {
         atomic_store(&given->share->is_ready, true);
         code = gate_await(given->gate) ? work(&member) : EXIT_CODE_FAILURE;
@@ -479,12 +469,6 @@ void workforce_stop(struct workforce *workforce)
 
 /* --- what becomes of them ----------------------------------------------------------------------------------------- */
 
-static int64_t cpu_ns_of(const struct rusage *usage)
-{
-    return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * NS_PER_S +
-           (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * NS_PER_US;
-}
-
 /* False while it is alive. */
 static bool process_reap(struct process *process, int flags, struct workforce_exit *end)
 {
@@ -497,7 +481,8 @@ static bool process_reap(struct process *process, int flags, struct workforce_ex
     if (reaped == 0)
         return false;
     if (reaped > 0)
-        process->cpu_ns = cpu_ns_of(&usage);
+        process->cpu_ns = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
+                          (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
     bool is_orderly = reaped > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     *end = (struct workforce_exit){.number = process->member.number,
                                    .pid = process->pid,
