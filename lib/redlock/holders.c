@@ -6,10 +6,10 @@ enum { RANDOM_DIGITS = 32 };
 
 static bool has_value(const struct key_status *status)
 {
-    return status->is_answered && status->key->kind != REDLOCK_KEY_NOTHING;
+    return status->key->is_answered && status->key->kind != REDLOCK_KEY_NOTHING;
 }
 
-/* What was not read to its end is nobody else's, and equal to nothing. */
+/* A value that was not read to its end equals nothing. */
 static bool is_same(const struct redlock_key_view *a, const struct redlock_key_view *b)
 {
     return a->kind == REDLOCK_KEY_VALUE && b->kind == REDLOCK_KEY_VALUE && a->length == b->length &&
@@ -24,12 +24,12 @@ static bool is_of(const struct key_status *statuses, unsigned index, unsigned fi
 static bool is_first(const struct key_status *statuses, unsigned index)
 {
     for (unsigned i = 0; i < index; i++)
-        if (has_value(&statuses[i]) && is_same(statuses[i].key, statuses[index].key))
+        if (is_of(statuses, i, index))
             return false;
     return has_value(&statuses[index]);
 }
 
-/* Values of ours are random digits, a colon and the owner's text; what follows in those of others is not for people. */
+/* Our values are random digits, a colon and the owner's text. Those of other clients have no text for people. */
 static const char *owner_of(const struct redlock_key_view *key)
 {
     static const char digits[] = "0123456789abcdef";
@@ -38,7 +38,7 @@ static const char *owner_of(const struct redlock_key_view *key)
     return is_ours ? key->value + RANDOM_DIGITS + 1 : NULL;
 }
 
-/* The token that so many of its nodes agree on. A grant raises it on all of them before it counts. */
+/* The token that a quorum of the value's nodes have: a grant raises it there before it counts. */
 static uint64_t token_of(const struct key_status *statuses, unsigned count, unsigned first, unsigned quorum)
 {
     for (unsigned i = first; i < count; i++) {
@@ -53,12 +53,6 @@ static uint64_t token_of(const struct key_status *statuses, unsigned count, unsi
     return 0;
 }
 
-static int64_t longest_ns(const struct key_status *statuses, unsigned index, int64_t before_ns)
-{
-    int64_t ns = statuses[index].key->remaining_ns;
-    return before_ns < 0 || ns < 0 ? -1 : (ns > before_ns ? ns : before_ns);
-}
-
 static struct redlock_holder holder_of(const struct key_status *statuses, unsigned count, unsigned first)
 {
     const unsigned quorum = count / 2 + 1;
@@ -68,9 +62,10 @@ static struct redlock_holder holder_of(const struct key_status *statuses, unsign
         bool has_it = is_of(statuses, i, first);
         holder.nodes += has_it;
         holder.votes += has_it && statuses[i].votes;
-        unknown += !statuses[i].is_answered || (has_it && !statuses[i].votes);
-        if (has_it)
-            holder.remaining_ns = longest_ns(statuses, i, holder.remaining_ns);
+        unknown += !statuses[i].key->is_answered || (has_it && !statuses[i].votes);
+        int64_t ns = statuses[i].key->remaining_ns;
+        if (has_it && holder.remaining_ns >= 0 && (ns < 0 || ns > holder.remaining_ns))
+            holder.remaining_ns = ns < 0 ? -1 : ns;
     }
     holder.token = token_of(statuses, count, first, quorum);
     if (holder.votes >= quorum)

@@ -1,18 +1,18 @@
 /* Private to lib/redlock: who holds a lock, judged from what each node has under its key. Pure.
  *
- * A value counts where the node votes; what a node has that does not vote now, or did not answer, may be known to its
- * holder all the same, so it decides between "held by nobody" and "not known". */
+ * A value counts where the node votes. Nodes that do not vote now, or did not answer, decide between "nobody holds it"
+ * and "not known": the holder may count them. */
 #ifndef REDLOCK_HOLDERS_H
 #define REDLOCK_HOLDERS_H
 
 #include "redlock/redlock_nodes.h"
 
 struct key_status {
-    bool is_answered, votes;
+    bool votes;
     const struct redlock_key_view *key;
 };
 
-/* Fills `holders`, one entry a value, those on most nodes first; returns how many. */
+/* Fills one entry per value, the value on most nodes first; returns how many. */
 unsigned holders_judge(const struct key_status *statuses, unsigned count,
                        struct redlock_holder holders[REDLOCK_NODES_MAX]);
 

@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "redlock/lease.h"
 
 /* What one call works with. `group` is the membership of the highest generation that any server of the group knows:
  * a step once begun is finished, never taken back. */
@@ -374,9 +372,4 @@ struct membership_step membership_next(const struct membership *membership)
     struct plan plan = {.given = membership, .quorum = membership->nodes / 2 + 1, .step = &step};
     plan_make(&plan);
     return step;
-}
-
-int64_t membership_wait_ns(int64_t max_ttl_ms, double drift_factor, int64_t timeout_ns)
-{
-    return lease_wait_ns(max_ttl_ms * NS_PER_MS, drift_factor, timeout_ns);
 }

@@ -7,7 +7,7 @@
  *
  *   1. the place is made vacant in the markers of the other members, of a quorum of N at least (generation + 1).
  *      From then on whoever still works with the generation before finds less than a quorum of it. Then one longest
- *      ttl (membership_wait_ns) passes: what was granted with the old server's vote has expired.
+ *      ttl (lease_wait_ns) passes: what was granted with the old server's vote has expired.
  *   2. the newcomer's marker is written, with a fresh id in the vacant place (generation + 1), then those of the
  *      others. Any two quorums of N that matter now meet in the N - 1 that stay, whoever counts the newcomer.
  *
@@ -46,12 +46,12 @@ struct membership {
     int leaving;                                    /* whose place is given away, or MEMBERSHIP_NOBODY */
     const struct membership_node *newcomer;         /* who gets it: &node[leaving] itself, or a server outside */
     const char *new_id;                             /* fresh, MARKER_ID_DIGITS hexadecimal digits */
-    uint32_t waited_for; /* the generation since whose quorum membership_wait_ns have passed; 0 = none */
+    uint32_t waited_for; /* the generation since whose quorum lease_wait_ns have passed; 0 = none */
 };
 
 enum membership_verdict {
     MEMBERSHIP_WRITE,   /* by compare-and-set; then look again and ask again */
-    MEMBERSHIP_WAIT,    /* membership_wait_ns from now, unless this generation is being waited for already */
+    MEMBERSHIP_WAIT,    /* lease_wait_ns from now, unless this generation is being waited for already */
     MEMBERSHIP_DONE,    /* every member that is reached has the marker that it should have */
     MEMBERSHIP_TOO_FEW, /* members that are not reached are needed: the same may go on later */
     MEMBERSHIP_REFUSED, /* something has to be changed first */
@@ -69,8 +69,5 @@ struct membership_step {
 };
 
 struct membership_step membership_next(const struct membership *membership);
-
-/* How long a grant can live after the last vote for it was given, as our own clock counts. */
-int64_t membership_wait_ns(int64_t max_ttl_ms, double drift_factor, int64_t timeout_ns);
 
 #endif

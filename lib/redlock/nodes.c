@@ -1,4 +1,5 @@
-/* The session of an operator over all lock nodes: connections, and questions that block until they are answered. */
+/* The session of an operator over all lock nodes: connections, questions that block until they are answered, and how
+ * the answers are shown. Only trust.c judges who votes, and why not. */
 #include "redlock/nodes_private.h"
 
 #include <stdarg.h>
@@ -9,12 +10,15 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "redlock/holders.h"
-#include "redlock/scripts.h"
 #include "redlock/inspection_call.h"
+#include "redlock/scripts.h"
 #include "redlock/terms.h"
 
 #define SETTLE_SLACK_NS (1 * NS_PER_S)
-#define ANSWER_LEAST_NS (2 * NS_PER_S) /* an operator has more patience than a lock */
+#define ANSWER_LEAST_NS (2 * NS_PER_S)    /* an operator has more patience than a lock */
+#define WATCHED_NS      (250 * NS_PER_MS) /* how often a watch hears that time passes */
+
+_Static_assert(sizeof(((struct redlock_node_view *)NULL)->eviction) == INSPECTION_POLICY_SIZE, "a view has the policy");
 
 enum { SCAN_PAGE = 1000, REPLY_LIMIT = 64 << 20, ELEMENT_LIMIT = 1 << 16, LINE_MAX_BYTES = 600 };
 
@@ -162,21 +166,31 @@ bool nodes_pause(struct redlock_nodes *nodes, const char *what, int64_t left_ns,
 
 /* --- questions ---------------------------------------------------------------------------------------------------- */
 
+static void answer_take(struct server *server, const struct redis_result *result)
+{
+    const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
+    server->is_understood = reply != NULL && server->read(server, reply);
+    server->is_refused = !server->is_understood &&
+                         (reply != NULL || (result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN));
+    if (!server->is_understood)
+        snprintf(server->trouble, sizeof server->trouble, "%s",
+                 reply == NULL ? result->reason : "an answer of another shape than asked for");
+}
+
 static void was_answered(struct redis_call *call, const struct redis_result *result)
 {
     struct server *server = list_owner(call, struct server, call);
-    struct redlock_nodes *nodes = server->all;
-    server->answered(server, result);
-    if (--nodes->open == 0)
-        loop_stop(nodes->loop);
+    answer_take(server, result);
+    if (--server->all->open == 0)
+        loop_stop(server->all->loop);
 }
 
-void server_ask(struct server *server, const struct buffer *request,
-                void (*answered)(struct server *server, const struct redis_result *result))
+static void server_ask(struct server *server, const struct buffer *request,
+                       bool (*read)(struct server *server, const struct redis_reply *reply))
 {
     int64_t patience_ns = server->all->timeout_ns > ANSWER_LEAST_NS ? server->all->timeout_ns : ANSWER_LEAST_NS;
     invariant(!redis_call_is_outstanding(&server->call));
-    server->answered = answered;
+    server->read = read;
     server->call.done = was_answered;
     server->asked = instant_now();
     server->trouble[0] = '\0';
@@ -185,12 +199,12 @@ void server_ask(struct server *server, const struct buffer *request,
         return;
     }
     const char *reason = redis_node_reason(server->connection);
-    answered(server, &(struct redis_result){.outcome = REDIS_ERROR,
-                                            .error = REDIS_ERROR_DOWN,
-                                            .reason = reason[0] != '\0' ? reason : "it is not connected"});
+    answer_take(server, &(struct redis_result){.outcome = REDIS_ERROR,
+                                               .error = REDIS_ERROR_DOWN,
+                                               .reason = reason[0] != '\0' ? reason : "it is not connected"});
 }
 
-void nodes_run(struct redlock_nodes *nodes)
+static void nodes_run(struct redlock_nodes *nodes)
 {
     if (nodes->open > 0)
         loop_run(nodes->loop);
@@ -199,65 +213,50 @@ void nodes_run(struct redlock_nodes *nodes)
 
 /* --- a marker ----------------------------------------------------------------------------------------------------- */
 
-static void was_marked(struct server *server, const struct redis_result *result)
+static bool mark_read(struct server *server, const struct redis_reply *reply)
 {
-    const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
-    buffer_clear(&server->found);
-    server->is_done = reply != NULL && reply->kind == REDIS_ARRAY && reply->count >= 1 &&
-                      reply->elements[0].kind == REDIS_INTEGER && reply->elements[0].integer == 1;
-    if (server->is_done)
-        return;
-    if (reply == NULL)
-        snprintf(server->trouble, sizeof server->trouble, "%s", result->reason);
-    else if (reply->kind == REDIS_ARRAY && reply->count == 2 && reply->elements[1].kind == REDIS_STRING)
-        buffer_append(&server->found, reply->elements[1].bytes, reply->elements[1].length);
-    else
-        snprintf(server->trouble, sizeof server->trouble, "an answer of another shape than asked for");
+    if (reply->kind != REDIS_ARRAY || reply->count == 0)
+        return false;
+    server->is_done = reply->elements[0].kind == REDIS_INTEGER && reply->elements[0].integer == 1;
+    return server->is_done || (reply->count == 2 && reply->elements[1].kind == REDIS_STRING);
 }
 
 enum mark_outcome server_mark(struct server *server, const char *expected, const char *text)
 {
     struct buffer request = {0};
+    server->is_done = false;
     inspection_call_mark(&request, expected, text);
-    server_ask(server, &request, was_marked);
+    server_ask(server, &request, mark_read);
     nodes_run(server->all);
     buffer_fini(&request);
     if (server->is_done)
         return MARK_DONE;
     snprintf(server->unwritable, sizeof server->unwritable, "%s", server->trouble);
-    return server->trouble[0] != '\0' ? MARK_FAILED : MARK_FOUND_OTHER;
+    return server->is_understood ? MARK_FOUND_OTHER : MARK_FAILED;
 }
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
-static bool key_is_ours(const struct redis_reply *key)
-{
-    return key->length >= 3 && memcmp(key->bytes, "hf:", 3) == 0;
-}
-
 /* While the search goes on, `found` is the cursor; at its end it is the key, or empty. */
-static void was_scanned(struct server *server, const struct redis_result *result)
+static bool page_read(struct server *server, const struct redis_reply *reply)
 {
-    const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
-    bool is_page = reply != NULL && reply->kind == REDIS_ARRAY && reply->count == 2 &&
-                   reply->elements[0].kind == REDIS_STRING && reply->elements[1].kind == REDIS_ARRAY;
     buffer_clear(&server->found);
-    server->is_done = true;
-    if (!is_page) {
-        snprintf(server->trouble, sizeof server->trouble, "%s",
-                 reply == NULL ? result->reason : "an answer of another shape than asked for");
-        return;
-    }
-    const struct redis_reply *keys = &reply->elements[1];
+    if (reply->kind != REDIS_ARRAY || reply->count != 2 || reply->elements[0].kind != REDIS_STRING ||
+        reply->elements[1].kind != REDIS_ARRAY)
+        return false;
+    const struct redis_reply *cursor = &reply->elements[0], *keys = &reply->elements[1];
     for (size_t i = 0; i < keys->count; i++) {
-        if (keys->elements[i].kind != REDIS_STRING || key_is_ours(&keys->elements[i]))
-            continue;
-        buffer_append(&server->found, keys->elements[i].bytes, keys->elements[i].length);
-        return;
+        const struct redis_reply *key = &keys->elements[i];
+        bool is_ours = key->length >= 3 && memcmp(key->bytes, "hf:", 3) == 0;
+        if (key->kind == REDIS_STRING && !is_ours) {
+            buffer_append(&server->found, key->bytes, key->length);
+            return true;
+        }
     }
-    server->is_done = strcmp(reply->elements[0].bytes, "0") == 0;
+    server->is_done = strcmp(cursor->bytes, "0") == 0;
     if (!server->is_done)
-        buffer_append(&server->found, reply->elements[0].bytes, reply->elements[0].length);
+        buffer_append(&server->found, cursor->bytes, cursor->length);
+    return true;
 }
 
 /* Bytes that mean something in a pattern stand for themselves. */
@@ -282,70 +281,42 @@ bool server_find_key(struct server *server, const char *prefix)
         redis_request_begin(&request, 6);
         redis_request_texts(&request, "SCAN", buffer_text(&server->found), "MATCH", buffer_text(&pattern), "COUNT");
         redis_request_integer(&request, SCAN_PAGE);
-        server_ask(server, &request, was_scanned);
+        server->is_done = true;
+        server_ask(server, &request, page_read);
         nodes_run(server->all);
     } while (!server->is_done);
     buffer_fini(&request);
     buffer_fini(&pattern);
-    return server->trouble[0] == '\0';
+    return server->is_understood;
 }
-
-/* What an inspection found, and how it is shown. Who votes, and why not, is judged by trust.c alone. */
-
-_Static_assert(sizeof(((struct redlock_node_view *)NULL)->eviction) == INSPECTION_POLICY_SIZE, "a view has the policy");
-
-#define WATCHED_NS (250 * NS_PER_MS) /* how often a watch is told that time passes */
-
-static void nodes_show(struct redlock_nodes *nodes);
 
 /* --- inspecting --------------------------------------------------------------------------------------------------- */
 
-static void inspection_take(struct server *server, const struct trust_inspection *inspection)
+static bool inspection_read(struct server *server, const struct redis_reply *reply)
 {
     struct redlock_node_view *view = &server->view;
-    server->is_reached = true;
-    server->inspection = *inspection;
-    server->has_marker = marker_parse(&server->marker, inspection->marker_text, strlen(inspection->marker_text));
-    server->bad_marker = inspection->has_marker && !server->has_marker;
-    view->latency_ns = instant_since(inspection->asked, inspection->answered);
-    view->clock_ahead_us = inspection->node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
-}
-
-static void was_inspected(struct server *server, const struct redis_result *result)
-{
-    const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
     struct trust_inspection inspection = {.asked = server->asked, .answered = instant_now()};
-    server->is_refused = result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN;
-    if (reply != NULL && inspection_call_read(&inspection, server->view.eviction, reply))
-        inspection_take(server, &inspection);
-    else
-        snprintf(server->trouble, sizeof server->trouble, "%s",
-                 reply == NULL ? result->reason : "it answers an inspection in another shape than asked for");
-    server->is_refused |= reply != NULL && !server->is_reached;
+    if (!inspection_call_read(&inspection, view->eviction, reply))
+        return false;
+    const char *text = inspection.marker_text;
+    server->is_reached = true;
+    server->inspection = inspection;
+    server->has_marker = marker_parse(&server->marker, text, strlen(text));
+    server->bad_marker = inspection.has_marker && !server->has_marker;
+    view->latency_ns = instant_since(inspection.asked, inspection.answered);
+    view->clock_ahead_us = inspection.node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
+    return true;
 }
 
 static void server_inspect(struct server *server)
 {
     struct buffer request = {0};
-    server->is_reached = server->is_refused = server->has_marker = server->bad_marker = server->is_due = false;
+    server->is_reached = server->has_marker = server->bad_marker = server->is_due = false;
     server->view =
         (struct redlock_node_view){.name = server->name, .rate_least_ppm = INT64_MIN, .rate_most_ppm = INT64_MAX};
     inspection_call_ask(&request);
-    server_ask(server, &request, was_inspected);
+    server_ask(server, &request, inspection_read);
     buffer_fini(&request);
-}
-
-/* Asked for at once: what trust is told next may change it. */
-static void take_due(struct redlock_nodes *nodes, node_set write)
-{
-    for (unsigned i = 0; i < nodes->count; i++) {
-        struct server *server = &nodes->servers[i];
-        if ((write & (1U << i)) == 0)
-            continue;
-        server->is_due = true;
-        memcpy(server->due_expected, nodes->trust.node[i].marker_text, sizeof server->due_expected);
-        trust_marker_to_write(&nodes->trust, i, server->due_text);
-    }
 }
 
 static void tell_trust(struct redlock_nodes *nodes, unsigned index)
@@ -358,30 +329,14 @@ static void tell_trust(struct redlock_nodes *nodes, unsigned index)
         step = trust_unreadable(&nodes->trust, index, instant_now());
     else
         step = trust_unseen(&nodes->trust, index, instant_now());
-    take_due(nodes, step.write);
-}
-
-void nodes_inspect(struct redlock_nodes *nodes)
-{
-    for (unsigned i = 0; i <= nodes->count; i++)
-        if (nodes->servers[i].connection != NULL)
-            server_inspect(&nodes->servers[i]);
-    nodes_run(nodes);
-    for (unsigned i = 0; i < nodes->count; i++)
-        tell_trust(nodes, i);
-    nodes_show(nodes);
-}
-
-bool nodes_write_trusted(struct redlock_nodes *nodes)
-{
-    bool wrote = false;
-    for (unsigned i = 0; i < nodes->count; i++) {
-        struct server *server = &nodes->servers[i];
-        bool can_write = server->is_due && server->is_reached && server->unwritable[0] == '\0';
-        wrote |= can_write && server_mark(server, server->due_expected, server->due_text) != MARK_FAILED;
-        server->is_due = false;
+    for (unsigned i = 0; i < nodes->count; i++) { /* now, because the next news may change what is to be written */
+        struct server *due = &nodes->servers[i];
+        if ((step.write & set_of(i)) == 0)
+            continue;
+        due->is_due = true;
+        memcpy(due->due_expected, nodes->trust.node[i].marker_text, sizeof due->due_expected);
+        trust_marker_to_write(&nodes->trust, i, due->due_text);
     }
-    return wrote;
 }
 
 const struct server *nodes_same_server(const struct redlock_nodes *nodes, const struct server *server)
@@ -393,9 +348,7 @@ const struct server *nodes_same_server(const struct redlock_nodes *nodes, const 
     return NULL;
 }
 
-/* --- showing ------------------------------------------------------------------------------------------------------ */
-
-/* Whom it doubles, in words. That it does was judged by trust. */
+/* Says which node it duplicates, as trust has judged. */
 static void duplicate_show(struct server *server)
 {
     const struct redlock_nodes *nodes = server->all;
@@ -435,11 +388,31 @@ static void server_show(struct server *server, const struct trust *trust, unsign
     view->generation = server->marker.generation;
 }
 
-static void nodes_show(struct redlock_nodes *nodes)
+void nodes_inspect(struct redlock_nodes *nodes)
 {
+    for (unsigned i = 0; i <= nodes->count; i++)
+        if (nodes->servers[i].connection != NULL)
+            server_inspect(&nodes->servers[i]);
+    nodes_run(nodes);
+    for (unsigned i = 0; i < nodes->count; i++)
+        tell_trust(nodes, i);
     for (unsigned i = 0; i < nodes->count; i++)
         server_show(&nodes->servers[i], &nodes->trust, i);
 }
+
+bool nodes_write_trusted(struct redlock_nodes *nodes)
+{
+    bool wrote = false;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct server *server = &nodes->servers[i];
+        bool can_write = server->is_due && server->is_reached && server->unwritable[0] == '\0';
+        wrote |= can_write && server_mark(server, server->due_expected, server->due_text) != MARK_FAILED;
+        server->is_due = false;
+    }
+    return wrote;
+}
+
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
 const struct redlock_node_view *redlock_nodes_view(const struct redlock_nodes *nodes, size_t index)
 {
@@ -467,18 +440,19 @@ struct redlock_group_view redlock_nodes_group(const struct redlock_nodes *nodes)
     return all;
 }
 
-static enum redlock_nodes_end look_ends(struct redlock_nodes *nodes, unsigned *waiting)
+static enum redlock_nodes_end look_ends(struct redlock_nodes *nodes)
 {
+    unsigned waiting = 0;
     struct redlock_group_view all = redlock_nodes_group(nodes);
     for (unsigned i = 0; i < nodes->count; i++) {
         const struct redlock_node_view *view = &nodes->servers[i].view;
-        *waiting += view->quarantine_left_ns > 0;
+        waiting += view->quarantine_left_ns > 0;
         if (!view->is_reached)
             nodes_tell(nodes, "%s: %s", view->name, view->trouble);
         else if (!view->votes)
             nodes_tell(nodes, "%s: %s", view->name, view->advice);
     }
-    if (all.voters < all.quorum && all.voters + *waiting >= all.quorum)
+    if (all.voters < all.quorum && all.voters + waiting >= all.quorum)
         return REDLOCK_NODES_WAITING;
     if (all.voters < all.quorum && all.reached >= all.quorum)
         return REDLOCK_NODES_REFUSED;
@@ -489,23 +463,18 @@ enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes)
 {
     if (nodes == NULL)
         return REDLOCK_NODES_REFUSED;
-    unsigned waiting = 0;
     nodes_begin(nodes);
     nodes_inspect(nodes);
-    return look_ends(nodes, &waiting);
-}
-
-static struct trust_reading reading_of(const struct trust_inspection *inspection)
-{
-    return (struct trust_reading){
-        .asked = inspection->asked, .answered = inspection->answered, .node_us = inspection->node_us};
+    return look_ends(nodes);
 }
 
 /* A step lies in one stretch between two looks, a rate in each. */
 static void clock_compare(struct server *server, const struct trust_inspection *before, struct trust_span *rate)
 {
-    struct trust_reading first = reading_of(before), second = reading_of(&server->inspection);
-    bool is_one_run = server->is_reached && strcmp(before->run_id, server->inspection.run_id) == 0;
+    const struct trust_inspection *after = &server->inspection;
+    struct trust_reading first = {before->asked, before->answered, before->node_us};
+    struct trust_reading second = {after->asked, after->answered, after->node_us};
+    bool is_one_run = server->is_reached && strcmp(before->run_id, after->run_id) == 0;
     struct trust_span here = is_one_run ? trust_rate_ppm(&first, &second) : (struct trust_span){INT64_MIN, INT64_MAX};
     rate->least = here.least < rate->least ? here.least : rate->least;
     rate->most = here.most > rate->most ? here.most : rate->most;
@@ -521,26 +490,17 @@ static bool time_passes(struct redlock_nodes *nodes, struct instant until)
     return true;
 }
 
-static bool is_any_reached(const struct redlock_nodes *nodes)
-{
-    bool reached = false;
-    for (unsigned i = 0; i < nodes->count; i++)
-        reached |= nodes->servers[i].is_reached;
-    return reached;
-}
-
 enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes, int64_t for_ns)
 {
     enum { STRETCHES = 2 };
     struct trust_span rates[REDLOCK_NODES_MAX];
     if (nodes == NULL)
         return REDLOCK_NODES_REFUSED;
-    unsigned waiting = 0;
     nodes_begin(nodes);
     nodes_inspect(nodes);
     for (unsigned i = 0; i < nodes->count; i++)
         rates[i] = (struct trust_span){INT64_MAX, INT64_MIN};
-    for (unsigned stretch = 0; stretch < STRETCHES && is_any_reached(nodes); stretch++) {
+    for (unsigned stretch = 0; stretch < STRETCHES && redlock_nodes_group(nodes).reached > 0; stretch++) {
         struct trust_inspection before[REDLOCK_NODES_MAX] = {0};
         for (unsigned i = 0; i < nodes->count; i++)
             if (nodes->servers[i].is_reached)
@@ -551,21 +511,12 @@ enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes,
         for (unsigned i = 0; i < nodes->count; i++)
             clock_compare(&nodes->servers[i], &before[i], &rates[i]);
     }
-    return look_ends(nodes, &waiting);
+    return look_ends(nodes);
 }
-
-/* A value is deleted only where it was seen, and only while it is the one that was seen. */
-
-enum { KIND, VALUE, REMAINING, FENCE, PARTS };
 
 /* --- who holds a lock --------------------------------------------------------------------------------------------- */
 
-static bool has_shape(const struct redis_reply *reply)
-{
-    return reply->kind == REDIS_ARRAY && reply->count == PARTS && reply->elements[KIND].kind == REDIS_STRING &&
-           reply->elements[KIND].length == 1 && reply->elements[VALUE].kind == REDIS_STRING &&
-           reply->elements[REMAINING].kind == REDIS_INTEGER && reply->elements[FENCE].kind == REDIS_STRING;
-}
+enum { KIND, VALUE, REMAINING, FENCE, PARTS };
 
 /* Above what a counter of Lua can be, or no number at all: no token. */
 static uint64_t fence_read(const struct redis_reply *text)
@@ -576,10 +527,13 @@ static uint64_t fence_read(const struct redis_reply *text)
     return is_number ? strtoull(text->bytes, NULL, 10) : 0;
 }
 
-static bool key_read(struct redlock_key_view *key, const struct redis_reply *reply)
+static bool key_read(struct server *server, const struct redis_reply *reply)
 {
+    struct redlock_key_view *key = &server->key;
     const struct redis_reply *parts = reply->elements;
-    if (!has_shape(reply))
+    if (reply->kind != REDIS_ARRAY || reply->count != PARTS || parts[KIND].kind != REDIS_STRING ||
+        parts[KIND].length != 1 || parts[VALUE].kind != REDIS_STRING || parts[REMAINING].kind != REDIS_INTEGER ||
+        parts[FENCE].kind != REDIS_STRING)
         return false;
     char kind = parts[KIND].bytes[0];
     if (kind < '0' || kind > '3' || parts[VALUE].length > REDLOCK_KEY_VALUE_MAX)
@@ -590,17 +544,6 @@ static bool key_read(struct redlock_key_view *key, const struct redis_reply *rep
     key->remaining_ns = parts[REMAINING].integer < 0 ? -1 : parts[REMAINING].integer * NS_PER_MS;
     key->fence = fence_read(&parts[FENCE]);
     return true;
-}
-
-static void was_found(struct server *server, const struct redis_result *result)
-{
-    struct redlock_key_view *key = &server->key;
-    const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
-    *key = (struct redlock_key_view){.kind = REDLOCK_KEY_NOTHING};
-    key->is_answered = reply != NULL && key_read(key, reply);
-    if (!key->is_answered)
-        snprintf(key->trouble, sizeof key->trouble, "%s",
-                 reply == NULL ? result->reason : "an answer of another shape than asked for");
 }
 
 static void request_key(const struct redlock_nodes *nodes, const char *resource, struct buffer *request)
@@ -633,14 +576,18 @@ enum redlock_nodes_end redlock_nodes_find(struct redlock_nodes *nodes, const cha
     redis_request_script(&request, &redlock_script_holder, 1, 1);
     request_key(nodes, resource, &request);
     redis_request_integer(&request, REDLOCK_KEY_VALUE_MAX);
-    for (unsigned i = 0; i < nodes->count; i++)
-        server_ask(&nodes->servers[i], &request, was_found);
+    for (unsigned i = 0; i < nodes->count; i++) {
+        nodes->servers[i].key = (struct redlock_key_view){.kind = REDLOCK_KEY_NOTHING};
+        server_ask(&nodes->servers[i], &request, key_read);
+    }
     nodes_run(nodes);
     buffer_fini(&request);
     for (unsigned i = 0; i < nodes->count; i++) {
-        answered += nodes->servers[i].key.is_answered;
-        if (!nodes->servers[i].key.is_answered)
-            nodes_tell(nodes, "%s: %s", nodes->servers[i].name, nodes->servers[i].key.trouble);
+        struct server *server = &nodes->servers[i];
+        answered += server->key.is_answered = server->is_understood;
+        memcpy(server->key.trouble, server->trouble, sizeof server->key.trouble);
+        if (!server->is_understood)
+            nodes_tell(nodes, "%s: %s", server->name, server->trouble);
     }
     return answered == nodes->count ? REDLOCK_NODES_DONE : REDLOCK_NODES_TOO_FEW;
 }
@@ -657,61 +604,57 @@ unsigned redlock_nodes_holders(const struct redlock_nodes *nodes, struct redlock
     struct key_status statuses[REDLOCK_NODES_MAX];
     for (unsigned i = 0; i < nodes->count; i++) {
         const struct server *server = &nodes->servers[i];
-        statuses[i] = (struct key_status){
-            .is_answered = server->key.is_answered, .votes = server->view.votes, .key = &server->key};
+        statuses[i] = (struct key_status){.votes = server->view.votes, .key = &server->key};
     }
     return holders_judge(statuses, nodes->count, holders);
 }
 
-/* --- taking it away ----------------------------------------------------------------------------------------------- */
+/* --- taking a lock ------------------------------------------------------------------------------------------------ */
 
-static void was_taken(struct server *server, const struct redis_result *result)
+static bool taking_read(struct server *server, const struct redis_reply *reply)
 {
+    static const enum redlock_taking takings[] = {REDLOCK_TAKING_GONE, REDLOCK_TAKING_DONE, REDLOCK_TAKING_CHANGED};
+    if (reply->kind != REDIS_STRING || reply->length != 1 || reply->bytes[0] < '0' || reply->bytes[0] > '2')
+        return false;
+    server->key.taking = takings[reply->bytes[0] - '0'];
+    return true;
+}
+
+/* A value is deleted only where the find saw it, and only while it is the one that was seen. */
+static void take_begin(struct server *server, const char *resource)
+{
+    struct buffer request = {0};
     struct redlock_key_view *key = &server->key;
-    const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
-    char answer = reply != NULL && reply->kind == REDIS_STRING && reply->length == 1 ? reply->bytes[0] : '?';
-    if (answer == '1')
-        key->taking = REDLOCK_TAKING_DONE;
-    else if (answer == '0')
-        key->taking = REDLOCK_TAKING_GONE;
-    else
-        key->taking = answer == '2' ? REDLOCK_TAKING_CHANGED : REDLOCK_TAKING_FAILED;
-    if (key->taking == REDLOCK_TAKING_FAILED)
-        snprintf(key->trouble, sizeof key->trouble, "%s",
-                 reply == NULL ? result->reason : "an answer of another shape than asked for");
+    key->taking = REDLOCK_TAKING_FAILED;
+    if (!key->is_answered)
+        return;
+    if (key->kind != REDLOCK_KEY_VALUE) {
+        key->taking = key->kind == REDLOCK_KEY_NOTHING ? REDLOCK_TAKING_NOTHING : REDLOCK_TAKING_REFUSED;
+        return;
+    }
+    redis_request_script(&request, &redlock_script_release, 1, 1);
+    request_key(server->all, resource, &request);
+    redis_request_bytes(&request, key->value, key->length);
+    server_ask(server, &request, taking_read);
+    buffer_fini(&request);
 }
 
 enum redlock_nodes_end redlock_nodes_take(struct redlock_nodes *nodes, const char *resource)
 {
     if (!find_begin(nodes, resource))
         return REDLOCK_NODES_REFUSED;
-    struct buffer request = {0};
-    enum redlock_nodes_end end = REDLOCK_NODES_DONE;
+    unsigned failed = 0, refused = 0;
+    for (unsigned i = 0; i < nodes->count; i++)
+        take_begin(&nodes->servers[i], resource);
+    nodes_run(nodes);
     for (unsigned i = 0; i < nodes->count; i++) {
         struct server *server = &nodes->servers[i];
-        server->key.taking = server->key.is_answered ? REDLOCK_TAKING_NOTHING : REDLOCK_TAKING_FAILED;
-        if (!server->key.is_answered || server->key.kind == REDLOCK_KEY_NOTHING)
+        refused += server->key.taking == REDLOCK_TAKING_REFUSED;
+        if (server->key.taking != REDLOCK_TAKING_FAILED)
             continue;
-        if (server->key.kind != REDLOCK_KEY_VALUE) {
-            server->key.taking = REDLOCK_TAKING_REFUSED;
-            continue;
-        }
-        buffer_clear(&request);
-        redis_request_script(&request, &redlock_script_release, 1, 1);
-        request_key(nodes, resource, &request);
-        redis_request_bytes(&request, server->key.value, server->key.length);
-        server_ask(server, &request, was_taken);
+        failed++;
+        memcpy(server->key.trouble, server->trouble, sizeof server->key.trouble);
+        nodes_tell(nodes, "%s: %s", server->name, server->trouble);
     }
-    nodes_run(nodes);
-    buffer_fini(&request);
-    for (unsigned i = 0; i < nodes->count; i++) {
-        const struct redlock_key_view *key = &nodes->servers[i].key;
-        if (key->taking == REDLOCK_TAKING_FAILED) {
-            nodes_tell(nodes, "%s: %s", nodes->servers[i].name, key->trouble);
-            end = end == REDLOCK_NODES_DONE ? REDLOCK_NODES_TOO_FEW : end;
-        } else if (key->taking == REDLOCK_TAKING_REFUSED) {
-            end = REDLOCK_NODES_REFUSED;
-        }
-    }
-    return end;
+    return refused > 0 ? REDLOCK_NODES_REFUSED : failed > 0 ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_DONE;
 }

@@ -1,5 +1,5 @@
-/* Healing nodes and replacing one: performs what membership.c plans and what trust.c wants written, step by step, and
- * looks at all nodes again after every step. */
+/* Making a group, healing nodes and replacing one: performs what membership.c plans and what trust.c wants written, and
+ * looks at all nodes again after each step. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,13 +8,17 @@
 #include "redlock/nodes_private.h"
 #include "redlock/terms.h"
 
-#define SOON_NS (20 * NS_PER_MS)
-#define LOOK_NS (250 * NS_PER_MS) /* how often all nodes are looked at while time passes */
+#define SOON_NS          (20 * NS_PER_MS)
+#define LOOK_NS          (250 * NS_PER_MS) /* between two looks at all nodes while time passes */
+#define OTHERS_RETURN_NS (4 * NS_PER_S)    /* the longest pause between two attempts to connect is 2 s */
+#define LOOK_AGAIN_NS    (500 * NS_PER_MS)
+#define MAX_TTL_LEAST_NS REDLOCK_MS(1000)
+#define MAX_TTL_MOST_NS  REDLOCK_MS(600000)
 
 /* One change of membership under way. */
 struct change {
     struct redlock_nodes *nodes;
-    int leaving; /* MEMBERSHIP_NOBODY: members are brought up to date, no more */
+    int leaving; /* MEMBERSHIP_NOBODY: only bring members up to date */
     struct server *newcomer;
     char new_id[MARKER_ID_DIGITS + 1];
     uint32_t waiting_for; /* a generation; 0 = none yet */
@@ -57,9 +61,11 @@ static struct membership_step change_plan(struct change *change)
     return membership_next(&membership);
 }
 
+/* How long a grant can live after the last vote for it, by our own clock. */
 static int64_t nodes_wait_ns(const struct redlock_nodes *nodes, const struct marker *group)
 {
-    return membership_wait_ns(group->max_ttl_ms, redlock_drift_factor(nodes->options), nodes->longest_patience_ns);
+    return lease_wait_ns(group->max_ttl_ms * NS_PER_MS, redlock_drift_factor(nodes->options),
+                         nodes->longest_patience_ns);
 }
 
 static int64_t change_left_ns(struct change *change, const struct membership_step *step)
@@ -82,9 +88,6 @@ static bool change_write(struct change *change, const struct membership_step *st
 
 /* --- healing ------------------------------------------------------------------------------------------------------ */
 
-#define OTHERS_RETURN_NS (4 * NS_PER_S) /* the longest pause between two attempts to connect is 2 s */
-#define LOOK_AGAIN_NS    (500 * NS_PER_MS)
-
 struct healing {
     struct redlock_nodes *nodes;
     const bool *wanted; /* NULL = all */
@@ -92,16 +95,11 @@ struct healing {
     struct change members, readmission; /* one at a time */
     bool is_readmitting;
     struct instant blank_since[REDLOCK_NODES_MAX]; /* 0 = it has a marker, or was not looked at */
-    bool is_stuck;                                 /* the membership itself is in the way: nobody can be let in */
+    bool is_stuck;                                 /* the membership itself lets nobody in */
     bool wrote;                                    /* in this round */
     struct instant next;                           /* when something is due; INSTANT_NEVER = nothing ever */
-    unsigned refused, away, to_wait;
+    unsigned refused, unreachable, to_wait;
 };
-
-static bool is_wanted(const struct healing *healing, unsigned index)
-{
-    return healing->wanted == NULL || healing->wanted[index];
-}
 
 static void healing_waits(struct healing *healing, struct instant until)
 {
@@ -109,7 +107,7 @@ static void healing_waits(struct healing *healing, struct instant until)
     healing->next = instant_earlier(healing->next, until);
 }
 
-/* Members that a change did not reach. */
+/* Brings members up to date that a change did not reach. */
 static void members_update(struct healing *healing)
 {
     struct membership_step step = change_plan(&healing->members);
@@ -118,23 +116,22 @@ static void members_update(struct healing *healing)
     healing->is_stuck = step.verdict == MEMBERSHIP_TOO_FEW || step.verdict == MEMBERSHIP_REFUSED;
     if (!healing->is_stuck)
         return;
-    healing->away += step.verdict == MEMBERSHIP_TOO_FEW;
+    healing->unreachable += step.verdict == MEMBERSHIP_TOO_FEW;
     healing->refused += step.verdict == MEMBERSHIP_REFUSED;
     nodes_tell(healing->nodes, "%s", step.reason);
 }
 
-/* A node that has lost its marker, or holds one of a place that it does not have any more. */
+/* Gives a place to a node that has lost its marker, or whose marker names a place that it no longer has. */
 static void node_readmit(struct healing *healing, unsigned index)
 {
     struct redlock_nodes *nodes = healing->nodes;
     struct change *change = &healing->readmission;
-    if (!healing->is_readmitting || change->leaving != (int)index) {
-        if (healing->is_readmitting) { /* one after the other */
-            healing->to_wait++;
-            return;
-        }
-        *change = change_begin(nodes, (int)index, &nodes->servers[index]);
+    if (healing->is_readmitting && change->leaving != (int)index) { /* one after the other */
+        healing->to_wait++;
+        return;
     }
+    if (!healing->is_readmitting)
+        *change = change_begin(nodes, (int)index, &nodes->servers[index]);
     struct membership_step step = change_plan(change);
     healing->is_readmitting = step.verdict == MEMBERSHIP_WRITE || step.verdict == MEMBERSHIP_WAIT;
     if (healing->is_readmitting && !healing->waits) {
@@ -148,14 +145,14 @@ static void node_readmit(struct healing *healing, unsigned index)
     } else if (step.verdict == MEMBERSHIP_WAIT) {
         healing_waits(healing, instant_after(instant_now(), change_left_ns(change, &step)));
     } else if (step.verdict == MEMBERSHIP_TOO_FEW || step.verdict == MEMBERSHIP_REFUSED) {
-        healing->away += step.verdict == MEMBERSHIP_TOO_FEW;
+        healing->unreachable += step.verdict == MEMBERSHIP_TOO_FEW;
         healing->refused += step.verdict == MEMBERSHIP_REFUSED;
         nodes_tell(nodes, "%s: %s", nodes->servers[index].name, step.reason);
     }
 }
 
-/* A server that restarted empty may get its place back from a process that saw it there, and the locks that it forgot
- * from their holders: both within the time in which they connect to it again. A new place would take that from them. */
+/* A process that saw a server in its place gives it back after an empty restart, and holders give their locks back, as
+ * soon as they are connected again. A new place would prevent both. */
 static bool may_be_known_to_others(struct healing *healing, unsigned index)
 {
     struct instant now = instant_now(), *since = &healing->blank_since[index];
@@ -175,16 +172,15 @@ static bool wants_place(const struct trust_node *trusted)
            trusted->reason == TRUST_OTHER_GENERATION;
 }
 
-/* What trust says of a node decides what is tried for it. */
 static void node_heal(struct healing *healing, unsigned index)
 {
     struct redlock_nodes *nodes = healing->nodes;
     const struct server *server = &nodes->servers[index];
     const struct trust_node *trusted = &nodes->trust.node[index];
     if (healing->readmission.leaving == (int)index && !wants_place(trusted))
-        healing->is_readmitting = false; /* it has its place: the next one's turn */
+        healing->is_readmitting = false; /* it has its place: the next node may get one */
     if (!server->is_reached) {
-        healing->away++;
+        healing->unreachable++;
         nodes_tell(nodes, "%s: cannot be asked: %s", server->name, server->trouble);
     } else if (server->unwritable[0] != '\0') {
         healing->refused++;
@@ -195,11 +191,10 @@ static void node_heal(struct healing *healing, unsigned index)
         return;
     } else if (wants_place(trusted)) {
         node_readmit(healing, index);
-    } else if (trusted->reason == TRUST_UNRECORDED) {
-        healing->away++;
-        nodes_tell(nodes, "%s: %s", server->name, trust_advice(&nodes->trust, index));
     } else if (trusted->state != TRUST_VOTES) {
-        healing->refused++;
+        bool waits_for_others = trusted->reason == TRUST_UNRECORDED;
+        healing->unreachable += waits_for_others;
+        healing->refused += !waits_for_others;
         nodes_tell(nodes, "%s: %s", server->name, trust_advice(&nodes->trust, index));
     }
 }
@@ -210,14 +205,14 @@ static bool healing_round(struct healing *healing)
     struct redlock_nodes *nodes = healing->nodes;
     nodes_begin(nodes);
     healing->wrote = false;
-    healing->refused = healing->away = healing->to_wait = 0;
+    healing->refused = healing->unreachable = healing->to_wait = 0;
     healing->next = INSTANT_NEVER;
     nodes_inspect(nodes);
     members_update(healing);
     if (!healing->wrote)
         healing->wrote = nodes_write_trusted(nodes);
     for (unsigned i = 0; i < nodes->count && !healing->wrote; i++)
-        if (is_wanted(healing, i))
+        if (healing->wanted == NULL || healing->wanted[i])
             node_heal(healing, i);
     return !healing->wrote;
 }
@@ -240,7 +235,7 @@ static enum redlock_nodes_end healing_ends(struct healing *healing)
         return REDLOCK_NODES_REFUSED;
     if (healing->to_wait > 0)
         return REDLOCK_NODES_WAITING;
-    return healing->away > 0 ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_DONE;
+    return healing->unreachable > 0 ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_DONE;
 }
 
 enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const bool *wanted, bool wait)
@@ -263,33 +258,48 @@ enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const boo
 
 /* --- replacing ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the server can be a member at all. What it is to the group, membership.c judges. */
-static enum redlock_nodes_end newcomer_check(struct redlock_nodes *nodes)
+/* Tells what keeps the server out of any group, `same` that is the same server included. False: nothing does. */
+static bool is_unfit(struct redlock_nodes *nodes, const struct server *server, const struct server *same)
 {
-    char quoted[LOG_QUOTE_MAX];
-    struct server *newcomer = &nodes->servers[nodes->count];
-    const struct server *same = nodes_same_server(nodes, newcomer);
-    if (!newcomer->is_reached)
-        nodes_tell(nodes, "%s: cannot be asked: %s", newcomer->name, newcomer->trouble);
+    if (!server->is_reached)
+        nodes_tell(nodes, "%s: cannot be asked: %s", server->name, server->trouble);
     else if (same != NULL)
         nodes_tell(nodes, "%s: is the same server as %s (run id %s): every node needs a server of its own",
-                   newcomer->name, same->name, newcomer->inspection.run_id);
-    else if (newcomer->inspection.evicts)
+                   server->name, same->name, server->inspection.run_id);
+    else if (server->inspection.evicts)
         nodes_tell(nodes, "%s: evicts keys when its memory is full (maxmemory-policy %s): set it to noeviction",
-                   newcomer->name, newcomer->view.eviction);
-    else if (newcomer->has_marker)
-        return REDLOCK_NODES_DONE; /* it may have its place already */
-    else if (!server_find_key(newcomer, ""))
-        nodes_tell(nodes, "%s: it cannot be told whether there are keys: %s", newcomer->name, newcomer->trouble);
-    else if (newcomer->found.length > 0)
-        nodes_tell(nodes, "%s: there are keys, such as %s: only an empty server can take a place", newcomer->name,
-                   log_quote(buffer_text(&newcomer->found), quoted));
+                   server->name, server->view.eviction);
     else
+        return false;
+    return true;
+}
+
+/* Tells of a key below `prefix`, or that nobody knows whether there is one. False: there is none. */
+static bool has_keys(struct redlock_nodes *nodes, struct server *server, const char *prefix, const char *already,
+                     const char *advice)
+{
+    char quoted[LOG_QUOTE_MAX];
+    if (!server_find_key(server, prefix))
+        nodes_tell(nodes, "%s: it cannot be told whether there are keys: %s", server->name, server->trouble);
+    else if (server->found.length > 0)
+        nodes_tell(nodes, "%s: there are keys%s, such as %s: %s", server->name, already,
+                   log_quote(buffer_text(&server->found), quoted), advice);
+    else
+        return false;
+    return true;
+}
+
+/* Whether the server can be a member at all. membership.c judges what it is to the group. */
+static enum redlock_nodes_end newcomer_check(struct redlock_nodes *nodes)
+{
+    struct server *newcomer = &nodes->servers[nodes->count];
+    bool may_have_its_place = newcomer->has_marker;
+    if (!is_unfit(nodes, newcomer, nodes_same_server(nodes, newcomer)) &&
+        (may_have_its_place || !has_keys(nodes, newcomer, "", "", "only an empty server can take a place")))
         return REDLOCK_NODES_DONE;
     return newcomer->is_reached || newcomer->is_refused ? REDLOCK_NODES_REFUSED : REDLOCK_NODES_TOO_FEW;
 }
 
-/* Goes on until the plan ends or the caller has had enough. */
 static enum redlock_nodes_end replacement_run(struct redlock_nodes *nodes, struct change *change)
 {
     for (;;) {
@@ -302,7 +312,7 @@ static enum redlock_nodes_end replacement_run(struct redlock_nodes *nodes, struc
         if (step.verdict == MEMBERSHIP_DONE)
             return REDLOCK_NODES_DONE;
         if (step.verdict == MEMBERSHIP_WRITE) {
-            change_write(change, &step); /* a node that cannot be written counts as away from then on */
+            change_write(change, &step); /* a node that cannot be written counts as unreachable from then on */
             continue;
         }
         if (step.verdict != MEMBERSHIP_WAIT) {
@@ -345,82 +355,51 @@ enum redlock_nodes_end redlock_nodes_replace(struct redlock_nodes *nodes, size_t
 
 /* --- a new group -------------------------------------------------------------------------------------------------- */
 
-/* A new lock group: everything is looked at first, and only then anything is written.
- *
- * The nodes are written one after the other. Until a quorum of them has its marker nobody votes; when one fails, those
- * before it are taken back by compare-and-delete. A process that dies in between leaves markers of a group that is not
- * whole, which the next `init` reports. */
+/* Everything is checked before anything is written. The nodes are written one after the other, and nobody votes before
+ * a quorum of them has its marker. If one fails, the earlier ones are taken back by compare-and-delete. A process that
+ * dies in between leaves some markers of a group, which the next `init` reports. */
 
-#define MAX_TTL_LEAST_NS REDLOCK_MS(1000)
-#define MAX_TTL_MOST_NS  REDLOCK_MS(600000)
-
-/* True when a key is in the way, or it could not be found out whether one is. */
-static bool keys_are_there(struct redlock_nodes *nodes, struct server *server)
-{
-    char quoted[LOG_QUOTE_MAX];
-    const char *prefix = nodes->options->key_prefix != NULL ? nodes->options->key_prefix : "";
-    if (!server_find_key(server, prefix)) {
-        nodes_tell(nodes, "%s: it cannot be told whether there are keys: %s", server->name, server->trouble);
-        return true;
-    }
-    if (server->found.length == 0)
-        return false;
-    nodes_tell(nodes,
-               "%s: there are keys already, such as %s: a new group begins without locks. Empty it, or, when these "
-               "nodes served a fleet before they were a group, keep the keys (--keep-keys)",
-               server->name, log_quote(buffer_text(&server->found), quoted));
-    return true;
-}
-
-static void server_check(struct redlock_nodes *nodes, struct server *server, const struct redlock_group_terms *terms)
+static void server_check(struct redlock_nodes *nodes, struct server *server, bool keep_keys)
 {
     const struct server *same = nodes_same_server(nodes, server);
-    if (!server->is_reached)
-        nodes_tell(nodes, "%s: cannot be asked: %s", server->name, server->trouble);
-    else if (same != NULL && same < server)
-        nodes_tell(nodes, "%s: is the same server as %s (run id %s): every node needs a server of its own",
-                   server->name, same->name, server->inspection.run_id);
-    else if (server->has_marker)
+    const char *prefix = nodes->options->key_prefix != NULL ? nodes->options->key_prefix : "";
+    if (is_unfit(nodes, server, same != NULL && same < server ? same : NULL))
+        return;
+    if (server->has_marker)
         nodes_tell(nodes,
                    "%s: belongs to a lock group already (%s, generation %u). `holdfast nodes` shows it; if that group "
                    "is of no use to anybody, remove the key %s there first",
                    server->name, server->marker.group, (unsigned)server->marker.generation, MARKER_KEY);
     else if (server->bad_marker)
         nodes_tell(nodes, "%s: what is under its key %s is no marker: remove it", server->name, MARKER_KEY);
-    else if (server->inspection.evicts)
-        nodes_tell(nodes, "%s: evicts keys when its memory is full (maxmemory-policy %s): set it to noeviction",
-                   server->name, server->view.eviction);
-    else if (!terms->keep_keys)
-        keys_are_there(nodes, server);
+    else if (!keep_keys)
+        (void)has_keys(
+            nodes, server, prefix, " already",
+            "a new group begins without locks. Empty it, or, when these nodes served a fleet before they were a "
+            "group, keep the keys (--keep-keys)");
 }
 
-static enum redlock_nodes_end all_check(struct redlock_nodes *nodes, const struct redlock_group_terms *terms)
+static enum redlock_nodes_end all_check(struct redlock_nodes *nodes, bool keep_keys)
 {
-    unsigned away = 0, complaints = 0;
+    unsigned unreachable = 0, complaints = 0;
     for (unsigned i = 0; i < nodes->count; i++) {
         size_t before = nodes->reason.length;
-        server_check(nodes, &nodes->servers[i], terms);
+        server_check(nodes, &nodes->servers[i], keep_keys);
         complaints += nodes->reason.length > before;
-        away += !nodes->servers[i].is_reached && !nodes->servers[i].is_refused;
+        unreachable += !nodes->servers[i].is_reached && !nodes->servers[i].is_refused;
     }
     if (complaints == 0)
         return REDLOCK_NODES_DONE;
-    return away == complaints ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_REFUSED;
-}
-
-static void digits_draw(char *out, size_t digits)
-{
-    random_digits(out, digits);
-    out[digits] = '\0';
+    return unreachable == complaints ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_REFUSED;
 }
 
 static struct marker group_draw(const struct redlock_nodes *nodes, int64_t max_ttl_ns)
 {
     struct marker group = {.generation = 1, .max_ttl_ms = max_ttl_ns / NS_PER_MS, .place_count = nodes->count};
-    digits_draw(group.group, MARKER_GROUP_DIGITS);
+    random_digits(group.group, MARKER_GROUP_DIGITS);
     for (unsigned i = 0; i < nodes->count; i++)
         do
-            digits_draw(group.places[i], MARKER_ID_DIGITS);
+            random_digits(group.places[i], MARKER_ID_DIGITS);
         while (marker_place_of(&group, group.places[i]) != (int)i);
     return group;
 }
@@ -480,7 +459,7 @@ enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *nodes, const str
     if (nodes->reason.length > 0)
         return REDLOCK_NODES_REFUSED;
     nodes_inspect(nodes);
-    enum redlock_nodes_end end = all_check(nodes, terms);
+    enum redlock_nodes_end end = all_check(nodes, terms->keep_keys);
     if (end != REDLOCK_NODES_DONE)
         return end;
     struct marker group = group_draw(nodes, max_ttl_ns);

@@ -1,6 +1,8 @@
 /* What is planned, and what is refused, for single states of a lock group. */
 #include "tests/unit/membership_fixture.h"
 
+#include "redlock/lease.h"
+
 /* What the nodes have; a sound group of five, unless a test says otherwise. */
 static struct world world;
 
@@ -182,8 +184,9 @@ TEST(members_are_brought_up_to_date)
 
 TEST(the_wait_is_longer_than_any_lock)
 {
-    assert_int_equal(membership_wait_ns(60000, 0.01, 50 * NS_PER_MS), 60007 * NS_PER_MS * 100 / 99 + 50 * NS_PER_MS);
-    assert_int_equal(membership_wait_ns(1, 0.5, 0), 16 * NS_PER_MS);
+    assert_int_equal(lease_wait_ns(60000 * NS_PER_MS, 0.01, 50 * NS_PER_MS),
+                     60007 * NS_PER_MS * 100 / 99 + 50 * NS_PER_MS);
+    assert_int_equal(lease_wait_ns(1 * NS_PER_MS, 0.5, 0), 16 * NS_PER_MS);
 }
 
 RUN_TESTS_BETWEEN(set_up, NULL)
