@@ -47,8 +47,11 @@ struct batch_answer {
         ANSWER_NOT_SENT,     /* nothing was done */
         ANSWER_NONE,         /* it may have been executed, in part or later */
     } kind;
-    int64_t node_us; /* the node's time; 0 = not told */
-    const struct redis_reply *reply;
+    int64_t node_us;                /* the node's time; 0 = not told */
+    const char *text;               /* what follows the code and the time */
+    size_t length;                  /* of it */
+    const char *signs;              /* of grants: one a lock, when all have the token at `text` */
+    const struct redis_reply *list; /* of grants that differ: one a lock; `signs` is NULL */
 };
 
 /* batch_words.c */

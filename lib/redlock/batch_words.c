@@ -189,13 +189,13 @@ void batch_words_request(struct batch *batch, unsigned node)
         redis_request_text(out, trust_marker_expected(&group->trust, node));
     if (batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL)
         grant_head(batch, node, now);
+    if (batch->kind == BATCH_REPLANT)
+        redis_request_integer(
+            out, trust_node_time_low_us(&group->trust, node, batch->entries[0].lock->lease.kept_until[node]));
     buffer_append(out, batch->values.bytes, batch->values.length);
     buffer_append(out, batch->others.bytes, batch->others.length);
     if (batch->kind == BATCH_RAISE || batch->kind == BATCH_REPLANT)
         token_tail(batch);
-    if (batch->kind == BATCH_REPLANT)
-        redis_request_integer(
-            out, trust_node_time_low_us(&group->trust, node, batch->entries[0].lock->lease.kept_until[node]));
 }
 
 /* --- answers ---------------------------------------------------------------------------------------------------- */
@@ -205,46 +205,76 @@ static bool is_string(const struct redis_reply *reply)
     return reply->kind == REDIS_STRING;
 }
 
-/* How many elements follow the code and the time. */
-static size_t results_expected(const struct batch *batch)
+static const char *number_skip(const char *at, int64_t *value)
 {
-    return batch->kind == BATCH_GRANT ? batch->lock_count : 1;
+    char *end = NULL;
+    *value = strtoll(at, &end, 10);
+    return end > at && *end == ' ' ? end + 1 : end > at && *end == '\0' ? end : NULL;
 }
 
-static bool reads_as_executed(const struct batch *batch, const struct redis_reply *reply)
+/* "CODE SECONDS MICROSECONDS", and what follows. Null when it reads otherwise. */
+static const char *head_read(const char *text, int64_t *code, int64_t *node_us)
 {
-    if (gives_up(batch))
-        return is_string(reply) && reply->length == batch->key_count;
-    if (reply->count != 2 + results_expected(batch))
+    int64_t seconds = 0, microseconds = 0;
+    const char *at = number_skip(text, code);
+    at = at != NULL ? number_skip(at, &seconds) : NULL;
+    at = at != NULL ? number_skip(at, &microseconds) : NULL;
+    bool makes_sense = at != NULL && seconds > 0 && seconds < INT64_MAX / NS_PER_S && microseconds >= 0 &&
+                       microseconds < NS_PER_S / NS_PER_US;
+    *node_us = makes_sense ? seconds * (NS_PER_S / NS_PER_US) + microseconds : 0;
+    return makes_sense ? at : NULL;
+}
+
+/* The token of all of them, which an unfenced call has not, and a sign for each. */
+static bool signs_read(const struct batch *batch, struct batch_answer *answer)
+{
+    const char *signs = strchr(answer->text, ' ');
+    answer->signs = signs != NULL ? signs + 1 : NULL;
+    return signs != NULL && strspn(answer->signs, "+=") == batch->lock_count &&
+           answer->signs[batch->lock_count] == '\0';
+}
+
+static bool reads_as_list(const struct batch *batch, const struct redis_reply *reply)
+{
+    if (batch->kind != BATCH_GRANT || reply->kind != REDIS_ARRAY || reply->count != 1 + batch->lock_count)
         return false;
-    for (size_t i = 2; i < reply->count; i++)
+    for (size_t i = 0; i < reply->count; i++)
         if (!is_string(&reply->elements[i]))
             return false;
-    return batch->kind != BATCH_EXTEND || reply->elements[2].length == batch->key_count;
+    return true;
 }
 
-static bool reads_as_scripted(const struct redis_reply *reply)
+static bool reads_as_executed(const struct batch *batch, struct batch_answer *answer)
 {
-    return reply->kind == REDIS_ARRAY && reply->count >= 2 && reply->elements[0].kind == REDIS_INTEGER &&
-           is_string(&reply->elements[1]);
+    if (answer->list != NULL)
+        return *answer->text == '\0';
+    if (batch->kind == BATCH_GRANT)
+        return signs_read(batch, answer);
+    return batch->kind == BATCH_EXTEND ? strlen(answer->text) == batch->key_count : *answer->text != '\0';
 }
 
 /* Whatever does not read as one of ours is no answer (E11). */
 static struct batch_answer value_read(const struct batch *batch, const struct redis_reply *reply)
 {
-    struct batch_answer answer = {.kind = ANSWER_NONE, .reply = reply};
+    struct batch_answer answer = {.kind = ANSWER_NONE};
     if (gives_up(batch)) {
-        answer.kind = reads_as_executed(batch, reply) ? ANSWER_EXECUTED : ANSWER_NONE;
+        answer.text = reply->bytes;
+        answer.kind = is_string(reply) && reply->length == batch->key_count ? ANSWER_EXECUTED : ANSWER_NONE;
         return answer;
     }
-    if (!reads_as_scripted(reply))
+    if (reads_as_list(batch, reply))
+        answer.list = reply->elements + 1;
+    const struct redis_reply *head = answer.list != NULL ? reply->elements : reply;
+    int64_t code = 0;
+    answer.text = is_string(head) ? head_read(head->bytes, &code, &answer.node_us) : NULL;
+    if (answer.text == NULL)
         return answer;
-    answer.node_us = strtoll(reply->elements[1].bytes, NULL, 10);
-    if (reply->elements[0].integer == 1)
+    answer.length = head->length - (size_t)(answer.text - head->bytes);
+    if (code == 1)
         answer.kind = ANSWER_OTHER_MARKER;
-    else if (reply->elements[0].integer == 2)
+    else if (code == 2)
         answer.kind = ANSWER_TOO_LATE;
-    else if (reply->elements[0].integer == 0 && reads_as_executed(batch, reply))
+    else if (code == 0 && reads_as_executed(batch, &answer))
         answer.kind = ANSWER_EXECUTED;
     return answer;
 }
@@ -256,6 +286,27 @@ struct batch_answer batch_words_answer(const struct batch *batch, const struct r
     bool not_sent =
         result->outcome == REDIS_ERROR && (result->error == REDIS_ERROR_DOWN || result->error == REDIS_ERROR_OVERLOAD);
     return (struct batch_answer){.kind = not_sent ? ANSWER_NOT_SENT : ANSWER_NONE};
+}
+
+/* What is said about one lock: a sign, and what follows it. */
+struct grant_word {
+    char sign;
+    const char *text;
+    size_t length;
+};
+
+static struct grant_word word_of(const struct batch *batch, const struct batch_entry *entry,
+                                 const struct batch_answer *answer)
+{
+    if (answer->signs != NULL)
+        return (struct grant_word){answer->signs[entry - batch->entries], answer->text, 0};
+    const char *text = answer->text;
+    size_t length = answer->length;
+    if (answer->list != NULL) {
+        text = answer->list[entry - batch->entries].bytes;
+        length = answer->list[entry - batch->entries].length;
+    }
+    return length > 0 ? (struct grant_word){text[0], text + 1, length - 1} : (struct grant_word){0, "", 0};
 }
 
 /* --- votes ------------------------------------------------------------------------------------------------------ */
@@ -307,27 +358,27 @@ static void name_clash_tell(struct redlock_lock *lock, unsigned node, bool is_st
 }
 
 /* "-PTTL:VALUE" or "!PTTL", of several keys "-PTTL@NUMBER:VALUE". What is under it is taken, whatever it is (E22). */
-static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, const struct redis_reply *text,
+static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, const struct grant_word *word,
                                     uint64_t *detail)
 {
     char *end = NULL;
-    long long pttl = strtoll(text->bytes + 1, &end, 10);
+    long long pttl = strtoll(word->text, &end, 10);
     unsigned long key = *end == '@' ? strtoul(end + 1, &end, 10) : 0;
     refused_at(lock, key);
-    if (text->bytes[0] == '!' || pttl == -1)
-        name_clash_tell(lock, node, text->bytes[0] != '!');
-    if (text->bytes[0] == '!' || *end != ':')
+    if (word->sign == '!' || pttl == -1)
+        name_clash_tell(lock, node, word->sign != '!');
+    if (word->sign == '!' || *end != ':')
         return LEASE_NO;
     const char *value = end + 1;
-    *detail = owner_digest(value, text->length - (size_t)(value - text->bytes)); /* a value may have any bytes */
+    *detail = owner_digest(value, word->length - (size_t)(value - word->text)); /* a value may have any bytes */
     refused_by(lock, value, pttl < 0 ? -1 : (pttl < REMAINING_MAX_MS ? pttl : REMAINING_MAX_MS) * NS_PER_MS);
     return LEASE_NO;
 }
 
 /* "+" or "=" and the token, which an unfenced lock has not. */
-static enum lease_vote token_read(const struct redlock_lock *lock, const struct redis_reply *text, uint64_t *detail)
+static enum lease_vote token_read(const struct redlock_lock *lock, const char *text, uint64_t *detail)
 {
-    long long token = strtoll(text->bytes + 1, NULL, 10);
+    long long token = strtoll(text, NULL, 10);
     if (lock->terms.fenced && (token <= 0 || token >= TOKEN_END))
         return LEASE_UNKNOWN;
     *detail = lock->terms.fenced ? (uint64_t)token : 0;
@@ -354,14 +405,13 @@ static enum lease_vote fence_refused(struct redlock_lock *lock, unsigned node)
     return LEASE_UNKNOWN;
 }
 
-static enum lease_vote grant_read(struct redlock_lock *lock, unsigned node, const struct redis_reply *text,
-                                  uint64_t *detail)
+static enum lease_vote grant_read(struct redlock_lock *lock, unsigned node, struct grant_word word, uint64_t *detail)
 {
-    if (text->bytes[0] == '+' || text->bytes[0] == '=')
-        return token_read(lock, text, detail);
-    if (text->bytes[0] == '-' || text->bytes[0] == '!')
-        return refusal_read(lock, node, text, detail);
-    return text->bytes[0] == '#' ? fence_refused(lock, node) : LEASE_UNKNOWN;
+    if (word.sign == '+' || word.sign == '=')
+        return token_read(lock, word.text, detail);
+    if (word.sign == '-' || word.sign == '!')
+        return refusal_read(lock, node, &word, detail);
+    return word.sign == '#' ? fence_refused(lock, node) : LEASE_UNKNOWN;
 }
 
 /* All keys of a lock agree, or the worst of them counts: one that is not ours makes the lock not ours. */
@@ -378,29 +428,23 @@ static enum lease_vote keys_read(const struct batch_entry *entry, const char *an
     return vote;
 }
 
-static const struct redis_reply *grant_answer(const struct batch *batch, const struct batch_entry *entry,
-                                              const struct redis_reply *reply)
-{
-    return &reply->elements[2 + (entry - batch->entries)];
-}
-
 static enum lease_vote executed_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
-                                     const struct redis_reply *reply, uint64_t *detail)
+                                     const struct batch_answer *answer, uint64_t *detail)
 {
     switch (batch->kind) {
     case BATCH_RELEASE:
-        return swap_release_vote(keys_read(entry, reply->bytes), (entry->unsure & (1u << node)) != 0);
+        return swap_release_vote(keys_read(entry, answer->text), (entry->unsure & (1u << node)) != 0);
     case BATCH_LINGER:
-        return keys_read(entry, reply->bytes);
+        return keys_read(entry, answer->text);
     case BATCH_EXTEND:
-        return keys_read(entry, reply->elements[2].bytes);
+        return keys_read(entry, answer->text);
     case BATCH_REPLANT:
-        return reply->elements[2].bytes[0] == '1' ? LEASE_YES : LEASE_NO;
+        return answer->text[0] == '1' ? LEASE_YES : LEASE_NO;
     case BATCH_RAISE:
-        return reply->elements[2].bytes[0] == '+' ? token_read(entry->lock, &reply->elements[2], detail) : LEASE_NO;
+        return answer->text[0] == '+' ? token_read(entry->lock, answer->text + 1, detail) : LEASE_NO;
     case BATCH_GRANT:
     case BATCH_GRANT_ALL:
-        return grant_read(entry->lock, node, grant_answer(batch, entry, reply), detail);
+        return grant_read(entry->lock, node, word_of(batch, entry, answer), detail);
     case BATCH_KINDS:
         break;
     }
@@ -413,7 +457,7 @@ enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_e
     bool is_grant = batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL;
     switch (answer->kind) {
     case ANSWER_EXECUTED:
-        return executed_vote(batch, entry, node, answer->reply, detail);
+        return executed_vote(batch, entry, node, answer, detail);
     case ANSWER_OTHER_MARKER:
     case ANSWER_TOO_LATE:
     case ANSWER_NOT_SENT:
@@ -427,7 +471,7 @@ enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_e
 enum lease_vote batch_words_granted(const struct batch *batch, const struct batch_entry *entry,
                                     const struct batch_answer *answer)
 {
-    char said = grant_answer(batch, entry, answer->reply)->bytes[0];
+    char said = word_of(batch, entry, answer).sign;
     if (said == '+' || said == '=')
         return LEASE_YES;
     return said == '-' || said == '!' ? LEASE_NO : LEASE_UNKNOWN;
@@ -438,6 +482,6 @@ enum swap_answer batch_words_swap_answer(const struct batch *batch, const struct
 {
     if (answer->kind != ANSWER_EXECUTED)
         return answer->kind == ANSWER_NONE ? SWAP_UNKNOWN : SWAP_NOT;
-    char said = grant_answer(batch, entry, answer->reply)->bytes[0];
+    char said = word_of(batch, entry, answer).sign;
     return said == '=' ? SWAP_TAKEN : said == '+' ? SWAP_FREE : SWAP_NOT;
 }

@@ -117,7 +117,7 @@ static void script_begin(char *command, const struct redis_script *script, const
 }
 
 /* Splits off a line of `text`; "" behind the last. */
-static const char *line_next(char **text)
+static char *line_next(char **text)
 {
     char *line = *text, *end = strchr(line, '\n');
     *text = end != NULL ? end + 1 : line + strlen(line);
@@ -144,26 +144,44 @@ static void live_grant_tell(char *text, const char *line, int64_t now_us)
     }
 }
 
+static void live_word_tell(char *text, const char *word, int64_t now_us, bool is_grant)
+{
+    text_add(text, text[0] != '\0' ? " " : "");
+    if (is_grant || word[0] == '+')
+        live_grant_tell(text, word, now_us);
+    else
+        text_add(text, word);
+}
+
+/* "TOKEN SIGNS", one sign a lock. */
+static void live_signs_tell(char *text, char *rest, int64_t now_us)
+{
+    char *signs = strchr(rest, ' '), word[64];
+    assert_non_null(signs);
+    *signs++ = '\0';
+    for (; *signs != '\0'; signs++) {
+        snprintf(word, sizeof word, "%c%s", *signs, rest);
+        live_word_tell(text, word, now_us, true);
+    }
+}
+
 /* What follows the code and the time, which must be the node's. */
 static const char *live_results(char *reply, char *text, int64_t now_us, const struct operation *operation)
 {
-    const char *code = line_next(&reply);
-    int64_t told_us = strtoll(line_next(&reply), NULL, 10);
+    char *rest = NULL, *head = reply;
+    (void)line_next(&reply);
+    long long code = strtoll(head, &rest, 10);
+    int64_t told_us = strtoll(rest, &rest, 10) * US_PER_S;
+    told_us += strtoll(rest, &rest, 10);
     assert_true(told_us >= now_us && told_us < now_us + SLACK_MS * 1000);
-    if (strcmp(code, "0") != 0)
-        return strcmp(code, "1") == 0 ? "other marker" : "too late";
-    bool grants = operation->kind == GRANT || operation->kind == GRANT_ALL;
-    bool is_first = true;
-    while (*reply != '\0') {
-        const char *line = line_next(&reply);
-        if (!is_first)
-            text_add(text, " ");
-        is_first = false;
-        if (grants || line[0] == '+')
-            live_grant_tell(text, line, told_us);
-        else
-            text_add(text, line);
-    }
+    if (code != 0)
+        return code == 1 ? "other marker" : "too late";
+    if (operation->kind == GRANT && *rest != '\0')
+        live_signs_tell(text, rest + 1, told_us);
+    else if (*rest != '\0')
+        live_word_tell(text, rest + 1, told_us, operation->kind == GRANT_ALL);
+    while (*reply != '\0')
+        live_word_tell(text, line_next(&reply), told_us, true);
     return text;
 }
 
@@ -201,11 +219,11 @@ static const char *live_script(const struct operation *operation, char *text)
     script_begin(command, script_of(operation->kind), operation);
     if (operation->kind == GRANT || operation->kind == GRANT_ALL)
         append_grant(command, operation, now_us);
+    if (operation->kind == REPLANT)
+        append(command, " %lld", (long long)deadline_at(operation, now_us));
     if (operation->kind == RAISE || operation->kind == REPLANT)
         append(command, " v%u %lld %lld %d", operation->pairs[0].value, (long long)token_at(operation, now_us),
                (long long)operation->ttl_ms, FENCE_MS);
-    if (operation->kind == REPLANT)
-        append(command, " %lld", (long long)deadline_at(operation, now_us));
     if (operation->kind == EXTEND || operation->kind == RELEASE)
         append_values(command, operation);
     for (unsigned i = 0; i < pair_count(operation) && operation->kind == EXTEND; i++)

@@ -69,6 +69,19 @@ static void a_node_that_fails_to_delete_keeps_no_other_from_it(void **state)
                lock_cluster_holders(&cluster, "lock:r") == 0 && lock_cluster_holders(&cluster, "lock:s") == QUORUM);
 }
 
+/* Releases of several locks read their values by one command, which users of earlier versions may not have. */
+static void a_user_without_the_right_to_mget_releases(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < NODES; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "ACL SETUSER default -mget"), "OK");
+    have("r");
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == 0);
+    for (unsigned i = 0; i < NODES; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "ACL SETUSER default +mget"), "OK");
+}
+
 /* --- extensions ------------------------------------------------------------------------------------------------- */
 
 static int64_t deadline(void)
@@ -243,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         lock_test(a_node_that_fails_to_delete_keeps_no_other_from_it),
+        lock_test(a_user_without_the_right_to_mget_releases),
         extend_test(many_locks_are_extended_by_few_calls),
         lock_test(an_extension_sets_the_ttl_to_what_was_agreed),
         lock_test(a_hold_ends_at_its_maximum_however_often_it_was_extended),

@@ -231,10 +231,11 @@ static uint64_t granted_by_hand(const char *sha1, const char *key, uint64_t prop
     const char *reply =
         lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 " MARKER_KEY " %s \"%s\" %llu 5000 %llu 60000 v", sha1, key, marker,
                          (unsigned long long)TOKENS_END, (unsigned long long)proposal);
-    const char *token = strchr(reply, '+');
-    if (token == NULL)
+    if (reply[0] != '0' || strchr(reply, '+') == NULL)
         fail_msg("not granted: %s", reply);
-    return strtoull(token + 1, NULL, 10);
+    for (unsigned word = 0; word < 3; word++) /* the code and the time */
+        reply = strchr(reply, ' ') + 1;
+    return strtoull(reply + (*reply == '+'), NULL, 10);
 }
 
 static uint64_t now_us(void)

@@ -200,8 +200,8 @@ TEST(a_deleted_key_is_not_planted_again)
 static const char *planted_by_hand(const char *marker, const char *value, unsigned token, const char *deadline)
 {
     static char outcome[4];
-    const char *reply = lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 " MARKER_KEY " lock:r \"%s\" %s %u 60000 60000 %s",
-                                         redlock_script_replant.sha1, marker, value, token, deadline);
+    const char *reply = lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 " MARKER_KEY " lock:r \"%s\" %s %s %u 60000 60000",
+                                         redlock_script_replant.sha1, marker, deadline, value, token);
     size_t length = strlen(reply);
     while (length > 1 && reply[length - 1] == '\n')
         length--;

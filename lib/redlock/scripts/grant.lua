@@ -1,19 +1,13 @@
 -- Takes each lock that is free, or has the value that it may replace. KEYS: the marker, then one key a lock. ARGV: marker
 -- text ("" = not compared, "-" = none), deadline in microseconds of this node's clock, ttl in milliseconds, proposed
--- fencing token ("" = no fences), ttl of fences in milliseconds, then one value a key, then for the first keys, or all, or
--- none of them, the old value that this one may take the place of ("" = none).
--- Answers {1, now} when the marker is another one, {2, now} when it is too late; nothing was done then. Else {0, now}
--- and for each lock "+", or "=" when it took the place of the old value, and its token, or "-" remaining ttl ":" value, or "!" remaining ttl for what is no string, or
--- "#" when what is under its fence is no token that can be counted on: it was not taken then, and the old value is gone.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local now_text = string.format('%.0f', now)
-if ARGV[1] ~= '' and (redis.pcall('GET', KEYS[1]) or '-') ~= ARGV[1] then
-    return {1, now_text}
-end
-if now > tonumber(ARGV[2]) then
-    return {2, now_text}
-end
+-- fencing token ("" = no fences), ttl of fences in milliseconds, then one value a key, then for the first keys, or all,
+-- or none of them, the old value that this one may take the place of ("" = none).
+-- Answers for each lock "+", or "=" when it took the place of the old value, and its token; or "-" remaining ttl ":"
+-- value; or "!" remaining ttl for what is no string; or "#" when what is under its fence is no token that can be counted
+-- on: it was not taken then, and the old value is gone. When all were taken with the same token, as nearly always, the
+-- answer is one text: "0", the time, the token, and the signs alone. Else it is a list: "0" and the time, and one each.
+-- include: marker.lua
+-- include: deadline.lua
 local ttl, proposal, fence_ttl = ARGV[3], ARGV[4], ARGV[5]
 local floor = tonumber(proposal)
 -- A client whose idea of the time is far ahead must not drive the counters there.
@@ -21,7 +15,7 @@ if floor and floor > now + 60000000 then
     floor = now + 60000000
     proposal = string.format('%.0f', floor)
 end
-local answer = {0, now_text}
+local signs, tokens, refusals = {}, {}, {}
 for i = 2, #KEYS do
     local key, old = KEYS[i], ARGV[i + #KEYS + 3]
     local replaces = old and old ~= '' and redis.pcall('GET', key) == old
@@ -29,9 +23,8 @@ for i = 2, #KEYS do
         redis.call('SET', key, ARGV[i + 4], 'PX', ttl)
     end
     if replaces or redis.call('SET', key, ARGV[i + 4], 'NX', 'PX', ttl) then
-        local token = ''
+        signs[i - 1] = replaces and '=' or '+'
         if floor then
-            token = proposal
             local fence = 'hf:fence:' .. key
             -- The proposal is nearly always higher than the last token; where it is not, the last one counts on.
             local found = redis.pcall('SET', fence, proposal, 'PX', fence_ttl, 'GET')
@@ -41,21 +34,27 @@ for i = 2, #KEYS do
                     redis.call('SET', fence, found, 'PX', fence_ttl)
                 end
                 redis.call('DEL', key)
-                token = nil
+                refusals[i - 1] = '#'
             elseif last >= floor then
-                token = string.format('%.0f', last + 1)
-                redis.call('SET', fence, token, 'PX', fence_ttl)
+                tokens[i - 1] = string.format('%.0f', last + 1)
+                redis.call('SET', fence, tokens[i - 1], 'PX', fence_ttl)
             end
         end
-        answer[i + 1] = token and (replaces and '=' or '+') .. token or '#'
     else
         local held = redis.pcall('GET', key)
         local left = string.format('%.0f', redis.call('PTTL', key)) -- as text of its own, Lua would round it
         if type(held) == 'table' then
-            answer[i + 1] = '!' .. left
+            refusals[i - 1] = '!' .. left
         else
-            answer[i + 1] = '-' .. left .. ':' .. string.sub(held or '', 1, 192)
+            refusals[i - 1] = '-' .. left .. ':' .. string.sub(held or '', 1, 192)
         end
     end
+end
+if not next(tokens) and not next(refusals) then
+    return '0 ' .. stamp .. ' ' .. proposal .. ' ' .. table.concat(signs)
+end
+local answer = {'0 ' .. stamp}
+for i = 1, #KEYS - 1 do
+    answer[i + 1] = refusals[i] or signs[i] .. (tokens[i] or proposal)
 end
 return answer

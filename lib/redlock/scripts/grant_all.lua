@@ -1,17 +1,10 @@
 -- Takes one lock of several keys, all or none. KEYS: the marker, then the keys. ARGV: as of grant.lua, with one value, and
--- none or one that it may take the place of. Answers {1, now} and {2, now} as grant.lua; else {0, now, "+", or "=" when it
--- took the place of the old value under all of them, and the token} or, with nothing done, what grant.lua
--- says of the first key that is taken, with "@" and its number from 0 behind the ttl, or whose fence is no token. The token is one for all keys: above all of their
--- last ones.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local now_text = string.format('%.0f', now)
-if ARGV[1] ~= '' and (redis.pcall('GET', KEYS[1]) or '-') ~= ARGV[1] then
-    return {1, now_text}
-end
-if now > tonumber(ARGV[2]) then
-    return {2, now_text}
-end
+-- none or one that it may take the place of. Answers, behind "0" and the time, "+", or "=" when it took the place of the
+-- old value under all of them, and the token; or, with nothing done, what grant.lua says of the first key that is taken,
+-- with "@" and its number from 0 behind the ttl, or whose fence is no token. The token is one for all keys: above all of
+-- their last ones.
+-- include: marker.lua
+-- include: deadline.lua
 local old, replaced = ARGV[7], 0
 for i = 2, #KEYS do
     local held = redis.pcall('GET', KEYS[i])
@@ -20,7 +13,8 @@ for i = 2, #KEYS do
     elseif held then
         local left = string.format('%.0f', redis.call('PTTL', KEYS[i])) -- as text of its own, Lua would round it
         left = left .. '@' .. (i - 2)
-        return {0, now_text, type(held) == 'table' and '!' .. left or '-' .. left .. ':' .. string.sub(held, 1, 192)}
+        left = type(held) == 'table' and '!' .. left or '-' .. left .. ':' .. string.sub(held, 1, 192)
+        return '0 ' .. stamp .. ' ' .. left
     end
 end
 local token = ''
@@ -30,7 +24,7 @@ if ARGV[4] ~= '' then
         local found = redis.pcall('GET', 'hf:fence:' .. KEYS[i])
         local last = found and (tonumber(found) or math.huge) or 0
         if not (last < 9007199254740990) then
-            return {0, now_text, '#'}
+            return '0 ' .. stamp .. ' #'
         end
         highest = math.max(highest, last + 1)
     end
@@ -42,4 +36,4 @@ for i = 2, #KEYS do
         redis.call('SET', 'hf:fence:' .. KEYS[i], token, 'PX', ARGV[5])
     end
 end
-return {0, now_text, (replaced == #KEYS - 1 and '=' or '+') .. token}
+return '0 ' .. stamp .. (replaced == #KEYS - 1 and ' =' or ' +') .. token

@@ -2,22 +2,27 @@
 -- in one call. Answers one character a key: 1 deleted, 0 gone already, 2 somebody else's.
 -- ARGV[#KEYS + i] is the channel on which to say that the key is free, "" for none; it is said if it was deleted and
 -- somebody listens. That is a hint: where a user may not say it, the release is none the worse.
-local answer, told, question = {}, {}, {'PUBSUB', 'NUMSUB'}
-for i = 1, #KEYS do
-    local held = redis.pcall('GET', KEYS[i])
-    if held == ARGV[i] then
-        redis.call('DEL', KEYS[i])
-        answer[i] = '1'
-        local channel = ARGV[#KEYS + i]
-        if channel and channel ~= '' then
-            told[#told + 1] = i
-            question[#question + 1] = channel
-        end
-    elseif held then
-        answer[i] = '2'
-    else
-        answer[i] = '0'
+local held = redis.pcall('MGET', unpack(KEYS))
+if held.err then -- a user with the rights of an earlier version
+    for i, key in ipairs(KEYS) do
+        held[i] = redis.pcall('GET', key)
     end
+end
+local answer, ours, told, question = {}, {}, {}, {'PUBSUB', 'NUMSUB'}
+for i, key in ipairs(KEYS) do
+    if held[i] == ARGV[i] then
+        ours[#ours + 1] = key
+        answer[i] = '1'
+        if ARGV[#KEYS + i] ~= '' then
+            told[#told + 1] = i
+            question[#question + 1] = ARGV[#KEYS + i]
+        end
+    else
+        answer[i] = held[i] and '2' or '0'
+    end
+end
+if #ours > 0 then
+    redis.call('DEL', unpack(ours))
 end
 if #told > 0 then
     local listeners = redis.pcall(unpack(question))

@@ -1,0 +1,5 @@
+-- A grant that comes too late would be an orphan: "2 SECONDS MICROSECONDS", with nothing done.
+local now = time[1] * 1000000 + time[2]
+if now > tonumber(ARGV[2]) then
+    return '2 ' .. stamp
+end
