@@ -83,8 +83,6 @@ static int64_t process_count_add(struct process_count *count, const struct obser
     return cpu_ns;
 }
 
-/* --- crashes ------------------------------------------------------------------------------------------------------ */
-
 static struct crash_count *class_of(struct crash_list *list, const struct crash *crash)
 {
     for (unsigned i = 0; i < list->count; i++)

@@ -34,8 +34,6 @@ static struct result_spread spread_of(const struct histogram *histogram)
     return spread;
 }
 
-/* --- what is still outstanding ------------------------------------------------------------------------------------ */
-
 struct end {
     struct stats *stats;
     int64_t at;

@@ -415,8 +415,6 @@ static void fewer_threads(const struct verdict *verdict, const struct result_exp
         SAY_SHARE(verdict->result->utilisation), runners, effect);
 }
 
-/* --- holds and resources ------------------------------------------------------------------------------------------ */
-
 static void shorter_holds(const struct verdict *verdict, const struct result_expected *now)
 {
     struct expectation_change change = EXPECTATION_AS_IT_WAS;
@@ -526,8 +524,6 @@ static void advise(struct verdict *verdict)
     shorter_holds(verdict, &now);
     hottest_spread(verdict, &now);
 }
-
-/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 void verdict_make(struct result *result, const struct model_overheads *overheads, const struct verdict_facts *facts)
 {

@@ -476,8 +476,6 @@ static void answered(struct redis_call *call, const struct redis_result *result)
     look_after(shadow, is_new_look && paced_ns < PAUSE_NS ? PAUSE_NS : paced_ns);
 }
 
-/* --- telling ------------------------------------------------------------------------------------------------------ */
-
 /* As many as the rate allows by now. */
 static void tell_some(struct loop_timer *timer)
 {

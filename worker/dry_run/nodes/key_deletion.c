@@ -33,8 +33,6 @@ struct key_deletion {
     struct key_deletion_state state;
 };
 
-/* --- what is left ------------------------------------------------------------------------------------------------- */
-
 /* The cursor of a SCAN counts the buckets of the table with its bits in reverse. So what it has seen, as a fraction of
  * all buckets, is that number behind the point, however many bits the table has. */
 static double share_seen(const char *cursor)

@@ -47,8 +47,6 @@ struct name_space {
     struct loop_hook ended;
 };
 
-/* --- names -------------------------------------------------------------------------------------------------------- */
-
 void name_space_lock_prefix(const char *prefix, const char *run, struct buffer *out)
 {
     buffer_append_text(out, prefix);

@@ -26,8 +26,6 @@ struct node_watch {
     unsigned count;
 };
 
-/* --- reading INFO ------------------------------------------------------------------------------------------------- */
-
 static double seconds_of(const char *info, size_t length, const char *field)
 {
     char text[64];

@@ -198,8 +198,6 @@ static void check_nodes(const struct check *check)
                        plan->local_nodes, plan->local_nodes - 1, plan->local_nodes + 1);
 }
 
-/* --- a shadow --------------------------------------------------------------------------------------------------- */
-
 static void check_shadow(const struct check *check)
 {
     const struct dry_run_plan *plan = check->plan;

@@ -100,16 +100,49 @@ static bool line_next(struct lines *lines, struct error *error)
     return false;
 }
 
-static void *grown(void *items, size_t count, size_t size)
+/* Reads one item of a line into the place for it. */
+typedef bool item_read(const struct lines *lines, void *item, struct error *error);
+
+struct items {
+    char *bytes; /* its own */
+    size_t size, count, most;
+    const char *name, *form; /* of the items, and of what a line has */
+};
+
+static bool items_read_all(struct lines *lines, struct items *items, item_read *read, struct error *error)
 {
-    bool is_full = count == 0 || (count >= 64 && (count & (count - 1)) == 0);
-    return is_full ? memory_resize(items, count < 64 ? 64 : 2 * count, size) : items;
+    while (line_next(lines, error)) {
+        bool is_full = items->count == 0 || (items->count >= 64 && (items->count & (items->count - 1)) == 0);
+        if (items->count == items->most)
+            error_set(error, "there are more than %zu %s", items->most, items->name);
+        else if (is_full)
+            items->bytes = memory_resize(items->bytes, items->count < 64 ? 64 : 2 * items->count, items->size);
+        if (error_is_set(error) || !read(lines, items->bytes + items->count * items->size, error))
+            return line_is_wrong(lines, error);
+        items->count++;
+    }
+    return !error_is_set(error);
+}
+
+/* All of the file, of which there must be at least one. The caller frees them in any case. */
+static bool items_read(const char *path, struct items *items, item_read *read, struct error *error)
+{
+    struct error wrong = ERROR_NONE;
+    struct lines lines;
+    if (!lines_open(&lines, path, error))
+        return false;
+    bool is_good = items_read_all(&lines, items, read, &wrong);
+    lines_close(&lines);
+    if (is_good && items->count == 0)
+        is_good = error_set(&wrong, "%s has no %s in it: %s", log_quote(path, (char[LOG_QUOTE_MAX]){0}), items->name,
+                            items->form);
+    return is_good || error_set(error, "%s", wrong.text);
 }
 
 /* --- holds ------------------------------------------------------------------------------------------------------ */
 
 /* A text of the file is shown only when it cannot steer a terminal. */
-static bool hold_read(const struct lines *lines, double *seconds, struct error *error)
+static bool hold_read(const struct lines *lines, void *seconds, struct error *error)
 {
     int64_t ns;
     if (strspn(lines->text, "0123456789.numshd") != lines->length)
@@ -117,45 +150,22 @@ static bool hold_read(const struct lines *lines, double *seconds, struct error *
                          log_quote(lines->text, (char[LOG_QUOTE_MAX]){0}));
     if (!duration_parse(lines->text, &ns, error))
         return false;
-    *seconds = (double)ns / (double)NS_PER_S;
+    *(double *)seconds = (double)ns / (double)NS_PER_S;
     return ns <= DRY_RUN_HOLD_MAX_NS || error_set(error, "%s is too long: a hold lasts at most 24h",
                                                   log_quote(lines->text, (char[LOG_QUOTE_MAX]){0}));
 }
 
-static size_t holds_read_all(struct lines *lines, double **seconds, struct error *error)
-{
-    size_t count = 0;
-    double hold = 0;
-    while (line_next(lines, error)) {
-        if (count == PLAN_FILE_HOLDS_MAX)
-            error_set(error, "there are more than %d durations", PLAN_FILE_HOLDS_MAX);
-        if (error_is_set(error) || !hold_read(lines, &hold, error)) {
-            line_is_wrong(lines, error);
-            break;
-        }
-        *seconds = grown(*seconds, count, sizeof **seconds);
-        (*seconds)[count++] = hold;
-    }
-    return count;
-}
-
 bool plan_file_holds(const char *path, struct distribution *hold, struct error *error)
 {
-    struct error wrong = ERROR_NONE;
-    struct lines lines;
-    double *seconds = NULL;
-    if (!lines_open(&lines, path, error))
-        return false;
-    size_t count = holds_read_all(&lines, &seconds, &wrong);
-    lines_close(&lines);
-    if (!error_is_set(&wrong) && count == 0)
-        error_set(&wrong, "%s has no durations in it: one a line, for example 5ms",
-                  log_quote(path, (char[LOG_QUOTE_MAX]){0}));
-    bool is_good = !error_is_set(&wrong);
+    struct items seconds = {.size = sizeof(double),
+                            .most = PLAN_FILE_HOLDS_MAX,
+                            .name = "durations",
+                            .form = "one a line, for example 5ms"};
+    bool is_good = items_read(path, &seconds, hold_read, error);
     if (is_good)
-        distribution_measure(hold, seconds, count);
-    free(seconds);
-    return is_good || error_set(error, "%s", wrong.text);
+        distribution_measure(hold, (double *)(void *)seconds.bytes, seconds.count);
+    free(seconds.bytes);
+    return is_good;
 }
 
 /* --- resources -------------------------------------------------------------------------------------------------- */
@@ -178,7 +188,7 @@ bool resource_name_is_sound(const char *name, size_t length)
 }
 
 /* NAME WEIGHT, the weight behind the last blank. */
-static bool popular_read(struct lines *lines, struct popular *popular, struct error *error)
+static bool popular_read(const struct lines *lines, void *popular, struct error *error)
 {
     size_t name = lines->length;
     while (name > 0 && !is_blank(lines->text[name - 1]))
@@ -199,7 +209,7 @@ static bool popular_read(struct lines *lines, struct popular *popular, struct er
                          "%s cannot be the name of a resource: 1 to %d bytes of UTF-8 without control characters that "
                          "do not begin with hf:",
                          log_quote_bytes(lines->text, name, (char[LOG_QUOTE_MAX]){0}), REDLOCK_RESOURCE_BYTES_MAX);
-    *popular = (struct popular){memory_text_of(lines->text, name), weight};
+    *(struct popular *)popular = (struct popular){memory_text_of(lines->text, name), weight};
     return true;
 }
 
@@ -219,40 +229,19 @@ static bool are_different(const char *path, struct popular *resources, size_t co
     return true;
 }
 
-static size_t popular_read_all(struct lines *lines, struct popular **resources, struct error *error)
-{
-    size_t count = 0;
-    struct popular popular;
-    while (line_next(lines, error)) {
-        if (count == DRY_RUN_NAMED_MAX)
-            error_set(error, "there are more than %d resources", DRY_RUN_NAMED_MAX);
-        if (error_is_set(error) || !popular_read(lines, &popular, error)) {
-            line_is_wrong(lines, error);
-            break;
-        }
-        *resources = grown(*resources, count, sizeof **resources);
-        (*resources)[count++] = popular;
-    }
-    return count;
-}
-
 bool plan_file_popularity(const char *path, struct popularity *popularity, struct error *error)
 {
-    struct error wrong = ERROR_NONE;
-    struct lines lines;
-    struct popular *resources = NULL;
-    if (!lines_open(&lines, path, error))
-        return false;
-    size_t count = popular_read_all(&lines, &resources, &wrong);
-    lines_close(&lines);
-    if (!error_is_set(&wrong) && count == 0)
-        error_set(&wrong, "%s has no resources in it: a line NAME WEIGHT for each",
-                  log_quote(path, (char[LOG_QUOTE_MAX]){0}));
-    bool is_good = !error_is_set(&wrong) && are_different(path, resources, count, &wrong);
+    struct items items = {.size = sizeof(struct popular),
+                          .most = DRY_RUN_NAMED_MAX,
+                          .name = "resources",
+                          .form = "a line NAME WEIGHT for each"};
+    bool is_good = items_read(path, &items, popular_read, error);
+    struct popular *resources = (struct popular *)(void *)items.bytes;
+    is_good = is_good && are_different(path, resources, items.count, error);
     if (is_good)
-        popularity_weigh(popularity, resources, (unsigned)count);
-    for (size_t i = 0; !is_good && i < count; i++)
+        popularity_weigh(popularity, resources, (unsigned)items.count);
+    for (size_t i = 0; !is_good && i < items.count; i++)
         free(resources[i].name);
-    free(resources);
-    return is_good || error_set(error, "%s", wrong.text);
+    free(items.bytes);
+    return is_good;
 }

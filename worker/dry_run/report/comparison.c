@@ -101,25 +101,45 @@ static void plan_rows(struct comparison *comparison, const struct result *before
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
-static struct comparison_row *row_add(struct comparison *comparison, const char *kind, const char *name,
-                                      const char *what)
+/* What a row is about: of the run the name is empty. */
+struct subject {
+    const char *kind, *name, *what;
+    enum comparison_unit unit;
+    enum comparison_taste taste;
+};
+
+#define OF_RUN(what, unit, taste)                                                                                      \
+    (struct subject)                                                                                                   \
+    {                                                                                                                  \
+        "run", "", what, COMPARISON_##unit, COMPARISON_##taste                                                         \
+    }
+
+static void row_add(struct comparison *comparison, struct subject subject, double before, double after,
+                    struct difference difference)
 {
-    size_t count = comparison->row_count;
+    size_t count = comparison->row_count++;
     if ((count & (count - 1)) == 0) /* grows by doubling */
         comparison->rows = memory_resize(comparison->rows, count > 0 ? 2 * count : 1, sizeof *comparison->rows);
-    comparison->rows[count] = (struct comparison_row){.kind = kind, .name = memory_text(name), .what = what};
-    comparison->row_count++;
-    return &comparison->rows[count];
+    comparison->rows[count] = (struct comparison_row){.kind = subject.kind,
+                                                      .name = memory_text(subject.name),
+                                                      .what = subject.what,
+                                                      .unit = subject.unit,
+                                                      .taste = subject.taste,
+                                                      .before = before,
+                                                      .after = after,
+                                                      .difference = difference};
 }
 
-static void row_judge(struct comparison_row *row, enum comparison_unit unit, enum comparison_taste taste,
-                      const struct estimate *before, const struct estimate *after)
+static void estimates_add(struct comparison *comparison, struct subject subject, struct estimate before,
+                          struct estimate after)
 {
-    row->unit = unit;
-    row->taste = taste;
-    row->before = before->value;
-    row->after = after->value;
-    row->difference = difference_of(before, after);
+    row_add(comparison, subject, before.value, after.value, difference_of(&before, &after));
+}
+
+static void counts_add(struct comparison *comparison, struct subject subject, uint64_t before, double before_s,
+                       uint64_t after, double after_s)
+{
+    row_add(comparison, subject, (double)before, (double)after, difference_of_counts(before, before_s, after, after_s));
 }
 
 /* Of seconds in which the load went on, warm-up left out. */
@@ -146,39 +166,31 @@ static struct estimate throughput_of(const struct result *result)
 static void spread_rows(struct comparison *comparison, const char *const what[3], const struct result_spread *before,
                         const struct result_spread *after)
 {
-    struct estimate one, other;
     if (before->count == 0 && after->count == 0)
         return;
-    one = estimate_of_mean(before);
-    other = estimate_of_mean(after);
-    row_judge(row_add(comparison, "run", "", what[0]), COMPARISON_TIME, COMPARISON_LESS_IS_BETTER, &one, &other);
-    one = estimate_of_quantile(before, 0.5);
-    other = estimate_of_quantile(after, 0.5);
-    row_judge(row_add(comparison, "run", "", what[1]), COMPARISON_TIME, COMPARISON_LESS_IS_BETTER, &one, &other);
-    one = estimate_of_quantile(before, 0.99);
-    other = estimate_of_quantile(after, 0.99);
-    row_judge(row_add(comparison, "run", "", what[2]), COMPARISON_TIME, COMPARISON_LESS_IS_BETTER, &one, &other);
+    estimates_add(comparison, OF_RUN(what[0], TIME, LESS_IS_BETTER), estimate_of_mean(before), estimate_of_mean(after));
+    estimates_add(comparison, OF_RUN(what[1], TIME, LESS_IS_BETTER), estimate_of_quantile(before, 0.5),
+                  estimate_of_quantile(after, 0.5));
+    estimates_add(comparison, OF_RUN(what[2], TIME, LESS_IS_BETTER), estimate_of_quantile(before, 0.99),
+                  estimate_of_quantile(after, 0.99));
 }
 
-static void count_row(struct comparison *comparison, const char *what, uint64_t before, uint64_t after,
-                      const struct result *one, const struct result *other)
+static void count_rows(struct comparison *comparison, const struct result *before, const struct result *after)
 {
-    if (before + after == 0)
-        return;
-    struct comparison_row *row = row_add(comparison, "run", "", what);
-    row->unit = COMPARISON_COUNT;
-    row->taste = COMPARISON_LESS_IS_BETTER;
-    row->before = (double)before;
-    row->after = (double)after;
-    row->difference = difference_of_counts(before, one->measured_for, after, other->measured_for);
-}
-
-/* What has no interval is told and not judged. */
-static void plain_row(struct comparison *comparison, const char *what, enum comparison_unit unit, double before,
-                      double after)
-{
-    struct estimate one = estimate_of_error(before, 0), other = estimate_of_error(after, 0);
-    row_judge(row_add(comparison, "run", "", what), unit, COMPARISON_NEITHER, &one, &other);
+    const struct {
+        const char *what;
+        uint64_t before, after;
+    } counts[] = {{"failed", before->failed, after->failed},
+                  {"dead", before->dead, after->dead},
+                  {"ended twice", before->twice, after->twice},
+                  {"locks lost", before->lost, after->lost},
+                  {"overlaps", before->overlaps, after->overlaps},
+                  {"unfenced overlaps", before->overlaps_unfenced, after->overlaps_unfenced},
+                  {"fence refusals", before->fence_refusals, after->fence_refusals}};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (counts[i].before + counts[i].after > 0)
+            counts_add(comparison, OF_RUN(counts[i].what, COUNT, LESS_IS_BETTER), counts[i].before,
+                       before->measured_for, counts[i].after, after->measured_for);
 }
 
 static void run_rows(struct comparison *comparison, const struct result *before, const struct result *after)
@@ -186,21 +198,17 @@ static void run_rows(struct comparison *comparison, const struct result *before,
     static const char *const waits[] = {"mean wait", "p50 wait", "p99 wait"},
                              *const holds[] = {"mean hold", "p50 hold", "p99 hold"},
                              *const acquires[] = {"mean acquiring", "p50 acquiring", "p99 acquiring"};
-    struct estimate one = throughput_of(before), other = throughput_of(after);
-    row_judge(row_add(comparison, "run", "", "throughput"), COMPARISON_RATE, COMPARISON_MORE_IS_BETTER, &one, &other);
+    estimates_add(comparison, OF_RUN("throughput", RATE, MORE_IS_BETTER), throughput_of(before), throughput_of(after));
     spread_rows(comparison, waits, &before->wait, &after->wait);
     spread_rows(comparison, holds, &before->hold, &after->hold);
     spread_rows(comparison, acquires, &before->acquire, &after->acquire);
-    count_row(comparison, "failed", before->failed, after->failed, before, after);
-    count_row(comparison, "dead", before->dead, after->dead, before, after);
-    count_row(comparison, "ended twice", before->twice, after->twice, before, after);
-    count_row(comparison, "locks lost", before->lost, after->lost, before, after);
-    count_row(comparison, "overlaps", before->overlaps, after->overlaps, before, after);
-    count_row(comparison, "unfenced overlaps", before->overlaps_unfenced, after->overlaps_unfenced, before, after);
-    count_row(comparison, "fence refusals", before->fence_refusals, after->fence_refusals, before, after);
-    plain_row(comparison, "runners busy", COMPARISON_SHARE, before->utilisation, after->utilisation);
-    plain_row(comparison, "tries a hold", COMPARISON_RATE, before->tries_per_hold, after->tries_per_hold);
-    plain_row(comparison, "commands a hold", COMPARISON_RATE, before->commands_per_hold, after->commands_per_hold);
+    count_rows(comparison, before, after);
+    /* What has no interval is told and not judged. */
+    const struct difference unknown = {.chance = 1};
+    row_add(comparison, OF_RUN("runners busy", SHARE, NEITHER), before->utilisation, after->utilisation, unknown);
+    row_add(comparison, OF_RUN("tries a hold", RATE, NEITHER), before->tries_per_hold, after->tries_per_hold, unknown);
+    row_add(comparison, OF_RUN("commands a hold", RATE, NEITHER), before->commands_per_hold, after->commands_per_hold,
+            unknown);
     comparison->run_row_count = comparison->row_count;
 }
 
@@ -233,17 +241,15 @@ static void resource_rows(struct comparison *comparison, const struct result *be
         const struct result_resource *old = &before->resources[i], *new = resource_find(after, old->name);
         if (new == NULL)
             continue;
-        struct estimate one = load_of(old, before), other = load_of(new, after);
-        row_judge(row_add(comparison, "resource", old->name, "tasks/s"), COMPARISON_RATE, COMPARISON_NEITHER, &one,
-                  &other);
-        one = share_of(old, before);
-        other = share_of(new, after);
-        row_judge(row_add(comparison, "resource", old->name, "held"), COMPARISON_SHARE, COMPARISON_LESS_IS_BETTER, &one,
-                  &other);
-        one = estimate_of_error(old->wait_mean, old->wait_error);
-        other = estimate_of_error(new->wait_mean, new->wait_error);
-        row_judge(row_add(comparison, "resource", old->name, "mean wait"), COMPARISON_TIME, COMPARISON_LESS_IS_BETTER,
-                  &one, &other);
+        const char *name = old->name;
+        estimates_add(comparison, (struct subject){"resource", name, "tasks/s", COMPARISON_RATE, COMPARISON_NEITHER},
+                      load_of(old, before), load_of(new, after));
+        estimates_add(comparison,
+                      (struct subject){"resource", name, "held", COMPARISON_SHARE, COMPARISON_LESS_IS_BETTER},
+                      share_of(old, before), share_of(new, after));
+        estimates_add(
+            comparison, (struct subject){"resource", name, "mean wait", COMPARISON_TIME, COMPARISON_LESS_IS_BETTER},
+            estimate_of_error(old->wait_mean, old->wait_error), estimate_of_error(new->wait_mean, new->wait_error));
         common++;
     }
     comparison->resources_before = before->resource_count - common;
@@ -264,13 +270,10 @@ static void node_rows(struct comparison *comparison, const struct result *before
         const struct result_node *old = &before->nodes[i], *new = node_find(after, old->name);
         if (new == NULL || old->requests + new->requests == 0)
             continue;
-        struct comparison_row *row = row_add(comparison, "node", old->name, "errors and no answers");
-        uint64_t bad = old->errors + old->timeouts, bad_then = new->errors + new->timeouts;
-        row->unit = COMPARISON_COUNT;
-        row->taste = COMPARISON_LESS_IS_BETTER;
-        row->before = (double)bad;
-        row->after = (double)bad_then;
-        row->difference = difference_of_counts(bad, before->measured_for, bad_then, after->measured_for);
+        counts_add(
+            comparison,
+            (struct subject){"node", old->name, "errors and no answers", COMPARISON_COUNT, COMPARISON_LESS_IS_BETTER},
+            old->errors + old->timeouts, before->measured_for, new->errors + new->timeouts, after->measured_for);
     }
 }
 
@@ -463,8 +466,7 @@ static const char method[] =
     "How noise is told: means by batch means, quantiles by binomial ranks with as many independent values as the batch "
     "means leave, rates and counts as Poisson, a share held as a sum of so many holds; differences by the intervals of "
     "both (Zou and Donner 2008), all numbers together at 5 % (Holm 1979). Another machine, or one that was busier, is "
-    "no "
-    "noise.";
+    "no noise.";
 
 void comparison_text_write(const struct comparison *comparison, unsigned width, bool has_colour, struct buffer *out)
 {

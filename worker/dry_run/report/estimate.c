@@ -132,8 +132,6 @@ struct difference difference_of_counts(uint64_t before, double before_s, uint64_
     return difference;
 }
 
-/* --- many of them ------------------------------------------------------------------------------------------------- */
-
 struct ranked {
     double chance;
     size_t index;

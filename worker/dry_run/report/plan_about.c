@@ -168,8 +168,6 @@ void plan_command(const struct dry_run_plan *plan, struct buffer *out)
         buffer_format(out, "%s%u", i == 0 ? " --what-if threads=" : ",", plan->points[i]);
 }
 
-/* --- a fault ------------------------------------------------------------------------------------------------------ */
-
 void plan_fault_about(const struct dry_run_fault *fault, struct buffer *out)
 {
     static const char *const verbs[] = {

@@ -157,8 +157,6 @@ const struct json_row result_rows[] = {TEXT(version),
                                        END};
 #undef STRUCT
 
-/* --- writing ------------------------------------------------------------------------------------------------------ */
-
 void result_json_write(const struct result *result, struct buffer *out)
 {
     struct buffer text = {0};

@@ -56,8 +56,6 @@ static void name_cell(struct table *table, const char *name)
     table_cell(table, TABLE_PLAIN, "%s", name[0] != '\0' ? log_quote(name, quoted) : "-");
 }
 
-/* --- the answer --------------------------------------------------------------------------------------------------- */
-
 static void answer_write(struct text_writer *writer, const struct result *result)
 {
     static const enum table_style styles[] = {

@@ -126,8 +126,6 @@ static void group_check(struct dry_run *run)
     buffer_fini(&output);
 }
 
-/* --- who cleans up ------------------------------------------------------------------------------------------------ */
-
 /* Whoever leads the run cleans up, and has somebody who does when it is killed: before there is anything. */
 static void cleanup_call(struct dry_run *run)
 {
@@ -141,8 +139,6 @@ static void cleanup_call(struct dry_run *run)
     if (run->cleanup == NULL)
         findings_error(run->findings, "%s", error.text);
 }
-
-/* --- nodes of its own --------------------------------------------------------------------------------------------- */
 
 static void nodes_start(struct dry_run *run)
 {

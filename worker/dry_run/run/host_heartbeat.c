@@ -117,8 +117,6 @@ bool shipment_next(struct text_span *shipment, unsigned *process, struct text_sp
     return true;
 }
 
-/* --- clocks ------------------------------------------------------------------------------------------------------- */
-
 /* Two good clocks drift apart by less than 100 us a second: so fast an old reading loses its worth. */
 #define DRIFT_PARTS 10000
 

@@ -338,8 +338,6 @@ static void host_missed(void *context, unsigned number)
         stats_process_died(trial->stats, number + 1, process, host->heard);
 }
 
-/* --- nodes -------------------------------------------------------------------------------------------------------- */
-
 static void node_sampled(void *context, unsigned number, const struct node_sample *sample)
 {
     struct trial *trial = context;
@@ -354,8 +352,6 @@ static void node_sampled(void *context, unsigned number, const struct node_sampl
         trial_node_tell(trial, number, sample);
 }
 
-/* --- while it is measured ----------------------------------------------------------------------------------------- */
-
 static int64_t own_cpu_ns(void)
 {
     struct rusage usage;
@@ -363,8 +359,6 @@ static int64_t own_cpu_ns(void)
     return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
            (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
 }
-
-/* --- life --------------------------------------------------------------------------------------------------------- */
 
 static void sources_open(struct trial *trial)
 {

@@ -93,8 +93,6 @@ void trial_say(struct trial *trial, const char *format, ...)
     fputc('\n', trial->terms.says);
 }
 
-/* --- the machine -------------------------------------------------------------------------------------------------- */
-
 bool machine_load_read(struct machine_load *load)
 {
     long ticks = sysconf(_SC_CLK_TCK), processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -119,8 +117,6 @@ static double machine_load_share(const struct machine_load *from, const struct m
     double busy = to->busy_s - from->busy_s, all = busy + to->idle_s - from->idle_s;
     return all > 0 && busy >= 0 ? busy / all : -1;
 }
-
-/* --- the result --------------------------------------------------------------------------------------------------- */
 
 /* So often a record is written to know what one costs. */
 enum { COST_ROUNDS = 20000 };

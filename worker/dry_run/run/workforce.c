@@ -67,8 +67,6 @@ struct member {
     struct buffer text;
 };
 
-/* --- observing ---------------------------------------------------------------------------------------------------- */
-
 static void task_left(void *context, const struct observed_task *task)
 {
     struct member *member = context;
