@@ -284,7 +284,7 @@ TEST(each_task_is_told_once_and_nobody_else_is_touched)
     test_await(look() && told.ended == TASKS && told.looks >= 4);
     assert_int_equal(workforce_serving(workforce), 2);
     assert_true(workforce_cpu_ns(workforce) > 0);
-    workforce_drain(workforce);
+    workforce_stop(workforce);
     all_ended_await();
     for (unsigned i = 0; i <= LOCK_NODES; i++) {
         others_write(i == 0 ? queue_node : locks.servers[i - 1], &after);
@@ -370,7 +370,7 @@ TEST(failures_are_as_the_plan_says)
     plan.failures = 0.5;
     work_begin(60);
     test_await(look() && told.ended >= 60);
-    workforce_drain(workforce);
+    workforce_stop(workforce);
     all_ended_await();
     unsigned failed = 0;
     for (unsigned i = 0; i < told.count; i++) {
@@ -396,7 +396,7 @@ TEST(who_never_went_is_in_a_group_of_its_own_and_ends_when_told)
     assert_int_equal(workforce_serving(workforce), 0);
     for (unsigned number = 1; number <= 2; number++)
         assert_int_equal(getpgid(workforce_pid(workforce, number)), workforce_pid(workforce, number));
-    workforce_drain(workforce);
+    workforce_stop(workforce);
     all_ended_await();
     assert_int_equal(told.exits, 2);
     assert_true(told.exit[1].was_wanted && told.exit[2].was_wanted);

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "tests/support/popularity_share.h"
 #include "worker/dry_run/plan/load.h"
 
 static const struct wall_time NOW = {INT64_C(1795309201250000)};

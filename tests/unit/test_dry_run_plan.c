@@ -124,7 +124,7 @@ TEST(a_point_of_a_what_if_has_its_own_threads)
     assert_int_equal(point.point_count, 0);
     assert_int_equal(point.population, 128);
     assert_string_equal(point.class_name, "transfer");
-    assert_int_equal(popularity_at(&point.popularity, 0), 0);
+    assert_int_equal(popularity_at(&point.popularity, 0, NULL, 0), 0);
     plan_fini(&point);
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "tests/support/popularity_share.h"
 #include "worker/dry_run/plan/popularity.h"
 
 static void assert_near(double found, double wanted, double within)
@@ -26,7 +27,7 @@ static void assert_drawn_as_shared(const struct popularity *popularity)
     enum { STEPS = 1000000 };
     unsigned *found = memory_zeroed(popularity->count, sizeof *found);
     for (int i = 0; i < STEPS; i++)
-        found[popularity_at(popularity, (i + 0.5) / STEPS)]++;
+        found[popularity_at(popularity, (i + 0.5) / STEPS, NULL, 0)]++;
     for (unsigned i = 0; i < popularity->count; i++)
         assert_near(found[i], popularity_share(popularity, i) * STEPS, 2);
     free(found);
@@ -75,7 +76,7 @@ TEST(a_hot_set_gets_its_share)
     assert_drawn_as_shared(&popularity);
     prepare((struct popularity){POPULARITY_HOT, .count = 4, .hot = 2, .hot_share = 1});
     for (int i = 0; i < 1000; i++)
-        assert_true(popularity_at(&popularity, i / 1000.0) < 2);
+        assert_true(popularity_at(&popularity, i / 1000.0, NULL, 0) < 2);
     prepare((struct popularity){POPULARITY_HOT, .count = 4, .hot = 9, .hot_share = 0.5});
     assert_near(popularity_share(&popularity, 3), 0.25, 1e-12);
 }
@@ -97,7 +98,7 @@ TEST(weights_are_put_into_order_with_their_names)
     struct popular other = {memory_text("only"), 0.5};
     popularity_weigh(&popularity, &other, 1);
     popularity_prepare(&popularity);
-    assert_int_equal(popularity_at(&popularity, 0.999), 0);
+    assert_int_equal(popularity_at(&popularity, 0.999, NULL, 0), 0);
 }
 
 TEST(resources_without_names_are_numbered)
@@ -113,7 +114,7 @@ TEST(the_ends_of_stretches_are_those_of_the_next)
 {
     prepare((struct popularity){POPULARITY_UNIFORM, .count = 4});
     for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(popularity_at(&popularity, i * 0.25), i);
+        assert_int_equal(popularity_at(&popularity, i * 0.25, NULL, 0), i);
 }
 
 TEST(the_ends_of_the_numbers_are_in_range)
@@ -121,8 +122,8 @@ TEST(the_ends_of_the_numbers_are_in_range)
     static const double exponents[] = {0.1, 1, 3, 20};
     for (size_t i = 0; i < sizeof exponents / sizeof exponents[0]; i++) {
         prepare((struct popularity){POPULARITY_ZIPF, .count = 1000, .exponent = exponents[i]});
-        assert_int_equal(popularity_at(&popularity, 0), 0);
-        assert_true(popularity_at(&popularity, 1 - 0x1p-53) < 1000);
+        assert_int_equal(popularity_at(&popularity, 0, NULL, 0), 0);
+        assert_true(popularity_at(&popularity, 1 - 0x1p-53, NULL, 0) < 1000);
     }
 }
 
@@ -132,7 +133,7 @@ TEST(a_million_resources_are_no_trouble)
     assert_near(sum_of_shares(&popularity), 1, 1e-9);
     unsigned before = 0;
     for (int i = 0; i < 100000; i++) {
-        unsigned at = popularity_at(&popularity, i / 100000.0);
+        unsigned at = popularity_at(&popularity, i / 100000.0, NULL, 0);
         assert_true(at >= before && at < 1000000);
         before = at;
     }
@@ -152,7 +153,7 @@ TEST(a_second_resource_is_drawn_from_what_is_left)
     for (unsigned first = 0; first < 3; first++) {
         unsigned found[3] = {0};
         for (int i = 0; i < 30000; i++)
-            found[popularity_at_except(&popularity, (i + 0.5) / 30000, &first, 1)]++;
+            found[popularity_at(&popularity, (i + 0.5) / 30000, &first, 1)]++;
         for (unsigned second = 0; second < 3; second++)
             assert_near(found[second] / 30000.0, after[first][second], 1e-3);
     }
@@ -171,7 +172,7 @@ TEST(all_can_be_taken_one_after_the_other)
             unsigned taken[16];
             for (unsigned count = 0; count < 16; count++) {
                 double uniform = trial == 0 ? 0 : trial == 1 ? 1 - 0x1p-53 : fmod(trial * 0.618 + count * 0.377, 1);
-                unsigned resource = popularity_at_except(&popularity, uniform, taken, count);
+                unsigned resource = popularity_at(&popularity, uniform, taken, count);
                 assert_true(resource < 16 && !is_taken[resource]);
                 is_taken[resource] = true;
                 unsigned length = 0;
@@ -193,7 +194,7 @@ TEST(a_copy_stands_alone)
     popularity_fini(&popularity);
     assert_string_equal(popularity_name(&copy, 1, NULL), "b");
     assert_near(popularity_share(&copy, 0), 2.0 / 3, 1e-12);
-    assert_int_equal(popularity_at(&copy, 0.9), 1);
+    assert_int_equal(popularity_at(&copy, 0.9, NULL, 0), 1);
     popularity_fini(&copy);
 }
 

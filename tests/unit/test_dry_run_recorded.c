@@ -346,7 +346,7 @@ TEST(it_becomes_the_load_of_a_plan)
     assert_near(plan.rate, 2, 1e-9);
     assert_int_equal(plan.resources_per_task, 2);
     assert_near(distribution_mean(&plan.hold), 0.004, 1e-12);
-    assert_string_equal(plan.popularity.names[popularity_at(&plan.popularity, 0.9)], "b");
+    assert_string_equal(plan.popularity.names[popularity_at(&plan.popularity, 0.9, NULL, 0)], "b");
     plan_fini(&plan);
 }
 

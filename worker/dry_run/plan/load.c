@@ -116,7 +116,7 @@ static void resources_draw(struct load *load)
     unsigned taken[DRY_RUN_PER_TASK_MAX];
     buffer_clear(&load->names);
     for (unsigned i = 0; i < load->plan->resources_per_task; i++) {
-        unsigned resource = popularity_at_except(popularity, uniform_of(load, FOR_RESOURCES, i), taken, i);
+        unsigned resource = popularity_at(popularity, uniform_of(load, FOR_RESOURCES, i), taken, i);
         taken_insert(taken, i, resource);
         load->resources[i] = popularity_name(popularity, resource, load->made[i]);
         buffer_append_text(&load->names, i > 0 ? "," : "[");

@@ -77,18 +77,6 @@ static unsigned owner_of(const struct popularity *popularity, double point)
     return low;
 }
 
-double popularity_share(const struct popularity *popularity, unsigned resource)
-{
-    invariant(resource < popularity->count);
-    return weight_of(popularity, resource) / length_of(popularity);
-}
-
-unsigned popularity_at(const struct popularity *popularity, double uniform)
-{
-    invariant(uniform >= 0 && uniform < 1);
-    return owner_of(popularity, uniform * length_of(popularity));
-}
-
 static bool is_taken(unsigned resource, const unsigned *taken, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
@@ -97,8 +85,7 @@ static bool is_taken(unsigned resource, const unsigned *taken, unsigned count)
     return false;
 }
 
-unsigned popularity_at_except(const struct popularity *popularity, double uniform, const unsigned *taken,
-                              unsigned taken_count)
+unsigned popularity_at(const struct popularity *popularity, double uniform, const unsigned *taken, unsigned taken_count)
 {
     invariant(uniform >= 0 && uniform < 1 && taken_count < popularity->count);
     double length = length_of(popularity);

@@ -3,7 +3,7 @@
  *
  *     struct popularity popularity = {.kind = POPULARITY_ZIPF, .count = 100, .exponent = 1.1};
  *     popularity_prepare(&popularity);
- *     unsigned resource = popularity_at(&popularity, uniform);
+ *     unsigned resource = popularity_at(&popularity, uniform, NULL, 0);
  *     popularity_fini(&popularity); */
 #ifndef WORKER_DRY_RUN_POPULARITY_H
 #define WORKER_DRY_RUN_POPULARITY_H
@@ -33,13 +33,10 @@ void popularity_weigh(struct popularity *popularity, struct popular *resources, 
 
 /* Once, after the rest is set; and again whenever it was changed. */
 void popularity_prepare(struct popularity *popularity);
-double popularity_share(const struct popularity *popularity, unsigned resource);
-/* `uniform` in [0, 1). */
-unsigned popularity_at(const struct popularity *popularity, double uniform);
-/* The same among those that are not in `taken`, which is ascending and shorter than the number of resources: what is
- * left is drawn by its weights, so a second draw never has to be thrown away. */
-unsigned popularity_at_except(const struct popularity *popularity, double uniform, const unsigned *taken,
-                              unsigned taken_count);
+/* `uniform` in [0, 1): a resource that is not in `taken`, which is ascending and shorter than the number of resources.
+ * What is left is drawn by its weights, so a second draw never has to be thrown away. */
+unsigned popularity_at(const struct popularity *popularity, double uniform, const unsigned *taken,
+                       unsigned taken_count);
 
 enum { POPULARITY_NAME_MAX = 16 };
 /* Its name; written to `out`, which has POPULARITY_NAME_MAX bytes, when it has none of its own. */

@@ -1,6 +1,5 @@
-/* Here is the side of the process that counts; what a worker process does is in workforce_member.c. What the two share
- * is made before the fork: the run table, the rings, the gate, and the pipe of the log, which neither side waits
- * for. */
+/* First what a worker process does, then the side of the process that counts. What the two share is made before the
+ * fork: the run table, the rings, the gate, and the pipe of the log, which neither side waits for. */
 #include "worker/dry_run/run/workforce.h"
 
 #include <errno.h>
@@ -30,40 +29,42 @@
 #include "worker/task/run_table.h"
 #include "worker/worker.h"
 
-/* --- members ------------------------------------------------------------------------------------------------------ */
-
 /* A worker process of a dry run, and what it shares with the one that started it. It is made as `holdfast work`
  * makes itself: run table, zygote, notes of crashes, log, in this order and before any thread; then it waits at the
  * gate, so that all begin at once and nothing of the preparation is measured. */
 
 /* Words that the new process writes. */
-struct workforce_share {
+struct shared_words {
     _Alignas(64) atomic_bool is_ready;
     _Atomic uint64_t handler_lost;
 };
 
-struct workforce_member {
+struct process {
     const struct workforce_options *options;
     unsigned number; /* from 1 on */
+    pid_t pid;       /* 0 = it is no more */
+    bool is_told_to_end, was_killed;
+    int gate;                /* a byte there: it may go; its end: nobody is there who could say so */
+    int log_read, log_write; /* the ends of the pipe of its log */
+    struct buffer lines;
+    int64_t cpu_ns; /* once it has ended */
+    /* shared */
     struct run_table *run_table;
-    struct workforce_share *share;
-    size_t share_size;
-    struct record_ring **rings; /* of its loop, and of each of its threads; within `share` */
+    struct shared_words *words;
+    size_t shared_size;         /* of these, and of the rings behind them */
+    struct record_ring **rings; /* of its loop, and of each of its threads */
     unsigned ring_count;
-    int gate; /* a byte there: it may go; its end: nobody is there who could say so */
-    int log;  /* the log is written there */
 };
 
 /* As in command_work.c. */
 #define MALLOC_ARENAS 2
 
 struct member {
-    const struct workforce_member *given;
+    const struct process *given;
     struct zygote zygote;
     struct argument_check *check;
     struct simulation *simulation;
     struct plugins *plugins;
-    struct record_ring *ring; /* of the loop */
     struct buffer text;
 };
 
@@ -72,7 +73,7 @@ static void task_left(void *context, const struct observed_task *task)
     struct member *member = context;
     buffer_clear(&member->text);
     record_write_task(&member->text, task);
-    record_ring_put(member->ring, member->text.bytes, member->text.length);
+    record_ring_put(member->given->rings[0], member->text.bytes, member->text.length);
 }
 
 static void looked(void *context, const struct observed_process *process)
@@ -80,7 +81,7 @@ static void looked(void *context, const struct observed_process *process)
     struct member *member = context;
     buffer_clear(&member->text);
     record_write_process(&member->text, process);
-    record_ring_put(member->ring, member->text.bytes, member->text.length);
+    record_ring_put(member->given->rings[0], member->text.bytes, member->text.length);
 }
 
 /* --- becoming ----------------------------------------------------------------------------------------------------- */
@@ -88,9 +89,9 @@ static void looked(void *context, const struct observed_process *process)
 /* False after saying why in the log, which is where the caller looks. */
 static bool prepare(struct member *member)
 {
-    const struct workforce_member *given = member->given;
+    const struct process *given = member->given;
     const struct workforce_options *options = given->options;
-    const struct log_options log = {.level = options->config->worker.log_level, .fd = given->log};
+    const struct log_options log = {.level = options->config->worker.log_level, .fd = given->log_write};
     struct error error = ERROR_NONE;
     mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     bool is_well = zygote_start(
@@ -101,16 +102,15 @@ static bool prepare(struct member *member)
     crash_notes_begin(given->run_table);
     is_well = is_well && log_start(&log, &error);
     if (!is_well) {
-        dprintf(given->log, "%s\n", error.text);
+        dprintf(given->log_write, "%s\n", error.text);
         return false;
     }
-    member->ring = given->rings[0];
     member->simulation = simulation_create(&(struct simulation_options){.plan = options->plan,
                                                                         .classes = options->classes,
                                                                         .class_count = options->class_count,
                                                                         .rings = given->rings + 1,
                                                                         .ring_count = given->ring_count - 1,
-                                                                        .lost = &given->share->handler_lost,
+                                                                        .lost = &given->words->handler_lost,
                                                                         .check = member->check});
     member->plugins = simulated_plugins(member->simulation, options->plugins);
     return true;
@@ -129,7 +129,7 @@ static bool gate_await(int gate)
 
 static int work(struct member *member)
 {
-    const struct workforce_member *given = member->given;
+    const struct process *given = member->given;
     const struct worker_observer observer = {.task_left = task_left, .looked = looked, .context = member};
     const struct worker_options options = {.config = given->options->config,
                                            .plugins = member->plugins,
@@ -148,7 +148,7 @@ static int work(struct member *member)
 }
 
 /* In the new process; ends it. Nothing of what the caller wants done at its own end (atexit) is done here. */
-static _Noreturn void workforce_member_run(const struct workforce_member *given, pid_t parent)
+static _Noreturn void process_become(const struct process *given, pid_t parent)
 {
     struct member member = {.given = given};
     int code = EXIT_CODE_FAILURE;
@@ -162,7 +162,7 @@ static _Noreturn void workforce_member_run(const struct workforce_member *given,
         _exit(EXIT_CODE_FAILURE);
     unsetenv("NOTIFY_SOCKET");
     if (prepare(&member)) {
-        atomic_store(&given->share->is_ready, true);
+        atomic_store(&given->words->is_ready, true);
         code = gate_await(given->gate) ? work(&member) : EXIT_CODE_FAILURE;
         log_stop();
         plugins_close(member.plugins);
@@ -187,15 +187,6 @@ static _Noreturn void workforce_member_run(const struct workforce_member *given,
 
 enum { LOG_READ_MAX = 16 << 10 };
 
-struct process {
-    struct workforce_member member; /* what it is given */
-    pid_t pid;                      /* 0 = it is no more */
-    bool is_told_to_end, was_killed;
-    int log; /* its log is read here */
-    struct buffer lines;
-    int64_t cpu_ns; /* once it has ended */
-};
-
 struct workforce {
     struct workforce_options options;
     struct process *processes;
@@ -219,43 +210,42 @@ static size_t ring_capacity(size_t rings, size_t least, size_t most)
 }
 
 /* One piece of memory: the words, then the rings. */
-static bool share_create(struct workforce_member *member, const struct dry_run_plan *plan)
+static bool share_create(struct process *process, const struct dry_run_plan *plan)
 {
     size_t loop_ring = ring_capacity(plan->processes, LOOP_RING_LEAST, LOOP_RING_MOST);
     size_t handler_ring = ring_capacity((size_t)plan->processes * plan->threads, HANDLER_RING_LEAST, HANDLER_RING_MOST);
-    member->share_size =
-        sizeof(struct workforce_share) + record_ring_size(loop_ring) + plan->threads * record_ring_size(handler_ring);
+    process->shared_size =
+        sizeof(struct shared_words) + record_ring_size(loop_ring) + plan->threads * record_ring_size(handler_ring);
     void *memory =
-        mmap(NULL, member->share_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mmap(NULL, process->shared_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return false;
-    member->share = memory;
-    char *at = (char *)memory + sizeof(struct workforce_share);
-    member->rings = memory_zeroed(plan->threads + 1, sizeof member->rings[0]);
-    member->rings[0] = record_ring_place(at, loop_ring);
+    process->words = memory;
+    char *at = (char *)memory + sizeof(struct shared_words);
+    process->rings = memory_zeroed(plan->threads + 1, sizeof process->rings[0]);
+    process->rings[0] = record_ring_place(at, loop_ring);
     at += record_ring_size(loop_ring);
     for (unsigned i = 0; i < plan->threads; i++, at += record_ring_size(handler_ring))
-        member->rings[1 + i] = record_ring_place(at, handler_ring);
-    member->ring_count = plan->threads + 1;
+        process->rings[1 + i] = record_ring_place(at, handler_ring);
+    process->ring_count = plan->threads + 1;
     return true;
 }
 
 static bool process_prepare(struct workforce *workforce, unsigned index, struct error *error)
 {
     struct process *process = &workforce->processes[index];
-    struct workforce_member *member = &process->member;
     const struct dry_run_plan *plan = workforce->options.plan;
     int ends[2];
-    *member =
-        (struct workforce_member){.options = &workforce->options, .number = index + 1, .gate = workforce->gate[0]};
-    process->log = member->log = -1;
-    member->run_table = run_table_create(WORKER_SLOTS(plan->threads));
-    if (member->run_table == NULL || !share_create(member, plan))
+    process->options = &workforce->options;
+    process->number = index + 1;
+    process->gate = workforce->gate[0];
+    process->run_table = run_table_create(WORKER_SLOTS(plan->threads));
+    if (process->run_table == NULL || !share_create(process, plan))
         return error_set(error, "there is no memory for %u processes of %u threads", plan->processes, plan->threads);
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return error_set(error, "a pipe for the log of a worker: %s", strerror(errno));
-    process->log = ends[0];
-    member->log = ends[1];
+    process->log_read = ends[0];
+    process->log_write = ends[1];
     return true;
 }
 
@@ -274,9 +264,9 @@ static void others_forget(struct workforce *workforce, const struct process *own
     descriptor_close(&workforce->gate[1]);
     for (unsigned i = 0; i < workforce->count; i++) {
         struct process *process = &workforce->processes[i];
-        descriptor_close(&process->log);
+        descriptor_close(&process->log_read);
         if (process != own)
-            descriptor_close(&process->member.log);
+            descriptor_close(&process->log_write);
     }
 }
 
@@ -287,14 +277,14 @@ static bool process_fork(struct workforce *workforce, unsigned index, struct err
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         others_forget(workforce, process);
-        workforce_member_run(&process->member, parent);
+        process_become(process, parent);
     }
     if (pid < 0)
         return error_set(error, "worker process %u of %u cannot be started: %s", index + 1, workforce->count,
                          strerror(errno));
     process->pid = pid;
     setpgid(pid, pid); /* it does the same: whoever is first */
-    descriptor_close(&process->member.log);
+    descriptor_close(&process->log_write);
     return true;
 }
 
@@ -305,7 +295,7 @@ struct workforce *workforce_start(const struct workforce_options *options, struc
     workforce->count = options->plan->processes;
     workforce->processes = memory_zeroed(workforce->count, sizeof workforce->processes[0]);
     for (unsigned i = 0; i < workforce->count; i++)
-        workforce->processes[i].log = workforce->processes[i].member.log = -1;
+        workforce->processes[i].log_read = workforce->processes[i].log_write = -1;
     bool is_well = pipe2(workforce->gate, O_CLOEXEC) == 0;
     if (!is_well) {
         workforce->gate[0] = workforce->gate[1] = -1;
@@ -325,7 +315,7 @@ unsigned workforce_ready(const struct workforce *workforce)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < workforce->count; i++)
-        count += atomic_load(&workforce->processes[i].member.share->is_ready);
+        count += atomic_load(&workforce->processes[i].words->is_ready);
     return count;
 }
 
@@ -333,7 +323,7 @@ unsigned workforce_serving(const struct workforce *workforce)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < workforce->count; i++)
-        count += atomic_load(&workforce->processes[i].member.run_table->has_asked);
+        count += atomic_load(&workforce->processes[i].run_table->has_asked);
     return count;
 }
 
@@ -375,7 +365,7 @@ size_t workforce_read(struct workforce *workforce, size_t most,
     for (unsigned looked = 0; looked < all && count < most; looked++) {
         unsigned number = workforce->next_ring, index = number / each;
         workforce->next_ring = (number + 1) % all;
-        count += ring_read(workforce, index, workforce->processes[index].member.rings[number % each], take, context);
+        count += ring_read(workforce, index, workforce->processes[index].rings[number % each], take, context);
     }
     return count;
 }
@@ -384,10 +374,10 @@ uint64_t workforce_records_lost(const struct workforce *workforce)
 {
     uint64_t lost = workforce->garbled;
     for (unsigned i = 0; i < workforce->count; i++) {
-        const struct workforce_member *member = &workforce->processes[i].member;
-        lost += atomic_load(&member->share->handler_lost);
-        for (unsigned j = 0; j < member->ring_count; j++)
-            lost += record_ring_lost(member->rings[j]);
+        const struct process *process = &workforce->processes[i];
+        lost += atomic_load(&process->words->handler_lost);
+        for (unsigned j = 0; j < process->ring_count; j++)
+            lost += record_ring_lost(process->rings[j]);
     }
     return lost;
 }
@@ -400,12 +390,12 @@ static void lines_tell(struct process *process, bool is_over,
     char *end;
     while (lines->length > 0 && (end = memchr(lines->bytes, '\n', lines->length)) != NULL) {
         *end = '\0';
-        line(context, process->member.number, lines->bytes);
+        line(context, process->number, lines->bytes);
         buffer_drop_front(lines, (size_t)(end - lines->bytes) + 1);
     }
     if (lines->length == 0 || (!is_over && lines->length < LOG_LINE_MAX))
         return;
-    line(context, process->member.number, buffer_text(lines));
+    line(context, process->number, buffer_text(lines));
     buffer_clear(lines);
 }
 
@@ -414,15 +404,15 @@ void workforce_read_log(struct workforce *workforce, void (*line)(void *context,
 {
     for (unsigned i = 0; i < workforce->count; i++) {
         struct process *process = &workforce->processes[i];
-        if (process->log < 0)
+        if (process->log_read < 0)
             continue;
-        ssize_t length = read(process->log, buffer_reserve(&process->lines, LOG_READ_MAX), LOG_READ_MAX);
+        ssize_t length = read(process->log_read, buffer_reserve(&process->lines, LOG_READ_MAX), LOG_READ_MAX);
         bool is_over = length == 0;
         if (length > 0)
             process->lines.length += (size_t)length;
         lines_tell(process, is_over, line, context);
         if (is_over)
-            descriptor_close(&process->log);
+            descriptor_close(&process->log_read);
     }
 }
 
@@ -442,27 +432,16 @@ bool workforce_signal(struct workforce *workforce, unsigned number, int signal)
     return is_sent;
 }
 
-static void all_end(struct workforce *workforce, int number)
+void workforce_stop(struct workforce *workforce)
 {
     for (unsigned i = 0; i < workforce->count; i++) {
         struct process *process = &workforce->processes[i];
         if (process->pid == 0)
             continue;
         process->is_told_to_end = true;
-        kill(process->pid, number);
+        kill(process->pid, SIGTERM);
         kill(process->pid, SIGCONT);
     }
-}
-
-/* Who still waits has nothing to drain. */
-void workforce_drain(struct workforce *workforce)
-{
-    all_end(workforce, workforce->went ? SIGUSR2 : SIGTERM);
-}
-
-void workforce_stop(struct workforce *workforce)
-{
-    all_end(workforce, SIGTERM);
 }
 
 /* --- what becomes of them ----------------------------------------------------------------------------------------- */
@@ -482,12 +461,12 @@ static bool process_reap(struct process *process, int flags, struct workforce_ex
         process->cpu_ns = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
                           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
     bool is_orderly = reaped > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    *end = (struct workforce_exit){.number = process->member.number,
+    *end = (struct workforce_exit){.number = process->number,
                                    .pid = process->pid,
                                    .wait_status = status,
                                    .was_killed = process->was_killed,
                                    .was_wanted = process->is_told_to_end,
-                                   .was_orderly = is_orderly && atomic_load(&process->member.run_table->has_ended),
+                                   .was_orderly = is_orderly && atomic_load(&process->run_table->has_ended),
                                    .cpu_ns = process->cpu_ns};
     process->pid = 0;
     return true;
@@ -537,18 +516,17 @@ int64_t workforce_cpu_ns(const struct workforce *workforce)
 
 static void process_forget(struct process *process)
 {
-    struct workforce_member *member = &process->member;
     struct workforce_exit end;
     if (process->pid > 0) {
         kill(process->pid, SIGKILL);
         (void)process_reap(process, 0, &end);
     }
-    run_table_destroy(member->run_table);
-    free(member->rings);
-    if (member->share != NULL)
-        invariant(munmap(member->share, member->share_size) == 0);
-    descriptor_close(&process->log);
-    descriptor_close(&member->log);
+    run_table_destroy(process->run_table);
+    free(process->rings);
+    if (process->words != NULL)
+        invariant(munmap(process->words, process->shared_size) == 0);
+    descriptor_close(&process->log_read);
+    descriptor_close(&process->log_write);
     buffer_fini(&process->lines);
 }
 

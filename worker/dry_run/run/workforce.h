@@ -11,7 +11,7 @@
  *         workforce_reap(workforce, ended, context);
  *         workforce_read_log(workforce, line, context);
  *     workforce_signal(workforce, 2, SIGSTOP)                             (faults)
- *     workforce_drain(workforce) or workforce_stop(workforce), and on until workforce_alive(workforce) == 0
+ *     workforce_stop(workforce), and on until workforce_alive(workforce) == 0
  *     workforce_read(...) until it returns 0                              what they said last
  *     workforce_end(workforce);
  *
@@ -74,8 +74,6 @@ void workforce_read_log(struct workforce *workforce, void (*line)(void *context,
 
 /* SIGSTOP, SIGCONT or SIGKILL to one process; false when it has ended (or there is none of this number). */
 bool workforce_signal(struct workforce *workforce, unsigned number, int signal);
-/* To all: nothing is claimed any more, and they end when nothing runs. Those that are stopped go on. */
-void workforce_drain(struct workforce *workforce);
 /* To all: an orderly end now, within a second where the nodes answer; those that never went end too. A second time:
  * they hurry. */
 void workforce_stop(struct workforce *workforce);
@@ -87,7 +85,7 @@ struct workforce_exit {
     pid_t pid;
     int wait_status;  /* as of waitpid */
     bool was_killed;  /* by workforce_signal */
-    bool was_wanted;  /* it was told to drain or to stop, or killed: all others ended by themselves, which is a fault */
+    bool was_wanted;  /* it was told to stop, or killed: all others ended by themselves, which is a fault */
     bool was_orderly; /* it came to its end by itself, with exit code 0 */
     int64_t cpu_ns;
 };
