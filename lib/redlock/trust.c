@@ -1,22 +1,19 @@
-/* What an inspection changes in the facts about its node, and the events and questions of trust.h. Whose clock stepped
- * is found out in trust_clock.c. The verdicts are made anew from the facts of all nodes after every event, and nothing
- * else changes them, so there is no order of events in which one could be left behind.
+/* What an inspection changes in the facts about its node, and the events and questions of trust.h. The verdicts are
+ * made anew from the facts of all nodes after every event, and nothing else changes them, so no order of events can
+ * leave one behind.
  *
- * When a quarantine is over early. A marker that somebody healed (its run is that of the server again) says that he
- * waited through a quarantine of his own, so what the node forgot when it restarted or was emptied has expired. It says
- * nothing about a step of its clock or an eviction, which leave the marker as it is: he may not have seen it when he
- * wrote. That holds for a doubted marker as well: nobody gets a grant there, but holders put their keys back, and those
- * may be lost to a second step. */
+ * When a quarantine ends early. A marker whose run is that of the server again says that somebody healed it after a
+ * quarantine of his own, so what the node forgot when it restarted or was emptied has expired. It says nothing about a
+ * step of its clock or an eviction, which leave the marker as it is: whoever healed it may not have seen them. The same
+ * holds for a doubted marker: nobody gets a grant there, but holders put their keys back, and a second step may lose
+ * those. */
 #include "redlock/trust_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Which group it is, and what becomes of every node: made anew from the facts after every event. */
-
 #define WRITE_PAUSE_NS (1 * NS_PER_S)
 
-/* --- quarantines --------------------------------------------------------------------------------------------- */
 struct instant trust_node_until(const struct trust *trust, unsigned node)
 {
     if (trust->node[node].quarantine == TRUST_FINE)
@@ -27,18 +24,9 @@ struct instant trust_node_until(const struct trust *trust, unsigned node)
                          lease_wait_ns(trust_max_ttl_ns(trust), trust->drift_factor, trust->timeout_ns));
 }
 
-/* Once its time is over, a quarantine goes on only until the marker was seen to say so. */
-static void end_quarantine(struct trust *trust, unsigned index, struct instant now)
-{
-    struct trust_node *node = &trust->node[index];
-    if (node->quarantine != TRUST_FINE && !trust_needs_healing(node) &&
-        instant_reached(now, trust_node_until(trust, index)))
-        node->quarantine = TRUST_FINE;
-}
-
 /* --- the group ----------------------------------------------------------------------------------------------- */
 
-/* How many places of the membership in the marker of `index` are named by some node. */
+/* How many places of the membership in the marker of `index` some node names as its own. */
 static unsigned places_named(const struct trust *trust, unsigned index)
 {
     const struct marker *membership = &trust->node[index].marker;
@@ -51,11 +39,12 @@ static unsigned places_named(const struct trust *trust, unsigned index)
     return (unsigned)__builtin_popcount(places);
 }
 
-/* No way leads back to an older generation: what was a quorum then may have lost a place since. */
+/* Never an older generation: what was a quorum then may have lost a place since. */
 static bool may_adopt(const struct trust *trust, unsigned index)
 {
     const struct trust_node *node = &trust->node[index];
-    if (!node->has_marker || node->marker.place_count != trust->nodes)
+    if (!node->has_marker || node->marker.place_count != trust->nodes ||
+        (trust->has_group && marker_same_membership(&node->marker, &trust->group)))
         return false;
     if (trust->has_group && strcmp(node->marker.group, trust->group.group) == 0 &&
         node->marker.generation < trust->group.generation)
@@ -63,16 +52,10 @@ static bool may_adopt(const struct trust *trust, unsigned index)
     return places_named(trust, index) >= quorum(trust);
 }
 
-static bool is_of_group(const struct trust *trust, unsigned index)
-{
-    const struct trust_node *node = &trust->node[index];
-    return trust->has_group && node->has_marker && marker_same_membership(&node->marker, &trust->group);
-}
-
 static void adopt_group(struct trust *trust)
 {
     for (unsigned i = 0; i < trust->nodes; i++)
-        if (!is_of_group(trust, i) && may_adopt(trust, i)) {
+        if (may_adopt(trust, i)) {
             trust->has_group = true;
             trust->group = trust->node[i].marker;
         }
@@ -89,8 +72,8 @@ static bool is_reached_twice(const struct trust *trust, unsigned index)
     return false;
 }
 
-/* Another server names the same place. The one whose run is trusted keeps it, of equal ones the first: all clients
- * should take the same one, also those with another order of nodes. */
+/* Another server names the same place. The one whose run is trusted keeps it, or else the first: all clients should
+ * choose the same one, even those with another order of nodes. */
 static bool is_outdone(const struct trust *trust, unsigned index)
 {
     const struct trust_node *node = &trust->node[index];
@@ -106,8 +89,8 @@ static bool is_outdone(const struct trust *trust, unsigned index)
     return false;
 }
 
-/* A marker that is not trusted, while a newer generation is seen somewhere, may be a memory of before the change (a
- * dump that was loaded): healing it could bring an older quorum back to life. */
+/* While a newer generation is seen somewhere, an untrusted marker may be older than the change (a loaded dump): healing
+ * it could revive an older quorum. */
 static bool may_be_a_memory(const struct trust *trust, const struct trust_node *node)
 {
     if (trust_proof_of(node) == PROOF_GOOD)
@@ -121,7 +104,7 @@ static bool may_be_a_memory(const struct trust *trust, const struct trust_node *
     return false;
 }
 
-/* A node without a marker can get only the place that its address is known to have, which nobody else may have. */
+/* A node without a marker can only get the place that its address is known to have, and that no other node has. */
 static enum trust_reason fault_without_marker(const struct trust *trust, unsigned index)
 {
     const struct trust_node *node = &trust->node[index];
@@ -156,21 +139,17 @@ static enum trust_reason fault_of_membership(const struct trust *trust, unsigned
     return may_be_a_memory(trust, node) ? TRUST_OTHER_GENERATION : TRUST_FINE;
 }
 
-/* One node alone has no marker. One of a group has, and the locks of those who know all of its nodes may be on the
- * others. */
-static enum trust_reason fault_of_single(const struct trust_node *node)
-{
-    return node->has_marker ? TRUST_NODE_COUNT : node->bad_marker ? TRUST_BAD_MARKER : TRUST_FINE;
-}
-
 static enum trust_reason fault_of(const struct trust *trust, unsigned index)
 {
+    const struct trust_node *node = &trust->node[index];
     enum trust_reason fault = TRUST_FINE;
-    if (!is_group(trust))
-        fault = fault_of_single(&trust->node[index]);
-    else
+    if (is_group(trust))
         fault = is_reached_twice(trust, index) ? TRUST_DUPLICATE : fault_of_membership(trust, index);
-    return fault == TRUST_FINE && trust->node[index].evicts ? TRUST_EVICTS : fault;
+    else if (node->has_marker) /* of a group: locks of clients that know all its nodes may be on the others */
+        fault = TRUST_NODE_COUNT;
+    else if (node->bad_marker)
+        fault = TRUST_BAD_MARKER;
+    return fault == TRUST_FINE && node->evicts ? TRUST_EVICTS : fault;
 }
 
 /* --- verdicts ------------------------------------------------------------------------------------------------ */
@@ -196,7 +175,7 @@ static struct verdict verdict_of(const struct trust *trust, unsigned index)
     return (struct verdict){TRUST_VOTES, TRUST_FINE};
 }
 
-/* This process has now seen the node have its place; who was seen there before has it no more. */
+/* This process has now seen the node in its place; any other node that it saw there before has lost it. */
 static void know_place(struct trust *trust, unsigned index)
 {
     struct trust_node *node = &trust->node[index];
@@ -209,13 +188,13 @@ static void know_place(struct trust *trust, unsigned index)
             trust->node[i].known_id[0] = '\0';
 }
 
-/* Two reasons to write a doubt. Enough clocks vouch that the node's stepped and not ours: everybody is to know, as
- * long as it is news. A doubt from before the step is replaced by a new one, or whoever waits since then would heal the
- * node too early. And a marker is gone: while there is none, nothing would tell that the node is emptied once more, and
- * holds could not be given their keys back there.
+/* There are two reasons to write a doubt. First, enough clocks vouch that the node's clock stepped and not ours: all
+ * clients should know while it is news. A doubt from before the step is replaced, or a client that has waited since
+ * then would heal the node too early. Second, a marker is gone: without one nothing would show that the node is emptied
+ * once more, and holders could not give their keys back there.
  *
- * Each doubt is another one, also when its write is repeated (its run is the time of the write), so that a newer one
- * never looks like the one that somebody has waited for. */
+ * Each doubt differs, even when its write is repeated (its run is the time of the write), so that a newer one never
+ * looks like one that somebody has waited for. */
 static void decide_doubt(struct trust *trust, unsigned index, struct instant now)
 {
     struct trust_node *node = &trust->node[index];
@@ -224,8 +203,8 @@ static void decide_doubt(struct trust *trust, unsigned index, struct instant now
                    node->quarantine == TRUST_FINE || node->writes_marker || node->wants_look;
     node->doubt_wanted = node->doubt_wanted && !is_over;
     bool is_shown = node->doubt_wanted && (unsigned)__builtin_popcount(node->vouched) + 1 >= quorum(trust);
-    bool is_bare = trust_proof_of(node) == PROOF_NO_MARKER;
-    node->doubts = node->state == TRUST_QUARANTINED && (is_shown || (is_bare && trust_is_confirmed(trust, index)));
+    bool is_unmarked = trust_proof_of(node) == PROOF_NO_MARKER;
+    node->doubts = node->state == TRUST_QUARANTINED && (is_shown || (is_unmarked && trust_is_confirmed(trust, index)));
 }
 
 static bool is_to_write(struct trust *trust, unsigned index, struct instant now)
@@ -240,17 +219,9 @@ static bool is_to_write(struct trust *trust, unsigned index, struct instant now)
     return true;
 }
 
-static bool is_to_look(struct trust_node *node, struct instant now)
-{
-    if (!node->wants_look || !instant_reached(now, node->look_at))
-        return false;
-    node->look_at = instant_after(now, TRUST_LOOK_PAUSE_NS);
-    return true;
-}
-
-/* A quarantine that is over is not the word: whoever was away for long knows nothing of what happened meanwhile. And a
- * marker that is gone says nothing about when: others may have healed the node since, and it may have been emptied once
- * more. So it is healed only from the doubt that was written there, and that was waited for. */
+/* The end of a quarantine is not enough: after a long pause this process knows nothing of what happened meanwhile, so
+ * it inspects once more. Nor does a missing marker say when it was lost: others may have healed the node since, and it
+ * may have been emptied again. So a node is healed only from a doubt that was written there and waited for. */
 static void decide_healing(struct trust *trust, unsigned index, struct instant now)
 {
     struct trust_node *node = &trust->node[index];
@@ -264,7 +235,10 @@ static void decide_healing(struct trust *trust, unsigned index, struct instant n
 static void judge_node(struct trust *trust, unsigned index, struct instant now, struct trust_step *step)
 {
     struct trust_node *node = &trust->node[index];
-    end_quarantine(trust, index, now);
+    /* once its time is over, a quarantine goes on only until the marker says so */
+    if (node->quarantine != TRUST_FINE && !trust_needs_healing(node) &&
+        instant_reached(now, trust_node_until(trust, index)))
+        node->quarantine = TRUST_FINE;
     struct verdict verdict = verdict_of(trust, index);
     if (verdict.state != node->state || verdict.reason != node->reason)
         step->changed |= set_of(index);
@@ -273,8 +247,10 @@ static void judge_node(struct trust *trust, unsigned index, struct instant now, 
     decide_healing(trust, index, now);
     decide_doubt(trust, index, now);
     trust_look_at_others(trust, index, now, &step->look);
-    if (is_to_look(node, now))
+    if (node->wants_look && instant_reached(now, node->look_at)) {
+        node->look_at = instant_after(now, TRUST_LOOK_PAUSE_NS);
         step->look |= set_of(index);
+    }
 }
 
 static void trust_judge(struct trust *trust, struct instant now, struct trust_step *step)
@@ -327,13 +303,13 @@ static void quarantine_by_proof(const struct trust *trust, struct trust_node *no
         if (new_run || trust_is_about_proof(before->quarantine))
             node->quarantine = TRUST_FINE;
     } else if (proof == PROOF_DOUBTED && !new_run) {
-        trust_quarantine_clock(trust, node, TRUST_DOUBTED, now); /* by us, most often */
+        trust_quarantine_clock(trust, node, TRUST_DOUBTED, now); /* usually we wrote the doubt */
     } else if (proof != PROOF_NO_MARKER || node->known_id[0] != '\0') {
         trust_quarantine(trust, node, trust_reason_of(proof), now);
     }
 }
 
-/* Most inspections of a group at rest, which need no judging. */
+/* Most inspections of a group at rest need no judging. */
 static bool is_old_news(const struct trust *trust, const struct trust_node *node,
                         const struct trust_inspection *inspection)
 {
@@ -347,7 +323,7 @@ static void own_doubt(const struct trust_node *node, char run[MARKER_RUN_DIGITS 
     snprintf(run, MARKER_RUN_DIGITS + 1, DOUBT_RUN_PREFIX "%016llx", (unsigned long long)node->doubted_us);
 }
 
-/* A new doubt of somebody else says so as well: he may be the only one who saw the server without its marker. */
+/* Another client's new doubt counts as well: that client may be the only one that saw the server without its marker. */
 static bool is_lost(const struct trust_node *node, const struct trust_node *before)
 {
     char own[MARKER_RUN_DIGITS + 1];
@@ -381,7 +357,7 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
     if (before.evicts && !node->evicts && !new_run)
         trust_quarantine(trust, node, TRUST_HAD_EVICTED, now);
     if (new_run || lost || !before.ever_seen)
-        node->bare_since = now;
+        node->unmarked_since = now;
     if (new_run || lost)
         node->incarnation++;
     return new_run || lost;
@@ -411,24 +387,29 @@ struct trust_step trust_saw(struct trust *trust, unsigned node, const struct tru
     return step;
 }
 
-struct trust_step trust_unreadable(struct trust *trust, unsigned node, struct instant now)
+struct trust_step trust_tick(struct trust *trust, struct instant now)
 {
-    invariant(node < trust->nodes);
     struct trust_step step = {.forgot = 0};
-    trust->node[node].seen = false;
-    trust->node[node].is_unreadable = true;
     trust_judge(trust, now, &step);
     return step;
 }
 
-struct trust_step trust_unseen(struct trust *trust, unsigned node, struct instant now)
+static struct trust_step lose_sight(struct trust *trust, unsigned node, bool is_unreadable, struct instant now)
 {
     invariant(node < trust->nodes);
-    struct trust_step step = {.forgot = 0};
     trust->node[node].seen = false;
-    trust->node[node].is_unreadable = false;
-    trust_judge(trust, now, &step);
-    return step;
+    trust->node[node].is_unreadable = is_unreadable;
+    return trust_tick(trust, now);
+}
+
+struct trust_step trust_unreadable(struct trust *trust, unsigned node, struct instant now)
+{
+    return lose_sight(trust, node, true, now);
+}
+
+struct trust_step trust_unseen(struct trust *trust, unsigned node, struct instant now)
+{
+    return lose_sight(trust, node, false, now);
 }
 
 struct trust_step trust_sampled(struct trust *trust, unsigned node, struct instant asked, struct instant answered,
@@ -438,13 +419,6 @@ struct trust_step trust_sampled(struct trust *trust, unsigned node, struct insta
     struct trust_step step = {.forgot = 0};
     if (trust_take_reading(trust, node, &(struct trust_reading){asked, answered, node_us}, now, &step))
         trust_judge(trust, now, &step);
-    return step;
-}
-
-struct trust_step trust_tick(struct trust *trust, struct instant now)
-{
-    struct trust_step step = {.forgot = 0};
-    trust_judge(trust, now, &step);
     return step;
 }
 
@@ -515,33 +489,28 @@ void trust_marker_to_write(const struct trust *trust, unsigned node, char text[M
 int64_t trust_node_time_us(const struct trust *trust, unsigned node, struct instant at)
 {
     const struct trust_clock *clock = &trust->node[node].clock;
-    struct trust_promise promise = trust_promise_of(trust);
-    return clock->is_known ? (at.ns + trust_clock_high(clock, &promise, at)) / NS_PER_US : 0;
+    return clock->is_known ? (at.ns + trust_offset(trust, clock, at).most) / NS_PER_US : 0;
 }
 
 int64_t trust_node_time_low_us(const struct trust *trust, unsigned node, struct instant at)
 {
     const struct trust_clock *clock = &trust->node[node].clock;
-    struct trust_promise promise = trust_promise_of(trust);
-    return clock->is_known ? (at.ns + trust_clock_low(clock, &promise, at)) / NS_PER_US : 0;
+    return clock->is_known ? (at.ns + trust_offset(trust, clock, at).least) / NS_PER_US : 0;
 }
 
 int64_t trust_median_us(const struct trust *trust, struct instant at)
 {
-    struct trust_promise promise = trust_promise_of(trust);
     int64_t offsets[LEASE_NODES_MAX];
     unsigned count = 0;
     for (unsigned i = 0; i < trust->nodes; i++) {
-        const struct trust_clock *clock = &trust->node[i].clock;
-        if (clock->is_known)
-            offsets[count++] = trust_clock_low(clock, &promise, at) / 2 + trust_clock_high(clock, &promise, at) / 2;
+        struct trust_span offset = trust_offset(trust, &trust->node[i].clock, at);
+        if (trust->node[i].clock.is_known)
+            offsets[count++] = offset.least / 2 + offset.most / 2;
     }
     return count > 0 ? (at.ns + trust_median_low(offsets, count)) / NS_PER_US : 0;
 }
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
-
-/* Trust in words: one for logs and --json, and a sentence for whoever has to do something. */
 
 static const char *const state_names[] = {
     [TRUST_UNSEEN] = "unseen",
@@ -613,12 +582,7 @@ const char *trust_reason_name(enum trust_reason reason)
     return reasons[reason].name;
 }
 
-const char *trust_reason_advice(enum trust_reason reason)
-{
-    return reasons[reason].advice;
-}
-
-/* A marker, also one that was seen before, shows that there is a group, which a second `init` would split. */
+/* A marker, even one that was seen earlier, shows that there is a group, which a second `init` would split. */
 static const char *advice_without_group(const struct trust *trust, unsigned index)
 {
     unsigned known = 0, marked = 0;
@@ -633,8 +597,7 @@ static const char *advice_without_group(const struct trust *trust, unsigned inde
                "those back, and look again.";
     if (trust->node[index].has_marker)
         return "Its marker names a lock group, but a majority of the nodes to confirm that is not reached, or was "
-               "emptied. "
-               "Bring those back; if they were emptied: docs/lock-nodes.md.";
+               "emptied. Bring those back; if they were emptied: docs/lock-nodes.md.";
     return "It has no marker, but other lock nodes name a group, and a majority to confirm that is not reached, or was "
            "emptied. Bring those back first; if they were emptied: docs/lock-nodes.md.";
 }
@@ -642,5 +605,5 @@ static const char *advice_without_group(const struct trust *trust, unsigned inde
 const char *trust_advice(const struct trust *trust, unsigned index)
 {
     enum trust_reason reason = trust->node[index].reason;
-    return reason == TRUST_NO_GROUP ? advice_without_group(trust, index) : trust_reason_advice(reason);
+    return reason == TRUST_NO_GROUP ? advice_without_group(trust, index) : reasons[reason].advice;
 }

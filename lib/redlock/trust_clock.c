@@ -9,6 +9,7 @@
 /* Far beyond any clock, and far enough from the ends of int64_t that nothing below overflows. */
 static const int64_t latest_us = INT64_MAX / 4 / NS_PER_US;
 
+/* False for a time that no clock shows, and for one that was not read between two moments. */
 static bool trust_reading_makes_sense(const struct trust_reading *reading)
 {
     return reading->node_us > 0 && reading->node_us <= latest_us && !instant_before(reading->answered, reading->asked);
@@ -21,7 +22,7 @@ static int64_t rate_of(const struct trust_promise *promise, int64_t ns)
     return ns / part * promise->rate_ppm + ns % part * promise->rate_ppm / part;
 }
 
-/* How far bounds have moved apart since their origin. What is forgiven, is forgiven once in a window. */
+/* How far bounds have moved apart since their origin. A step is forgiven once in a window. */
 static int64_t spread(const struct trust_promise *promise, struct instant origin, struct instant at)
 {
     int64_t apart = instant_since(origin, at);
@@ -29,38 +30,26 @@ static int64_t spread(const struct trust_promise *promise, struct instant origin
     return rate_of(promise, apart) + 2 + (apart / promise->window_ns + 1) * LEASE_FORGIVEN_NS;
 }
 
-/* Before the last sample its own bounds are what is known. */
-static int64_t before_heard(const struct trust_clock *clock, const struct trust_promise *promise, struct instant *at)
+struct trust_span trust_clock_offset(const struct trust_clock *clock, const struct trust_promise *promise,
+                                     struct instant at)
 {
-    int64_t before = instant_since(*at, clock->heard);
-    if (before <= 0)
-        return 0;
-    *at = clock->heard;
-    return rate_of(promise, before) + 1;
-}
-
-int64_t trust_clock_low(const struct trust_clock *clock, const struct trust_promise *promise, struct instant at)
-{
-    int64_t more = before_heard(clock, promise, &at), low = INT64_MIN;
-    for (unsigned i = 0; i < clock->count; i++) {
-        int64_t bound = clock->bounds[i].low - spread(promise, clock->bounds[i].origin, at);
-        low = bound > low ? bound : low;
+    struct trust_span offset = {INT64_MIN, INT64_MAX};
+    int64_t before = instant_since(at, clock->heard), more = 0;
+    if (before > 0) { /* before the last sample, its own bounds are what is known */
+        at = clock->heard;
+        more = rate_of(promise, before) + 1;
     }
-    return low - more;
-}
-
-int64_t trust_clock_high(const struct trust_clock *clock, const struct trust_promise *promise, struct instant at)
-{
-    int64_t more = before_heard(clock, promise, &at), high = INT64_MAX;
     for (unsigned i = 0; i < clock->count; i++) {
-        int64_t bound = clock->bounds[i].high + spread(promise, clock->bounds[i].origin, at);
-        high = bound < high ? bound : high;
+        const struct trust_bounds *bounds = &clock->bounds[i];
+        int64_t apart = spread(promise, bounds->origin, at);
+        offset.least = bounds->low - apart > offset.least ? bounds->low - apart : offset.least;
+        offset.most = bounds->high + apart < offset.most ? bounds->high + apart : offset.most;
     }
-    return high + more;
+    return (struct trust_span){offset.least - more, offset.most + more};
 }
 
-/* The node's time was cut to whole microseconds when it was told. The upper bound is that of a time that was read when
- * it was asked for, the lower one that of one that was read when it was answered. */
+/* The node cut its time to whole microseconds. The upper bound assumes that it read the time when it was asked, the
+ * lower one when it answered. */
 static struct trust_bounds bounds_of(const struct trust_promise *promise, const struct trust_reading *reading)
 {
     int64_t trip_ns = instant_since(reading->asked, reading->answered);
@@ -70,7 +59,7 @@ static struct trust_bounds bounds_of(const struct trust_promise *promise, const 
                                  .high = node_ns + (NS_PER_US - 1) - reading->asked.ns};
 }
 
-/* Both as bounds from the origin of the first on. */
+/* The origin of the first stays. */
 static void merge(struct trust_bounds *bounds, const struct trust_promise *promise, const struct trust_bounds *newer)
 {
     int64_t moved = rate_of(promise, instant_since(bounds->origin, newer->origin));
@@ -78,30 +67,23 @@ static void merge(struct trust_bounds *bounds, const struct trust_promise *promi
     bounds->high = newer->high - moved < bounds->high ? newer->high - moved : bounds->high;
 }
 
-static void append(struct trust_clock *clock, const struct trust_bounds *bounds)
-{
-    if (clock->count == TRUST_CLOCK_BUCKETS) {
-        clock->count--;
-        memmove(&clock->bounds[0], &clock->bounds[1], clock->count * sizeof clock->bounds[0]);
-    }
-    clock->bounds[clock->count++] = *bounds;
-}
-
-/* What was the newest sample goes to the others of its time. */
+/* The sample that was the newest joins the others of its time. */
 static void keep(struct trust_clock *clock, const struct trust_promise *promise, const struct trust_bounds *fresh)
 {
     int64_t span_ns = promise->window_ns / (TRUST_CLOCK_BUCKETS - 2);
     struct trust_bounds *newest = clock->count > 0 ? &clock->bounds[clock->count - 1] : NULL;
     struct trust_bounds *others = clock->count > 1 ? newest - 1 : NULL;
     if (others == NULL || instant_since(others->origin, newest->origin) >= span_ns) {
-        append(clock, fresh);
+        if (clock->count == TRUST_CLOCK_BUCKETS)
+            memmove(&clock->bounds[0], &clock->bounds[1], --clock->count * sizeof clock->bounds[0]);
+        clock->bounds[clock->count++] = *fresh;
         return;
     }
     merge(others, promise, newest);
     *newest = *fresh;
 }
 
-/* The newest bounds that tell of the step by themselves: it was after them. */
+/* The newest bounds that show the step by themselves: it was after them. */
 static struct instant stepped_after(const struct trust_clock *clock, const struct trust_promise *promise,
                                     const struct trust_reading *reading, const struct trust_span *told)
 {
@@ -114,7 +96,7 @@ static struct instant stepped_after(const struct trust_clock *clock, const struc
     return clock->bounds[0].origin;
 }
 
-/* The newest sample may have been on its way when our clock stood, and hide the first part of the step in its width. */
+/* The newest sample may have been on its way when our clock stood: its width then hides the first part of the step. */
 static struct trust_span with_hidden_part(const struct trust_clock *clock, const struct trust_promise *promise,
                                           const struct trust_reading *reading, const struct trust_span *told,
                                           struct trust_span moved)
@@ -122,8 +104,8 @@ static struct trust_span with_hidden_part(const struct trust_clock *clock, const
     struct trust_clock before = *clock;
     if (--before.count == 0)
         return moved;
-    int64_t least = told->least - trust_clock_high(&before, promise, reading->answered);
-    int64_t most = told->most - trust_clock_low(&before, promise, reading->asked);
+    int64_t least = told->least - trust_clock_offset(&before, promise, reading->answered).most;
+    int64_t most = told->most - trust_clock_offset(&before, promise, reading->asked).least;
     if (moved.least > 0 && most > moved.most)
         moved.most = most;
     if (moved.most < 0 && least < moved.least)
@@ -139,8 +121,8 @@ struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct
     struct trust_bounds fresh = bounds_of(promise, reading);
     struct trust_span told = {reading->node_us * NS_PER_US - reading->answered.ns, fresh.high};
     if (!news.is_first) {
-        int64_t low = trust_clock_low(clock, promise, reading->asked);
-        int64_t high = trust_clock_high(clock, promise, reading->answered);
+        int64_t low = trust_clock_offset(clock, promise, reading->asked).least;
+        int64_t high = trust_clock_offset(clock, promise, reading->answered).most;
         news.moved = (struct trust_span){told.least - high, told.most - low};
         news.blur_ns = (high - low) + (told.most - told.least);
         news.is_step = news.moved.least > 0 || news.moved.most < 0;
@@ -170,7 +152,7 @@ static double ppm_of(double node_ns, double our_ns)
     return (node_ns / our_ns - 1) * 1e6;
 }
 
-/* The node cut both times to whole microseconds. A time that went back is the lower a rate, the shorter ours was. */
+/* The node cut both times to whole microseconds. If its time went back, our shorter time gives the lower rate. */
 struct trust_span trust_rate_ppm(const struct trust_reading *first, const struct trust_reading *second)
 {
     double shortest = (double)instant_since(first->answered, second->asked);
@@ -183,38 +165,25 @@ struct trust_span trust_rate_ppm(const struct trust_reading *first, const struct
                                whole(ceil(ppm_of(most, most < 0 ? longest : shortest)))};
 }
 
-static void sort(int64_t *numbers, unsigned count)
+int64_t trust_median_low(int64_t *numbers, unsigned count)
 {
+    invariant(count > 0);
     for (unsigned i = 1; i < count; i++)
         for (unsigned j = i; j > 0 && numbers[j] < numbers[j - 1]; j--) {
             int64_t smaller = numbers[j];
             numbers[j] = numbers[j - 1];
             numbers[j - 1] = smaller;
         }
-}
-
-int64_t trust_median_low(int64_t *numbers, unsigned count)
-{
-    invariant(count > 0);
-    sort(numbers, count);
     return numbers[(count - 1) / 2];
 }
 
 /* --- whose clock stepped ------------------------------------------------------------------------------------------ */
 
-/* Whose clock stepped: a node's, or ours. And whose clock is far from all others. */
-
-enum { RATE_DIVISOR = 100 };       /* 1 % */
 #define TOGETHER_NS (3 * NS_PER_S) /* steps that may have one cause */
 
 static bool is_step(struct trust_span span)
 {
     return span.least > 0 || span.most < 0;
-}
-
-static int64_t size_at_least(struct trust_span span)
-{
-    return span.least > 0 ? span.least : span.most < 0 ? -span.most : 0;
 }
 
 static struct trust_span sum_of(struct trust_span one, struct trust_span other)
@@ -232,8 +201,8 @@ static bool is_recent(struct instant at, struct instant now, int64_t span_ns)
     return instant_since(at, now) <= span_ns;
 }
 
-/* How far off a step of ours may seem on a node: the node's clock ran at its own rate meanwhile, and may have been
- * moved by what is forgiven. */
+/* How far off a step of ours may seem on a node, whose clock ran at its own rate meanwhile and may have made a forgiven
+ * step. */
 static int64_t own_blur(const struct trust *trust, int64_t ns)
 {
     struct trust_promise promise = trust_promise_of(trust);
@@ -242,7 +211,7 @@ static int64_t own_blur(const struct trust *trust, int64_t ns)
     return (int64_t)(size * trust->drift_factor / (1 - trust->drift_factor) + forgiven) + 1;
 }
 
-/* How far our clock stood, if that was it. */
+/* How long our clock stood, if that was the cause. */
 static struct trust_span own_step(const struct trust *trust, struct trust_span shown)
 {
     return (struct trust_span){shown.least - own_blur(trust, shown.least), shown.most + own_blur(trust, shown.most)};
@@ -253,7 +222,7 @@ static bool has_shown(const struct trust_node *node, struct instant now)
     return is_step(node->shown) && is_recent(node->stepped_at, now, TOGETHER_NS);
 }
 
-/* Those that can have shown a step of exactly this size, at exactly this moment, and no clock speaks against it. */
+/* The nodes that can have shown a step of exactly this size at exactly this moment, and that no clock contradicts. */
 static node_set nodes_along(const struct trust *trust, int64_t size_ns, struct instant at, struct instant now)
 {
     node_set along = 0;
@@ -267,8 +236,8 @@ static node_set nodes_along(const struct trust *trust, int64_t size_ns, struct i
     return along;
 }
 
-/* The nodes that showed a step of ours together: a quorum of them, by the size and the moment that most of them agree
- * on. What many spans have in common is also the beginning of one of them. */
+/* A quorum of nodes that showed a step of ours together: those that share the size and the moment that most nodes
+ * share. What many spans have in common includes the beginning of one of them. */
 static node_set nodes_that_agree(const struct trust *trust, struct instant now)
 {
     node_set best = 0;
@@ -281,8 +250,8 @@ static node_set nodes_that_agree(const struct trust *trust, struct instant now)
     return (unsigned)__builtin_popcount(best) >= quorum(trust) ? best : 0;
 }
 
-/* Takes the blame for these steps from their node, and leaves it that for an earlier one. Its clock has to agree with a
- * quorum all the same: one that was blamed before it was compared may be wrong. */
+/* Takes the blame for these steps from the node, but not that for an earlier one. Its clock still has to agree with a
+ * quorum: a clock that was blamed before it was compared may be wrong. */
 static void acquit(struct trust_node *node)
 {
     node->doubt_wanted = node->doubts = false;
@@ -295,7 +264,7 @@ static void acquit(struct trust_node *node)
         node->quarantine = TRUST_CLOCK_UNCOMPARED;
 }
 
-/* Who was not heard since the first of them showed it has still to show it. */
+/* A node not heard since the first of them showed the step has yet to show it. */
 static void blame_own_clock(struct trust *trust, node_set along, struct instant now)
 {
     struct trust_span size = {INT64_MIN, INT64_MAX};
@@ -324,7 +293,7 @@ static void blame_node(struct trust *trust, struct trust_node *node, struct inst
     memcpy(node->stepped_run, node->marker.run, sizeof node->stepped_run);
 }
 
-/* An answer that was on its way while our clock stood may show a part of it, and the next one the rest. */
+/* An answer that was on its way while our clock stood may show a part of the step, and the next one the rest. */
 static void show(struct trust_node *node, struct trust_span own, const struct trust_clock_news *news,
                  const struct trust_reading *reading, struct instant now)
 {
@@ -368,15 +337,8 @@ static void take_step(struct trust *trust, unsigned index, const struct trust_cl
     step->suspect_ns = own.most > 0 ? own.most : 0;
 }
 
-/* A node that shows no step although it owes one stood still with us, or stepped back as far: it owes nothing more. */
-static void forgive_debt(const struct trust *trust, struct trust_node *node, const struct trust_clock_news *news)
-{
-    if (news->is_first || is_step(less(own_step(trust, news->moved), node->owed)))
-        node->owed = (struct trust_span){0};
-}
-
-/* The samples of `index` before and after somebody's step fit together: our clock did not stand still between them.
- * Returns whether that was news. */
+/* The samples of `index` before and after another node's step fit together, so our clock did not stand still between
+ * them. Returns whether that was news. */
 static bool vouch(struct trust *trust, unsigned index, const struct trust_clock_news *news,
                   const struct trust_reading *reading)
 {
@@ -385,7 +347,8 @@ static bool vouch(struct trust *trust, unsigned index, const struct trust_clock_
         struct trust_node *node = &trust->node[i];
         bool spans = !instant_before(node->step_from, trust->node[index].clock.steady_since) &&
                      !instant_before(node->stepped_at, news->from) && !instant_before(reading->asked, node->stepped_at);
-        if (i == index || size_at_least(node->step) <= news->blur_ns || !spans || (node->vouched & set_of(index)))
+        int64_t size_ns = node->step.least > 0 ? node->step.least : -node->step.most;
+        if (i == index || size_ns <= news->blur_ns || !spans || (node->vouched & set_of(index)))
             continue;
         node->vouched |= set_of(index);
         is_news = true;
@@ -396,9 +359,8 @@ static bool vouch(struct trust *trust, unsigned index, const struct trust_clock_
 /* A sample that was long on its way could hide the very step or distance that is looked for. */
 static bool is_sharp(const struct trust *trust, const struct trust_clock *clock, struct instant now)
 {
-    struct trust_promise promise = trust_promise_of(trust);
-    return clock->is_known && trust_clock_high(clock, &promise, now) - trust_clock_low(clock, &promise, now) <
-                                  TRUST_APART_NS + trust->timeout_ns;
+    struct trust_span offset = trust_offset(trust, clock, now);
+    return clock->is_known && offset.most - offset.least < TRUST_APART_NS + trust->timeout_ns;
 }
 
 bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_reading *reading, struct instant now,
@@ -419,22 +381,14 @@ bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_
         trust_quarantine_clock(trust, node, TRUST_CLOCK_UNCOMPARED, now);
     if (news.is_step)
         take_step(trust, index, &news, heard, reading, now, step);
-    else
-        forgive_debt(trust, node, &news);
+    else if (news.is_first || is_step(less(own_step(trust, news.moved), node->owed)))
+        node->owed = (struct trust_span){0}; /* it stood still with us, or stepped back as far */
     return !was_sharp || news.is_step || vouch(trust, index, &news, reading) ||
            node->quarantine == TRUST_CLOCK_UNCOMPARED;
 }
 
-static bool is_apart(const struct trust *trust, const struct trust_clock *one, const struct trust_clock *other,
-                     struct instant now)
-{
-    struct trust_promise promise = trust_promise_of(trust);
-    return trust_clock_low(one, &promise, now) - trust_clock_high(other, &promise, now) > TRUST_APART_NS ||
-           trust_clock_low(other, &promise, now) - trust_clock_high(one, &promise, now) > TRUST_APART_NS;
-}
-
-/* The clock of one node beside those of all that can be compared with it now: how many there are, and how many agree;
- * the node itself is one of both. */
+/* Of the clocks that can be compared with that of a node now: how many there are, and how many agree with it. The node
+ * itself counts in both. */
 struct comparison {
     unsigned known, agree;
 };
@@ -442,20 +396,21 @@ struct comparison {
 static struct comparison compare(const struct trust *trust, unsigned index, struct instant now)
 {
     const struct trust_clock *own = &trust->node[index].clock;
+    struct trust_span here = trust_offset(trust, own, now);
     struct comparison result = {1, 1};
     for (unsigned i = 0; i < trust->nodes && is_sharp(trust, own, now); i++) {
         const struct trust_clock *other = &trust->node[i].clock;
         if (i == index || !is_sharp(trust, other, now) || !is_recent(other->heard, now, TRUST_FRESH_NS))
             continue;
+        struct trust_span there = trust_offset(trust, other, now);
         result.known++;
-        result.agree += !is_apart(trust, own, other, now);
+        result.agree += here.least - there.most <= TRUST_APART_NS && there.least - here.most <= TRUST_APART_NS;
     }
     return result;
 }
 
-/* A majority would have to jump together to agree on a wrong time. So a node votes as soon as a quorum agrees with its
- * clock. When those that are not known yet cannot make a quorum either, the node is an outlier. Else nobody can
- * tell. */
+/* A majority would have to jump together to agree on a wrong time, so a node votes as soon as a quorum agrees with its
+ * clock. It is an outlier when even the clocks that are not known yet cannot make that a quorum. */
 void trust_compare_clocks(struct trust *trust, struct instant now)
 {
     for (unsigned i = 0; i < trust->nodes; i++) {

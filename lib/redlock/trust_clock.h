@@ -1,15 +1,15 @@
 /* What is known of one node's clock beside ours: offset = node's time - ours, somewhere between two bounds.
  *
- * The promise about clocks (lease.h): for any time W up to the window, the clock of a node and ours move apart by at
- * most rate x W + LEASE_FORGIVEN_NS. So every sample (the node's time, read by the node at some moment between `asked`
- * and `answered` of our clock) bounds the offset for all time after it. A sample that does not fit into the bounds of
- * those of the last window shows that the promise is broken: one of the two clocks has stepped, or runs at another rate
- * (E36). Each is judged by all of the window, because a clock that creeps moves by little from one to the next.
+ * The promise about clocks (lease.h): within any time W up to the window, the clock of a node and ours move apart by at
+ * most rate x W + LEASE_FORGIVEN_NS. So each sample (the node's time, read there between `asked` and `answered` of our
+ * clock) bounds the offset for all time after it. A sample that does not fit the bounds of the last window breaks the
+ * promise: one of the two clocks has stepped, or runs at another rate (E36). Each sample is judged by the whole window,
+ * because a creeping clock moves little from one sample to the next.
  *
- * All samples of some seconds are one pair of bounds: lines of equal slope keep their order, so the lowest upper one
- * and the highest lower one say what all of them say. The newest sample is kept beside them, to tell when a step was.
+ * All samples of some seconds are kept as one pair of bounds: lines of equal slope keep their order, so the lowest
+ * upper one and the highest lower one say what all of them say. The newest sample is kept beside them, to date a step.
  *
- * Pure. Used by trust*.c, and by who looks at the clock of one machine only. */
+ * Pure. Used by trust*.c, and for the clock of a single machine. */
 #ifndef REDLOCK_TRUST_CLOCK_H
 #define REDLOCK_TRUST_CLOCK_H
 
@@ -18,11 +18,11 @@
 
 #include "base/clock.h"
 
-enum { TRUST_CLOCK_BUCKETS = 9 }; /* one of them for the newest sample alone */
+enum { TRUST_CLOCK_BUCKETS = 9 }; /* one is for the newest sample alone */
 
 struct trust_promise {
-    int64_t rate_ppm;  /* share by which the clocks may differ in rate */
-    int64_t window_ns; /* for so long the forgiven steps are forgiven once */
+    int64_t rate_ppm;  /* by which the clocks may differ in rate */
+    int64_t window_ns; /* within which LEASE_FORGIVEN_NS is forgiven once */
 };
 
 /* Bounds of the offset from `origin` on, which move apart by the rate. */
@@ -33,7 +33,7 @@ struct trust_bounds {
 
 struct trust_clock {
     bool is_known;
-    unsigned count; /* the oldest first; the last one is that of the newest sample */
+    unsigned count; /* the oldest first; the last is the newest sample alone */
     struct trust_bounds bounds[TRUST_CLOCK_BUCKETS];
     struct instant heard;        /* when the last one was answered */
     struct instant steady_since; /* no step from there on */
@@ -44,7 +44,7 @@ struct trust_reading {
     int64_t node_us;
 };
 
-/* A length of time, or a rate, that is known to lie between two bounds; forward is > 0. */
+/* A length of time, or a rate, between two bounds; forward is > 0. */
 struct trust_span {
     int64_t least, most;
 };
@@ -58,19 +58,19 @@ struct trust_clock_news {
     struct instant from;     /* a step was after this */
 };
 
-/* False for a time that no clock shows, and for one that was not read between two moments. */
+/* The reading must make sense. */
 struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct trust_promise *promise,
                                          const struct trust_reading *reading);
 
 /* How much faster the node's clock runs than ours, in ppm, as two readings of one run bound it. INT64_MIN and INT64_MAX
- * when they tell nothing: they overlap, or show a time that makes no sense. */
+ * if they overlap, or make no sense. */
 struct trust_span trust_rate_ppm(const struct trust_reading *first, const struct trust_reading *second);
 
-/* Bounds of the offset at a moment, of a clock that is known. */
-int64_t trust_clock_low(const struct trust_clock *clock, const struct trust_promise *promise, struct instant at);
-int64_t trust_clock_high(const struct trust_clock *clock, const struct trust_promise *promise, struct instant at);
+/* The offset of a known clock at a moment. */
+struct trust_span trust_clock_offset(const struct trust_clock *clock, const struct trust_promise *promise,
+                                     struct instant at);
 
-/* The middle of `count` >= 1 numbers, which are sorted; of an even count the lower of the two. */
+/* Sorts `count` >= 1 numbers and returns the middle one, the lower of two. */
 int64_t trust_median_low(int64_t *numbers, unsigned count);
 
 #endif

@@ -1,13 +1,13 @@
 /* Which server has which place, and what is written into the markers of members so that all agree on it; trust.h says
- * why. A membership changes by changes of one place each. Every member takes every change that this process knows of
- * on top of the membership that it has, so it does not matter in which order the changes of two places reach it. */
+ * why. A membership changes by one place at a time. Every member applies every change that this process knows to the
+ * membership that it has, so the order in which changes reach it does not matter. */
 #include "redlock/trust_private.h"
 
 #include <string.h>
 
 /* --- what is known ------------------------------------------------------------------------------------------- */
 
-/* Deterministic, so that all who see the server write the same. */
+/* Deterministic, so that all clients that see the server write the same id. */
 static void id_of_server(const struct trust_node *node, char id[MARKER_ID_DIGITS + 1])
 {
     memcpy(id, node->run_id, MARKER_ID_DIGITS);
@@ -29,14 +29,14 @@ bool trust_is_named_elsewhere(const struct trust *trust, unsigned index, const c
     return false;
 }
 
-/* Nobody is left then who could record or confirm anything, so the markers are written as they were. More than a
- * minority failed: nothing is promised for an address that leads to two servers at that moment. */
-static bool is_majority_bare(const struct trust *trust)
+/* Then nobody can record or confirm anything, so the markers are written as they were. More than a minority failed:
+ * nothing is promised for an address that leads to two servers at that moment. */
+static bool has_majority_lost_markers(const struct trust *trust)
 {
-    unsigned bare = 0;
+    unsigned unmarked = 0;
     for (unsigned i = 0; i < trust->nodes; i++)
-        bare += trust->node[i].seen && trust_proof_of(&trust->node[i]) == PROOF_NO_MARKER;
-    return bare >= quorum(trust);
+        unmarked += trust->node[i].seen && trust_proof_of(&trust->node[i]) == PROOF_NO_MARKER;
+    return unmarked >= quorum(trust);
 }
 
 bool trust_is_recorded(const struct trust *trust, unsigned index)
@@ -44,11 +44,12 @@ bool trust_is_recorded(const struct trust *trust, unsigned index)
     const struct trust_node *node = &trust->node[index];
     char id[MARKER_ID_DIGITS + 1];
     id_of_server(node, id);
-    return strcmp(node->known_id, id) == 0 || strcmp(node->known_run, node->run_id) == 0 || is_majority_bare(trust);
+    return strcmp(node->known_id, id) == 0 || strcmp(node->known_run, node->run_id) == 0 ||
+           has_majority_lost_markers(trust);
 }
 
-/* A marker of another run may be an old one (a dump that was loaded). A doubt is written by whoever knew better. */
-static bool trust_may_testify(const struct trust_node *node)
+/* A marker of another run may be an old one (a loaded dump). A doubt was written by a client that knew better. */
+static bool is_credible(const struct trust_node *node)
 {
     enum trust_proof proof = trust_proof_of(node);
     return proof == PROOF_GOOD || proof == PROOF_DOUBTED;
@@ -68,12 +69,12 @@ void trust_know_recorded(struct trust *trust, unsigned index, struct instant now
         trust_quarantine(trust, node, TRUST_LOST_MARKER, now);
 }
 
-/* Whether the other was inspected since the node was seen without a marker. It is to be inspected if not: it may have
- * been emptied as well, or know of a change. */
+/* Whether the other was inspected since the node was seen without a marker. It may have been emptied as well, or know
+ * of a change. */
 static bool is_seen_since(const struct trust *trust, unsigned index, unsigned other)
 {
     return other != index && trust->node[other].seen &&
-           instant_reached(trust->node[other].seen_at, trust->node[index].bare_since);
+           instant_reached(trust->node[other].seen_at, trust->node[index].unmarked_since);
 }
 
 void trust_look_at_others(struct trust *trust, unsigned index, struct instant now, node_set *look)
@@ -98,29 +99,29 @@ bool trust_is_confirmed(const struct trust *trust, unsigned index)
     unsigned confirmed = 0;
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct trust_node *other = &trust->node[i];
-        confirmed += is_seen_since(trust, index, i) && trust_may_testify(other) &&
+        confirmed += is_seen_since(trust, index, i) && is_credible(other) &&
                      marker_same_membership(&other->marker, &trust->group);
     }
-    return confirmed >= quorum(trust) || is_majority_bare(trust);
+    return confirmed >= quorum(trust) || has_majority_lost_markers(trust);
 }
 
 /* --- a torn membership -------------------------------------------------------------------------------------------- */
 
-/* A membership that is torn: whoever recorded a change of it was killed half-way, or could not write everywhere, and no
- * membership has a quorum any more. Clients that adopted the one before go on by themselves. This is
- * for all others: nobody needs to remember anything.
+/* A membership is torn if the client that recorded a change of it was killed half-way, or could not write everywhere,
+ * so that no membership has a quorum any more. Clients that adopted the earlier one go on by themselves; this is for
+ * all others, which need not remember anything.
  *
- * A quorum of members is heard, and each of them lists all others of them: none of them was replaced as far as any of
- * them knows. The record of a replacement needs a quorum of the members beside it, and that meets the members that are
- * heard in one whose own place stayed. So none of them was replaced at all, and every membership that was ever adopted
- * is known to one of them: none is newer than the newest one here, and that one follows all of those that it replaces.
- * So the members that are behind take it, as any client would have written it that knew what they know. Where two ids
- * were recorded for one place at once, the smaller one wins when the other cannot, as always.
+ * Suppose a quorum of members is heard, and each lists all others of them: as far as any of them knows, none of them
+ * was replaced. A record of a replacement needs a quorum of the other members, and that shares with the quorum that is
+ * heard a member whose own place stayed. So none of them was replaced at all, and one of them knows every membership
+ * that was ever adopted: none is newer than the newest one here, and that one follows all those that it replaces. So
+ * the members that are behind take it, as any client would have written it that knew what they know. Of two ids that
+ * were recorded for one place at once, the smaller wins when the other cannot, as always.
  *
- * That needs members that forgot nothing. One that restarted with its marker may have lost the newest ones. It counts
- * only when all nodes are in sight and too few of them did not restart, nor were emptied or replaced: nobody else is
- * left then, as where a majority has no markers. Its own quarantine stays. An operator's change is none of these: it
- * counts two generations up, or leaves a vacancy, and is his to finish. */
+ * That needs members that forgot nothing. A member that restarted with its marker may have lost the newest ones. It
+ * counts only when all nodes are in sight and too few of them kept running with their markers: then no other members
+ * exist, as where a majority has no markers. Its own quarantine stays. An operator's change is none of these: it counts
+ * two generations up, or leaves a vacancy, and only the operator finishes it. */
 
 static bool are_all_in_sight(const struct trust *trust)
 {
@@ -132,7 +133,7 @@ static bool are_all_in_sight(const struct trust *trust)
 
 static bool is_heard(const struct trust_node *node, bool counts_restarted)
 {
-    return node->seen && (trust_may_testify(node) || (counts_restarted && trust_proof_of(node) == PROOF_OTHER_RUN));
+    return node->seen && (is_credible(node) || (counts_restarted && trust_proof_of(node) == PROOF_OTHER_RUN));
 }
 
 static bool sees_vacancy(const struct trust *trust, const char *group)
@@ -146,8 +147,8 @@ static bool sees_vacancy(const struct trust *trust, const char *group)
     return false;
 }
 
-/* Those of the members that list all of them. */
-static node_set who_list_all(const struct trust *trust, node_set members, const struct marker *newest)
+/* The members whose markers list all members. */
+static node_set members_listing_all(const struct trust *trust, node_set members, const struct marker *newest)
 {
     node_set listing = members;
     for (unsigned i = 0; i < trust->nodes; i++)
@@ -186,9 +187,9 @@ static bool has_lost(const struct trust *trust, const struct marker *newest, con
     return contested_place(newest, other) >= 0 && trust->nodes - 1 - takers < quorum(trust);
 }
 
-/* The members that are heard and list each other, when they are a quorum and that is the newest membership, which all
- * of them may take; else nobody. */
-static node_set heirs(const struct trust *trust, const struct marker *newest, bool counts_restarted)
+/* The members that are heard and list each other, if they are a quorum and all of them may take this membership, the
+ * newest; else none. */
+static node_set consistent_members(const struct trust *trust, const struct marker *newest, bool counts_restarted)
 {
     node_set members = 0;
     unsigned places = 0; /* bit = place */
@@ -205,13 +206,13 @@ static node_set heirs(const struct trust *trust, const struct marker *newest, bo
         members |= set_of(i);
         places |= 1u << place;
     }
-    members = who_list_all(trust, members, newest);
+    members = members_listing_all(trust, members, newest);
     if ((unsigned)__builtin_popcount(members) >= quorum(trust))
         return members;
-    return counts_restarted || !are_all_in_sight(trust) ? 0 : heirs(trust, newest, true);
+    return counts_restarted || !are_all_in_sight(trust) ? 0 : consistent_members(trust, newest, true);
 }
 
-static bool trust_mends(const struct trust *trust, unsigned index, struct marker *wanted)
+static bool finish_record(const struct trust *trust, unsigned index, struct marker *wanted)
 {
     const struct marker *present = &trust->node[index].marker;
     for (unsigned i = 0; i < trust->nodes; i++) {
@@ -221,7 +222,7 @@ static bool trust_mends(const struct trust *trust, unsigned index, struct marker
             strcmp(newest->group, present->group) != 0 || marker_same_membership(newest, present) ||
             sees_vacancy(trust, newest->group))
             continue;
-        node_set members = heirs(trust, newest, false);
+        node_set members = consistent_members(trust, newest, false);
         if ((members & set_of(i)) == 0 || (members & set_of(index)) == 0 ||
             (newest->generation == present->generation && !has_lost(trust, newest, present, members)))
             continue;
@@ -235,28 +236,27 @@ static bool trust_mends(const struct trust *trust, unsigned index, struct marker
 
 /* --- changes of the group's membership ------------------------------------------------------------------------ */
 
-/* Where a place was changed twice since, this process cannot tell which change came first, and leaves it to those who
- * can. */
-static bool is_witness(const struct trust *trust, const struct trust_node *node)
+/* If a place has changed twice since, this process cannot tell which change came first, and leaves it to others. */
+static bool is_informed(const struct trust *trust, const struct trust_node *node)
 {
-    return trust_may_testify(node) && marker_follows(&node->marker, &trust->group);
+    return is_credible(node) && marker_follows(&node->marker, &trust->group);
 }
 
-/* The new id of the place in the markers, "" when an operator makes it vacant; NULL when no marker changes it. Of two
- * the smaller one, as for everybody. */
+/* The new id of the place in the markers, of two the smaller; "" if an operator makes it vacant, NULL if no marker
+ * changes it. */
 static const char *changed_id(const struct trust *trust, unsigned place)
 {
     const char *least = NULL;
     for (unsigned i = 0; i < trust->nodes; i++) {
         const char *id = trust->node[i].marker.places[place];
-        if (is_witness(trust, &trust->node[i]) && strcmp(id, trust->group.places[place]) != 0 &&
+        if (is_informed(trust, &trust->node[i]) && strcmp(id, trust->group.places[place]) != 0 &&
             (least == NULL || strcmp(id, least) < 0))
             least = id;
     }
     return least;
 }
 
-/* An operator replaces a node. */
+/* An operator is replacing a node. */
 static bool has_vacancy(const struct trust *trust)
 {
     for (unsigned place = 0; place < trust->group.place_count; place++) {
@@ -268,13 +268,13 @@ static bool has_vacancy(const struct trust *trust)
 }
 
 /* A change that a quorum cannot take now would cost the votes of those that do. */
-static bool has_witnesses(const struct trust *trust, unsigned index)
+static bool has_informed_quorum(const struct trust *trust, unsigned index)
 {
-    unsigned witnesses = 0;
+    unsigned informed = 0;
     for (unsigned i = 0; i < trust->nodes; i++)
-        witnesses += is_seen_since(trust, index, i) && is_witness(trust, &trust->node[i]) &&
-                     strcmp(trust->node[i].marker.self, trust->node[index].known_id) != 0;
-    return witnesses >= quorum(trust);
+        informed += is_seen_since(trust, index, i) && is_informed(trust, &trust->node[i]) &&
+                    strcmp(trust->node[i].marker.self, trust->node[index].known_id) != 0;
+    return informed >= quorum(trust);
 }
 
 /* As changed_id, or what this process sees itself: an empty server at the address of the place. */
@@ -287,28 +287,28 @@ static bool next_id(const struct trust *trust, unsigned place, char id[MARKER_ID
     }
     for (unsigned i = 0; i < trust->nodes; i++)
         if (trust->node[i].reason == TRUST_UNRECORDED && strcmp(trust->node[i].known_id, present) == 0 &&
-            !has_vacancy(trust) && has_witnesses(trust, i)) {
+            !has_vacancy(trust) && has_informed_quorum(trust, i)) {
             id_of_server(&trust->node[i], id);
             return true;
         }
     return false;
 }
 
-/* So many members have taken another id for the place that no quorum of those beside it can take this one: nobody ever
+/* So many members have taken another id for the place that no quorum of the others can take this one: nobody ever
  * adopted it, nor will. */
 static bool cannot_win(const struct trust *trust, unsigned place, const char *id)
 {
     unsigned others = 0; /* bit = place */
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct marker *marker = &trust->node[i].marker;
-        if (is_witness(trust, &trust->node[i]) && strcmp(marker->places[place], id) != 0 &&
+        if (is_informed(trust, &trust->node[i]) && strcmp(marker->places[place], id) != 0 &&
             strcmp(marker->places[place], trust->group.places[place]) != 0)
             others |= 1u << marker_place_of(marker, marker->self);
     }
     return trust->nodes - 1 - (unsigned)__builtin_popcount(others) < quorum(trust);
 }
 
-/* A server that is replaced itself is told nothing. */
+/* Not on the server that the change replaces. */
 static bool take_change(const struct trust *trust, struct marker *marker, unsigned place)
 {
     char id[MARKER_ID_DIGITS + 1], *present = marker->places[place];
@@ -322,8 +322,8 @@ static bool take_change(const struct trust *trust, struct marker *marker, unsign
     return true;
 }
 
-/* The member knows an older generation, or the loser of two changes of one place. What it says about its run stays, so
- * that one that is not trusted goes through its quarantine. */
+/* The member knows an older generation, or the loser of two changes of one place. Its own run stays, so that an
+ * untrusted server goes through its quarantine. */
 static bool take_group(const struct trust *trust, struct marker *marker)
 {
     struct marker group = trust->group;
@@ -336,7 +336,6 @@ static bool take_group(const struct trust *trust, struct marker *marker)
     return true;
 }
 
-/* As the group that was adopted wants it. */
 static bool group_wants(const struct trust *trust, unsigned index, struct marker *wanted)
 {
     const struct trust_node *node = &trust->node[index];
@@ -344,7 +343,7 @@ static bool group_wants(const struct trust *trust, unsigned index, struct marker
     *wanted = node->marker;
     if (wanted->generation <= trust->group.generation && !marker_same_membership(wanted, &trust->group))
         return take_group(trust, wanted);
-    for (unsigned place = 0; place < trust->group.place_count && is_witness(trust, node); place++)
+    for (unsigned place = 0; place < trust->group.place_count && is_informed(trust, node); place++)
         changed |= take_change(trust, wanted, place);
     return changed;
 }
@@ -354,5 +353,5 @@ bool trust_membership_wanted(const struct trust *trust, unsigned index, struct m
     const struct trust_node *node = &trust->node[index];
     if (!node->seen || !node->has_marker || (trust->has_group && strcmp(node->marker.group, trust->group.group) != 0))
         return false;
-    return (trust->has_group && group_wants(trust, index, wanted)) || trust_mends(trust, index, wanted);
+    return (trust->has_group && group_wants(trust, index, wanted)) || finish_record(trust, index, wanted);
 }

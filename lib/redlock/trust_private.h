@@ -9,11 +9,10 @@
 
 #define TRUST_FRESH_NS      (10 * NS_PER_S) /* an older sample is no evidence */
 #define TRUST_LOOK_PAUSE_NS (1 * NS_PER_S)
-#define TRUST_APART_NS      (1 * NS_PER_S) /* clocks that are further apart disagree */
+#define TRUST_APART_NS      (1 * NS_PER_S)  /* clocks that are further apart disagree */
+#define TRUST_WINDOW_NS     (60 * NS_PER_S) /* while no group gives its longest ttl */
 
-#define TRUST_WINDOW_NS (60 * NS_PER_S) /* while no group says how long its longest ttl is */
-
-/* What a node's marker says about the run of the server that has it. */
+/* What a node's marker says about its server's run. */
 enum trust_proof { PROOF_NO_MARKER, PROOF_BAD_MARKER, PROOF_DOUBTED, PROOF_OTHER_RUN, PROOF_GOOD };
 
 static inline unsigned quorum(const struct trust *trust)
@@ -33,24 +32,26 @@ static inline struct trust_promise trust_promise_of(const struct trust *trust)
                                   .window_ns = ttl_ns > 0 ? ttl_ns : TRUST_WINDOW_NS};
 }
 
-/* Run ids that no server has: doubts, with what tells one from another. */
-#define DOUBT_RUN_PREFIX "ffffffffffffffffffffffff"
-
-static inline bool trust_is_doubt(const char *run)
+static inline struct trust_span trust_offset(const struct trust *trust, const struct trust_clock *clock,
+                                             struct instant at)
 {
-    return run[0] == '\0' || strncmp(run, DOUBT_RUN_PREFIX, sizeof DOUBT_RUN_PREFIX - 1) == 0;
+    struct trust_promise promise = trust_promise_of(trust);
+    return trust_clock_offset(clock, &promise, at);
 }
+
+/* A doubt: a run id that no server has, followed by what tells it from other doubts. */
+#define DOUBT_RUN_PREFIX "ffffffffffffffffffffffff"
 
 static inline enum trust_proof trust_proof_of(const struct trust_node *node)
 {
     if (!node->has_marker)
         return node->bad_marker ? PROOF_BAD_MARKER : PROOF_NO_MARKER;
-    if (trust_is_doubt(node->marker.run))
+    if (node->marker.run[0] == '\0' || strncmp(node->marker.run, DOUBT_RUN_PREFIX, sizeof DOUBT_RUN_PREFIX - 1) == 0)
         return PROOF_DOUBTED;
     return strcmp(node->marker.run, node->run_id) == 0 ? PROOF_GOOD : PROOF_OTHER_RUN;
 }
 
-/* Once its quarantine is over, its marker is written: it has one with another run, or we know the place that it had. */
+/* After its quarantine its marker is written: it has one with another run, or we know the place that it had. */
 static inline bool trust_needs_healing(const struct trust_node *node)
 {
     enum trust_proof proof = trust_proof_of(node);
@@ -74,7 +75,7 @@ static inline enum trust_reason trust_reason_of(enum trust_proof proof)
     return reasons[proof];
 }
 
-/* With N = 1 a quarantine would only be an outage: nobody else is there to vote. */
+/* With N = 1 a quarantine would only be an outage: no other node votes. */
 static inline void trust_quarantine(const struct trust *trust, struct trust_node *node, enum trust_reason reason,
                                     struct instant now)
 {
@@ -97,17 +98,16 @@ static inline void trust_quarantine_clock(const struct trust *trust, struct trus
 bool trust_is_recorded(const struct trust *trust, unsigned index);
 /* Takes the place of a server without a marker from the group, where that was recorded. */
 void trust_know_recorded(struct trust *trust, unsigned index, struct instant now);
-/* Adds the others that are to be inspected because the node has no marker any more. */
+/* Adds the others that must be inspected because the node has lost its marker. */
 void trust_look_at_others(struct trust *trust, unsigned index, struct instant now, node_set *look);
 /* Whether enough others, inspected since the node was seen without a marker, have the group's membership. */
 bool trust_is_confirmed(const struct trust *trust, unsigned index);
 /* False when the membership in the node's marker stays as it is. */
 bool trust_membership_wanted(const struct trust *trust, unsigned index, struct marker *wanted);
-
 bool trust_names_place(const struct trust *trust, unsigned index, const char *id);
 bool trust_is_named_elsewhere(const struct trust *trust, unsigned index, const char *id);
 
-/* trust_clock.c. Returns whether there is anything to judge: most readings say what was known. */
+/* trust_clock.c. Returns whether there is anything to judge: most readings only confirm what was known. */
 bool trust_take_reading(struct trust *trust, unsigned node, const struct trust_reading *reading, struct instant now,
                         struct trust_step *step);
 void trust_compare_clocks(struct trust *trust, struct instant now);

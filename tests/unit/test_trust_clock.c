@@ -222,8 +222,8 @@ TEST(a_random_walk_is_judged_by_all_samples)
                 walk.count = 0; /* everything older is dropped */
             int64_t now_offset = reading.node_us * NS_PER_US - (reading.asked.ns + read);
             if (most_ppm <= promise.rate_ppm)
-                assert_in_range(now_offset, trust_clock_low(&clock, &promise, reading.answered),
-                                trust_clock_high(&clock, &promise, reading.answered));
+                assert_in_range(now_offset, trust_clock_offset(&clock, &promise, reading.answered).least,
+                                trust_clock_offset(&clock, &promise, reading.answered).most);
             walk.readings[walk.count++] = reading;
         }
     }
@@ -237,10 +237,10 @@ TEST(before_the_last_sample_the_bounds_are_as_far_apart_as_the_rate_says)
     struct trust_clock clock = {.is_known = false};
     struct instant heard = {100 * NS_PER_S}, before = {90 * NS_PER_S};
     trust_clock_read(&clock, &promise, &(struct trust_reading){heard, heard, 100 * US_PER_S});
-    assert_int_equal(trust_clock_low(&clock, &promise, before),
-                     trust_clock_low(&clock, &promise, heard) - 100 * NS_PER_MS - 1);
-    assert_int_equal(trust_clock_high(&clock, &promise, before),
-                     trust_clock_high(&clock, &promise, heard) + 100 * NS_PER_MS + 1);
+    assert_int_equal(trust_clock_offset(&clock, &promise, before).least,
+                     trust_clock_offset(&clock, &promise, heard).least - 100 * NS_PER_MS - 1);
+    assert_int_equal(trust_clock_offset(&clock, &promise, before).most,
+                     trust_clock_offset(&clock, &promise, heard).most + 100 * NS_PER_MS + 1);
 }
 
 /* An inspection that finds a step: it is one event. */
