@@ -1,9 +1,9 @@
 /* The blocking client: a loop thread, and messages to it.
  *
- * A caller fills a struct redlock_held, posts it to the loop and sleeps on its semaphore; the loop wakes it exactly
- * once an operation, at the decision. Nothing else is shared: until the semaphore is posted the struct belongs to the
- * loop, afterwards to the caller again. A release in the background gives the struct away for good; the loop frees
- * it. Posts of many threads that fall into one turn of the loop leave in one write a node. */
+ * A caller fills a struct redlock_held, posts it to the loop and sleeps on its semaphore. The loop wakes it exactly
+ * once per operation, at the decision. Nothing else is shared: until the semaphore is posted the struct belongs to the
+ * loop, afterwards to the caller again. A release in the background gives the struct to the loop, which frees it. Posts
+ * that fall into one turn of the loop leave in one write per node. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -17,8 +17,7 @@
 #include "redlock/terms.h"
 
 #define SETTLE_POLL_NS (1 * NS_PER_MS)
-/* Releases in the background have their nodes' timeouts to be answered; after this the ttl does the work. */
-#define CLOSE_LIMIT_NS (2 * NS_PER_S)
+#define CLOSE_LIMIT_NS (2 * NS_PER_S) /* for releases in the background; after that the ttl does the work */
 
 struct redlock_client {
     struct loop *loop;
@@ -37,6 +36,7 @@ struct redlock_held {
     struct redlock_lock *lock;
     const struct redlock_terms *terms;     /* the caller's, while it sleeps */
     const struct redlock_request *request; /* likewise */
+    struct redlock_counters *counters;     /* likewise */
     enum redlock_wait wait;
     enum redlock_answer answer;
     enum redlock_ending ending;
@@ -147,30 +147,29 @@ static void *client_run(void *argument)
     return NULL;
 }
 
-struct count_request {
-    struct loop_message message;
-    struct redlock_client *client;
-    struct redlock_counters *counters;
-    sem_t done;
-};
-
 static void count_deliver(struct loop_message *message)
 {
-    struct count_request *request = list_owner(message, struct count_request, message);
-    *request->counters = *redlock_group_counters(request->client->group);
-    sem_post(&request->done);
+    struct redlock_held *held = list_owner(message, struct redlock_held, message);
+    *held->counters = *redlock_group_counters(held->client->group);
+    sem_post(&held->decided);
 }
 
 /* --- on the callers' threads ----------------------------------------------------------------------------------- */
 
-/* Waiting is bounded by the loop: every operation completes by its deadlines. */
+/* The loop bounds the wait: every operation completes by its deadlines. */
 static void semaphore_wait(sem_t *semaphore)
 {
     while (sem_wait(semaphore) != 0)
         continue; /* EINTR: a signal handler of the program ran here */
 }
 
-/* Signals are the program's business: its handlers must not run on our thread. */
+static void held_post(struct redlock_held *held, void (*deliver)(struct loop_message *message))
+{
+    held->message.deliver = deliver;
+    loop_post(held->client->loop, &held->message);
+}
+
+/* The program's signal handlers must not run on our thread. */
 static bool thread_start(struct redlock_client *client)
 {
     sigset_t all, before;
@@ -238,11 +237,11 @@ void redlock_client_counters(struct redlock_client *client, struct redlock_count
         *counters = (struct redlock_counters){0};
     if (client == NULL || counters == NULL)
         return;
-    struct count_request request = {.message.deliver = count_deliver, .client = client, .counters = counters};
-    sem_init(&request.done, 0, 0);
-    loop_post(client->loop, &request.message);
-    semaphore_wait(&request.done);
-    sem_destroy(&request.done);
+    struct redlock_held question = {.client = client, .counters = counters};
+    sem_init(&question.decided, 0, 0);
+    held_post(&question, count_deliver);
+    semaphore_wait(&question.decided);
+    sem_destroy(&question.decided);
 }
 
 enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,
@@ -268,8 +267,7 @@ enum redlock_answer redlock_client_acquire(struct redlock_client *client, const 
     held->client = client;
     held->terms = &checked;
     held->request = request;
-    held->message.deliver = acquire_deliver;
-    loop_post(client->loop, &held->message);
+    held_post(held, acquire_deliver);
     semaphore_wait(&held->decided);
     enum redlock_answer answer = held->answer;
     if (answer == REDLOCK_ACQUIRED) {
@@ -310,8 +308,7 @@ bool redlock_held_verify(struct redlock_held *held)
 {
     if (held == NULL)
         return false;
-    held->message.deliver = verify_deliver;
-    loop_post(held->client->loop, &held->message);
+    held_post(held, verify_deliver);
     semaphore_wait(&held->decided);
     return held->is_verified;
 }
@@ -321,8 +318,7 @@ enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlo
     if (held == NULL)
         return REDLOCK_UNKNOWN;
     held->wait = wait;
-    held->message.deliver = release_deliver;
-    loop_post(held->client->loop, &held->message);
+    held_post(held, release_deliver);
     if (wait == REDLOCK_BACKGROUND)
         return REDLOCK_RELEASED;
     semaphore_wait(&held->decided);

@@ -23,7 +23,7 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     (void)reason;
     struct group_node *member = context;
     if (state == REDIS_NODE_UP) {
-        inspection_node_up(member);
+        inspection_ask(member);
         pending_release_reconnected(member);
     } else {
         inspection_node_down(member);
@@ -132,7 +132,7 @@ void redlock_group_destroy(struct redlock_group *group)
     if (group == NULL)
         return;
     loop_hook_cancel(&group->send);
-    inspections_end(group);
+    loop_timer_clear(group->loop, &group->trust_timer);
     notifications_destroy(group->notifications);
     loop_timer_clear(group->loop, &group->pending_timer);
     loop_timer_clear(group->loop, &group->pace_timer);

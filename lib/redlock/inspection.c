@@ -1,17 +1,13 @@
 #include "redlock/inspection.h"
 
 #include "base/log.h"
-#include "redlock/scripts.h"
 #include "redlock/inspection_call.h"
 #include "redlock/terms.h"
 
-#define PULSE_NS (5 * NS_PER_S)
-/* While anything is held, every node is heard so often: a clock of ours that stood still shows on the first of them. */
-#define HELD_PULSE_NS (1 * NS_PER_S)
-/* An inspection without an answer is repeated: without one the node has no vote. */
-#define RETRY_NS (100 * NS_PER_MS)
+#define PULSE_NS      (5 * NS_PER_S)
+#define HELD_PULSE_NS (1 * NS_PER_S) /* while anything is held: the first node heard shows that our clock stood still */
+#define RETRY_NS      (100 * NS_PER_MS) /* of an inspection without an answer: until then the node has no vote */
 
-static void inspect(struct group_node *node);
 static void step_take(struct redlock_group *group, struct trust_step step);
 
 /* --- what trust asks for ---------------------------------------------------------------------------------------- */
@@ -20,7 +16,7 @@ static void change_tell(const struct group_node *node)
 {
     const struct trust_node *verdict = &node->group->trust.node[node->index];
     if (verdict->state == TRUST_UNSEEN)
-        return; /* the connection's own events say so */
+        return; /* the connection logs that */
     bool votes = verdict->state == TRUST_VOTES;
     log_event(votes ? LOG_INFO : LOG_WARN, "lock_node_trust", "node=%s state=%s reason=%s%s%s%s",
               redis_node_name(node->node), trust_state_name(verdict->state), trust_reason_name(verdict->reason),
@@ -28,7 +24,7 @@ static void change_tell(const struct group_node *node)
               votes ? "" : "\"");
 }
 
-/* Before every node was tried once, most of them are unknown to each other: that is no news. */
+/* Until every node was tried, verdicts only say that too little is known. */
 static void changes_tell(struct redlock_group *group, node_set changed)
 {
     if (!group->is_trust_told) {
@@ -47,7 +43,7 @@ static void marker_written(struct redis_call *call, const struct redis_result *r
     struct group_node *node = list_owner(call, struct group_node, mark_call);
     node_counts_result(node, result);
     group_node_refused(node, result);
-    inspect(node);
+    inspection_ask(node);
 }
 
 static void marker_write_to(struct group_node *node)
@@ -112,7 +108,7 @@ static void step_take(struct redlock_group *group, struct trust_step step)
         if ((step.write & (1u << i)) && !group->is_guest)
             marker_write_to(&group->nodes[i]);
         if (step.look & (1u << i))
-            inspect(&group->nodes[i]);
+            inspection_ask(&group->nodes[i]);
     }
     if (group->trust.has_group)
         notifications_name_group(group->notifications, group->trust.group.group);
@@ -121,25 +117,15 @@ static void step_take(struct redlock_group *group, struct trust_step step)
 
 /* --- inspections ------------------------------------------------------------------------------------------------ */
 
-static void inspect(struct group_node *node)
+void inspection_ask(struct group_node *node)
 {
     struct redlock_group *group = node->group;
     if (redis_call_is_outstanding(&node->inspect_call))
         return;
     inspection_call_ask(&group->request);
     node->inspected_at = loop_now(group->loop);
-    node->inspection_asked = instant_now(); /* the loop's time may be older than what an answer has just told */
-    if (!group_node_call(node, &group->request, &node->inspect_call))
-        return; /* its connection says when to ask again */
-}
-
-/* Where one marker changed, others may have: a change of members is followed at once, not at the next pulse. */
-static void others_inspect(struct redlock_group *group, struct instant now)
-{
-    for (unsigned i = 0; i < group->node_count; i++)
-        if (redis_node_state(group->nodes[i].node) == REDIS_NODE_UP &&
-            instant_reached(now, instant_after(group->nodes[i].inspected_at, RETRY_NS)))
-            inspect(&group->nodes[i]);
+    node->inspection_asked = instant_now(); /* the loop's time may be older than what an answer has just shown */
+    (void)!group_node_call(node, &group->request, &node->inspect_call); /* its connection says when to ask again */
 }
 
 static void inspected(struct redis_call *call, const struct redis_result *result)
@@ -151,8 +137,11 @@ static void inspected(struct redis_call *call, const struct redis_result *result
     if (result->outcome == REDIS_VALUE && inspection_call_read(&inspection, NULL, result->reply)) {
         bool is_other = strcmp(group->trust.node[node->index].marker_text, inspection.marker_text) != 0;
         step_take(group, trust_saw(&group->trust, node->index, &inspection, inspection.answered));
-        if (is_other)
-            others_inspect(group, inspection.answered);
+        /* where one marker changed, others may have: a change of members is followed now, not at the next pulse */
+        for (unsigned i = 0; i < group->node_count && is_other; i++)
+            if (redis_node_state(group->nodes[i].node) == REDIS_NODE_UP &&
+                instant_reached(inspection.answered, instant_after(group->nodes[i].inspected_at, RETRY_NS)))
+                inspection_ask(&group->nodes[i]);
         return;
     }
     if (result->outcome == REDIS_UNKNOWN || (result->outcome == REDIS_ERROR && result->error == REDIS_ERROR_DOWN)) {
@@ -172,8 +161,8 @@ static bool holds_something(const struct redlock_group *group)
     return false;
 }
 
-/* Scripts tell a node's time as well: who is busy needs no inspections. Of an empty server that waits for its record,
- * others may know more by now. */
+/* Scripts read a node's clock as well, so a busy node needs no inspection. An empty server that waits for its record is
+ * always overdue: others may know more by now. */
 static bool is_overdue(const struct group_node *node, bool holds, struct instant now)
 {
     const struct trust_node *trusted = &node->group->trust.node[node->index];
@@ -191,13 +180,13 @@ static void trust_fire(struct loop_timer *timer)
     for (unsigned i = 0; i < group->node_count; i++) {
         struct group_node *node = &group->nodes[i];
         if (redis_node_state(node->node) == REDIS_NODE_UP && is_overdue(node, holds, now))
-            inspect(node);
+            inspection_ask(node);
     }
     loop_timer_set(group->loop, timer, instant_after(now, HELD_PULSE_NS));
     step_take(group, trust_tick(&group->trust, now));
 }
 
-/* --- what the group tells --------------------------------------------------------------------------------------- */
+/* --- what the group reports --------------------------------------------------------------------------------------- */
 
 void inspections_init(struct redlock_group *group)
 {
@@ -211,16 +200,6 @@ void inspections_init(struct redlock_group *group)
     loop_timer_set(group->loop, &group->trust_timer, loop_after(group->loop, PULSE_NS));
 }
 
-void inspections_end(struct redlock_group *group)
-{
-    loop_timer_clear(group->loop, &group->trust_timer);
-}
-
-void inspection_node_up(struct group_node *node)
-{
-    inspect(node);
-}
-
 void inspection_node_down(struct group_node *node)
 {
     step_take(node->group, trust_unseen(&node->group->trust, node->index, instant_now()));
@@ -228,8 +207,8 @@ void inspection_node_down(struct group_node *node)
 
 void inspection_doubts(struct group_node *node)
 {
-    step_take(node->group, trust_unseen(&node->group->trust, node->index, instant_now()));
-    inspect(node);
+    inspection_node_down(node);
+    inspection_ask(node);
 }
 
 void inspection_sampled(struct group_node *node, struct instant asked, struct instant answered, int64_t node_us)

@@ -1,23 +1,21 @@
-/* Private to lib/redlock: the driver of trust.c. Every node is inspected when its connection is up, whenever a script
- * says that its marker is another one, and every few seconds while the group lives: a clock that steps, a policy that
- * begins to evict and a marker that is healed by somebody else are seen by that, and nothing of it grows with the
- * locks. While anything is held, every node is heard about once a second, so that our own clock is known. All on the
- * loop. */
+/* Private to lib/redlock: the driver of trust.c. Every node is inspected when its connection is up, when a script meets
+ * another marker there, and every few seconds: that shows a clock that steps, a policy that begins to evict, and a
+ * marker that another client healed, at a cost that does not grow with the locks. While anything is held, every node is
+ * heard about once a second, so that a stop of our own clock shows. All on the loop. */
 #ifndef REDLOCK_INSPECTION_H
 #define REDLOCK_INSPECTION_H
 
 #include "redlock/group.h"
 
 void inspections_init(struct redlock_group *group);
-void inspections_end(struct redlock_group *group);
-
-void inspection_node_up(struct group_node *node);
+/* Asks the node, unless an inspection is under way. */
+void inspection_ask(struct group_node *node);
 void inspection_node_down(struct group_node *node);
-/* A script said that the marker is not the one that we know. */
+/* A script met a marker other than the one that we know. */
 void inspection_doubts(struct group_node *node);
-/* A script told the time of the node. */
+/* A script read the node's clock. */
 void inspection_sampled(struct group_node *node, struct instant asked, struct instant answered, int64_t node_us);
-/* The connected nodes were inspected, or refused to be. */
+/* Every node was tried, and those that are connected have answered an inspection. */
 bool inspections_are_settled(const struct redlock_group *group);
 
 #endif

@@ -22,32 +22,20 @@ void inspection_call_mark(struct buffer *request, const char *seen, const char *
     redis_request_texts(request, MARKER_KEY, seen, wanted);
 }
 
-static bool has_shape(const struct redis_reply *reply)
+bool inspection_call_read(struct trust_inspection *inspection, char *policy, const struct redis_reply *reply)
 {
     if (reply->kind != REDIS_ARRAY || reply->count != PARTS || reply->elements[TIME].kind != REDIS_INTEGER)
         return false;
+    const struct redis_reply *parts = reply->elements, *run = &parts[RUN], *text = &parts[MARKER];
     for (size_t i = 0; i < TIME; i++)
-        if (reply->elements[i].kind != REDIS_STRING)
+        if (parts[i].kind != REDIS_STRING)
             return false;
-    return true;
-}
-
-/* What C would cut is no marker: scripts compare all of it. */
-static void marker_read(struct trust_inspection *inspection, const struct redis_reply *text)
-{
+    if (run->length == 0 || run->length > MARKER_RUN_DIGITS || parts[TIME].integer <= 0)
+        return false;
+    /* what C would cut is no marker: scripts compare all of it */
     bool is_cut = text->length >= sizeof inspection->marker_text || strlen(text->bytes) != text->length;
     inspection->has_marker = text->length > 0;
     snprintf(inspection->marker_text, sizeof inspection->marker_text, "%s", is_cut ? "?" : text->bytes);
-}
-
-bool inspection_call_read(struct trust_inspection *inspection, char *policy, const struct redis_reply *reply)
-{
-    if (!has_shape(reply))
-        return false;
-    const struct redis_reply *parts = reply->elements, *run = &parts[RUN];
-    if (run->length == 0 || run->length > MARKER_RUN_DIGITS || parts[TIME].integer <= 0)
-        return false;
-    marker_read(inspection, &parts[MARKER]);
     memcpy(inspection->run_id, run->bytes, run->length + 1);
     inspection->evicts = redis_reply_is_text(&parts[EVICTS], "1");
     inspection->node_us = parts[TIME].integer;

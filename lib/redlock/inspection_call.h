@@ -1,5 +1,5 @@
 /* Private to lib/redlock: the question that decides about trust in a node (inspect.lua), and its answer as trust.h
- * wants it. For the group, which asks again and again, and for the operator's session, which asks while it waits. */
+ * wants it. For the group, and for the operator's session. */
 #ifndef REDLOCK_INSPECTION_CALL_H
 #define REDLOCK_INSPECTION_CALL_H
 
@@ -10,13 +10,12 @@
 
 enum { INSPECTION_POLICY_SIZE = 32 };
 
-/* Replaces what is in `request`. */
+/* Both replace what is in `request`. */
 void inspection_call_ask(struct buffer *request);
-/* Asks for another marker where there is the one that was seen ("" = none; to "" = delete it): mark.lua. Replaces what
- * is in `request`. */
+/* mark.lua: replaces the marker that was seen ("" = none) by the wanted one ("" = deletes it). */
 void inspection_call_mark(struct buffer *request, const char *seen, const char *wanted);
-/* False when it is no answer to the inspection. `asked` and `answered` are left as they are. `policy`, the eviction
- * policy in words, may be NULL. */
+/* False if the reply is no answer to the inspection. Leaves `asked` and `answered` alone. `policy`, the eviction policy
+ * in words, may be NULL. */
 bool inspection_call_read(struct trust_inspection *inspection, char *policy,
                           const struct redis_reply *reply) MUST_CHECK;
 

@@ -1,7 +1,7 @@
-/* A hash table of the keys that somebody wants, and for each a line of those who wait for it.
+/* A hash table of the keys that somebody wants, each with a line of waiters.
  *
- * A turn exists while it has an owner; it borrows the bytes of its key from the owner, so handing it on borrows them
- * anew. The last one to leave frees it, which also forgets how often it was handed on. */
+ * A turn exists while it has an owner and borrows the bytes of its key from the owner, so handing it on borrows them
+ * anew. The last owner frees it, which also resets its count. */
 #include "redlock/local_waiters.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct turn {
     uint64_t hash;
     struct local_key key;
     struct local_waiter *owner;
-    struct list line; /* of claims */
+    struct list line; /* of waiters */
     unsigned handed;
 };
 
@@ -115,43 +115,43 @@ void local_waiters_destroy(struct local_waiters *waiters)
     free(waiters);
 }
 
-/* --- claims --------------------------------------------------------------------------------------------------- */
+/* --- waiters --------------------------------------------------------------------------------------------------- */
 
-void local_waiter_init(struct local_waiter *claim, void (*ready)(struct local_waiter *claim))
+void local_waiter_init(struct local_waiter *waiter, void (*ready)(struct local_waiter *waiter))
 {
-    *claim = (struct local_waiter){.ready = ready};
-    list_init(&claim->link);
+    *waiter = (struct local_waiter){.ready = ready};
+    list_init(&waiter->link);
 }
 
-/* Takes one key after the other until somebody else has one; true when it has them all. */
-static bool claim_go_on(struct local_waiters *waiters, struct local_waiter *claim)
+/* Takes one key after another until it meets one with an owner; true when it has them all. */
+static bool waiter_go_on(struct local_waiters *waiters, struct local_waiter *waiter)
 {
-    while (claim->had < claim->count) {
-        struct local_key key = claim->keys[claim->had];
+    while (waiter->had < waiter->count) {
+        struct local_key key = waiter->keys[waiter->had];
         uint64_t hash = key_hash(waiters, key);
         struct turn *turn = turn_find(waiters, key, hash);
-        claim->turns[claim->had] = turn != NULL ? turn : turn_make(waiters, key, hash, claim);
+        waiter->turns[waiter->had] = turn != NULL ? turn : turn_make(waiters, key, hash, waiter);
         if (turn != NULL) {
-            invariant(turn->owner != claim);
-            list_append(&turn->line, &claim->link);
+            invariant(turn->owner != waiter);
+            list_append(&turn->line, &waiter->link);
             return false;
         }
-        claim->had++;
+        waiter->had++;
     }
     return true;
 }
 
-bool local_waiters_want(struct local_waiters *waiters, struct local_waiter *claim, const struct local_key *keys,
+bool local_waiters_want(struct local_waiters *waiters, struct local_waiter *waiter, const struct local_key *keys,
                         unsigned count)
 {
-    invariant(claim->count == 0 && count >= 1 && count <= LOCAL_KEYS_MAX);
-    claim->keys = keys;
-    claim->count = count;
-    claim->had = 0;
-    return claim_go_on(waiters, claim);
+    invariant(waiter->count == 0 && count >= 1 && count <= LOCAL_KEYS_MAX);
+    waiter->keys = keys;
+    waiter->count = count;
+    waiter->had = 0;
+    return waiter_go_on(waiters, waiter);
 }
 
-/* To the first in its line, which may have all its turns now. */
+/* To the first in line, which may now have all its turns. */
 static void turn_hand_on(struct local_waiters *waiters, struct turn *turn, struct list *completed)
 {
     struct list *first = list_take_first(&turn->line);
@@ -164,20 +164,20 @@ static void turn_hand_on(struct local_waiters *waiters, struct turn *turn, struc
     turn->key = next->keys[next->had];
     turn->handed++;
     next->had++;
-    if (claim_go_on(waiters, next))
+    if (waiter_go_on(waiters, next))
         list_append(completed, &next->link);
 }
 
-/* All keys are handed on before anybody is told, who might change everything. */
-void local_waiters_leave(struct local_waiters *waiters, struct local_waiter *claim)
+/* All keys are handed on before any `ready` runs, because that may change everything. */
+void local_waiters_leave(struct local_waiters *waiters, struct local_waiter *waiter)
 {
     struct list completed, *link = NULL;
-    unsigned had = claim->had;
+    unsigned had = waiter->had;
     list_init(&completed);
-    list_remove(&claim->link);
-    claim->count = claim->had = 0;
+    list_remove(&waiter->link);
+    waiter->count = waiter->had = 0;
     for (unsigned i = 0; i < had; i++)
-        turn_hand_on(waiters, claim->turns[i], &completed);
+        turn_hand_on(waiters, waiter->turns[i], &completed);
     while ((link = list_take_first(&completed)) != NULL) {
         struct local_waiter *next = list_owner(link, struct local_waiter, link);
         next->ready(next);
@@ -190,22 +190,22 @@ struct local_waiter *local_waiters_owner(const struct local_waiters *waiters, st
     return turn != NULL ? turn->owner : NULL;
 }
 
-struct local_waiter *local_waiter_blocker(const struct local_waiter *claim)
+struct local_waiter *local_waiter_blocker(const struct local_waiter *waiter)
 {
-    return claim->had < claim->count ? claim->turns[claim->had]->owner : NULL;
+    return waiter->had < waiter->count ? waiter->turns[waiter->had]->owner : NULL;
 }
 
-unsigned local_waiter_handed(const struct local_waiter *claim)
+unsigned local_waiter_handed(const struct local_waiter *waiter)
 {
     unsigned most = 0;
-    for (unsigned i = 0; i < claim->had; i++)
-        if (claim->turns[i]->handed > most)
-            most = claim->turns[i]->handed;
+    for (unsigned i = 0; i < waiter->had; i++)
+        if (waiter->turns[i]->handed > most)
+            most = waiter->turns[i]->handed;
     return most;
 }
 
-void local_waiter_restart(struct local_waiter *claim)
+void local_waiter_restart(struct local_waiter *waiter)
 {
-    for (unsigned i = 0; i < claim->had; i++)
-        claim->turns[i]->handed = 0;
+    for (unsigned i = 0; i < waiter->had; i++)
+        waiter->turns[i]->handed = 0;
 }

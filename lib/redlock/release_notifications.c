@@ -1,12 +1,10 @@
-/* How it is kept up: for each node and bucket one small state, OFF, ASKED, ON or LEAVING, that follows `is_kept` of
- * the bucket. At most one request is under way for each, so the state is that of the server when no request is. What
- * fails is tried again by the next sweep, or on the next connection.
+/* Each node and bucket has a subscription that follows `is_kept` of the bucket. It has at most one request under way,
+ * so without one its state is that of the server. The next sweep, or the next connection, tries again what failed.
  *
- * Each node tells of each release once, and messages of one node arrive in order; those of different nodes do not. So
- * the words of each node are counted, and a release is new when some node has spoken more often than the most talkative
- * one before: a slow node's word about a release that was told already is not. "Held" says that the node has spoken of
- * all releases so far, whatever was heard of it. A node that had no key to delete falls behind in this count, so it
- * begins anew again and again, after `series_ns`. */
+ * Each node reports each release once, and messages of one node arrive in order; those of different nodes do not. So
+ * the reports of each node are counted, and a release is new when some node has reported more than any node before: a
+ * slow node's report of a known release is not. "Held" says that the node has reported all releases so far. A node that
+ * had no key to delete falls behind in this count, so the count restarts after `series_ns`. */
 #include "redlock/release_notifications.h"
 
 #include <stdio.h>
@@ -25,19 +23,18 @@
 
 static const int64_t number_max = 24 * 3600 * 1000; /* milliseconds of a day */
 
-enum subscription_state { SUBSCRIPTION_OFF, SUBSCRIPTION_ASKED, SUBSCRIPTION_ON, SUBSCRIPTION_LEAVING };
-
 struct subscription {
     struct redis_call call;
     struct notification_node *node;
     uint8_t bucket;
-    uint8_t state;
+    bool asks_for_on; /* while the call is under way */
 };
 
 struct notification_node {
     struct notifications *notifications;
     unsigned index;
-    struct redis_node *connection; /* NULL: closed */
+    struct redis_node *of;         /* the group's connection */
+    struct redis_node *connection; /* for subscriptions; NULL: closed */
     bool told_refused;
     struct subscription subscriptions[NOTIFICATIONS_BUCKETS];
 };
@@ -46,7 +43,7 @@ struct bucket {
     struct list wants;
     bool is_kept; /* to be subscribed to */
     struct instant idle_since;
-    node_set on;
+    node_set on; /* where it is subscribed to */
     struct instant live_since;
 };
 
@@ -82,13 +79,13 @@ bool notifications_are_warm(const struct notifications *notifications, const cha
     return notifications->buckets[hash_bytes(0, key, length) % NOTIFICATIONS_BUCKETS].is_kept;
 }
 
-/* All who share the nodes make the same name of them: where the nodes have different databases, none is named. */
+/* All processes that share the nodes form the same name: nodes with different databases get none. */
 static void prefix_write(struct notifications *notifications, const char *group)
 {
-    unsigned database = redis_node_options(notifications->options.nodes[0])->database;
+    unsigned database = redis_node_options(notifications->nodes[0].of)->database;
     bool is_common = true;
     for (unsigned i = 1; i < notifications->options.node_count; i++)
-        is_common &= redis_node_options(notifications->options.nodes[i])->database == database;
+        is_common &= redis_node_options(notifications->nodes[i].of)->database == database;
     if (is_common)
         snprintf(notifications->prefix, sizeof notifications->prefix, "hf:free:%.16s:%u:", group, database);
     else
@@ -128,7 +125,7 @@ static bool is_new(struct notification_want *want, const struct news *news, stru
     return true;
 }
 
-/* Whoever hears it may take itself and others out, and put them in again. */
+/* `heard` may remove itself and others, and add them again. */
 static void bucket_tell(struct notifications *notifications, struct bucket *bucket, const struct news *news)
 {
     struct list todo, *link = NULL;
@@ -147,7 +144,7 @@ static void bucket_tell(struct notifications *notifications, struct bucket *buck
 
 /* --- messages ----------------------------------------------------------------------------------------------------- */
 
-/* "hf:WORD:NUMBER:KEY". A number that nobody can mean is no message of ours. */
+/* "hf:WORD:NUMBER:KEY". An absurd number is no message of ours. */
 static bool number_parse(const char *text, size_t length, struct news *news)
 {
     char digits[12];
@@ -205,7 +202,7 @@ static void hint_send(struct notifications *notifications, node_set nodes, const
     buffer_fini(&payload);
     for (unsigned i = 0; i < notifications->options.node_count; i++)
         if (nodes & (1u << i))
-            (void)!redis_node_call(notifications->options.nodes[i], &notifications->request, INSTANT_NEVER, NULL);
+            (void)!redis_node_call(notifications->nodes[i].of, &notifications->request, INSTANT_NEVER, NULL);
 }
 
 void notifications_say_free(struct notifications *notifications, node_set nodes, const char *key, size_t length)
@@ -223,10 +220,14 @@ void notifications_say_held(struct notifications *notifications, node_set nodes,
 
 /* --- subscriptions ------------------------------------------------------------------------------------------------ */
 
-/* LIVE or DEAF, when it has become the other one. */
-static void bucket_judge(struct notifications *notifications, struct bucket *bucket)
+/* Tells LIVE or DEAF, when it has become the other one. */
+static void subscription_set(struct subscription *subscription, bool is_on)
 {
+    struct notifications *notifications = subscription->node->notifications;
+    struct bucket *bucket = &notifications->buckets[subscription->bucket];
+    node_set node = set_of(subscription->node->index);
     bool was_live = bucket->live_since.ns != INSTANT_NEVER.ns;
+    bucket->on = (node_set)(is_on ? bucket->on | node : bucket->on & ~node);
     bool is_live = (unsigned)__builtin_popcount(bucket->on) > notifications->options.node_count / 2;
     if (is_live == was_live)
         return;
@@ -234,31 +235,24 @@ static void bucket_judge(struct notifications *notifications, struct bucket *buc
     bucket_tell(notifications, bucket, &(struct news){.kind = is_live ? NOTIFIED_LIVE : NOTIFIED_DEAF});
 }
 
-static void subscription_set(struct subscription *subscription, enum subscription_state state)
-{
-    struct notifications *notifications = subscription->node->notifications;
-    struct bucket *bucket = &notifications->buckets[subscription->bucket];
-    node_set node = (node_set)(1u << subscription->node->index);
-    subscription->state = (uint8_t)state;
-    bucket->on = (node_set)(state == SUBSCRIPTION_ON ? bucket->on | node : bucket->on & ~node);
-    bucket_judge(notifications, bucket);
-}
-
-/* Asks for what is wanted and not so; waits for what is under way. */
+/* Asks for what is wanted, unless a request is under way. */
 static void subscription_follow(struct subscription *subscription)
 {
     struct notification_node *node = subscription->node;
     struct notifications *notifications = node->notifications;
-    bool is_kept = notifications->buckets[subscription->bucket].is_kept;
-    if (node->connection == NULL || subscription->state != (is_kept ? SUBSCRIPTION_OFF : SUBSCRIPTION_ON))
+    const struct bucket *bucket = &notifications->buckets[subscription->bucket];
+    bool is_on = (bucket->on & set_of(node->index)) != 0;
+    if (node->connection == NULL || redis_call_is_outstanding(&subscription->call) || is_on == bucket->is_kept)
         return;
     char channel[NOTIFICATIONS_CHANNEL_MAX];
     bucket_channel(notifications, subscription->bucket, channel);
     buffer_clear(&notifications->request);
-    redis_request_command(&notifications->request, is_kept ? "SUBSCRIBE" : "UNSUBSCRIBE", channel);
+    redis_request_command(&notifications->request, is_on ? "UNSUBSCRIBE" : "SUBSCRIBE", channel);
     /* The silence limit ends what is not answered, so that the state is never a guess. */
-    if (redis_node_call(node->connection, &notifications->request, INSTANT_NEVER, &subscription->call))
-        subscription_set(subscription, is_kept ? SUBSCRIPTION_ASKED : SUBSCRIPTION_LEAVING);
+    if (!redis_node_call(node->connection, &notifications->request, INSTANT_NEVER, &subscription->call))
+        return;
+    subscription->asks_for_on = !is_on;
+    subscription_set(subscription, false);
 }
 
 static void refusal_log(struct notification_node *node, const char *reason)
@@ -273,12 +267,11 @@ static void refusal_log(struct notification_node *node, const char *reason)
 static void subscription_done(struct redis_call *call, const struct redis_result *result)
 {
     struct subscription *subscription = list_owner(call, struct subscription, call);
-    bool is_on = subscription->state == SUBSCRIPTION_ASKED && result->outcome == REDIS_VALUE;
     if (result->outcome == REDIS_ERROR && result->reply != NULL)
         refusal_log(subscription->node, result->reason);
-    subscription_set(subscription, is_on ? SUBSCRIPTION_ON : SUBSCRIPTION_OFF);
+    subscription_set(subscription, subscription->asks_for_on && result->outcome == REDIS_VALUE);
     if (result->outcome == REDIS_VALUE)
-        subscription_follow(subscription); /* it may be wanted otherwise by now */
+        subscription_follow(subscription); /* the wish may have changed */
 }
 
 static void node_follow(struct notification_node *node)
@@ -287,12 +280,12 @@ static void node_follow(struct notification_node *node)
         subscription_follow(&node->subscriptions[i]);
 }
 
-/* The server has forgotten them; those with a request under way hear of it by its end. */
+/* The server has forgotten the subscriptions; the end of a request under way says so itself. */
 static void node_forget(struct notification_node *node)
 {
     for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++)
         if (!redis_call_is_outstanding(&node->subscriptions[i].call))
-            subscription_set(&node->subscriptions[i], SUBSCRIPTION_OFF);
+            subscription_set(&node->subscriptions[i], false);
 }
 
 static void node_changed(void *context, struct redis_node *connection, enum redis_node_state state, const char *reason)
@@ -311,7 +304,7 @@ static void node_changed(void *context, struct redis_node *connection, enum redi
 static void node_open(struct notification_node *node)
 {
     struct notifications *notifications = node->notifications;
-    struct redis_node_options own = *redis_node_options(notifications->options.nodes[node->index]);
+    struct redis_node_options own = *redis_node_options(node->of);
     char name[128], client_name[128];
     snprintf(name, sizeof name, "%s-wakes", own.name);
     snprintf(client_name, sizeof client_name, "%s-wakes", own.client_name != NULL ? own.client_name : "redlock");
@@ -352,7 +345,7 @@ static void notifications_close(struct notifications *notifications)
         node_close(&notifications->nodes[i]);
 }
 
-/* Leaves what nobody wanted for a while, and tries again what was refused. */
+/* Unsubscribes from what nobody has wanted for a while, and tries again what was refused. */
 static void sweep(struct loop_timer *timer)
 {
     struct notifications *notifications = list_owner(timer, struct notifications, sweep_timer);
@@ -377,16 +370,6 @@ static void sweep(struct loop_timer *timer)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-static void node_init(struct notifications *notifications, unsigned index)
-{
-    struct notification_node *node = &notifications->nodes[index];
-    node->notifications = notifications;
-    node->index = index;
-    for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++)
-        node->subscriptions[i] =
-            (struct subscription){.call.done = subscription_done, .node = node, .bucket = (uint8_t)i};
-}
-
 struct notifications *notifications_create(struct loop *loop, const struct notifications_options *options)
 {
     invariant(options->node_count >= 1 && options->node_count <= LEASE_NODES_MAX);
@@ -400,15 +383,20 @@ struct notifications *notifications_create(struct loop *loop, const struct notif
         notifications->options.close_ns = 30 * NS_PER_S;
     if (notifications->options.series_ns == 0)
         notifications->options.series_ns = 50 * NS_PER_MS;
-    notifications->options.nodes = memory_zeroed(options->node_count, sizeof options->nodes[0]);
-    memcpy((void *)notifications->options.nodes, options->nodes, options->node_count * sizeof options->nodes[0]);
     loop_timer_init(&notifications->sweep_timer, sweep);
     for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++) {
         list_init(&notifications->buckets[i].wants);
         notifications->buckets[i].live_since = INSTANT_NEVER;
     }
-    for (unsigned i = 0; i < options->node_count; i++)
-        node_init(notifications, i);
+    for (unsigned i = 0; i < options->node_count; i++) {
+        struct notification_node *node = &notifications->nodes[i];
+        node->notifications = notifications;
+        node->index = i;
+        node->of = options->nodes[i];
+        for (unsigned k = 0; k < NOTIFICATIONS_BUCKETS; k++)
+            node->subscriptions[k] =
+                (struct subscription){.call.done = subscription_done, .node = node, .bucket = (uint8_t)k};
+    }
     prefix_write(notifications, "-");
     return notifications;
 }
@@ -422,7 +410,6 @@ void notifications_destroy(struct notifications *notifications)
             list_owner(link, struct notification_want, link)->notifications = NULL;
     notifications_close(notifications);
     buffer_fini(&notifications->request);
-    free((void *)notifications->options.nodes);
     free(notifications);
 }
 
@@ -437,7 +424,7 @@ void notifications_name_group(struct notifications *notifications, const char *g
     notifications_open(notifications);
 }
 
-/* --- those who want ----------------------------------------------------------------------------------------------- */
+/* --- wants -------------------------------------------------------------------------------------------------------- */
 
 void notifications_want(struct notifications *notifications, struct notification_want *want, const char *key,
                         size_t length)

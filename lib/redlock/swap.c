@@ -30,16 +30,7 @@ node_set swap_failed(struct swap *swap)
 
 enum lease_vote swap_vote(enum swap_answer answer)
 {
-    switch (answer) {
-    case SWAP_TAKEN:
-        return LEASE_YES;
-    case SWAP_FREE:
-        return LEASE_NO;
-    case SWAP_NOT:
-    case SWAP_UNKNOWN:
-        break;
-    }
-    return LEASE_UNSENT;
+    return answer == SWAP_TAKEN ? LEASE_YES : answer == SWAP_FREE ? LEASE_NO : LEASE_UNSENT;
 }
 
 enum lease_vote swap_release_vote(enum lease_vote answer, bool is_unsure)
