@@ -356,6 +356,19 @@ TEST(what_cannot_work_is_refused)
     assert_nothing_is_left();
 }
 
+/* Before the run, not after it. */
+TEST(a_file_that_cannot_be_written_is_refused_before_the_run)
+{
+    struct buffer message = {0};
+    buffer_format(&message, "holdfast dry-run: %s/none/page.html: No such file or directory\n", place);
+    assert_refused(1, buffer_text(&message), "--for 24h --html %s/none/page.html", place);
+    assert_refused(1, buffer_text(&message), "--for 24h --html %s/new.html --save %s/none/page.html", place, place);
+    char path[PRIVATE_DIRECTORY_MAX + 64];
+    snprintf(path, sizeof path, "%s/new.html", place);
+    assert_int_not_equal(access(path, F_OK), 0);
+    buffer_fini(&message);
+}
+
 TEST(what_the_configuration_does_not_let_it_do_is_refused)
 {
     file_write("limits.conf", "queue_node = { host = \"127.0.0.1\"; };\nlock = { max_hold = \"10s\"; };\n");

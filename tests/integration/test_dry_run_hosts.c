@@ -202,12 +202,26 @@ TEST(without_a_quorum_nothing_begins)
     redis_server_kill(locks.servers[0]);
     redis_server_kill(locks.servers[1]);
     configuration_write("5s", "20s"); /* the third is there, however slow it is */
-    assert_refused(1,
+    assert_refused(75,
                    "error: no quorum: only 1 of the 3 lock nodes can be asked now, and a lock needs 2; \"holdfast "
                    "nodes\" says what is wrong with the others\n",
                    "-c %s --for 1s", configuration);
     configuration_write(USUAL_PATIENCE, USUAL_TTL);
     assert_nothing_is_left();
+}
+
+TEST(a_queue_node_that_cannot_be_reached_may_be_there_later)
+{
+    struct buffer reason = {0};
+    buffer_format(&reason, "connect to 127.0.0.1:%u: Connection refused\n", redis_server_port(queue));
+    redis_server_kill(queue);
+    struct program joins = run_start("-c %s --join 0123456789ab", configuration);
+    assert_int_equal(run_end(&joins), 75);
+    assert_contains(printed.error, buffer_text(&reason));
+    struct program leads = run_start("-c %s --for 1s", configuration);
+    assert_int_equal(run_end(&leads), 75);
+    assert_contains(printed.error, buffer_text(&reason));
+    buffer_fini(&reason);
 }
 
 TEST(nodes_of_others_get_no_faults)

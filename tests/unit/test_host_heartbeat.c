@@ -2,6 +2,7 @@
 #include "worker/dry_run/run/host_heartbeat.h"
 
 #include "tests/support/test.h"
+#include "worker/print/version.h"
 
 static struct text_span span_of(const struct buffer *text)
 {
@@ -15,7 +16,6 @@ TEST(a_beat_comes_back)
         .threads = 16,
         .serving = 1,
         .clock = {.is_known = true, .offset_ns = -INT64_C(1700000000000000000), .error_ns = 9},
-        .cpu_ns = 77,
         .records_lost = 5,
         .has_ended = true};
     struct buffer text = {0};
@@ -32,7 +32,7 @@ static bool reads(const char *processes, const char *serving, const char *offset
     char text[400];
     int length = snprintf(text, sizeof text,
                           "{\"processes\":%s,\"threads\":1,\"serving\":%s,\"clock_offset_ns\":%s,\"clock_error_ns\":%s,"
-                          "\"clock_is_known\":true,\"cpu_ns\":0,\"records_lost\":0,\"has_ended\":false}",
+                          "\"clock_is_known\":true,\"records_lost\":0,\"has_ended\":false}",
                           processes, serving, offset, error);
     return host_heartbeat_read((struct text_span){text, (size_t)length}, &beat);
 }
@@ -50,6 +50,31 @@ TEST(what_cannot_be_is_refused)
     assert_false(reads("1", "0", "0", "9223372036854775807"));
     assert_false(reads("1", "0", "0", "-1"));
     assert_false(reads("1", "0", "\"0\"", "0"));
+}
+
+TEST(a_run_of_another_version_is_refused)
+{
+    struct dry_run_plan plan, back;
+    struct buffer text = {0};
+    struct error error = ERROR_NONE;
+    enum run_state told = RUN_GATHERS;
+    plan_init(&plan);
+    plan_complete(&plan);
+    run_state_write(&text, RUN_GOES_ON, &plan);
+    assert_true(run_state_read(span_of(&text), &told, &back, &error));
+    assert_int_equal(told, RUN_GOES_ON);
+    plan_fini(&back);
+    char *version = strstr((char *)(uintptr_t)buffer_text(&text), HOLDFAST_VERSION);
+    assert_non_null(version);
+    version[0]++;
+    assert_false(run_state_read(span_of(&text), &told, &back, &error));
+    assert_contains(error.text, "and this is " HOLDFAST_VERSION);
+    memcpy(strstr((char *)(uintptr_t)buffer_text(&text), "\"version"), "\"older", 6);
+    error = ERROR_NONE;
+    assert_false(run_state_read(span_of(&text), &told, &back, &error));
+    assert_contains(error.text, "of an earlier version");
+    buffer_fini(&text);
+    plan_fini(&plan);
 }
 
 TEST(shipments_end_where_their_bytes_end)

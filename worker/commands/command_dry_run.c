@@ -5,6 +5,7 @@
 #include "worker/commands/command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,6 +68,20 @@ static bool file_write(const char *path, const struct buffer *text)
     return is_written;
 }
 
+/* Told before the run, not after it. What is there already stays as it is until there is a report. */
+static bool file_is_writable(const char *path)
+{
+    bool was_there = path == NULL || access(path, F_OK) == 0;
+    int file = path != NULL ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
+    if (path != NULL && file < 0) {
+        fprintf(stderr, "holdfast dry-run: %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    if (file >= 0)
+        close(file);
+    return was_there || unlink(path) == 0;
+}
+
 static bool page_write(const struct dry_run_command *dry, const struct result *result)
 {
     struct buffer page = {0};
@@ -127,19 +142,21 @@ static int run_told(const struct dry_run_command *dry)
                                             .config_path = dry->path,
                                             .says = dry->is_quiet ? NULL : stderr,
                                             .progress = progress_of(dry)};
-    bool ran = dry->joins                  ? dry_run_join(&request, &findings)
-               : dry->plan.point_count > 0 ? dry_run_explore(&request, &result, &findings)
-                                           : dry_run_perform(&request, &result, &findings);
+    if (!file_is_writable(dry->html) || !file_is_writable(dry->save))
+        return EXIT_CODE_FAILURE;
+    enum exit_code code = dry->joins                  ? dry_run_join(&request, &findings)
+                          : dry->plan.point_count > 0 ? dry_run_explore(&request, &result, &findings)
+                                                      : dry_run_perform(&request, &result, &findings);
     findings_print(&findings, stderr);
     bool is_told = findings.errors == 0; /* of a what-if that came to an early end there is something to tell, too */
     findings_fini(&findings);
-    if (ran && !dry->joins) {
+    if (code == EXIT_CODE_OK && !dry->joins) {
         report_print(dry, &result);
         bool has_page = page_write(dry, &result);
         is_told = json_save(dry, &result) && has_page && is_told;
         result_fini(&result);
     }
-    return ran && is_told ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
+    return code == EXIT_CODE_OK && !is_told ? EXIT_CODE_FAILURE : (int)code;
 }
 
 /* --- comparing ---------------------------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ struct dry_run {
     const struct dry_run_plan *plan;
     struct findings *findings;
     bool is_remote;        /* another host leads the run */
+    bool is_unreachable;   /* nodes are, so there is no run */
     bool leaves_names;     /* for the cleanup process to remove */
     struct config *live;   /* as configured */
     struct config *config; /* of the run */
@@ -119,6 +120,7 @@ static void group_check(struct dry_run *run)
         return;
     if (apart_do(group_ask, run->config, &output) == EXIT_CODE_OK && output.length == sizeof facts) {
         memcpy(&facts, output.bytes, sizeof facts);
+        run->is_unreachable = facts.voters <= count / 2;
         plan_check_group(run->plan, run->config, facts.max_ttl_ns, facts.voters, count, run->findings);
         if (run->plugins != NULL)
             startup_check_holds(run->config, run->plugins, facts.max_ttl_ns, run->findings);
@@ -219,7 +221,14 @@ static void run_end(struct dry_run *run)
     config_free(run->live);
 }
 
-bool dry_run_perform(const struct dry_run_request *request, struct result *result, struct findings *findings)
+/* Ends the run, which has come to something or not. */
+static enum exit_code run_end_as(struct dry_run *run, bool ran)
+{
+    run_end(run);
+    return ran ? EXIT_CODE_OK : run->is_unreachable ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
+}
+
+enum exit_code dry_run_perform(const struct dry_run_request *request, struct result *result, struct findings *findings)
 {
     struct dry_run run = {.request = request, .plan = request->plan, .findings = findings};
     struct error error = ERROR_NONE;
@@ -236,13 +245,13 @@ bool dry_run_perform(const struct dry_run_request *request, struct result *resul
                                               .says = request->says,
                                               .progress = request->progress,
                                               .host = run.host,
-                                              .leaves_names = &run.leaves_names},
+                                              .leaves_names = &run.leaves_names,
+                                              .is_unreachable = &run.is_unreachable},
                         result, &error);
         if (!ran)
             findings_error(findings, "%s", error.text);
     }
-    run_end(&run);
-    return ran;
+    return run_end_as(&run, ran);
 }
 
 /* --- a what-if ---------------------------------------------------------------------------------------------------- */
@@ -254,11 +263,12 @@ static int point_run(void *context, int descriptor)
     struct findings findings = {0};
     struct result result = {0};
     struct buffer json = {0};
-    if (!dry_run_perform(request, &result, &findings)) {
+    enum exit_code code = dry_run_perform(request, &result, &findings);
+    if (code != EXIT_CODE_OK) {
         for (size_t i = 0; i < findings.count; i++)
             if (!findings.items[i].is_warning)
                 dprintf(descriptor, "%s\n", findings.items[i].text);
-        return EXIT_CODE_FAILURE;
+        return (int)code;
     }
     result_json_write(&result, &json);
     FILE *out = fdopen(descriptor, "w");
@@ -266,8 +276,8 @@ static int point_run(void *context, int descriptor)
     return is_written ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
 
-static bool point_perform(const struct dry_run_request *request, const struct dry_run_plan *point,
-                          struct result *result, struct findings *findings)
+static enum exit_code point_perform(const struct dry_run_request *request, const struct dry_run_plan *point,
+                                    struct result *result, struct findings *findings)
 {
     struct dry_run_request asked = *request;
     struct buffer output = {0};
@@ -283,7 +293,7 @@ static bool point_perform(const struct dry_run_request *request, const struct dr
                        : output.length > 0   ? buffer_text(&output)
                                              : "it was ended by a signal");
     buffer_fini(&output);
-    return ran;
+    return ran ? EXIT_CODE_OK : status == EXIT_CODE_TEMPORARY ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
 }
 
 static struct result_point point_of(const struct result *result)
@@ -302,21 +312,22 @@ static unsigned distance(unsigned a, unsigned b)
     return a > b ? a - b : b - a;
 }
 
-bool dry_run_explore(const struct dry_run_request *request, struct result *result, struct findings *findings)
+enum exit_code dry_run_explore(const struct dry_run_request *request, struct result *result, struct findings *findings)
 {
     const struct dry_run_plan *plan = request->plan;
     struct result_point points[DRY_RUN_POINTS_MAX];
     unsigned count = 0;
     bool is_interrupted = false;
+    enum exit_code code = EXIT_CODE_FAILURE;
     interrupts_hold(); /* one that comes between two points is for the next one */
     for (unsigned i = 0; i < plan->point_count && !is_interrupted; i++) {
         struct dry_run_plan point;
         struct result found = {0};
         plan_at_point(&point, plan, plan->points[i]);
         random_digits(point.id, DRY_RUN_ID_BYTES);
-        bool ran = point_perform(request, &point, &found, findings);
+        code = point_perform(request, &point, &found, findings);
         plan_fini(&point);
-        if (!ran)
+        if (code != EXIT_CODE_OK)
             break;
         points[count++] = point_of(&found);
         is_interrupted = found.was_interrupted;
@@ -329,12 +340,12 @@ bool dry_run_explore(const struct dry_run_request *request, struct result *resul
         *result = found;
     }
     if (count == 0)
-        return false;
+        return code;
     memcpy(result->points, points, count * sizeof points[0]);
     result->point_count = count;
     memcpy(result->plan.points, plan->points, sizeof plan->points);
     result->plan.point_count = plan->point_count;
-    return true;
+    return EXIT_CODE_OK;
 }
 
 /* --- in the run of another host ----------------------------------------------------------------------------------- */
@@ -348,7 +359,8 @@ static bool plan_fetch(struct dry_run *run, struct dry_run_plan *plan)
     struct config *config = config_read(run->request->config_path, findings);
     bool is_there = config != NULL && is_well(run);
     if (is_there) {
-        is_there = join_client_ask(config, dry_config_key_space(own, run->key_space), plan, &error);
+        is_there =
+            join_client_ask(config, dry_config_key_space(own, run->key_space), plan, &run->is_unreachable, &error);
         if (!is_there)
             findings_error(findings, "--join %s: %s", own->id, error.text);
     }
@@ -363,14 +375,14 @@ static bool plan_fetch(struct dry_run *run, struct dry_run_plan *plan)
     return true;
 }
 
-bool dry_run_join(const struct dry_run_request *request, struct findings *findings)
+enum exit_code dry_run_join(const struct dry_run_request *request, struct findings *findings)
 {
     struct dry_run run = {.request = request, .findings = findings, .is_remote = true};
     struct dry_run_plan plan;
     struct error error = ERROR_NONE;
     char name[300];
     if (!plan_fetch(&run, &plan))
-        return false;
+        return run.is_unreachable ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
     run.plan = &plan;
     interrupts_hold();
     bool joined = prepare(&run);
@@ -387,7 +399,7 @@ bool dry_run_join(const struct dry_run_request *request, struct findings *findin
         if (!joined)
             findings_error(findings, "%s", error.text);
     }
-    run_end(&run);
+    enum exit_code code = run_end_as(&run, joined);
     plan_fini(&plan);
-    return joined;
+    return code;
 }

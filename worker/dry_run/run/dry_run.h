@@ -17,6 +17,7 @@
 
 #include "worker/config/findings.h"
 #include "worker/dry_run/report/result.h"
+#include "worker/print/exit_code.h"
 
 struct dry_run_request {
     const struct dry_run_plan *plan; /* complete, with its id and seed */
@@ -25,17 +26,18 @@ struct dry_run_request {
     FILE *progress;                  /* a terminal, for numbers that are drawn again and again; NULL = none */
 };
 
-/* One run. False when there was none; the errors are among the findings. Warnings are there in any case. */
-bool dry_run_perform(const struct dry_run_request *request, struct result *result,
-                     struct findings *findings) MUST_CHECK;
+/* One run. EXIT_CODE_OK, or there was none: EXIT_CODE_TEMPORARY when nodes could not be reached. The errors are among
+ * the findings. Warnings are there in any case. */
+enum exit_code dry_run_perform(const struct dry_run_request *request, struct result *result,
+                               struct findings *findings) MUST_CHECK;
 /* A run for each point of the plan, in processes of their own, and what they gave beside one another: the result is
- * that of the point that is nearest to the plan's own threads, with all points in it. False when there was none; when
- * an error or an interrupt was the end of it, the points until then are the result. */
-bool dry_run_explore(const struct dry_run_request *request, struct result *result,
-                     struct findings *findings) MUST_CHECK;
+ * that of the point that is nearest to the plan's own threads, with all points in it. EXIT_CODE_OK unless there is
+ * none; when an error or an interrupt was the end of it, the points until then are the result. */
+enum exit_code dry_run_explore(const struct dry_run_request *request, struct result *result,
+                               struct findings *findings) MUST_CHECK;
 
 /* Takes part in the run of another host: `plan` has its id, and the threads and processes of this one. Returns when
  * that is over. */
-bool dry_run_join(const struct dry_run_request *request, struct findings *findings) MUST_CHECK;
+enum exit_code dry_run_join(const struct dry_run_request *request, struct findings *findings) MUST_CHECK;
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "worker/dry_run/plan/plan_json.h"
+#include "worker/print/version.h"
 
 static const char *const state_names[] = {[RUN_GATHERS] = "gathers", [RUN_GOES_ON] = "goes on", [RUN_ENDS] = "ends"};
 
@@ -17,7 +18,6 @@ static const struct json_row heartbeat_rows[] = {
     ROW("clock_offset_ns", SIGNED, clock.offset_ns, .size = 0),
     ROW("clock_error_ns", SIGNED, clock.error_ns, .size = 0),
     ROW("clock_is_known", TRUTH, clock.is_known, .size = 0),
-    ROW("cpu_ns", SIGNED, cpu_ns, .size = 0),
     ROW("records_lost", COUNT, records_lost, .size = 0),
     ROW("has_ended", TRUTH, has_ended, .size = 0),
     {.name = NULL}};
@@ -50,6 +50,7 @@ void run_state_write(struct buffer *out, enum run_state state, const struct dry_
 {
     struct json_writer json = json_begin(out);
     json_text(&json, "state", state_names[state]);
+    json_text(&json, "version", HOLDFAST_VERSION);
     plan_json_write(&json, "plan", plan);
     json_close(&json, '}');
 }
@@ -79,9 +80,13 @@ static bool state_read(const json_t *object, enum run_state *state)
 bool run_state_read(struct text_span text, enum run_state *state, struct dry_run_plan *plan, struct error *error)
 {
     json_t *object = json_loadb(text.bytes, text.length, 0, NULL);
+    const char *version = json_string_value(json_object_get(object, "version"));
     bool is_one = state_read(object, state);
     if (!is_one)
         error_set(error, "it is not the record of a dry run");
+    else if (version == NULL || strcmp(version, HOLDFAST_VERSION) != 0)
+        is_one = error_set(error, "the host that leads it runs holdfast %.31s, and this is " HOLDFAST_VERSION,
+                           version != NULL ? version : "of an earlier version");
     else
         is_one = plan_from_json(json_object_get(object, "plan"), plan, error);
     json_decref(object);

@@ -42,7 +42,6 @@ struct host_heartbeat {
     unsigned processes, threads;
     unsigned serving;        /* processes that claim what comes */
     struct node_clock clock; /* of the remote host */
-    int64_t cpu_ns;          /* of its workers */
     uint64_t records_lost;
     bool has_ended; /* its workers are gone, and all that they told is there */
 };
@@ -57,7 +56,8 @@ const char *run_state_name(enum run_state state);
 bool run_state_named(struct text_span name, enum run_state *state);
 
 void run_state_write(struct buffer *out, enum run_state state, const struct dry_run_plan *plan);
-/* The caller frees the plan with plan_fini. */
+/* Of another version it is refused: records have no names for what is in them. The caller frees the plan with
+ * plan_fini. */
 bool run_state_read(struct text_span text, enum run_state *state, struct dry_run_plan *plan, struct error *error);
 
 /* A shipment is any number of these: the number of a process, and records of it. */

@@ -49,7 +49,7 @@ static int run_ask(void *context, int descriptor)
     inquiry_ask(inquiry, "GET", question->key, NULL);
     if (!inquiry_run(inquiry)) {
         dprintf(descriptor, "%s", inquiry_reason(inquiry));
-        return EXIT_CODE_FAILURE;
+        return inquiry_ended(inquiry) == INQUIRY_UNREACHABLE ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
     }
     const struct redis_reply *run = inquiry_reply_of(inquiry, 0, REDIS_STRING);
     if (run == NULL) {
@@ -61,7 +61,8 @@ static int run_ask(void *context, int descriptor)
     return is_written ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
 
-bool join_client_ask(const struct config *config, const char *key_space, struct dry_run_plan *plan, struct error *error)
+bool join_client_ask(const struct config *config, const char *key_space, struct dry_run_plan *plan,
+                     bool *is_unreachable, struct error *error)
 {
     struct queue_keys keys;
     struct buffer key = {0}, output = {0};
@@ -70,6 +71,7 @@ bool join_client_ask(const struct config *config, const char *key_space, struct 
     buffer_format(&key, "%srun", keys.meeting_prefix);
     queue_keys_fini(&keys);
     int status = apart_do(run_ask, &(struct join_client_question){.config = config, .key = buffer_text(&key)}, &output);
+    *is_unreachable = status == EXIT_CODE_TEMPORARY;
     bool is_one = status == EXIT_CODE_OK || error_set(error, "%s", buffer_text(&output));
     is_one = is_one && run_state_read((struct text_span){output.bytes, output.length}, &state, plan, error);
     if (is_one && state == RUN_ENDS) {
@@ -160,7 +162,6 @@ static void beat_write(struct join_client *client)
                                                   .threads = client->terms.threads,
                                                   .serving = workforce_serving(client->terms.workforce),
                                                   .clock = clock,
-                                                  .cpu_ns = workforce_cpu_ns(client->terms.workforce),
                                                   .records_lost = workforce_records_lost(client->terms.workforce),
                                                   .has_ended = client->said_last});
 }

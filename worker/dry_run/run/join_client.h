@@ -24,10 +24,10 @@ struct join_client_terms {
     FILE *says; /* NULL = nothing is said */
 };
 
-/* Asks the queue node for the plan of a run, in a process apart. False with the reason when there is no such run, or
- * it is over. The caller ends the plan with plan_fini. */
+/* Asks the queue node for the plan of a run, in a process apart. False with the reason when there is no such run, when
+ * it is over or led by another version, or when the node cannot be reached. The caller ends the plan with plan_fini. */
 bool join_client_ask(const struct config *config, const char *key_space, struct dry_run_plan *plan,
-                     struct error *error) MUST_CHECK;
+                     bool *is_unreachable, struct error *error) MUST_CHECK;
 
 /* True after an orderly end. */
 bool join_client_run(const struct join_client_terms *terms, struct error *error) MUST_CHECK;

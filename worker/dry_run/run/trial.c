@@ -529,10 +529,12 @@ static void gathering_look(struct trial *trial, bool is_late)
     } else if (is_late && !node_watch_queue_is_up(trial->watch)) {
         error_set(&trial->trouble, "the queue node cannot be reached: holdfast check -c %s tells more",
                   terms->config->path);
+        *terms->is_unreachable = true;
         ending_enter(trial);
     } else if (is_late && node_watch_nodes_up(trial->watch) <= terms->config->lock_node_count / 2) {
         error_set(&trial->trouble, "only %u of %zu lock nodes can be reached: holdfast nodes -c %s tells more",
                   node_watch_nodes_up(trial->watch), terms->config->lock_node_count, terms->config->path);
+        *terms->is_unreachable = true;
         ending_enter(trial);
     }
 }
@@ -656,6 +658,7 @@ static void space_begun(void *context, const char *trouble, unsigned removed)
         trial_say(trial, "what %u earlier dry run%s had left was removed", removed, removed == 1 ? "" : "s");
     if (trouble != NULL) {
         error_set(&trial->trouble, "the run could not be written down on the queue node: %s", trouble);
+        *trial->terms.is_unreachable = !node_watch_queue_is_up(trial->watch);
         ending_enter(trial);
     }
 }

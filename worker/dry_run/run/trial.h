@@ -35,8 +35,9 @@ struct trial_terms {
     FILE *says;                  /* sentences: troubles, and the id of the run; NULL = none */
     FILE *progress;              /* a terminal, for numbers that are drawn again and again; NULL = none */
     const char *host;            /* this one's name */
-    bool *leaves_names; /* set when it ended before its names were removed: by a further interrupt, or there was
+    bool *leaves_names;   /* set when it ended before its names were removed: by a further interrupt, or there was
                            no time for all of them */
+    bool *is_unreachable; /* set when there is no run because nodes could not be reached */
 };
 
 /* False only when there could be no run at all; `result` is then empty. The caller frees it with result_fini. */

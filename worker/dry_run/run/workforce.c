@@ -47,7 +47,6 @@ struct process {
     int gate;                /* a byte there: it may go; its end: nobody is there who could say so */
     int log_read, log_write; /* the ends of the pipe of its log */
     struct buffer lines;
-    int64_t cpu_ns; /* once it has ended */
     /* shared */
     struct run_table *run_table;
     struct shared_words *words;
@@ -450,24 +449,19 @@ void workforce_stop(struct workforce *workforce)
 static bool process_reap(struct process *process, int flags, struct workforce_exit *end)
 {
     int status = 0;
-    struct rusage usage;
     pid_t reaped;
     do
-        reaped = wait4(process->pid, &status, flags, &usage);
+        reaped = waitpid(process->pid, &status, flags);
     while (reaped < 0 && errno == EINTR);
     if (reaped == 0)
         return false;
-    if (reaped > 0)
-        process->cpu_ns = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
-                          (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
     bool is_orderly = reaped > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     *end = (struct workforce_exit){.number = process->number,
                                    .pid = process->pid,
                                    .wait_status = status,
                                    .was_killed = process->was_killed,
                                    .was_wanted = process->is_told_to_end,
-                                   .was_orderly = is_orderly && atomic_load(&process->run_table->has_ended),
-                                   .cpu_ns = process->cpu_ns};
+                                   .was_orderly = is_orderly && atomic_load(&process->run_table->has_ended)};
     process->pid = 0;
     return true;
 }
@@ -498,20 +492,6 @@ pid_t workforce_pid(const struct workforce *workforce, unsigned number)
 {
     const struct process *process = process_of(workforce, number);
     return process != NULL ? process->pid : 0;
-}
-
-int64_t workforce_cpu_ns(const struct workforce *workforce)
-{
-    int64_t sum_ns = 0;
-    for (unsigned i = 0; i < workforce->count; i++) {
-        const struct process *process = &workforce->processes[i];
-        clockid_t clock;
-        struct timespec used;
-        sum_ns += process->cpu_ns;
-        if (process->pid > 0 && clock_getcpuclockid(process->pid, &clock) == 0 && clock_gettime(clock, &used) == 0)
-            sum_ns += used.tv_sec * NS_PER_S + used.tv_nsec;
-    }
-    return sum_ns;
 }
 
 static void process_forget(struct process *process)

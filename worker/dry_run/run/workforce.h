@@ -87,7 +87,6 @@ struct workforce_exit {
     bool was_killed;  /* by workforce_signal */
     bool was_wanted;  /* it was told to stop, or killed: all others ended by themselves, which is a fault */
     bool was_orderly; /* it came to its end by itself, with exit code 0 */
-    int64_t cpu_ns;
 };
 /* Tells each that has ended since, once. Returns how many that were. */
 unsigned workforce_reap(struct workforce *workforce, void (*ended)(void *context, const struct workforce_exit *exit),
@@ -95,8 +94,6 @@ unsigned workforce_reap(struct workforce *workforce, void (*ended)(void *context
 unsigned workforce_alive(const struct workforce *workforce);
 /* Of one process, 0 = it has been reaped. */
 pid_t workforce_pid(const struct workforce *workforce, unsigned number);
-/* User and system time of all of them together, those that ended included. */
-int64_t workforce_cpu_ns(const struct workforce *workforce);
 /* Kills and reaps who is left, and frees. NULL is fine. */
 void workforce_end(struct workforce *workforce);
 
