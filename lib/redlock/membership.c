@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 
-/* What one call works with. `group` is the membership of the highest generation that any server of the group knows:
- * a step once begun is finished, never taken back. */
+/* `group` is the membership of the highest generation that any server of the group knows: a change that has begun is
+ * finished, never taken back. */
 struct plan {
     const struct membership *given;
     unsigned quorum;
@@ -15,9 +15,8 @@ struct plan {
     struct membership_step *step;
 };
 
-static bool refuse(struct plan *plan, enum membership_verdict verdict, const char *format, ...) PRINTF_LIKE(3, 4);
-
 /* Always true: the step is decided. */
+PRINTF_LIKE(3, 4)
 static bool refuse(struct plan *plan, enum membership_verdict verdict, const char *format, ...)
 {
     va_list values;
@@ -80,21 +79,18 @@ static int vacancy_of(const struct marker *group)
 
 /* --- which group ------------------------------------------------------------------------------------------------ */
 
-static unsigned reached_of(const struct plan *plan)
+static bool is_reached(const struct plan *plan, const struct membership_node *node)
 {
-    unsigned reached = 0;
-    for (unsigned i = 0; i < plan->given->nodes; i++)
-        reached += stays(plan, i) && plan->given->node[i].is_reached;
-    return reached;
+    (void)plan;
+    return node->is_reached;
 }
 
-static unsigned count_of_group(const struct plan *plan, const char *group)
+static unsigned count_stayers(const struct plan *plan,
+                              bool (*fits)(const struct plan *plan, const struct membership_node *node))
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < plan->given->nodes; i++) {
-        const struct membership_node *node = &plan->given->node[i];
-        count += stays(plan, i) && node->is_reached && node->has_marker && strcmp(node->marker.group, group) == 0;
-    }
+    for (unsigned i = 0; i < plan->given->nodes; i++)
+        count += stays(plan, i) && fits(plan, &plan->given->node[i]);
     return count;
 }
 
@@ -102,22 +98,24 @@ static unsigned count_of_group(const struct plan *plan, const char *group)
 static bool group_is_missing(struct plan *plan)
 {
     const struct membership *given = plan->given;
-    unsigned best = 0, away = 0;
+    unsigned best = 0, stayers = given->nodes - (given->leaving != MEMBERSHIP_NOBODY);
+    unsigned reached = count_stayers(plan, is_reached);
+    struct plan candidate = *plan;
     for (unsigned i = 0; i < given->nodes; i++) {
-        const struct membership_node *node = &given->node[i];
-        away += stays(plan, i) && !node->is_reached;
-        unsigned count =
-            stays(plan, i) && node->is_reached && node->has_marker ? count_of_group(plan, node->marker.group) : 0;
+        if (!stays(plan, i) || !given->node[i].is_reached || !given->node[i].has_marker)
+            continue;
+        candidate.group = given->node[i].marker;
+        unsigned count = count_stayers(&candidate, is_of_group);
         if (count > best) {
             best = count;
-            plan->group = node->marker;
+            plan->group = candidate.group;
         }
     }
     if (best >= plan->quorum)
         return false;
-    if (best + away >= plan->quorum)
+    if (best + stayers - reached >= plan->quorum)
         return refuse(plan, MEMBERSHIP_TOO_FEW, "only %u of the %u nodes that stay can be reached: %u are needed",
-                      reached_of(plan), given->nodes - (given->leaving != MEMBERSHIP_NOBODY), plan->quorum);
+                      reached, stayers, plan->quorum);
     if (best == 0)
         return refuse(plan, MEMBERSHIP_REFUSED, "these nodes are no lock group yet: run `nodes init`");
     return refuse(plan, MEMBERSHIP_REFUSED,
@@ -164,7 +162,7 @@ static bool place_is_doubled(struct plan *plan)
 
 /* --- bringing members up to date --------------------------------------------------------------------------------- */
 
-/* The members that are behind learn the membership, in the order of the configuration. */
+/* Members with an older generation take the membership, in the order of the configuration. */
 static bool somebody_is_behind(struct plan *plan)
 {
     for (unsigned i = 0; i < plan->given->nodes; i++) {
@@ -179,28 +177,10 @@ static bool somebody_is_behind(struct plan *plan)
     return false;
 }
 
-static unsigned stayers_up_to_date(const struct plan *plan)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < plan->given->nodes; i++)
-        count += stays(plan, i) && is_up_to_date(plan, &plan->given->node[i]);
-    return count;
-}
+/* --- the newcomer ------------------------------------------------------------------------------------------------ */
 
-static bool too_few(struct plan *plan)
-{
-    unsigned count = stayers_up_to_date(plan);
-    if (count >= plan->quorum)
-        return false;
-    return refuse(plan, MEMBERSHIP_TOO_FEW,
-                  "only %u of the nodes that stay are reached and belong to the group: %u are needed", count,
-                  plan->quorum);
-}
-
-/* --- who comes --------------------------------------------------------------------------------------------------- */
-
-/* Only a server without a marker gets one, so that no server ever has two places. A configured node may hold on to the
- * marker of a place that it does not have any more. */
+/* Only a server without a marker gets one, so that no server ever has two places. A configured node may keep the marker
+ * of a place that it no longer has. */
 static bool newcomer_is_unfit(struct plan *plan)
 {
     const struct membership_node *newcomer = plan->given->newcomer;
@@ -230,7 +210,7 @@ static bool place_is_seen(const struct plan *plan, unsigned place)
     return false;
 }
 
-/* Every member that is reached has the place of its turn in the configuration. */
+/* Every member that is reached has the place of its index in the configuration. */
 static bool places_are_in_order(const struct plan *plan)
 {
     for (unsigned i = 0; i < plan->given->nodes; i++)
@@ -240,12 +220,12 @@ static bool places_are_in_order(const struct plan *plan)
     return true;
 }
 
-/* The place of the node that leaves: what its marker says; else the only one that nobody was seen to have; else the one
- * of its turn in the configuration, as `init` gave them out; else any that is free, when no node is out of reach. */
+/* The place of the node that leaves: the one in its marker; else the only one without a known server; else that of its
+ * index in the configuration, as `init` gave them out; else any without a server, if every other node is reached. */
 static int leaving_place(const struct plan *plan)
 {
     const struct membership_node *leaving = leaving_node(plan);
-    unsigned missing = 0, away = 0, first = 0;
+    unsigned missing = 0, first = 0;
     if (is_member(plan, leaving))
         return marker_place_of(&plan->group, leaving->marker.self);
     for (unsigned i = plan->group.place_count; i-- > 0;) {
@@ -254,11 +234,10 @@ static int leaving_place(const struct plan *plan)
         missing++;
         first = i;
     }
-    for (unsigned i = 0; i < plan->given->nodes; i++)
-        away += stays(plan, i) && !plan->given->node[i].is_reached;
+    bool are_all_reached = count_stayers(plan, is_reached) + 1 == plan->given->nodes;
     if (missing > 1 && places_are_in_order(plan))
         return plan->given->leaving;
-    return missing == 1 || (missing > 1 && away == 0) ? (int)first : -1;
+    return missing == 1 || (missing > 1 && are_all_reached) ? (int)first : -1;
 }
 
 static bool make_vacant(struct plan *plan)
@@ -291,7 +270,7 @@ static bool make_vacant(struct plan *plan)
 
 /* --- step 2 ------------------------------------------------------------------------------------------------------ */
 
-/* A vacancy that was made for another node is not this one's to fill. */
+/* A vacancy that was made for another node is not for this one. */
 static bool vacancy_is_of_another(struct plan *plan)
 {
     const struct membership_node *leaving = leaving_node(plan);
@@ -326,7 +305,7 @@ static bool fill_vacancy(struct plan *plan, unsigned place)
 
 /* --- all of it --------------------------------------------------------------------------------------------------- */
 
-/* True when the newcomer has its place: the others learn of it, and that is all. */
+/* True when the newcomer has its place, and nothing is left to do. */
 static bool newcomer_is_in(struct plan *plan)
 {
     const struct membership_node *leaving = leaving_node(plan);
@@ -334,7 +313,7 @@ static bool newcomer_is_in(struct plan *plan)
         return false;
     if (newcomer_is_outside(plan) && is_member(plan, leaving))
         return refuse(plan, MEMBERSHIP_REFUSED, "%s is a member of this group already", plan->given->newcomer->name);
-    if (stayers_up_to_date(plan) + 1 < plan->quorum)
+    if (count_stayers(plan, is_up_to_date) + 1 < plan->quorum)
         return refuse(plan, MEMBERSHIP_TOO_FEW,
                       "%s has its place, but too few of the other nodes can be reached to learn of it",
                       plan->given->newcomer->name);
@@ -358,9 +337,12 @@ static void plan_make(struct plan *plan)
     int vacancy = vacancy_of(&plan->group);
     if (newcomer_is_in(plan) || newcomer_is_unfit(plan) || (vacancy >= 0 && vacancy_is_of_another(plan)))
         return;
-    if (too_few(plan))
-        return;
-    if (vacancy < 0)
+    unsigned count = count_stayers(plan, is_up_to_date);
+    if (count < plan->quorum)
+        refuse(plan, MEMBERSHIP_TOO_FEW,
+               "only %u of the nodes that stay are reached and belong to the group: %u are needed", count,
+               plan->quorum);
+    else if (vacancy < 0)
         make_vacant(plan);
     else
         fill_vacancy(plan, (unsigned)vacancy);

@@ -37,7 +37,7 @@ enum { NOTIFICATIONS_CHANNEL_MAX = 64, NOTIFICATIONS_BUCKETS = 64 };
 struct notifications;
 
 enum notification_kind {
-    NOTIFIED_FREE, /* released: once per release, though each node says so. Detail: processes that hear it; 0 = unknown */
+    NOTIFIED_FREE, /* released: once a release, though each node says so. Detail: processes that hear it; 0 = unknown */
     NOTIFIED_HELD, /* somebody has it. Detail: nanoseconds */
     NOTIFIED_LIVE, /* releases are heard from now on: a majority of the nodes is subscribed to */
     NOTIFIED_DEAF, /* not any more */
