@@ -34,7 +34,6 @@ bool inspection_call_read(struct trust_inspection *inspection, char *policy, con
         return false;
     /* what C would cut is no marker: scripts compare all of it */
     bool is_cut = text->length >= sizeof inspection->marker_text || strlen(text->bytes) != text->length;
-    inspection->has_marker = text->length > 0;
     snprintf(inspection->marker_text, sizeof inspection->marker_text, "%s", is_cut ? "?" : text->bytes);
     memcpy(inspection->run_id, run->bytes, run->length + 1);
     inspection->evicts = redis_reply_is_text(&parts[EVICTS], "1");

@@ -254,8 +254,7 @@ static bool make_vacant(struct plan *plan)
     int place = leaving_place(plan);
     if (place < 0)
         return refuse(plan, MEMBERSHIP_TOO_FEW,
-                      "which place of the group %s has cannot be told while other nodes are out of reach",
-                      leaving->name);
+                      "the place of %s in the group is not known while other nodes cannot be reached", leaving->name);
     for (unsigned i = 0; i < plan->given->nodes; i++) {
         const struct membership_node *node = &plan->given->node[i];
         if (!stays(plan, i) || !is_up_to_date(plan, node))

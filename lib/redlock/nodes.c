@@ -302,7 +302,7 @@ static bool inspection_read(struct server *server, const struct redis_reply *rep
     server->is_reached = true;
     server->inspection = inspection;
     server->has_marker = marker_parse(&server->marker, text, strlen(text));
-    server->bad_marker = inspection.has_marker && !server->has_marker;
+    server->bad_marker = text[0] != '\0' && !server->has_marker;
     view->latency_ns = instant_since(inspection.asked, inspection.answered);
     view->clock_ahead_us = inspection.node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
     return true;

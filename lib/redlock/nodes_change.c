@@ -280,7 +280,7 @@ static bool has_keys(struct redlock_nodes *nodes, struct server *server, const c
 {
     char quoted[LOG_QUOTE_MAX];
     if (!server_find_key(server, prefix))
-        nodes_tell(nodes, "%s: it cannot be told whether there are keys: %s", server->name, server->trouble);
+        nodes_tell(nodes, "%s: whether there are keys is not known: %s", server->name, server->trouble);
     else if (server->found.length > 0)
         nodes_tell(nodes, "%s: there are keys%s, such as %s: %s", server->name, already,
                    log_quote(buffer_text(&server->found), quoted), advice);

@@ -35,7 +35,7 @@ struct notification_node {
     unsigned index;
     struct redis_node *of;         /* the group's connection */
     struct redis_node *connection; /* for subscriptions; NULL: closed */
-    bool told_refused;
+    bool has_logged_refusal;
     struct subscription subscriptions[NOTIFICATIONS_BUCKETS];
 };
 
@@ -112,14 +112,14 @@ static bool is_new(struct notification_want *want, const struct news *news, stru
 {
     if (instant_reached(now, instant_after(want->series_from, want->notifications->options.series_ns))) {
         want->releases = 0;
-        memset(want->told, 0, sizeof want->told);
+        memset(want->reported, 0, sizeof want->reported);
         want->series_from = now;
     }
     if (news->kind == NOTIFIED_HELD)
-        want->told[news->node] = (uint16_t)want->releases;
+        want->reported[news->node] = (uint16_t)want->releases;
     if (news->kind != NOTIFIED_FREE)
         return true;
-    if (want->told[news->node]++ < want->releases)
+    if (want->reported[news->node]++ < want->releases)
         return false;
     want->releases++;
     return true;
@@ -258,10 +258,10 @@ static void subscription_follow(struct subscription *subscription)
 static void refusal_log(struct notification_node *node, const char *reason)
 {
     char why[LOG_QUOTE_MAX];
-    log_event(node->told_refused ? LOG_DEBUG : LOG_WARN, "lock_hints_refused",
+    log_event(node->has_logged_refusal ? LOG_DEBUG : LOG_WARN, "lock_hints_refused",
               "node=%s reason=%s advice=\"allow the channels hf:free:*, or waiting for a lock is slower\"",
               redis_node_name(node->connection), log_value(reason, why));
-    node->told_refused = true;
+    node->has_logged_refusal = true;
 }
 
 static void subscription_done(struct redis_call *call, const struct redis_result *result)
@@ -292,7 +292,7 @@ static void node_changed(void *context, struct redis_node *connection, enum redi
 {
     (void)connection, (void)reason;
     struct notification_node *node = context;
-    node->told_refused = false;
+    node->has_logged_refusal = false;
     if (state == REDIS_NODE_UP)
         node_follow(node);
     else
@@ -319,13 +319,6 @@ static void node_open(struct notification_node *node)
     node->connection = redis_node_create(notifications->loop, &own);
 }
 
-static void node_close(struct notification_node *node)
-{
-    redis_node_destroy(node->connection);
-    node->connection = NULL;
-    node_forget(node);
-}
-
 static void notifications_open(struct notifications *notifications)
 {
     if (notifications->is_open)
@@ -341,8 +334,12 @@ static void notifications_close(struct notifications *notifications)
 {
     loop_timer_clear(notifications->loop, &notifications->sweep_timer);
     notifications->is_open = false;
-    for (unsigned i = 0; i < notifications->options.node_count; i++)
-        node_close(&notifications->nodes[i]);
+    for (unsigned i = 0; i < notifications->options.node_count; i++) {
+        struct notification_node *node = &notifications->nodes[i];
+        redis_node_destroy(node->connection);
+        node->connection = NULL;
+        node_forget(node);
+    }
 }
 
 /* Unsubscribes from what nobody has wanted for a while, and tries again what was refused. */

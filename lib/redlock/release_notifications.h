@@ -52,8 +52,8 @@ struct notification_want {
     const char *key;
     size_t length;
     uint64_t hash;
-    unsigned releases;              /* of the series that began at `series_from` */
-    uint16_t told[LEASE_NODES_MAX]; /* how many of them each node has reported */
+    unsigned releases;                  /* of the series that began at `series_from` */
+    uint16_t reported[LEASE_NODES_MAX]; /* how many of them each node has reported */
     struct instant series_from;
     struct instant since; /* when notifications_want was called */
 };

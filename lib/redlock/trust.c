@@ -154,25 +154,19 @@ static enum trust_reason fault_of(const struct trust *trust, unsigned index)
 
 /* --- verdicts ------------------------------------------------------------------------------------------------ */
 
-struct verdict {
-    enum trust_state state;
-    enum trust_reason reason;
-};
-
-static struct verdict verdict_of(const struct trust *trust, unsigned index)
+static enum trust_reason verdict(const struct trust *trust, unsigned index, enum trust_state *state)
 {
     const struct trust_node *node = &trust->node[index];
+    *state = TRUST_EXCLUDED;
     if (node->is_unreadable)
-        return (struct verdict){TRUST_EXCLUDED, TRUST_UNREADABLE};
-    if (!node->seen)
-        return (struct verdict){TRUST_UNSEEN, TRUST_NOT_INSPECTED};
-    enum trust_reason fault = fault_of(trust, index);
+        return TRUST_UNREADABLE;
+    *state = node->seen ? TRUST_EXCLUDED : TRUST_UNSEEN;
+    enum trust_reason fault = node->seen ? fault_of(trust, index) : TRUST_NOT_INSPECTED;
     if (fault != TRUST_FINE)
-        return (struct verdict){TRUST_EXCLUDED, fault};
-    if (node->quarantine != TRUST_FINE)
-        return (struct verdict){TRUST_QUARANTINED, node->quarantine};
-    invariant(!is_group(trust) || trust_proof_of(node) == PROOF_GOOD);
-    return (struct verdict){TRUST_VOTES, TRUST_FINE};
+        return fault;
+    invariant(!is_group(trust) || node->quarantine != TRUST_FINE || trust_proof_of(node) == PROOF_GOOD);
+    *state = node->quarantine != TRUST_FINE ? TRUST_QUARANTINED : TRUST_VOTES;
+    return node->quarantine;
 }
 
 /* This process has now seen the node in its place; any other node that it saw there before has lost it. */
@@ -239,11 +233,12 @@ static void judge_node(struct trust *trust, unsigned index, struct instant now, 
     if (node->quarantine != TRUST_FINE && !trust_needs_healing(node) &&
         instant_reached(now, trust_node_until(trust, index)))
         node->quarantine = TRUST_FINE;
-    struct verdict verdict = verdict_of(trust, index);
-    if (verdict.state != node->state || verdict.reason != node->reason)
+    enum trust_state state = TRUST_UNSEEN;
+    enum trust_reason reason = verdict(trust, index, &state);
+    if (state != node->state || reason != node->reason)
         step->changed |= set_of(index);
-    node->state = verdict.state;
-    node->reason = verdict.reason;
+    node->state = state;
+    node->reason = reason;
     decide_healing(trust, index, now);
     decide_doubt(trust, index, now);
     trust_look_at_others(trust, index, now, &step->look);
@@ -281,15 +276,6 @@ void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns, double 
 
 /* --- what an inspection changes ------------------------------------------------------------------------------ */
 
-static void take_marker(struct trust_node *node, const struct trust_inspection *inspection)
-{
-    size_t length = inspection->has_marker ? strnlen(inspection->marker_text, MARKER_TEXT_MAX - 1) : 0;
-    memcpy(node->marker_text, inspection->marker_text, length);
-    node->marker_text[length] = '\0';
-    node->has_marker = length > 0 && marker_parse(&node->marker, node->marker_text, length);
-    node->bad_marker = inspection->has_marker && !node->has_marker;
-}
-
 static void quarantine_by_proof(const struct trust *trust, struct trust_node *node, const struct trust_node *before,
                                 bool new_run, struct instant now)
 {
@@ -313,9 +299,8 @@ static void quarantine_by_proof(const struct trust *trust, struct trust_node *no
 static bool is_old_news(const struct trust *trust, const struct trust_node *node,
                         const struct trust_inspection *inspection)
 {
-    const char *marker = inspection->has_marker ? inspection->marker_text : "";
     return trust->has_group && node->seen && node->quarantine == TRUST_FINE && node->evicts == inspection->evicts &&
-           strcmp(node->marker_text, marker) == 0 && strcmp(node->run_id, inspection->run_id) == 0;
+           strcmp(node->marker_text, inspection->marker_text) == 0 && strcmp(node->run_id, inspection->run_id) == 0;
 }
 
 static void own_doubt(const struct trust_node *node, char run[MARKER_RUN_DIGITS + 1])
@@ -341,7 +326,9 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
                      struct instant now)
 {
     struct trust_node before = *node;
-    take_marker(node, inspection);
+    memcpy(node->marker_text, inspection->marker_text, sizeof node->marker_text);
+    node->has_marker = marker_parse(&node->marker, node->marker_text, strlen(node->marker_text));
+    node->bad_marker = node->marker_text[0] != '\0' && !node->has_marker;
     memcpy(node->run_id, inspection->run_id, sizeof node->run_id);
     node->evicts = inspection->evicts;
     node->seen = node->ever_seen = true;
@@ -524,7 +511,7 @@ static const struct {
 } reasons[] = {
     [TRUST_FINE] = {"fine", "Nothing to do."},
     [TRUST_NOT_INSPECTED] = {"not_inspected",
-                             "It is not connected, or was not asked yet. If it stays so, see whether the "
+                             "It is not connected, or not inspected yet. If that lasts, check whether the "
                              "server runs and can be reached."},
     [TRUST_UNREADABLE] = {"unreadable", "The server refuses INFO or the inspecting script: give the user of lock.nodes "
                                         "the right to run INFO, TIME, GET, SET, DEL and EVALSHA."},
@@ -535,17 +522,17 @@ static const struct {
     [TRUST_NO_MARKER] = {"no_marker", "The server lost its marker, or never had one: run `holdfast nodes heal --wait` "
                                       "when it is the right server."},
     [TRUST_UNRECORDED] = {"unrecorded",
-                          "Another server has this address, and it is empty. A majority of the other lock nodes has to "
-                          "record that before it gets the place; the workers see to it: bring back those that do not "
+                          "Another server has this address, and it is empty. A majority of the other lock nodes must "
+                          "record that before it gets the place. The workers do that: bring back the nodes that do not "
                           "vote (of three nodes both others are needed)."},
-    [TRUST_BAD_MARKER] = {"bad_marker", "Something else is under the key hf:lock:group: see what wrote it, delete the "
-                                        "key and run `holdfast nodes heal --wait`."},
+    [TRUST_BAD_MARKER] = {"bad_marker",
+                          "Something else is under the key hf:lock:group: find out what wrote it, delete the "
+                          "key and run `holdfast nodes heal --wait`."},
     [TRUST_OTHER_GROUP] = {"other_group", "The server belongs to another lock group: correct the list of lock nodes."},
     [TRUST_OTHER_GENERATION] = {"other_generation",
-                                "A lock node is being replaced, and this one or the others have not "
-                                "learnt of it yet: nothing to do while that runs. If it stays for "
-                                "longer than a few seconds, run `holdfast nodes replace` again, or "
-                                "`holdfast nodes heal --wait`."},
+                                "A lock node is being replaced, and the change has not reached this node or the others "
+                                "yet. If that lasts for more than a "
+                                "few seconds, run `holdfast nodes replace` again, or `holdfast nodes heal --wait`."},
     [TRUST_NOT_A_PLACE] = {"not_a_place", "The server was replaced by another one: correct the list of lock nodes."},
     [TRUST_NODE_COUNT] = {"node_count", "The lock group has another number of nodes than are configured: every client "
                                         "must be given all nodes of the group."},
@@ -557,18 +544,19 @@ static const struct {
     [TRUST_LOST_MARKER] = {"lost_marker", "The server was emptied: it votes again by itself when everything that it "
                                           "forgot has expired."},
     [TRUST_DOUBTED] = {"doubted",
-                       "Its marker says that nobody trusts it: it votes again by itself after one quarantine."},
+                       "Its marker says that it is not trusted: it votes again by itself after one quarantine."},
     [TRUST_CLOCK_STEPPED] = {"clock_stepped",
                              "The server's clock jumped, or runs at another rate than lock.drift_factor "
                              "allows: let it be slewed, by at most half of that. It votes again by "
                              "itself after one quarantine."},
-    [TRUST_CLOCK_OUTLIER] = {"clock_outlier", "The server's clock is more than a second away from those of the other "
-                                              "lock nodes: see to its time synchronisation."},
+    [TRUST_CLOCK_OUTLIER] = {"clock_outlier",
+                             "The server's clock differs by more than a second from those of the other "
+                             "lock nodes: check its time synchronisation."},
     [TRUST_CLOCK_UNCOMPARED] = {"clock_uncompared",
                                 "Too few lock nodes can be reached whose clocks agree with the server's: it votes "
-                                "when a majority of them do, or after one quarantine. Bring the others back, or see to "
+                                "when a majority of them do, or after one quarantine. Bring the others back, or check "
                                 "their time synchronisation."},
-    [TRUST_HAD_EVICTED] = {"had_evicted", "The server evicted keys until a moment ago: it votes again by itself after "
+    [TRUST_HAD_EVICTED] = {"had_evicted", "The server evicted keys a moment ago: it votes again by itself after "
                                           "one quarantine."},
 };
 
@@ -593,13 +581,14 @@ static const char *advice_without_group(const struct trust *trust, unsigned inde
     if (marked == 0 && known >= quorum(trust))
         return reasons[TRUST_NO_GROUP].advice;
     if (marked == 0)
-        return "Whether the lock nodes are a lock group cannot be told while a majority of them is not reached: bring "
+        return "Nobody knows whether the lock nodes are a lock group while a majority of them cannot be reached: bring "
                "those back, and look again.";
     if (trust->node[index].has_marker)
-        return "Its marker names a lock group, but a majority of the nodes to confirm that is not reached, or was "
-               "emptied. Bring those back; if they were emptied: docs/lock-nodes.md.";
-    return "It has no marker, but other lock nodes name a group, and a majority to confirm that is not reached, or was "
-           "emptied. Bring those back first; if they were emptied: docs/lock-nodes.md.";
+        return "Its marker names a lock group, but a majority of the nodes cannot confirm that: they are not reached, "
+               "or "
+               "were emptied. Bring those back; if they were emptied: docs/lock-nodes.md.";
+    return "It has no marker, but other lock nodes name a group, and a majority cannot confirm that: they are not "
+           "reached, or were emptied. Bring those back first; if they were emptied: docs/lock-nodes.md.";
 }
 
 const char *trust_advice(const struct trust *trust, unsigned index)

@@ -110,8 +110,7 @@ enum trust_reason {
 
 /* What one inspection found. */
 struct trust_inspection {
-    struct instant asked, answered; /* before the request was written; when the reply was read */
-    bool has_marker;
+    struct instant asked, answered;    /* before the request was written; when the reply was read */
     char marker_text[MARKER_TEXT_MAX]; /* as it is; "" = none */
     char run_id[MARKER_RUN_DIGITS + 1];
     bool evicts;

@@ -387,40 +387,27 @@ bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_
            node->quarantine == TRUST_CLOCK_UNCOMPARED;
 }
 
-/* Of the clocks that can be compared with that of a node now: how many there are, and how many agree with it. The node
- * itself counts in both. */
-struct comparison {
-    unsigned known, agree;
-};
-
-static struct comparison compare(const struct trust *trust, unsigned index, struct instant now)
-{
-    const struct trust_clock *own = &trust->node[index].clock;
-    struct trust_span here = trust_offset(trust, own, now);
-    struct comparison result = {1, 1};
-    for (unsigned i = 0; i < trust->nodes && is_sharp(trust, own, now); i++) {
-        const struct trust_clock *other = &trust->node[i].clock;
-        if (i == index || !is_sharp(trust, other, now) || !is_recent(other->heard, now, TRUST_FRESH_NS))
-            continue;
-        struct trust_span there = trust_offset(trust, other, now);
-        result.known++;
-        result.agree += here.least - there.most <= TRUST_APART_NS && there.least - here.most <= TRUST_APART_NS;
-    }
-    return result;
-}
-
 /* A majority would have to jump together to agree on a wrong time, so a node votes as soon as a quorum agrees with its
  * clock. It is an outlier when even the clocks that are not known yet cannot make that a quorum. */
 void trust_compare_clocks(struct trust *trust, struct instant now)
 {
     for (unsigned i = 0; i < trust->nodes; i++) {
         struct trust_node *node = &trust->node[i];
+        unsigned known = 1, agree = 1; /* the node itself */
         if (node->quarantine != TRUST_CLOCK_UNCOMPARED)
             continue;
-        struct comparison beside = compare(trust, i, now);
-        if (beside.agree >= quorum(trust)) /* what the marker says against the node goes on */
+        struct trust_span here = trust_offset(trust, &node->clock, now);
+        for (unsigned k = 0; k < trust->nodes && is_sharp(trust, &node->clock, now); k++) {
+            const struct trust_clock *other = &trust->node[k].clock;
+            if (k == i || !is_sharp(trust, other, now) || !is_recent(other->heard, now, TRUST_FRESH_NS))
+                continue;
+            struct trust_span there = trust_offset(trust, other, now);
+            known++;
+            agree += here.least - there.most <= TRUST_APART_NS && there.least - here.most <= TRUST_APART_NS;
+        }
+        if (agree >= quorum(trust)) /* what the marker says against the node goes on */
             node->quarantine = trust_needs_healing(node) ? trust_reason_of(trust_proof_of(node)) : TRUST_FINE;
-        else if (beside.agree + trust->nodes - beside.known < quorum(trust))
+        else if (agree + trust->nodes - known < quorum(trust))
             node->quarantine = TRUST_CLOCK_OUTLIER;
     }
 }

@@ -131,11 +131,6 @@ static bool are_all_in_sight(const struct trust *trust)
     return true;
 }
 
-static bool is_heard(const struct trust_node *node, bool counts_restarted)
-{
-    return node->seen && (is_credible(node) || (counts_restarted && trust_proof_of(node) == PROOF_OTHER_RUN));
-}
-
 static bool sees_vacancy(const struct trust *trust, const char *group)
 {
     for (unsigned i = 0; i < trust->nodes; i++) {
@@ -195,7 +190,9 @@ static node_set consistent_members(const struct trust *trust, const struct marke
     unsigned places = 0; /* bit = place */
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct marker *marker = &trust->node[i].marker;
-        if (!is_heard(&trust->node[i], counts_restarted) || strcmp(marker->group, newest->group) != 0)
+        bool counts =
+            is_credible(&trust->node[i]) || (counts_restarted && trust_proof_of(&trust->node[i]) == PROOF_OTHER_RUN);
+        if (!trust->node[i].seen || !counts || strcmp(marker->group, newest->group) != 0)
             continue;
         int place = marker_place_of(newest, marker->self);
         if (place < 0 && marker->generation < newest->generation)

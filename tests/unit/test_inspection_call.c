@@ -35,7 +35,6 @@ TEST(an_answer_is_read)
     struct trust_inspection inspection = {.asked = {5}, .answered = {7}};
     char policy[INSPECTION_POLICY_SIZE];
     assert_true(inspection_call_read(&inspection, policy, &answer));
-    assert_true(inspection.has_marker);
     assert_string_equal(inspection.marker_text, "a marker");
     assert_string_equal(inspection.run_id, RUN_ID);
     assert_string_equal(policy, "noeviction");
@@ -47,7 +46,6 @@ TEST(an_answer_is_read)
     parts[MARKER] = string_of("");
     assert_true(inspection_call_read(&inspection, NULL, &answer));
     assert_true(inspection.evicts);
-    assert_false(inspection.has_marker);
     assert_string_equal(inspection.marker_text, "");
 }
 
@@ -95,7 +93,6 @@ TEST(a_marker_that_would_be_cut_is_none_that_is_known)
     longest[MARKER_TEXT_MAX] = '\0';
     parts[MARKER] = string_of(longest);
     assert_true(inspection_call_read(&inspection, NULL, &answer));
-    assert_true(inspection.has_marker);
     assert_string_equal(inspection.marker_text, "?");
     parts[MARKER] = (struct redis_reply){.kind = REDIS_STRING, .bytes = "a\0b", .length = 3};
     assert_true(inspection_call_read(&inspection, NULL, &answer));

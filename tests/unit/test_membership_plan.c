@@ -117,7 +117,7 @@ TEST(a_place_is_not_guessed)
     world.marker[0] = world.marker[1];
     world.marker[1] = first;
     assert_refused(step_of(5, 4, true, 0x27), MEMBERSHIP_TOO_FEW,
-                   "which place of the group n5 has cannot be told"); /* n4 and n5 are away */
+                   "the place of n5 in the group is not known"); /* n4 and n5 are away */
     world = world_begin(5);
     struct membership_step step = step_of(5, 4, true, 0x27);
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE);

@@ -395,7 +395,6 @@ static void look_for_long(unsigned node, int64_t trip_ns)
 {
     struct trust_inspection inspection = {.asked = instant_after(world.now, -trip_ns),
                                           .answered = world.now,
-                                          .has_marker = true,
                                           .node_us = node_us(node, instant_after(world.now, -trip_ns / 20))};
     memcpy(inspection.marker_text, world.servers[node].text, sizeof inspection.marker_text);
     memcpy(inspection.run_id, world.servers[node].run_id, sizeof inspection.run_id);

@@ -83,7 +83,6 @@ static inline struct trust_step look_in(struct world *around, unsigned node)
     struct instant asked = instant_after(around->now, -TRIP_NS), read = instant_after(asked, TRIP_NS / 2);
     struct trust_inspection inspection = {.asked = asked,
                                           .answered = around->now,
-                                          .has_marker = server->text[0] != '\0',
                                           .evicts = server->evicts,
                                           .node_us = (WALL_NS + read.ns + server->offset_ns) / NS_PER_US};
     memcpy(inspection.marker_text, server->text, sizeof inspection.marker_text);
