@@ -149,12 +149,6 @@ static void beat_fire(struct loop_timer *timer)
     beat_send(queue);
 }
 
-void queue_look(struct queue *queue)
-{
-    if (loop_timer_is_set(&queue->beat_timer))
-        loop_timer_set(queue->loop, &queue->beat_timer, loop_now(queue->loop));
-}
-
 unsigned queue_serving(const struct queue *queue)
 {
     return queue->serving;

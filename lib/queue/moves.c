@@ -44,13 +44,6 @@ static void move_done(struct retried_call *retried_call, const struct redis_repl
 
 /* --- requests ---------------------------------------------------------------------------------------------------- */
 
-void moves_encode_slot(const struct claim_slot *slot, unsigned number, struct buffer *out)
-{
-    redis_request_integer(out, number);
-    redis_request_bytes(out, slot->id, slot->has_id ? CLAIM_ID_BYTES : 0);
-    redis_request_bytes(out, slot->next, CLAIM_ID_BYTES);
-}
-
 /* The key that a unique task holds, or an empty one. */
 static void unique_encode(const struct queue *queue, const struct queue_task_name *task, struct buffer *out)
 {
@@ -82,7 +75,7 @@ void queue_postpone(struct queue *queue, unsigned number, enum queue_place place
     redis_request_script(out, &queue_script_postpone, 3, 9);
     redis_request_texts(out, queue->keys.process, place_key(queue, place));
     unique_encode(queue, task, out);
-    moves_encode_slot(slot, number, out);
+    claim_encode(slot, number, out);
     redis_request_seconds(out, delay_ns / NS_PER_US);
     redis_request_bytes(out, payload, length);
     redis_request_text(out, task->jid);
@@ -102,7 +95,7 @@ void queue_unserved(struct queue *queue, unsigned number, const struct queue_uns
     redis_request_script(out, &queue_script_unserved, 5, 11);
     redis_request_texts(out, queue->keys.process, queue->keys.retry, queue->keys.processes, queue->keys.unserved);
     queue_keys_request(queue->keys.unserved_prefix, task->class_name, out);
-    moves_encode_slot(slot, number, out);
+    claim_encode(slot, number, out);
     redis_request_seconds(out, task->delay_ns / NS_PER_US);
     redis_request_bytes(out, payload, length);
     redis_request_texts(out, task->class_name, task->jid, queue->keys.space, task->may_fail ? "1" : "0");
@@ -121,7 +114,7 @@ void queue_finish(struct queue *queue, unsigned number, const struct queue_task_
     unique_encode(queue, task, out);
     redis_request_text(out, queue->keys.cancels);
     queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
-    moves_encode_slot(slot, number, out);
+    claim_encode(slot, number, out);
     redis_request_texts(out, task->jid, task->is_cancelled ? "1" : "0");
     retried_call_start(&slot->move);
 }
@@ -207,7 +200,7 @@ void queue_finish_with(struct queue *queue, unsigned number, const struct queue_
     redis_request_text(out, queue->keys.cancels);
     queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
     extras_encode_keys(queue, task->jid, extras, out);
-    moves_encode_slot(slot, number, out);
+    claim_encode(slot, number, out);
     redis_request_texts(out, task->jid, task->is_cancelled ? "1" : "0");
     extras_encode(extras, out);
     retried_call_start(&slot->move);
@@ -226,30 +219,17 @@ void queue_open(struct queue *queue, unsigned number, const char *jid, bool fini
     redis_request_text(out, queue->keys.process);
     queue_keys_request(queue->keys.iteration_prefix, jid, out);
     redis_request_text(out, queue->keys.cancels);
-    moves_encode_slot(slot, number, out);
+    claim_encode(slot, number, out);
     redis_request_texts(out, jid, finishes ? "1" : "0");
     retried_call_start(&slot->move);
 }
 
 /* --- back to its queue ------------------------------------------------------------------------------------------- */
 
-void moves_give_back(struct queue *queue, unsigned number, const char *name)
-{
-    struct claim_slot *slot = &queue->slots[number];
-    random_bytes(slot->next, CLAIM_ID_BYTES);
-    struct buffer *out = &slot->move.request;
-    buffer_clear(out);
-    redis_request_script(out, &queue_script_give_back, 2, 3);
-    redis_request_text(out, queue->keys.process);
-    queue_keys_request_queue(&queue->keys, name, out);
-    moves_encode_slot(slot, number, out);
-    retried_call_start(&slot->move);
-}
-
 void queue_give_back(struct queue *queue, unsigned number, const char *name)
 {
     (void)queue_slot_ask(queue, number);
-    moves_give_back(queue, number, name);
+    claim_give_back(queue, number, name);
 }
 
 /* --- absolution -------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* Private to lib/queue: queue.c (turns of slots, the end, what there is to do), moves.c (of single tasks), bell.c
- * (waking), beat.c (the lease), waiting.c (for locks), recovery.c (of the dead). */
+/* Private to lib/queue: queue.c (turns of slots, the end, what there is to do), claims.c (what slots hold), moves.c (of
+ * single tasks), bell.c (waking), beat.c (the lease), waiting.c (for locks), recovery.c (of the dead). */
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 
@@ -117,7 +117,8 @@ struct queue {
     } strayed;
 };
 
-/* queue.c, for moves.c and beat.c */
+/* claims.c */
+void claims_init(struct queue *queue);
 struct claim_slot *queue_slot_ask(struct queue *queue, unsigned number);
 void queue_slot_holds(struct claim_slot *slot, const void *id);
 void queue_slot_answer(struct queue *queue, unsigned number, enum queue_answer answer);
@@ -126,6 +127,9 @@ void queue_slot_lost(struct queue *queue, unsigned number, const char *place, si
 /* What a claim left in the slot's place, at the node's time `seen_us`. */
 void queue_slot_read(struct queue *queue, unsigned number, const struct redis_reply *place, int64_t seen_us);
 void queue_slot_gather(struct queue *queue, unsigned number, bool claim_next);
+/* The slot and the ids that its place has and gets. */
+void claim_encode(const struct claim_slot *slot, unsigned number, struct buffer *out);
+void claim_give_back(struct queue *queue, unsigned number, const char *name);
 void queue_enlist(struct queue *queue);
 /* An answer of the node says that its clock stands at `us`. */
 void queue_note_time(struct queue *queue, int64_t us);
@@ -136,9 +140,6 @@ void queue_note_paused(struct queue *queue, const unsigned *order, const char *f
 /* moves.c */
 void moves_init(struct queue *queue);
 void moves_fini(struct queue *queue);
-/* The slot and the ids that its place has and gets. */
-void moves_encode_slot(const struct claim_slot *slot, unsigned number, struct buffer *out);
-void moves_give_back(struct queue *queue, unsigned number, const char *name);
 
 /* waiting.c */
 void waiting_init(struct queue *queue);

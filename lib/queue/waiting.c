@@ -95,7 +95,7 @@ void queue_park(struct queue *queue, unsigned number, const struct waiting_task 
         queue_keys_request(queue->keys.waiting_prefix, task->others[i], out);
         queue_keys_request(queue->keys.places_prefix, task->others[i], out);
     }
-    moves_encode_slot(slot, number, out);
+    claim_encode(slot, number, out);
     redis_request_texts(out, task->list, task->jid, task->queue, task->class_name, task->set);
     redis_request_integer(out, task->seen_us);
     microseconds_encode(task->near_ns, out);
@@ -142,7 +142,7 @@ void queue_skip(struct queue *queue, unsigned number, const struct queue_task_na
     queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
     queue_keys_request(queue->keys.recovered_prefix, task->jid, out);
     queue_keys_request(queue->keys.waiting_prefix, list, out);
-    moves_encode_slot(slot, number, out);
+    claim_encode(slot, number, out);
     redis_request_texts(out, task->jid, task->is_cancelled ? "1" : "0");
     slot->wait.done = skip_done;
     retried_call_start(&slot->wait);
@@ -225,7 +225,7 @@ void queue_heir(struct queue *queue, unsigned number, const struct waiting_heir 
     queue_keys_request(queue->keys.waiting_prefix, heir->list, out);
     queue_keys_request(queue->keys.places_prefix, heir->list, out);
     redis_request_text(out, queue->keys.heirs);
-    moves_encode_slot(slot, number, out);
+    claim_encode(slot, number, out);
     redis_request_integer(out, heir->holder);
     redis_request_bytes(out, holder->asking ? holder->next : holder->id, CLAIM_ID_BYTES);
     redis_request_texts(out, heir->holder_jid, heir->ended_jid != NULL ? heir->ended_jid : "", heir->set,

@@ -27,11 +27,11 @@ static const char *argument_read(const char *at, const char *end, struct argumen
     return argument->length + 2 <= (size_t)(end - argument->bytes) ? argument->bytes + argument->length + 2 : NULL;
 }
 
-static const char *script_name(const struct redis_node_options *options, const struct argument *sha1)
+static const char *script_name(const struct redis_script *const *scripts, size_t count, const struct argument *sha1)
 {
-    for (size_t i = 0; i < options->script_count; i++)
-        if (sha1->length == 40 && memcmp(options->scripts[i]->sha1, sha1->bytes, 40) == 0)
-            return options->scripts[i]->name;
+    for (size_t i = 0; i < count; i++)
+        if (sha1->length == 40 && memcmp(scripts[i]->sha1, sha1->bytes, 40) == 0)
+            return scripts[i]->name;
     return "a script that was not loaded";
 }
 
@@ -51,7 +51,8 @@ static void keys_pass(const char *name, const char *at, const char *end, size_t 
         fault_point(name, key.bytes, key.length, side);
 }
 
-void fault_request(const struct redis_node_options *options, const char *request, size_t length, enum fault_side side)
+void fault_request(const struct redis_script *const *scripts, size_t script_count, const char *request, size_t length,
+                   enum fault_side side)
 {
     const char *end = request + length, *at = memchr(request, '\n', length);
     struct argument command = {0}, sha1 = {0}, count = {0};
@@ -62,7 +63,7 @@ void fault_request(const struct redis_node_options *options, const char *request
     if (strcmp(name, "evalsha") == 0) {
         at = at != NULL ? argument_read(at, end, &sha1) : NULL;
         at = at != NULL ? argument_read(at, end, &count) : NULL;
-        snprintf(name, sizeof name, "%s", script_name(options, &sha1));
+        snprintf(name, sizeof name, "%s", script_name(scripts, script_count, &sha1));
         keys = at != NULL ? strtoul(count.bytes, NULL, 10) : 0;
     }
     fault_point(name, NULL, 0, side);

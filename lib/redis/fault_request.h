@@ -3,15 +3,16 @@
 #define REDIS_FAULT_REQUEST_H
 
 #include "base/fault.h"
-#include "redis/node.h"
+#include "redis/request.h"
 
 #ifdef HOLDFAST_FAULTS
-void fault_request(const struct redis_node_options *options, const char *request, size_t length, enum fault_side side);
+void fault_request(const struct redis_script *const *scripts, size_t script_count, const char *request, size_t length,
+                   enum fault_side side);
 #else
-static inline void fault_request(const struct redis_node_options *options, const char *request, size_t length,
-                                 enum fault_side side)
+static inline void fault_request(const struct redis_script *const *scripts, size_t script_count, const char *request,
+                                 size_t length, enum fault_side side)
 {
-    (void)options, (void)request, (void)length, (void)side;
+    (void)scripts, (void)script_count, (void)request, (void)length, (void)side;
 }
 #endif
 

@@ -4,10 +4,7 @@
  * answered, so in the steady state it fires now and then, finds nothing expired, looks for the earliest deadline
  * among the outstanding calls and sleeps again. A call that expires leaves its entry in the ring without a call:
  * a tombstone that keeps the place of the reply, which still has to come, or the connection ends at the silence
- * limit. `first_live` lets the search skip the tombstones of a server that hangs.
- *
- * When a connection ends, its calls get the answer that is true: DOWN for those of which no byte was written,
- * UNKNOWN for all others, because the server may have executed them. */
+ * limit. `first_live` lets the search skip the tombstones of a server that hangs. */
 #include "redis/node.h"
 
 #include <errno.h>
@@ -27,9 +24,6 @@
 
 /* After a search, calls that expire soon after each other are found together. */
 static const int64_t search_pause_ns = NS_PER_MS;
-
-/* More than this is given back to the allocator when a connection ends. */
-static const size_t out_kept_max = 256 * 1024;
 
 /* --- messages of channels ----------------------------------------------------------------------------------------- */
 
@@ -103,20 +97,6 @@ static bool node_is_pulse_reply(const struct redis_reply *reply)
            (reply->kind == REDIS_ARRAY && reply->count == 2 && is_word(reply, "pong"));
 }
 
-static void node_messages_init(struct redis_node *node)
-{
-    loop_timer_init(&node->pulse_timer, pulse_fired);
-    if (node->options.pulse_interval_ns == 0)
-        node->options.pulse_interval_ns = 5 * NS_PER_S;
-}
-
-/* With the connection. */
-static void node_messages_end(struct redis_node *node)
-{
-    node->is_subscribed = false;
-    loop_timer_clear(node->loop, &node->pulse_timer);
-}
-
 /* --- creation ----------------------------------------------------------------------------------------------- */
 
 static char *copy_text(const char *text)
@@ -160,6 +140,8 @@ static void take_options(struct redis_node_options *own, const struct redis_node
         own->reply_limit = (size_t)1 << 20;
     if (own->element_limit == 0)
         own->element_limit = 1024;
+    if (own->pulse_interval_ns == 0)
+        own->pulse_interval_ns = 5 * NS_PER_S;
 }
 
 static void drop_secret(const char *secret)
@@ -182,8 +164,11 @@ static void drop_options(struct redis_node_options *own)
     drop_secret(own->sentinels.password);
 }
 
+static bool node_write(struct redis_node *node);
+static bool node_read(struct redis_node *node);
 static void timer_fired(struct loop_timer *timer);
 static void turn_ended(struct loop_hook *hook);
+static void socket_ready(void *context, int events);
 
 struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_options *options)
 {
@@ -203,46 +188,18 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
     node->reload_places = memory_zeroed(options->script_count + 1, sizeof *node->reload_places);
     loop_hook_init(&node->write_hook, turn_ended);
     loop_timer_init(&node->timer, timer_fired);
-    node_messages_init(node);
+    node->socket_ready = socket_ready;
+    loop_timer_init(&node->pulse_timer, pulse_fired);
     node->timer_at = INSTANT_NEVER;
     node_wake_at(node, loop_now(loop)); /* the first attempt begins in the loop, not here: nobody is told from here */
     return node;
-}
-
-static void drop_connection(struct redis_node *node)
-{
-    loop_hook_cancel(&node->write_hook);
-    loop_timer_clear(node->loop, &node->timer);
-    node->timer_at = INSTANT_NEVER;
-    node_messages_end(node);
-    if (node->resolution != NULL)
-        loop_resolve_cancel(node->resolution);
-    node->resolution = NULL;
-    if (node->watch != NULL)
-        loop_watch_stop(node->watch);
-    node->watch = NULL;
-    if (node->fd >= 0)
-        close(node->fd);
-    node->fd = -1;
-    node->blocked = node->overloaded = false;
-    node->demoted_by = REDIS_ERROR_NONE;
-}
-
-void node_drop_output(struct redis_node *node)
-{
-    if (node->out.length > 0)
-        memory_wipe(node->out.bytes, node->out.length); /* at the beginning of the handshake it holds the password */
-    if (node->out.capacity > out_kept_max)
-        buffer_fini(&node->out);
-    buffer_clear(&node->out);
-    node->answered = node->written = 0;
 }
 
 void redis_node_destroy(struct redis_node *node)
 {
     if (node == NULL)
         return;
-    drop_connection(node);
+    node_drop_connection(node);
     node_drop_output(node);
     while (!pending_is_empty(&node->pending)) {
         struct pending entry = pending_pop(&node->pending);
@@ -266,7 +223,7 @@ const char *redis_node_name(const struct redis_node *node)
     return node->options.name;
 }
 
-const struct redis_node_options *redis_node_options(const struct redis_node *node)
+const struct redis_node_options *redis_node_options_of(const struct redis_node *node)
 {
     return &node->options;
 }
@@ -338,7 +295,7 @@ bool redis_node_call(struct redis_node *node, const struct buffer *request, stru
         !has_room(node, request->length))
         return false;
 
-    fault_request(&node->options, request->bytes, request->length, FAULT_BEFORE);
+    fault_request(node->options.scripts, node->options.script_count, request->bytes, request->length, FAULT_BEFORE);
     buffer_append(&node->out, request->bytes, request->length);
     uint64_t sequence =
         node_expect(node, request->length, (struct pending){.call = call, .deadline = deadline, .kind = PENDING_CALL});
@@ -361,22 +318,7 @@ void redis_call_cancel(struct redis_call *call)
     call->node = NULL;
 }
 
-/* Hands the result to the call; the entry that held the call must be out of the ring by then, or have forgotten it. */
-static void node_complete(struct redis_call *call, const struct redis_result *result)
-{
-    call->node = NULL;
-    call->done(call, result);
-}
-
 /* --- time --------------------------------------------------------------------------------------------------- */
-
-void node_wake_at(struct redis_node *node, struct instant at)
-{
-    if (!instant_before(at, node->timer_at))
-        return;
-    node->timer_at = at;
-    loop_timer_set(node->loop, &node->timer, at);
-}
 
 /* Completes the calls that expired. The callbacks may push new entries, so entries are reached by number only. */
 static struct instant expire_calls(struct redis_node *node, struct instant now)
@@ -454,108 +396,6 @@ static void turn_ended(struct loop_hook *hook)
         (void)node_write(node);
 }
 
-/* --- the end of a connection -------------------------------------------------------------------------------- */
-
-/* Full jitter: a fleet that lost the same server does not come back in step. */
-static int64_t backoff_ns(const struct redis_node *node)
-{
-    int64_t low = node->options.backoff_min_ns;
-    int64_t high = low;
-    for (unsigned i = 0; i < node->failures && high < node->options.backoff_max_ns; i++)
-        high = high > INT64_MAX / 2 ? INT64_MAX : high * 2;
-    if (high > node->options.backoff_max_ns)
-        high = node->options.backoff_max_ns;
-    return high > low ? random_between(low, high) : low;
-}
-
-static void tell_down(struct redis_node *node)
-{
-    char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
-    log_event(node->told_down ? LOG_DEBUG : LOG_WARN, "node_down", "node=%s reason=%s",
-              log_value(node->options.name, name), log_value(node->reason, reason));
-    if (node->told_down)
-        return;
-    node->told_down = true;
-    if (node->options.changed != NULL)
-        node->options.changed(node->options.context, node, REDIS_NODE_DOWN, node->reason);
-}
-
-static void complete_lost(struct redis_node *node)
-{
-    size_t written = node->written;
-    size_t place = node->answered;
-    while (!pending_is_empty(&node->pending)) {
-        struct pending entry = pending_pop(&node->pending);
-        bool is_sent = place < written;
-        place += entry.length;
-        if (entry.call == NULL)
-            continue;
-        struct redis_result result = {.outcome = REDIS_UNKNOWN, .reason = node->reason};
-        if (!is_sent) {
-            result.outcome = REDIS_ERROR;
-            result.error = REDIS_ERROR_DOWN;
-        }
-        node_complete(entry.call, &result);
-    }
-}
-
-void node_step(struct redis_node *node)
-{
-    drop_connection(node);
-    node->phase = NODE_WAITING;
-    complete_lost(node); /* requests of a handshake: nobody waits for them */
-    node_drop_output(node);
-    node_wake_at(node, loop_now(node->loop));
-}
-
-/* True when there is another one to ask. */
-static bool sentinel_failed(struct redis_node *node, struct sentinel *sentinel)
-{
-    char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX], last[sizeof node->reason];
-    log_event(sentinel->is_told ? LOG_DEBUG : LOG_WARN, "sentinel_skipped", "node=%s reason=%s",
-              log_value(node->options.name, name), log_value(node->reason, reason));
-    sentinel->is_told = true;
-    if (sentinel_search_skip(&node->search))
-        return true;
-    memcpy(last, node->reason, sizeof last);
-    snprintf(node->reason, sizeof node->reason, "no sentinel of %zu told where master \"%.40s\" is; the last: %.140s",
-             node->search.count, node->search.master, last);
-    return false;
-}
-
-/* The next attempt asks the sentinels anew, and a sentinel whose answer did not lead to a master is asked last. */
-static void restart_search(struct redis_node *node)
-{
-    if (node->search.found && node->phase != NODE_UP)
-        sentinel_search_distrust(&node->search);
-    sentinel_search_begin(&node->search);
-}
-
-void node_lose(struct redis_node *node, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(node->reason, sizeof node->reason, format, arguments);
-    va_end(arguments);
-
-    struct sentinel *sentinel = sentinel_search_current(&node->search);
-    if (sentinel != NULL && sentinel_failed(node, sentinel)) {
-        node_step(node);
-        return;
-    }
-    restart_search(node);
-    if (node->phase == NODE_UP)
-        node->counters.disconnects++;
-    drop_connection(node);
-    node->phase = NODE_WAITING;
-    node->is_tried = true;
-    node->failures++;
-    tell_down(node);
-    complete_lost(node);
-    node_drop_output(node);
-    node_wake_at(node, loop_after(node->loop, backoff_ns(node)));
-}
-
 /* A replica that hides its role, or a master that has no replicas, comes up again and again: demotions in a row count
  * like failed attempts. */
 static void node_lose_demoted(struct redis_node *node)
@@ -595,20 +435,6 @@ static const size_t drop_answered_from = 8 * 1024;
 /* Reads in a row while the buffer comes back full, before other connections get their turn. */
 enum { READS_IN_A_ROW = 4 };
 
-uint64_t node_expect(struct redis_node *node, size_t length, struct pending entry)
-{
-    struct instant now = loop_now(node->loop);
-    entry.length = (uint32_t)length;
-    entry.queued_at = now;
-    if (node->phase == NODE_UP) {
-        if (pending_is_empty(&node->pending))
-            node_wake_at(node, instant_after(now, node->options.silence_limit_ns));
-        if (entry.call != NULL)
-            node_wake_at(node, entry.deadline);
-    }
-    return pending_push(&node->pending, entry);
-}
-
 /* --- out ---------------------------------------------------------------------------------------------------- */
 
 /* The connection may have been closed by a server that said why: its last replies are read before it is given up. */
@@ -620,7 +446,7 @@ static bool write_failed(struct redis_node *node, int error)
     return false;
 }
 
-bool node_write(struct redis_node *node)
+static bool node_write(struct redis_node *node)
 {
     size_t length = node->out.length - node->written;
     if (length == 0 || node->blocked)
@@ -738,7 +564,8 @@ static void answer(struct redis_node *node, const struct pending *entry, size_t 
         return;
     }
     struct redis_result result = {.outcome = REDIS_VALUE, .reply = reply, .reason = ""};
-    fault_request(&node->options, node->out.bytes + start, entry->length, FAULT_AFTER);
+    fault_request(node->options.scripts, node->options.script_count, node->out.bytes + start, entry->length,
+                  FAULT_AFTER);
     if (reply->kind == REDIS_FAILURE) {
         result.outcome = REDIS_ERROR;
         result.error = error;
@@ -812,7 +639,7 @@ static bool read_ended(struct redis_node *node, ssize_t got)
     return false;
 }
 
-bool node_read(struct redis_node *node)
+static bool node_read(struct redis_node *node)
 {
     for (int i = 0; i < READS_IN_A_ROW; i++) {
         ssize_t got = recv(node->fd, node->received, NODE_READ_SIZE, 0);
@@ -828,4 +655,21 @@ bool node_read(struct redis_node *node)
     }
     drop_answered(node);
     return true;
+}
+
+static void socket_ready(void *context, int events)
+{
+    struct redis_node *node = context;
+    if (node->phase == NODE_CONNECTING) {
+        node_handshake(node);
+        return;
+    }
+    if ((events & LOOP_WRITABLE) != 0 && node->blocked) {
+        node->blocked = false;
+        loop_watch_change(node->watch, LOOP_READABLE);
+        if (!node_write(node))
+            return;
+    }
+    if ((events & LOOP_READABLE) != 0)
+        (void)node_read(node);
 }

@@ -109,7 +109,7 @@ void redis_node_destroy(struct redis_node *node);
 const char *redis_node_name(const struct redis_node *node);
 /* What it was created with, defaults filled in; the texts live as long as the node. Addresses of sentinels are left
  * out. */
-const struct redis_node_options *redis_node_options(const struct redis_node *node);
+const struct redis_node_options *redis_node_options_of(const struct redis_node *node);
 /* The server that it is connected to, or last tried to: "host:port", a path, "sentinel host:port"; "" before the first
  * attempt. Valid until the loop runs. */
 const char *redis_node_address(const struct redis_node *node);

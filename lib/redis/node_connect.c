@@ -140,7 +140,7 @@ static void begin_handshake(struct redis_node *node)
             ask_client_name(node);
         ask_word(node, "ROLE", PENDING_ROLE);
     }
-    (void)node_write(node);
+    loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
 }
 
 /* The second part, for a master. All before it is answered; it held the password. */
@@ -327,24 +327,12 @@ static bool connection_made(struct redis_node *node)
     return false;
 }
 
-static void socket_ready(void *context, int events)
+void node_handshake(struct redis_node *node)
 {
-    struct redis_node *node = context;
-    if (node->phase == NODE_CONNECTING) {
-        if (!connection_made(node))
-            return;
-        loop_watch_change(node->watch, LOOP_READABLE);
-        begin_handshake(node);
+    if (!connection_made(node))
         return;
-    }
-    if ((events & LOOP_WRITABLE) != 0 && node->blocked) {
-        node->blocked = false;
-        loop_watch_change(node->watch, LOOP_READABLE);
-        if (!node_write(node))
-            return;
-    }
-    if ((events & LOOP_READABLE) != 0)
-        (void)node_read(node);
+    loop_watch_change(node->watch, LOOP_READABLE);
+    begin_handshake(node);
 }
 
 static void connect_to(struct redis_node *node, const struct sockaddr *address, socklen_t length)
@@ -360,7 +348,7 @@ static void connect_to(struct redis_node *node, const struct sockaddr *address, 
         node_lose(node, "connect to %s: %s", node->address, strerror(errno));
         return;
     }
-    node->watch = loop_watch_start(node->loop, node->fd, LOOP_WRITABLE, socket_ready, node);
+    node->watch = loop_watch_start(node->loop, node->fd, LOOP_WRITABLE, node->socket_ready, node);
 }
 
 static void connect_to_path(struct redis_node *node)

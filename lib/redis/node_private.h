@@ -1,8 +1,9 @@
 /* What the files of a node share. Private to lib/redis.
  *
- *   node.c          creation, calls, cancellation, deadlines, the one way in which a connection ends; bytes out,
- *                   replies and messages in, scripts that a server forgot
+ *   node.c          creation, calls, cancellation, deadlines; bytes out, replies and messages in, scripts that a server
+ *                   forgot
  *   node_connect.c  from a name to a connection that is up: resolve, connect, handshake
+ *   node_lose.c     the one way in which a connection ends
  *   sentinel.c      which sentinel is asked next, and what it answered: no I/O
  *
  *        +-----------------------------------------------------------------------------+
@@ -119,6 +120,7 @@ struct redis_node {
     enum node_phase phase;
     int fd; /* -1: none */
     struct loop_watch *watch;
+    void (*socket_ready)(void *context, int events);
     bool blocked; /* the socket takes no more: waiting for LOOP_WRITABLE */
     struct loop_resolution *resolution;
     struct loop_timer timer; /* next attempt, or connect deadline, or earliest deadline of the calls */
@@ -149,25 +151,27 @@ struct redis_node {
     struct redis_node_counters counters;
 };
 
-/* --- node.c --- */
+/* --- node_lose.c --- */
 /* Ends the connection, or the attempt to make one, for a reason that is kept and told; plans the next attempt. */
 void node_lose(struct redis_node *node, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Leaves this server, which is no failure: the next step of the attempt begins in the next turn. */
 void node_step(struct redis_node *node);
 /* Forgets and overwrites all that was to be sent or was. */
 void node_drop_output(struct redis_node *node);
+void node_drop_connection(struct redis_node *node);
 /* Moves the timer to `at` if it is set for later. */
 void node_wake_at(struct redis_node *node, struct instant at);
+/* Records that the last `length` bytes of `out` are a request that is described by `entry`. */
+uint64_t node_expect(struct redis_node *node, size_t length, struct pending entry);
+/* Hands the result to the call, which no entry of the ring holds any more. */
+void node_complete(struct redis_call *call, const struct redis_result *result);
 
 /* --- node_connect.c --- */
 void node_connect(struct redis_node *node);
+/* The socket, which was being connected, is ready. */
+void node_handshake(struct redis_node *node);
 /* Handles the reply to a request of the handshake. */
 bool node_handshake_reply(struct redis_node *node, const struct pending *entry, const struct redis_reply *reply);
 const char *node_phase_name(enum node_phase phase);
-
-/* Records that the last `length` bytes of `out` are a request that is described by `entry`. */
-uint64_t node_expect(struct redis_node *node, size_t length, struct pending entry);
-bool node_write(struct redis_node *node);
-bool node_read(struct redis_node *node);
 
 #endif

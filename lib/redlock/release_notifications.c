@@ -82,10 +82,10 @@ bool notifications_are_warm(const struct notifications *notifications, const cha
 /* All processes that share the nodes form the same name: nodes with different databases get none. */
 static void prefix_write(struct notifications *notifications, const char *group)
 {
-    unsigned database = redis_node_options(notifications->nodes[0].of)->database;
+    unsigned database = redis_node_options_of(notifications->nodes[0].of)->database;
     bool is_common = true;
     for (unsigned i = 1; i < notifications->options.node_count; i++)
-        is_common &= redis_node_options(notifications->nodes[i].of)->database == database;
+        is_common &= redis_node_options_of(notifications->nodes[i].of)->database == database;
     if (is_common)
         snprintf(notifications->prefix, sizeof notifications->prefix, "hf:free:%.16s:%u:", group, database);
     else
@@ -304,7 +304,7 @@ static void node_changed(void *context, struct redis_node *connection, enum redi
 static void node_open(struct notification_node *node)
 {
     struct notifications *notifications = node->notifications;
-    struct redis_node_options own = *redis_node_options(node->of);
+    struct redis_node_options own = *redis_node_options_of(node->of);
     char name[128], client_name[128];
     snprintf(name, sizeof name, "%s-wakes", own.name);
     snprintf(client_name, sizeof client_name, "%s-wakes", own.client_name != NULL ? own.client_name : "redlock");

@@ -1,0 +1,198 @@
+/* What the process knows of its claims: what the place of each slot holds, and that the node lists the process, without
+ * which it may claim nothing. Turns, moves, waiting, and the process lease work on this. Runs on the loop. */
+#include <string.h>
+
+#include "base/invariant.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "queue/queue_private.h"
+#include "queue/scripts.h"
+
+enum { TASK_NAME_MAX = 256 };
+
+/* --- listed --------------------------------------------------------------------------------------------------- */
+
+void queue_look(struct queue *queue)
+{
+    if (loop_timer_is_set(&queue->beat_timer))
+        loop_timer_set(queue->loop, &queue->beat_timer, loop_now(queue->loop));
+}
+
+static void enlisted(struct retried_call *retried_call, const struct redis_reply *reply)
+{
+    (void)reply;
+    struct queue *queue = list_owner(retried_call, struct queue, presence);
+    queue->presenting = false;
+    queue->is_listed = true;
+    bells_arm(queue);
+    queue_look(queue);
+}
+
+void queue_request_lease(const struct queue *queue, struct buffer *out)
+{
+    redis_request_seconds(out, queue->options.lease_ns / NS_PER_US);
+}
+
+/* Listed before anything can be claimed, so that the claims of a process that dies can be found. */
+void queue_enlist(struct queue *queue)
+{
+    if (queue->presenting || queue->leaving)
+        return;
+    struct buffer names = {0}, *out = &queue->presence.request;
+    queue->presenting = true;
+    queue->is_listed = false;
+    for (unsigned i = 0; i < queue->options.name_count; i++)
+        buffer_format(&names, "%s%s", i > 0 ? "\n" : "", queue->names[i]);
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_enlist, 2, 3);
+    redis_request_texts(out, queue->keys.processes, queue->keys.process, queue->identity);
+    queue_request_lease(queue, out);
+    redis_request_bytes(out, names.bytes, names.length);
+    buffer_fini(&names);
+    retried_call_start(&queue->presence);
+}
+
+/* --- what the node said ---------------------------------------------------------------------------------------- */
+
+void queue_note_time(struct queue *queue, int64_t us)
+{
+    if (us <= 0)
+        return;
+    queue->told_us = us;
+    queue->told_at = loop_now(queue->loop);
+}
+
+void queue_note_paused(struct queue *queue, const unsigned *order, const char *flags, size_t length)
+{
+    for (size_t i = 0; i < length && i < queue->options.name_count; i++)
+        bell_pause(&queue->bells[order != NULL ? order[i] : i], flags[i] == '1');
+}
+
+/* --- asking ---------------------------------------------------------------------------------------------------- */
+
+struct claim_slot *queue_slot_ask(struct queue *queue, unsigned number)
+{
+    invariant(number < queue->options.slots);
+    struct claim_slot *slot = &queue->slots[number];
+    invariant(!slot->asking);
+    slot->asking = true;
+    random_bytes(slot->next, CLAIM_ID_BYTES);
+    return slot;
+}
+
+void queue_slot_gather(struct queue *queue, unsigned number, bool claim_next)
+{
+    queue_slot_ask(queue, number)->wants = claim_next;
+    queue->gathered[queue->gathered_count++] = number;
+    loop_at_turn_end(queue->loop, LOOP_GATHER, &queue->gather);
+}
+
+void claim_encode(const struct claim_slot *slot, unsigned number, struct buffer *out)
+{
+    redis_request_integer(out, number);
+    redis_request_bytes(out, slot->id, slot->has_id ? CLAIM_ID_BYTES : 0);
+    redis_request_bytes(out, slot->next, CLAIM_ID_BYTES);
+}
+
+void claim_give_back(struct queue *queue, unsigned number, const char *name)
+{
+    struct claim_slot *slot = &queue->slots[number];
+    random_bytes(slot->next, CLAIM_ID_BYTES);
+    struct buffer *out = &slot->move.request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_give_back, 2, 3);
+    redis_request_text(out, queue->keys.process);
+    queue_keys_request_queue(&queue->keys, name, out);
+    claim_encode(slot, number, out);
+    retried_call_start(&slot->move);
+}
+
+/* --- answers --------------------------------------------------------------------------------------------------- */
+
+void queue_slot_holds(struct claim_slot *slot, const void *id)
+{
+    memcpy(slot->id, id, CLAIM_ID_BYTES);
+    slot->has_id = true;
+}
+
+static void slot_tell(struct queue *queue, unsigned number, enum queue_answer answer, const char *name,
+                      const char *payload, size_t length)
+{
+    struct claim_slot *slot = &queue->slots[number];
+    slot->asking = false;
+    slot->holds = answer == QUEUE_CLAIMED || answer == QUEUE_CANCELLED || answer == QUEUE_KEPT ||
+                  answer == QUEUE_FULL || answer == QUEUE_REFUSED || (answer == QUEUE_OPENED && !slot->opens_empty);
+    queue->counters.claims += answer == QUEUE_CLAIMED;
+    queue->options.answered(queue->options.context, number, answer, name, payload, length);
+}
+
+void queue_slot_answer(struct queue *queue, unsigned number, enum queue_answer answer)
+{
+    slot_tell(queue, number, answer, NULL, NULL, 0);
+}
+
+/* Cuts "queue newline payload"; the payload's start, or NULL when our script did not write this. */
+static const char *task_cut(const char *text, size_t length, char name[TASK_NAME_MAX])
+{
+    const char *line = memchr(text, '\n', length);
+    if (line == NULL || line - text >= TASK_NAME_MAX)
+        return NULL;
+    memcpy(name, text, (size_t)(line - text));
+    name[line - text] = '\0';
+    return line + 1;
+}
+
+static void slot_claimed(struct queue *queue, unsigned number, const char *text, size_t length)
+{
+    char name[TASK_NAME_MAX];
+    const char *payload = task_cut(text, length, name);
+    queue_slot_holds(&queue->slots[number], queue->slots[number].next);
+    if (payload != NULL) {
+        slot_tell(queue, number, QUEUE_CLAIMED, name, payload, length - (size_t)(payload - text));
+        return;
+    }
+    log_event(LOG_ERROR, "claim_unreadable", "slot=%u bytes=%zu", number, length);
+    queue_slot_answer(queue, number, QUEUE_LOST);
+}
+
+/* The claim is gone. Where a process that recovered it has been, we are listed no more. Where the node knows an older
+ * state (a fail-over), the place holds another id and perhaps a task, which goes back before the slot goes on. */
+void queue_slot_lost(struct queue *queue, unsigned number, const char *place, size_t length)
+{
+    char name[TASK_NAME_MAX];
+    struct claim_slot *slot = &queue->slots[number];
+    slot->has_id = false;
+    queue_enlist(queue);
+    if (length >= CLAIM_ID_BYTES)
+        queue_slot_holds(slot, place);
+    if (length > CLAIM_ID_BYTES && task_cut(place + CLAIM_ID_BYTES, length - CLAIM_ID_BYTES, name) != NULL) {
+        log_event(LOG_WARN, "claim_older", "slot=%u advice=\"the node knew an older task of it, which is given back\"",
+                  number);
+        slot->sets_right = true;
+        claim_give_back(queue, number, name);
+        return;
+    }
+    queue_slot_answer(queue, number, QUEUE_LOST);
+}
+
+void queue_slot_read(struct queue *queue, unsigned number, const struct redis_reply *place, int64_t seen_us)
+{
+    struct claim_slot *slot = &queue->slots[number];
+    slot->seen_us = seen_us;
+    queue_note_time(queue, seen_us);
+    bool tells = place->kind == REDIS_STRING;
+    bool is_ours = tells && place->length >= CLAIM_ID_BYTES && memcmp(place->bytes, slot->next, CLAIM_ID_BYTES) == 0;
+    if (!is_ours) {
+        queue_slot_lost(queue, number, tells ? place->bytes : NULL, tells ? place->length : 0);
+    } else if (place->length > CLAIM_ID_BYTES) {
+        slot_claimed(queue, number, place->bytes + CLAIM_ID_BYTES, place->length - CLAIM_ID_BYTES);
+    } else {
+        queue_slot_holds(slot, slot->next);
+        queue_slot_answer(queue, number, QUEUE_NOTHING);
+    }
+}
+
+void claims_init(struct queue *queue)
+{
+    retried_call_init(&queue->presence, &queue->retried_calls, enlisted);
+}

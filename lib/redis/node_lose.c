@@ -1,0 +1,174 @@
+/* The one way in which a connection ends, or an attempt to make one. Loop thread only.
+ *
+ * When a connection ends, its calls get the answer that is true: DOWN for those of which no byte was written,
+ * UNKNOWN for all others, because the server may have executed them. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "redis/node_private.h"
+
+/* More than this is given back to the allocator when a connection ends. */
+static const size_t out_kept_max = 256 * 1024;
+
+void node_wake_at(struct redis_node *node, struct instant at)
+{
+    if (!instant_before(at, node->timer_at))
+        return;
+    node->timer_at = at;
+    loop_timer_set(node->loop, &node->timer, at);
+}
+
+uint64_t node_expect(struct redis_node *node, size_t length, struct pending entry)
+{
+    struct instant now = loop_now(node->loop);
+    entry.length = (uint32_t)length;
+    entry.queued_at = now;
+    if (node->phase == NODE_UP) {
+        if (pending_is_empty(&node->pending))
+            node_wake_at(node, instant_after(now, node->options.silence_limit_ns));
+        if (entry.call != NULL)
+            node_wake_at(node, entry.deadline);
+    }
+    return pending_push(&node->pending, entry);
+}
+
+/* Hands the result to the call; the entry that held the call must be out of the ring by then, or have forgotten it. */
+void node_complete(struct redis_call *call, const struct redis_result *result)
+{
+    call->node = NULL;
+    call->done(call, result);
+}
+
+void node_drop_connection(struct redis_node *node)
+{
+    loop_hook_cancel(&node->write_hook);
+    loop_timer_clear(node->loop, &node->timer);
+    node->timer_at = INSTANT_NEVER;
+    node->is_subscribed = false;
+    loop_timer_clear(node->loop, &node->pulse_timer);
+    if (node->resolution != NULL)
+        loop_resolve_cancel(node->resolution);
+    node->resolution = NULL;
+    if (node->watch != NULL)
+        loop_watch_stop(node->watch);
+    node->watch = NULL;
+    if (node->fd >= 0)
+        close(node->fd);
+    node->fd = -1;
+    node->blocked = node->overloaded = false;
+    node->demoted_by = REDIS_ERROR_NONE;
+}
+
+void node_drop_output(struct redis_node *node)
+{
+    if (node->out.length > 0)
+        memory_wipe(node->out.bytes, node->out.length); /* at the beginning of the handshake it holds the password */
+    if (node->out.capacity > out_kept_max)
+        buffer_fini(&node->out);
+    buffer_clear(&node->out);
+    node->answered = node->written = 0;
+}
+
+/* Full jitter: a fleet that lost the same server does not come back in step. */
+static int64_t backoff_ns(const struct redis_node *node)
+{
+    int64_t low = node->options.backoff_min_ns;
+    int64_t high = low;
+    for (unsigned i = 0; i < node->failures && high < node->options.backoff_max_ns; i++)
+        high = high > INT64_MAX / 2 ? INT64_MAX : high * 2;
+    if (high > node->options.backoff_max_ns)
+        high = node->options.backoff_max_ns;
+    return high > low ? random_between(low, high) : low;
+}
+
+static void tell_down(struct redis_node *node)
+{
+    char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
+    log_event(node->told_down ? LOG_DEBUG : LOG_WARN, "node_down", "node=%s reason=%s",
+              log_value(node->options.name, name), log_value(node->reason, reason));
+    if (node->told_down)
+        return;
+    node->told_down = true;
+    if (node->options.changed != NULL)
+        node->options.changed(node->options.context, node, REDIS_NODE_DOWN, node->reason);
+}
+
+static void complete_lost(struct redis_node *node)
+{
+    size_t written = node->written;
+    size_t place = node->answered;
+    while (!pending_is_empty(&node->pending)) {
+        struct pending entry = pending_pop(&node->pending);
+        bool is_sent = place < written;
+        place += entry.length;
+        if (entry.call == NULL)
+            continue;
+        struct redis_result result = {.outcome = REDIS_UNKNOWN, .reason = node->reason};
+        if (!is_sent) {
+            result.outcome = REDIS_ERROR;
+            result.error = REDIS_ERROR_DOWN;
+        }
+        node_complete(entry.call, &result);
+    }
+}
+
+void node_step(struct redis_node *node)
+{
+    node_drop_connection(node);
+    node->phase = NODE_WAITING;
+    complete_lost(node); /* requests of a handshake: nobody waits for them */
+    node_drop_output(node);
+    node_wake_at(node, loop_now(node->loop));
+}
+
+/* True when there is another one to ask. */
+static bool sentinel_failed(struct redis_node *node, struct sentinel *sentinel)
+{
+    char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX], last[sizeof node->reason];
+    log_event(sentinel->is_told ? LOG_DEBUG : LOG_WARN, "sentinel_skipped", "node=%s reason=%s",
+              log_value(node->options.name, name), log_value(node->reason, reason));
+    sentinel->is_told = true;
+    if (sentinel_search_skip(&node->search))
+        return true;
+    memcpy(last, node->reason, sizeof last);
+    snprintf(node->reason, sizeof node->reason, "no sentinel of %zu told where master \"%.40s\" is; the last: %.140s",
+             node->search.count, node->search.master, last);
+    return false;
+}
+
+/* The next attempt asks the sentinels anew, and a sentinel whose answer did not lead to a master is asked last. */
+static void restart_search(struct redis_node *node)
+{
+    if (node->search.found && node->phase != NODE_UP)
+        sentinel_search_distrust(&node->search);
+    sentinel_search_begin(&node->search);
+}
+
+void node_lose(struct redis_node *node, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(node->reason, sizeof node->reason, format, arguments);
+    va_end(arguments);
+
+    struct sentinel *sentinel = sentinel_search_current(&node->search);
+    if (sentinel != NULL && sentinel_failed(node, sentinel)) {
+        node_step(node);
+        return;
+    }
+    restart_search(node);
+    if (node->phase == NODE_UP)
+        node->counters.disconnects++;
+    node_drop_connection(node);
+    node->phase = NODE_WAITING;
+    node->is_tried = true;
+    node->failures++;
+    tell_down(node);
+    complete_lost(node);
+    node_drop_output(node);
+    node_wake_at(node, loop_after(node->loop, backoff_ns(node)));
+}
