@@ -8,8 +8,6 @@
 #define HELD_PULSE_NS (1 * NS_PER_S) /* while anything is held: the first node heard shows that our clock stood still */
 #define RETRY_NS      (100 * NS_PER_MS) /* of an inspection without an answer: until then the node has no vote */
 
-static void step_take(struct redlock_group *group, struct trust_step step);
-
 /* --- what trust asks for ---------------------------------------------------------------------------------------- */
 
 static void change_tell(const struct group_node *node)
@@ -132,15 +130,15 @@ static void inspected(struct redis_call *call, const struct redis_result *result
 {
     struct group_node *node = list_owner(call, struct group_node, inspect_call);
     struct redlock_group *group = node->group;
-    struct trust_inspection inspection = {.asked = node->inspection_asked, .answered = instant_now()};
+    struct trust_inspection inspection = {.reading = {.asked = node->inspection_asked, .answered = instant_now()}};
     node_counts_result(node, result);
     if (result->outcome == REDIS_VALUE && inspection_call_read(&inspection, NULL, result->reply)) {
         bool is_other = strcmp(group->trust.node[node->index].marker_text, inspection.marker_text) != 0;
-        step_take(group, trust_saw(&group->trust, node->index, &inspection, inspection.answered));
+        step_take(group, trust_saw(&group->trust, node->index, &inspection, inspection.reading.answered));
         /* where one marker changed, others may have: a change of members is followed now, not at the next pulse */
         for (unsigned i = 0; i < group->node_count && is_other; i++)
             if (redis_node_state(group->nodes[i].node) == REDIS_NODE_UP &&
-                instant_reached(inspection.answered, instant_after(group->nodes[i].inspected_at, RETRY_NS)))
+                instant_reached(inspection.reading.answered, instant_after(group->nodes[i].inspected_at, RETRY_NS)))
                 inspection_ask(&group->nodes[i]);
         return;
     }
@@ -149,7 +147,7 @@ static void inspected(struct redis_call *call, const struct redis_result *result
         return;
     }
     group_node_refused(node, result);
-    step_take(group, trust_unreadable(&group->trust, node->index, inspection.answered));
+    step_take(group, trust_unreadable(&group->trust, node->index, inspection.reading.answered));
     timer_follow(group, loop_after(group->loop, PULSE_NS));
 }
 

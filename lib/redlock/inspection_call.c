@@ -37,7 +37,7 @@ bool inspection_call_read(struct trust_inspection *inspection, char *policy, con
     snprintf(inspection->marker_text, sizeof inspection->marker_text, "%s", is_cut ? "?" : text->bytes);
     memcpy(inspection->run_id, run->bytes, run->length + 1);
     inspection->evicts = redis_reply_is_text(&parts[EVICTS], "1");
-    inspection->node_us = parts[TIME].integer;
+    inspection->reading.node_us = parts[TIME].integer;
     if (policy != NULL)
         snprintf(policy, INSPECTION_POLICY_SIZE, "%s", parts[POLICY].bytes);
     return true;

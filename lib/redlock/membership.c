@@ -58,10 +58,15 @@ static bool is_of_group(const struct plan *plan, const struct membership_node *n
     return node->is_reached && node->has_marker && strcmp(node->marker.group, plan->group.group) == 0;
 }
 
-/* Its marker names a place of the group as it is now. */
+/* The place of the group that its marker names, or -1. */
+static int place_of(const struct plan *plan, const struct membership_node *node)
+{
+    return is_of_group(plan, node) ? marker_place_of(&plan->group, node->marker.self) : -1;
+}
+
 static bool is_member(const struct plan *plan, const struct membership_node *node)
 {
-    return is_of_group(plan, node) && marker_place_of(&plan->group, node->marker.self) >= 0;
+    return place_of(plan, node) >= 0;
 }
 
 static bool is_up_to_date(const struct plan *plan, const struct membership_node *node)
@@ -151,8 +156,7 @@ static bool place_is_doubled(struct plan *plan)
     const struct membership *given = plan->given;
     for (unsigned i = 0; i < given->nodes; i++)
         for (unsigned j = 0; j < i; j++)
-            if (is_member(plan, &given->node[i]) && is_member(plan, &given->node[j]) &&
-                strcmp(given->node[i].marker.self, given->node[j].marker.self) == 0)
+            if (is_member(plan, &given->node[i]) && place_of(plan, &given->node[i]) == place_of(plan, &given->node[j]))
                 return refuse(plan, MEMBERSHIP_REFUSED,
                               "%s and %s have the same place %s of the group: they are one server, or one is a copy of "
                               "the other",
@@ -204,8 +208,7 @@ static bool newcomer_is_unfit(struct plan *plan)
 static bool place_is_seen(const struct plan *plan, unsigned place)
 {
     for (unsigned i = 0; i < plan->given->nodes; i++)
-        if (stays(plan, i) && is_member(plan, &plan->given->node[i]) &&
-            marker_place_of(&plan->group, plan->given->node[i].marker.self) == (int)place)
+        if (stays(plan, i) && place_of(plan, &plan->given->node[i]) == (int)place)
             return true;
     return false;
 }
@@ -214,8 +217,7 @@ static bool place_is_seen(const struct plan *plan, unsigned place)
 static bool places_are_in_order(const struct plan *plan)
 {
     for (unsigned i = 0; i < plan->given->nodes; i++)
-        if (is_member(plan, &plan->given->node[i]) &&
-            marker_place_of(&plan->group, plan->given->node[i].marker.self) != (int)i)
+        if (is_member(plan, &plan->given->node[i]) && place_of(plan, &plan->given->node[i]) != (int)i)
             return false;
     return true;
 }
@@ -227,7 +229,7 @@ static int leaving_place(const struct plan *plan)
     const struct membership_node *leaving = leaving_node(plan);
     unsigned missing = 0, first = 0;
     if (is_member(plan, leaving))
-        return marker_place_of(&plan->group, leaving->marker.self);
+        return place_of(plan, leaving);
     for (unsigned i = plan->group.place_count; i-- > 0;) {
         if (place_is_seen(plan, i))
             continue;

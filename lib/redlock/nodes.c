@@ -295,7 +295,7 @@ bool server_find_key(struct server *server, const char *prefix)
 static bool inspection_read(struct server *server, const struct redis_reply *reply)
 {
     struct redlock_node_view *view = &server->view;
-    struct trust_inspection inspection = {.asked = server->asked, .answered = instant_now()};
+    struct trust_inspection inspection = {.reading = {.asked = server->asked, .answered = instant_now()}};
     if (!inspection_call_read(&inspection, view->eviction, reply))
         return false;
     const char *text = inspection.marker_text;
@@ -303,8 +303,8 @@ static bool inspection_read(struct server *server, const struct redis_reply *rep
     server->inspection = inspection;
     server->has_marker = marker_parse(&server->marker, text, strlen(text));
     server->bad_marker = text[0] != '\0' && !server->has_marker;
-    view->latency_ns = instant_since(inspection.asked, inspection.answered);
-    view->clock_ahead_us = inspection.node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
+    view->latency_ns = instant_since(inspection.reading.asked, inspection.reading.answered);
+    view->clock_ahead_us = inspection.reading.node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
     return true;
 }
 
@@ -353,14 +353,14 @@ static void duplicate_show(struct server *server)
 {
     const struct redlock_nodes *nodes = server->all;
     const struct server *same = nodes_same_server(nodes, server);
-    char text[sizeof server->view.trouble] = "";
+    char *text = server->view.trouble;
+    const size_t size = sizeof server->view.trouble;
     if (same != NULL)
-        snprintf(text, sizeof text, "it is the same server as %s (run id %s)", same->name, server->inspection.run_id);
+        snprintf(text, size, "it is the same server as %s (run id %s)", same->name, server->inspection.run_id);
     for (unsigned i = 0; i < nodes->count && same == NULL; i++)
         if (&nodes->servers[i] != server && nodes->servers[i].has_marker &&
             strcmp(nodes->servers[i].marker.self, server->marker.self) == 0)
-            snprintf(text, sizeof text, "%s has the same place %s", nodes->servers[i].name, server->marker.self);
-    memcpy(server->view.trouble, text, sizeof text);
+            snprintf(text, size, "%s has the same place %s", nodes->servers[i].name, server->marker.self);
 }
 
 static void server_show(struct server *server, const struct trust *trust, unsigned index)
@@ -472,10 +472,9 @@ enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes)
 static void clock_compare(struct server *server, const struct trust_inspection *before, struct trust_span *rate)
 {
     const struct trust_inspection *after = &server->inspection;
-    struct trust_reading first = {before->asked, before->answered, before->node_us};
-    struct trust_reading second = {after->asked, after->answered, after->node_us};
     bool is_one_run = server->is_reached && strcmp(before->run_id, after->run_id) == 0;
-    struct trust_span here = is_one_run ? trust_rate_ppm(&first, &second) : (struct trust_span){INT64_MIN, INT64_MAX};
+    struct trust_span here =
+        is_one_run ? trust_rate_ppm(&before->reading, &after->reading) : (struct trust_span){INT64_MIN, INT64_MAX};
     rate->least = here.least < rate->least ? here.least : rate->least;
     rate->most = here.most > rate->most ? here.most : rate->most;
     server->view.rate_least_ppm = rate->least;

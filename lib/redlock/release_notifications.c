@@ -52,7 +52,6 @@ struct notifications {
     struct notifications_options options;
     char prefix[NOTIFICATIONS_CHANNEL_MAX - 4]; /* of channels */
     struct buffer request;
-    bool is_open;
     unsigned want_count;
     struct instant idle_since;
     struct loop_timer sweep_timer;
@@ -102,12 +101,6 @@ struct news {
     int64_t detail;
 };
 
-static bool is_about(const struct news *news, uint64_t hash, const struct notification_want *want)
-{
-    return news->key == NULL ||
-           (want->hash == hash && want->length == news->length && memcmp(want->key, news->key, news->length) == 0);
-}
-
 static bool is_new(struct notification_want *want, const struct news *news, struct instant now)
 {
     if (instant_reached(now, instant_after(want->series_from, want->notifications->options.series_ns))) {
@@ -137,7 +130,9 @@ static void bucket_tell(struct notifications *notifications, struct bucket *buck
     while ((link = list_take_first(&todo)) != NULL) {
         struct notification_want *want = list_owner(link, struct notification_want, link);
         list_append(&bucket->wants, link);
-        if (is_about(news, hash, want) && is_new(want, news, now))
+        bool is_about = news->key == NULL || (want->hash == hash && want->length == news->length &&
+                                              memcmp(want->key, news->key, news->length) == 0);
+        if (is_about && is_new(want, news, now))
             want->heard(want, news->kind, news->detail);
     }
 }
@@ -255,20 +250,17 @@ static void subscription_follow(struct subscription *subscription)
     subscription_set(subscription, false);
 }
 
-static void refusal_log(struct notification_node *node, const char *reason)
-{
-    char why[LOG_QUOTE_MAX];
-    log_event(node->has_logged_refusal ? LOG_DEBUG : LOG_WARN, "lock_hints_refused",
-              "node=%s reason=%s advice=\"allow the channels hf:free:*, or waiting for a lock is slower\"",
-              redis_node_name(node->connection), log_value(reason, why));
-    node->has_logged_refusal = true;
-}
-
 static void subscription_done(struct redis_call *call, const struct redis_result *result)
 {
     struct subscription *subscription = list_owner(call, struct subscription, call);
-    if (result->outcome == REDIS_ERROR && result->reply != NULL)
-        refusal_log(subscription->node, result->reason);
+    if (result->outcome == REDIS_ERROR && result->reply != NULL) {
+        struct notification_node *node = subscription->node;
+        char why[LOG_QUOTE_MAX];
+        log_event(node->has_logged_refusal ? LOG_DEBUG : LOG_WARN, "lock_hints_refused",
+                  "node=%s reason=%s advice=\"allow the channels hf:free:*, or waiting for a lock is slower\"",
+                  redis_node_name(node->connection), log_value(result->reason, why));
+        node->has_logged_refusal = true;
+    }
     subscription_set(subscription, subscription->asks_for_on && result->outcome == REDIS_VALUE);
     if (result->outcome == REDIS_VALUE)
         subscription_follow(subscription); /* the wish may have changed */
@@ -321,9 +313,8 @@ static void node_open(struct notification_node *node)
 
 static void notifications_open(struct notifications *notifications)
 {
-    if (notifications->is_open)
+    if (notifications->nodes[0].connection != NULL)
         return;
-    notifications->is_open = true;
     for (unsigned i = 0; i < notifications->options.node_count; i++)
         node_open(&notifications->nodes[i]);
     loop_timer_set(notifications->loop, &notifications->sweep_timer,
@@ -333,7 +324,6 @@ static void notifications_open(struct notifications *notifications)
 static void notifications_close(struct notifications *notifications)
 {
     loop_timer_clear(notifications->loop, &notifications->sweep_timer);
-    notifications->is_open = false;
     for (unsigned i = 0; i < notifications->options.node_count; i++) {
         struct notification_node *node = &notifications->nodes[i];
         redis_node_destroy(node->connection);
@@ -415,7 +405,7 @@ void notifications_name_group(struct notifications *notifications, const char *g
     char before[sizeof notifications->prefix];
     memcpy(before, notifications->prefix, sizeof before);
     prefix_write(notifications, group);
-    if (!notifications->is_open || strcmp(before, notifications->prefix) == 0)
+    if (notifications->nodes[0].connection == NULL || strcmp(before, notifications->prefix) == 0)
         return;
     notifications_close(notifications);
     notifications_open(notifications);

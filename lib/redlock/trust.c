@@ -332,7 +332,7 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
     memcpy(node->run_id, inspection->run_id, sizeof node->run_id);
     node->evicts = inspection->evicts;
     node->seen = node->ever_seen = true;
-    node->seen_at = inspection->asked;
+    node->seen_at = inspection->reading.asked;
     node->is_unreadable = false;
     bool new_run = before.ever_seen && strcmp(before.run_id, node->run_id) != 0;
     bool lost = is_group(trust) && is_lost(node, &before);
@@ -359,17 +359,17 @@ struct trust_step trust_saw(struct trust *trust, unsigned node, const struct tru
     if (!marker_is_hex(inspection->run_id, MARKER_RUN_DIGITS))
         return trust_unreadable(trust, node, now);
     struct trust_step step = {.forgot = 0};
-    struct trust_reading reading = {inspection->asked, inspection->answered, inspection->node_us};
+    const struct trust_reading *reading = &inspection->reading;
     if (is_old_news(trust, &trust->node[node], inspection)) {
-        trust->node[node].seen_at = inspection->asked;
-        if (trust_take_reading(trust, node, &reading, now, &step) || trust->is_unconfirmed)
+        trust->node[node].seen_at = inspection->reading.asked;
+        if (trust_take_reading(trust, node, reading, now, &step) || trust->is_unconfirmed)
             trust_judge(trust, now, &step);
         return step;
     }
     trust->has_new_marker = true;
     if (remember(trust, &trust->node[node], inspection, now))
         step.forgot |= set_of(node);
-    trust_take_reading(trust, node, &reading, now, &step);
+    trust_take_reading(trust, node, reading, now, &step);
     trust_judge(trust, now, &step);
     return step;
 }

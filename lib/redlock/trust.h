@@ -110,11 +110,10 @@ enum trust_reason {
 
 /* What one inspection found. */
 struct trust_inspection {
-    struct instant asked, answered;    /* before the request was written; when the reply was read */
+    struct trust_reading reading;      /* of its clock */
     char marker_text[MARKER_TEXT_MAX]; /* as it is; "" = none */
     char run_id[MARKER_RUN_DIGITS + 1];
     bool evicts;
-    int64_t node_us; /* TIME */
 };
 
 struct trust_node {

@@ -40,8 +40,8 @@ struct trust_clock {
 };
 
 struct trust_reading {
-    struct instant asked, answered;
-    int64_t node_us;
+    struct instant asked, answered; /* before the request was written; when the reply was read */
+    int64_t node_us;                /* TIME */
 };
 
 /* A length of time, or a rate, between two bounds; forward is > 0. */

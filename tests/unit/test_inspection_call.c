@@ -26,22 +26,22 @@ static void set_up(void)
 
 static bool is_read(void)
 {
-    struct trust_inspection inspection = {.asked = {0}};
+    struct trust_inspection inspection = {0};
     return inspection_call_read(&inspection, NULL, &answer);
 }
 
 TEST(an_answer_is_read)
 {
-    struct trust_inspection inspection = {.asked = {5}, .answered = {7}};
+    struct trust_inspection inspection = {.reading = {.asked = {5}, .answered = {7}}};
     char policy[INSPECTION_POLICY_SIZE];
     assert_true(inspection_call_read(&inspection, policy, &answer));
     assert_string_equal(inspection.marker_text, "a marker");
     assert_string_equal(inspection.run_id, RUN_ID);
     assert_string_equal(policy, "noeviction");
     assert_false(inspection.evicts);
-    assert_int_equal(inspection.node_us, 1795194374000000);
-    assert_int_equal(inspection.asked.ns, 5);
-    assert_int_equal(inspection.answered.ns, 7);
+    assert_int_equal(inspection.reading.node_us, 1795194374000000);
+    assert_int_equal(inspection.reading.asked.ns, 5);
+    assert_int_equal(inspection.reading.answered.ns, 7);
     parts[EVICTS] = string_of("1");
     parts[MARKER] = string_of("");
     assert_true(inspection_call_read(&inspection, NULL, &answer));

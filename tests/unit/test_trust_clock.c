@@ -393,9 +393,9 @@ TEST(the_median_follows_the_majority)
 /* The whole trip took so long, most of it to the node. */
 static void look_for_long(unsigned node, int64_t trip_ns)
 {
-    struct trust_inspection inspection = {.asked = instant_after(world.now, -trip_ns),
-                                          .answered = world.now,
-                                          .node_us = node_us(node, instant_after(world.now, -trip_ns / 20))};
+    struct trust_inspection inspection = {.reading.asked = instant_after(world.now, -trip_ns),
+                                          .reading.answered = world.now,
+                                          .reading.node_us = node_us(node, instant_after(world.now, -trip_ns / 20))};
     memcpy(inspection.marker_text, world.servers[node].text, sizeof inspection.marker_text);
     memcpy(inspection.run_id, world.servers[node].run_id, sizeof inspection.run_id);
     trust_saw(&world.trust, node, &inspection, world.now);

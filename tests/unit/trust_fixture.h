@@ -81,10 +81,10 @@ static inline struct trust_step look_in(struct world *around, unsigned node)
 {
     const struct server *server = &around->servers[node];
     struct instant asked = instant_after(around->now, -TRIP_NS), read = instant_after(asked, TRIP_NS / 2);
-    struct trust_inspection inspection = {.asked = asked,
-                                          .answered = around->now,
+    struct trust_inspection inspection = {.reading.asked = asked,
+                                          .reading.answered = around->now,
                                           .evicts = server->evicts,
-                                          .node_us = (WALL_NS + read.ns + server->offset_ns) / NS_PER_US};
+                                          .reading.node_us = (WALL_NS + read.ns + server->offset_ns) / NS_PER_US};
     memcpy(inspection.marker_text, server->text, sizeof inspection.marker_text);
     memcpy(inspection.run_id, server->run_id, sizeof inspection.run_id);
     return around->step = trust_saw(&around->trust, node, &inspection, around->now);
