@@ -1,22 +1,20 @@
-/* The overlap detector: from when handlers of all processes and hosts said that they entered and left what only one at
- * a time may be in, it tells whether that was so. It knows nothing of locks.
+/* The overlap detector: from when handlers of all processes and hosts entered and left what only one at a time may be
+ * in, it tells whether that was so. It knows nothing of locks.
  *
  *     overlap_detector_entered(detector, &visit);  overlap_detector_left(detector, &visit);
- * overlap_detector_died(detector, host, process, at);
+ *     overlap_detector_died(detector, host, process, at);
  *     overlap_detector_tidy(detector);   once a second
  *     overlap_detector_end(detector, at);
  *
- * Two visits of one resource overlap when they intersect, for different hosts by more than the error of their clocks
- * (told by overlap_detector_host) as it was when their times were told: what is known better later makes older times no
- * better. So the times of one host compare exactly only if the same was added to them. A visit that was not left
- * goes on until its process has died or the run has ended. Each pair counts once, when both ends are known. A fence
- * refusal: a visit is left, and one with a larger token had begun before. A store that compares tokens refuses what
- * such a visit writes. An overlap is fenced when both have tokens, and different ones: then such a store lets only
- * one of them write.
+ * Two visits of one resource overlap when they intersect, on different hosts by more than the error of their clocks as
+ * it was when their times were told: what is known better later makes older times no better. A visit that was not left
+ * goes on until its process has died or the run has ended. Each pair counts once, when both ends are known.
  *
- * Records of different processes come in any order. A visit is remembered until nothing can come any more that lies
- * before its end: until all processes have been heard later than it, and one second more; at most OVERLAP_MEMORY_NS.
- * Pure; one thread. */
+ * A fence refusal: a visit is left after one with a larger token had begun; a store that compares tokens refuses its
+ * late writes. An overlap is fenced when both have tokens, and different ones.
+ *
+ * Records of different processes come in any order. A visit is remembered until all processes have been heard a second
+ * later than its end; at most OVERLAP_MEMORY_NS. Pure; one thread. */
 #ifndef WORKER_DRY_RUN_OVERLAP_DETECTOR_H
 #define WORKER_DRY_RUN_OVERLAP_DETECTOR_H
 

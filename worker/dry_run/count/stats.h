@@ -1,5 +1,5 @@
-/* Counts what a dry run does: it is told of every push, and gets the records of all workers, and makes the result of
- * it. Pure: no clock, no input or output; all times are given, and are CLOCK_BOOTTIME of the host that counts.
+/* Counts what a dry run does, from each push and the records of all workers, and makes the result of it. Pure: all
+ * times are given, as CLOCK_BOOTTIME of the host that counts. One thread.
  *
  *     stats = stats_create(&plan, load_from, measured_from);
  *     stats_host(stats, 0, &host);                             once a host, before its records
@@ -13,9 +13,8 @@
  * Counts are of the whole run; rates, shares, waits and holds are of the measured part: from `measured_from` to the end
  * of the load. A wait counts where its push lies, a hold where it ends.
  *
- * Memory: a few hundred bytes a task that is outstanding and a resource that was seen (STATS_RESOURCES_MAX of them; of
- * tasks of others only the totals are kept), a histogram for each of the STATS_DETAILED_MAX first that had some load,
- * and a line a second. One thread. */
+ * Memory: a few hundred bytes for each outstanding task and each of STATS_RESOURCES_MAX resources (of the others only
+ * totals are kept), a histogram for each of the STATS_DETAILED_MAX first with some load, and a line a second. */
 #ifndef WORKER_DRY_RUN_STATS_H
 #define WORKER_DRY_RUN_STATS_H
 

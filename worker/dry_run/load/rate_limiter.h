@@ -1,5 +1,5 @@
-/* How fast a shadow may be played, so that it takes no more of the nodes' time than its share: once a second what it
- * took is measured, and the rate follows. Cut at once when it was too much, let up slowly when there is room. Pure. */
+/* How fast a shadow may be played, so that it takes no more of the nodes' time than its share: once a second the rate
+ * follows what was measured, cut at once when it was too much, raised slowly when there is room. Pure. */
 #ifndef WORKER_DRY_RUN_RATE_LIMITER_H
 #define WORKER_DRY_RUN_RATE_LIMITER_H
 

@@ -1,8 +1,7 @@
 /* What was seen of a load: how long tasks held, which resources they wanted how often, and how many came in a second,
- * so that a rehearsal can repeat it. It is taken from the log of workers, in which no task may have been added up, or
- * from the result of an earlier dry run.
+ * so that a rehearsal can repeat it. From the log of workers, in which no task may have been added up, or from the
+ * result of an earlier dry run.
  *
- *     struct recorded recorded;
  *     if (recorded_read_file(&recorded, path, &error)) {
  *         recorded_apply(&recorded, &plan);
  *         recorded_fini(&recorded);

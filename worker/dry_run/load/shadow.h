@@ -1,23 +1,22 @@
 /* What a live fleet has and gets, for a dry run that plays it: its running tasks, its queues, what its schedule has for
- * the time of the run, and what comes meanwhile. Everything is read and nothing is taken: LRANGE, LLEN, ZRANGE,
- * ZRANGEBYSCORE and HGETALL are all that the queue node is asked.
+ * the time of the run, and what comes meanwhile. Only read: LRANGE, LLEN, ZRANGE, ZRANGEBYSCORE, HGETALL and GET are
+ * all that the queue node is asked.
  *
  *     shadow = shadow_create(&options);
  *     shadow_begin(shadow);            `found` is called for each task from now on, also from inside timers
  *     shadow_end(shadow);              nothing more is read or told
  *     shadow_destroy(shadow);
  *
- * First running tasks are told, then each queue in the order in which it will be emptied, then who waits for its time
- * or for a lock; `copied` says that this is done. Then the shadow looks again every 100 ms: at the left end of
- * each queue until it finds what it knows, at the claims, at the schedule. A task that is pushed, run and gone between
- * two looks is missed; shadow_counts tells how many that may have been. Pages of a queue are read from its left end on,
- * so that what is pushed meanwhile is seen twice, and nothing is skipped.
+ * First come running tasks, then each queue in the order in which it will be emptied, then tasks that wait for their
+ * time or for a lock; `copied` says that this is done. Then the shadow looks every 100 ms at the left end of each queue
+ * until it finds what it knows, at the claims, and at the schedule. A task that is pushed, run and gone between two
+ * looks is missed; shadow_counts tells how many that may have been.
  *
  * It reads at most `copy_rate` entries a second, and tells at most as many tasks a second as shadow_limit says, so that
  * what they cause stays within its share of the nodes (rate_limiter.h).
  *
- * Memory: 16 bytes a task that was seen, and the tasks that were read and not told yet, at most SHADOW_QUEUE_MAX of
- * a queue. Runs on the loop. If the process dies, nothing is left anywhere. */
+ * Memory: 16 bytes for each task that was seen, and the tasks that were read and not told yet, at most SHADOW_QUEUE_MAX
+ * of a queue. Runs on the loop. If the process dies, nothing is left anywhere. */
 #ifndef WORKER_DRY_RUN_SHADOW_H
 #define WORKER_DRY_RUN_SHADOW_H
 

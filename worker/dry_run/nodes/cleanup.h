@@ -1,19 +1,17 @@
-/* A process that cleans up after a coordinator that was killed: it waits for its death, sees that the workers and the
- * private servers are gone, removes what the run has on the nodes of the configuration, and the temporary directory.
- * After an orderly end it has nothing to do.
+/* A process that cleans up after a coordinator that was killed: it waits for its death, kills what is left of the
+ * workers and private servers, and removes what the run has on the nodes and the temporary directory. After an orderly
+ * end it has nothing to do.
  *
  *     cleanup = cleanup_start(&options, &error);        before there is anything to clean up, threads or a loop
- *     cleanup_watch(cleanup, pid);                      each worker, when it was forked; private servers too
+ *     cleanup_watch(cleanup, pid);                      each worker and private server, once it is forked
  *     ...
  *     cleanup_dismiss(cleanup);                         after everything was removed; or cleanup_leave, if it was not
  *
- * It is in a session of its own and hears neither SIGINT nor SIGTERM nor SIGHUP. It outlives the coordinator by some
- * seconds, a minute when nodes do not answer, and longer only where nodes have so many keys that walking through them
- * takes longer, with a fifth of their time: an hour for each of two walks at most. Nothing depends on it: what it does
- * not remove has a ttl, or is removed by the next dry run (name_space.h).
+ * It is in a session of its own and ignores SIGINT, SIGTERM and SIGHUP. It outlives the coordinator by some seconds: a
+ * minute when nodes do not answer, and up to two hours where walking through all keys takes so long, with a fifth of
+ * the nodes' time. Nothing depends on it: what it leaves has a ttl, or the next dry run removes it (name_space.h).
  *
- * Threads: the one of the coordinator. cleanup_watch, _dismiss and _leave do nothing in a process that was forked from
- * it. If the cleanup process dies, nobody notices. */
+ * One thread. cleanup_watch, _dismiss and _leave do nothing in a process that was forked from the coordinator. */
 #ifndef WORKER_DRY_RUN_CLEANUP_H
 #define WORKER_DRY_RUN_CLEANUP_H
 

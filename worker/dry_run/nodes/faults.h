@@ -1,15 +1,12 @@
-/* Performs the faults of a plan at their times, and writes down of each what was done to whom and what could be seen of
- * it from the outside: how long a node did not answer, that it was empty, how slow it was, how far its clock is off.
+/* Performs the faults of a plan at their times, and notes what was done to which node or worker and what could be seen
+ * of it from outside: how long a node did not answer, that it was empty, how slow it was, how far its clock is off.
  *
  *     faults = faults_start(&options);       when the load begins
- *     faults_undo(faults);                   when it ends: who is stopped goes on, who is slow is as fast as before, a
- *                                            killed node is started
+ *     faults_undo(faults);                   when it ends: all goes on as before, a killed node is started
  *     faults_results(faults, &count) ...
  *     faults_destroy(faults);
  *
- * To see something it has a connection of its own to each node that the plan names, by the way that workers take.
- *
- * Runs on the loop of the coordinator; nothing blocks. */
+ * It has a connection of its own to each node that the plan names. Runs on the loop; nothing blocks. */
 #ifndef WORKER_DRY_RUN_FAULTS_H
 #define WORKER_DRY_RUN_FAULTS_H
 

@@ -1,10 +1,7 @@
-/* Removes from one node all keys that begin with certain bytes: walks through all its keys with SCAN in small steps and
- * deletes those that it finds, again and again until it finds none. It rests between the steps, so that the node spends
- * no more than a share of its time on it. A connection of its own; what fails is tried again until the deadline, or
- * until nothing was answered for too long. A node that does not let us look (its user has no right to SCAN) ends it at
- * once.
- *
- * Runs on the loop. */
+/* Removes from one node all keys that begin with certain bytes: walks through its keys with SCAN in small steps and
+ * deletes what it finds, again and again until it finds none. It rests between the steps, so that it takes no more than
+ * a share of the node's time. What fails is tried again until the deadline, or until nothing was answered for too long.
+ * A node that does not let us look (its user has no right to SCAN) ends it at once. Runs on the loop. */
 #ifndef WORKER_DRY_RUN_KEY_DELETION_H
 #define WORKER_DRY_RUN_KEY_DELETION_H
 

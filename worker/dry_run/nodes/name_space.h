@@ -1,18 +1,17 @@
 /* What a dry run has on the nodes of a configuration: its names, and that they are gone when it is over.
  *
  *     space = name_space_open(&options);
- *     name_space_begin(space, begun);      removes what dead runs have left, and writes down that this one is there
+ *     name_space_begin(space, begun);      removes what dead runs have left, and writes this one down
  *     ...                                  its lease is renewed every few seconds, while the loop runs
  *     name_space_delete(space, patience_ns, deleted);
  *     name_space_close(space);
  *
- * Every key of a run on the queue node is below hf:2:dry:RUN:, every lock below lock.prefix dry:RUN:. Locks have
- * a ttl, and so have their counters of fencing tokens (an hour more than the run lasts: dry_config.h). When the run and
- * its cleanup process are killed at once, what is on the queue node stays until the next dry run: the index of runs
- * (queue/dry_runs.h) names the run, and the next one removes it.
+ * Every key of a run on the queue node is below hf:2:dry:RUN:, every lock below lock.prefix dry:RUN:. Locks and their
+ * counters of fencing tokens have a ttl (dry_config.h). When the run and its cleanup process are killed at once, what
+ * is on the queue node stays until the next dry run, which finds it in the index of runs (queue/dry_runs.h).
  *
- * Runs on the loop of the coordinator, or of the cleanup. Nothing here blocks. Of the callbacks only `deleted` may
- * close the name space. If the process dies: see above. */
+ * Runs on a loop, of the coordinator or of the cleanup process. Nothing blocks. Of the callbacks only `deleted` may
+ * close the name space. */
 #ifndef WORKER_DRY_RUN_NAME_SPACE_H
 #define WORKER_DRY_RUN_NAME_SPACE_H
 

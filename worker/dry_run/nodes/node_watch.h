@@ -1,5 +1,5 @@
-/* The nodes' own account of themselves while a dry run goes on: INFO of each as soon as it is connected, and once a
- * second, over a connection of its own. It is independent of what workers count, which is what it is compared with.
+/* The nodes' own account of themselves during a dry run: INFO of each as soon as it is connected, and once a second,
+ * over a connection of its own. It is independent of what workers count, with which it is compared.
  *
  *     struct node_watch *watch = node_watch_create(loop, config, sampled, context);
  *     node_watch_look(watch);          an extra look; `sampled` follows for every node that answers

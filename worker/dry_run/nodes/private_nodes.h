@@ -5,14 +5,12 @@
  *     kill(nodes->servers[2].pid, SIGSTOP);                     what faults do, they do to the servers themselves
  *     private_nodes_end(nodes);
  *
- * They listen on 127.0.0.1, keep nothing on disk, evict nothing, and want a password that is drawn for them, so that
- * nobody else on this machine has a say. Their files are in a directory of their own below TMPDIR (/tmp). They are in
- * sessions of their own: SIGINT of a terminal does not reach them. All this blocks for as long as servers need to
- * start, with a deadline.
+ * They listen on 127.0.0.1, keep nothing on disk, evict nothing, and want a password that is drawn for them. Their
+ * files are in a directory of their own below TMPDIR (/tmp). They are in sessions of their own, out of reach of the
+ * terminal's SIGINT.
  *
- * Threads: started by a process with one thread and no loop; afterwards by the thread that started them, because the
- * kernel kills the servers when that one ends. If the process dies, so do they; the directory is left to the
- * cleanup (cleanup.h). */
+ * Started by a process with one thread and no loop, and used by that thread: the kernel kills the servers when it ends,
+ * and the cleanup process removes the directory (cleanup.h). Starting blocks, with a deadline. */
 #ifndef WORKER_DRY_RUN_PRIVATE_NODES_H
 #define WORKER_DRY_RUN_PRIVATE_NODES_H
 

@@ -1,6 +1,6 @@
 /* The generated load of a rehearsal: which task comes when, and what it wants. Pure: everything follows from the seed
- * of the plan and the number of the task, so the same seed gives the same arrivals, resources, holds and failures, in
- * every run and at every point of a what-if; only the id of the run in the jids differs.
+ * of the plan and the number of the task. So a seed gives the same arrivals, resources, holds and failures in every run
+ * and at every point of a what-if; only the id of the run in the jids differs.
  *
  *     struct load *load = load_create(&plan);           a complete plan, which outlives the load
  *     while (load_due_ns(load) <= so long ago the load began)   DRY_RUN_OPEN

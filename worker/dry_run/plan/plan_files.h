@@ -1,6 +1,5 @@
-/* Files that say how long tasks hold and which resources are wanted how often. In both a line that is empty or begins
- * with # is passed over, and what is wrong is told with the name of the file and the number of the line. "-" is
- * standard input. Reading blocks. */
+/* Files that say how long tasks hold and how often resources are wanted. Empty lines and those that begin with # are
+ * passed over; an error names the file and the line. "-" is standard input. Reading blocks. */
 #ifndef WORKER_DRY_RUN_PLAN_FILES_H
 #define WORKER_DRY_RUN_PLAN_FILES_H
 

@@ -1,7 +1,7 @@
 /* A plan as JSON and back: inside the JSON of a result, and for hosts that join. Times are seconds. A member that is
- * not there has its usual value (plan_init), one that is not known is passed over, so that versions that know more or
- * less read each other; one with a value that it cannot have is refused with a reason. What was read is within the
- * limits of plan.h, and complete; whether it works here, plan_check says. Pure. */
+ * not there has its usual value (plan_init), an unknown one is passed over, and one with a value that it cannot have is
+ * refused with a reason. What was read is complete and within the limits of plan.h; plan_check says whether it works
+ * here. Pure. */
 #ifndef WORKER_DRY_RUN_PLAN_JSON_H
 #define WORKER_DRY_RUN_PLAN_JSON_H
 

@@ -1,12 +1,11 @@
-/* What changed from one dry run to another, and whether it is more than noise (estimate.h says how that is judged).
+/* What changed from one dry run to another, and whether it is more than noise (estimate.h).
  *
- *     struct comparison comparison;
  *     comparison_make(&before, &after, &comparison);
  *     comparison_text_write(&comparison, 100, has_colour, &out);   or comparison_json_write(&comparison, &out)
  *     comparison_fini(&comparison);
  *
- * All that is compared of the runs as a whole is judged together, and so are all resources and nodes: two runs of the
- * same plan, on a machine that does nothing else, are told to differ in one of twenty cases at most. Pure. */
+ * All numbers of the runs as a whole are judged together, and so are those of all resources and nodes: two runs of the
+ * same plan, on a machine that does nothing else, differ in one of twenty cases at most. Pure. */
 #ifndef WORKER_DRY_RUN_COMPARISON_H
 #define WORKER_DRY_RUN_COMPARISON_H
 

@@ -1,9 +1,8 @@
 /* Paragraphs, tables and headings of a report, within a width. Text is made safe for a terminal and broken at blanks.
  *
  *     struct text_writer writer = {.width = 100, .has_colour = true, .out = &out};
- *     writer_heading(&writer, "Nodes");
- *     writer_text(&writer, TABLE_WARN, 2, "- ", advice);
- *     writer_table(&writer, table, 20);                      frees it
+ *     writer_heading(&writer, "NODES");
+ *     writer_text(&writer, TABLE_WARN, "- ", advice);
  *
  * Pure. */
 #ifndef WORKER_DRY_RUN_TEXT_WRITER_H

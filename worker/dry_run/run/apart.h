@@ -1,5 +1,5 @@
-/* Does something in a child process and brings back what it wrote: for what needs a loop or threads, before a process
- * that is to fork its workers may have any.
+/* Runs a function in a child process and brings back what it wrote: for what needs a loop or threads, in a process that
+ * is still to fork its workers.
  *
  *     struct buffer output = {0};
  *     int status = apart_do(ask_the_node, &question, &output);    its return value, 0 to 125; 126 = it died

@@ -1,17 +1,14 @@
 /* The check() of handlers, in a process of its own: one that crashes or hangs ends that process, another takes its
- * place, and whoever asked hears what happened. In production a check() runs in the worker, and takes it down; a dry
- * run is to tell that, not to suffer it.
+ * place, and the caller hears what happened. In production a check() takes its worker down; a dry run tells that.
  *
  *     argument_check_start(&check, plugins, &error)          while there is one thread
  *     argument_check_ask(check, job->class_name, args, length, &answer);
  *     argument_check_end(check);
  *
- * Two processes: the guard, which waits and replaces, and the checker, which has the plugins as the caller had loaded
- * them (never opened) and calls them. The question lies in shared memory; only its number goes through a socket. What
- * the checker prints is not shown, and it leaves no core.
- *
- * Threads: any, one after the other; each waits for its answer, for CHECK_LIMIT_NS at most and what the machine takes.
- * Both processes die with the thread that started them. */
+ * Two processes: the guard waits and replaces, the checker has the plugins as the caller loaded them (never opened).
+ * The question lies in shared memory; its number goes through a socket. What the checker prints is not shown, and it
+ * leaves no core. Any thread may ask; one at a time is served, for CHECK_LIMIT_NS at most. Both processes die with the
+ * thread that started them. */
 #ifndef WORKER_DRY_RUN_ARGUMENT_CHECK_H
 #define WORKER_DRY_RUN_ARGUMENT_CHECK_H
 

@@ -1,11 +1,11 @@
-/* The host that leads a dry run serves those that join: says how the run stands, knows who is there, and takes what
- * their workers told. A few times a second, in one call to the queue node (queue/meeting.h).
+/* The host that leads a dry run serves those that join: a few times a second, in one call to the queue node
+ * (queue/meeting.h), it says how the run stands, learns which hosts are there, and takes the records of their workers.
  *
  *     struct coordinator *coordinator = coordinator_create(loop, &options);
  *     coordinator_tell(coordinator, RUN_GOES_ON);
  *     coordinator_destroy(coordinator);
  *
- * Runs on the loop. A remote host that is not heard of for HOST_SILENCE_NS is gone: what it has brought counts. */
+ * Runs on the loop. A remote host that is silent for HOST_SILENCE_NS is gone: what it has brought counts. */
 #ifndef WORKER_DRY_RUN_COORDINATOR_H
 #define WORKER_DRY_RUN_COORDINATOR_H
 

@@ -1,5 +1,4 @@
-/* The configuration of a dry run: that of production, with what must differ. Together with simulated_handlers.h this is
- * the place that chooses between the two; what runs with it knows nothing of it.
+/* The configuration of a dry run: that of production, with what must differ. What runs with it knows nothing of it.
  *
  *     struct config *config = path != NULL ? config_read(path, &findings) : dry_config_built_in(&findings);
  *     ... plan_check, plugins, startup_check against the configuration as it is ...
@@ -7,17 +6,15 @@
  *     dry_config_turn(config, &plan, &error);
  *     dry_config_key_space(&plan, space);                          for worker_options.key_space, and the queue node
  *
- * Changed, in place, because passwords are in it that nobody prints:
+ * Changed in place, because it has passwords in it that nobody prints:
  *
- *     the locks     have keys of the run: lock.prefix + "dry:RUN:"; tokens are remembered for the run and an hour; on
- *                   nodes that are not its own it is a guest, who writes no markers
+ *     the locks     have keys of the run, lock.prefix + "dry:RUN:". Tokens are remembered for the run and an hour. On
+ *                   nodes of others the run is a guest, which writes no markers
  *     the tasks     run in threads, no programs, and keep no results
  *     the queues    of a rehearsal: LOAD_QUEUE alone, for all classes; of a shadow: as they are
  *     the worker    has the threads of the plan, ends quickly, logs warnings only, and may be root (it runs nothing)
  *     nothing       is pushed by itself (`periodic`), and no command is run (`on_event`)
- *     its path      is none: a signal to read it again cannot bring the configuration of production in
- *
- * All the rest is as configured: lease, ttl, tries, delays, hand-overs, modes, lines, shares, timeouts of nodes. */
+ *     its path      is none, so that a reload cannot bring the configuration of production in */
 #ifndef WORKER_DRY_RUN_DRY_CONFIG_H
 #define WORKER_DRY_RUN_DRY_CONFIG_H
 

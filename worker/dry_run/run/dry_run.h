@@ -1,15 +1,13 @@
 /* A dry run on this host, from a plan to its result.
  *
  *     struct result result;
- *     if (dry_run_perform(&request, &result, &findings))      or dry_run_explore: each point of a what-if
+ *     if (dry_run_perform(&request, &result, &findings) == EXIT_CODE_OK)      or dry_run_explore: points of a what-if
  *         ... result_text_write, result_json_write, result_page_write ...
  *     result_fini(&result);
  *
- * Everything is checked before anything is started: what cannot work is an error among the findings, with what would
- * work. The order matters, because only a process with one thread and no loop may fork: private nodes, the cleanup
- * process, the workers, and only then the loop of the trial.
- *
- * Nothing of the run is left behind when these return; when the process is killed, the cleanup process does that. */
+ * Everything is checked before anything is started. Only a process with one thread and no loop may fork, hence the
+ * order: private nodes, the cleanup process, the workers, then the loop of the trial. Nothing of the run is left when
+ * these return; when the process is killed, the cleanup process removes it. */
 #ifndef WORKER_DRY_RUN_DRY_RUN_H
 #define WORKER_DRY_RUN_DRY_RUN_H
 

@@ -1,9 +1,9 @@
 /* A host that takes part in a dry run which another one leads (coordinator.h): its workers run in the same key space,
- * on the same lock nodes, and what they say is brought to the host that leads.
+ * on the same lock nodes, and their records are brought to the host that leads.
  *
- *     struct text_span run = join_client_ask(config, id, &output, &error)      what the run is, before there is a loop
+ *     join_client_ask(config, key_space, &plan, ...)      what the run is, before there is a loop
  *     ... workforce_start ...
- *     join_client_run(&terms, &error)                                         until the run is over, or an interrupt
+ *     join_client_run(&terms, &error)                     until the run is over, or an interrupt
  *
  * If this process dies, its workers die with it; the host that leads sees it fall silent. */
 #ifndef WORKER_DRY_RUN_JOIN_CLIENT_H

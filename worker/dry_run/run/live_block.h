@@ -1,10 +1,10 @@
-/* How a dry run is getting on, for a terminal: a block of lines that is drawn again over itself once a second.
+/* The progress of a dry run, for a terminal: a block of lines that is drawn over itself once a second.
  *
  *     struct live_block block = {.width = 100, .has_colour = true};
  *     live_block_draw(&block, &numbers, &out);       once a second: write `out` to the terminal
- *     live_block_end(&block, &out);                  and before anything else is printed: the block is gone
+ *     live_block_end(&block, &out);                  before anything else is printed: the block is gone
  *
- * Where nobody looks (a pipe, --quiet) it is not called. Pure. */
+ * Pure. */
 #ifndef WORKER_DRY_RUN_LIVE_BLOCK_H
 #define WORKER_DRY_RUN_LIVE_BLOCK_H
 

@@ -1,17 +1,13 @@
 /* A ring of bytes in shared memory: one thread of one process writes records into it, one of another process reads
  * them.
  *
- *     void *memory = mmap(NULL, record_ring_size(1 << 20), ..., MAP_SHARED | MAP_ANONYMOUS, ...);
- *     struct record_ring *ring = record_ring_place(memory, 1 << 20);      before the fork
+ *     struct record_ring *ring = record_ring_place(memory, 1 << 20);      before the fork; MAP_SHARED | MAP_ANONYMOUS
  *     record_ring_put(ring, bytes, length);                       the writer: never waits; full = it is counted
  *     record_ring_take(ring, &buffer);                            the reader: all that is there
  *
- * What is put becomes visible as a whole or not at all: the writer copies the bytes first and then moves the end, in
- * one store, so a writer that is killed at any instant leaves nothing half. The memory outlives it for as long as the
- * reader has it. A reader that dies leaves a ring that fills up.
- *
- * A writer that runs wild may write anything there. The reader believes the positions only as far as they can be right;
- * what the bytes say is for whoever reads records (record_read believes nothing either). */
+ * What is put becomes visible as a whole: the writer copies the bytes and then moves the end, in one store, so a writer
+ * that is killed leaves nothing half. A reader that dies leaves a ring that fills up. A writer that runs wild may write
+ * anything: the reader believes the positions only as far as they can be right, and record_read believes no byte. */
 #ifndef WORKER_DRY_RUN_RECORD_RING_H
 #define WORKER_DRY_RUN_RECORD_RING_H
 

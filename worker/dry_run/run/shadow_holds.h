@@ -1,12 +1,12 @@
-/* How long the tasks of a live fleet hold, by class, for a dry run that plays them: as long as its runs of today and
- * yesterday (UTC) took, by the histograms that every worker keeps on the queue node (queue/runtimes.h).
+/* How long the tasks of a live fleet hold, by class, for a shadow: as long as its runs of today and yesterday (UTC)
+ * took, by the histograms that every worker keeps on the queue node (queue/runtimes.h).
  *
  *     struct shadow_holds holds = {0};
  *     shadow_holds_read(&holds, live, plugins, &findings);    workforce_options.classes = holds.classes ...
  *     shadow_holds_fini(&holds);                              after workforce_end
  *
- * What was measured is the run of the handler; what a worker does around it is real in a dry run too. Only read, in a
- * process apart, so it belongs before the workers are forked. */
+ * Only the run of the handler was measured; what a worker does around it is real in a dry run. Read in a process apart,
+ * so before the workers are forked. */
 #ifndef WORKER_DRY_RUN_SHADOW_HOLDS_H
 #define WORKER_DRY_RUN_SHADOW_HOLDS_H
 

@@ -1,7 +1,6 @@
-/* Handlers that hold their lock for as long as the plan says, and do nothing: what a dry run has instead of the
- * handlers of production. All that decides how a task is treated is as it was: mode, resources, flags, retries, what
- * becomes of a conflict; only run() is another, and it runs in a thread. So claiming, locking, extending, parking,
- * handing on and settling are those of production.
+/* Handlers that hold their lock for as long as the plan says and do nothing: a dry run has them instead of those of
+ * production. All that decides how a task is treated stays: mode, resources, flags, retries, what a conflict does. Only
+ * run() differs, and it runs in a thread. So claiming, locking, extending, parking, handing on and settling are real.
  *
  *     struct simulation *simulation = simulation_create(&options);
  *     struct plugins *plugins = simulated_plugins(simulation, real);
@@ -9,21 +8,18 @@
  *     plugins_close(plugins);
  *     simulation_destroy(simulation);
  *
- * There is one class more than in production, DRY_RUN_CLASS, for tasks of rehearsals: its lock is required, its mode
- * is the usual one (correctness with three lock nodes or more that have tokens, else efficiency).
+ * DRY_RUN_CLASS is one class more, for tasks of rehearsals: its lock is required, in the usual mode (correctness with
+ * three lock nodes or more that have tokens, else efficiency).
  *
- * Of a plugin only the check() of the arguments is called: open() never was, so run() would find no state. Whoever
- * loaded the plugins has vetted that loading them does not crash. A check() that crashes or hangs does so in a process
- * of its own (argument_check.h): a record tells of which class it is, and the task is buried, as one that goes on
- * taking workers down is in production.
+ * Of a plugin only check() is called; open() never was. A check() that crashes or hangs does so in a process of its own
+ * (argument_check.h): a record names its class, and the task is buried, as production buries one that goes on taking
+ * workers down.
  *
- * A run: ENTER is told to the overlap detector, the thread sleeps until the hold is over or the run is asked to stop
- * (its lock is lost, the worker stops, the task was cancelled), LEAVE is told, and it fails as often as the plan says.
- * How long it holds and whether it fails follow from the seed, the jid and the attempt (load.h): the same task does
- * the same in every process and at every repetition of the run. A run that is stopped ends as HF_CANCELLED, as that of
- * any handler that listens.
+ * A run writes ENTER, sleeps until its hold is over or it is asked to stop, writes LEAVE, and fails as often as the
+ * plan says. Hold and failure follow from the seed, the jid and the attempt (load.h), so a task does the same in every
+ * process and at every repetition. A run that is stopped ends as HF_CANCELLED.
  *
- * Threads: simulation_create and simulated_plugins before there are any; the handlers in up to `ring_count` threads. */
+ * Threads: create both before there are any; the handlers run in up to `ring_count` threads. */
 #ifndef WORKER_DRY_RUN_SIMULATED_HANDLERS_H
 #define WORKER_DRY_RUN_SIMULATED_HANDLERS_H
 

@@ -1,26 +1,16 @@
-/* The worker processes of a dry run on this host. Each is a whole worker as `holdfast work` has them (its own run
- * table, zygote, connections and identity, worker_run), with the configuration of the run (dry_config.h), with handlers
- * that only simulate (simulated_handlers.h), and with rings of shared memory into which it says what it does
- * (record.h).
+/* The worker processes of a dry run on this host. Each is a whole worker as `holdfast work` starts it (its own run
+ * table, zygote, connections and identity), with the configuration of the run (dry_config.h), simulated handlers
+ * (simulated_handlers.h), and rings of shared memory into which it writes what it does (record.h).
  *
  *     struct workforce *workforce = workforce_start(&options, &error);    while there is one thread and no loop
- *     ... loop_create, the load, whatever has to be ready ...
  *     workforce_go(workforce);                                            they begin
- *     every few milliseconds, from a timer:
- *         workforce_read(workforce, 10000, take, context);
- *         workforce_reap(workforce, ended, context);
- *         workforce_read_log(workforce, line, context);
- *     workforce_signal(workforce, 2, SIGSTOP)                             (faults)
- *     workforce_stop(workforce), and on until workforce_alive(workforce) == 0
- *     workforce_read(...) until it returns 0                              what they said last
+ *     every few milliseconds: workforce_read, workforce_reap, workforce_read_log
+ *     workforce_stop(workforce), and on until workforce_alive(workforce) == 0 and workforce_read(...) == 0
  *     workforce_end(workforce);
  *
- * Processes are numbered from 1 on. Each leads a process group of its own: the signals of a terminal come to the
- * caller alone. All die with the caller, at once (SIGKILL), if the thread that started them ends; one that dies is not
- * replaced, and what it had said can still be read. Nothing here waits but workforce_end.
- *
- * The caller's thread, for all. Errors of the processes come as lines of their logs: of the level warning and above,
- * as long as somebody reads them; what is not read in time is dropped, never waited for. */
+ * Processes are numbered from 1 on. Each leads a process group of its own, so signals of a terminal reach the caller
+ * alone. All die at once with the thread that started them. One that dies is not replaced, and what it had written can
+ * still be read. Only workforce_end waits. One thread, that of the caller. */
 #ifndef WORKER_DRY_RUN_WORKFORCE_H
 #define WORKER_DRY_RUN_WORKFORCE_H
 
