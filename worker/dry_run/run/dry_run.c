@@ -24,26 +24,6 @@
 #include "worker/plugin/plugin_programs.h"
 #include "worker/startup.h"
 
-/* What a run on this host is made of, in the order in which it is made. */
-struct dry_run {
-    const struct dry_run_request *request;
-    const struct dry_run_plan *plan;
-    struct findings *findings;
-    bool is_remote;        /* another host leads the run */
-    bool is_unreachable;   /* nodes are, so there is no run */
-    bool leaves_names;     /* for the cleanup process to remove */
-    struct config *live;   /* as configured */
-    struct config *config; /* of the run */
-    struct plugins *plugins;
-    struct shadow_holds holds; /* of a shadow */
-    char *directory;           /* of private nodes; NULL = there are none */
-    struct private_nodes *nodes;
-    struct cleanup *cleanup;
-    struct workforce *workforce;
-    char key_space[DRY_CONFIG_SPACE_MAX];
-    char host[256];
-};
-
 /* --- what is configured ------------------------------------------------------------------------------------------- */
 
 static bool is_well(const struct dry_run *run)
@@ -235,19 +215,7 @@ enum exit_code dry_run_perform(const struct dry_run_request *request, struct res
     interrupts_hold();
     bool ran = prepare(&run);
     if (ran) {
-        ran = trial_run(&(struct trial_terms){.plan = run.plan,
-                                              .live = run.live,
-                                              .config = run.config,
-                                              .key_space = run.key_space,
-                                              .plugins = run.plugins,
-                                              .workforce = run.workforce,
-                                              .nodes = run.nodes,
-                                              .says = request->says,
-                                              .progress = request->progress,
-                                              .host = run.host,
-                                              .leaves_names = &run.leaves_names,
-                                              .is_unreachable = &run.is_unreachable},
-                        result, &error);
+        ran = trial_run(&run, result, &error);
         if (!ran)
             findings_error(findings, "%s", error.text);
     }
@@ -388,14 +356,7 @@ enum exit_code dry_run_join(const struct dry_run_request *request, struct findin
     bool joined = prepare(&run);
     if (joined) {
         snprintf(name, sizeof name, "%.200s:%ld", run.host, (long)getpid());
-        joined = join_client_run(&(struct join_client_terms){.node = &run.config->queue_node,
-                                                             .key_space = run.key_space,
-                                                             .name = name,
-                                                             .workforce = run.workforce,
-                                                             .processes = plan.processes,
-                                                             .threads = plan.threads,
-                                                             .says = request->says},
-                                 &error);
+        joined = join_client_run(&run, name, &error);
         if (!joined)
             findings_error(findings, "%s", error.text);
     }

@@ -14,7 +14,12 @@
 #include <stdio.h>
 
 #include "worker/config/findings.h"
+#include "worker/dry_run/nodes/cleanup.h"
+#include "worker/dry_run/nodes/private_nodes.h"
 #include "worker/dry_run/report/result.h"
+#include "worker/dry_run/run/dry_config.h"
+#include "worker/dry_run/run/shadow_holds.h"
+#include "worker/dry_run/run/workforce.h"
 #include "worker/print/exit_code.h"
 
 struct dry_run_request {
@@ -22,6 +27,26 @@ struct dry_run_request {
     const char *config_path;         /* NULL = nothing is configured */
     FILE *says;                      /* sentences: troubles, and the id of the run; NULL = none */
     FILE *progress;                  /* a terminal, for numbers that are drawn again and again; NULL = none */
+};
+
+/* What a run on this host is made of, in the order in which it is made. */
+struct dry_run {
+    const struct dry_run_request *request;
+    const struct dry_run_plan *plan;
+    struct findings *findings;
+    bool is_remote;        /* another host leads the run */
+    bool is_unreachable;   /* nodes are, so there is no run */
+    bool leaves_names;     /* it ended before they were removed: the cleanup process goes on with them */
+    struct config *live;   /* as configured */
+    struct config *config; /* of the run */
+    struct plugins *plugins;
+    struct shadow_holds holds; /* of a shadow */
+    char *directory;           /* of private nodes; NULL = there are none */
+    struct private_nodes *nodes;
+    struct cleanup *cleanup;
+    struct workforce *workforce;
+    char key_space[DRY_CONFIG_SPACE_MAX];
+    char host[256];
 };
 
 /* One run. EXIT_CODE_OK, or there was none: EXIT_CODE_TEMPORARY when nodes could not be reached. The errors are among

@@ -86,7 +86,8 @@ bool join_client_ask(const struct config *config, const char *key_space, struct 
 /* --- the client --------------------------------------------------------------------------------------------------- */
 
 struct join_client {
-    struct join_client_terms terms;
+    const struct dry_run *run;
+    const char *name;
     struct loop *loop;
     struct loop_timer tick, call_timer;
     struct loop_signal *interrupt, *termination;
@@ -113,7 +114,7 @@ static void over(struct join_client *client, bool is_orderly)
 static void stop(struct join_client *client)
 {
     if (!client->is_stopping)
-        workforce_stop(client->terms.workforce);
+        workforce_stop(client->run->workforce);
     client->is_stopping = true;
 }
 
@@ -123,7 +124,7 @@ static void state_heard(struct join_client *client, struct text_span state)
     if (state.bytes == NULL || !run_state_named(state, &client->state))
         client->state = RUN_ENDS; /* the host that leads it is gone */
     if (client->state == RUN_GOES_ON && before == RUN_GATHERS)
-        workforce_go(client->terms.workforce);
+        workforce_go(client->run->workforce);
     if (client->state == RUN_ENDS)
         stop(client);
 }
@@ -158,11 +159,11 @@ static void beat_write(struct join_client *client)
     clock.error_ns = node_clock_error(&client->clock, loop_now(client->loop));
     buffer_clear(&client->beat);
     host_heartbeat_write(&client->beat,
-                         &(struct host_heartbeat){.processes = client->terms.processes,
-                                                  .threads = client->terms.threads,
-                                                  .serving = workforce_serving(client->terms.workforce),
+                         &(struct host_heartbeat){.processes = client->run->plan->processes,
+                                                  .threads = client->run->plan->threads,
+                                                  .serving = workforce_serving(client->run->workforce),
                                                   .clock = clock,
-                                                  .records_lost = workforce_records_lost(client->terms.workforce),
+                                                  .records_lost = workforce_records_lost(client->run->workforce),
                                                   .has_ended = client->said_last});
 }
 
@@ -180,8 +181,8 @@ static void call_out(struct loop_timer *timer)
     beat_write(client);
     buffer_clear(&client->request);
     meeting_visit_request(&client->request,
-                          &(struct meeting_visit){.space = client->terms.key_space,
-                                                  .name = client->terms.name,
+                          &(struct meeting_visit){.space = client->run->key_space,
+                                                  .name = client->name,
                                                   .beat = {client->beat.bytes, client->beat.length},
                                                   .ttl_ms = TTL_MS,
                                                   .number = client->number,
@@ -210,14 +211,14 @@ static void worker_said(void *context, unsigned number, const char *text)
 {
     struct join_client *client = context;
     char quoted[LOG_QUOTE_MAX];
-    if (client->terms.says != NULL)
-        fprintf(client->terms.says, "worker %u: %s\n", number, log_quote(text, quoted));
+    if (client->run->request->says != NULL)
+        fprintf(client->run->request->says, "worker %u: %s\n", number, log_quote(text, quoted));
 }
 
 static void tick(struct loop_timer *timer)
 {
     struct join_client *client = list_owner(timer, struct join_client, tick);
-    struct workforce *workforce = client->terms.workforce;
+    struct workforce *workforce = client->run->workforce;
     struct instant now = loop_now(client->loop);
     loop_timer_set(client->loop, timer, loop_after(client->loop, TICK_NS));
     size_t records =
@@ -250,7 +251,7 @@ static void interrupted(void *context, int number)
 
 static bool join_client_open(struct join_client *client, struct error *error)
 {
-    struct redis_node_options node = node_options(client->terms.node, "dry-run");
+    struct redis_node_options node = node_options(&client->run->config->queue_node, "dry-run");
     client->loop = loop_create(error);
     if (client->loop == NULL)
         return false;
@@ -286,10 +287,11 @@ static void join_client_close(struct join_client *client)
     buffer_fini(&client->underway);
 }
 
-bool join_client_run(const struct join_client_terms *terms, struct error *error)
+bool join_client_run(const struct dry_run *run, const char *name, struct error *error)
 {
     struct join_client *client = memory_new(struct join_client);
-    client->terms = *terms;
+    client->run = run;
+    client->name = name;
     client->error = error;
     bool is_open = join_client_open(client, error);
     if (is_open)

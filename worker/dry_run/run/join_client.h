@@ -9,27 +9,15 @@
 #ifndef WORKER_DRY_RUN_JOIN_CLIENT_H
 #define WORKER_DRY_RUN_JOIN_CLIENT_H
 
-#include <stdio.h>
-
-#include "worker/config/config.h"
+#include "worker/dry_run/run/dry_run.h"
 #include "worker/dry_run/run/host_heartbeat.h"
-#include "worker/dry_run/run/workforce.h"
-
-struct join_client_terms {
-    const struct config_node *node; /* the queue node */
-    const char *key_space;
-    const char *name; /* of this host, different for each remote host */
-    struct workforce *workforce;
-    unsigned processes, threads;
-    FILE *says; /* NULL = nothing is said */
-};
 
 /* Asks the queue node for the plan of a run, in a process apart. False with the reason when there is no such run, when
  * it is over or led by another version, or when the node cannot be reached. The caller ends the plan with plan_fini. */
 bool join_client_ask(const struct config *config, const char *key_space, struct dry_run_plan *plan,
                      bool *is_unreachable, struct error *error) MUST_CHECK;
 
-/* True after an orderly end. */
-bool join_client_run(const struct join_client_terms *terms, struct error *error) MUST_CHECK;
+/* `name` is that of this host, different for each remote host. True after an orderly end. */
+bool join_client_run(const struct dry_run *run, const char *name, struct error *error) MUST_CHECK;
 
 #endif

@@ -100,8 +100,8 @@ static void fleet_begin(struct trial *trial)
     const struct dry_run_plan *plan = trial->plan;
     trial->limiter = rate_limiter_begin(plan->node_share, plan->copy_rate);
     trial->shadow = shadow_create(&(struct shadow_options){.loop = trial->loop,
-                                                           .live = trial->terms.live,
-                                                           .plugins = trial->terms.plugins,
+                                                           .live = trial->run->live,
+                                                           .plugins = trial->run->plugins,
                                                            .plan = plan,
                                                            .found = task_found,
                                                            .copied = fleet_copied,
@@ -141,7 +141,7 @@ static double share_taken(struct trial *trial, unsigned number)
 static void fleet_second(struct trial *trial)
 {
     double worst = 0;
-    for (unsigned i = 0; i <= trial->terms.config->lock_node_count && i < RESULT_NODES_MAX; i++)
+    for (unsigned i = 0; i <= trial->run->config->lock_node_count && i < RESULT_NODES_MAX; i++)
         worst = fmax(worst, share_taken(trial, i));
     double told = (double)(trial->pushed - trial->pushed_judged);
     trial->pushed_judged = trial->pushed;
@@ -258,7 +258,7 @@ static void worker_ended(void *context, const struct workforce_exit *end)
     struct trial *trial = context;
     if (end->was_orderly)
         return;
-    (void)workforce_read(trial->terms.workforce, SIZE_MAX, own_record, trial); /* each ring once: its last words */
+    (void)workforce_read(trial->run->workforce, SIZE_MAX, own_record, trial); /* each ring once: its last words */
     if (trial->stats != NULL)
         stats_process_died(trial->stats, 0, end->number - 1, loop_now(trial->loop));
     if (end->was_wanted)
@@ -283,7 +283,7 @@ static void worker_said(void *context, unsigned number, const char *text)
 
 static size_t sources_read(struct trial *trial)
 {
-    struct workforce *workforce = trial->terms.workforce;
+    struct workforce *workforce = trial->run->workforce;
     size_t records = workforce_read(workforce, RECORDS_MAX, own_record, trial);
     workforce_reap(workforce, worker_ended, trial);
     workforce_read_log(workforce, worker_said, trial);
@@ -362,15 +362,14 @@ static int64_t own_cpu_ns(void)
 
 static void sources_open(struct trial *trial)
 {
-    const struct trial_terms *terms = &trial->terms;
-    trial->watch = node_watch_create(trial->loop, terms->config, node_sampled, trial);
-    trial->coordinator =
-        coordinator_create(trial->loop, &(struct coordinator_options){.node = &terms->config->queue_node,
-                                                                      .space = terms->key_space,
-                                                                      .plan = trial->plan,
-                                                                      .brought = host_brought,
-                                                                      .missed = host_missed,
-                                                                      .context = trial});
+    struct dry_run *run = trial->run;
+    trial->watch = node_watch_create(trial->loop, run->config, node_sampled, trial);
+    trial->coordinator = coordinator_create(trial->loop, &(struct coordinator_options){.node = &run->config->queue_node,
+                                                                                       .space = run->key_space,
+                                                                                       .plan = trial->plan,
+                                                                                       .brought = host_brought,
+                                                                                       .missed = host_missed,
+                                                                                       .context = trial});
 }
 
 /* --- phases ------------------------------------------------------------------------------------------------------- */
@@ -392,12 +391,12 @@ static void all_deleted(void *context, const struct removal_end *end)
     struct trial *trial = context;
     for (unsigned i = 0; i < end->count && i < RESULT_NODES_MAX; i++) {
         trial->keys_left[i] = end->nodes[i].left;
-        if (end->nodes[i].trouble != NULL && trial->terms.nodes == NULL)
+        if (end->nodes[i].trouble != NULL && trial->run->nodes == NULL)
             trial_say(trial,
                       "%s still has keys of this run, about %" PRIu64 ": a cleanup process goes on removing them (%s)",
                       end->nodes[i].name, end->nodes[i].left, end->nodes[i].trouble);
     }
-    *trial->terms.leaves_names |= !end->is_clean;
+    trial->run->leaves_names |= !end->is_clean;
     over(trial);
 }
 
@@ -416,7 +415,7 @@ static void looking_enter(struct trial *trial)
 {
     /* Nobody writes below the names of the run any more: what is removed must not come back. */
     for (unsigned i = 1; i <= trial->plan->processes; i++)
-        (void)workforce_signal(trial->terms.workforce, i, SIGKILL); /* those that did not end in time */
+        (void)workforce_signal(trial->run->workforce, i, SIGKILL); /* those that did not end in time */
     coordinator_stop(trial->coordinator);
     feed_end(trial);
     phase_enter(trial, TRIAL_LOOKING, LOOK_NS);
@@ -428,7 +427,7 @@ static void ending_enter(struct trial *trial)
     trial->is_drained = trial->stats != NULL && stats_outstanding(trial->stats) == 0;
     phase_enter(trial, TRIAL_ENDING, END_NS);
     coordinator_tell(trial->coordinator, RUN_ENDS);
-    workforce_stop(trial->terms.workforce);
+    workforce_stop(trial->run->workforce);
 }
 
 static void draining_enter(struct trial *trial)
@@ -447,7 +446,7 @@ static void draining_enter(struct trial *trial)
 static bool worker_signal(void *context, unsigned number, int signal)
 {
     const struct trial *trial = context;
-    return workforce_signal(trial->terms.workforce, number, signal);
+    return workforce_signal(trial->run->workforce, number, signal);
 }
 
 static void fault_told(void *context, const struct result_fault *fault)
@@ -461,7 +460,7 @@ static void faults_open(struct trial *trial)
         return;
     trial->faults = faults_start(&(struct faults_options){.loop = trial->loop,
                                                           .plan = trial->plan,
-                                                          .nodes = trial->terms.nodes,
+                                                          .nodes = trial->run->nodes,
                                                           .worker_signal = worker_signal,
                                                           .began = trial->load_from,
                                                           .told = fault_told,
@@ -479,7 +478,7 @@ static void loading_enter(struct trial *trial)
     trial->stats = stats_create(trial->plan, now, trial->measured_from);
     stats_host(trial->stats, 0,
                &(struct stats_host){
-                   .name = trial->terms.host, .processes = trial->plan->processes, .threads = trial->plan->threads});
+                   .name = trial->run->host, .processes = trial->plan->processes, .threads = trial->plan->threads});
     for (unsigned i = 0; i < RESULT_NODES_MAX; i++)
         if (trial->nodes[i].was_seen)
             trial_node_tell(trial, i, &trial->nodes[i].first);
@@ -492,7 +491,7 @@ static void starting_enter(struct trial *trial)
 {
     phase_enter(trial, TRIAL_STARTING, START_NS);
     coordinator_tell(trial->coordinator, RUN_GOES_ON);
-    workforce_go(trial->terms.workforce);
+    workforce_go(trial->run->workforce);
 }
 
 /* --- what they wait for ------------------------------------------------------------------------------------------- */
@@ -500,9 +499,9 @@ static void starting_enter(struct trial *trial)
 static bool all_are_there(const struct trial *trial)
 {
     return trial->is_written_down && node_watch_is_answered(trial->watch) &&
-           workforce_ready(trial->terms.workforce) == trial->plan->processes && node_watch_queue_is_up(trial->watch) &&
+           workforce_ready(trial->run->workforce) == trial->plan->processes && node_watch_queue_is_up(trial->watch) &&
            coordinator_is_heard(trial->coordinator) &&
-           node_watch_nodes_up(trial->watch) > trial->terms.config->lock_node_count / 2 &&
+           node_watch_nodes_up(trial->watch) > trial->run->config->lock_node_count / 2 &&
            coordinator_host_count(trial->coordinator) + 1 >= trial->plan->hosts;
 }
 
@@ -512,7 +511,7 @@ static void introduce(struct trial *trial)
     if (trial->is_introduced || !trial->is_written_down || !coordinator_is_heard(trial->coordinator))
         return;
     trial->is_introduced = true;
-    if (trial->terms.nodes != NULL)
+    if (trial->run->nodes != NULL)
         trial_say(trial, "dry run %s", trial->plan->id);
     else
         trial_say(trial, "dry run %s; other hosts take part with holdfast dry-run --join %s -c FILE", trial->plan->id,
@@ -522,19 +521,19 @@ static void introduce(struct trial *trial)
 /* Remote hosts may take their time; the others should not. */
 static void gathering_look(struct trial *trial, bool is_late)
 {
-    const struct trial_terms *terms = &trial->terms;
+    struct dry_run *run = trial->run;
     introduce(trial);
     if (all_are_there(trial)) {
         starting_enter(trial);
     } else if (is_late && !node_watch_queue_is_up(trial->watch)) {
         error_set(&trial->trouble, "the queue node cannot be reached: holdfast check -c %s tells more",
-                  terms->config->path);
-        *terms->is_unreachable = true;
+                  run->config->path);
+        run->is_unreachable = true;
         ending_enter(trial);
-    } else if (is_late && node_watch_nodes_up(trial->watch) <= terms->config->lock_node_count / 2) {
+    } else if (is_late && node_watch_nodes_up(trial->watch) <= run->config->lock_node_count / 2) {
         error_set(&trial->trouble, "only %u of %zu lock nodes can be reached: holdfast nodes -c %s tells more",
-                  node_watch_nodes_up(trial->watch), terms->config->lock_node_count, terms->config->path);
-        *terms->is_unreachable = true;
+                  node_watch_nodes_up(trial->watch), run->config->lock_node_count, run->config->path);
+        run->is_unreachable = true;
         ending_enter(trial);
     }
 }
@@ -544,7 +543,7 @@ static void starting_look(struct trial *trial, bool is_late)
 {
     const struct remote_host *laggard = coordinator_laggard(trial->coordinator);
     char quoted[LOG_QUOTE_MAX];
-    bool all_serve = workforce_serving(trial->terms.workforce) == trial->plan->processes;
+    bool all_serve = workforce_serving(trial->run->workforce) == trial->plan->processes;
     if (all_serve && is_late && laggard != NULL)
         trial_say(trial, "the workers of the host %s do not get to work: the load begins without them",
                   log_quote(laggard->name, quoted));
@@ -567,14 +566,14 @@ static void loading_look(struct trial *trial)
         machine_load_read(&trial->machine_from);
         trial->cpu_from_ns = own_cpu_ns();
     }
-    if (instant_reached(now, trial->load_until) || workforce_alive(trial->terms.workforce) == 0)
+    if (instant_reached(now, trial->load_until) || workforce_alive(trial->run->workforce) == 0)
         draining_enter(trial);
 }
 
 /* All that will come is there. */
 static bool is_ended(const struct trial *trial, size_t records)
 {
-    return records == 0 && workforce_alive(trial->terms.workforce) == 0 && coordinator_is_over(trial->coordinator);
+    return records == 0 && workforce_alive(trial->run->workforce) == 0 && coordinator_is_over(trial->coordinator);
 }
 
 static void phase_look(struct trial *trial, size_t records)
@@ -643,7 +642,7 @@ static void interrupted(void *context, int number)
     else if (trial->phase == TRIAL_DRAINING)
         ending_enter(trial);
     else if (is_again && trial->phase != TRIAL_OVER) {
-        *trial->terms.leaves_names = true;
+        trial->run->leaves_names = true;
         over(trial);
     }
 }
@@ -658,7 +657,7 @@ static void space_begun(void *context, const char *trouble, unsigned removed)
         trial_say(trial, "what %u earlier dry run%s had left was removed", removed, removed == 1 ? "" : "s");
     if (trouble != NULL) {
         error_set(&trial->trouble, "the run could not be written down on the queue node: %s", trouble);
-        *trial->terms.is_unreachable = !node_watch_queue_is_up(trial->watch);
+        trial->run->is_unreachable = !node_watch_queue_is_up(trial->watch);
         ending_enter(trial);
     }
 }
@@ -675,7 +674,7 @@ static void space_lost(void *context)
 static void space_open(struct trial *trial)
 {
     trial->space = name_space_open(&(struct name_space_options){.loop = trial->loop,
-                                                                .config = trial->terms.live,
+                                                                .config = trial->run->live,
                                                                 .run = trial->plan->id,
                                                                 .node_share = trial->plan->node_share,
                                                                 .lost = space_lost,
@@ -693,8 +692,8 @@ static bool trial_open(struct trial *trial, struct error *error)
     sources_open(trial);
     space_open(trial);
     trial->push = push_create(trial->loop,
-                              &(struct push_options){.node = node_options(&trial->terms.config->queue_node, "dry-run"),
-                                                     .space = trial->terms.key_space,
+                              &(struct push_options){.node = node_options(&trial->run->config->queue_node, "dry-run"),
+                                                     .space = trial->run->key_space,
                                                      .slices_max = SLICES_MAX});
     push_source_init(&trial->source, slice_ended);
     loop_hook_init(&trial->flush, slices_flush);
@@ -729,11 +728,11 @@ static void trial_close(struct trial *trial)
     loop_destroy(trial->loop);
 }
 
-bool trial_run(const struct trial_terms *terms, struct result *result, struct error *error)
+bool trial_run(struct dry_run *run, struct result *result, struct error *error)
 {
     struct trial *trial = memory_new(struct trial);
-    trial->terms = *terms;
-    trial->plan = terms->plan;
+    trial->run = run;
+    trial->plan = run->plan;
     trial->began = wall_now();
     bool ran = trial_open(trial, error);
     if (ran) {

@@ -12,30 +12,9 @@
 #ifndef WORKER_DRY_RUN_TRIAL_H
 #define WORKER_DRY_RUN_TRIAL_H
 
-#include <stdio.h>
+#include "worker/dry_run/run/dry_run.h"
 
-#include "worker/dry_run/nodes/name_space.h"
-#include "worker/dry_run/nodes/private_nodes.h"
-#include "worker/dry_run/report/result.h"
-#include "worker/dry_run/run/workforce.h"
-
-struct trial_terms {
-    const struct dry_run_plan *plan; /* complete */
-    const struct config *live;       /* before it was turned into that of the run: the same nodes */
-    const struct config *config;     /* of the run */
-    const char *key_space;
-    const struct plugins *plugins; /* that serve the classes of a shadow; NULL in a rehearsal without any */
-    struct workforce *workforce;
-    struct private_nodes *nodes; /* NULL = the configured ones */
-    FILE *says;                  /* sentences: troubles, and the id of the run; NULL = none */
-    FILE *progress;              /* a terminal, for numbers that are drawn again and again; NULL = none */
-    const char *host;            /* this one's name */
-    bool *leaves_names;   /* set when it ended before its names were removed: by a further interrupt, or there was
-                           no time for all of them */
-    bool *is_unreachable; /* set when there is no run because nodes could not be reached */
-};
-
-/* False only when there could be no run at all; `result` is then empty. The caller frees it with result_fini. */
-bool trial_run(const struct trial_terms *terms, struct result *result, struct error *error) MUST_CHECK;
+/* What `run` is made of is prepared. False only when there could be no run at all; `result` is then empty. The caller frees it with result_fini. */
+bool trial_run(struct dry_run *run, struct result *result, struct error *error) MUST_CHECK;
 
 #endif

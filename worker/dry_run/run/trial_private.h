@@ -12,6 +12,7 @@
 #include "worker/dry_run/run/coordinator.h"
 #include "worker/dry_run/load/shadow.h"
 #include "worker/dry_run/count/stats.h"
+#include "worker/dry_run/nodes/name_space.h"
 #include "worker/dry_run/run/trial.h"
 
 enum trial_phase {
@@ -44,7 +45,7 @@ struct trial_asked {
 };
 
 struct trial {
-    struct trial_terms terms;
+    struct dry_run *run;
     const struct dry_run_plan *plan;
     struct loop *loop;
     struct loop_timer tick, second, arrival;

@@ -46,7 +46,7 @@ static void numbers_take(struct trial *trial, struct live_numbers *numbers)
                                      .total = seconds_of(plan->for_ns),
                                      .rate_wanted = plan->arrivals == DRY_RUN_OPEN ? plan->rate : 0,
                                      .hosts = coordinator_host_count(trial->coordinator) + 1,
-                                     .records_lost = workforce_records_lost(trial->terms.workforce)};
+                                     .records_lost = workforce_records_lost(trial->run->workforce)};
     if (trial->stats == NULL)
         return;
     numbers->elapsed = seconds_of(instant_since(trial->load_from, loop_now(trial->loop)));
@@ -58,7 +58,7 @@ void trial_progress_show(struct trial *trial)
     static struct live_numbers numbers;
     struct buffer out = {0};
     unsigned height;
-    FILE *progress = trial->terms.progress;
+    FILE *progress = trial->run->request->progress;
     if (progress == NULL)
         return;
     terminal_size(&trial->block.width, &height);
@@ -73,24 +73,24 @@ void trial_progress_show(struct trial *trial)
 void trial_progress_clear(struct trial *trial)
 {
     struct buffer out = {0};
-    if (trial->terms.progress == NULL || trial->block.lines == 0)
+    if (trial->run->request->progress == NULL || trial->block.lines == 0)
         return;
     live_block_end(&trial->block, &out);
-    fwrite(buffer_text(&out), 1, out.length, trial->terms.progress);
-    fflush(trial->terms.progress);
+    fwrite(buffer_text(&out), 1, out.length, trial->run->request->progress);
+    fflush(trial->run->request->progress);
     buffer_fini(&out);
 }
 
 void trial_say(struct trial *trial, const char *format, ...)
 {
     va_list arguments;
-    if (trial->terms.says == NULL)
+    if (trial->run->request->says == NULL)
         return;
     trial_progress_clear(trial);
     va_start(arguments, format);
-    vfprintf(trial->terms.says, format, arguments);
+    vfprintf(trial->run->request->says, format, arguments);
     va_end(arguments);
-    fputc('\n', trial->terms.says);
+    fputc('\n', trial->run->request->says);
 }
 
 bool machine_load_read(struct machine_load *load)
@@ -142,7 +142,7 @@ static double observation_cost_ns(void)
 
 static const struct config_node *config_node_at(const struct trial *trial, unsigned number)
 {
-    const struct config *config = trial->terms.config;
+    const struct config *config = trial->run->config;
     return number == 0 ? &config->queue_node : &config->lock_nodes[number - 1];
 }
 
@@ -151,7 +151,7 @@ void trial_node_tell(struct trial *trial, unsigned number, const struct node_sam
 {
     struct buffer address = {0};
     const struct config_node *config = config_node_at(trial, number);
-    unsigned lock_nodes = (unsigned)trial->terms.config->lock_node_count;
+    unsigned lock_nodes = (unsigned)trial->run->config->lock_node_count;
     struct stats_node_sample told = {.name = number == 0 ? "queue" : config->name,
                                      .address = config_node_address(config, &address),
                                      .is_queue_node = number == 0,
