@@ -182,7 +182,7 @@ TEST(a_task_is_complete)
 
 TEST(names_of_resources_are_escaped)
 {
-    popularity_weigh(&plan.popularity, &(struct popular){memory_text("a \"b\"\n\\"), 1}, 1);
+    popularity_weigh(&plan.popularity, &(struct popular){"a \"b\"\n\\", 1}, 1);
     plan_complete(&plan);
     struct load *load = load_create(&plan);
     struct load_task task;

@@ -130,7 +130,7 @@ TEST(a_point_of_a_what_if_has_its_own_threads)
 
 TEST(a_copy_stands_alone)
 {
-    popularity_weigh(&plan.popularity, &(struct popular){memory_text("a"), 1}, 1);
+    popularity_weigh(&plan.popularity, &(struct popular){"a", 1}, 1);
     distribution_measure(&plan.hold, (double[]){1, 2}, 2);
     plan_set_class(&plan, "transfer");
     plan_complete(&plan);

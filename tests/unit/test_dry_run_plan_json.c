@@ -44,7 +44,7 @@ static struct dry_run_plan full_plan(void)
     plan.node_share = 0.07;
     plan.copy_rate = 12.5;
     plan.speed = 3;
-    struct popular resources[] = {{memory_text("a \"b\""), 0.1}, {memory_text("ü"), 7}};
+    struct popular resources[] = {{"a \"b\"", 0.1}, {"ü", 7}};
     popularity_weigh(&plan.popularity, resources, 2);
     distribution_measure(&plan.hold, (double[]){0.1, 0.001, 1.0 / 3}, 3);
     plan.faults[0] = (struct dry_run_fault){DRY_RUN_FAULT_SLOW, 1, 2, 3, false, 4};

@@ -83,8 +83,7 @@ TEST(a_hot_set_gets_its_share)
 
 TEST(weights_are_put_into_order_with_their_names)
 {
-    struct popular resources[] = {
-        {memory_text("small"), 1}, {memory_text("large"), 7}, {memory_text("b"), 1}, {memory_text("middle"), 3}};
+    struct popular resources[] = {{"small", 1}, {"large", 7}, {"b", 1}, {"middle", 3}};
     popularity_weigh(&popularity, resources, 4);
     popularity_prepare(&popularity);
     static const char *const names[] = {"large", "middle", "b", "small"};
@@ -95,7 +94,7 @@ TEST(weights_are_put_into_order_with_their_names)
     }
     assert_drawn_as_shared(&popularity);
     /* Again: what it had is freed. */
-    struct popular other = {memory_text("only"), 0.5};
+    struct popular other = {"only", 0.5};
     popularity_weigh(&popularity, &other, 1);
     popularity_prepare(&popularity);
     assert_int_equal(popularity_at(&popularity, 0.999, NULL, 0), 0);
@@ -146,7 +145,7 @@ TEST(a_million_resources_are_no_trouble)
  * the first has left. */
 TEST(a_second_resource_is_drawn_from_what_is_left)
 {
-    struct popular resources[] = {{memory_text("a"), 4}, {memory_text("b"), 2}, {memory_text("c"), 1}};
+    struct popular resources[] = {{"a", 4}, {"b", 2}, {"c", 1}};
     popularity_weigh(&popularity, resources, 3);
     popularity_prepare(&popularity);
     static const double after[3][3] = {{0, 2.0 / 3, 1.0 / 3}, {0.8, 0, 0.2}, {2.0 / 3, 1.0 / 3, 0}};
@@ -186,7 +185,7 @@ TEST(all_can_be_taken_one_after_the_other)
 
 TEST(a_copy_stands_alone)
 {
-    struct popular resources[] = {{memory_text("a"), 4}, {memory_text("b"), 2}};
+    struct popular resources[] = {{"a", 4}, {"b", 2}};
     struct popularity copy;
     popularity_weigh(&popularity, resources, 2);
     popularity_prepare(&popularity);

@@ -335,7 +335,7 @@ TEST(it_becomes_the_load_of_a_plan)
     struct dry_run_plan plan;
     plan_init(&plan);
     distribution_measure(&plan.hold, (double[]){1, 2}, 2);
-    popularity_weigh(&plan.popularity, &(struct popular){memory_text("former"), 1}, 1);
+    popularity_weigh(&plan.popularity, &(struct popular){"former", 1}, 1);
     add_hold(0, 4, "a", "b");
     add_hold(500, 4, "a", "b");
     read_history();

@@ -10,7 +10,7 @@
 #include "worker/dry_run/count/expectation.h"
 #include "worker/print/human.h"
 
-enum { TASKS_MIN = 100 }; /* fewer tell nothing */
+enum { TASKS_MIN = 100 /* fewer tell nothing */, EFFECT_MAX = 320 };
 
 #define SECONDS_MIN  1.0
 #define FULL         0.95
@@ -373,26 +373,29 @@ static void effect_write(char *out, size_t size, const struct result_expected *n
     snprintf(out, size, "%s%s", throughput, wait);
 }
 
-/* --- threads ------------------------------------------------------------------------------------------------------ */
-
-static void more_threads(const struct verdict *verdict, const struct result_expected *now)
+/* What the model expects of the change, in words; true when it is better. */
+static bool change_helps(const struct verdict *verdict, struct expectation_change change, char effect[EFFECT_MAX])
 {
-    struct expectation_change change = EXPECTATION_AS_IT_WAS;
-    change.runners = 2;
+    const struct result_expected *now = &verdict->result->expected;
     struct result_expected then = expected_with(verdict, change);
-    char effect[320];
-    effect_write(effect, sizeof effect, now, &then);
-    if (is_better(now, &then))
-        SAY(advice_next(verdict->result), "Twice as many threads (%u): the model expects %s.", 2 * verdict->runners,
-            effect);
-    else
-        SAY(advice_next(verdict->result), "More threads would not help: with twice as many (%u) the model expects %s.",
-            2 * verdict->runners, effect);
+    effect_write(effect, EFFECT_MAX, now, &then);
+    return is_better(now, &then);
+}
+
+static void more_threads(const struct verdict *verdict)
+{
+    char effect[EFFECT_MAX];
+    bool helps = change_helps(verdict, (struct expectation_change){.holds = 1, .runners = 2, .spread = 1}, effect);
+    SAY(advice_next(verdict->result),
+        helps ? "Twice as many threads (%u): the model expects %s."
+              : "More threads would not help: with twice as many (%u) the model expects %s.",
+        2 * verdict->runners, effect);
 }
 
 /* Half of them, for as long as nothing gets worse. */
-static void fewer_threads(const struct verdict *verdict, const struct result_expected *now)
+static void fewer_threads(const struct verdict *verdict)
 {
+    const struct result_expected *now = &verdict->result->expected;
     struct expectation_change change = EXPECTATION_AS_IT_WAS;
     struct result_expected enough = *now;
     unsigned runners = verdict->runners;
@@ -408,36 +411,11 @@ static void fewer_threads(const struct verdict *verdict, const struct result_exp
     }
     if (runners == verdict->runners)
         return;
-    char effect[320];
+    char effect[EFFECT_MAX];
     effect_write(effect, sizeof effect, now, &enough);
     SAY(advice_next(verdict->result),
         "Fewer threads would do: %u of them are taken %s of the time; with %u the model expects %s.", verdict->runners,
         SAY_SHARE(verdict->result->utilisation), runners, effect);
-}
-
-static void shorter_holds(const struct verdict *verdict, const struct result_expected *now)
-{
-    struct expectation_change change = EXPECTATION_AS_IT_WAS;
-    change.holds = 0.8;
-    struct result_expected then = expected_with(verdict, change);
-    char effect[320];
-    effect_write(effect, sizeof effect, now, &then);
-    if (is_better(now, &then))
-        SAY(advice_next(verdict->result), "Holds that are a fifth shorter: the model expects %s.", effect);
-}
-
-/* The one with the greatest load is that which the model can divide. */
-static void hottest_spread(const struct verdict *verdict, const struct result_expected *now)
-{
-    struct result *result = verdict->result;
-    struct expectation_change change = EXPECTATION_AS_IT_WAS;
-    change.spread = 2;
-    struct result_expected then = expected_with(verdict, change);
-    char effect[320];
-    effect_write(effect, sizeof effect, now, &then);
-    if (verdict->fullest == &result->resources[0] && is_better(now, &then))
-        SAY(advice_next(result), "If %s were two resources with half of its tasks each: the model expects %s.",
-            SAY_NAME(verdict->fullest->name), effect);
 }
 
 /* --- machines ----------------------------------------------------------------------------------------------------- */
@@ -508,21 +486,26 @@ static void losses_advise(const struct verdict *verdict)
 
 static void advise(struct verdict *verdict)
 {
-    const struct result *result = verdict->result;
-    struct result_expected now = result->expected;
+    struct result *result = verdict->result;
+    char effect[EFFECT_MAX];
     bool is_of_tasks = result->bottleneck == RESULT_NONE || result->bottleneck == RESULT_RESOURCE ||
                        result->bottleneck == RESULT_RUNNERS;
     machines_advise(verdict);
     processors_advise(verdict);
     losses_advise(verdict);
-    if (!now.is_known || !is_of_tasks)
+    if (!result->expected.is_known || !is_of_tasks)
         return;
     if (result->bottleneck != RESULT_NONE || verdict->full[RESULT_RUNNERS] > HARDLY_USED)
-        more_threads(verdict, &now);
+        more_threads(verdict);
     if (result->bottleneck != RESULT_RUNNERS && verdict->full[RESULT_RUNNERS] < HARDLY_USED)
-        fewer_threads(verdict, &now);
-    shorter_holds(verdict, &now);
-    hottest_spread(verdict, &now);
+        fewer_threads(verdict);
+    if (change_helps(verdict, (struct expectation_change){.holds = 0.8, .runners = 1, .spread = 1}, effect))
+        SAY(advice_next(result), "Holds that are a fifth shorter: the model expects %s.", effect);
+    /* The one with the greatest load is that which the model can divide. */
+    if (verdict->fullest == &result->resources[0] &&
+        change_helps(verdict, (struct expectation_change){.holds = 1, .runners = 1, .spread = 2}, effect))
+        SAY(advice_next(result), "If %s were two resources with half of its tasks each: the model expects %s.",
+            SAY_NAME(verdict->fullest->name), effect);
 }
 
 void verdict_make(struct result *result, const struct model_overheads *overheads, const struct verdict_facts *facts)

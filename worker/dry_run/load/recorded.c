@@ -14,24 +14,11 @@
 
 /* --- resources -------------------------------------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct popular *)a)->name, ((const struct popular *)b)->name);
-}
-
-static int by_weight(const void *a, const void *b)
-{
-    const struct popular *left = a, *right = b;
-    if (left->weight != right->weight)
-        return left->weight < right->weight ? 1 : -1;
-    return strcmp(left->name, right->name);
-}
-
 /* Each name once, with the sum of its weights; the names are not copied. Returns how many there are. */
 static size_t popular_merge(struct popular *wanted, size_t count)
 {
     size_t kept = 0;
-    qsort(wanted, count, sizeof *wanted, by_name);
+    qsort(wanted, count, sizeof *wanted, popular_by_name);
     for (size_t i = 0; i < count; i++) {
         if (kept > 0 && strcmp(wanted[kept - 1].name, wanted[i].name) == 0)
             wanted[kept - 1].weight += wanted[i].weight;
@@ -41,19 +28,14 @@ static size_t popular_merge(struct popular *wanted, size_t count)
     return kept;
 }
 
-/* False when there are none. The names are copied. */
+/* False when there are none. */
 static bool resources_take(struct recorded *recorded, struct popular *wanted, size_t count)
 {
     size_t kept = popular_merge(wanted, count);
-    if (kept == 0)
-        return false;
-    qsort(wanted, kept, sizeof *wanted, by_weight);
     recorded->left_out = kept > DRY_RUN_NAMED_MAX ? kept - DRY_RUN_NAMED_MAX : 0;
-    kept -= recorded->left_out;
-    for (size_t i = 0; i < kept; i++)
-        wanted[i].name = memory_text(wanted[i].name);
-    popularity_weigh(&recorded->popularity, wanted, (unsigned)kept);
-    return true;
+    if (kept > 0)
+        popularity_weigh(&recorded->popularity, wanted, kept);
+    return kept > 0;
 }
 
 /* As many as the mean says, as far as there are so many. */
@@ -93,7 +75,7 @@ static void hold_gather(struct gathering *gathering, const struct history_hold *
     gathering->seconds[gathering->holds++] = seconds_of(hold);
     for (unsigned i = 0; i < hold->resource_count; i++)
         if (resource_name_is_sound(hold->resources[i], strlen(hold->resources[i])))
-            gathering->wanted[gathering->names++] = (struct popular){(char *)(uintptr_t)hold->resources[i], 1};
+            gathering->wanted[gathering->names++] = (struct popular){hold->resources[i], 1};
 }
 
 static size_t names_in(const struct history_hold *holds, size_t count)

@@ -27,7 +27,6 @@ enum {
     DRY_RUN_HOSTS_MAX = 64,
     DRY_RUN_RUNNERS_MAX = 4096, /* threads of all processes of a host */
     DRY_RUN_RESOURCES_MAX = 1000000,
-    DRY_RUN_NAMED_MAX = 100000, /* resources with names of their own */
     DRY_RUN_PER_TASK_MAX = 16,
     DRY_RUN_CLASS_BYTES_MAX = 256,
     DRY_RUN_POPULATION_MAX = 1000000,

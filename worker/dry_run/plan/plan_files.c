@@ -213,15 +213,9 @@ static bool popular_read(const struct lines *lines, void *popular, struct error 
     return true;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const struct popular *left = a, *right = b;
-    return strcmp(left->name, right->name);
-}
-
 static bool are_different(const char *path, struct popular *resources, size_t count, struct error *error)
 {
-    qsort(resources, count, sizeof *resources, by_name);
+    qsort(resources, count, sizeof *resources, popular_by_name);
     for (size_t i = 1; i < count; i++)
         if (strcmp(resources[i - 1].name, resources[i].name) == 0)
             return error_set(error, "%s: %s is there twice", log_quote(path, (char[LOG_QUOTE_MAX]){0}),
@@ -239,9 +233,9 @@ bool plan_file_popularity(const char *path, struct popularity *popularity, struc
     struct popular *resources = (struct popular *)(void *)items.bytes;
     is_good = is_good && are_different(path, resources, items.count, error);
     if (is_good)
-        popularity_weigh(popularity, resources, (unsigned)items.count);
-    for (size_t i = 0; !is_good && i < items.count; i++)
-        free(resources[i].name);
+        popularity_weigh(popularity, resources, items.count);
+    for (size_t i = 0; i < items.count; i++)
+        free((void *)(uintptr_t)resources[i].name);
     free(items.bytes);
     return is_good;
 }

@@ -112,18 +112,24 @@ static int by_weight(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-void popularity_weigh(struct popularity *popularity, struct popular *resources, unsigned count)
+int popular_by_name(const void *a, const void *b)
 {
+    return strcmp(((const struct popular *)a)->name, ((const struct popular *)b)->name);
+}
+
+void popularity_weigh(struct popularity *popularity, struct popular *resources, size_t count)
+{
+    unsigned kept = count < DRY_RUN_NAMED_MAX ? (unsigned)count : DRY_RUN_NAMED_MAX;
     invariant(count > 0);
     popularity_fini(popularity);
     qsort(resources, count, sizeof *resources, by_weight);
     *popularity = (struct popularity){.kind = POPULARITY_WEIGHTS,
-                                      .count = count,
-                                      .weights = memory_zeroed(count, sizeof(double)),
-                                      .names = memory_zeroed(count, sizeof(char *))};
-    for (unsigned i = 0; i < count; i++) {
+                                      .count = kept,
+                                      .weights = memory_zeroed(kept, sizeof(double)),
+                                      .names = memory_zeroed(kept, sizeof(char *))};
+    for (unsigned i = 0; i < kept; i++) {
         popularity->weights[i] = resources[i].weight;
-        popularity->names[i] = resources[i].name;
+        popularity->names[i] = memory_text(resources[i].name);
     }
 }
 

@@ -23,13 +23,16 @@ struct popularity {
     double *cumulative; /* made by popularity_prepare; NULL for UNIFORM; its own */
 };
 
-/* A weight and a name to each resource, in any order; they are put into order, and the names become its own. */
+enum { DRY_RUN_NAMED_MAX = 100000 }; /* resources with names of their own */
+
 struct popular {
-    char *name;
+    const char *name;
     double weight;
 };
-/* What the popularity owned before is freed; popularity_prepare comes next. */
-void popularity_weigh(struct popularity *popularity, struct popular *resources, unsigned count);
+int popular_by_name(const void *a, const void *b); /* for qsort */
+/* The DRY_RUN_NAMED_MAX with the most weight; `resources` are put into order, and their names copied. What the
+ * popularity owned before is freed; popularity_prepare comes next. */
+void popularity_weigh(struct popularity *popularity, struct popular *resources, size_t count);
 
 /* Once, after the rest is set; and again whenever it was changed. */
 void popularity_prepare(struct popularity *popularity);

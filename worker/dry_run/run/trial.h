@@ -14,7 +14,8 @@
 
 #include "worker/dry_run/run/dry_run.h"
 
-/* What `run` is made of is prepared. False only when there could be no run at all; `result` is then empty. The caller frees it with result_fini. */
+/* What `run` is made of is prepared. False only when there could be no run at all; `result` is then empty. The caller
+ * frees it with result_fini. */
 bool trial_run(struct dry_run *run, struct result *result, struct error *error) MUST_CHECK;
 
 #endif
