@@ -16,7 +16,7 @@
 #include "redlock/group.h"
 #include "redlock/terms.h"
 
-#define SETTLE_POLL_NS (1 * NS_PER_MS)
+#define POLL_NS        (1 * NS_PER_MS)
 #define CLOSE_LIMIT_NS (2 * NS_PER_S) /* for releases in the background; after that the ttl does the work */
 
 struct redlock_client {
@@ -24,9 +24,8 @@ struct redlock_client {
     struct redlock_group *group;
     pthread_t thread;
     sem_t settled;
-    struct loop_timer settle_timer;
+    struct loop_timer poll_timer; /* until the group is settled, and later until it can be closed */
     struct loop_message close_message;
-    struct loop_timer close_timer;
     struct instant close_by;
 };
 
@@ -112,22 +111,21 @@ static void verify_deliver(struct loop_message *message)
 
 static void settle_fire(struct loop_timer *timer)
 {
-    struct redlock_client *client = list_owner(timer, struct redlock_client, settle_timer);
+    struct redlock_client *client = list_owner(timer, struct redlock_client, poll_timer);
     if (redlock_group_is_settled(client->group))
         sem_post(&client->settled);
     else
-        loop_timer_set(client->loop, timer, loop_after(client->loop, SETTLE_POLL_NS));
+        loop_timer_set(client->loop, timer, loop_after(client->loop, POLL_NS));
 }
 
 static void close_fire(struct loop_timer *timer)
 {
-    struct redlock_client *client = list_owner(timer, struct redlock_client, close_timer);
+    struct redlock_client *client = list_owner(timer, struct redlock_client, poll_timer);
     struct instant now = loop_now(client->loop);
     if (redlock_group_busy(client->group) > 0 && instant_before(now, client->close_by)) {
-        loop_timer_set(client->loop, timer, instant_after(now, SETTLE_POLL_NS));
+        loop_timer_set(client->loop, timer, instant_after(now, POLL_NS));
         return;
     }
-    loop_timer_clear(client->loop, &client->settle_timer);
     redlock_group_destroy(client->group);
     loop_stop(client->loop);
 }
@@ -137,7 +135,8 @@ static void close_deliver(struct loop_message *message)
     struct redlock_client *client = list_owner(message, struct redlock_client, close_message);
     client->close_by = loop_after(client->loop, CLOSE_LIMIT_NS);
     lock_waits_cancel(client->group);
-    close_fire(&client->close_timer);
+    loop_timer_init(&client->poll_timer, close_fire);
+    close_fire(&client->poll_timer);
 }
 
 static void *client_run(void *argument)
@@ -201,8 +200,7 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
     struct error error = ERROR_NONE;
     log_set_level(options->logs_to_stderr ? LOG_INFO : LOG_NOTHING);
     sem_init(&client->settled, 0, 0);
-    loop_timer_init(&client->settle_timer, settle_fire);
-    loop_timer_init(&client->close_timer, close_fire);
+    loop_timer_init(&client->poll_timer, settle_fire);
     client->loop = loop_create(&error);
     if (client->loop == NULL) {
         redlock_refuse(reason, reason_size, "%s", error.text);
@@ -211,7 +209,7 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
     client->group = redlock_group_create(client->loop, options, reason, reason_size);
     if (client->group == NULL)
         return client_discard(client);
-    loop_timer_set(client->loop, &client->settle_timer, loop_now(client->loop));
+    loop_timer_set(client->loop, &client->poll_timer, loop_now(client->loop));
     if (!thread_start(client)) {
         redlock_refuse(reason, reason_size, "no thread could be started");
         return client_discard(client);

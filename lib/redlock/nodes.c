@@ -29,7 +29,7 @@ void nodes_begin(struct redlock_nodes *nodes)
     buffer_clear(&nodes->reason);
 }
 
-void nodes_tell(struct redlock_nodes *nodes, const char *format, ...)
+enum redlock_nodes_end nodes_tell(struct redlock_nodes *nodes, const char *format, ...)
 {
     char line[LINE_MAX_BYTES];
     va_list values;
@@ -40,6 +40,7 @@ void nodes_tell(struct redlock_nodes *nodes, const char *format, ...)
         buffer_append_text(&nodes->reason, "\n");
     buffer_append_text(&nodes->reason, line);
     buffer_text(&nodes->reason); /* read as a string from now on */
+    return REDLOCK_NODES_REFUSED;
 }
 
 const char *redlock_nodes_reason(const struct redlock_nodes *nodes)

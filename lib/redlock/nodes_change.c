@@ -12,8 +12,6 @@
 #define LOOK_NS          (250 * NS_PER_MS) /* between two looks at all nodes while time passes */
 #define OTHERS_RETURN_NS (4 * NS_PER_S)    /* the longest pause between two attempts to connect is 2 s */
 #define LOOK_AGAIN_NS    (500 * NS_PER_MS)
-#define MAX_TTL_LEAST_NS REDLOCK_MS(1000)
-#define MAX_TTL_MOST_NS  REDLOCK_MS(600000)
 
 /* One change of membership under way. */
 struct change {
@@ -217,9 +215,8 @@ static bool healing_round(struct healing *healing)
     return !healing->wrote;
 }
 
-static int64_t pause_until(struct instant next)
+static int64_t pause_ns(int64_t left_ns)
 {
-    int64_t left_ns = instant_since(instant_now(), next);
     return left_ns < SOON_NS ? SOON_NS : left_ns < LOOK_NS ? left_ns : LOOK_NS;
 }
 
@@ -250,15 +247,14 @@ enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const boo
         if (!wait || healing.to_wait == 0)
             return healing_ends(&healing);
         int64_t left_ns = instant_since(instant_now(), healing.next);
-        if (!nodes_pause(nodes, "waiting until what nodes may have forgotten has expired", left_ns,
-                         pause_until(healing.next)))
+        if (!nodes_pause(nodes, "waiting until what nodes may have forgotten has expired", left_ns, pause_ns(left_ns)))
             return healing_ends(&healing);
     }
 }
 
 /* --- replacing ---------------------------------------------------------------------------------------------------- */
 
-/* Tells what keeps the server out of any group, `same` that is the same server included. False: nothing does. */
+/* Tells what keeps the server out of any group, such as that it is the `same` as another. False: nothing does. */
 static bool is_unfit(struct redlock_nodes *nodes, const struct server *server, const struct server *same)
 {
     if (!server->is_reached)
@@ -274,7 +270,7 @@ static bool is_unfit(struct redlock_nodes *nodes, const struct server *server, c
     return true;
 }
 
-/* Tells of a key below `prefix`, or that nobody knows whether there is one. False: there is none. */
+/* Tells of a key below `prefix`, or that it is not known whether there is one. False: there is none. */
 static bool has_keys(struct redlock_nodes *nodes, struct server *server, const char *prefix, const char *already,
                      const char *advice)
 {
@@ -316,13 +312,12 @@ static enum redlock_nodes_end replacement_run(struct redlock_nodes *nodes, struc
             continue;
         }
         if (step.verdict != MEMBERSHIP_WAIT) {
-            nodes_tell(nodes, "%s", step.reason);
-            return step.verdict == MEMBERSHIP_TOO_FEW ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_REFUSED;
+            end = nodes_tell(nodes, "%s", step.reason);
+            return step.verdict == MEMBERSHIP_TOO_FEW ? REDLOCK_NODES_TOO_FEW : end;
         }
         int64_t left_ns = change_left_ns(change, &step);
-        struct instant until = instant_after(instant_now(), left_ns);
         if (nodes_pause(nodes, "waiting until what was granted with the old node has expired", left_ns,
-                        pause_until(until)))
+                        pause_ns(left_ns)))
             continue;
         nodes_tell(nodes, "the replacement was begun and is not finished: call it again, it goes on");
         return REDLOCK_NODES_WAITING;
@@ -337,14 +332,10 @@ enum redlock_nodes_end redlock_nodes_replace(struct redlock_nodes *nodes, size_t
     char reason[256];
     struct server *newcomer = &nodes->servers[nodes->count];
     nodes_begin(nodes);
-    if (nodes->count < 3 || index >= nodes->count) {
-        nodes_tell(nodes, "only a node of a lock group can be replaced");
-        return REDLOCK_NODES_REFUSED;
-    }
-    if (!redlock_options_check(&(struct redlock_options){.nodes = successor, .node_count = 1}, reason, sizeof reason)) {
-        nodes_tell(nodes, "the new server: %s", successor != NULL ? reason : "it is NULL");
-        return REDLOCK_NODES_REFUSED;
-    }
+    if (nodes->count < 3 || index >= nodes->count)
+        return nodes_tell(nodes, "only a node of a lock group can be replaced");
+    if (!redlock_options_check(&(struct redlock_options){.nodes = successor, .node_count = 1}, reason, sizeof reason))
+        return nodes_tell(nodes, "the new server: %s", successor != NULL ? reason : "it is NULL");
     server_open(nodes, newcomer, successor);
     nodes_settle(nodes);
     struct change change = change_begin(nodes, (int)index, newcomer);
@@ -447,17 +438,13 @@ enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *nodes, const str
     if (nodes == NULL)
         return REDLOCK_NODES_REFUSED;
     nodes_begin(nodes);
-    if (terms == NULL) {
-        nodes_tell(nodes, "the terms of the group are NULL");
-        return REDLOCK_NODES_REFUSED;
-    }
+    if (terms == NULL)
+        return nodes_tell(nodes, "the terms of the group are NULL");
     int64_t max_ttl_ns = terms->max_ttl_ns != 0 ? terms->max_ttl_ns : REDLOCK_MAX_TTL_DEFAULT_NS;
     if (nodes->count == 1)
-        nodes_tell(nodes, "one lock node alone needs no group (and is no Redlock)");
-    if (max_ttl_ns < MAX_TTL_LEAST_NS || max_ttl_ns > MAX_TTL_MOST_NS)
-        nodes_tell(nodes, "the longest ttl must be from 1 s to 10 min");
-    if (nodes->reason.length > 0)
-        return REDLOCK_NODES_REFUSED;
+        return nodes_tell(nodes, "one lock node alone needs no group (and is no Redlock)");
+    if (max_ttl_ns < REDLOCK_MS(1000) || max_ttl_ns > REDLOCK_MS(600000))
+        return nodes_tell(nodes, "the longest ttl must be from 1 s to 10 min");
     nodes_inspect(nodes);
     enum redlock_nodes_end end = all_check(nodes, terms->keep_keys);
     if (end != REDLOCK_NODES_DONE)

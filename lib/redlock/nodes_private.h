@@ -65,8 +65,8 @@ void nodes_settle(struct redlock_nodes *nodes);
 /* Lets time pass; connections come and go meanwhile. False when the caller does not want to wait any longer. */
 bool nodes_pause(struct redlock_nodes *nodes, const char *what, int64_t left_ns, int64_t pause_ns) MUST_CHECK;
 
-/* Adds a line to redlock_nodes_reason. */
-void nodes_tell(struct redlock_nodes *nodes, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Adds a line to redlock_nodes_reason. Always REDLOCK_NODES_REFUSED. */
+enum redlock_nodes_end nodes_tell(struct redlock_nodes *nodes, const char *format, ...) PRINTF_LIKE(2, 3);
 void nodes_begin(struct redlock_nodes *nodes); /* a call of the interface: no reason yet */
 
 enum mark_outcome { MARK_DONE, MARK_FOUND_OTHER, MARK_FAILED };

@@ -58,10 +58,9 @@ double redlock_drift_factor(const struct redlock_options *options)
 
 void redlock_node_name(const struct redlock_node *wanted, char name[REDLOCK_NODE_NAME_SIZE])
 {
-    if (wanted->name != NULL)
-        snprintf(name, REDLOCK_NODE_NAME_SIZE, "%s", wanted->name);
-    else if (wanted->unix_path != NULL)
-        snprintf(name, REDLOCK_NODE_NAME_SIZE, "%s", wanted->unix_path);
+    const char *known = wanted->name != NULL ? wanted->name : wanted->unix_path;
+    if (known != NULL)
+        snprintf(name, REDLOCK_NODE_NAME_SIZE, "%s", known);
     else
         snprintf(name, REDLOCK_NODE_NAME_SIZE, "%s:%u", wanted->host, wanted->port);
 }

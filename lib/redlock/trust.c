@@ -104,38 +104,30 @@ static bool may_be_a_memory(const struct trust *trust, const struct trust_node *
     return false;
 }
 
-/* A node without a marker can only get the place that its address is known to have, and that no other node has. */
-static enum trust_reason fault_without_marker(const struct trust *trust, unsigned index)
-{
-    const struct trust_node *node = &trust->node[index];
-    if (!trust->has_group)
-        return TRUST_NO_GROUP;
-    if (marker_place_of(&trust->group, node->known_id) < 0 || trust_is_named_elsewhere(trust, index, node->known_id))
-        return TRUST_NO_MARKER;
-    if (!trust_is_recorded(trust, index))
-        return TRUST_UNRECORDED;
-    return may_be_a_memory(trust, node) ? TRUST_OTHER_GENERATION : TRUST_FINE;
-}
-
 static enum trust_reason fault_of_membership(const struct trust *trust, unsigned index)
 {
     const struct trust_node *node = &trust->node[index];
     if (node->bad_marker)
         return TRUST_BAD_MARKER;
-    if (!node->has_marker)
-        return fault_without_marker(trust, index);
-    if (node->marker.place_count != trust->nodes)
+    if (node->has_marker && node->marker.place_count != trust->nodes)
         return TRUST_NODE_COUNT;
     if (!trust->has_group)
         return TRUST_NO_GROUP;
-    if (strcmp(node->marker.group, trust->group.group) != 0)
+    if (!node->has_marker) { /* it can only get the known place of its address, unless another node has it */
+        if (marker_place_of(&trust->group, node->known_id) < 0 ||
+            trust_is_named_elsewhere(trust, index, node->known_id))
+            return TRUST_NO_MARKER;
+        if (!trust_is_recorded(trust, index))
+            return TRUST_UNRECORDED;
+    } else if (strcmp(node->marker.group, trust->group.group) != 0) {
         return TRUST_OTHER_GROUP;
-    if (node->marker.generation < trust->group.generation && marker_place_of(&trust->group, node->marker.self) < 0)
-        return TRUST_NOT_A_PLACE;
-    if (!marker_same_membership(&node->marker, &trust->group))
-        return TRUST_OTHER_GENERATION;
-    if (is_outdone(trust, index))
+    } else if (!marker_same_membership(&node->marker, &trust->group)) {
+        bool was_replaced =
+            node->marker.generation < trust->group.generation && marker_place_of(&trust->group, node->marker.self) < 0;
+        return was_replaced ? TRUST_NOT_A_PLACE : TRUST_OTHER_GENERATION;
+    } else if (is_outdone(trust, index)) {
         return TRUST_DUPLICATE;
+    }
     return may_be_a_memory(trust, node) ? TRUST_OTHER_GENERATION : TRUST_FINE;
 }
 

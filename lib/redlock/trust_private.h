@@ -66,13 +66,8 @@ static inline bool trust_is_about_proof(enum trust_reason reason)
 
 static inline enum trust_reason trust_reason_of(enum trust_proof proof)
 {
-    static const enum trust_reason reasons[] = {
-        [PROOF_NO_MARKER] = TRUST_LOST_MARKER,
-        [PROOF_DOUBTED] = TRUST_DOUBTED,
-        [PROOF_OTHER_RUN] = TRUST_NEW_RUN,
-    };
     invariant(proof != PROOF_GOOD && proof != PROOF_BAD_MARKER);
-    return reasons[proof];
+    return proof == PROOF_NO_MARKER ? TRUST_LOST_MARKER : proof == PROOF_DOUBTED ? TRUST_DOUBTED : TRUST_NEW_RUN;
 }
 
 /* With N = 1 a quarantine would only be an outage: no other node votes. */
