@@ -59,6 +59,7 @@ WORKER      := $(filter-out worker/main.c worker/dry_run/preload/%,$(wildcard wo
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(wildcard tests/sim/server/*.c)
 WORLD       := $(wildcard tests/sim/world/*.c tests/sim/server/*.c tests/sim/lock/*.c tests/sim/fleet/*.c)
+WORKLOAD    := tests/sim/workload.c
 WORLD_TESTS := $(shell grep -lE '^.include "tests/sim/(world|lock|fleet)/' tests/sim/test_*.c)
 SCENE       := $(wildcard tests/sim/scene/*.c)
 TEST_KINDS  := unit sim virtual integration chaos
@@ -200,7 +201,7 @@ endif
 # ---------------------------------------------------------------------------------------- targets
 # The targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
-.PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench asan tsan asan-tree tsan-tree sanitized tidy layers mutants docs format install uninstall clean help FORCE
+.PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench bench-check asan tsan asan-tree tsan-tree sanitized tidy layers mutants docs format install uninstall clean help FORCE
 all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(PRELOAD_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
 tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) $(FAULTY) ## build the tests as well
@@ -242,8 +243,11 @@ mutants: tests ## break rules on purpose, one line at a time, then 150 lines at 
 	@tests/mutate/run --from tests/mutate/reviewed.list && tests/mutate/run --sim-only --from tests/sim/fleet/mutants.list && \
 	    tests/mutate/run $(DRAW)
 
-bench: all $(PLUGIN_FILES) ## build and run the benchmarks
-	@tests/bench/run $(B)
+bench: all $(PLUGIN_FILES) $(if $(BENCH),tests $(WORKLOAD:%.c=$(B)/%)) ## build and run the benchmarks; BENCH=instructions: count instead
+	@tests/bench/$(or $(BENCH),run) $(B)
+
+bench-check: tests $(WORKLOAD:%.c=$(B)/%) ## fail when anything needs 5 % more instructions than it did
+	@tests/bench/instructions --check tests/bench/results/$(VERSION).json $(B)
 
 # Goes on after a failure, to show all there is in one run. What clang warns of does not depend on optimisation; what a
 # sanitizer reports needs the lines, but not the types and variables for a debugger, which take long to write. What is
@@ -253,7 +257,7 @@ ci: ## everything that CI checks beyond `make test`: clang, sanitizers, tidy
 	 { nice -n 19 $(MAKE) tsan-tree >/dev/null 2>&1; \
 	   nice -n 19 $(MAKE) $(PARALLEL) B=build/clang CC=clang OPTIMISE=-O0 DEBUG=-g0 HARDENING= WERROR=-Werror tests \
 	     >build/clang.log 2>&1; } & clang=$$!; \
-	 $(MAKE) asan || status=1; $(MAKE) tsan || status=1; \
+	 $(MAKE) asan || status=1; $(MAKE) tsan || status=1; $(MAKE) bench-check || status=1; \
 	 echo '== clang'; wait $$clang || { cat build/clang.log; status=1; }; exit $$status
 
 SANITIZER = OPTIMISE=-O1 OPTIMISE_TESTS=-O0 DEBUG=-g1 WERROR=-Werror
@@ -410,7 +414,7 @@ endef
 TEST_LINK := $(call archive,support) $(call archive,sim) $(call archive,fence) $(foreach part,$(JOB_PARTS),$(call archive,$(part))) $(LINK_ORDER)
 # What stands in tests/sim/world/wraps is the world's there, and so is what it defines of the product's own functions.
 WORLD_LINK  := $(call archive,support) $(LINK_ORDER)
-$(WORLD_TESTS:%.c=$(B)/%): $(B)/tests/%: $(B)/obj/tests/%.o $(call object,$(WORLD)) $(WORLD_LINK) tests/sim/world/wraps
+$(WORLD_TESTS:%.c=$(B)/%) $(WORKLOAD:%.c=$(B)/%): $(B)/tests/%: $(B)/obj/tests/%.o $(call object,$(WORLD)) $(WORLD_LINK) tests/sim/world/wraps
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) -Wl,@tests/sim/world/wraps $(cmocka_LIBS) $(lua_LIBS) $(worker_LIBS) $(CORE_LIBS)
