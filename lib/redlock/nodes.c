@@ -354,14 +354,14 @@ static void duplicate_show(struct server *server)
 {
     const struct redlock_nodes *nodes = server->all;
     const struct server *same = nodes_same_server(nodes, server);
-    char *text = server->view.trouble;
-    const size_t size = sizeof server->view.trouble;
+    char text[sizeof server->view.trouble] = ""; /* gcc cannot tell the view from the names beside it */
     if (same != NULL)
-        snprintf(text, size, "it is the same server as %s (run id %s)", same->name, server->inspection.run_id);
+        snprintf(text, sizeof text, "it is the same server as %s (run id %s)", same->name, server->inspection.run_id);
     for (unsigned i = 0; i < nodes->count && same == NULL; i++)
         if (&nodes->servers[i] != server && nodes->servers[i].has_marker &&
             strcmp(nodes->servers[i].marker.self, server->marker.self) == 0)
-            snprintf(text, size, "%s has the same place %s", nodes->servers[i].name, server->marker.self);
+            snprintf(text, sizeof text, "%s has the same place %s", nodes->servers[i].name, server->marker.self);
+    memcpy(server->view.trouble, text, sizeof text);
 }
 
 static void server_show(struct server *server, const struct trust *trust, unsigned index)

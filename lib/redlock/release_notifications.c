@@ -139,34 +139,28 @@ static void bucket_tell(struct notifications *notifications, struct bucket *buck
 
 /* --- messages ----------------------------------------------------------------------------------------------------- */
 
-/* "hf:WORD:NUMBER:KEY". An absurd number is no message of ours. */
-static bool number_parse(const char *text, size_t length, struct news *news)
-{
-    char digits[12];
-    const char *colon = memchr(text, ':', length);
-    if (colon == NULL || (size_t)(colon - text) >= sizeof digits)
-        return false;
-    snprintf(digits, sizeof digits, "%.*s", (int)(colon - text), text);
-    news->key = colon + 1;
-    news->length = length - (size_t)(colon + 1 - text);
-    return count_parse(digits, 0, number_max, &news->detail);
-}
-
 static bool begins_with(const char *text, size_t length, const char *prefix)
 {
     return length >= strlen(prefix) && memcmp(text, prefix, strlen(prefix)) == 0;
 }
 
+/* "hf:WORD:NUMBER:KEY", or a bare key. An absurd number is no message of ours. */
 static bool news_parse(const char *text, size_t length, struct news *news)
 {
     static const size_t skip = sizeof HELD_PREFIX - 1;
-    if (begins_with(text, length, FREE_PREFIX))
-        return number_parse(text + skip, length - skip, news);
-    if (!begins_with(text, length, HELD_PREFIX))
+    char digits[12];
+    bool is_held = begins_with(text, length, HELD_PREFIX);
+    if (!is_held && !begins_with(text, length, FREE_PREFIX))
         return !begins_with(text, length, "hf:");
-    news->kind = NOTIFIED_HELD;
-    bool is_sound = number_parse(text + skip, length - skip, news);
-    news->detail *= NS_PER_MS;
+    const char *number = text + skip, *colon = memchr(number, ':', length - skip);
+    if (colon == NULL || (size_t)(colon - number) >= sizeof digits)
+        return false;
+    snprintf(digits, sizeof digits, "%.*s", (int)(colon - number), number);
+    news->kind = is_held ? NOTIFIED_HELD : NOTIFIED_FREE;
+    news->key = colon + 1;
+    news->length = length - (size_t)(news->key - text);
+    bool is_sound = count_parse(digits, 0, number_max, &news->detail);
+    news->detail *= is_held ? NS_PER_MS : 1;
     return is_sound;
 }
 
