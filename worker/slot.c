@@ -219,7 +219,7 @@ static void claim_lost(struct slot *slot)
 {
     /* Also when the task had ended here and only its settling came too late: nobody died of it. */
     if (slot->jid[0] != '\0')
-        queue_absolve(slot->worker->queue, slot->number, slot->jid);
+        queue_uncount_recovery(slot->worker->queue, slot->number, slot->jid);
     slot_perform(slot, flow_claim_lost(&slot->flow));
     slot_settle(slot->partner);
 }
@@ -327,7 +327,7 @@ void slot_lost(void *context, unsigned number)
     struct slot *slot = &worker->slots[number];
     if (!slot->flow.has_task)
         return;
-    queue_absolve(worker->queue, number, slot->jid);
+    queue_uncount_recovery(worker->queue, number, slot->jid);
     job_cancel(&slot->job, HF_CLAIM_LOST);
     slot_interrupt(slot);
     enum flow_state before = slot->flow.state;

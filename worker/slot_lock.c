@@ -9,8 +9,8 @@
  * holder ends, the lock nodes change its value for the successor's in one step, and the runner goes on with the
  * successor.
  *
- *     holder runs ─▶ partner: queue_heir ─▶ claimed, waits for the lock ─▶ holder ends: lock handed on ─▶ successor
- *                                   └─▶ nothing: the partner is idle               runs, its partner looks for the next
+ *     holder runs ─▶ queue_claim_successor ─▶ claimed, waits for the lock ─▶ holder ends: lock handed on ─▶ successor
+ *                         └─▶ nothing: the partner is idle               runs, its partner looks for the next
  *
  * The queue keeps the successor for this process for about a ttl, and again whenever the process says so: one that
  * stands still loses its successor to others when it loses its lock. So a successor starts only when the queue has
@@ -132,15 +132,15 @@ void slot_successor_claim(struct slot *slot)
     slot->claims = true;
     worker->claimed++;
     worker_listen(worker);
-    queue_heir(worker->queue, slot->number,
-               &(struct waiting_heir){.list = holder->waiting.names[0],
-                                      .set = set,
-                                      .kept_ns = kept_ns(worker),
-                                      .holder = holder->number,
-                                      .holder_jid = holder->jid,
-                                      .ended_jid = ended,
-                                      .classes = worker->class_names,
-                                      .class_count = worker->class_count});
+    queue_claim_successor(worker->queue, slot->number,
+                          &(struct waiting_successor){.list = holder->waiting.names[0],
+                                                      .set = set,
+                                                      .kept_ns = kept_ns(worker),
+                                                      .holder = holder->number,
+                                                      .holder_jid = holder->jid,
+                                                      .ended_jid = ended,
+                                                      .classes = worker->class_names,
+                                                      .class_count = worker->class_count});
     slot->left.kind = SLOT_LEFT_NOTHING;
 }
 

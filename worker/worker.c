@@ -66,7 +66,7 @@ void worker_rest(struct worker *worker, struct slot *slot)
     worker_stop_look(worker);
 }
 
-static void queue_rang(void *context)
+static void queue_wake(void *context)
 {
     struct worker *worker = context;
     worker->wake_next = 1;
@@ -412,7 +412,7 @@ static void queue_build(struct worker *worker)
                                                    .limits = &worker->limits,
                                                    .lost = slot_lost,
                                                    .confirmed = slot_confirmed,
-                                                   .rang = queue_rang,
+                                                   .wake = queue_wake,
                                                    .parked = queue_parked,
                                                    .context = worker,
                                                });

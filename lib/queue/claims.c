@@ -14,8 +14,8 @@ enum { TASK_NAME_MAX = 256 };
 
 void queue_look(struct queue *queue)
 {
-    if (loop_timer_is_set(&queue->beat_timer))
-        loop_timer_set(queue->loop, &queue->beat_timer, loop_now(queue->loop));
+    if (loop_timer_is_set(&queue->lease_timer))
+        loop_timer_set(queue->loop, &queue->lease_timer, loop_now(queue->loop));
 }
 
 static void enlisted(struct retried_call *retried_call, const struct redis_reply *reply)
@@ -24,7 +24,7 @@ static void enlisted(struct retried_call *retried_call, const struct redis_reply
     struct queue *queue = list_owner(retried_call, struct queue, presence);
     queue->presenting = false;
     queue->is_listed = true;
-    bells_arm(queue);
+    blocking_claims_arm(queue);
     queue_look(queue);
 }
 
@@ -65,7 +65,7 @@ void queue_note_time(struct queue *queue, int64_t us)
 void queue_note_paused(struct queue *queue, const unsigned *order, const char *flags, size_t length)
 {
     for (size_t i = 0; i < length && i < queue->options.name_count; i++)
-        bell_pause(&queue->bells[order != NULL ? order[i] : i], flags[i] == '1');
+        blocking_claim_pause(&queue->blocking_claims[order != NULL ? order[i] : i], flags[i] == '1');
 }
 
 /* --- asking ---------------------------------------------------------------------------------------------------- */

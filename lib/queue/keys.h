@@ -29,10 +29,11 @@ struct queue_keys {
     char *iteration_prefix;   /* "it-" */
     /* ours */
     char *processes, *cancels, *periodic;
-    char *process, *calls;  /* of this process */
-    char *beat;             /* of this process: "hf:2:beat:IDENTITY" */
-    char *heard;            /* of this process: "hf:2:heard:IDENTITY" */
-    char *process_prefix;   /* "hf:2:process:" */
+    char *process, *calls; /* of this process */
+    char *beat;            /* of this process: "hf:2:beat:IDENTITY" */
+    char *heard;           /* of this process: "hf:2:heard:IDENTITY" */
+    char *process_prefix;  /* "hf:2:process:" */
+    /* Where the blocking claim of an idle process puts a task: "bell" in keys, scripts and comments. */
     char *bell_prefix;      /* of this process: "hf:2:bell:IDENTITY:" */
     char *any_bell_prefix;  /* "hf:2:bell:" */
     char *calls_prefix;     /* "hf:2:calls:" */

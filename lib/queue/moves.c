@@ -234,32 +234,32 @@ void queue_give_back(struct queue *queue, unsigned number, const char *name)
 
 /* --- absolution -------------------------------------------------------------------------------------------------- */
 
-static void absolved(struct retried_call *retried_call, const struct redis_reply *reply)
+static void uncounted(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     (void)reply;
-    list_owner(retried_call, struct claim_slot, absolve)->absolving = false;
+    list_owner(retried_call, struct claim_slot, uncount)->uncounting = false;
 }
 
-void queue_absolve(struct queue *queue, unsigned number, const char *jid)
+void queue_uncount_recovery(struct queue *queue, unsigned number, const char *jid)
 {
     struct claim_slot *slot = &queue->slots[number];
-    if (slot->absolving || queue->leaving)
+    if (slot->uncounting || queue->leaving)
         return;
-    struct buffer *out = &slot->absolve.request;
-    slot->absolving = true;
+    struct buffer *out = &slot->uncount.request;
+    slot->uncounting = true;
     buffer_clear(out);
     redis_request_begin(out, 3);
     redis_request_text(out, "HDEL");
     queue_keys_request(queue->keys.recovered_prefix, jid, out);
     redis_request_text(out, queue->identity);
-    retried_call_start(&slot->absolve);
+    retried_call_start(&slot->uncount);
 }
 
 void moves_init(struct queue *queue)
 {
     for (unsigned i = 0; i < queue->options.slots; i++) {
         retried_call_init(&queue->slots[i].move, &queue->retried_calls, move_done);
-        retried_call_init(&queue->slots[i].absolve, &queue->retried_calls, absolved);
+        retried_call_init(&queue->slots[i].uncount, &queue->retried_calls, uncounted);
     }
 }
 
@@ -267,6 +267,6 @@ void moves_fini(struct queue *queue)
 {
     for (unsigned i = 0; i < queue->options.slots; i++) {
         retried_call_fini(&queue->slots[i].move);
-        retried_call_fini(&queue->slots[i].absolve);
+        retried_call_fini(&queue->slots[i].uncount);
     }
 }

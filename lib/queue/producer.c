@@ -178,28 +178,28 @@ void hf_producer_destroy(struct hf_producer *producer)
 
 /* --- streams ------------------------------------------------------------------------------------------------------ */
 
-/* Streams: what callers' threads add goes to the loop in parcels.
+/* Streams: what callers' threads add goes to the loop in packets.
  *
  * The caller's thread makes the tasks (checking and completing them is the expensive part) and packs them; the loop
- * only unpacks them into slices. What both sides touch is counted under the producer's mutex, which outlives every
- * stream: a stream is freed once nothing that was added lacks its end and no parcel is on its way, and the loop's
+ * only unpacks them into batches. What both sides touch is counted under the producer's mutex, which outlives every
+ * stream: a stream is freed once nothing that was added lacks its end and no packet is on its way, and the loop's
  * last act on it is to signal under that mutex. */
 
 enum {
-    PARCEL_TASKS = 1000,
-    PARCEL_BYTES = 1 << 20,
-    STREAM_TASKS = 8 * PARCEL_TASKS,
-    STREAM_BYTES = 8 * PARCEL_BYTES,
+    PACKET_TASKS = 1000,
+    PACKET_BYTES = 1 << 20,
+    STREAM_TASKS = 8 * PACKET_TASKS,
+    STREAM_BYTES = 8 * PACKET_BYTES,
 };
 
-/* Of a task in the texts of a parcel: its payload, then its queue, jid and digest, each with its NUL. */
+/* Of a task in the texts of a packet: its payload, then its queue, jid and digest, each with its NUL. */
 struct packed {
     size_t payload_length;
     int64_t at_us, unique_ms;
     uint64_t number;
 };
 
-struct parcel {
+struct packet {
     struct loop_message message;
     struct hf_stream *stream;
     struct buffer texts, tasks;
@@ -211,31 +211,31 @@ struct hf_stream {
     struct push_source source; /* the loop's */
     struct hf_producer *producer;
     struct task_builder *builder; /* the caller's thread's; NULL when each task has its own */
-    struct parcel *parcel;        /* likewise; NULL when there is none */
+    struct packet *packet;        /* likewise; NULL when there is none */
     void (*ended)(void *context, const struct hf_stream_report *report);
     void *context;
     /* Under the producer's mutex. */
     size_t tasks, bytes;
-    int parcels; /* on their way, and what else the loop has in hand */
+    int packets; /* on their way, and what else the loop has in hand */
     pthread_cond_t changed;
 };
 
 /* --- on the loop -------------------------------------------------------------------------------------------------- */
 
-/* `parcels` may be negative: the loop holds on to the stream for a while. */
-static void stream_account(struct hf_stream *stream, size_t tasks, size_t bytes, int parcels)
+/* `packets` may be negative: the loop holds on to the stream for a while. */
+static void stream_account(struct hf_stream *stream, size_t tasks, size_t bytes, int packets)
 {
     struct hf_producer *producer = stream->producer;
     pthread_mutex_lock(&producer->mutex);
     stream->tasks -= tasks;
     stream->bytes -= bytes;
-    stream->parcels -= parcels;
+    stream->packets -= packets;
     pthread_cond_broadcast(&stream->changed);
     pthread_mutex_unlock(&producer->mutex);
 }
 
 /* Counted before it is told, so that who is told finds room. */
-static void slice_ended(struct push_source *source, const struct hf_stream_report *report, size_t bytes)
+static void batch_ended(struct push_source *source, const struct hf_stream_report *report, size_t bytes)
 {
     struct hf_stream *stream = list_owner(source, struct hf_stream, source);
     stream_account(stream, report->count, bytes, -1);
@@ -243,11 +243,11 @@ static void slice_ended(struct push_source *source, const struct hf_stream_repor
     stream_account(stream, 0, 0, 1);
 }
 
-static void parcel_free(struct parcel *parcel)
+static void packet_free(struct packet *packet)
 {
-    buffer_fini(&parcel->texts);
-    buffer_fini(&parcel->tasks);
-    free(parcel);
+    buffer_fini(&packet->texts);
+    buffer_fini(&packet->tasks);
+    free(packet);
 }
 
 static const char *text_unpack(const char **texts)
@@ -257,11 +257,11 @@ static const char *text_unpack(const char **texts)
     return text;
 }
 
-static void parcel_unpack(const struct parcel *parcel, struct push *push, struct push_source *source)
+static void packet_unpack(const struct packet *packet, struct push *push, struct push_source *source)
 {
-    const struct packed *packed = (const struct packed *)(const void *)parcel->tasks.bytes;
-    const char *texts = parcel->texts.bytes;
-    for (size_t i = 0; i < parcel->count; i++, packed++) {
+    const struct packed *packed = (const struct packed *)(const void *)packet->tasks.bytes;
+    const char *texts = packet->texts.bytes;
+    for (size_t i = 0; i < packet->count; i++, packed++) {
         struct built_task task = {
             .payload = {texts, packed->payload_length}, .at_us = packed->at_us, .unique_ms = packed->unique_ms};
         texts += packed->payload_length;
@@ -272,53 +272,53 @@ static void parcel_unpack(const struct parcel *parcel, struct push *push, struct
     }
 }
 
-static void parcel_deliver(struct loop_message *message)
+static void packet_deliver(struct loop_message *message)
 {
-    struct parcel *parcel = list_owner(message, struct parcel, message);
-    struct hf_stream *stream = parcel->stream;
+    struct packet *packet = list_owner(message, struct packet, message);
+    struct hf_stream *stream = packet->stream;
     struct push *push = stream->producer->push;
-    parcel_unpack(parcel, push, &stream->source);
-    if (parcel->drops)
+    packet_unpack(packet, push, &stream->source);
+    if (packet->drops)
         push_drop(push, &stream->source);
-    else if (parcel->flushes)
+    else if (packet->flushes)
         push_flush(push, &stream->source);
-    parcel_free(parcel);
+    packet_free(packet);
     stream_account(stream, 0, 0, 1);
 }
 
 /* --- on the callers' threads -------------------------------------------------------------------------------------- */
 
-static struct parcel *parcel_of(struct hf_stream *stream)
+static struct packet *packet_of(struct hf_stream *stream)
 {
-    if (stream->parcel == NULL) {
-        stream->parcel = memory_new(struct parcel);
-        stream->parcel->stream = stream;
-        stream->parcel->message.deliver = parcel_deliver;
+    if (stream->packet == NULL) {
+        stream->packet = memory_new(struct packet);
+        stream->packet->stream = stream;
+        stream->packet->message.deliver = packet_deliver;
     }
-    return stream->parcel;
+    return stream->packet;
 }
 
-static void parcel_post(struct hf_stream *stream)
+static void packet_post(struct hf_stream *stream)
 {
     struct hf_producer *producer = stream->producer;
-    struct parcel *parcel = stream->parcel;
-    stream->parcel = NULL;
+    struct packet *packet = stream->packet;
+    stream->packet = NULL;
     pthread_mutex_lock(&producer->mutex);
-    stream->parcels++;
+    stream->packets++;
     pthread_mutex_unlock(&producer->mutex);
-    loop_post(producer->loop, &parcel->message);
+    loop_post(producer->loop, &packet->message);
 }
 
-static void task_pack(struct parcel *parcel, const struct built_task *task, uint64_t number)
+static void task_pack(struct packet *packet, const struct built_task *task, uint64_t number)
 {
     const char *const texts[] = {task->queue, task->jid, task->digest};
     struct packed packed = {
         .payload_length = task->payload.length, .at_us = task->at_us, .unique_ms = task->unique_ms, .number = number};
-    buffer_append(&parcel->texts, task->payload.bytes, task->payload.length);
+    buffer_append(&packet->texts, task->payload.bytes, task->payload.length);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        buffer_append(&parcel->texts, texts[i], strlen(texts[i]) + 1);
-    buffer_append(&parcel->tasks, &packed, sizeof packed);
-    parcel->count++;
+        buffer_append(&packet->texts, texts[i], strlen(texts[i]) + 1);
+    buffer_append(&packet->tasks, &packed, sizeof packed);
+    packet->count++;
 }
 
 static bool is_full(const struct hf_stream *stream)
@@ -350,10 +350,10 @@ static bool stream_take(struct hf_stream *stream, struct task_builder *builder, 
     if (jid != NULL)
         memcpy(jid, task.jid, strlen(task.jid) + 1);
     room_take(stream, task.payload.length);
-    struct parcel *parcel = parcel_of(stream);
-    task_pack(parcel, &task, number);
-    if (parcel->count == PARCEL_TASKS || parcel->texts.length >= PARCEL_BYTES)
-        parcel_post(stream);
+    struct packet *packet = packet_of(stream);
+    task_pack(packet, &task, number);
+    if (packet->count == PACKET_TASKS || packet->texts.length >= PACKET_BYTES)
+        packet_post(stream);
     return true;
 }
 
@@ -389,14 +389,14 @@ bool hf_stream_is_idle(const struct hf_stream *stream)
 
 void hf_stream_flush(struct hf_stream *stream)
 {
-    parcel_of(stream)->flushes = true;
-    parcel_post(stream);
+    packet_of(stream)->flushes = true;
+    packet_post(stream);
 }
 
 void hf_stream_drop(struct hf_stream *stream)
 {
-    parcel_of(stream)->drops = true;
-    parcel_post(stream);
+    packet_of(stream)->drops = true;
+    packet_post(stream);
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -406,7 +406,7 @@ static struct hf_stream *stream_new(struct hf_producer *producer,
                                     void (*ended)(void *context, const struct hf_stream_report *report), void *context)
 {
     struct hf_stream *stream = memory_new(struct hf_stream);
-    push_source_init(&stream->source, slice_ended);
+    push_source_init(&stream->source, batch_ended);
     stream->producer = producer;
     stream->ended = ended;
     stream->context = context;
@@ -440,7 +440,7 @@ void hf_stream_close(struct hf_stream *stream)
     struct hf_producer *producer = stream->producer;
     hf_stream_flush(stream);
     pthread_mutex_lock(&producer->mutex);
-    while (stream->tasks > 0 || stream->parcels > 0)
+    while (stream->tasks > 0 || stream->packets > 0)
         pthread_cond_wait(&stream->changed, &producer->mutex);
     pthread_mutex_unlock(&producer->mutex);
     pthread_cond_destroy(&stream->changed);

@@ -1,11 +1,11 @@
 /* The producer; see push.h. Runs on the loop.
  *
- * A slice's place in the order of pushing is its serial, given when it is closed. Waiting ones and those in flight are
- * both kept in that order: a slice that comes back without an answer returns to its place among the waiting ones, and
+ * A batch's place in the order of pushing is its serial, given when it is closed. Waiting ones and those in flight are
+ * both kept in that order: a batch that comes back without an answer returns to its place among the waiting ones, and
  * the lowest serial of all, which each call tells the node, is at the head of one of the two lists, or rests.
  *
  * A unique task whose class and arguments another one has is sent again to look for that one (push_unique.lua). When it
- * is missed, the slice rests for a moment before the look that decides. */
+ * is missed, the batch rests for a moment before the look that decides. */
 #include "queue/push.h"
 
 #include <stdio.h>
@@ -17,16 +17,16 @@
 #include "queue/keys.h"
 #include "queue/scripts.h"
 
-/* --- slices ------------------------------------------------------------------------------------------------------- */
+/* --- batches ----------------------------------------------------------------------------------------------------- */
 
 /* Some tasks of one source that are pushed by one call; see push.h.
  *
- * A slice is encoded while it fills: its body holds the tasks as arguments of the call that will carry them. Bodies are
+ * A batch is encoded while it fills: its body holds the tasks as arguments of the call that will carry them. Bodies are
  * used again, so that bulk pushing allocates nothing in the steady state. Runs on the loop. */
 
-enum { SLICE_TASKS = 1000, SLICE_TASKS_SCHEDULED = 100, SLICE_BYTES = 1 << 20 };
+enum { BATCH_TASKS = 1000, BATCH_TASKS_SCHEDULED = 100, BATCH_BYTES = 1 << 20 };
 
-struct slice {
+struct batch {
     struct list link; /* filling, waiting, in flight or spare */
     struct push *push;
     struct push_source *source;
@@ -49,15 +49,15 @@ struct slice {
 };
 
 enum {
-    BYTES_A_TASK = SLICE_BYTES / SLICE_TASKS,
+    BYTES_A_TASK = BATCH_BYTES / BATCH_TASKS,
     RECORD_KEPT_MS = 3600 * 1000, /* twice as long as anybody waits for an answer */
 };
 
 /* A new one, or `spare` used again. */
-static struct slice *slice_open(struct slice *spare, struct push_source *source, const struct built_task *task)
+static struct batch *batch_open(struct batch *spare, struct push_source *source, const struct built_task *task)
 {
-    struct slice *slice = spare != NULL ? spare : memory_new(struct slice);
-    struct slice opened = {.source = source, .body = slice->body, .numbers = slice->numbers};
+    struct batch *batch = spare != NULL ? spare : memory_new(struct batch);
+    struct batch opened = {.source = source, .body = batch->body, .numbers = batch->numbers};
     opened.is_scheduled = task->at_us != 0;
     opened.unique_ms = task->unique_ms;
     opened.answer_by = INSTANT_NEVER;
@@ -65,131 +65,131 @@ static struct slice *slice_open(struct slice *spare, struct push_source *source,
     memcpy(opened.digest, task->digest, strlen(task->digest) + 1);
     if (task->digest[0] != '\0')
         memcpy(opened.jid, task->jid, strlen(task->jid) + 1);
-    *slice = opened;
-    list_init(&slice->link);
-    buffer_clear(&slice->body);
-    buffer_clear(&slice->numbers);
-    return slice;
+    *batch = opened;
+    list_init(&batch->link);
+    buffer_clear(&batch->body);
+    buffer_clear(&batch->numbers);
+    return batch;
 }
 
-static void slice_free(struct slice *slice)
+static void batch_free(struct batch *batch)
 {
-    buffer_fini(&slice->body);
-    buffer_fini(&slice->numbers);
-    free(slice);
+    buffer_fini(&batch->body);
+    buffer_fini(&batch->numbers);
+    free(batch);
 }
 
 /* Whether another task may join it. */
-static bool slice_takes(const struct slice *slice, const struct built_task *task)
+static bool batch_takes(const struct batch *batch, const struct built_task *task)
 {
     bool is_scheduled = task->at_us != 0;
-    return slice->is_scheduled == is_scheduled && (is_scheduled || strcmp(slice->queue, task->queue) == 0);
+    return batch->is_scheduled == is_scheduled && (is_scheduled || strcmp(batch->queue, task->queue) == 0);
 }
 
-static void slice_add(struct slice *slice, const struct built_task *task, int64_t score_us, uint64_t number)
+static void batch_add(struct batch *batch, const struct built_task *task, int64_t score_us, uint64_t number)
 {
-    if (slice->is_scheduled)
-        redis_request_seconds(&slice->body, score_us);
-    redis_request_bytes(&slice->body, task->payload.bytes, task->payload.length);
-    buffer_append(&slice->numbers, &number, sizeof number);
-    slice->bytes += task->payload.length;
-    slice->count++;
+    if (batch->is_scheduled)
+        redis_request_seconds(&batch->body, score_us);
+    redis_request_bytes(&batch->body, task->payload.bytes, task->payload.length);
+    buffer_append(&batch->numbers, &number, sizeof number);
+    batch->bytes += task->payload.length;
+    batch->count++;
 }
 
-static bool slice_is_full(const struct slice *slice)
+static bool batch_is_full(const struct batch *batch)
 {
-    size_t most = slice->is_scheduled ? SLICE_TASKS_SCHEDULED : SLICE_TASKS;
-    return slice->digest[0] != '\0' || slice->count >= most || slice->body.length >= SLICE_BYTES;
+    size_t most = batch->is_scheduled ? BATCH_TASKS_SCHEDULED : BATCH_TASKS;
+    return batch->digest[0] != '\0' || batch->count >= most || batch->body.length >= BATCH_BYTES;
 }
 
 /* In tasks of a common size. */
-static size_t slice_weight(const struct slice *slice)
+static size_t batch_weight(const struct batch *batch)
 {
-    size_t by_bytes = slice->body.length / BYTES_A_TASK;
-    return by_bytes > slice->count ? by_bytes : slice->count;
+    size_t by_bytes = batch->body.length / BYTES_A_TASK;
+    return by_bytes > batch->count ? by_bytes : batch->count;
 }
 
-static void account_add(const struct slice *slice, uint64_t low, const char *queue, struct buffer *out)
+static void account_add(const struct batch *batch, uint64_t low, const char *queue, struct buffer *out)
 {
-    redis_request_integer(out, (int64_t)slice->serial);
+    redis_request_integer(out, (int64_t)batch->serial);
     redis_request_integer(out, (int64_t)low);
     redis_request_integer(out, RECORD_KEPT_MS);
     redis_request_text(out, queue);
 }
 
-static void place_add(const struct slice *slice, const struct queue_keys *keys, struct buffer *out)
+static void place_add(const struct batch *batch, const struct queue_keys *keys, struct buffer *out)
 {
-    if (slice->is_scheduled)
+    if (batch->is_scheduled)
         redis_request_text(out, keys->schedule);
     else
-        queue_keys_request_queue(keys, slice->queue, out);
+        queue_keys_request_queue(keys, batch->queue, out);
 }
 
-static void plain_request(const struct slice *slice, const struct queue_keys *keys, const char *record, uint64_t low,
+static void plain_request(const struct batch *batch, const struct queue_keys *keys, const char *record, uint64_t low,
                           struct buffer *out)
 {
-    size_t texts = slice->is_scheduled ? 2 * slice->count : slice->count;
-    redis_request_script(out, &queue_script_push, slice->is_scheduled ? 2 : 3, 4 + texts);
+    size_t texts = batch->is_scheduled ? 2 * batch->count : batch->count;
+    redis_request_script(out, &queue_script_push, batch->is_scheduled ? 2 : 3, 4 + texts);
     redis_request_text(out, record);
-    place_add(slice, keys, out);
-    if (!slice->is_scheduled)
+    place_add(batch, keys, out);
+    if (!batch->is_scheduled)
         redis_request_text(out, keys->queues);
-    account_add(slice, low, slice->is_scheduled ? "" : slice->queue, out);
-    buffer_append(out, slice->body.bytes, slice->body.length);
+    account_add(batch, low, batch->is_scheduled ? "" : batch->queue, out);
+    buffer_append(out, batch->body.bytes, batch->body.length);
 }
 
 enum { SEEK_KEYS = 6, SEEK_ARGUMENTS = 6 };
 
-static void seek_keys_add(const struct slice *slice, const struct queue_keys *keys, struct buffer *out)
+static void seek_keys_add(const struct batch *batch, const struct queue_keys *keys, struct buffer *out)
 {
     redis_request_texts(out, keys->processes, keys->listed, keys->schedule, keys->retry);
-    queue_keys_request(keys->looked_prefix, slice->digest, out);
+    queue_keys_request(keys->looked_prefix, batch->digest, out);
     queue_keys_request(keys->looked_prefix, "", out);
 }
 
-static void seek_arguments_add(const struct slice *slice, const struct queue_keys *keys, struct buffer *out)
+static void seek_arguments_add(const struct batch *batch, const struct queue_keys *keys, struct buffer *out)
 {
-    redis_request_texts(out, slice->missed, slice->digest, keys->queue_prefix, keys->process_prefix,
+    redis_request_texts(out, batch->missed, batch->digest, keys->queue_prefix, keys->process_prefix,
                         keys->any_bell_prefix, keys->space);
 }
 
-static void unique_request(const struct slice *slice, const struct queue_keys *keys, const char *record, uint64_t low,
+static void unique_request(const struct batch *batch, const struct queue_keys *keys, const char *record, uint64_t low,
                            struct buffer *out)
 {
-    redis_request_script(out, &queue_script_push_unique, 4 + (slice->seeks ? SEEK_KEYS : 0),
-                         8 + (slice->seeks ? SEEK_ARGUMENTS : 0));
+    redis_request_script(out, &queue_script_push_unique, 4 + (batch->seeks ? SEEK_KEYS : 0),
+                         8 + (batch->seeks ? SEEK_ARGUMENTS : 0));
     redis_request_text(out, record);
-    queue_keys_request(keys->unique_prefix, slice->digest, out);
-    place_add(slice, keys, out);
+    queue_keys_request(keys->unique_prefix, batch->digest, out);
+    place_add(batch, keys, out);
     redis_request_text(out, keys->queues);
-    if (slice->seeks)
-        seek_keys_add(slice, keys, out);
-    account_add(slice, low, slice->queue, out);
-    redis_request_text(out, slice->jid);
-    redis_request_integer(out, slice->unique_ms);
-    if (!slice->is_scheduled)
+    if (batch->seeks)
+        seek_keys_add(batch, keys, out);
+    account_add(batch, low, batch->queue, out);
+    redis_request_text(out, batch->jid);
+    redis_request_integer(out, batch->unique_ms);
+    if (!batch->is_scheduled)
         redis_request_text(out, "");
-    buffer_append(out, slice->body.bytes, slice->body.length); /* the task; of one that is scheduled behind its score */
-    if (slice->seeks)
-        seek_arguments_add(slice, keys, out);
+    buffer_append(out, batch->body.bytes, batch->body.length); /* the task; of one that is scheduled behind its score */
+    if (batch->seeks)
+        seek_arguments_add(batch, keys, out);
 }
 
 /* `record` is the key of the producer's record, `low` the lowest serial without an answer. */
-static void slice_request(const struct slice *slice, const struct queue_keys *keys, const char *record, uint64_t low,
+static void batch_request(const struct batch *batch, const struct queue_keys *keys, const char *record, uint64_t low,
                           struct buffer *out)
 {
     buffer_clear(out);
-    if (slice->digest[0] != '\0')
-        unique_request(slice, keys, record, low, out);
+    if (batch->digest[0] != '\0')
+        unique_request(batch, keys, record, low, out);
     else
-        plain_request(slice, keys, record, low, out);
+        plain_request(batch, keys, record, low, out);
 }
 
 /* --- pushing ------------------------------------------------------------------------------------------------------ */
 
 enum {
-    FILLING_BYTES_MAX = 8 << 20, /* in slices that are not full, of all sources */
-    SLICES_DEFAULT = 4,
+    FILLING_BYTES_MAX = 8 << 20, /* in batches that are not full, of all sources */
+    BATCHES_DEFAULT = 4,
     SPARE_MAX = 16,
     REFUSAL_MAX = 200,
 };
@@ -225,32 +225,32 @@ struct push {
     void *finished_context;
 };
 
-static void slice_answered(struct redis_call *call, const struct redis_result *result);
+static void batch_answered(struct redis_call *call, const struct redis_result *result);
 static void patience_arm(struct push *push);
 
 /* --- ends --------------------------------------------------------------------------------------------------------- */
 
-static void slice_spare(struct push *push, struct slice *slice)
+static void batch_spare(struct push *push, struct batch *batch)
 {
-    if (slice->body.capacity > 2 * SLICE_BYTES || push->spare_count == SPARE_MAX) {
-        slice_free(slice);
+    if (batch->body.capacity > 2 * BATCH_BYTES || push->spare_count == SPARE_MAX) {
+        batch_free(batch);
         return;
     }
-    list_append(&push->spare, &slice->link);
+    list_append(&push->spare, &batch->link);
     push->spare_count++;
 }
 
-/* The last that is heard of a slice; its source may be gone afterwards. */
-static void slice_end(struct slice *slice, enum hf_push_answer answer, const char *reason, const char *holder)
+/* The last that is heard of a batch; its source may be gone afterwards. */
+static void batch_end(struct batch *batch, enum hf_push_answer answer, const char *reason, const char *holder)
 {
     struct hf_stream_report report = {.answer = answer,
-                                      .queue = slice->queue,
-                                      .count = slice->count,
-                                      .numbers = (const uint64_t *)(const void *)slice->numbers.bytes,
+                                      .queue = batch->queue,
+                                      .count = batch->count,
+                                      .numbers = (const uint64_t *)(const void *)batch->numbers.bytes,
                                       .holder = holder,
                                       .reason = reason};
-    slice->source->ended(slice->source, &report, slice->bytes);
-    slice_spare(slice->push, slice);
+    batch->source->ended(batch->source, &report, batch->bytes);
+    batch_spare(batch->push, batch);
 }
 
 /* A server that is there and refuses us will go on doing so; the texts are those of lib/redis. */
@@ -260,15 +260,15 @@ static bool is_denial(const char *reason)
            strstr(reason, ": NOAUTH") != NULL || strstr(reason, ": NOPERM") != NULL;
 }
 
-static void slice_give_up(struct slice *slice, const char *reason)
+static void batch_give_up(struct batch *batch, const char *reason)
 {
-    const char *refusal = slice->push->refusal;
-    if (slice->may_be_pushed)
-        slice_end(slice, HF_PUSH_UNKNOWN, reason, "");
-    else if (slice->was_refused)
-        slice_end(slice, HF_PUSH_REFUSED, refusal, "");
+    const char *refusal = batch->push->refusal;
+    if (batch->may_be_pushed)
+        batch_end(batch, HF_PUSH_UNKNOWN, reason, "");
+    else if (batch->was_refused)
+        batch_end(batch, HF_PUSH_REFUSED, refusal, "");
     else
-        slice_end(slice, is_denial(reason) ? HF_PUSH_DENIED : HF_PUSH_UNREACHABLE, reason, "");
+        batch_end(batch, is_denial(reason) ? HF_PUSH_DENIED : HF_PUSH_UNREACHABLE, reason, "");
 }
 
 static void waiting_give_up(struct push *push, const char *why)
@@ -280,7 +280,7 @@ static void waiting_give_up(struct push *push, const char *why)
     while ((link = list_take_first(&push->waiting)) != NULL)
         list_append(&ending, link);
     while ((link = list_take_first(&ending)) != NULL)
-        slice_give_up(list_owner(link, struct slice, link), reason);
+        batch_give_up(list_owner(link, struct batch, link), reason);
 }
 
 /* --- patience ----------------------------------------------------------------------------------------------------- */
@@ -292,7 +292,7 @@ static struct instant patience_end(const struct push *push)
     return instant_after(push->progressed, limit);
 }
 
-static void slices_send(struct push *push);
+static void batches_send(struct push *push);
 
 static void patience_fire(struct loop_timer *timer)
 {
@@ -300,7 +300,7 @@ static void patience_fire(struct loop_timer *timer)
     const char *reason = redis_node_reason(push->node);
     if (instant_reached(loop_now(push->loop), patience_end(push)))
         waiting_give_up(push, reason[0] != '\0' ? reason : "no answer");
-    slices_send(push);
+    batches_send(push);
     patience_arm(push);
 }
 
@@ -319,17 +319,17 @@ static void patience_arm(struct push *push)
 /* --- sending ------------------------------------------------------------------------------------------------------ */
 
 /* By serial; a new one has the highest. */
-static void slice_put(struct list *slices, struct slice *slice)
+static void batch_put(struct list *batches, struct batch *batch)
 {
-    struct list *before = slices;
-    while (before->previous != slices && list_owner(before->previous, struct slice, link)->serial > slice->serial)
+    struct list *before = batches;
+    while (before->previous != batches && list_owner(before->previous, struct batch, link)->serial > batch->serial)
         before = before->previous;
-    list_append(before, &slice->link);
+    list_append(before, &batch->link);
 }
 
-static uint64_t serial_of_first(const struct list *slices)
+static uint64_t serial_of_first(const struct list *batches)
 {
-    return list_is_empty(slices) ? UINT64_MAX : list_owner(slices->next, struct slice, link)->serial;
+    return list_is_empty(batches) ? UINT64_MAX : list_owner(batches->next, struct batch, link)->serial;
 }
 
 /* Of all that have no end. */
@@ -338,37 +338,37 @@ static uint64_t serial_lowest(const struct push *push)
     uint64_t waiting = serial_of_first(&push->waiting), flying = serial_of_first(&push->flying);
     uint64_t lowest = waiting < flying ? waiting : flying;
     for (const struct list *link = push->resting.next; link != &push->resting; link = link->next) {
-        uint64_t serial = list_owner(link, const struct slice, link)->serial;
+        uint64_t serial = list_owner(link, const struct batch, link)->serial;
         lowest = serial < lowest ? serial : lowest;
     }
     return lowest;
 }
 
-static bool slice_send(struct push *push, struct slice *slice)
+static bool batch_send(struct push *push, struct batch *batch)
 {
-    struct instant answer_by = slice->answer_by;
+    struct instant answer_by = batch->answer_by;
     if (answer_by.ns == INSTANT_NEVER.ns)
         answer_by = loop_after(push->loop, push->options.timeout_ns);
-    slice_request(slice, &push->keys, push->record, serial_lowest(push), &push->request);
-    if (!redis_node_call(push->node, &push->request, answer_by, &slice->call))
+    batch_request(batch, &push->keys, push->record, serial_lowest(push), &push->request);
+    if (!redis_node_call(push->node, &push->request, answer_by, &batch->call))
         return false;
-    slice->answer_by = answer_by;
+    batch->answer_by = answer_by;
     push->is_recorded = true;
     return true;
 }
 
-static void slices_send(struct push *push)
+static void batches_send(struct push *push)
 {
-    size_t most = (size_t)push->options.slices_max * SLICE_TASKS;
+    size_t most = (size_t)push->options.batches_max * BATCH_TASKS;
     if (instant_before(loop_now(push->loop), push->held_until))
         return;
     while (push->flying_weight < most && !list_is_empty(&push->waiting)) {
-        struct slice *slice = list_owner(push->waiting.next, struct slice, link);
-        if (!slice_send(push, slice))
+        struct batch *batch = list_owner(push->waiting.next, struct batch, link);
+        if (!batch_send(push, batch))
             return; /* goes on when the connection is up */
-        list_remove(&slice->link);
-        slice_put(&push->flying, slice);
-        push->flying_weight += slice_weight(slice);
+        list_remove(&batch->link);
+        batch_put(&push->flying, batch);
+        push->flying_weight += batch_weight(batch);
     }
 }
 
@@ -378,95 +378,95 @@ static void rest_fire(struct loop_timer *timer)
 {
     struct push *push = list_owner(timer, struct push, rest);
     while (!list_is_empty(&push->resting)) {
-        struct slice *slice = list_owner(push->resting.next, struct slice, link);
-        if (!instant_reached(loop_now(push->loop), slice->rested)) {
-            loop_timer_set(push->loop, timer, slice->rested);
+        struct batch *batch = list_owner(push->resting.next, struct batch, link);
+        if (!instant_reached(loop_now(push->loop), batch->rested)) {
+            loop_timer_set(push->loop, timer, batch->rested);
             break;
         }
-        list_remove(&slice->link);
-        slice_put(&push->waiting, slice);
+        list_remove(&batch->link);
+        batch_put(&push->waiting, batch);
     }
-    slices_send(push);
+    batches_send(push);
     patience_arm(push);
 }
 
 /* False when it has no more time for that. */
-static bool slice_seeks(struct push *push, struct slice *slice, const struct redis_reply *holder)
+static bool batch_seeks(struct push *push, struct batch *batch, const struct redis_reply *holder)
 {
     struct instant rested = loop_after(push->loop, MISSED_AGAIN_NS);
-    if (!slice->seeks) {
-        slice->seeks = true;
-        slice_put(&push->waiting, slice);
+    if (!batch->seeks) {
+        batch->seeks = true;
+        batch_put(&push->waiting, batch);
         return true;
     }
-    if (slice->missed[0] != '\0' || holder->length >= sizeof slice->missed || instant_reached(rested, slice->answer_by))
+    if (batch->missed[0] != '\0' || holder->length >= sizeof batch->missed || instant_reached(rested, batch->answer_by))
         return false;
-    memcpy(slice->missed, holder->bytes, holder->length + 1);
-    slice->rested = rested;
+    memcpy(batch->missed, holder->bytes, holder->length + 1);
+    batch->rested = rested;
     if (list_is_empty(&push->resting))
         loop_timer_set(push->loop, &push->rest, rested);
-    list_append(&push->resting, &slice->link);
+    list_append(&push->resting, &batch->link);
     return true;
 }
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
 /* A list of one is the holder, which is to be looked for or was missed. */
-static void value_take(struct push *push, struct slice *slice, const struct redis_reply *reply)
+static void value_take(struct push *push, struct batch *batch, const struct redis_reply *reply)
 {
-    bool is_unique = slice->digest[0] != '\0', is_list = reply->kind == REDIS_ARRAY && reply->count == 1;
+    bool is_unique = batch->digest[0] != '\0', is_list = reply->kind == REDIS_ARRAY && reply->count == 1;
     if (is_unique && is_list) {
         reply = &reply->elements[0];
-        if (reply->kind == REDIS_STRING && slice_seeks(push, slice, reply))
+        if (reply->kind == REDIS_STRING && batch_seeks(push, batch, reply))
             return;
     }
     bool is_sound = is_unique ? reply->kind == REDIS_STRING && reply->length > 0
                               : reply->kind == REDIS_INTEGER && reply->integer >= 0;
     if (!is_sound)
-        slice_end(slice, HF_PUSH_UNKNOWN, "an answer that makes no sense: is this a Redis server?", "");
-    else if (is_unique && (is_list || strcmp(reply->bytes, slice->jid) != 0))
-        slice_end(slice, HF_PUSH_DUPLICATE, "a task with this class and these arguments waits or runs", reply->bytes);
+        batch_end(batch, HF_PUSH_UNKNOWN, "an answer that makes no sense: is this a Redis server?", "");
+    else if (is_unique && (is_list || strcmp(reply->bytes, batch->jid) != 0))
+        batch_end(batch, HF_PUSH_DUPLICATE, "a task with this class and these arguments waits or runs", reply->bytes);
     else
-        slice_end(slice, slice->is_scheduled ? HF_PUSH_SCHEDULED : HF_PUSH_QUEUED, "", "");
+        batch_end(batch, batch->is_scheduled ? HF_PUSH_SCHEDULED : HF_PUSH_QUEUED, "", "");
 }
 
-static void error_take(struct push *push, struct slice *slice, const struct redis_result *result)
+static void error_take(struct push *push, struct batch *batch, const struct redis_result *result)
 {
     if (result->reply == NULL) { /* not a byte of it was written */
-        if (!slice->may_be_pushed)
-            slice->answer_by = INSTANT_NEVER;
-        slice_put(&push->waiting, slice);
+        if (!batch->may_be_pushed)
+            batch->answer_by = INSTANT_NEVER;
+        batch_put(&push->waiting, batch);
     } else if (redis_error_is_passing(result->error)) {
         snprintf(push->refusal, sizeof push->refusal, "%s", result->reason);
-        slice->was_refused = true;
+        batch->was_refused = true;
         push->held_until = loop_after(push->loop, REFUSED_AGAIN_NS);
-        slice_put(&push->waiting, slice);
+        batch_put(&push->waiting, batch);
     } else {
         push->progressed = loop_now(push->loop);
-        slice_end(slice, slice->may_be_pushed ? HF_PUSH_UNKNOWN : HF_PUSH_REFUSED, result->reason, "");
+        batch_end(batch, batch->may_be_pushed ? HF_PUSH_UNKNOWN : HF_PUSH_REFUSED, result->reason, "");
     }
 }
 
-static void slice_answered(struct redis_call *call, const struct redis_result *result)
+static void batch_answered(struct redis_call *call, const struct redis_result *result)
 {
-    struct slice *slice = list_owner(call, struct slice, call);
-    struct push *push = slice->push;
+    struct batch *batch = list_owner(call, struct batch, call);
+    struct push *push = batch->push;
     struct instant now = loop_now(push->loop);
-    list_remove(&slice->link);
-    push->flying_weight -= slice_weight(slice);
+    list_remove(&batch->link);
+    push->flying_weight -= batch_weight(batch);
     if (result->outcome == REDIS_VALUE) {
         push->progressed = now;
-        value_take(push, slice, result->reply);
+        value_take(push, batch, result->reply);
     } else if (result->outcome == REDIS_ERROR) {
-        error_take(push, slice, result);
+        error_take(push, batch, result);
     } else {
-        slice->may_be_pushed = push->is_doubtful = true;
-        if (instant_reached(now, slice->answer_by))
-            slice_end(slice, HF_PUSH_UNKNOWN, result->reason, "");
+        batch->may_be_pushed = push->is_doubtful = true;
+        if (instant_reached(now, batch->answer_by))
+            batch_end(batch, HF_PUSH_UNKNOWN, result->reason, "");
         else
-            slice_put(&push->waiting, slice);
+            batch_put(&push->waiting, batch);
     }
-    slices_send(push);
+    batches_send(push);
     patience_arm(push);
 }
 
@@ -475,7 +475,7 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     (void)node;
     struct push *push = context;
     if (state == REDIS_NODE_UP)
-        slices_send(push);
+        batches_send(push);
     else if (is_denial(reason))
         waiting_give_up(push, reason);
     patience_arm(push);
@@ -490,49 +490,49 @@ void push_source_init(struct push_source *source,
     list_init(&source->filling);
 }
 
-static void slice_close(struct slice *slice)
+static void batch_close(struct batch *batch)
 {
-    struct push *push = slice->push;
+    struct push *push = batch->push;
     if (list_is_empty(&push->waiting) && list_is_empty(&push->flying))
         push->progressed = loop_now(push->loop);
-    list_remove(&slice->link);
-    push->filling_bytes -= slice->body.length;
-    slice->serial = ++push->serial;
-    slice_put(&push->waiting, slice);
+    list_remove(&batch->link);
+    push->filling_bytes -= batch->body.length;
+    batch->serial = ++push->serial;
+    batch_put(&push->waiting, batch);
 }
 
 static void source_close(struct push_source *source)
 {
     while (!list_is_empty(&source->filling)) /* the one used first has been waiting longest */
-        slice_close(list_owner(source->filling.previous, struct slice, link));
+        batch_close(list_owner(source->filling.previous, struct batch, link));
 }
 
-static struct slice *slice_new(struct push *push, struct push_source *source, const struct built_task *task)
+static struct batch *batch_new(struct push *push, struct push_source *source, const struct built_task *task)
 {
     struct list *spare = list_take_first(&push->spare);
     push->spare_count -= spare != NULL;
-    struct slice *slice = slice_open(spare != NULL ? list_owner(spare, struct slice, link) : NULL, source, task);
-    slice->push = push;
-    slice->call.done = slice_answered;
-    return slice;
+    struct batch *batch = batch_open(spare != NULL ? list_owner(spare, struct batch, link) : NULL, source, task);
+    batch->push = push;
+    batch->call.done = batch_answered;
+    return batch;
 }
 
 /* Producers use few queues, and mostly the one they used last. */
-static struct slice *slice_for(struct push *push, struct push_source *source, const struct built_task *task)
+static struct batch *batch_for(struct push *push, struct push_source *source, const struct built_task *task)
 {
-    struct slice *slice = NULL;
-    for (struct list *link = source->filling.next; link != &source->filling && slice == NULL; link = link->next)
-        if (slice_takes(list_owner(link, struct slice, link), task))
-            slice = list_owner(link, struct slice, link);
-    if (slice != NULL && (task->digest[0] != '\0' || slice->body.length + task->payload.length > SLICE_BYTES)) {
-        slice_close(slice);
-        slice = NULL;
+    struct batch *batch = NULL;
+    for (struct list *link = source->filling.next; link != &source->filling && batch == NULL; link = link->next)
+        if (batch_takes(list_owner(link, struct batch, link), task))
+            batch = list_owner(link, struct batch, link);
+    if (batch != NULL && (task->digest[0] != '\0' || batch->body.length + task->payload.length > BATCH_BYTES)) {
+        batch_close(batch);
+        batch = NULL;
     }
-    if (slice == NULL)
-        slice = slice_new(push, source, task);
-    list_remove(&slice->link);
-    list_prepend(&source->filling, &slice->link);
-    return slice;
+    if (batch == NULL)
+        batch = batch_new(push, source, task);
+    list_remove(&batch->link);
+    list_prepend(&source->filling, &batch->link);
+    return batch;
 }
 
 /* Dashboards address an entry of the schedule by its score, so the scores of one burst must differ. */
@@ -546,24 +546,24 @@ static int64_t score_next(struct push *push, int64_t at_us)
 void push_add(struct push *push, struct push_source *source, const struct built_task *task, uint64_t number)
 {
     uint64_t serial = push->serial;
-    struct slice *slice = slice_for(push, source, task);
-    size_t before = slice->body.length;
-    slice_add(slice, task, slice->is_scheduled ? score_next(push, task->at_us) : 0, number);
-    push->filling_bytes += slice->body.length - before;
-    if (slice_is_full(slice))
-        slice_close(slice);
+    struct batch *batch = batch_for(push, source, task);
+    size_t before = batch->body.length;
+    batch_add(batch, task, batch->is_scheduled ? score_next(push, task->at_us) : 0, number);
+    push->filling_bytes += batch->body.length - before;
+    if (batch_is_full(batch))
+        batch_close(batch);
     if (push->filling_bytes > FILLING_BYTES_MAX)
         source_close(source);
     if (serial == push->serial)
         return;
-    slices_send(push);
+    batches_send(push);
     patience_arm(push);
 }
 
 void push_flush(struct push *push, struct push_source *source)
 {
     source_close(source);
-    slices_send(push);
+    batches_send(push);
     patience_arm(push);
 }
 
@@ -573,15 +573,15 @@ void push_drop(struct push *push, struct push_source *source)
     list_init(&dropped);
     source_close(source);
     for (struct list *link = push->waiting.next; link != &push->waiting; link = next) {
-        struct slice *slice = list_owner(link, struct slice, link);
+        struct batch *batch = list_owner(link, struct batch, link);
         next = link->next;
-        if (slice->source != source || slice->may_be_pushed)
+        if (batch->source != source || batch->may_be_pushed)
             continue;
         list_remove(link);
         list_append(&dropped, link);
     }
     while ((next = list_take_first(&dropped)) != NULL)
-        slice_end(list_owner(next, struct slice, link), HF_PUSH_DROPPED, "not sent", "");
+        batch_end(list_owner(next, struct batch, link), HF_PUSH_DROPPED, "not sent", "");
     patience_arm(push);
 }
 
@@ -600,8 +600,8 @@ static char *record_key(const struct queue_keys *keys)
 
 static void options_complete(struct push_options *options)
 {
-    if (options->slices_max == 0)
-        options->slices_max = SLICES_DEFAULT;
+    if (options->batches_max == 0)
+        options->batches_max = BATCHES_DEFAULT;
     if (options->timeout_ns <= 0)
         options->timeout_ns = TIMEOUT_NS;
     if (options->timeout_ns > TIMEOUT_MAX_NS)
@@ -630,21 +630,21 @@ struct push *push_create(struct loop *loop, const struct push_options *options)
     node->context = push;
     node->scripts = scripts;
     node->script_count = sizeof scripts / sizeof scripts[0];
-    node->unanswered_limit = (size_t)1 << 30; /* one task of any size; slices_max bounds what is in flight */
+    node->unanswered_limit = (size_t)1 << 30; /* one task of any size; batches_max bounds what is in flight */
     push->node = redis_node_create(loop, node);
     return push;
 }
 
-static void slices_free(struct list *slices)
+static void batches_free(struct list *batches)
 {
     struct list *link = NULL;
-    while ((link = list_take_first(slices)) != NULL)
-        slice_free(list_owner(link, struct slice, link));
+    while ((link = list_take_first(batches)) != NULL)
+        batch_free(list_owner(link, struct batch, link));
 }
 
 void push_source_fini(struct push_source *source)
 {
-    slices_free(&source->filling);
+    batches_free(&source->filling);
 }
 
 void push_destroy(struct push *push)
@@ -654,10 +654,10 @@ void push_destroy(struct push *push)
     redis_node_destroy(push->node);
     loop_timer_clear(push->loop, &push->patience);
     loop_timer_clear(push->loop, &push->rest);
-    slices_free(&push->resting);
-    slices_free(&push->waiting);
-    slices_free(&push->flying);
-    slices_free(&push->spare);
+    batches_free(&push->resting);
+    batches_free(&push->waiting);
+    batches_free(&push->flying);
+    batches_free(&push->spare);
     queue_keys_fini(&push->keys);
     buffer_fini(&push->request);
     free(push->record);

@@ -235,8 +235,8 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
     claims_init(queue);
     node_open(queue);
     queue->retried_calls.node = queue->node;
-    bells_create(queue);
-    beat_create(queue);
+    blocking_claims_create(queue);
+    process_lease_create(queue);
     return queue;
 }
 
@@ -255,8 +255,8 @@ void queue_destroy(struct queue *queue)
 {
     loop_hook_cancel(&queue->gather);
     loop_timer_clear(queue->loop, &queue->leave_timer);
-    beat_destroy(queue);
-    bells_destroy(queue);
+    process_lease_destroy(queue);
+    blocking_claims_destroy(queue);
     redis_node_destroy(queue->node);
     turns_free(queue);
     moves_fini(queue);
@@ -369,7 +369,7 @@ static void leave_look(struct loop_timer *timer)
     }
     loop_timer_set(queue->loop, timer, loop_after(queue->loop, LOOK_NS));
     bool settled = !slots_settle(queue) || instant_reached(loop_now(queue->loop), queue->settle_by);
-    if (bells_silence(queue) && settled && !redis_call_is_outstanding(&queue->leave_call))
+    if (blocking_claims_end(queue) && settled && !redis_call_is_outstanding(&queue->leave_call))
         leave_send(queue);
 }
 
@@ -381,7 +381,7 @@ void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void
     queue->leave_by = deadline;
     queue->settle_by = instant_after(deadline, -instant_since(loop_now(queue->loop), deadline) / 2);
     retried_call_cancel(&queue->presence); /* it must not list the process again afterwards */
-    beat_stop(queue);
+    process_lease_stop(queue);
     loop_timer_init(&queue->leave_timer, leave_look);
     leave_look(&queue->leave_timer);
 }

@@ -73,12 +73,12 @@ struct queue_options {
                      size_t length);
     /* The claim of a slot that has a task and no call outstanding was lost; may be NULL. The slot has none any more. */
     void (*lost)(void *context, unsigned slot);
-    /* Of a queue_keep that asks for it and of a queue_heir that settles a task (waiting.h): the claim is there, and
-     * follows the lease from now on. When it is not, that is `lost`. */
+    /* Answers a queue_keep that asks for it, and a queue_claim_successor that settles a task (waiting.h): the claim is
+     * there, and follows the lease from now on. If it is not, `lost` is called. */
     void (*confirmed)(void *context, unsigned slot);
     /* A task was parked (waiting.h) until so long from now; may be NULL. A promoter should look then. */
     void (*parked)(void *context, int64_t due_ns);
-    void (*rang)(void *context); /* there may be tasks for idle slots */
+    void (*wake)(void *context); /* there may be tasks for idle slots */
     void (*changed)(void *context, enum redis_node_state state);
     void *context;
 };
@@ -144,7 +144,7 @@ void queue_open(struct queue *queue, unsigned slot, const char *jid, bool finish
 bool queue_has_cancels(const struct queue *queue);
 
 /* The process lost the task by being away, not by dying: that recovery does not count against the task. */
-void queue_absolve(struct queue *queue, unsigned slot, const char *jid);
+void queue_uncount_recovery(struct queue *queue, unsigned slot, const char *jid);
 /* Asks the node at once what the next beat would: which queues are paused, which claims are there. */
 void queue_look(struct queue *queue);
 /* How many processes serve the one of this process's queues that is served by the fewest, itself included: 1 means that

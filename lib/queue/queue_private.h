@@ -1,5 +1,5 @@
 /* Private to lib/queue: queue.c (turns of slots, the end, what there is to do), claims.c (what slots hold), moves.c (of
- * single tasks), bell.c (waking), beat.c (the lease), waiting.c (for locks), recovery.c (of the dead). */
+ * single tasks), blocking_claim.c (waking), process_lease.c, waiting.c (for locks), recovery.c (of dead processes). */
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 
@@ -21,29 +21,29 @@ struct claim_slot {
     bool opens_empty;         /* and ends the task */
     bool may_refuse;          /* the call is queue_finish_with or queue_unserved */
     struct retried_call move; /* the moves of one task */
-    struct retried_call absolve;
-    bool absolving;
+    struct retried_call uncount;
+    bool uncounting;
     /* waiting.c */
     struct retried_call wait;
     struct buffer freed_keys; /* of the lists whose locks end with the turn, encoded */
     struct buffer freed_jid;  /* who gives up its places in them */
     unsigned freed_lists;
-    bool is_handed_on; /* the locks go to an heir */
+    bool is_handed_on; /* the locks go to a successor */
     bool has_waiters;
-    struct retried_call keep;               /* of its claim as an heir */
+    struct retried_call keep;               /* of its claim as a successor */
     bool is_confirmed;                      /* by that call, or by the one of another slot, */
     unsigned char confirms[CLAIM_ID_BYTES]; /* as long as its place holds this id */
-    unsigned settles_for;                   /* the slot that its queue_heir confirms */
+    unsigned settles_for;                   /* the slot that its queue_claim_successor confirms */
     int64_t seen_us; /* the node's time of its last claim, or later: when its lock had not been asked for yet */
 };
 
 /* A connection as the server calls it. */
-struct bell_line {
+struct claim_connection {
     long long id; /* 0 = not known */
     char address[160];
 };
 
-struct bell {
+struct blocking_claim {
     struct queue *queue;
     const char *name; /* of the queue */
     struct redis_node *node;
@@ -53,13 +53,13 @@ struct bell {
     struct loop_timer rest;   /* after a refusal */
     struct retried_call put_back;
     bool putting_back;
-    unsigned puts_owed;    /* rings that came meanwhile */
-    bool doubtful;         /* a wait ended without an answer */
-    bool introduced;       /* the connection is known, and no other one waits any more */
-    bool waits;            /* a wait was sent over `waiting`, and its end is not known */
-    bool is_paused;        /* its queue is */
-    struct bell_line line; /* the connection that is up */
-    struct bell_line waiting;
+    unsigned puts_due;            /* rings that came meanwhile */
+    bool doubtful;                /* a wait ended without an answer */
+    bool introduced;              /* the connection is known, and no other one waits any more */
+    bool waits;                   /* a wait was sent over `waiting`, and its end is not known */
+    bool is_paused;               /* its queue is */
+    struct claim_connection line; /* the connection that is up */
+    struct claim_connection waiting;
 };
 
 struct recovery;
@@ -78,7 +78,7 @@ struct queue {
     struct loop_hook gather;
     struct list idle_turns;
     struct list turns;
-    struct bell *bells;
+    struct blocking_claim *blocking_claims;
     bool listening;
     bool was_up; /* else nothing can have been claimed */
     struct buffer request;
@@ -103,9 +103,9 @@ struct queue {
     int64_t told_us; /* 0 = the node has not told its time yet */
     struct instant told_at;
     /* the lease */
-    struct loop_timer beat_timer;
-    struct redis_call beat_call;
-    struct instant beat_sent;
+    struct loop_timer lease_timer;
+    struct redis_call lease_call;
+    struct instant lease_sent;
     struct lease_guard guard;
     unsigned serving; /* queue_serving */
     struct recovery *recovery;
@@ -150,18 +150,18 @@ void waiting_encode_freed(const struct queue *queue, const unsigned *slots, unsi
 /* A queue_free waits for its answer. */
 bool waiting_frees(const struct queue *queue);
 
-/* beat.c */
-void beat_create(struct queue *queue);
-void beat_destroy(struct queue *queue);
-void beat_stop(struct queue *queue); /* the process leaves */
+/* process_lease.c */
+void process_lease_create(struct queue *queue);
+void process_lease_destroy(struct queue *queue);
+void process_lease_stop(struct queue *queue); /* the process leaves */
 
-void bells_create(struct queue *queue);
-void bells_destroy(struct queue *queue);
-void bells_arm(struct queue *queue);
+void blocking_claims_create(struct queue *queue);
+void blocking_claims_destroy(struct queue *queue);
+void blocking_claims_arm(struct queue *queue);
 /* The queue was paused, or is not any more. */
-void bell_pause(struct bell *bell, bool is_paused);
+void blocking_claim_pause(struct blocking_claim *claim, bool is_paused);
 /* Ends the blocking moves; true once none can move a task any more. */
-bool bells_silence(struct queue *queue);
+bool blocking_claims_end(struct queue *queue);
 
 /* recovery.c */
 /* The processes of a few hosts, and those that are looked at again: with their beat all of them are recovered. */

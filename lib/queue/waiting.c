@@ -148,7 +148,7 @@ void queue_skip(struct queue *queue, unsigned number, const struct queue_task_na
     retried_call_start(&slot->wait);
 }
 
-/* --- heirs -------------------------------------------------------------------------------------------------------- */
+/* --- successors --------------------------------------------------------------------------------------------------- */
 
 /* What was heard of a claim counts as long as the slot has it and no call changes it. */
 static void claim_judge(struct queue *queue, unsigned number, bool is_there)
@@ -196,7 +196,7 @@ void queue_keep(struct queue *queue, unsigned number, const struct waiting_claim
     retried_call_start(&slot->keep);
 }
 
-static void heir_done(struct retried_call *retried_call, const struct redis_reply *reply)
+static void successor_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     static const struct redis_reply missing = {.kind = REDIS_NIL};
     struct claim_slot *slot = list_owner(retried_call, struct claim_slot, wait);
@@ -210,33 +210,34 @@ static void heir_done(struct retried_call *retried_call, const struct redis_repl
                     fits ? reply->elements[2].integer : 0);
 }
 
-void queue_heir(struct queue *queue, unsigned number, const struct waiting_heir *heir)
+void queue_claim_successor(struct queue *queue, unsigned number, const struct waiting_successor *successor)
 {
     struct claim_slot *slot = queue_slot_ask(queue, number);
-    const struct claim_slot *holder = &queue->slots[heir->holder];
+    const struct claim_slot *holder = &queue->slots[successor->holder];
     struct buffer *out = &slot->wait.request;
-    invariant(heir->holder < queue->options.slots && slot->holds == (heir->ended_jid != NULL));
-    slot->settles_for = heir->ended_jid != NULL && holder->holds && !holder->asking ? heir->holder : NOBODY;
+    invariant(successor->holder < queue->options.slots && slot->holds == (successor->ended_jid != NULL));
+    slot->settles_for = successor->ended_jid != NULL && holder->holds && !holder->asking ? successor->holder : NOBODY;
     if (slot->settles_for != NOBODY)
-        claim_asked(&queue->slots[heir->holder], true);
+        claim_asked(&queue->slots[successor->holder], true);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_heir, 7, 12 + (size_t)queue->options.name_count + heir->class_count);
+    redis_request_script(out, &queue_script_claim_successor, 7,
+                         12 + (size_t)queue->options.name_count + successor->class_count);
     redis_request_texts(out, queue->keys.process, queue->keys.paused, queue->keys.cancels, queue->keys.schedule);
-    queue_keys_request(queue->keys.waiting_prefix, heir->list, out);
-    queue_keys_request(queue->keys.places_prefix, heir->list, out);
+    queue_keys_request(queue->keys.waiting_prefix, successor->list, out);
+    queue_keys_request(queue->keys.places_prefix, successor->list, out);
     redis_request_text(out, queue->keys.heirs);
     claim_encode(slot, number, out);
-    redis_request_integer(out, heir->holder);
+    redis_request_integer(out, successor->holder);
     redis_request_bytes(out, holder->asking ? holder->next : holder->id, CLAIM_ID_BYTES);
-    redis_request_texts(out, heir->holder_jid, heir->ended_jid != NULL ? heir->ended_jid : "", heir->set,
-                        queue->keys.queue_prefix, heir->list);
-    microseconds_encode(heir->kept_ns, out);
+    redis_request_texts(out, successor->holder_jid, successor->ended_jid != NULL ? successor->ended_jid : "",
+                        successor->set, queue->keys.queue_prefix, successor->list);
+    microseconds_encode(successor->kept_ns, out);
     redis_request_integer(out, queue->options.name_count);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         redis_request_text(out, queue->names[i]);
-    for (unsigned i = 0; i < heir->class_count; i++)
-        redis_request_text(out, heir->classes[i]);
-    slot->wait.done = heir_done;
+    for (unsigned i = 0; i < successor->class_count; i++)
+        redis_request_text(out, successor->classes[i]);
+    slot->wait.done = successor_done;
     retried_call_start(&slot->wait);
 }
 

@@ -4,7 +4,7 @@
  *                 queue_park                      queue_turn_free, queue_free: WAKE the oldest
  *   claim ───────────────────▶ waiting list ──────────────────────────────────────────────▶ head of its queue
  *     ▲                         │     │ due by time (promoter.h): the fallback of the oldest
- *     └──────── queue_heir ◀────┘     └───────────────────────────────────────────────────▶ its queue
+ *     └──────── queue_claim_successor ◀────┘     └───────────────────────────────────────────────────▶ its queue
  *       the holder claims its successor before it ends; it is brought back when nobody keeps or confirms it
  *
  * A parked task is an ordinary entry of `schedule`, so that any scheduler brings it back, and beside that it has a
@@ -66,7 +66,7 @@ void queue_skip(struct queue *queue, unsigned slot, const struct queue_task_name
  * Answers QUEUE_CLAIMED, or QUEUE_NOTHING: nobody waits, or the oldest may not run here (its queue is not among the
  * process's or is paused, its class is not among `classes`, it locks something else too), or is on its way
  * elsewhere. */
-struct waiting_heir {
+struct waiting_successor {
     const char *list, *set;
     int64_t kept_ns;
     unsigned holder;        /* the slot that has the lock, or is about to get it */
@@ -75,11 +75,11 @@ struct waiting_heir {
     const char *const *classes;
     unsigned class_count;
 };
-void queue_heir(struct queue *queue, unsigned slot, const struct waiting_heir *heir);
+void queue_claim_successor(struct queue *queue, unsigned slot, const struct waiting_successor *successor);
 /* The slot has no other call outstanding. Repeated until answered; what is asked later takes the place of it. */
 struct waiting_claim {
     const char *list, *jid;
-    const char *holder_jid; /* as queue_heir was told */
+    const char *holder_jid; /* as queue_claim_successor was told */
     int64_t kept_ns;        /* 0 = it is confirmed */
 };
 void queue_keep(struct queue *queue, unsigned slot, const struct waiting_claim *claim);
@@ -89,7 +89,7 @@ struct waiting_end {
     const char *const *lists;
     unsigned list_count;
     const char *jid;   /* gives up its places; NULL = nobody does */
-    bool is_handed_on; /* nobody is woken: the lock goes to an heir */
+    bool is_handed_on; /* nobody is woken: the lock goes to a successor */
     int64_t after_ns;  /* of queue_free: the lock stays for so long yet; 0 = it is free now */
     unsigned wakes;    /* of queue_free: how many; 0 = 1 */
 };

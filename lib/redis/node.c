@@ -262,9 +262,9 @@ struct instant redis_node_waits_since(const struct redis_node *node)
     return pending_at(&node->pending, node->pending.head)->queued_at;
 }
 
-int64_t redis_node_patience_ns(const struct redis_node *node, int64_t least_ns, int64_t most_ns)
+int64_t redis_node_timeout_ns(const struct redis_node *node, int64_t least_ns, int64_t most_ns)
 {
-    return patience_of(&node->patience, least_ns, most_ns, loop_now(node->loop));
+    return answer_timeout_ns(&node->answer_times, least_ns, most_ns, loop_now(node->loop));
 }
 
 const struct redis_node_counters *redis_node_counters(const struct redis_node *node)
@@ -595,7 +595,8 @@ static bool take_reply(struct redis_node *node, const struct redis_reply *reply)
     node->counters.replies++;
     switch (entry.kind) {
     case PENDING_CALL:
-        patience_note(&node->patience, instant_since(entry.queued_at, loop_now(node->loop)), loop_now(node->loop));
+        answer_times_note(&node->answer_times, instant_since(entry.queued_at, loop_now(node->loop)),
+                          loop_now(node->loop));
         node_follow_subscriptions(node, reply);
         answer(node, &entry, start, reply);
         return true;

@@ -125,7 +125,7 @@ struct instant redis_node_waits_since(const struct redis_node *node);
 
 /* For how long a call to it is worth waiting for now, from `least_ns` to `most_ns`: twice what its slowest answer took
  * of late, one that came after its deadline included. */
-int64_t redis_node_patience_ns(const struct redis_node *node, int64_t least_ns, int64_t most_ns);
+int64_t redis_node_timeout_ns(const struct redis_node *node, int64_t least_ns, int64_t most_ns);
 
 struct redis_call {
     void (*done)(struct redis_call *call, const struct redis_result *result);

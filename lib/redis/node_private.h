@@ -31,7 +31,7 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "redis/node.h"
-#include "redis/patience.h"
+#include "redis/answer_times.h"
 #include "redis/reader.h"
 #include "redis/sentinel.h"
 
@@ -131,7 +131,7 @@ struct redis_node {
     size_t answered, written;
     struct pending_ring pending;
     uint64_t first_live; /* no call before it waits any more */
-    struct patience patience;
+    struct answer_times answer_times;
     struct redis_reader *reader;
     char *received;          /* NODE_READ_SIZE bytes */
     uint64_t *reload_places; /* per script: sequence number behind its last SCRIPT LOAD */

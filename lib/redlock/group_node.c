@@ -54,7 +54,7 @@ static int64_t answer_age_ns(const struct group_node *node)
 
 int64_t group_node_patience_ns(const struct group_node *node)
 {
-    return redis_node_patience_ns(node->node, node->timeout_ns, redlock_longest_patience_ns(node->timeout_ns));
+    return redis_node_timeout_ns(node->node, node->timeout_ns, redlock_longest_patience_ns(node->timeout_ns));
 }
 
 int64_t group_patience_ns(const struct redlock_group *group)

@@ -31,8 +31,8 @@ struct point {
 };
 
 static const struct point points[] = {
-    {"orphans", BY_DEATH},  {"recover", BY_DEATH},    {"enlist", BY_WORK},          {"beat", BY_WORK},
-    {"heartbeat", BY_WORK}, {"brpop", BY_WORK},       {"claim", BY_WORK},           {"heir", BY_WORK},
+    {"orphans", BY_DEATH},  {"recover", BY_DEATH},    {"enlist", BY_WORK},          {"renew_lease", BY_WORK},
+    {"heartbeat", BY_WORK}, {"brpop", BY_WORK},       {"claim", BY_WORK},           {"claim_successor", BY_WORK},
     {"free", BY_WORK},      {"open", BY_WORK},        {"iteration_begin", BY_WORK}, {"iteration_flush", BY_WORK},
     {"finish", BY_WORK},    {"finish_with", BY_WORK}, {"postpone@retry", BY_WORK},  {"postpone@dead", BY_WORK},
     {"park", BY_WORK},      {"due", BY_WORK},         {"promote", BY_WORK},         {"blmove", BY_WORK},
@@ -55,16 +55,16 @@ static const struct {
     {"operate_pause", "tests/chaos/test_kill_commands.c"},
     {"tick", "tests/virtual/test_periodic.c"},
     {"ticks", "tests/virtual/test_periodic.c"},
-    {"call", "tests/virtual/test_control.c"},     /* moves no task */
-    {"cancel", "tests/virtual/test_iteration.c"}, /* moves no task */
-    {"culprit", "tests/virtual/test_culprit.c"},  /* moves no task */
+    {"call", "tests/virtual/test_control.c"},                /* moves no task */
+    {"cancel", "tests/virtual/test_iteration.c"},            /* moves no task */
+    {"crash_suspect", "tests/virtual/test_crash_suspect.c"}, /* moves no task */
     {"skip", "tests/virtual/test_waiting_trouble.c"},
     /* of dry runs, which move no task of anybody */
     {"dry_lease", "tests/virtual/test_name_space.c"},
     {"dry_take", "tests/virtual/test_name_space.c"},
     {"dry_forget", "tests/virtual/test_name_space.c"},
-    {"meet_guests", "tests/virtual/test_meeting.c"},
-    {"meet_host", "tests/virtual/test_meeting.c"},
+    {"dry_coordinate", "tests/virtual/test_dry_run_host_calls.c"},
+    {"dry_join", "tests/virtual/test_dry_run_host_calls.c"},
 };
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */

@@ -264,14 +264,14 @@ static void test_late_answers_make_patient(void **state)
 {
     (void)state;
     struct call_probe call = {.completions = 0};
-    assert_int_equal(redis_node_patience_ns(probe.node, 10 * NS_PER_S, 20 * NS_PER_S), 10 * NS_PER_S);
+    assert_int_equal(redis_node_timeout_ns(probe.node, 10 * NS_PER_S, 20 * NS_PER_S), 10 * NS_PER_S);
     redis_server_pause(server);
     issue(&call, 30, "PING");
     call_probe_wait(&call, loop);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
     redis_server_resume(server);
     loop_await(loop, counters()->late_replies == 1);
-    assert_true(redis_node_patience_ns(probe.node, 1, 20 * NS_PER_S) >= 60 * NS_PER_MS);
+    assert_true(redis_node_timeout_ns(probe.node, 1, 20 * NS_PER_S) >= 60 * NS_PER_MS);
 }
 
 static void test_each_call_has_a_deadline_of_its_own(void **state)

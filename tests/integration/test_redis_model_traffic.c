@@ -251,11 +251,13 @@ TEST(test_what_tests_say_is_answered_alike)
     if (getenv("HF_RECORD") != NULL)
         skip();
     /* Few, and together they run nearly all scripts. */
-    static const char *const tests[] = {
-        "test_waiting_lists", "test_redlock_linger",    "test_recovery",        "test_iteration",    "test_meeting",
-        "test_redlock_edges", "test_waiting_wakes",     "test_producer",        "test_backlog",      "test_control",
-        "test_queue_leave",   "test_heartbeat_trouble", "test_redlock_fence",   "test_follow_ups",   "test_culprit",
-        "test_operate",       "test_periodic",          "test_redlock_replant", "test_queue_repeats"};
+    static const char *const tests[] = {"test_waiting_lists", "test_redlock_linger",     "test_recovery",
+                                        "test_iteration",     "test_dry_run_host_calls", "test_redlock_edges",
+                                        "test_waiting_wakes", "test_producer",           "test_backlog",
+                                        "test_control",       "test_queue_leave",        "test_heartbeat_trouble",
+                                        "test_redlock_fence", "test_follow_ups",         "test_crash_suspect",
+                                        "test_operate",       "test_periodic",           "test_redlock_replant",
+                                        "test_queue_repeats"};
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         record_play(traffic_of("virtual_tests", tests[i], "1", "1"), ALL_SERVERS, tests[i]);
 }

@@ -45,7 +45,7 @@ static inline int producer_teardown(void **state)
     return queue_teardown(state);
 }
 
-static inline void produce(unsigned port, unsigned slices_max, int64_t timeout_ns)
+static inline void produce(unsigned port, unsigned batches_max, int64_t timeout_ns)
 {
     producer = push_create(loop, &(struct push_options){.node = {.name = "queue",
                                                                  .host = "127.0.0.1",
@@ -54,7 +54,7 @@ static inline void produce(unsigned port, unsigned slices_max, int64_t timeout_n
                                                                  .backoff_max_ns = 20 * NS_PER_MS},
                                                         .timeout_ns = timeout_ns,
                                                         .patience_ns = patience_ns,
-                                                        .slices_max = slices_max});
+                                                        .batches_max = batches_max});
 }
 
 static inline bool is_idle(void *context)

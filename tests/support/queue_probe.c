@@ -93,7 +93,7 @@ void queue_probe_start(struct queue_probe *probe, struct loop *loop, unsigned po
     own.answered = answered;
     own.lost = lost;
     own.confirmed = confirmed;
-    own.rang = rang;
+    own.wake = rang;
     own.context = probe;
     assert_true(own.slots <= QUEUE_PROBE_SLOTS_MAX);
     probe->slot_count = own.slots;

@@ -84,14 +84,14 @@ static inline enum queue_answer skip_task(struct queue_probe *process, unsigned 
 
 static const char *const heir_classes[] = {"Other", "Work"};
 
-static inline struct waiting_heir heir_of(const char *holder)
+static inline struct waiting_successor heir_of(const char *holder)
 {
-    return (struct waiting_heir){.list = LIST,
-                                 .set = "set",
-                                 .holder_jid = holder,
-                                 .classes = heir_classes,
-                                 .class_count = 2,
-                                 .kept_ns = NEAR_NS};
+    return (struct waiting_successor){.list = LIST,
+                                      .set = "set",
+                                      .holder_jid = holder,
+                                      .classes = heir_classes,
+                                      .class_count = 2,
+                                      .kept_ns = NEAR_NS};
 }
 
 /* What is told later than an answer. */
@@ -116,10 +116,11 @@ static inline void look_once(void)
                               queue_script_due.sha1));
 }
 
-static inline enum queue_answer claim_heir(struct queue_probe *process, unsigned slot, const struct waiting_heir *heir)
+static inline enum queue_answer claim_heir(struct queue_probe *process, unsigned slot,
+                                           const struct waiting_successor *heir)
 {
     process->slots[slot].asked++;
-    queue_heir(process->queue, slot, heir);
+    queue_claim_successor(process->queue, slot, heir);
     return queue_probe_wait(process, slot);
 }
 

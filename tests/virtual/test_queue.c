@@ -1,5 +1,5 @@
 /* The life of a task at the queue node, one arrow and one rule a test. What trouble does to it, fleets of
- * the world show (tests/sim/fleet); waking and leaving are in test_bell.c and test_queue_leave.c. */
+ * the world show (tests/sim/fleet); waking and leaving are in test_blocking_claim.c and test_queue_leave.c. */
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -84,7 +84,7 @@ TEST(a_process_that_came_back_is_not_counted)
     push_task("a", "j1");
     claim_task(&probe, 0);
     free(redis_server_command(server, "HSET hf:2:recovered:j1 %s 1 another 2", probe.identity));
-    queue_absolve(probe.queue, 0, "j1");
+    queue_uncount_recovery(probe.queue, 0, "j1");
     queue_probe_turn(&probe, 0, false);
     queue_probe_wait(&probe, 0);
     assert_reply(server, "another", "HKEYS hf:2:recovered:j1");

@@ -198,7 +198,7 @@ static void test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place(void **s
 {
     (void)state;
     hold_before_two("a");
-    struct waiting_heir heir = heir_of("holder");
+    struct waiting_successor heir = heir_of("holder");
     heir.kept_ns = 0;
     assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
     push("a", "newer");
@@ -244,7 +244,7 @@ static void test_an_heir_that_is_confirmed_follows_the_lease(void **state)
 {
     (void)state;
     hold_before_two("a");
-    struct waiting_heir heir = heir_of("holder");
+    struct waiting_successor heir = heir_of("holder");
     assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
     assert_true(heir_kept_for() > 500 && heir_kept_for() <= 600);
     keep_heir(&probe, 1, "one", 2 * NEAR_NS);
@@ -263,7 +263,7 @@ static void test_the_end_of_a_holder_confirms_its_heir_if_it_is_there(void **sta
     for (int is_there = 0; is_there < 2; is_there++) {
         free(redis_server_command(server, "FLUSHALL"));
         hold_before_two("a");
-        struct waiting_heir heir = heir_of("holder");
+        struct waiting_successor heir = heir_of("holder");
         heir.kept_ns = 0;
         assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
         if (!is_there)
@@ -279,7 +279,7 @@ static void test_the_end_of_a_holder_confirms_its_heir_if_it_is_there(void **sta
     }
 }
 
-static void assert_no_heir(const struct waiting_heir *heir)
+static void assert_no_heir(const struct waiting_successor *heir)
 {
     assert_int_equal(claim_heir(&probe, 1, heir), QUEUE_NOTHING);
     assert_waiting("one=P two=P");
@@ -289,7 +289,7 @@ static void test_an_heir_locks_the_same_and_is_of_a_class_of_the_process(void **
 {
     (void)state;
     hold_before_two("a");
-    struct waiting_heir heir = heir_of("holder");
+    struct waiting_successor heir = heir_of("holder");
     heir.set = "more";
     assert_no_heir(&heir);
     heir.set = "set";
@@ -303,7 +303,7 @@ static void test_an_heir_locks_the_same_and_is_of_a_class_of_the_process(void **
 static void test_an_heir_is_of_a_queue_of_the_process(void **state)
 {
     (void)state;
-    struct waiting_heir heir = heir_of("holder");
+    struct waiting_successor heir = heir_of("holder");
     start("b");
     push("b", "holder");
     queue_probe_claim(&probe, 0, "holder");

@@ -123,7 +123,7 @@ static void assert_heirs(const char *expected, const char *has, const char *next
     char *reply = redis_server_command(server,
                                        "EVALSHA %s 7 claims paused cancels schedule " ORDER " " PLACES
                                        " hf:2:heirs 1 %s %s 5 " ID("X") " holder \"\" set queue: " LIST " 0 1 a Work",
-                                       queue_script_heir.sha1, has, next);
+                                       queue_script_claim_successor.sha1, has, next);
     char *notes = strrchr(reply, '\n');
     assert_non_null(notes);
     for (int i = 0; i < 2; i++) {
@@ -154,7 +154,7 @@ TEST(test_a_repeated_claim_of_an_heir_claims_one)
                                            "EVALSHA %s 7 claims paused cancels schedule " ORDER " " PLACES
                                            " hf:2:heirs 1 \"\" %s 5 " ID("X") " holder \"\" set queue: " LIST
                                                                               " 0 1 a Work",
-                                           queue_script_heir.sha1, ID("M")),
+                                           queue_script_claim_successor.sha1, ID("M")),
                       "-UNLISTED claims names no queues");
 }
 
@@ -208,7 +208,7 @@ TEST(test_foreign_values_keep_no_task)
 {
     static const char *const keys[] = {ORDER, PLACES, FREED, "hf:2:contended", "paused", "hf:2:recovered:one"};
     struct waiting_end end = end_of("holder");
-    struct waiting_heir heir = heir_of("holder");
+    struct waiting_successor heir = heir_of("holder");
     start("a");
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         free(redis_server_command(server, "DEL schedule " FREED " %s", i > 0 ? keys[i - 1] : "none"));
@@ -264,7 +264,7 @@ TEST(test_names_from_strangers)
         task.class_name = "Wo\nrk\n\n1.000000\n";
         assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
         assert_due_near("one");
-        struct waiting_heir heir = heir_of("holder");
+        struct waiting_successor heir = heir_of("holder");
         heir.holder = 1;
         heir.list = lists[i];
         heir.classes = &task.class_name;
@@ -297,7 +297,7 @@ TEST(test_it_works_without_memory)
     struct waiting_end end = end_of("holder");
     assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[0].payload, "one");
-    struct waiting_heir heir = heir_of("one");
+    struct waiting_successor heir = heir_of("one");
     assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
     end.jid = "two";
     queue_free(probe.queue, &end);

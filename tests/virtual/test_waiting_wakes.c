@@ -30,7 +30,7 @@ static void test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed(v
     queue_probe_claim(&probe, 1, "holder");
     park_new(&probe, 0, "one");
     park_new(&probe, 0, "two");
-    struct waiting_heir heir = heir_of("holder");
+    struct waiting_successor heir = heir_of("holder");
     heir.holder = 1;
     assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_CLAIMED);
     struct waiting_end end = end_of("holder");

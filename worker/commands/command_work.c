@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "queue/culprit.h"
+#include "queue/crash_suspect.h"
 #include "queue/scripts.h"
 #include "worker/commands/origin.h"
 #include "worker/config/config.h"
@@ -85,13 +85,13 @@ static void outcome_tell(const struct inquiry *inquiry, const struct run_entry *
         log_event(LOG_INFO, "culprit_noted", "jid=%s", log_value(run_entry->jid, jid));
 }
 
-/* Tells the queue node whose handler the worker died of (queue/culprit.h), so that whoever recovers the tasks does not
- * blame those that ran beside it. Runs in the zygote, whose children are gone by then: a single thread with a copy of
+/* Tells the queue node whose handler crashed the worker (queue/crash_suspect.h), so that the tasks beside it are not
+ * blamed when they are recovered. Runs in the zygote, whose children are gone by then: a single thread with a copy of
  * the configuration as it was when the worker began. When the node cannot be had within ten seconds, or the zygote was
  * killed too, nothing is noted, and all tasks of the worker are counted. */
 static void culprit_note(const void *config, const struct run_table *run_table, unsigned culprit)
 {
-    static const struct redis_script *const scripts[] = {&queue_script_culprit};
+    static const struct redis_script *const scripts[] = {&queue_script_crash_suspect};
     const struct config *own = config;
     struct error error = ERROR_NONE;
     struct queue_keys keys;
@@ -108,7 +108,7 @@ static void culprit_note(const void *config, const struct run_table *run_table, 
     }
     queue_keys_init(&keys, "", "");
     inquiry_begin(inquiry);
-    culprit_request(inquiry_compose(inquiry), &keys, run_table->identity, culprit);
+    crash_suspect_request(inquiry_compose(inquiry), &keys, run_table->identity, culprit);
     if (inquiry_run(inquiry))
         outcome_tell(inquiry, &run_table->run_entries[culprit]);
     else

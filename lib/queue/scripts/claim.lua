@@ -8,7 +8,7 @@
 --       queue behind each list; then for each slot: number, id that its place holds ('' = none), new id, '1' to claim or
 --       '0' to only settle; then, if tasks end that held locks, the prefix of the queues' keys, and for each lock: which
 --       of the slots it was (from 1), the jid that gives up its place in the list ('' = none), '1' when the lock goes to
---       an heir and nobody is to be woken.
+--       an successor and nobody is to be woken.
 -- Answers for each slot what its place holds at the end: the new id, and behind it queue, newline and payload of the
 -- task it has claimed; anything else means that the claim is lost. Behind them, what was seen on the way: a '1' or '0'
 -- for each list whose queue is paused or not ('' = nobody wanted to claim); '1' when something was claimed and there are
@@ -68,7 +68,7 @@ if ends < #ARGV then
         if exists == 1 and has_moved[s] then
             local list = waiting_list(KEYS[key], KEYS[key + 1], KEYS[4 + lists], KEYS[2], now)
             list.give_up(ARGV[i + 1])
-            -- When it was handed on: nobody, while the heir is on its way; it may have failed to get the lock since.
+            -- When it was handed on: nobody, while the successor is on its way; it may have failed to get the lock since.
             list.wake(1, ARGV[ends])
             exists = redis.call('EXISTS', KEYS[key])
         end

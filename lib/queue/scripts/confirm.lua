@@ -1,5 +1,5 @@
--- include: heir_claims.lua
--- Is a claim as heir still there? Then it is kept for its process for a while longer, or for good: it is confirmed, and
+-- include: successor_claims.lua
+-- Is a claim as successor still there? Then it is kept for its process for a while longer, or for good: it is confirmed, and
 -- from now on it follows the lease, like all others. Only then may its task start.
 --
 -- KEYS: the process, heirs. ARGV: slot, id that its place holds, the list's name, the task's jid, that of the task that
@@ -9,7 +9,7 @@ local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 if string.sub(place, 1, 16) ~= ARGV[2] or #place <= 16 then
     return 0
 end
-local entry = heir_entry(KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])
+local entry = successor_entry(KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])
 if ARGV[6] == '0' then
     local removed = redis.pcall('ZREM', KEYS[2], entry)
     -- A node that takes no writes has confirmed nothing; a foreign value under the key has no entries.

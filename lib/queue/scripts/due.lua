@@ -1,12 +1,12 @@
 -- include: waiting_list.lua
--- include: heir_claims.lua
+-- include: successor_claims.lua
 -- A look at a sorted set of tasks (`schedule` or `retry`). It answers a page of the entries that are due by the node's
 -- own clock, oldest first. Entries are skipped by their rank, which costs the same however many are skipped.
 --
 -- The looks at `schedule` are regular, so they repair what went wrong elsewhere:
 --  * Waiting lists whose examination is due. The one that was to wake the oldest may have died or been deleted. So the
 --    oldest becomes due now when it would sleep for long and nobody before it is on his way.
---  * Claims as heirs that were neither confirmed nor kept in time. Their process stands still, is cut off or died, and
+--  * Claims as successors that were neither confirmed nor kept in time. Their process stands still, is cut off or died, and
 --    their lock is over or soon will be. Each task goes to the head of its queue and keeps its place in its list; whoever
 --    claims it asks for the lock. The slot gets a new id, so a late call of its process finds nothing.
 --  * Bells of processes that do not come for them. Nobody has begun with what lies there. It goes back to the head of its
@@ -55,22 +55,22 @@ end
 
 local function bring_back(entry)
     redis.call('ZREM', KEYS[6], entry)
-    local heir = heir_entry_read(entry)
-    local claim = heir.slot and redis.pcall('HGET', heir.process, heir.slot)
+    local successor = successor_entry_read(entry)
+    local claim = successor.slot and redis.pcall('HGET', successor.process, successor.slot)
     local line = type(claim) == 'string' and string.find(claim, '\n', 17, true)
     local queue = line and ARGV[6] .. string.sub(claim, 17, line - 1)
-    if not line or string.sub(claim, 1, 16) ~= heir.id or type(redis.pcall('LLEN', queue)) ~= 'number' then
+    if not line or string.sub(claim, 1, 16) ~= successor.id or type(redis.pcall('LLEN', queue)) ~= 'number' then
         return
     end
-    redis.call('HSET', heir.process, heir.slot, string.sub(redis.sha1hex(heir.id), 1, 16))
+    redis.call('HSET', successor.process, successor.slot, string.sub(redis.sha1hex(successor.id), 1, 16))
     redis.call('RPUSH', queue, string.sub(claim, line + 1))
-    local list = waiting_list(ARGV[4] .. heir.list, ARGV[5] .. heir.list, KEYS[1], KEYS[3], now_us)
-    local place = list.works() and list.has(heir.jid) and list.place(heir.jid)
+    local list = waiting_list(ARGV[4] .. successor.list, ARGV[5] .. successor.list, KEYS[1], KEYS[3], now_us)
+    local place = list.works() and list.has(successor.jid) and list.place(successor.jid)
     local claimed_at = place and not place.task and tonumber(place.due)
     if claimed_at then
         list.note_out(place)
     end
-    list.pass(heir.holder, ARGV[6], claimed_at) -- it follows the lease, and nobody waits for that
+    list.pass(successor.holder, ARGV[6], claimed_at) -- it follows the lease, and nobody waits for that
 end
 
 local function empty_bells(identity)

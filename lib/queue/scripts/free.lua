@@ -6,7 +6,7 @@
 -- and the task was recovered and waits again in other hands. Without its place nobody would wake it.
 --
 -- KEYS: `schedule`, paused, then for each list its order, its places, when it was freed.
--- ARGV: prefix of the queues' keys, jid whose places are given up ('' = nobody), '1' when the lock goes to an heir,
+-- ARGV: prefix of the queues' keys, jid whose places are given up ('' = nobody), '1' when the lock goes to a successor,
 --       how many to wake, microseconds until it is free.
 -- Answers 1.
 local jid, is_handed_on, count, delay = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -30,7 +30,7 @@ for i = 3, #KEYS, 3 do
     elseif not is_handed_on then
         list.wake(count, ARGV[1])
     else
-        list.wake(1, ARGV[1]) -- nobody, while the heir is on its way; it may have failed to get the lock since
+        list.wake(1, ARGV[1]) -- nobody, while the successor is on its way; it may have failed to get the lock since
     end
 end
 return 1

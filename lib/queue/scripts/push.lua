@@ -1,13 +1,13 @@
 -- include: entry_add.lua
--- Pushes the tasks of one slice into a queue, or into the schedule, unless an earlier try of the same slice did.
+-- Pushes the tasks of one batch into a queue, or into the schedule, unless an earlier try of the same batch did.
 --
 -- KEYS: the producer's record, the list (or `schedule`), and for a list `queues`.
--- ARGV: number of the slice, lowest number that is not answered yet, how long the record is kept in ms, name of the
+-- ARGV: number of the batch, lowest number that is not answered yet, how long the record is kept in ms, name of the
 --       queue ('' = the schedule), then the tasks; for the schedule each behind its score.
 -- Answers the number of tasks that the list or schedule then has; 0 when an earlier try was executed; -1 to a try that
 -- nobody waits for any more.
 --
--- The record holds the numbers of the slices that were pushed and may be asked about again, and under `low` the lowest
+-- The record holds the numbers of the batches that were pushed and may be asked about again, and under `low` the lowest
 -- one that was not answered: what is below it is a try that got lost and turns up late.
 local record, place = KEYS[1], KEYS[2]
 local low = math.max(tonumber(redis.call('ZSCORE', record, 'low') or 0), tonumber(ARGV[2]))

@@ -5,7 +5,7 @@
 -- KEYS: the producer's record (see push.lua), the key of uniqueness, the list (or `schedule`), `queues`; to look for the
 --       task that has the key also our processes, all that are listed, `schedule`, `retry`, the note about this digest,
 --       and the one about the last look.
--- ARGV: number of the slice, lowest number that is not answered yet, how long the record is kept in ms, name of the
+-- ARGV: number of the batch, lowest number that is not answered yet, how long the record is kept in ms, name of the
 --       queue, jid, how long it is unique in ms, score in the schedule ('' = it goes to the list), the task; to look also
 --       the jid that was missed before ('' = none), the digest, what stands before the names of queues, processes, bells
 --       and listed processes.

@@ -5,7 +5,7 @@
 -- A process that was recovered is looked at again: a move that it had sent may arrive long after it died. So it stays
 -- listed, marked as gone, until the last of the looks has passed. One that comes back enlists itself anew.
 --
--- When the process left the slot of the handler that brought its end about (culprit.lua), the tasks of all other slots
+-- When the process left the slot of the handler that brought its end about (crash_suspect.lua), the tasks of all other slots
 -- were only beside it: they count apart, and many more of those bury.
 --
 -- KEYS: processes, the process, dead, then for each claim: who it was recovered from, its queue, its unique key.

@@ -57,7 +57,8 @@ static bool is_named(const struct fleet_task *task, const struct server_event *e
  * its place by the same call. */
 static bool is_holder(const struct fleet_task *task, const struct server_event *event)
 {
-    return (is_by(event, "heir") && is_named(task, event, 5)) || (is_by(event, "free") && is_named(task, event, 1));
+    return (is_by(event, "claim_successor") && is_named(task, event, 5)) ||
+           (is_by(event, "free") && is_named(task, event, 1));
 }
 
 static void order_check(const struct fleet_task *task, const struct server_event *event)
@@ -101,7 +102,8 @@ static void brought_back(struct fleet_task *task)
 /* A holder that has the lock gives up its place to the first heir: it is on its way no more. */
 void fleet_line_executed(const struct server_event *event)
 {
-    if (!is_by(event, "heir") || event->count < event->keys + 7 || event->arguments[event->keys + 6].length > 0)
+    if (!is_by(event, "claim_successor") || event->count < event->keys + 7 ||
+        event->arguments[event->keys + 6].length > 0)
         return;
     for (unsigned i = 0; i < fleet.task_count; i++)
         if (is_holder(&fleet.tasks[i], event))
@@ -136,7 +138,7 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
         brought_back(task);
     bool is_woken = was_parked && from == IN_SCHEDULE && event->script != NULL && !is_by(event, "promote");
     if (is_woken)
-        play_count(is_by(event, "heir") ? "heirs" : "woken", 1);
+        play_count(is_by(event, "claim_successor") ? "heirs" : "woken", 1);
     if (is_woken && is_ordered(task))
         order_check(task, event);
 }

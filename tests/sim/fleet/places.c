@@ -315,7 +315,7 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
     if (!task->was_seen && task->place != NOWHERE)
         task->seen_at = world_time();
     task->was_seen |= task->place != NOWHERE;
-    task->is_heir = task->place == IN_CLAIM && (is_by(event, "heir") || task->is_heir);
+    task->is_heir = task->place == IN_CLAIM && (is_by(event, "claim_successor") || task->is_heir);
     world_tell("%s: place %d -> %d by %s", task->jid, (int)from, (int)task->place, by(event));
     if (task->copies > 1)
         play_violated("place", "%s is in %u places after %s", task->jid, task->copies, by(event));
@@ -323,7 +323,7 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
         task_ended(task, event);
     else if (from == NOWHERE)
         task_appeared(task, event);
-    bool is_claimed = task->place == IN_CLAIM && (is_by(event, "claim") || is_by(event, "heir"));
+    bool is_claimed = task->place == IN_CLAIM && (is_by(event, "claim") || is_by(event, "claim_successor"));
     if (is_claimed && fleet_queue_is_paused(task->queue))
         play_violated("paused", "%s is claimed by %s, and its queue is paused", task->jid, by(event));
     if (task->place == IN_RETRY)

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "queue/meeting.h"
+#include "queue/dry_run_hosts.h"
 #include "worker/config/node_options.h"
 
 #define INTERVAL_NS (200 * NS_PER_MS)
@@ -22,8 +22,8 @@ struct coordinator {
     struct loop_timer timer;
     struct buffer request, run;
     struct instant asked;
-    struct meeting_answer answer; /* the last */
-    bool had_records;             /* in it */
+    struct coordinator_answer answer; /* the last */
+    bool had_records;                 /* in it */
     enum run_state state;
     unsigned changes, changes_sent, changes_heard;
     bool is_written, is_sent; /* the node has the run as it is; the call that is outstanding brings it */
@@ -37,7 +37,7 @@ static struct remote_host *host_find(struct coordinator *coordinator, const char
     for (unsigned i = 0; i < coordinator->host_count; i++)
         if (strcmp(coordinator->hosts[i].name, name) == 0)
             return &coordinator->hosts[i];
-    if (coordinator->host_count == REMOTE_HOSTS_MAX || strlen(name) > MEETING_GUEST_BYTES_MAX)
+    if (coordinator->host_count == REMOTE_HOSTS_MAX || strlen(name) > REMOTE_HOST_BYTES_MAX)
         return NULL;
     struct remote_host *host = &coordinator->hosts[coordinator->host_count++];
     host->name = memory_text(name);
@@ -81,12 +81,12 @@ static void look_again(struct coordinator *coordinator, int64_t after_ns)
 static void answered(struct redis_call *call, const struct redis_result *result)
 {
     struct coordinator *coordinator = list_owner(call, struct coordinator, call);
-    const struct meeting_visitor visitor = {.guest = host_beats, .records = records_come, .context = coordinator};
+    const struct coordinator_handler handler = {.host = host_beats, .records = records_come, .context = coordinator};
     look_again(coordinator, INTERVAL_NS);
     if (result->outcome != REDIS_VALUE)
         return;
     coordinator->had_records = false;
-    if (!meeting_read(result->reply, &visitor, &coordinator->answer)) {
+    if (!coordinator_read(result->reply, &handler, &coordinator->answer)) {
         log_event(LOG_WARN, "meeting_unreadable",
                   "advice=\"something else has written where the hosts of this dry "
                   "run meet\"");
@@ -106,14 +106,14 @@ static void look(struct loop_timer *timer)
     struct coordinator *coordinator = list_owner(timer, struct coordinator, timer);
     coordinator->is_sent = !coordinator->is_written;
     buffer_clear(&coordinator->request);
-    meeting_request(
+    coordinator_request(
         &coordinator->request,
-        &(struct meeting_call){.space = coordinator->options.space,
-                               .run = {coordinator->run.bytes, coordinator->is_sent ? coordinator->run.length : 0},
-                               .state = run_state_name(coordinator->state),
-                               .ttl_ms = TTL_MS,
-                               .taken = coordinator->answer.taken,
-                               .batches = BATCHES});
+        &(struct coordinator_call){.space = coordinator->options.space,
+                                   .run = {coordinator->run.bytes, coordinator->is_sent ? coordinator->run.length : 0},
+                                   .state = run_state_name(coordinator->state),
+                                   .ttl_ms = TTL_MS,
+                                   .taken = coordinator->answer.taken,
+                                   .batches = BATCHES});
     coordinator->asked = instant_now();
     coordinator->changes_sent = coordinator->changes;
     if (!redis_node_call(coordinator->node, &coordinator->request, loop_after(coordinator->loop, PATIENCE_NS),
@@ -125,8 +125,8 @@ struct coordinator *coordinator_create(struct loop *loop, const struct coordinat
 {
     struct coordinator *coordinator = memory_new(struct coordinator);
     struct redis_node_options node = node_options(options->node, "dry-run");
-    node.scripts = meeting_scripts;
-    node.script_count = MEETING_SCRIPTS;
+    node.scripts = dry_run_host_scripts;
+    node.script_count = DRY_RUN_HOST_SCRIPTS;
     node.reply_limit = REPLY_BYTES_MAX;
     node.element_limit = REPLY_ELEMENTS_MAX;
     coordinator->loop = loop;

@@ -1,5 +1,5 @@
 /* The host that leads a dry run serves those that join: a few times a second, in one call to the queue node
- * (queue/meeting.h), it says how the run stands, learns which hosts are there, and takes the records of their workers.
+ * (queue/dry_run_hosts.h), it writes the state of the run, learns which hosts are there, and takes their records.
  *
  *     struct coordinator *coordinator = coordinator_create(loop, &options);
  *     coordinator_tell(coordinator, RUN_GOES_ON);

@@ -1,5 +1,5 @@
-/* What hosts of one dry run tell each other (queue/meeting.h), as JSON: how a remote host stands, how the run stands;
- * and the bytes in which a remote host brings the records of its processes. Pure. */
+/* What hosts of one dry run send each other (queue/dry_run_hosts.h), as JSON: the state of a remote host, the state of
+ * the run, and the bytes in which a remote host sends the records of its processes. Pure. */
 #ifndef WORKER_DRY_RUN_HOST_HEARTBEAT_H
 #define WORKER_DRY_RUN_HOST_HEARTBEAT_H
 

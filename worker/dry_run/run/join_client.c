@@ -9,7 +9,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "queue/keys.h"
-#include "queue/meeting.h"
+#include "queue/dry_run_hosts.h"
 #include "worker/nodes/inquiry.h"
 #include "worker/dry_run/run/apart.h"
 #include "worker/config/node_options.h"
@@ -141,7 +141,7 @@ static void answered(struct redis_call *call, const struct redis_result *result)
     uint64_t left;
     int64_t node_us;
     call_after(client, INTERVAL_NS);
-    if (result->outcome != REDIS_VALUE || !meeting_visit_read(result->reply, &state, &left, &node_us))
+    if (result->outcome != REDIS_VALUE || !remote_host_read(result->reply, &state, &left, &node_us))
         return;
     client->heard = loop_now(client->loop);
     node_clock_note(&client->clock, client->asked, client->heard, node_us);
@@ -180,14 +180,14 @@ static void call_out(struct loop_timer *timer)
     client->said_last = client->is_parting && client->underway.length == 0;
     beat_write(client);
     buffer_clear(&client->request);
-    meeting_visit_request(&client->request,
-                          &(struct meeting_visit){.space = client->run->key_space,
-                                                  .name = client->name,
-                                                  .beat = {client->beat.bytes, client->beat.length},
-                                                  .ttl_ms = TTL_MS,
-                                                  .number = client->number,
-                                                  .waiting_max = WAITING_MAX,
-                                                  .records = {client->underway.bytes, client->underway.length}});
+    remote_host_request(&client->request,
+                        &(struct remote_host_call){.space = client->run->key_space,
+                                                   .name = client->name,
+                                                   .beat = {client->beat.bytes, client->beat.length},
+                                                   .ttl_ms = TTL_MS,
+                                                   .number = client->number,
+                                                   .waiting_max = WAITING_MAX,
+                                                   .records = {client->underway.bytes, client->underway.length}});
     client->asked = instant_now();
     if (!redis_node_call(client->node, &client->request, loop_after(client->loop, PATIENCE_NS), &client->call))
         call_after(client, INTERVAL_NS);
@@ -255,8 +255,8 @@ static bool join_client_open(struct join_client *client, struct error *error)
     client->loop = loop_create(error);
     if (client->loop == NULL)
         return false;
-    node.scripts = meeting_scripts;
-    node.script_count = MEETING_SCRIPTS;
+    node.scripts = dry_run_host_scripts;
+    node.script_count = DRY_RUN_HOST_SCRIPTS;
     node.unanswered_limit = REQUEST_BYTES_MAX;
     client->node = redis_node_create(client->loop, &node);
     client->call.done = answered;

@@ -694,7 +694,7 @@ static bool trial_open(struct trial *trial, struct error *error)
     trial->push = push_create(trial->loop,
                               &(struct push_options){.node = node_options(&trial->run->config->queue_node, "dry-run"),
                                                      .space = trial->run->key_space,
-                                                     .slices_max = SLICES_MAX});
+                                                     .batches_max = SLICES_MAX});
     push_source_init(&trial->source, slice_ended);
     loop_hook_init(&trial->flush, slices_flush);
     if (trial->plan->kind == DRY_RUN_REHEARSAL)

@@ -1,17 +1,17 @@
--- Claims as heirs, for the scripts that include this (docs/data-model.md): `heirs` is the sorted set of them by the time,
+-- Claims as successors, for the scripts that include this (docs/data-model.md): `heirs` is the sorted set of them by the time,
 -- in seconds of the node's clock, until which each is kept for its process. An entry says all that it takes to bring the
 -- claim back: where it is, the list, its jid, and that of the holder. It is about nothing any more once the place of the
 -- slot holds another id. A foreign value under the key leaves such claims to the lease of their process.
-local function heir_entry(process, slot, id, list, jid, holder)
+local function successor_entry(process, slot, id, list, jid, holder)
     return id .. slot .. '\n' .. process .. '\n' .. #jid .. '\n' .. #holder .. '\n' .. jid .. holder .. list
 end
 
-local function heir_entry_read(entry)
-    local heir = {id = string.sub(entry, 1, 16)}
+local function successor_entry_read(entry)
+    local successor = {id = string.sub(entry, 1, 16)}
     local slot, process, jid, holder, rest = string.match(entry, '^(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(.*)$', 17)
     if slot then
-        heir.slot, heir.process, heir.jid = slot, process, string.sub(rest, 1, jid)
-        heir.holder, heir.list = string.sub(rest, jid + 1, jid + holder), string.sub(rest, jid + holder + 1)
+        successor.slot, successor.process, successor.jid = slot, process, string.sub(rest, 1, jid)
+        successor.holder, successor.list = string.sub(rest, jid + 1, jid + holder), string.sub(rest, jid + holder + 1)
     end
-    return heir
+    return successor
 end

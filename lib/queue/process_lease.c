@@ -1,9 +1,9 @@
-/* The beat of a process at the queue node: it renews the lease, and compares what the node knows of the process with
- * what the process knows of itself.
+/* The lease of a process at the queue node: each renewal also compares what the node knows of the process with what the
+ * process knows of itself.
  *
- * A beat is not repeated: when it is not answered the next one is due soon enough, and an unanswered one means that
- * the lease was not held for certain. Its answer is compared only with slots that have no call outstanding: calls
- * leave on the same connection and in order, so for those the node knew what we know. Runs on the loop. */
+ * An unanswered renewal is not repeated: the next one is due soon enough, and the lease counts as not held. An answer
+ * is compared only with slots that have no call outstanding: calls leave on the same connection and in order, so for
+ * those the node knew what we know. Runs on the loop. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +12,19 @@
 #include "queue/queue_private.h"
 #include "queue/scripts.h"
 
-enum { BEATS_A_LEASE = 3 };
+enum { RENEWALS_A_LEASE = 3 };
 
-/* What beat.lua answers. */
-enum { BEAT_STATE, BEAT_RUN_ID, BEAT_PAUSED, BEAT_DEAD, BEAT_CLAIMS, BEAT_SERVING, BEAT_NOW, BEAT_ANSWERS };
+/* What renew_lease.lua answers. */
+enum {
+    RENEWAL_STATE,
+    RENEWAL_RUN_ID,
+    RENEWAL_PAUSED,
+    RENEWAL_DEAD,
+    RENEWAL_CLAIMS,
+    RENEWAL_SERVING,
+    RENEWAL_NOW,
+    RENEWAL_ANSWERS
+};
 
 /* --- a claim that nobody here knows of --------------------------------------------------------------------------- */
 
@@ -80,73 +89,73 @@ static void slot_compare(struct queue *queue, unsigned number, const struct redi
         stray_give_back(queue, number, place);
 }
 
-static void beat_read(struct queue *queue, const struct redis_reply *answers)
+static void renewal_read(struct queue *queue, const struct redis_reply *answers)
 {
-    bool is_lost = redis_reply_is_text(&answers[BEAT_STATE], "lost");
+    bool is_lost = redis_reply_is_text(&answers[RENEWAL_STATE], "lost");
     if (is_lost)
         lease_guard_broken(&queue->guard);
     else
-        lease_guard_renewed(&queue->guard, redis_reply_is_text(&answers[BEAT_STATE], "held"),
-                            answers[BEAT_RUN_ID].kind == REDIS_STRING ? answers[BEAT_RUN_ID].bytes : "",
-                            queue->beat_sent);
-    if (answers[BEAT_PAUSED].kind == REDIS_STRING)
-        queue_note_paused(queue, NULL, answers[BEAT_PAUSED].bytes, answers[BEAT_PAUSED].length);
-    queue_note_time(queue, answers[BEAT_NOW].integer);
-    queue->serving = answers[BEAT_SERVING].kind == REDIS_INTEGER ? (unsigned)answers[BEAT_SERVING].integer : 0;
-    for (unsigned i = 0; i < queue->options.slots && answers[BEAT_CLAIMS].kind == REDIS_ARRAY; i++)
-        slot_compare(queue, i, &answers[BEAT_CLAIMS]);
+        lease_guard_renewed(&queue->guard, redis_reply_is_text(&answers[RENEWAL_STATE], "held"),
+                            answers[RENEWAL_RUN_ID].kind == REDIS_STRING ? answers[RENEWAL_RUN_ID].bytes : "",
+                            queue->lease_sent);
+    if (answers[RENEWAL_PAUSED].kind == REDIS_STRING)
+        queue_note_paused(queue, NULL, answers[RENEWAL_PAUSED].bytes, answers[RENEWAL_PAUSED].length);
+    queue_note_time(queue, answers[RENEWAL_NOW].integer);
+    queue->serving = answers[RENEWAL_SERVING].kind == REDIS_INTEGER ? (unsigned)answers[RENEWAL_SERVING].integer : 0;
+    for (unsigned i = 0; i < queue->options.slots && answers[RENEWAL_CLAIMS].kind == REDIS_ARRAY; i++)
+        slot_compare(queue, i, &answers[RENEWAL_CLAIMS]);
     if (is_lost) {
         log_event(LOG_WARN, "lease_lost",
                   "advice=\"this process was away for longer than its lease; others took over its claims\"");
         queue_enlist(queue);
     }
     if (lease_guard_may_recover(&queue->guard, loop_now(queue->loop)))
-        recovery_start(queue->recovery, &answers[BEAT_DEAD]);
+        recovery_start(queue->recovery, &answers[RENEWAL_DEAD]);
 }
 
 /* --- beating ----------------------------------------------------------------------------------------------------- */
 
-static void beat_answered(struct redis_call *call, const struct redis_result *result)
+static void renewal_answered(struct redis_call *call, const struct redis_result *result)
 {
-    struct queue *queue = list_owner(call, struct queue, beat_call);
+    struct queue *queue = list_owner(call, struct queue, lease_call);
     bool fits =
-        result->outcome == REDIS_VALUE && result->reply->kind == REDIS_ARRAY && result->reply->count == BEAT_ANSWERS;
+        result->outcome == REDIS_VALUE && result->reply->kind == REDIS_ARRAY && result->reply->count == RENEWAL_ANSWERS;
     if (queue->leaving)
         return;
     if (fits)
-        beat_read(queue, result->reply->elements);
+        renewal_read(queue, result->reply->elements);
     else
         lease_guard_broken(&queue->guard);
 }
 
-static void beat_send(struct queue *queue)
+static void renewal_send(struct queue *queue)
 {
     struct buffer *out = &queue->request;
-    if (redis_call_is_outstanding(&queue->beat_call) || queue->presenting || queue->leaving)
+    if (redis_call_is_outstanding(&queue->lease_call) || queue->presenting || queue->leaving)
         return;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_beat, 3, 4 + (size_t)queue->options.name_count);
+    redis_request_script(out, &queue_script_renew_lease, 3, 4 + (size_t)queue->options.name_count);
     redis_request_texts(out, queue->keys.processes, queue->keys.process, queue->keys.paused, queue->identity);
     queue_request_lease(queue, out);
     redis_request_integer(out, RECOVERY_DEAD_MAX);
     redis_request_text(out, queue->keys.process_prefix);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         redis_request_text(out, queue->names[i]);
-    queue->beat_sent = loop_now(queue->loop);
-    queue->beat_call.done = beat_answered;
+    queue->lease_sent = loop_now(queue->loop);
+    queue->lease_call.done = renewal_answered;
     struct instant deadline = loop_after(queue->loop, queue->options.timeout_ns);
-    if (!redis_node_call(queue->node, out, deadline, &queue->beat_call))
+    if (!redis_node_call(queue->node, out, deadline, &queue->lease_call))
         lease_guard_broken(&queue->guard);
 }
 
-static void beat_fire(struct loop_timer *timer)
+static void renewal_fire(struct loop_timer *timer)
 {
-    struct queue *queue = list_owner(timer, struct queue, beat_timer);
-    int64_t beat_ns = queue->options.lease_ns / BEATS_A_LEASE;
+    struct queue *queue = list_owner(timer, struct queue, lease_timer);
+    int64_t interval_ns = queue->options.lease_ns / RENEWALS_A_LEASE;
     /* Not all at once, and never later than a third of the lease. */
-    int64_t wait_ns = random_between(beat_ns - beat_ns / 8, beat_ns);
+    int64_t wait_ns = random_between(interval_ns - interval_ns / 8, interval_ns);
     loop_timer_set(queue->loop, timer, loop_after(queue->loop, wait_ns));
-    beat_send(queue);
+    renewal_send(queue);
 }
 
 unsigned queue_serving(const struct queue *queue)
@@ -154,26 +163,27 @@ unsigned queue_serving(const struct queue *queue)
     return queue->serving;
 }
 
-void beat_create(struct queue *queue)
+void process_lease_create(struct queue *queue)
 {
     queue->guard.lease_ns = queue->options.lease_ns;
     retried_call_init(&queue->stray, &queue->retried_calls, stray_done);
     queue->recovery = recovery_create(queue);
-    loop_timer_init(&queue->beat_timer, beat_fire);
+    loop_timer_init(&queue->lease_timer, renewal_fire);
     /* The first one follows the enlisting. */
-    loop_timer_set(queue->loop, &queue->beat_timer, loop_after(queue->loop, queue->options.lease_ns / BEATS_A_LEASE));
+    loop_timer_set(queue->loop, &queue->lease_timer,
+                   loop_after(queue->loop, queue->options.lease_ns / RENEWALS_A_LEASE));
 }
 
-void beat_stop(struct queue *queue)
+void process_lease_stop(struct queue *queue)
 {
-    loop_timer_clear(queue->loop, &queue->beat_timer);
-    redis_call_cancel(&queue->beat_call);
+    loop_timer_clear(queue->loop, &queue->lease_timer);
+    redis_call_cancel(&queue->lease_call);
     recovery_stop(queue->recovery);
 }
 
-void beat_destroy(struct queue *queue)
+void process_lease_destroy(struct queue *queue)
 {
-    beat_stop(queue);
+    process_lease_stop(queue);
     recovery_destroy(queue->recovery);
     retried_call_fini(&queue->stray);
 }

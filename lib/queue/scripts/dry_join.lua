@@ -1,9 +1,9 @@
--- A guest of a dry run: says that it is there, leaves what its workers told, and hears how the run stands.
--- KEYS: run, guests, records
--- ARGV: the guest's name; its beat as JSON; for how long all this lives, in ms; the number of these records (from 1
+-- A remote host of a dry run sends a heartbeat and the records of its workers, and reads the state of the run.
+-- KEYS: run, hosts, records
+-- ARGV: the host's name; its heartbeat as JSON; for how long all this lives, in ms; the number of these records (from 1
 --       on, one more each time there are any); the records, '' = none; how many may wait to be taken
 -- Answers the node's time in us, the state of the run, or nothing when there is no such run (then nothing is left), and
--- the number of the last records that were left. When too many wait those of this call are not: the guest keeps them.
+-- the number of the last records that were left. When too many wait those of this call are not: the host keeps them.
 -- Repeated after a lost reply it leaves nothing twice.
 local state = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HGET', KEYS[2], 'state')
 local time = redis.call('TIME')

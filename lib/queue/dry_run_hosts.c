@@ -1,4 +1,4 @@
-#include "queue/meeting.h"
+#include "queue/dry_run_hosts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "queue/scripts.h"
 #include "queue/keys.h"
 
-const struct redis_script *const meeting_scripts[] = {&queue_script_meet_guests, &queue_script_meet_host};
+const struct redis_script *const dry_run_host_scripts[] = {&queue_script_dry_coordinate, &queue_script_dry_join};
 
 static void keys_request(struct buffer *out, const char *space)
 {
@@ -19,9 +19,9 @@ static void keys_request(struct buffer *out, const char *space)
     queue_keys_fini(&keys);
 }
 
-void meeting_request(struct buffer *out, const struct meeting_call *call)
+void coordinator_request(struct buffer *out, const struct coordinator_call *call)
 {
-    redis_request_script(out, &queue_script_meet_guests, 3, 5);
+    redis_request_script(out, &queue_script_dry_coordinate, 3, 5);
     keys_request(out, call->space);
     redis_request_bytes(out, call->run.bytes, call->run.length);
     redis_request_text(out, call->state);
@@ -56,49 +56,50 @@ static bool is_text(const struct redis_reply *reply)
     return reply->kind == REDIS_STRING && strlen(reply->bytes) == reply->length;
 }
 
-static bool guests_read(const struct redis_reply *guests, const struct meeting_visitor *visitor)
+static bool hosts_read(const struct redis_reply *hosts, const struct coordinator_handler *handler)
 {
     static const char beat[] = "beat:";
-    if (guests == NULL || guests->count % 2 != 0)
+    if (hosts == NULL || hosts->count % 2 != 0)
         return false;
-    for (size_t i = 0; i + 1 < guests->count; i += 2) {
-        const struct redis_reply *field = &guests->elements[i], *value = &guests->elements[i + 1];
+    for (size_t i = 0; i + 1 < hosts->count; i += 2) {
+        const struct redis_reply *field = &hosts->elements[i], *value = &hosts->elements[i + 1];
         if (!is_text(field) || value->kind != REDIS_STRING)
             return false;
         if (strncmp(field->bytes, beat, sizeof beat - 1) == 0)
-            visitor->guest(visitor->context, field->bytes + sizeof beat - 1, span_of(value));
+            handler->host(handler->context, field->bytes + sizeof beat - 1, span_of(value));
     }
     return true;
 }
 
-static bool records_read(const struct redis_reply *batches, const struct meeting_visitor *visitor,
-                         char taken[MEETING_RECORD_ID_MAX])
+static bool records_read(const struct redis_reply *batches, const struct coordinator_handler *handler,
+                         char taken[HOST_RECORD_ID_MAX])
 {
     for (size_t i = 0; batches != NULL && i < batches->count; i++) {
         const struct redis_reply *id = element_of(&batches->elements[i], 0, REDIS_STRING);
         const struct redis_reply *fields = element_of(&batches->elements[i], 1, REDIS_ARRAY);
-        if (id == NULL || fields == NULL || fields->count != 2 || !is_text(id) || id->length >= MEETING_RECORD_ID_MAX ||
+        if (id == NULL || fields == NULL || fields->count != 2 || !is_text(id) || id->length >= HOST_RECORD_ID_MAX ||
             !is_text(&fields->elements[0]) || fields->elements[1].kind != REDIS_STRING)
             return false;
-        visitor->records(visitor->context, fields->elements[0].bytes, span_of(&fields->elements[1]));
+        handler->records(handler->context, fields->elements[0].bytes, span_of(&fields->elements[1]));
         memcpy(taken, id->bytes, id->length + 1);
     }
     return batches != NULL;
 }
 
-bool meeting_read(const struct redis_reply *reply, const struct meeting_visitor *visitor, struct meeting_answer *answer)
+bool coordinator_read(const struct redis_reply *reply, const struct coordinator_handler *handler,
+                      struct coordinator_answer *answer)
 {
     const struct redis_reply *is_there = element_of(reply, 3, REDIS_INTEGER);
     if (is_there == NULL || !time_read(reply, &answer->node_us))
         return false;
     answer->is_there = is_there->integer != 0;
-    return guests_read(element_of(reply, 1, REDIS_ARRAY), visitor) &&
-           records_read(element_of(reply, 2, REDIS_ARRAY), visitor, answer->taken);
+    return hosts_read(element_of(reply, 1, REDIS_ARRAY), handler) &&
+           records_read(element_of(reply, 2, REDIS_ARRAY), handler, answer->taken);
 }
 
-void meeting_visit_request(struct buffer *out, const struct meeting_visit *visit)
+void remote_host_request(struct buffer *out, const struct remote_host_call *visit)
 {
-    redis_request_script(out, &queue_script_meet_host, 3, 6);
+    redis_request_script(out, &queue_script_dry_join, 3, 6);
     keys_request(out, visit->space);
     redis_request_text(out, visit->name);
     redis_request_bytes(out, visit->beat.bytes, visit->beat.length);
@@ -108,7 +109,7 @@ void meeting_visit_request(struct buffer *out, const struct meeting_visit *visit
     redis_request_integer(out, visit->waiting_max);
 }
 
-bool meeting_visit_read(const struct redis_reply *reply, struct text_span *state, uint64_t *left, int64_t *node_us)
+bool remote_host_read(const struct redis_reply *reply, struct text_span *state, uint64_t *left, int64_t *node_us)
 {
     const struct redis_reply *time = element_of(reply, 0, REDIS_INTEGER);
     const struct redis_reply *text = element_of(reply, 1, REDIS_STRING);

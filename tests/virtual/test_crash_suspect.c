@@ -26,8 +26,8 @@ static void given_the_dead(const char *identity)
 /* What the node answers to the note that the handler of slot 0 did it. */
 static long long blame(const char *identity)
 {
-    char *answer =
-        redis_server_command(server, "EVALSHA %s 2 hf:2:processes place %s 0", queue_script_culprit.sha1, identity);
+    char *answer = redis_server_command(server, "EVALSHA %s 2 hf:2:processes place %s 0",
+                                        queue_script_crash_suspect.sha1, identity);
     long long number = strtoll(answer, NULL, 10);
     free(answer);
     return number;

@@ -1,8 +1,8 @@
 -- include: waiting_list.lua
--- include: heir_claims.lua
+-- include: successor_claims.lua
 -- Claims the oldest of a waiting list into a place of the process that holds the lock, to hand the lock on. The place is
 -- empty, or holds a task that has ended and whose lock is on its way to the holder: then that is settled as well, and
--- the holder, who was claimed as an heir itself, is confirmed: from now on its claim follows the lease, like all others.
+-- the holder, who was claimed as a successor itself, is confirmed: from now on its claim follows the lease, like all others.
 --
 -- KEYS: the process, paused, cancels, `schedule`, the list's order, its places, heirs.
 -- ARGV: slot, id that its place holds ('' = none), new id; slot of the holder, the id that its place holds, its jid; jid
@@ -23,7 +23,7 @@ local function answer(holds)
     return {holds, redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0', now, is_here and '1' or '0'}
 end
 if ended ~= '' and is_here then
-    redis.pcall('ZREM', KEYS[7], heir_entry(KEYS[1], ARGV[4], ARGV[5], list_name, holder, ended))
+    redis.pcall('ZREM', KEYS[7], successor_entry(KEYS[1], ARGV[4], ARGV[5], list_name, holder, ended))
 end
 if id ~= ARGV[2] or (#place > 16) ~= (ended ~= '') then
     return answer(place)
@@ -48,14 +48,14 @@ elseif is_here then
 end
 -- A holder that does not have the lock yet keeps its place, in case it will not get it; it is in nobody's way.
 local first_class = 13 + tonumber(ARGV[12])
-local heir, out = list.oldest(nil, nil, is_here and holder)
+local successor, out = list.oldest(nil, nil, is_here and holder)
 local holds = ARGV[3]
-if heir and out == 0 and is_here and heir.set == ARGV[8] and among(heir.queue, 13, first_class - 1)
-    and among(heir.class, first_class, #ARGV) and list.may_go(heir) then
-    list.take(heir)
-    holds = ARGV[3] .. heir.queue .. '\n' .. heir.task
+if successor and out == 0 and is_here and successor.set == ARGV[8] and among(successor.queue, 13, first_class - 1)
+    and among(successor.class, first_class, #ARGV) and list.may_go(successor) then
+    list.take(successor)
+    holds = ARGV[3] .. successor.queue .. '\n' .. successor.task
     local kept_until = string.format('%.6f', (now + tonumber(ARGV[11])) / 1000000)
-    redis.pcall('ZADD', KEYS[7], kept_until, heir_entry(KEYS[1], ARGV[1], ARGV[3], list_name, heir.jid, holder))
+    redis.pcall('ZADD', KEYS[7], kept_until, successor_entry(KEYS[1], ARGV[1], ARGV[3], list_name, successor.jid, holder))
     redis.pcall('PEXPIRE', KEYS[7], 3600000)
 elseif ended ~= '' then
     list.wake(1, ARGV[9]) -- nobody, while the holder is on its way; it may have failed to get the lock since

@@ -1,8 +1,8 @@
--- The host that leads a dry run: says how it stands, and takes what its guests have brought.
--- KEYS: run, guests, records
+-- The coordinator of a dry run writes its state, and takes what the remote hosts have sent.
+-- KEYS: run, hosts, records
 -- ARGV: the run as JSON, '' = it stays as it is; its state in a word; for how long all this lives, in ms; the last
 --       record that was taken; how many more at most
--- Answers the node's time in us, the guests (name, beat, ...), the records ({id, {name, bytes}}, ...), and whether the
+-- Answers the node's time in us, the hosts (name, beat, ...), the records ({id, {name, bytes}}, ...), and whether the
 -- run is there: if not, it has to be written.
 -- Repeated after a lost reply it answers the same records again: they go when a later call says that they were taken.
 local is_there = 1
@@ -21,6 +21,6 @@ if redis.call('EXISTS', KEYS[3]) == 1 then
     redis.call('PEXPIRE', KEYS[3], ARGV[3])
 end
 local time = redis.call('TIME')
-local guests = redis.call('HGETALL', KEYS[2])
+local hosts = redis.call('HGETALL', KEYS[2])
 local records = redis.call('XRANGE', KEYS[3], '(' .. ARGV[4], '+', 'COUNT', ARGV[5])
-return {time[1] * 1000000 + time[2], guests, records, is_there}
+return {time[1] * 1000000 + time[2], hosts, records, is_there}

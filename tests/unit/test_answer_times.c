@@ -1,13 +1,13 @@
 /* How long an answer is waited for, from what answers took of late. */
 #include "tests/support/test.h"
 
-#include "redis/patience.h"
+#include "redis/answer_times.h"
 
 #define LEAST (50 * NS_PER_MS)
 #define MOST  (500 * NS_PER_MS)
 
 static const struct instant start = {1000 * NS_PER_S};
-static struct patience patience;
+static struct answer_times times;
 
 static struct instant at(int64_t seconds)
 {
@@ -16,17 +16,17 @@ static struct instant at(int64_t seconds)
 
 static void note(int64_t ms, struct instant now)
 {
-    patience_note(&patience, ms * NS_PER_MS, now);
+    answer_times_note(&times, ms * NS_PER_MS, now);
 }
 
 static void assert_patience(int64_t ms, struct instant now)
 {
-    assert_int_equal(patience_of(&patience, LEAST, MOST, now), ms * NS_PER_MS);
+    assert_int_equal(answer_timeout_ns(&times, LEAST, MOST, now), ms * NS_PER_MS);
 }
 
 static void forget_all(void)
 {
-    patience = (struct patience){0};
+    times = (struct answer_times){0};
 }
 
 TEST(without_an_answer_it_is_the_least)
@@ -42,7 +42,7 @@ TEST(it_is_twice_the_longest_answer_within_its_bounds)
         note(took_and_waits[i][0], start);
         assert_patience(took_and_waits[i][1], start);
     }
-    patience_note(&patience, INT64_MAX, start);
+    answer_times_note(&times, INT64_MAX, start);
     assert_patience(500, start);
 }
 

@@ -1,10 +1,10 @@
 /* Where the hosts of a dry run meet: what guests bring arrives once and in order, whatever is repeated. These
- * are the scripts meet_guests and meet_host; who is killed between two calls of them is in test_dry_run_hosts.c. */
+ * are the scripts dry_coordinate and dry_join; who is killed between two calls of them is in test_dry_run_hosts.c. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
 
-#include "queue/meeting.h"
+#include "queue/dry_run_hosts.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/one_server.h"
 #include "tests/support/queue_probe.h"
@@ -22,8 +22,8 @@ struct question {
     bool is_answered;
     bool is_understood;
     int64_t node_us;
-    struct meeting_answer answer; /* to the host */
-    uint64_t left;                /* to a guest */
+    struct coordinator_answer answer; /* to the host */
+    uint64_t left;                    /* to a guest */
     char state[64];
 };
 
@@ -45,8 +45,8 @@ static void host_answered(struct redis_call *call, const struct redis_result *re
     question->is_answered = true;
     question->is_understood =
         result->outcome == REDIS_VALUE &&
-        meeting_read(result->reply, &(struct meeting_visitor){.guest = guest_seen, .records = records_seen},
-                     &question->answer);
+        coordinator_read(result->reply, &(struct coordinator_handler){.host = guest_seen, .records = records_seen},
+                         &question->answer);
 }
 
 static void guest_answered(struct redis_call *call, const struct redis_result *result)
@@ -54,8 +54,8 @@ static void guest_answered(struct redis_call *call, const struct redis_result *r
     struct question *question = list_owner(call, struct question, call);
     struct text_span state;
     question->is_answered = true;
-    question->is_understood = result->outcome == REDIS_VALUE &&
-                              meeting_visit_read(result->reply, &state, &question->left, &question->node_us);
+    question->is_understood =
+        result->outcome == REDIS_VALUE && remote_host_read(result->reply, &state, &question->left, &question->node_us);
     assert_true(!question->is_understood || state.bytes != NULL || state.length == 0);
     if (question->is_understood)
         snprintf(question->state, sizeof question->state, "%.*s", (int)state.length,
@@ -83,17 +83,17 @@ static void ask(struct question *question, const struct buffer *request)
 }
 
 /* What the host is told by a call that says that it has taken `taken`, which becomes the last. */
-static const char *host_brings(const char *run, char taken[MEETING_RECORD_ID_MAX], unsigned batches, bool *is_there)
+static const char *host_brings(const char *run, char taken[HOST_RECORD_ID_MAX], unsigned batches, bool *is_there)
 {
     struct question question = {.call.done = host_answered};
     struct buffer request = {0};
     memcpy(question.answer.taken, taken, sizeof question.answer.taken);
-    meeting_request(&request, &(struct meeting_call){.space = SPACE,
-                                                     .run = {run, strlen(run)},
-                                                     .state = "STATE",
-                                                     .ttl_ms = 60000,
-                                                     .taken = taken,
-                                                     .batches = batches});
+    coordinator_request(&request, &(struct coordinator_call){.space = SPACE,
+                                                             .run = {run, strlen(run)},
+                                                             .state = "STATE",
+                                                             .ttl_ms = 60000,
+                                                             .taken = taken,
+                                                             .batches = batches});
     buffer_clear(&seen);
     ask(&question, &request);
     buffer_fini(&request);
@@ -103,7 +103,7 @@ static const char *host_brings(const char *run, char taken[MEETING_RECORD_ID_MAX
     return buffer_text(&seen);
 }
 
-static const char *host_asks(char taken[MEETING_RECORD_ID_MAX], unsigned batches)
+static const char *host_asks(char taken[HOST_RECORD_ID_MAX], unsigned batches)
 {
     bool is_there;
     const char *told = host_brings("RUN", taken, batches, &is_there);
@@ -115,13 +115,13 @@ static struct question guest_visits(const char *name, uint64_t number, const cha
 {
     struct question question = {.call.done = guest_answered};
     struct buffer request = {0};
-    meeting_visit_request(&request, &(struct meeting_visit){.space = SPACE,
-                                                            .name = name,
-                                                            .beat = {"{}", 2},
-                                                            .ttl_ms = 60000,
-                                                            .number = number,
-                                                            .records = {records, strlen(records)},
-                                                            .waiting_max = WAITING_MAX});
+    remote_host_request(&request, &(struct remote_host_call){.space = SPACE,
+                                                             .name = name,
+                                                             .beat = {"{}", 2},
+                                                             .ttl_ms = 60000,
+                                                             .number = number,
+                                                             .records = {records, strlen(records)},
+                                                             .waiting_max = WAITING_MAX});
     ask(&question, &request);
     buffer_fini(&request);
     return question;
@@ -135,8 +135,8 @@ static int set_up(void **state)
     node = redis_node_create(loop, &(struct redis_node_options){.name = "queue",
                                                                 .host = "127.0.0.1",
                                                                 .port = redis_server_port(server),
-                                                                .scripts = meeting_scripts,
-                                                                .script_count = MEETING_SCRIPTS});
+                                                                .scripts = dry_run_host_scripts,
+                                                                .script_count = DRY_RUN_HOST_SCRIPTS});
     return 0;
 }
 
@@ -158,7 +158,7 @@ TEST(a_guest_of_no_run_leaves_nothing)
 
 TEST(guests_hear_the_run_and_the_host_hears_of_them)
 {
-    char taken[MEETING_RECORD_ID_MAX] = "0";
+    char taken[HOST_RECORD_ID_MAX] = "0";
     assert_string_equal(host_asks(taken, 10), "");
     assert_string_equal(guest_visits("south", 1, "").state, "STATE");
     assert_string_equal(host_asks(taken, 10), "guest south {}\n");
@@ -166,7 +166,7 @@ TEST(guests_hear_the_run_and_the_host_hears_of_them)
 
 TEST(what_is_brought_twice_arrives_once)
 {
-    char taken[MEETING_RECORD_ID_MAX] = "0";
+    char taken[HOST_RECORD_ID_MAX] = "0";
     host_asks(taken, 10);
     guest_visits("south", 1, "first");
     guest_visits("south", 1, "first"); /* its reply was lost */
@@ -177,7 +177,7 @@ TEST(what_is_brought_twice_arrives_once)
 
 TEST(what_was_not_taken_is_answered_again)
 {
-    char taken[MEETING_RECORD_ID_MAX] = "0", lost[MEETING_RECORD_ID_MAX] = "0";
+    char taken[HOST_RECORD_ID_MAX] = "0", lost[HOST_RECORD_ID_MAX] = "0";
     host_asks(taken, 10);
     guest_visits("south", 1, "first");
     guest_visits("south", 2, "second");
@@ -197,7 +197,7 @@ static void assert_run(const char *wanted)
 
 TEST(the_run_is_written_once_and_again_when_it_is_gone)
 {
-    char taken[MEETING_RECORD_ID_MAX] = "0";
+    char taken[HOST_RECORD_ID_MAX] = "0";
     bool is_there;
     host_brings("", taken, 10, &is_there);
     assert_false(is_there);
@@ -217,7 +217,7 @@ TEST(the_run_is_written_once_and_again_when_it_is_gone)
 /* A host that leads and stands still is no reason to fill the node up. */
 TEST(what_too_many_wait_before_is_kept_by_its_guest)
 {
-    char taken[MEETING_RECORD_ID_MAX] = "0";
+    char taken[HOST_RECORD_ID_MAX] = "0";
     host_asks(taken, 10);
     for (uint64_t number = 1; number <= WAITING_MAX; number++)
         assert_int_equal(guest_visits("south", number, "old").left, number);
@@ -232,7 +232,7 @@ TEST(what_too_many_wait_before_is_kept_by_its_guest)
 
 TEST(all_of_it_has_a_time_to_live)
 {
-    char taken[MEETING_RECORD_ID_MAX] = "0";
+    char taken[HOST_RECORD_ID_MAX] = "0";
     host_asks(taken, 10);
     guest_visits("south", 1, "first");
     assert_int_equal(queue_probe_number(server, "DBSIZE"), 3);

@@ -1,0 +1,47 @@
+/* How long to wait for the answer of a server: as a pure function of what its answers took of late.
+ *
+ * Twice the longest of the last half minute to minute, within bounds that the caller sets. A mean with its variance, as
+ * TCP keeps it, would forget a pause within milliseconds, because a server that is asked thousands of times a second
+ * answers nearly all of it at once. What is looked for is the pause that comes again.
+ *
+ * Answers that came after their deadline count: a patience that only learned from those in time would never grow. What
+ * was never answered does not. Private to lib/redis. */
+#ifndef REDIS_ANSWER_TIMES_H
+#define REDIS_ANSWER_TIMES_H
+
+#include "base/clock.h"
+
+#define ANSWER_WINDOW_NS (30 * NS_PER_S)
+
+struct answer_times {
+    struct instant since;          /* when the present window began */
+    int64_t longest_ns, former_ns; /* of this window, and of the one before */
+};
+
+static inline void answer_times_note(struct answer_times *times, int64_t took_ns, struct instant now)
+{
+    int64_t age_ns = instant_since(times->since, now);
+    if (age_ns >= ANSWER_WINDOW_NS) {
+        bool follows = age_ns < 2 * ANSWER_WINDOW_NS;
+        times->former_ns = follows ? times->longest_ns : 0;
+        times->longest_ns = 0;
+        times->since = follows ? instant_after(times->since, ANSWER_WINDOW_NS) : now;
+    }
+    if (took_ns > times->longest_ns)
+        times->longest_ns = took_ns;
+}
+
+/* From `least_ns` to `most_ns`. */
+static inline int64_t answer_timeout_ns(const struct answer_times *times, int64_t least_ns, int64_t most_ns,
+                                        struct instant now)
+{
+    int64_t age_ns = instant_since(times->since, now), longest_ns = times->longest_ns;
+    if (age_ns >= 2 * ANSWER_WINDOW_NS)
+        longest_ns = 0;
+    else if (age_ns < ANSWER_WINDOW_NS && times->former_ns > longest_ns)
+        longest_ns = times->former_ns;
+    int64_t wanted_ns = longest_ns > most_ns / 2 ? most_ns : 2 * longest_ns;
+    return wanted_ns > least_ns ? wanted_ns : least_ns;
+}
+
+#endif
