@@ -52,7 +52,7 @@ enum { LEASE_NODES_MAX = 15 };
 
 /* What is promised about clocks, and everything that follows from it: for any time W up to the longest ttl of the
  * group, the clock of a node that votes and ours move apart by at most W x drift factor + LEASE_FORGIVEN_NS. A node
- * whose clock is seen to break that is in quarantine (trust_clock.h). */
+ * whose clock is seen to break that is in quarantine (trust.h). */
 #define LEASE_FORGIVEN_NS  (5 * NS_PER_MS) /* by all that time services set in one go within that time */
 #define LEASE_PRECISION_NS (2 * NS_PER_MS) /* a node expires to the millisecond, and rounds the ttl (E7) */
 

@@ -1,10 +1,8 @@
-#include "redlock/trust_clock.h"
+/* The clocks of nodes beside ours, and whose clock stepped: a node's, or ours. */
+#include "redlock/trust_private.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "redlock/lease.h"
-#include "redlock/trust_private.h"
 
 /* Far beyond any clock, and far enough from the ends of int64_t that nothing below overflows. */
 static const int64_t latest_us = INT64_MAX / 4 / NS_PER_US;
