@@ -67,22 +67,19 @@ static void locks_forget(struct redlock_group *group, node_set nodes)
     }
 }
 
-static void locks_doubt(struct redlock_group *group)
+static void locks_doubt(struct redlock_group *group, const struct trust_step *step)
 {
-    log_event(LOG_WARN, "own_clock_stood_still",
-              "advice=\"the clocks of the lock nodes moved ahead of ours together: was this machine paused?\"");
+    if (step->own_clock_stood)
+        log_event(LOG_WARN, "own_clock_stood_still",
+                  "advice=\"the clocks of the lock nodes moved ahead of ours together: was this machine paused?\"");
     for (struct list *link = group->locks.next; link != &group->locks; link = link->next) {
         struct redlock_lock *lock = list_owner(link, struct redlock_lock, link);
-        lock_take_step(lock, lease_doubt(&lock->lease, &lock->terms, instant_now()));
-    }
-}
-
-static void locks_suspect(struct redlock_group *group, int64_t stood_ns)
-{
-    for (struct list *link = group->locks.next; link != &group->locks; link = link->next) {
-        struct redlock_lock *lock = list_owner(link, struct redlock_lock, link);
-        lease_suspect(&lock->lease, &lock->terms, stood_ns, instant_now());
-        lock_take_step(lock, (struct lease_step){0});
+        struct lease_step doubted = {0};
+        if (step->own_clock_stood)
+            doubted = lease_doubt(&lock->lease, &lock->terms, instant_now());
+        else
+            lease_suspect(&lock->lease, &lock->terms, step->suspect_ns, instant_now());
+        lock_take_step(lock, doubted);
     }
 }
 
@@ -97,10 +94,8 @@ static void step_take(struct redlock_group *group, struct trust_step step)
 {
     if (step.forgot != 0)
         locks_forget(group, step.forgot);
-    if (step.own_clock_stood)
-        locks_doubt(group);
-    else if (step.suspect_ns > 0)
-        locks_suspect(group, step.suspect_ns);
+    if (step.own_clock_stood || step.suspect_ns > 0)
+        locks_doubt(group, &step);
     changes_tell(group, step.changed);
     for (unsigned i = 0; i < group->node_count; i++) {
         if ((step.write & (1u << i)) && !group->is_guest)
