@@ -31,8 +31,7 @@ static void deleted(void *context, const struct removal_end *end)
     watch->deleted++;
     watch->end = *end;
     for (unsigned i = 0; i < end->count; i++)
-        snprintf(watch->troubles[i], sizeof watch->troubles[i], "%s",
-                 end->nodes[i].trouble != NULL ? end->nodes[i].trouble : "");
+        snprintf(watch->troubles[i], sizeof watch->troubles[i], "%s", end->nodes[i].trouble);
 }
 
 static struct name_space *open_run(struct watch *watch, const struct config *of, const char *run)

@@ -266,25 +266,26 @@ static bool lognormal_read(const char *text, struct distribution *hold, struct e
     return true;
 }
 
+static bool hold_read(const char *text, struct distribution *hold, struct error *error)
+{
+    static const char fixed[] = "fixed:", exponential[] = "exp:", lognormal[] = "lognormal:", file[] = "file:";
+    if (strncmp(text, fixed, strlen(fixed)) == 0)
+        return mean_read(text + strlen(fixed), DISTRIBUTION_FIXED, hold, error);
+    if (strncmp(text, exponential, strlen(exponential)) == 0)
+        return mean_read(text + strlen(exponential), DISTRIBUTION_EXPONENTIAL, hold, error);
+    if (strncmp(text, lognormal, strlen(lognormal)) == 0)
+        return lognormal_read(text + strlen(lognormal), hold, error);
+    if (strncmp(text, file, strlen(file)) == 0)
+        return plan_file_holds(text + strlen(file), hold, error);
+    return error_set(error, "\"%.60s\": write fixed:5ms, exp:5ms, lognormal:5ms,0.8 (mean and sigma) or file:PATH",
+                     text);
+}
+
 static bool hold_take(void *target, const char *text, struct error *error)
 {
     struct dry_run_plan *plan = target;
-    const char *colon = strchr(text, ':');
-    size_t length = colon != NULL ? (size_t)(colon - text) : 0;
     struct distribution hold = {0};
-    bool is_good;
-    if (length == 5 && memcmp(text, "fixed", 5) == 0)
-        is_good = mean_read(colon + 1, DISTRIBUTION_FIXED, &hold, error);
-    else if (length == 3 && memcmp(text, "exp", 3) == 0)
-        is_good = mean_read(colon + 1, DISTRIBUTION_EXPONENTIAL, &hold, error);
-    else if (length == 9 && memcmp(text, "lognormal", 9) == 0)
-        is_good = lognormal_read(colon + 1, &hold, error);
-    else if (length == 4 && memcmp(text, "file", 4) == 0)
-        is_good = plan_file_holds(colon + 1, &hold, error);
-    else
-        return error_set(error, "\"%.60s\": write fixed:5ms, exp:5ms, lognormal:5ms,0.8 (mean and sigma) or file:PATH",
-                         text);
-    if (!is_good)
+    if (!hold_read(text, &hold, error))
         return false;
     distribution_fini(&plan->hold);
     plan->hold = hold;

@@ -235,6 +235,7 @@ struct key_deletion *key_deletion_open(const struct key_deletion_options *option
 {
     struct key_deletion *deletion = memory_new(struct key_deletion);
     deletion->options = *options;
+    deletion->state.name = options->node.name;
     for (size_t i = 0; i < KEY_DELETION_PREFIXES_MAX; i++)
         deletion->prefixes[i] = options->prefixes[i] != NULL ? memory_text(options->prefixes[i]) : NULL;
     deletion->pattern = pattern_make(options);

@@ -24,10 +24,11 @@ struct key_deletion_options {
 };
 
 struct key_deletion_state {
-    bool is_over, is_clean;
+    const char *name;       /* of the node */
+    bool is_over, is_clean; /* clean: it was walked through, and there was nothing more */
     uint64_t deleted;
-    uint64_t left; /* about so many: see key_deletion_estimate */
-    char trouble[KEY_DELETION_TROUBLE_MAX];
+    uint64_t left;                          /* about so many: see key_deletion_estimate */
+    char trouble[KEY_DELETION_TROUBLE_MAX]; /* why it is not clean, for people */
 };
 
 struct key_deletion;

@@ -10,7 +10,6 @@
 #include "base/random.h"
 #include "queue/retried_call.h"
 #include "worker/config/node_options.h"
-#include "worker/dry_run/nodes/key_deletion.h"
 
 #define CLIENT_NAME       "holdfast-dry-run"
 #define FENCES            "hf:fence:"
@@ -43,7 +42,6 @@ struct name_space {
     void (*deleted_done)(void *context, const struct removal_end *end);
     bool is_deleting;
     struct removal_end end;
-    char troubles[1 + REDLOCK_NODES_MAX][TROUBLE_MAX];
     struct loop_hook ended;
 };
 
@@ -77,29 +75,17 @@ static void removal_cancel(struct removal *removal)
     free(removal);
 }
 
-/* The texts stay those of the deletions. */
-static void end_fill(const struct removal *removal, struct removal_end *end)
-{
-    *end = (struct removal_end){.count = removal->count, .is_clean = true};
-    for (unsigned i = 0; i < removal->count; i++) {
-        const struct key_deletion_state *state = key_deletion_state(removal->deletions[i]);
-        end->nodes[i] = (struct removal_node){.name = node_of(removal->space->options.config, i)->name,
-                                              .is_clean = state->is_clean,
-                                              .deleted = state->deleted,
-                                              .left = state->left,
-                                              .trouble = state->is_clean ? NULL : state->trouble};
-        end->is_clean &= state->is_clean;
-        end->deleted += state->deleted;
-    }
-}
-
 static void key_deletion_done(void *context)
 {
     struct removal *removal = context;
-    struct removal_end end;
+    struct removal_end end = {.count = removal->count, .is_clean = true};
     if (++removal->over < removal->count)
         return;
-    end_fill(removal, &end);
+    for (unsigned i = 0; i < removal->count; i++) {
+        end.nodes[i] = *key_deletion_state(removal->deletions[i]);
+        end.is_clean &= end.nodes[i].is_clean;
+        end.deleted += end.nodes[i].deleted;
+    }
     removal->space->removal = NULL;
     removal->done(removal->space, &end);
     removal_cancel(removal);
@@ -345,12 +331,6 @@ static void forget_limit_reached(struct loop_timer *timer)
 static void run_removed(struct name_space *space, const struct removal_end *end)
 {
     space->end = *end;
-    for (unsigned i = 0; i < end->count; i++) {
-        if (end->nodes[i].trouble == NULL)
-            continue;
-        snprintf(space->troubles[i], sizeof space->troubles[i], "%s", end->nodes[i].trouble);
-        space->end.nodes[i].trouble = space->troubles[i];
-    }
     if (!end->is_clean) {
         loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
         return;

@@ -19,6 +19,7 @@
 #include "queue/dry_runs.h"
 #include "redlock/redlock.h"
 #include "worker/config/config.h"
+#include "worker/dry_run/nodes/key_deletion.h"
 
 #define NAME_SPACE_SHARE 0.25
 
@@ -47,17 +48,9 @@ void name_space_close(struct name_space *space);
  * `removed` of them. Until name_space_delete, the lease is renewed. */
 void name_space_begin(struct name_space *space, void (*begun)(void *context, const char *trouble, unsigned removed));
 
-/* What became of one node. */
-struct removal_node {
-    const char *name;
-    bool is_clean;          /* it was walked through, and there was nothing more */
-    uint64_t deleted, left; /* left: about so many */
-    const char *trouble;    /* why it is not clean, for people; NULL = it is */
-};
-
 struct removal_end {
     unsigned count; /* the queue node, then the lock nodes in the order of the configuration */
-    struct removal_node nodes[1 + REDLOCK_NODES_MAX];
+    struct key_deletion_state nodes[1 + REDLOCK_NODES_MAX];
     bool is_clean; /* all of them are */
     uint64_t deleted;
 };

@@ -1,5 +1,6 @@
 #include "worker/dry_run/run/live_block.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -15,9 +16,14 @@ struct block {
 };
 
 /* As far as there is room for it: a line that went on would be two, and the block would not lie upon itself. */
-static void line_write(struct block *block, enum table_style style, char *text)
+static void PRINTF_LIKE(3, 4) line_write(struct block *block, enum table_style style, const char *format, ...)
 {
+    char text[LINE_MAX_BYTES];
     bool is_styled = block->has_colour && style != TABLE_PLAIN;
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
     buffer_append_text(block->out, is_styled ? table_style_code(style) : "");
     table_text_write(log_defuse(text), block->width, block->out);
     buffer_append_text(block->out, is_styled ? table_style_code(TABLE_PLAIN) : "");
@@ -42,61 +48,53 @@ static void progress_line(struct block *block, const struct live_numbers *number
                                          [LIVE_MEASURING] = "measuring",
                                          [LIVE_DRAINING] = "draining",
                                          [LIVE_CLEANING] = "cleaning up"};
-    char text[LINE_MAX_BYTES], bar[BAR_WIDTH + 3], hosts[32] = "";
+    char bar[BAR_WIDTH + 3], hosts[32] = "";
     if (numbers->hosts > 1)
         snprintf(hosts, sizeof hosts, "  %u hosts", numbers->hosts);
     bar_text(numbers->total > 0 ? numbers->elapsed / numbers->total : 0, bar);
     if (numbers->total > 0)
-        snprintf(text, sizeof text, "%-11s %s %.0f of %.0f s%s", phases[numbers->phase], bar, numbers->elapsed,
-                 numbers->total, hosts);
+        line_write(block, TABLE_GOOD, "%-11s %s %.0f of %.0f s%s", phases[numbers->phase], bar, numbers->elapsed,
+                   numbers->total, hosts);
     else
-        snprintf(text, sizeof text, "%-11s %.0f s%s", phases[numbers->phase], numbers->elapsed, hosts);
-    line_write(block, TABLE_GOOD, text);
+        line_write(block, TABLE_GOOD, "%-11s %.0f s%s", phases[numbers->phase], numbers->elapsed, hosts);
 }
 
 static void rates_line(struct block *block, const struct live_numbers *numbers)
 {
     const struct result_second *last = &numbers->stats.last;
-    char text[LINE_MAX_BYTES], pushed[HUMAN_TEXT_MAX],
-        wanted[HUMAN_TEXT_MAX + 8] = "", ended[HUMAN_TEXT_MAX], parked[HUMAN_TEXT_MAX], handed[HUMAN_TEXT_MAX],
-                                human[HUMAN_TEXT_MAX];
+    char pushed[HUMAN_TEXT_MAX], wanted[HUMAN_TEXT_MAX + 8] = "", ended[HUMAN_TEXT_MAX], parked[HUMAN_TEXT_MAX],
+                                                         handed[HUMAN_TEXT_MAX], human[HUMAN_TEXT_MAX];
     if (numbers->rate_wanted > 0)
         snprintf(wanted, sizeof wanted, " of %s", human_rate(numbers->rate_wanted, human));
-    snprintf(text, sizeof text, "a second    pushed %s%s  ended %s  parked %s  handed over %s",
-             human_rate(last->pushed, pushed), wanted, human_rate(last->ended, ended), human_rate(last->parked, parked),
-             human_rate(last->handed_over, handed));
-    line_write(block, TABLE_PLAIN, text);
+    line_write(block, TABLE_PLAIN, "a second    pushed %s%s  ended %s  parked %s  handed over %s",
+               human_rate(last->pushed, pushed), wanted, human_rate(last->ended, ended),
+               human_rate(last->parked, parked), human_rate(last->handed_over, handed));
 }
 
 static void tasks_line(struct block *block, const struct stats_live *stats)
 {
-    char text[LINE_MAX_BYTES], waiting[HUMAN_TEXT_MAX], busy[HUMAN_TEXT_MAX], pushed[HUMAN_TEXT_MAX],
-        ended[HUMAN_TEXT_MAX];
-    snprintf(text, sizeof text, "tasks       waiting %s  runners busy %s of %u  pushed %s  ended %s",
-             human_count((int64_t)stats->last.waiting, waiting), human_share(stats->busy, busy), stats->runners,
-             human_count((int64_t)stats->pushed, pushed), human_count((int64_t)stats->ended, ended));
-    line_write(block, TABLE_PLAIN, text);
+    char waiting[HUMAN_TEXT_MAX], busy[HUMAN_TEXT_MAX], pushed[HUMAN_TEXT_MAX], ended[HUMAN_TEXT_MAX];
+    line_write(block, TABLE_PLAIN, "tasks       waiting %s  runners busy %s of %u  pushed %s  ended %s",
+               human_count((int64_t)stats->last.waiting, waiting), human_share(stats->busy, busy), stats->runners,
+               human_count((int64_t)stats->pushed, pushed), human_count((int64_t)stats->ended, ended));
 }
 
 static void waits_line(struct block *block, const struct stats_live *stats)
 {
-    char text[LINE_MAX_BYTES], p50[HUMAN_TEXT_MAX], p99[HUMAN_TEXT_MAX], now50[HUMAN_TEXT_MAX], now99[HUMAN_TEXT_MAX];
-    snprintf(text, sizeof text, "wait        p50 %s  p99 %s    last second: p50 %s  p99 %s",
-             human_time(stats->wait_p50, p50), human_time(stats->wait_p99, p99),
-             human_time(stats->last.wait_p50, now50), human_time(stats->last.wait_p99, now99));
-    line_write(block, TABLE_PLAIN, text);
+    char p50[HUMAN_TEXT_MAX], p99[HUMAN_TEXT_MAX], now50[HUMAN_TEXT_MAX], now99[HUMAN_TEXT_MAX];
+    line_write(block, TABLE_PLAIN, "wait        p50 %s  p99 %s    last second: p50 %s  p99 %s",
+               human_time(stats->wait_p50, p50), human_time(stats->wait_p99, p99),
+               human_time(stats->last.wait_p50, now50), human_time(stats->last.wait_p99, now99));
 }
 
 /* What should not be: only when it is. */
 static void trouble_line(struct block *block, const struct live_numbers *numbers)
 {
-    char text[LINE_MAX_BYTES];
     if (numbers->stats.lost + numbers->stats.overlaps + numbers->records_lost == 0)
         return;
-    snprintf(text, sizeof text, "trouble     locks lost %llu  overlaps %llu  records lost %llu",
-             (unsigned long long)numbers->stats.lost, (unsigned long long)numbers->stats.overlaps,
-             (unsigned long long)numbers->records_lost);
-    line_write(block, TABLE_BAD, text);
+    line_write(block, TABLE_BAD, "trouble     locks lost %llu  overlaps %llu  records lost %llu",
+               (unsigned long long)numbers->stats.lost, (unsigned long long)numbers->stats.overlaps,
+               (unsigned long long)numbers->records_lost);
 }
 
 static void hot_rows(struct block *block, const struct stats_live *stats)

@@ -391,7 +391,7 @@ static void all_deleted(void *context, const struct removal_end *end)
     struct trial *trial = context;
     for (unsigned i = 0; i < end->count && i < RESULT_NODES_MAX; i++) {
         trial->keys_left[i] = end->nodes[i].left;
-        if (end->nodes[i].trouble != NULL && trial->run->nodes == NULL)
+        if (!end->nodes[i].is_clean && trial->run->nodes == NULL)
             trial_say(trial,
                       "%s still has keys of this run, about %" PRIu64 ": a cleanup process goes on removing them (%s)",
                       end->nodes[i].name, end->nodes[i].left, end->nodes[i].trouble);
