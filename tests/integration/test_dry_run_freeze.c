@@ -54,10 +54,10 @@ static void refusal_seen(void *context, unsigned resource)
     seen.refusals++;
 }
 
-static struct visit *visit_find(const struct witnessed *witnessed)
+static struct visit *visit_find(const struct handler_event *event)
 {
     for (unsigned i = 0; i < seen.visit_count; i++)
-        if (seen.visits[i].token == witnessed->token && strcmp(seen.visits[i].jid, witnessed->jid) == 0)
+        if (seen.visits[i].token == event->token && strcmp(seen.visits[i].jid, event->jid) == 0)
             return &seen.visits[i];
     return NULL;
 }
@@ -65,14 +65,13 @@ static struct visit *visit_find(const struct witnessed *witnessed)
 static void take(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
 {
     (void)context, (void)bytes, (void)length;
-    const struct witnessed *witnessed = &record->witnessed;
+    const struct handler_event *event = &record->event;
     if (record->kind != RECORD_ENTER && record->kind != RECORD_LEAVE)
         return;
-    struct overlap_visit visit = {
-        .process = number - 1, .jid = witnessed->jid, .token = witnessed->token, .at = witnessed->at};
+    struct overlap_visit visit = {.process = number - 1, .jid = event->jid, .token = event->token, .at = event->at};
     if (record->kind == RECORD_LEAVE) {
         overlap_detector_left(seen.detector, &visit);
-        struct visit *left = visit_find(witnessed);
+        struct visit *left = visit_find(event);
         assert_non_null(left);
         left->has_left = true;
         return;
@@ -80,8 +79,8 @@ static void take(void *context, unsigned number, const struct record *record, co
     overlap_detector_entered(seen.detector, &visit);
     assert_true(seen.visit_count < VISITS_MAX);
     struct visit *entered = &seen.visits[seen.visit_count++];
-    *entered = (struct visit){.process = number, .token = witnessed->token};
-    snprintf(entered->jid, sizeof entered->jid, "%s", witnessed->jid);
+    *entered = (struct visit){.process = number, .token = event->token};
+    snprintf(entered->jid, sizeof entered->jid, "%s", event->jid);
 }
 
 static void ended(void *context, const struct workforce_exit *end)

@@ -144,15 +144,15 @@ static void take(void *context, unsigned number, const struct record *record, co
     assert_true(told.count < SEEN_MAX);
     struct seen *seen = &told.items[told.count++];
     bool is_task = record->kind == RECORD_TASK;
-    const struct witnessed *witnessed = &record->witnessed;
+    const struct handler_event *event = &record->event;
     const struct observed_task *task = &record->task;
     *seen = (struct seen){.kind = record->kind, .process = number};
-    snprintf(seen->jid, sizeof seen->jid, "%s", is_task ? task->jid : witnessed->jid);
-    assert_int_equal(is_task ? task->resource_count : witnessed->resource_count, 1);
-    snprintf(seen->resource, sizeof seen->resource, "%s", is_task ? task->resources[0] : witnessed->resources[0]);
-    seen->at = is_task ? task->left : witnessed->at;
-    seen->token = is_task ? task->token : witnessed->token;
-    seen->failed = !is_task && witnessed->failed;
+    snprintf(seen->jid, sizeof seen->jid, "%s", is_task ? task->jid : event->jid);
+    assert_int_equal(is_task ? task->resource_count : event->resource_count, 1);
+    snprintf(seen->resource, sizeof seen->resource, "%s", is_task ? task->resources[0] : event->resources[0]);
+    seen->at = is_task ? task->left : event->at;
+    seen->token = is_task ? task->token : event->token;
+    seen->failed = !is_task && event->failed;
     seen->ending = is_task ? task->ending : FLOW_ENDINGS;
     told.ended += is_task && (task->ending == FLOW_DONE || task->ending == FLOW_FAILED);
 }

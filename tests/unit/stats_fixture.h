@@ -102,12 +102,11 @@ static inline bool done(const char *jid, const char *resource, double asked, dou
         (struct stay){jid, resource, FLOW_DONE, .claimed = asked, .asked = asked, .locked = locked, .left = left});
 }
 
-static inline void witnessed(enum record_kind kind, const char *jid, const char *resource, uint64_t token,
-                             unsigned process, double ms)
+static inline void event(enum record_kind kind, const char *jid, const char *resource, uint64_t token, unsigned process,
+                         double ms)
 {
     struct record record = {
-        .kind = kind,
-        .witnessed = {.at = at(ms), .jid = jid, .resources = &resource, .resource_count = 1, .token = token}};
+        .kind = kind, .event = {.at = at(ms), .jid = jid, .resources = &resource, .resource_count = 1, .token = token}};
     assert_false(stats_record(stats, 0, process, &record, 0));
 }
 

@@ -112,17 +112,17 @@ TEST(each_flag_is_its_own)
 
 TEST(what_a_handler_saw_is_read_as_it_wrote)
 {
-    struct witnessed seen = {
+    struct handler_event seen = {
         .at = {55}, .jid = "jid", .resources = resources, .resource_count = 2, .token = 17, .failed = true};
-    record_write_witnessed(&bytes, RECORD_LEAVE, &seen);
+    record_write_handler(&bytes, RECORD_LEAVE, &seen);
     read_one();
     assert_int_equal(record->kind, RECORD_LEAVE);
-    assert_int_equal(record->witnessed.at.ns, 55);
-    assert_int_equal(record->witnessed.token, 17);
-    assert_true(record->witnessed.failed);
-    assert_string_equal(record->witnessed.jid, "jid");
-    assert_int_equal(record->witnessed.resource_count, 2);
-    assert_string_equal(record->witnessed.resources[1], "account:2");
+    assert_int_equal(record->event.at.ns, 55);
+    assert_int_equal(record->event.token, 17);
+    assert_true(record->event.failed);
+    assert_string_equal(record->event.jid, "jid");
+    assert_int_equal(record->event.resource_count, 2);
+    assert_string_equal(record->event.resources[1], "account:2");
 }
 
 /* --- processes -------------------------------------------------------------------------------------------------- */
@@ -223,10 +223,10 @@ TEST(records_are_taken_one_by_one)
 {
     size_t left, count = 0;
     for (unsigned i = 0; i < 10; i++)
-        record_write_witnessed(&bytes, RECORD_ENTER, &(struct witnessed){.at = {i}, .jid = "x"});
+        record_write_handler(&bytes, RECORD_ENTER, &(struct handler_event){.at = {i}, .jid = "x"});
     left = bytes.length;
     for (const char *at = bytes.bytes; record_read(&at, &left, record); count++)
-        assert_int_equal(record->witnessed.at.ns, count);
+        assert_int_equal(record->event.at.ns, count);
     assert_int_equal(count, 10);
     assert_int_equal(left, 0);
 }
@@ -273,7 +273,7 @@ TEST(what_is_no_record_ends_the_stream)
 
 TEST(a_text_without_its_end_is_none)
 {
-    record_write_witnessed(&bytes, RECORD_ENTER, &(struct witnessed){.jid = "abc"});
+    record_write_handler(&bytes, RECORD_ENTER, &(struct handler_event){.jid = "abc"});
     char *end = memchr(bytes.bytes, 'c', bytes.length);
     end[1] = 'd';
     is_none(bytes.bytes, bytes.length);
@@ -295,9 +295,9 @@ static void look_at_all(void)
     } else if (record->kind == RECORD_CRASH) {
         length += strlen(record->crash.class_name);
     } else {
-        length += strlen(record->witnessed.jid);
-        for (unsigned i = 0; i < record->witnessed.resource_count; i++)
-            length += strlen(record->witnessed.resources[i]);
+        length += strlen(record->event.jid);
+        for (unsigned i = 0; i < record->event.resource_count; i++)
+            length += strlen(record->event.resources[i]);
     }
     assert_true(length <= RECORD_BYTES_MAX);
 }
@@ -354,8 +354,8 @@ TEST(records_with_a_wrong_byte_do_no_harm)
     struct observed_process process = a_process(parts);
     record_write_task(&bytes, &a_task);
     record_write_process(&bytes, &process);
-    record_write_witnessed(&bytes, RECORD_ENTER,
-                           &(struct witnessed){.at = {1}, .jid = "x", .resources = resources, .resource_count = 3});
+    record_write_handler(&bytes, RECORD_ENTER,
+                         &(struct handler_event){.at = {1}, .jid = "x", .resources = resources, .resource_count = 3});
     assert_int_equal(read_all(bytes.bytes, bytes.length), 3);
     for (size_t i = 0; i < bytes.length; i++)
         for (unsigned bit = 0; bit < 8; bit++) {

@@ -107,8 +107,8 @@ TEST(runners_are_busy_for_as_long_as_they_are_taken)
 {
     for (const char *const *jid = (const char *const[]){"a", "b", "c", NULL}; *jid != NULL; jid++)
         push(*jid, *jid, 100);
-    witnessed(RECORD_ENTER, "a", "a", 1, 0, 500);
-    witnessed(RECORD_ENTER, "b", "b", 2, 1, 500);
+    event(RECORD_ENTER, "a", "a", 1, 0, 500);
+    event(RECORD_ENTER, "b", "b", 2, 1, 500);
     for (int second = 1; second <= 4; second++) {
         stats_second(stats, at(second * 1000));
         if (second == 2)
@@ -131,7 +131,7 @@ TEST(the_display_shows_who_waits_for_what)
         snprintf(name, sizeof name, "r%u", i < 5 ? 0 : i);
         push(jid, name, 10);
     }
-    witnessed(RECORD_ENTER, "j0", "r0", 1, 0, 20);
+    event(RECORD_ENTER, "j0", "r0", 1, 0, 20);
     stats_live(stats, at(1000), &live);
     assert_int_equal(live.pushed, 20);
     assert_int_equal(live.outstanding, 20);

@@ -83,7 +83,7 @@ static int run(void)
 }
 
 /* The next of what the first ring has. */
-static const struct witnessed *handler_next(enum record_kind kind)
+static const struct handler_event *handler_next(enum record_kind kind)
 {
     static const char *at;
     static size_t left;
@@ -93,7 +93,7 @@ static const struct witnessed *handler_next(enum record_kind kind)
     }
     assert_true(record_read(&at, &left, record));
     assert_int_equal(record->kind, kind);
-    return &record->witnessed;
+    return &record->event;
 }
 
 static int64_t witnessed_hold(void)
@@ -108,16 +108,16 @@ TEST(it_holds_and_tells_when)
 {
     simulate(NULL, 0, NULL);
     assert_int_equal(run(), HF_OK);
-    const struct witnessed *witnessed = handler_next(RECORD_ENTER);
-    struct instant entered = witnessed->at;
-    assert_string_equal(witnessed->jid, "0123456789ab");
-    assert_int_equal(witnessed->resource_count, 1);
-    assert_string_equal(witnessed->resources[0], "account:1");
-    assert_int_equal(witnessed->token, 42);
-    witnessed = handler_next(RECORD_LEAVE);
-    assert_int_equal(witnessed->token, 42);
-    assert_false(witnessed->failed);
-    assert_true(instant_since(entered, witnessed->at) >= 10 * NS_PER_MS);
+    const struct handler_event *event = handler_next(RECORD_ENTER);
+    struct instant entered = event->at;
+    assert_string_equal(event->jid, "0123456789ab");
+    assert_int_equal(event->resource_count, 1);
+    assert_string_equal(event->resources[0], "account:1");
+    assert_int_equal(event->token, 42);
+    event = handler_next(RECORD_LEAVE);
+    assert_int_equal(event->token, 42);
+    assert_false(event->failed);
+    assert_true(instant_since(entered, event->at) >= 10 * NS_PER_MS);
 }
 
 TEST(the_same_task_holds_the_same_in_every_run_of_the_seed)
@@ -187,7 +187,7 @@ TEST(it_stops_when_its_lock_is_over)
     struct instant until = instant_after(instant_now(), 20 * NS_PER_MS);
     atomic_store(&validity.until, until.ns);
     is_stopped();
-    assert_true(!instant_before(record->witnessed.at, until));
+    assert_true(!instant_before(record->event.at, until));
 }
 
 static void *lose_later(void *unused)

@@ -247,13 +247,13 @@ static void pass_process(struct codec *codec, struct observed_process *process, 
         process->nodes = record->node_list;
 }
 
-static void pass_witnessed(struct codec *codec, struct witnessed *witnessed, struct record *record)
+static void pass_handler(struct codec *codec, struct handler_event *event, struct record *record)
 {
-    witnessed->at.ns = pass_signed(codec, witnessed->at.ns);
-    witnessed->failed = pass_byte(codec, witnessed->failed) != 0;
-    PASS(codec, witnessed->token, UINT64_MAX);
-    witnessed->jid = pass_text(codec, witnessed->jid);
-    pass_resources(codec, &witnessed->resources, &witnessed->resource_count, record);
+    event->at.ns = pass_signed(codec, event->at.ns);
+    event->failed = pass_byte(codec, event->failed) != 0;
+    PASS(codec, event->token, UINT64_MAX);
+    event->jid = pass_text(codec, event->jid);
+    pass_resources(codec, &event->resources, &event->resource_count, record);
 }
 
 static void pass_crash(struct codec *codec, struct crash *crash)
@@ -274,7 +274,7 @@ static void pass_body(struct codec *codec, enum record_kind kind, void *body, st
     else if (kind == RECORD_CRASH)
         pass_crash(codec, body);
     else
-        pass_witnessed(codec, body, record);
+        pass_handler(codec, body, record);
 }
 
 /* --- frames ------------------------------------------------------------------------------------------------------- */
@@ -304,9 +304,9 @@ void record_write_task(struct buffer *out, const struct observed_task *task)
     (void)frame_write(out, RECORD_TASK, &copy, true);
 }
 
-void record_write_witnessed(struct buffer *out, enum record_kind kind, const struct witnessed *witnessed)
+void record_write_handler(struct buffer *out, enum record_kind kind, const struct handler_event *event)
 {
-    struct witnessed copy = *witnessed;
+    struct handler_event copy = *event;
     (void)frame_write(out, kind, &copy, true);
 }
 

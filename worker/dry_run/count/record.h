@@ -25,7 +25,7 @@ enum record_kind {
 enum { RECORD_RESOURCES_MAX = 16, RECORD_NODES_MAX = REDLOCK_NODES_MAX, RECORD_BYTES_MAX = 64 * 1024 };
 
 /* What a handler itself saw, by its own clock: it knows nothing of what the worker believes about its lock. */
-struct witnessed {
+struct handler_event {
     struct instant at;
     const char *jid;
     const char *const *resources;
@@ -46,7 +46,7 @@ struct record {
     union {
         struct observed_task task;
         struct observed_process process; /* its pointers point to what follows */
-        struct witnessed witnessed;
+        struct handler_event event;
         struct crash crash;
     };
     const char *texts[RECORD_RESOURCES_MAX]; /* where `resources` points to after record_read */
@@ -59,7 +59,7 @@ struct record {
 void record_write_task(struct buffer *out, const struct observed_task *task);
 void record_write_process(struct buffer *out, const struct observed_process *process);
 /* `kind` is RECORD_ENTER or RECORD_LEAVE. */
-void record_write_witnessed(struct buffer *out, enum record_kind kind, const struct witnessed *witnessed);
+void record_write_handler(struct buffer *out, enum record_kind kind, const struct handler_event *event);
 void record_write_crash(struct buffer *out, const struct crash *crash);
 /* Takes the first record off the bytes. False when there is none, or not all of one yet, or it is none: then *length
  * is 0. */

@@ -310,7 +310,7 @@ static struct instant moved(struct instant at, int64_t offset_ns)
 static void visit_note(struct stats *stats, unsigned host, unsigned process, const struct record *record,
                        int64_t offset_ns)
 {
-    const struct witnessed *seen = &record->witnessed;
+    const struct handler_event *seen = &record->event;
     struct overlap_visit visit = {.host = host,
                                   .process = process,
                                   .jid = seen->jid,
@@ -387,7 +387,7 @@ bool stats_record(struct stats *stats, unsigned host, unsigned process, const st
             stats->crashes.others++;
         break;
     default:
-        at = moved(record->witnessed.at, offset_ns);
+        at = moved(record->event.at, offset_ns);
         visit_note(stats, host, process, record, offset_ns);
     }
     heard(stats, host, process, at);

@@ -306,7 +306,7 @@ void stats_runner_taken(struct stats *stats, int64_t from_ns, int64_t until_ns)
     second_series_take(&stats->series, from_ns, until_ns);
 }
 
-/* A runner was taken: from the claim on, or by an heir from when its holder had gone. */
+/* A runner was taken: from the claim on, or by a successor from when its holder had left. */
 static void runner_count(struct stats *stats, const struct observed_task *left)
 {
     int64_t from = left->handed_over ? left->locked.ns : left->claimed.ns;

@@ -26,7 +26,7 @@ struct name_space {
     struct retried_calls retried_calls;
     struct retried_call retried_call; /* one question at a time */
     uint64_t repeats;
-    char heir[DRY_RUNS_OWNER_DIGITS + 1]; /* as which dead runs are taken over; a run's own owner has the run's name */
+    char taker[DRY_RUNS_OWNER_DIGITS + 1]; /* as which dead runs are taken over; a run's own owner has the run's name */
     char who[WHO_MAX];
     char *lock_prefix;
     bool is_begun;
@@ -241,7 +241,7 @@ static void leftover_removed(struct name_space *space, const struct removal_end 
         return;
     }
     space->removed++;
-    dry_runs_forget_request(question(space), space->dead[space->dead_count], space->heir);
+    dry_runs_forget_request(question(space), space->dead[space->dead_count], space->taker);
     ask_in_time(space, leftover_forgotten);
 }
 
@@ -282,7 +282,7 @@ static void leftover_next(struct name_space *space)
         return;
     }
     space->dead_count--;
-    dry_runs_take_request(question(space), space->dead[space->dead_count], space->heir);
+    dry_runs_take_request(question(space), space->dead[space->dead_count], space->taker);
     ask_in_time(space, leftover_taken);
 }
 
@@ -369,7 +369,7 @@ struct name_space *name_space_open(const struct name_space_options *options)
     name_space_lock_prefix(options->config->lock.prefix, options->run, &lock_prefix);
     space->lock_prefix = memory_text(buffer_text(&lock_prefix));
     buffer_fini(&lock_prefix);
-    random_digits(space->heir, DRY_RUNS_OWNER_DIGITS);
+    random_digits(space->taker, DRY_RUNS_OWNER_DIGITS);
     char host[256] = "";
     if (gethostname(host, sizeof host - 1) != 0)
         snprintf(host, sizeof host, "unknown");

@@ -60,7 +60,7 @@ static bool clock_library_find(const char *given, char *path, size_t size, struc
 /* --- the loop of a relay ------------------------------------------------------------------------------------------ */
 
 /* What the process of a slow relay does. A client and its connection to the server are a pair. What the client says
- * goes on at once; what the server says waits in parcels, each with the time at which it may go, in the order in
+ * goes on at once; what the server says waits in pieces, each with the time at which it may go, in the order in
  * which it was said, also when the delay has become shorter meanwhile. Who does not read is not read from: each way
  * holds a bounded number of bytes. When one end hangs up the other one is hung up on, the client after everything
  * that was said to it. */
@@ -74,7 +74,7 @@ struct relay {
     const _Atomic int64_t *delay_ns;
 };
 
-struct parcel {
+struct piece {
     struct list link;
     struct instant due;
     struct buffer bytes;
@@ -83,7 +83,7 @@ struct parcel {
 /* One way. */
 struct way {
     struct buffer bytes; /* may go, when they are taken */
-    size_t held;         /* these, and those in parcels */
+    size_t held;         /* these, and those in pieces */
 };
 
 struct pair {
@@ -91,7 +91,7 @@ struct pair {
     int client, server;
     struct loop_watch *client_watch, *server_watch;
     struct way up, down;
-    struct list parcels; /* down */
+    struct list pieces; /* down */
     struct loop_timer timer;
     struct instant last_due;
     bool server_ended;
@@ -102,10 +102,10 @@ static void pair_end(struct pair *pair)
     loop_watch_stop(pair->client_watch);
     loop_watch_stop(pair->server_watch);
     loop_timer_clear(pair->relay->loop, &pair->timer);
-    for (struct list *link; (link = list_take_first(&pair->parcels)) != NULL;) {
-        struct parcel *parcel = list_owner(link, struct parcel, link);
-        buffer_fini(&parcel->bytes);
-        free(parcel);
+    for (struct list *link; (link = list_take_first(&pair->pieces)) != NULL;) {
+        struct piece *piece = list_owner(link, struct piece, link);
+        buffer_fini(&piece->bytes);
+        free(piece);
     }
     buffer_fini(&pair->up.bytes);
     buffer_fini(&pair->down.bytes);
@@ -142,16 +142,16 @@ static int bytes_read(int fd, struct buffer *into)
 static void pair_go_on(struct pair *pair)
 {
     struct instant now = instant_now();
-    while (!list_is_empty(&pair->parcels)) {
-        struct parcel *parcel = list_owner(pair->parcels.next, struct parcel, link);
-        if (!instant_reached(now, parcel->due)) {
-            loop_timer_set(pair->relay->loop, &pair->timer, parcel->due);
+    while (!list_is_empty(&pair->pieces)) {
+        struct piece *piece = list_owner(pair->pieces.next, struct piece, link);
+        if (!instant_reached(now, piece->due)) {
+            loop_timer_set(pair->relay->loop, &pair->timer, piece->due);
             break;
         }
-        list_remove(&parcel->link);
-        buffer_append(&pair->down.bytes, parcel->bytes.bytes, parcel->bytes.length);
-        buffer_fini(&parcel->bytes);
-        free(parcel);
+        list_remove(&piece->link);
+        buffer_append(&pair->down.bytes, piece->bytes.bytes, piece->bytes.length);
+        buffer_fini(&piece->bytes);
+        free(piece);
     }
     bool goes_on = way_send(&pair->up, pair->server) && way_send(&pair->down, pair->client);
     if (!goes_on || (pair->server_ended && pair->down.held == 0))
@@ -164,7 +164,7 @@ static void pair_go_on(struct pair *pair)
     }
 }
 
-static void parcel_fire(struct loop_timer *timer)
+static void piece_fire(struct loop_timer *timer)
 {
     pair_go_on(list_owner(timer, struct pair, timer));
 }
@@ -185,12 +185,12 @@ static void server_ready(void *context, int events)
 {
     struct pair *pair = context;
     if ((events & LOOP_READABLE) != 0) {
-        struct parcel *parcel = memory_new(struct parcel);
-        pair->server_ended = bytes_read(pair->server, &parcel->bytes) < 0;
+        struct piece *piece = memory_new(struct piece);
+        pair->server_ended = bytes_read(pair->server, &piece->bytes) < 0;
         struct instant due = instant_after(instant_now(), atomic_load(pair->relay->delay_ns));
-        pair->last_due = parcel->due = instant_before(due, pair->last_due) ? pair->last_due : due;
-        pair->down.held += parcel->bytes.length;
-        list_append(&pair->parcels, &parcel->link);
+        pair->last_due = piece->due = instant_before(due, pair->last_due) ? pair->last_due : due;
+        pair->down.held += piece->bytes.length;
+        list_append(&pair->pieces, &piece->link);
     }
     pair_go_on(pair);
 }
@@ -214,8 +214,8 @@ static void pair_begin(struct relay *relay, int client)
     pair->relay = relay;
     pair->client = client;
     pair->server = server;
-    list_init(&pair->parcels);
-    loop_timer_init(&pair->timer, parcel_fire);
+    list_init(&pair->pieces);
+    loop_timer_init(&pair->timer, piece_fire);
     pair->client_watch = loop_watch_start(relay->loop, client, LOOP_READABLE, client_ready, pair);
     pair->server_watch = loop_watch_start(relay->loop, server, LOOP_READABLE, server_ready, pair);
 }

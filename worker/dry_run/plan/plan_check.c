@@ -25,7 +25,7 @@ struct check {
 
 /* --- what is counted -------------------------------------------------------------------------------------------- */
 
-static void check_crew(const struct check *check)
+static void check_processes(const struct check *check)
 {
     const struct dry_run_plan *plan = check->plan;
     if ((uint64_t)plan->threads * plan->processes > DRY_RUN_RUNNERS_MAX)
@@ -273,7 +273,7 @@ void plan_check(const struct dry_run_plan *plan, const struct config *config, st
     if (plan->warm_up_ns >= plan->for_ns)
         findings_error(check.findings, "--warm-up %s: it is part of --for %s, and what is left of that is measured",
                        duration_print(plan->warm_up_ns, LONG_TEXT), duration_print(plan->for_ns, LONG_TEXT));
-    check_crew(&check);
+    check_processes(&check);
     check_points(&check);
     for (unsigned i = 0; i < plan->fault_count; i++)
         check_fault(&check, &plan->faults[i]);

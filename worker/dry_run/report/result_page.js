@@ -269,7 +269,7 @@ function totals(section, result) {
         ['given back', 'given_back', 'claimed and not begun'],
         ['ended twice', 'twice', 'taken over from a worker that was not dead'],
         ['left', 'left', 'had not ended when the run did'], ['locks lost', 'lost', 'while a task held them'],
-        ['overlaps', 'overlaps', 'two tasks at one resource at a time, as an independent witness saw'],
+        ['overlaps', 'overlaps', 'two tasks at one resource at a time, as the overlap detector saw'],
         ['unfenced overlaps', 'overlaps_unfenced', 'of these, what no token would have told'],
         ['fence refusals', 'fence_refusals', 'late writes that a store would refuse which checks the token']];
     const bad = ['dead', 'twice', 'lost', 'overlaps', 'overlaps_unfenced'];

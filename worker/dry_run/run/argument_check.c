@@ -117,7 +117,7 @@ static bool checker_watch(const struct argument_check *check, pid_t pid)
 }
 
 /* What the one that has died was asked last has an answer too. */
-static void obituary_write(const struct argument_check *check, int status, bool was_killed)
+static void death_answer(const struct argument_check *check, int status, bool was_killed)
 {
     struct question *question = check->question;
     uint64_t asked = atomic_load(&question->asked);
@@ -142,7 +142,7 @@ _Noreturn static void guard_become(const struct argument_check *check, pid_t par
         bool was_killed = checker_watch(check, pid);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;
-        obituary_write(check, status, was_killed);
+        death_answer(check, status, was_killed);
     }
 }
 

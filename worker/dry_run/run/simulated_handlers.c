@@ -65,12 +65,12 @@ static void record_end(void)
     record_ring_put(own_post->ring, own_post->text.bytes, own_post->text.length);
 }
 
-static void witness_tell(struct simulation *simulation, enum record_kind kind, const struct witnessed *witnessed)
+static void event_tell(struct simulation *simulation, enum record_kind kind, const struct handler_event *event)
 {
     struct buffer *text = record_begin(simulation);
     if (text == NULL)
         return;
-    record_write_witnessed(text, kind, witnessed);
+    record_write_handler(text, kind, event);
     record_end();
 }
 
@@ -161,16 +161,16 @@ static int run(hf_job *job, void *state)
     thread_prepare(simulation);
     if (!arguments_pass(simulation, job))
         return HF_BURY;
-    struct witnessed witnessed = {.at = instant_now(),
+    struct handler_event event = {.at = instant_now(),
                                   .jid = job->jid,
                                   .resources = job->resources,
                                   .resource_count = job->resource_count,
                                   .token = strtoull(job->fence, NULL, 10)};
-    witness_tell(simulation, RECORD_ENTER, &witnessed);
-    bool is_over = hold(job, witnessed.at, hold_ns_of(simulation, job));
-    witnessed.at = instant_now();
-    witnessed.failed = is_over && wants_failure;
-    witness_tell(simulation, RECORD_LEAVE, &witnessed);
+    event_tell(simulation, RECORD_ENTER, &event);
+    bool is_over = hold(job, event.at, hold_ns_of(simulation, job));
+    event.at = instant_now();
+    event.failed = is_over && wants_failure;
+    event_tell(simulation, RECORD_LEAVE, &event);
     if (!is_over)
         return HF_CANCELLED;
     if (wants_failure)
