@@ -94,7 +94,7 @@ static double load_left_out(const struct inputs *inputs)
 
 /* --- open --------------------------------------------------------------------------------------------------------- */
 
-/* All turn-overs of it, whoever waited. */
+/* All its turn-overs, however many waited. */
 static struct model_time turn_of(const struct inputs *inputs, const struct result_resource *resource)
 {
     if (resource->turns < MODEL_TURNS_MIN)

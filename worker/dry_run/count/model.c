@@ -99,7 +99,7 @@ struct station {
 };
 
 /* What an arriving task finds is what is there with one task less. Those in line before it take a hold and a turn-over
- * each, who has it needs the mean residual of its service, which began with a turn-over or when nobody was there, and
+ * each, the holder needs the mean residual of its service, which began with a turn-over or when nobody was there, and
  * then it is the task's own turn.
  *
  * The residual of a hold is that of an arrival by chance. The more of the loop's `others` are at this very resource,

@@ -177,8 +177,8 @@ static bool is_stale(const struct visit *late, const struct visit *next)
     return late->token != 0 && late->token < next->token && late->left - next->entered > doubt(late, next);
 }
 
-/* Among those before `visit`, which was just left: whoever began that long before its end by any clock counts with all
- * that are older. */
+/* Whether a visit with a larger token began before the end of `visit`, which was just left. Visits that began clearly
+ * before that end, by any clock, count together with all older ones. */
 static bool has_successor(const struct overlap_detector *detector, const struct place *place, const struct visit *visit)
 {
     for (struct list *link = place->open.next; link != &place->open; link = link->next)

@@ -81,7 +81,7 @@ struct resource_count {
     unsigned there, behind; /* tasks that want it; that the last holder left behind */
     int64_t first_came;     /* when somebody came and nobody was there */
     bool first_found_runner;
-    bool is_broken;                 /* who held it last did not leave */
+    bool is_broken;                 /* the last holder did not leave */
     int64_t last_left;              /* of the last holder, in order; 0 = not known */
     struct resource_detail *detail; /* its own; NULL = too little load, or too many others */
 };
@@ -109,9 +109,8 @@ static inline struct resource_count *resource_table_at(const struct resource_tab
 
 /* --- turns -------------------------------------------------------------------------------------------------------- */
 
-/* Puts what happens at resources into the order in which it happened: tasks come and go. Records of one process come in
- * order, those of different ones do not; something is told when nothing before it is expected any more: TURN_ORDER_NS
- * after it, by the latest time that was heard. */
+/* Puts what tasks do at resources into the order in which it happened. Records of one process come in order, those of
+ * different ones do not: a turn is taken TURN_ORDER_NS after it, by the latest time that was heard. */
 #define TURN_ORDER_NS (2 * NS_PER_S)
 
 enum turn_kind {

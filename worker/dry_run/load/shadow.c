@@ -1,7 +1,7 @@
-/* One look at the live fleet after the other, a request at a time: each queue, who is there, what each runs, the
- * schedule. That is the way that tasks go, from a queue to a claim and, when their lock is held, from there to the
- * schedule: so who moves on during a look is not missed by it. Before the first look the claims are read, because what
- * runs there is to run here first. What is asked changes nothing. */
+/* One look at the live fleet after the other, a request at a time: each queue, the processes, their claims, the
+ * schedule. Tasks go the same way, from a queue to a claim and, when their lock is held, to the schedule, so a look
+ * does not miss a task that moves meanwhile. Before the first look the claims are read: what runs there runs here
+ * first. No request changes anything. */
 #include "worker/dry_run/load/shadow.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@
  * long one takes a fifth of the default --copy-rate. */
 #define SCHEDULE_EACH_NS (5 * NS_PER_MS)
 #define PATIENCE_NS      (5 * NS_PER_S)
-/* Who waits for a lock and is not the first of them is in the schedule for so long ahead. */
+/* A task that waits for a lock, and is not the first, is in the schedule for so long ahead. */
 #define PARKED_US (2 * 3600 * US_PER_S)
 enum { PAGE = 100, CLAIM_HEAD = CLAIM_ID_BYTES, PROCESSES_MAX = 10000 };
 /* Entries of the schedule, and of those that wait there for a lock, that a later look reads; the rest is seen when it
@@ -42,7 +42,7 @@ struct shadow_entry {
 };
 
 enum shadow_step {
-    SHADOW_PROCESSES, /* who is there */
+    SHADOW_PROCESSES, /* of the fleet */
     SHADOW_CLAIMS,    /* what each of them runs */
     SHADOW_LENGTH,    /* of a queue */
     SHADOW_PAGE,      /* of it */
@@ -151,7 +151,7 @@ static struct shadow_entry *entry_take(struct shadow *shadow, const char *queue,
     struct shadow_entry *entry = memory_zeroed(1, sizeof *entry + length);
     list_init(&entry->link);
     entry->length = length;
-    entry->at_us = shadow->envelope.parked_at.us > 0 ? 0 : at_us; /* who waits for a lock waits here too */
+    entry->at_us = shadow->envelope.parked_at.us > 0 ? 0 : at_us; /* what waits for a lock waits here too */
     memcpy(entry->payload, payload, length);
     memcpy(entry->queue, name, strlen(name));
     return entry;

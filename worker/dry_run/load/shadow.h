@@ -41,7 +41,7 @@ struct shadow_options {
     const struct plugins *plugins; /* that serve its classes */
     const struct dry_run_plan *plan;
     void (*found)(void *context, const struct shadow_task *task);
-    void (*copied)(void *context); /* all that was there has been read; who is found from now on came meanwhile */
+    void (*copied)(void *context); /* all that was there has been read; what is found from now on came meanwhile */
     void *context;
 };
 

@@ -123,8 +123,8 @@ static void nodes_clean(const struct cleanup_options *options)
                   options->run);
 }
 
-/* Its three descriptors, the two of ours, and no other. What the coordinator prints may be read by somebody who waits
- * for its end: he must not wait for us. */
+/* The three standard descriptors, two of our own, and no other: a reader of the coordinator's output waits for its end,
+ * and must not wait for ours. */
 static bool descriptors_settle(const struct cleanup_ends *ends)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);

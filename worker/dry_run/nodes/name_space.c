@@ -245,7 +245,7 @@ static void leftover_removed(struct name_space *space, const struct removal_end 
     ask_in_time(space, leftover_forgotten);
 }
 
-/* Whoever wrote the record: only locks of a dry run are removed. */
+/* Only locks of a dry run are removed, whatever the record says. */
 static bool is_lock_prefix_of(const char *prefix, const char *run)
 {
     struct buffer ending = {0};

@@ -61,9 +61,9 @@ static bool clock_library_find(const char *given, char *path, size_t size, struc
 
 /* What the process of a slow relay does. A client and its connection to the server are a pair. What the client says
  * goes on at once; what the server says waits in pieces, each with the time at which it may go, in the order in
- * which it was said, also when the delay has become shorter meanwhile. Who does not read is not read from: each way
- * holds a bounded number of bytes. When one end hangs up the other one is hung up on, the client after everything
- * that was said to it. */
+ * which it was said, also when the delay has become shorter meanwhile. An end that does not read is not read from:
+ * each way holds a bounded number of bytes. When one end hangs up, so does the relay at the other: at the client after
+ * everything that was said to it. */
 
 enum { READ_BYTES = 64 * 1024, HELD_BYTES_MAX = 8 * 1024 * 1024 };
 

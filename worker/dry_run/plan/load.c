@@ -2,7 +2,7 @@
  * that is drawn from, so a task wants the same however many came before it and whatever they wanted.
  *
  * A jid is the id of the run, then 12 digits that are the number of the task, encrypted: numbers in sequence would make
- * tasks look alike to whoever hashes jids. */
+ * tasks look alike to a hash of jids. */
 #include "worker/dry_run/plan/load.h"
 
 #include <inttypes.h>

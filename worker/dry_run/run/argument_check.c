@@ -25,7 +25,7 @@
 
 enum { LOOK_MS = 500 };
 
-/* Shared by all three processes. Who may write is who has the turn: the one that asks, then who answers. */
+/* Shared by all three processes. The one that asks writes first, then the one that answers. */
 struct question {
     _Atomic uint64_t asked, answered; /* the number of the last */
     size_t handler;                   /* its place among those of the plugins */
@@ -146,7 +146,7 @@ _Noreturn static void guard_become(const struct argument_check *check, pid_t par
     }
 }
 
-/* --- who asks ----------------------------------------------------------------------------------------------------- */
+/* --- asking ------------------------------------------------------------------------------------------------------- */
 
 static bool has_checks(const struct plugins *plugins)
 {

@@ -86,7 +86,7 @@ static int group_ask(void *context, int descriptor)
     (void)redlock_nodes_look(nodes); /* what it saw is all that is asked for */
     struct redlock_group_view group = redlock_nodes_group(nodes);
     facts.max_ttl_ns = group.max_ttl_ns;
-    facts.voters = group.reached < group.quorum ? group.reached : group.voters; /* too few to know who may vote */
+    facts.voters = group.reached < group.quorum ? group.reached : group.voters; /* too few to know which may vote */
     redlock_nodes_close(nodes);
     return write(descriptor, &facts, sizeof facts) == sizeof facts ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
@@ -108,7 +108,7 @@ static void group_check(struct dry_run *run)
     buffer_fini(&output);
 }
 
-/* Whoever leads the run cleans up, and has somebody who does when it is killed: before there is anything. */
+/* The host that leads the run cleans up; when it is killed, this process does. Started before there is anything. */
 static void cleanup_call(struct dry_run *run)
 {
     struct error error = ERROR_NONE;

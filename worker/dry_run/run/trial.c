@@ -505,7 +505,7 @@ static bool all_are_there(const struct trial *trial)
            coordinator_host_count(trial->coordinator) + 1 >= trial->plan->hosts;
 }
 
-/* Who hears the id can take part at once. */
+/* From now on other hosts can take part. */
 static void introduce(struct trial *trial)
 {
     if (trial->is_introduced || !trial->is_written_down || !coordinator_is_heard(trial->coordinator))

@@ -1,4 +1,4 @@
-/* Private to trial.c, the phases and what comes in, and trial_report.c, what is told of them. All on the loop. */
+/* Private to trial.c (the phases and what comes in) and trial_report.c (what they print). All on the loop. */
 #ifndef WORKER_DRY_RUN_TRIAL_PRIVATE_H
 #define WORKER_DRY_RUN_TRIAL_PRIVATE_H
 

@@ -44,7 +44,7 @@ struct process {
     unsigned number; /* from 1 on */
     pid_t pid;       /* 0 = it is no more */
     bool is_told_to_end, was_killed;
-    int gate;                /* a byte there: it may go; its end: nobody is there who could say so */
+    int gate;                /* a byte there: it may go; its end: the caller is gone */
     int log_read, log_write; /* the ends of the pipe of its log */
     struct buffer lines;
     /* shared */
@@ -115,8 +115,7 @@ static bool prepare(struct member *member)
     return true;
 }
 
-/* False when nobody is there any more who could open it. A signal ends a poll, also under a sanitizer, which keeps it
- * back while a read goes on. */
+/* False when the caller is gone. A signal ends a poll, also under a sanitizer, which holds it back during a read. */
 static bool gate_await(int gate)
 {
     char byte;
@@ -282,7 +281,7 @@ static bool process_fork(struct workforce *workforce, unsigned index, struct err
         return error_set(error, "worker process %u of %u cannot be started: %s", index + 1, workforce->count,
                          strerror(errno));
     process->pid = pid;
-    setpgid(pid, pid); /* it does the same: whoever is first */
+    setpgid(pid, pid); /* it does the same: one of both is first */
     descriptor_close(&process->log_write);
     return true;
 }

@@ -36,7 +36,7 @@ struct workforce_options {
 
 /* Forks them; each prepares itself and waits until it may go. NULL when that is not possible: then none is left. */
 struct workforce *workforce_start(const struct workforce_options *options, struct error *error) MUST_CHECK;
-/* How many are prepared and wait (or went). Those that could not get so far end, and are told by workforce_reap. */
+/* How many are prepared and wait (or went). Those that could not get so far end: workforce_reap tells. */
 unsigned workforce_ready(const struct workforce *workforce);
 /* They begin to work. */
 void workforce_go(struct workforce *workforce);
@@ -84,7 +84,7 @@ unsigned workforce_reap(struct workforce *workforce, void (*ended)(void *context
 unsigned workforce_alive(const struct workforce *workforce);
 /* Of one process, 0 = it has been reaped. */
 pid_t workforce_pid(const struct workforce *workforce, unsigned number);
-/* Kills and reaps who is left, and frees. NULL is fine. */
+/* Kills and reaps those that are left, and frees. NULL is fine. */
 void workforce_end(struct workforce *workforce);
 
 #endif
