@@ -43,20 +43,15 @@ static void bar_text(double share, char out[BAR_WIDTH + 3])
 
 static void progress_line(struct block *block, const struct live_numbers *numbers)
 {
-    static const char *const phases[] = {[LIVE_STARTING] = "starting",
-                                         [LIVE_WARMING_UP] = "warming up",
-                                         [LIVE_MEASURING] = "measuring",
-                                         [LIVE_DRAINING] = "draining",
-                                         [LIVE_CLEANING] = "cleaning up"};
     char bar[BAR_WIDTH + 3], hosts[32] = "";
     if (numbers->hosts > 1)
         snprintf(hosts, sizeof hosts, "  %u hosts", numbers->hosts);
     bar_text(numbers->total > 0 ? numbers->elapsed / numbers->total : 0, bar);
     if (numbers->total > 0)
-        line_write(block, TABLE_GOOD, "%-11s %s %.0f of %.0f s%s", phases[numbers->phase], bar, numbers->elapsed,
+        line_write(block, TABLE_GOOD, "%-11s %s %.0f of %.0f s%s", numbers->phase, bar, numbers->elapsed,
                    numbers->total, hosts);
     else
-        line_write(block, TABLE_GOOD, "%-11s %.0f s%s", phases[numbers->phase], numbers->elapsed, hosts);
+        line_write(block, TABLE_GOOD, "%-11s %.0f s%s", numbers->phase, numbers->elapsed, hosts);
 }
 
 static void rates_line(struct block *block, const struct live_numbers *numbers)
@@ -123,7 +118,7 @@ unsigned live_block_write(const struct live_numbers *numbers, unsigned width, bo
 {
     struct block block = {.width = width, .has_colour = has_colour, .out = out};
     progress_line(&block, numbers);
-    if (numbers->phase != LIVE_STARTING) {
+    if (numbers->has_begun) {
         rates_line(&block, numbers);
         tasks_line(&block, &numbers->stats);
         waits_line(&block, &numbers->stats);

@@ -13,18 +13,11 @@
 #include "base/buffer.h"
 #include "worker/dry_run/count/stats.h"
 
-enum live_phase {
-    LIVE_STARTING, /* nodes and workers */
-    LIVE_WARMING_UP,
-    LIVE_MEASURING,
-    LIVE_DRAINING, /* the load has stopped */
-    LIVE_CLEANING,
-};
-
 enum { LIVE_HOT_ROWS = 5 };
 
 struct live_numbers {
-    enum live_phase phase;
+    const char *phase;     /* "measuring", ... */
+    bool has_begun;        /* the load: before that there are no numbers */
     double elapsed, total; /* seconds of the load; a total of 0 = not known */
     double rate_wanted;    /* pushes a second by the plan; 0 = as they come */
     unsigned hosts;        /* that take part */

@@ -15,25 +15,6 @@
 
 /* --- while it goes on --------------------------------------------------------------------------------------------- */
 
-static enum live_phase live_phase_of(const struct trial *trial)
-{
-    switch (trial->phase) {
-    case TRIAL_GATHERING:
-    case TRIAL_STARTING:
-        return LIVE_STARTING;
-    case TRIAL_LOADING:
-        return trial->measures ? LIVE_MEASURING : LIVE_WARMING_UP;
-    case TRIAL_DRAINING:
-    case TRIAL_ENDING:
-        return LIVE_DRAINING;
-    case TRIAL_LOOKING:
-    case TRIAL_CLEANING:
-    case TRIAL_OVER:
-        break;
-    }
-    return LIVE_CLEANING;
-}
-
 static double seconds_of(int64_t ns)
 {
     return (double)ns / (double)NS_PER_S;
@@ -41,8 +22,14 @@ static double seconds_of(int64_t ns)
 
 static void numbers_take(struct trial *trial, struct live_numbers *numbers)
 {
+    static const char *const phases[] = {
+        [TRIAL_GATHERING] = "starting",   [TRIAL_STARTING] = "starting", [TRIAL_LOADING] = "measuring",
+        [TRIAL_DRAINING] = "draining",    [TRIAL_ENDING] = "draining",   [TRIAL_LOOKING] = "cleaning up",
+        [TRIAL_CLEANING] = "cleaning up", [TRIAL_OVER] = "cleaning up"};
     const struct dry_run_plan *plan = trial->plan;
-    *numbers = (struct live_numbers){.phase = live_phase_of(trial),
+    bool warms_up = trial->phase == TRIAL_LOADING && !trial->measures;
+    *numbers = (struct live_numbers){.phase = warms_up ? "warming up" : phases[trial->phase],
+                                     .has_begun = trial->phase >= TRIAL_LOADING,
                                      .total = seconds_of(plan->for_ns),
                                      .rate_wanted = plan->arrivals == DRY_RUN_OPEN ? plan->rate : 0,
                                      .hosts = coordinator_host_count(trial->coordinator) + 1,
