@@ -340,35 +340,26 @@ static void room_take(struct hf_stream *stream, size_t bytes)
     pthread_mutex_unlock(&producer->mutex);
 }
 
-/* Takes one text by that task builder, and tells its jid (may be NULL). */
-static bool stream_take(struct hf_stream *stream, struct task_builder *builder, struct text_span text, uint64_t number,
-                        char jid[HF_JID_SIZE], struct error *error)
+void hf_stream_add_built(struct hf_stream *stream, const struct built_task *task, uint64_t number)
 {
-    struct built_task task;
-    if (!task_build(builder, text.bytes, text.length, wall_now(), &task, error))
-        return false;
-    if (jid != NULL)
-        memcpy(jid, task.jid, strlen(task.jid) + 1);
-    room_take(stream, task.payload.length);
+    room_take(stream, task->payload.length);
     struct packet *packet = packet_of(stream);
-    task_pack(packet, &task, number);
+    task_pack(packet, task, number);
     if (packet->count == PACKET_TASKS || packet->texts.length >= PACKET_BYTES)
         packet_post(stream);
-    return true;
 }
 
 bool hf_stream_add(struct hf_stream *stream, const char *text, size_t length, uint64_t number, char *reason,
                    size_t reason_size)
 {
     struct error error = ERROR_NONE;
-    if (text == NULL) {
-        snprintf(reason, reason_size, "the text is NULL");
+    struct built_task task;
+    if (text == NULL || !task_build(stream->builder, text, length, wall_now(), &task, &error)) {
+        snprintf(reason, reason_size, "%s", text == NULL ? "the text is NULL" : error.text);
         return false;
     }
-    if (stream_take(stream, stream->builder, (struct text_span){text, length}, number, NULL, &error))
-        return true;
-    snprintf(reason, reason_size, "%s", error.text);
-    return false;
+    hf_stream_add_built(stream, &task, number);
+    return true;
 }
 
 bool hf_stream_is_full(const struct hf_stream *stream)
@@ -401,9 +392,9 @@ void hf_stream_drop(struct hf_stream *stream)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-/* Without a task builder of its own, for tasks that each have theirs. */
-static struct hf_stream *stream_new(struct hf_producer *producer,
-                                    void (*ended)(void *context, const struct hf_stream_report *report), void *context)
+struct hf_stream *hf_stream_open_built(struct hf_producer *producer,
+                                       void (*ended)(void *context, const struct hf_stream_report *report),
+                                       void *context)
 {
     struct hf_stream *stream = memory_new(struct hf_stream);
     push_source_init(&stream->source, batch_ended);
@@ -430,7 +421,7 @@ struct hf_stream *hf_stream_open(struct hf_producer *producer, const struct hf_t
         snprintf(reason, reason_size, "%s", error.text);
         return NULL;
     }
-    struct hf_stream *stream = stream_new(producer, ended, context);
+    struct hf_stream *stream = hf_stream_open_built(producer, ended, context);
     stream->builder = builder;
     return stream;
 }
@@ -449,14 +440,6 @@ void hf_stream_close(struct hf_stream *stream)
 }
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
-
-/* A task's own text: the object, or its arguments. */
-static const char *task_text(const struct hf_task *task)
-{
-    if (task->json != NULL)
-        return task->json;
-    return task->args != NULL ? task->args : "[]";
-}
 
 /* What one call of hf_push_many gathers; written by the loop until the last task has its end. */
 struct gathering {
@@ -488,11 +471,15 @@ static bool task_take(struct hf_stream *stream, const struct envelope_limits *li
     if (task->json == NULL && task->class_name == NULL)
         return error_set(error, "it has neither a class nor JSON");
     struct task_builder *builder = task_builder_create(task, limits, NULL, error);
-    const char *text = task_text(task);
-    bool is_taken =
-        builder != NULL && stream_take(stream, builder, (struct text_span){text, strlen(text)}, number, jid, error);
+    const char *text = task->json != NULL ? task->json : task->args != NULL ? task->args : "[]";
+    struct built_task built;
+    bool is_sound = builder != NULL && task_build(builder, text, strlen(text), wall_now(), &built, error);
+    if (is_sound && jid != NULL)
+        memcpy(jid, built.jid, strlen(built.jid) + 1);
+    if (is_sound)
+        hf_stream_add_built(stream, &built, number);
     task_builder_destroy(builder);
-    return is_taken;
+    return is_sound;
 }
 
 static size_t all_refuse(struct hf_receipt *receipts, size_t count, const char *reason)
@@ -510,7 +497,7 @@ size_t hf_push_many(struct hf_producer *producer, const struct hf_task *tasks, s
     if (producer == NULL || (tasks == NULL && count > 0))
         return all_refuse(receipts, count, producer == NULL ? "the producer is NULL" : "the task is NULL");
     struct gathering gathering = {.receipts = receipts};
-    struct hf_stream *stream = stream_new(producer, gather, &gathering);
+    struct hf_stream *stream = hf_stream_open_built(producer, gather, &gathering);
     for (size_t i = 0; i < count; i++) {
         struct error error = ERROR_NONE;
         char *jid = receipts != NULL ? receipts[i].jid : NULL;

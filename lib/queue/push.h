@@ -70,6 +70,13 @@ void push_drop(struct push *push, struct push_source *source);
  * may still turn up there. `finished` runs once, perhaps from inside. */
 void push_finish(struct push *push, void (*finished)(void *context), void *context);
 
+/* A stream (holdfast.h) of tasks that its owner has built and checked. hf_stream_add_built waits while the stream is
+ * full. */
+struct hf_stream *hf_stream_open_built(struct hf_producer *producer,
+                                       void (*ended)(void *context, const struct hf_stream_report *report),
+                                       void *context);
+void hf_stream_add_built(struct hf_stream *stream, const struct built_task *task, uint64_t number);
+
 struct redis_node *push_node(const struct push *push);
 
 #endif

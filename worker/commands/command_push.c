@@ -29,7 +29,7 @@
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "queue/holdfast.h"
-#include "queue/task_builder.h"
+#include "queue/push.h"
 #include "worker/commands/console.h"
 #include "worker/commands/line_source.h"
 #include "worker/commands/moment.h"
@@ -46,7 +46,8 @@ struct push_command {
     char retry[32], jid[ENVELOPE_NEW_JID_SIZE];
     bool from_stdin, dry_run, keep_going;
     const char *single;           /* arguments of the class; NULL = lines of standard input */
-    struct task_builder *builder; /* checks tasks that no producer sees */
+    struct task_builder *builder; /* checks and completes every task, also of a dry run */
+    struct built_task single_task;
     struct hf_producer_options producer;
     const char *address; /* of the node, for people */
     struct task_await await;
@@ -171,7 +172,6 @@ struct pusher {
     unsigned interrupts;
     uint64_t line, tasks, bad, complaints;
     uint64_t ended, ends[HF_PUSH_UNKNOWN + 1];
-    struct buffer single; /* what the single task would be, in a dry run */
 };
 
 /* What the library told about some tasks, on its way to the loop. */
@@ -294,28 +294,22 @@ static void line_refuse(struct pusher *pusher, const char *reason)
         pusher->input_over = true;
 }
 
-/* Adds it to the stream, or only looks at it. */
-static bool text_accept(struct pusher *pusher, const char *text, size_t length, struct error *error)
+static void task_take(struct pusher *pusher, const struct built_task *task)
 {
-    struct built_task task;
     if (pusher->stream != NULL)
-        return hf_stream_add(pusher->stream, text, length, pusher->line, error->text, sizeof error->text);
-    if (!task_build(pusher->command->builder, text, length, wall_now(), &task, error))
-        return false;
-    if (pusher->command->single != NULL)
-        buffer_append(&pusher->single, task.payload.bytes, task.payload.length);
-    return true;
+        hf_stream_add_built(pusher->stream, task, pusher->line);
+    pusher->tasks++;
+    pusher->is_added = true;
 }
 
 static void text_take(struct pusher *pusher, const char *text, size_t length)
 {
+    struct built_task task;
     struct error error = ERROR_NONE;
-    if (!text_accept(pusher, text, length, &error)) {
+    if (task_build(pusher->command->builder, text, length, wall_now(), &task, &error))
+        task_take(pusher, &task);
+    else
         line_refuse(pusher, error.text);
-        return;
-    }
-    pusher->tasks++;
-    pusher->is_added = true;
 }
 
 static void line_refuse_long(struct pusher *pusher)
@@ -424,8 +418,7 @@ static bool stream_open(struct pusher *pusher, struct error *error)
         return true;
     pusher->producer = hf_producer_create(&command->producer, error->text, sizeof error->text);
     if (pusher->producer != NULL)
-        pusher->stream =
-            hf_stream_open(pusher->producer, &command->task, stream_ended, pusher, error->text, sizeof error->text);
+        pusher->stream = hf_stream_open_built(pusher->producer, stream_ended, pusher);
     return pusher->stream != NULL;
 }
 
@@ -481,7 +474,6 @@ static void end(struct pusher *pusher)
         loop_destroy(pusher->loop);
     if (pusher->source != NULL)
         line_source_free(pusher->source);
-    buffer_fini(&pusher->single);
 }
 
 /* --- the account ------------------------------------------------------------------------------------------------ */
@@ -502,7 +494,7 @@ static void single_tell_json(const struct pusher *pusher)
 static void single_tell(const struct pusher *pusher)
 {
     if (pusher->command->dry_run)
-        printf("%.*s\n", (int)pusher->single.length, pusher->single.bytes);
+        printf("%.*s\n", (int)pusher->command->single_task.payload.length, pusher->command->single_task.payload.bytes);
     else if (pushed(pusher) > 0 && pusher->command->console.as_json)
         single_tell_json(pusher);
     else if (pushed(pusher) > 0)
@@ -584,7 +576,7 @@ static enum exit_code pusher_run(const struct push_command *command)
     enum exit_code code = EXIT_CODE_FAILURE;
     if (begin(&pusher, &error)) {
         if (command->single != NULL) {
-            text_take(&pusher, command->single, strlen(command->single));
+            task_take(&pusher, &command->single_task);
             pusher.input_over = pusher.input_ended = true;
         }
         feed(&pusher);
@@ -629,9 +621,6 @@ static void node_take(struct push_command *command)
     producer->connect_timeout_ms = node->connect_timeout_ns / NS_PER_MS;
     producer->wait_ms =
         command->console.origin.node_timeout_ns > 0 ? ms_of(command->console.origin.node_timeout_ns) : 0;
-    producer->task_bytes_max = command->limits.size;
-    producer->task_depth_max = command->limits.depth;
-    producer->task_keys_max = command->limits.keys;
 }
 
 /* --- the run ---------------------------------------------------------------------------------------------------- */
@@ -639,10 +628,9 @@ static void node_take(struct push_command *command)
 /* A task that is wrong on the command line is a mistake of the caller. */
 static int single_check(struct push_command *command)
 {
-    struct built_task task;
     struct error error = ERROR_NONE;
     const char *text = command->single;
-    if (task_build(command->builder, text, strlen(text), wall_now(), &task, &error))
+    if (task_build(command->builder, text, strlen(text), wall_now(), &command->single_task, &error))
         return EXIT_CODE_OK;
     return command_misused(&command_push, "%s: %.200s", error.text, text);
 }
