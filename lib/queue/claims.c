@@ -8,8 +8,6 @@
 #include "queue/queue_private.h"
 #include "queue/scripts.h"
 
-enum { TASK_NAME_MAX = 256 };
-
 /* --- listed --------------------------------------------------------------------------------------------------- */
 
 void queue_look(struct queue *queue)
@@ -94,6 +92,14 @@ void claim_encode(const struct claim_slot *slot, unsigned number, struct buffer 
     redis_request_bytes(out, slot->next, CLAIM_ID_BYTES);
 }
 
+void claim_encode_unique(const struct queue *queue, const struct queue_task_name *task, struct buffer *out)
+{
+    if (task->unique != NULL)
+        queue_keys_request(queue->keys.unique_prefix, task->unique, out);
+    else
+        redis_request_text(out, "");
+}
+
 void claim_give_back(struct queue *queue, unsigned number, const char *name)
 {
     struct claim_slot *slot = &queue->slots[number];
@@ -131,8 +137,7 @@ void queue_slot_answer(struct queue *queue, unsigned number, enum queue_answer a
     slot_tell(queue, number, answer, NULL, NULL, 0);
 }
 
-/* Cuts "queue newline payload"; the payload's start, or NULL when our script did not write this. */
-static const char *task_cut(const char *text, size_t length, char name[TASK_NAME_MAX])
+const char *claim_cut(const char *text, size_t length, char name[TASK_NAME_MAX])
 {
     const char *line = memchr(text, '\n', length);
     if (line == NULL || line - text >= TASK_NAME_MAX)
@@ -145,7 +150,7 @@ static const char *task_cut(const char *text, size_t length, char name[TASK_NAME
 static void slot_claimed(struct queue *queue, unsigned number, const char *text, size_t length)
 {
     char name[TASK_NAME_MAX];
-    const char *payload = task_cut(text, length, name);
+    const char *payload = claim_cut(text, length, name);
     queue_slot_holds(&queue->slots[number], queue->slots[number].next);
     if (payload != NULL) {
         slot_tell(queue, number, QUEUE_CLAIMED, name, payload, length - (size_t)(payload - text));
@@ -165,7 +170,7 @@ void queue_slot_lost(struct queue *queue, unsigned number, const char *place, si
     queue_enlist(queue);
     if (length >= CLAIM_ID_BYTES)
         queue_slot_holds(slot, place);
-    if (length > CLAIM_ID_BYTES && task_cut(place + CLAIM_ID_BYTES, length - CLAIM_ID_BYTES, name) != NULL) {
+    if (length > CLAIM_ID_BYTES && claim_cut(place + CLAIM_ID_BYTES, length - CLAIM_ID_BYTES, name) != NULL) {
         log_event(LOG_WARN, "claim_older", "slot=%u advice=\"the node knew an older task of it, which is given back\"",
                   number);
         slot->sets_right = true;

@@ -22,7 +22,7 @@ struct control {
     struct loop *loop;
     struct control_options options;
     struct redis_node *node;
-    struct redis_call wait, confirmation;
+    struct redis_call wait;
     struct loop_timer rest;
     struct buffer request;
 };
@@ -58,25 +58,17 @@ bool control_parse(const char *text, size_t length, enum control_call *call, con
     return false;
 }
 
-static void confirmation_over(struct redis_call *call, const struct redis_result *result)
-{
-    (void)call;
-    (void)result;
-}
-
 static void call_confirm(struct control *control, const struct redis_reply *text)
 {
     struct buffer *out = &control->request;
-    if (redis_call_is_outstanding(&control->confirmation))
-        return;
     buffer_clear(out);
     redis_request_begin(out, 5);
     redis_request_texts(out, "SET", control->options.keys->heard);
     redis_request_bytes(out, text->bytes, text->length);
     redis_request_text(out, "PX");
     redis_request_integer(out, CONFIRMED_MS);
-    if (!redis_node_call(control->node, out, loop_after(control->loop, WAIT_SLACK_NS), &control->confirmation))
-        return; /* who waits for it is told that it did not come */
+    if (!redis_node_call(control->node, out, loop_after(control->loop, WAIT_SLACK_NS), NULL))
+        return; /* the caller sees that no confirmation came */
 }
 
 static void call_deliver(struct control *control, const struct redis_reply *text)
@@ -146,7 +138,6 @@ struct control *control_create(struct loop *loop, const struct control_options *
     control->loop = loop;
     control->options = *options;
     control->wait.done = wait_over;
-    control->confirmation.done = confirmation_over;
     loop_timer_init(&control->rest, rest_over);
     buffer_format(&name, "%s/control", node.name);
     node.name = buffer_text(&name);
@@ -169,22 +160,11 @@ void control_destroy(struct control *control)
     free(control);
 }
 
-/* To one process, or to all: identity "". */
-static void request_call(const struct queue_keys *keys, const char *identity, const char *text, struct buffer *out)
+void control_request_call(const struct queue_keys *keys, const char *identity, const char *text, struct buffer *out)
 {
     redis_request_script(out, &queue_script_call, 1, 5);
     redis_request_texts(out, keys->processes, keys->calls_prefix, keys->process_prefix, text, identity,
                         keys->heard_prefix);
-}
-
-void control_request_call_all(const struct queue_keys *keys, const char *text, struct buffer *out)
-{
-    request_call(keys, "", text, out);
-}
-
-void control_request_call(const struct queue_keys *keys, const char *identity, const char *text, struct buffer *out)
-{
-    request_call(keys, identity, text, out);
 }
 
 void control_request_heard(const struct queue_keys *keys, const char *identity, struct buffer *out)

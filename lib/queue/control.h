@@ -47,9 +47,8 @@ struct control *control_create(struct loop *loop, const struct control_options *
 /* Hangs up at once; a call that comes later stays in its list and expires with it. */
 void control_destroy(struct control *control);
 
-/* Appends a request that sends `text` to every process whose lease runs. Answers the number of processes. */
-void control_request_call_all(const struct queue_keys *keys, const char *text, struct buffer *out);
-/* To this process only, if its lease runs. A former confirmation is forgotten. */
+/* Appends a request that sends `text` to the process `identity` ("" = every process) if its lease runs, and forgets its
+ * former confirmation. Answers the number of processes. */
 void control_request_call(const struct queue_keys *keys, const char *identity, const char *text, struct buffer *out);
 /* Appends a request for the text that this process has confirmed last: a string, or nothing. */
 void control_request_heard(const struct queue_keys *keys, const char *identity, struct buffer *out);

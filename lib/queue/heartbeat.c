@@ -93,8 +93,8 @@ static void keys_encode(struct heartbeat *heartbeat, struct buffer *out)
     queue_keys_request_period(keys, QUEUE_MINUTE_7, batch->at, out);
     queue_keys_request_period(keys, QUEUE_MINUTE_8, batch->at, out);
     queue_keys_request_period(keys, QUEUE_TEN_MINUTES_8, batch->at, out);
-    queue_keys_request_locks(keys, batch->at, out);
-    queue_keys_request_runtimes(keys, batch->at, out);
+    queue_keys_request_our_day(keys, "locks", batch->at, out);
+    queue_keys_request_our_day(keys, "runtimes", batch->at, out);
     buffer_append(out, batch->keys.bytes, batch->keys.length);
 }
 

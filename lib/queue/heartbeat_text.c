@@ -88,12 +88,6 @@ void heartbeat_info_write(const struct heartbeat_facts *facts, const char *ident
 
 /* --- a running task -------------------------------------------------------------------------------------------- */
 
-/* In place of arguments that are too large; args stay an array. */
-static void args_replacement(const struct envelope *envelope, struct buffer *out)
-{
-    buffer_format(out, "[\"(%zu bytes of arguments are not shown)\"]", envelope->args.length);
-}
-
 /* What is left when the task without its arguments is large too. */
 static void payload_shortest(const struct heartbeat_run *run, struct text_span args, struct buffer *out)
 {
@@ -109,8 +103,8 @@ static void payload_shortest(const struct heartbeat_run *run, struct text_span a
 static void payload_shorten(const struct heartbeat_run *run, size_t room, struct buffer *out)
 {
     struct buffer args = {0};
-    args_replacement(run->envelope, &args);
-    struct text_span shown = {args.bytes, args.length};
+    buffer_format(&args, "[\"(%zu bytes of arguments are not shown)\"]", run->envelope->args.length);
+    struct text_span shown = text_span_of(&args);
     size_t others = run->envelope->text.length - run->envelope->args.length;
     if (others + shown.length <= room)
         envelope_rewrite(run->envelope, (struct envelope_change[]){{"args", shown}}, 1, out);

@@ -81,10 +81,9 @@ void queue_keys_request_period(const struct queue_keys *keys, enum queue_period 
 void queue_keys_request_histogram(const struct queue_keys *keys, enum queue_period period, const char *class_name,
                                   struct wall_time time, struct buffer *out);
 
-/* What became of locks on a day, of ours: hf:2:locks:20261121. */
-void queue_keys_request_locks(const struct queue_keys *keys, struct wall_time time, struct buffer *out);
-/* How long runs took on a day, of ours: hf:2:runtimes:20261121. */
-void queue_keys_request_runtimes(const struct queue_keys *keys, struct wall_time time, struct buffer *out);
+/* Of ours on a day: "locks", what became of locks (hf:2:locks:20261121), or "runtimes", how long runs took. */
+void queue_keys_request_our_day(const struct queue_keys *keys, const char *what, struct wall_time time,
+                                struct buffer *out);
 
 /* A queue's name: 1 to 128 printable bytes without blanks, not beginning with "hf:". */
 bool queue_name_is_sound(const char *name);

@@ -7,11 +7,6 @@
 #include "queue/queue_private.h"
 #include "queue/scripts.h"
 
-static struct queue *retried_call_queue(const struct retried_call *retried_call)
-{
-    return list_owner(retried_call->retried_calls, struct queue, retried_calls);
-}
-
 /* --- answers ----------------------------------------------------------------------------------------------------- */
 
 /* What every script answers, and with MOVE_NOT what it did instead. */
@@ -44,15 +39,6 @@ static void move_done(struct retried_call *retried_call, const struct redis_repl
 
 /* --- requests ---------------------------------------------------------------------------------------------------- */
 
-/* The key that a unique task holds, or an empty one. */
-static void unique_encode(const struct queue *queue, const struct queue_task_name *task, struct buffer *out)
-{
-    if (task->unique != NULL)
-        queue_keys_request(queue->keys.unique_prefix, task->unique, out);
-    else
-        redis_request_text(out, "");
-}
-
 static const char *place_key(const struct queue *queue, enum queue_place place)
 {
     switch (place) {
@@ -74,7 +60,7 @@ void queue_postpone(struct queue *queue, unsigned number, enum queue_place place
     buffer_clear(out);
     redis_request_script(out, &queue_script_postpone, 3, 9);
     redis_request_texts(out, queue->keys.process, place_key(queue, place));
-    unique_encode(queue, task, out);
+    claim_encode_unique(queue, task, out);
     claim_encode(slot, number, out);
     redis_request_seconds(out, delay_ns / NS_PER_US);
     redis_request_bytes(out, payload, length);
@@ -111,7 +97,7 @@ void queue_finish(struct queue *queue, unsigned number, const struct queue_task_
     buffer_clear(out);
     redis_request_script(out, &queue_script_finish, 4, 5);
     redis_request_text(out, queue->keys.process);
-    unique_encode(queue, task, out);
+    claim_encode_unique(queue, task, out);
     redis_request_text(out, queue->keys.cancels);
     queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
     claim_encode(slot, number, out);
@@ -196,7 +182,7 @@ void queue_finish_with(struct queue *queue, unsigned number, const struct queue_
     buffer_clear(out);
     redis_request_script(out, &queue_script_finish_with, 6 + keys, 7 + arguments);
     redis_request_text(out, queue->keys.process);
-    unique_encode(queue, task, out);
+    claim_encode_unique(queue, task, out);
     redis_request_text(out, queue->keys.cancels);
     queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
     extras_encode_keys(queue, task->jid, extras, out);

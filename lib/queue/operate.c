@@ -24,11 +24,6 @@ void operate_new_id(char id[OPERATE_ID_SIZE])
     id[OPERATE_ID_SIZE - 1] = '\0';
 }
 
-static void request_span(struct buffer *out, struct text_span span)
-{
-    redis_request_bytes(out, span.bytes != NULL ? span.bytes : "", span.length);
-}
-
 static void request_text_or_none(struct buffer *out, const char *text)
 {
     redis_request_text(out, text != NULL ? text : "");
@@ -61,8 +56,8 @@ void operate_move(const struct queue_keys *keys, const char *id, enum operate_ve
     redis_request_texts(out, keys->queue_prefix, keys->waiting_prefix, keys->places_prefix);
     for (size_t i = 0; i < count; i++) {
         const struct operate_entry *entry = &entries[i];
-        request_span(out, entry->seen);
-        request_span(out, entry->fresh);
+        redis_request_bytes(out, entry->seen.bytes, entry->seen.length);
+        redis_request_bytes(out, entry->fresh.bytes, entry->fresh.length);
         request_text_or_none(out, verb == OPERATE_RETRY ? entry->queue : entry->unique != NULL ? entry->jid : NULL);
         request_text_or_none(out, entry->field);
         request_text_or_none(out, entry->jid);

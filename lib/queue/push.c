@@ -53,25 +53,6 @@ enum {
     RECORD_KEPT_MS = 3600 * 1000, /* twice as long as anybody waits for an answer */
 };
 
-/* A new one, or `spare` used again. */
-static struct batch *batch_open(struct batch *spare, struct push_source *source, const struct built_task *task)
-{
-    struct batch *batch = spare != NULL ? spare : memory_new(struct batch);
-    struct batch opened = {.source = source, .body = batch->body, .numbers = batch->numbers};
-    opened.is_scheduled = task->at_us != 0;
-    opened.unique_ms = task->unique_ms;
-    opened.answer_by = INSTANT_NEVER;
-    memcpy(opened.queue, task->queue, strlen(task->queue) + 1);
-    memcpy(opened.digest, task->digest, strlen(task->digest) + 1);
-    if (task->digest[0] != '\0')
-        memcpy(opened.jid, task->jid, strlen(task->jid) + 1);
-    *batch = opened;
-    list_init(&batch->link);
-    buffer_clear(&batch->body);
-    buffer_clear(&batch->numbers);
-    return batch;
-}
-
 static void batch_free(struct batch *batch)
 {
     buffer_fini(&batch->body);
@@ -511,13 +492,26 @@ static struct batch *batch_new(struct push *push, struct push_source *source, co
 {
     struct list *spare = list_take_first(&push->spare);
     push->spare_count -= spare != NULL;
-    struct batch *batch = batch_open(spare != NULL ? list_owner(spare, struct batch, link) : NULL, source, task);
-    batch->push = push;
-    batch->call.done = batch_answered;
+    struct batch *batch = spare != NULL ? list_owner(spare, struct batch, link) : memory_new(struct batch);
+    *batch = (struct batch){.push = push,
+                            .source = source,
+                            .is_scheduled = task->at_us != 0,
+                            .unique_ms = task->unique_ms,
+                            .body = batch->body,
+                            .numbers = batch->numbers,
+                            .answer_by = INSTANT_NEVER,
+                            .call.done = batch_answered};
+    memcpy(batch->queue, task->queue, strlen(task->queue) + 1);
+    memcpy(batch->digest, task->digest, strlen(task->digest) + 1);
+    if (task->digest[0] != '\0')
+        memcpy(batch->jid, task->jid, strlen(task->jid) + 1);
+    list_init(&batch->link);
+    buffer_clear(&batch->body);
+    buffer_clear(&batch->numbers);
     return batch;
 }
 
-/* Producers use few queues, and mostly the one they used last. */
+/* Producers use few queues, and usually the one they used last. */
 static struct batch *batch_for(struct push *push, struct push_source *source, const struct built_task *task)
 {
     struct batch *batch = NULL;

@@ -117,6 +117,11 @@ struct queue {
     } strayed;
 };
 
+static inline struct queue *retried_call_queue(const struct retried_call *retried_call)
+{
+    return list_owner(retried_call->retried_calls, struct queue, retried_calls);
+}
+
 /* claims.c */
 void claims_init(struct queue *queue);
 struct claim_slot *queue_slot_ask(struct queue *queue, unsigned number);
@@ -129,6 +134,11 @@ void queue_slot_read(struct queue *queue, unsigned number, const struct redis_re
 void queue_slot_gather(struct queue *queue, unsigned number, bool claim_next);
 /* The slot and the ids that its place has and gets. */
 void claim_encode(const struct claim_slot *slot, unsigned number, struct buffer *out);
+/* The key that a unique task holds, or an empty one. */
+void claim_encode_unique(const struct queue *queue, const struct queue_task_name *task, struct buffer *out);
+/* Cuts "queue newline payload"; the payload's start, or NULL when our script did not write this. */
+enum { TASK_NAME_MAX = 256 };
+const char *claim_cut(const char *text, size_t length, char name[TASK_NAME_MAX]);
 void claim_give_back(struct queue *queue, unsigned number, const char *name);
 void queue_enlist(struct queue *queue);
 /* An answer of the node says that its clock stands at `us`. */

@@ -65,25 +65,15 @@ static void record_write(struct recovery *recovery, const char *queue)
 
 /* --- putting back ------------------------------------------------------------------------------------------------ */
 
-/* "id queue newline task": the name is cut out, the task stays where it is. */
-static const char *place_cut(const struct redis_reply *place, char name[ENVELOPE_QUEUE_BYTES_MAX + 1])
-{
-    const char *from = place->bytes + CLAIM_ID_BYTES;
-    const char *line = place->length > CLAIM_ID_BYTES ? memchr(from, '\n', place->length - CLAIM_ID_BYTES) : NULL;
-    if (line == NULL || line - from > ENVELOPE_QUEUE_BYTES_MAX)
-        return NULL;
-    memcpy(name, from, (size_t)(line - from));
-    name[line - from] = '\0';
-    return line + 1;
-}
-
 /* A text that is no task has no jid to count by: whoever claims it next buries it. */
 static bool claim_add(struct recovery *recovery, const struct redis_reply *slot, const struct redis_reply *place)
 {
     const struct queue_keys *keys = &recovery->queue->keys;
     const struct envelope_limits *limits = recovery->queue->options.limits;
-    char name[ENVELOPE_QUEUE_BYTES_MAX + 1];
-    const char *task = place_cut(place, name);
+    char name[TASK_NAME_MAX];
+    const char *task = place->length > CLAIM_ID_BYTES
+                           ? claim_cut(place->bytes + CLAIM_ID_BYTES, place->length - CLAIM_ID_BYTES, name)
+                           : NULL;
     if (task == NULL)
         return false;
     size_t length = place->length - (size_t)(task - place->bytes);

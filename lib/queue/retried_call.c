@@ -31,7 +31,7 @@ void retried_calls_fini(struct retried_calls *retried_calls)
     loop_timer_clear(retried_calls->loop, &retried_calls->retry);
 }
 
-static void retried_call_send(struct retried_call *retried_call)
+void retried_call_start(struct retried_call *retried_call)
 {
     struct retried_calls *retried_calls = retried_call->retried_calls;
     struct instant deadline = loop_after(retried_calls->loop, retried_calls->timeout_ns);
@@ -46,7 +46,7 @@ void retried_calls_connected(struct retried_calls *retried_calls)
     while ((link = list_take_first(&retried_calls->waiting)) != NULL)
         list_append(&batch, link);
     while ((link = list_take_first(&batch)) != NULL)
-        retried_call_send(list_owner(link, struct retried_call, link));
+        retried_call_start(list_owner(link, struct retried_call, link));
 }
 
 /* The next argument of an encoded request, from `*at` on; false at its end. */
@@ -145,9 +145,4 @@ void retried_call_fini(struct retried_call *retried_call)
 {
     retried_call_cancel(retried_call);
     buffer_fini(&retried_call->request);
-}
-
-void retried_call_start(struct retried_call *retried_call)
-{
-    retried_call_send(retried_call);
 }

@@ -31,11 +31,6 @@ struct free_call {
     bool is_asking;
 };
 
-static struct queue *retried_call_queue(const struct retried_call *retried_call)
-{
-    return list_owner(retried_call->retried_calls, struct queue, retried_calls);
-}
-
 static void list_encode(const struct queue_keys *keys, const char *list, struct buffer *out)
 {
     queue_keys_request(keys->waiting_prefix, list, out);
@@ -134,10 +129,7 @@ void queue_skip(struct queue *queue, unsigned number, const struct queue_task_na
     buffer_clear(out);
     redis_request_script(out, &queue_script_skip, 6, 5);
     redis_request_text(out, queue->keys.process);
-    if (task->unique != NULL)
-        queue_keys_request(queue->keys.unique_prefix, task->unique, out);
-    else
-        redis_request_text(out, "");
+    claim_encode_unique(queue, task, out);
     redis_request_text(out, queue->keys.cancels);
     queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
     queue_keys_request(queue->keys.recovered_prefix, task->jid, out);

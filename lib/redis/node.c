@@ -90,7 +90,7 @@ static void pulse_fired(struct loop_timer *timer)
     loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
 }
 
-/* Refused by an access list it is a sign of life too. */
+/* A refusal by an access list is a sign of life too. */
 static bool node_is_pulse_reply(const struct redis_reply *reply)
 {
     return reply->kind == REDIS_FAILURE || redis_reply_is_status(reply, "PONG") ||
@@ -104,8 +104,9 @@ static char *copy_text(const char *text)
     return text != NULL ? memory_text(text) : NULL;
 }
 
-static void copy_texts(struct redis_node_options *own, const struct redis_node_options *given)
+static void take_options(struct redis_node_options *own, const struct redis_node_options *given)
 {
+    *own = *given;
     own->name = memory_text(given->name);
     own->host = copy_text(given->host);
     own->unix_path = copy_text(given->unix_path);
@@ -116,12 +117,6 @@ static void copy_texts(struct redis_node_options *own, const struct redis_node_o
     own->sentinels.user = copy_text(given->sentinels.user);
     own->sentinels.password = copy_text(given->sentinels.password);
     own->sentinels.addresses = NULL; /* they are in the search */
-}
-
-static void take_options(struct redis_node_options *own, const struct redis_node_options *given)
-{
-    *own = *given;
-    copy_texts(own, given);
     if (own->sentinels.timeout_ns == 0)
         own->sentinels.timeout_ns = 300 * NS_PER_MS;
     if (own->connect_timeout_ns == 0)
@@ -398,7 +393,7 @@ static void turn_ended(struct loop_hook *hook)
 
 /* A replica that hides its role, or a master that has no replicas, comes up again and again: demotions in a row count
  * like failed attempts. */
-static void node_lose_demoted(struct redis_node *node)
+static bool lose_demoted(struct redis_node *node)
 {
     struct instant lasted = instant_after(node->up_since, node->options.backoff_max_ns);
     node->demotions = instant_reached(loop_now(node->loop), lasted) ? 0 : node->demotions;
@@ -408,6 +403,7 @@ static void node_lose_demoted(struct redis_node *node)
         node_lose(node, "%s lacks replicas (NOREPLICAS): another one may be the master by now", node->address);
     else
         node_lose(node, "%s is no master any more (%s)", node->address, redis_error_name(node->demoted_by));
+    return false;
 }
 
 /* --- traffic: the hot path ---------------------------------------------------------------------------------------- */
@@ -536,12 +532,6 @@ static bool desynchronised(struct redis_node *node, const char *what, const char
     return false;
 }
 
-static bool demoted(struct redis_node *node)
-{
-    node_lose_demoted(node);
-    return false;
-}
-
 /* What only a replica answers; UNBLOCKED has two forms, and the other one is what an operator did. And what the old
  * master answers after a failover, while the sentinels know the new one already and have not yet told the old one. */
 static bool shows_demotion(const struct redis_node *node, enum redis_error error, const char *text)
@@ -621,7 +611,7 @@ static bool take_bytes(struct redis_node *node, size_t length)
             break;
         case REDIS_READER_NOTHING:
             if (node->demoted_by != REDIS_ERROR_NONE)
-                return demoted(node);
+                return lose_demoted(node);
             if (!is_head_sent(node) && !node->is_subscribed && !redis_reader_is_idle(node->reader))
                 return desynchronised(node, "bytes that nothing asked for", "");
             return true;

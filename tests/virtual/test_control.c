@@ -147,7 +147,7 @@ TEST(all_living_processes_are_called)
     free(redis_server_command(server, "EVAL \"for i = 1, 300 do redis.call('LPUSH', KEYS[1], i) end\" 1 "
                                       "hf:2:calls:other:1:0"));
     called_processes = 0;
-    control_request_call_all(&keys, "LOOK", &request);
+    control_request_call(&keys, "", "LOOK", &request);
     assert_true(redis_node_call(node, &request, instant_after(loop_now(loop), TEST_PATIENCE_NS), &call));
     wait_told(1);
     assert_string_equal(told, "look");

@@ -328,7 +328,7 @@ TEST(what_was_written_is_read_back)
     wait_beats(1);
     redis_request_begin(&request, 2);
     redis_request_text(&request, "HGETALL");
-    queue_keys_request_runtimes(&keys, now, &request);
+    queue_keys_request_our_day(&keys, "runtimes", now, &request);
     assert_true(redis_node_call(node, &request, INSTANT_NEVER, &call));
     assert_true(loop_until(loop, times_are_there, NULL, TEST_PATIENCE_NS));
     const struct runtimes_class *echo = runtimes_read_find(&times_read, "echo");

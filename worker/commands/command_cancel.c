@@ -32,7 +32,7 @@ static int processes_call(struct console *console, char *const *jids, int count,
     for (int i = 0; i < count; i++) {
         struct buffer call = {0};
         buffer_format(&call, "CANCEL %s", jids[i]);
-        control_request_call_all(&console->keys, buffer_text(&call), inquiry_compose(console->inquiry));
+        control_request_call(&console->keys, "", buffer_text(&call), inquiry_compose(console->inquiry));
         buffer_fini(&call);
     }
     int code = console_run(console);

@@ -62,7 +62,8 @@ static int counts_read(struct contention_command *command, struct console *conso
         struct buffer *request = inquiry_compose(console->inquiry);
         redis_request_begin(request, 2);
         redis_request_text(request, "HGETALL");
-        queue_keys_request_locks(&console->keys, (struct wall_time){console->now.us - day * DAY_US}, request);
+        queue_keys_request_our_day(&console->keys, "locks", (struct wall_time){console->now.us - day * DAY_US},
+                                   request);
     }
     int code = console_run(console);
     for (size_t day = 0; code == EXIT_CODE_OK && day < (size_t)command->days; day++)

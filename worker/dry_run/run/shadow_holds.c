@@ -41,7 +41,7 @@ static void days_ask(struct inquiry *inquiry)
         struct buffer *request = inquiry_compose(inquiry);
         redis_request_begin(request, 2);
         redis_request_text(request, "HGETALL");
-        queue_keys_request_runtimes(&keys, (struct wall_time){now.us - day * DAY_US}, request);
+        queue_keys_request_our_day(&keys, "runtimes", (struct wall_time){now.us - day * DAY_US}, request);
     }
     queue_keys_fini(&keys);
 }
