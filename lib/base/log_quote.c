@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/invariant.h"
+#include "base/utf8.h"
 
 #define CUT_MARK    "..."
 #define REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
@@ -56,32 +57,6 @@ static bool is_bare_word(const char *bytes, size_t length)
     return true;
 }
 
-/* The length of the valid UTF-8 character at the front, and its code point; 0 when there is none. */
-static size_t character_read(const unsigned char *bytes, size_t length, uint32_t *point)
-{
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000}; /* by length: longer forms are forgeries */
-
-    size_t size = bytes[0] < 0x80   ? 1
-                  : bytes[0] < 0xC0 ? 0
-                  : bytes[0] < 0xE0 ? 2
-                  : bytes[0] < 0xF0 ? 3
-                  : bytes[0] < 0xF8 ? 4
-                                    : 0;
-    if (size <= 1 || size > length) {
-        *point = bytes[0];
-        return size == 1;
-    }
-    uint32_t value = bytes[0] & (0x7Fu >> size);
-    for (size_t i = 1; i < size; i++) {
-        if ((bytes[i] & 0xC0) != 0x80)
-            return 0;
-        value = value << 6 | (bytes[i] & 0x3Fu);
-    }
-    *point = value;
-    bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-    return value < smallest[size] || value > 0x10FFFF || surrogate ? 0 : size;
-}
-
 /* Characters that are not shown but obeyed. All lie in the first 65536. */
 static bool is_obeyed(uint32_t point)
 {
@@ -91,12 +66,12 @@ static bool is_obeyed(uint32_t point)
 }
 
 /* Writes the front character as it is to be shown; returns how many bytes of the input it took. */
-static size_t piece_print(const unsigned char *bytes, size_t length, char piece[PIECE_MAX])
+static size_t piece_print(const char *bytes, size_t length, char piece[PIECE_MAX])
 {
-    uint32_t point;
-    size_t size = character_read(bytes, length, &point);
+    size_t size = utf8_length(bytes, bytes + length);
+    uint32_t point = utf8_point(bytes, size);
     if (size == 0 || (size == 1 && is_obeyed(point))) {
-        snprintf(piece, PIECE_MAX, "\\x%02X", bytes[0]);
+        snprintf(piece, PIECE_MAX, "\\x%02X", (unsigned char)bytes[0]);
         return 1;
     }
     if (is_obeyed(point)) {
@@ -110,7 +85,7 @@ static size_t piece_print(const unsigned char *bytes, size_t length, char piece[
     return size;
 }
 
-static void quote(const unsigned char *bytes, size_t length, char out[LOG_QUOTE_MAX])
+static void quote(const char *bytes, size_t length, char out[LOG_QUOTE_MAX])
 {
     const size_t end = LOG_QUOTE_MAX - 2; /* the closing quote and the NUL come there at the latest */
     size_t used = 0, cut = 1;             /* `cut`: how much may stay if the mark has to go behind it */
@@ -142,7 +117,7 @@ const char *log_quote_bytes(const char *bytes, size_t length, char out[LOG_QUOTE
         memcpy(out, bytes, length);
         out[length] = '\0';
     } else {
-        quote((const unsigned char *)bytes, length, out);
+        quote(bytes, length, out);
     }
     return out;
 }
@@ -216,9 +191,9 @@ static char *string_put(char *to, const char *bytes, size_t length, bool is_quot
 {
     *to++ = '"';
     for (size_t i = 0, size; i < length; i += size) {
-        uint32_t point;
-        size = character_read((const unsigned char *)bytes + i, length - i, &point);
-        if (size == 0 || point < ' ') {
+        size = utf8_length(bytes + i, bytes + length);
+        char point = bytes[i];
+        if (size == 0 || (unsigned char)point < ' ') {
             to = put(to, REPLACEMENT, strlen(REPLACEMENT));
             size = 1;
         } else if (point == '\\' && is_quoted) {
@@ -304,7 +279,7 @@ const char *log_value_bytes(const char *bytes, size_t length, char out[LOG_QUOTE
 {
     if (bytes == NULL || !is_number(bytes, length))
         return log_quote_bytes(bytes, length, out);
-    quote((const unsigned char *)bytes, length, out);
+    quote(bytes, length, out);
     return out;
 }
 

@@ -21,7 +21,7 @@
 #include "queue/base64.h"
 #include "queue/json_scan.h"
 #include "queue/keys.h"
-#include "queue/utf8.h"
+#include "base/utf8.h"
 
 /* By the length of their names, so that a member is compared with those of its length only. */
 enum field {

@@ -12,7 +12,7 @@
 #include "base/invariant.h"
 #include "base/random.h"
 #include "queue/json_scan.h"
-#include "queue/utf8.h"
+#include "base/utf8.h"
 
 static const char hex_digits[] = "0123456789abcdef";
 

@@ -6,7 +6,7 @@
 
 #include "base/invariant.h"
 #include "queue/json_scan.h"
-#include "queue/utf8.h"
+#include "base/utf8.h"
 
 static const struct envelope_limits checked_before = {.size = SIZE_MAX, .depth = SIZE_MAX, .keys = SIZE_MAX};
 
@@ -216,14 +216,11 @@ static unsigned escape_next(const char **at, const char *end)
 /* The code point at *at, which is passed. */
 static unsigned unit_next(const char **at, const char *end)
 {
-    static const unsigned char lead_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
     if (**at == '\\')
         return escape_next(at, end);
     size_t length = utf8_length(*at, end);
     invariant(length > 0);
-    unsigned unit = (unsigned char)**at & lead_bits[length];
-    for (size_t i = 1; i < length; i++)
-        unit = unit << 6 | ((unsigned char)(*at)[i] & 0x3F);
+    unsigned unit = utf8_point(*at, length);
     *at += length;
     return unit;
 }

@@ -14,7 +14,7 @@
  * of numbers (nobody converts them). Pure; any thread. */
 #include "queue/json_scan.h"
 
-#include "queue/utf8.h"
+#include "base/utf8.h"
 
 enum byte_class { PLAIN, QUOTE, BACKSLASH, CONTROL, MULTIBYTE };
 

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "queue/envelope.h"
-#include "queue/utf8.h"
+#include "base/utf8.h"
 
 /* More arguments than any task has. */
 enum { INDEX_DIGITS_MAX = 6, NUMBER_SHOWN_MAX = 40 };

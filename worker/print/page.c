@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/invariant.h"
-#include "queue/utf8.h"
+#include "base/utf8.h"
 #include "worker/print/embedded_text.h"
 #include "worker/print/json_writer.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "queue/utf8.h"
+#include "base/utf8.h"
 #include "worker/task/backtrace.h"
 
 #define DELAY_BASE_S 15

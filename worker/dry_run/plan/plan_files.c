@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "base/real.h"
-#include "queue/utf8.h"
+#include "base/utf8.h"
 #include "redlock/redlock.h"
 #include "worker/dry_run/plan/plan.h"
 

@@ -1,6 +1,6 @@
 /* UTF-8 as the Unicode standard defines it: no overlong forms, no surrogates, nothing above U+10FFFF. Pure. */
-#ifndef QUEUE_UTF8_H
-#define QUEUE_UTF8_H
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,6 +30,16 @@ static inline size_t utf8_length(const char *at, const char *end)
     bool valid = left >= 4 && utf8_between(at[1], low, high) && utf8_between(at[2], 0x80, 0xBF) &&
                  utf8_between(at[3], 0x80, 0xBF);
     return valid ? 4 : 0;
+}
+
+/* The code point of a valid character of so many bytes. */
+static inline unsigned utf8_point(const char *at, size_t length)
+{
+    static const unsigned char lead_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    unsigned point = (unsigned char)at[0] & lead_bits[length];
+    for (size_t i = 1; i < length; i++)
+        point = point << 6 | ((unsigned char)at[i] & 0x3F);
+    return point;
 }
 
 /* Writes `code_point` (which is no surrogate and at most 0x10FFFF) and returns its length; `out` has room for 4. */
