@@ -5,7 +5,6 @@
 
 #include "base/memory.h"
 #include "tests/support/dry_run_sample.h"
-#include "worker/dry_run/report/batch_means.h"
 #include "worker/dry_run/report/comparison.h"
 
 /* --- runs that never were: lines with one server each ----------------------------------------------------------- */

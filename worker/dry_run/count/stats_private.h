@@ -5,7 +5,7 @@
 
 #include "base/heap.h"
 #include "base/histogram.h"
-#include "worker/dry_run/report/batch_means.h"
+#include "worker/dry_run/report/estimate.h"
 #include "worker/dry_run/count/stats.h"
 #include "worker/dry_run/count/overlap_detector.h"
 

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/dry_run/plan/plan_json.h"
-#include "worker/dry_run/report/batch_means.h"
 #include "worker/dry_run/report/text_writer.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"

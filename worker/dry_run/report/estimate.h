@@ -1,7 +1,7 @@
 /* What a run tells of a number, and whether two runs tell different ones. An estimate is the number and its interval of
  * 95 %, which need not lie evenly around it. Pure.
  *
- * Means of what hangs together (waits) come with an interval from batch means (batch_means.h). Quantiles: the ranks
+ * Means of what hangs together (waits) come with an interval from batch means (below). Quantiles: the ranks
  * between which the quantile lies by the binomial distribution, with as many independent values as the interval of the
  * mean says that there are (so many values, divided by how much wider it is than that of independent ones). Counts: a
  * Poisson distribution. Two estimates: the interval of the difference from those of both (Zou & Donner 2008), and the
@@ -38,5 +38,26 @@ struct difference difference_of_counts(uint64_t before, double before_s, uint64_
 /* Sets is_small[i] where the i-th chance is so small that, all of them taken together, one that is small without a
  * reason would be found in `level` of all cases at most. */
 void chances_judge(const double *chances, size_t count, double level, bool *is_small);
+
+/* --- batch means ------------------------------------------------------------------------------------------------- */
+
+/* How well a mean is known when its values hang together, as the waits of one line do: they are put into batches in the
+ * order in which they come, and the means of large batches are nearly independent (Conway 1963; Law & Kelton,
+ * Simulation Modeling and Analysis, chapter 9). When all batches are full two become one, so that any number of values
+ * takes the same room. */
+enum { BATCH_MEANS_MAX = 32 };
+
+/* Zeroed = empty. */
+struct batch_means {
+    double sums[BATCH_MEANS_MAX]; /* of full batches */
+    unsigned batches;
+    unsigned long size; /* values of a batch; 0 = none came yet */
+    double open_sum;    /* of the batch that is being filled */
+    unsigned long open_count;
+};
+
+void batch_means_add(struct batch_means *means, double value);
+/* Half the width of the 95 % interval of the mean; 0 = there were too few values to tell. */
+double batch_means_error(const struct batch_means *means);
 
 #endif
