@@ -1,4 +1,4 @@
-/* What dashboards see of a worker process, written every few seconds: that it lives, what it runs, and what was done.
+/* What dashboards see of a worker process, written every few seconds: its state, its running tasks, and its counts.
  *
  *     heartbeat_create     -> the first beat as soon as the node is up, then one each interval
  *     heartbeat_count      one run of a handler has ended
@@ -10,15 +10,13 @@
  * name, totals, totals of the day, and runs by class and minute in the forms of Sidekiq 7 and 8. A beat is one script
  * call, so it is all or nothing.
  *
- * Counts are kept here until a beat is answered. A beat has a number, which the node keeps; one that is repeated after
- * a lost reply carries the same counts under the same number, and the node adds them once. What happens meanwhile goes
- * into the next beat. The node may be away for any time: memory is bounded (metrics.h), nothing is lost. Runs count
+ * Counts stay here until a heartbeat is answered. Each has a number, which the node keeps: one that is repeated after a
+ * lost reply carries the same counts under the same number, and the node adds them once. Later counts go into the next
+ * heartbeat. The node may be unreachable for any time: memory is bounded (metrics.h), and nothing is lost. Runs count
  * for the minute and the day in which they are written, as in Sidekiq.
  *
- * How long runs took that succeeded is also kept in fine steps by class (runtimes.h), in one hash a day.
- *
- * Others may count things that this layer knows nothing of (what became of locks): a beat takes them along, by name,
- * and they too are added once, into the fields of one hash a day (docs/data-model.md, hf:2:locks).
+ * Durations of successful runs are also kept in fine steps by class (runtimes.h), in one hash a day. Counts of other
+ * layers (what became of locks) are added once as well, by name, to one hash a day (docs/data-model.md, hf:2:locks).
  *
  * A beat is bounded: a task of more than a few KiB is shown with its arguments left out, and when the tasks together
  * are large, the further ones are shown by class, queue and jid only.

@@ -1,9 +1,8 @@
-/* Whether a process may declare others dead. Pure.
+/* Decides whether a process may declare others dead. Pure.
  *
- * A lease that has ended proves nothing by itself: the node may have been away for a minute, or its clock may have
- * been set, and then everybody's lease has ended. So only a process that has held its own without a gap for one full
- * lease, on one run of the server and one connection, may recover the claims of others: whoever is alive renewed his
- * in that time (design: leases). */
+ * An ended lease proves nothing by itself: if the node was unreachable for a minute, or its clock was set, all leases
+ * have ended. So only a process that has held its own lease without a gap for one full lease time, on one run of the
+ * server and one connection, may recover the claims of others: every living process has renewed its lease by then. */
 #ifndef QUEUE_LEASE_GUARD_H
 #define QUEUE_LEASE_GUARD_H
 

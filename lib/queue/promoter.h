@@ -1,27 +1,25 @@
 /* Moves tasks whose time has come from `schedule` and `retry` to their queues.
  *
- * Every process looks, at its own jittered moments; the script moves an entry only if it is the one that removes it, so
+ * Every process looks at its own jittered times. The script moves an entry only if it is the one that removes it, so
  * any number of processes may do so at once. The time is the queue node's. A look that finds nothing is one call.
  *
- * How often: one process alone looks about once a second, and all that serve a queue look about twice a second
- * together: the more of them live (queue_serving), the more seldom each one looks, up to every 15 s. So an entry is
- * moved half a second late in the mean, by whoever looks first. At the worst it is as late as one process waits from
- * look to look, which is 1.3 s where two serve the queue, 0.65 s for each of more, and never more than 20 s: when all
- * others died, until their leases have ended and the next beat has told so, or as long as they are quiet. What this
- * process knows to be due soon is looked for when it is (promoter_expect).
+ * A single process looks about once a second; all that serve a queue look about twice a second together: the more of
+ * them live (queue_serving), the longer each one waits, up to 15 s. So an entry is moved half a second late on average.
+ * At worst it is as late as the interval of one process: 1.3 s where two serve the queue, 0.65 s for each of more, and
+ * never more than 20 s: after all others have died, until the next renewal tells, or while the others are quiet. For an
+ * entry that this process knows to be due soon there is a look of its own (promoter_expect).
  *
- * Only entries for the queues given are moved; those of others stay for whoever serves them. An entry is moved with
- * `enqueued_at` set, without `at`, with the time of its expiry if it comes from `schedule` and wanted one
- * (`expires_in`), and otherwise as it is; one that is no task goes to `dead` in a form that dashboards can show, unless
- * it names a queue that is not ours.
+ * Only entries for the given queues are moved. An entry is moved with `enqueued_at` set, without `at`, with the time of
+ * its expiry if it comes from `schedule` and has `expires_in`, and otherwise as it is. An entry that is no task goes to
+ * `dead` in a form that dashboards can show, unless it names another queue.
  *
  * The look at `schedule` also examines the waiting lists (waiting.h) that are due for it. Every few seconds it also
- * puts back what rang for a process that does not come for it.
+ * puts back tasks of blocking claims whose process does not claim them.
  *
- * What cannot be moved, because it is somebody else's or the key of its queue holds something foreign, keeps nobody
- * from being moved: a look goes on behind it, for a bounded number of pages, and the next look goes on where this one
- * stopped, around and around. As long as pages have something to move, the next one follows at once. Runs on the loop.
- * If the process dies here, every entry is either where it was or in its queue. */
+ * An entry that cannot be moved, because it is not ours or its queue's key holds a foreign value, holds up no other:
+ * the look goes on behind it, for a bounded number of pages, and the next look continues there, round after round.
+ * While pages have entries to move, the next page follows at once. Runs on the loop. If the process dies here, every
+ * entry is either where it was or in its queue. */
 #ifndef QUEUE_PROMOTER_H
 #define QUEUE_PROMOTER_H
 

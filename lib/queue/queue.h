@@ -6,25 +6,24 @@
  *                     │     └──── queue_give_back ─────┘        │       └── queue_postpone ─▶ dead
  *                     └──── promote (promoter.h) ◀── schedule, retry ◀── queue_postpone
  *
- * A task sits at every moment in exactly one of these places; one script makes each move, and moves the bytes of the
- * task as they are. A slot's place on the node holds a claim id of 16 random bytes, drawn here for every call that
- * changes the place, and the payload. Each call names the id that it expects and the id that it leaves: repeating it
- * after a lost reply answers the same, and a call that arrives late changes nothing (design: claims). So every call
- * is simply repeated until it is answered, and a slot has one call outstanding at most.
+ * A task is at every moment in exactly one of these places. One script makes each move, and moves the bytes of the task
+ * as they are. A slot's place on the node holds a claim id of 16 random bytes, and the payload. Each call that changes
+ * the place names the id that it expects and the new id that it leaves. So a call repeated after a lost reply answers
+ * the same, a late call changes nothing, and every call is simply repeated until it is answered. A slot has at most one
+ * call outstanding.
  *
  * All slots that ask within one turn of the loop share one script call (LOOP_GATHER). A process with idle slots has a
- * blocking move outstanding on a connection of its own for each queue, into its bell, which counts as a claim; when
- * it rings, idle slots should ask.
+ * blocking claim outstanding for each queue, on a connection of its own (blocking_claim.c); it wakes idle slots.
  *
- * A process holds a lease at the node and renews it by a beat at a third of its time. The claims and bells of one
- * whose lease has ended are recovered by any other that has held its own long enough (lease_guard.h). One that was
- * away too long, stopped or cut off, learns with its next beat or its next call which of its claims it has lost; the
- * beat also finds claims of its own that nobody here knows of, and gives them back.
+ * A process holds a lease at the node and renews it at a third of its time. Other processes that have held their own
+ * lease long enough (lease_guard.h) recover the claims of one whose lease has ended. A process that was stopped or cut
+ * off learns with its next call which claims it has lost. A renewal also finds claims that the process does not know,
+ * and gives them back.
  *
- * A queue in the set `paused` is not claimed from: the script looks, so that takes effect at once.
+ * The claim script looks at the set `paused`, so pausing a queue takes effect at once.
  *
- * Threads: the loop's only. Payloads are lent for the time of the event. If the process dies, its claims and bells
- * stay on the node until its lease has ended and others recover them. */
+ * Threads: the loop's only. Payloads are lent for the time of the event. If the process dies, its claims stay on the
+ * node until its lease has ended and others recover them. */
 #ifndef QUEUE_QUEUE_H
 #define QUEUE_QUEUE_H
 
@@ -143,23 +142,22 @@ void queue_open(struct queue *queue, unsigned slot, const char *jid, bool finish
 /* True when the last claim saw that there are tasks to be cancelled: then ask queue_open. */
 bool queue_has_cancels(const struct queue *queue);
 
-/* The process lost the task by being away, not by dying: that recovery does not count against the task. */
+/* The process was cut off and did not die: the recovery of the task does not count against it. */
 void queue_uncount_recovery(struct queue *queue, unsigned slot, const char *jid);
-/* Asks the node at once what the next beat would: which queues are paused, which claims are there. */
+/* Renews the lease at once, and so learns which queues are paused and which claims are there. */
 void queue_look(struct queue *queue);
-/* How many processes serve the one of this process's queues that is served by the fewest, itself included: 1 means that
- * it has a queue of its own. As the last beat said; 0 = not known, and of a large fleet not more than 65. One that died
- * counts until its lease has ended, a quiet one until it has left. */
+/* Of this process's queues, how many processes serve the least served one, itself included, as of the last renewal.
+ * 0 = not known; at most 65. A dead process counts until its lease has ended, a quiet one until it has left. */
 unsigned queue_serving(const struct queue *queue);
 
-/* While `wanted`, the bells are armed; otherwise a ring that still comes puts its task back. Want it only while some
- * slot is idle and will ask when it rings: what rang is claimed for this process, nobody else can take it, and it does
- * not ring again. */
+/* While `wanted`, blocking claims wait; otherwise a task that still arrives is put back. Want it only while some slot
+ * is idle and will claim when woken: the task is claimed for this process, nobody else can take it, and there is no
+ * second wake. */
 void queue_listen(struct queue *queue, bool wanted);
 
-/* Stops the bells, gives back whatever the process still has and removes its traces; then `done`, once. Calls of slots
- * that are outstanding are waited for during the first half of the time, so that what is done is not given back. When
- * the node is not reachable until `deadline`, `done` says so: the claims stay for whoever recovers them. */
+/* Ends blocking claims, gives back what the process still has, and removes its keys; then calls `done`, once. During
+ * the first half of the time it waits for outstanding calls of slots, so that a finished task is not given back. If the
+ * node is unreachable until `deadline`, `done` says so, and other processes recover the claims. */
 void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void *context, bool left));
 
 /* Ends a queue_leave that is under way by `deadline`, if it would take longer. */

@@ -7,21 +7,20 @@
  *     └──────── queue_claim_successor ◀────┘     └───────────────────────────────────────────────────▶ its queue
  *       the holder claims its successor before it ends; it is brought back when nobody keeps or confirms it
  *
- * A parked task is an ordinary entry of `schedule`, so that any scheduler brings it back, and beside that it has a
- * place in the waiting list of what it waits for. Places are in the order in which the node recorded them; a task keeps
- * its place, by its jid, until it has ended, however often it is claimed and parked again. Only the oldest that is
- * parked has a near time in `schedule`; the others sleep long and move up by wakes, so that waiting costs nothing.
+ * A parked task is an ordinary entry of `schedule`, so that any scheduler brings it back, and it has a place in the
+ * waiting list of what it waits for. The node assigns places in order of arrival. A task keeps its place, by its jid,
+ * until it has ended, however often it is claimed and parked again. Only the oldest parked task has a near time in
+ * `schedule`; the others sleep long and are woken in turn, so waiting costs nothing.
  *
- * No wake is lost between this node and the lock nodes. A freed list is stamped with this node's time. A park names the
- * time at which its task was claimed (queue_seen_us). Who would be the oldest that is parked is not parked for long
- * when the list was freed since: the lock may be free, and the answer is QUEUE_KEPT; nor when it was freed shortly
- * before: the release may not have reached the lock nodes when they were asked, and it looks again within milliseconds.
- * So whoever is parked for long was refused by a holder whose end comes later and finds it, or is behind one who was. A
- * holder that dies wakes nobody: the oldest then comes back when the ttl is over.
+ * No wake is lost between this node and the lock nodes. The node stamps a freed list with its time. A park names the
+ * time at which its task was claimed (queue_seen_us). If the list was freed since, the lock may be free: a task that
+ * would be the oldest is not parked, and the answer is QUEUE_KEPT. If the list was freed shortly before, the release
+ * may not have reached the lock nodes in time: the task looks again within milliseconds. So a task that is parked for
+ * long was refused by a holder whose end comes later and finds it, or is behind such a task. A holder that dies wakes
+ * nobody: the oldest then comes back when the ttl is over.
  *
- * One that was woken is on its way for a minute at most: so long nobody behind it is woken. Where that goes wrong (it
- * was deleted, or its process died), the promoters' looks make the next one due. One whose queue is paused is not
- * woken.
+ * For a minute after a wake, no task behind the woken one is woken. If the woken task was deleted or its process died,
+ * the promoters make the next one due. A task in a paused queue is not woken.
  *
  * Lists are named: "resource:NAME" for a lock, "class:NAME" for a share of the runners. Threads: the loop's only. If
  * the process dies, what is parked stays parked, and what it had claimed is recovered with its place. */

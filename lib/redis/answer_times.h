@@ -1,11 +1,10 @@
-/* How long to wait for the answer of a server: as a pure function of what its answers took of late.
+/* How long to wait for the answer of a server, as a pure function of its recent answer times. Private to lib/redis.
  *
- * Twice the longest of the last half minute to minute, within bounds that the caller sets. A mean with its variance, as
- * TCP keeps it, would forget a pause within milliseconds, because a server that is asked thousands of times a second
- * answers nearly all of it at once. What is looked for is the pause that comes again.
+ * The timeout is twice the longest answer time of the last half minute to minute, within bounds that the caller sets. A
+ * mean with its variance, as TCP keeps it, would forget a pause within milliseconds, because a server that is asked
+ * thousands of times a second answers nearly always at once; what matters here is the pause that comes again.
  *
- * Answers that came after their deadline count: a patience that only learned from those in time would never grow. What
- * was never answered does not. Private to lib/redis. */
+ * Answers after their deadline count, or the timeout would never grow. Calls without an answer do not count. */
 #ifndef REDIS_ANSWER_TIMES_H
 #define REDIS_ANSWER_TIMES_H
 

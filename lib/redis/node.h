@@ -16,18 +16,16 @@
  * "master" SCRIPT LOAD for each script, all within `connect_timeout`. While it is not up, calls fail at once with
  * REDIS_ERROR_DOWN; nobody waits for a reconnect (E17).
  *
- * Only a master is ever up. A replica is told as such and tried again; so is a master that becomes a replica while we
- * are connected, which shows by READONLY, MASTERDOWN or UNBLOCKED: that call is answered with the error (it was not
- * executed), and the connection is closed. A server that does not know ROLE, or gives us no right to it, is taken for a
- * master until it says READONLY.
+ * Only a master is ever up. A replica is reported as down and tried again. A master that becomes a replica while we are
+ * connected answers READONLY, MASTERDOWN or UNBLOCKED: the call gets that error (it was not executed), and the
+ * connection is closed. A server that does not know or allow ROLE counts as a master until it answers READONLY.
  *
- * With sentinels, every attempt begins by asking them where the master is, one after the other, each for
- * `sentinels.timeout_ns` at most; then ROLE has to be known. They are asked only while there is no connection, not
- * listened to, because every way in which a master is replaced ends the connection to it: it died; it hangs or is cut
- * off from us, and the silence limit ends it; somebody made it a replica, and READONLY tells; or the sentinels made
- * another one the master while this one lived. They tell it some ten seconds later and close its connections then
- * (CLIENT KILL TYPE normal). What it takes until then is lost; no client can prevent that, min-replicas-to-write on the
- * server does: the old master has lost its replicas and answers NOREPLICAS, upon which we ask the sentinels at once.
+ * With sentinels, every attempt begins by asking them for the master, one after the other, each for
+ * `sentinels.timeout_ns` at most; then ROLE must be known. Asking while there is no connection is enough, because every
+ * replacement of a master ends the connection to it: it died; it hangs or is cut off, and the silence limit ends it; it
+ * became a replica, and answers READONLY; or the sentinels replaced it while it lived, and close its connections some
+ * ten seconds later (CLIENT KILL TYPE normal). What it accepts until then is lost. No client can prevent that, but
+ * min-replicas-to-write on the server does: the old master answers NOREPLICAS, and we ask the sentinels at once.
  *
  * With `message`, channels can be subscribed to: SUBSCRIBE and UNSUBSCRIBE, one channel a call, are calls like others,
  * answered with ["subscribe", channel, channels left]. A lost connection has lost its subscriptions: make them again
