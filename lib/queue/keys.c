@@ -66,7 +66,7 @@ static const struct {
     KEY(dropped_prefix, QUEUE_SCHEME "dropped:"),
     KEY(waiting_prefix, QUEUE_SCHEME "waiting:"),
     KEY(places_prefix, QUEUE_SCHEME "places:"),
-    KEY(freed_prefix, QUEUE_SCHEME "freed:"),
+    KEY(freed, QUEUE_SCHEME "freed"),
     KEY(contended, QUEUE_SCHEME "contended"),
     KEY(heirs, QUEUE_SCHEME "heirs"),
     KEY(unserved, QUEUE_SCHEME "unserved"),

@@ -48,7 +48,7 @@ struct queue_keys {
     /* of the waiting lists, before the name of one */
     char *waiting_prefix; /* "hf:2:waiting:" */
     char *places_prefix;  /* "hf:2:places:" */
-    char *freed_prefix;   /* "hf:2:freed:" */
+    char *freed;          /* "hf:2:freed" */
     char *contended;
     char *unserved, *unserved_prefix; /* "hf:2:unserved", and with a class behind it */
     char *heirs;                      /* "hf:2:heirs" */

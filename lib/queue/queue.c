@@ -136,11 +136,11 @@ static void turn_encode(struct turn *turn)
     size_t lists = 2 * (size_t)queue->options.name_count, freed = turn_freed_lists(turn);
     serving_order_draw(turn->order, queue->options.weights, queue->options.name_count, random_below, NULL);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_claim, 3 + lists + (freed > 0 ? 1 + 3 * freed : 0),
-                         3 + lists + 4 * (size_t)turn->count + (freed > 0 ? 1 + 3 * freed : 0));
+    redis_request_script(out, &queue_script_claim, 3 + lists + (freed > 0 ? 2 : 0),
+                         3 + lists + 4 * (size_t)turn->count + (freed > 0 ? 3 + 4 * freed : 0));
     lists_encode(queue, turn->order, out);
     if (freed > 0)
-        waiting_encode_freed_keys(queue, turn->slots, turn->count, out);
+        redis_request_texts(out, queue->keys.schedule, queue->keys.freed);
     redis_request_integer(out, (int64_t)queue->options.claim_bytes);
     redis_request_integer(out, (int64_t)lists);
     redis_request_integer(out, turn->count);

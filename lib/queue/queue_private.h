@@ -8,6 +8,8 @@
 #include "queue/lease_guard.h"
 #include "queue/queue.h"
 
+enum { FREED_LISTS_MAX = 32 }; /* more than the locks of a task */
+
 /* What a slot's place on the node holds, and the call that is about to change it. */
 struct claim_slot {
     unsigned char id[CLAIM_ID_BYTES];
@@ -25,8 +27,8 @@ struct claim_slot {
     bool uncounting;
     /* waiting.c */
     struct retried_call wait;
-    struct buffer freed_keys; /* of the lists whose locks end with the turn, encoded */
-    struct buffer freed_jid;  /* who gives up its places in them */
+    struct buffer freed; /* the lists whose locks end with the turn, each as the claim script wants it */
+    uint32_t freed_ends[FREED_LISTS_MAX];
     unsigned freed_lists;
     bool is_handed_on; /* the locks go to a successor */
     bool has_waiters;
@@ -155,7 +157,6 @@ void moves_fini(struct queue *queue);
 void waiting_init(struct queue *queue);
 void waiting_fini(struct queue *queue);
 /* What was freed by these slots, as the claim script wants it; one of them freed something. */
-void waiting_encode_freed_keys(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out);
 void waiting_encode_freed(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out);
 /* A queue_free waits for its answer. */
 bool waiting_frees(const struct queue *queue);

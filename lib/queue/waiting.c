@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -35,7 +36,13 @@ static void list_encode(const struct queue_keys *keys, const char *list, struct 
 {
     queue_keys_request(keys->waiting_prefix, list, out);
     queue_keys_request(keys->places_prefix, list, out);
-    queue_keys_request(keys->freed_prefix, list, out);
+}
+
+/* Lists of one group have one stamp of when they were freed last (stamps.lua): so many that strangers seldom meet. */
+static void group_encode(const char *list, struct buffer *out)
+{
+    enum { GROUPS = 1 << 14 };
+    redis_request_integer(out, (int64_t)(hash_bytes(0, list, strlen(list)) % GROUPS));
 }
 
 static void microseconds_encode(int64_t ns, struct buffer *out)
@@ -82,10 +89,10 @@ void queue_park(struct queue *queue, unsigned number, const struct waiting_task 
     struct claim_slot *slot = queue_slot_ask(queue, number);
     struct buffer *out = &slot->wait.request;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_park, 7 + 2 * (size_t)task->other_count, 16);
+    redis_request_script(out, &queue_script_park, 7 + 2 * (size_t)task->other_count, 17);
     redis_request_texts(out, queue->keys.process, queue->keys.schedule);
     list_encode(&queue->keys, task->list, out);
-    redis_request_texts(out, queue->keys.contended, queue->keys.paused);
+    redis_request_texts(out, queue->keys.freed, queue->keys.contended, queue->keys.paused);
     for (unsigned i = 0; i < task->other_count; i++) {
         queue_keys_request(queue->keys.waiting_prefix, task->others[i], out);
         queue_keys_request(queue->keys.places_prefix, task->others[i], out);
@@ -98,6 +105,7 @@ void queue_park(struct queue *queue, unsigned number, const struct waiting_task 
     microseconds_encode(random_between(SOON_MIN_NS, SOON_MAX_NS), out);
     redis_request_integer(out, task->waiters_max);
     redis_request_texts(out, task->may_retry ? "1" : "0", queue->keys.queue_prefix);
+    group_encode(task->list, out);
     redis_request_bytes(out, payload, length);
     slot->wait.done = park_done;
     retried_call_start(&slot->wait);
@@ -238,35 +246,27 @@ void queue_claim_successor(struct queue *queue, unsigned number, const struct wa
 void queue_turn_free(struct queue *queue, unsigned number, bool claim_next, const struct waiting_end *end)
 {
     struct claim_slot *slot = &queue->slots[number];
-    buffer_clear(&slot->freed_keys);
-    buffer_clear(&slot->freed_jid);
-    for (unsigned i = 0; i < end->list_count; i++)
-        list_encode(&queue->keys, end->lists[i], &slot->freed_keys);
-    buffer_append_text(&slot->freed_jid, end->jid != NULL ? end->jid : "");
+    invariant(end->list_count <= FREED_LISTS_MAX);
+    buffer_clear(&slot->freed);
+    for (unsigned i = 0; i < end->list_count; i++) {
+        redis_request_text(&slot->freed, end->lists[i]);
+        group_encode(end->lists[i], &slot->freed);
+        redis_request_text(&slot->freed, end->jid != NULL ? end->jid : "");
+        slot->freed_ends[i] = (uint32_t)slot->freed.length;
+    }
     slot->freed_lists = end->list_count;
     slot->is_handed_on = end->is_handed_on;
     queue_slot_gather(queue, number, claim_next);
 }
 
-void waiting_encode_freed_keys(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out)
-{
-    redis_request_text(out, queue->keys.schedule);
-    for (unsigned i = 0; i < count; i++) {
-        const struct claim_slot *slot = &queue->slots[slots[i]];
-        if (slot->freed_lists > 0)
-            buffer_append(out, slot->freed_keys.bytes, slot->freed_keys.length);
-    }
-}
-
 void waiting_encode_freed(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out)
 {
-    redis_request_text(out, queue->keys.queue_prefix);
+    redis_request_texts(out, queue->keys.queue_prefix, queue->keys.waiting_prefix, queue->keys.places_prefix);
     for (unsigned i = 0; i < count; i++) {
         const struct claim_slot *slot = &queue->slots[slots[i]];
-        for (unsigned l = 0; l < slot->freed_lists; l++) {
-            redis_request_integer(out, (int64_t)i + 1);
-            redis_request_bytes(out, slot->freed_jid.bytes, slot->freed_jid.length);
-            redis_request_text(out, slot->is_handed_on ? "1" : "0");
+        for (unsigned l = 0, start = 0; l < slot->freed_lists; start = slot->freed_ends[l++]) {
+            redis_request_integer(out, slot->is_handed_on ? -((int64_t)i + 1) : (int64_t)i + 1);
+            buffer_append(out, slot->freed.bytes + start, slot->freed_ends[l] - start);
         }
     }
 }
@@ -295,13 +295,15 @@ static struct free_call *free_call_new(struct queue *queue)
 
 void waiting_request_free(const struct queue_keys *keys, const struct waiting_end *end, struct buffer *out)
 {
-    redis_request_script(out, &queue_script_free, 2 + 3 * (size_t)end->list_count, 5);
-    redis_request_texts(out, keys->schedule, keys->paused);
+    redis_request_script(out, &queue_script_free, 3 + 2 * (size_t)end->list_count, 5 + (size_t)end->list_count);
+    redis_request_texts(out, keys->schedule, keys->paused, keys->freed);
     for (unsigned i = 0; i < end->list_count; i++)
         list_encode(keys, end->lists[i], out);
     redis_request_texts(out, keys->queue_prefix, end->jid != NULL ? end->jid : "", end->is_handed_on ? "1" : "0");
     redis_request_integer(out, end->wakes > 0 ? end->wakes : 1);
     microseconds_encode(end->after_ns, out);
+    for (unsigned i = 0; i < end->list_count; i++)
+        group_encode(end->lists[i], out);
 }
 
 void queue_free(struct queue *queue, const struct waiting_end *end)
@@ -354,7 +356,6 @@ void waiting_fini(struct queue *queue)
     for (unsigned i = 0; i < queue->options.slots; i++) {
         retried_call_fini(&queue->slots[i].wait);
         retried_call_fini(&queue->slots[i].keep);
-        buffer_fini(&queue->slots[i].freed_keys);
-        buffer_fini(&queue->slots[i].freed_jid);
+        buffer_fini(&queue->slots[i].freed);
     }
 }

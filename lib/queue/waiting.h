@@ -86,11 +86,11 @@ void queue_keep(struct queue *queue, unsigned slot, const struct waiting_claim *
 /* What ends with a task that held locks, for queue_turn_free and queue_free. */
 struct waiting_end {
     const char *const *lists;
-    unsigned list_count;
-    const char *jid;   /* gives up its places; NULL = nobody does */
-    bool is_handed_on; /* nobody is woken: the lock goes to a successor */
-    int64_t after_ns;  /* of queue_free: the lock stays for so long yet; 0 = it is free now */
-    unsigned wakes;    /* of queue_free: how many; 0 = 1 */
+    unsigned list_count; /* at most 32 */
+    const char *jid;     /* gives up its places; NULL = nobody does */
+    bool is_handed_on;   /* nobody is woken: the lock goes to a successor */
+    int64_t after_ns;    /* of queue_free: the lock stays for so long yet; 0 = it is free now */
+    unsigned wakes;      /* of queue_free: how many; 0 = 1 */
 };
 /* queue_turn for a task that held locks: what it held is free now, and the same call wakes the oldest of each list. */
 void queue_turn_free(struct queue *queue, unsigned slot, bool claim_next, const struct waiting_end *end);

@@ -51,7 +51,7 @@ static void what_is_sent_back_still_lacks_its_share(void **state)
         &fleet, &(struct fleet_setup){.threads = 2, .worker = "stop_timeout = \"100ms\";", .classes = HALF("")});
     fleet_push_many(&fleet, "careful", 1, 600000, 0);
     test_await(fleet_noted(&fleet, "begin t1") == 1);
-    free(fleet_ask(&fleet, "SET hf:2:freed:class:careful 4000000000000000"));
+    free(fleet_ask(&fleet, "HSET hf:2:freed 11417 4000000000000000"));
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[0],\"jid\":\"t2\"}");
     test_await(fleet_number(&fleet, "ZCARD hf:2:waiting:class:careful") == 1);
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[0],\"jid\":\"n\"}");

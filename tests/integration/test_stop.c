@@ -19,11 +19,11 @@ static void assert_queue(const char *jids)
  * locks and how long runs took today, is about the fleet, and ends by itself. */
 static void assert_no_traces(void)
 {
-    char *keys = fleet_ask(
-        &fleet, "EVAL \"local left = {} for _, key in ipairs(redis.call('KEYS', 'hf:*')) do "
-                "if redis.call('PTTL', key) < 0 or not (key:find('^hf:2:freed:') or key:find('^hf:2:locks:') or "
-                "key:find('^hf:2:runtimes:')) "
-                "then left[#left + 1] = key end end return left\" 0");
+    char *keys =
+        fleet_ask(&fleet, "EVAL \"local left = {} for _, key in ipairs(redis.call('KEYS', 'hf:*')) do "
+                          "if redis.call('PTTL', key) < 0 or not (key == 'hf:2:freed' or key:find('^hf:2:locks:') or "
+                          "key:find('^hf:2:runtimes:')) "
+                          "then left[#left + 1] = key end end return left\" 0");
     assert_string_equal(keys, "");
     free(keys);
     assert_int_equal(lock_cluster_keys(&fleet.locks), 0);

@@ -16,7 +16,8 @@
 #define LIST   "resource:seat"
 #define ORDER  "hf:2:waiting:" LIST
 #define PLACES "hf:2:places:" LIST
-#define FREED  "hf:2:freed:" LIST
+#define FREED  "hf:2:freed"
+#define GROUP  "9856" /* of LIST (stamps.lua) */
 
 /* To the next look of the oldest, far enough that no test sees it pass. */
 #define NEAR_NS (600 * NS_PER_S)
@@ -181,7 +182,7 @@ static inline void age_freed(long long milliseconds)
         free(redis_server_command(server, "DEL " FREED));
     else
         free(redis_server_command(server,
-                                  "EVAL \"local t = redis.call('TIME') return redis.call('SET', KEYS[1], "
+                                  "EVAL \"local t = redis.call('TIME') return redis.call('HSET', KEYS[1], '" GROUP "', "
                                   "string.format('%%.0f', t[1] * 1000000 + t[2] - ARGV[1] * 1000))\" 1 " FREED " %lld",
                                   milliseconds));
 }
@@ -196,7 +197,7 @@ static inline long long node_time(void)
 
 static inline void freed_at(long long time)
 {
-    free(redis_server_command(server, "SET " FREED " %lld", time));
+    free(redis_server_command(server, "HSET " FREED " " GROUP " %lld", time));
 }
 
 static inline void claim_new(unsigned slot, const char *jid)

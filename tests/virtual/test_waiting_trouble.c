@@ -43,7 +43,8 @@ static void assert_parks(const char *expected, const char *has, const char *next
 {
     assert_first_line(redis_server_command(server,
                                            "EVALSHA %s 7 claims schedule " ORDER " " PLACES " " FREED
-                                           " hf:2:contended paused 0 %s %s " LIST " one a Work set %s queue: one",
+                                           " hf:2:contended paused 0 %s %s " LIST " one a Work set %s queue: " GROUP
+                                           " one",
                                            queue_script_park.sha1, has, next, options),
                       expected);
 }

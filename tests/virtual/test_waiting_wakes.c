@@ -19,7 +19,7 @@ static void test_several_are_woken_when_told_so(void **state)
     queue_free(probe.queue, &end);
     wait_places("queue:a one\nqueue:a two\nschedule three");
     assert_waiting("one=O two=O three=P");
-    assert_reply(server, "1", "EXISTS " FREED);
+    assert_reply(server, "1", "HEXISTS " FREED " " GROUP);
 }
 
 static void test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed(void **state)
@@ -42,7 +42,7 @@ static void test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed(v
     free_seat(&end);
     assert_waiting("one=O two=P");
     assert_reply(server, "one", "LINDEX queue:a -1");
-    assert_reply(server, "0", "EXISTS " FREED);
+    assert_reply(server, "0", "HEXISTS " FREED " " GROUP);
 }
 
 static void test_who_cannot_be_claimed_is_passed_over(void **state)
@@ -82,7 +82,7 @@ static void test_what_stays_locked_for_a_while_is_due_then(void **state)
     assert_true(loop_until(loop, is_due_earlier, "one", TEST_PATIENCE_NS));
     assert_due_about("one", 90);
     assert_waiting("one=P");
-    assert_reply(server, "1", "EXISTS " FREED); /* for who was refused before, and is parked after this */
+    assert_reply(server, "1", "HEXISTS " FREED " " GROUP); /* for who was refused before, and is parked after this */
 }
 
 /* Two slots of one call: the lists of the one are not taken for those of the other. */
@@ -102,7 +102,7 @@ static void test_a_call_frees_what_each_of_its_slots_held(void **state)
     assert_true(queue_has_waiters(probe.queue, 0)); /* the one that was woken still has its place */
     assert_false(queue_has_waiters(probe.queue, 1));
     assert_places("queue:a one");
-    assert_reply(server, "1", "EXISTS hf:2:freed:resource:nobody");
+    assert_reply(server, "1", "HEXISTS hf:2:freed 2582");
     queue_probe_claim(&probe, 1, "one");
     end.jid = "one";
     assert_int_equal(turn_free(&probe, 1, false, &end), QUEUE_NOTHING);
@@ -119,7 +119,7 @@ static void test_who_lost_its_claim_frees_nothing(void **state)
     struct waiting_end end = end_of("holder");
     assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_LOST);
     assert_places("schedule one");
-    assert_reply(server, "0", "EXISTS " FREED);
+    assert_reply(server, "0", "HEXISTS " FREED " " GROUP);
 }
 
 /* --- examinations ------------------------------------------------------------------------------------------------- */

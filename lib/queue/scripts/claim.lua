@@ -1,14 +1,15 @@
 -- include: waiting_list.lua
+-- include: stamps.lua
 -- Settles what slots have done and claims new tasks for them, for all slots of one turn of a worker's loop. What a task
 -- held as a lock is free when it is settled: that is stamped, and the oldest who waits for it is woken.
 --
 -- KEYS: the process, paused, cancels, then the lists to claim from, in order: its bells, then its queues; then, if tasks
---       end that held locks, `schedule`, and for each lock the order of its waiting list, its places, when it was freed.
+--       end that held locks, `schedule`, and when lists were freed.
 -- ARGV: bytes of payload that one call may claim, how many lists to claim from, how many slots; then the name of the
 --       queue behind each list; then for each slot: number, id that its place holds ('' = none), new id, '1' to claim or
---       '0' to only settle; then, if tasks end that held locks, the prefix of the queues' keys, and for each lock: which
---       of the slots it was (from 1), the jid that gives up its place in the list ('' = none), '1' when the lock goes to
---       an successor and nobody is to be woken.
+--       '0' to only settle; then, if tasks end that held locks, the prefixes of the keys of queues, orders and places, and
+--       for each lock: which of the slots it was (from 1; negative when the lock goes to a successor and nobody is to be
+--       woken), the name of its list, its group (stamps.lua), the jid that gives up its place in the list ('' = none).
 -- Answers for each slot what its place holds at the end: the new id, and behind it queue, newline and payload of the
 -- task it has claimed; anything else means that the claim is lost. Behind them, what was seen on the way: a '1' or '0'
 -- for each list whose queue is paused or not ('' = nobody wanted to claim); '1' when something was claimed and there are
@@ -50,30 +51,40 @@ end
 -- A script that has written already may write on a node that is out of memory; that this removes nothing is enough.
 redis.call('HDEL', process, '')
 
--- Before the next are claimed: whoever is woken now may be the next.
+-- Before the next are claimed: whoever is woken now may be the next. Mostly nobody waits, which one question tells of many
+-- lists.
 local waits, ends = '', first + 4 * slots
 if ends < #ARGV then
-    local slot_waits = {}
+    local slot_waits, freed_at = {}, string.format('%.0f', now)
     for s = 1, slots do
         slot_waits[s] = '0'
     end
-    local freed_at = string.format('%.0f', now)
-    for i = ends + 1, #ARGV, 3 do
-        local s, key = tonumber(ARGV[i]), 5 + lists + (i - ends - 1)
-        local is_handed_on = ARGV[i + 2] == '1'
-        if has_moved[s] and not is_handed_on then
-            redis.call('SET', KEYS[key + 2], freed_at, 'PX', 60000)
+    for from = ends + 3, #ARGV, 1024 do
+        local orders, stamps, last = {}, {}, math.min(from + 1023, #ARGV)
+        for i = from, last, 4 do
+            orders[#orders + 1] = ARGV[ends + 1] .. ARGV[i + 1]
+            if has_moved[tonumber(ARGV[i])] then
+                stamps[#stamps + 1] = ARGV[i + 2]
+                stamps[#stamps + 1] = freed_at
+            end
         end
-        local exists = redis.call('EXISTS', KEYS[key])
-        if exists == 1 and has_moved[s] then
-            local list = waiting_list(KEYS[key], KEYS[key + 1], KEYS[4 + lists], KEYS[2], now)
-            list.give_up(ARGV[i + 1])
-            -- When it was handed on: nobody, while the successor is on its way; it may have failed to get the lock since.
-            list.wake(1, ARGV[ends])
-            exists = redis.call('EXISTS', KEYS[key])
+        if #stamps > 0 then
+            stamps_set(KEYS[5 + lists], stamps)
         end
-        if exists == 1 then
-            slot_waits[s] = '1'
+        local exist = redis.call('EXISTS', unpack(orders)) > 0
+        for i = exist and from or last + 1, last, 4 do
+            local s, order = math.abs(tonumber(ARGV[i])), ARGV[ends + 1] .. ARGV[i + 1]
+            local exists = redis.call('EXISTS', order)
+            if exists == 1 and has_moved[s] then
+                local list = waiting_list(order, ARGV[ends + 2] .. ARGV[i + 1], KEYS[4 + lists], KEYS[2], now)
+                list.give_up(ARGV[i + 3])
+                -- When it was handed on: nobody, while the successor is on its way; it may have failed to get the lock since.
+                list.wake(1, ARGV[ends])
+                exists = redis.call('EXISTS', order)
+            end
+            if exists == 1 then
+                slot_waits[s] = '1'
+            end
         end
     end
     waits = table.concat(slot_waits)

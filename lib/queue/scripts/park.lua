@@ -9,18 +9,18 @@
 -- then wakes this one. Without anybody before it nobody might wake it, when the lock was freed between its claim and
 -- now, or shortly before and the release had not reached the lock nodes: then it is to be tried again, or is due soon.
 --
--- KEYS: the process, `schedule`, the list's order, its places, when it was freed, `contended`, paused; then of each other
+-- KEYS: the process, `schedule`, the list's order, its places, when lists were freed, `contended`, paused; then of each other
 --       list in which it may have a place its order and its places: there the next is woken instead of it.
 -- ARGV: slot, id that its place holds, new id; the list's name; jid, queue, class, set; the node's time of the refusal's
 --       claim in microseconds; microseconds to the next look of the oldest, of all others, and where the lock may be free
 --       any moment; the most that may wait (0 = any number); '1' when the task may be tried again at once; the prefix of
---       the queues' keys; the task.
+--       the queues' keys; the list's group (stamps.lua); the task.
 -- Answers what became of it, the node's time, and in how many microseconds it is due: 1 = parked, 0 = the claim is lost,
 -- 2 = the lock may be free, 3 = too many wait; a repetition the same, but for a 2 or 3 that it cannot tell apart: then 2
 -- to one that may try again.
 local list_name, jid, queue, class, set = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local seen, near, far, soon = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
-local most, may_retry, task = tonumber(ARGV[13]), ARGV[14] == '1', ARGV[16]
+local most, may_retry, task = tonumber(ARGV[13]), ARGV[14] == '1', ARGV[17]
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
@@ -41,7 +41,9 @@ end
 local list = waiting_list(KEYS[3], KEYS[4], KEYS[2], KEYS[7], now)
 local works, is_known = list.works(), list.has(jid)
 local is_first = not works or not list.oldest(list.may_go, jid)
-local freed = tonumber(redis.pcall('GET', KEYS[5])) or 0
+-- Earlier versions stamp the list alone.
+local stamp, old_stamp = redis.pcall('HGET', KEYS[5], ARGV[16]), redis.pcall('GET', KEYS[5] .. ':' .. list_name)
+local freed = math.max(tonumber(stamp) or 0, tonumber(old_stamp) or 0)
 -- Stamps live for a minute, so a refusal that is older than that says nothing.
 local is_doubtful = is_first and (freed > seen or now - seen > 55000000)
 if is_doubtful and may_retry then
