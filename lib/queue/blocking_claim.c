@@ -37,7 +37,7 @@ static struct instant call_deadline(const struct queue *queue)
 
 /* --- ringing -------------------------------------------------------------------------------------------------- */
 
-/* Nobody here is idle any more: the task goes back to the end it was taken from, for others. One for each ring, also
+/* Nobody here is idle any more: the task goes back to the end it was taken from, for others. One for each wait, also
  * for those that come while one is on its way. */
 static void blocking_claim_put_back(struct blocking_claim *claim)
 {
@@ -98,16 +98,16 @@ static void wait_ended(struct redis_call *call, const struct redis_result *resul
 {
     struct blocking_claim *claim = list_owner(call, struct blocking_claim, wait);
     struct queue *queue = claim->queue;
-    bool rang = result->outcome == REDIS_VALUE && (result->reply->kind == REDIS_STRING || claim->doubtful);
-    claim->doubtful = result->reply == NULL; /* the next reply counts as a ring: this one may have been one */
+    bool may_have_moved = result->outcome == REDIS_VALUE && (result->reply->kind == REDIS_STRING || claim->doubtful);
+    claim->doubtful = result->reply == NULL; /* the next reply counts as a task: this wait may have moved one */
     if (result->reply != NULL)
         claim->waits = false;
     if (result->outcome == REDIS_ERROR && result->reply != NULL) {
         refusal_log(claim, result);
         loop_timer_set(queue->loop, &claim->rest, loop_after(queue->loop, REST_NS));
     }
-    queue->counters.rings += rang;
-    if (rang)
+    queue->counters.rings += may_have_moved;
+    if (may_have_moved)
         blocking_claim_hand_on(claim);
     blocking_claim_arm(claim);
 }
@@ -152,7 +152,7 @@ static void blocking_claim_introduced(struct blocking_claim *claim)
 {
     claim->introduced = true;
     if (claim->doubtful)
-        blocking_claim_hand_on(claim); /* a ring may have been lost */
+        blocking_claim_hand_on(claim); /* the reply that brought a task may have been lost */
     else
         blocking_claim_wake(claim); /* tasks may have come while nobody waited */
     blocking_claim_arm(claim);
@@ -188,7 +188,7 @@ static bool line_is_free(const struct blocking_claim *claim)
 }
 
 /* Killed, or there is no such connection, or we have no right to kill: then nothing better can be done. When the answer
- * does not come in time, the introduction begins anew, because a bell that is not introduced never rings. */
+ * does not come in time, the introduction begins anew, because an unknown connection never waits. */
 static void line_killed(struct redis_call *call, const struct redis_result *result)
 {
     struct blocking_claim *claim = list_owner(call, struct blocking_claim, ending);
@@ -325,7 +325,7 @@ bool blocking_claims_end(struct queue *queue)
     return silent;
 }
 
-/* A wait that is out is ended, or the next task of the queue would ring although nobody may take it. */
+/* Ends an outstanding wait, or it would move the next task of the paused queue, which nobody may take. */
 void blocking_claim_pause(struct blocking_claim *claim, bool is_paused)
 {
     if (claim->is_paused == is_paused)

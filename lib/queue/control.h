@@ -28,7 +28,7 @@ enum control_call {
     CONTROL_LOOK,   /* LOOK: the list of paused queues has changed */
     CONTROL_DRAIN,  /* DRAIN: claim nothing any more, and end when nothing runs */
     CONTROL_CANCEL, /* CANCEL JID: this task, if it runs here */
-    CONTROL_LOSE,   /* LOSE JID: this task has lost its lock, if it has one here: somebody takes it away */
+    CONTROL_LOSE,   /* LOSE JID: this task has lost its lock, if it has one here: an operator takes the lock */
 };
 
 /* Reads a call. `jid` is set for CONTROL_CANCEL and CONTROL_LOSE, a part of `text`. False when it is none. Pure. */

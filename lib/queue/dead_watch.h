@@ -1,4 +1,4 @@
-/* Says so when `dead` is full.
+/* Warns when `dead` is full.
  *
  * What `dead` keeps is bounded, as the data model wants it (keys.h): whoever buries a task removes the oldest entries
  * above that. Nothing can be done about it at that moment, and the scripts do not tell; but it must not go on unnoticed

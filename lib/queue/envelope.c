@@ -317,7 +317,7 @@ static bool names_equal(struct text_span a, struct text_span b, bool escapes)
 {
     if (escapes)
         return json_text_equal(a, b);
-    /* Names of one length mostly differ in their first byte, which saves the call. */
+    /* Names of one length usually differ in their first byte, which saves the call. */
     return a.length == b.length &&
            (a.length == 0 || (a.bytes[0] == b.bytes[0] && memcmp(a.bytes, b.bytes, a.length) == 0));
 }

@@ -1,7 +1,7 @@
 /* Sends beats; see heartbeat.h for what they say, heartbeat_text.c for the texts, scripts/heartbeat.lua for the keys.
  *
  * A batch is what a numbered beat counts, encoded when the beat is first sent. It stays, under its number, until the
- * node has answered; then the next beat makes a new one. What is shown is taken afresh each time. Leaving sends an
+ * node has answered; then the next beat makes a new one. The facts shown are read anew each time. Leaving sends an
  * unanswered batch first, and then one last beat with the rest. */
 #include "queue/heartbeat.h"
 
@@ -209,8 +209,8 @@ static void forgotten(struct redis_call *call, const struct redis_result *result
     leave_end(list_owner(call, struct heartbeat, forget), true);
 }
 
-/* The number of the last beat is there for beats that arrive late or twice. When all were answered there are no such,
- * and the process leaves nothing; else the number expires. */
+/* The number of the last beat guards against beats that arrive late or twice. If all were answered there are none, and
+ * the process leaves nothing; otherwise the number expires. */
 static void number_forget(struct heartbeat *heartbeat)
 {
     struct buffer *out = &heartbeat->request;
@@ -286,7 +286,7 @@ static void pinged(struct redis_call *call, const struct redis_result *result)
     beat_send(heartbeat);
 }
 
-/* So that the first beat can say how long an answer takes. */
+/* The first beat then tells how long an answer takes. */
 static void ping_send(struct heartbeat *heartbeat)
 {
     struct buffer *out = &heartbeat->request;

@@ -6,9 +6,9 @@
  * between two values (commas, member names, closing brackets). The same second step drives the iteration over the
  * container that the caller opened.
  *
- * Texts are mostly strings, so their inner loop is one table look-up a byte. Loops walk a local pointer, because one
- * through the struct waits for memory at each byte; the functions marked inline are worth it, by measurement. The
- * text is not NUL-terminated; `peek` answers NUL at its end, which no token begins with.
+ * Most bytes of a text are in strings, so their inner loop is one table look-up a byte. Loops walk a local pointer,
+ * because one through the struct waits for memory at each byte; the functions marked inline are worth it, by
+ * measurement. The text is not NUL-terminated; `peek` answers NUL at its end, which no token begins with.
  *
  * Not checked here, because it is not grammar: duplicate names (envelope.c does it for the top level) and the range
  * of numbers (nobody converts them). Pure; any thread. */

@@ -16,7 +16,7 @@
 enum operate_verb {
     OPERATE_RETRY,  /* to its queue */
     OPERATE_BURY,   /* into `dead` */
-    OPERATE_DELETE, /* away */
+    OPERATE_DELETE, /* it is removed */
 };
 const char *operate_verb_name(enum operate_verb verb); /* "retry", "bury", "delete" */
 
@@ -51,7 +51,7 @@ enum { OPERATE_ID_SIZE = 33, OPERATE_ENTRIES_MAX = 100 };
 void operate_new_id(char id[OPERATE_ID_SIZE]);
 
 /* Each writes one request to `out`. The answers of operate_move have one number behind them: how many entries of `dead`
- * were trimmed away. */
+ * were trimmed. */
 void operate_move(const struct queue_keys *keys, const char *id, enum operate_verb verb,
                   const struct operate_place *place, const struct operate_entry *entries, size_t count,
                   struct buffer *out);

@@ -234,7 +234,7 @@ static void stream_account(struct hf_stream *stream, size_t tasks, size_t bytes,
     pthread_mutex_unlock(&producer->mutex);
 }
 
-/* Counted before it is told, so that who is told finds room. */
+/* Counted before `ended` runs, so that `ended` finds room. */
 static void batch_ended(struct push_source *source, const struct hf_stream_report *report, size_t bytes)
 {
     struct hf_stream *stream = list_owner(source, struct hf_stream, source);

@@ -36,7 +36,7 @@
 
 struct push;
 
-/* Whoever adds tasks, and is told about their ends. The owner keeps it until all of them have ended. */
+/* Adds tasks and hears of their ends. The owner keeps it until all of them have ended. */
 struct push_source {
     /* A batch of so many bytes ended with any answer but HF_PUSH_INVALID. May add more. */
     void (*ended)(struct push_source *source, const struct hf_stream_report *report, size_t bytes);

@@ -93,7 +93,7 @@ struct queue_task_name {
     const char *jid;
     const char *unique; /* the digest by which it is unique, NULL = it is not: given free when it ends */
     bool is_ended;      /* by queue_open, before it ran */
-    bool is_cancelled;  /* queue_finish takes it off the list of tasks to be cancelled, and its progress away */
+    bool is_cancelled;  /* queue_finish removes its mark of cancellation and its progress */
 };
 /* Ends the slot's task without claiming the next: the way to end one that is unique, or was cancelled. */
 void queue_finish(struct queue *queue, unsigned slot, const struct queue_task_name *task);

@@ -55,7 +55,7 @@ struct blocking_claim {
     struct loop_timer rest;   /* after a refusal */
     struct retried_call put_back;
     bool putting_back;
-    unsigned puts_due;            /* rings that came meanwhile */
+    unsigned puts_due;            /* tasks that came meanwhile */
     bool doubtful;                /* a wait ended without an answer */
     bool introduced;              /* the connection is known, and no other one waits any more */
     bool waits;                   /* a wait was sent over `waiting`, and its end is not known */
@@ -175,7 +175,7 @@ void blocking_claim_pause(struct blocking_claim *claim, bool is_paused);
 bool blocking_claims_end(struct queue *queue);
 
 /* recovery.c */
-/* The processes of a few hosts, and those that are looked at again: with their beat all of them are recovered. */
+/* The processes of a few hosts, and those that are looked at again: one renewal recovers all of them. */
 enum { RECOVERY_DEAD_MAX = 64 };
 
 struct recovery *recovery_create(struct queue *queue);

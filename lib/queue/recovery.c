@@ -1,13 +1,13 @@
 /* Recovers what dead processes left at the queue node.
  *
- * The node tells a process with its beat whose leases have ended. One after the other their claims are fetched (a
+ * With each renewal the node tells a process whose leases have ended. One after the other their claims are fetched (a
  * bounded number of bytes at a time), read for their jid, and put back to the head of their queues by a script that
  * checks each claim once more; all processes may try, one succeeds. The script counts from how many processes a task
  * was recovered; the third time it needs a record and buries the task (poison: it kills its process). If a crash
  * suspect was noted for the process (crash_suspect.h), only that task counts; those beside it are buried the twentieth
  * time. A process that was cut off and comes back takes its count off again (queue_uncount_recovery).
  *
- * What fails is left to the next beat. Runs on the loop. */
+ * What fails is left to the next renewal. Runs on the loop. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -186,7 +186,7 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
     node->socket_ready = socket_ready;
     loop_timer_init(&node->pulse_timer, pulse_fired);
     node->timer_at = INSTANT_NEVER;
-    node_wake_at(node, loop_now(loop)); /* the first attempt begins in the loop, not here: nobody is told from here */
+    node_wake_at(node, loop_now(loop)); /* the first attempt begins in the loop: `changed` must not run from here */
     return node;
 }
 

@@ -9,7 +9,7 @@
  * With sentinels, a step before it goes the same way to a sentinel, whose handshake is the question for the master.
  *
  * A server may repeat the arguments of a command in its error text ("unknown command 'AUTH', with args ..."), so of
- * an answer to AUTH nothing but its first word is told. */
+ * an answer to AUTH only its first word is reported. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

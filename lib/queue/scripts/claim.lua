@@ -103,7 +103,7 @@ for l = 1, lists do
     end
     local list = KEYS[3 + l]
     if paused and paused[l] == 1 then
-        -- What rang is put back, the newest first; behind the bells come their queues in the same order.
+        -- Tasks of blocking claims are put back, the newest first; behind the bells come their queues in the same order.
         local queue = l <= lists / 2 and KEYS[3 + l + lists / 2]
         if queue and type(redis.pcall('LLEN', queue)) == 'number' then
             local task = redis.pcall('LPOP', list)
