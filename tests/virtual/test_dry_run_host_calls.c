@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "queue/dry_run_hosts.h"
+#include "queue/dry_runs.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/one_server.h"
 #include "tests/support/queue_probe.h"

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "queue/dry_run_hosts.h"
+#include "queue/dry_runs.h"
 #include "worker/config/node_options.h"
 
 #define INTERVAL_NS (200 * NS_PER_MS)

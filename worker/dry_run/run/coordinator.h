@@ -1,5 +1,5 @@
 /* The host that leads a dry run serves those that join: a few times a second, in one call to the queue node
- * (queue/dry_run_hosts.h), it writes the state of the run, learns which hosts are there, and takes their records.
+ * (queue/dry_runs.h), it writes the state of the run, learns which hosts are there, and takes their records.
  *
  *     struct coordinator *coordinator = coordinator_create(loop, &options);
  *     coordinator_tell(coordinator, RUN_GOES_ON);

@@ -1,4 +1,4 @@
-/* What hosts of one dry run send each other (queue/dry_run_hosts.h), as JSON: the state of a remote host, the state of
+/* What hosts of one dry run send each other (queue/dry_runs.h), as JSON: the state of a remote host, the state of
  * the run, and the bytes in which a remote host sends the records of its processes. Pure. */
 #ifndef WORKER_DRY_RUN_HOST_HEARTBEAT_H
 #define WORKER_DRY_RUN_HOST_HEARTBEAT_H

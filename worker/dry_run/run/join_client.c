@@ -9,7 +9,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "queue/keys.h"
-#include "queue/dry_run_hosts.h"
+#include "queue/dry_runs.h"
 #include "worker/nodes/inquiry.h"
 #include "worker/dry_run/run/apart.h"
 #include "worker/config/node_options.h"
