@@ -306,7 +306,7 @@ static void task_park(struct slot *slot)
 static void task_skip(struct slot *slot)
 {
     struct queue_task_name name = task_name(slot);
-    queue_skip(slot->worker->queue, slot->number, &name, slot->wait.list);
+    queue_skip(slot->worker->queue, slot->number, &name, slot->waiting.names, slot->waiting.count);
 }
 
 static void task_delay(struct slot *slot)

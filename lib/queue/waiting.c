@@ -130,18 +130,20 @@ static void skip_done(struct retried_call *retried_call, const struct redis_repl
     }
 }
 
-void queue_skip(struct queue *queue, unsigned number, const struct queue_task_name *task, const char *list)
+void queue_skip(struct queue *queue, unsigned number, const struct queue_task_name *task, const char *const *lists,
+                unsigned list_count)
 {
     struct claim_slot *slot = queue_slot_ask(queue, number);
     struct buffer *out = &slot->wait.request;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_skip, 6, 5);
+    redis_request_script(out, &queue_script_skip, 5 + (size_t)list_count, 5);
     redis_request_text(out, queue->keys.process);
     claim_encode_unique(queue, task, out);
     redis_request_text(out, queue->keys.cancels);
     queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
     queue_keys_request(queue->keys.recovered_prefix, task->jid, out);
-    queue_keys_request(queue->keys.waiting_prefix, list, out);
+    for (unsigned i = 0; i < list_count; i++)
+        queue_keys_request(queue->keys.waiting_prefix, lists[i], out);
     claim_encode(slot, number, out);
     redis_request_texts(out, task->jid, task->is_cancelled ? "1" : "0");
     slot->wait.done = skip_done;

@@ -52,8 +52,10 @@ void queue_park(struct queue *queue, unsigned slot, const struct waiting_task *t
                 size_t length);
 
 /* Ends the slot's task as skipped: QUEUE_NOTHING. But if it was claimed before by a process that died, or has a place
- * in the list: QUEUE_KEPT, and the slot still has it, to be parked. Or QUEUE_LOST. */
-void queue_skip(struct queue *queue, unsigned slot, const struct queue_task_name *task, const char *list);
+ * in one of the lists: QUEUE_KEPT, and the slot still has it, to be parked, so that the next of that list is woken
+ * instead of it. Or QUEUE_LOST. */
+void queue_skip(struct queue *queue, unsigned slot, const struct queue_task_name *task, const char *const *lists,
+                unsigned list_count);
 
 /* Claims for the slot, which has no task, the oldest of a list, to hand the lock on to it. Or for a slot whose task
  * has ended, and whose lock is on its way to the holder: that is settled by the same call, QUEUE_LOST is about it, and

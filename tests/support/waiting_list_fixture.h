@@ -79,7 +79,8 @@ static inline enum queue_answer turn_free(struct queue_probe *process, unsigned 
 static inline enum queue_answer skip_task(struct queue_probe *process, unsigned slot, const char *jid)
 {
     process->slots[slot].asked++;
-    queue_skip(process->queue, slot, &(struct queue_task_name){.jid = jid}, LIST);
+    queue_skip(process->queue, slot, &(struct queue_task_name){.jid = jid},
+               (const char *const[]){"resource:other", LIST}, 2);
     return queue_probe_wait(process, slot);
 }
 

@@ -1,8 +1,8 @@
 -- Ends a task whose lock is held elsewhere as skipped; but not one that was claimed before by a process that died, nor
 -- one that has waited: these are to be parked.
 --
--- KEYS: the process, the unique key ('' = none), cancels, the task's iteration hash, from whom it was recovered, the
---       list's order.
+-- KEYS: the process, the unique key ('' = none), cancels, the task's iteration hash, from whom it was recovered, then
+--       the orders of all lists in which it may have a place.
 -- ARGV: slot, id that its place holds, new id, jid, '1' when it was cancelled or '0'.
 -- Answers 1 when ended, 2 when it is to be parked: then the place keeps it under the new id; the same to a repetition;
 -- 0 when the claim is lost.
@@ -15,7 +15,11 @@ if id ~= ARGV[2] or id == '' then
     return 0
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
-if redis.call('EXISTS', KEYS[5]) == 1 or type(redis.pcall('ZSCORE', KEYS[6], ARGV[4])) == 'string' then
+local waits = redis.call('EXISTS', KEYS[5]) == 1
+for i = 6, #KEYS do
+    waits = waits or type(redis.pcall('ZSCORE', KEYS[i], ARGV[4])) == 'string'
+end
+if waits then
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(place, 17))
     return 2
 end
