@@ -17,39 +17,7 @@ static const char set_columns[] = "WHEN|KEY|CLASS|QUEUE|>TRY|ERROR";
 static const char queue_columns[] = ">NEXT|JID|CLASS|>WAITING";
 static const char claim_columns[] = "PROCESS|STATE|>SLOT|QUEUE|JID|CLASS";
 
-bool tasks_want(const struct tasks *tasks, struct task_view *view, const struct task_entry *entry)
-{
-    if (tasks->queue != NULL) {
-        const char *queue = entry->queue != NULL ? entry->queue : view->is_task ? view->envelope.queue : "";
-        if (strcmp(queue, tasks->queue) != 0)
-            return false;
-    }
-    return tasks->class_name == NULL || (view->is_task && (strcmp(view->envelope.class_name, tasks->class_name) == 0 ||
-                                                           strcmp(task_view_class(view), tasks->class_name) == 0));
-}
-
 /* --- for programs ----------------------------------------------------------------------------------------------- */
-
-void tasks_place_json(const struct task_entry *entry, const char *jid, struct json_writer *json)
-{
-    json_text(json, "place", task_place_name(entry->place));
-    if (task_place_is_set(entry->place)) {
-        struct buffer key = {0};
-        buffer_format(&key, "%s-%s", entry->score, jid);
-        json_text(json, "key", buffer_text(&key));
-        json_seconds_if(json, "at", isfinite(real_read(entry->score, NULL)), wall_read(entry->score).us);
-        buffer_fini(&key);
-    } else if (entry->place == TASK_IN_QUEUE) {
-        json_text(json, "in_queue", entry->queue);
-        json_number(json, "position", entry->position);
-    } else {
-        json_text(json, "in_queue", entry->queue);
-        json_text(json, "identity", entry->identity);
-        json_text(json, "slot", entry->slot);
-        json_number(json, "scheme", entry->scheme);
-        json_truth(json, "process_alive", entry->is_living);
-    }
-}
 
 static void entry_json(const struct task_entry *entry, struct task_view *view, struct json_writer *json)
 {

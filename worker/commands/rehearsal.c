@@ -72,23 +72,9 @@ void rehearsal_free(struct rehearsal *rehearsal)
 /* How a rehearsed run reaches its host: what it says goes to the terminal, and its lock is held as long as it is
  * pretended to be. Called on the handler's thread, or on the loop for one that runs elsewhere. */
 
-/* How long a message can be, as far as it is shown. */
-enum { SAID_MAX = 4096 };
-
 static struct rehearsal *rehearsal_of(struct hf_job *job)
 {
     return list_owner(job, struct rehearsal, job);
-}
-
-void rehearsal_say(struct rehearsal *rehearsal, const char *about, const char *format, ...)
-{
-    char text[SAID_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    fprintf(rehearsal->out, "%-9s %s\n", about, log_defuse(text));
-    fflush(rehearsal->out);
 }
 
 /* In danger a real lock has just failed to be extended, so nobody could say for certain that it is held. */

@@ -1,7 +1,10 @@
 /* What becomes of the task of a rehearsal, in a worker's terms, and telling it. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/invariant.h"
+#include "base/log.h"
 #include "queue/follow_up.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
@@ -27,6 +30,20 @@ static const struct {
 int rehearsal_exit_code(const struct rehearsal *rehearsal)
 {
     return endings[rehearsal->ending].exit_code;
+}
+
+/* How long a message can be, as far as it is shown. */
+enum { SAID_MAX = 4096 };
+
+void rehearsal_say(struct rehearsal *rehearsal, const char *about, const char *format, ...)
+{
+    char text[SAID_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(rehearsal->out, "%-9s %s\n", about, log_defuse(text));
+    fflush(rehearsal->out);
 }
 
 /* --- judging ------------------------------------------------------------------------------------------------------ */

@@ -26,6 +26,17 @@ struct operation {
     unsigned long long trimmed; /* entries of `dead` that had to make room */
 };
 
+bool tasks_want(const struct tasks *tasks, struct task_view *view, const struct task_entry *entry)
+{
+    if (tasks->queue != NULL) {
+        const char *queue = entry->queue != NULL ? entry->queue : view->is_task ? view->envelope.queue : "";
+        if (strcmp(queue, tasks->queue) != 0)
+            return false;
+    }
+    return tasks->class_name == NULL || (view->is_task && (strcmp(view->envelope.class_name, tasks->class_name) == 0 ||
+                                                           strcmp(task_view_class(view), tasks->class_name) == 0));
+}
+
 /* --- one call --------------------------------------------------------------------------------------------------- */
 
 enum { TEXT_FRESH, TEXT_QUEUE, TEXT_UNIQUE, TEXT_JID, TEXT_LINE, TEXT_UNSERVED, TEXTS };

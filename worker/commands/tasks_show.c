@@ -93,6 +93,27 @@ static bool progress_read(const char *text, int64_t *done, int64_t *total)
 
 /* --- for programs ----------------------------------------------------------------------------------------------- */
 
+void tasks_place_json(const struct task_entry *entry, const char *jid, struct json_writer *json)
+{
+    json_text(json, "place", task_place_name(entry->place));
+    if (task_place_is_set(entry->place)) {
+        struct buffer key = {0};
+        buffer_format(&key, "%s-%s", entry->score, jid);
+        json_text(json, "key", buffer_text(&key));
+        json_seconds_if(json, "at", isfinite(real_read(entry->score, NULL)), wall_read(entry->score).us);
+        buffer_fini(&key);
+    } else if (entry->place == TASK_IN_QUEUE) {
+        json_text(json, "in_queue", entry->queue);
+        json_number(json, "position", entry->position);
+    } else {
+        json_text(json, "in_queue", entry->queue);
+        json_text(json, "identity", entry->identity);
+        json_text(json, "slot", entry->slot);
+        json_number(json, "scheme", entry->scheme);
+        json_truth(json, "process_alive", entry->is_living);
+    }
+}
+
 static void recoveries_json(const struct showing *showing, struct json_writer *json)
 {
     const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, RECOVERIES);
