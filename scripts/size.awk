@@ -17,7 +17,7 @@ NR == 1 { first = FILENAME }
 
 !is_second && /^[a-z].*\(/ && !/^(static|typedef|#)/ { head = $0 }
 !is_second && /^static .*\(/ { own[module, name_in($0)] = 1 } # by the same name as somebody else's
-!is_second && is_header && head != "" && /;$/ { declared[name_in(head)] = 1; head = "" }
+!is_second && is_header && head != "" && /;( *\/\*.*)?$/ { declared[name_in(head)] = 1; head = "" }
 !is_second && !is_header && /^{$/ { start = FNR; if (head != "") defined_in[name_in(head)] = module; head = "" }
 !is_second && !is_header && /^}$/ && start { lengths[FNR - start + 1]++; functions++; start = 0 }
 
