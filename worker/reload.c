@@ -108,6 +108,26 @@ static void losses_tell(const struct plugins *running, const struct plugins *fre
                       log_value(plugin_name(plugins_at(running, i)), name));
 }
 
+/* What is wrong with them was told when the configuration was checked. */
+struct class_resources *worker_resources_take(struct worker *worker)
+{
+    struct findings findings = {0};
+    struct class_resources *former = worker->class_resources;
+    worker->class_resources = class_resources_create(worker->options.config, worker->options.plugins, &findings);
+    findings_fini(&findings);
+    return former;
+}
+
+void worker_classes_take(struct worker *worker)
+{
+    const struct plugins *plugins = worker->options.plugins;
+    free(worker->class_names);
+    worker->class_count = (unsigned)plugins_handler_count(plugins);
+    worker->class_names = memory_zeroed(worker->class_count + 1, sizeof worker->class_names[0]);
+    for (unsigned i = 0; i < worker->class_count; i++)
+        worker->class_names[i] = plugins_handler_at(plugins, i)->class_name;
+}
+
 static void plugins_take(struct worker *worker, struct plugins *fresh)
 {
     struct plugins *running = worker->options.plugins;
@@ -219,7 +239,7 @@ static void settings_apply(struct worker *worker, const struct config *old)
     log_set_format(config->worker.log_format);
     if (strcmp(config->worker.log_file, old->worker.log_file) != 0)
         log_reopen(config->worker.log_file);
-    worker_limits_take(worker);
+    worker->limits = config_task_limits(config);
     if (worker->locks != NULL && !lock_setup_terms(config, &worker->terms, &error))
         log_event(LOG_ERROR, "lock_terms_refused", "reason=\"%s\"", error.text);
 }

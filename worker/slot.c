@@ -1,6 +1,6 @@
 /* One slot: performs what flow.c decides. A slot stands for a runner, which it shares with its partner: it claims a
- * task, takes the lock on the runner's behalf (slot_lock.c), has it run (slot_run.c) by a thread or by a child process,
- * and settles it (slot_moves.c). Runs on the loop. */
+ * task (slot_claim.c), takes the lock on the runner's behalf (slot_lock.c), has it run (slot_run.c) by a thread or by a
+ * child process, and settles it (slot_moves.c). Runs on the loop. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +8,82 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "worker/worker_state.h"
+
+static void slot_perform(struct slot *slot, struct flow_step step);
+
+/* --- the pair ----------------------------------------------------------------------------------------------------- */
+
+static void slot_wake(struct slot *slot)
+{
+    slot_perform(slot, flow_wake(&slot->flow));
+}
+
+/* One sign of work wakes one slot, the next two, then four: a single task costs one claim, a burst a few turns. */
+void worker_wake_idle(struct worker *worker)
+{
+    if (!worker_may_claim(worker))
+        return;
+    for (unsigned n = worker->wake_next; n > 0 && worker->idle_count > 0 && worker_may_claim(worker); n--) {
+        worker->idle_count--;
+        slot_wake(list_owner(list_take_first(&worker->idle), struct slot, idle_link));
+    }
+    worker->wake_next *= 2;
+    if (worker->wake_next > worker->runner_count)
+        worker->wake_next = worker->runner_count;
+}
+
+/* If its task holds a lock for which others wait. */
+static void successor_seek(struct slot *slot)
+{
+    struct slot *partner = slot->partner;
+    if (partner->flow.state != FLOW_IDLE || !slot_may_have_successor(slot))
+        return;
+    partner->is_successor = true;
+    slot_wake(partner);
+}
+
+/* A task was parked behind a lock that may be held here. */
+static void successors_seek(struct worker *worker, const char *list)
+{
+    if (contention_taken(worker->contention, list) == 0)
+        return;
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        struct slot *slot = &worker->slots[i];
+        if (slot->has_lock && strcmp(slot->waiting.names[0], list) == 0)
+            successor_seek(slot);
+    }
+}
+
+static void slot_rest(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    struct slot *partner = slot->partner;
+    slot->is_successor = false;
+    if (partner->flow.state != FLOW_IDLE) {
+        successor_seek(partner);
+        return;
+    }
+    if ((slot->owes_claim || partner->owes_claim) && worker_may_claim(worker)) {
+        slot->owes_claim = partner->owes_claim = false;
+        slot_wake(slot);
+        return;
+    }
+    if (!list_is_empty(&partner->idle_link) || !list_is_empty(&slot->idle_link))
+        return;
+    list_prepend(&worker->idle, &slot->idle_link);
+    worker->idle_count++;
+    worker_listen(worker);
+    worker->rested(worker);
+}
+
+/* Settles a task whose run has ended, if that was put off; else nothing happens. */
+static void settle(struct slot *slot)
+{
+    if (!slot->has_ended)
+        return;
+    slot->has_ended = false;
+    slot_perform(slot, flow_ran(&slot->flow, slot->result, slot->hold));
+}
 
 /* --- the claimed task --------------------------------------------------------------------------------------------- */
 
@@ -174,7 +250,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
         slot->worker->report.first_claim = loop_now(slot->worker->loop);
     struct flow_task task = task_look(slot);
     slot_perform(slot, flow_claimed(&slot->flow, &task));
-    slot_settle(slot->partner); /* if it waited for this answer */
+    settle(slot->partner); /* if it waited for this answer */
 }
 
 /* It has been settled: what is told from now on is not about it. An abandoned handler still reads all this. */
@@ -205,14 +281,14 @@ static void place_emptied(struct slot *slot)
                    slot->flow.state != FLOW_UNSERVED;
     slot_successor_missing(slot);
     if (is_parked)
-        slots_seek_successor(slot->worker, slot->wait.list);
+        successors_seek(slot->worker, slot->wait.list);
     if (is_told)
         task_forget(slot);
     slot->worker->wake_next = 1;
     slot_perform(slot, flow_nothing(&slot->flow));
     if (!is_told)
         task_forget(slot);
-    slot_settle(slot->partner);
+    settle(slot->partner);
 }
 
 static void claim_lost(struct slot *slot)
@@ -221,7 +297,7 @@ static void claim_lost(struct slot *slot)
     if (slot->jid[0] != '\0')
         queue_uncount_recovery(slot->worker->queue, slot->number, slot->jid);
     slot_perform(slot, flow_claim_lost(&slot->flow));
-    slot_settle(slot->partner);
+    settle(slot->partner);
 }
 
 /* Of a park: what was heard of the lock is outdated, it was freed since. Where it waits, if it has to, is planned by
@@ -285,9 +361,40 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
     invariant_unreachable("an answer outside its enum");
 }
 
+/* --- the lock and the run ----------------------------------------------------------------------------------------- */
+
+static void lock_told(struct redlock_lock *lock, void *context, const struct redlock_event *event)
+{
+    (void)lock;
+    struct slot *slot = context;
+    if (event->kind == REDLOCK_EVENT_LOST) {
+        slot_lock_lost(slot, event->loss);
+        settle(slot); /* if it only waits for its successor: there is nothing to hand on */
+        slot_successor_dismiss(slot);
+    }
+    if (event->kind == REDLOCK_EVENT_DANGER)
+        slot_warn(slot);
+    if (event->kind != REDLOCK_EVENT_ANSWER)
+        return;
+    slot_observe_answer(slot, event);
+    if (event->answer == REDLOCK_ACQUIRED) {
+        slot_lock_taken(slot, event);
+        slot_perform(slot, flow_locked(&slot->flow));
+        return;
+    }
+    slot_perform(slot, flow_refused(&slot->flow, slot_lock_refused(slot, event)));
+    slot_successor_send_back(slot); /* after that, so that it is parked behind this one */
+}
+
+static void run_over(struct slot *slot)
+{
+    if (!slot_waits_for_successor(slot))
+        settle(slot);
+}
+
 /* --- endings ------------------------------------------------------------------------------------------------------ */
 
-void slot_perform(struct slot *slot, struct flow_step step)
+static void slot_perform(struct slot *slot, struct flow_step step)
 {
     if (step.release)
         slot_lock_leave(slot, &step);
@@ -301,24 +408,26 @@ void slot_perform(struct slot *slot, struct flow_step step)
     if (step.ends && step.ending == FLOW_CLAIM_LOST) /* its empty place may be lost as well: that is not about it */
         task_forget(slot);
     if (step.lock)
-        slot_lock_take(slot);
+        slot_lock_take(slot, lock_told);
     if (step.confirm || step.open || step.run)
         slot_runner_take(slot);
     if (step.confirm)
         slot_successor_confirm(slot);
     if (step.open)
         queue_open(slot->worker->queue, slot->number, slot->jid, slot->flow.task.at_most_once);
-    if (step.run)
-        slot_run_start(slot);
+    if (step.run && slot_run_start(slot))
+        successor_seek(slot);
     if (slot->flow.state == FLOW_IDLE)
         slot_rest(slot);
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-void slot_wake(struct slot *slot)
+void slot_confirmed(void *context, unsigned number)
 {
-    slot_perform(slot, flow_wake(&slot->flow));
+    struct worker *worker = context;
+    struct slot *slot = &worker->slots[number];
+    slot_perform(slot, flow_confirmed(&slot->flow));
 }
 
 void slot_lost(void *context, unsigned number)
@@ -337,22 +446,9 @@ void slot_lost(void *context, unsigned number)
         redlock_lock_release(slot->lock);
 }
 
-void slot_cancel(struct slot *slot)
-{
-    slot->flow.task.is_cancelled = true;
-    job_cancel(&slot->job, HF_USER);
-    slot_interrupt(slot);
-}
-
-void slot_claim_doubt(struct slot *slot)
-{
-    job_cancel(&slot->job, HF_CLAIM_LOST);
-    slot_interrupt(slot);
-}
-
 void slot_stop(struct slot *slot)
 {
-    slot_settle(slot); /* it waits for a successor no longer */
+    settle(slot); /* it waits for a successor no longer */
     enum flow_state before = slot->flow.state;
     bool withdrawn = slot_run_withdraw(slot);
     if (before == FLOW_IDLE) {
@@ -378,8 +474,9 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
     slot->job.run_table = worker->options.run_table;
     slot->job.run_entry = run_table_entry(worker->options.run_table, number);
     job_outcome_clear(&slot->job.outcome);
-    slot_run_init(slot);
+    slot_run_init(slot, run_over);
     slot_lock_init(slot);
+    slot_claim_init(slot);
     list_init(&slot->idle_link);
     list_init(&slot->back_link);
 }

@@ -107,9 +107,10 @@ struct slot {
     enum redlock_loss loss; /* how it was lost; told once job.lost is set */
     struct job_verifier verifier;
     struct hf_job job;
-    struct slot_progress *progress; /* NULL until a task of the slot needs it */
-    struct work work;               /* its run in a thread */
-    struct isolated_run away;       /* its run elsewhere */
+    struct slot_progress *progress;  /* NULL until a task of the slot needs it */
+    struct work work;                /* its run in a thread */
+    void (*over)(struct slot *slot); /* its run has ended */
+    struct isolated_run away;        /* its run elsewhere */
     bool is_away;
     struct loop_timer timeout;
     int code; /* what the handler returned */
@@ -127,27 +128,32 @@ struct slot {
     struct slot_observed observed;         /* all zero without an observer */
 };
 
-/* slot.c */
+/* slot.c: all of it together. What follows below knows nothing of it. */
 void slot_init(struct slot *slot, struct worker *worker, unsigned number);
 void slot_fini(struct slot *slot);
-void slot_wake(struct slot *slot);
 void slot_stop(struct slot *slot);
-/* Somebody cancelled the slot's task: its run is told, or does not begin. */
-void slot_cancel(struct slot *slot);
-/* Others may have its claim by now. */
-void slot_claim_doubt(struct slot *slot);
 /* Gives the task back (or buries it, when it was ended before it ran) while its handler runs, and keeps its lock: for a
  * process that is about to end. */
 void slot_abandon(struct slot *slot);
-void slot_perform(struct slot *slot, struct flow_step step);
 /* What the queue tells of a slot; the context is the worker. */
 void slot_answered(void *worker, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
                    size_t length);
 void slot_lost(void *worker, unsigned number); /* its claim is in other hands */
+void slot_confirmed(void *worker, unsigned number);
+void worker_wake_idle(struct worker *worker); /* there is work: wake some */
+
+/* slot_moves.c: how its task leaves, and how the next one is claimed */
+void slot_move(struct slot *slot, enum flow_move move);
+void slots_give_back(struct loop_hook *hook);
 
 /* slot_lock.c: its lock */
 void slot_lock_init(struct slot *slot);
-void slot_lock_take(struct slot *slot);
+/* Asks for it; `told` hears of it with the slot as its context, and calls those below. */
+void slot_lock_take(struct slot *slot,
+                    void (*told)(struct redlock_lock *lock, void *context, const struct redlock_event *event));
+void slot_lock_taken(struct slot *slot, const struct redlock_event *event);
+enum flow_refusal slot_lock_refused(struct slot *slot, const struct redlock_event *event);
+void slot_lock_lost(struct slot *slot, enum redlock_loss loss);
 /* Leaves all that the task had: the lock, and what is noted in the process's table. */
 void slot_lock_leave(struct slot *slot, const struct flow_step *step);
 void slot_runner_take(struct slot *slot); /* of its class's share; harmless again */
@@ -155,55 +161,59 @@ void slot_runner_take(struct slot *slot); /* of its class's share; harmless agai
 bool slot_must_wait(struct slot *slot);
 bool slot_lacks_runner(struct slot *slot);
 
-/* slot_lock.c: to whom it hands that on */
-void slot_seek_successor(struct slot *slot); /* if its task holds a lock for which others wait */
-bool slot_goes_on_as_successor(struct slot *slot);
-void slot_successor_claim(struct slot *slot);   /* for its partner */
-void slot_successor_judge(struct slot *slot);   /* when it has been claimed */
-void slot_successor_missing(struct slot *slot); /* it was not */
-void slot_successor_confirm(struct slot *slot); /* its holder has ended, or it has the lock; harmless again */
-void slot_confirmed(void *worker, unsigned number);
-void slots_seek_successor(struct worker *worker, const char *list);
-void slot_waiters_note(struct slot *slot);
-bool slot_waits_for_successor(const struct slot *slot);
+/* slot_claim.c: which slot claims, and what */
+void slot_claim_init(struct slot *slot);
+bool worker_may_claim(const struct worker *worker);
+void worker_listen(struct worker *worker); /* after a change of what is idle or may be claimed */
 bool slot_may_claim(struct slot *slot);
-void slot_rest(struct slot *slot); /* it is FLOW_IDLE */
+bool slot_may_have_successor(const struct slot *slot); /* others wait for the lock that its task holds */
+bool slot_has_successor(const struct slot *slot);
+bool slot_waits_for_successor(const struct slot *slot);
+bool slot_goes_on_as_successor(const struct slot *slot);
+void slot_hand_offs_go_on(struct slot *slot, bool handed_over);
+void slot_successor_claim(struct slot *slot);     /* for its partner */
+void slot_successor_judge(struct slot *slot);     /* when it has been claimed */
+void slot_successor_missing(struct slot *slot);   /* it was not */
+void slot_successor_confirm(struct slot *slot);   /* its holder has ended, or it has the lock; harmless again */
+void slot_successor_dismiss(struct slot *slot);   /* the slot has lost its lock */
+void slot_successor_send_back(struct slot *slot); /* the slot was refused its lock, and waits again */
+void slot_waiters_note(struct slot *slot);
 
 /* slot_run.c: its run */
-void slot_run_init(struct slot *slot);
-void slot_run_fini(struct slot *slot); /* before the queue is destroyed */
+void slot_run_init(struct slot *slot, void (*over)(struct slot *slot)); /* `over` is called when a run has ended */
+void slot_run_fini(struct slot *slot);                                  /* before the queue is destroyed */
 void serials_free(struct worker *worker);
-void slot_run_start(struct slot *slot);
+bool slot_run_start(struct slot *slot);       /* false when it waits until others of its class have run */
 bool slot_run_waits(const struct slot *slot); /* it was started, and was not handed to where it runs yet */
 bool slot_run_withdraw(struct slot *slot);    /* false when it runs already */
+/* Somebody cancelled the slot's task: its run is told, or does not begin. */
+void slot_cancel(struct slot *slot);
+/* Others may have its claim by now. */
+void slot_claim_doubt(struct slot *slot);
 /* It has to stop, and job_cancel said why: whoever cannot see that is told, and killed after its grace. Harmless when
  * nothing runs elsewhere. */
 void slot_interrupt(struct slot *slot);
 void slot_end_with_worker(struct slot *slot); /* which stops, and says when */
 void slot_warn(struct slot *slot);            /* its lock is in danger */
 void slot_progress_end(struct slot *slot, enum flow_ending ending);
-/* Settles a task whose run has ended, if that was put off; else nothing happens. */
-void slot_settle(struct slot *slot);
 /* What comes of a failure of its task now. */
 enum flow_result slot_failed_result(struct slot *slot);
-
-/* slot_moves.c: how its task leaves */
-void slot_move(struct slot *slot, enum flow_move move);
-void slots_give_back(struct loop_hook *hook);
-/* Makes ready what its run leaves behind. False when what it wants to push cannot be: then the task has failed, and it
- * is noted why. */
-bool slot_outcome_take(struct slot *slot);
+/* Its run left something that cannot be put where it belongs: the task has failed. */
 void slot_outcome_refuse(struct slot *slot, const char *reason);
-/* Counts it, and tells the log, the command of on_event and the observer. */
-void slot_ending_tell(struct slot *slot, enum flow_ending ending);
-void slot_log_started(struct slot *slot);
+void slot_outcome_clear(struct slot *slot);
 
-/* observe.c: tells the observer, when there is one. */
+/* slot_log.c: what is told of it */
+void slot_ending_tell(struct slot *slot, enum flow_ending ending); /* counts it, and tells all who are told of ends */
+void slot_log_started(struct slot *slot);
 void slot_observe_claim(struct slot *slot);
 void slot_observe_asking(struct slot *slot);
 void slot_observe_answer(struct slot *slot, const struct redlock_event *event);
 void slot_observe_lost(struct slot *slot);
 void slot_observe_fenced_off(struct slot *slot);
-void slot_observe_left(struct slot *slot, enum flow_ending ending);
+/* Lines that sum up several tasks: now, if there are any. */
+void worker_log_sums(struct worker *worker);
+void worker_log_sums_fire(struct loop_timer *timer);
+void worker_log_unserved(struct worker *worker);
+void worker_log_unserved_fire(struct loop_timer *timer);
 
 #endif

@@ -1,24 +1,8 @@
-/* The lock of a slot's task: asking for it, what it tells, leaving it, and handing it on. On the loop.
+/* The lock of a slot's task: asking for it, what it tells, and leaving it. On the loop.
  *
  * What a task needs is taken in the process's own table first (contention.h), and left together with the task, whatever
  * became of the lock: while it is there, other tasks of the process that need it are parked without a word to the lock
- * nodes.
- *
- * Two slots share a runner: while the one runs a task under a lock for which others wait, the other claims the one that
- * has waited longest, its successor, and asks for the lock in the process's own line, right behind the holder. When the
- * holder ends, the lock nodes change its value for the successor's in one step, and the runner goes on with the
- * successor.
- *
- *     holder runs ─▶ queue_claim_successor ─▶ claimed, waits for the lock ─▶ holder ends: lock handed on ─▶ successor
- *                         └─▶ nothing: the partner is idle               runs, its partner looks for the next
- *
- * The queue keeps the successor for this process for about a ttl, and again whenever the process says so: one that
- * stands still loses its successor to others when it loses its lock. So a successor starts only when the queue has
- * confirmed its claim. The call that settles its holder asks that as well, or one that leaves beside it.
- *
- * Rules: of a pair at most one claims from the queues or runs, so a pair is as much work as a runner can do. A holder
- * that ends while its successor is being claimed waits for that answer, keeping the lock. A run of hand-offs ends after
- * so many tasks or so long a time, so that other hosts have their turn. */
+ * nodes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,256 +20,6 @@
 #define SOON_MAX_NS      (50 * NS_PER_MS)
 #define ASKING_LOOK_NS   (200 * NS_PER_MS)
 #define SHARE_LOOK_NS    (1 * NS_PER_S)
-#define KEPT_MIN_NS      (1 * NS_PER_S)
-
-/* --- who is next -------------------------------------------------------------------------------------------------- */
-
-static bool is_holding(const struct slot *slot)
-{
-    return slot->has_lock && redlock_validity_left_ns(redlock_lock_validity(slot->lock)) > 0;
-}
-
-static bool has_successor(const struct slot *slot)
-{
-    const struct slot *partner = slot->partner;
-    return is_holding(slot) && partner->is_successor && partner->flow.state == FLOW_LOCKING &&
-           !partner->flow.claim_lost;
-}
-
-bool slot_waits_for_successor(const struct slot *slot)
-{
-    return is_holding(slot) && slot->partner->is_successor && slot->partner->flow.state == FLOW_CLAIMING;
-}
-
-/* --- the run of hand-offs ----------------------------------------------------------------------------------------- */
-
-static void hand_offs_go_on(struct slot *slot, bool handed_over)
-{
-    const struct slot *before = slot->partner;
-    slot->hand_offs.length = handed_over ? before->hand_offs.length + 1 : 1;
-    slot->hand_offs.since = handed_over ? before->hand_offs.since : slot->locked_at;
-}
-
-static bool hand_offs_may_go_on(const struct slot *slot)
-{
-    const struct config_lock *lock = &slot->worker->options.config->lock;
-    struct instant end = instant_after(slot->hand_offs.since, lock->hand_over_ns);
-    return slot->hand_offs.length < lock->hand_over_tasks && instant_before(loop_now(slot->worker->loop), end);
-}
-
-/* The run of hand-offs is over and others wait: the one that is woken is for whoever is idle. In the call that wakes it
- * nothing is claimed, or this process would always be the first. */
-static bool yields(const struct slot *slot)
-{
-    struct worker *worker = slot->worker;
-    return slot->left.kind == SLOT_LEFT_FREE && slot->waiting.resource_count > 0 && !hand_offs_may_go_on(slot) &&
-           contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
-}
-
-/* --- the search --------------------------------------------------------------------------------------------------- */
-
-static bool may_have_successor(struct slot *slot)
-{
-    struct worker *worker = slot->worker;
-    return slot->flow.state == FLOW_READY && is_holding(slot) && !slot->has_ended &&
-           slot->rules.hold_at_least_ns == 0 && worker_may_claim(worker) && hand_offs_may_go_on(slot) &&
-           contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
-}
-
-void slot_seek_successor(struct slot *slot)
-{
-    struct slot *partner = slot->partner;
-    if (partner->flow.state != FLOW_IDLE || !may_have_successor(slot))
-        return;
-    partner->is_successor = true;
-    slot_perform(partner, flow_wake(&partner->flow));
-}
-
-/* The slot's task has ended and its lock goes to its partner: then the call that settles the one claims the successor
- * of the other. It gives up the place in one list, so that is for tasks that had to do with one; and it settles a
- * claim, which a task that runs at most once has no more. */
-bool slot_goes_on_as_successor(struct slot *slot)
-{
-    struct worker *worker = slot->worker;
-    return slot->left.kind == SLOT_LEFT_TO_SUCCESSOR && slot->waiting.count == 1 && !slot->rules.at_most_once &&
-           slot->partner->rules.hold_at_least_ns == 0 && worker_may_claim(worker) &&
-           slot->hand_offs.length + 1 < worker->options.config->lock.hand_over_tasks && hand_offs_may_go_on(slot) &&
-           contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
-}
-
-/* Those who look for claims that are kept no longer look about once a second. */
-static int64_t kept_ns(const struct worker *worker)
-{
-    return worker->terms.ttl_ns > KEPT_MIN_NS ? worker->terms.ttl_ns : KEPT_MIN_NS;
-}
-
-void slot_successor_claim(struct slot *slot)
-{
-    struct worker *worker = slot->worker;
-    const struct slot *holder = slot->partner;
-    const char *ended = slot->left.kind == SLOT_LEFT_TO_SUCCESSOR ? slot->left.jid : NULL;
-    if (ended != NULL)
-        slot->partner->is_confirming = true; /* by the same call */
-    char set[DIGEST_TEXT_SIZE];
-    waiting_names_digest(&holder->waiting, set);
-    snprintf(slot->successor_of, sizeof slot->successor_of, "%s", holder->jid);
-    slot->claims = true;
-    worker->claimed++;
-    worker_listen(worker);
-    queue_claim_successor(worker->queue, slot->number,
-                          &(struct waiting_successor){.list = holder->waiting.names[0],
-                                                      .set = set,
-                                                      .kept_ns = kept_ns(worker),
-                                                      .holder = holder->number,
-                                                      .holder_jid = holder->jid,
-                                                      .ended_jid = ended,
-                                                      .classes = worker->class_names,
-                                                      .class_count = worker->class_count});
-    slot->left.kind = SLOT_LEFT_NOTHING;
-}
-
-static void keep_later(struct slot *slot)
-{
-    struct worker *worker = slot->worker;
-    loop_timer_set(worker->loop, &slot->keep, loop_after(worker->loop, kept_ns(worker) / 2));
-}
-
-static void claim_keep(struct slot *slot, int64_t for_ns)
-{
-    queue_keep(
-        slot->worker->queue, slot->number,
-        &(struct waiting_claim){
-            .list = slot->waiting.names[0], .jid = slot->jid, .holder_jid = slot->successor_of, .kept_ns = for_ns});
-}
-
-static void keep_fire(struct loop_timer *timer)
-{
-    struct slot *slot = list_owner(timer, struct slot, keep);
-    bool is_waiting = slot->is_successor && slot->flow.state == FLOW_LOCKING && !slot->flow.claim_lost;
-    if (!is_waiting || slot->is_confirming)
-        return;
-    claim_keep(slot, kept_ns(slot->worker));
-    keep_later(slot);
-}
-
-void slot_successor_confirm(struct slot *slot)
-{
-    if (!slot->is_confirming)
-        claim_keep(slot, 0);
-    slot->is_confirming = true;
-}
-
-void slot_confirmed(void *context, unsigned number)
-{
-    struct worker *worker = context;
-    struct slot *slot = &worker->slots[number];
-    slot_perform(slot, flow_confirmed(&slot->flow));
-}
-
-/* Its lock is lost, and its handler may take long to notice: the successor waits where others can find it. */
-static void successor_dismiss(struct slot *slot)
-{
-    struct slot *partner = slot->partner;
-    if (slot->flow.state == FLOW_READY && partner->is_successor && partner->flow.state == FLOW_LOCKING)
-        redlock_lock_release(partner->lock);
-}
-
-/* It was refused itself, and has gone back to its place, which is before its successor's. */
-static void successor_send_back(struct slot *slot)
-{
-    struct slot *partner = slot->partner;
-    partner->is_sent_back = partner->is_successor && partner->flow.state == FLOW_LOCKING;
-    if (partner->is_sent_back)
-        redlock_lock_release(partner->lock);
-}
-
-/* Nobody waits whom this process could serve; it asks again when it hears of somebody. */
-void slot_successor_missing(struct slot *slot)
-{
-    const struct slot *holder = slot->partner;
-    if (slot->is_successor && slot->flow.state == FLOW_CLAIMING && holder->waiting.resource_count > 0)
-        contention_note_waiters(slot->worker->contention, holder->waiting.names[0], false,
-                                loop_now(slot->worker->loop));
-}
-
-/* A task was parked behind a lock that may be held here. */
-void slots_seek_successor(struct worker *worker, const char *list)
-{
-    if (contention_taken(worker->contention, list) == 0)
-        return;
-    for (unsigned i = 0; i < worker->slot_count; i++) {
-        struct slot *slot = &worker->slots[i];
-        if (slot->has_lock && strcmp(slot->waiting.names[0], list) == 0)
-            slot_seek_successor(slot);
-    }
-}
-
-/* The call that settled its last task saw whether somebody waits for what it had. */
-void slot_waiters_note(struct slot *slot)
-{
-    struct worker *worker = slot->worker;
-    if (!slot->asks_for_waiters)
-        return;
-    slot->asks_for_waiters = false;
-    if (slot->waiting.resource_count > 0)
-        contention_note_waiters(worker->contention, slot->waiting.names[0],
-                                queue_has_waiters(worker->queue, slot->number), loop_now(worker->loop));
-}
-
-/* It has the lock, or it is about to have it from the slot's own last task. */
-static bool will_hand_on(const struct slot *holder)
-{
-    return is_holding(holder) || (holder->flow.state == FLOW_LOCKING && holder->is_successor);
-}
-
-/* Whether the claimed task is what was asked for, and its holder still there to hand the lock on. */
-void slot_successor_judge(struct slot *slot)
-{
-    char own[DIGEST_TEXT_SIZE], holders[DIGEST_TEXT_SIZE];
-    slot->was_deserted = false;
-    if (!slot->is_successor)
-        return;
-    waiting_names_digest(&slot->waiting, own);
-    waiting_names_digest(&slot->partner->waiting, holders);
-    slot->is_successor = will_hand_on(slot->partner) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0;
-    slot->is_confirming = false;
-    if (slot->is_successor)
-        keep_later(slot);
-    slot->was_deserted = !slot->is_successor && slot->waiting.resource_count > 0; /* those who waited longer go first */
-}
-
-/* --- the pair ----------------------------------------------------------------------------------------------------- */
-
-/* True when the slot may claim from the queues: its runner is free, and no others are to go first. Otherwise the pair
- * asks when both are idle. */
-bool slot_may_claim(struct slot *slot)
-{
-    if (!worker_may_claim(slot->worker))
-        return false;
-    bool is_alone = slot->partner->flow.state == FLOW_IDLE;
-    bool may_claim = is_alone && !yields(slot);
-    slot->owes_claim = !may_claim;
-    if (is_alone)
-        slot->partner->owes_claim = false;
-    return may_claim;
-}
-
-void slot_rest(struct slot *slot)
-{
-    struct slot *partner = slot->partner;
-    slot->is_successor = false;
-    if (partner->flow.state != FLOW_IDLE) {
-        slot_seek_successor(partner);
-        return;
-    }
-    if ((slot->owes_claim || partner->owes_claim) && worker_may_claim(slot->worker)) {
-        slot->owes_claim = partner->owes_claim = false;
-        slot_wake(slot);
-        return;
-    }
-    if (list_is_empty(&partner->idle_link))
-        worker_rest(slot->worker, slot);
-}
 
 /* --- what the process has ----------------------------------------------------------------------------------------- */
 
@@ -402,7 +136,7 @@ static void acquisition_count(const struct slot *slot, const struct redlock_even
     report_lock_wait(&slot->worker->report, event, slot->resources.names[0]);
 }
 
-static void lock_taken(struct slot *slot, const struct redlock_event *event)
+void slot_lock_taken(struct slot *slot, const struct redlock_event *event)
 {
     uint64_t token = redlock_lock_token(slot->lock);
     if (token != 0)
@@ -414,12 +148,11 @@ static void lock_taken(struct slot *slot, const struct redlock_event *event)
     slot->locked.at = wall_now();
     slot->locked.waited_ns = waited_ns(slot, event);
     slot->locked.was_handed = event->handed_over;
-    hand_offs_go_on(slot, event->handed_over);
+    slot_hand_offs_go_on(slot, event->handed_over);
     for (unsigned i = 0; i < slot->waiting.resource_count; i++)
         contention_forget_held(slot->worker->contention, slot->waiting.names[i]);
     job_verifier_open(&slot->verifier, slot->lock);
     acquisition_count(slot, event);
-    slot_perform(slot, flow_locked(&slot->flow));
 }
 
 static enum flow_refusal refusal_of(enum redlock_answer answer)
@@ -468,7 +201,26 @@ static void stale_grants_tell(struct slot *slot)
                    &(struct waiting_end){.lists = slot->waiting.names, .list_count = slot->waiting.resource_count});
 }
 
-static void lock_refused(struct slot *slot, const struct redlock_event *event)
+/* Said once a second at most, while it lasts. */
+static void trouble_tell(struct worker *worker, enum redlock_answer answer, const char *reason)
+{
+    struct instant now = loop_now(worker->loop);
+    if (instant_before(now, instant_after(worker->trouble_told, NS_PER_S)))
+        return;
+    worker->trouble_told = now;
+    char why[LOG_QUOTE_MAX];
+    if (answer == REDLOCK_NO_QUORUM)
+        log_event(LOG_WARN, "lock_no_quorum",
+                  "nodes_up=%u reason=%s advice=\"tasks are parked until a majority of the lock nodes grants locks\"",
+                  redlock_group_nodes_up(worker->locks), log_value(reason, why));
+    else
+        log_event(
+            LOG_ERROR, "lock_refused",
+            "reason=%s advice=\"tasks are parked: lower lock.ttl and reload, or raise max_ttl of the lock nodes\"",
+            log_value(reason, why));
+}
+
+enum flow_refusal slot_lock_refused(struct slot *slot, const struct redlock_event *event)
 {
     struct worker *worker = slot->worker;
     bool was_successor = slot->is_successor;
@@ -489,45 +241,30 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
         wait_plan(slot, slot->waiting.names[0], delay_ns + random_between(0, delay_ns / 2), seen_us);
     slot->wait.is_in_line = was_successor;
     if (event->answer == REDLOCK_NO_QUORUM || event->answer == REDLOCK_INVALID)
-        worker_lock_trouble(worker, event->answer, event->reason);
+        trouble_tell(worker, event->answer, event->reason);
     failure_set(&slot->job.outcome.failure, "HF::LockRefused", "%s: %s", slot->resources.names[event->resource],
                 event->reason);
     if (refusal == FLOW_BUSY && slot->flow.task.on_conflict == FLOW_CONFLICT_FAIL)
         slot->flow.task.if_failed = slot_failed_result(slot);
     else if (refusal == FLOW_NO_QUORUM && slot->flow.task.fails_open)
         failure_clear(&slot->job.outcome.failure); /* it runs all the same */
-    slot_perform(slot, flow_refused(&slot->flow, refusal));
-    successor_send_back(slot); /* after that, so that it is parked behind this one */
+    return refusal;
 }
 
-static void lock_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
+void slot_lock_lost(struct slot *slot, enum redlock_loss loss)
 {
-    (void)lock;
-    struct slot *slot = context;
-    if (event->kind == REDLOCK_EVENT_LOST) {
-        /* The handler knows by the clock, the flow asks when the run ends; this is about the reason. */
-        slot->loss = event->loss;
-        slot_observe_lost(slot);
-        metrics_count(slot, LOCK_EVENT_LOST);
-        job_lock_lost(&slot->job, event->loss == REDLOCK_LOST_MAX_HOLD ? HF_HELD_TOO_LONG : HF_LOCK_LOST);
-        slot_interrupt(slot);
-        slot_settle(slot); /* if it only waits for its successor: there is nothing to hand on */
-        successor_dismiss(slot);
-    }
-    if (event->kind == REDLOCK_EVENT_DANGER)
-        slot_warn(slot);
-    if (event->kind != REDLOCK_EVENT_ANSWER)
-        return;
-    slot_observe_answer(slot, event);
-    if (event->answer == REDLOCK_ACQUIRED)
-        lock_taken(slot, event);
-    else
-        lock_refused(slot, event);
+    /* The handler knows by the clock, the flow asks when the run ends; this is about the reason. */
+    slot->loss = loss;
+    slot_observe_lost(slot);
+    metrics_count(slot, LOCK_EVENT_LOST);
+    job_lock_lost(&slot->job, loss == REDLOCK_LOST_MAX_HOLD ? HF_HELD_TOO_LONG : HF_LOCK_LOST);
+    slot_interrupt(slot);
 }
 
 /* --- asking and leaving ------------------------------------------------------------------------------------------- */
 
-void slot_lock_take(struct slot *slot)
+void slot_lock_take(struct slot *slot,
+                    void (*told)(struct redlock_lock *lock, void *context, const struct redlock_event *event))
 {
     char owner[REDLOCK_OWNER_BYTES_MAX + 1];
     snprintf(owner, sizeof owner, "%.60s:%ld:%u:%.40s", slot->worker->options.config->worker.host, (long)getpid(),
@@ -537,7 +274,7 @@ void slot_lock_take(struct slot *slot)
     terms.unfenced = slot->rules.unfenced;
     names_take(slot);
     slot_observe_asking(slot);
-    slot->lock = redlock_lock_create(slot->worker->locks, &terms, lock_event, slot);
+    slot->lock = redlock_lock_create(slot->worker->locks, &terms, told, slot);
     /* What is parked costs nothing, and is woken at the right moment. */
     bool is_parked_when_busy = !slot->is_successor && slot->flow.task.on_conflict == FLOW_CONFLICT_PARK;
     bool taken = redlock_lock_acquire(slot->lock, &(struct redlock_request){.resources = slot->resources.names,
@@ -621,7 +358,7 @@ static void left_note(struct slot *slot, const struct flow_step *step)
         left->kind = SLOT_LEFT_LINGERS;
         return;
     }
-    left->kind = has_successor(slot) ? SLOT_LEFT_TO_SUCCESSOR : SLOT_LEFT_FREE;
+    left->kind = slot_has_successor(slot) ? SLOT_LEFT_TO_SUCCESSOR : SLOT_LEFT_FREE;
     left->share = NULL; /* freed with the others, or the successor's */
 }
 
@@ -637,5 +374,4 @@ void slot_lock_leave(struct slot *slot, const struct flow_step *step)
 void slot_lock_init(struct slot *slot)
 {
     job_verifier_init(&slot->verifier, slot->worker->loop, slot->worker->verify_patience_ns);
-    loop_timer_init(&slot->keep, keep_fire);
 }

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "queue/iteration.h"
+#include "queue/task_result.h"
 #include "worker/task/crash_note.h"
 #include "worker/task/job_host.h"
 #include "worker/task/run_result.h"
@@ -25,8 +26,6 @@
  * worker, also on a machine that has much else to do. A stop now has less time. */
 #define REAP_NS     (500 * NS_PER_MS)
 #define REAP_NOW_NS (150 * NS_PER_MS)
-
-static void run_ended(struct slot *slot);
 
 static struct slot *slot_of(struct isolated_run *run)
 {
@@ -63,6 +62,19 @@ void slot_warn(struct slot *slot)
 {
     if (slot->is_away)
         isolation_interrupt(slot->worker->isolation, &slot->away);
+}
+
+void slot_cancel(struct slot *slot)
+{
+    slot->flow.task.is_cancelled = true;
+    job_cancel(&slot->job, HF_USER);
+    slot_interrupt(slot);
+}
+
+void slot_claim_doubt(struct slot *slot)
+{
+    job_cancel(&slot->job, HF_CLAIM_LOST);
+    slot_interrupt(slot);
 }
 
 /* --- the time that it has ----------------------------------------------------------------------------------------- */
@@ -105,16 +117,6 @@ static void away_began(struct isolated_run *run)
         slot_end_with_worker(slot);
     if (atomic_load(&slot->worker->options.run_table->must_stop)) /* the others were told when that was set */
         slot_interrupt(slot);
-}
-
-static void away_ended(struct isolated_run *run, int code)
-{
-    struct slot *slot = slot_of(run);
-    slot->is_away = false;
-    slot->run_ended = instant_now();
-    slot->started = code != ISOLATION_NOT_STARTED;
-    slot->code = code;
-    run_ended(slot);
 }
 
 static void run_submit(struct slot *slot)
@@ -296,6 +298,60 @@ static const struct job_link slot_link = {
     .progress = link_progress,
 };
 
+/* --- what a run leaves behind ------------------------------------------------------------------------------------- */
+
+/* What a large one needed is given back. */
+enum { TEXT_KEPT_MAX = 64 * 1024 };
+
+static void buffer_empty(struct buffer *buffer)
+{
+    if (buffer->capacity > TEXT_KEPT_MAX)
+        buffer_fini(buffer);
+    buffer_clear(buffer);
+}
+
+void slot_outcome_clear(struct slot *slot)
+{
+    follow_ups_clear(&slot->follow_ups);
+    buffer_empty(&slot->follow_ups.texts);
+    buffer_empty(&slot->result_record);
+}
+
+static bool follow_ups_take(struct slot *slot, struct error *error)
+{
+    const struct job_outcome *outcome = &slot->job.outcome;
+    if (outcome->follow_up_count == 0)
+        return true;
+    if (slot->flow.committed)
+        return error_set(error,
+                         "the task runs at most once and had ended before it ran, so nothing can follow from it");
+    struct follow_up_parent parent = {.jid = slot->jid, .queue = slot->queue, .limits = slot->worker->limits};
+    return follow_ups_read(&slot->follow_ups, &parent, outcome->follow_ups, outcome->follow_up_count,
+                           queue_now(slot->worker->queue), error);
+}
+
+static bool outcome_take(struct slot *slot)
+{
+    const struct job_outcome *outcome = &slot->job.outcome;
+    struct error error = ERROR_NONE;
+    slot_outcome_clear(slot);
+    if (!follow_ups_take(slot, &error)) {
+        slot_outcome_refuse(slot, error.text);
+        return false;
+    }
+    if (outcome->has_result && slot->rules.result_ttl_ns > 0)
+        task_result_write(slot->jid, slot->envelope.class_name, wall_now(), text_span_of(&outcome->result),
+                          &slot->result_record);
+    slot->flow.task.leaves_more = slot->follow_ups.count > 0 || slot->result_record.length > 0;
+    return true;
+}
+
+void slot_outcome_refuse(struct slot *slot, const char *reason)
+{
+    job_outcome_clear(&slot->job.outcome);
+    failure_set(&slot->job.outcome.failure, "HF::FollowUpRefused", "%s", reason);
+}
+
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
 /* The handler's own opinion of the arguments, if it has one. */
@@ -339,7 +395,7 @@ static enum flow_result run_result(struct slot *slot)
                           .started = slot->started,
                           .code = slot->code};
     enum flow_result result = run_result_of(&end, wall_now(), &slot->fate);
-    return result == FLOW_RUN_OK && !slot_outcome_take(slot) ? slot_failed_result(slot) : result;
+    return result == FLOW_RUN_OK && !outcome_take(slot) ? slot_failed_result(slot) : result;
 }
 
 static bool is_failure(enum flow_result result)
@@ -450,16 +506,7 @@ static void run_ended(struct slot *slot)
     job_finish(&slot->job);
     serial_leave(slot);
     slot->has_ended = true;
-    if (!slot_waits_for_successor(slot))
-        slot_settle(slot);
-}
-
-void slot_settle(struct slot *slot)
-{
-    if (!slot->has_ended)
-        return;
-    slot->has_ended = false;
-    slot_perform(slot, flow_ran(&slot->flow, slot->result, slot->hold));
+    slot->over(slot);
 }
 
 /* By class: the run of a handler that was replaced counts as one of its successor. */
@@ -499,7 +546,7 @@ static void repeat_tell(const struct slot *slot)
         (double)age_ns / (double)NS_PER_S);
 }
 
-void slot_run_start(struct slot *slot)
+bool slot_run_start(struct slot *slot)
 {
     slot_log_started(slot);
     repeat_tell(slot);
@@ -524,12 +571,12 @@ void slot_run_start(struct slot *slot)
     slot->serial = slot->handler->flags & HF_SERIAL ? serial_of(slot) : NULL;
     if (slot->serial != NULL && slot->serial->running != NULL) {
         list_append(&slot->serial->waiting, &slot->serial_link);
-        return;
+        return false;
     }
     if (slot->serial != NULL)
         slot->serial->running = slot;
     run_go(slot);
-    slot_seek_successor(slot);
+    return true;
 }
 
 /* --- withdrawing -------------------------------------------------------------------------------------------------- */
@@ -551,13 +598,24 @@ bool slot_run_withdraw(struct slot *slot)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
+static void away_ended(struct isolated_run *run, int code)
+{
+    struct slot *slot = slot_of(run);
+    slot->is_away = false;
+    slot->run_ended = instant_now();
+    slot->started = code != ISOLATION_NOT_STARTED;
+    slot->code = code;
+    run_ended(slot);
+}
+
 static void ran(struct loop_message *message)
 {
     run_ended(list_owner(message, struct slot, work.done));
 }
 
-void slot_run_init(struct slot *slot)
+void slot_run_init(struct slot *slot, void (*over)(struct slot *slot))
 {
+    slot->over = over;
     slot->job.link = &slot_link;
     slot->away = (struct isolated_run){.job = &slot->job,
                                        .run_entry = slot->job.run_entry,

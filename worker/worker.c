@@ -23,73 +23,11 @@
 #include "worker/startup.h"
 #include "worker/worker_state.h"
 
-/* --- which slots claim -------------------------------------------------------------------------------------------- */
-
-bool worker_may_claim(struct worker *worker)
-{
-    bool enough = worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks;
-    return worker->ready && !worker->quiet && !worker->stopping && !enough;
-}
-
-/* Only while there is an idle slot to claim: a bell that rings for a busy process takes the task away from others. */
-void worker_listen(struct worker *worker)
-{
-    queue_listen(worker->queue, worker->idle_count > 0 && worker_may_claim(worker));
-}
-
-static void slot_wake_one(struct worker *worker)
-{
-    struct slot *slot = list_owner(list_take_first(&worker->idle), struct slot, idle_link);
-    worker->idle_count--;
-    slot_wake(slot);
-}
-
-/* One sign of work wakes one slot, the next two, then four: a single task costs one claim, a burst a few turns. */
-void worker_wake_idle(struct worker *worker)
-{
-    if (!worker_may_claim(worker))
-        return;
-    for (unsigned n = worker->wake_next; n > 0 && worker->idle_count > 0 && worker_may_claim(worker); n--)
-        slot_wake_one(worker);
-    worker->wake_next *= 2;
-    if (worker->wake_next > worker->runner_count)
-        worker->wake_next = worker->runner_count;
-}
-
-void worker_rest(struct worker *worker, struct slot *slot)
-{
-    if (!list_is_empty(&slot->idle_link))
-        return;
-    list_prepend(&worker->idle, &slot->idle_link);
-    worker->idle_count++;
-    worker_listen(worker);
-    worker_stop_look(worker);
-}
-
 static void queue_wake(void *context)
 {
     struct worker *worker = context;
     worker->wake_next = 1;
     worker_wake_idle(worker);
-}
-
-/* Said once a second at most, while it lasts. */
-void worker_lock_trouble(struct worker *worker, enum redlock_answer answer, const char *reason)
-{
-    struct instant now = loop_now(worker->loop);
-    if (instant_before(now, instant_after(worker->trouble_told, NS_PER_S)))
-        return;
-    worker->trouble_told = now;
-    char why[LOG_QUOTE_MAX];
-    if (answer == REDLOCK_NO_QUORUM)
-        log_event(LOG_WARN, "lock_no_quorum",
-                  "nodes_up=%u reason=%s advice=\"tasks are parked until a majority of the lock nodes grants locks\"",
-                  redlock_group_nodes_up(worker->locks), log_value(reason, why));
-    else
-        log_event(
-            LOG_ERROR, "lock_refused",
-            "reason=%s advice=\"tasks are parked: lower lock.ttl and reload, or raise max_ttl of the lock nodes\"",
-            log_value(reason, why));
 }
 
 /* --- judging ------------------------------------------------------------------------------------------------------ */
@@ -135,7 +73,8 @@ static const char *lock_judge(const struct config *config, const struct plugins 
 
 /* --- looking, ten times a second ---------------------------------------------------------------------------------- */
 
-#define LOOK_NS (100 * NS_PER_MS)
+#define LOOK_NS    (100 * NS_PER_MS)
+#define OBSERVE_NS (500 * NS_PER_MS)
 
 static bool has_quorum(const struct redlock_group_status *standing)
 {
@@ -310,6 +249,58 @@ static void called(void *context, enum control_call call, const char *jid)
     }
 }
 
+/* --- the observer ------------------------------------------------------------------------------------------------- */
+
+static unsigned running_count(const struct worker *worker)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        const struct slot *slot = &worker->slots[i];
+        count += slot->flow.state == FLOW_READY && !slot->has_ended && !slot_run_waits(slot);
+    }
+    return count;
+}
+
+static int64_t cpu_ns(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
+}
+
+static void process_observe(struct worker *worker)
+{
+    const struct redlock_group *locks = worker->locks;
+    const struct worker_observer *observer = worker->options.observer;
+    const struct redlock_node_counters *nodes[REDLOCK_NODES_MAX + 1];
+    if (observer == NULL || observer->looked == NULL)
+        return;
+    struct observed_process process = {
+        .at = instant_now(),
+        .runners = worker->runner_count,
+        .busy = running_count(worker),
+        .cpu_ns = cpu_ns(),
+        .claims = queue_counters(worker->queue)->claims,
+        .claim_calls = queue_counters(worker->queue)->claim_calls,
+    };
+    if (locks != NULL) {
+        process.locks = redlock_group_counters(locks);
+        process.extensions = redlock_group_extensions(locks);
+        process.nodes = nodes;
+        while ((nodes[process.node_count] = redlock_group_node_counters(locks, process.node_count)) != NULL)
+            process.node_count++;
+    }
+    observer->looked(observer->context, &process);
+}
+
+static void observe_fire(struct loop_timer *timer)
+{
+    struct worker *worker = list_owner(timer, struct worker, observe);
+    loop_timer_set(worker->loop, timer, loop_after(worker->loop, OBSERVE_NS));
+    process_observe(worker);
+}
+
 /* --- building ----------------------------------------------------------------------------------------------------- */
 
 /* HOST:PID:NONCE, as the data model wants it. */
@@ -335,31 +326,6 @@ static bool locks_create(struct worker *worker, struct error *error)
     worker->verify_patience_ns = lock_setup_verify_patience_ns(config);
     worker->locks = redlock_group_create(worker->loop, &options, reason, sizeof reason);
     return worker->locks != NULL || error_set(error, "%s: lock_nodes: %s", config->path, reason);
-}
-
-/* What is wrong with them was told when the configuration was checked. */
-struct class_resources *worker_resources_take(struct worker *worker)
-{
-    struct findings findings = {0};
-    struct class_resources *former = worker->class_resources;
-    worker->class_resources = class_resources_create(worker->options.config, worker->options.plugins, &findings);
-    findings_fini(&findings);
-    return former;
-}
-
-void worker_classes_take(struct worker *worker)
-{
-    const struct plugins *plugins = worker->options.plugins;
-    free(worker->class_names);
-    worker->class_count = (unsigned)plugins_handler_count(plugins);
-    worker->class_names = memory_zeroed(worker->class_count + 1, sizeof worker->class_names[0]);
-    for (unsigned i = 0; i < worker->class_count; i++)
-        worker->class_names[i] = plugins_handler_at(plugins, i)->class_name;
-}
-
-void worker_limits_take(struct worker *worker)
-{
-    worker->limits = config_task_limits(worker->options.config);
 }
 
 /* NULL when the order of the queues is strict. The caller frees it. */
@@ -397,7 +363,7 @@ static void queue_build(struct worker *worker)
     const struct config *config = worker->options.config;
     const struct config_node *node = &config->queue_node;
     unsigned *weights = weights_of(config);
-    worker_limits_take(worker);
+    worker->limits = config_task_limits(config);
     worker->queue = queue_create(worker->loop, &(struct queue_options){
                                                    .node = node_options(node, worker->identity),
                                                    .timeout_ns = node->call_timeout_ns,
@@ -526,7 +492,9 @@ static bool worker_build(struct worker *worker, struct error *error)
     loop_timer_init(&worker->log_unserved, worker_log_unserved_fire);
     loop_timer_init(&worker->look, worker_look);
     loop_timer_set(worker->loop, &worker->look, instant_now());
-    worker_observe_begin(worker);
+    loop_timer_init(&worker->observe, observe_fire);
+    if (worker->options.observer != NULL)
+        loop_timer_set(worker->loop, &worker->observe, loop_now(worker->loop));
     return true;
 }
 
@@ -593,23 +561,11 @@ static bool report_save(const char *path, const struct buffer *text, struct erro
     return (fclose(file) == 0 && written) || error_set(error, "%s: %m", path);
 }
 
-static double seconds_of(struct timeval time)
-{
-    return (double)time.tv_sec + (double)time.tv_usec / (double)US_PER_S;
-}
-
-static double cpu_seconds(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
-}
-
 static void report_finish(struct worker *worker)
 {
     struct report_frame frame = {
         .host = worker->options.config->worker.host,
-        .cpu_seconds = cpu_seconds(),
+        .cpu_seconds = (double)cpu_ns() / (double)NS_PER_S,
         .pid = (long)getpid(),
         .threads = worker->runner_count,
         .claims = queue_counters(worker->queue)->claims,
@@ -641,6 +597,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     worker->slot_count = WORKER_SLOTS(worker->runner_count);
     worker->wake_next = worker->runner_count;
     worker->report.started = instant_now();
+    worker->rested = worker_stop_look;
     *abandoned = false;
     if (!worker_build(worker, &error)) {
         log_event(LOG_ERROR, "worker_failed", "reason=%s", log_value(error.text, text));
@@ -654,7 +611,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     atomic_store(&options->run_table->is_up, true);
     service_notify_ready();
     loop_run(worker->loop);
-    worker_observe(worker);
+    process_observe(worker);
     worker_log_sums(worker);
     worker_log_unserved(worker);
     report_finish(worker);

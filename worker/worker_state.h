@@ -1,5 +1,6 @@
-/* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c, reload.c, signals.c and
- * observe.c. All of it belongs to the loop thread. */
+/* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c, reload.c and signals.c. All
+ * of it belongs to the loop thread. Each of them calls those before it only: slot_log, slot_run, slot_claim,
+ * slot_lock, slot_moves, slot, reload, stop, signals, worker. */
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 
@@ -41,7 +42,8 @@ struct worker {
     struct list serials;
     struct list idle; /* of each pair that is FLOW_IDLE one slot, the last one first */
     unsigned idle_count;
-    unsigned wake_next; /* how many idle slots the next sign of work wakes: 1, 2, 4, ... */
+    void (*rested)(struct worker *worker); /* one more is idle */
+    unsigned wake_next;                    /* how many idle slots the next sign of work wakes: 1, 2, 4, ... */
     char identity[RUN_TABLE_IDENTITY_MAX];
     struct envelope_limits limits;
     struct buffer text; /* where records are written */
@@ -75,27 +77,8 @@ struct worker {
     enum exit_code exit_code;
 };
 
-/* worker.c */
-void worker_rest(struct worker *worker, struct slot *slot); /* the slot and its partner are idle */
-void worker_wake_idle(struct worker *worker);               /* there is work: wake some */
-bool worker_may_claim(struct worker *worker);
-/* A lock was refused, and not because somebody holds it. */
-void worker_lock_trouble(struct worker *worker, enum redlock_answer answer, const char *reason);
-void worker_listen(struct worker *worker); /* after a change of what is idle or may be claimed */
-
-/* worker.c: from the configuration and the plugins, which may have changed. */
+/* reload.c: from the configuration and the plugins, which may have changed. */
 struct class_resources *worker_resources_take(struct worker *worker); /* the former ones are the caller's */
-void worker_limits_take(struct worker *worker);
 void worker_classes_take(struct worker *worker);
-
-/* slot_moves.c */
-void worker_log_sums(struct worker *worker); /* now, if there are any */
-void worker_log_sums_fire(struct loop_timer *timer);
-void worker_log_unserved(struct worker *worker);
-void worker_log_unserved_fire(struct loop_timer *timer);
-
-/* observe.c */
-void worker_observe_begin(struct worker *worker);
-void worker_observe(struct worker *worker); /* how it stands now */
 
 #endif
