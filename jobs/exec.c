@@ -89,12 +89,6 @@ static void exec_lines_put(struct exec_lines *lines, const char *bytes, size_t l
     }
 }
 
-/* Tells a last line that has no end. */
-static void exec_lines_end(struct exec_lines *lines)
-{
-    line_finish(lines);
-}
-
 /* --- process ------------------------------------------------------------------------------------------------------ */
 
 /* A program in a process group of its own, whose input is a text and whose output can be read as it comes.
@@ -550,7 +544,7 @@ static void output_end(struct run *run)
 {
     for (int i = 0; i < 2; i++) {
         output_read(run, i);
-        exec_lines_end(&run->lines[i]);
+        line_finish(&run->lines[i]); /* the last line may have no end */
     }
     if (run->budget.dropped > 0)
         run->exec->kit.job->log(run->job, HF_LOG_WARN, "%lu more lines of the program %s were left out",

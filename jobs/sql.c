@@ -404,12 +404,6 @@ static int sql_rows_add(struct sql_rows *rows, sqlite3_stmt *statement)
     return is_good;
 }
 
-static void sql_rows_fini(struct sql_rows *rows)
-{
-    free(rows->text);
-    *rows = (struct sql_rows){0};
-}
-
 /* {"changes":1,"rows":[...],"cut":false}, to be freed; NULL without memory. */
 static char *sql_rows_result(const struct sql_rows *rows, long long changes)
 {
@@ -657,7 +651,7 @@ static int order_run(struct order *order, struct open_database *database)
         sqlite3_clear_bindings(order->prepared);
     }
     sql_connection_attend(order->connection, NULL);
-    sql_rows_fini(&rows);
+    free(rows.text);
     return code;
 }
 

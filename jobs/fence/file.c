@@ -88,11 +88,6 @@ static int hf_fence_record_parse(struct hf_fence_record *record, char *text_take
     return *rest == '\0';
 }
 
-static void hf_fence_record_fini(struct hf_fence_record *record)
-{
-    free(record->text);
-}
-
 /* The text of it, which the caller frees; NULL without memory. */
 static char *hf_fence_record_print(const struct hf_fence_record *record, size_t *length)
 {
@@ -314,7 +309,7 @@ static enum hf_fence_outcome leave(struct visit *visit, enum hf_fence_outcome ou
         close(visit->lock); /* the only descriptor of it, so this unlocks */
     if (visit->directory >= 0)
         close(visit->directory);
-    hf_fence_record_fini(&visit->record);
+    free(visit->record.text);
     return outcome;
 }
 

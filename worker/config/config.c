@@ -392,25 +392,10 @@ static void lock_nodes_check(struct config *config, struct findings *findings)
                        config->lock_nodes[count - 1].source.where, count, count - 1);
 }
 
-/* Checks the queue node and all lock nodes, and reads their passwords. */
-static void config_nodes_check(struct config *config, struct findings *findings)
-{
-    node_check(&config->queue_node, findings);
-    lock_nodes_check(config, findings);
-}
-
 static void node_forget(struct config_node *node)
 {
     secret_free(node->password);
     secret_free(node->sentinel_password);
-}
-
-/* Overwrites and frees what was read. */
-static void config_nodes_forget(struct config *config)
-{
-    node_forget(&config->queue_node);
-    for (size_t i = 0; i < config->lock_node_count; i++)
-        node_forget(&config->lock_nodes[i]);
 }
 
 const char *config_node_address(const struct config_node *node, struct buffer *out)
@@ -739,7 +724,8 @@ struct config *config_read(const char *path, struct findings *findings)
     sections_apply(&reader, config_file_root(file), config);
     config_file_free(file);
     defaults_resolve(config);
-    config_nodes_check(config, findings);
+    node_check(&config->queue_node, findings);
+    lock_nodes_check(config, findings);
     names_check(config, findings);
     config_classes_check(config, findings);
     config_queues_check(config, findings);
@@ -753,7 +739,9 @@ void config_free(struct config *config)
     if (config == NULL)
         return;
     free(config->queue_node.name); /* not among its keys */
-    config_nodes_forget(config);
+    node_forget(&config->queue_node);
+    for (size_t i = 0; i < config->lock_node_count; i++)
+        node_forget(&config->lock_nodes[i]);
     for (const struct config_section *section = config_sections; section->name != NULL; section++) {
         size_t count;
         char *items = config_section_items(section, config, &count);

@@ -188,19 +188,14 @@ void config_changes(const struct config *before, const struct config *after, tel
     passwords_tell(before, after, tell, context);
 }
 
-static void section_exchange(const struct pair *pair)
-{
-    for (const struct config_key *key = pair->section->keys; key->name != NULL; key++)
-        if (key->is_reloadable)
-            bytes_exchange(pair->before + key->offset, pair->after + key->offset, field_size(key->type));
-}
-
 void config_exchange(struct config *running, struct config *fresh)
 {
     for (const struct config_section *section = config_sections; section->name != NULL; section++) {
         struct pair pair = pair_of(section, running, fresh);
         if (!section->is_list) {
-            section_exchange(&pair);
+            for (const struct config_key *key = section->keys; key->name != NULL; key++)
+                if (key->is_reloadable)
+                    bytes_exchange(pair.before + key->offset, pair.after + key->offset, field_size(key->type));
         } else if (list_is_reloadable(&pair)) {
             bytes_exchange((char *)running + section->offset, (char *)fresh + section->offset, sizeof(void *));
             bytes_exchange((char *)running + section->count_offset, (char *)fresh + section->count_offset,

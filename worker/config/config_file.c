@@ -314,17 +314,12 @@ static void scan_step(struct scanner *scanner, bool *at_line_start)
         scanner_copy(scanner, scanner->at + 1);
 }
 
-static const char *file_remember(struct config_text *text, const char *path)
-{
-    text->files = memory_resize(text->files, text->file_count + 1, sizeof *text->files);
-    return text->files[text->file_count++] = memory_text(path);
-}
-
 static bool file_scan(struct config_text *text, const char *path, unsigned depth, struct findings *findings)
 {
     struct buffer content = {0};
     struct scanner scanner = {.text = text, .findings = findings, .line = 1, .depth = depth};
-    scanner.file = file_remember(text, path);
+    text->files = memory_resize(text->files, text->file_count + 1, sizeof *text->files);
+    scanner.file = text->files[text->file_count++] = memory_text(path);
     line_begin(&scanner);
     if (!file_read(path, &content, findings)) {
         buffer_fini(&content);
@@ -338,22 +333,6 @@ static bool file_scan(struct config_text *text, const char *path, unsigned depth
     buffer_append(&text->bytes, "\n", 1);
     buffer_fini(&content);
     return !scanner.failed;
-}
-
-static bool text_read(struct config_text *text, const char *path, struct findings *findings)
-{
-    text->directory = config_directory_of(path);
-    return file_scan(text, path, 0, findings);
-}
-
-static void text_fini(struct config_text *text)
-{
-    for (size_t i = 0; i < text->file_count; i++)
-        free(text->files[i]);
-    free(text->files);
-    free(text->lines);
-    free(text->directory);
-    buffer_fini(&text->bytes);
 }
 
 static const struct config_line *line_of(const struct config_text *text, unsigned line)
@@ -492,7 +471,8 @@ static bool tree_read(struct config_file *file, struct findings *findings)
 struct config_file *config_file_read(const char *path, struct findings *findings)
 {
     struct config_file *file = memory_new(struct config_file);
-    if (text_read(&file->text, path, findings) && tree_read(file, findings))
+    file->text.directory = config_directory_of(path);
+    if (file_scan(&file->text, path, 0, findings) && tree_read(file, findings))
         return file;
     config_file_free(file);
     return NULL;
@@ -501,8 +481,13 @@ struct config_file *config_file_read(const char *path, struct findings *findings
 void config_file_free(struct config_file *file)
 {
     value_fini(&file->root);
+    for (size_t i = 0; i < file->text.file_count; i++)
+        free(file->text.files[i]);
+    free(file->text.files);
+    free(file->text.lines);
+    free(file->text.directory);
     memory_wipe(file->text.bytes.bytes, file->text.bytes.length);
-    text_fini(&file->text);
+    buffer_fini(&file->text.bytes);
     free(file);
 }
 

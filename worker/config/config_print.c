@@ -117,23 +117,18 @@ static void fallback_print(const struct config_key *key, struct buffer *out)
         buffer_append_text(out, key->fallback);
 }
 
-static void sample_value_print(const struct config_key *key, struct buffer *out)
-{
-    if (key->example == NULL)
-        fallback_print(key, out);
-    else if (is_written_in_quotes(key))
-        config_text_print(key->example, out);
-    else
-        buffer_append_text(out, key->example);
-}
-
 static void sample_keys_print(const struct config_section *section, const char *indent, struct buffer *out)
 {
     for (const struct config_key *key = section->keys; key->name != NULL; key++) {
         buffer_append_text(out, key == section->keys ? "" : "\n");
         comment_print(indent, key->help, out);
         buffer_format(out, "%s%s%s = ", indent, key->in_sample ? "" : "# ", key->name);
-        sample_value_print(key, out);
+        if (key->example == NULL)
+            fallback_print(key, out);
+        else if (is_written_in_quotes(key))
+            config_text_print(key->example, out);
+        else
+            buffer_append_text(out, key->example);
         buffer_append_text(out, !key->in_sample && key->example != NULL ? "; # an example\n" : ";\n");
     }
 }

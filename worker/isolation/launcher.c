@@ -129,13 +129,6 @@ static void all_forget(struct launcher *launcher)
     launcher->watch = NULL;
 }
 
-static void zygote_is_lost(struct launcher *launcher)
-{
-    all_forget(launcher);
-    atomic_store(&launcher->run_table->wakes_at, 0); /* nobody is there to be rung */
-    launcher->lost(launcher->context);
-}
-
 /* --- sending ------------------------------------------------------------------------------------------------------ */
 
 /* 0, or the errno. */
@@ -369,7 +362,9 @@ static void reports_read(struct launcher *launcher)
         } else if (length < 0 && (errno == EAGAIN || errno == EINTR)) {
             return;
         } else {
-            zygote_is_lost(launcher);
+            all_forget(launcher);
+            atomic_store(&launcher->run_table->wakes_at, 0); /* nobody is there to be rung */
+            launcher->lost(launcher->context);
             return;
         }
     }

@@ -31,20 +31,6 @@ void process_pool_look(struct process_pool *pool)
     loop_at_turn_end(pool->options.loop, LOOP_GATHER, &pool->serve);
 }
 
-/* The timer is set for the first that became idle, and looks at all when it fires: being idle for a moment, as nearly
- * always, costs nothing. */
-static void idle_plan(struct process_pool *pool)
-{
-    if (!loop_timer_is_set(&pool->idle_look))
-        loop_timer_set(pool->options.loop, &pool->idle_look, loop_after(pool->options.loop, pool->times.idle_ns));
-}
-
-static void kind_opened(struct process_kind *kind)
-{
-    kind->strikes = 0;
-    kind->told = (struct instant){0};
-}
-
 static void refusal_tell(struct process_kind *kind, const char *reason, int64_t wait_ns)
 {
     char path[LOG_QUOTE_MAX], quoted[LOG_QUOTE_MAX];
@@ -218,14 +204,6 @@ static void counts_change(struct pool_process *process, enum process_state to)
     process->pool->leaving++;
 }
 
-static void idle_begin(struct pool_process *process)
-{
-    struct process_pool *pool = process->pool;
-    process->idle_since = loop_now(pool->options.loop);
-    list_prepend(&process->kind->idle, &process->idle_link);
-    idle_plan(pool);
-}
-
 static void process_enter(struct pool_process *process, enum process_state state)
 {
     struct loop *loop = process->pool->options.loop;
@@ -234,8 +212,14 @@ static void process_enter(struct pool_process *process, enum process_state state
     if (process->state == PROCESS_STARTING && state != PROCESS_STARTING)
         loop_timer_clear(loop, &process->patience);
     process->state = state;
-    if (state == PROCESS_IDLE)
-        idle_begin(process);
+    if (state == PROCESS_IDLE) {
+        process->idle_since = loop_now(loop);
+        list_prepend(&process->kind->idle, &process->idle_link);
+        /* It is set for the first that became idle, and looks at all when it fires: a short idle time, as nearly
+         * always, costs nothing. */
+        if (!loop_timer_is_set(&process->pool->idle_look))
+            loop_timer_set(loop, &process->pool->idle_look, loop_after(loop, process->pool->times.idle_ns));
+    }
     if (state == PROCESS_LEAVING)
         loop_timer_set(loop, &process->patience, loop_after(loop, process->pool->times.leave_ns));
     if (state == PROCESS_CONDEMNED && process->watch != NULL) {
@@ -370,7 +354,8 @@ static bool ready_came(struct pool_process *process, const struct frame *frame)
     if (process->was_opened || frame->length != 0)
         return false;
     process->was_opened = true;
-    kind_opened(process->kind);
+    process->kind->strikes = 0;
+    process->kind->told = (struct instant){0};
     if (process->state == PROCESS_STARTING)
         process_enter(process, PROCESS_IDLE);
     return true;
@@ -470,14 +455,6 @@ static bool part_listen(struct pool_process *process, bool *is_full)
     return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-static bool process_listen(struct pool_process *process)
-{
-    bool is_full = true, is_open = true;
-    while (is_full && is_open && process->complaint[0] == '\0')
-        is_open = part_listen(process, &is_full);
-    return is_open;
-}
-
 /* An end of the socket means the end of the process, now or, when a handler has closed it, at the end of its run. One
  * that has not opened its plugin keeps its place until it is known why, so that no other is tried before. */
 static void socket_ended(struct pool_process *process)
@@ -540,8 +517,9 @@ static void exited(struct child *child, const struct child_exit *end)
     struct pool_process *process = list_owner(child, struct pool_process, child);
     struct process_pool *pool = process->pool;
     char ending[sizeof process->complaint];
-    if (process->watch != NULL)
-        (void)process_listen(process);
+    bool is_full = process->watch != NULL, is_open = true;
+    while (is_full && is_open && process->complaint[0] == '\0')
+        is_open = part_listen(process, &is_full);
     output_drain(process->output);
     child_end_describe(end->wait_status, ending, sizeof ending);
     if (end->killed_run != 0)
@@ -639,12 +617,6 @@ struct ends {
     int socket[2], output[2];
 };
 
-static void pair_close(const int pair[2])
-{
-    close(pair[0]);
-    close(pair[1]);
-}
-
 /* Only the worker's end of the socket does not block. */
 static bool ends_open(struct ends *ends)
 {
@@ -653,7 +625,8 @@ static bool ends_open(struct ends *ends)
     if (fcntl(ends->socket[0], F_SETFL, O_NONBLOCK) == 0 && output_pipe(ends->output))
         return true;
     int failure = errno;
-    pair_close(ends->socket);
+    close(ends->socket[0]);
+    close(ends->socket[1]);
     errno = failure;
     return false;
 }
@@ -701,17 +674,6 @@ bool process_create(struct process_kind *kind, struct error *error)
 
 /* --- its work ----------------------------------------------------------------------------------------------------- */
 
-/* The run entry says whose time it is before the process hears of the run. */
-static void run_entry_take(struct pool_process *process)
-{
-    const struct isolation_options *options = &process->pool->options;
-    struct isolated_run *run = process->run;
-    atomic_store(&run->run_entry->occupant, process->child.number);
-    run->began(run);
-    if (run_table_must_ring(options->run_table, run->run_entry))
-        launcher_ring(options->launcher);
-}
-
 /* What the process need not even say. */
 static enum hf_log_level level_heard(struct hf_job *job)
 {
@@ -723,7 +685,7 @@ static enum hf_log_level level_heard(struct hf_job *job)
 
 bool process_give(struct pool_process *process, struct isolated_run *run)
 {
-    const struct run_table *run_table = process->pool->options.run_table;
+    struct run_table *run_table = process->pool->options.run_table;
     invariant(process->state == PROCESS_IDLE && process->out.length == 0);
     struct runner_order order = {
         .run_entry = (unsigned)(run->run_entry - run_table->run_entries),
@@ -736,7 +698,11 @@ bool process_give(struct pool_process *process, struct isolated_run *run)
     process->budget = (struct output_budget){.lines = 0};
     run->place = process;
     process_enter(process, PROCESS_BUSY);
-    run_entry_take(process);
+    /* The run entry says whose time it is before the process hears of the run. */
+    atomic_store(&run->run_entry->occupant, process->child.number);
+    run->began(run);
+    if (run_table_must_ring(run_table, run->run_entry))
+        launcher_ring(process->pool->options.launcher);
     runner_order_write(&order, run->job, &process->out);
     if (process_flush(process))
         return true;

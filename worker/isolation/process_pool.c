@@ -190,15 +190,6 @@ static void process_pool_serve(struct loop_hook *hook)
 
 /* --- idle processes --------------------------------------------------------------------------------------------- */
 
-static void pools_tidy(struct process_pool *pool)
-{
-    for (struct list *at = pool->kinds.next, *next; at != &pool->kinds; at = next) {
-        next = at->next;
-        if (!kind_is_used(pool, list_owner(at, struct process_kind, link)))
-            kind_free(list_owner(at, struct process_kind, link));
-    }
-}
-
 static void idle_look(struct loop_timer *timer)
 {
     struct process_pool *pool = list_owner(timer, struct process_pool, idle_look);
@@ -215,7 +206,11 @@ static void idle_look(struct loop_timer *timer)
     }
     if (first.ns != INSTANT_NEVER.ns)
         loop_timer_set(pool->options.loop, &pool->idle_look, first);
-    pools_tidy(pool);
+    for (struct list *at = pool->kinds.next, *next; at != &pool->kinds; at = next) {
+        next = at->next;
+        if (!kind_is_used(pool, list_owner(at, struct process_kind, link)))
+            kind_free(list_owner(at, struct process_kind, link));
+    }
 }
 
 void process_pool_renew(struct process_pool *pool)

@@ -55,13 +55,6 @@ bool runner_hello_read(const struct frame *frame, struct runner_hello *hello, st
 
 enum { HAS_LOCK = 1, HAS_CHECKPOINT = 2, REPORTS_PROGRESS = 4, KEEPS_RESULT = 8, MAY_PUSH = 16, ALL_FLAGS = 31 };
 
-static int flags_of(const struct runner_order *order, const struct hf_job *job)
-{
-    return (order->has_lock ? HAS_LOCK : 0) | (job->checkpoint != NULL ? HAS_CHECKPOINT : 0) |
-           (job->reports_progress ? REPORTS_PROGRESS : 0) | (job->keeps_result ? KEEPS_RESULT : 0) |
-           (job->may_push ? MAY_PUSH : 0);
-}
-
 void runner_order_write(const struct runner_order *order, const struct hf_job *job, struct buffer *out)
 {
     size_t start = frame_begin(out, FRAME_RUN);
@@ -69,7 +62,9 @@ void runner_order_write(const struct runner_order *order, const struct hf_job *j
     frame_add_number(out, order->run_entry);
     frame_add_number(out, (int64_t)order->run);
     frame_add_number(out, order->log_level);
-    frame_add_number(out, flags_of(order, job));
+    frame_add_number(out, (order->has_lock ? HAS_LOCK : 0) | (job->checkpoint != NULL ? HAS_CHECKPOINT : 0) |
+                              (job->reports_progress ? REPORTS_PROGRESS : 0) | (job->keeps_result ? KEEPS_RESULT : 0) |
+                              (job->may_push ? MAY_PUSH : 0));
     frame_add_number(out, job->attempt);
     frame_add_number(out, job->backtrace_lines);
     frame_add_string(out, job->jid, ENVELOPE_JID_BYTES_MAX);

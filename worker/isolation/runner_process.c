@@ -362,14 +362,6 @@ static const struct job_link runner_link = {
     .progress = link_progress,
 };
 
-/* Closes what was asked for during the run. */
-static void runner_link_end(struct runner_run *run)
-{
-    if (run->descriptor >= 0)
-        close(run->descriptor);
-    run->descriptor = -1;
-}
-
 /* --- surroundings ------------------------------------------------------------------------------------------------- */
 
 /* What a handler can change for its whole process without meaning to: the directory, the umask, the blocked signals,
@@ -434,20 +426,6 @@ struct runner {
 
 /* --- opening the plugin ------------------------------------------------------------------------------------------- */
 
-static void findings_tell(const struct findings *findings, char reason[RUNNER_REASON_MAX])
-{
-    snprintf(reason, RUNNER_REASON_MAX, "%s", findings->count > 0 ? findings->items[0].text : "it cannot be loaded");
-}
-
-/* The settings stand where the host functions look for them. */
-static struct job_hosts *hosts_create(struct runner *runner, const struct runner_hello *hello)
-{
-    runner->settings.name = (char *)(uintptr_t)hello->plugin;
-    runner->config.plugins = &runner->settings;
-    runner->config.plugin_count = 1;
-    return job_hosts_create(&runner->config);
-}
-
 static bool plugin_open(struct runner *runner, const struct runner_hello *hello, int file,
                         char reason[RUNNER_REASON_MAX])
 {
@@ -455,12 +433,16 @@ static bool plugin_open(struct runner *runner, const struct runner_hello *hello,
     struct error error = ERROR_NONE;
     runner->plugins = plugins_load_file(file, hello->path, &findings);
     if (findings.errors > 0) {
-        findings_tell(&findings, reason);
+        snprintf(reason, RUNNER_REASON_MAX, "%s", findings.count > 0 ? findings.items[0].text : "it cannot be loaded");
         findings_fini(&findings);
         return false;
     }
     findings_fini(&findings);
-    runner->hosts = hosts_create(runner, hello);
+    /* The settings stand where the host functions look for them. */
+    runner->settings.name = (char *)(uintptr_t)hello->plugin;
+    runner->config.plugins = &runner->settings;
+    runner->config.plugin_count = 1;
+    runner->hosts = job_hosts_create(&runner->config);
     if (plugins_open(runner->plugins, job_hosts_for, runner->hosts, &error))
         return true;
     snprintf(reason, RUNNER_REASON_MAX, "%s", error.text);
@@ -573,7 +555,9 @@ static bool runner_run(struct runner *runner, const struct frame *frame)
     fflush(stdout);
     end.run = runner->run.order.run;
     end.memory = memory_look(runner);
-    runner_link_end(&runner->run);
+    if (runner->run.descriptor >= 0) /* the handler asked for it */
+        close(runner->run.descriptor);
+    runner->run.descriptor = -1;
     surroundings_restore(&runner->surroundings);
     bool is_told = end_tell(runner, &end);
     job_finish(job);

@@ -145,13 +145,6 @@ static void log_take(const struct log_options *log)
     log_set_format(log->format);
 }
 
-/* What the run table says of a worker that died. */
-static void zygote_crash_log(const struct zygote_options *options, pid_t worker)
-{
-    log_take(&options->log);
-    run_table_log(options->run_table, worker);
-}
-
 /* After that, and when all children are gone. */
 static void zygote_on_worker_death(const struct zygote_options *options)
 {
@@ -891,8 +884,10 @@ _Noreturn static void zygote_live(struct zygote_process *zygote, pid_t worker)
     }
     zygote_last_orders_take(zygote);
     zygote_children_kill_all(zygote);
-    if (!zygote->has_said_good_bye)
-        zygote_crash_log(&zygote->options, worker);
+    if (!zygote->has_said_good_bye) {
+        log_take(&zygote->options.log);
+        run_table_log(zygote->options.run_table, worker);
+    }
     bool all_ended = zygote_strays_end(zygote, END_NS);
     if (!zygote->has_said_good_bye)
         zygote_on_worker_death(&zygote->options);

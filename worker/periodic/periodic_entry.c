@@ -48,14 +48,6 @@ static bool retry_check(const struct config_periodic *config, struct error *erro
     return error_set(error, "retry: expected \"class\" or a number from \"0\" to \"%d\"", ENVELOPE_RETRIES_MAX);
 }
 
-/* With the longest times there are: what fits now always will. */
-static bool task_try(struct periodic_entry *entry, struct error *error)
-{
-    struct built_task task;
-    return periodic_entry_task(entry, PERIODIC_LATEST_S, (struct wall_time){PERIODIC_LATEST_S * US_PER_S}, &task,
-                               error);
-}
-
 bool periodic_entry_init(struct periodic_entry *entry, const struct config_periodic *config,
                          const struct envelope_limits *limits, struct error *error)
 {
@@ -67,7 +59,11 @@ bool periodic_entry_init(struct periodic_entry *entry, const struct config_perio
                                                            .resources = (const char *const *)config->resources.items,
                                                            .resource_count = config->resources.count},
                                          limits, NULL, error);
-    return entry->builder != NULL && task_try(entry, error);
+    /* What fits with the longest times that there are always will. */
+    struct built_task task;
+    return entry->builder != NULL &&
+           periodic_entry_task(entry, PERIODIC_LATEST_S, (struct wall_time){PERIODIC_LATEST_S * US_PER_S}, &task,
+                               error);
 }
 
 void periodic_entry_fini(struct periodic_entry *entry)

@@ -348,13 +348,6 @@ static bool locks_begin(struct local_nodes *nodes, const struct server_program *
     return !may_forget || new_group_make(&nodes->servers[LOCKS], LOCAL_NODES - LOCKS, 0, error);
 }
 
-static void servers_give_up(struct local_nodes *nodes)
-{
-    for (unsigned i = 0; i < LOCAL_NODES; i++)
-        if (nodes->servers[i].lives >= 0 && !nodes->is_up[i])
-            private_server_kill(&nodes->servers[i]);
-}
-
 static bool all_start(struct local_nodes *nodes, FILE *told, struct error *error)
 {
     struct server_program program;
@@ -364,8 +357,9 @@ static bool all_start(struct local_nodes *nodes, FILE *told, struct error *error
         return false;
     bool is_up = servers_prepare(nodes, told, error) && record_write(nodes, error) &&
                  server_begin(nodes, QUEUE, &program, told, error) && locks_begin(nodes, &program, told, error);
-    if (!is_up)
-        servers_give_up(nodes);
+    for (unsigned i = 0; i < LOCAL_NODES && !is_up; i++)
+        if (nodes->servers[i].lives >= 0 && !nodes->is_up[i])
+            private_server_kill(&nodes->servers[i]);
     return is_up;
 }
 
