@@ -1,7 +1,6 @@
 /* holdfast doctor: what is wrong with the queue node, the fleet and what waits, why it matters, and what to do. */
 #include "worker/commands/command.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,8 +27,6 @@ static const struct option_row options[] = {
     {.type = OPTION_END},
 };
 #undef AT
-
-enum { WHAT_MAX = 700 };
 
 /* What `status` tells too. */
 static const struct doctor_kind no_workers = {"no-workers", DOCTOR_WARNING,
@@ -72,18 +69,6 @@ static const char *severity_name(enum doctor_severity severity)
     return names[severity];
 }
 
-void doctor_find(struct doctor *doctor, const struct doctor_kind *kind, const char *what, ...)
-{
-    char text[WHAT_MAX];
-    va_list values;
-    va_start(values, what);
-    vsnprintf(text, sizeof text, what, values);
-    va_end(values);
-    doctor->items = memory_resize(doctor->items, doctor->count + 1, sizeof *doctor->items);
-    doctor->items[doctor->count++] = (struct doctor_finding){.kind = kind, .what = memory_text(log_defuse(text))};
-    doctor->counts[kind->severity]++;
-}
-
 static int health_examine(struct doctor *doctor)
 {
     struct health health;
@@ -103,14 +88,6 @@ static int doctor_examine(struct doctor *doctor)
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && code == EXIT_CODE_OK; i++)
         code = parts[i](doctor);
     return code;
-}
-
-void doctor_end(struct doctor *doctor)
-{
-    for (size_t i = 0; i < doctor->count; i++)
-        free(doctor->items[i].what);
-    free(doctor->items);
-    status_free(&doctor->status);
 }
 
 static void print_for_people(const struct doctor *doctor)
