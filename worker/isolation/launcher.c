@@ -30,15 +30,15 @@ struct launcher {
     struct run_table *run_table;
     struct loop_watch *watch; /* NULL once the zygote is lost */
     struct loop_timer retry;
-    struct list children; /* ordered, or born */
-    struct list unborn;   /* struct failure: told at the end of the turn */
-    struct list outgoing; /* struct parcel */
-    struct loop_hook unborn_hook;
+    struct list children; /* ordered, or alive */
+    struct list failures; /* struct failure: told at the end of the turn */
+    struct list outgoing; /* struct packet */
+    struct loop_hook failures_hook;
     uint64_t last_number;
 };
 
 /* An order as it goes out; its descriptors are the caller's until it has to wait. */
-struct parcel {
+struct packet {
     struct list link;
     uint64_t number;
     int descriptors[ZYGOTE_DESCRIPTORS_MAX];
@@ -60,7 +60,7 @@ void child_init(struct child *child, void (*spawned)(struct child *child, pid_t 
     list_init(&child->link);
 }
 
-/* --- children that are not born ----------------------------------------------------------------------------------- */
+/* --- children that do not start ----------------------------------------------------------------------------------- */
 
 static void failure_tell(struct child *child, int reason)
 {
@@ -74,8 +74,8 @@ static void failure_tell(struct child *child, int reason)
 
 static void failures_tell(struct loop_hook *hook)
 {
-    struct launcher *launcher = list_owner(hook, struct launcher, unborn_hook);
-    for (struct list *link; (link = list_take_first(&launcher->unborn)) != NULL;) {
+    struct launcher *launcher = list_owner(hook, struct launcher, failures_hook);
+    for (struct list *link; (link = list_take_first(&launcher->failures)) != NULL;) {
         struct failure failure = *list_owner(link, struct failure, link);
         free(list_owner(link, struct failure, link));
         list_remove(&failure.child->link);
@@ -89,8 +89,8 @@ static void failure_note(struct launcher *launcher, struct child *child, int rea
     failure->child = child;
     failure->reason = reason;
     list_init(&failure->link);
-    list_append(&launcher->unborn, &failure->link);
-    loop_at_turn_end(launcher->loop, LOOP_GATHER, &launcher->unborn_hook);
+    list_append(&launcher->failures, &failure->link);
+    loop_at_turn_end(launcher->loop, LOOP_GATHER, &launcher->failures_hook);
 }
 
 static struct child *child_find(struct launcher *launcher, uint64_t number)
@@ -105,24 +105,24 @@ static struct child *child_find(struct launcher *launcher, uint64_t number)
 
 /* --- the zygote is gone ------------------------------------------------------------------------------------------- */
 
-static void parcel_free(struct parcel *parcel)
+static void packet_free(struct packet *packet)
 {
-    for (unsigned i = 0; i < parcel->descriptor_count; i++)
-        close(parcel->descriptors[i]);
-    list_remove(&parcel->link);
-    free(parcel);
+    for (unsigned i = 0; i < packet->descriptor_count; i++)
+        close(packet->descriptors[i]);
+    list_remove(&packet->link);
+    free(packet);
 }
 
 static void all_forget(struct launcher *launcher)
 {
     struct list *link;
     while (!list_is_empty(&launcher->outgoing))
-        parcel_free(list_owner(launcher->outgoing.next, struct parcel, link));
-    while ((link = list_take_first(&launcher->unborn)) != NULL)
+        packet_free(list_owner(launcher->outgoing.next, struct packet, link));
+    while ((link = list_take_first(&launcher->failures)) != NULL)
         free(list_owner(link, struct failure, link));
     while (list_take_first(&launcher->children) != NULL)
         ;
-    loop_hook_cancel(&launcher->unborn_hook);
+    loop_hook_cancel(&launcher->failures_hook);
     loop_timer_clear(launcher->loop, &launcher->retry);
     if (launcher->watch != NULL)
         loop_watch_stop(launcher->watch);
@@ -132,21 +132,21 @@ static void all_forget(struct launcher *launcher)
 /* --- sending ------------------------------------------------------------------------------------------------------ */
 
 /* 0, or the errno. */
-static int parcel_send(const struct launcher *launcher, const struct parcel *parcel)
+static int packet_send(const struct launcher *launcher, const struct packet *packet)
 {
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(ZYGOTE_DESCRIPTORS_MAX * sizeof(int))];
     } rights = {.bytes = {0}};
-    struct iovec part = {(void *)(uintptr_t)parcel->bytes, parcel->length};
+    struct iovec part = {(void *)(uintptr_t)packet->bytes, packet->length};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    size_t size = parcel->descriptor_count * sizeof(int);
+    size_t size = packet->descriptor_count * sizeof(int);
     if (size > 0) {
         message.msg_control = rights.bytes;
         message.msg_controllen = CMSG_SPACE(size);
         struct cmsghdr *header = CMSG_FIRSTHDR(&message);
         *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(size)};
-        memcpy(CMSG_DATA(header), parcel->descriptors, size);
+        memcpy(CMSG_DATA(header), packet->descriptors, size);
     }
     ssize_t sent;
     do
@@ -168,8 +168,8 @@ static void wait_for_room(struct launcher *launcher, int failure)
         loop_timer_set(launcher->loop, &launcher->retry, loop_after(launcher->loop, RETRY_NS));
 }
 
-/* The child of an order that cannot be sent is not born. A broken connection is found by reading. */
-static void parcel_refused(struct launcher *launcher, uint64_t number, int failure)
+/* The child of an order that cannot be sent never starts. A broken connection is found by reading. */
+static void packet_refused(struct launcher *launcher, uint64_t number, int failure)
 {
     struct child *child = child_find(launcher, number);
     if (child != NULL && failure != EPIPE && failure != ECONNRESET)
@@ -179,15 +179,15 @@ static void parcel_refused(struct launcher *launcher, uint64_t number, int failu
 static void outgoing_send(struct launcher *launcher)
 {
     while (!list_is_empty(&launcher->outgoing)) {
-        struct parcel *parcel = list_owner(launcher->outgoing.next, struct parcel, link);
-        int failure = parcel_send(launcher, parcel);
+        struct packet *packet = list_owner(launcher->outgoing.next, struct packet, link);
+        int failure = packet_send(launcher, packet);
         if (must_wait(failure)) {
             wait_for_room(launcher, failure);
             return;
         }
         if (failure != 0)
-            parcel_refused(launcher, parcel->number, failure);
-        parcel_free(parcel);
+            packet_refused(launcher, packet->number, failure);
+        packet_free(packet);
     }
     loop_watch_change(launcher->watch, LOOP_READABLE);
 }
@@ -198,18 +198,18 @@ static void retry_fires(struct loop_timer *timer)
 }
 
 /* The caller may close its own at once. */
-static int parcel_queue(struct launcher *launcher, const struct parcel *parcel)
+static int packet_queue(struct launcher *launcher, const struct packet *packet)
 {
-    size_t size = offsetof(struct parcel, bytes) + parcel->length;
-    struct parcel *copy = memory_zeroed(1, size);
-    memcpy(copy, parcel, size);
+    size_t size = offsetof(struct packet, bytes) + packet->length;
+    struct packet *copy = memory_zeroed(1, size);
+    memcpy(copy, packet, size);
     list_init(&copy->link);
     copy->descriptor_count = 0;
-    for (unsigned i = 0; i < parcel->descriptor_count; i++) {
-        int descriptor = fcntl(parcel->descriptors[i], F_DUPFD_CLOEXEC, 0);
+    for (unsigned i = 0; i < packet->descriptor_count; i++) {
+        int descriptor = fcntl(packet->descriptors[i], F_DUPFD_CLOEXEC, 0);
         if (descriptor < 0) {
             int failure = errno;
-            parcel_free(copy);
+            packet_free(copy);
             return failure;
         }
         copy->descriptors[copy->descriptor_count++] = descriptor;
@@ -219,24 +219,24 @@ static int parcel_queue(struct launcher *launcher, const struct parcel *parcel)
 }
 
 /* Sends it or lets it wait behind others; 0, or why it can do neither. */
-static int parcel_post(struct launcher *launcher, const struct parcel *parcel)
+static int packet_post(struct launcher *launcher, const struct packet *packet)
 {
     if (!list_is_empty(&launcher->outgoing))
-        return parcel_queue(launcher, parcel);
-    int failure = parcel_send(launcher, parcel);
+        return packet_queue(launcher, packet);
+    int failure = packet_send(launcher, packet);
     if (!must_wait(failure))
         return failure;
-    int queued = parcel_queue(launcher, parcel);
+    int queued = packet_queue(launcher, packet);
     if (queued == 0)
         wait_for_room(launcher, failure);
     return queued;
 }
 
-static void parcel_order(struct parcel *parcel, const struct zygote_order *order)
+static void packet_order(struct packet *packet, const struct zygote_order *order)
 {
-    memcpy(parcel->bytes, order, sizeof *order);
-    parcel->length = sizeof *order;
-    parcel->number = order->number;
+    memcpy(packet->bytes, order, sizeof *order);
+    packet->length = sizeof *order;
+    packet->number = order->number;
 }
 
 /* --- what users ask for ------------------------------------------------------------------------------------------- */
@@ -263,39 +263,39 @@ static int words_file(const struct child_plan *plan, size_t length)
 }
 
 /* 0, or why there is no such order. */
-static int parcel_fill(struct parcel *parcel, uint64_t number, const struct child_plan *plan)
+static int packet_fill(struct packet *packet, uint64_t number, const struct child_plan *plan)
 {
     struct zygote_order order;
     if (!zygote_order_of(&order, number, plan))
         return E2BIG;
-    parcel_order(parcel, &order);
-    parcel->descriptor_count = 0;
+    packet_order(packet, &order);
+    packet->descriptor_count = 0;
     for (unsigned i = 0; i < plan->descriptor_count; i++)
         if (plan->descriptors[i] >= 0)
-            parcel->descriptors[parcel->descriptor_count++] = plan->descriptors[i];
+            packet->descriptors[packet->descriptor_count++] = plan->descriptors[i];
     if (!order.words_in_file) {
-        zygote_words_write(plan, parcel->bytes + parcel->length);
-        parcel->length += order.words_length;
+        zygote_words_write(plan, packet->bytes + packet->length);
+        packet->length += order.words_length;
         return 0;
     }
     int file = words_file(plan, order.words_length);
     if (file < 0)
         return errno;
-    parcel->descriptors[parcel->descriptor_count++] = file;
+    packet->descriptors[packet->descriptor_count++] = file;
     return 0;
 }
 
 static int plan_post(struct launcher *launcher, uint64_t number, const struct child_plan *plan)
 {
-    struct parcel parcel;
-    int failure = parcel_fill(&parcel, number, plan);
+    struct packet packet;
+    int failure = packet_fill(&packet, number, plan);
     if (failure != 0)
         return failure;
-    failure = parcel_post(launcher, &parcel);
+    failure = packet_post(launcher, &packet);
     struct zygote_order order;
-    memcpy(&order, parcel.bytes, sizeof order);
+    memcpy(&order, packet.bytes, sizeof order);
     if (order.words_in_file)
-        close(parcel.descriptors[parcel.descriptor_count - 1]);
+        close(packet.descriptors[packet.descriptor_count - 1]);
     return failure;
 }
 
@@ -319,11 +319,11 @@ void launcher_kill(struct launcher *launcher, const struct child *child, int sig
     if (launcher->watch == NULL || list_is_empty(&child->link))
         return;
     struct zygote_order order = {.kind = ORDER_KILL, .number = child->number, .signal = signal};
-    struct parcel parcel;
-    parcel.descriptor_count = 0;
-    parcel_order(&parcel, &order);
-    parcel.number = 0; /* if it cannot be sent, nobody is to be told */
-    (void)parcel_post(launcher, &parcel);
+    struct packet packet;
+    packet.descriptor_count = 0;
+    packet_order(&packet, &order);
+    packet.number = 0; /* if it cannot be sent, nobody is to be told */
+    (void)packet_post(launcher, &packet);
 }
 
 void launcher_ring(struct launcher *launcher)
@@ -391,9 +391,9 @@ struct launcher *launcher_create(struct loop *loop, struct zygote *zygote, struc
     launcher->lost = lost;
     launcher->context = context;
     list_init(&launcher->children);
-    list_init(&launcher->unborn);
+    list_init(&launcher->failures);
     list_init(&launcher->outgoing);
-    loop_hook_init(&launcher->unborn_hook, failures_tell);
+    loop_hook_init(&launcher->failures_hook, failures_tell);
     loop_timer_init(&launcher->retry, retry_fires);
     launcher->watch = loop_watch_start(loop, zygote->socket, LOOP_READABLE, socket_ready, launcher);
     return launcher;

@@ -44,7 +44,7 @@ struct zygote_options {
     struct log_options log; /* for what it has to say when the worker has died */
     /* Called by the zygote as its last act when the worker has died of the handler at this run entry; may take a few
      * seconds. NULL = nothing is to be done. */
-    void (*on_worker_death)(const void *context, const struct run_table *run_table, unsigned culprit);
+    void (*on_worker_death)(const void *context, const struct run_table *run_table, unsigned suspect);
     const void *context;
 };
 

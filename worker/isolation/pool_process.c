@@ -1,4 +1,4 @@
-/* One runner process, on the loop: its birth, what it is told and says, and its end.
+/* One runner process, on the loop: its start, what it is told and says, and its end.
  *
  * Nothing that it says is believed: what is no frame, comes at the wrong time or is out of bounds ends the process. In
  * the steady state a run is one send and one recv here: frames are looked at where they were read, and only what is not
@@ -559,7 +559,7 @@ void process_free(struct pool_process *process)
     free(process);
 }
 
-/* --- the birth ---------------------------------------------------------------------------------------------------- */
+/* --- the start ---------------------------------------------------------------------------------------------------- */
 
 static void spawned(struct child *child, pid_t pid, int failure)
 {

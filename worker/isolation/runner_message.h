@@ -103,7 +103,7 @@ bool frame_is_used_up(const struct frame_reader *reader);
 /* --- messages ----------------------------------------------------------------------------------------------------- */
 
 enum {
-    RUNNER_PLUGIN_DESCRIPTOR = 4, /* a runner process is born with the file of its plugin */
+    RUNNER_PLUGIN_DESCRIPTOR = 4, /* a runner process starts with the file of its plugin */
     RUNNER_REASON_MAX = 1024,
     RUNNER_FRAME_MAX = 4 << 20, /* the body of what a runner process says */
     RUNNER_SETTINGS_MAX = 1024,

@@ -52,12 +52,12 @@ struct zygote_child {
     uint64_t number;
     pid_t pid; /* and its process group */
     enum {
-        BIRTH_FAILED, /* there is no process */
-        BIRTH_ALIVE,
-        BIRTH_LINGERS, /* reaped and killed, but what it left behind is not gone yet */
-        BIRTH_ENDED,
+        CHILD_FAILED, /* there is no process */
+        CHILD_ALIVE,
+        CHILD_LINGERS, /* reaped and killed, but what it left behind is not gone yet */
+        CHILD_ENDED,
     } state;
-    bool is_announced; /* the worker was told of its birth */
+    bool is_announced; /* the worker was told that it was spawned */
     bool is_killed;    /* because its time was over */
     int failure;
     struct child_exit end;
@@ -76,7 +76,7 @@ struct zygote_process {
     bool worker_is_gone, has_said_good_bye;
 };
 
-struct zygote_birth {
+struct zygote_spawn {
     const struct zygote_options *options;
     const struct zygote_order *order;
     int descriptors[CHILD_DESCRIPTORS_MAX]; /* at least the first three */
@@ -97,7 +97,7 @@ static bool zygote_dead_reap(struct zygote_process *zygote);
  * its last words, so it may use up what it has. */
 
 /* " slot=... jid=... class=...", or nothing. */
-static const char *culprit_text(const struct run_table *run_table, char text[2 * LOG_QUOTE_MAX + 40])
+static const char *suspect_text(const struct run_table *run_table, char text[2 * LOG_QUOTE_MAX + 40])
 {
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
     const struct run_entry *run_entry = run_table_suspect(run_table);
@@ -113,17 +113,17 @@ static const char *culprit_text(const struct run_table *run_table, char text[2 *
  * say. Else, without a signal of its own making, it was killed, or a plugin ended it. */
 static void run_table_log(const struct run_table *run_table, pid_t worker)
 {
-    char culprit[2 * LOG_QUOTE_MAX + 40];
+    char suspect[2 * LOG_QUOTE_MAX + 40];
     int signal = atomic_load(&run_table->crash_signal);
     const char *known = sigabbrev_np(signal), *name = known != NULL ? known : "?";
     bool has_exited = atomic_load(&run_table->exit_was_called);
     if (signal == 0 && !has_exited && atomic_load(&run_table->has_ended))
         return;
-    culprit_text(run_table, culprit);
+    suspect_text(run_table, suspect);
     if (signal != 0)
-        log_event(LOG_WARN, "worker_crashed", "pid=%d signal=SIG%s%s", (int)worker, name, culprit);
+        log_event(LOG_WARN, "worker_crashed", "pid=%d signal=SIG%s%s", (int)worker, name, suspect);
     else
-        log_event(LOG_WARN, "worker_died", "pid=%d%s%s", (int)worker, has_exited ? " by=exit" : "", culprit);
+        log_event(LOG_WARN, "worker_died", "pid=%d%s%s", (int)worker, has_exited ? " by=exit" : "", suspect);
     for (unsigned i = 0; i < run_table->run_entry_count; i++) {
         const struct run_entry *run_entry = &run_table->run_entries[i];
         char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
@@ -148,15 +148,15 @@ static void log_take(const struct log_options *log)
 /* After that, and when all children are gone. */
 static void zygote_on_worker_death(const struct zygote_options *options)
 {
-    const struct run_entry *culprit = run_table_suspect(options->run_table);
-    if (culprit != NULL && options->on_worker_death != NULL)
+    const struct run_entry *suspect = run_table_suspect(options->run_table);
+    if (suspect != NULL && options->on_worker_death != NULL)
         options->on_worker_death(options->context, options->run_table,
-                                 (unsigned)(culprit - options->run_table->run_entries));
+                                 (unsigned)(suspect - options->run_table->run_entries));
 }
 
 /* --- strays ------------------------------------------------------------------------------------------------------- */
 
-/* Descendants that left their process group (setsid, a daemon), found by a mark that each child is born with.
+/* Descendants that left their process group (setsid, a daemon), found by a mark that each child inherits.
  *
  * The mark is the soft limit RLIMIT_LOCKS, which Linux has not looked at since 2.4.25. It is inherited by fork and kept
  * by execve, an empty environment or a new session change nothing about it, the zygote may read it of every process of
@@ -168,7 +168,7 @@ static void zygote_on_worker_death(const struct zygote_options *options)
 
 enum { STRAY_POLL_MS = 5, LIST_BYTES_MAX = 64 * 1024, NUMBER_BITS = 40 };
 
-/* What the child of this number is born with, for birth->mark: with the zygote's own number, because a run may have
+/* The mark of the child with this number, for spawn->mark: with the zygote's own number, because a run may have
  * workers of its own. A process's number has 22 bits at most. */
 static uint64_t zygote_mark(uint64_t number)
 {
@@ -205,7 +205,7 @@ static struct zygote_child *lingering_of(struct zygote_process *zygote, pid_t st
     if (prlimit(stray, RLIMIT_LOCKS, NULL, &limit) != 0)
         return NULL;
     for (unsigned i = 0; i < zygote->count; i++)
-        if (zygote->children[i].state == BIRTH_LINGERS && zygote_mark(zygote->children[i].number) == limit.rlim_cur)
+        if (zygote->children[i].state == CHILD_LINGERS && zygote_mark(zygote->children[i].number) == limit.rlim_cur)
             return &zygote->children[i];
     return NULL;
 }
@@ -247,7 +247,7 @@ static bool zygote_strays_end(struct zygote_process *zygote, int64_t limit_ns)
 
 /* --- children ----------------------------------------------------------------------------------------------------- */
 
-/* Children from their births to the last word about them.
+/* Children from the spawn to the last word about them.
  *
  * A child leads a process group. When it has ended, the group is killed while the dead leader is still unreaped, so
  * that its number cannot belong to anybody else; then the leader is reaped. Others of the group become the zygote's
@@ -259,7 +259,7 @@ enum { CAPACITY_FIRST = 64 };
 static const int64_t LINGER_NS = 10 * NS_PER_S;
 static const int64_t STRAYS_NS = NS_PER_S / 5;
 
-/* With BIRTH_FAILED as its state. */
+/* With CHILD_FAILED as its state. */
 static struct zygote_child *zygote_child_add(struct zygote_process *zygote, uint64_t number)
 {
     if (zygote->count == zygote->capacity) {
@@ -275,7 +275,7 @@ static struct zygote_child *zygote_child_add(struct zygote_process *zygote, uint
 static struct zygote_child *zygote_child_find(struct zygote_process *zygote, uint64_t number)
 {
     for (unsigned i = 0; i < zygote->count; i++)
-        if (zygote->children[i].number == number && zygote->children[i].state == BIRTH_ALIVE)
+        if (zygote->children[i].number == number && zygote->children[i].state == CHILD_ALIVE)
             return &zygote->children[i];
     return NULL;
 }
@@ -283,7 +283,7 @@ static struct zygote_child *zygote_child_find(struct zygote_process *zygote, uin
 static void zygote_children_kill_all(struct zygote_process *zygote)
 {
     for (unsigned i = 0; i < zygote->count; i++)
-        if (zygote->children[i].state == BIRTH_ALIVE)
+        if (zygote->children[i].state == CHILD_ALIVE)
             kill(-zygote->children[i].pid, SIGKILL);
 }
 
@@ -293,7 +293,7 @@ static void zygote_children_kill_all(struct zygote_process *zygote)
 static struct zygote_child *zygote_child_of_pid(struct zygote_process *zygote, pid_t pid)
 {
     for (unsigned i = 0; i < zygote->count; i++)
-        if (zygote->children[i].pid == pid && zygote->children[i].state == BIRTH_ALIVE)
+        if (zygote->children[i].pid == pid && zygote->children[i].state == CHILD_ALIVE)
             return &zygote->children[i];
     return NULL;
 }
@@ -325,7 +325,7 @@ static void dead_reap(struct zygote_process *zygote, pid_t pid)
     if (child == NULL)
         return;
     end_record(child, status, &usage);
-    child->state = BIRTH_LINGERS;
+    child->state = CHILD_LINGERS;
     child->lingers_until = instant_after(instant_now(), LINGER_NS);
     zygote->alive--;
     zygote->lingering++;
@@ -339,12 +339,12 @@ static void lingering_look(struct zygote_process *zygote)
         zygote_strays_kill(zygote);
     for (unsigned i = 0; i < zygote->count && zygote->lingering > 0; i++) {
         struct zygote_child *child = &zygote->children[i];
-        if (child->state != BIRTH_LINGERS)
+        if (child->state != CHILD_LINGERS)
             continue;
         bool has_left = child->has_strays || kill(-child->pid, 0) == 0;
         if (has_left && !instant_reached(instant_now(), child->lingers_until))
             continue;
-        child->state = BIRTH_ENDED;
+        child->state = CHILD_ENDED;
         zygote->lingering--;
         zygote->has_news = true;
     }
@@ -382,7 +382,7 @@ static bool report_send(struct zygote_process *zygote, const struct zygote_repor
     return !zygote->is_blocked;
 }
 
-static bool birth_report(struct zygote_process *zygote, struct zygote_child *child)
+static bool spawn_report(struct zygote_process *zygote, struct zygote_child *child)
 {
     struct zygote_report report = {
         .kind = REPORT_SPAWNED, .number = child->number, .pid = child->pid, .failure = child->failure};
@@ -405,9 +405,9 @@ static void zygote_children_tell(struct zygote_process *zygote)
         return;
     for (unsigned i = 0; i < zygote->count;) {
         struct zygote_child *child = &zygote->children[i];
-        if (!birth_report(zygote, child) || (child->state == BIRTH_ENDED && !end_report(zygote, child)))
+        if (!spawn_report(zygote, child) || (child->state == CHILD_ENDED && !end_report(zygote, child)))
             return;
-        if (child->state == BIRTH_ENDED || child->state == BIRTH_FAILED)
+        if (child->state == CHILD_ENDED || child->state == CHILD_FAILED)
             *child = zygote->children[--zygote->count];
         else
             i++;
@@ -446,7 +446,7 @@ static const bool runners_have_memory_limit = true;
 static const bool runners_have_memory_limit = true;
 #endif
 
-enum { EXIT_NOT_BORN = 127, STACK_SIZE = 16 * 1024, KERNEL_MASK_SIZE = 8 };
+enum { EXIT_NOT_STARTED = 127, STACK_SIZE = 16 * 1024, KERNEL_MASK_SIZE = 8 };
 
 /* Lower than it is, or as it is; never higher than the hard limit, which nobody without privileges can pass. */
 BARE static bool limit_set(int resource, int64_t wanted)
@@ -473,17 +473,17 @@ BARE static void mark_set(uint64_t mark)
 }
 
 /* A zygote that died before its child could ask to die with it cannot be the parent any more. */
-BARE static bool child_settle(const struct zygote_birth *birth)
+BARE static bool child_settle(const struct zygote_spawn *spawn)
 {
     if (syscall(SYS_setpgid, 0, 0) != 0 || syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
         return false;
-    if (syscall(SYS_getppid) != birth->zygote)
-        syscall(SYS_exit_group, EXIT_NOT_BORN);
-    mark_set(birth->mark);
-    for (unsigned i = 0; i < birth->descriptor_count; i++)
-        if (syscall(SYS_dup3, birth->descriptors[i], i, 0) < 0)
+    if (syscall(SYS_getppid) != spawn->zygote)
+        syscall(SYS_exit_group, EXIT_NOT_STARTED);
+    mark_set(spawn->mark);
+    for (unsigned i = 0; i < spawn->descriptor_count; i++)
+        if (syscall(SYS_dup3, spawn->descriptors[i], i, 0) < 0)
             return false;
-    return limit_set(RLIMIT_NOFILE, birth->order->open_files);
+    return limit_set(RLIMIT_NOFILE, spawn->order->open_files);
 }
 
 BARE static bool signals_unblock(void)
@@ -497,81 +497,75 @@ BARE static bool signals_unblock(void)
 /* The file that was looked at. A script is none for the kernel, which cannot name a descriptor to the interpreter that
  * is closed by then (ENOENT). It is run by its path, which its interpreter opens in any case; and $0, by which scripts
  * find what lies beside them, stays what it is. */
-BARE static void program_execute(const struct zygote_birth *birth)
+BARE static void program_execute(const struct zygote_spawn *spawn)
 {
-    syscall(SYS_execveat, birth->program, "", birth->arguments, birth->environment, AT_EMPTY_PATH);
+    syscall(SYS_execveat, spawn->program, "", spawn->arguments, spawn->environment, AT_EMPTY_PATH);
     if (errno == ENOENT)
-        syscall(SYS_execve, birth->arguments[0], birth->arguments, birth->environment);
+        syscall(SYS_execve, spawn->arguments[0], spawn->arguments, spawn->environment);
 }
 
 BARE static int program_become(void *context)
 {
-    struct zygote_birth *birth = context;
-    if (child_settle(birth) && limit_set(RLIMIT_AS, birth->order->memory_bytes) && syscall(SYS_chdir, "/") == 0) {
+    struct zygote_spawn *spawn = context;
+    if (child_settle(spawn) && limit_set(RLIMIT_AS, spawn->order->memory_bytes) && syscall(SYS_chdir, "/") == 0) {
         syscall(SYS_umask, S_IRWXG | S_IRWXO);
         if (signals_unblock())
-            program_execute(birth);
+            program_execute(spawn);
     }
-    birth->failure = errno;
-    syscall(SYS_exit_group, EXIT_NOT_BORN);
-    return EXIT_NOT_BORN;
+    spawn->failure = errno;
+    syscall(SYS_exit_group, EXIT_NOT_STARTED);
+    return EXIT_NOT_STARTED;
 }
 
-static pid_t program_bear(struct zygote_birth *birth)
+static pid_t program_spawn(struct zygote_spawn *spawn)
 {
     static _Alignas(16) char stack[STACK_SIZE];
     struct error error = ERROR_NONE;
-    birth->failure = 0;
-    birth->program = program_file_open(birth->arguments[0], &error);
-    if (birth->program < 0)
+    spawn->failure = 0;
+    spawn->program = program_file_open(spawn->arguments[0], &error);
+    if (spawn->program < 0)
         return -errno;
-    pid_t pid = clone(program_become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, birth);
+    pid_t pid = clone(program_become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, spawn);
     int failure = errno;
-    close(birth->program);
+    close(spawn->program);
     if (pid < 0)
         return -failure;
-    if (birth->failure == 0)
+    if (spawn->failure == 0)
         return pid;
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    return -birth->failure;
+    return -spawn->failure;
 }
 
 /* --- runner processes --------------------------------------------------------------------------------------------- */
 
 /* Ends without the exit handlers of the worker, whose image this is; there was nothing in the buffers of stdio when the
  * zygote was forked, so what is there now is the runner's own. */
-_Noreturn static void runner_become(const struct zygote_birth *birth)
+_Noreturn static void runner_become(const struct zygote_spawn *spawn)
 {
-    int64_t memory = runners_have_memory_limit ? birth->order->memory_bytes : 0;
-    if (!child_settle(birth) || close_range(birth->descriptor_count, ~0U, 0) != 0 || !limit_set(RLIMIT_AS, memory) ||
+    int64_t memory = runners_have_memory_limit ? spawn->order->memory_bytes : 0;
+    if (!child_settle(spawn) || close_range(spawn->descriptor_count, ~0U, 0) != 0 || !limit_set(RLIMIT_AS, memory) ||
         !signals_unblock())
-        _exit(EXIT_NOT_BORN);
+        _exit(EXIT_NOT_STARTED);
     prctl(PR_SET_NAME, "hf-runner");
-    int status = birth->options->runner(birth->options->run_table, STDERR_FILENO + 1);
+    int status = spawn->options->runner(spawn->options->run_table, STDERR_FILENO + 1);
     fflush(stdout);
     _exit(status);
 }
 
-static pid_t runner_bear(const struct zygote_birth *birth)
+static pid_t runner_fork(const struct zygote_spawn *spawn)
 {
-    if (birth->options->runner == NULL)
+    if (spawn->options->runner == NULL)
         return -ENOSYS;
     /* Not fork(): handlers that libraries of the worker have left for it (libuv's) close what was theirs in the worker
      * and has other owners here. */
     pid_t pid = _Fork();
     if (pid == 0)
-        runner_become(birth);
+        runner_become(spawn);
     if (pid < 0)
         return -errno;
     setpgid(pid, pid); /* whoever kills its group next must find it */
     return pid;
-}
-
-/* Its pid, or the negative errno. */
-static pid_t zygote_child_bear(struct zygote_birth *birth)
-{
-    return birth->order->child_kind == CHILD_RUNNER ? runner_bear(birth) : program_bear(birth);
 }
 
 /* --- killing on time ---------------------------------------------------------------------------------------------- */
@@ -694,45 +688,45 @@ static int words_fetch(void)
     return zygote_words_split(&in.order, in.words, in.pointers) ? 0 : EBADMSG;
 }
 
-static void birth_fill(struct zygote_birth *birth)
+static void spawn_fill(struct zygote_spawn *spawn)
 {
     unsigned count = in.order.descriptor_count > STDERR_FILENO ? in.order.descriptor_count : STDERR_FILENO + 1;
     const int *next = in.descriptors;
     for (unsigned i = 0; i < count; i++)
-        birth->descriptors[i] = in.order.descriptors_sent >> i & 1 ? *next++ : ZYGOTE_NOTHING;
-    birth->descriptor_count = count;
-    birth->arguments = in.pointers;
-    birth->environment = in.pointers + in.order.argument_count + 1;
+        spawn->descriptors[i] = in.order.descriptors_sent >> i & 1 ? *next++ : ZYGOTE_NOTHING;
+    spawn->descriptor_count = count;
+    spawn->arguments = in.pointers;
+    spawn->environment = in.pointers + in.order.argument_count + 1;
 }
 
-static pid_t child_bear(struct zygote_process *zygote, ssize_t length)
+static pid_t child_spawn(struct zygote_process *zygote, ssize_t length)
 {
     if (in.is_cut)
         return -EMFILE;
     if (!zygote_order_is_sound(&in.order, (size_t)length, in.descriptor_count))
         return -EBADMSG;
-    struct zygote_birth birth = {.options = &zygote->options, .order = &in.order, .zygote = getpid()};
-    birth.mark = zygote_mark(in.order.number);
+    struct zygote_spawn spawn = {.options = &zygote->options, .order = &in.order, .zygote = getpid()};
+    spawn.mark = zygote_mark(in.order.number);
     if (in.order.child_kind == CHILD_PROGRAM) {
         int failure = words_fetch();
         if (failure != 0)
             return -failure;
     }
-    birth_fill(&birth);
-    return zygote_child_bear(&birth);
+    spawn_fill(&spawn);
+    return spawn.order->child_kind == CHILD_RUNNER ? runner_fork(&spawn) : program_spawn(&spawn);
 }
 
 static void spawn_perform(struct zygote_process *zygote, ssize_t length)
 {
-    pid_t pid = child_bear(zygote, length);
+    pid_t pid = child_spawn(zygote, length);
     struct zygote_child *child = zygote_child_add(zygote, in.order.number);
     if (pid > 0) {
         child->pid = pid;
-        child->state = BIRTH_ALIVE;
+        child->state = CHILD_ALIVE;
         zygote->alive++;
     } else {
         child->failure = (int)-pid;
-        child->state = BIRTH_FAILED;
+        child->state = CHILD_FAILED;
     }
     zygote->has_news = true;
 }
