@@ -1,5 +1,5 @@
 /* holdfast run-handler: what a handler sees and says, and what would become of its task, in each place where it can
- * run. The handler is tests/plugins/rehearsed.c, or a script. */
+ * run. The handler is tests/plugins/scripted.c, or a script. */
 #include "tests/support/test.h"
 
 #include <signal.h>
@@ -23,7 +23,7 @@ static const char *const *command(const char *place, const char *args, const cha
 {
     static const char *words[WORDS_MAX];
     size_t count = 0;
-    const char *first[] = {"run-handler", "rehearsed", args, "--plugin", plugin};
+    const char *first[] = {"run-handler", "scripted", args, "--plugin", plugin};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
         words[count++] = first[i];
     if (strcmp(place, "thread") == 0)
@@ -36,7 +36,7 @@ static const char *const *command(const char *place, const char *args, const cha
 
 #define MORE(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static struct program_result rehearse(const char *place, const char *args, const char *const *more)
+static struct program_result run_handler(const char *place, const char *args, const char *const *more)
 {
     return program_run_arguments(command(place, args, more), -1);
 }
@@ -52,7 +52,7 @@ static void all_that_it_says_is_told(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
-        struct program_result result = rehearse(places[i], "[\"say\"]", NULL);
+        struct program_result result = run_handler(places[i], "[\"say\"]", NULL);
         expect(&result, 0, "log       warn  a ?[31mcolour\n");
         assert_contains(result.out, "event     info  stored bytes=7 name=\"a b\"\n");
         assert_contains(result.out, "progress  {\"done\":1}\nprogress  {\"done\":2}\n");
@@ -67,8 +67,8 @@ static void the_outcome_is_json_when_that_is_wanted(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
-        struct program_result result = rehearse(places[i], "[\"say\"]", MORE("--json"));
-        expect(&result, 0, "{\"class\":\"rehearsed\",\"jid\":\"");
+        struct program_result result = run_handler(places[i], "[\"say\"]", MORE("--json"));
+        expect(&result, 0, "{\"class\":\"scripted\",\"jid\":\"");
         assert_contains(result.out, "\"outcome\":\"done\",\"error\":null,\"comes_again_in\":null,\"ran_for\":");
         assert_contains(result.out, ",\"progress\":{\"done\":2},\"result\":{\"sum\":12},"
                                     "\"pushed\":[{\"class\":\"next\",\"args\":[1]}]}\n");
@@ -76,7 +76,7 @@ static void the_outcome_is_json_when_that_is_wanted(void **state)
         assert_lacks(result.out, "progress  ");
         assert_contains(result.out, i == 0 ? "\"isolation\":\"thread\"" : "\"isolation\":\"process\"");
         program_result_free(&result);
-        result = rehearse(places[i], "[\"snooze\"]", MORE("--json"));
+        result = run_handler(places[i], "[\"snooze\"]", MORE("--json"));
         expect(&result, 98, "\"outcome\":\"snoozed\",\"error\":null,\"comes_again_in\":5.0,");
         program_result_free(&result);
     }
@@ -86,7 +86,7 @@ static void what_cannot_be_pushed_is_refused_at_once(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
-        struct program_result result = rehearse(places[i], "[\"nothing\"]", NULL);
+        struct program_result result = run_handler(places[i], "[\"nothing\"]", NULL);
         expect(&result, 65, "error     Unpushed: ");
         assert_contains(result.out, "class");
         program_result_free(&result);
@@ -97,15 +97,15 @@ static void it_sees_what_the_options_say(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
-        struct program_result result = rehearse(places[i], "[\"facts\"]",
-                                                MORE("-r", "b", "-r", "a", "--fence", "77", "--attempt", "3",
-                                                     "--checkpoint", "{\"at\":9}", "--setting", "word=hello"));
+        struct program_result result = run_handler(places[i], "[\"facts\"]",
+                                                   MORE("-r", "b", "-r", "a", "--fence", "77", "--attempt", "3",
+                                                        "--checkpoint", "{\"at\":9}", "--setting", "word=hello"));
         expect(&result, 0,
                "result    {\"resources\":2,\"first\":\"a\",\"fence\":\"77\",\"verify\":1,\"danger\":0,\"valid\":1,"
                "\"attempt\":3,\"saved\":{\"at\":9},\"setting\":\"hello\"}");
         assert_contains(result.out, "lock      held on a, b, its token is 77\n");
         program_result_free(&result);
-        result = rehearse(places[i], "[\"facts\"]", NULL);
+        result = run_handler(places[i], "[\"facts\"]", NULL);
         expect(&result, 0,
                "result    {\"resources\":0,\"first\":\"\",\"fence\":\"\",\"verify\":1,\"danger\":0,\"valid\":1,"
                "\"attempt\":0,\"saved\":null,\"setting\":\"\"}");
@@ -117,7 +117,8 @@ static void the_loss_of_its_lock_is_told_and_its_result_refused(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
-        struct program_result result = rehearse(places[i], "[\"loss\"]", MORE("-r", "a", "--lose-lock-after", "300ms"));
+        struct program_result result =
+            run_handler(places[i], "[\"loss\"]", MORE("-r", "a", "--lose-lock-after", "300ms"));
         expect(&result, 97, "lock      in danger\nlock      lost\n");
         assert_contains(result.out,
                         "error     HF::LockLost: the lock was lost while it ran, so its result was refused\n"
@@ -132,7 +133,8 @@ static void danger_is_seen_and_is_no_loss(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
-        struct program_result result = rehearse(places[i], "[\"danger\"]", MORE("-r", "a", "--danger-after", "200ms"));
+        struct program_result result =
+            run_handler(places[i], "[\"danger\"]", MORE("-r", "a", "--danger-after", "200ms"));
         expect(&result, 0, "\"verify\":0,\"danger\":1,\"valid\":1,");
         assert_contains(result.out, "lock      in danger\n");
         assert_lacks(result.out, "lost");
@@ -144,14 +146,14 @@ static void it_is_asked_to_stop(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
-        struct program_result result = rehearse(places[i], "[\"order\"]", MORE("--cancel-after", "200ms"));
+        struct program_result result = run_handler(places[i], "[\"order\"]", MORE("--cancel-after", "200ms"));
         expect(&result, 130, "cancel    asked to stop: the task is cancelled\noutcome   cancelled");
         program_result_free(&result);
-        result = rehearse(places[i], "[\"order\"]", MORE("--timeout", "200ms"));
+        result = run_handler(places[i], "[\"order\"]", MORE("--timeout", "200ms"));
         expect(&result, 75, "cancel    asked to stop: it took longer than 200ms\n");
         assert_contains(result.out, "error     HF::TimedOut: ");
         program_result_free(&result);
-        result = rehearse(places[i], "[\"order\"]", MORE("--timeout", "200ms", "--attempt", "25"));
+        result = run_handler(places[i], "[\"order\"]", MORE("--timeout", "200ms", "--attempt", "25"));
         expect(&result, 65, "outcome   dead");
         program_result_free(&result);
     }
@@ -160,14 +162,14 @@ static void it_is_asked_to_stop(void **state)
 static void who_does_not_listen_is_killed_in_a_process(void **state)
 {
     (void)state;
-    struct program_result result = rehearse("process", "[\"deaf\"]", MORE("-r", "a", "--lose-lock-after", "300ms"));
+    struct program_result result = run_handler("process", "[\"deaf\"]", MORE("-r", "a", "--lose-lock-after", "300ms"));
     expect(&result, 97, "outcome   lock_lost");
     program_result_free(&result);
-    result = rehearse("process", "[\"crash\"]", NULL);
+    result = run_handler("process", "[\"crash\"]", NULL);
     expect(&result, 75, "error     HF::Crashed: ");
     assert_contains(result.out, "signal 6");
     program_result_free(&result);
-    result = rehearse("thread", "[\"crash\"]", NULL);
+    result = run_handler("thread", "[\"crash\"]", NULL);
     assert_int_equal(result.exit_code, -1); /* nothing is hidden from a debugger */
     program_result_free(&result);
 }
@@ -176,13 +178,13 @@ static void who_does_not_listen_is_killed_in_a_process(void **state)
 static void exit_is_no_outcome(void **state)
 {
     (void)state;
-    struct program_result result = rehearse("process", "[\"exit\"]", NULL);
+    struct program_result result = run_handler("process", "[\"exit\"]", NULL);
     expect(&result, 75, "error     HF::Crashed: ");
     assert_contains(result.out, "exited with status 0");
     program_result_free(&result);
-    result = rehearse("thread", "[\"exit\"]", NULL);
+    result = run_handler("thread", "[\"exit\"]", NULL);
     expect(&result, 1, "leaving");
-    assert_contains(result.error, "the handler of rehearsed called exit(), which ends the whole process");
+    assert_contains(result.error, "the handler of scripted called exit(), which ends the whole process");
     assert_lacks(result.out, "outcome");
     program_result_free(&result);
 }
@@ -226,10 +228,10 @@ static void refusals_come_before_the_run(void **state)
     memset(args + 2, 'x', 600);
     memcpy(args + 602, "\"]", 3);
     for (int i = 0; i < PLACES; i++) {
-        struct program_result result = rehearse(places[i], args, NULL);
+        struct program_result result = run_handler(places[i], args, NULL);
         expect(&result, 65, "error     HF::BadArguments: too long for me\noutcome   dead");
         program_result_free(&result);
-        result = rehearse(places[i], "[]", MORE("--setting", "word=refuse"));
+        result = run_handler(places[i], "[]", MORE("--setting", "word=refuse"));
         assert_int_equal(result.exit_code, 1);
         assert_contains(result.error, "refused, as the setting says");
         assert_string_equal(result.out, "");
@@ -283,19 +285,19 @@ static void write_file(const char *path, const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-static struct program_result rehearse_configured(const struct place *place, const char *class_settings,
-                                                 const char *args, const char *const *more)
+static struct program_result run_configured(const struct place *place, const char *class_settings, const char *args,
+                                            const char *const *more)
 {
     char text[2048];
-    const char *words[WORDS_MAX] = {"run-handler", "rehearsed", args, "-c", place->config};
+    const char *words[WORDS_MAX] = {"run-handler", "scripted", args, "-c", place->config};
     for (size_t i = 0; more != NULL && more[i] != NULL; i++)
         words[5 + i] = more[i];
     snprintf(text, sizeof text,
              "queue_node = { host = \"127.0.0.1\"; };\n"
-             "worker = { jobs_directory = \"%s/tests/plugins\"; jobs = [\"rehearsed\"]; };\n"
-             "plugin_settings = ( { plugin = \"rehearsed\"; settings = { word = \"file\"; }; } );\n"
+             "worker = { jobs_directory = \"%s/tests/plugins\"; jobs = [\"scripted\"]; };\n"
+             "plugin_settings = ( { plugin = \"scripted\"; settings = { word = \"file\"; }; } );\n"
              "lock = { ttl = \"1s\"; };\n"
-             "classes = ( { class = \"rehearsed\"; %s } );\n",
+             "classes = ( { class = \"scripted\"; %s } );\n",
              test_build(), class_settings);
     write_file(place->config, text, 0600);
     return program_run_arguments(words, -1);
@@ -304,33 +306,33 @@ static struct program_result rehearse_configured(const struct place *place, cons
 static void a_configuration_says_what_the_class_is(void **state)
 {
     const struct place *place = *state;
-    struct program_result result = rehearse_configured(place, "isolation = \"thread\"; resource = [\"item:{1}\"];",
-                                                       "[\"facts\",7]", MORE("--json"));
+    struct program_result result =
+        run_configured(place, "isolation = \"thread\"; resource = [\"item:{1}\"];", "[\"facts\",7]", MORE("--json"));
     expect(&result, 0, "\"isolation\":\"thread\"");
     assert_contains(result.out, "\"first\":\"item:7\",\"fence\":\"1\"");
     assert_contains(result.out, "\"setting\":\"file\"");
     program_result_free(&result);
-    result = rehearse_configured(place, "isolation = \"thread\"; fence = \"no\";", "[\"facts\"]",
-                                 MORE("-r", "x", "--setting", "word=line"));
+    result = run_configured(place, "isolation = \"thread\"; fence = \"no\";", "[\"facts\"]",
+                            MORE("-r", "x", "--setting", "word=line"));
     expect(&result, 0, "\"first\":\"x\",\"fence\":\"\"");
     assert_contains(result.out, "\"setting\":\"line\"");
     program_result_free(&result);
-    result = rehearse_configured(place, "lock = \"required\";", "[\"facts\"]", NULL);
+    result = run_configured(place, "lock = \"required\";", "[\"facts\"]", NULL);
     expect(&result, 65, "error     HF::NoResource: ");
     program_result_free(&result);
-    result = rehearse_configured(place, "on_lost = \"dead\";", "[\"loss\"]", MORE("-r", "x", "--lose-lock-after=0"));
+    result = run_configured(place, "on_lost = \"dead\";", "[\"loss\"]", MORE("-r", "x", "--lose-lock-after=0"));
     expect(&result, 97, "outcome   lock_lost: it goes to the dead set");
     program_result_free(&result);
-    result = rehearse_configured(place, "max_hold = \"1s\";", "[\"order\"]", MORE("-r", "x"));
+    result = run_configured(place, "max_hold = \"1s\";", "[\"order\"]", MORE("-r", "x"));
     expect(&result, 97, "it was held for as long as its class may");
     program_result_free(&result);
-    result = rehearse_configured(place, "timeout = \"100ms\"; grace = \"100ms\";", "[\"deaf\"]", NULL);
+    result = run_configured(place, "timeout = \"100ms\"; grace = \"100ms\";", "[\"deaf\"]", NULL);
     expect(&result, 75, "error     HF::TimedOut: ");
     program_result_free(&result);
-    result = rehearse_configured(place, "grace = \"100ms\";", "[\"deaf\"]", MORE("--cancel-after=100ms"));
+    result = run_configured(place, "grace = \"100ms\";", "[\"deaf\"]", MORE("--cancel-after=100ms"));
     expect(&result, 130, "outcome   cancelled");
     program_result_free(&result);
-    result = rehearse_configured(place, "time_out = \"100ms\";", "[\"deaf\"]", NULL);
+    result = run_configured(place, "time_out = \"100ms\";", "[\"deaf\"]", NULL);
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "did you mean timeout?");
     program_result_free(&result);
@@ -338,7 +340,7 @@ static void a_configuration_says_what_the_class_is(void **state)
 
 /* --- of programs -------------------------------------------------------------------------------------------------- */
 
-static struct program_result rehearse_program(const struct place *place, const char *script, const char *const *more)
+static struct program_result run_program(const struct place *place, const char *script, const char *const *more)
 {
     const char *words[WORDS_MAX] = {"run-handler", "anything", "[1,\"two\"]", "--program", place->script};
     for (size_t i = 0; more != NULL && more[i] != NULL; i++)
@@ -350,35 +352,35 @@ static struct program_result rehearse_program(const struct place *place, const c
 static void programs_are_run_as_a_worker_does(void **state)
 {
     const struct place *place = *state;
-    struct program_result result = rehearse_program(place,
-                                                    "#!/bin/sh\n"
-                                                    "echo '{\"progress\":{\"done\":1}}' >&3\n"
-                                                    "printf '{\"result\":%s}\\n' \"$(cat)\" >&3\n"
-                                                    "echo \"$HF_RESOURCE $HF_FENCE $HF_CLASS\"\n",
-                                                    MORE("-r", "a", "--fence", "5"));
+    struct program_result result = run_program(place,
+                                               "#!/bin/sh\n"
+                                               "echo '{\"progress\":{\"done\":1}}' >&3\n"
+                                               "printf '{\"result\":%s}\\n' \"$(cat)\" >&3\n"
+                                               "echo \"$HF_RESOURCE $HF_FENCE $HF_CLASS\"\n",
+                                               MORE("-r", "a", "--fence", "5"));
     expect(&result, 0, "result    [1,\"two\"]\noutcome   done");
     assert_contains(result.out, "progress  {\"done\":1}\n");
     assert_contains(result.error, "text=\"a 5 anything\"");
     program_result_free(&result);
-    result = rehearse_program(place, "#!/bin/sh\necho broken >&2\nexit 65\n", NULL);
+    result = run_program(place, "#!/bin/sh\necho broken >&2\nexit 65\n", NULL);
     expect(&result, 65, "outcome   dead");
     assert_contains(result.out, "broken");
     program_result_free(&result);
-    result = rehearse_program(place, "#!/bin/sh\nexit 3\n", NULL);
+    result = run_program(place, "#!/bin/sh\nexit 3\n", NULL);
     expect(&result, 75, "exited with status 3");
     program_result_free(&result);
-    result = rehearse_program(place, "#!/bin/sh\nexec sleep 100\n", MORE("--cancel-after=200ms"));
+    result = run_program(place, "#!/bin/sh\nexec sleep 100\n", MORE("--cancel-after=200ms"));
     expect(&result, 130, "outcome   cancelled");
     program_result_free(&result);
     static const char told[] = "#!/bin/sh\ntrap 'exit 65' TERM\nwhile :; do sleep 0.05; done\n";
-    result = rehearse_program(place, told, MORE("--cancel-after=200ms"));
+    result = run_program(place, told, MORE("--cancel-after=200ms"));
     expect(&result, 65, "outcome   dead");
     program_result_free(&result);
-    result = rehearse_program(place, told, MORE("-r", "a", "--danger-after=200ms"));
+    result = run_program(place, told, MORE("-r", "a", "--danger-after=200ms"));
     expect(&result, 65, "outcome   dead");
     program_result_free(&result);
-    result = rehearse_program(place, "#!/bin/sh\ntrap '' TERM\nexec sleep 100\n",
-                              MORE("-r", "a", "--lose-lock-after=300ms"));
+    result =
+        run_program(place, "#!/bin/sh\ntrap '' TERM\nexec sleep 100\n", MORE("-r", "a", "--lose-lock-after=300ms"));
     expect(&result, 97, "outcome   lock_lost");
     program_result_free(&result);
 }
@@ -390,7 +392,7 @@ static void programs_that_are_none_are_refused(void **state)
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "/nonexistent/program: No such file or directory");
     program_result_free(&result);
-    result = rehearse_program(place, "#!/bin/sh\n", MORE("--in-process"));
+    result = run_program(place, "#!/bin/sh\n", MORE("--in-process"));
     assert_int_equal(result.exit_code, 2);
     program_result_free(&result);
 }
@@ -450,6 +452,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(programs_that_are_none_are_refused, enter, leave),
         cmocka_unit_test(mistakes_are_told),
     };
-    snprintf(plugin, sizeof plugin, "%s/tests/plugins/rehearsed.so", test_build());
+    snprintf(plugin, sizeof plugin, "%s/tests/plugins/scripted.so", test_build());
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The lock that a rehearsed handler sees. */
+/* The lock that a handler of run-handler sees. */
 #include "tests/support/test.h"
 
 #include "worker/commands/pretended_lock.h"

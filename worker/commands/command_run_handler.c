@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/commands/rehearsal.h"
+#include "worker/commands/handler_run.h"
 
 enum { ATTEMPT_MAX = 1000, ARGUMENTS_MAX = 16 << 20 };
 

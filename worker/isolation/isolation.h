@@ -15,7 +15,7 @@
  *
  * What a run says meanwhile (log, event, progress) goes through the job's link, which may be called on the loop for
  * that; its verify and descriptor may not: they are answered from `lock`. (A job with a validity and no such lock has a
- * pretended one, of which its link can tell without waiting: worker/commands/rehearsal.h.)
+ * pretended one, of which its link can tell without waiting: worker/commands/handler_run.h.)
  *
  * Threads: the loop's. */
 #ifndef WORKER_ISOLATION_H

@@ -1,4 +1,4 @@
-/* For the tests of holdfast run-handler: what the first argument asks for. Class: rehearsed. */
+/* For the tests of holdfast run-handler: what the first argument asks for. Class: scripted. */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -156,7 +156,7 @@ static int open_plugin(const hf_host *given, void **state, char *reason, size_t 
 }
 
 static const hf_handler handler = {
-    .size = sizeof handler, .name = "rehearsed", .flags = HF_PROGRESS, .run = run, .check = check};
+    .size = sizeof handler, .name = "scripted", .flags = HF_PROGRESS, .run = run, .check = check};
 static const hf_handler *const handlers[] = {&handler, NULL};
 
-const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("rehearsed", "1.0"), .open = open_plugin, .handlers = handlers};
+const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("scripted", "1.0"), .open = open_plugin, .handlers = handlers};

@@ -1,4 +1,4 @@
-#include "worker/commands/rehearsal.h"
+#include "worker/commands/handler_run.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #include "queue/follow_up.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
-#include "worker/commands/rehearsal.h"
+#include "worker/commands/handler_run.h"
 #include "worker/task/run_result.h"
 
 /* As the exit statuses of programs say the same things, where they do. */
