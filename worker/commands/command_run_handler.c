@@ -16,12 +16,12 @@ enum { ATTEMPT_MAX = 1000, ARGUMENTS_MAX = 16 << 20 };
 
 static bool setting_take(void *target, const char *text, struct error *error)
 {
-    struct rehearsal_settings *settings = target;
+    struct handler_run_settings *settings = target;
     char *pair = (char *)(uintptr_t)text, *equals = strchr(pair, '='); /* of argv, which may be written to */
     if (equals == NULL || equals == pair)
         return error_set(error, "KEY=VALUE, not \"%s\"", text);
-    if (settings->count == REHEARSAL_SETTINGS_MAX)
-        return error_set(error, "can be given %d times at most", REHEARSAL_SETTINGS_MAX);
+    if (settings->count == HANDLER_RUN_SETTINGS_MAX)
+        return error_set(error, "can be given %d times at most", HANDLER_RUN_SETTINGS_MAX);
     *equals = '\0';
     settings->items[settings->count++] = (struct config_pair){pair, equals + 1};
     return true;
@@ -34,7 +34,7 @@ static bool checkpoint_take(void *target, const char *json, struct error *error)
     return json_check(json, strlen(json), &limits, error);
 }
 
-#define AT(member) offsetof(struct rehearsal_wish, member)
+#define AT(member) offsetof(struct handler_run_request, member)
 static const struct option_row options[] = {
     {OPTION_TEXT, 'c', "config", "FILE", "what the class is by this configuration; its nodes are not asked",
      .offset = AT(config_path)},
@@ -63,13 +63,13 @@ static const struct option_row options[] = {
 };
 #undef AT
 
-static int wish_check(const struct rehearsal_wish *wish)
+static int request_check(const struct handler_run_request *request)
 {
-    if ((wish->config_path != NULL) + (wish->plugin != NULL) + (wish->program != NULL) > 1)
+    if ((request->config_path != NULL) + (request->plugin != NULL) + (request->program != NULL) > 1)
         return command_misused(&command_run_handler, "give one of -c, --plugin and --program");
-    if (wish->in_process && wish->program != NULL)
+    if (request->in_process && request->program != NULL)
         return command_misused(&command_run_handler, "a program cannot run in this process");
-    if (wish->class_name[0] == '\0')
+    if (request->class_name[0] == '\0')
         return command_misused(&command_run_handler, "CLASS is empty");
     return EXIT_CODE_OK;
 }
@@ -105,47 +105,47 @@ static bool arguments_read(const char *given, struct buffer *text, struct text_s
         blanks++;
     *args = (struct text_span){text->bytes + blanks, text->length - blanks};
     if (error_is_set(&error) || !json_check(args->bytes, args->length, &limits, &error))
-        rehearsal_complain("the arguments: %s", error.text);
+        handler_run_complain("the arguments: %s", error.text);
     else if (args->bytes[0] != '[')
-        rehearsal_complain("the arguments have to be a JSON array, as in '[1,\"two\"]'");
+        handler_run_complain("the arguments have to be a JSON array, as in '[1,\"two\"]'");
     else
         return true;
     return false;
 }
 
-static int rehearse(const struct rehearsal_wish *wish)
+static int run_and_print(const struct handler_run_request *request)
 {
-    struct rehearsal *rehearsal = rehearsal_create(wish);
+    struct handler_run *run = handler_run_create(request);
     int code = EXIT_CODE_FAILURE;
-    bool is_ready = rehearsal_prepare(rehearsal);
-    bool is_over = is_ready && rehearsal->ending != REHEARSAL_UNKNOWN; /* it must not run */
-    if (is_over || (is_ready && rehearsal_run(rehearsal))) {
+    bool is_ready = handler_run_prepare(run);
+    bool is_over = is_ready && run->ending != HANDLER_RUN_UNKNOWN; /* it must not run */
+    if (is_over || (is_ready && handler_run_execute(run))) {
         log_stop(); /* what is said last is the outcome */
-        rehearsal_tell(rehearsal);
-        code = rehearsal_exit_code(rehearsal);
+        handler_run_print(run);
+        code = handler_run_exit_code(run);
     }
     log_stop();
-    rehearsal_free(rehearsal);
+    handler_run_free(run);
     return code;
 }
 
 static int run(int argc, char **argv)
 {
-    struct rehearsal_wish wish = {
+    struct handler_run_request request = {
         .fence = 1, .lose_after_ns = -1, .danger_after_ns = -1, .cancel_after_ns = -1, .timeout_ns = -1};
     struct command_line line;
-    if (!command_line_read(&line, &command_run_handler, argc, argv, &wish))
+    if (!command_line_read(&line, &command_run_handler, argc, argv, &request))
         return line.exit_code;
     if (line.argument_count == 0)
         return command_misused(&command_run_handler, "name the class: run-handler CLASS [ARGS]");
-    wish.class_name = line.arguments[0];
-    int code = wish_check(&wish);
+    request.class_name = line.arguments[0];
+    int code = request_check(&request);
     if (code != EXIT_CODE_OK)
         return code;
     struct buffer text = {0};
     code = EXIT_CODE_USAGE;
-    if (arguments_read(line.argument_count > 1 ? line.arguments[1] : "[]", &text, &wish.args))
-        code = rehearse(&wish);
+    if (arguments_read(line.argument_count > 1 ? line.arguments[1] : "[]", &text, &request.args))
+        code = run_and_print(&request);
     buffer_fini(&text);
     return code;
 }

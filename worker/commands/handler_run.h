@@ -1,19 +1,19 @@
 /* One run of one handler without a worker and without Redis: what is behind holdfast run-handler.
  *
- *     struct rehearsal *rehearsal = rehearsal_create(&wish);
- *     if (rehearsal_prepare(rehearsal))           reads the configuration, loads the plugin, makes the task
- *         rehearsal_run(rehearsal);               returns when the handler has
- *     rehearsal_tell(rehearsal, as_json);
- *     int code = rehearsal_exit_code(rehearsal);
- *     rehearsal_free(rehearsal);
+ *     struct handler_run *run = handler_run_create(&request);
+ *     if (handler_run_prepare(run))           reads the configuration, loads the plugin, makes the task
+ *         handler_run_execute(run);           returns when the handler has
+ *     handler_run_print(run);
+ *     int code = handler_run_exit_code(run);
+ *     handler_run_free(run);
  *
  * The parts are those of a worker, but for two: the lock is a pretended one (pretended_lock.h), and what the handler
  * says goes to the terminal. What its answer means for the task is decided by the worker's own rules (run_result.h).
  *
  * Threads: the main thread is the loop. In the isolation `thread` the handler has a thread of its own; what is in the
  * job is handed over to it and back, as in a worker. */
-#ifndef WORKER_REHEARSAL_H
-#define WORKER_REHEARSAL_H
+#ifndef WORKER_HANDLER_RUN_H
+#define WORKER_HANDLER_RUN_H
 
 #include <stdio.h>
 
@@ -30,10 +30,10 @@
 #include "worker/isolation/runner_pool.h"
 #include "worker/task/task_rules.h"
 
-enum { REHEARSAL_SETTINGS_MAX = 64 };
+enum { HANDLER_RUN_SETTINGS_MAX = 64 };
 
 /* What the command line asks for. The texts stay the caller's. */
-struct rehearsal_wish {
+struct handler_run_request {
     const char *class_name;
     struct text_span args;                      /* a JSON array */
     const char *config_path, *plugin, *program; /* at most one of them; none: the plugins that are usual */
@@ -43,8 +43,8 @@ struct rehearsal_wish {
     int64_t timeout_ns;                                      /* -1 = as the class says */
     int64_t attempt;
     const char *checkpoint; /* JSON; NULL = none */
-    struct rehearsal_settings {
-        struct config_pair items[REHEARSAL_SETTINGS_MAX];
+    struct handler_run_settings {
+        struct config_pair items[HANDLER_RUN_SETTINGS_MAX];
         size_t count;
     } settings;
     bool in_process; /* in this process, whatever the class says */
@@ -52,20 +52,20 @@ struct rehearsal_wish {
 };
 
 /* What becomes of the task. */
-enum rehearsal_ending {
-    REHEARSAL_UNKNOWN, /* there was no run: it could not be prepared */
-    REHEARSAL_DONE,
-    REHEARSAL_RETRY,
-    REHEARSAL_DEAD,
-    REHEARSAL_DISCARDED,
-    REHEARSAL_SNOOZED,
-    REHEARSAL_LOCK_LOST, /* what it said was refused */
-    REHEARSAL_RETURNED,  /* to its queue: it was asked to stop */
-    REHEARSAL_CANCELLED, /* somebody did not want it any more */
+enum handler_run_ending {
+    HANDLER_RUN_UNKNOWN, /* there was no run: it could not be prepared */
+    HANDLER_RUN_DONE,
+    HANDLER_RUN_RETRY,
+    HANDLER_RUN_DEAD,
+    HANDLER_RUN_DISCARDED,
+    HANDLER_RUN_SNOOZED,
+    HANDLER_RUN_LOCK_LOST, /* what it said was refused */
+    HANDLER_RUN_RETURNED,  /* to its queue: it was asked to stop */
+    HANDLER_RUN_CANCELLED, /* somebody did not want it any more */
 };
 
-struct rehearsal {
-    struct rehearsal_wish wish;
+struct handler_run {
+    struct handler_run_request request;
     struct config *config;
     struct findings findings;
     struct plugins *plugins; /* those that were looked through */
@@ -100,30 +100,30 @@ struct rehearsal {
     int code;
     struct instant began;
     int64_t took_ns;
-    enum rehearsal_ending ending;
-    const char *fate;       /* of a failure; NULL = none */
-    int64_t comes_again_ns; /* after so long; -1 = it does not, or at once */
-    FILE *out;              /* what is told while it runs */
+    enum handler_run_ending ending;
+    const char *failure_outcome; /* of a failure; NULL = none */
+    int64_t comes_again_ns;      /* after so long; -1 = it does not, or at once */
+    FILE *out;                   /* what is told while it runs */
 };
 
-struct rehearsal *rehearsal_create(const struct rehearsal_wish *wish);
-void rehearsal_free(struct rehearsal *rehearsal);
+struct handler_run *handler_run_create(const struct handler_run_request *request);
+void handler_run_free(struct handler_run *run);
 
 /* False after complaining on standard error. A task that must not run is prepared, and has its ending. */
-bool rehearsal_prepare(struct rehearsal *rehearsal);
+bool handler_run_prepare(struct handler_run *run);
 /* False after complaining on standard error. */
-bool rehearsal_run(struct rehearsal *rehearsal);
-void rehearsal_tell(struct rehearsal *rehearsal);
-int rehearsal_exit_code(const struct rehearsal *rehearsal);
+bool handler_run_execute(struct handler_run *run);
+void handler_run_print(struct handler_run *run);
+int handler_run_exit_code(const struct handler_run *run);
 
-/* --- for rehearsal_verdict.c --------------------------------------------------------------------------------------*/
+/* --- handler_run_outcome.c, for handler_run.c --------------------------------------------------------------------- */
 
 /* A line about the run: what it is about, and a text in which nothing can steer a terminal. Any thread. */
-void rehearsal_say(struct rehearsal *rehearsal, const char *about, const char *format, ...) PRINTF_LIKE(3, 4);
+void handler_run_say(struct handler_run *run, const char *about, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Decides what becomes of the task when its handler has returned. */
-void rehearsal_judge(struct rehearsal *rehearsal);
+void handler_run_judge(struct handler_run *run);
 /* It is buried before it runs. */
-void rehearsal_bury(struct rehearsal *rehearsal, const char *error_class, const char *reason);
-int rehearsal_complain(const char *format, ...) PRINTF_LIKE(1, 2);
+void handler_run_bury(struct handler_run *run, const char *error_class, const char *reason);
+int handler_run_complain(const char *format, ...) PRINTF_LIKE(1, 2);
 
 #endif
