@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "worker/commands/nodes.h"
+#include "worker/commands/origin.h"
 #include "worker/config/config_print.h"
 #include "worker/print/roff.h"
 #include "worker/print/version.h"
@@ -65,18 +67,40 @@ void manual_print_usage(const struct command *command, struct buffer *out)
     usage_words(command, out);
 }
 
-void manual_print_command(const struct command *command, struct buffer *out)
+/* Options below a headline belong to many commands. The page of all of them explains these once, then names them. */
+static void command_print(const struct command *command, bool explains_shared, struct buffer *out)
 {
     struct option_walk walk = {.table = command->options};
+    bool is_list = false; /* of names only */
     manual_print_usage(command, out);
     buffer_format(out, "\n%s\nOptions:\n", command->about);
     for (const struct option_row *row; (row = option_next(&walk)) != NULL;) {
-        if (walk.headline != NULL)
-            buffer_format(out, "\n%s:\n", walk.headline);
-        row_print(row, out);
+        if (walk.headline != NULL) {
+            const char *suffix = explains_shared ? ":\n" : " (see above):\n ";
+            buffer_format(out, "%s\n%s%s", is_list ? "\n" : "", walk.headline, suffix);
+            is_list = !explains_shared;
+        }
+        if (is_list)
+            buffer_format(out, " --%s", row->name);
+        else
+            row_print(row, out);
     }
+    buffer_append_text(out, is_list ? "\n" : "");
     if (command->examples != NULL)
         buffer_format(out, "\nExamples:\n%s", command->examples);
+}
+
+void manual_print_command(const struct command *command, struct buffer *out)
+{
+    command_print(command, true, out);
+}
+
+static void table_print(const char *headline, const struct option_row *table, struct buffer *out)
+{
+    struct option_walk walk = {.table = table, .has_begun = true}; /* without the row of --help */
+    buffer_format(out, "\n%s:\n", headline);
+    for (const struct option_row *row; (row = option_next(&walk)) != NULL;)
+        row_print(row, out);
 }
 
 void manual_print_program(struct buffer *out)
@@ -101,10 +125,13 @@ void manual_print_markdown(struct buffer *out)
 {
     buffer_append_text(out, "# Commands\n\n```\n");
     manual_print_program(out);
+    buffer_append_text(out, "\nMany commands have these options.\n");
+    table_print(ORIGIN_HEADLINE, origin_queue_options, out);
+    table_print(NODES_LOGIN_HEADLINE, nodes_login_options, out);
     buffer_append_text(out, "```\n");
     for (const struct command *const *command = command_list; *command != NULL; command++) {
         buffer_format(out, "\n## holdfast %s\n\n```\n", (*command)->name);
-        manual_print_command(*command, out);
+        command_print(*command, false, out);
         buffer_append_text(out, "```\n");
     }
     buffer_append_text(out, "\nThis page is printed by `holdfast help --manual`; `make docs` brings it up to date.\n");
