@@ -8,6 +8,7 @@
 #include "tests/support/process_pool_fixture.h"
 #include "tests/support/lock_cluster.h"
 #include "tests/support/launcher_fixture.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/private_directory.h"
 
@@ -230,7 +231,9 @@ TEST(surroundings_are_as_before_in_the_next_run)
 TEST(a_handler_that_never_returns_is_killed_in_time)
 {
     trips[0].kill_after_ns = 100 * NS_PER_MS;
+    log_capture_begin();
     assert_int_equal(trip_run("[\"loop\"]"), HF_FAIL);
+    assert_contains(log_capture_end(NULL), "was killed because its run took longer than its class may");
     assert_string_equal(failure()->error_class, "HF::TimedOut");
     trips[0].kill_after_ns = 0;
     assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
@@ -241,9 +244,25 @@ TEST(a_handler_that_does_not_heed_its_cancelling_is_killed)
     trip_start(&trips[0], "[\"loop\"]");
     trip_await_begin(&trips[0]);
     job_cancel(&trips[0].job, HF_USER);
+    log_capture_begin();
     if (run_entry_kill_by(run_table, trips[0].run.run_entry, loop_after(loop, 50 * NS_PER_MS)))
         launcher_ring(launcher);
     assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
+    assert_contains(log_capture_end(NULL), "was killed because its task was cancelled");
+}
+
+TEST(a_run_that_is_killed_at_a_stop_has_not_timed_out)
+{
+    trip_start(&trips[0], "[\"loop\"]");
+    trip_await_begin(&trips[0]);
+    log_capture_begin();
+    atomic_store(&run_table->must_stop, true);
+    if (run_entry_kill_by(run_table, trips[0].run.run_entry, loop_after(loop, 50 * NS_PER_MS)))
+        launcher_ring(launcher);
+    int code = trip_await(&trips[0]);
+    atomic_store(&run_table->must_stop, false);
+    assert_int_equal(code, HF_CANCELLED);
+    assert_contains(log_capture_end(NULL), "was killed because the worker stops");
 }
 
 TEST(a_handler_sees_that_it_is_cancelled)

@@ -2,6 +2,7 @@
  * outlive it. */
 #include "tests/support/test.h"
 
+#include "tests/support/log_capture.h"
 #include "tests/support/process_pool_fixture.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/one_cluster.h"
@@ -128,9 +129,11 @@ static void loop_start(void)
 TEST(a_run_is_killed_when_its_lock_ends)
 {
     loop_start();
+    log_capture_begin();
     redlock_lock_forfeit(probe.lock);
     launcher_ring(launcher);
     assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
+    assert_contains(log_capture_end(NULL), "was killed because its run lost its lock");
 }
 
 /* Nobody extends it, and nobody says so: the zygote goes by what it can see. */

@@ -479,16 +479,44 @@ static void process_watched(void *context, int events)
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
-/* The zygote did, because the time of the run was over: whose time that was is on the run table. */
-static int killed_in_time(struct isolated_run *run, const struct run_table *run_table)
+/* Why the zygote killed the run, in the order in which the handler sees it; HF_TIMEOUT: nothing else asked for it. */
+static enum hf_cancel_reason kill_reason(const struct isolated_run *run, const struct run_table *run_table)
 {
-    struct hf_job *job = run->job;
+    enum hf_cancel_reason loss = job_lock_loss(run->job);
     int asked = atomic_load_explicit(&run->run_entry->asked, memory_order_relaxed);
-    bool was_asked = asked != HF_NOT_CANCELLED && asked != HF_TIMEOUT;
-    if (was_asked || !job_lock_is_valid(job) || (asked != HF_TIMEOUT && atomic_load(&run_table->must_stop)))
-        return HF_CANCELLED;
-    failure_set(&job->outcome.failure, "HF::TimedOut", "it ran for longer than its class may, and was killed");
-    return HF_FAIL;
+    if (loss != HF_NOT_CANCELLED)
+        return loss;
+    if (asked != HF_NOT_CANCELLED)
+        return (enum hf_cancel_reason)asked;
+    return atomic_load(&run_table->must_stop) ? HF_SHUTDOWN : HF_TIMEOUT;
+}
+
+/* False: the kill was meant for an earlier run of the process, which ended in the same moment. */
+static bool was_killed_for(const struct child_exit *end, const struct isolated_run *run, uint64_t run_number,
+                           const struct run_table *run_table)
+{
+    return end->killed_run == run_number && run_table->run_entries + end->killed_run_entry == run->run_entry;
+}
+
+static const char *kill_text(const struct pool_process *process, const struct child_exit *end)
+{
+    const struct run_table *run_table = process->pool->options.run_table;
+    if (process->run == NULL || !was_killed_for(end, process->run, process->run_number, run_table))
+        return "was killed because of a run that had just ended";
+    switch ((int)kill_reason(process->run, run_table)) {
+    case HF_LOCK_LOST:
+        return "was killed because its run lost its lock";
+    case HF_HELD_TOO_LONG:
+        return "was killed because its run held its lock for longer than its class may";
+    case HF_SHUTDOWN:
+        return "was killed because the worker stops";
+    case HF_CLAIM_LOST:
+        return "was killed because another worker may have its task";
+    case HF_TIMEOUT:
+        return "was killed because its run took longer than its class may";
+    default:
+        return "was killed because its task was cancelled";
+    }
 }
 
 int process_pool_verdict(struct isolated_run *run, uint64_t run_number, const struct run_table *run_table,
@@ -497,10 +525,14 @@ int process_pool_verdict(struct isolated_run *run, uint64_t run_number, const st
     char text[128];
     struct job_outcome *outcome = &run->job->outcome;
     job_outcome_clear(outcome);
-    if (end->killed_run == run_number && run_table->run_entries + end->killed_run_entry == run->run_entry)
-        return killed_in_time(run, run_table);
-    if (end->killed_run != 0) /* the kill was meant for its run before: this one has nothing to do with it */
-        return ISOLATION_NOT_STARTED;
+    if (end->killed_run != 0) {
+        if (!was_killed_for(end, run, run_number, run_table))
+            return ISOLATION_NOT_STARTED;
+        if (kill_reason(run, run_table) != HF_TIMEOUT)
+            return HF_CANCELLED;
+        failure_set(&outcome->failure, "HF::TimedOut", "it ran for longer than its class may, and was killed");
+        return HF_FAIL;
+    }
     child_end_describe(end->wait_status, text, sizeof text);
     if (complaint[0] != '\0')
         failure_set(&outcome->failure, "HF::Crashed", "its process %s", complaint);
@@ -523,7 +555,7 @@ static void exited(struct child *child, const struct child_exit *end)
     output_drain(process->output);
     child_end_describe(end->wait_status, ending, sizeof ending);
     if (end->killed_run != 0)
-        snprintf(ending, sizeof ending, "was killed because the time of its run was over");
+        snprintf(ending, sizeof ending, "%s", kill_text(process, end));
     else if (process->complaint[0] != '\0')
         snprintf(ending, sizeof ending, "%s", process->complaint);
     end_log(process, ending);

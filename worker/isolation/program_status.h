@@ -12,7 +12,7 @@
 
 struct program_end {
     int wait_status;             /* as of waitpid */
-    bool was_killed;             /* because the time of its run, or of its lock, was over */
+    bool was_killed;             /* by the zygote: its time or its lock was over, or the worker stops */
     bool was_warned;             /* it was asked to stop because its lock was in danger */
     enum hf_cancel_reason asked; /* why else it was; HF_NOT_CANCELLED = it was not */
     const char *last_line;       /* of its standard error, need not end with NUL */
