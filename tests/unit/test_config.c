@@ -165,6 +165,15 @@ TEST(values_out_of_range_are_errors)
         CONFIG_NODES "lock = { ttl = \"soon\"; };\n",
         "t.conf:2: lock.ttl: soon is not allowed here; expected a duration from \"500ms\" to \"1m\"");
     config_place_expect_error(
+        CONFIG_NODES "lock = { ttl = \"5\"; };\n",
+        "t.conf:2: lock.ttl: 5 has no unit (write 5s, for example); expected a duration from \"500ms\" to \"1m\"");
+    config_place_expect_error(
+        CONFIG_NODES "lock = { ttl = \"0\"; };\n",
+        "t.conf:2: lock.ttl: 0 is not allowed here; expected a duration from \"500ms\" to \"1m\"");
+    config_place_expect_error(CONFIG_NODES "worker = { max_task_size = \"2048\"; };\n",
+                              "t.conf:2: worker.max_task_size: 2048 has no unit (write 2048B, for example); expected "
+                              "a size from \"1KiB\" to \"64MiB\"");
+    config_place_expect_error(
         CONFIG_NODES "lock = { drift_factor = 0.2; };\n",
         "t.conf:2: lock.drift_factor: 0.20000000000000001 is not allowed here; expected a number from 0.001 to "
         "0.1");

@@ -20,8 +20,16 @@ static bool expects(const struct config_key *key, const char *text, struct error
 {
     struct buffer allowed = {0};
     char quoted[LOG_QUOTE_MAX];
+    bool lacks_unit = (key->type == CONFIG_DURATION || key->type == CONFIG_SIZE) &&
+                      text[strspn(text, "0123456789.")] == '\0' &&
+                      strpbrk(text, "123456789") != NULL; /* 0 needs none */
     config_key_expects(key, &allowed);
-    error_set(error, "%s is not allowed here; expected %s", log_quote(text, quoted), buffer_text(&allowed));
+    log_quote(text, quoted);
+    if (lacks_unit)
+        error_set(error, "%s has no unit (write %s%s, for example); expected %s", quoted, quoted,
+                  key->type == CONFIG_DURATION ? "s" : "B", buffer_text(&allowed));
+    else
+        error_set(error, "%s is not allowed here; expected %s", quoted, buffer_text(&allowed));
     buffer_fini(&allowed);
     return false;
 }
