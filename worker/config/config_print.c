@@ -188,56 +188,89 @@ static void manual_default_print(const struct config_key *key, struct buffer *ou
     buffer_append_text(out, "`");
 }
 
+/* In few words: the column stands beside a hundred others. */
+static void manual_value_print(const struct config_key *key, struct buffer *out)
+{
+    struct buffer expected = {0};
+    config_key_expects(key, &expected);
+    const char *bounds = strstr(buffer_text(&expected), " from ");
+    if (key->type == CONFIG_TEXT || key->type == CONFIG_PATH)
+        buffer_format(out, "up to %lld bytes", (long long)key->max);
+    else if (key->type == CONFIG_WORDS)
+        buffer_format(out, "%sup to %lld texts", key->may_be_one ? "a text, or " : "", (long long)key->max);
+    else
+        buffer_append_text(out, bounds != NULL ? bounds + strlen(" from ") : buffer_text(&expected));
+    buffer_fini(&expected);
+}
+
+/* A lock node has its address from the same rows as the queue node: the manual describes them once. */
+static const struct config_section *section_with(const struct config_section *before, const struct config_key *key)
+{
+    for (const struct config_section *section = config_sections; section != before; section++)
+        for (const struct config_key *other = section->keys; other->name != NULL; other++)
+            if (strcmp(other->name, key->name) == 0 && strcmp(other->help, key->help) == 0)
+                return section;
+    return NULL;
+}
+
 static void manual_keys_print(const struct config_section *section, struct buffer *out)
 {
-    buffer_append_text(out, "| key | value | default | on reload | meaning |\n|---|---|---|---|---|\n");
+    struct buffer others = {0};
+    buffer_append_text(out, "| key | value | default | meaning |\n|---|---|---|---|\n");
     for (const struct config_key *key = section->keys; key->name != NULL; key++) {
-        buffer_format(out, "| `%s` | ", key->name);
-        config_key_expects(key, out);
+        const struct config_section *first = section_with(section, key);
+        if (first != NULL && others.length == 0)
+            buffer_format(&others, "\nAs in `%s`:", first->name);
+        if (first != NULL) {
+            buffer_format(&others, " `%s`", key->name);
+            continue;
+        }
+        buffer_format(out, "| `%s`%s | ", key->name, key->is_reloadable ? "*" : "");
+        manual_value_print(key, out);
         buffer_append_text(out, " | ");
         manual_default_print(key, out);
-        buffer_format(out, " | %s | %s |\n", key->is_reloadable ? "reloadable" : "-", key->help);
+        buffer_format(out, " | %s |\n", key->help);
     }
+    if (others.length > 0)
+        buffer_format(out, "%s.\n", buffer_text(&others));
+    buffer_fini(&others);
 }
 
 static const char manual_text[] =
-    "A worker reads one file, `holdfast work -c FILE`. `holdfast check -c FILE` says everything that is wrong "
-    "with\n"
-    "it, with the plugins and with the nodes; `holdfast config -c FILE` prints what is in effect. The commented\n"
-    "sample is `conf/holdfast.conf`.\n"
+    "A worker reads one file, `holdfast work -c FILE`. `holdfast check -c FILE` says everything that is wrong with "
+    "it,\n"
+    "with the plugins and with the nodes; `holdfast config -c FILE` prints what is in effect. The commented sample is\n"
+    "`conf/holdfast.conf`.\n"
     "\n"
     "Without `-c` each command takes the first of these files that is there: `$HOLDFAST_CONFIG`, `./holdfast.conf`,\n"
     "`$XDG_CONFIG_HOME/holdfast/holdfast.conf` (by default below `~/.config`), `/etc/holdfast/holdfast.conf`. Root "
     "and\n"
-    "services of systemd do not look at `./holdfast.conf`. `-v` says which file was taken. One that is there and is\n"
-    "refused, or wrong, ends the command: the next one is not tried.\n"
+    "services of systemd pass over `./holdfast.conf`. `-v` says which file was taken. If that one is refused or "
+    "wrong,\n"
+    "the command ends. A dry run takes a configuration by `-c` only.\n"
     "\n"
-    "- The syntax is that of libconfig: `section = { key = value; };`, lists of groups in `( ... )`, lists of "
-    "texts\n"
-    "  in `[ ... ]`, comments with `#`, `//` or `/* */`.\n"
-    "- Durations and sizes are texts with a unit: `\"800us\"`, `\"250ms\"`, `\"10s\"`, `\"1.5s\"`, `\"5m\"`, "
-    "`\"2h\"`, `\"7d\"`;\n"
-    "  `\"512B\"`, `\"64KiB\"`, `\"1MiB\"`. A number without a unit is an error, and so is an integer that does "
-    "not fit\n"
-    "  into 32 bits.\n"
-    "- Relative paths begin at the directory of the file. `@include \"NAME\"` at the beginning of a line reads "
-    "another\n"
-    "  file from there or below.\n"
+    "- The syntax is that of libconfig: `section = { key = value; };`, lists of groups in `( ... )`, lists of texts "
+    "in\n"
+    "  `[ ... ]`, comments with `#`, `//` or `/* */`. `@include \"NAME\"` at the beginning of a line reads another "
+    "file.\n"
+    "- Durations and sizes are texts with a unit: `\"800us\"`, `\"250ms\"`, `\"1.5s\"`, `\"5m\"`, `\"2h\"`, `\"7d\"`; "
+    "`\"512B\"`,\n"
+    "  `\"64KiB\"`, `\"1MiB\"`. Whole numbers have 32 bits.\n"
+    "- Relative paths begin at the directory of the file; files that it includes are there or below.\n"
     "- An unknown key is an error. All errors are reported at once, each with file and line.\n"
-    "- Passwords are never written into the file: they come from `password_file` (mode 600) or `password_env`. "
-    "They\n"
-    "  are not printed anywhere. When the configuration is printed, a plugin's setting whose name contains\n"
-    "  `password`, `secret`, `token`, `credential` or `private` is shown as `(redacted)`.\n"
-    "- A file, and the directory that it lies in, has to belong to root or to the user who reads it and be\n"
-    "  writable by nobody else: it decides which code runs. The group of a user other than root may write what\n"
-    "  belongs to both, and a directory may be sticky (as `/tmp`) or mounted read-only.\n"
-    "- On SIGHUP a worker reads its file again. Reloadable settings take effect then, for the tasks that begin\n"
-    "  afterwards; every other setting that changed is named in the log and takes effect after a restart. A file\n"
-    "  with an error changes nothing. A rolling restart loses no task: see operations.md.\n";
+    "- Passwords come from `password_file` or `password_env`, and are never printed. A plugin's setting whose name\n"
+    "  contains `password`, `secret`, `token`, `credential` or `private` is printed as `(redacted)`.\n"
+    "- The file decides which code runs. So it and its directory must belong to root or to the user who reads it, and\n"
+    "  nobody else may write to them. A user's own group may, except for root, and a directory may be sticky (as "
+    "`/tmp`) or\n"
+    "  mounted read-only.\n"
+    "- On SIGHUP a worker reads its file again. Reloadable settings apply to tasks that begin afterwards; the log "
+    "names\n"
+    "  every other setting that changed. A file with an error changes nothing.\n";
 
 void config_print_manual(struct buffer *out)
 {
-    buffer_format(out, "# Configuration\n\n%s", manual_text);
+    buffer_format(out, "# Configuration\n\n%s\nA reloadable setting is marked with *.\n", manual_text);
     for (const struct config_section *section = config_sections; section->name != NULL; section++) {
         buffer_format(out, "\n## %s%s\n\n%s%s\n\n", section->name, section->is_list ? " (a list of groups)" : "",
                       section->is_required ? "Required. " : "", section->help);
