@@ -94,20 +94,12 @@ bool command_line_read(struct command_line *line, const struct command *command,
 
 /* --- the program -------------------------------------------------------------------------------------------- */
 
-static const struct command *command_find(const char *name)
+const struct command *command_find(const char *name)
 {
     for (const struct command *const *command = command_list; *command != NULL; command++)
         if (strcmp((*command)->name, name) == 0)
             return *command;
     return NULL;
-}
-
-static int program_help(void)
-{
-    struct buffer help = {0};
-    manual_print_program(&help);
-    buffer_write(&help, stdout);
-    return EXIT_CODE_OK;
 }
 
 static int program_version(const char *built)
@@ -150,8 +142,12 @@ static int program_run(int argc, char **argv, const char *built)
         fprintf(stderr, "holdfast: a command is missing\n`holdfast --help` lists them.\n");
         return EXIT_CODE_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return program_help();
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        struct buffer help = {0};
+        manual_print_program(&help);
+        buffer_write(&help, stdout);
+        return EXIT_CODE_OK;
+    }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
         return program_version(built);
     const struct command *command = command_find(argv[1]);

@@ -29,7 +29,8 @@ struct command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns enum exit_code */
 };
 
-extern const struct command *const command_list[]; /* ends with NULL */
+const struct command *command_find(const char *name); /* NULL when there is none */
+extern const struct command *const command_list[];    /* ends with NULL */
 
 extern const struct command command_cancel;
 extern const struct command command_check;

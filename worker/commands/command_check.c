@@ -146,14 +146,6 @@ static void check_all(struct check *check)
         check_nodes(check);
 }
 
-static void check_fini(struct check *check)
-{
-    free(check->probes);
-    plugins_close(check->plugins);
-    config_free(check->config);
-    findings_fini(&check->findings);
-}
-
 static int check_exit_code(const struct check *check)
 {
     if (check->findings.errors == 0)
@@ -163,13 +155,6 @@ static int check_exit_code(const struct check *check)
 
 /* --- for people --------------------------------------------------------------------------------------------- */
 
-/* "transfer (thread)" */
-static void print_class(const struct check *check, const struct plugin_handler *handler)
-{
-    const struct config_class *entry = config_class_find(check->config, handler->class_name);
-    printf(" %s (%s)", handler->class_name, isolation_name(class_isolation_of(entry, handler)));
-}
-
 static void print_plugins(const struct check *check)
 {
     const struct plugins *plugins = check->plugins;
@@ -177,8 +162,11 @@ static void print_plugins(const struct check *check)
         const struct plugin *plugin = plugins_at(plugins, i);
         printf("plugin  %s %s:", plugin_name(plugin), plugin_version(plugin));
         for (size_t j = 0; j < plugins_handler_count(plugins); j++)
-            if (plugins_handler_at(plugins, j)->plugin == plugin)
-                print_class(check, plugins_handler_at(plugins, j));
+            if (plugins_handler_at(plugins, j)->plugin == plugin) {
+                const struct plugin_handler *handler = plugins_handler_at(plugins, j);
+                const struct config_class *entry = config_class_find(check->config, handler->class_name);
+                printf(" %s (%s)", handler->class_name, isolation_name(class_isolation_of(entry, handler)));
+            }
         putchar('\n');
     }
     for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
@@ -319,7 +307,10 @@ static int check_run(struct check *check)
     int exit_code = check_exit_code(check);
     if (exit_code != EXIT_CODE_OK)
         origin_tell(&check->origin, &command_check);
-    check_fini(check);
+    free(check->probes);
+    plugins_close(check->plugins);
+    config_free(check->config);
+    findings_fini(&check->findings);
     return exit_code;
 }
 

@@ -129,11 +129,6 @@ static void report_print(const struct dry_run_command *dry, const struct result 
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-static FILE *progress_of(const struct dry_run_command *dry)
-{
-    return dry->is_quiet || !isatty(STDERR_FILENO) ? NULL : stderr;
-}
-
 static int run_told(const struct dry_run_command *dry)
 {
     struct findings findings = {0};
@@ -141,7 +136,7 @@ static int run_told(const struct dry_run_command *dry)
     const struct dry_run_request request = {.plan = &dry->plan,
                                             .config_path = dry->path,
                                             .says = dry->is_quiet ? NULL : stderr,
-                                            .progress = progress_of(dry)};
+                                            .progress = dry->is_quiet || !isatty(STDERR_FILENO) ? NULL : stderr};
     if (!file_is_writable(dry->html) || !file_is_writable(dry->save))
         return EXIT_CODE_FAILURE;
     enum exit_code code = dry->joins                  ? dry_run_join(&request, &findings)

@@ -1,6 +1,4 @@
 /* holdfast help: the help of one command, and what else is made of the rows of all commands. */
-#include <string.h>
-
 #include "worker/commands/command.h"
 #include "worker/commands/manual.h"
 
@@ -23,10 +21,9 @@ static const struct option_row options[] = {
 static int help_of(char *name)
 {
     char *arguments[] = {name, (char[]){"--help"}, NULL};
-    for (const struct command *const *command = command_list; *command != NULL; command++)
-        if (strcmp((*command)->name, name) == 0)
-            return (*command)->run(2, arguments);
-    return command_misused(&command_help, "there is no command %s", name);
+    const struct command *command = command_find(name);
+    return command != NULL ? command->run(2, arguments)
+                           : command_misused(&command_help, "there is no command %s", name);
 }
 
 static int text_of(const struct help_command *command, struct buffer *out)

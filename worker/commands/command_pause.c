@@ -10,14 +10,6 @@
 
 enum { NAMES_MAX = 100 };
 
-static void print_json(bool pause, char *const *names, int count, long long told)
-{
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_texts(&json, pause ? "paused" : "resumed", names, (size_t)count);
-    json_number(&json, "processes_told", told);
-    json_finish(&json);
-}
-
 static void name_tell(bool pause, bool was_paused, const char *name)
 {
     char quoted[LOG_QUOTE_MAX];
@@ -69,10 +61,14 @@ static int pause_or_resume(struct console *console, bool pause, char *const *nam
         return (int)inquiry_complain_reply(console->inquiry, (size_t)count, console->command->name);
     for (int i = 0; i < count && !console->as_json; i++)
         name_tell(pause, inquiry_integer(console->inquiry, (size_t)i, 0) == 1, names[i]);
-    if (console->as_json)
-        print_json(pause, names, count, told);
-    else
+    if (console->as_json) {
+        struct json_writer json = json_begin(&(struct buffer){0});
+        json_texts(&json, pause ? "paused" : "resumed", names, (size_t)count);
+        json_number(&json, "processes_told", told);
+        json_finish(&json);
+    } else {
         printf("%lld process%s told\n", told, told == 1 ? " was" : "es were");
+    }
     if (pause)
         unknown_tell(console, names, count, (size_t)count + 1);
     return EXIT_CODE_OK;

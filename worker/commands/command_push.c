@@ -312,17 +312,11 @@ static void text_take(struct pusher *pusher, const char *text, size_t length)
         line_refuse(pusher, error.text);
 }
 
-static void line_refuse_long(struct pusher *pusher)
-{
-    char reason[96];
-    snprintf(reason, sizeof reason, "longer than the %zu bytes that a task may have", pusher->command->limits.size);
-    line_refuse(pusher, reason);
-}
-
 /* Takes one line; false when there is none now. */
 static bool line_take(struct pusher *pusher)
 {
     struct line line;
+    char reason[96];
     enum line_found found = line_source_next(pusher->source, &line);
     pusher->line += found == LINE_READ || found == LINE_TOO_LONG;
     switch (found) {
@@ -331,7 +325,8 @@ static bool line_take(struct pusher *pusher)
             text_take(pusher, line.text, line.length);
         return true;
     case LINE_TOO_LONG:
-        line_refuse_long(pusher);
+        snprintf(reason, sizeof reason, "longer than the %zu bytes that a task may have", pusher->command->limits.size);
+        line_refuse(pusher, reason);
         return true;
     case LINE_NONE:
         return false;

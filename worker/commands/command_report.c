@@ -52,14 +52,6 @@ static void part_print(const struct history *history, size_t part, bool has_titl
     history_places_fini(&places);
 }
 
-static void print_for_people(const struct history *history)
-{
-    size_t parts;
-    (void)history_parts(history, &parts);
-    for (size_t i = 0; i < parts; i++)
-        part_print(history, i, parts > 1);
-}
-
 /* --- for programs ------------------------------------------------------------------------------------------- */
 
 static void part_json(struct json_writer *json, const struct history *history, size_t part)
@@ -215,10 +207,13 @@ static int report(char **paths, int path_count, const char *page, const char *ti
     log_reader_finish(reader);
     history_order(history);
     struct log_counts counts = log_reader_counts(reader);
+    size_t parts;
+    (void)history_parts(history, &parts);
     if (as_json)
         print_json(history, &counts);
     else
-        print_for_people(history);
+        for (size_t i = 0; i < parts; i++)
+            part_print(history, i, parts > 1);
     fflush(stdout);
     complain(history, &counts);
     if (page != NULL)

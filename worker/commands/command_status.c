@@ -128,16 +128,6 @@ static void print_numbers(const struct status *status)
     printf("   %s connection%s\n", known_count(status->connections, c), human_plural(status->connections));
 }
 
-static void print_for_people(const struct status *status, struct wall_time now)
-{
-    putchar('\n');
-    print_processes(status, now);
-    putchar('\n');
-    print_queues(status);
-    putchar('\n');
-    print_numbers(status);
-}
-
 /* --- for programs ----------------------------------------------------------------------------------------------- */
 
 static void process_json(const struct fleet_process *process, struct json_writer *json)
@@ -267,8 +257,14 @@ static void status_print(const struct status_command *command, const struct stat
     health_line(health, status, &line);
     puts(buffer_text(&line));
     buffer_fini(&line);
-    if (!command->as_check)
-        print_for_people(status, now);
+    if (command->as_check)
+        return;
+    putchar('\n');
+    print_processes(status, now);
+    putchar('\n');
+    print_queues(status);
+    putchar('\n');
+    print_numbers(status);
 }
 
 static int status_once(struct status_command *command, struct console *console)

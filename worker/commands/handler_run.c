@@ -158,12 +158,6 @@ static void text_write(struct buffer *out, const char *text)
     buffer_append_text(out, "\"");
 }
 
-static bool file_ends_with(const char *path, const char *ending)
-{
-    size_t length = strlen(path), end = strlen(ending);
-    return length > end && strcmp(path + length - end, ending) == 0;
-}
-
 static void plugin_write(struct buffer *out, const char *path)
 {
     char *directory = memory_text(path), *file = memory_text(path), *name = basename(file);
@@ -205,7 +199,8 @@ static bool config_write(const struct handler_run_request *request, struct buffe
         findings_error(findings, "%s: %s", given, strerror(errno));
     buffer_append_text(out, "queue_node = { host = \"localhost\"; };\n");
     if (path != NULL && request->plugin != NULL) {
-        is_good = file_ends_with(path, ".so");
+        size_t length = strlen(path), end = strlen(".so");
+        is_good = length > end && strcmp(path + length - end, ".so") == 0;
         if (is_good)
             plugin_write(out, path);
         else
@@ -253,12 +248,6 @@ static void setting_put(struct config_pairs *settings, const struct config_pair 
         }
     settings->items = memory_resize(settings->items, settings->count + 1, sizeof *settings->items);
     settings->items[settings->count++] = (struct config_pair){memory_text(given->key), memory_text(given->value)};
-}
-
-static void settings_add(const struct handler_run_request *request, struct config *config, const char *plugin)
-{
-    for (size_t i = 0; i < request->settings.count; i++)
-        setting_put(settings_of(config, plugin), &request->settings.items[i]);
 }
 
 /* --- the task ----------------------------------------------------------------------------------------------------- */
@@ -484,7 +473,8 @@ bool handler_run_prepare(struct handler_run *run)
     if (run->handler == NULL)
         return false;
     if (run->handler->plugin != NULL)
-        settings_add(&run->request, run->config, plugin_name(run->handler->plugin));
+        for (size_t i = 0; i < run->request.settings.count; i++)
+            setting_put(settings_of(run->config, plugin_name(run->handler->plugin)), &run->request.settings.items[i]);
     if (!task_make(run, &error)) {
         handler_run_complain("%s", error.text);
         return false;

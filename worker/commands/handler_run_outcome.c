@@ -141,19 +141,15 @@ void handler_run_judge(struct handler_run *run)
 
 enum { ENDING_TEXT_MAX = HUMAN_TEXT_MAX + 32 };
 
-static const char *comes_again(const struct handler_run *run, char out[ENDING_TEXT_MAX])
-{
-    char span[HUMAN_TEXT_MAX];
-    snprintf(out, ENDING_TEXT_MAX, ": it comes again in %s", human_span(run->comes_again_ns / NS_PER_US, span));
-    return out;
-}
-
 /* Behind the name of the ending. */
 static const char *ending_text(const struct handler_run *run, char out[ENDING_TEXT_MAX])
 {
     static const char *const back = ": it goes back to the head of its queue";
-    if (run->comes_again_ns >= 0)
-        return comes_again(run, out);
+    if (run->comes_again_ns >= 0) {
+        char span[HUMAN_TEXT_MAX];
+        snprintf(out, ENDING_TEXT_MAX, ": it comes again in %s", human_span(run->comes_again_ns / NS_PER_US, span));
+        return out;
+    }
     if (run->ending == HANDLER_RUN_RETURNED)
         return back;
     if (run->ending == HANDLER_RUN_LOCK_LOST)

@@ -111,17 +111,12 @@ static bool epoch_parse(const char *text, struct wall_time *moment)
     return !cursor.failed && *cursor.at == '\0';
 }
 
-static bool is_small_number(const char *text)
-{
-    size_t digits = strspn(text, "0123456789");
-    return digits > 0 && digits < 10 && text[digits] == '\0';
-}
-
 bool moment_parse(const char *text, struct wall_time *moment, struct error *error)
 {
     if (date_parse(text, moment) || epoch_parse(text, moment))
         return true;
-    if (is_small_number(text))
+    size_t digits = strspn(text, "0123456789");
+    if (digits > 0 && digits < 10 && text[digits] == '\0')
         return error_set(error, "%s seconds since 1970 are hardly meant: such a number has ten digits or more", text);
     return error_set(error, "\"%.40s\" is no time like 2026-11-21T18:00:00Z or 1795284000 (seconds since 1970)", text);
 }

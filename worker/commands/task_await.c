@@ -259,13 +259,6 @@ static int result_print(struct waiting *waiting)
     return EXIT_CODE_OK;
 }
 
-static int tell(struct waiting *waiting)
-{
-    if (waiting->is_there)
-        return result_print(waiting);
-    return waiting->console->as_json ? absence_print(waiting) : absence_tell(waiting);
-}
-
 int task_await(const struct task_await *await)
 {
     struct console *console = await->console;
@@ -282,7 +275,9 @@ int task_await(const struct task_await *await)
     if (code == EXIT_CODE_OK && await->waits)
         code = wait_for_it(&waiting);
     if (code == EXIT_CODE_OK)
-        code = tell(&waiting);
+        code = waiting.is_there   ? result_print(&waiting)
+               : console->as_json ? absence_print(&waiting)
+                                  : absence_tell(&waiting);
     task_search_end(&waiting.search);
     buffer_fini(&waiting.record);
     free(waiting.error);

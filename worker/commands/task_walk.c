@@ -459,12 +459,6 @@ static int claims_next(struct task_walk *walk, size_t limit)
     return code;
 }
 
-static void claims_advance(struct task_walk *walk)
-{
-    walk->process_at = walk->process_next;
-    walk->is_over = walk->process_at == walk->process_count;
-}
-
 static void claims_cursor(const struct task_walk *walk, struct buffer *out)
 {
     if (walk->process_at > 0)
@@ -472,13 +466,6 @@ static void claims_cursor(const struct task_walk *walk, struct buffer *out)
                       walk->processes[walk->process_at - 1].identity);
     else if (walk->queue != NULL)
         buffer_append_text(out, walk->queue);
-}
-
-static void claims_end(struct task_walk *walk)
-{
-    for (size_t i = 0; i < walk->process_count; i++)
-        free(walk->processes[i].identity);
-    free(walk->processes);
 }
 
 /* --- any place -------------------------------------------------------------------------------------------------- */
@@ -504,12 +491,14 @@ int task_walk_next(struct task_walk *walk, size_t limit)
 
 void task_walk_advance(struct task_walk *walk, size_t seen)
 {
-    if (task_place_is_set(walk->place))
+    if (task_place_is_set(walk->place)) {
         set_advance(walk, seen);
-    else if (walk->place == TASK_IN_QUEUE)
+    } else if (walk->place == TASK_IN_QUEUE) {
         list_advance(walk, seen);
-    else
-        claims_advance(walk);
+    } else {
+        walk->process_at = walk->process_next;
+        walk->is_over = walk->process_at == walk->process_count;
+    }
 }
 
 void task_walk_cursor(const struct task_walk *walk, struct buffer *out)
@@ -527,7 +516,9 @@ void task_walk_cursor(const struct task_walk *walk, struct buffer *out)
 void task_walk_end(struct task_walk *walk)
 {
     page_clear(walk);
-    claims_end(walk);
+    for (size_t i = 0; i < walk->process_count; i++)
+        free(walk->processes[i].identity);
+    free(walk->processes);
     free(walk->entries);
     free(walk->replies);
     free(walk->names);

@@ -35,13 +35,6 @@ static void work_ask(const struct showing *showing)
     buffer_fini(&field);
 }
 
-static void work_take(struct showing *showing)
-{
-    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, WORK);
-    if (reply->kind == REDIS_STRING)
-        showing->fence = process_run_fence(reply->bytes, reply->length, showing->view.envelope.jid);
-}
-
 static int facts_read(struct showing *showing)
 {
     struct console *console = &showing->tasks->console;
@@ -54,8 +47,11 @@ static int facts_read(struct showing *showing)
     if (showing->entry->place == TASK_IN_CLAIMS && showing->entry->slot != NULL)
         work_ask(showing);
     int code = console_run(console);
-    if (code == EXIT_CODE_OK && inquiry_count(console->inquiry) > WORK)
-        work_take(showing);
+    if (code == EXIT_CODE_OK && inquiry_count(console->inquiry) > WORK) {
+        const struct redis_reply *work = inquiry_reply(console->inquiry, WORK);
+        if (work->kind == REDIS_STRING)
+            showing->fence = process_run_fence(work->bytes, work->length, jid);
+    }
     return code;
 }
 
@@ -262,14 +258,6 @@ static void progress_print(const struct showing *showing, const char *text)
     buffer_fini(&safe);
 }
 
-static void runs_print(const struct showing *showing, const char *runs, const char *seconds)
-{
-    char human[HUMAN_TEXT_MAX];
-    long long count = strtoll(runs, NULL, 10);
-    fprintf(showing->out, "runs          %lld, which took %s\n", count,
-            human_span(seconds != NULL ? wall_read(seconds).us : 0, human));
-}
-
 static void facts_print(const struct showing *showing)
 {
     const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, RECOVERIES);
@@ -285,8 +273,10 @@ static void facts_print(const struct showing *showing)
         fprintf(showing->out, "fence         %s\n", log_quote(showing->fence, quoted));
     if (iteration_field(showing, 1) != NULL)
         progress_print(showing, iteration_field(showing, 1));
+    const char *seconds = iteration_field(showing, 2);
     if (iteration_field(showing, 0) != NULL)
-        runs_print(showing, iteration_field(showing, 0), iteration_field(showing, 2));
+        fprintf(showing->out, "runs          %lld, which took %s\n", strtoll(iteration_field(showing, 0), NULL, 10),
+                human_span(seconds != NULL ? wall_read(seconds).us : 0, human));
     if (has_result(showing))
         fprintf(showing->out, "result        an earlier run left one: holdfast result\n");
     if (iteration_field(showing, 3) != NULL)

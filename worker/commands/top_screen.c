@@ -293,18 +293,13 @@ static void sections_write(struct screen *screen, struct table *const *tables)
 
 /* --- what was chosen ---------------------------------------------------------------------------------------------- */
 
-static struct table *section_table(const struct top_facts *facts, enum top_section section)
+static struct table *chosen_table(const struct top_facts *facts, const struct top_view *view, enum top_section section)
 {
     static struct table *(*const makers[TOP_SECTIONS])(const struct top_facts *) = {
         [TOP_PROCESSES] = processes_table, [TOP_TASKS] = tasks_table,   [TOP_RESOURCES] = resources_table,
         [TOP_NODES] = nodes_table,         [TOP_QUEUES] = queues_table,
     };
-    return makers[section](facts);
-}
-
-static struct table *chosen_table(const struct top_facts *facts, const struct top_view *view, enum top_section section)
-{
-    struct table *table = section_table(facts, section);
+    struct table *table = makers[section](facts);
     unsigned sorted = view != NULL ? view->sorted[section] % (table_columns(table) + 1) : 0;
     if (view != NULL && view->filter[0] != '\0')
         table_filter(table, view->filter);
@@ -438,13 +433,6 @@ static enum top_wish filter_type(struct top_view *view, int key)
     return TOP_NOTHING;
 }
 
-static enum top_wish answer_type(struct top_view *view, int key)
-{
-    view->mode = TOP_LISTS;
-    view->note[0] = '\0';
-    return key == 'y' || key == 'Y' ? TOP_DO : TOP_NOTHING;
-}
-
 static enum top_wish text_type(struct top_view *view, int key)
 {
     if (key == KEY_DOWN || key == 'j')
@@ -496,8 +484,11 @@ enum top_wish top_view_type(struct top_view *view, const char *bytes, size_t len
     int key = key_read(bytes, length, used);
     if (view->mode == TOP_FILTERS)
         return filter_type(view, key);
-    if (view->mode == TOP_CONFIRMS)
-        return answer_type(view, key);
+    if (view->mode == TOP_CONFIRMS) {
+        view->mode = TOP_LISTS;
+        view->note[0] = '\0';
+        return key == 'y' || key == 'Y' ? TOP_DO : TOP_NOTHING;
+    }
     if (view->mode == TOP_READS)
         return text_type(view, key);
     view->note[0] = '\0';

@@ -117,12 +117,6 @@ static void hold_count(struct history_sum *sum, const struct history_hold *hold,
         waits[sum->waits++] = hold->waited_us;
 }
 
-static void ending_count(struct history_sum *sum, const char *ending)
-{
-    sum->parked += strcmp(ending, "parked") == 0;
-    sum->skipped += strcmp(ending, "skipped") == 0;
-}
-
 static bool is_worth_a_row(const char *ending)
 {
     return strcmp(ending, "parked") == 0 || strcmp(ending, "skipped") == 0;
@@ -178,7 +172,8 @@ struct history_sums history_sums_of(const struct history *history, size_t part, 
             hold_count(row, entries[i].place->hold, waits);
             row->overlaps += entries[i].place->overlaps;
         } else {
-            ending_count(row, entries[i].ending);
+            row->parked += strcmp(entries[i].ending, "parked") == 0;
+            row->skipped += strcmp(entries[i].ending, "skipped") == 0;
         }
     }
     if (sums.count > 0)

@@ -243,12 +243,6 @@ static struct part part_of(const struct history *history, size_t number, size_t 
     return part;
 }
 
-static void part_fini(struct part *part)
-{
-    history_sums_fini(&part->sums);
-    history_places_fini(&part->places);
-}
-
 /* --- processes ---------------------------------------------------------------------------------------------------- */
 
 static int compare_texts(const void *first, const void *second)
@@ -468,7 +462,8 @@ void timeline_page_write(const struct history *history, const char *title, const
         struct part part = part_of(history, i, shown);
         part_json(&json, &part);
         part_text(&part, &text);
-        part_fini(&part);
+        history_sums_fini(&part.sums);
+        history_places_fini(&part.places);
     }
     json_close(&json, ']');
     json_close(&json, '}');
