@@ -303,14 +303,6 @@ static bool fresh_take(struct reload *reload)
     return true;
 }
 
-/* Those that nobody will use. */
-static void plugins_let_go(struct reload *reload)
-{
-    if (reload->plugins != NULL)
-        plugins_keep(reload->worker->options.plugins, reload->plugins);
-    reload->plugins = NULL;
-}
-
 /* Who is leaving takes nothing new, and has nothing to say of it. */
 static void fresh_judge(struct reload *reload)
 {
@@ -331,7 +323,9 @@ static void fresh_arrived(struct loop_message *message)
     pthread_join(reload->thread, NULL); /* it posted, and has nothing more to do */
     reload->is_reading = false;
     fresh_judge(reload);
-    plugins_let_go(reload);
+    if (reload->plugins != NULL) /* refused: nothing uses them */
+        plugins_keep(reload->worker->options.plugins, reload->plugins);
+    reload->plugins = NULL;
     config_free(reload->fresh);
     findings_fini(&reload->findings);
     reload->fresh = NULL;

@@ -63,29 +63,19 @@ static bool asks_to_end(int number)
     return number == SIGTERM || number == SIGINT;
 }
 
-static void signal_count(int number)
-{
-    for (unsigned i = 0; i < MEANINGS; i++)
-        if (meanings[i].number == number)
-            atomic_fetch_add(&caught.came[i], 1);
-}
-
-static void bell_ring(void)
-{
-    static const uint64_t once = 1;
-    (void)!write(atomic_load(&caught.bell), &once, sizeof once); /* cannot be full: a reading takes all */
-}
-
 static void signal_caught(int number)
 {
+    static const uint64_t once = 1;
     int failure = errno;
     if (!atomic_load(&caught.is_heard) && asks_to_end(number)) {
         crash_note_own_end();
         _exit(EXIT_CODE_OK);
     }
-    signal_count(number);
+    for (unsigned i = 0; i < MEANINGS; i++)
+        if (meanings[i].number == number)
+            atomic_fetch_add(&caught.came[i], 1);
     if (atomic_load(&caught.is_heard))
-        bell_ring();
+        (void)!write(atomic_load(&caught.bell), &once, sizeof once); /* an eventfd that a read empties is never full */
     errno = failure;
 }
 

@@ -95,15 +95,6 @@ static void text_keep(char *to, size_t size, const char *text)
     to[length] = '\0';
 }
 
-/* What the task says and cannot be meant so is left out, and that is told. */
-static void ignored_tell(const struct slot *slot)
-{
-    char jid[LOG_QUOTE_MAX];
-    if (slot->envelope.ignored != NULL)
-        log_event(LOG_WARN, "task_member_ignored", "jid=%s reason=\"%s\"", log_value(slot->jid, jid),
-                  slot->envelope.ignored);
-}
-
 static void resources_find(struct slot *slot)
 {
     slot->bad_resources = ERROR_NONE;
@@ -128,7 +119,10 @@ static bool task_read(struct slot *slot)
         text_keep(slot->jid, sizeof slot->jid, slot->envelope.jid);
     else
         envelope_new_jid(slot->jid);
-    ignored_tell(slot);
+    char jid[LOG_QUOTE_MAX];
+    if (slot->envelope.ignored != NULL)
+        log_event(LOG_WARN, "task_member_ignored", "jid=%s reason=\"%s\"", log_value(slot->jid, jid),
+                  slot->envelope.ignored);
     slot->handler = plugins_find(slot->worker->options.plugins, slot->envelope.class_name);
     const struct config *config = slot->worker->options.config;
     slot->rules = task_rules_of(&slot->envelope, config, slot->handler);

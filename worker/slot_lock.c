@@ -23,15 +23,11 @@
 
 /* --- what the process has ----------------------------------------------------------------------------------------- */
 
-/* A successor, which waits for the same as its holder, has that one's share of the runners when it has left it. */
-static bool inherits_share(const struct slot *slot)
-{
-    return slot->is_successor && slot->partner->taken == slot->partner->waiting.count;
-}
-
 static void names_take(struct slot *slot)
 {
-    unsigned count = inherits_share(slot) ? slot->waiting.resource_count : slot->waiting.count;
+    /* A successor inherits the holder's share of the runners as soon as the holder leaves it. */
+    bool inherits_share = slot->is_successor && slot->partner->taken == slot->partner->waiting.count;
+    unsigned count = inherits_share ? slot->waiting.resource_count : slot->waiting.count;
     for (; slot->taken < count; slot->taken++)
         contention_take(slot->worker->contention, slot->waiting.names[slot->taken]);
 }

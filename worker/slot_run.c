@@ -218,11 +218,6 @@ static bool progress_begin(struct slot *slot)
     return true;
 }
 
-static bool progress_put(struct slot *slot, const char *json)
-{
-    return slot->progress != NULL && job_progress_put(&slot->progress->reported, json);
-}
-
 void slot_progress_end(struct slot *slot, enum flow_ending ending)
 {
     struct slot_progress *progress = slot->progress;
@@ -286,7 +281,8 @@ static void link_event(struct hf_job *job, enum hf_log_level level, const char *
 
 static bool link_progress(struct hf_job *job, const char *json)
 {
-    return progress_put(slot_of_job(job), json);
+    struct slot *slot = slot_of_job(job);
+    return slot->progress != NULL && job_progress_put(&slot->progress->reported, json);
 }
 
 static const struct job_link slot_link = {

@@ -253,14 +253,10 @@ bool resource_template_fill(const struct resource_template *template, struct tex
 
 /* --- comparing ---------------------------------------------------------------------------------------------------- */
 
-static bool begins_with(const char *text, const char *beginning)
-{
-    return strncmp(text, beginning, strlen(beginning)) == 0;
-}
-
 bool resource_template_owns(const struct resource_template *template, const char *name)
 {
-    return template->is_exact ? strcmp(name, template->prefix) == 0 : begins_with(name, template->prefix);
+    return template->is_exact ? strcmp(name, template->prefix) == 0
+                              : strncmp(name, template->prefix, strlen(template->prefix)) == 0;
 }
 
 bool resource_templates_meet(const struct resource_template *a, const struct resource_template *b)

@@ -234,15 +234,6 @@ static void signals_start(struct inquiry *inquiry, unsigned count)
         inquiry->signals[i] = loop_signal_start(inquiry->loop, end_signals[i], interrupted, inquiry);
 }
 
-static void watches_stop(struct inquiry *inquiry)
-{
-    for (unsigned i = 0; i < ENDS; i++) {
-        if (inquiry->signals[i] != NULL)
-            loop_signal_stop(inquiry->signals[i]);
-        inquiry->signals[i] = NULL;
-    }
-}
-
 /* What came too late to end the run does to the process what it does to any: no signal is lost between the two. The
  * last turn of the loop delivers what was caught by then, and what comes during it is kept back. */
 static void signals_stop(struct inquiry *inquiry)
@@ -257,7 +248,11 @@ static void signals_stop(struct inquiry *inquiry)
     loop_stop(inquiry->loop);
     loop_run(inquiry->loop);
     inquiry->is_closing = false;
-    watches_stop(inquiry);
+    for (unsigned i = 0; i < ENDS; i++) {
+        if (inquiry->signals[i] != NULL)
+            loop_signal_stop(inquiry->signals[i]);
+        inquiry->signals[i] = NULL;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (inquiry->late != 0)
         raise(inquiry->late);

@@ -42,16 +42,9 @@ static bool field_is_one(const char *info, size_t length, const char *field)
     return strcmp(value, "1") == 0;
 }
 
-static unsigned field_number(const char *info, size_t length, const char *field)
-{
-    char value[16];
-    field_read(info, length, field, value, sizeof value);
-    return (unsigned)strtoul(value, NULL, 10);
-}
-
 bool node_facts_parse(struct node_facts *facts, const char *info, size_t length)
 {
-    char compatible[32], good[16];
+    char compatible[32], good[16], replicas[16];
     *facts = (struct node_facts){.major = 0};
     field_read(info, length, "run_id", facts->run_id, sizeof facts->run_id);
     field_read(info, length, "redis_version", compatible, sizeof compatible);
@@ -63,7 +56,8 @@ bool node_facts_parse(struct node_facts *facts, const char *info, size_t length)
     field_read(info, length, "maxmemory_policy", facts->eviction, sizeof facts->eviction);
     facts->is_cluster = field_is_one(info, length, "cluster_enabled");
     facts->has_aof = field_is_one(info, length, "aof_enabled");
-    facts->replicas = field_number(info, length, "connected_slaves");
+    field_read(info, length, "connected_slaves", replicas, sizeof replicas);
+    facts->replicas = (unsigned)strtoul(replicas, NULL, 10);
     field_read(info, length, "min_slaves_good_slaves", good, sizeof good); /* only told when the setting is on */
     facts->needs_replicas = good[0] != '\0';
     return facts->run_id[0] != '\0' && sscanf(compatible, "%3u.%3u", &facts->major, &facts->minor) == 2;

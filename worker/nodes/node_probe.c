@@ -193,15 +193,6 @@ static void visit_start(struct visit *visit)
     visit->connection = redis_node_create(visit->all->loop, &options);
 }
 
-static void visits_fini(struct visits *visits)
-{
-    for (size_t i = 0; i < visits->count; i++)
-        if (visits->items[i].connection != NULL)
-            redis_node_destroy(visits->items[i].connection);
-    free(visits->items);
-    loop_destroy(visits->loop);
-}
-
 bool node_probe_all(struct node_probe *probes, size_t count, struct error *error)
 {
     struct visits visits = {.loop = loop_create(error), .count = count};
@@ -216,6 +207,10 @@ bool node_probe_all(struct node_probe *probes, size_t count, struct error *error
     }
     if (visits.open > 0)
         loop_run(visits.loop);
-    visits_fini(&visits);
+    for (size_t i = 0; i < visits.count; i++)
+        if (visits.items[i].connection != NULL)
+            redis_node_destroy(visits.items[i].connection);
+    free(visits.items);
+    loop_destroy(visits.loop);
     return true;
 }

@@ -82,13 +82,6 @@ static char *part_write(char *to, const char *part, size_t length)
     return to;
 }
 
-static void name_write(char name[NAME_SIZE], const char *class_name, const char *resource)
-{
-    char *end = part_write(name, class_name, strnlen(class_name, ENVELOPE_CLASS_BYTES_MAX));
-    end = part_write(end, resource, prefix_length(resource));
-    *end = '\0';
-}
-
 /* --- places ----------------------------------------------------------------------------------------------------- */
 
 static unsigned name_place(const char *name)
@@ -120,7 +113,9 @@ static struct pair *pair_find(struct lock_metrics *metrics, const char *name)
 static struct pair *pair_counted(struct lock_metrics *metrics, const char *class_name, const char *resource)
 {
     char name[NAME_SIZE];
-    name_write(name, class_name, resource);
+    char *end = part_write(name, class_name, strnlen(class_name, ENVELOPE_CLASS_BYTES_MAX));
+    end = part_write(end, resource, prefix_length(resource));
+    *end = '\0';
     struct pair *pair = pair_find(metrics, name);
     pair->is_counted = true;
     return pair;

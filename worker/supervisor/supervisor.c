@@ -305,19 +305,13 @@ static void turn_take(struct supervisor *supervisor)
     ups_look(supervisor);
 }
 
-/* Whatever whoever started it had made of them. They stay blocked until the process is gone. */
-static void signals_prepare(void)
-{
-    sigset_t set = signals_set();
-    signal(SIGCHLD, SIG_DFL);
-    signal(SIGPIPE, SIG_IGN); /* of a log that nobody reads any more */
-    sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
 int supervisor_run(const struct supervisor_options *options)
 {
     struct supervisor supervisor = {.options = options, .terms = options->terms};
-    signals_prepare();
+    sigset_t set = signals_set();
+    signal(SIGCHLD, SIG_DFL); /* the parent process may have left it ignored */
+    signal(SIGPIPE, SIG_IGN); /* of a log whose reader has closed */
+    sigprocmask(SIG_BLOCK, &set, NULL);
     supervision_begin(&supervisor.supervision, options->processes, instant_now());
     tell(&supervisor, LOG_INFO, "supervisor_started", "pid=%d processes=%u", (int)getpid(), options->processes);
     while (!supervision_is_over(&supervisor.supervision))

@@ -72,23 +72,6 @@ static void exit_caught(void)
     _exit(EXIT_CODE_FAILURE);
 }
 
-static void signals_let_through(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    for (unsigned i = 0; i < CRASHES; i++)
-        sigaddset(&set, crashes[i]);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-}
-
-static void handlers_install(void)
-{
-    struct sigaction action = {.sa_sigaction = crash_caught, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    sigemptyset(&action.sa_mask);
-    for (unsigned i = 0; i < CRASHES; i++)
-        invariant(sigaction(crashes[i], &action, &before[i]) == 0);
-}
-
 void crash_notes_begin(struct run_table *run_table)
 {
     static struct crash_stack stack;
@@ -98,7 +81,10 @@ void crash_notes_begin(struct run_table *run_table)
     if (is_installed)
         return;
     is_installed = true;
-    handlers_install();
+    struct sigaction action = {.sa_sigaction = crash_caught, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    for (unsigned i = 0; i < CRASHES; i++)
+        invariant(sigaction(crashes[i], &action, &before[i]) == 0);
     crash_note_thread_begin(&stack);
     invariant(atexit(exit_caught) == 0 && at_quick_exit(exit_caught) == 0);
 }
@@ -127,7 +113,11 @@ void crash_note_thread_begin(struct crash_stack *stack)
     invariant(sigaltstack(NULL, &present) == 0);
     if (present.ss_flags & SS_DISABLE)
         invariant(sigaltstack(&use, NULL) == 0);
-    signals_let_through();
+    sigset_t set;
+    sigemptyset(&set);
+    for (unsigned i = 0; i < CRASHES; i++)
+        sigaddset(&set, crashes[i]);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 void crash_note_run_begin(unsigned run_entry)

@@ -464,13 +464,6 @@ static const struct envelope_limits bounds = {
     .keys = 100000,
 };
 
-static void outcome_follow_ups_clear(struct job_outcome *outcome)
-{
-    for (size_t i = 0; i < outcome->follow_up_count; i++)
-        free(outcome->follow_ups[i]);
-    outcome->follow_up_count = outcome->follow_up_bytes = 0;
-}
-
 void job_outcome_clear(struct job_outcome *outcome)
 {
     failure_clear(&outcome->failure);
@@ -478,7 +471,9 @@ void job_outcome_clear(struct job_outcome *outcome)
     outcome->retry_in_ms = -1;
     outcome->has_result = false;
     buffer_clear(&outcome->result);
-    outcome_follow_ups_clear(outcome);
+    for (size_t i = 0; i < outcome->follow_up_count; i++)
+        free(outcome->follow_ups[i]);
+    outcome->follow_up_count = outcome->follow_up_bytes = 0;
 }
 
 void job_outcome_fini(struct job_outcome *outcome)
