@@ -57,8 +57,7 @@ static inline int catalog_add(struct catalog *catalog, const hf_host *host, cons
         catalog->count++;
         return 0;
     }
-    snprintf(reason, reason_size, "out of memory");
-    return -1;
+    return kit_fail(reason, reason_size, "out of memory");
 }
 
 /* For open(): reads the setting KINDs and the settings KIND_NAME. 0, or -1 after writing a reason; fini in any case. */

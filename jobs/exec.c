@@ -404,7 +404,6 @@ static void exec_environment_fini(struct exec_environment *environment)
 /* --- the job ------------------------------------------------------------------------------------------------------ */
 
 enum { WORDS_MAX = 64, REASON_MAX = 320, ASK_EVERY_MS = 20 };
-#define NS_PER_MS INT64_C(1000000)
 
 struct exec {
     struct kit kit;
@@ -664,10 +663,8 @@ static int settings_read(struct exec *exec, const hf_host *host, char *reason, s
 {
     struct stat facts;
     exec->directory = strdup(kit_setting(host, "directory", "/"));
-    if (exec->directory == NULL || stat(exec->directory, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
-        snprintf(reason, reason_size, "the setting directory names no directory");
-        return -1;
-    }
+    if (exec->directory == NULL || stat(exec->directory, &facts) != 0 || !S_ISDIR(facts.st_mode))
+        return kit_fail(reason, reason_size, "the setting directory names no directory");
     exec->kill_after_ms = 2000;
     if (kit_setting_number(host, "kill_after", 60000, &exec->kill_after_ms, reason, reason_size) != 0)
         return -1;

@@ -31,8 +31,7 @@ static inline int kit_find(struct kit *kit, const hf_host *host, char *reason, s
     return -1;
 }
 
-/* For open(): zeroed memory of that size that begins with a struct kit, ready for use, which the caller frees; or NULL
- * after writing the reason. */
+/* For open(): zeroed memory of that size that begins with a usable struct kit, to be freed; NULL with a reason. */
 static inline void *kit_state(size_t size, const hf_host *host, char *reason, size_t reason_size)
 {
     struct kit *kit = calloc(1, size);
@@ -44,14 +43,14 @@ static inline void *kit_state(size_t size, const hf_host *host, char *reason, si
     return NULL;
 }
 
-/* Why the task cannot be run as it is, for a person to look at: what run() returns then. */
+/* For run(): buries the task, which cannot be run as it is. */
 static inline int kit_bury(const struct kit *kit, hf_job *job, const char *error_class, const char *why)
 {
     kit->job->error(job, error_class, "%s", why);
     return HF_BURY;
 }
 
-/* What came of it, as JSON; where nobody keeps results it is left out. */
+/* Reports the result, as JSON; a class that keeps no results ignores it. */
 static inline void kit_result(const struct kit *kit, hf_job *job, const char *json)
 {
     kit->report->result(job, json);
@@ -62,6 +61,13 @@ static inline int kit_refuse(char *reason, size_t reason_size, const char *why)
 {
     snprintf(reason, reason_size, "%s", why);
     return 0;
+}
+
+/* For open(): fails with that reason. */
+static inline int kit_fail(char *reason, size_t reason_size, const char *why)
+{
+    snprintf(reason, reason_size, "%s", why);
+    return -1;
 }
 
 static inline const char *kit_setting(const hf_host *host, const char *key, const char *fallback)
@@ -88,7 +94,8 @@ static inline int kit_setting_number(const hf_host *host, const char *key, int64
     return -1;
 }
 
-#define KIT_STEP_NS  INT64_C(20000000)
+#define NS_PER_MS    INT64_C(1000000)
+#define KIT_STEP_NS  (20 * NS_PER_MS)
 #define KIT_NS_PER_S INT64_C(1000000000)
 
 static inline int64_t kit_now_ns(void)

@@ -20,7 +20,6 @@
 enum { KEY_MAX = 64, TEXT_MAX = 512 };
 #define MS_MAX      INT64_C(3600000)
 #define SECONDS_MAX INT64_C(31536000)
-#define NS_PER_MS   INT64_C(1000000)
 
 struct render {
     struct kit kit;

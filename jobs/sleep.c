@@ -4,8 +4,7 @@
 #include "jobs/arguments/arguments.h"
 #include "jobs/kit.h"
 
-#define MS_MAX    INT64_C(3600000)
-#define NS_PER_MS INT64_C(1000000)
+#define MS_MAX INT64_C(3600000)
 
 static int milliseconds_read(const char *args, size_t length, int64_t *ms, char *reason, size_t reason_size)
 {

@@ -37,15 +37,15 @@
 /* A connection to a database of somebody else, with what a fenced statement needs.
  *
  *     connection = sql_connection_open(path, busy_timeout_ms, &stop, reason, size)
- *     sql_connection_attend(connection, &stop)         before each run: who is asked whether to go on
+ *     connection->stop = &stop;                        before each run: asked whether to go on
  *     statement = sql_connection_prepare(...)
  *
  * Waiting for other writers and long statements end when stop->asked() says so. Belongs to one thread. */
 /* The database is used as it is found: its journal and its settings are those of the programs that it belongs to. */
 
 struct sql_stop {
-    int (*asked)(void *job);
-    void *job;
+    int (*asked)(const void *job);
+    const void *job;
 };
 
 struct sql_connection {
@@ -55,9 +55,6 @@ struct sql_connection {
     const struct sql_stop *stop; /* NULL: nobody asks */
 };
 
-static void sql_connection_close(struct sql_connection *connection);
-
-#define NS_PER_MS INT64_C(1000000)
 enum { WAIT_MS = 5, STEPS_BETWEEN_QUESTIONS = 10000 };
 
 static int is_to_stop(const struct sql_connection *connection)
@@ -93,6 +90,16 @@ static int tables_create(struct sql_connection *connection, char *reason, size_t
     return connection->fence != NULL;
 }
 
+/* NULL is fine. Statements are finalized before. */
+static void sql_connection_close(struct sql_connection *connection)
+{
+    if (connection == NULL)
+        return;
+    hf_fence_sqlite_destroy(connection->fence);
+    sqlite3_close(connection->db);
+    free(connection);
+}
+
 /* Opens a database that exists and creates the tables of fence.h if they are missing. NULL with a reason; `*is_busy`
  * says whether that is only because others write. */
 static struct sql_connection *sql_connection_open(const char *path, int64_t busy_timeout_ms,
@@ -117,21 +124,6 @@ static struct sql_connection *sql_connection_open(const char *path, int64_t busy
     *is_busy = connection->db != NULL && sqlite3_errcode(connection->db) == SQLITE_BUSY;
     sql_connection_close(connection);
     return NULL;
-}
-
-/* NULL is fine. Statements are finalized before */
-static void sql_connection_close(struct sql_connection *connection)
-{
-    if (connection == NULL)
-        return;
-    hf_fence_sqlite_destroy(connection->fence);
-    sqlite3_close(connection->db);
-    free(connection);
-}
-
-static void sql_connection_attend(struct sql_connection *connection, const struct sql_stop *stop)
-{
-    connection->stop = stop;
 }
 
 /* What would end the transaction that carries the fence, or reach another file. */
@@ -185,12 +177,6 @@ static sqlite3_stmt *sql_connection_prepare(struct sql_connection *connection, c
 /* Numbers stay what they are: a whole one is bound as such or not at all, never rounded. */
 
 enum { SQL_PARAMETERS_MAX = 256 };
-
-static int refuse(char *reason, size_t reason_size, const char *why)
-{
-    snprintf(reason, reason_size, "%s", why);
-    return 0;
-}
 
 static int is_whole(struct argument number)
 {
@@ -251,12 +237,12 @@ static int listed_bind(sqlite3_stmt *statement, struct argument array, int count
     struct argument value;
     for (int i = 1; i <= count; i++) {
         if (!argument_element(array, (unsigned)(i - 1), &value))
-            return refuse(reason, reason_size, "there are fewer values than the statement has parameters");
+            return kit_refuse(reason, reason_size, "there are fewer values than the statement has parameters");
         if (!value_bind(statement, i, value))
-            return refuse(reason, reason_size, "a value is beyond 64 bits, too long, or has a NUL in it");
+            return kit_refuse(reason, reason_size, "a value is beyond 64 bits, too long, or has a NUL in it");
     }
     return !argument_element(array, (unsigned)count, &value) ||
-           refuse(reason, reason_size, "there are more values than the statement has parameters");
+           kit_refuse(reason, reason_size, "there are more values than the statement has parameters");
 }
 
 static int named_bind(sqlite3_stmt *statement, struct argument object, int count, char *reason, size_t reason_size)
@@ -266,16 +252,16 @@ static int named_bind(sqlite3_stmt *statement, struct argument object, int count
     for (size_t position = 0; argument_member(object, &position, &key, &value);) {
         int index = index_of(statement, key);
         if (index == 0)
-            return refuse(reason, reason_size, "a value has a name that is no parameter of the statement");
+            return kit_refuse(reason, reason_size, "a value has a name that is no parameter of the statement");
         if (is_bound[index])
-            return refuse(reason, reason_size, "a value is there twice");
+            return kit_refuse(reason, reason_size, "a value is there twice");
         if (!value_bind(statement, index, value))
-            return refuse(reason, reason_size, "a value is beyond 64 bits, too long, or has a NUL in it");
+            return kit_refuse(reason, reason_size, "a value is beyond 64 bits, too long, or has a NUL in it");
         is_bound[index] = 1;
     }
     for (int i = 1; i <= count; i++)
         if (!is_bound[i])
-            return refuse(reason, reason_size, "a parameter of the statement has no value");
+            return kit_refuse(reason, reason_size, "a parameter of the statement has no value");
     return 1;
 }
 
@@ -283,7 +269,7 @@ static int named_bind(sqlite3_stmt *statement, struct argument object, int count
 static int sql_parameters_check(struct argument parameters, char *reason, size_t reason_size)
 {
     char kind = argument_kind(parameters);
-    return kind == '[' || kind == '{' || refuse(reason, reason_size, "the values are to be an array or an object");
+    return kind == '[' || kind == '{' || kit_refuse(reason, reason_size, "the values are to be an array or an object");
 }
 
 /* Binds every parameter of the statement. 0 with a reason, which is about the arguments, when one is missing, or there
@@ -292,7 +278,7 @@ static int sql_parameters_bind(sqlite3_stmt *statement, struct argument paramete
 {
     int count = sqlite3_bind_parameter_count(statement);
     if (count > SQL_PARAMETERS_MAX)
-        return refuse(reason, reason_size, "the statement has more than 256 parameters");
+        return kit_refuse(reason, reason_size, "the statement has more than 256 parameters");
     if (argument_kind(parameters) == '{')
         return named_bind(statement, parameters, count, reason, reason_size);
     return listed_bind(statement, parameters, count, reason, reason_size);
@@ -450,14 +436,10 @@ struct order {
 
 /* --- how it ends -------------------------------------------------------------------------------------------- */
 
-static int is_cancelled(const struct order *order)
+static int is_cancelled(const void *context)
 {
+    const struct order *order = context;
     return order->sql->kit.cancel->cancelled(order->job);
-}
-
-static int must_stop(void *order)
-{
-    return is_cancelled(order);
 }
 
 static int end_with(const struct order *order, int code, const char *error_class, const char *what)
@@ -634,13 +616,13 @@ static int prepare(struct order *order, struct open_database *database)
 
 static int order_run(struct order *order, struct open_database *database)
 {
-    const struct sql_stop stop = {must_stop, order};
+    const struct sql_stop stop = {is_cancelled, order};
     struct sql_rows rows = {0};
     char reason[REASON_MAX];
     int code = connect_to(order, database, &stop);
     if (code != HF_OK)
         return code;
-    sql_connection_attend(order->connection, &stop);
+    order->connection->stop = &stop;
     code = prepare(order, database);
     if (code == HF_OK && !sql_parameters_bind(order->prepared, order->values, reason, sizeof reason))
         code = end_with(order, HF_BURY, "HF::BadArguments", reason);
@@ -650,7 +632,7 @@ static int order_run(struct order *order, struct open_database *database)
         sqlite3_reset(order->prepared);
         sqlite3_clear_bindings(order->prepared);
     }
-    sql_connection_attend(order->connection, NULL);
+    order->connection->stop = NULL;
     free(rows.text);
     return code;
 }
@@ -748,10 +730,8 @@ static int settings_read(struct sql *sql, const hf_host *host, char *reason, siz
     const char *fence = kit_setting(host, "fence", "required");
     sql->busy_timeout_ms = 5000;
     sql->is_fence_required = strcmp(fence, "required") == 0;
-    if (!sql->is_fence_required && strcmp(fence, "when_there") != 0) {
-        snprintf(reason, reason_size, "the setting fence is to be \"required\" or \"when_there\"");
-        return -1;
-    }
+    if (!sql->is_fence_required && strcmp(fence, "when_there") != 0)
+        return kit_fail(reason, reason_size, "the setting fence is to be \"required\" or \"when_there\"");
     if (kit_setting_number(host, "busy_timeout", 600000, &sql->busy_timeout_ms, reason, reason_size) != 0 ||
         catalog_read(&sql->databases, host, "database", reason, reason_size) != 0 ||
         catalog_read(&sql->statements, host, "statement", reason, reason_size) != 0)
@@ -772,10 +752,8 @@ static int open_sql(const hf_host *host, void **state, char *reason, size_t reas
     if (sql == NULL)
         return -1;
     int failed = settings_read(sql, host, reason, reason_size);
-    if (failed == 0 && per_thread_init(&sql->threads, thread_free) != 0) {
-        snprintf(reason, reason_size, "no thread can have anything of its own");
-        failed = -1;
-    }
+    if (failed == 0 && per_thread_init(&sql->threads, thread_free) != 0)
+        failed = kit_fail(reason, reason_size, "no thread can have anything of its own");
     if (failed != 0)
         sql_free(sql);
     else

@@ -46,7 +46,6 @@ enum { ACCOUNT_MAX = 64, ERROR_MAX = 320 };
 #define AMOUNT_MAX   INT64_C(1000000000000)
 #define THINK_US_MAX INT64_C(60000000)
 #define NS_PER_US    INT64_C(1000)
-#define NS_PER_MS    INT64_C(1000000)
 
 struct ledger {
     struct kit kit;

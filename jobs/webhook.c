@@ -30,7 +30,6 @@
 #include "jobs/webhook/request.h"
 
 enum { REASON_MAX = 320, SECRET_MAX = 4096, REDIRECTS_MAX = 10, TIMEOUT_MAX_S = 300, RETRY_AFTER_MAX_S = 86400 };
-#define NS_PER_MS INT64_C(1000000)
 
 struct webhook {
     struct kit kit;
@@ -254,12 +253,6 @@ static int check(const char *args, size_t length, char *reason, size_t reason_si
 
 /* --- opening ------------------------------------------------------------------------------------------------ */
 
-static int fail(char *reason, size_t reason_size, const char *why)
-{
-    snprintf(reason, reason_size, "%s", why);
-    return -1;
-}
-
 /* The first line of the file. */
 static int secret_read(struct webhook *webhook, const char *path, char *reason, size_t reason_size)
 {
@@ -270,31 +263,32 @@ static int secret_read(struct webhook *webhook, const char *path, char *reason, 
     if (fd >= 0)
         close(fd);
     if (length < 0)
-        return fail(reason, reason_size, "the file of the setting secret_file cannot be read");
+        return kit_fail(reason, reason_size, "the file of the setting secret_file cannot be read");
     if ((facts.st_mode & (S_IRWXO | S_IWGRP)) != 0)
-        return fail(reason, reason_size, "the file of the setting secret_file is open to others: chmod 600 it");
+        return kit_fail(reason, reason_size, "the file of the setting secret_file is open to others: chmod 600 it");
     const char *line_end = memchr(text, '\n', (size_t)length);
     size_t line = line_end != NULL ? (size_t)(line_end - text) : (size_t)length;
     if (line == 0 || line > SECRET_MAX || memchr(text, '\0', line) != NULL)
-        return fail(reason, reason_size, "the file of the setting secret_file is to hold a line of 1 to 4096 bytes");
+        return kit_fail(reason, reason_size,
+                        "the file of the setting secret_file is to hold a line of 1 to 4096 bytes");
     webhook->secret = strndup(text, line);
     explicit_bzero(text, sizeof text);
-    return webhook->secret != NULL ? 0 : fail(reason, reason_size, "out of memory");
+    return webhook->secret != NULL ? 0 : kit_fail(reason, reason_size, "out of memory");
 }
 
 static int secret_find(struct webhook *webhook, const hf_host *host, char *reason, size_t reason_size)
 {
     const char *secret = host->setting(host, "secret"), *path = host->setting(host, "secret_file");
     if (secret != NULL && path != NULL)
-        return fail(reason, reason_size, "the settings secret and secret_file exclude each other");
+        return kit_fail(reason, reason_size, "the settings secret and secret_file exclude each other");
     if (path != NULL)
         return secret_read(webhook, path, reason, reason_size);
     if (secret == NULL)
         return 0;
     if (secret[0] == '\0')
-        return fail(reason, reason_size, "the setting secret is empty");
+        return kit_fail(reason, reason_size, "the setting secret is empty");
     webhook->secret = strdup(secret);
-    return webhook->secret != NULL ? 0 : fail(reason, reason_size, "out of memory");
+    return webhook->secret != NULL ? 0 : kit_fail(reason, reason_size, "out of memory");
 }
 
 static int header_is_good(const char *name)
@@ -311,19 +305,20 @@ static int settings_read(struct webhook *webhook, const hf_host *host, char *rea
     webhook->private_hosts = strdup(kit_setting(host, "private_hosts", ""));
     webhook->ca_file = strdup(kit_setting(host, "ca_file", ""));
     if (webhook->signature_header == NULL || webhook->private_hosts == NULL || webhook->ca_file == NULL)
-        return fail(reason, reason_size, "out of memory");
+        return kit_fail(reason, reason_size, "out of memory");
     if (!header_is_good(webhook->signature_header))
-        return fail(reason, reason_size, "the setting signature_header is to be up to 64 letters, digits and hyphens");
+        return kit_fail(reason, reason_size,
+                        "the setting signature_header is to be up to 64 letters, digits and hyphens");
     if (strcmp(private, "yes") != 0 && strcmp(private, "no") != 0)
-        return fail(reason, reason_size, "the setting allow_private is to be \"yes\" or \"no\"");
+        return kit_fail(reason, reason_size, "the setting allow_private is to be \"yes\" or \"no\"");
     if (webhook->ca_file[0] != '\0' && access(webhook->ca_file, R_OK) != 0)
-        return fail(reason, reason_size, "the file of the setting ca_file cannot be read");
+        return kit_fail(reason, reason_size, "the file of the setting ca_file cannot be read");
     webhook->is_private_allowed = strcmp(private, "yes") == 0;
     if (kit_setting_number(host, "redirects", REDIRECTS_MAX, &webhook->redirects, reason, reason_size) ||
         kit_setting_number(host, "timeout", TIMEOUT_MAX_S, &webhook->timeout_s, reason, reason_size))
         return -1;
     if (webhook->timeout_s == 0)
-        return fail(reason, reason_size, "the setting timeout is to be 1 to 300 seconds");
+        return kit_fail(reason, reason_size, "the setting timeout is to be 1 to 300 seconds");
     return secret_find(webhook, host, reason, reason_size);
 }
 
@@ -346,7 +341,7 @@ static int open_webhook(const hf_host *host, void **state, char *reason, size_t 
     int failed = settings_read(webhook, host, reason, reason_size);
     if (failed == 0 && (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK ||
                         per_thread_init(&webhook->callers, webhook_caller_destroy) != 0))
-        failed = fail(reason, reason_size, "libcurl does not start");
+        failed = kit_fail(reason, reason_size, "libcurl does not start");
     if (failed != 0) {
         webhook_free(webhook);
         return failed;

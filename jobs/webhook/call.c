@@ -11,7 +11,6 @@
 #include "jobs/kit.h"
 #include "jobs/webhook/address.h"
 
-#define NS_PER_MS INT64_C(1000000)
 enum { ASK_EVERY_MS = 50, CONNECT_MAX_MS = 10000 };
 
 struct webhook_caller {

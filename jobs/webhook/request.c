@@ -10,16 +10,11 @@
 #include <strings.h>
 
 #include "jobs/arguments/arguments.h"
+#include "jobs/kit.h"
 
 /* --- the place ---------------------------------------------------------------------------------------------------- */
 
 /* libcurl's own parser of URLs does the reading: what is judged here is what it will connect to. */
-
-static int place_refuse(char *reason, size_t reason_size, const char *why)
-{
-    snprintf(reason, reason_size, "%s", why);
-    return 0;
-}
 
 static char *part_copy(CURLU *parsed, CURLUPart part, unsigned flags)
 {
@@ -40,17 +35,17 @@ static int has_part(CURLU *parsed, CURLUPart part)
 static int parts_read(struct webhook_place *place, CURLU *parsed, const char *url, char *reason, size_t reason_size)
 {
     if (parsed == NULL || curl_url_set(parsed, CURLUPART_URL, url, 0) != CURLUE_OK)
-        return place_refuse(reason, reason_size, "the url is none");
+        return kit_refuse(reason, reason_size, "the url is none");
     place->url = strdup(url);
     place->scheme = part_copy(parsed, CURLUPART_SCHEME, 0);
     place->host = part_copy(parsed, CURLUPART_HOST, 0);
     place->port = part_copy(parsed, CURLUPART_PORT, CURLU_DEFAULT_PORT);
     if (place->url == NULL || place->scheme == NULL || place->host == NULL || place->port == NULL)
-        return place_refuse(reason, reason_size, "the url has no host, or there is no memory for it");
+        return kit_refuse(reason, reason_size, "the url has no host, or there is no memory for it");
     if (strcmp(place->scheme, "http") != 0 && strcmp(place->scheme, "https") != 0)
-        return place_refuse(reason, reason_size, "the url is neither http nor https");
+        return kit_refuse(reason, reason_size, "the url is neither http nor https");
     if (has_part(parsed, CURLUPART_USER) || has_part(parsed, CURLUPART_PASSWORD))
-        return place_refuse(reason, reason_size, "the url has a user or a password in it: write a header instead");
+        return kit_refuse(reason, reason_size, "the url has a user or a password in it: write a header instead");
     return 1;
 }
 
@@ -58,12 +53,12 @@ int webhook_place_read(struct webhook_place *place, const char *url, char *reaso
 {
     *place = (struct webhook_place){0};
     if (strlen(url) > WEBHOOK_URL_MAX)
-        return place_refuse(reason, reason_size, "the url is longer than 8192 bytes");
+        return kit_refuse(reason, reason_size, "the url is longer than 8192 bytes");
     for (const char *at = url; *at != '\0'; at++)
         if ((unsigned char)*at <= ' ' || *at == 0x7f)
-            return place_refuse(reason, reason_size, "the url has a blank or a control character in it");
+            return kit_refuse(reason, reason_size, "the url has a blank or a control character in it");
     if (strstr(url, "://") == NULL)
-        return place_refuse(reason, reason_size, "the url does not begin with http:// or https://");
+        return kit_refuse(reason, reason_size, "the url does not begin with http:// or https://");
     CURLU *parsed = curl_url();
     int is_good = parts_read(place, parsed, url, reason, reason_size);
     curl_url_cleanup(parsed);
@@ -105,8 +100,7 @@ struct refusal {
 
 static int refuse(const struct refusal *refusal, const char *why)
 {
-    snprintf(refusal->text, refusal->size, "%s", why);
-    return 0;
+    return kit_refuse(refusal->text, refusal->size, why);
 }
 
 /* --- members ------------------------------------------------------------------------------------------------ */
