@@ -1,18 +1,17 @@
 -- include: waiting_list.lua
--- How much there is to do for who serves some queues. One snapshot, so that no task is on its way from one place to
--- another meanwhile.
+-- Counts the work that is left in some queues. One snapshot, so no task moves between two places while it counts.
 --
--- Two numbers. First the tasks in the queues, without those that are paused. Then, as far as they are of these queues:
--- what processes have claimed, or have in their bells, living or dead; whether something waits for a lock or for a share
--- of the runners, whenever it is due, unless its queue is paused; entries of `schedule` whose time lies between two
--- moments, and entries of `retry` from the first moment to now, whatever queue they are of.
+-- The first number counts the tasks in the queues that are not paused. The second counts, for these queues, what
+-- processes, alive or dead, have claimed or hold in their bells. It adds 1 if a task waits for a lock or for a share of
+-- the runners, whenever it is due, unless its queue is paused. It adds the entries of `schedule` whose time lies
+-- between two moments, and the entries of `retry` from the first moment to now, whatever their queue.
 --
--- A value of another type under any of these keys is nothing to do: it is left as it is, and hides nothing else.
+-- A value of another type under any of these keys counts as nothing: it stays as it is and hides nothing else.
 --
 -- KEYS: schedule, retry, paused, processes, `contended`, then the queues.
--- ARGV: seconds from the first moment to now, and from now to the second; the prefixes of the keys of processes, of
---       bells, of the orders and of the places of waiting lists; then the names of the queues.
--- Answers the two numbers.
+-- ARGV: seconds from the first moment to now, and from now to the second; the prefixes of the keys of processes,
+--       bells, orders and places of waiting lists; then the names of the queues.
+-- Returns the two numbers.
 local time = redis.call('TIME')
 local now, now_us = tonumber(time[1]), tonumber(time[1]) * 1000000 + tonumber(time[2])
 local waiting, serves, runs = 0, {}, {}
@@ -64,7 +63,7 @@ pending = pending + count_of('ZCOUNT', KEYS[2], now - tonumber(ARGV[1]), now)
 for _, identity in ipairs(redis.pcall('ZRANGE', KEYS[4], 0, -1)) do
     pending = pending + claims(identity)
 end
--- Long lists are looked at only when everything else is done.
+-- Examines the long lists only if nothing else is left to do.
 local contended = waiting + pending == 0 and redis.pcall('ZRANGE', KEYS[5], 0, -1) or {}
 for i = 1, #contended do
     if pending == 0 and somebody_waits(contended[i]) then

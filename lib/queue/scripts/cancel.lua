@@ -1,7 +1,8 @@
--- Marks a task to be cancelled: where it shows its progress, and on a list for whoever starts it.
--- KEYS: the task's iteration hash, cancels. ARGV: jid; for the list: longest age in seconds, greatest number of entries.
--- Answers the time of the first mark, in seconds. May be repeated. What dashboards read together is written together.
--- Removes first and adds second, so that it works on a node that is out of memory.
+-- Marks a task as cancelled: in its iteration hash, and in the list that processes read before they start a task.
+-- KEYS: the task's iteration hash, cancels. ARGV: jid; for the list: longest age in seconds, greatest number of
+-- entries.
+-- Returns the time of the first mark, in seconds. Safe to repeat. Writes together what dashboards read together.
+-- Removes before it adds, so that it works on a node that is out of memory.
 local LIFE_S = 2592000
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
@@ -20,5 +21,5 @@ if kind == 'hash' or kind == 'none' then
 end
 redis.call('ZADD', KEYS[2], string.format('%.6f', now), ARGV[1])
 redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -tonumber(ARGV[3]) - 1)
-redis.call('EXPIRE', KEYS[2], ARGV[2]) -- while there is a list, every task is asked about before it runs
+redis.call('EXPIRE', KEYS[2], ARGV[2]) -- while the list exists, processes check every task before it runs
 return tonumber(marked) or 0

@@ -1,24 +1,25 @@
 -- include: waiting_list.lua
 -- include: stamps.lua
--- Settles what slots have done and claims new tasks for them, for all slots of one turn of a worker's loop. What a task
--- held as a lock is free when it is settled: that is stamped, and the oldest who waits for it is woken.
+-- Settles what slots have done and claims new tasks for them, for all slots of one turn of a worker's loop. Settling a
+-- task frees its locks: the script stamps that and wakes the oldest task that waits for each.
 --
--- KEYS: the process, paused, cancels, then the lists to claim from, in order: its bells, then its queues; then, if tasks
---       end that held locks, `schedule`, and when lists were freed.
+-- KEYS: the process, paused, cancels, then the lists to claim from, in order: its bells, then its queues; then, if
+--       tasks end that held locks, `schedule`, and when lists were freed.
 -- ARGV: bytes of payload that one call may claim, how many lists to claim from, how many slots; then the name of the
---       queue behind each list; then for each slot: number, id that its place holds ('' = none), new id, '1' to claim or
---       '0' to only settle; then, if tasks end that held locks, the prefixes of the keys of queues, orders and places, and
---       for each lock: which of the slots it was (from 1; negative when the lock goes to a successor and nobody is to be
---       woken), the name of its list, its group (stamps.lua), the jid that gives up its place in the list ('' = none).
--- Answers for each slot what its place holds at the end: the new id, and behind it queue, newline and payload of the
--- task it has claimed; anything else means that the claim is lost. Behind them, what was seen on the way: a '1' or '0'
--- for each list whose queue is paused or not ('' = nobody wanted to claim); '1' when something was claimed and there are
--- tasks to be cancelled, else '0'; the node's time in microseconds; and '1' or '0' for each slot, whether somebody waits
--- for what its task held ('' = no task held anything).
+--       queue behind each list; then for each slot: number, id that its place holds ('' = none), new id, '1' to claim
+--       or '0' to only settle; then, if tasks end that held locks, the prefixes of the keys of queues, orders and
+--       places, and for each lock: the index of its slot (from 1; negative if the lock goes to a successor and no task
+--       is woken), the name of its list, its group (stamps.lua), the jid that gives up its place in the list ('' =
+--       none).
+-- Returns for each slot what its place now holds: the new id, followed by queue, newline and payload of the claimed
+-- task; anything else means that the claim is lost. Then, for each list, '1' if its queue is paused, '0' if not ('' =
+-- no slot wanted to claim); '1' if a task was claimed and there are tasks to cancel, else '0'; the node's time in
+-- microseconds; and for each slot '1' if a task waits for the locks of its task, '0' if none does ('' = its task held
+-- no lock).
 --
--- A place always holds the id of the last call that changed it, so a repetition after a lost reply is recognised by
--- the new id and answered the same, and a call that arrives late finds another id and changes nothing. A place is
--- opened only for a process that is listed: the late call of one that has left, or was recovered, claims nothing.
+-- A place always holds the id of the last call that changed it. A repetition after a lost reply is recognised by
+-- the new id and gets the same answer; a late call finds another id and changes nothing. A place is opened only for
+-- a listed process, so a late call of a process that left or was recovered claims nothing.
 local process = KEYS[1]
 local budget, lists, slots = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local first = 4 + lists
@@ -48,11 +49,12 @@ end
 if opens and not places[1] then
     return redis.error_reply('UNLISTED ' .. process .. ' names no queues')
 end
--- A script that has written already may write on a node that is out of memory; that this removes nothing is enough.
+-- A script that has already written may keep writing on a node that is out of memory. It suffices that this removes
+-- nothing.
 redis.call('HDEL', process, '')
 
--- Before the next are claimed: whoever is woken now may be the next. Mostly nobody waits, which one question tells of many
--- lists.
+-- Wakes tasks before it claims, because a woken task may be the next one claimed. Usually none waits, and one request
+-- finds that out for many lists.
 local waits, ends = '', first + 4 * slots
 if ends < #ARGV then
     local slot_waits, freed_at = {}, string.format('%.0f', now)
@@ -78,7 +80,8 @@ if ends < #ARGV then
             if exists == 1 and has_moved[s] then
                 local list = waiting_list(order, ARGV[ends + 2] .. ARGV[i + 1], KEYS[4 + lists], KEYS[2], now)
                 list.give_up(ARGV[i + 3])
-                -- When it was handed on: nobody, while the successor is on its way; it may have failed to get the lock since.
+                -- After a hand-over nothing is woken while the successor is on its way. It may have failed to get the
+                -- lock since.
                 list.wake(1, ARGV[ends])
                 exists = redis.call('EXISTS', order)
             end
@@ -103,7 +106,7 @@ for l = 1, lists do
     end
     local list = KEYS[3 + l]
     if paused and paused[l] == 1 then
-        -- Tasks of blocking claims are put back, the newest first; behind the bells come their queues in the same order.
+        -- Puts tasks of blocking claims back, the newest first. The queues follow the bells in the same order.
         local queue = l <= lists / 2 and KEYS[3 + l + lists / 2]
         if queue and type(redis.pcall('LLEN', queue)) == 'number' then
             local task = redis.pcall('LPOP', list)
@@ -113,7 +116,7 @@ for l = 1, lists do
             end
         end
     else
-        -- A foreign value under the key is an error here, and must not keep the tasks of the other queues.
+        -- A foreign value under the key is an error here, but must not hold up the tasks of the other queues.
         local popped = redis.pcall('RPOP', list, wanted)
         if popped and not popped.err then
             local taken = 0

@@ -1,23 +1,24 @@
 -- include: waiting_list.lua
 -- include: successor_claims.lua
--- Claims the oldest of a waiting list into a place of the process that holds the lock, to hand the lock on. The place is
--- empty, or holds a task that has ended and whose lock is on its way to the holder: then that is settled as well, and
--- the holder, who was claimed as a successor itself, is confirmed: from now on its claim follows the lease, like all others.
+-- Claims the oldest task of a waiting list for the process that holds the lock, so that the lock can be handed on. The
+-- place is empty, or holds a finished task whose lock is on its way to the holder. In the second case the script
+-- also settles that task and confirms the holder, which was claimed as a successor itself: from now on its claim
+-- follows the lease, like all others.
 --
 -- KEYS: the process, paused, cancels, `schedule`, the list's order, its places, heirs.
--- ARGV: slot, id that its place holds ('' = none), new id; slot of the holder, the id that its place holds, its jid; jid
---       of the task that has ended ('' = the place is empty, and the holder has the lock: it gives up its place in the
---       list); the set that the holder locks; the prefix of the queues' keys; the list's name; microseconds for which the
---       claim is kept unless it is confirmed (confirm.lua); how many queues; their names; then classes.
--- Answers what the place holds at the end (as claim.lua does: the new id, and behind it queue, newline and task; anything
--- else means that the claim is lost), '1' when there are tasks to be cancelled or '0', the node's time in microseconds,
--- '1' when the holder's claim is there or '0'.
+-- ARGV: slot, id that its place holds ('' = none), new id; slot of the holder, the id that its place holds, its jid;
+--       jid of the finished task ('' = the place is empty, and the holder has the lock: it gives up its place in the
+--       list); the set that the holder locks; the prefix of the queues' keys; the list's name; microseconds for which
+--       the claim is kept unless it is confirmed (confirm.lua); how many queues; their names; then classes.
+-- Returns what the place now holds (as claim.lua does: the new id, followed by queue, newline and task; anything
+-- else means that the claim is lost), '1' if there are tasks to cancel, else '0', the node's time in microseconds,
+-- '1' if the holder's claim still exists, else '0'.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local id = string.sub(place, 1, 16)
 local holder, ended, list_name = ARGV[6], ARGV[7], ARGV[10]
--- A late call may find the holder's task in other hands.
+-- When a late call arrives, another process may have the holder's task.
 local is_here = string.sub(redis.call('HGET', KEYS[1], ARGV[4]) or '', 1, 16) == ARGV[5]
 local function answer(holds)
     return {holds, redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0', now, is_here and '1' or '0'}
@@ -46,7 +47,7 @@ if ended ~= '' then
 elseif is_here then
     list.give_up(holder)
 end
--- A holder that does not have the lock yet keeps its place, in case it will not get it; it is in nobody's way.
+-- A holder that does not have the lock yet keeps its place, in case it fails to get it. It blocks nobody there.
 local first_class = 13 + tonumber(ARGV[12])
 local successor, out = list.oldest(nil, nil, is_here and holder)
 local holds = ARGV[3]
@@ -58,7 +59,7 @@ if successor and out == 0 and is_here and successor.set == ARGV[8] and among(suc
     redis.pcall('ZADD', KEYS[7], kept_until, successor_entry(KEYS[1], ARGV[1], ARGV[3], list_name, successor.jid, holder))
     redis.pcall('PEXPIRE', KEYS[7], 3600000)
 elseif ended ~= '' then
-    list.wake(1, ARGV[9]) -- nobody, while the holder is on its way; it may have failed to get the lock since
+    list.wake(1, ARGV[9]) -- wakes none while the holder is on its way; it may have failed to get the lock since
 end
 redis.call('HSET', KEYS[1], ARGV[1], holds)
 return answer(holds)

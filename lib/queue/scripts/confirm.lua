@@ -1,10 +1,10 @@
 -- include: successor_claims.lua
--- Is a claim as successor still there? Then it is kept for its process for a while longer, or for good: it is confirmed, and
--- from now on it follows the lease, like all others. Only then may its task start.
+-- Checks that a claim as successor still exists, and keeps it for its process: for a while longer, or for good. In the
+-- second case it is confirmed and from now on follows the lease, like all others. Only then may its task start.
 --
 -- KEYS: the process, heirs. ARGV: slot, id that its place holds, the list's name, the task's jid, that of the task that
 -- had the lock before, microseconds for which the claim is kept ('0' = it is confirmed).
--- Answers 1, or 0 when the claim is lost; the same to a repetition. A late copy brings back nothing that was confirmed.
+-- Returns 1, or 0 if the claim is lost; a repetition gets the same. A late copy never reverts a confirmed claim.
 local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 if string.sub(place, 1, 16) ~= ARGV[2] or #place <= 16 then
     return 0
@@ -12,7 +12,7 @@ end
 local entry = successor_entry(KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])
 if ARGV[6] == '0' then
     local removed = redis.pcall('ZREM', KEYS[2], entry)
-    -- A node that takes no writes has confirmed nothing; a foreign value under the key has no entries.
+    -- If the node takes no writes, nothing was confirmed. A foreign value under the key has no entries.
     if type(removed) == 'table' and not string.find(removed.err, 'WRONGTYPE', 1, true) then
         return removed
     end

@@ -1,6 +1,6 @@
--- Notes the slot whose handler brought its process's end about, so that the tasks of its other slots are not blamed.
+-- Records the slot whose handler ended its process, so that the tasks of its other slots are not blamed.
 -- KEYS: processes, the process. ARGV: identity, slot.
--- Answers 1; or 0, when the process was recovered by then, or is not known: nothing is left behind.
+-- Returns 1; or 0 if the process is unknown or already recovered, and then writes nothing.
 if not redis.call('ZSCORE', KEYS[1], ARGV[1]) or redis.call('HEXISTS', KEYS[2], 'gone') == 1 then
     return 0
 end

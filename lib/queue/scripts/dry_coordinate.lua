@@ -1,10 +1,10 @@
--- The coordinator of a dry run writes its state, and takes what the remote hosts have sent.
+-- The coordinator of a dry run writes its state and takes what the remote hosts have sent.
 -- KEYS: run, hosts, records
--- ARGV: the run as JSON, '' = it stays as it is; its state in a word; for how long all this lives, in ms; the last
---       record that was taken; how many more at most
--- Answers the node's time in us, the hosts (name, beat, ...), the records ({id, {name, bytes}}, ...), and whether the
--- run is there: if not, it has to be written.
--- Repeated after a lost reply it answers the same records again: they go when a later call says that they were taken.
+-- ARGV: the run as JSON ('' = unchanged); its state in a word; how long all this lives, in ms; the last record that
+--       was taken; how many more at most
+-- Returns the node's time in us, the hosts (name, beat, ...), the records ({id, {name, bytes}}, ...), and whether the
+-- run exists: if not, the coordinator has to write it.
+-- A repetition after a lost reply returns the same records: they go only once a later call names them as taken.
 local is_there = 1
 if ARGV[1] ~= '' then
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])

@@ -1,5 +1,5 @@
--- Nothing of a dry run is left. KEYS: the index of runs, the record of this one. ARGV: the run; its owner
--- Answers 1, or 0 when somebody else has it. Repeated it answers 1.
+-- Removes the record of a dry run. KEYS: the index of runs, the record of this one. ARGV: the run; its owner
+-- Returns 1 (also when repeated), or 0 if another owner has it.
 local owner = redis.call('HGET', KEYS[2], 'owner')
 if owner and owner ~= ARGV[2] then
     return 0

@@ -1,10 +1,10 @@
 -- A remote host of a dry run sends a heartbeat and the records of its workers, and reads the state of the run.
 -- KEYS: run, hosts, records
--- ARGV: the host's name; its heartbeat as JSON; for how long all this lives, in ms; the number of these records (from 1
---       on, one more each time there are any); the records, '' = none; how many may wait to be taken
--- Answers the node's time in us, the state of the run, or nothing when there is no such run (then nothing is left), and
--- the number of the last records that were left. When too many wait those of this call are not: the host keeps them.
--- Repeated after a lost reply it leaves nothing twice.
+-- ARGV: the host's name; its heartbeat as JSON; how long all this lives, in ms; the number of these records (from 1,
+--       one more each time there are any); the records ('' = none); how many may wait to be taken
+-- Returns the node's time in us, the state of the run, or nothing if there is no such run (then the script stores
+-- nothing), and the number of the last stored records. If too many wait, the script does not store those of this call
+-- and the host keeps them. A repetition after a lost reply stores nothing twice.
 local state = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HGET', KEYS[2], 'state')
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]

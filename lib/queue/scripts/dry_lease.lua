@@ -1,8 +1,8 @@
--- A dry run begins, or says that it goes on. KEYS: the index of runs, the record of this one.
--- ARGV: the run; its owner, drawn anew by each; for how long it holds, in seconds; for how long index and record live, in
---       ms; at its beginning only: members of the record, name and value
--- Answers 1, or 0 when somebody else has it: it was taken for dead, and what it had is removed. Repeated it answers the
--- same.
+-- Begins a dry run or renews its lease. KEYS: the index of runs, the record of this one.
+-- ARGV: the run; its owner, drawn anew by each; its lease in seconds; how long index and record live, in ms; at the
+--       beginning only: members of the record, name and value
+-- Returns 1, or 0 if another owner has it: the run was taken for dead, and its keys are being removed. A repetition
+-- gets the same answer.
 local owner = redis.call('HGET', KEYS[2], 'owner')
 if owner and owner ~= ARGV[2] or not owner and #ARGV == 4 then
     return 0

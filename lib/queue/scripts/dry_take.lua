@@ -1,7 +1,7 @@
--- Takes over a dry run whose lease has ended, to remove what it has left. KEYS: the index of runs, the record of this one.
--- ARGV: the run; the new owner; for how long he holds it, in seconds; for how long index and record live, in ms
--- Answers 0 when it is not there, or goes on; else {the prefix of its locks, who it was, since when}, texts. Repeated it
--- answers the same.
+-- Takes over a dry run whose lease has ended, to remove what it left. KEYS: the index of runs, the record of this one.
+-- ARGV: the run; the new owner; its lease in seconds; how long index and record live, in ms
+-- Returns 0 if the run is missing or still alive; else {the prefix of its locks, its old owner, since when}, texts.
+-- A repetition gets the same answer.
 local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000

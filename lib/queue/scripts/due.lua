@@ -1,26 +1,27 @@
 -- include: waiting_list.lua
 -- include: successor_claims.lua
--- A look at a sorted set of tasks (`schedule` or `retry`). It answers a page of the entries that are due by the node's
--- own clock, oldest first. Entries are skipped by their rank, which costs the same however many are skipped.
+-- Reads a page of the due entries of a sorted set of tasks (`schedule` or `retry`), by the node's own clock, oldest
+-- first. Skips entries by rank, which costs the same however many it skips.
 --
--- The looks at `schedule` are regular, so they repair what went wrong elsewhere:
---  * Waiting lists whose examination is due. The one that was to wake the oldest may have died or been deleted. So the
---    oldest becomes due now when it would sleep for long and nobody before it is on his way.
---  * Claims as successors that were neither confirmed nor kept in time. Their process stands still, is cut off or died, and
---    their lock is over or soon will be. Each task goes to the head of its queue and keeps its place in its list; whoever
---    claims it asks for the lock. The slot gets a new id, so a late call of its process finds nothing.
---  * Bells of processes that do not come for them. Nobody has begun with what lies there. It goes back to the head of its
---    queue, and a process that is only slow finds its bell empty. A process that was recovered while it stood still may
---    get a task into its bell later, before it dies. A call asks 64 processes, those whose leases end first.
+-- Processes read `schedule` regularly, so these calls also repair what went wrong elsewhere:
+--  * Waiting lists whose examination is due. The task that was to wake the oldest may have died or been deleted. So the
+--    oldest becomes due now if it would sleep for long and none before it is on its way.
+--  * Claims as successors that were neither confirmed nor renewed in time. Their process hangs, is cut off or died, and
+--    their lock is over or soon will be. Each task goes to the head of its queue and keeps its place in its list; the
+--    process that claims it asks for the lock. The slot gets a new id, so a late call of its process finds nothing.
+--  * Bells that their processes do not empty. No process has begun those tasks. They go back to the head of their
+--    queue, and a process that is only slow finds its bell empty. A process that was recovered while it hung may still
+--    get a task into its bell before it dies. A call asks 64 processes, those whose leases end first.
 --
--- The answer also tells whether the other set has something due. A worker that finds nothing here need not ask there.
+-- The answer also tells whether the other set has due entries, so a worker that finds none here need not ask there.
 --
--- KEYS: the sorted set; to examine lists also `contended` and paused; to be told of the other set also that set; to
+-- KEYS: the sorted set; to examine lists also `contended` and paused; to learn of the other set also that set; to
 --       bring back what processes keep also the processes and heirs.
--- ARGV: how many entries to skip, how many to give at most, how many bytes at most (one entry is always given); the
---       prefixes of the orders and the places of waiting lists, of the keys of queues and of processes; to empty bells
---       also their prefix.
--- Answers a number and the page's entries. The number is the sum of 1 when more are due behind the page, and 2 when
+-- ARGV: how many entries to skip, how many to return at most, how many bytes at most (at least one entry is returned);
+--       the prefixes of the orders and the places of waiting lists, of the keys of queues and of processes; to empty
+--       bells also their prefix.
+-- Returns a number and the page's entries. The number is the sum of 1 if more are due behind the page, and 2 if the
+-- other set has due entries.
 -- something of the other set is due.
 local time = redis.call('TIME')
 local now_us = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -70,7 +71,7 @@ local function bring_back(entry)
     if claimed_at then
         list.note_out(place)
     end
-    list.pass(successor.holder, ARGV[6], claimed_at) -- it follows the lease, and nobody waits for that
+    list.pass(successor.holder, ARGV[6], claimed_at) -- it follows the lease, and no task waits for that
 end
 
 local function empty_bells(identity)
@@ -79,7 +80,7 @@ local function empty_bells(identity)
     for name in string.gmatch(names, '[^\n]+') do
         local bell, queue = ARGV[8] .. identity .. ':' .. name, ARGV[6] .. name
         local is_list = redis.call('EXISTS', bell) == 1 and type(redis.pcall('LLEN', queue)) == 'number'
-        -- The newest first, so that the oldest ends at the head.
+        -- The newest first, so that the oldest arrives at the head.
         local task = is_list and redis.pcall('LPOP', bell)
         while task and not task.err do
             redis.call('RPUSH', queue, task)
@@ -93,7 +94,8 @@ each(ARGV[8] and KEYS[5], '+inf', 64, empty_bells)
 each(KEYS[6], now_text, 64, bring_back)
 
 local first, count = tonumber(ARGV[1]), tonumber(ARGV[2])
-local page = redis.call('ZRANGE', KEYS[1], first, first + count, 'WITHSCORES') -- one more, to see whether there is
+-- one more than asked for tells whether more are due
+local page = redis.call('ZRANGE', KEYS[1], first, first + count, 'WITHSCORES')
 local budget, answer = tonumber(ARGV[3]), {0}
 for i = 1, #page, 2 do
     if tonumber(page[i + 1]) > now then

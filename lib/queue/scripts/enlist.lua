@@ -1,6 +1,6 @@
 -- Lists a process among those that may have claims, with a fresh lease.
 -- KEYS: processes, the process. ARGV: identity, lease in seconds, the names of its queues, one a line.
--- Removes first and adds second, so that workers can start, and make room, on a node that is out of memory.
+-- Removes before it adds, so that workers can start, and make room, on a node that is out of memory.
 redis.call('ZREM', KEYS[1], ARGV[1])
 redis.call('HDEL', KEYS[2], 'gone', 'culprit')
 local time = redis.call('TIME')

@@ -1,8 +1,7 @@
--- Ends a task whose end takes something else along: its class and arguments, which it held as unique, are given free,
--- and what says that it is to be cancelled goes with it.
--- KEYS: the process, the unique key ('' = none), cancels, the task's iteration hash. ARGV: slot, id that its place holds,
---       new id, jid, '1' when it was cancelled or '0'.
--- Answers 1 when ended (also by an earlier call with the same new id), 0 when the claim is lost.
+-- Ends a task and removes what belongs to it: its unique key and its cancel mark.
+-- KEYS: the process, the unique key ('' = none), cancels, the task's iteration hash. ARGV: slot, id that its place
+--       holds, new id, jid, '1' if it was cancelled, else '0'.
+-- Returns 1 if ended (also by an earlier call with the same new id), 0 if the claim is lost.
 local id = string.sub(redis.call('HGET', KEYS[1], ARGV[1]) or '', 1, 16)
 if id == ARGV[3] then
     return 1

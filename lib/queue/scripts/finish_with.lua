@@ -1,14 +1,14 @@
 -- include: entry_add.lua
--- Ends a task as done, and in the same instant pushes the tasks that follow from it and keeps its result. Else as
--- finish.lua: what it held as unique is given free, and what says that it is to be cancelled goes with it.
+-- Ends a task as done, and in the same instant pushes its follow-up tasks and keeps its result. Like finish.lua, it
+-- removes the task's unique key and cancel mark.
 --
 -- KEYS: the process, the unique key ('' = none), cancels, the task's iteration hash, the result ('' = none), `queues`;
 --       then for each group of tasks the list that they go to, or `schedule`.
--- ARGV: slot, id that its place holds, new id, jid, '1' when it was cancelled or '0', the result, how long it is kept in
---       ms; then for each group the queue's name ('' = the schedule), how many tasks, and the tasks in their order; for
---       the schedule each behind its time in microseconds.
--- Answers 1 when ended (also by an earlier call with the same new id), 2 when a group's key holds a foreign value: then
--- nothing was done, and the place keeps the task under the new id (also to a repetition); 0 when the claim is lost.
+-- ARGV: slot, id that its place holds, new id, jid, '1' if it was cancelled, else '0', the result, how long it is kept
+--       in ms; then for each group the queue's name ('' = the schedule), how many tasks, and the tasks in their order;
+--       for the schedule each behind its time in microseconds.
+-- Returns 1 if ended (also by an earlier call with the same new id), 2 if a group's key holds a foreign value: then
+-- nothing was done, and the place keeps the task under the new id (also for a repetition); 0 if the claim is lost.
 local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local id = string.sub(place, 1, 16)
 if id == ARGV[3] then
@@ -23,14 +23,14 @@ for i = 7, #KEYS do
     is_fit = is_fit and type(redis.pcall(is_list and 'LLEN' or 'ZCARD', KEYS[i])) == 'number'
     at = at + 2 + tonumber(ARGV[at + 1]) * (is_list and 1 or 2)
 end
--- From here on everything is done: a script that has written may go on when the node is out of memory.
+-- From here on every command succeeds: a script that has written may go on when the node is out of memory.
 redis.call('HDEL', KEYS[1], ARGV[1])
 if not is_fit then
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(place, 17))
     return 2
 end
 
--- Scores differ, because dashboards address an entry of the schedule by its score.
+-- Gives each entry a score of its own, because dashboards address an entry of the schedule by its score.
 local next_due = {}
 local function schedule_add(schedule, time, task)
     local due, score = next_due[time] or tonumber(time), nil
@@ -68,7 +68,7 @@ end
 if ARGV[5] == '1' then
     redis.pcall('ZREM', KEYS[3], ARGV[4])
 end
--- Of a task that is done nothing needs to be known.
+-- A finished task needs no iteration state.
 if type(redis.pcall('HLEN', KEYS[4])) == 'number' then
     redis.call('UNLINK', KEYS[4])
 end

@@ -1,22 +1,22 @@
 -- include: waiting_list.lua
 -- include: stamps.lua
--- Lists were freed: the oldest of each is woken. Or they will be in a while: then the oldest is due at that time, and
--- that is stamped, too: who was refused before heard of a later time, and asks anew instead of sleeping until then.
--- A repetition stamps again, which costs somebody one more look, and wakes nobody while the first is on its way.
--- A task that is parked keeps its place, also when its end is told: whoever tells stood still for longer than the lease,
--- and the task was recovered and waits again in other hands. Without its place nobody would wake it.
+-- Wakes the oldest task of each freed list. If the lists will be free only later, the oldest becomes due at that time.
+-- The script stamps that as well, so a task that was refused before, with a later time, asks again instead of sleeping.
+-- A repetition stamps again, which costs one more look, and wakes none while the first is on its way.
+-- A parked task keeps its place, even when a process reports its end: that process hung for longer than the lease, and
+-- the recovered task waits again for another process. Without its place no task would wake it.
 --
 -- KEYS: `schedule`, paused, when lists were freed, then for each list its order and its places.
--- ARGV: prefix of the queues' keys, jid whose places are given up ('' = nobody), '1' when the lock goes to a successor,
+-- ARGV: prefix of the queues' keys, jid whose places are given up ('' = none), '1' if the lock goes to a successor,
 --       how many to wake, microseconds until it is free, then for each list its group (stamps.lua).
--- Answers 1.
+-- Returns 1.
 local jid, is_handed_on, count, delay = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 for i = 4, #KEYS, 2 do
     local list = waiting_list(KEYS[i], KEYS[i + 1], KEYS[1], KEYS[2], now)
     if list.works() then
-        redis.call('HDEL', KEYS[i + 1], '') -- a node that takes no writes says so here, before anything is done
+        redis.call('HDEL', KEYS[i + 1], '') -- a node that takes no writes refuses here, before anything is done
     end
     list.give_up(jid)
     if not is_handed_on then
@@ -30,7 +30,7 @@ for i = 4, #KEYS, 2 do
     elseif not is_handed_on then
         list.wake(count, ARGV[1])
     else
-        list.wake(1, ARGV[1]) -- nobody, while the successor is on its way; it may have failed to get the lock since
+        list.wake(1, ARGV[1]) -- wakes none while the successor is on its way; it may have failed to get the lock since
     end
 end
 return 1

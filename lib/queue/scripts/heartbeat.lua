@@ -1,20 +1,22 @@
--- One beat of a worker process: that it lives, what it runs, and what was counted since the beat before; or its last.
+-- One heartbeat of a worker process: that it lives, what it runs, and what it counted since the one before; or its
+-- last.
 --
 -- KEYS: `processes`; of the process: its hash, what it runs under two names, the number of its last beat, its signals,
---       its calls; the totals and the day's totals of processed and failed; runs by class in the minute, in the names of
---       Sidekiq 7 and 8, and in the ten minutes; what else is counted on this day; how long runs took on this day;
+--       its calls; the totals and the day's totals of processed and failed; runs by class in the minute, in the names
+--       of Sidekiq 7 and 8, and in the ten minutes; what else is counted on this day; how long runs took on this day;
 --       then for each class its two histograms.
--- ARGV: identity, number of the beat, 'stay' or 'leave', what stands before every key; then info, concurrency, busy, beat, rtt_us,
---       quiet, rss; processed, failed; number of classes; how many fields a day may have, and the name that others have
---       in what else is counted; number of classes that are timed, and the name that others have there; the
---       classes that it serves, one a line; number of running tasks, then for each its tid and its text; then for each class its name, milliseconds, runs, failed
---       runs, and "bucket number bucket number ..."; then of those that are timed, and of what else is counted, for
---       each its name, and "end number end number ...", where name and end together are a field.
--- Answers 'late' (a later beat was here: nothing is done), 'new' (the node did not know the process) or 'known'; and
--- how many commands were refused, because a foreign value is under their key.
+-- ARGV: identity, number of the beat, 'stay' or 'leave', the prefix of every key; then info, concurrency, busy, beat,
+--       rtt_us, quiet, rss; processed, failed; number of classes; how many fields a day may have, and the name that
+--       others have in what else is counted; number of classes that are timed, and the name that others have there; the
+--       classes that it serves, one a line; number of running tasks, then for each its tid and its text; then for each
+--       class its name, milliseconds, runs, failed runs, and "bucket number bucket number ..."; then of those that are
+--       timed, and of what else is counted, for each its name, and "end number end number ...", where name and end
+--       together are a field.
+-- Returns 'late' (a later beat came before: nothing is done), 'new' (the node did not know the process) or 'known'; and
+-- how many commands failed because a foreign value is under their key.
 --
--- The number is written before the counts, so a repeated beat does not count twice whatever happens in between.
--- Removes first and adds second, so that it works on a node that is out of memory.
+-- Writes the number before the counts, so a repeated beat never counts twice, whatever happens in between.
+-- Removes before it adds, so that it works on a node that is out of memory.
 local SHOWN_S, NUMBER_S, NUMBER_AFTER_S = 60, 86400, 600
 local DAY_S, MINUTE_S, TEN_MINUTES_S, OURS_S = 157680000, 28800, 259200, 1209600
 local identity, number, leaves = ARGV[1], tonumber(ARGV[2]), ARGV[3] == 'leave'
@@ -44,7 +46,7 @@ else
     try('HSET', KEYS[2], 'info', ARGV[5], 'concurrency', ARGV[6], 'busy', ARGV[7], 'beat', ARGV[8], 'rtt_us', ARGV[9],
         'quiet', ARGV[10], 'rss', ARGV[11], 'hf_classes', ARGV[19])
     try('EXPIRE', KEYS[2], SHOWN_S)
-    -- One that is listed and was forgotten by the node is taken off the list; who is alive lists itself again.
+    -- Unlists a process whose hash the node has lost; a living process lists itself again.
     local any = try('SRANDMEMBER', KEYS[1])
     if any and redis.pcall('HEXISTS', ARGV[4] .. any, 'info') == 0 then
         try('SREM', KEYS[1], any)
@@ -76,7 +78,7 @@ end
 local histogram, timed = 17, counted + 5 * classes
 for i = counted, timed - 1, 5 do
     for period = 12, 14 do
-        -- As Sidekiq does: the time where a run succeeded, also when it is 0.
+        -- As Sidekiq does: records the time if a run succeeded, even if it is 0.
         if ARGV[i + 2] ~= ARGV[i + 3] then
             try('HINCRBY', KEYS[period], ARGV[i] .. '|ms', ARGV[i + 1])
         end
@@ -97,7 +99,7 @@ for period = 12, 14 do
     try('EXPIRE', KEYS[period], period == 14 and TEN_MINUTES_S or MINUTE_S)
 end
 
--- Names come from tasks: when there are too many, those that are not there yet share one.
+-- Names come from tasks. Beyond the limit all new names share one.
 local function fields_add(key, others, first, last)
     if first > last then
         return

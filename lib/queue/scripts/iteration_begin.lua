@@ -1,7 +1,7 @@
--- A run of a task begins: counts it, and tells where an earlier one stopped.
+-- Begins a run of a task: counts it, and returns where an earlier one stopped.
 -- KEYS: the task's iteration hash. ARGV: the name of the run.
--- Answers whether the task is to be cancelled (1 or 0), the cursor and the seconds of earlier runs ('' = none). What
--- dashboards read together is written together. A repeated call is not counted again. A foreign value is left alone.
+-- Returns whether to cancel the task (1 or 0), the cursor and the seconds of earlier runs ('' = none). Writes together
+-- what dashboards read together. Counts a repeated call once. Leaves a foreign value alone.
 local LIFE_S = 2592000
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind ~= 'hash' and kind ~= 'none' then
@@ -9,7 +9,7 @@ if kind ~= 'hash' and kind ~= 'none' then
 end
 local state = redis.call('HMGET', KEYS[1], 'ex', 'c', 'rt', 'cancelled', 'run')
 if state[5] ~= ARGV[1] then
-    redis.call('HDEL', KEYS[1], 'run') -- first, so that the next may be done on a node that is out of memory
+    redis.call('HDEL', KEYS[1], 'run') -- first, so that the next command works on a node that is out of memory
     redis.call('HSET', KEYS[1], 'ex', string.format('%d', (tonumber(state[1]) or 0) + 1), 'c', state[2] or 'null', 'rt',
         state[3] or '0.0', 'run', ARGV[1])
     if redis.call('TTL', KEYS[1]) < 0 then

@@ -1,7 +1,8 @@
--- Writes what a run has reached, or, with 'end', that nothing of the task needs to be kept.
--- KEYS: the task's iteration hash. ARGV: the name of the run, 'go on' or 'end', seconds of all runs, cursor ('' = none).
--- Answers whether the task is to be cancelled (1 or 0), -1 when another run has begun since or the hash is gone:
--- then nothing is written. May be repeated.
+-- Writes the progress of a run, or, with 'end', removes the iteration state of the task.
+-- KEYS: the task's iteration hash. ARGV: the name of the run, 'go on' or 'end', seconds of all runs, cursor ('' =
+-- none).
+-- Returns whether to cancel the task (1 or 0), or -1 if another run has begun since or the hash is gone:
+-- then it writes nothing. Safe to repeat.
 if redis.pcall('HGET', KEYS[1], 'run') ~= ARGV[1] then
     return -1
 end
@@ -10,7 +11,7 @@ if ARGV[2] == 'end' then
     redis.call('UNLINK', KEYS[1])
     return cancelled
 end
-redis.call('HDEL', KEYS[1], 'rt') -- first, so that the next may be done on a node that is out of memory
+redis.call('HDEL', KEYS[1], 'rt') -- first, so that the next command works on a node that is out of memory
 redis.call('HSET', KEYS[1], 'rt', ARGV[3])
 if ARGV[4] ~= '' then
     redis.call('HSET', KEYS[1], 'c', ARGV[4])

@@ -1,16 +1,16 @@
--- The last call of a process that stops: whatever it still has goes back to the head of its queue, and nothing of
--- the process is left. What cannot go back, because its queue's key holds a foreign value, stays, and so does the
--- process in the list.
+-- The last call of a process that stops: puts whatever it still has back at the head of its queue, and removes the
+-- process. A task whose queue's key holds a foreign value cannot go back: it stays, and so does the process in the
+-- list.
 --
 -- KEYS: processes, the process, then for each queue its bell and its list. ARGV: identity, prefix of the queues' keys.
--- Answers the number of tasks that could not be given back.
+-- Returns the number of tasks that it could not give back.
 local stay = 0
 local function is_list(key)
     return type(redis.pcall('LLEN', key)) == 'number'
 end
 for i = 3, #KEYS, 2 do
     if is_list(KEYS[i + 1]) then
-        -- The newest first, so that the oldest ends at the head.
+        -- The newest first, so that the oldest arrives at the head.
         local task = redis.call('LPOP', KEYS[i])
         while task do
             redis.call('RPUSH', KEYS[i + 1], task)

@@ -1,9 +1,9 @@
--- The last step before a task runs, where one is needed: is it to be cancelled, and, when it is to run at most once,
--- it ends here, before it runs.
+-- The last step before a task runs, where one is needed: checks whether the task is cancelled, and ends a task that
+-- may run at most once before it runs.
 --
 -- KEYS: the process, the task's iteration hash, cancels. ARGV: slot, id that its place holds, new id, jid, '1' to end
--- it or '0'.
--- Answers 1 to run it (also to a repetition), 2 when it is cancelled, 0 when the claim is lost.
+-- it, else '0'.
+-- Returns 1 to run it (also for a repetition), 2 if it is cancelled, 0 if the claim is lost.
 local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local id = string.sub(place, 1, 16)
 if id == ARGV[3] then
@@ -17,7 +17,7 @@ if redis.pcall('HEXISTS', KEYS[2], 'cancelled') == 1 or type(redis.pcall('ZSCORE
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
 if ARGV[5] == '1' then
-    -- That it runs now can be seen while the place holds this id: who pushes a unique task wants to know.
+    -- Shows that the task runs while the place holds this id, for producers that push the same unique task.
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[3], 'once:' .. ARGV[1], ARGV[3] .. ARGV[4])
 else
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(place, 17))

@@ -1,8 +1,8 @@
--- Deletes a queue with all its tasks. They are kept aside for a while under a key of this call, so that the caller can
--- read what they hold as unique and give it free: what a worker has taken before is not among them.
+-- Deletes a queue with all its tasks. Keeps them for a while under a key of this call, so that the caller can release
+-- their unique keys. Tasks that a worker has already taken are not among them.
 -- KEYS: `queues`, `paused`, the queue, receipt of this call, where the tasks are kept. ARGV: the queue's name, for how
 --       many seconds they are kept.
--- Answers the number of tasks that were deleted, also when it is repeated; -1 when the key holds a foreign value.
+-- Returns the number of deleted tasks, also when repeated; -1 if the key holds a foreign value.
 local receipt = redis.call('GET', KEYS[4])
 if receipt then
     return tonumber(receipt)

@@ -1,6 +1,6 @@
--- Gives free what deleted tasks held as unique, unless others hold it by now.
--- KEYS: the keys of uniqueness. ARGV: for each the jid of its task.
--- Answers how many were given free. Harmless to repeat.
+-- Releases the unique keys of deleted tasks, unless other tasks hold them by now.
+-- KEYS: the unique keys. ARGV: for each the jid of its task.
+-- Returns how many it released. Safe to repeat.
 local freed = 0
 for i = 1, #KEYS do
     if redis.pcall('GET', KEYS[i]) == ARGV[i] then

@@ -1,19 +1,20 @@
 -- include: waiting_list.lua
--- What an operator does with tasks that wait in one place: back to their queues, into `dead`, or away. One that waits for
--- a lock leaves its waiting list with that, or is noted there as out; the next is due then when it was, or is woken.
+-- Moves tasks that wait in one place, for an operator: back to their queues, into `dead`, or deletes them. A task that
+-- waits for a lock thereby leaves its waiting list, or is recorded there as OUT; the next one gets its due time, or is
+-- woken.
 --
 -- KEYS: receipt of this call, the place, `queues`, `dead`, processes, `schedule`, paused, then for each entry the list
---       that it goes to (retry) or what holds it to be unique (bury, delete).
+--       that it goes to (retry) or its unique key (bury, delete).
 -- ARGV: verb (retry, bury, delete), kind of the place (set, list, claims), the process whose claims these are and
---       whose lease must have ended ('' = no lease is asked for), the longest age in seconds and the greatest number
+--       whose lease must have ended ('' = no lease is checked), the longest age in seconds and the greatest number
 --       of entries of `dead`, how far into a list an entry is looked for, prefixes of the queues' keys, of the orders
 --       and of the places of waiting lists, then for each entry: what stands in the place, what goes to the target, the
---       queue's name (retry) or the jid that holds what is unique, the field (claims), its jid, and the waiting list
+--       queue's name (retry) or the jid that holds the unique key, the field (claims), its jid, and the waiting list
 --       that it names ('' = none).
--- Answers a number an entry: 1 done, 0 it was not there (any more) as it was seen, -1 the target's key holds a foreign
--- value, -2 the process is alive; and behind them how many entries of `dead` were trimmed away to make room.
+-- Returns a number for each entry: 1 done, 0 the entry as seen is no longer there, -1 the target's key holds a foreign
+-- value, -2 the process is alive; then how many entries of `dead` were trimmed to make room.
 --
--- The receipt holds the answers for ten minutes, so that a repeated call learns what the first one did.
+-- The receipt holds the answers for ten minutes, so that a repeated call returns what the first one did.
 local receipt = redis.call('GET', KEYS[1])
 if receipt then
     local answers = {}
@@ -39,14 +40,14 @@ local function take(text, field)
     if kind == 'set' then
         return redis.call('ZREM', KEYS[2], text) == 1
     elseif kind == 'list' then
-        -- Bounded, while LREM alone would walk through the whole list for an entry that has gone.
+        -- Bounded: LREM alone would walk through the whole list for an entry that is gone.
         local at = redis.call('LPOS', KEYS[2], text, 'RANK', -1, 'MAXLEN', ARGV[6])
         return at and redis.call('LREM', KEYS[2], -1, text) == 1
     end
     return redis.call('HGET', KEYS[2], field) == text and redis.call('HDEL', KEYS[2], field) == 1
 end
 
--- Takes it from the place and from its waiting list.
+-- Removes a task from the place and from its waiting list.
 local function take_waiting(text, field, jid, name)
     if name == '' then
         return take(text, field)
@@ -72,11 +73,11 @@ for i = 8, #KEYS do
     if answer == 1 then
         done = done + 1
         if verb == 'retry' then
-            -- What was claimed had its turn already: it goes to the end where workers take.
+            -- A claimed task had its turn already, so it goes to the end from which workers take.
             redis.call(kind == 'set' and 'LPUSH' or 'RPUSH', KEYS[i], ARGV[at + 1])
             redis.pcall('SADD', KEYS[3], ARGV[at + 2])
         elseif verb == 'bury' then
-            -- Scores differ, because dashboards address an entry by its score.
+            -- Gives each entry a score of its own, because dashboards address an entry by its score.
             entry_add(KEYS[4], string.format('%.6f', now + buried / 1000000), ARGV[at + 1])
             buried = buried + 1
         end

@@ -1,6 +1,6 @@
--- The claims of a process whose lease has ended.
--- KEYS: processes, the process. ARGV: identity, bytes of tasks to answer at most (one task is always given).
--- Answers slot, place, slot, place, ...; nothing when it came back.
+-- Returns the claims of a process whose lease has ended.
+-- KEYS: processes, the process. ARGV: identity, bytes of tasks to return at most (at least one task is returned).
+-- Returns slot, place, slot, place, ...; nothing if the process came back.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local ended = redis.call('ZSCORE', KEYS[1], ARGV[1])

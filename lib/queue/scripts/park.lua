@@ -1,23 +1,24 @@
 -- include: waiting_list.lua
--- Ends a claim by parking its task: into `schedule`, so that any scheduler brings it back, and into the waiting list of
+-- Ends a claim by parking its task: in `schedule`, so that any scheduler brings it back, and in the waiting list of
 -- what it waits for, where it keeps the place that it has.
 --
--- The claim's place changes with every answer, also when it keeps the task, so that a late copy of this call finds
--- another id and parks nothing that runs meanwhile.
+-- The claim's place changes with every answer, even if it keeps the task, so that a late copy of this call finds
+-- another id and cannot park a task that runs meanwhile.
 --
--- Behind somebody who is parked it sleeps long, whatever happened to the lock: who frees it wakes that one, whose end
--- then wakes this one. Without anybody before it nobody might wake it, when the lock was freed between its claim and
--- now, or shortly before and the release had not reached the lock nodes: then it is to be tried again, or is due soon.
+-- Behind another parked task it sleeps long, whatever happened to the lock: freeing the lock wakes the other, whose end
+-- then wakes this one. If none is parked before it, nothing may wake it: the lock may have been freed between its claim
+-- and now, or shortly before, when the release had not reached the lock nodes. Then it has to try again, or is due
+-- soon.
 --
--- KEYS: the process, `schedule`, the list's order, its places, when lists were freed, `contended`, paused; then of each other
---       list in which it may have a place its order and its places: there the next is woken instead of it.
--- ARGV: slot, id that its place holds, new id; the list's name; jid, queue, class, set; the node's time of the refusal's
---       claim in microseconds; microseconds to the next look of the oldest, of all others, and where the lock may be free
---       any moment; the most that may wait (0 = any number); '1' when the task may be tried again at once; the prefix of
---       the queues' keys; the list's group (stamps.lua); the task.
--- Answers what became of it, the node's time, and in how many microseconds it is due: 1 = parked, 0 = the claim is lost,
--- 2 = the lock may be free, 3 = too many wait; a repetition the same, but for a 2 or 3 that it cannot tell apart: then 2
--- to one that may try again.
+-- KEYS: the process, `schedule`, the list's order, its places, when lists were freed, `contended`, paused; then of each
+--       other list in which it may have a place its order and its places: there the next is woken instead of it.
+-- ARGV: slot, id that its place holds, new id; the list's name; jid, queue, class, set; the node's time of the claim
+--       that was refused, in microseconds; microseconds to the next look of the oldest, of all others, and where the
+--       lock may be free any moment; the most that may wait (0 = any number); '1' if the task may try again at once;
+--       the prefix of the queues' keys; the list's group (stamps.lua); the task.
+-- Returns the outcome, the node's time, and in how many microseconds the task is due. Outcomes: 1 = parked, 0 = the
+-- claim is lost, 2 = the lock may be free, 3 = too many wait. A repetition gets the same, but cannot tell 2 from 3: a
+-- task that may try again gets 2.
 local list_name, jid, queue, class, set = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local seen, near, far, soon = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 local most, may_retry, task = tonumber(ARGV[13]), ARGV[14] == '1', ARGV[17]
@@ -31,7 +32,7 @@ end
 if id ~= ARGV[2] or #place <= 16 then
     return {0, now, 0}
 end
-redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, while the task has not moved
+redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, before the task moves
 redis.call('HDEL', KEYS[1], ARGV[1])
 local function keep(answer)
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(place, 17))
@@ -44,7 +45,7 @@ local is_first = not works or not list.oldest(list.may_go, jid)
 -- Earlier versions stamp the list alone.
 local stamp, old_stamp = redis.pcall('HGET', KEYS[5], ARGV[16]), redis.pcall('GET', KEYS[5] .. ':' .. list_name)
 local freed = math.max(tonumber(stamp) or 0, tonumber(old_stamp) or 0)
--- Stamps live for a minute, so a refusal that is older than that says nothing.
+-- Stamps live for a minute, so they tell nothing about an older refusal.
 local is_doubtful = is_first and (freed > seen or now - seen > 55000000)
 if is_doubtful and may_retry then
     return keep(2)
@@ -59,7 +60,7 @@ if is_first then
 end
 local own = works and is_known and list.place(jid)
 if not works or (own and own.task) then
-    -- Without a place nobody wakes it: there is none, or another task of the same jid has it.
+    -- Nothing wakes a task without a place: it has none, or another task of the same jid has it.
     delay = math.min(delay, near)
     entry_add(KEYS[2], string.format('%.6f', (now + delay) / 1000000), task)
 else

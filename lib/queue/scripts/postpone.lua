@@ -1,12 +1,12 @@
 -- include: entry_add.lua
--- The arrows from a claim into a sorted set: a failed task into `retry`, a delayed one into `schedule`, a hopeless one
+-- Moves a claimed task into a sorted set: a failed task into `retry`, a delayed one into `schedule`, a hopeless one
 -- into `dead`.
 --
--- KEYS: the process, the sorted set, the task's unique key ('' = none), which a task that dies gives free.
+-- KEYS: the process, the sorted set, the task's unique key ('' = none), which a task that dies releases.
 -- ARGV: slot, id that its place holds, new id, delay in seconds, payload, jid, then for `dead` the longest age in
 --       seconds and the greatest number of entries (0 = no trimming), and '1' for a task that was ended before it ran:
---       its place is empty but for the id.
--- Answers 1 when moved (also by an earlier call with the same new id), 0 when the claim is lost.
+--       its place holds only the id.
+-- Returns 1 if moved (also by an earlier call with the same new id), 0 if the claim is lost.
 local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local id = string.sub(place, 1, 16)
 if id == ARGV[3] then
@@ -15,7 +15,7 @@ end
 if id ~= ARGV[2] or #place < 16 or (#place == 16) ~= (ARGV[9] == '1') then
     return 0
 end
-redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, while the task has not moved
+redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, before the task moves
 redis.call('HDEL', KEYS[1], ARGV[1])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000

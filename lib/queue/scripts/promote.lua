@@ -1,14 +1,14 @@
 -- include: waiting_list.lua
--- Moves due entries of a sorted set to their queues. Whoever removes an entry moves it, so several processes may try.
--- An entry whose target holds a foreign value stays where it is. So does one that is not due: since it was looked up, its
--- task was claimed, and parked again with the same text. One that waits for a lock is noted as out in its waiting list.
+-- Moves due entries of a sorted set to their queues. The process that removes an entry moves it, so several may try.
+-- An entry whose target holds a foreign value stays. So does one that is not due: after the lookup its task was claimed
+-- and parked again with the same text. A task that waits for a lock is recorded as OUT in its waiting list.
 --
 -- KEYS: the sorted set, `queues`, `dead`, then one list an entry.
 -- ARGV: the longest age in seconds and the greatest number of entries of `dead`, then for each entry its text, the
---       text to push, the queue's name ('' = it is no task: bury the text); then, if some of them wait for locks, the
+--       text to push, the queue's name ('' = not a task: bury the text); then, if some of them wait for locks, the
 --       prefixes of the orders and the places of waiting lists, and for each of those its number among the entries, its
 --       jid and the waiting list that it names.
--- Answers the number of entries that were moved.
+-- Returns the number of entries that were moved.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local moved, buried = 0, 0
@@ -16,7 +16,7 @@ local waits, waits_at = {}, (#KEYS - 3) * 3 + 3
 for i = waits_at + 2, #ARGV, 3 do
     waits[tonumber(ARGV[i])] = i
 end
--- Removes it from the set, and says so in its waiting list.
+-- Removes an entry from the set, and records that in its waiting list.
 local function take(number, text)
     local at = waits[number]
     if at then
@@ -39,7 +39,7 @@ for i = 4, #KEYS do
         take(i - 3, ARGV[at])
         moved = moved + 1
         if bury then
-            -- Scores differ, because dashboards address an entry by its score.
+            -- Gives each entry a score of its own, because dashboards address an entry by its score.
             entry_add(KEYS[3], string.format('%.6f', now + buried / 1000000), ARGV[at + 1])
             buried = buried + 1
         else

@@ -4,11 +4,11 @@
 -- KEYS: the producer's record, the list (or `schedule`), and for a list `queues`.
 -- ARGV: number of the batch, lowest number that is not answered yet, how long the record is kept in ms, name of the
 --       queue ('' = the schedule), then the tasks; for the schedule each behind its score.
--- Answers the number of tasks that the list or schedule then has; 0 when an earlier try was executed; -1 to a try that
--- nobody waits for any more.
+-- Returns the number of tasks that the list or schedule then has; 0 if an earlier try was executed; -1 to a try whose
+-- producer no longer waits for it.
 --
 -- The record holds the numbers of the batches that were pushed and may be asked about again, and under `low` the lowest
--- one that was not answered: what is below it is a try that got lost and turns up late.
+-- one that was not answered: a number below it is a try that got lost and arrives late.
 local record, place = KEYS[1], KEYS[2]
 local low = math.max(tonumber(redis.call('ZSCORE', record, 'low') or 0), tonumber(ARGV[2]))
 if low > tonumber(ARGV[1]) then
@@ -17,7 +17,7 @@ end
 if redis.call('ZSCORE', record, ARGV[1]) then
     return 0
 end
--- Adds first: on a node that is out of memory this must fail, and what only keeps account goes on behind it.
+-- Adds first: on a node that is out of memory this must fail. The bookkeeping behind it then still works.
 local length
 if ARGV[4] == '' then
     for i = 5, #ARGV, 2 do

@@ -2,18 +2,18 @@
 -- include: holder_look.lua
 -- Pushes one task, unless another with the same class and arguments waits or runs.
 --
--- KEYS: the producer's record (see push.lua), the key of uniqueness, the list (or `schedule`), `queues`; to look for the
---       task that has the key also our processes, all that are listed, `schedule`, `retry`, the note about this digest,
---       and the one about the last look.
+-- KEYS: the producer's record (see push.lua), the unique key, the list (or `schedule`), `queues`; to look for the
+--       task that has the key also our processes, all listed processes, `schedule`, `retry`, the note about this
+--       digest, and the one about the last look.
 -- ARGV: number of the batch, lowest number that is not answered yet, how long the record is kept in ms, name of the
---       queue, jid, how long it is unique in ms, score in the schedule ('' = it goes to the list), the task; to look also
---       the jid that was missed before ('' = none), the digest, what stands before the names of queues, processes, bells
---       and listed processes.
--- Answers the jid of the task that has the key: the caller's own when it is pushed, also by an earlier try; '' to a try
--- that nobody waits for any more. Or a list of that jid: look for it; or, to one that looked: it was missed.
+--       queue, jid, how long it is unique in ms, score in the schedule ('' = it goes to the list), the task; to look
+--       also the jid that was missed before ('' = none), the digest, the prefixes of the names of queues, processes,
+--       bells and listed processes.
+-- Returns the jid of the task that has the key: the caller's own if it is pushed, also by an earlier try; '' to a try
+-- whose producer no longer waits for it. Or a list of that jid: look for it; or, after a look: it was missed.
 --
--- A task that is missed may be between two commands of another program, which takes it out of one place and then
--- pushes it. So it is gone only when it is missed twice, some time apart.
+-- A missed task may be between two commands of another program, which takes it out of one place and then pushes it.
+-- So it is gone only if it is missed twice, some time apart.
 local record, unique, place = KEYS[1], KEYS[2], KEYS[3]
 local low = math.max(tonumber(redis.call('ZSCORE', record, 'low') or 0), tonumber(ARGV[2]))
 if low > tonumber(ARGV[1]) then
@@ -38,7 +38,7 @@ if holder then
         return {holder}
     end
 end
--- The task goes first: whatever the node refuses, it refuses here, and the key is then not taken.
+-- Pushes the task first: whatever the node refuses, it refuses here, before the key is taken.
 if ARGV[7] == '' then
     redis.call('LPUSH', place, ARGV[8])
     redis.pcall('SADD', KEYS[4], ARGV[4])

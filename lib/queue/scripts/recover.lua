@@ -1,20 +1,20 @@
 -- include: entry_add.lua
 -- Puts the claims of a process whose lease has ended back at the head of their queues, all of them or some at a time,
--- and when none is left, what is in its bells.
+-- and, once none is left, the tasks in its bells.
 --
--- A process that was recovered is looked at again: a move that it had sent may arrive long after it died. So it stays
--- listed, marked as gone, until the last of the looks has passed. One that comes back enlists itself anew.
+-- A recovered process is looked at again, because a move that it had sent may arrive long after it died. So it stays
+-- listed, marked as gone, until the last of the looks is over. A process that comes back enlists itself anew.
 --
--- When the process left the slot of the handler that brought its end about (crash_suspect.lua), the tasks of all other slots
--- were only beside it: they count apart, and many more of those bury.
+-- If the process recorded the slot of the handler that ended it (crash_suspect.lua), the tasks of all other slots only
+-- ran beside it: they count separately, and it takes many more of those to bury a task.
 --
--- KEYS: processes, the process, dead, then for each claim: who it was recovered from, its queue, its unique key.
--- ARGV: identity; prefixes of the process's bells and of queues; recoveries that bury a task, and how many do that
---       count those beside a culprit; for how long they are remembered, in seconds; longest age in seconds and greatest number of entries of `dead`; the number of looks
---       and the seconds until each; then for each claim: slot, id, jid ('' = not a task: not counted), and its record
---       for `dead` ('' = not made yet).
--- Answers what became of each claim: 'back', 'dead', 'poison' (its record is needed), 'moved' (it is not there any
--- more), 'stuck' (a foreign value under a key); and then 'clear' when nothing is left, 'came back', or 'more'.
+-- KEYS: processes, the process, dead, then for each claim: its count of recoveries, its queue, its unique key.
+-- ARGV: identity; prefixes of the process's bells and of queues; how many recoveries bury a task, and how many if those
+--       beside a crash suspect are counted; for how long they are remembered, in seconds; longest age in seconds and
+--       greatest number of entries of `dead`; the number of looks and the seconds until each; then for each claim:
+--       slot, id, jid ('' = not a task: not counted), and its record for `dead` ('' = not made yet).
+-- Returns the outcome of each claim: 'back', 'dead', 'poison' (its record is needed), 'moved' (it is no longer there),
+-- 'stuck' (a foreign value under a key); and then 'clear' if nothing is left, 'came back', or 'more'.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local function seconds(value)
@@ -24,7 +24,7 @@ local function remember(who, is_beside)
     redis.pcall('HSET', who, ARGV[1], (is_beside and '-' or '') .. seconds(now))
     redis.pcall('EXPIRE', who, ARGV[6])
 end
--- Whether this recovery is one too many.
+-- Tells whether this recovery is one too many.
 local function is_poison(who, is_beside)
     local entries, counted = redis.pcall('HGETALL', who), 0
     if entries.err then
@@ -87,7 +87,7 @@ end
 for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
     if tonumber(field) and redis.call('HSTRLEN', KEYS[2], field) > 16 then
         if not moves then
-            -- What is stuck must not keep others from being looked at.
+            -- A stuck claim must not keep others from being looked at.
             redis.call('ZREM', KEYS[1], ARGV[1])
             redis.call('ZADD', KEYS[1], seconds(now + tonumber(ARGV[10])), ARGV[1])
         end
@@ -102,7 +102,7 @@ local names = gone and string.sub(gone, 2) or redis.call('HGET', KEYS[2], 'queue
 for name in string.gmatch(names, '[^\n]+') do
     local bell, queue = ARGV[2] .. name, ARGV[3] .. name
     local count = redis.pcall('LLEN', queue)
-    -- The newest first, so that the oldest ends at the head.
+    -- The newest first, so that the oldest arrives at the head.
     local task = type(count) == 'number' and redis.pcall('LPOP', bell)
     while task and not task.err do
         redis.call('RPUSH', queue, task)

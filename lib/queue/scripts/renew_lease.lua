@@ -1,19 +1,19 @@
--- Renews the lease of a process, and tells it what the node knows of it and of others.
+-- Renews the lease of a process, and returns what the node knows of it and of others.
 --
--- KEYS: processes, the process, paused. ARGV: identity, lease in seconds, how many of the dead to tell, what stands before
--- an identity in the key of its process, then the names of its queues.
--- Answers the state of the lease ('held'; 'late' = it had ended but nobody minded; 'lost' = it is not listed, or was
--- recovered), the run id of the server ('' = not told), a '1' or '0' for each queue that is paused or not,
--- identities whose lease has ended (only when this one was held), its own claims: slot, id and name of the queue,
--- slot, ..., and how many living processes serve the one of its queues that is served by the fewest, itself included
--- (no more than 64 are looked at; 0 = it is not listed), and the node's time in microseconds.
+-- KEYS: processes, the process, paused. ARGV: identity, lease in seconds, how many dead processes to return at most,
+-- the prefix of the key of a process, then the names of its queues.
+-- Returns the state of the lease ('held'; 'late' = it had ended but nobody recovered it; 'lost' = it is not listed, or
+-- was recovered), the run id of the server ('' = unknown), '1' for each queue that is paused, '0' for the others,
+-- identities whose lease has ended (only if this one was held), its own claims: slot, id and name of the queue,
+-- slot, ..., how many living processes, itself included, serve the one of its queues that the fewest serve
+-- (looks at no more than 64; 0 = it is not listed), and the node's time in microseconds.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local ended = redis.call('ZSCORE', KEYS[1], ARGV[1])
 local state = 'lost'
 if ended and redis.call('HEXISTS', KEYS[2], 'queues') == 1 then
     state = tonumber(ended) >= now and 'held' or 'late'
-    redis.call('ZREM', KEYS[1], ARGV[1]) -- first, so that the next may be done on a node that is out of memory
+    redis.call('ZREM', KEYS[1], ARGV[1]) -- first, so that the next command works on a node that is out of memory
     redis.call('ZADD', KEYS[1], string.format('%.6f', now + tonumber(ARGV[2])), ARGV[1])
 end
 local info = redis.pcall('INFO', 'server')
@@ -31,7 +31,7 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
         claims[#claims + 1] = string.sub(place, 1, (string.find(place, '\n', 17, true) or 17) - 1)
     end
 end
--- Most serve the same queues.
+-- Usually all processes serve the same queues.
 local LOOKED_AT = 64
 local own, same, serving = redis.call('HGET', KEYS[2], 'queues'), 1, {}
 local living = own and redis.call('ZRANGEBYSCORE', KEYS[1], string.format('%.6f', now), '+inf', 'LIMIT', 0, LOOKED_AT)

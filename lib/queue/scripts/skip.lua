@@ -1,11 +1,11 @@
--- Ends a task whose lock is held elsewhere as skipped; but not one that was claimed before by a process that died, nor
--- one that has waited: these are to be parked.
+-- Ends a task whose lock is held elsewhere as skipped. A task that was recovered from a dead process, or that has
+-- waited before, has to be parked instead.
 --
 -- KEYS: the process, the unique key ('' = none), cancels, the task's iteration hash, from whom it was recovered, then
 --       the orders of all lists in which it may have a place.
--- ARGV: slot, id that its place holds, new id, jid, '1' when it was cancelled or '0'.
--- Answers 1 when ended, 2 when it is to be parked: then the place keeps it under the new id; the same to a repetition;
--- 0 when the claim is lost.
+-- ARGV: slot, id that its place holds, new id, jid, '1' if it was cancelled, else '0'.
+-- Returns 1 if ended, 2 if it has to be parked: then the place keeps it under the new id (also for a repetition);
+-- 0 if the claim is lost.
 local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local id = string.sub(place, 1, 16)
 if id == ARGV[3] then

@@ -1,10 +1,10 @@
--- Pushes the task of one tick of a periodic task and notes the tick, if nobody did so before: whoever comes first of
+-- Pushes the task of one tick of a periodic task and notes the tick, unless a worker did so before: the first of
 -- all workers pushes it, and a repetition after a lost reply changes nothing.
 --
 -- KEYS: hf:2:periodic, queues, the queue.
 -- ARGV: name of the periodic task, name of the queue, the tick, how many seconds old it may be, the task.
--- Answers {1 pushed, 0 pushed before (this tick or a later one), -1 too early, -2 too old; the node's time in seconds
--- and microseconds; the last tick that is noted}. Ticks are whole seconds.
+-- Returns {1 pushed, 0 pushed before (this tick or a later one), -1 too early, -2 too old; the node's time in seconds
+-- and microseconds; the last noted tick}. Ticks are whole seconds.
 local time = redis.call('TIME')
 local now, tick = tonumber(time[1]), tonumber(ARGV[3])
 local noted = math.abs(tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) or 0)
@@ -18,7 +18,7 @@ elseif tick > now then
 elseif now - tick > tonumber(ARGV[4]) then
     return answer(-2)
 end
-redis.call('LLEN', KEYS[3]) -- a foreign value under this key is an error now, while nothing is noted
+redis.call('LLEN', KEYS[3]) -- a foreign value under this key is an error now, before the tick is noted
 noted = tick
 redis.call('HSET', KEYS[1], ARGV[1], string.format('%d', tick))
 redis.call('LPUSH', KEYS[3], ARGV[5])

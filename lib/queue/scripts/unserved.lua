@@ -1,15 +1,15 @@
 -- include: entry_add.lua
--- A task whose class its process does not serve goes into `retry` without a failure being counted, or stays with its
--- process, which then lets it fail: when its grace is over and no living process announces the class. A process
--- announces with its heartbeat; one that has a lease and has said nothing yet, or is too old to, may serve anything.
--- Who waits is noted by class, until a minute after it comes back.
+-- Moves a task whose class its process does not serve into `retry` without counting a failure. The task stays with its
+-- process, which then fails it, once its grace is over and no living process announces the class. A process
+-- announces with its heartbeat; one that has a lease and has announced nothing yet, or is too old to, may serve any
+-- class. Waiting tasks are noted by class, until a minute after they come back.
 --
--- KEYS: the process, `retry`, processes, the classes that nobody serves, who waits for this class.
--- ARGV: slot, id that its place holds, new id, delay in seconds, payload, class, jid, what stands before every key, '1'
---       when its grace is over, after how many seconds it comes back if it fails (0 = it does not), and what stands
---       before the identity in the key of a process.
--- Answers 1 when it waits in `retry` (also by an earlier call with the same new id); 2 when it is to fail: then its place
--- keeps it under the new id (also to a repetition); 0 when the claim is lost.
+-- KEYS: the process, `retry`, processes, the classes that no process serves, the tasks that wait for this class.
+-- ARGV: slot, id that its place holds, new id, delay in seconds, payload, class, jid, the prefix of every key, '1'
+--       if its grace is over, after how many seconds it comes back if it fails (0 = it does not), and the prefix of
+--       the key of a process.
+-- Returns 1 if it waits in `retry` (also by an earlier call with the same new id); 2 if it has to fail: then its place
+-- keeps it under the new id (also for a repetition); 0 if the claim is lost.
 local NOTED_S, CLASSES_MAX, LOOKED_AT = 60, 1000, 1000
 local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local id = string.sub(place, 1, 16)
@@ -28,7 +28,7 @@ local function is_announced()
         redis.call('ZRANGEBYSCORE', KEYS[3], string.format('%.6f', now), '+inf', 'LIMIT', 0, LOOKED_AT)
     for _, identity in ipairs(living) do
         local process = ARGV[11] .. identity
-        -- One that was recovered stays listed for a while, and serves nothing.
+        -- A recovered process stays listed for a while, and serves nothing.
         local is_other = process ~= KEYS[1] and redis.pcall('HEXISTS', process, 'gone') ~= 1
         local classes = is_other and redis.pcall('HGET', ARGV[8] .. identity, 'hf_classes')
         local is_told = type(classes) == 'string'
@@ -58,12 +58,12 @@ end
 if back > 0 then
     redis.pcall('ZADD', KEYS[5], string.format('%.6f', now + back + NOTED_S), ARGV[7])
 end
--- Nothing of it outlives its last note.
+-- The set expires with its last note.
 local last = redis.pcall('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')
 if last[2] then
     redis.pcall('ZADD', KEYS[4], last[2], ARGV[6])
     for i = 4, 5 do
-        local last_note = redis.pcall('ZRANGE', KEYS[i], -1, -1, 'WITHSCORES')[2] -- nil where something foreign is
+        local last_note = redis.pcall('ZRANGE', KEYS[i], -1, -1, 'WITHSCORES')[2] -- nil for a foreign value
         if last_note then
             redis.pcall('EXPIREAT', KEYS[i], math.ceil(tonumber(last_note)))
         end

@@ -1,7 +1,7 @@
--- Adds a task to a sorted set, for the scripts that include this. It never takes the place of another: tasks of the same
--- bytes would be one member, so one that finds such a twin there gets blanks at its end. JSON ignores them. They spell the
--- time, so free ones are found at once however many twins there are.
--- Answers the text that was added.
+-- Adds a task to a sorted set without replacing another: tasks of the same bytes would be one member, so if the set has
+-- such a twin, the task gets blanks at its end. JSON ignores them. They spell the time, so a free text is found at once
+-- however many twins there are.
+-- Returns the text that was added.
 local function entry_add(set, score, task)
     local text, tries = task, 0
     while redis.call('ZADD', set, 'NX', score, text) == 0 do

@@ -1,19 +1,19 @@
--- Whether a unique task is still there, for the script that includes this: in a queue, a bell, `schedule` or `retry`, claimed, or
--- running after it was ended (open.lua). It is known by its digest, which stands in its text.
+-- Checks whether a unique task still exists: in a queue, a bell, `schedule` or `retry`, claimed, or running after it
+-- was ended (open.lua). Its text contains its digest, which identifies it.
 --
--- It counts as there when that can't be known: more than LOOKED_AT is to be read, the user may not read it, or a process
--- of another kind serves the queue and may run it. Reading is bounded in that way and by two notes. After each look nobody
--- looks for a moment, so that all looks together take a small part of the node's time. And who is there is not looked for
--- again for some time when that was dear, so that others are.
+-- The task counts as existing if the check cannot be complete: there is more than LOOKED_AT to read, the user may not
+-- read it, or a process of another kind serves the queue and may run it. Two notes also bound the reading. After each
+-- check nobody checks for a moment, so that all checks together take a small part of the node's time. A task that was
+-- found at a high cost is not checked again for some time, so that others are.
 --
--- keys: processes, listed, queues, schedule, retry, note (of this digest), pause. before: what stands before the names of
+-- keys: processes, listed, queues, schedule, retry, note (of this digest), pause. before: the prefixes of the names of
 -- queues, processes, bells and shown processes.
 local function holder_look(keys, before)
     local LOOKED_AT, PAGE = 5000, 64
-    local DEAR, NOTED_MS, PAUSE_US = 100, 20, 40 -- for each that is read, which takes the node about 2 us
+    local DEAR, NOTED_MS, PAUSE_US = 100, 20, 40 -- for each entry read, which takes the node about 2 us
     local look, read, is_unknown = {}, 0, false
 
-    -- Under a value of another type is no task.
+    -- A value of another type holds no task.
     local function ask(otherwise, ...)
         local reply = redis.pcall(...)
         read = read + 1
@@ -24,7 +24,7 @@ local function holder_look(keys, before)
         return reply
     end
 
-    -- The keys of claims, and of lists.
+    -- The keys of claims and of lists.
     local function places(queue)
         local claims, lists, names = {}, {}, {[queue] = true}
         for _, identity in ipairs(ask({}, 'ZRANGE', keys.processes, 0, -1)) do
@@ -45,7 +45,7 @@ local function holder_look(keys, before)
         return claims, lists
     end
 
-    -- A process that claims nothing as we do: of Sidekiq, or of another scheme.
+    -- A process that does not claim as we do: of Sidekiq, or of another scheme.
     local function is_served_by_others(queue)
         for _, identity in ipairs(ask({}, 'SMEMBERS', keys.listed)) do
             local info = not ask(true, 'ZSCORE', keys.processes, identity)

@@ -1,23 +1,24 @@
 -- include: entry_add.lua
--- A waiting list, for the scripts that include this (docs/data-model.md: waiting for a lock). `order` is the sorted set
--- of jids by their sequence, `places` the hash of what is known of each, `now` the node's time in microseconds.
+-- A waiting list (docs/data-model.md: waiting for a lock). `order` is the sorted set of jids by their sequence,
+-- `places` the hash of what is known of each, `now` the node's time in microseconds.
 --
 -- A place is PARKED while `schedule` has an entry of its digest at exactly its due time. It is OUT since its due time
--- when it has no digest (it was woken, promoted or claimed). One that is OUT is on its way to the lock for a minute;
--- after that it is passed over, and after a day forgotten.
+-- if it has no digest (it was woken, promoted or claimed). A place that is OUT is on its way to the lock for a minute;
+-- after that the list passes over it, and after a day forgets it.
 --
--- When its entry is gone and nobody noted that, another program took it. Before it is due, the task was deleted, and the
--- place goes too. Later it was deleted, or promoted: it is on its way for a few seconds only, and soon forgotten.
+-- If its entry is gone and the place does not say why, another program took it. If it was not due yet, the task was
+-- deleted, and the place goes too. If it was due, it was deleted or promoted: it counts as on its way for a few
+-- seconds only, and is soon forgotten.
 --
--- Who waits in a paused queue keeps its place, and nobody waits for it: it is neither woken nor on its way.
+-- A task in a paused queue keeps its place, but blocks nobody: it is neither woken nor on its way.
 --
--- Values of another type under `order` and `places` are nobody's places; they are left as they are.
+-- A value of another type under `order` or `places` holds no places and stays as it is.
 local function waiting_list(order, places, schedule, paused, now)
     local on_its_way, forgotten, looked_at, page = 60, 86400, 128, 16
     local taken_on_its_way, taken_forgotten = 10, 600 -- taken by another program
     local list, now_seconds = {}, now / 1000000
-    -- A share of the runners is for several at once, who are OUT until they end: an end makes room for one more, whoever
-    -- else is OUT. (Of a list of a resource only one can have what it waits for.)
+    -- Several tasks may have a share of the runners at once, and are OUT until they end: an end makes room for one
+    -- more, whatever else is OUT. (Of the list of a resource, only one task can have the lock.)
     local is_share = string.find(order, '^hf:%d+:waiting:class:') ~= nil
     local function is_out_lately(place)
         local since = now_seconds - tonumber(place.due)
@@ -44,7 +45,7 @@ local function waiting_list(order, places, schedule, paused, now)
         redis.pcall('HDEL', places, jid)
     end
 
-    -- What is known of a task; `task` is its entry of `schedule` while it is parked. Nothing when it has no place.
+    -- Returns the place of a task, nil if it has none; `task` is its entry of `schedule` while it is parked.
     function list.place(jid)
         local text = redis.pcall('HGET', places, jid)
         local place = {jid = jid}
@@ -72,7 +73,7 @@ local function waiting_list(order, places, schedule, paused, now)
         return place
     end
 
-    -- A task that has the lock, or had it, gives up its place; but another of the same jid that is parked there keeps it.
+    -- A task that has or had the lock gives up its place; another task of the same jid that is parked there keeps it.
     function list.give_up(jid)
         local place = list.place(jid)
         if not place or not place.task then
@@ -80,9 +81,9 @@ local function waiting_list(order, places, schedule, paused, now)
         end
     end
 
-    -- The oldest that is parked and accepted (nil: any), looking no further than `behind` (nil: at all); and how many
-    -- before it, but for `except`, are on their way. Looks at a bounded number: behind so many that are OUT, nobody is
-    -- found.
+    -- Returns the oldest task that is parked and accepted (nil: any), up to `behind` (nil: to the end); and how many
+    -- before it, except `except`, are on their way. Looks at a bounded number of places, so it finds none behind too
+    -- many that are OUT.
     function list.oldest(accepts, behind, except)
         local out, from = 0, 0
         for _ = 1, looked_at / page do
@@ -111,8 +112,8 @@ local function waiting_list(order, places, schedule, paused, now)
         return nil, out
     end
 
-    -- Puts a task into `schedule`, where no other entry has its time, and notes it at its place. What is to be removed
-    -- for it has been: a script that has written may go on when the node is out of memory.
+    -- Puts a task into `schedule`, where no other entry has its time, and records it in its place. The caller has
+    -- already removed what has to go: a script that has written may go on when the node is out of memory.
     function list.park(jid, due, task, rest)
         local score = string.format('%.6f', due / 1000000)
         for _ = 1, 64 do
@@ -126,26 +127,26 @@ local function waiting_list(order, places, schedule, paused, now)
         redis.call('HSET', places, jid, score .. '\n' .. redis.sha1hex(entry) .. '\n' .. rest)
     end
 
-    -- The one that is parked is due at another time.
+    -- Changes the due time of a parked task.
     function list.move(place, due)
         redis.call('ZREM', schedule, place.task)
         list.park(place.jid, due, place.task, place.rest)
     end
 
-    -- It is OUT, since now.
+    -- Marks the place as OUT from now on.
     function list.note_out(place)
         redis.call('HSET', places, place.jid, string.format('%.6f', now_seconds) .. '\n\n' .. place.rest)
     end
 
-    -- Takes the one that is parked out of `schedule`.
+    -- Takes a parked task out of `schedule`.
     function list.take(place)
         redis.call('ZREM', schedule, place.task)
         list.note_out(place)
     end
 
-    -- Runs `take`, which takes the text, an entry of `schedule`, out of it for an operator. When the oldest that is parked
-    -- leaves, the next is due when it was. A task that goes to its queue is out, like one that another program moved: it
-    -- may not be tried soon there.
+    -- Runs `take`, which removes `text`, an entry of `schedule`, for an operator. If the oldest parked task leaves, the
+    -- next one gets its due time. A task that goes to its queue is OUT, like one that another program moved, because it
+    -- may wait there for long.
     function list.leave(jid, text, goes_to_queue, take)
         local place = list.works() and list.has(jid) and list.place(jid)
         if not place or place.task ~= text then
@@ -168,8 +169,8 @@ local function waiting_list(order, places, schedule, paused, now)
         return true
     end
 
-    -- The oldest go to the heads of their queues, until as many as `count` are on their way. One whose queue is paused,
-    -- or has a foreign value under its key, is passed over.
+    -- Moves the oldest to the heads of their queues, until `count` are on their way. Passes over a task whose queue is
+    -- paused or has a foreign value under its key.
     function list.wake(count, queue_prefix)
         local function can_go(place)
             return type(redis.pcall('LLEN', queue_prefix .. place.queue)) == 'number'
@@ -185,8 +186,8 @@ local function waiting_list(order, places, schedule, paused, now)
         end
     end
 
-    -- Who was woken here has to wait elsewhere: the next is woken instead of it, and it keeps its place. With `until_then`
-    -- only who was woken by then.
+    -- A task that was woken here has to wait elsewhere: the next is woken instead of it, and it keeps its place. With
+    -- `until_then` this applies only if it was woken by then.
     function list.pass(jid, queue_prefix, until_then)
         local place = list.has(jid) and list.place(jid)
         local is_meant = place and not place.task and (not until_then or tonumber(place.due) <= until_then)
