@@ -82,17 +82,17 @@ void plugins_tell(const struct plugins *plugins, unsigned after)
     for (size_t i = 0; i < plugins_count(plugins); i++) {
         const struct plugin *plugin = plugins_at(plugins, i);
         char name[LOG_QUOTE_MAX], version[LOG_QUOTE_MAX], build[LOG_QUOTE_MAX];
-        if (plugin_generation(plugin) > after)
+        if (plugin->generation > after)
             log_event(LOG_INFO, "plugin_loaded", "name=%s version=%s build=%s generation=%u",
-                      log_value(plugin_name(plugin), name), log_value(plugin_version(plugin), version),
-                      log_value(plugin_build(plugin), build), plugin_generation(plugin));
+                      log_value(plugin->descriptor.name, name), log_value(plugin->descriptor.version, version),
+                      log_value(plugin->descriptor.build, build), plugin->generation);
     }
 }
 
 static bool has_plugin(const struct plugins *plugins, const char *name)
 {
     for (size_t i = 0; i < plugins_count(plugins); i++)
-        if (strcmp(plugin_name(plugins_at(plugins, i)), name) == 0)
+        if (strcmp(plugins_at(plugins, i)->descriptor.name, name) == 0)
             return true;
     return false;
 }
@@ -101,11 +101,11 @@ static void losses_tell(const struct plugins *running, const struct plugins *fre
 {
     char name[LOG_QUOTE_MAX];
     for (size_t i = 0; i < plugins_count(running); i++)
-        if (!has_plugin(fresh, plugin_name(plugins_at(running, i))))
+        if (!has_plugin(fresh, plugins_at(running, i)->descriptor.name))
             log_event(LOG_WARN, "plugin_gone",
                       "name=%s advice=\"its file is not there any more, so its classes are not "
                       "served\"",
-                      log_value(plugin_name(plugins_at(running, i)), name));
+                      log_value(plugins_at(running, i)->descriptor.name, name));
 }
 
 /* What is wrong with them was told when the configuration was checked. */

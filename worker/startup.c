@@ -170,7 +170,7 @@ static void check_settings(const struct config_plugin *entry, const struct plugi
     if (entry->source.is_broken)
         return;
     for (size_t i = 0; i < plugins_count(plugins); i++) {
-        const char *name = plugin_name(plugins_at(plugins, i));
+        const char *name = plugins_at(plugins, i)->descriptor.name;
         if (strcmp(name, entry->name) == 0)
             return;
         suggestion_offer(&suggestion, name);

@@ -143,8 +143,8 @@ TEST(a_good_plugin_is_loaded_and_opened)
     struct error error = ERROR_NONE;
     assert_int_equal(findings.errors, 0);
     assert_int_equal(plugins_count(plugins), 1);
-    assert_string_equal(plugin_name(plugins_at(plugins, 0)), "good");
-    assert_string_equal(plugin_version(plugins_at(plugins, 0)), "1.2");
+    assert_string_equal(plugins_at(plugins, 0)->descriptor.name, "good");
+    assert_string_equal(plugins_at(plugins, 0)->descriptor.version, "1.2");
     assert_int_equal(plugins_handler_count(plugins), 2);
     assert_string_equal(plugins_handler_at(plugins, 0)->class_name, "another");
     const struct plugin_handler *handler = plugins_find(plugins, "good.first");
@@ -189,8 +189,8 @@ TEST(plugins_of_later_loads_are_not_mixed_up)
         struct plugins *one = plugins;
         plugins = NULL; /* both at a time */
         load(place->built, "modes");
-        assert_string_equal(plugin_name(plugins_at(one, 0)), "good");
-        assert_string_equal(plugin_name(plugins_at(plugins, 0)), "modes");
+        assert_string_equal(plugins_at(one, 0)->descriptor.name, "good");
+        assert_string_equal(plugins_at(plugins, 0)->descriptor.name, "modes");
         plugins_close(one);
     }
 }

@@ -164,8 +164,8 @@ TEST(behind_a_crash_the_vetting_goes_on)
     assert_non_null(findings_find(&findings, "/exit.so: its constructor did not return"));
     assert_non_null(findings_find(&findings, "/abort.so: its constructor crashed: killed by signal 6"));
     assert_int_equal(plugins_count(plugins), 2);
-    assert_string_equal(plugin_name(plugins_at(plugins, 0)), "modes");
-    assert_string_equal(plugin_name(plugins_at(plugins, 1)), "good");
+    assert_string_equal(plugins_at(plugins, 0)->descriptor.name, "modes");
+    assert_string_equal(plugins_at(plugins, 1)->descriptor.name, "good");
     plugins_close(plugins);
 }
 

@@ -160,7 +160,7 @@ static void print_plugins(const struct check *check)
     const struct plugins *plugins = check->plugins;
     for (size_t i = 0; i < plugins_count(plugins); i++) {
         const struct plugin *plugin = plugins_at(plugins, i);
-        printf("plugin  %s %s:", plugin_name(plugin), plugin_version(plugin));
+        printf("plugin  %s %s:", plugin->descriptor.name, plugin->descriptor.version);
         for (size_t j = 0; j < plugins_handler_count(plugins); j++)
             if (plugins_handler_at(plugins, j)->plugin == plugin) {
                 const struct plugin_handler *handler = plugins_handler_at(plugins, j);
@@ -232,8 +232,8 @@ static void json_class(struct json_writer *json, const struct check *check, cons
     json_open(json, NULL, '{');
     json_text(json, "class", handler->class_name);
     if (handler->plugin != NULL) {
-        json_text(json, "plugin", plugin_name(handler->plugin));
-        json_text(json, "file", plugin_path(handler->plugin));
+        json_text(json, "plugin", handler->plugin->descriptor.name);
+        json_text(json, "file", handler->plugin->path);
     } else {
         json_text(json, "program", handler->program[0]);
     }

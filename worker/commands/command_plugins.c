@@ -72,11 +72,11 @@ static void plugins_print(const struct plugins *plugins)
     struct table *table = table_create("PLUGIN|VERSION|BUILD|FILE|INTERFACE");
     for (size_t i = 0; i < plugins_count(plugins); i++) {
         const struct plugin *plugin = plugins_at(plugins, i);
-        table_cell(table, TABLE_PLAIN, "%s", plugin_name(plugin));
-        table_cell(table, TABLE_PLAIN, "%s", plugin_version(plugin)[0] != '\0' ? plugin_version(plugin) : "-");
-        table_cell(table, TABLE_PLAIN, "%s", plugin_build(plugin)[0] != '\0' ? plugin_build(plugin) : "-");
-        table_cell(table, TABLE_PLAIN, "%s", plugin_path(plugin));
-        table_cell(table, TABLE_PLAIN, "%d.%u", HF_ABI_MAJOR, plugin_abi_minor(plugin));
+        table_cell(table, TABLE_PLAIN, "%s", plugin->descriptor.name);
+        table_cell(table, TABLE_PLAIN, "%s", plugin->descriptor.version[0] != '\0' ? plugin->descriptor.version : "-");
+        table_cell(table, TABLE_PLAIN, "%s", plugin->descriptor.build[0] != '\0' ? plugin->descriptor.build : "-");
+        table_cell(table, TABLE_PLAIN, "%s", plugin->path);
+        table_cell(table, TABLE_PLAIN, "%d.%u", HF_ABI_MAJOR, plugin->descriptor.abi_minor);
     }
     table_print(table, stdout);
     putchar('\n');
@@ -88,7 +88,7 @@ static void class_print(struct table *table, const struct plugins *plugins, size
     const struct plugin_handler *handler = view.handler;
     char span[HUMAN_TEXT_MAX];
     table_cell(table, TABLE_PLAIN, "%s", handler->class_name);
-    table_cell(table, TABLE_PLAIN, "%s", handler->plugin != NULL ? plugin_name(handler->plugin) : "(program)");
+    table_cell(table, TABLE_PLAIN, "%s", handler->plugin != NULL ? handler->plugin->descriptor.name : "(program)");
     table_cell(table, TABLE_PLAIN, "%s", view.isolation);
     table_cell(table, TABLE_PLAIN, "%s", view.mode);
     table_cell(table, TABLE_PLAIN, "%s", view.resources.length > 0 ? buffer_text(&view.resources) : "-");
@@ -150,13 +150,13 @@ static void plugin_view_json(struct json_writer *json, const struct plugins *plu
     json_open(json, "plugins", '[');
     for (size_t i = 0; i < plugins_count(plugins); i++) {
         const struct plugin *plugin = plugins_at(plugins, i);
-        snprintf(interface, sizeof interface, "%d.%u", HF_ABI_MAJOR, plugin_abi_minor(plugin));
+        snprintf(interface, sizeof interface, "%d.%u", HF_ABI_MAJOR, plugin->descriptor.abi_minor);
         json_open(json, NULL, '{');
-        json_text(json, "name", plugin_name(plugin));
-        json_text(json, "version", plugin_version(plugin));
-        json_text_or_nothing(json, "build", plugin_build(plugin));
+        json_text(json, "name", plugin->descriptor.name);
+        json_text(json, "version", plugin->descriptor.version);
+        json_text_or_nothing(json, "build", plugin->descriptor.build);
         json_text(json, "interface", interface);
-        json_text(json, "file", plugin_path(plugin));
+        json_text(json, "file", plugin->path);
         classes_json(json, "classes", plugins, plugin, config);
         json_close(json, '}');
     }
@@ -242,12 +242,12 @@ static void advise(const struct plugins *plugins, struct findings *findings)
     for (size_t i = 0; i < plugins_count(plugins); i++) {
         struct buffer names = {0};
         const struct plugin *plugin = plugins_at(plugins, i);
-        size_t shown = plugin_symbols_shown(plugin_file(plugin), &names);
+        size_t shown = plugin_symbols_shown(plugin->file, &names);
         if (shown > 0)
             findings_warn(findings,
                           "%s: shows %zu names besides holdfast_plugin (%s), which may be taken for those of another "
                           "library; build it with -fvisibility=hidden",
-                          plugin_path(plugin), shown, buffer_text(&names));
+                          plugin->path, shown, buffer_text(&names));
         buffer_fini(&names);
     }
     for (size_t i = 0; i < plugins_handler_count(plugins); i++) {

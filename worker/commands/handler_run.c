@@ -474,7 +474,8 @@ bool handler_run_prepare(struct handler_run *run)
         return false;
     if (run->handler->plugin != NULL)
         for (size_t i = 0; i < run->request.settings.count; i++)
-            setting_put(settings_of(run->config, plugin_name(run->handler->plugin)), &run->request.settings.items[i]);
+            setting_put(settings_of(run->config, run->handler->plugin->descriptor.name),
+                        &run->request.settings.items[i]);
     if (!task_make(run, &error)) {
         handler_run_complain("%s", error.text);
         return false;

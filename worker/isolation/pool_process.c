@@ -38,8 +38,8 @@ static void refusal_tell(struct process_kind *kind, const char *reason, int64_t 
     if (kind->told.ns != 0 && instant_since(kind->told, now) < TELL_AGAIN_NS)
         return;
     kind->told = now;
-    log_event(LOG_ERROR, "plugin_refused", "plugin=%s reason=%s again_in_s=%d",
-              log_value(plugin_path(kind->plugin), path), log_value(reason, quoted), (int)(wait_ns / NS_PER_S));
+    log_event(LOG_ERROR, "plugin_refused", "plugin=%s reason=%s again_in_s=%d", log_value(kind->plugin->path, path),
+              log_value(reason, quoted), (int)(wait_ns / NS_PER_S));
 }
 
 void kind_struck(struct process_kind *kind, const char *reason)
@@ -273,7 +273,7 @@ static void patience_is_over(struct loop_timer *timer)
 static void end_log(const struct pool_process *process, const char *ending)
 {
     char path[LOG_QUOTE_MAX], jid[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
-    const char *plugin = log_value(plugin_path(process->kind->plugin), path);
+    const char *plugin = log_value(process->kind->plugin->path, path);
     if (process->run != NULL)
         log_event(LOG_WARN, "runner_crashed", "pid=%ld plugin=%s jid=%s reason=%s", (long)process->pid, plugin,
                   log_value(process->run->job->jid, jid), log_value(ending, reason));
@@ -601,7 +601,7 @@ static void spawned(struct child *child, pid_t pid, int failure)
     process->pid = pid;
     if (failure == 0) {
         log_event(LOG_DEBUG, "runner_started", "pid=%ld plugin=%s", (long)pid,
-                  log_value(plugin_path(process->kind->plugin), path));
+                  log_value(process->kind->plugin->path, path));
         return;
     }
     snprintf(reason, sizeof reason, "no process could be started for it: %s", strerror(failure));
@@ -620,7 +620,7 @@ static void output_told(void *context, const char *line, size_t length)
         output_log(process->run->job->jid, process->run->job->class_name, "output", line, length);
     else
         log_event(LOG_INFO, "runner_output", "pid=%ld plugin=%s text=%s", (long)process->pid,
-                  log_value(plugin_path(process->kind->plugin), path), log_value_bytes(line, length, text));
+                  log_value(process->kind->plugin->path, path), log_value_bytes(line, length, text));
 }
 
 static const struct config_pairs *settings_of(const struct config *config, const char *plugin)
@@ -636,9 +636,9 @@ static void hello_send(struct pool_process *process)
     const struct config *config = process->pool->options.config;
     const struct plugin *plugin = process->kind->plugin;
     const struct runner_hello hello = {
-        .path = plugin_path(plugin),
-        .plugin = plugin_name(plugin),
-        .settings = settings_of(config, plugin_name(plugin)),
+        .path = plugin->path,
+        .plugin = plugin->descriptor.name,
+        .settings = settings_of(config, plugin->descriptor.name),
         .patience_ns = lock_setup_verify_patience_ns(config),
     };
     runner_hello_write(&hello, &process->out);
@@ -692,7 +692,7 @@ bool process_create(struct process_kind *kind, struct error *error)
     struct pool_process *process = process_new(kind, &ends);
     const struct child_plan plan = {
         .kind = CHILD_RUNNER,
-        .descriptors = {-1, ends.output[1], ends.output[1], ends.socket[1], plugin_file(kind->plugin)},
+        .descriptors = {-1, ends.output[1], ends.output[1], ends.socket[1], kind->plugin->file},
         .descriptor_count = RUNNER_PLUGIN_DESCRIPTOR + 1,
         .memory_bytes = kind->memory_limit,
         .open_files = kind->open_files_limit,

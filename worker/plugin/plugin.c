@@ -28,6 +28,10 @@ struct plugins *plugins_create(void)
 void plugins_add(struct plugins *plugins, struct plugin *plugin)
 {
     plugin->generation = plugins->generation;
+    if (plugin->descriptor.version == NULL)
+        plugin->descriptor.version = "";
+    if (plugin->descriptor.build == NULL)
+        plugin->descriptor.build = "";
     LIST_ADD(plugins->items, plugins->count, plugin);
     LIST_ADD(plugins->own, plugins->own_count, plugin);
 }
@@ -235,41 +239,6 @@ const struct plugin *plugins_at(const struct plugins *plugins, size_t index)
 {
     invariant(index < plugins->count);
     return plugins->items[index];
-}
-
-const char *plugin_name(const struct plugin *plugin)
-{
-    return plugin->descriptor.name;
-}
-
-const char *plugin_version(const struct plugin *plugin)
-{
-    return plugin->descriptor.version != NULL ? plugin->descriptor.version : "";
-}
-
-const char *plugin_path(const struct plugin *plugin)
-{
-    return plugin->path;
-}
-
-int plugin_file(const struct plugin *plugin)
-{
-    return plugin->file;
-}
-
-const char *plugin_build(const struct plugin *plugin)
-{
-    return plugin->descriptor.build != NULL ? plugin->descriptor.build : "";
-}
-
-unsigned plugin_abi_minor(const struct plugin *plugin)
-{
-    return plugin->descriptor.abi_minor;
-}
-
-unsigned plugin_generation(const struct plugin *plugin)
-{
-    return plugin->generation;
 }
 
 unsigned plugins_generation(const struct plugins *plugins)

@@ -19,12 +19,31 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "jobs/job.h"
 #include "worker/config/findings.h"
 
-struct plugin; /* opaque */
+/* Tells whether a file is the one that was loaded. */
+struct file_identity {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec modified, changed;
+};
+
+/* To look at; only the files of this folder change it. */
+struct plugin {
+    char *path;
+    int file; /* what was loaded, for loading the same elsewhere; open for as long as the library is in memory */
+    struct file_identity identity;
+    unsigned generation;
+    hf_plugin descriptor; /* version and build are "" where the plugin says nothing */
+    void *state;
+    bool is_open;
+};
 
 /* What a class of tasks is run by. The texts belong to the plugin. */
 struct plugin_handler {
@@ -113,14 +132,6 @@ const struct plugin_handler *plugins_handler_at(const struct plugins *plugins, s
 size_t plugins_count(const struct plugins *plugins);
 const struct plugin *plugins_at(const struct plugins *plugins, size_t index);
 
-const char *plugin_name(const struct plugin *plugin);
-const char *plugin_version(const struct plugin *plugin);
-const char *plugin_build(const struct plugin *plugin); /* "" = it does not say */
-unsigned plugin_abi_minor(const struct plugin *plugin);
-const char *plugin_path(const struct plugin *plugin);
-unsigned plugin_generation(const struct plugin *plugin);
-/* The descriptor of what was loaded, for loading the same elsewhere. */
-int plugin_file(const struct plugin *plugin);
 void *plugin_handler_state(const struct plugin_handler *handler);
 
 /* Handlers that are part of the program: a set of plugins that were loaded from nowhere. */

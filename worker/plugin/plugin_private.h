@@ -3,28 +3,7 @@
 #ifndef WORKER_PLUGIN_PRIVATE_H
 #define WORKER_PLUGIN_PRIVATE_H
 
-#include <sys/types.h>
-#include <time.h>
-
 #include "worker/plugin/plugin.h"
-
-/* Tells whether a file is the one that was loaded. */
-struct file_identity {
-    dev_t device;
-    ino_t inode;
-    off_t size;
-    struct timespec modified, changed;
-};
-
-struct plugin {
-    char *path;
-    int file; /* what was loaded; open for as long as the library is in memory */
-    struct file_identity identity;
-    unsigned generation;
-    hf_plugin descriptor;
-    void *state;
-    bool is_open;
-};
 
 /* A handler with what is its own; NULL where the texts are the plugin's. */
 struct handler_entry {
