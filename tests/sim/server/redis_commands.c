@@ -508,7 +508,7 @@ static void slots_fill(void)
     }
 }
 
-const struct command *command_find(struct text name)
+const struct command *redis_command_find(struct text name)
 {
     static bool is_filled;
     if (!is_filled)

@@ -50,7 +50,7 @@ struct command {
 };
 
 /* NULL when it is unknown. */
-const struct command *command_find(struct text name);
+const struct command *redis_command_find(struct text name);
 /* Of all commands, from 0 on. */
 size_t command_place(const struct command *command);
 const struct command *command_at(size_t place); /* NULL behind the last */

@@ -304,7 +304,7 @@ struct reply *server_call(struct server *server, struct server_connection *conne
 static struct reply *command_process(struct server *server, struct server_connection *connection,
                                      const struct text *arguments, size_t count)
 {
-    const struct command *command = command_find(arguments[0]);
+    const struct command *command = redis_command_find(arguments[0]);
     server->commands++;
     connection->last = command != NULL ? command : connection->last;
     connection->last_us = server->space.now_us;

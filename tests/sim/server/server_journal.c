@@ -60,7 +60,7 @@ static void record_run(struct follower *follower, const struct text *arguments, 
     bool was_replica = space->is_replica;
     struct command_call call = {.space = space,
                                 .replies = replies,
-                                .command = command_find(arguments[0]),
+                                .command = redis_command_find(arguments[0]),
                                 .arguments = arguments,
                                 .count = record->count,
                                 .never_blocks = true};

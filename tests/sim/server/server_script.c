@@ -55,7 +55,7 @@ static const char *command_refusal(struct server *server, const struct command *
 static struct reply *script_command(void *context, const struct text *arguments, size_t count)
 {
     struct server *server = context;
-    const struct command *command = command_find(arguments[0]);
+    const struct command *command = redis_command_find(arguments[0]);
     const char *reason = command_refusal(server, command, count);
     if (reason != NULL)
         return reply_error(&server->replies, reason);

@@ -41,7 +41,7 @@ static struct reply *queued_run(struct command_call *call, const char *queued, s
     for (size_t i = 0; i < count; i++) {
         struct record record;
         const struct text *arguments = record_unpack(queued, call->replies, &record);
-        reply_add(replies, server_call(call->server, call->connection, command_find(arguments[0]), arguments,
+        reply_add(replies, server_call(call->server, call->connection, redis_command_find(arguments[0]), arguments,
                                        record.count, CALL_IN_TRANSACTION));
         queued += record.length;
     }

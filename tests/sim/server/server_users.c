@@ -137,7 +137,7 @@ static void user_allow(struct user *user, const struct command *command, bool ma
 static const char *user_change(struct user *user, struct text rule)
 {
     const struct command *command =
-        rule.length > 1 ? command_find((struct text){rule.bytes + 1, rule.length - 1}) : NULL;
+        rule.length > 1 ? redis_command_find((struct text){rule.bytes + 1, rule.length - 1}) : NULL;
     bool adds = rule.bytes[0] == '+';
     if (text_is(rule, text_of("on")) || text_is(rule, text_of("off")))
         user->is_on = rule.length == 2;
