@@ -3,8 +3,8 @@
  * Arguments: [NAME, ...]. What comes behind the name is given to the program as a JSON array on its standard input; its
  * command line stands in the settings and is the same for all tasks. No shell is between.
  *
- * How it ends: as its exit status says (the table below). What it writes is told line by line in the log, and its last
- * line on stderr is part of the error.
+ * Its exit status decides how it ends (code_of_exit). Each line that it writes is logged, and its last line on stderr
+ * is part of the error.
  *
  * Cancellation. The program, and all of its process group, gets SIGTERM and a little later SIGKILL; when the lock is
  * lost or the task may be somebody else's it gets SIGKILL at once. run() returns only when it was reaped, so the lock
@@ -37,7 +37,7 @@
 
 /* --- lines -------------------------------------------------------------------------------------------------------- */
 
-/* What a program writes, cut into lines, up to a limit for a whole run. No I/O. */
+/* What a program writes, cut into lines, up to a limit for the run. No I/O. */
 
 /* So much of a text fits into a line of the log. */
 enum { EXEC_LINE_MAX = 200, EXEC_LINES_MAX = 1000 };
@@ -203,7 +203,7 @@ __attribute__((noreturn)) static void become(const struct exec_start *start, con
     if (dup2(ends->child[INPUT], 0) == 0 && dup2(ends->child[OUTPUT], 1) == 1 && dup2(ends->child[ERRORS], 2) == 2 &&
         chdir(start->directory) == 0) {
 #ifdef SYS_close_range
-        /* Those of others too, who forgot to say it. An older kernel cannot, and our own say it themselves. */
+        /* Also descriptors that others opened without O_CLOEXEC. An older kernel cannot; ours have the flag. */
         syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */);
 #endif
         execve(start->arguments[0], start->arguments, start->environment);
@@ -321,7 +321,7 @@ static void exec_process_fini(struct exec_process *process)
 
 /* --- surroundings ------------------------------------------------------------------------------------------------- */
 
-/* What a program of the exec job is told about its task: its environment, as variables HF_*. */
+/* The environment of a program describes its task, in variables HF_*. */
 
 enum { EXEC_VARIABLES_MAX = 16 };
 
@@ -491,7 +491,7 @@ static int output_read(struct run *run, int which)
     ssize_t count;
     if (run->process.output[which] < 0)
         return 0;
-    /* At most so much at once: who prints without end must not keep us from asking whether to stop. */
+    /* Limited: a program that prints without end must not keep us from asking whether to stop. */
     for (int i = 0; i < 16; i++) {
         count = read(run->process.output[which], bytes, sizeof bytes);
         if (count <= 0)

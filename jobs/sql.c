@@ -34,14 +34,13 @@
 
 /* --- connection --------------------------------------------------------------------------------------------------- */
 
-/* A connection to a database of somebody else, with what a fenced statement needs.
+/* A connection to a database that belongs to other programs, whose journal and settings stay as they are.
  *
  *     connection = sql_connection_open(path, busy_timeout_ms, &stop, reason, size)
  *     connection->stop = &stop;                        before each run: asked whether to go on
  *     statement = sql_connection_prepare(...)
  *
  * Waiting for other writers and long statements end when stop->asked() says so. Belongs to one thread. */
-/* The database is used as it is found: its journal and its settings are those of the programs that it belongs to. */
 
 struct sql_stop {
     int (*asked)(const void *job);
@@ -173,8 +172,8 @@ static sqlite3_stmt *sql_connection_prepare(struct sql_connection *connection, c
 
 /* --- parameters --------------------------------------------------------------------------------------------------- */
 
-/* The parameters of a statement from the arguments of a task: an array for ?1, ?2 ..., an object for :a, @a or $a. */
-/* Numbers stay what they are: a whole one is bound as such or not at all, never rounded. */
+/* The parameters of a statement from the arguments of a task: an array for ?1, ?2 ..., an object for :a, @a or $a.
+ * Whole numbers are bound as such or not at all, never rounded. */
 
 enum { SQL_PARAMETERS_MAX = 256 };
 
@@ -286,8 +285,7 @@ static int sql_parameters_bind(sqlite3_stmt *statement, struct argument paramete
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
-/* The rows of a statement as JSON: objects by the names of their columns, up to a limit. */
-/* A row is made as a whole and counted as text: what does not fit any more is left out as a whole. */
+/* The rows of a statement as JSON: objects by the names of their columns. A row beyond the limit is left out whole. */
 
 enum { SQL_ROWS_MAX = 1000, SQL_BYTES_MAX = 262144 };
 
@@ -707,7 +705,7 @@ static int run(hf_job *job, void *state)
 
 /* --- opening ------------------------------------------------------------------------------------------------ */
 
-/* Where a worker serves databases it has to be able to open them: it says so now and not with every task. */
+/* A worker that cannot open a database says so when it starts, not with every task. */
 static int databases_try(const struct sql *sql, char *reason, size_t reason_size)
 {
     char why[REASON_MAX];

@@ -7,11 +7,11 @@
  * buried: the same request would get them again. The server may see a request twice (its answer may get lost, the
  * worker may die): the header Holdfast-Task is the same each time.
  *
- * Who may be called. Tasks come from producers, which may hand on what their users wrote. So the worker, which stands
- * inside of the network, connects to public addresses only, unless the settings say otherwise, and what is judged is
- * the address itself, at the moment of connecting, at each redirect again.
+ * Addresses. Producers may hand on what their users wrote, and the worker stands inside of the network. So it connects
+ * to public addresses only, unless the settings say otherwise. It judges the address itself when it connects, and again
+ * at each redirect.
  *
- * What is told. Errors and log lines name scheme, host and port only: paths, queries and headers often hold secrets.
+ * Secrets. Errors and log lines name scheme, host and port only: paths, queries and headers often hold secrets.
  *
  * Threads: each has a handle of its own, with the connections that it keeps.
  *
@@ -350,7 +350,7 @@ static int open_webhook(const hf_host *host, void **state, char *reason, size_t 
     return 0;
 }
 
-/* What libcurl has set up for the process stays: a thread of its own may still be asking for a name. */
+/* libcurl stays initialised: a thread of its own may still be resolving a name. */
 static void close_webhook(void *state)
 {
     struct webhook *webhook = state;

@@ -173,7 +173,7 @@ enum config_fence {
     CONFIG_FENCE_NO,
 };
 
-/* The road of a task whose lock was lost while it ran. */
+/* What becomes of a task whose lock was lost while it ran. */
 enum config_on_lost {
     CONFIG_LOST_RETRY,   /* tried again later */
     CONFIG_LOST_REQUEUE, /* back to the head of its queue */
@@ -194,7 +194,7 @@ struct config_queue {
     struct config_words classes; /* that it may run; none = all */
 };
 
-/* For what a handler says too. */
+/* Of settings that a handler has as well. */
 enum config_answer { CONFIG_BY_HANDLER, CONFIG_YES, CONFIG_NO };
 
 /* What the file says about one class. The rules that follow from it are in task_rules.h. */

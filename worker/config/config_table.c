@@ -129,22 +129,22 @@ static const struct config_key config_event_keys[] = {
 static const char *const lock_modes[] = {"handler", "required", "optional", "none", NULL};
 static const char *const answers[] = {"handler", "yes", "no", NULL};
 static const char *const fences[] = {"lock", "yes", "no", NULL};
-static const char *const lost_roads[] = {"retry", "requeue", "dead", NULL};
+static const char *const lost_actions[] = {"retry", "requeue", "dead", NULL};
 static const char *const modes[] = {"handler", "correctness", "efficiency", "none", NULL};
 static const char *const conflicts[] = {"handler", "park", "skip", "delay", "fail", NULL};
 static const char *const no_quorums[] = {"closed", "open", NULL};
 static const char *const isolations[] = {"handler", "thread", "process", NULL};
-static const char *const crowds[] = {"dead", "drop", "delay", NULL};
+static const char *const max_waiters_actions[] = {"dead", "drop", "delay", NULL};
 
 _Static_assert(CONFIG_FENCE_BY_LOCK == 0 && CONFIG_FENCE_NO == 2, "fences lists enum config_fence");
-_Static_assert(CONFIG_LOST_RETRY == 0 && CONFIG_LOST_DEAD == 2, "lost_roads lists enum config_on_lost");
+_Static_assert(CONFIG_LOST_RETRY == 0 && CONFIG_LOST_DEAD == 2, "lost_actions lists enum config_on_lost");
 _Static_assert(CONFIG_LOCK_BY_HANDLER == 0 && CONFIG_LOCK_NONE == 3, "lock_modes lists enum config_lock_mode");
 _Static_assert(CONFIG_MODE_BY_HANDLER == 0 && CONFIG_MODE_NONE == 3, "modes lists enum config_mode");
 _Static_assert(CONFIG_CONFLICT_BY_HANDLER == 0 && CONFIG_CONFLICT_FAIL == 4, "conflicts lists enum config_on_conflict");
 _Static_assert(CONFIG_QUORUM_CLOSED == 0 && CONFIG_QUORUM_OPEN == 1, "no_quorums lists enum config_on_no_quorum");
 _Static_assert(CONFIG_ISOLATION_BY_HANDLER == 0 && CONFIG_ISOLATION_PROCESS == 2,
                "isolations lists enum config_isolation");
-_Static_assert(CONFIG_CROWD_DEAD == 0 && CONFIG_CROWD_DELAY == 2, "crowds lists enum config_on_crowd");
+_Static_assert(CONFIG_CROWD_DEAD == 0 && CONFIG_CROWD_DELAY == 2, "max_waiters_actions lists enum config_on_crowd");
 
 #define GIB (1024 * MIB)
 
@@ -180,7 +180,7 @@ static const struct config_key config_class_keys[] = {
     {KEY("max_hold", CONFIG_DURATION, max_hold_ns, "0s", 0, DAYS(3653)), .example = "10m", .is_reloadable = true,
      .help =
          "How long its tasks may hold their locks, extensions included; at least lock.ttl. 0s: as lock.max_hold says."},
-    {KEY("on_lost", CONFIG_CHOICE, on_lost, "retry", 0, 0), .choices = lost_roads, .is_reloadable = true,
+    {KEY("on_lost", CONFIG_CHOICE, on_lost, "retry", 0, 0), .choices = lost_actions, .is_reloadable = true,
      .help = "Where a task goes whose lock was lost while it ran; its result is refused. retry: it is tried again "
              "after the usual delay, which uses up a retry only if it held its lock for longer than max_hold. requeue: "
              "back to the head of its queue, as if it had not run. dead: to the dead set, for a person to look at."},
@@ -210,7 +210,7 @@ static const struct config_key config_class_keys[] = {
              "in mode efficiency only."},
     {KEY("max_waiters", CONFIG_COUNT, waiters_max, "0", 0, 100000000), .is_reloadable = true,
      .help = "How many tasks may wait for one of its resources, all hosts together. 0: as lock.max_waiters says."},
-    {KEY("on_crowd", CONFIG_CHOICE, on_crowd, "dead", 0, 0), .choices = crowds, .is_reloadable = true,
+    {KEY("on_crowd", CONFIG_CHOICE, on_crowd, "dead", 0, 0), .choices = max_waiters_actions, .is_reloadable = true,
      .help = "When so many wait already. dead: a task goes to the dead set. drop: it ends as dropped. delay: it comes "
              "again after conflict_delay."},
     {KEY("share", CONFIG_COUNT, share, "100", 1, 100), .is_reloadable = true,

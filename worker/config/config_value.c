@@ -278,7 +278,7 @@ static void words_print(const struct config_words *words, struct buffer *out)
     buffer_append_text(out, "]");
 }
 
-/* Plugins may have secrets among their settings; the name gives them away. */
+/* Plugins may have secrets among their settings, which their names reveal. */
 static bool names_a_secret(const char *key)
 {
     static const char *const words[] = {"password", "secret", "token", "credential", "private"};

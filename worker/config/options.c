@@ -65,7 +65,7 @@ static void reading_begin(struct reading *reading, const struct option_row *tabl
 {
     struct option_walk walk = {.table = table};
     char *letter = reading->letters;
-    *letter++ = ':'; /* a missing value is told from an unknown option */
+    *letter++ = ':'; /* getopt then tells a missing value from an unknown option */
     for (const struct option_row *row; (row = option_next(&walk)) != NULL; reading->count++) {
         invariant(reading->count < OPTION_ROWS_MAX);
         reading->rows[reading->count] = row;

@@ -49,7 +49,7 @@ struct option_row {
     size_t offset;     /* of what it sets in the struct of the command */
     int64_t least, most;
     size_t given; /* GIVEN(offset) of a bool that tells whether the option was given; 0 = none */
-    /* Reads `text` into what is at `offset`; NULL = no value was given. A failure is told behind "--NAME: ". */
+    /* Reads `text` into what is at `offset`; NULL = no value was given. Errors are prefixed with "--NAME: ". */
     bool (*take)(void *target, const char *text, struct error *error);
     const struct option_row *table;
 };

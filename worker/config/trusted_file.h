@@ -1,7 +1,7 @@
-/* Who may change code, or a text that names code, runs what they like as the worker. So such a file has to belong to
- * root or to the user of this process and be writable by nobody else, and so has the directory that it lies in, where
- * it could be replaced. A directory of the kind of /tmp (sticky) will do, and so does one that is mounted read-only.
- * The directories above are the administrator's business. A file without links (of memfd_create) lies in none. */
+/* Whoever may change code, or a text that names code, can run anything as the worker. So such a file and its directory
+ * must belong to root or to the user of this process, and nobody else may write to them. A sticky directory (as /tmp)
+ * or one that is mounted read-only will do. The directories above are the administrator's business. A file without
+ * links (of memfd_create) lies in none. */
 #ifndef WORKER_TRUSTED_FILE_H
 #define WORKER_TRUSTED_FILE_H
 
@@ -11,7 +11,7 @@
 
 struct trust {
     const char *what; /* behind "it": what is at stake */
-    /* The group of a user without privileges may write what belongs to both: such groups mostly have one member, and
+    /* The group of a user without privileges may write what belongs to both: such groups usually have one member, and
      * then some systems let it write all new files (umask 002). */
     bool own_group;
 };

@@ -404,7 +404,7 @@ struct plugins *plugins_load_vetted(const char *directory, char *const *names, s
 
 /* --- loading again ---------------------------------------------------------------------------------------------- */
 
-/* An error of the file system is told by -1 and errno. */
+/* -1 with errno on an error of the file system. */
 static int copy_make(const char *path, int from)
 {
     const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;

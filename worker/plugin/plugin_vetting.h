@@ -9,7 +9,7 @@
  * was vetted is what is loaded, and it does not matter how many threads the caller has, nor what state their locks are
  * in, as it would for a fork. All files are vetted by one child, one after the other; when it dies, the file at which
  * it was is refused, and another child goes on behind it. A file that takes longer than 20 seconds is refused, and
- * its child killed together with its process group. What the child prints is not printed, but its last line is told
+ * its child killed together with its process group. What the child prints is dropped, but its last line is reported
  * with the reason.
  *
  * A program that calls this has to call plugin_vetting_serve when it is started so. open() is not called, nor check().
