@@ -63,8 +63,8 @@ static void slot_rest(struct slot *slot)
         successor_seek(partner);
         return;
     }
-    if ((slot->owes_claim || partner->owes_claim) && worker_may_claim(worker)) {
-        slot->owes_claim = partner->owes_claim = false;
+    if ((slot->claim_deferred || partner->claim_deferred) && worker_may_claim(worker)) {
+        slot->claim_deferred = partner->claim_deferred = false;
         slot_wake(slot);
         return;
     }
@@ -238,7 +238,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     slot->held_ns = 0;
     slot->locked.at.us = slot->locked.left_at.us = 0;
     slot->locked.successor[0] = '\0';
-    slot->fate = NULL;
+    slot->outcome_reason = NULL;
     slot->unserved_at = (struct wall_time){0};
     if (slot->worker->report.first_claim.ns == 0)
         slot->worker->report.first_claim = loop_now(slot->worker->loop);
@@ -254,7 +254,7 @@ static void task_forget(struct slot *slot)
         return;
     slot->jid[0] = slot->queue[0] = slot->job.fence[0] = '\0';
     slot->envelope.class_name = "";
-    slot->fate = NULL;
+    slot->outcome_reason = NULL;
     failure_clear(&slot->job.outcome.failure);
 }
 

@@ -75,7 +75,7 @@ struct slot {
     bool is_sent_back;       /* a successor whose holder did not get the lock */
     bool was_deserted;       /* its task was claimed as a successor, and there is nobody to hand the lock on */
     bool asks_for_waiters;   /* its outstanding turn does */
-    bool owes_claim;         /* it did not ask for a task, because its partner was busy */
+    bool claim_deferred;     /* it asks for a task once its partner is idle */
     bool claims;             /* its outstanding turn claims a task */
     struct list idle_link;   /* in worker->idle while FLOW_IDLE */
     struct list serial_link; /* in a serial's waiting list */
@@ -96,7 +96,7 @@ struct slot {
     struct slot_hand_offs hand_offs;
     struct wall_time unserved_at; /* when its class was first found to be served by nobody here; 0 = it is served */
     int64_t unserved_delay_ns;    /* after which it comes back if it fails for that */
-    const char *fate;             /* why its failure ends it, or does not; NULL = it did not fail */
+    const char *outcome_reason;   /* why its failure ends it, or does not; NULL = it did not fail */
     struct serial *serial;
     struct redlock_lock *lock;
     unsigned taken; /* of what `waiting` names, the first so many, in the process's table */
@@ -110,8 +110,8 @@ struct slot {
     struct slot_progress *progress;  /* NULL until a task of the slot needs it */
     struct work work;                /* its run in a thread */
     void (*over)(struct slot *slot); /* its run has ended */
-    struct isolated_run away;        /* its run elsewhere */
-    bool is_away;
+    struct isolated_run isolated;    /* its run elsewhere */
+    bool is_isolated;
     struct loop_timer timeout;
     int code; /* what the handler returned */
     bool started;

@@ -85,9 +85,9 @@ bool slot_may_claim(struct slot *slot)
         return false;
     bool is_alone = slot->partner->flow.state == FLOW_IDLE;
     bool may_claim = is_alone && !yields(slot);
-    slot->owes_claim = !may_claim;
+    slot->claim_deferred = !may_claim;
     if (is_alone)
-        slot->partner->owes_claim = false;
+        slot->partner->claim_deferred = false;
     return may_claim;
 }
 

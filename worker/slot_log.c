@@ -352,8 +352,8 @@ static void ending_write(const struct slot *slot, enum log_level level, enum flo
         buffer_append_text(out, " lost=yes");
     if (has_more && slot->was_refused)
         buffer_append_text(out, " refused=yes");
-    if (slot->fate != NULL)
-        buffer_format(out, " fate=\"%s\"", slot->fate);
+    if (slot->outcome_reason != NULL)
+        buffer_format(out, " fate=\"%s\"", slot->outcome_reason);
     if (reason[0] != '\0')
         pair_add(out, "reason", reason);
     if (has_more)

@@ -153,7 +153,7 @@ static void task_unserved(struct slot *slot)
                 slot->envelope.class_name);
     const struct buffer *text = record_write(slot, QUEUE_RETRY, false);
     bool comes_back = slot_failed_result(slot) == FLOW_RUN_FAILED;
-    slot->fate = NULL;
+    slot->outcome_reason = NULL;
     queue_unserved(slot->worker->queue, slot->number,
                    &(struct queue_unserved){.jid = slot->jid,
                                             .class_name = slot->envelope.class_name,

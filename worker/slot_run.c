@@ -29,7 +29,7 @@
 
 static struct slot *slot_of(struct isolated_run *run)
 {
-    return list_owner(run, struct slot, away);
+    return list_owner(run, struct slot, isolated);
 }
 
 static void kill_by(struct slot *slot, struct instant at)
@@ -43,16 +43,16 @@ static void kill_by(struct slot *slot, struct instant at)
 void slot_end_with_worker(struct slot *slot)
 {
     const struct worker *worker = slot->worker;
-    if (slot->is_away)
+    if (slot->is_isolated)
         kill_by(slot, instant_after(worker->abandon_at, worker->hurrying ? -REAP_NOW_NS : -REAP_NS));
 }
 
 void slot_interrupt(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    if (!slot->is_away)
+    if (!slot->is_isolated)
         return;
-    isolation_interrupt(worker->isolation, &slot->away);
+    isolation_interrupt(worker->isolation, &slot->isolated);
     kill_by(slot, loop_after(worker->loop, slot->rules.grace_ns));
     if (worker->stopping)
         slot_end_with_worker(slot);
@@ -60,8 +60,8 @@ void slot_interrupt(struct slot *slot)
 
 void slot_warn(struct slot *slot)
 {
-    if (slot->is_away)
-        isolation_interrupt(slot->worker->isolation, &slot->away);
+    if (slot->is_isolated)
+        isolation_interrupt(slot->worker->isolation, &slot->isolated);
 }
 
 void slot_cancel(struct slot *slot)
@@ -97,7 +97,7 @@ static void time_begin(struct slot *slot)
         return;
     struct instant end = loop_after(slot->worker->loop, slot->rules.timeout_ns);
     loop_timer_set(slot->worker->loop, &slot->timeout, end);
-    if (slot->is_away)
+    if (slot->is_isolated)
         kill_by(slot, instant_after(end, slot->rules.grace_ns));
 }
 
@@ -108,7 +108,7 @@ static void time_end(struct slot *slot)
 
 /* --- submitting --------------------------------------------------------------------------------------------------- */
 
-static void away_began(struct isolated_run *run)
+static void isolated_began(struct isolated_run *run)
 {
     struct slot *slot = slot_of(run);
     slot->run_started = instant_now();
@@ -132,21 +132,21 @@ static void run_submit(struct slot *slot)
     if (slot->lock != NULL)
         redlock_lock_publish_to(slot->lock, &slot->job.run_entry->validity);
     atomic_store(&slot->job.run_entry->is_locked, slot->lock != NULL);
-    slot->is_away = true;
+    slot->is_isolated = true;
     slot->run_started = slot->handed_over; /* if it is put off before it began */
-    slot->away.handler = slot->handler;
-    slot->away.lock = slot->lock;
-    isolation_start(worker->isolation, &slot->away);
+    slot->isolated.handler = slot->handler;
+    slot->isolated.lock = slot->lock;
+    isolation_start(worker->isolation, &slot->isolated);
 }
 
 static bool run_unsubmit(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    bool withdrawn = slot->is_away ? isolation_withdraw(worker->isolation, &slot->away)
-                                   : runner_pool_withdraw(worker->pool, &slot->work);
+    bool withdrawn = slot->is_isolated ? isolation_withdraw(worker->isolation, &slot->isolated)
+                                       : runner_pool_withdraw(worker->pool, &slot->work);
     if (!withdrawn)
         return false;
-    slot->is_away = false;
+    slot->is_isolated = false;
     time_end(slot);
     run_entry_close(slot->job.run_entry);
     return true;
@@ -380,7 +380,7 @@ static void handler_run(struct work *work)
 
 enum flow_result slot_failed_result(struct slot *slot)
 {
-    return run_failed_result(&slot->envelope, &slot->rules, wall_now(), &slot->fate);
+    return run_failed_result(&slot->envelope, &slot->rules, wall_now(), &slot->outcome_reason);
 }
 
 static enum flow_result run_result(struct slot *slot)
@@ -390,7 +390,7 @@ static enum flow_result run_result(struct slot *slot)
                           .rules = &slot->rules,
                           .started = slot->started,
                           .code = slot->code};
-    enum flow_result result = run_result_of(&end, wall_now(), &slot->fate);
+    enum flow_result result = run_result_of(&end, wall_now(), &slot->outcome_reason);
     return result == FLOW_RUN_OK && !outcome_take(slot) ? slot_failed_result(slot) : result;
 }
 
@@ -453,7 +453,7 @@ static enum flow_result lost_result(struct slot *slot)
                 "its lock was lost while it ran, so its result was refused: %s", loss_text(slot));
     enum flow_result result = slot_failed_result(slot);
     if (slot->hold == FLOW_LOST || slot->flow.task.on_lost != FLOW_ON_LOST_RETRY)
-        slot->fate = NULL; /* on_lost of its class decides */
+        slot->outcome_reason = NULL; /* on_lost of its class decides */
     return result;
 }
 
@@ -594,10 +594,10 @@ bool slot_run_withdraw(struct slot *slot)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-static void away_ended(struct isolated_run *run, int code)
+static void isolated_ended(struct isolated_run *run, int code)
 {
     struct slot *slot = slot_of(run);
-    slot->is_away = false;
+    slot->is_isolated = false;
     slot->run_ended = instant_now();
     slot->started = code != ISOLATION_NOT_STARTED;
     slot->code = code;
@@ -613,12 +613,12 @@ void slot_run_init(struct slot *slot, void (*over)(struct slot *slot))
 {
     slot->over = over;
     slot->job.link = &slot_link;
-    slot->away = (struct isolated_run){.job = &slot->job,
-                                       .run_entry = slot->job.run_entry,
-                                       .rules = &slot->rules,
-                                       .began = away_began,
-                                       .ended = away_ended};
-    list_init(&slot->away.link);
+    slot->isolated = (struct isolated_run){.job = &slot->job,
+                                           .run_entry = slot->job.run_entry,
+                                           .rules = &slot->rules,
+                                           .began = isolated_began,
+                                           .ended = isolated_ended};
+    list_init(&slot->isolated.link);
     loop_timer_init(&slot->timeout, time_is_over);
     slot->work.run = handler_run;
     slot->work.done.deliver = ran;

@@ -428,7 +428,7 @@ static void zygote_lost(void *context)
     bool waits_in_vain =
         false; /* for the end of a run that nobody will tell, whose lock would be extended all the time */
     for (unsigned i = 0; i < worker->slot_count; i++)
-        waits_in_vain = waits_in_vain || worker->slots[i].is_away;
+        waits_in_vain = waits_in_vain || worker->slots[i].is_isolated;
     if (waits_in_vain)
         worker_stop_now(worker, "zygote_lost");
     else

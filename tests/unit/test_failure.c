@@ -1,23 +1,23 @@
-/* What a failure does to a task: its fate, how long it waits, and the record, in which only the members of the failure
+/* What a failure does to a task: its outcome, how long it waits, and the record, in which only the members of the failure
  * change. */
 #include "tests/unit/failure_fixture.h"
 
-static enum failure_fate fate_of(const char *members, const char **reason)
+static enum failure_outcome outcome_of(const char *members, const char **reason)
 {
     char text[512];
     snprintf(text, sizeof text, "{\"class\":\"c\",\"args\":[]%s}", members);
     parse(&envelope, text);
     struct task_rules rules = rules_now();
-    return failure_fate(&envelope, &rules, now, reason);
+    return failure_outcome(&envelope, &rules, now, reason);
 }
 
-/* --- fate ------------------------------------------------------------------------------------------------------- */
+/* --- outcome ---------------------------------------------------------------------------------------------------- */
 
 TEST(the_fate_follows_the_job_format)
 {
     static const struct {
         const char *members;
-        enum failure_fate fate;
+        enum failure_outcome outcome;
     } cases[] = {
         {"", FAILURE_RETRY},
         {",\"retry\":true", FAILURE_RETRY},
@@ -49,9 +49,9 @@ TEST(the_fate_follows_the_job_format)
         {",\"retry\":0,\"dead\":null", FAILURE_DEAD},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        enum failure_fate fate = fate_of(cases[i].members, NULL);
-        if (fate != cases[i].fate)
-            fail_msg("%s: fate %d instead of %d", cases[i].members, (int)fate, (int)cases[i].fate);
+        enum failure_outcome outcome = outcome_of(cases[i].members, NULL);
+        if (outcome != cases[i].outcome)
+            fail_msg("%s: outcome %d instead of %d", cases[i].members, (int)outcome, (int)cases[i].outcome);
     }
 }
 
@@ -60,7 +60,7 @@ TEST(retry_for_counts_time_and_no_tries)
 {
     static const struct {
         const char *members;
-        enum failure_fate fate;
+        enum failure_outcome outcome;
     } cases[] = {
         {",\"retry_for\":60", FAILURE_RETRY},
         {",\"retry_for\":0", FAILURE_RETRY},
@@ -88,36 +88,37 @@ TEST(retry_for_counts_time_and_no_tries)
         {",\"retry_for\":-5,\"retry_count\":23,\"failed_at\":1.5", FAILURE_RETRY},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        enum failure_fate fate = fate_of(cases[i].members, NULL);
-        if (fate != cases[i].fate)
-            fail_msg("%s: fate %d instead of %d", cases[i].members, (int)fate, (int)cases[i].fate);
+        enum failure_outcome outcome = outcome_of(cases[i].members, NULL);
+        if (outcome != cases[i].outcome)
+            fail_msg("%s: outcome %d instead of %d", cases[i].members, (int)outcome, (int)cases[i].outcome);
     }
 }
 
-static void assert_fate(const char *members, enum failure_fate fate, const char *reason)
+static void assert_outcome(const char *members, enum failure_outcome outcome, const char *reason)
 {
     const char *why = NULL;
-    assert_int_equal(fate_of(members, &why), fate);
+    assert_int_equal(outcome_of(members, &why), outcome);
     assert_string_equal(why, reason);
 }
 
 TEST(the_fate_has_a_reason)
 {
-    assert_fate("", FAILURE_RETRY, "it is tried again");
-    assert_fate(",\"retry\":false", FAILURE_VANISHES, "it asks for no retry");
-    assert_fate(",\"retry\":0", FAILURE_DEAD, "its first failure is final");
-    assert_fate(",\"retry_count\":24", FAILURE_DEAD, "its retries are used up");
-    assert_fate(",\"retry_for\":1,\"failed_at\":1.5,\"retry_count\":0", FAILURE_DEAD, "its time for retries is over");
+    assert_outcome("", FAILURE_RETRY, "it is tried again");
+    assert_outcome(",\"retry\":false", FAILURE_VANISHES, "it asks for no retry");
+    assert_outcome(",\"retry\":0", FAILURE_DEAD, "its first failure is final");
+    assert_outcome(",\"retry_count\":24", FAILURE_DEAD, "its retries are used up");
+    assert_outcome(",\"retry_for\":1,\"failed_at\":1.5,\"retry_count\":0", FAILURE_DEAD,
+                   "its time for retries is over");
 }
 
 TEST(what_runs_at_most_once_is_not_tried_again)
 {
     handler.flags = HF_AT_MOST_ONCE;
-    assert_fate("", FAILURE_DEAD, "it runs at most once");
-    assert_fate(",\"retry\":5,\"retry_for\":60", FAILURE_DEAD, "it runs at most once");
-    assert_fate(",\"dead\":false", FAILURE_VANISHES, "it runs at most once");
+    assert_outcome("", FAILURE_DEAD, "it runs at most once");
+    assert_outcome(",\"retry\":5,\"retry_for\":60", FAILURE_DEAD, "it runs at most once");
+    assert_outcome(",\"dead\":false", FAILURE_VANISHES, "it runs at most once");
     handler.flags = HF_AT_MOST_ONCE | HF_NO_GRAVE;
-    assert_fate("", FAILURE_VANISHES, "it runs at most once");
+    assert_outcome("", FAILURE_VANISHES, "it runs at most once");
 }
 
 /* --- delay ------------------------------------------------------------------------------------------------------ */

@@ -86,7 +86,7 @@ TEST(conformance_h_retry_in_every_form)
     static const struct {
         const char *retry;
         unsigned runs; /* until it is not tried again */
-        enum failure_fate end;
+        enum failure_outcome end;
     } cases[] = {{"", 26, FAILURE_DEAD},
                  {",\"retry\":null", 1, FAILURE_VANISHES},
                  {",\"retry\":true", 26, FAILURE_DEAD},
@@ -103,11 +103,11 @@ TEST(conformance_h_retry_in_every_form)
         for (;; runs++) {
             write_record(task, true);
             struct task_rules rules = rules_now();
-            enum failure_fate fate = failure_fate(&envelope, &rules, now, NULL);
+            enum failure_outcome outcome = failure_outcome(&envelope, &rules, now, NULL);
             snprintf(task, sizeof task, "%s", buffer_text(&written));
-            if (fate == FAILURE_RETRY)
+            if (outcome == FAILURE_RETRY)
                 continue;
-            assert_int_equal(fate, cases[i].end);
+            assert_int_equal(outcome, cases[i].end);
             break;
         }
         if (runs != cases[i].runs)

@@ -35,7 +35,7 @@ void failure_clear(struct failure *failure)
     failure->message[0] = '\0';
 }
 
-/* --- fate ------------------------------------------------------------------------------------------------------- */
+/* --- outcome ---------------------------------------------------------------------------------------------------- */
 
 static int next_count(const struct envelope *envelope)
 {
@@ -59,8 +59,8 @@ static const char *end_of_retries(const struct envelope *envelope, const struct 
     return rules->retry_max == 0 ? "its first failure is final" : "its retries are used up";
 }
 
-enum failure_fate failure_fate(const struct envelope *envelope, const struct task_rules *rules, struct wall_time now,
-                               const char **reason)
+enum failure_outcome failure_outcome(const struct envelope *envelope, const struct task_rules *rules,
+                                     struct wall_time now, const char **reason)
 {
     const char *end = rules->retry_off ? "it asks for no retry" : end_of_retries(envelope, rules, now);
     if (reason != NULL)

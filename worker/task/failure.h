@@ -1,7 +1,7 @@
 /* What becomes of a task that fails, and what is written into it: the members and rules of the Sidekiq job format.
  *
  *     failure_set(&failure, "Net::Timeout", "no answer for %d s", 5);
- *     switch (failure_fate(&envelope, &rules, wall_now(), &reason)) ...
+ *     switch (failure_outcome(&envelope, &rules, wall_now(), &reason)) ...
  *     failure_write(&failure, &record, &text);       the text goes to `retry` or `dead`
  *
  * The task's own bytes are kept; only the members of a failure are set, in the order in which Ruby's worker sets them.
@@ -30,7 +30,7 @@ void failure_set_list(struct failure *failure, const char *error_class, const ch
     PRINTF_LIKE(3, 0);
 void failure_clear(struct failure *failure);
 
-enum failure_fate { FAILURE_RETRY, FAILURE_DEAD, FAILURE_VANISHES };
+enum failure_outcome { FAILURE_RETRY, FAILURE_DEAD, FAILURE_VANISHES };
 
 /* What happens to a task that fails at `now`, and why, as a constant text ("its retries are used up"); `reason` may be
  * NULL. The task has not been rewritten yet: the failure that happens now is counted here.
@@ -41,8 +41,8 @@ enum failure_fate { FAILURE_RETRY, FAILURE_DEAD, FAILURE_VANISHES };
  *    time of its first failure cannot be read it counts from its creation, and without that the number decides.
  *  - Else it is retried while its count stays below the maximum.
  *  - What is not retried is dead, or vanishes when it is to have no grave. */
-enum failure_fate failure_fate(const struct envelope *envelope, const struct task_rules *rules, struct wall_time now,
-                               const char **reason);
+enum failure_outcome failure_outcome(const struct envelope *envelope, const struct task_rules *rules,
+                                     struct wall_time now, const char **reason);
 /* count^4 + 15 seconds + jitter, for the failure that is happening now. */
 int64_t failure_delay_ns(const struct envelope *envelope);
 

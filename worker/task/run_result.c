@@ -5,9 +5,9 @@
 #define SNOOZE_NS (30 * NS_PER_S)
 
 enum flow_result run_failed_result(const struct envelope *envelope, const struct task_rules *rules,
-                                   struct wall_time now, const char **fate)
+                                   struct wall_time now, const char **reason)
 {
-    switch (failure_fate(envelope, rules, now, fate)) {
+    switch (failure_outcome(envelope, rules, now, reason)) {
     case FAILURE_RETRY:
         return FLOW_RUN_FAILED;
     case FAILURE_DEAD:
@@ -15,7 +15,7 @@ enum flow_result run_failed_result(const struct envelope *envelope, const struct
     case FAILURE_VANISHES:
         return FLOW_RUN_HOPELESS;
     }
-    invariant_unreachable("a fate outside its enum");
+    invariant_unreachable("a failure outcome outside its enum");
 }
 
 /* Whatever its handler says, but that all is done. */
@@ -24,12 +24,12 @@ static bool has_timed_out(const struct run_end *end)
     return end->code != HF_OK && atomic_load_explicit(&end->job->run_entry->asked, memory_order_relaxed) == HF_TIMEOUT;
 }
 
-static enum flow_result failed(const struct run_end *end, struct wall_time now, const char **fate)
+static enum flow_result failed(const struct run_end *end, struct wall_time now, const char **reason)
 {
-    return run_failed_result(end->envelope, end->rules, now, fate);
+    return run_failed_result(end->envelope, end->rules, now, reason);
 }
 
-enum flow_result run_result_of(const struct run_end *end, struct wall_time now, const char **fate)
+enum flow_result run_result_of(const struct run_end *end, struct wall_time now, const char **reason)
 {
     struct failure *failure = &end->job->outcome.failure;
     if (!end->started)
@@ -37,7 +37,7 @@ enum flow_result run_result_of(const struct run_end *end, struct wall_time now, 
     if (has_timed_out(end)) {
         failure_set(failure, "HF::TimedOut", "it took longer than its class may, which is %.3g s",
                     (double)end->rules->timeout_ns / (double)NS_PER_S);
-        return failed(end, now, fate);
+        return failed(end, now, reason);
     }
     switch (end->code) {
     case HF_OK:
@@ -55,13 +55,13 @@ enum flow_result run_result_of(const struct run_end *end, struct wall_time now, 
         if (job_was_cancelled(end->job))
             return FLOW_RUN_CANCELLED;
         failure_set(failure, "HF::BadResult", "its handler says that it was cancelled, and it was not");
-        return failed(end, now, fate);
+        return failed(end, now, reason);
     case HF_FAIL:
         failure_set(failure, "HF::Failed", "its handler failed without giving a reason");
-        return failed(end, now, fate);
+        return failed(end, now, reason);
     default:
         failure_set(failure, "HF::BadResult", "its handler returned %d, which is no result", end->code);
-        return failed(end, now, fate);
+        return failed(end, now, reason);
     }
 }
 

@@ -19,12 +19,12 @@ struct run_end {
     int code;     /* what it returned: an enum hf_code, if it is a good handler */
 };
 
-/* Of a run whose lock, if it had one, is still held. `fate`: as in failure_fate, of a run that failed; else it is left
+/* Of a run whose lock, if it had one, is still held. `reason`: as in failure_outcome, of a run that failed; else it is left
  * alone. */
-enum flow_result run_result_of(const struct run_end *end, struct wall_time now, const char **fate);
+enum flow_result run_result_of(const struct run_end *end, struct wall_time now, const char **reason);
 /* The same for any failure of a task. */
 enum flow_result run_failed_result(const struct envelope *envelope, const struct task_rules *rules,
-                                   struct wall_time now, const char **fate);
+                                   struct wall_time now, const char **reason);
 
 /* When it comes again: as its handler asked for, or as usual. */
 int64_t run_retry_delay_ns(const struct hf_job *job, const struct envelope *envelope);
