@@ -16,7 +16,8 @@
  * with the move.
  *
  * CONFIRMING is for successors: between LOCKING and OPENING, a task that was claimed to be handed a lock waits until
- * the queue has said that its claim is still there. The question leaves when the holder ends, so it is mostly answered.
+ * the queue has said that its claim is still there. The question leaves when the holder ends, so the answer is usually
+ * there.
  *
  * UNSERVED is for tasks of a class that nobody here serves, between CLAIMING and the end: the move into `retry` is
  * refused when the grace of the task is over and nobody in the fleet serves the class. Then it has failed.
@@ -127,7 +128,7 @@ struct flow_task {
     enum flow_on_lost on_lost;
 };
 
-/* Why a lock was not had. */
+/* Why a lock was not acquired. */
 enum flow_refusal {
     FLOW_BUSY,      /* somebody holds it */
     FLOW_UNDECIDED, /* several tried at once, or it took too long: worth another try soon */

@@ -40,7 +40,7 @@ struct reload {
 
 /* --- plugins ------------------------------------------------------------------------------------------------------ */
 
-/* From here on the memory of what is never unloaded is worth a word. */
+/* From this many on the log mentions the memory of plugins that are never unloaded. */
 enum { GENERATIONS_USUAL = 8 };
 
 /* What startup_check has against it will be said again on the loop, which knows more; here it only keeps plugins from
@@ -108,7 +108,7 @@ static void losses_tell(const struct plugins *running, const struct plugins *fre
                       log_value(plugins_at(running, i)->descriptor.name, name));
 }
 
-/* What is wrong with them was told when the configuration was checked. */
+/* The check of the configuration has reported what is wrong with them. */
 struct class_resources *worker_resources_take(struct worker *worker)
 {
     struct findings findings = {0};
@@ -303,7 +303,7 @@ static bool fresh_take(struct reload *reload)
     return true;
 }
 
-/* Who is leaving takes nothing new, and has nothing to say of it. */
+/* A worker that leaves takes over nothing, and logs nothing of it. */
 static void fresh_judge(struct reload *reload)
 {
     if (reload->worker->leaving)

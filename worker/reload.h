@@ -5,8 +5,8 @@
  * changes. Else what is reloadable is taken over, and each other setting that changed is named with its old and new
  * value, as one that takes effect after a restart.
  *
- * Whose is what: the running configuration stays the one object that it was from the start, so whoever keeps pointers
- * into it (plugins into their settings, nodes) may go on. Only values of reloadable settings change, on the loop
+ * Ownership: the running configuration stays the same object from the start, so pointers into it (of plugins to their
+ * settings, of nodes) stay valid. Only values of reloadable settings change, on the loop
  * thread, and only the loop thread reads those. A task may keep pointers to them as long as its slot has it: the old
  * values are freed when every task that was claimed under them has left its slot. The fresh configuration belongs to
  * the thread until it is posted, then to the loop.

@@ -106,7 +106,7 @@ static void resources_find(struct slot *slot)
     slot->rules.refused_reason = slot->bad_resources.text;
 }
 
-/* The text is read; false when it is no task. */
+/* Parses the payload; false if it is not a task. */
 static bool task_read(struct slot *slot)
 {
     slot->invalid = ERROR_NONE;
@@ -247,7 +247,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     settle(slot->partner); /* if it waited for this answer */
 }
 
-/* It has been settled: what is told from now on is not about it. An abandoned handler still reads all this. */
+/* The task is settled, so later events are not about it. An abandoned handler still reads all this. */
 static void task_forget(struct slot *slot)
 {
     if (slot->abandoned)
@@ -258,8 +258,8 @@ static void task_forget(struct slot *slot)
     failure_clear(&slot->job.outcome.failure);
 }
 
-/* Too many wait already for what it would wait for. */
-static void crowd_met(struct slot *slot)
+/* Its waiting list is full. */
+static void waiters_exceeded(struct slot *slot)
 {
     failure_clear(&slot->job.outcome.failure);
     failure_set(&slot->job.outcome.failure, "HF::TooManyWaiters", "%s: %u tasks wait for it already",
@@ -267,7 +267,8 @@ static void crowd_met(struct slot *slot)
     slot_perform(slot, flow_crowded(&slot->flow));
 }
 
-/* The slot's place is empty. What was parked or skipped, or has left something, is told of before it is forgotten. */
+/* The slot's place is empty. A task that was parked or skipped, or left something behind, is logged before it is
+ * forgotten. */
 static void place_emptied(struct slot *slot)
 {
     bool is_parked = slot->flow.state == FLOW_PARKING;
@@ -287,15 +288,15 @@ static void place_emptied(struct slot *slot)
 
 static void claim_lost(struct slot *slot)
 {
-    /* Also when the task had ended here and only its settling came too late: nobody died of it. */
+    /* Also if the task had ended here and only its settling came too late: that was not a crash. */
     if (slot->jid[0] != '\0')
         queue_uncount_recovery(slot->worker->queue, slot->number, slot->jid);
     slot_perform(slot, flow_claim_lost(&slot->flow));
     settle(slot->partner);
 }
 
-/* Of a park: what was heard of the lock is outdated, it was freed since. Where it waits, if it has to, is planned by
- * whoever says so last. */
+/* Of a park: the cached holder is outdated, because the lock was freed since. The last check that makes the task wait
+ * decides where. */
 static void task_kept(struct slot *slot)
 {
     if (slot->flow.state == FLOW_PARKING)
@@ -334,7 +335,7 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
         task_kept(slot);
         return;
     case QUEUE_FULL:
-        crowd_met(slot);
+        waiters_exceeded(slot);
         return;
     case QUEUE_REFUSED:
         if (slot->flow.state == FLOW_UNSERVED)

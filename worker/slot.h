@@ -1,5 +1,5 @@
-/* Private to slot.c and slot_*.c, and to those who look at all slots of the process: one task at a time, from its claim
- * to its end. All of it belongs to the loop thread; what runs may read is on the run table. */
+/* Private to slot.c and slot_*.c, and to the files that look at all slots of the process: one task at a time, from
+ * its claim to its end. All of it belongs to the loop thread; what runs may read is on the run table. */
 #ifndef WORKER_SLOT_H
 #define WORKER_SLOT_H
 
@@ -37,7 +37,7 @@ struct slot_left {
 struct slot_wait {
     const char *list;
     int64_t near_ns, seen_us;
-    bool is_in_line; /* it was to be handed the lock: who waits behind it must find it at its place, and not asking */
+    bool is_in_line; /* it was to be handed the lock: tasks behind it must find it in its place, and not asking */
 };
 
 /* Tasks of this process to which a lock was handed on, one after the other. */
@@ -46,7 +46,7 @@ struct slot_hand_offs {
     struct instant since;
 };
 
-/* What an observer is told of a slot's task beyond what the slot knows anyway. */
+/* What the observer learns of a slot's task, beyond what the slot stores anyway. */
 struct slot_observed {
     struct instant claimed, asked, locked;
     unsigned attempts;
@@ -55,7 +55,7 @@ struct slot_observed {
     enum redlock_answer refusal;
 };
 
-/* What the log is told of its lock. */
+/* What the log says of its lock. */
 struct slot_locked {
     struct wall_time at, left_at; /* us = 0: it had none; it has it still */
     int64_t waited_ns;
@@ -186,12 +186,12 @@ void serials_free(struct worker *worker);
 bool slot_run_start(struct slot *slot);       /* false when it waits until others of its class have run */
 bool slot_run_waits(const struct slot *slot); /* it was started, and was not handed to where it runs yet */
 bool slot_run_withdraw(struct slot *slot);    /* false when it runs already */
-/* Somebody cancelled the slot's task: its run is told, or does not begin. */
+/* Cancels the slot's task: its run is asked to stop, or does not begin. */
 void slot_cancel(struct slot *slot);
 /* Others may have its claim by now. */
 void slot_claim_doubt(struct slot *slot);
-/* It has to stop, and job_cancel said why: whoever cannot see that is told, and killed after its grace. Harmless when
- * nothing runs elsewhere. */
+/* After job_cancel: sends SIGTERM to a program, which cannot see that, and has any child killed after its grace.
+ * Harmless when nothing runs in a child. */
 void slot_interrupt(struct slot *slot);
 void slot_end_with_worker(struct slot *slot); /* which stops, and says when */
 void slot_warn(struct slot *slot);            /* its lock is in danger */
@@ -202,8 +202,8 @@ enum flow_result slot_failed_result(struct slot *slot);
 void slot_outcome_refuse(struct slot *slot, const char *reason);
 void slot_outcome_clear(struct slot *slot);
 
-/* slot_log.c: what is told of it */
-void slot_ending_tell(struct slot *slot, enum flow_ending ending); /* counts it, and tells all who are told of ends */
+/* slot_log.c: log, events, report and observer */
+void slot_ending_tell(struct slot *slot, enum flow_ending ending); /* counts it, logs it, runs on_event */
 void slot_log_started(struct slot *slot);
 void slot_observe_claim(struct slot *slot);
 void slot_observe_asking(struct slot *slot);

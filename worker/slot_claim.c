@@ -29,7 +29,7 @@ bool worker_may_claim(const struct worker *worker)
     return worker->ready && !worker->quiet && !worker->stopping && !enough;
 }
 
-/* Only while there is an idle slot to claim: a bell that rings for a busy process takes the task away from others. */
+/* Only while an idle slot can claim: a blocking claim of a busy process would keep the task from idle ones. */
 void worker_listen(struct worker *worker)
 {
     queue_listen(worker->queue, worker->idle_count > 0 && worker_may_claim(worker));
@@ -68,8 +68,8 @@ static bool hand_offs_may_go_on(const struct slot *slot)
     return slot->hand_offs.length < lock->hand_over_tasks && instant_before(loop_now(slot->worker->loop), end);
 }
 
-/* The run of hand-offs is over and others wait: the one that is woken is for whoever is idle. In the call that wakes it
- * nothing is claimed, or this process would always be the first. */
+/* The run of hand-offs is over and others wait: any idle process may claim the task that is woken. The call that wakes
+ * it claims nothing, or this process would always be first. */
 static bool yields(const struct slot *slot)
 {
     const struct worker *worker = slot->worker;
@@ -113,7 +113,7 @@ bool slot_goes_on_as_successor(const struct slot *slot)
            contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
 }
 
-/* Those who look for claims that are kept no longer look about once a second. */
+/* Other processes look for expired reservations about once a second. */
 static int64_t kept_ns(const struct worker *worker)
 {
     return worker->terms.ttl_ns > KEPT_MIN_NS ? worker->terms.ttl_ns : KEPT_MIN_NS;
@@ -183,7 +183,7 @@ void slot_successor_dismiss(struct slot *slot)
         redlock_lock_release(partner->lock);
 }
 
-/* It was refused itself, and has gone back to its place, which is before its successor's. */
+/* The slot was refused its lock and waits again, in its old place before its successor. */
 void slot_successor_send_back(struct slot *slot)
 {
     struct slot *partner = slot->partner;
@@ -192,7 +192,7 @@ void slot_successor_send_back(struct slot *slot)
         redlock_lock_release(partner->lock);
 }
 
-/* Nobody waits whom this process could serve; it asks again when it hears of somebody. */
+/* No waiting task can run in this process. It asks again when another task starts to wait. */
 void slot_successor_missing(struct slot *slot)
 {
     const struct slot *holder = slot->partner;

@@ -53,8 +53,8 @@ static void wait_plan(struct slot *slot, const char *list, int64_t near_ns, int6
     slot->wait.is_in_line = false;
 }
 
-/* A holder of this process is believed to live as long as a ttl, and wakes whoever waits when it ends. One that only
- * asks for the lock may be refused and wait in its turn, behind the one that is judged now: then nobody would look. */
+/* A holder of this process counts as alive for a ttl, and wakes the waiters when it ends. A task that only asks for the
+ * lock may be refused and wait in turn, behind the task that is judged now: then no task would look. */
 static int64_t taken_near_ns(const struct worker *worker, const char *list)
 {
     for (unsigned i = 0; i < worker->slot_count; i++) {
@@ -178,16 +178,16 @@ static void busy_note(struct slot *slot, const struct redlock_event *event)
     wait_plan(slot, list, left_ns + NS_PER_MS + random_between(0, EXPIRY_SPREAD_NS), seen_us);
 }
 
-/* It was to be handed the lock, and nobody else was told that it is free, or will be in a moment. What refuses a
- * successor is mostly what is left of the holder before. */
+/* The lock was meant for this successor, so no other task knows that it is free, or will be in a moment. The usual
+ * cause of the refusal is a key that the previous holder left. */
 static void inheritance_failed(struct slot *slot)
 {
     queue_free(slot->worker->queue,
                &(struct waiting_end){.lists = slot->waiting.names, .list_count = slot->waiting.resource_count});
 }
 
-/* Others may have been refused by what is left of it, and believe that somebody holds the lock. A process that ends
- * tells them now, or nobody will. */
+/* Its remaining keys may have refused other tasks, which now take the lock for held. A process that ends wakes them at
+ * once, because it cannot do so later. */
 static void stale_grants_tell(struct slot *slot)
 {
     struct worker *worker = slot->worker;
@@ -197,7 +197,7 @@ static void stale_grants_tell(struct slot *slot)
                    &(struct waiting_end){.lists = slot->waiting.names, .list_count = slot->waiting.resource_count});
 }
 
-/* Said once a second at most, while it lasts. */
+/* Logged once a second at most, while it lasts. */
 static void trouble_tell(struct worker *worker, enum redlock_answer answer, const char *reason)
 {
     struct instant now = loop_now(worker->loop);
@@ -222,7 +222,7 @@ enum flow_refusal slot_lock_refused(struct slot *slot, const struct redlock_even
     bool was_successor = slot->is_successor;
     enum flow_refusal refusal =
         was_successor && event->answer == REDLOCK_BUSY ? FLOW_UNDECIDED : refusal_of(event->answer);
-    if (was_successor && !slot->is_sent_back) /* else whoever is before it has told it */
+    if (was_successor && !slot->is_sent_back) /* else the slot that sent it back has done so */
         inheritance_failed(slot);
     if (event->may_obstruct || (was_successor && event->attempts > 0))
         stale_grants_tell(slot);

@@ -1,8 +1,8 @@
-/* What is told of a slot's task: lines of the log, commands of on_event, counts of the report, and what an observer
+/* What is reported of a slot's task: lines of the log, commands of on_event, counts of the report, and what an observer
  * gets. On the loop; nothing of it changes the task.
  *
  * The log has one line when a task has ended (task_log.h says which), and at the level debug one when it starts, which
- * is all that is heard of it when its process is killed.
+ * is the only trace of it when its process is killed.
  *
  * The loop's own time is that of the beginning of its turn, which may be a millisecond old by the time that an answer
  * is looked at: so an observer's times are read off the clock where it happens, and without an observer none is. */

@@ -165,8 +165,8 @@ static void task_unserved(struct slot *slot)
 
 /* The entry must say where it came from, or it would be promoted to the default queue; it must have a jid, or two tasks
  * of the same text would be one entry of the sorted set; it must go on expiring when it would have; and it says since
- * when it waits, if it is parked, and in which `list` (NULL = in none), so that who takes it out of `schedule` can note
- * that there. */
+ * when it waits, if it is parked, and in which `list` (NULL = in none), so that the promoter, which takes it out of
+ * `schedule`, can note that there. */
 static void origin_write(struct slot *slot, bool is_parked, const char *list, struct buffer *out)
 {
     struct buffer name = {0}, id = {0}, since = {0}, expiry = {0}, line = {0};

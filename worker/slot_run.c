@@ -2,9 +2,9 @@
  * result. On the loop; only handler_run is on a runner, between the two hand-offs, and touches nothing but the job, the
  * code and the two facts about the run.
  *
- * Whoever has to stop is asked first, which a handler in a thread or in a process sees by cancelled(), and a program by
- * SIGTERM; when its grace is over, the zygote kills it. What is asked, and when it is killed, is on the slot's run
- * entry of the run table, so it also happens when this process is stopped.
+ * A run that has to stop is asked first: a handler in a thread or a process sees that by cancelled(), and a program
+ * gets SIGTERM. When the grace is over, the zygote kills it. The request and the time of the kill are in the slot's run
+ * entry, so the kill also happens while this process is stopped.
  *
  * Tasks whose handler reports progress (HF_PROGRESS): their state on the queue node is begun before they run, written
  * every few seconds from what the handler said last, and closed when they leave the slot. A cancellation that a
@@ -429,7 +429,7 @@ static enum flow_hold hold_of(const struct slot *slot)
     return job_lock_loss(&slot->job) == HF_HELD_TOO_LONG ? FLOW_HELD_TOO_LONG : FLOW_LOST;
 }
 
-/* How a lock was lost that the loop was not told of yet, the clock alone decides. */
+/* If the loop has not heard yet how the lock was lost, the clock alone decides. */
 static const char *loss_text(const struct slot *slot)
 {
     static const char *const texts[] = {

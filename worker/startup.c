@@ -47,7 +47,7 @@ void startup_leave_out(const struct config *config, struct plugins *plugins, str
 
 /* --- modes ------------------------------------------------------------------------------------------------------ */
 
-/* What is said about the class in the mode correctness takes something away that it needs. */
+/* Settings of a class that contradict the mode correctness. */
 static void check_correctness(const struct config *config, const struct config_class *entry,
                               const struct plugin_handler *handler, struct findings *findings)
 {
@@ -113,7 +113,7 @@ void startup_check_holds(const struct config *config, const struct plugins *plug
 
 /* --- where it runs ---------------------------------------------------------------------------------------------- */
 
-/* What a process of its own has, and a thread has not. */
+/* The first setting of the class that only takes effect in a process of its own. */
 static const char *process_setting(const struct config_class *entry)
 {
     return entry->tasks_per_process > 0    ? "tasks_per_process"

@@ -7,9 +7,9 @@
  *   + stop_timeout   handlers are told to stop (cancelled() turns true, reason SHUTDOWN). From now on what is given
  *                    back is gathered and sent together, the task that was claimed last first: so the queue is as it
  *                    was
- *   + grace          who does not listen is abandoned: its task is given back, its lock is left to expire (a release
- *                    would let somebody else write beside it), and the process ends with a failure
- *   leave            once nothing runs, or is waited for any more: the bells are silenced, the last call gives back
+ *   + grace          a handler that runs on is abandoned: its task is given back, its lock is left to expire (a
+ *                    release would let another task write beside it), and the process ends with a failure
+ *   leave            once nothing runs, or is waited for any more: blocking claims end, the last call gives back
  *                    what is left and removes the process's traces, then the loop ends once the releases are answered
  *                    and the commands of on_event have ended and the thread that reads the configuration again, for
  *                    which LEAVE_LIMIT are waited too
@@ -17,8 +17,8 @@
  *
  * Bounds. The handlers have stop_timeout + GRACE. When none runs and only the queue node is waited for, that ends after
  * NODE_WAIT; nobody gains by more. Leaving takes LEAVE_LIMIT and the answers to releases RELEASE_LIMIT at most. So the
- * process ends within stop_timeout + 5 s, and after a stop now within 2 s, whatever handlers and nodes do; what the
- * queue node was not there to take back stays a claim, for whoever recovers it. */
+ * process ends within stop_timeout + 5 s, and after a stop now within 2 s, whatever handlers and nodes do. If the queue
+ * node is unreachable, tasks that could not be given back stay claimed until another process recovers them. */
 #include "base/log.h"
 #include "worker/reload.h"
 #include "worker/supervisor/service_notify.h"
@@ -106,7 +106,7 @@ void worker_tell_running(struct worker *worker)
             slot_tell(&worker->slots[i], LOG_INFO, "task_running");
 }
 
-/* Who is in a thread or a process sees it; the others are told, and whoever does not listen is killed in time. */
+/* Handlers in a thread or a process see that by cancelled(); programs get SIGTERM, and are killed in time. */
 static void handlers_stop(struct worker *worker)
 {
     atomic_store(&worker->options.run_table->must_stop, true);

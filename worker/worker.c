@@ -1,5 +1,5 @@
 /* The process: builds everything in order, runs the loop, takes it apart in reverse; and what it looks at ten times a
- * second: whether its lock nodes may be used, whether it was away, and whether it is done. How it ends is in stop.c,
+ * second: whether its lock nodes may be used, whether it stood still, and whether it is done. How it ends is in stop.c,
  * what a slot does in slot.c. */
 #include "worker/worker.h"
 
@@ -37,7 +37,7 @@ static void queue_wake(void *context)
 
 enum { LOCK_JUDGE_REASON_MAX = 512 };
 
-/* The first is enough for a log line; a reload or `holdfast check` tells all. */
+/* The first is enough for a log line; a reload or `holdfast check` lists all. */
 static bool holds_fit(const struct config *config, const struct plugins *plugins, int64_t max_ttl_ns,
                       char reason[LOCK_JUDGE_REASON_MAX])
 {
@@ -131,9 +131,9 @@ static void locks_look(struct worker *worker)
     worker_listen(worker);
 }
 
-/* A process that stood still for as long as its lease may have lost its claims. The queue node will tell, but not
- * before a handler writes what another process writes too: so those that run are told now, and whoever asks before
- * this was seen finds the pulse gone by the clock. */
+/* A process that stood still for as long as its lease may have lost its claims. The queue node says so
+ * too, but perhaps only after a handler has written what another process writes too. So running handlers are cancelled
+ * now; one that asks before that sees by the clock that the pulse has expired. */
 static void pulse_beat(struct worker *worker)
 {
     struct instant now = loop_now(worker->loop);
@@ -155,13 +155,13 @@ static void worker_look(struct loop_timer *timer)
     pulse_beat(worker);
     if (worker->stopping) {
         atomic_store(&worker->options.run_table->pulse,
-                     INT64_MAX); /* nobody beats it any more, and the stop has limits of its own */
+                     INT64_MAX); /* not renewed any more: the stop has limits of its own */
         return;
     }
     loop_timer_set(worker->loop, timer, loop_after(worker->loop, LOOK_NS));
     locks_look(worker);
     bool all_idle = worker->idle_count == worker->runner_count;
-    if (worker->ready && (all_idle || worker->taken > 0)) /* idle again: who becomes ready has every slot ask */
+    if (worker->ready && (all_idle || worker->taken > 0)) /* idle again: when it becomes ready, every slot asks */
         atomic_store(&worker->options.run_table->has_asked, true);
     if (all_idle && worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks)
         worker_stop(worker, "max_tasks");
@@ -211,7 +211,7 @@ static void task_cancel(struct worker *worker, const char *jid)
     }
 }
 
-/* Its handler is told, and its end is that of a task that lost its lock. A lock that is not held yet is not lost. */
+/* Its handler is cancelled, and the task ends as one that lost its lock. A lock that is not held yet cannot be lost. */
 static void task_lose(struct worker *worker, const char *jid)
 {
     for (unsigned i = 0; i < worker->slot_count; i++) {
@@ -417,8 +417,7 @@ static void slots_build(struct worker *worker)
     list_init(&worker->serials);
 }
 
-/* Its children died with it, and nobody can say of any of them that it was reaped: what they ran for keeps its lock
- * until that expires. */
+/* Its children died with it, but none is known to be reaped: their tasks keep their locks until those expire. */
 static void zygote_lost(void *context)
 {
     struct worker *worker = context;
@@ -500,7 +499,7 @@ static bool worker_build(struct worker *worker, struct error *error)
 
 static void worker_free(struct worker *worker)
 {
-    /* A run that began while the worker was leaving ends with its thread. What would hear of it is freed by then. */
+    /* A run that began while the worker was leaving ends with its thread. Its listeners are freed by then. */
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
         worker->slots[i].abandoned = true;
     if (worker->isolation != NULL)

@@ -2,8 +2,8 @@
  *
  * The calling thread becomes the loop thread; runner threads only run handlers; those that run elsewhere are children
  * of the zygote. Signals: SIGTERM and SIGINT stop gracefully (nothing new is started, what has not started is given
- * back, what runs has the configured time, then is cancelled, and who does not listen is given back: killed before in a
- * process, abandoned in a thread); a second one stops now. */
+ * back, what runs has the configured time, then is cancelled; if it runs on, its task is given back after its
+ * process is killed, or its thread abandoned); a second one stops now. */
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 

@@ -63,8 +63,8 @@ struct worker {
     struct task_log task_log;
     struct unserved_log *unserved; /* tasks of classes that are not served, since the last line about them */
     struct loop_timer log_unserved;
-    struct loop_timer log_sums;              /* when those of the log are told */
-    struct loop_timer observe;               /* at what the observer is told */
+    struct loop_timer log_sums;              /* when sums are logged */
+    struct loop_timer observe;               /* when the observer is called */
     struct loop_timer limit;                 /* of the present phase of stopping */
     struct instant cancel_at, abandon_at;    /* of the handlers, while stopping */
     bool only_node;                          /* while stopping: no handler runs any more */

@@ -1,4 +1,4 @@
-/* What a failure does to a task: its outcome, how long it waits, and the record, in which only the members of the failure
+/* What a failure does to a task: its outcome, how long it waits, and the record, where only the members of the failure
  * change. */
 #include "tests/unit/failure_fixture.h"
 

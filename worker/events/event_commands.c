@@ -234,7 +234,7 @@ static void command_order(struct event_command *command, const int ends[])
     free(arguments);
 }
 
-/* False when the worker lacks descriptors: it is told, and the event is over. */
+/* False when the worker lacks descriptors: that is logged, and the event is over. */
 static bool command_start(struct event_command *command)
 {
     struct event_commands *commands = command->owner;

@@ -1,4 +1,4 @@
-/* Somebody who is told what a worker does, task by task: the dry run, which counts it. In production there is none.
+/* Callbacks for what a worker does, task by task. The dry run counts it; production has none.
  *
  * Called on the loop thread, at the moment it happens; must not block, and must copy what it wants to keep. The calls
  * change nothing of what the worker does. */

@@ -10,7 +10,7 @@
 
 struct stale_grant {
     struct list link;      /* in stale->noted, the one that was noted last at the end; or in stale->idle */
-    struct heap_item next; /* when it is told */
+    struct heap_item next; /* when its waiters are woken next */
     int64_t pause_ns;      /* before that */
     struct instant until;
     char list[WAITING_LIST_BYTES_MAX + 1];

@@ -107,8 +107,8 @@ void inquiry_set_patience(struct inquiry *inquiry, int64_t patience_ns);
 
 /* Waits without asking anything; false when a signal ended it. */
 bool inquiry_pause(struct inquiry *inquiry, int64_t duration_ns) MUST_CHECK;
-/* For who pauses again and again: signals are heard between the runs, too; the first one ends this and all later
- * runs. */
+/* For callers that pause again and again: signals are heard between the runs, too; the first one ends this and all
+ * later runs. */
 void inquiry_hold_signals(struct inquiry *inquiry, bool holds);
 
 #endif

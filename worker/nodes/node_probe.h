@@ -1,4 +1,4 @@
-/* Asks all nodes of a configuration at the same time who they are, and lock nodes also for a lock. */
+/* Asks all nodes of a configuration at the same time for their facts, and lock nodes also for a lock. */
 #ifndef WORKER_NODE_PROBE_H
 #define WORKER_NODE_PROBE_H
 

@@ -1,5 +1,5 @@
-/* What becomes of the processes of `holdfast work --processes N`, as a pure function of (state, event, now): who is
- * started when, who is started again after what pause, and when all is over. supervisor.c asks and acts.
+/* What becomes of the processes of `holdfast work --processes N`, as a pure function of (state, event, now): when
+ * each is started, after what pause it is started again, and when all is over. supervisor.c asks and acts.
  *
  *                    started                  ended: unasked, or not well
  *     DUE (at `at`) ────────▶ ALIVE ─────────────────────────────────────▶ DUE, after a pause
@@ -55,7 +55,7 @@ enum supervision_verdict { SUPERVISION_OVER, SUPERVISION_RESTART, SUPERVISION_HO
 enum supervision_verdict supervision_ended(struct supervision *supervision, unsigned number, int exit_code,
                                            struct instant now);
 
-/* Nothing is started any more; who is due is over. */
+/* Nothing is started any more; a process that was due is over. */
 void supervision_end(struct supervision *supervision);
 
 unsigned supervision_alive(const struct supervision *supervision);

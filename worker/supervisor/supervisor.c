@@ -14,7 +14,7 @@
 #include "worker/print/exit_code.h"
 #include "worker/supervisor/service_notify.h"
 
-/* How often it is looked whether who was started is up. */
+/* How often the supervisor looks whether the processes that it started are up. */
 #define LOOK_NS (20 * NS_PER_MS)
 
 struct process {

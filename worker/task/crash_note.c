@@ -19,7 +19,7 @@ static pid_t owner; /* its children have the handlers too, and are none of the r
 static struct sigaction before[CRASHES];
 static _Thread_local unsigned run_here; /* its run entry plus 1; 0 = no handler runs in this thread */
 
-/* Two may crash at once, and who crashes next may kill the process in the middle of this: the first name stays. */
+/* Two threads may crash at once, and the second may end the process in the middle of this: the first name stays. */
 static void run_note(struct run_table *run_table)
 {
     unsigned nobody = 0;

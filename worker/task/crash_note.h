@@ -1,5 +1,5 @@
 /* Notes on the run table (run_table.h) of what a worker process dies: the signal, and the run whose handler brought
- * it about. Whoever still has the run table when the process is gone reads it there: the zygote, and the supervisor.
+ * it about. The zygote and the supervisor still have the run table when the process is gone, and read it there.
  *
  *     crash_notes_begin(run_table);            main thread, before plugins are loaded
  *     crash_note_thread_begin(&stack);     first act of each runner thread

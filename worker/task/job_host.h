@@ -36,8 +36,8 @@
 /* --- what a run leaves behind ------------------------------------------------------------------------------------- */
 
 /* What a run leaves behind, beside the code that its handler returned: why it failed, when it shall come again, its
- * result, and the tasks that follow from it. Written by whoever runs the handler, read by the slot afterwards; the
- * hand-off between them is the only synchronisation.
+ * result, and the tasks that follow from it. Written by the thread that runs the handler, read by the slot afterwards;
+ * the hand-off between them is the only synchronisation.
  *
  * Zeroed memory is no outcome yet: job_outcome_clear makes it one, and empties it between runs. */
 
@@ -94,7 +94,7 @@ struct hf_job {
     bool reports_progress, keeps_result, may_push;
     struct envelope_limits task_limits; /* of what it pushes; zeroed = the defaults */
     unsigned backtrace_lines;           /* to keep, when the handler tells why it fails */
-    /* what it is told */
+    /* what reaches it while it runs */
     struct redlock_validity *validity; /* of the lock; NULL = it runs without */
     struct run_entry *run_entry;
     const struct run_table *run_table;

@@ -34,7 +34,7 @@ static void question_answer(struct question *question, bool is_held)
     question->is_answered = true;
     pthread_cond_signal(&question->is_over);
     pthread_mutex_unlock(&question->mutex);
-    if (was_left) /* else whoever waits frees it, and may have done so by now */
+    if (was_left) /* else the waiting thread frees it, and may have done so by now */
         question_free(question);
 }
 

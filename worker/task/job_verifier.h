@@ -1,8 +1,8 @@
 /* Whether a lock is still held, asked by a handler on its own thread and answered by the lock nodes through the loop:
  * what is behind verify() of jobs/job.h. One verifier a slot, for as long as the worker lives.
  *
- * A question is a small piece of memory that the asking thread and the loop share; whoever lets go of it last frees it.
- * So nobody waits for the other: the thread gives up after its patience, whatever the loop does, and the loop answers
+ * A question is a small piece of memory that the asking thread and the loop share; the last to let go of it frees it.
+ * So neither waits for the other: the thread gives up after its patience, whatever the loop does, and the loop answers
  * what it still finds when it comes to it, also when the thread has left, its run was abandoned, or the slot has
  * another task by then. When the lock goes, all questions about it are answered with no.
  *

@@ -19,8 +19,7 @@ struct run_end {
     int code;     /* what it returned: an enum hf_code, if it is a good handler */
 };
 
-/* Of a run whose lock, if it had one, is still held. `reason`: as in failure_outcome, of a run that failed; else it is left
- * alone. */
+/* Of a run whose lock, if it had one, is still held. Sets `reason`, as failure_outcome does, only if the run failed. */
 enum flow_result run_result_of(const struct run_end *end, struct wall_time now, const char **reason);
 /* The same for any failure of a task. */
 enum flow_result run_failed_result(const struct envelope *envelope, const struct task_rules *rules,

@@ -47,7 +47,7 @@ const struct run_entry *run_table_suspect(const struct run_table *run_table)
     return crashed > 0 && crashed <= run_table->run_entry_count ? &run_table->run_entries[crashed - 1] : NULL;
 }
 
-/* The last byte is never written, so that there is an end for whoever reads after a crash in the middle of this. */
+/* The last byte is never written: a reader finds an end even after a crash in the middle of this. */
 static void text_set(char *to, size_t size, const char *from)
 {
     size_t length = strnlen(from, size - 1);

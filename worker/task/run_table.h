@@ -1,5 +1,5 @@
 /* The run table: memory that a worker, its zygote and its runner processes share. The worker writes on it until when
- * each run may go on; the zygote reads it and kills whoever goes on for longer, also when the worker is stopped or
+ * each run may go on; the zygote reads it and kills what runs for longer, also when the worker is stopped or
  * stuck; the runs read it to learn that they shall stop. After a crash it tells what was running.
  *
  *     struct run_table *run_table = run_table_create(run entries);      before the zygote is forked
@@ -42,7 +42,7 @@ struct run_entry {
     atomic_bool is_locked;
     atomic_int lost;           /* enum hf_cancel_reason: what the loop was told about the lock's loss */
     atomic_int asked;          /* enum hf_cancel_reason: the run is asked to stop */
-    _Atomic int64_t kill_at;   /* then whoever runs here is killed; INT64_MAX = for no reason but its lock's end */
+    _Atomic int64_t kill_at;   /* then what runs here is killed; INT64_MAX = for no reason but its lock's end */
     _Atomic uint64_t occupant; /* number of the child that runs here, 0 = none, or a thread of the worker */
     _Atomic uint64_t run;      /* grows with each run, so that one can be told from the next */
     atomic_bool is_running;    /* a handler is at work for it, wherever */
@@ -52,7 +52,7 @@ struct run_entry {
 
 struct run_table {
     atomic_bool must_stop;       /* the process gives its handlers no more time */
-    _Atomic int64_t pulse;       /* until then the process has not been away for as long as its lease */
+    _Atomic int64_t pulse;       /* until then the process has not stood still for as long as its lease */
     _Atomic int64_t wakes_at;    /* when the zygote will look by itself */
     atomic_bool is_up;           /* the process serves its queues, or did */
     atomic_bool has_asked;       /* for tasks, and was answered: its lock nodes could be used, and its queue node */
