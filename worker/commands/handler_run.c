@@ -19,7 +19,6 @@
 #include "worker/config/suggest.h"
 #include "worker/task/crash_note.h"
 #include "worker/isolation/runner_process.h"
-#include "worker/plugin/plugin_file.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/print/json_writer.h"
 

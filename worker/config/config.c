@@ -228,7 +228,7 @@ static void class_check(const struct config *config, const struct config_class *
         findings_error(findings, "%s: lock and mode contradict each other; keep one", where);
 }
 
-void config_classes_check(const struct config *config, struct findings *findings)
+static void classes_check(const struct config *config, struct findings *findings)
 {
     hold_check(config, config->lock.source.where, "lock.max_hold", config->lock.max_hold_ns, findings);
     for (size_t i = 0; i < config->class_count; i++) {
@@ -253,7 +253,7 @@ static bool event_is_known(const char *name)
     return false;
 }
 
-void config_event_check(const struct config *config, struct findings *findings)
+static void event_check(const struct config *config, struct findings *findings)
 {
     const struct config_event *event = &config->on_event;
     const char *where = event->source.where;
@@ -727,10 +727,10 @@ struct config *config_read(const char *path, struct findings *findings)
     node_check(&config->queue_node, findings);
     lock_nodes_check(config, findings);
     names_check(config, findings);
-    config_classes_check(config, findings);
+    classes_check(config, findings);
     config_queues_check(config, findings);
     config_periodic_check(config, findings);
-    config_event_check(config, findings);
+    event_check(config, findings);
     return config;
 }
 

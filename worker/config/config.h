@@ -309,10 +309,6 @@ const struct config_class *config_class_find(const struct config *config, const 
 bool config_runs_unlocked(const struct config *config);
 /* Whether the file says how often a failed task is tried again, and how often: 0 = never. */
 bool config_class_retries(const struct config_class *entry, unsigned *retries);
-/* Checks what the table cannot: names, and `retry`. */
-void config_classes_check(const struct config *config, struct findings *findings);
-/* Checks what the table cannot of `on_event`. */
-void config_event_check(const struct config *config, struct findings *findings);
 /* The setting `key` of a plugin, or NULL. */
 const char *config_plugin_setting(const struct config *config, const char *plugin, const char *key);
 

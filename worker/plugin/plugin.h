@@ -105,6 +105,12 @@ bool plugins_open(struct plugins *plugins, const struct hf_host *(*host_for)(voi
  * that threads have run is not safe. NULL is fine. */
 void plugins_close(struct plugins *plugins);
 
+/* The directory of a plugin that comes with Holdfast: beside the program in a build tree, in ../lib/holdfast once it is
+ * installed. To be freed; NULL when none of them has that name. */
+char *plugin_shipped_directory(const char *name);
+/* The names of all of these; to be freed with their array. */
+char **plugin_shipped_list(size_t *count);
+
 /* --- another generation ----------------------------------------------------------------------------------------- */
 
 /* The directory as it is now. What has not changed since it was loaded for `running` (by device, inode, size and

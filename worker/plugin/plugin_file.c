@@ -8,8 +8,6 @@
  *
  * A file that ends too early, because it is still being copied or its disk was full, is found here: the C library maps
  * what the program headers speak of and dies of SIGBUS. */
-#include "worker/plugin/plugin_file.h"
-
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
