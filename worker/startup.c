@@ -1,9 +1,15 @@
 #include "worker/startup.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "worker/task/task_rules.h"
 #include "worker/locks/task_resources.h"
 #include "worker/config/suggest.h"
@@ -215,6 +221,26 @@ void startup_check_periodic(const struct config *config, const struct plugins *p
         check_periodic_class(entry, plugins, findings);
         check_periodic_queue(entry, &config->worker.queues, findings);
     }
+}
+
+void startup_check_log(const struct config *config, struct findings *findings)
+{
+    const char *path = config->worker.log_file;
+    struct stat facts;
+    if (path[0] == '\0')
+        return;
+    int failure = faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0 ? 0 : errno;
+    if (failure == 0 && stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
+        failure = EISDIR;
+    if (failure == ENOENT) { /* the worker makes the file, but not its directory */
+        const char *slash = strrchr(path, '/');
+        char *directory = slash == NULL ? memory_text(".") : memory_text_of(path, (size_t)(slash - path) + 1);
+        failure = faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+        free(directory);
+    }
+    if (failure != 0)
+        findings_error(findings, "%s: worker.log_file: a worker cannot open %s: %s", config->path, path,
+                       strerror(failure));
 }
 
 void startup_check(const struct config *config, const struct plugins *plugins, struct findings *findings)

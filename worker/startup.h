@@ -12,6 +12,8 @@
 void startup_leave_out(const struct config *config, struct plugins *plugins, struct findings *findings);
 /* Periodic tasks that nobody would run: for `holdfast check`, as a worker may be told to serve some queues only. */
 void startup_check_periodic(const struct config *config, const struct plugins *plugins, struct findings *findings);
+/* Whether the log file can be written, without making it: a worker finds out when it opens the file. */
+void startup_check_log(const struct config *config, struct findings *findings);
 void startup_check(const struct config *config, const struct plugins *plugins, struct findings *findings);
 /* What can only be judged when the lock nodes have said how long a key may live there; 0 = not known. */
 void startup_check_holds(const struct config *config, const struct plugins *plugins, int64_t max_ttl_ns,

@@ -174,6 +174,25 @@ TEST(a_node_that_hangs_is_given_up)
     redis_server_destroy(server);
 }
 
+TEST(a_log_file_that_a_worker_cannot_open_is_an_error)
+{
+    const struct place *place = *state;
+    static const char *const bad[] = {"missing/worker.log", "."};
+    char config[1024], expected[600];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(config, sizeof config, "worker = { log_file = \"%s/%s\"; };\n", place->directory, bad[i]);
+        struct program_result result = check(place, config, "--no-nodes");
+        snprintf(expected, sizeof expected, "t.conf: worker.log_file: a worker cannot open %s/%s: ", place->directory,
+                 bad[i]);
+        assert_contains(result.error, expected);
+        program_result_free(&result);
+    }
+    snprintf(config, sizeof config, "worker = { log_file = \"%s/worker.log\"; };\n", place->directory);
+    struct program_result result = check(place, config, "--no-nodes");
+    assert_lacks(result.error, "log_file");
+    program_result_free(&result);
+}
+
 TEST(everything_wrong_is_reported_at_once)
 {
     const struct place *place = *state;

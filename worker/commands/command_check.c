@@ -141,6 +141,7 @@ static void check_all(struct check *check)
     plugins_add_programs(check->plugins, NULL, check->config, &check->findings);
     startup_leave_out(check->config, check->plugins, &check->findings);
     startup_check(check->config, check->plugins, &check->findings);
+    startup_check_log(check->config, &check->findings);
     startup_check_periodic(check->config, check->plugins, &check->findings);
     if (!check->without_nodes)
         check_nodes(check);
