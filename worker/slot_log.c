@@ -244,7 +244,7 @@ static void unserved_note(struct worker *worker, const char *class_name)
 {
     if (worker->unserved == NULL)
         worker->unserved = memory_new(struct unserved_log);
-    worker->unserved->tasks[class_names_number(&worker->unserved->names, class_name)]++;
+    worker->unserved->tasks[class_names_number_exact(&worker->unserved->names, class_name)]++;
     if (!loop_timer_is_set(&worker->log_unserved))
         loop_timer_set(worker->loop, &worker->log_unserved, loop_after(worker->loop, UNSERVED_FIRST_NS));
 }

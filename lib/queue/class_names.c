@@ -22,7 +22,7 @@ static unsigned place_of(const char *name)
     return hash % CLASS_NAMES_PLACES;
 }
 
-static unsigned clean_number(struct class_names *names, const char *name)
+unsigned class_names_number_exact(struct class_names *names, const char *name)
 {
     unsigned place = place_of(name);
     for (; names->places[place] != NO_NUMBER; place = (place + 1) % CLASS_NAMES_PLACES)
@@ -30,7 +30,7 @@ static unsigned clean_number(struct class_names *names, const char *name)
             return names->places[place] - 1u;
     bool is_full = names->count >= CLASS_NAMES_MAX - 1;
     if (is_full && strcmp(name, CLASS_NAMES_OTHERS) != 0)
-        return clean_number(names, CLASS_NAMES_OTHERS);
+        return class_names_number_exact(names, CLASS_NAMES_OTHERS);
     memcpy(names->texts[names->count], name, strlen(name) + 1);
     names->places[place] = (unsigned char)++names->count;
     return names->count - 1;
@@ -40,7 +40,7 @@ unsigned class_names_number(struct class_names *names, const char *class_name)
 {
     char name[ENVELOPE_CLASS_BYTES_MAX + 1];
     class_name_clean(class_name, name);
-    return clean_number(names, name);
+    return class_names_number_exact(names, name);
 }
 
 void class_names_clear(struct class_names *names)

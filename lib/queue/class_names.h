@@ -21,6 +21,8 @@ struct class_names {
 };
 
 unsigned class_names_number(struct class_names *names, const char *class_name);
+/* The same for a name that goes into no field: it keeps all its bytes, ENVELOPE_CLASS_BYTES_MAX at most. */
+unsigned class_names_number_exact(struct class_names *names, const char *name);
 /* There are none. */
 void class_names_clear(struct class_names *names);
 

@@ -194,6 +194,15 @@ static void a_class_nobody_serves_fails_by_the_rules_of_its_task(void **state)
     free(log);
 }
 
+static void a_class_nobody_serves_is_logged_under_the_name_that_its_tasks_give(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"to\\nmorrow\",\"args\":[],\"jid\":\"odd\",\"retry\":false}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "unknown_class_grace = \"0s\";"});
+    test_await(fleet_logged(&fleet, worker, "class_unserved "));
+    assert_true(fleet_logged(&fleet, worker, "class_unserved class=\"to\\x0Amorrow\" tasks=1 "));
+}
+
 static void a_class_that_others_announce_is_not_counted_however_long_it_takes(void **state)
 {
     (void)state;
@@ -360,6 +369,7 @@ int main(void)
         fleet_test(drain_does_what_is_due_and_leaves_what_is_for_others),
         fleet_test(a_class_nobody_serves_is_retried_and_not_counted),
         fleet_test(a_class_nobody_serves_fails_by_the_rules_of_its_task),
+        fleet_test(a_class_nobody_serves_is_logged_under_the_name_that_its_tasks_give),
         fleet_test(a_class_that_others_announce_is_not_counted_however_long_it_takes),
         fleet_test(what_is_not_json_is_buried_and_can_be_recovered),
         fleet_test(a_task_that_must_be_locked_and_names_nothing_is_buried),
