@@ -1,10 +1,10 @@
-/* What is said to the nodes about many locks at once: one script call a node.
+/* Asks the nodes about many locks at once: one script call a node.
  *
  * What gathers in a turn of the loop leaves together at its end: one call instead of many saves a node about a third of
- * the time of a release. A batch goes to every node that one of its locks needs; the other locks' keys are compared
- * there for nothing, which is harmless. Grants of several keys, and what is said about tokens, leave one lock a call.
- * A batch lives until every node answered or timed out, and is then used again. The words themselves, requests and
- * answers, are in batch_words.c. */
+ * the time of a release. A batch goes to every node that one of its locks needs; there it also compares the keys of the
+ * other locks, which is harmless. Grants of several keys, and calls about tokens, leave one lock a call.
+ * A batch lives until every node has answered or timed out, and is then reused. batch_words.c encodes the requests and
+ * reads the answers. */
 #include "redlock/batch.h"
 
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static bool is_grant(enum batch_kind kind)
     return kind == BATCH_GRANT || kind == BATCH_GRANT_ALL;
 }
 
-/* Whether one with so many keys can leave in the same call as what gathered so far. */
+/* Whether a lock with this many keys can leave in the same call as what gathered so far. */
 static bool batch_has_room(const struct batch *batch, const struct redlock_lock *lock, unsigned key_count)
 {
     if (batch->lock_count == 0)
@@ -98,7 +98,7 @@ static struct batch *batch_with_room(enum batch_kind kind, const struct redlock_
     return batch_open(group, kind);
 }
 
-/* After its words. */
+/* Call it after batch_words_add. */
 static void entry_add(struct batch *batch, struct batch_entry entry, int64_t ttl_ns)
 {
     entry.first_key = (uint16_t)batch->key_count;
@@ -125,7 +125,8 @@ void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, 
     entry_add(batch, entry, lock->terms.ttl_ns);
 }
 
-/* Twice in a call, the first would delete it at the nodes of the second, whose votes would say that it was gone. */
+/* If it were twice in a call, the first would delete the key at the nodes of the second, whose votes would then say
+ * that it was gone. */
 static bool is_widened(struct batch *batch, const struct lock_swap *swap, node_set nodes, node_set unsure)
 {
     for (unsigned i = 0; batch != NULL && i < batch->lock_count; i++) {
@@ -153,7 +154,7 @@ void batch_add_swapped(struct lock_swap *swap, node_set nodes, node_set unsure, 
         swap->ttl_ns);
 }
 
-/* Nobody is told that it is free: the next one has it, or still hopes. */
+/* No other process hears that the lock is free: the next lock has it, or may still get it. */
 static void swap_conclude(struct lock_swap *swap, unsigned node, enum swap_answer answer, node_set release,
                           struct instant now)
 {
@@ -175,7 +176,7 @@ static bool is_late_for_split(const struct batch_entry *entry)
     return is_between && lease->refusal == REDLOCK_SPLIT && lease->round == entry->round + 1;
 }
 
-/* Also of grants that nobody waits for any more: the node gave them. */
+/* Also counts grants whose lock no longer waits for them: the node gave them. */
 static void grants_count(struct redlock_node_counters *counters, const struct batch *batch, unsigned node,
                          const struct batch_answer *answer)
 {
@@ -230,8 +231,8 @@ static void swap_not_sent(struct lock_swap *swap, node_set unsent, struct instan
             swap_conclude(swap, node, SWAP_NOT, swap_answered(&swap->swap, node, SWAP_NOT), now);
 }
 
-/* All grants are written before "could not be sent" is counted, and for all nodes at once: that may end an attempt, and
- * then the release must already know everything that was sent, and nothing else. */
+/* Writes all grants before it counts "could not be sent", and for all nodes at once: that may end an attempt, and the
+ * release must then know exactly what was sent. */
 static void grants_not_sent(struct batch *batch, node_set unsent)
 {
     for (unsigned i = 0; i < batch->lock_count; i++) {
@@ -306,8 +307,8 @@ void batches_flush_grants(struct redlock_group *group)
 
 /* --- answers -------------------------------------------------------------------------------------------------- */
 
-/* A release that may not have been executed is owed: behind a connection that broke it goes out on the next one; a
- * server that refused it for a passing reason gets it again soon. */
+/* A release that may not have been executed stays pending. If its connection broke, it leaves on the next one; if the
+ * server refused it for a passing reason, it leaves again soon. */
 static void release_owe(struct batch *batch, unsigned node, const struct redis_result *result)
 {
     bool refused = result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN;
@@ -326,7 +327,7 @@ static void own_vote(struct batch *batch, const struct batch_entry *entry, unsig
     batch->group->take_step(lock, lease_vote(&lock->lease, &lock->terms, node, entry->round, vote, detail, now));
 }
 
-/* Who takes over hears first that it has the lock, then the one before it that it is rid of it. */
+/* The lock that takes over hears first that it has the lock. Then the one before it hears that it no longer has it. */
 static void entry_vote(struct batch *batch, const struct batch_entry *entry, unsigned node,
                        const struct batch_answer *answer, struct instant now)
 {

@@ -38,7 +38,7 @@ struct batch {
     struct batch_call calls[]; /* one a node */
 };
 
-/* What a node said to a whole batch. */
+/* The answer of a node to a whole batch. */
 struct batch_answer {
     enum answer_kind {
         ANSWER_EXECUTED,
@@ -47,7 +47,7 @@ struct batch_answer {
         ANSWER_NOT_SENT,     /* nothing was done */
         ANSWER_NONE,         /* it may have been executed, in part or later */
     } kind;
-    int64_t node_us;                /* the node's time; 0 = not told */
+    int64_t node_us;                /* the node's time; 0 = unknown */
     const char *text;               /* what follows the code and the time */
     size_t length;                  /* of it */
     const char *signs;              /* of grants: one a lock, when all have the token at `text` */
@@ -61,8 +61,8 @@ void batch_words_request(struct batch *batch, unsigned node); /* into batch->req
 struct batch_answer batch_words_answer(const struct batch *batch, const struct redis_result *result);
 enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
                                  const struct batch_answer *answer, uint64_t *detail);
-/* Of a batch of grants that was executed: YES was granted, NO is somebody else's, UNKNOWN is refused for another
- * reason. Changes nothing. */
+/* The vote of a node that executed a batch of grants: YES is granted, NO is held by another owner, UNKNOWN is refused
+ * for another reason. Changes nothing. */
 enum lease_vote batch_words_granted(const struct batch *batch, const struct batch_entry *entry,
                                     const struct batch_answer *answer);
 enum swap_answer batch_words_swap_answer(const struct batch *batch, const struct batch_entry *entry,

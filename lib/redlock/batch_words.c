@@ -1,5 +1,5 @@
-/* The words of a batch: what each script is asked, and what its answers mean. The scripts say what they take and
- * answer; everything but a release names the marker that the node must have, and answers the node's time. */
+/* Encodes the request of a batch for each script, and reads the answers. The scripts document both. Every request but
+ * a release names the marker that the node must have, and gets the node's time back. */
 #include "redlock/batch.h"
 
 #include <stdio.h>
@@ -14,12 +14,12 @@
 
 /* Fencing tokens stay below what a double holds exactly (E44). */
 #define TOKEN_END (INT64_C(1) << 53)
-/* A key of others may live for longer than nanoseconds can say. */
+/* A key of another program may live for longer than nanoseconds can say. */
 #define REMAINING_MAX_MS INT64_C(1000000000000)
 
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
-/* Somebody else of this process asks for the key at once, or has done so by now. */
+/* Another lock of this process asks for the key at once, or has already done so. */
 bool lock_is_taken_over(const struct redlock_lock *lock, unsigned index)
 {
     struct key_span key = lock_key(lock, index);
@@ -37,7 +37,7 @@ static void channel_write(const struct redlock_lock *lock, unsigned index, char 
         notifications_channel(lock->group->notifications, key.bytes, key.length, channel);
 }
 
-/* Up to the last one that takes over; what follows it has none, which is the same as "". */
+/* Encodes old values up to the last lock that takes over; the locks behind it have none, which is the same as "". */
 static void old_value_add(struct batch *batch, const struct redlock_lock *lock)
 {
     if (lock->swaps_in == NULL)
@@ -75,7 +75,7 @@ void batch_words_add(struct batch *batch, const struct redlock_lock *lock)
         old_value_add(batch, lock);
 }
 
-/* Only who failed to take it over may still say that it is free: it has the same keys. */
+/* Only the lock that failed to take the keys over may still announce that they are free: it has the same keys. */
 void batch_words_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed)
 {
     char channel[NOTIFICATIONS_CHANNEL_MAX] = "";
@@ -111,7 +111,7 @@ static const struct redis_script *script_of(enum batch_kind kind)
     invariant_unreachable("a kind outside its enum");
 }
 
-/* The only ones that a node executes also when its marker is another one: they take only what is ours. */
+/* A node executes these even if its marker is another one: they remove only what is ours. */
 static bool gives_up(const struct batch *batch)
 {
     return batch->kind == BATCH_RELEASE || batch->kind == BATCH_LINGER;
@@ -140,14 +140,14 @@ static size_t argument_count(const struct batch *batch)
     invariant_unreachable("a kind outside its enum");
 }
 
-/* The same for all nodes: drawn from the clocks of the nodes, which survive the loss of a node's counters. */
+/* The same for all nodes: comes from the clocks of the nodes, which survive the loss of a node's counters. */
 static int64_t token_proposal(const struct batch *batch, struct instant now)
 {
     int64_t proposal = trust_median_us(&batch->group->trust, now);
     return proposal > 0 ? proposal : wall_now().us;
 }
 
-/* Until when a grant is of use, in the time of the node: one that comes later would be an orphan. */
+/* The last useful moment of a grant, in the time of the node: a later one would be an orphan. */
 static int64_t grant_deadline_us(const struct batch *batch, unsigned node, struct instant now)
 {
     int64_t latest = trust_node_time_us(&batch->group->trust, node, instant_after(now, batch->terms.silence_limit_ns));
@@ -166,7 +166,7 @@ static void grant_head(struct batch *batch, unsigned node, struct instant now)
     redis_request_integer(out, batch->group->fence_ttl_ns / NS_PER_MS);
 }
 
-/* Of a raise and a replant, behind the value. */
+/* The arguments of a raise and a replant that follow the value. */
 static void token_tail(struct batch *batch)
 {
     struct buffer *out = &batch->request;
@@ -212,7 +212,7 @@ static const char *number_skip(const char *at, int64_t *value)
     return end > at && *end == ' ' ? end + 1 : end > at && *end == '\0' ? end : NULL;
 }
 
-/* "CODE SECONDS MICROSECONDS", and what follows. Null when it reads otherwise. */
+/* Reads "CODE SECONDS MICROSECONDS" and returns what follows. NULL for any other text. */
 static const char *head_read(const char *text, int64_t *code, int64_t *node_us)
 {
     int64_t seconds = 0, microseconds = 0;
@@ -225,7 +225,7 @@ static const char *head_read(const char *text, int64_t *code, int64_t *node_us)
     return makes_sense ? at : NULL;
 }
 
-/* The token of all of them, which an unfenced call has not, and a sign for each. */
+/* Reads the token that all locks share (an unfenced call has none), and a sign for each. */
 static bool signs_read(const struct batch *batch, struct batch_answer *answer)
 {
     const char *signs = strchr(answer->text, ' ');
@@ -253,7 +253,7 @@ static bool reads_as_executed(const struct batch *batch, struct batch_answer *an
     return batch->kind == BATCH_EXTEND ? strlen(answer->text) == batch->key_count : *answer->text != '\0';
 }
 
-/* Whatever does not read as one of ours is no answer (E11). */
+/* A reply that does not read as one of ours is no answer (E11). */
 static struct batch_answer value_read(const struct batch *batch, const struct redis_reply *reply)
 {
     struct batch_answer answer = {.kind = ANSWER_NONE};
@@ -288,7 +288,7 @@ struct batch_answer batch_words_answer(const struct batch *batch, const struct r
     return (struct batch_answer){.kind = not_sent ? ANSWER_NOT_SENT : ANSWER_NONE};
 }
 
-/* What is said about one lock: a sign, and what follows it. */
+/* The answer about one lock: a sign, and what follows it. */
 struct grant_word {
     char sign;
     const char *text;
@@ -311,13 +311,13 @@ static struct grant_word word_of(const struct batch *batch, const struct batch_e
 
 /* --- votes ------------------------------------------------------------------------------------------------------ */
 
-/* Tells owners apart without keeping their values; 0 is left for "not told". */
+/* Tells owners apart without keeping their values; 0 means "unknown". */
 static uint64_t owner_digest(const char *bytes, size_t length)
 {
     return hash_bytes(0, bytes, length) | 1u;
 }
 
-/* Other Redlock clients have values of their own making, 20 random bytes for example: not for people's eyes. */
+/* Other Redlock clients choose values of their own, 20 random bytes for example, which must not reach logs as text. */
 static bool is_readable(const char *text)
 {
     while (*text > ' ' && *text <= '~')
@@ -336,7 +336,7 @@ static void refused_by(struct redlock_lock *lock, const char *value, int64_t rem
         lock->remaining_ns = remaining_ns;
 }
 
-/* The first node that says so is believed. */
+/* Believes the first node that names a key. */
 static void refused_at(struct redlock_lock *lock, unsigned long key)
 {
     if (lock->refused_key == REFUSED_KEY_UNKNOWN && key < lock->key_count)
@@ -357,7 +357,7 @@ static void name_clash_tell(struct redlock_lock *lock, unsigned node, bool is_st
               is_string_there ? "a key without a ttl, which is no lock," : "a value of another kind");
 }
 
-/* "-PTTL:VALUE" or "!PTTL", of several keys "-PTTL@NUMBER:VALUE". What is under it is taken, whatever it is (E22). */
+/* "-PTTL:VALUE" or "!PTTL"; for several keys "-PTTL@NUMBER:VALUE". Any value means that the key is taken (E22). */
 static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, const struct grant_word *word,
                                     uint64_t *detail)
 {
@@ -375,7 +375,7 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
     return LEASE_NO;
 }
 
-/* "+" or "=" and the token, which an unfenced lock has not. */
+/* Reads "+" or "=" and the token; an unfenced lock has none. */
 static enum lease_vote token_read(const struct redlock_lock *lock, const char *text, uint64_t *detail)
 {
     long long token = strtoll(text, NULL, 10);
@@ -385,7 +385,7 @@ static enum lease_vote token_read(const struct redlock_lock *lock, const char *t
     return LEASE_YES;
 }
 
-/* "#": a node that cannot count on the last token of a resource does not grant it. */
+/* "#": a node that cannot continue from the last token of a resource does not grant it. */
 static enum lease_vote fence_refused(struct redlock_lock *lock, unsigned node)
 {
     struct redlock_group *group = lock->group;
@@ -414,7 +414,7 @@ static enum lease_vote grant_read(struct redlock_lock *lock, unsigned node, stru
     return word.sign == '#' ? fence_refused(lock, node) : LEASE_UNKNOWN;
 }
 
-/* All keys of a lock agree, or the worst of them counts: one that is not ours makes the lock not ours. */
+/* All keys of a lock agree, or the worst answer counts: if one key is not ours, the lock is not ours. */
 static enum lease_vote keys_read(const struct batch_entry *entry, const char *answers)
 {
     enum lease_vote vote = LEASE_YES;

@@ -38,9 +38,9 @@ static void pace_look(struct loop_timer *timer)
 
 /* --- the end of a turn ---------------------------------------------------------------------------------------- */
 
-/* The end of a turn: what gathered leaves, releases first. A grant that cannot be sent may end an attempt and gather
- * more; the loop then runs this hook again, for the releases. New grants wait for another turn: a user who is
- * refused at once and asks again at once would keep the loop from everything else. */
+/* At the end of a turn everything that gathered leaves, releases first. A grant that cannot be sent may end an attempt
+ * and gather more; the loop then runs this hook again, for the releases. New grants wait for another turn: a user that
+ * asks again right after each refusal would otherwise keep the loop busy. */
 static void group_send(struct loop_hook *hook)
 {
     struct redlock_group *group = list_owner(hook, struct redlock_group, send);
@@ -178,7 +178,7 @@ unsigned redlock_group_busy(const struct redlock_group *group)
 
 /* --- how its nodes stand ------------------------------------------------------------------------------------------ */
 
-/* How the nodes of a group stand, counted: for a caller that decides whether to go on. On the loop. */
+/* Counts the states of the nodes of a group, for a caller that decides whether to go on. On the loop. */
 
 void redlock_group_status_read(const struct redlock_group *group, struct redlock_group_status *standing)
 {

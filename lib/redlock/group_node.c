@@ -1,15 +1,15 @@
-/* One node of a group: whether and how long it is asked, what it is asked, and what it answered, counted.
+/* One node of a group: whether to ask it, how long to wait for it, what it is asked, and counts of its answers.
  *
- * Pace. Locks are decided by a majority, so users could go on for ever faster than the slowest node: it would fall
- * behind without bound, until its connection is closed for too much unanswered, and its votes come too late anyway.
+ * Pace. A majority decides about locks, so users could run faster than the slowest node for ever: it would fall behind
+ * without bound until its connection closes with too much unanswered, and its votes would come too late anyway.
  * Two rules keep every node within reach, and neither lets a slow or hung minority slow the others down for long:
- *   - A node with much unanswered that still answers soon is waited for: grants stay where they are until it has
- *     caught up, releases and extensions leave. A loaded machine settles at the speed of all its nodes.
- *   - A node that is behind (it has not answered for as long as it is waited for, or there is far too much in front)
- *     gets no grants until it has answered: that is a vote less, as if it were down, and nothing to clean up.
+ *   - The group waits for a node with much unanswered that still answers soon: grants stay here until it has caught
+ *     up, releases and extensions leave. A loaded machine settles at the speed of all its nodes.
+ *   - A node that is behind (it has not answered within its patience, or far too much is unanswered) gets no grants
+ *     until it has answered: that is a vote less, as if it were down, and leaves nothing to clean up.
  *
- * Patience. A node is waited for during its timeout, or for twice what its slowest answer took of late, up to ten times
- * the timeout. A node that stands still for a moment now and then, on a machine that is busy, keeps its vote. */
+ * Patience. The group waits for a node during its timeout, or twice the time of its slowest recent answer, up to ten
+ * times the timeout. So a node that hangs for a moment now and then, on a busy machine, keeps its vote. */
 #include "redlock/group.h"
 
 #include <stdio.h>
@@ -20,12 +20,12 @@
 #define REFUSAL_SILENCE_NS (1 * NS_PER_S)
 
 #define PACE_BYTES       ((size_t)256 << 10) /* more than some 1000 users have in flight at once */
-#define PACE_PATIENCE_NS (50 * NS_PER_MS)    /* a node that takes longer is not waited for */
+#define PACE_PATIENCE_NS (50 * NS_PER_MS)    /* the group does not wait for a slower node */
 #define BEHIND_BYTES     ((size_t)2 << 20)
 
 /* --- refusals ------------------------------------------------------------------------------------------------- */
 
-/* Said once a second at most, while it lasts: under load every request would get the same answer. */
+/* Logs once a second at most while it lasts: under load every request would get the same answer. */
 bool group_node_refused(struct group_node *node, const struct redis_result *result)
 {
     if (result->outcome != REDIS_ERROR || result->error == REDIS_ERROR_DOWN || result->error == REDIS_ERROR_OVERLOAD)
@@ -95,7 +95,7 @@ bool group_must_wait(const struct redlock_group *group)
     return false;
 }
 
-/* --- what it was asked and said, counted where it happens ----------------------------------------------------- */
+/* --- requests and answers, counted where they happen ---------------------------------------------------------- */
 
 bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call)
 {

@@ -21,19 +21,19 @@ static bool has_quorum(const struct lease_terms *terms, node_set set)
     return set_count(set) >= lease_quorum(terms);
 }
 
-/* Asked in this round, and not answered. */
+/* The nodes that were asked in this round and have not answered. */
 static node_set outstanding(const struct lease *lease)
 {
     return (node_set)(lease->asked & ~(lease->yes | lease->no | lease->foreign | lease->unknown));
 }
 
-/* What a grant, or an extension, of a round that began then is good for, guard not taken off (E6, E7). */
+/* The end of the validity of a grant or extension whose round began then, guard not subtracted (E6, E7). */
 static struct instant validity_of(const struct lease_terms *terms, struct instant round_started)
 {
     return instant_after(round_started, terms->ttl_ns - terms->drift_ns);
 }
 
-/* For so much less than its ttl a grant is good: its node may be fast. */
+/* A grant is valid for this much less than its ttl: the clock of its node may be fast. */
 static int64_t lease_drift_ns(int64_t ttl_ns, double drift_factor)
 {
     return (int64_t)((double)ttl_ns * drift_factor) + LEASE_FORGIVEN_NS + LEASE_PRECISION_NS;
@@ -63,7 +63,7 @@ void lease_terms_derive(struct lease_terms *terms)
     terms->danger_after_ns = ttl / 3 * 2;
 }
 
-/* Jitter without a source of randomness of its own: xorshift over the seed that the driver gave. */
+/* Jitter without a source of randomness of its own: xorshift over the seed from the driver. */
 static int64_t jitter_below(struct lease *lease, int64_t bound)
 {
     if (bound <= 0)
@@ -74,7 +74,7 @@ static int64_t jitter_below(struct lease *lease, int64_t bound)
     return (int64_t)(((uint64_t)lease->noise * (uint64_t)bound) >> 32);
 }
 
-/* Whatever still comes for the round before this is no vote. 0 is left to mean "no round". */
+/* Later answers to the previous round are no votes. 0 means "no round". */
 static void round_next(struct lease *lease)
 {
     if (++lease->round == 0)
@@ -101,7 +101,7 @@ struct instant lease_believed_until(const struct lease *lease, const struct leas
     return instant_earlier(instant_after(lease->valid_until, -terms->guard_ns), lease->hold_until);
 }
 
-/* Also when the maximum hold is near: by a third of the ttl, as for a validity that is not extended any more. */
+/* Also true when the maximum hold is near: by a third of the ttl, as for a validity that is no longer extended. */
 struct instant lease_danger_from(const struct lease *lease, const struct lease_terms *terms)
 {
     if (lease->state != LEASE_HELD)
@@ -132,7 +132,7 @@ static struct lease_step hold_begin(struct lease *lease, const struct lease_term
     return (struct lease_step){.news = LEASE_NEWS_ACQUIRED};
 }
 
-/* A round that began before is no proof: what it would confirm counts from a time that may be wrong. */
+/* A round that began earlier proves nothing: what it would confirm counts from a time that may be wrong. */
 static void hold_suspect(struct lease *lease, const struct lease_terms *terms, int64_t stood_ns, struct instant now)
 {
     struct instant less = instant_after(lease->valid_until, -stood_ns);
@@ -153,7 +153,7 @@ static struct lease_step hold_lose(struct lease *lease, enum redlock_loss loss)
     return (struct lease_step){.news = LEASE_NEWS_LOST, .loss = loss};
 }
 
-/* For the end that came first, however late it is seen. */
+/* Reports the end that came first, however late it is noticed. */
 static struct lease_step hold_run_out(struct lease *lease, const struct lease_terms *terms)
 {
     bool at_end_of_hold = lease_believed_until(lease, terms).ns == lease->hold_until.ns;
@@ -165,8 +165,8 @@ static node_set hold_nodes(const struct lease *lease)
     return (node_set)(lease->reached & ~lease->gone);
 }
 
-/* A node that forgot would still keep our key, had it not: as long as that is true, nobody else can rightly have been
- * granted it there, and giving it back restores what would be (reference 5, conditions a and b). */
+/* A node that forgot would still keep our key otherwise. As long as that is true, the node cannot rightly have granted
+ * it to anybody else, and giving it back restores the right state (reference 5, conditions a and b). */
 static node_set still_owed(const struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     node_set owed = 0;
@@ -176,7 +176,7 @@ static node_set still_owed(const struct lease *lease, const struct lease_terms *
     return owed;
 }
 
-/* An unfenced hold can only extend what is still there: nothing would tell whether somebody else was there since. */
+/* An unfenced hold can only extend keys that still exist: nothing would tell whether another owner had them since. */
 static struct lease_step extension_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     node_set owed = still_owed(lease, terms, now);
@@ -211,7 +211,7 @@ static struct lease_step hold_judge(struct lease *lease, const struct lease_term
     return (struct lease_step){0};
 }
 
-/* When DANGER is to be told; NEVER once it was. */
+/* When to report DANGER; NEVER once it was reported. */
 static struct instant danger_at(const struct lease *lease, const struct lease_terms *terms)
 {
     return lease->in_danger ? INSTANT_NEVER : lease_danger_from(lease, terms);
@@ -273,7 +273,7 @@ static struct lease_step attempt_start(struct lease *lease, const struct lease_t
     return (struct lease_step){.grant = set_all(terms)};
 }
 
-/* How many refusals are by the owner that is named most often. One that names no owner may be anybody's. */
+/* Counts the refusals by the owner named most often. A refusal without an owner may be by any of them. */
 static unsigned refusals_by_one_owner(const struct lease *lease, const struct lease_terms *terms)
 {
     unsigned most = 0;
@@ -287,8 +287,8 @@ static unsigned refusals_by_one_owner(const struct lease *lease, const struct le
     return most;
 }
 
-/* Who is refused by a holder waits for its end, so a split vote, which nobody ends, must not look like one: the nodes
- * that can still tell are waited for. */
+/* An attempt that a holder refuses waits for that holder, but a split vote has none and must not look like one. So the
+ * attempt waits for the nodes that can still tell them apart. */
 static bool may_name_holder(const struct lease *lease, const struct lease_terms *terms)
 {
     unsigned most = refusals_by_one_owner(lease, terms), quorum = lease_quorum(terms);
@@ -299,13 +299,13 @@ static enum redlock_answer attempt_refusal(const struct lease *lease, const stru
 {
     if (has_quorum(terms, lease->yes))
         return REDLOCK_TOO_SLOW;
-    /* Nodes whose answer the decision did not wait for are not silent. */
+    /* A node whose answer the decision did not wait for is not silent. */
     if (set_count(lease->unknown) > terms->nodes - lease_quorum(terms))
         return REDLOCK_NO_QUORUM;
     return refusals_by_one_owner(lease, terms) >= lease_quorum(terms) ? REDLOCK_BUSY : REDLOCK_SPLIT;
 }
 
-/* Before the votes are forgotten. A raise that was denied does not take a grant back. */
+/* Call it before the votes are reset. A denied raise does not take a grant back. */
 static void obstruction_note(struct lease *lease, const struct lease_terms *terms, node_set granted)
 {
     if (lease->state == LEASE_FENCING || has_quorum(terms, (node_set)(granted & lease->reached)))
@@ -330,7 +330,7 @@ static struct lease_step attempt_fail(struct lease *lease, const struct lease_te
 {
     enum redlock_answer refusal = attempt_refusal(lease, terms);
     struct lease_step step = {.abandon = lease->reached};
-    /* Who was refused before all had answered will be refused by the others, too: no doubt worth looking into. */
+    /* After an early refusal the remaining nodes would refuse as well: that doubt is not worth examining. */
     obstruction_note(lease, terms, (node_set)(lease->yes | lease->unknown));
     lease->refusal = refusal;
     round_next(lease);
@@ -393,8 +393,8 @@ static uint64_t token_commonest(const struct lease *lease, const struct lease_te
     return best;
 }
 
-/* Raises the counters of the nodes that granted less than the highest token. Those that hold it count already: their
- * counters stand still while they hold our key. */
+/* Raises the counters of the nodes that granted less than the highest token. The nodes that hold it already count:
+ * their counters stand still while they hold our key. */
 static struct lease_step fencing_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     uint64_t token = token_highest(lease, terms);
@@ -425,8 +425,8 @@ static struct lease_step granting_judge(struct lease *lease, const struct lease_
     return (struct lease_step){0};
 }
 
-/* A counter that was higher raises the token once more (F1); while we own the keys nobody else moves them, so this ends
- * with the highest. */
+/* A counter that was higher raises the token once more (F1). While we own the keys no other client moves the counters,
+ * so this ends with the highest. */
 static struct lease_step fencing_judge(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     if (set_count(lease->yes) + set_count(outstanding(lease)) < lease_quorum(terms))
@@ -492,7 +492,7 @@ struct lease_step lease_last_try(struct lease *lease)
 
 /* --- memory loss, and time that cannot be believed ------------------------------------------------------------- */
 
-/* A vote for an attempt that is not decided yet is void. What a hold does about it, its next extension decides. */
+/* Voids the node's vote for an undecided attempt. For a hold, the next extension decides what to do. */
 struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *terms, unsigned node, struct instant now)
 {
     invariant(node < terms->nodes);
@@ -642,7 +642,8 @@ struct lease_step lease_unsent(struct lease *lease, const struct lease_terms *te
 {
     if (round != lease->round || lease->state != LEASE_ACQUIRING)
         return (struct lease_step){0};
-    nodes &= (node_set)(lease->asked & ~(lease->yes | lease->no | lease->foreign)); /* unknown: it forgot meanwhile */
+    /* unknown: the node forgot meanwhile */
+    nodes &= (node_set)(lease->asked & ~(lease->yes | lease->no | lease->foreign));
     lease->unknown |= nodes;
     lease->reached &= (node_set)~nodes;
     return attempt_judge(lease, terms, now);
@@ -670,8 +671,8 @@ struct lease_step lease_tick(struct lease *lease, const struct lease_terms *term
     return (struct lease_step){0};
 }
 
-/* Nodes that are slow of late are waited for while their votes are needed, and no longer: what a quorum has answered, a
- * silent minority must not delay. */
+/* Waits for slow nodes while their votes are needed, and no longer: once a quorum has answered, a silent minority must
+ * not delay the round. */
 static int64_t round_limit(const struct lease *lease, const struct lease_terms *terms)
 {
     bool is_answered = has_quorum(terms, (node_set)(lease->yes | lease->no | lease->foreign));

@@ -1,5 +1,5 @@
 /* The life of one lock over N nodes, as a pure state machine: no clock, no socket, no allocation, no randomness of
- * its own. The driver (lock.c) tells it what happened and when, and performs what the returned step asks for; the
+ * its own. The driver (lock.c) passes in what happened and when, and performs the step that it gets back; the
  * simulation (tests/sim) does the same with a virtual clock and network, millions of times.
  *
  *            lease_acquire      quorum in time, one token                 lease_release
@@ -11,34 +11,33 @@
  *                            │ no try left ──▶ FREE      LOST ──────────────────────────────────┘
  *
  * The rules, with the edge cases of the reference that they answer:
- *  - N is the configured number of nodes, quorum N/2 + 1, also for even N (E8, E9); an attempt is decided at the first
- *    majority either way, errors of a minority are no errors (E10). A refusal waits for those who can still tell
- *    whether one owner has a majority: who is refused by a holder waits for its end, and a split vote has none (E48).
+ *  - N is the configured number of nodes, quorum N/2 + 1, also for even N (E8, E9). The first majority either way
+ *    decides an attempt; errors of a minority are no errors (E10). A refusal waits for the nodes that can still tell
+ *    whether one owner has a majority: after a refusal by a holder the lock waits for its end; a split vote has none
+ *    (E48).
  *  - Validity counts from the moment before the first byte of the winning attempt (E6), minus the drift of
- *    lease_drift_ns (E7); less than `needed_ns` left is a failure with clean-up (E5).
- *  - A release goes to every node to which a grant was written, whatever was heard from it (E1), and each attempt has a
- *    fresh value (E4), so the superseded attempt cannot refuse the next or be mistaken for it (E3).
+ *    lease_drift_ns (E7). If less than `needed_ns` is left, the attempt fails and is cleaned up (E5).
+ *  - A release goes to every node to which a grant was written, whatever it answered (E1). Each attempt has a fresh
+ *    value (E4), so the superseded attempt cannot refuse the next or be mistaken for it (E3).
  *  - Every send starts a new round; a reply of an older round is no vote (E29).
- *  - An extension counts only while the old validity lasts (E24). Not hearing enough is no release: it is tried again
+ *  - An extension counts only while the old validity lasts (E24). Too few answers are no release: it is tried again
  *    until the deadline (E27, E28). A node that said "not yours" is out for the rest of the hold, and nothing
  *    plants a key again (E25). A majority of such nodes ends the hold at once (E49).
  *  - DANGER after `danger_after_ns` without success, LOST at validity minus guard, both by time alone (E34); LOST is
  *    final (E24).
- *  - A release that was asked for stops every extension first (E30); "gone already" is an answer, not an error (E39,
- *    E40, E42).
+ *  - A requested release first stops every extension (E30); "gone already" is an answer, not an error (E39, E40, E42).
  *
  * Fencing (reference 4, F1 to F5). Every node counts, per resource, the tokens that it gave out. A grant raises the
  * counters of all resources of the lock to one number t = max(highest of them + 1, the proposal) and answers t. The
- * lock's token T is established once a majority holds exactly T under our value: at once when a majority answered the
- * same t (F2), else by raising the lower ones to the highest, in rounds of their own, where a vote counts only if it
- * says T (F1, F3). Two established acquisitions share a node, and there the later one was granted at least one more:
+ * lock's token T is established once a majority holds exactly T under our value. If a majority answered the same t,
+ * that is at once (F2). Otherwise rounds of their own raise the lower ones to the highest, and a vote counts only if
+ * it says T (F1, F3). Two established acquisitions share a node, where the later one was granted at least one more:
  * tokens of a resource are ordered by no clock, no ttl and no delay bound. All resources of a lock have the same T.
  *
- * Memory loss (reference 5). A node that may have forgotten is announced by lease_forgot: its vote for an undecided
- * attempt is void. In a hold, it may be given the key again (`replant`) only if it acknowledged it in this hold, and
- * would still keep it had it not forgotten (`kept_until`), and the hold is fenced, so that the script can refuse
- * where the counter says that somebody else was there in between; an unfenced hold may only extend what is still
- * there. */
+ * Memory loss (reference 5). lease_forgot announces a node that may have forgotten: its vote for an undecided attempt
+ * is void. A hold may give it the key again (`replant`) only if the node acknowledged it in this hold and would
+ * still keep it otherwise (`kept_until`), and only if the hold is fenced, so that the script can refuse where
+ * the counter shows another owner in between. An unfenced hold may only extend keys that still exist. */
 #ifndef REDLOCK_LEASE_H
 #define REDLOCK_LEASE_H
 
@@ -50,13 +49,13 @@
 
 enum { LEASE_NODES_MAX = 15 };
 
-/* What is promised about clocks, and everything that follows from it: for any time W up to the longest ttl of the
- * group, the clock of a node that votes and ours move apart by at most W x drift factor + LEASE_FORGIVEN_NS. A node
- * whose clock is seen to break that is in quarantine (trust.h). */
-#define LEASE_FORGIVEN_NS  (5 * NS_PER_MS) /* by all that time services set in one go within that time */
+/* The assumption about clocks, from which everything follows: for any time W up to the longest ttl of the group, the
+ * clock of a voting node and ours move apart by at most W x drift factor + LEASE_FORGIVEN_NS. A node whose clock is
+ * seen to break that is in quarantine (trust.h). */
+#define LEASE_FORGIVEN_NS  (5 * NS_PER_MS) /* the sum of all steps by time services within that time */
 #define LEASE_PRECISION_NS (2 * NS_PER_MS) /* a node expires to the millisecond, and rounds the ttl (E7) */
 
-/* After so long everything has expired that a node may have granted for at most `ttl_ns`: it may be slow. */
+/* After this long all grants of a node for at most `ttl_ns` have expired, even if the node is slow. */
 int64_t lease_wait_ns(int64_t ttl_ns, double drift_factor, int64_t timeout_ns);
 
 #define LEASE_TRIES_ENDLESS UINT32_MAX
@@ -68,18 +67,18 @@ static inline node_set set_of(unsigned node)
     return (node_set)(1u << node);
 }
 
-/* What was agreed for a lock; shared by many leases, and constant while they live, but for `silence_limit_ns`: that may
- * change between two rounds. lease_terms_derive fills the lower half from the upper. */
+/* The terms of a lock; many leases share them. Constant while they live, except `silence_limit_ns`, which may change
+ * between two rounds. lease_terms_derive fills the lower half from the upper. */
 struct lease_terms {
     unsigned nodes; /* N as configured */
     int64_t ttl_ns;
     double drift_factor;
     int64_t attempt_limit_ns; /* an attempt or a release that a quorum has answered ends by then, undecided or not */
-    int64_t silence_limit_ns; /* and so does one that fewer have answered, and an extension; at least the former */
+    int64_t silence_limit_ns; /* the same if fewer have answered, and of an extension; at least attempt_limit_ns */
     unsigned tries; /* attempts until an acquire is refused, at least 1; LEASE_TRIES_ENDLESS = lease_last_try ends it */
     int64_t retry_delay_ns, retry_jitter_ns;
     bool fenced;
-    int64_t max_hold_ns; /* LOST so long after the acquisition, however often it was extended; 0 = never (E37) */
+    int64_t max_hold_ns; /* LOST this long after the acquisition, however often it was extended; 0 = never (E37) */
 
     int64_t drift_ns;        /* lease_drift_ns */
     int64_t needed_ns;       /* validity that must be left after an attempt: ttl / 2 */
@@ -97,9 +96,9 @@ enum lease_state { LEASE_FREE, LEASE_ACQUIRING, LEASE_FENCING, LEASE_WAITING, LE
 enum lease_vote {
     LEASE_YES,     /* granted, raised, extended, planted again, deleted */
     LEASE_NO,      /* refused, not ours, already gone */
-    LEASE_FOREIGN, /* release only: somebody else's value is there */
+    LEASE_FOREIGN, /* release only: the key has another owner's value */
     LEASE_UNKNOWN, /* no answer, an error, or a node that must not vote */
-    LEASE_UNSENT,  /* certainly nothing was written: no clean-up is owed for this */
+    LEASE_UNSENT,  /* certainly nothing was written: needs no clean-up */
 };
 
 struct lease {
@@ -108,12 +107,12 @@ struct lease {
     uint32_t noise;   /* seed of the jitter */
     node_set reached; /* a grant of this attempt was, or may have been, written there */
     node_set gone;    /* said in this hold that the value is not ours */
-    node_set forgot;  /* lost its memory in this hold, and was not given the key again */
+    node_set forgot;  /* lost its memory in this hold, and did not get the key again */
     node_set asked;   /* of this round */
     node_set yes, no, foreign, unknown;
     bool extending; /* HELD: the round is an undecided extension */
-    /* Of this acquire: a majority may have granted an attempt that failed, so others may have been refused by that,
-     * or are until its release has arrived. */
+    /* Of this acquire: a majority may have granted an attempt that failed. Then it may have refused others, or does so
+     * until its release arrives. */
     bool may_obstruct;
     bool in_danger;
     unsigned tries_left;
@@ -122,11 +121,11 @@ struct lease {
     struct instant attempt_started;    /* before the first byte of this round */
     struct instant validity_from;      /* FENCING: start of the attempt that granted */
     struct instant valid_until;        /* HELD: end of the validity, guard not taken off */
-    struct instant hold_until;         /* HELD: when it was held for as long as its terms allow */
+    struct instant hold_until;         /* HELD: when the maximum hold of its terms is over */
     struct instant confirmed;          /* HELD: start of the last round that succeeded */
     struct instant act_at;             /* WAITING: next attempt; HELD: next extension */
     uint64_t token;                    /* FENCING: being established; HELD, LOST: the token of this hold; else 0 */
-    uint64_t details[LEASE_NODES_MAX]; /* of this round: the token of a YES, who refused of a NO */
+    uint64_t details[LEASE_NODES_MAX]; /* of this round: the token of a YES, the owner that caused a NO */
     struct instant
         kept_until[LEASE_NODES_MAX]; /* the node, as it acknowledged, keeps the key until then; 0 = never did */
 };
@@ -141,11 +140,11 @@ enum lease_news {
     LEASE_NEWS_RELEASED,
 };
 
-/* What the driver must do, in this order: send the releases of the attempt that ended under its value; draw a fresh
- * value and send grants; raise counters to lease->token; send extensions; tell the news. Votes for all of these but
- * the abandoned carry `round` as it is after this call. */
+/* What the driver must do, in this order: release the abandoned attempt under its value; draw a fresh value and send
+ * grants; raise counters to lease->token; send extensions; report the news. All votes except those for `abandon`
+ * carry `round` as it is after this call. */
 struct lease_step {
-    node_set abandon; /* release, nobody waits for the outcome */
+    node_set abandon; /* release, without waiting for the outcome */
     node_set grant;
     node_set raise;
     node_set extend;
@@ -163,43 +162,43 @@ void lease_init(struct lease *lease, uint32_t noise);
 /* FREE only. `now` is the time before the first byte is written. */
 struct lease_step lease_acquire(struct lease *lease, const struct lease_terms *terms, struct instant now);
 /* The answer of one node to the send of `round`. `detail`: of a YES to a grant or a raise the token that the node
- * holds now (0 in an unfenced lock), of a NO to a grant the digest of the value that refused it; else, or when it was
- * not told, 0. */
+ * now holds (0 in an unfenced lock), of a NO to a grant the digest of the value that refused it; otherwise, or if
+ * unknown, 0. */
 struct lease_step lease_vote(struct lease *lease, const struct lease_terms *terms, unsigned node, uint32_t round,
                              enum lease_vote vote, uint64_t detail, struct instant now);
-/* Nothing was written to any of `nodes`; told at once, so that an attempt that ends by it knows all that it reached. */
+/* Nothing was written to any of `nodes`. Call it at once, so that an attempt that ends by it knows what it reached. */
 struct lease_step lease_unsent(struct lease *lease, const struct lease_terms *terms, node_set nodes, uint32_t round,
                                struct instant now);
 /* The node may have lost its memory; harmless in every state. */
 struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *terms, unsigned node, struct instant now);
-/* Asks a majority now whether it is still ours, by an extension round: HELD only, else nothing happens. EXTENDED with
- * `confirmed` not before `now` is the yes. */
+/* Asks a majority now whether the lock is still ours, by an extension round: HELD only, else nothing happens. EXTENDED
+ * with `confirmed` not before `now` is the yes. */
 struct lease_step lease_verify(struct lease *lease, const struct lease_terms *terms, struct instant now);
-/* Our clock cannot be believed for the time before now: a hold is LOST, an undecided attempt fails. */
+/* Our clock is not reliable for the time before now: a hold is LOST, an undecided attempt fails. */
 struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *terms, struct instant now);
-/* Our clock may have stood still for `stood_ns` before now, if it was not a node's that jumped. A hold is believed for
- * so much less, but long enough that an extension, which begins at once, can confirm it: keys that a majority still has
- * never went away. What is not held yet has taken that much longer. */
+/* Our clock may have stood still for `stood_ns` before now, unless the clock of a node jumped. This shortens a hold by
+ * as much, but leaves it long enough that an extension, which begins at once, can confirm it: keys that a majority
+ * still has were never gone. For a lock that is not held yet, the attempt counts as that much longer. */
 void lease_suspect(struct lease *lease, const struct lease_terms *terms, int64_t stood_ns, struct instant now);
-/* HELD only, else nothing happens: LOST, because somebody says so. */
+/* HELD only, else nothing happens: LOST by order of the caller. */
 struct lease_step lease_forfeit(struct lease *lease);
-/* WAITING only, else nothing happens: the next attempt begins at `at`, because the driver knows better than a fixed
- * delay when it is of use. Earlier or later than it was. */
+/* WAITING only, else nothing happens: the next attempt begins at `at`, earlier or later than planned, because the
+ * driver knows better than a fixed delay when it is useful. */
 void lease_wait_until(struct lease *lease, struct instant at);
-/* The attempt under way is the last one; while it waits for the next one it is refused now, as the last one was. Before
- * HELD only, else nothing happens. */
+/* The current attempt is the last one. While the lease waits for the next one, it is refused now with the last refusal.
+ * Before HELD only, else nothing happens. */
 struct lease_step lease_last_try(struct lease *lease);
-/* Whatever is due by time; call it at lease_next or later. Harmless when nothing is due. */
+/* Does whatever is due by time; call it at lease_next or later. Harmless if nothing is due. */
 struct lease_step lease_tick(struct lease *lease, const struct lease_terms *terms, struct instant now);
 /* Gives the lock up, in any state but FREE and RELEASING. Before HELD it cancels, with news REFUSED at once. */
 struct lease_step lease_release(struct lease *lease, const struct lease_terms *terms, struct instant now);
 
-/* When lease_tick has something to do; INSTANT_NEVER if only a reply or a caller can bring news. */
+/* When lease_tick has work to do; INSTANT_NEVER if only a reply or a caller can bring news. */
 struct instant lease_next(const struct lease *lease, const struct lease_terms *terms);
 /* Until when the holder may believe that it holds: the validity minus the guard, and not beyond the maximum hold; 0
- * when it does not hold. */
+ * if it does not hold. */
 struct instant lease_believed_until(const struct lease *lease, const struct lease_terms *terms);
-/* From when on a hold is in danger, unless an extension succeeds before; 0 when it does not hold. */
+/* From when a hold is in danger, unless an extension succeeds before; 0 if it does not hold. */
 struct instant lease_danger_from(const struct lease *lease, const struct lease_terms *terms);
 
 #endif

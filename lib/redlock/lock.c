@@ -16,14 +16,14 @@
 
 /* --- how long it is valid ----------------------------------------------------------------------------------------- */
 
-/* What other threads may know about a lock: two words that are compared with the clock, and a descriptor for poll.
+/* What other threads may know about a lock: two words to compare with the clock, and a descriptor for poll.
  *
- * The loop publishes, anybody reads. The descriptor is a timerfd on CLOCK_BOOTTIME that the kernel makes readable at
- * the end of the validity, so that it tells also when the loop is stuck. It is made by the thread that first asks for
- * it; whoever changes the end, or makes the descriptor, sets it from the word and looks at the word again, so that the
- * last setting is always that of the last word. */
+ * The loop publishes, any thread reads. The descriptor is a timerfd on CLOCK_BOOTTIME that the kernel makes readable at
+ * the end of the validity, so it works even if the loop is stuck. The first thread that asks for it creates it. A
+ * thread that changes the end or creates the descriptor sets it from the word and reads the word again, so that the
+ * last setting always belongs to the last word. */
 
-/* At once for what is not held: a timer set to zero would never fire. */
+/* Fires at once for a lock that is not held: a timer set to zero would never fire. */
 static void timer_arm(int descriptor, int64_t until)
 {
     int64_t at = until > 0 ? until : 1;
@@ -57,7 +57,7 @@ static void validity_publish(struct redlock_validity *validity, struct instant u
         timer_follow(validity, descriptor_of(validity));
 }
 
-/* Closes the descriptor: nobody asks any more. */
+/* Closes the descriptor; no thread asks any more. */
 static void validity_end(struct redlock_validity *validity)
 {
     int descriptor = atomic_exchange(&validity->descriptor, 0) - 1;
@@ -105,7 +105,7 @@ static void lock_retire(struct redlock_lock *lock)
     list_append(&lock->group->idle_locks, &lock->idle_link);
 }
 
-/* What a lock tells: its caller, the log, the counters, and whoever verifies. Runs on the loop. */
+/* Reports news of a lock: to its caller, the log, the counters, and the callers that verify. Runs on the loop. */
 
 /* --- words ------------------------------------------------------------------------------------------------------- */
 
@@ -158,14 +158,14 @@ static void trouble_log(struct redlock_lock *lock, const char *event, const char
               redlock_group_nodes_up(lock->group), log_value(reason, why));
 }
 
-/* What it was when it was told, less what has passed since. */
+/* The reported remaining time, less what has passed since. */
 static int64_t remaining_ns(const struct redlock_lock *lock)
 {
     int64_t left = lock->remaining_ns - instant_since(lock->told_at, loop_now(lock->group->loop));
     return left > 0 ? left : 0;
 }
 
-/* Who has it, and for how long yet (E12); always of the last attempt. */
+/* The owner and its remaining time (E12), always of the last attempt. */
 static const char *busy_reason(struct redlock_lock *lock)
 {
     char *reason = lock->group->reason;
@@ -182,8 +182,8 @@ static const char *busy_reason(struct redlock_lock *lock)
     return reason;
 }
 
-/* A node that is connected and may not vote: first one of which it is known why, else one whose marker has just changed
- * under a grant, so that it is being asked again. Null when all of them may. */
+/* A node that is connected and may not vote. Prefers one whose reason is known; otherwise one whose marker has just
+ * changed under a grant, so that it is inspected again. NULL if all may vote. */
 static const struct group_node *voteless_node(const struct redlock_group *group)
 {
     const struct group_node *unseen = NULL;
@@ -197,7 +197,7 @@ static const struct group_node *voteless_node(const struct redlock_group *group)
     return unseen;
 }
 
-/* Without a quorum the reason is the nodes': what one of them answered, or why too few of them may vote. */
+/* Without a quorum the reason comes from the nodes: the answer of one of them, or why too few of them may vote. */
 static const char *no_quorum_reason(struct redlock_lock *lock)
 {
     const struct redlock_group *group = lock->group;
@@ -308,7 +308,7 @@ static void news_fill(struct redlock_lock *lock, const struct lease_step *step, 
 
 /* --- verification ---------------------------------------------------------------------------------------------- */
 
-/* Asked while it was held, and confirmed by a round that began after the question: yes. Not held any more: no. */
+/* Answers callers that verify. Yes: they asked while it was held, and a later round confirmed it. No: it is lost. */
 static void verifies_answer(struct redlock_lock *lock, bool is_held)
 {
     struct list answered, *link = NULL;
@@ -358,7 +358,7 @@ void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify
     loop_timer_clear(lock->group->loop, &verify->limit);
 }
 
-/* Whoever verifies is not answered. */
+/* Drops the verifications without an answer. */
 static void lock_verifies_drop(struct redlock_lock *lock)
 {
     struct list *link = NULL;
@@ -412,7 +412,7 @@ static void value_draw(struct redlock_lock *lock)
     lock->value_length = (size_t)(to - lock->value);
 }
 
-/* Another attempt would end no better. */
+/* Another attempt would not end better. */
 static void refuse_for_good(struct redlock_lock *lock, node_set all)
 {
     struct lease *lease = &lock->lease;
@@ -420,8 +420,8 @@ static void refuse_for_good(struct redlock_lock *lock, node_set all)
     lock_take_step(lock, lease_unsent(lease, &lock->terms, all, lease->round, loop_now(lock->group->loop)));
 }
 
-/* Everybody is asked who may vote (batch.c knows); those who may not are told apart there. What the group allows is
- * known for certain only now that a grant would leave. */
+/* Asks all nodes; batch.c skips those that may not vote. The limits of the group are known for certain only now, when
+ * a grant would leave. */
 void lock_grants_gather(struct redlock_lock *lock)
 {
     node_set all = (node_set)((1u << lock->group->node_count) - 1u);
@@ -432,7 +432,7 @@ void lock_grants_gather(struct redlock_lock *lock)
     batch_add(lock->key_count == 1 ? BATCH_GRANT : BATCH_GRANT_ALL, lock, lock->lease.round, all);
 }
 
-/* Others need not hear of keys that nobody could take now, or that it asks for again at once. */
+/* Others need no hint about keys that nobody could take now, or that this lock asks for again at once. */
 static bool abandon_is_quiet(const struct lease *lease)
 {
     return lease->refusal == REDLOCK_BUSY || (lease->refusal == REDLOCK_SPLIT && lease->state == LEASE_WAITING);
@@ -469,7 +469,7 @@ static void attempt_begin(struct redlock_lock *lock)
 
 /* --- the mover ------------------------------------------------------------------------------------------------ */
 
-/* Nodes that are no members of the group any more are not asked: their vote is missing, which is what it is worth. */
+/* Skips nodes that are no longer members of the group: their missing vote is all that they are worth. */
 static void votes_ask(struct redlock_lock *lock, const struct lease_step *step)
 {
     struct redlock_group *group = lock->group;
@@ -636,7 +636,7 @@ bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_reques
     return true;
 }
 
-/* Whoever of this process is next asks behind it, and hears how long it has to wait. */
+/* The next lock of this process asks behind it, and learns how long it has to wait. */
 void redlock_lock_linger(struct redlock_lock *lock, int64_t ns)
 {
     if (lock == NULL)

@@ -1,22 +1,22 @@
-/* Waiting for a lock: whose turn it is in this process, and when another attempt over the nodes is worth its while.
+/* Waiting for a lock: whose turn it is in this process, and when another attempt over the nodes is worthwhile.
  * Runs on the loop.
  *
- * First the turn (local_waiters.c): of the locks of a group that want a resource only one asks the nodes, or has it; a
- * lost lock too, until it is released. One that must wait for its turn asks nobody. It gives up when its time is over:
- * `wait_ns`, or, when tries count, what its pauses between attempts would have taken. When a release hands the turn on,
- * the next one asks in the same turn of the loop, behind the release on the same connections, so it is nearly certain
- * to win; other processes are not told, and go on sleeping. When it was handed on so often, or for so long, as the
- * terms allow (hand_over_tasks, hand_over_ns), they are told, and the next one waits like them, so that a busy process
- * does not keep a resource for ever.
+ * First the turn (local_waiters.c): of the locks of a group that want a resource, only one asks the nodes or has it.
+ * A lost lock keeps its turn until it is released. A lock that waits for its turn asks no node. It gives up when its
+ * time is over: `wait_ns`, or, if tries count, what its pauses between attempts would have taken. When a release hands
+ * the turn on, the next lock asks in the same turn of the loop, behind the release on the same connections, so it is
+ * nearly certain to win. Other processes get no hint and go on sleeping. Once it was handed on as often or for as long
+ * as the terms allow (hand_over_tasks, hand_over_ns), they get a hint and the next lock waits like them, so that a busy
+ * process does not keep a resource for ever.
  *
- * Then the nodes. Who has wait_ns goes on until then:
- *   - a split vote is tried again soon, as the lease does;
- *   - held by somebody: it listens for the release (release_notifications.c), and asks a random moment after it; of
- *     many processes that wait, the first to ask wins, and says so, so that most of the others do not ask at all.
- *     Nobody says anything when a holder dies, so it asks again, too, when the longest ttl that a node told is over;
- *   - what it could not have heard is asked for: after the subscription began, or while too few nodes are listened to,
- *     after 20 ms, and then ever more slowly up to a second;
- *   - too few nodes: likewise. */
+ * Then the nodes. A lock with wait_ns goes on until then:
+ *   - After a split vote it tries again soon, as the lease does.
+ *   - If another owner holds it, it listens for the release (release_notifications.c) and asks a random moment after
+ *     it. Of many waiting processes the first to ask wins and announces that, so most of the others do not ask at all.
+ *     A holder that dies announces nothing, so the lock also asks when the longest reported ttl is over.
+ *   - A release may have gone unheard, before the subscription began or while too few nodes are listened to. Then it
+ *     asks after 20 ms, and then ever more slowly up to a second.
+ *   - With too few nodes it does the same. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +25,9 @@
 #include "base/random.h"
 #include "redlock/group.h"
 
-/* What those who heard a release wait, at random, so that they do not meet. The more there are, the sooner the first of
- * them comes; so each more makes it wider by two attempts, and the first comes when an attempt of somebody quicker
- * would be over. How long that is depends on how far the nodes are, and on what else the machines do. */
+/* The random wait after a release, so that the waiting processes do not collide. The more there are, the sooner the
+ * first of them asks, so each one widens the range by two attempts. The first asks when the attempt of a quicker one
+ * would be over. How long that takes depends on the distance to the nodes and on the load of the machines. */
 #define WAKE_ATTEMPT_MIN_NS ((int64_t)2500 * NS_PER_US)
 #define WAKE_ATTEMPT_MAX_NS (50 * NS_PER_MS)
 enum { WAKE_ATTEMPTS_MIN = 4, WAKE_ATTEMPTS_MAX = 40 };
@@ -68,7 +68,7 @@ static node_set lowest(node_set set, unsigned count)
     return kept;
 }
 
-/* Only where somebody of this process has waited lately: elsewhere nobody is likely to listen. */
+/* Only if a lock of this process has waited lately: otherwise it is unlikely that anybody listens. */
 static void say_held(struct redlock_lock *lock, node_set nodes, int64_t held_ns)
 {
     for (unsigned i = 0; i < lock->key_count; i++) {
@@ -78,7 +78,7 @@ static void say_held(struct redlock_lock *lock, node_set nodes, int64_t held_ns)
     }
 }
 
-/* It had taken its turn over, nobody was told, and it did not get the lock: now they are. */
+/* The lock had taken its turn over without a hint to others, and did not get the lock: now they get the hint. */
 static void say_free_belatedly(struct redlock_lock *lock)
 {
     node_set all = (node_set)((1u << lock->group->node_count) - 1u);
@@ -155,7 +155,7 @@ static struct instant expiry_at(struct redlock_lock *lock, int64_t remaining_ns)
     return instant_after(within(lock, EXPIRY_SPREAD_NS), at_most + NS_PER_MS);
 }
 
-/* Passes of this process, as they are lately. */
+/* The duration of recent attempts of this process. */
 static int64_t attempt_of(const struct redlock_lock *lock)
 {
     int64_t attempt_ns = 2 * lock->group->attempt_ns;
@@ -172,7 +172,7 @@ static struct instant after_release(const struct redlock_lock *lock, int64_t lis
     return within(lock, attempts * attempt_of(lock));
 }
 
-/* When an attempt that somebody else's hold refused is worth repeating. */
+/* When to repeat an attempt that another holder refused. */
 static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
 {
     struct lock_wait *wait = &lock->wait;
@@ -180,11 +180,11 @@ static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
     listen_for_release(lock);
     if (!is_live(lock) || lock->remaining_ns <= 0)
         return poll_at(lock);
-    /* A release before it was listened to, or while this attempt was under way, may have been missed. */
+    /* A release before the subscription, or during this attempt, may have been missed. */
     if (instant_before(asked, live_since(lock)) || !instant_before(wait->freed_at, asked))
         return after_release(lock, 1);
     wait->polls = 0;
-    /* The holder has extended it. Others who wait for the same moment need not find that out. */
+    /* The holder has extended it. Others that wait for the same moment need not find that out themselves. */
     if (by_expiry)
         say_held(lock, lowest(lock->lease.no, 1), lock->remaining_ns);
     return expiry_at(lock, lock->remaining_ns);
@@ -209,7 +209,7 @@ void lock_wait_plan(struct redlock_lock *lock)
     lease_wait_until(&lock->lease, lock->lease.refusal == REDLOCK_BUSY ? busy_until(lock, by_expiry) : poll_at(lock));
 }
 
-/* Also after a step that asks for nothing: an attempt that reached no node at all goes to wait without a word. */
+/* Also after a step without requests: an attempt that reached no node goes to wait silently. */
 void lock_timer_follow(struct redlock_lock *lock)
 {
     struct instant next = lease_next(&lock->lease, &lock->terms);
@@ -229,7 +229,7 @@ static void timer_follow(struct redlock_lock *lock)
         loop_timer_set(lock->group->loop, &wait->timer, next);
 }
 
-/* Its next attempt begins then; its first one, when it has its turn and waits for that only. */
+/* Starts the next attempt then; or the first one, if the lock has its turn and waits only for that. */
 static void ask_at(struct redlock_lock *lock, struct instant at)
 {
     if (lock->wait.is_queued) {
@@ -254,7 +254,7 @@ static void free_heard(struct redlock_lock *lock, int64_t listeners)
     ask_at(lock, instant_earlier(asks_at(lock), after_release(lock, listeners)));
 }
 
-/* The last refusal was another holder's, so it tells nobody any more who has it (E12). */
+/* The last refusal named another holder, so it no longer says who has the lock (E12). */
 static void held_heard(struct redlock_lock *lock, int64_t held_ns)
 {
     if (!is_live(lock))
@@ -329,8 +329,8 @@ static bool have_equal_keys(const struct redlock_lock *a, const struct redlock_l
            memcmp(a->keys.bytes, b->keys.bytes, a->keys.length) == 0;
 }
 
-/* Inside the release of `before`, before its lease knows of it: `next` is about to ask the nodes in its place. False,
- * and nothing is done, when what `before` has cannot be swapped: it is released, and `next` asks for what is free. */
+/* Called inside the release of `before`, before its lease knows of it: `next` is about to ask the nodes in its place.
+ * False, and nothing is done, if what `before` has cannot be swapped: it is released, and `next` asks for free keys. */
 static bool lock_swap_begin(struct redlock_lock *before, struct redlock_lock *next)
 {
     bool can_be_swapped =
@@ -382,8 +382,8 @@ void lock_swap_follow(struct redlock_lock *next)
 
 /* --- turns -------------------------------------------------------------------------------------------------------- */
 
-/* Where the subscription is there anyway it costs nothing to listen from the beginning, and saves the attempt that
- * would have to follow the first one, because of what was not heard while that was under way. */
+/* With an existing subscription it costs nothing to listen from the beginning. It saves the attempt that would have to
+ * follow the first one to find a release missed meanwhile. */
 static bool is_warm(const struct redlock_lock *lock)
 {
     bool is_warm = true;
@@ -404,7 +404,7 @@ static void start(struct redlock_lock *lock)
     lock->group->take_step(lock, lease_acquire(&lock->lease, &lock->terms, now_of(lock)));
 }
 
-/* The process has not had it too often in a row, and not for too long. */
+/* Whether the process has had the resource neither too often in a row nor for too long. */
 static bool may_take_over(struct redlock_lock *lock)
 {
     struct lock_wait *wait = &lock->wait;
@@ -413,7 +413,7 @@ static bool may_take_over(struct redlock_lock *lock)
            instant_since(wait->row_began, now_of(lock)) < wait->row_limit_ns;
 }
 
-/* Inside the release of whoever had the turn before; that release has not gathered yet. */
+/* Called inside the release of the lock that had the turn before; that release has not gathered yet. */
 static void has_turn(struct local_waiter *claim)
 {
     struct redlock_lock *lock = list_owner(claim, struct redlock_lock, wait.claim);
@@ -431,11 +431,11 @@ static void has_turn(struct local_waiter *claim)
     local_waiter_restart(claim);
     wait->row_began = wait->starts_at = after_release(lock, 1);
     if (wait->limit_ns > 0)
-        listen_for_release(lock); /* and for whoever is quicker */
+        listen_for_release(lock); /* and for a quicker process */
     timer_follow(lock);
 }
 
-/* Who of this process is in the way. */
+/* Names the lock of this process that is in the way. */
 static void name_blocker(struct redlock_lock *lock)
 {
     const struct local_waiter *claim = local_waiter_blocker(&lock->wait.claim);
@@ -520,7 +520,7 @@ void lock_wait_won(struct redlock_lock *lock)
     listen_no_more(lock);
     if (!lock->wait.is_silent)
         lock->wait.row_began = now_of(lock);
-    if (!lock->wait.is_silent) /* else nobody was told that it was free */
+    if (!lock->wait.is_silent) /* else no other process heard that it was free */
         say_held(lock, lowest(lock->lease.yes, HINT_NODES), lock->terms.ttl_ns);
     lock->wait.is_silent = false;
 }

@@ -1,12 +1,12 @@
 /* Releases that a node must still get.
  *
- * A grant whose connection broke may have been executed; so may the release behind it, or not. The node that missed
- * a release would refuse the resource to everybody until the ttl has passed, so the encoded call is kept and sent
- * again when the node is back (E18), or a moment later when it was refused for a passing reason (E40: bounded retries
+ * A grant whose connection broke may have been executed; the release behind it may have been, too. A node that missed
+ * a release would refuse the resource to every process until the ttl has passed. So the encoded call is kept and sent
+ * again when the node is back (E18), or a moment later if it was refused for a passing reason (E40: bounded retries
  * on errors). A server may still execute what it received on the old connection after what comes on the new one, so
  * a call that did not find everything is repeated once, a moment later (E2). Comparing values makes a repetition
- * harmless (E41). It is dropped once the keys have expired by themselves, and when a node owes too much: then the ttl
- * does the work. */
+ * harmless (E41). A call is dropped once the keys have expired, or if too many bytes are pending for the node: then
+ * the ttl does the work. */
 #include "redlock/group.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
--- Sets the ttl of each key that still holds its value; never plants a key that is gone. KEYS: the marker, then the keys.
+-- Sets the ttl of each key that still holds its value; never plants a key that is gone. KEYS: the marker, then the
+-- keys.
 -- ARGV: marker text ("" = do not compare, "-" = none), then a value for each key, then a ttl in ms for each key.
--- Answers, behind "0" and the time, one character a key: 1 extended, 0 not ours.
+-- Returns, behind "0" and the time, one character a key: 1 extended, 0 not ours.
 -- include: marker.lua
 local answer, count = {}, #KEYS - 1
 for i = 1, count do

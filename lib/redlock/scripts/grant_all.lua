@@ -1,8 +1,8 @@
--- Takes one lock of several keys, all or none. KEYS: the marker, then the keys. ARGV: as of grant.lua, with one value, and
--- none or one that it may take the place of. Answers, behind "0" and the time, "+", or "=" when it took the place of the
--- old value under all of them, and the token; or, with nothing done, what grant.lua says of the first key that is taken,
--- with "@" and its number from 0 behind the ttl, or whose fence is no token. The token is one for all keys: above all of
--- their last ones.
+-- Takes one lock of several keys, all or none. KEYS: the marker, then the keys. ARGV: as in grant.lua, with one value,
+-- and at most one that it may replace. Returns, behind "0" and the time, "+", or "=" if it replaced the old value under
+-- all of them, and the token. Or it does nothing and returns what grant.lua says of the first key that is taken, with
+-- "@" and its number from 0 behind the ttl, or whose fence holds no token. All keys get one token, above all of their
+-- last ones.
 -- include: marker.lua
 -- include: deadline.lua
 local old, replaced = ARGV[7], 0

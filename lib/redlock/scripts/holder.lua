@@ -1,7 +1,7 @@
--- Tells who holds a lock. KEYS: its key. ARGV: the most bytes of a value that are told. Changes nothing.
--- Answers {kind, value, remaining milliseconds, fencing token}: kind is "0" nothing, "1" this value, "2" a longer value
--- (its length is told), "3" something that is no string; the time is -1 for ever, -2 when there is nothing; the token is
--- "" when there is none.
+-- Returns who holds a lock. KEYS: its key. ARGV: the most bytes of a value to return. Changes nothing.
+-- Returns {kind, value, remaining milliseconds, fencing token}: kind is "0" nothing, "1" this value, "2" a longer value
+-- (returns its length), "3" no string; the time is -1 for ever, -2 if there is nothing; the token is "" if there is
+-- none.
 local held = redis.pcall('GET', KEYS[1])
 local kind = '1'
 if type(held) == 'table' then

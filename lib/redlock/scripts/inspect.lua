@@ -1,6 +1,6 @@
--- Tells what decides about trust in this node (trust.h). KEYS: the marker. ARGV: none. Changes nothing.
--- Answers {marker ("" = none, "?" = no string), run_id, "1" when keys can be evicted, else "0", the eviction policy,
--- the node's clock in microseconds as an integer}. What cannot be found out is an error, never a guess.
+-- Reads what decides about trust in this node (trust.h). KEYS: the marker. ARGV: none. Changes nothing.
+-- Returns {marker ("" = none, "?" = no string), run_id, "1" if keys can be evicted, else "0", the eviction policy,
+-- the node's clock in microseconds as an integer}. What it cannot find out is an error, never a guess.
 local function info(section, field)
     local text = '\r\n' .. redis.call('INFO', section)
     local value = string.match(text, '\r\n' .. field .. ':([^\r\n]+)')

@@ -1,6 +1,6 @@
--- Leaves each key that still holds its value for so much longer. KEYS[i] belongs to ARGV[i], its value, and to
--- ARGV[#KEYS + i], a time to live in milliseconds. Answers one character a key, as release.lua: 1 it stays so long, 0 gone
--- already, 2 somebody else's.
+-- Gives each key that still holds its value a last ttl. KEYS[i] belongs to ARGV[i], its value, and to ARGV[#KEYS + i],
+-- a ttl in milliseconds. Returns one character a key, as release.lua: 1 it stays for that long, 0 gone already, 2
+-- another owner's.
 local answer = {}
 for i = 1, #KEYS do
     local held = redis.pcall('GET', KEYS[i])

@@ -1,6 +1,6 @@
--- Compare and set of a marker (marker.h). KEYS: the marker. ARGV: the text that must be there ("" = nothing), and the
--- one that is to be there ("" = nothing). Answers {1} when it is there now, {0, what was found} when something else
--- was: nothing was changed then. May be repeated. A marker has no ttl.
+-- Compare and set of a marker (marker.h). KEYS: the marker. ARGV: the expected text ("" = nothing), and the new one
+-- ("" = nothing). Returns {1} if the new one is there now, or {0, what was found} if something else was: then nothing
+-- changed. Safe to repeat. A marker has no ttl.
 local found = redis.pcall('GET', KEYS[1])
 if type(found) == 'table' then
     if not string.find(found.err, 'WRONGTYPE', 1, true) then

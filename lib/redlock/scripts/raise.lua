@@ -1,7 +1,6 @@
--- Raises the fences of a lock's keys to a token, where its value holds all of them. KEYS: the marker, then the keys.
+-- Raises the fences of a lock's keys to a token, if its value holds all of them. KEYS: the marker, then the keys.
 -- ARGV: marker text ("" = do not compare, "-" = none), value, token, ttl and ttl of fences in milliseconds.
--- Answers, behind "0" and the time, "+" and the highest fence then, or "0" when a key is not ours any more, with nothing
--- done.
+-- Returns, behind "0" and the time, "+" and the highest fence, or "0" if a key is no longer ours; then nothing is done.
 -- include: marker.lua
 local highest = tonumber(ARGV[3])
 for i = 2, #KEYS do

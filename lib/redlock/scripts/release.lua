@@ -1,7 +1,7 @@
 -- Deletes each key that still holds its value. KEYS[i] belongs to ARGV[i], so that the releases of many locks leave
--- in one call. Answers one character a key: 1 deleted, 0 gone already, 2 somebody else's.
--- ARGV[#KEYS + i] is the channel on which to say that the key is free, "" for none; it is said if it was deleted and
--- somebody listens. That is a hint: where a user may not say it, the release is none the worse.
+-- in one call. Returns one character a key: 1 deleted, 0 gone already, 2 another owner's.
+-- ARGV[#KEYS + i] is the channel on which to announce that the key is free, "" for none; a deleted key is announced if
+-- anybody listens. That is a hint: if the user may not publish it, the release works all the same.
 local held = redis.pcall('MGET', unpack(KEYS))
 if held.err then -- a user with the rights of an earlier version
     for i, key in ipairs(KEYS) do

@@ -1,7 +1,7 @@
 -- Gives the keys of a lock back to a node that forgot them: all or none. KEYS: the marker, then the keys. ARGV: marker
 -- text ("" = do not compare, "-" = none), the deadline in microseconds of this node's clock, until which the node would
--- have kept the keys, then value, token, ttl and ttl of fences in milliseconds. Answers, behind "0" and the time, "1", or
--- "0" when a key is somebody else's, or a fence says that somebody else was there meanwhile.
+-- have kept the keys, then value, token, ttl and ttl of fences in milliseconds. Returns, behind "0" and the time, "1",
+-- or "0" if a key has another owner, or a fence shows that another owner was there meanwhile.
 -- include: marker.lua
 -- include: deadline.lua
 for i = 2, #KEYS do

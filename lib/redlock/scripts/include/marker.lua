@@ -1,5 +1,5 @@
--- How every call begins that only the right marker may execute. The answer of all of them begins with a code and the
--- node's time in seconds and microseconds: "1 SECONDS MICROSECONDS" when the marker is another one, with nothing done.
+-- The beginning of every call that needs the right marker. Every answer begins with a code and the node's time in
+-- seconds and microseconds: "1 SECONDS MICROSECONDS" if the marker is another one, and nothing is done.
 local time = redis.call('TIME')
 local stamp = time[1] .. ' ' .. time[2]
 if ARGV[1] ~= '' and (redis.pcall('GET', KEYS[1]) or '-') ~= ARGV[1] then
