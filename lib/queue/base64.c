@@ -1,5 +1,5 @@
 /* Base64 in groups: three bytes are four digits of six bits. The last group may be short; it is padded with '=', and
- * the bits that it does not need must be zero, so that exactly one text stands for some bytes. Pure; any thread. */
+ * its unused bits must be zero, so that each byte string has exactly one text. Pure; any thread. */
 #include "queue/base64.h"
 
 #include <stdint.h>

@@ -1,17 +1,17 @@
 /* Blocking claims wake an idle worker.
  *
- * Producers only push; they send no message. So for each queue a connection of its own waits in a blocking move from
- * the queue into a list of this process, its bell. A task there is claimed: if the reply is lost it is still there, and
- * every claim call empties the bells first. The wait ends by itself after a while, so that a connection that died
- * silently is noticed.
+ * Producers only push; they send no message. So for each queue a separate connection waits in a blocking move from
+ * the queue into a list of this process, its bell. A task there is claimed: if the reply is lost, the task is still
+ * there, and every claim call empties the bells first. The wait ends by itself after a while, which reveals a
+ * connection that died silently.
  *
- * The server may execute a wait for as long as it has its connection. That can be longer than we have it: a stopped
- * server reads what we wrote before it notices that we closed the connection. So CLIENT INFO first tells how the server
- * names each connection. One that was lost while it waited is killed by id and address before another one waits, and
+ * The server may execute a wait for as long as it has the connection, which can be longer than we do: a stopped
+ * server reads what we wrote before it notices that we closed the connection. So CLIENT INFO first reports the server's
+ * name of each connection. A connection lost while it waited is killed by id and address before another one waits, and
  * before the process leaves. Then no task can get into the bell of a process that has left. The address is needed
  * because a restarted server gives the same ids again.
  *
- * No wait is sent before the process is listed: nobody would find a task in the bell of an unlisted process.
+ * No wait is sent before the process is listed: no process would find a task in the bell of an unlisted one.
  *
  * A node that refuses the move (out of memory, say) is asked again only after a pause. After each pause the worker
  * claims by itself, because nothing else would tell it about tasks. Runs on the loop. */
@@ -24,8 +24,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 
-/* Each wait costs a command, and keeps what was pushed from others for as long when this process's host vanishes: then
- * it ends before the lease does, of which two thirds are left at least (10 s of the usual 15). */
+/* Each wait costs a command. If this process's host vanishes, the wait withholds new tasks from other processes until
+ * it ends; so it ends before the lease does, of which at least two thirds are left (10 s of the usual 15). */
 #define WAIT_S        10
 #define WAIT_SLACK_NS (2 * NS_PER_S)
 #define REST_NS       (1 * NS_PER_S)
@@ -37,8 +37,8 @@ static struct instant call_deadline(const struct queue *queue)
 
 /* --- ringing -------------------------------------------------------------------------------------------------- */
 
-/* Nobody here is idle any more: the task goes back to the end it was taken from, for others. One for each wait, also
- * for those that come while one is on its way. */
+/* No slot is idle any more: the task goes back to the end it came from, for other processes. One call for each wait,
+ * also for waits that come while one is on its way. */
 static void blocking_claim_put_back(struct blocking_claim *claim)
 {
     if (claim->putting_back) {
@@ -64,7 +64,7 @@ static void blocking_claim_wake(struct blocking_claim *claim)
         queue->options.wake(queue->options.context);
 }
 
-/* There is, or may be, a task in the bell. Nobody else can take it from there. */
+/* The bell has, or may have, a task. No other process can take it from there. */
 static void blocking_claim_hand_on(struct blocking_claim *claim)
 {
     struct queue *queue = claim->queue;
@@ -154,7 +154,7 @@ static void blocking_claim_introduced(struct blocking_claim *claim)
     if (claim->doubtful)
         blocking_claim_hand_on(claim); /* the reply that brought a task may have been lost */
     else
-        blocking_claim_wake(claim); /* tasks may have come while nobody waited */
+        blocking_claim_wake(claim); /* tasks may have come while no wait was open */
     blocking_claim_arm(claim);
 }
 
@@ -187,8 +187,8 @@ static bool line_is_free(const struct blocking_claim *claim)
     return redis_node_state(claim->node) == REDIS_NODE_UP && !redis_call_is_outstanding(&claim->asking);
 }
 
-/* Killed, or there is no such connection, or we have no right to kill: then nothing better can be done. When the answer
- * does not come in time, the introduction begins anew, because an unknown connection never waits. */
+/* Killed, or the connection does not exist, or we may not kill: then nothing better can be done. If the answer does
+ * not come in time, the introduction begins anew, because an unknown connection never waits. */
 static void line_killed(struct redis_call *call, const struct redis_result *result)
 {
     struct blocking_claim *claim = list_owner(call, struct blocking_claim, ending);
@@ -201,7 +201,7 @@ static void line_killed(struct redis_call *call, const struct redis_result *resu
         line_ask(claim);
 }
 
-/* The wait itself answers. When its connection was replaced meanwhile, the introduction waits for this call. */
+/* The wait itself answers. If its connection was replaced meanwhile, the introduction waits for this call. */
 static void wait_unblocked(struct redis_call *call, const struct redis_result *result)
 {
     (void)result;
@@ -238,7 +238,7 @@ static void line_ask(struct blocking_claim *claim)
     struct queue *queue = claim->queue;
     buffer_clear(&queue->request);
     redis_request_command(&queue->request, "CLIENT", "INFO");
-    /* Without an answer the connection is of no use, and the silence limit ends it. */
+    /* Without an answer the connection is useless, and the silence limit ends it. */
     if (!redis_node_call(claim->node, &queue->request, INSTANT_NEVER, &claim->asking))
         return;
 }
@@ -295,8 +295,8 @@ void blocking_claims_destroy(struct queue *queue)
 
 /* --- the end -------------------------------------------------------------------------------------------------- */
 
-/* After a failover a bell may still wait at the master before, which has not noticed yet. Nobody can end that wait from
- * here, and what it moves there is no task of this master: it ends with the connection. */
+/* After a failover a bell may still wait at the previous master, which has not noticed yet. We cannot end that wait
+ * from here. What it moves there is no task of this master, and the wait ends with the connection. */
 static bool waits_elsewhere(const struct blocking_claim *claim)
 {
     return strcmp(redis_node_address(claim->node), redis_node_address(claim->queue->node)) != 0;
@@ -325,7 +325,7 @@ bool blocking_claims_end(struct queue *queue)
     return silent;
 }
 
-/* Ends an outstanding wait, or it would move the next task of the paused queue, which nobody may take. */
+/* Ends an outstanding wait, which would otherwise move the next task of the paused queue. */
 void blocking_claim_pause(struct blocking_claim *claim, bool is_paused)
 {
     if (claim->is_paused == is_paused)

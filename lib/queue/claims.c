@@ -1,5 +1,5 @@
-/* What the process knows of its claims: what the place of each slot holds, and that the node lists the process, without
- * which it may claim nothing. Turns, moves, waiting, and the process lease work on this. Runs on the loop. */
+/* What the process knows of its claims: what the place of each slot holds, and whether the node lists the process. An
+ * unlisted process may claim nothing. Turns, moves, waiting and the process lease use this. Runs on the loop. */
 #include <string.h>
 
 #include "base/invariant.h"
@@ -31,7 +31,7 @@ void queue_request_lease(const struct queue *queue, struct buffer *out)
     redis_request_seconds(out, queue->options.lease_ns / NS_PER_US);
 }
 
-/* Listed before anything can be claimed, so that the claims of a process that dies can be found. */
+/* Lists the process before it claims, so that others find its claims if it dies. */
 void queue_enlist(struct queue *queue)
 {
     if (queue->presenting || queue->leaving)
@@ -160,8 +160,8 @@ static void slot_claimed(struct queue *queue, unsigned number, const char *text,
     queue_slot_answer(queue, number, QUEUE_LOST);
 }
 
-/* The claim is gone. Where a process that recovered it has been, we are listed no more. Where the node knows an older
- * state (a fail-over), the place holds another id and perhaps a task, which goes back before the slot goes on. */
+/* The claim is gone. If a process recovered it, we are no longer listed. If the node has an older state (a
+ * fail-over), the place holds another id and perhaps a task, which goes back before the slot goes on. */
 void queue_slot_lost(struct queue *queue, unsigned number, const char *place, size_t length)
 {
     char name[TASK_NAME_MAX];

@@ -1,5 +1,5 @@
-/* Waiting for calls; see control.h. The wait ends by itself after a while, so that a connection that died silently is
- * noticed. A node that refuses the pop would be asked in a tight loop, so a refusal is followed by a rest. */
+/* Waiting for calls; see control.h. The wait ends by itself after a while, which reveals a connection that died
+ * silently. A node that refuses the pop would be asked in a tight loop, so a rest follows a refusal. */
 #include "queue/control.h"
 
 #include <stdlib.h>

@@ -40,7 +40,7 @@ static void full_tell(struct dead_watch *watch, long long entries)
               entries);
 }
 
-/* A foreign value under the key is for those who bury to complain about. */
+/* Ignores a foreign value under the key: burying a task reports it. */
 static void counted(struct redis_call *call, const struct redis_result *result)
 {
     struct dead_watch *watch = list_owner(call, struct dead_watch, call);

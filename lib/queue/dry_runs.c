@@ -154,7 +154,7 @@ static struct text_span span_of(const struct redis_reply *reply)
     return (struct text_span){reply->bytes, reply->length};
 }
 
-/* Names with a NUL are nobody's: they would be cut. */
+/* A name with a NUL is not ours: it would be cut. */
 static bool is_text(const struct redis_reply *reply)
 {
     return reply->kind == REDIS_STRING && strlen(reply->bytes) == reply->length;

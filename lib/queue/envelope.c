@@ -1,13 +1,12 @@
 /* Parsing a task.
  *
- * Design. One pass of the scanner checks the whole text and yields the top-level members. Each is compared with those
- * before it, because a text with two members of one name means different things to different readers, and put into
- * its slot of a small table when it is one that we read. Only then, when the text is known to be sound, the slots are
- * read, one function each.
+ * Design. One pass of the scanner checks the whole text and yields the top-level members. Each name is compared with
+ * those before it, because different readers understand a duplicate name differently. A member that we read goes into
+ * its slot of a small table. Once the whole text is known to be sound, one function for each slot reads it.
  *
  * Strings that leave as C strings go into `texts`. An unescaped string with its NUL is never longer than its raw text
- * with the quotes, so the room for all of them is known and taken once, before the first one is written: pointers
- * into `texts` stay valid while it fills, and a used envelope needs no further memory for tasks of the usual size.
+ * with the quotes, so the room for all of them is known and reserved before the first one is written. Pointers into
+ * `texts` stay valid while it fills, and a used envelope needs no further memory for tasks of the usual size.
  *
  * Invariant: after a successful parse every span lies inside `text` and every string inside `texts`. Pure; any
  * thread, one at a time per envelope. */
@@ -23,7 +22,7 @@
 #include "queue/keys.h"
 #include "base/utf8.h"
 
-/* By the length of their names, so that a member is compared with those of its length only. */
+/* Sorted by the length of the name, so that a member is compared only with fields of its length. */
 enum field {
     FIELD_AT,
     FIELD_JID,
@@ -100,7 +99,7 @@ static const struct field_name field_names[FIELD_COUNT] = {
     [FIELD_ERROR_BACKTRACE] = FIELD_OWN("error_backtrace"),
 };
 
-/* The first field whose name is so long or longer. */
+/* For each length, the first field whose name is at least that long. */
 enum { FIELD_LENGTH_MAX = 15 };
 static const unsigned char field_of_length[FIELD_LENGTH_MAX + 1] = {
     [3] = FIELD_JID,
@@ -139,12 +138,12 @@ static bool envelope_is_unset(struct text_span value)
 
 /* From here on a time is in milliseconds: in seconds it would lie in the year 5138. */
 #define MS_FROM 1e11
-/* The year 9999, in seconds; whatever is later is no time. */
+/* The year 9999, in seconds; anything later is not a time. */
 #define SECONDS_MAX 253402300799.0
 
 enum { NUMBER_BYTES_MAX = 40 };
 
-/* What is written, without the quotes of a string. */
+/* The text of the value, without the quotes of a string. */
 static struct text_span bare(struct text_span value)
 {
     struct text_span contents = json_text_contents(value);
@@ -153,7 +152,7 @@ static struct text_span bare(struct text_span value)
 
 /* --- retry --------------------------------------------------------------------------------------------------- */
 
-/* An integer, or a string of one; its size is at most ENVELOPE_RETRIES_MAX. */
+/* Reads an integer, or a string of one; limits its size to ENVELOPE_RETRIES_MAX. */
 static bool count_read(struct text_span value, int *out)
 {
     struct text_span digits = bare(value);
@@ -178,8 +177,8 @@ static bool envelope_is_truthy(struct text_span value)
     return !envelope_is_unset(value) && !envelope_span_is(value, "false");
 }
 
-/* Ruby takes every value but false and null for "yes"; only a number sets the maximum. "false" in quotes is what some
- * encoders make of false. */
+/* Ruby takes every value but false and null for "yes"; only a number sets the maximum. Some encoders write false as
+ * "false" in quotes. */
 static void envelope_retry_read(struct envelope *envelope, struct text_span retry, struct text_span retry_count)
 {
     int max = 0, count = 0;
@@ -214,8 +213,8 @@ static unsigned envelope_backtrace_read(struct text_span value)
 
 /* --- times --------------------------------------------------------------------------------------------------- */
 
-/* Nearly all times are of this form: digits, perhaps a point and more digits, so few that the digits as an integer and
- * the power of ten are exact, and their quotient is what strtod would find. It takes a tenth of its time. */
+/* Nearly all times have this form: digits, perhaps a point and more digits, so few that the digits as an integer and
+ * the power of ten are exact, and their quotient equals the result of strtod. Takes a tenth of its time. */
 static bool short_number_read(struct text_span digits, double *out)
 {
     static const double powers[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -238,7 +237,7 @@ static bool short_number_read(struct text_span digits, double *out)
     return true;
 }
 
-/* A decimal number, or a string of one; not negative. */
+/* Reads a decimal number, or a string of one; not negative. */
 static bool number_read(struct text_span value, double *out)
 {
     char text[NUMBER_BYTES_MAX + 1];
@@ -249,7 +248,7 @@ static bool number_read(struct text_span value, double *out)
         return true;
     memcpy(text, digits.bytes, digits.length);
     text[digits.length] = '\0';
-    /* It also knows hexadecimal digits and names. */
+    /* strtod also accepts hexadecimal digits and names. */
     if (strspn(text, "0123456789.eE+-") != digits.length)
         return false;
     char *rest = NULL;
@@ -257,7 +256,7 @@ static bool number_read(struct text_span value, double *out)
     return *rest == '\0' && isfinite(*out);
 }
 
-/* Seconds (60, 0.5, "60") in microseconds; -1 when it is nothing like it or negative. */
+/* Seconds (60, 0.5, "60") in microseconds; -1 if the value is negative or not a number. */
 static int64_t envelope_seconds_read(struct text_span value)
 {
     double seconds = 0;
@@ -266,7 +265,7 @@ static int64_t envelope_seconds_read(struct text_span value)
     return llround(fmin(seconds, SECONDS_MAX) * (double)US_PER_S);
 }
 
-/* A point in time: seconds, or milliseconds when it is 1e11 or more, as a number or as a string of one. */
+/* A point in time: seconds, or milliseconds if it is 1e11 or more, as a number or as a string of one. */
 static struct wall_time envelope_time_read(struct text_span value)
 {
     double seconds = 0;
@@ -282,8 +281,8 @@ static struct wall_time time_after(struct wall_time from, int64_t us)
     return (struct wall_time){from.us + us};
 }
 
-/* Whether the record of a failure says that the task was started: by a retry_count, or without one (its lock was lost)
- * by failed_at. The record of a task that was never started says expires_at, if it expires. */
+/* Whether the record of a failure says that the task was started: by a retry_count, or, if its lock was lost, by
+ * failed_at alone. The record of a task that was never started has expires_at if the task expires. */
 static bool envelope_was_started(const struct envelope *envelope)
 {
     return envelope->was_retried || (envelope->failed_at.us != 0 && envelope->expires_at.us == 0);
@@ -312,7 +311,7 @@ struct wall_time envelope_expiry_when_due(const struct envelope *envelope, struc
 
 /* --- top-level members --------------------------------------------------------------------------------------- */
 
-/* Names are compared as text only once one with an escape has been met, which takes far longer than comparing bytes. */
+/* Compares names as text only after a name with an escape, because that takes far longer than comparing bytes. */
 static bool names_equal(struct text_span a, struct text_span b, bool escapes)
 {
     if (escapes)
@@ -322,7 +321,7 @@ static bool names_equal(struct text_span a, struct text_span b, bool escapes)
            (a.length == 0 || (a.bytes[0] == b.bytes[0] && memcmp(a.bytes, b.bytes, a.length) == 0));
 }
 
-/* FIELD_COUNT when it is none of ours. */
+/* FIELD_COUNT if it is none of ours. */
 static enum field field_find(const struct json_item *item, bool escapes)
 {
     size_t length = item->name.length;
@@ -341,7 +340,7 @@ static enum field field_find(const struct json_item *item, bool escapes)
     return FIELD_COUNT;
 }
 
-/* Of what the members of workers take from the text, how much has been seen. */
+/* How much of the text consists of members that workers added, so far. */
 struct own_share {
     size_t members, bytes;
 };
@@ -387,7 +386,7 @@ static bool members_scan(struct envelope *envelope, const struct envelope_limits
     bool escapes = false;
     if (!size_check(envelope->text.length, OWN_BYTES, limits, error))
         return false;
-    /* Both are checked below, when it is known what workers added. */
+    /* Both limits are checked below, once it is known what workers added. */
     struct envelope_limits outer = {.size = SIZE_MAX, .depth = limits->depth, .keys = SIZE_MAX};
     json_scan_begin(&scan, envelope->text.bytes, envelope->text.length, &outer, error);
     if (!json_scan_open(&scan, '{'))
@@ -412,8 +411,8 @@ static bool members_scan(struct envelope *envelope, const struct envelope_limits
 
 /* --- strings ------------------------------------------------------------------------------------------------- */
 
-/* Unescapes a string of `shortest` to `longest` bytes without NUL into `texts`, whose room was taken before. Returns
- * it NUL-terminated, or NULL. */
+/* Unescapes a string of `shortest` to `longest` bytes without NUL into `texts`, which has room for it. Returns it
+ * NUL-terminated, or NULL. */
 static const char *text_read(struct envelope *envelope, struct text_span value, const char *what, size_t shortest,
                              size_t longest, struct error *error)
 {
@@ -542,7 +541,7 @@ static bool resources_read(struct envelope *envelope, struct text_span value, st
 
 /* --- how it is to be treated --------------------------------------------------------------------------------- */
 
-/* Like text_read, but what is no such text is left out, and `ignored` says so. */
+/* Like text_read, but leaves out an unsuitable value and names it in `ignored`. */
 static const char *text_or_none(struct envelope *envelope, struct text_span value, size_t longest,
                                 bool (*is_sound)(const char *text), const char *otherwise)
 {
@@ -587,7 +586,7 @@ static void treatment_read(struct envelope *envelope, const struct text_span fie
                                          queue_name_is_sound, "retry_queue is not the name of a queue");
     envelope->unique = text_or_none(envelope, fields[FIELD_UNIQUE], ENVELOPE_UNIQUE_DIGITS, is_digest,
                                     "hf_unique is not 40 hexadecimal digits");
-    const char *ignored = envelope->ignored; /* of a member that nobody but workers writes nothing is said */
+    const char *ignored = envelope->ignored; /* members that only workers write are left out silently */
     envelope->line = text_or_none(envelope, fields[FIELD_LINE], ENVELOPE_LINE_BYTES_MAX, is_line, NULL);
     envelope->ignored = ignored;
 }
@@ -651,13 +650,13 @@ bool envelope_find_queue(const char *text, size_t length, struct buffer *out)
 /* Records of texts that are not tasks.
  *
  * `dead` may only hold objects that look like tasks: one other entry makes the dashboards fail for the whole list.
- * So the text that could not be read becomes the argument of a task of a class that nobody handles. The bytes can
- * always be had back, because they may be all that is left of somebody's order: as a JSON string where that is
- * possible, which people can read, else in base64. Any thread. */
+ * So the unreadable text becomes the argument of a task of a class without a handler. The bytes can always be
+ * recovered, because they may be all that is left of somebody's order: readable as a JSON string if that is
+ * possible, else in base64. Any thread. */
 
 #define INVALID_CLASS "hf.invalid"
 
-/* Whether a JSON string keeps the bytes. NUL could be escaped, but not every reader takes that. */
+/* Whether a JSON string keeps the bytes. NUL could be escaped, but not every reader accepts that. */
 static bool is_text(const char *bytes, size_t length)
 {
     const char *at = bytes, *end = length > 0 ? bytes + length : bytes;

@@ -1,8 +1,8 @@
 /* Writing tasks.
  *
- * A dashboard finds an entry again by generating its JSON anew from what it read, so what we write must equal what
- * Ruby's generator writes: no white space, the five short escapes and \u00xx with small digits for the other control
- * characters, nothing else escaped, shortest reals with a point. What producers wrote is spliced, not touched.
+ * A dashboard finds an entry again by generating its JSON anew from what it read, so our text must equal that of Ruby's
+ * generator: no white space, the five short escapes and \u00xx with small digits for the other control characters,
+ * nothing else escaped, shortest reals with a point. What producers wrote is spliced in unchanged.
  *
  * Any thread; the only state is that of random_bytes. */
 #include "queue/envelope.h"
@@ -67,7 +67,7 @@ void envelope_append_time(struct buffer *out, struct wall_time time)
         out->length--;
 }
 
-/* An integer of so many digits is one of milliseconds: of seconds it would be the year 5138. */
+/* An integer with this many digits is in milliseconds: in seconds it would be the year 5138. */
 static bool is_ms(struct text_span value)
 {
     enum { MS_DIGITS = 12 };
@@ -103,7 +103,7 @@ void envelope_new_jid(char jid[ENVELOPE_NEW_JID_SIZE])
 
 /* --- rewriting ----------------------------------------------------------------------------------------------- */
 
-/* Names of changes are taken as they are, between quotes. */
+/* The names of changes are written as they are, between quotes. */
 static bool is_plain(const char *name)
 {
     for (const char *at = name; *at != '\0'; at++)
@@ -134,7 +134,7 @@ struct text_span envelope_member_value(const struct envelope *envelope, const ch
     return (struct text_span){NULL, 0};
 }
 
-/* Appends `separator`, `"name":value`; a member without a value is left out. */
+/* Appends `separator`, `"name":value`; leaves out a member without a value. */
 static void append_member(struct buffer *out, const char **separator, struct text_span name, struct text_span value)
 {
     if (value.bytes == NULL)
@@ -198,7 +198,8 @@ void envelope_write(const struct envelope_draft *draft, struct wall_time now, st
 /* The record of a failure. The order of the changes is that of Ruby's worker, because new members are added in it, and
  * a dashboard finds an entry again by generating the same text. Any thread. */
 
-/* Changes gather here; their values one behind the other in `values`, which grows, so they are places until the end. */
+/* Collects changes. Their values lie one behind the other in `values`, which grows, so they are offsets until the
+ * end. */
 enum { CHANGES_MAX = 13 };
 struct changes {
     struct envelope_change items[CHANGES_MAX];
@@ -207,7 +208,7 @@ struct changes {
     struct buffer values;
 };
 
-/* The value is what is appended to `values` next. */
+/* What the caller appends to `values` next is the value. */
 static struct buffer *change_begin(struct changes *changes, const char *name)
 {
     changes->items[changes->count].name = name;
@@ -243,8 +244,8 @@ static bool is_number(struct text_span value)
     return value.bytes != NULL && value.bytes[0] >= '0' && value.bytes[0] <= '9';
 }
 
-/* Dashboards show retried_at when the count is above zero, else failed_at, and fail when that is no number. So it is
- * written also when this failure does not count. What is dead has a count, so that it does not expire when it is sent
+/* Dashboards show retried_at if the count is above zero, else failed_at, and fail if that is no number. So failed_at is
+ * written even if this failure does not count. A dead task has a count, so that it does not expire when it is sent
  * back from there. */
 static void try_change(struct changes *changes, const struct envelope *envelope, const struct envelope_failure *failure,
                        struct wall_time now)
@@ -283,7 +284,7 @@ void envelope_write_failure(const struct envelope *envelope, const struct envelo
     struct buffer *fence = change_begin(&changes, "hf_fence");
     if (failure->fence[0] != '\0')
         envelope_append_string(fence, failure->fence, strlen(failure->fence));
-    change_begin(&changes, "hf_parked"); /* it waits no longer */
+    change_begin(&changes, "hf_parked"); /* it no longer waits */
     change_begin(&changes, "hf_line");
     struct buffer *unserved = change_begin(&changes, "hf_unserved_at");
     if (failure->unserved_at.us != 0 && !failure->is_final)

@@ -20,7 +20,7 @@ bool follow_up_check(const struct follow_up_parent *parent, const char *text, si
     return is_sound;
 }
 
-/* Where a task is in `texts`, which may move while others are added: the queue's name with its NUL, then the task. */
+/* The offset of a task in `texts`, which may move as it grows: the queue's name with its NUL, then the task. */
 struct place {
     size_t name, payload, length;
     int64_t at_us;

@@ -1,8 +1,9 @@
-/* Sends beats; see heartbeat.h for what they say, heartbeat_text.c for the texts, scripts/heartbeat.lua for the keys.
+/* Sends heartbeats; see heartbeat.h for their contents, heartbeat_text.c for the texts, scripts/heartbeat.lua for the
+ * keys.
  *
- * A batch is what a numbered beat counts, encoded when the beat is first sent. It stays, under its number, until the
- * node has answered; then the next beat makes a new one. The facts shown are read anew each time. Leaving sends an
- * unanswered batch first, and then one last beat with the rest. */
+ * A batch holds the counts of a numbered beat, encoded when the beat is first sent. It stays, under its number, until
+ * the node has answered; then the next beat makes a new one. The displayed facts are read anew each time. A leaving
+ * process first sends an unanswered batch, and then one last beat with the rest. */
 #include "queue/heartbeat.h"
 
 #include <inttypes.h>
@@ -20,7 +21,7 @@
 #define DOWN_RETRY_NS (100 * NS_PER_MS) /* while there is no connection: it costs nothing */
 #define COMPLAIN_NS   (60 * NS_PER_S)
 
-/* What the script takes in front of what there may be any number of. */
+/* The script's keys and arguments before the repeated ones. */
 enum { KEYS_FIXED = 16, ARGUMENTS_FIXED = 20 };
 
 struct batch {
@@ -47,7 +48,7 @@ struct heartbeat {
     struct instant sent;
     bool again; /* beat when this one is answered */
     bool is_shown;
-    bool is_doubtful; /* a beat was sent and not answered: it may be executed at any time */
+    bool is_doubtful; /* an unanswered beat may be executed at any time */
     struct loop_timer timer;
     struct buffer request, text;
     struct heartbeat_counters counters;
@@ -209,8 +210,8 @@ static void forgotten(struct redis_call *call, const struct redis_result *result
     leave_end(list_owner(call, struct heartbeat, forget), true);
 }
 
-/* The number of the last beat guards against beats that arrive late or twice. If all were answered there are none, and
- * the process leaves nothing; otherwise the number expires. */
+/* The number of the last beat guards against beats that arrive late or twice. If all were answered, there are none and
+ * the number is deleted; otherwise it expires. */
 static void number_forget(struct heartbeat *heartbeat)
 {
     struct buffer *out = &heartbeat->request;
@@ -286,7 +287,7 @@ static void pinged(struct redis_call *call, const struct redis_result *result)
     beat_send(heartbeat);
 }
 
-/* The first beat then tells how long an answer takes. */
+/* Measures how long an answer takes, for the first beat. */
 static void ping_send(struct heartbeat *heartbeat)
 {
     struct buffer *out = &heartbeat->request;

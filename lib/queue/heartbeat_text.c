@@ -88,7 +88,7 @@ void heartbeat_info_write(const struct heartbeat_facts *facts, const char *ident
 
 /* --- a running task -------------------------------------------------------------------------------------------- */
 
-/* What is left when the task without its arguments is large too. */
+/* For a task that is too large even without its arguments. */
 static void payload_shortest(const struct heartbeat_run *run, struct text_span args, struct buffer *out)
 {
     buffer_append_text(out, "{\"class\":");
@@ -113,7 +113,7 @@ static void payload_shorten(const struct heartbeat_run *run, size_t room, struct
     buffer_fini(&args);
 }
 
-/* All of them, or none when they are more than what is left. */
+/* All of them, or none if they exceed the budget. */
 static void resources_append(const struct heartbeat_run *run, size_t *budget, struct buffer *out)
 {
     size_t bytes = 0;

@@ -103,7 +103,7 @@ static void run_begin(struct iteration *iteration)
     iteration_send(iteration);
 }
 
-/* What is there may be of another program: a Ruby job's cursor, or nothing that can be used. */
+/* The hash may be another program's: a Ruby job's cursor, or something unusable. */
 static void begin_read(struct iteration *iteration, const struct redis_reply *reply)
 {
     bool is_sound = reply->kind == REDIS_ARRAY && reply->count == 3 && reply->elements[1].kind == REDIS_STRING &&
@@ -183,7 +183,7 @@ void iteration_end(struct iteration *iteration, bool is_done)
     redis_call_cancel(&iteration->call);
     loop_timer_clear(iteration->loop, &iteration->timer);
     if (iteration->phase == BEGINNING && !is_done) {
-        iteration->phase = IDLE; /* what earlier runs have reached is not known here, and stays */
+        iteration->phase = IDLE; /* the progress of earlier runs is unknown here, and stays */
         return;
     }
     iteration->took_s = iteration->phase == RUNNING ? seconds_so_far(iteration) : 0;

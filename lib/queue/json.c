@@ -1,5 +1,5 @@
-/* Reading single values out of raw JSON, and checking a whole text. The work is the scanner's (json_scan.c); values
- * that were checked before are scanned again without limits, because they passed them. Pure; any thread. */
+/* Reads single values out of raw JSON, and checks a whole text. The scanner (json_scan.c) does the work. Values
+ * that passed the limits before are scanned again without limits. Pure; any thread. */
 #include "queue/json.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static bool name_is(const struct json_item *item, struct text_span name, struct 
     if (item->name_escaped) {
         size_t length;
         if (!json_text_unescape(found, buffer_reserve(unescaped, found.length), &length))
-            return false; /* half a surrogate pair, which no text has */
+            return false; /* half a surrogate pair, which is not valid text */
         found = (struct text_span){unescaped->bytes, length};
     }
     return found.length == name.length && memcmp(found.bytes, name.bytes, name.length) == 0;
@@ -105,8 +105,8 @@ bool json_integer_read(struct text_span value, int64_t *out)
     return true;
 }
 
-/* Digits that count and the power of ten behind them; false when it is no number. What lies behind the eighteenth
- * digit is cut. */
+/* The significant digits and the power of ten behind them; false if the value is no number. Cuts what follows the
+ * eighteenth digit. */
 static bool number_take(struct text_span value, int64_t *digits, int64_t *exponent)
 {
     const char *at = value.bytes, *end = at + value.length;
@@ -155,9 +155,9 @@ bool json_seconds_read(struct text_span value, int64_t *us)
 
 /* Reading the contents of JSON strings.
  *
- * Both readings go through `unit_next`, which takes one character or escape at a time, so that comparing needs no
- * memory. A pair of surrogate escapes is one character; half a pair is handed out as the surrogate that it is,
- * because two names with the same half are still the same name. Pure; any thread. */
+ * Both functions use `unit_next`, which takes one character or escape at a time, so that comparing needs no memory. A
+ * pair of surrogate escapes is one character. Half a pair is returned as the surrogate that it is, because two names
+ * with the same half are still the same name. Pure; any thread. */
 
 static unsigned hex_value(char digit)
 {
@@ -181,7 +181,7 @@ static bool is_low_surrogate(unsigned unit)
     return unit >= 0xDC00 && unit <= 0xDFFF;
 }
 
-/* The code point of the escape at *at, which is passed: two escapes when they are a surrogate pair. */
+/* Reads the code point of the escape at *at and advances past it: two escapes if they are a surrogate pair. */
 static unsigned escape_next(const char **at, const char *end)
 {
     const char *escape = *at;
@@ -213,7 +213,7 @@ static unsigned escape_next(const char **at, const char *end)
     return 0x10000 + ((unit - 0xD800) << 10 | (low - 0xDC00));
 }
 
-/* The code point at *at, which is passed. */
+/* Reads the code point at *at and advances past it. */
 static unsigned unit_next(const char **at, const char *end)
 {
     if (**at == '\\')

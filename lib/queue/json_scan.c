@@ -1,8 +1,8 @@
 /* An iterative JSON scanner.
  *
- * Design. Producers are strangers, so the work is bounded by the length of the text and the memory by the struct: the
- * open containers are a stack of bytes, one each, that says how they close. A value is passed by two alternating
- * steps, in json_scan_value: `token_passed` takes a scalar or an opening bracket, `item_follows` takes what stands
+ * Design. Producers are strangers, so the length of the text bounds the work and the struct bounds the memory: the
+ * open containers are a stack of bytes, one each, that says how they close. Two alternating steps in json_scan_value
+ * pass a value: `token_passed` takes a scalar or an opening bracket, `item_follows` takes what stands
  * between two values (commas, member names, closing brackets). The same second step drives the iteration over the
  * container that the caller opened.
  *
@@ -39,7 +39,7 @@ static char peek(const struct json_scan *scan)
 
 static bool is_space(char byte)
 {
-    /* Almost never: one comparison rules out nearly every byte. */
+    /* Almost never true: one comparison rules out nearly every byte. */
     return byte <= ' ' && (byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r');
 }
 
@@ -61,7 +61,7 @@ static bool is_hex_digit(char byte)
     return is_digit(byte) || (byte >= 'a' && byte <= 'f') || (byte >= 'A' && byte <= 'F');
 }
 
-/* Length of the escape at `at`, 0 when it is none. */
+/* Length of the escape at `at`, 0 if it is none. */
 static size_t escape_length(const char *at, const char *end)
 {
     if (end - at < 2)
@@ -221,7 +221,7 @@ static bool name_passed(struct json_scan *scan)
     return true;
 }
 
-/* Between two values of the innermost container. True when another value must follow, false when the container was
+/* Between two values of the innermost container. True if another value must follow, false if the container was
  * left, or on failure. `first`: the container has just been entered. */
 static inline bool item_follows(struct json_scan *scan, bool first)
 {

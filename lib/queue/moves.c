@@ -1,5 +1,6 @@
-/* Moves of single tasks: out of a slot's place into a list, a sorted set, or out of the world. One script each. Every
- * call names the id that it expects in the place and the one that it leaves, so it is repeated until it is answered. */
+/* Moves of single tasks: out of a slot's place into a list or a sorted set, or to their end. One script each. Every
+ * call names the id that it expects in the place and the one that it leaves, so it can be repeated until it is
+ * answered. */
 #include <string.h>
 
 #include "base/invariant.h"
@@ -9,7 +10,7 @@
 
 /* --- answers ----------------------------------------------------------------------------------------------------- */
 
-/* What every script answers, and with MOVE_NOT what it did instead. */
+/* The answers of every script; MOVE_NOT means that it did something else instead. */
 enum { MOVE_LOST, MOVE_DONE, MOVE_NOT };
 
 static enum queue_answer done_answer(const struct claim_slot *slot)
@@ -114,7 +115,7 @@ static bool is_same_place(const struct queue_follow_up *one, const struct queue_
     return strcmp(one->queue, other->queue) == 0;
 }
 
-/* How many from `first` on go to the same place: what is in a row shares a command. */
+/* How many from `first` on go to the same place: neighbours share a command. */
 static size_t group_size(const struct queue_extras *extras, size_t first)
 {
     size_t end = first + 1;
@@ -163,7 +164,7 @@ static void extras_encode_keys(const struct queue *queue, const char *jid, const
 
 static void extras_encode(const struct queue_extras *extras, struct buffer *out)
 {
-    int64_t ttl_ms = extras->result_ttl_ns / NS_PER_MS; /* the node refuses 0, when it has moved the task */
+    int64_t ttl_ms = extras->result_ttl_ns / NS_PER_MS; /* the node would refuse 0 after it has moved the task */
     redis_request_bytes(out, extras->result.bytes, extras->result.length);
     redis_request_integer(out, ttl_ms > 0 ? ttl_ms : 1);
     for (size_t i = 0; i < extras->follow_up_count; i += group_size(extras, i))

@@ -1,9 +1,9 @@
-/* The lease of a process at the queue node: each renewal also compares what the node knows of the process with what the
+/* The lease of a process at the queue node. Each renewal also compares what the node knows of the process with what the
  * process knows of itself.
  *
  * An unanswered renewal is not repeated: the next one is due soon enough, and the lease counts as not held. An answer
  * is compared only with slots that have no call outstanding: calls leave on the same connection and in order, so for
- * those the node knew what we know. Runs on the loop. */
+ * those slots the node knew what we know. Runs on the loop. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,7 +152,7 @@ static void renewal_fire(struct loop_timer *timer)
 {
     struct queue *queue = list_owner(timer, struct queue, lease_timer);
     int64_t interval_ns = queue->options.lease_ns / RENEWALS_A_LEASE;
-    /* Not all at once, and never later than a third of the lease. */
+    /* Spreads the renewals of many processes, and is never later than a third of the lease. */
     int64_t wait_ns = random_between(interval_ns - interval_ns / 8, interval_ns);
     loop_timer_set(queue->loop, timer, loop_after(queue->loop, wait_ns));
     renewal_send(queue);

@@ -42,7 +42,7 @@ static void *producer_run(void *argument)
     return NULL;
 }
 
-/* Signals are the program's business: its handlers must not run on our thread. */
+/* Signals belong to the program: its handlers must not run on our thread. */
 static bool thread_start(struct hf_producer *producer)
 {
     sigset_t all, before;
@@ -178,12 +178,12 @@ void hf_producer_destroy(struct hf_producer *producer)
 
 /* --- streams ------------------------------------------------------------------------------------------------------ */
 
-/* Streams: what callers' threads add goes to the loop in packets.
+/* Streams: packets carry the tasks of callers' threads to the loop.
  *
  * The caller's thread makes the tasks (checking and completing them is the expensive part) and packs them; the loop
- * only unpacks them into batches. What both sides touch is counted under the producer's mutex, which outlives every
- * stream: a stream is freed once nothing that was added lacks its end and no packet is on its way, and the loop's
- * last act on it is to signal under that mutex. */
+ * only unpacks them into batches. The producer's mutex, which outlives every stream, guards the counts that both sides
+ * use. A stream is freed once every added task has its end and no packet is on its way; the loop's last act on it is
+ * to signal under that mutex. */
 
 enum {
     PACKET_TASKS = 1000,
@@ -222,7 +222,7 @@ struct hf_stream {
 
 /* --- on the loop -------------------------------------------------------------------------------------------------- */
 
-/* `packets` may be negative: the loop holds on to the stream for a while. */
+/* `packets` may be negative. The loop also counts here while it uses the stream. */
 static void stream_account(struct hf_stream *stream, size_t tasks, size_t bytes, int packets)
 {
     struct hf_producer *producer = stream->producer;
@@ -326,7 +326,7 @@ static bool is_full(const struct hf_stream *stream)
     return stream->tasks >= STREAM_TASKS || stream->bytes >= STREAM_BYTES;
 }
 
-/* Counts a task in, and waits for room for it. What was packed must be on its way then, or there may never be any. */
+/* Waits for room for a task and counts it. Sends what was packed before, or there might never be room. */
 static void room_take(struct hf_stream *stream, size_t bytes)
 {
     struct hf_producer *producer = stream->producer;
@@ -464,7 +464,7 @@ static void gather(void *context, const struct hf_stream_report *report)
         receipt_write(&gathering->receipts[report->numbers[i]], report->answer, report->holder, report->reason);
 }
 
-/* False with a reason when it is no task. */
+/* False with a reason if it is not a task. */
 static bool task_take(struct hf_stream *stream, const struct envelope_limits *limits, const struct hf_task *task,
                       uint64_t number, char jid[HF_JID_SIZE], struct error *error)
 {

@@ -1,16 +1,16 @@
-/* The promoter's look: pages of due entries, first of `schedule`, then, if that said that something is due there, of
- * `retry`. So a look that finds nothing is one call.
+/* The promoter reads pages of due entries, first of `schedule`, then, if that answer says that `retry` has due entries,
+ * of `retry`. So a look that finds nothing is one call.
  *
  *   look_fire ─▶ page_send ─▶ page_answered ─▶ promote_send ─▶ promote_answered ─▶ page_next ─▶ page_send ...
  *                                  │ nothing of the page is ours                      ▲   └──▶ sleeps
  *                                  └──────────────────────────────────────────────────┘
  *
- * Entries that stay where they are, are skipped by their number: `stays` of them have been seen from the front of the
- * set. Others may move entries meanwhile; then a page begins too far behind, and what it misses is seen in the next
- * round, which begins at the front when the end of what is due has been reached.
+ * Entries that stay are skipped by their number: `stays` of them have been seen from the front of the set. Other
+ * processes may move entries meanwhile; then a page begins too far behind, and the next round finds what it misses.
+ * That round begins at the front once the end of the due entries has been reached.
  *
- * One call is outstanding at most. A look takes a bounded number of pages from which nothing is moved (IDLE_PAGES) of
- * each set; pages from which something is moved follow each other at once, now of this set and now of that one
+ * At most one call is outstanding. A look takes a bounded number of pages of each set from which nothing is moved
+ * (IDLE_PAGES). Pages from which something is moved follow each other at once and alternate between the sets
  * (BUSY_PAGES), until there is nothing to move. */
 #include "queue/promoter.h"
 
@@ -24,10 +24,10 @@
 
 #define INTERVAL_MIN_NS (1 * NS_PER_S)
 #define INTERVAL_MAX_NS (15 * NS_PER_S)
-#define LOOKS_A_SECOND  2 /* of all who serve a queue */
+#define LOOKS_A_SECOND  2 /* of all processes that serve a queue */
 
-/* Usual intervals between two looks that empty bells: all who serve a queue do that about every 2 s. It costs the node
- * half as much as the whole look, and is needed only when a process stands still. */
+/* Usual intervals between two looks that empty bells: all processes that serve a queue together do that about every 2
+ * s. It costs the node half as much as the whole look, and is needed only if a process hangs. */
 #define BELLS_EVERY 4
 
 /* Between looks for what is expected. */
@@ -81,7 +81,7 @@ static struct instant call_deadline(const struct promoter *promoter)
 
 /* --- looking ---------------------------------------------------------------------------------------------------- */
 
-/* The first of those for which the last look at `schedule` was too early; not so soon that looks chase each other. */
+/* The first expected time that the last look at `schedule` was too early for; late enough that looks do not pile up. */
 static struct instant expected_next(struct promoter *promoter)
 {
     struct instant next = INSTANT_NEVER, soonest = loop_after(promoter->loop, EXPECTED_MIN_NS);
@@ -105,7 +105,7 @@ int64_t promoter_interval_ns(unsigned serving)
     return share_ns < INTERVAL_MAX_NS ? share_ns : INTERVAL_MAX_NS;
 }
 
-/* To the next usual look, at most. */
+/* The longest wait to the next usual look. */
 static int64_t wait_longest(const struct promoter *promoter)
 {
     return promoter_interval_ns(queue_serving(promoter->queue)) / 10 * 13;
@@ -164,8 +164,7 @@ static void page_send(struct promoter *promoter)
         look_later(promoter);
 }
 
-/* The other set's turn, or the end of the look. When nothing of `retry` is due, a round through it has come to its
- * end. */
+/* Turns to the other set, or ends the look. If `retry` has no due entries, a round through it is complete. */
 static void set_next(struct promoter *promoter)
 {
     promoter->again = promoter->again || promoter->busy_pages == BUSY_PAGES;
@@ -185,7 +184,7 @@ static void set_next(struct promoter *promoter)
         page_send(promoter);
 }
 
-/* Behind a page of which `moved` entries have left the set. */
+/* Goes on after a page of which `moved` entries have left the set. */
 static void page_next(struct promoter *promoter, size_t moved)
 {
     long long *stays = &promoter->stays[promoter->set];
@@ -211,7 +210,7 @@ static bool is_served(const struct promoter *promoter, const char *queue)
     return options->name_count == 0;
 }
 
-/* A text that is no task, or too much of one for us, may be a good one to those who serve its queue. */
+/* A text that we cannot read as a task, or that is too large, may be valid for processes that serve its queue. */
 static bool is_for_others(struct promoter *promoter, const char *entry, size_t length)
 {
     buffer_clear(&promoter->name);
@@ -236,7 +235,7 @@ static void entry_rewrite(struct promoter *promoter, struct wall_time now)
     buffer_fini(&expiry);
 }
 
-/* The queue where the entry goes, "" when it is no task and `text` goes to `dead`; NULL when it stays. */
+/* The queue for the entry, "" if it is no task and `text` goes to `dead`; NULL if it stays. */
 static const char *entry_target(struct promoter *promoter, const char *entry, size_t length)
 {
     struct error error = ERROR_NONE;
@@ -322,7 +321,7 @@ static bool is_page(const struct redis_result *result)
     return result->outcome == REDIS_VALUE && result->reply->kind == REDIS_ARRAY && result->reply->count > 0;
 }
 
-/* A foreign value under `schedule` keeps nothing of `retry` from being moved. */
+/* A foreign value under `schedule` does not keep the entries of `retry` from moving. */
 static void page_failed(struct promoter *promoter, const struct redis_result *result)
 {
     if (promoter->set == SET_SCHEDULE && result->reply != NULL) {
@@ -375,7 +374,7 @@ void promoter_pause(struct promoter *promoter, bool paused)
         look_later(promoter);
 }
 
-/* When there are too many the soonest are kept: who waited for long anyway minds a late look the least. */
+/* Beyond the limit keeps the soonest: a late look matters least to a task that waits for long anyway. */
 static void expected_add(struct promoter *promoter, struct instant due)
 {
     struct instant *latest = &promoter->expected[0];

@@ -1,11 +1,11 @@
 /* The producer; see push.h. Runs on the loop.
  *
- * A batch's place in the order of pushing is its serial, given when it is closed. Waiting ones and those in flight are
- * both kept in that order: a batch that comes back without an answer returns to its place among the waiting ones, and
- * the lowest serial of all, which each call tells the node, is at the head of one of the two lists, or rests.
+ * A batch's place in the order of pushing is its serial, assigned when it is closed. Both lists, waiting and in flight,
+ * keep that order: a batch that comes back without an answer returns to its place among the waiting ones. The
+ * lowest serial of all, which each call tells the node, is at the head of one of the two lists, or rests.
  *
- * A unique task whose class and arguments another one has is sent again to look for that one (push_unique.lua). When it
- * is missed, the batch rests for a moment before the look that decides. */
+ * If another task has the class and arguments of a unique one, the batch is sent again to look for that task
+ * (push_unique.lua). If it is missed, the batch rests for a moment before the look that decides. */
 #include "queue/push.h"
 
 #include <stdio.h>
@@ -19,10 +19,10 @@
 
 /* --- batches ----------------------------------------------------------------------------------------------------- */
 
-/* Some tasks of one source that are pushed by one call; see push.h.
+/* Tasks of one source that one call pushes; see push.h.
  *
  * A batch is encoded while it fills: its body holds the tasks as arguments of the call that will carry them. Bodies are
- * used again, so that bulk pushing allocates nothing in the steady state. Runs on the loop. */
+ * reused, so that bulk pushing allocates nothing in the steady state. Runs on the loop. */
 
 enum { BATCH_TASKS = 1000, BATCH_TASKS_SCHEDULED = 100, BATCH_BYTES = 1 << 20 };
 
@@ -41,7 +41,7 @@ struct batch {
     struct instant answer_by; /* INSTANT_NEVER until it is sent */
     bool may_be_pushed;       /* a try of it has no outcome */
     bool was_refused;         /* by the last try, for a while perhaps */
-    /* Of a unique one: another task has its key, and the next try looks whether that is still there. */
+    /* Of a unique one: another task has its key, and the next try checks whether that task still exists. */
     bool seeks;
     char missed[ENVELOPE_JID_BYTES_MAX + 1]; /* the last look did not find this one; "" = it found it, or none looked */
     struct instant rested;                   /* before then it isn't tried again */
@@ -50,7 +50,7 @@ struct batch {
 
 enum {
     BYTES_A_TASK = BATCH_BYTES / BATCH_TASKS,
-    RECORD_KEPT_MS = 3600 * 1000, /* twice as long as anybody waits for an answer */
+    RECORD_KEPT_MS = 3600 * 1000, /* twice as long as any producer waits for an answer */
 };
 
 static void batch_free(struct batch *batch)
@@ -196,7 +196,7 @@ struct push {
     uint64_t serial;
     int64_t last_score_us;
     struct instant progressed;  /* when something became busy, or the node last said yes or no */
-    struct instant held_until;  /* a node that refuses for a while is left alone */
+    struct instant held_until;  /* a node that refuses gets no calls until then */
     struct loop_timer patience; /* also for held_until */
     char refusal[REFUSAL_MAX];
     struct buffer request;
@@ -221,7 +221,7 @@ static void batch_spare(struct push *push, struct batch *batch)
     push->spare_count++;
 }
 
-/* The last that is heard of a batch; its source may be gone afterwards. */
+/* Reports the end of a batch; its source may be gone afterwards. */
 static void batch_end(struct batch *batch, enum hf_push_answer answer, const char *reason, const char *holder)
 {
     struct hf_stream_report report = {.answer = answer,
@@ -234,7 +234,7 @@ static void batch_end(struct batch *batch, enum hf_push_answer answer, const cha
     batch_spare(batch->push, batch);
 }
 
-/* A server that is there and refuses us will go on doing so; the texts are those of lib/redis. */
+/* A reachable server that denies us access will go on doing so; the texts are those of lib/redis. */
 static bool is_denial(const char *reason)
 {
     return strstr(reason, " refused AUTH") != NULL || strstr(reason, " refused SELECT") != NULL ||
@@ -266,7 +266,7 @@ static void waiting_give_up(struct push *push, const char *why)
 
 /* --- patience ----------------------------------------------------------------------------------------------------- */
 
-/* While something is in flight the node has the time for an answer. */
+/* While a call is in flight, the node has the time for an answer. */
 static struct instant patience_end(const struct push *push)
 {
     int64_t limit = list_is_empty(&push->flying) ? push->options.patience_ns : push->options.timeout_ns;
@@ -313,7 +313,7 @@ static uint64_t serial_of_first(const struct list *batches)
     return list_is_empty(batches) ? UINT64_MAX : list_owner(batches->next, struct batch, link)->serial;
 }
 
-/* Of all that have no end. */
+/* The lowest serial of all batches without an end. */
 static uint64_t serial_lowest(const struct push *push)
 {
     uint64_t waiting = serial_of_first(&push->waiting), flying = serial_of_first(&push->flying);
@@ -371,7 +371,7 @@ static void rest_fire(struct loop_timer *timer)
     patience_arm(push);
 }
 
-/* False when it has no more time for that. */
+/* False if the batch has no time left for that. */
 static bool batch_seeks(struct push *push, struct batch *batch, const struct redis_reply *holder)
 {
     struct instant rested = loop_after(push->loop, MISSED_AGAIN_NS);
@@ -392,7 +392,7 @@ static bool batch_seeks(struct push *push, struct batch *batch, const struct red
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
-/* A list of one is the holder, which is to be looked for or was missed. */
+/* A list of one element is the holder: to look for, or missed. */
 static void value_take(struct push *push, struct batch *batch, const struct redis_reply *reply)
 {
     bool is_unique = batch->digest[0] != '\0', is_list = reply->kind == REDIS_ARRAY && reply->count == 1;
@@ -413,7 +413,7 @@ static void value_take(struct push *push, struct batch *batch, const struct redi
 
 static void error_take(struct push *push, struct batch *batch, const struct redis_result *result)
 {
-    if (result->reply == NULL) { /* not a byte of it was written */
+    if (result->reply == NULL) { /* no byte of it was written */
         if (!batch->may_be_pushed)
             batch->answer_by = INSTANT_NEVER;
         batch_put(&push->waiting, batch);

@@ -28,7 +28,7 @@ struct turn {
 
 /* --- the connection ------------------------------------------------------------------------------------------- */
 
-/* Whoever emptied the database took us off the list too. */
+/* Emptying the database also unlists this process. */
 static void call_refused(struct retried_calls *retried_calls, const struct redis_result *result)
 {
     static const char unlisted[] = "UNLISTED";
@@ -52,8 +52,8 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
         queue->options.changed(queue->options.context, state);
 }
 
-/* What the call saw on its way: which queues are paused (the bells, which come first, stand for them), whether there
- * are tasks to be cancelled, and for which slots' locks somebody waits; between these the node's time. */
+/* Reads what the call saw: which queues are paused (the bells, which come first, stand for them), whether there are
+ * tasks to cancel, the node's time, and for which slots' locks a task waits. */
 static void turn_notes(struct queue *queue, const struct turn *turn, const struct redis_reply *notes)
 {
     if (notes[0].kind == REDIS_STRING && notes[0].length >= queue->options.name_count)
@@ -195,7 +195,7 @@ static void options_take(struct queue *queue, const struct queue_options *option
     queue_keys_init(&queue->keys, options->space != NULL ? options->space : "", options->identity);
 }
 
-/* Everybody has to be back within the time for which others watch before they declare him dead (lease_guard.h). */
+/* A process must reconnect within the time before others declare it dead (lease_guard.h). */
 static int64_t backoff_max(const struct queue *queue)
 {
     int64_t configured = queue->options.node.backoff_max_ns > 0 ? queue->options.node.backoff_max_ns : 2 * NS_PER_S;
@@ -346,8 +346,8 @@ static void leave_send(struct queue *queue)
         return; /* the timer tries again */
 }
 
-/* A slot whose last call is on its way, or waits to be repeated: a task that is done must not be given back. What was
- * freed should be told too: others wait for it. */
+/* Waits for slots whose last call is on its way or will be repeated: a finished task must not be given back. Waits for
+ * releases, too: other tasks wait for those locks. */
 static bool slots_settle(const struct queue *queue)
 {
     for (unsigned i = 0; i < queue->options.slots; i++)
@@ -394,7 +394,7 @@ void queue_leave_by(struct queue *queue, struct instant deadline)
 
 /* --- backlog ------------------------------------------------------------------------------------------------------ */
 
-/* The count of what there is to do, for a worker that stops when all is done. Runs on the loop. */
+/* Counts the remaining work, for a worker that stops once it is done. Runs on the loop. */
 
 static void backlog_told(struct redis_call *call, const struct redis_result *result)
 {

@@ -1,13 +1,13 @@
 /* Recovers what dead processes left at the queue node.
  *
- * With each renewal the node tells a process whose leases have ended. One after the other their claims are fetched (a
- * bounded number of bytes at a time), read for their jid, and put back to the head of their queues by a script that
+ * Each renewal returns the processes whose leases have ended. Their claims are fetched one process after the other (a
+ * bounded number of bytes at a time), read for their jid, and put back at the head of their queues by a script that
  * checks each claim once more; all processes may try, one succeeds. The script counts from how many processes a task
  * was recovered; the third time it needs a record and buries the task (poison: it kills its process). If a crash
- * suspect was noted for the process (crash_suspect.h), only that task counts; those beside it are buried the twentieth
- * time. A process that was cut off and comes back takes its count off again (queue_uncount_recovery).
+ * suspect was recorded for the process (crash_suspect.h), only that task counts; those beside it are buried the
+ * twentieth time. A process that was cut off and comes back takes its count off again (queue_uncount_recovery).
  *
- * What fails is left to the next renewal. Runs on the loop. */
+ * A failed call is left to the next renewal. Runs on the loop. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,9 @@
 #include "queue/queue_private.h"
 #include "queue/scripts.h"
 
-/* So many processes may die of a task before it is buried, within so long. */
+/* A task is buried once this many processes have died of it within this time. */
 enum { POISON_RECOVERIES = 3, POISON_MEMORY_S = 72 * 3600 };
-/* And so many while the handler of another one had crashed: who damages the memory of others is never named. */
+/* The limit for tasks beside a crash suspect: a handler that damages the memory of others is never named. */
 enum { BESIDE_RECOVERIES = 20 };
 enum { IDENTITY_MAX = 320, ORPHAN_BYTES = 4 << 20 };
 /* A move of a dead process may arrive as late as its kernel, or a stopped server, keeps what it wrote. */
@@ -65,7 +65,7 @@ static void record_write(struct recovery *recovery, const char *queue)
 
 /* --- putting back ------------------------------------------------------------------------------------------------ */
 
-/* A text that is no task has no jid to count by: whoever claims it next buries it. */
+/* A text that is no task has no jid to count by: the process that claims it next buries it. */
 static bool claim_add(struct recovery *recovery, const struct redis_reply *slot, const struct redis_reply *place)
 {
     const struct queue_keys *keys = &recovery->queue->keys;
@@ -158,7 +158,7 @@ static void task_tell(const struct recovery *recovery, const char *jid, bool is_
               log_value(identity(recovery), from));
 }
 
-/* Goes on with the same process while that gets anywhere. */
+/* Goes on with the same process while it makes progress. */
 static void recovered(struct redis_call *call, const struct redis_result *result)
 {
     struct recovery *recovery = list_owner(call, struct recovery, call);

@@ -61,7 +61,7 @@ static bool argument_next(const struct buffer *request, size_t *at, struct text_
     return *at <= request->length;
 }
 
-/* The keys of a script's call, with blanks between them: one of them holds what is foreign, the error does not say
+/* Lists the keys of a script's call, separated by blanks: one of them holds a foreign value, and the error does not say
  * which. */
 static void keys_list(const struct buffer *request, struct buffer *out)
 {

@@ -87,7 +87,7 @@ unsigned runtimes_take(struct runtimes *runtimes, struct wall_time at, struct bu
     return taken;
 }
 
-/* Fields come in any order, so classes are kept sorted by name, and found by halving. */
+/* Fields come in any order, so classes are sorted by name, and found by binary search. */
 
 /* --- finding ---------------------------------------------------------------------------------------------------- */
 
@@ -97,7 +97,7 @@ static int name_compare(const char *name, size_t length, const struct runtimes_c
     return order == 0 && known->name[length] != '\0' ? -1 : order;
 }
 
-/* Of the first class that is not before the name. */
+/* The index of the first class that is not before the name. */
 static size_t place_of(const struct runtimes_read *read, const char *name, size_t length)
 {
     size_t from = 0, to = read->count;
@@ -142,7 +142,7 @@ const struct runtimes_class *runtimes_read_find(const struct runtimes_read *read
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
-/* A plain decimal number that is at most `most`; false for everything else. */
+/* Reads a plain decimal number up to `most`; false for everything else. */
 static bool number_read(const char *text, unsigned long long most, unsigned long long *number)
 {
     unsigned long long value = 0;

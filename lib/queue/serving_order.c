@@ -10,7 +10,7 @@ static uint64_t weights_sum(const unsigned *order, const unsigned *weights, unsi
     return sum;
 }
 
-/* The place of the queue that the ticket falls on. */
+/* The index of the queue that the ticket selects. */
 static unsigned ticket_place(const unsigned *order, const unsigned *weights, unsigned from, unsigned count,
                              uint64_t ticket)
 {

@@ -1,6 +1,6 @@
-/* See task_builder.h. The values that may be added are prepared once as JSON texts; a task then costs one parse and,
- * only when something is missing, one rewrite. Arguments alone are checked first and then put into a task object, which
- * goes the same way: a text like `[1],"queue":[2]` must not become more than arguments. */
+/* See task_builder.h. The default values are prepared once as JSON texts; a task then costs one parse and, only if
+ * something is missing, one rewrite. Arguments alone are checked first and then put into a task object, which takes the
+ * same path: a text like `[1],"queue":[2]` must not become more than arguments. */
 #include "queue/task_builder.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 /* The members that may be added, and what they may cost beyond the values: names, quotes, times. */
 enum { ADDED_MAX = 12, ADDED_BYTES = 384 };
 
-/* A lesser `at` counts from now, as Sidekiq has it; a greater one is in milliseconds by mistake. */
+/* A lesser `at` counts from now, as in Sidekiq; a greater one is in milliseconds by mistake. */
 #define AT_RELATIVE_US (INT64_C(1000000000) * US_PER_S)
 #define AT_MOST_US     (INT64_C(100000000000) * US_PER_S)
 
@@ -34,7 +34,7 @@ struct task_builder {
 
 /* --- the defaults ------------------------------------------------------------------------------------------------ */
 
-/* As a JSON string; false when that would not say the same, because it is not UTF-8. */
+/* Appends a JSON string; false if the text is not UTF-8 and would change. */
 static bool value_text(struct buffer *out, const char *what, const char *text, struct error *error)
 {
     struct buffer back = {0};
@@ -47,7 +47,7 @@ static bool value_text(struct buffer *out, const char *what, const char *text, s
     return same || error_set(error, "%s is not valid UTF-8", what);
 }
 
-/* Texts with commas between them; in brackets for a list. */
+/* Appends texts separated by commas; in brackets for a list. */
 static bool list_text(struct buffer *out, const char *what, const char *const *texts, size_t count, bool is_list,
                       struct error *error)
 {
@@ -127,7 +127,7 @@ static bool defaults_take(struct task_builder *builder, const struct hf_task *de
            times_take(builder, defaults, error);
 }
 
-/* Whether a task with all that may be added is one: then no text can fail because of the defaults. */
+/* Checks that a task with all defaults is valid: then no text can fail because of the defaults. */
 static bool defaults_try(struct task_builder *builder, const struct envelope_limits *limits, struct error *error)
 {
     struct buffer text = {0};
@@ -187,7 +187,7 @@ static struct text_span text_trim(const char *text, size_t length)
     return (struct text_span){text, length};
 }
 
-/* The arguments of a task of the given class, as a whole task. */
+/* Makes a whole task of the given class from its arguments. */
 static bool arguments_wrap(struct task_builder *builder, struct text_span *text, struct error *error)
 {
     if (!json_check(text->bytes, text->length, &builder->limits, error))
@@ -246,7 +246,7 @@ static void identity_add(struct task_builder *builder, struct additions *additio
         add(additions, "queue", text_span_of(&builder->queue));
 }
 
-/* When the task shall run by its own word, else by the defaults; 0 = now. */
+/* When the task runs, by its own member, else by the defaults; 0 = now. */
 static bool time_find(const struct task_builder *builder, struct wall_time now, int64_t *at_us, struct error *error)
 {
     struct text_span own = envelope_member_value(&builder->envelope, "at");
@@ -323,7 +323,7 @@ static void missing_add(struct task_builder *builder, struct wall_time now, bool
         add(additions, "enqueued_at", text_span_of(&builder->times));
 }
 
-/* The strings of the task; what was drawn or given for it stands in for what was missing. */
+/* Returns the strings of the task; what was drawn or given replaces what was missing. */
 static void task_tell(const struct task_builder *builder, struct wall_time now, struct built_task *task)
 {
     const struct envelope *envelope = &builder->envelope;

@@ -4,7 +4,7 @@
 
 #include "queue/envelope.h"
 
-/* More than any result that a run may leave: what was written can be read. */
+/* Larger than any result that a run may leave, so every stored result can be read. */
 static const struct envelope_limits record_limits = {.size = (2 << 20), .depth = JSON_DEPTH_MAX, .keys = 2 << 20};
 
 static void text_append(struct buffer *out, const char *name, const char *text)

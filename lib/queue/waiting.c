@@ -1,4 +1,4 @@
-/* The calls of waiting.h: each encodes one script. What ends with a turn is kept at the slot until the turn of all
+/* The calls of waiting.h: each encodes one script. What ends with a turn is kept in the slot until the turn of all
  * slots that asked is encoded. */
 #include "queue/waiting.h"
 
@@ -13,10 +13,10 @@
 #include "queue/queue_private.h"
 #include "queue/scripts.h"
 
-/* Who may be tried any moment looks again after so long, */
+/* A task that may be tried any moment looks again after this time, */
 #define SOON_MIN_NS (5 * NS_PER_MS)
 #define SOON_MAX_NS (50 * NS_PER_MS)
-/* and who is not the oldest, or nobody would wake it at all. */
+/* and one that is not the oldest after this, in case nothing else wakes it. */
 #define FAR_MIN_NS (3600 * NS_PER_S)
 #define FAR_MAX_NS (7200 * NS_PER_S)
 
@@ -38,7 +38,8 @@ static void list_encode(const struct queue_keys *keys, const char *list, struct 
     queue_keys_request(keys->places_prefix, list, out);
 }
 
-/* Lists of one group have one stamp of when they were freed last (stamps.lua): so many that strangers seldom meet. */
+/* Lists of one group share a stamp of when they were freed last (stamps.lua): there are so many that groups rarely
+ * collide. */
 static void group_encode(const char *list, struct buffer *out)
 {
     enum { GROUPS = 1 << 14 };
@@ -52,7 +53,7 @@ static void microseconds_encode(int64_t ns, struct buffer *out)
 
 /* --- parking ------------------------------------------------------------------------------------------------------ */
 
-/* The slot still has its task; its place has the new id, so that no copy of the call is taken for a new one. */
+/* The slot still has its task. Its place has the new id, so that no copy of the call is taken for a new one. */
 static void slot_keeps(struct queue *queue, unsigned number, enum queue_answer answer)
 {
     queue_slot_holds(&queue->slots[number], queue->slots[number].next);
@@ -152,7 +153,7 @@ void queue_skip(struct queue *queue, unsigned number, const struct queue_task_na
 
 /* --- successors --------------------------------------------------------------------------------------------------- */
 
-/* What was heard of a claim counts as long as the slot has it and no call changes it. */
+/* An answer about a claim counts as long as the slot has it and no call changes it. */
 static void claim_judge(struct queue *queue, unsigned number, bool is_there)
 {
     struct claim_slot *slot = &queue->slots[number];
@@ -174,7 +175,7 @@ static void keep_done(struct retried_call *retried_call, const struct redis_repl
     claim_judge(queue, (unsigned)(slot - queue->slots), reply->kind == REDIS_INTEGER && reply->integer == 1);
 }
 
-/* A call that confirms the claim, or keeps it, is about to leave: what was asked before has no answer any more. */
+/* A call that confirms or keeps the claim is about to leave, so earlier questions get no answer any more. */
 static void claim_asked(struct claim_slot *slot, bool is_confirmed)
 {
     invariant(slot->holds && !slot->asking);
