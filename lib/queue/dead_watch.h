@@ -1,9 +1,9 @@
 /* Warns when `dead` is full.
  *
- * What `dead` keeps is bounded, as the data model wants it (keys.h): whoever buries a task removes the oldest entries
- * above that. Nothing can be done about it at that moment, and the scripts do not tell; but it must not go on unnoticed
- * for months. So each process looks how many there are, once a minute, and warns when it finds `dead` full, and then
- * once an hour for as long as it stays so. Runs on the loop. If the process dies, nothing is left. */
+ * `dead` is bounded, as the data model requires (keys.h): burying a task removes the oldest entries beyond the limit.
+ * The scripts cannot prevent that and do not report it, but it must not go unnoticed for months. So each process
+ * counts the entries once a minute, and warns when it finds `dead` full, and then once an hour for as long as it stays
+ * full. Runs on the loop. If the process dies, it leaves nothing behind. */
 #ifndef QUEUE_DEAD_WATCH_H
 #define QUEUE_DEAD_WATCH_H
 

@@ -1,6 +1,6 @@
-/* SHA-1 as hexadecimal text: the name under which a task is unique. It is no secret and no signature; what counts is
- * that every producer in every language has it (redis.sha1hex in scripts too), and that two tasks do not meet by
- * chance. Pure; any thread. */
+/* SHA-1 as hexadecimal text: the name under which a task is unique. It is no secret and no signature. It only has to
+ * be available to every producer in every language (redis.sha1hex in scripts too), and to keep two tasks from colliding
+ * by chance. Pure; any thread. */
 #ifndef QUEUE_DIGEST_H
 #define QUEUE_DIGEST_H
 

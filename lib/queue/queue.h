@@ -1,4 +1,4 @@
-/* A worker process at the queue node: claims tasks for its slots, settles them, and is woken when there are new ones.
+/* A worker process at the queue node: claims tasks for its slots, settles them, and wakes slots for new tasks.
  *
  *       push (push.h)                    queue_turn                          queue_turn (done, next)
  *  ───────────────▶ queue:NAME ──────────────────▶ claim of (process, slot) ─────────────────────────▶ ended
@@ -39,8 +39,8 @@ struct queue;
 
 enum queue_answer {
     QUEUE_CLAIMED,   /* the slot has a task */
-    QUEUE_NOTHING,   /* the slot has none: there was none, or none was asked for */
-    QUEUE_LOST,      /* somebody else took the claim; the slot has none */
+    QUEUE_NOTHING,   /* the slot has none: there was none, or the slot asked for none */
+    QUEUE_LOST,      /* another process took the claim; the slot has none */
     QUEUE_OPENED,    /* of queue_open: it may run */
     QUEUE_CANCELLED, /* of queue_open: it must not run; the slot still has it */
     QUEUE_KEPT,      /* of queue_park and queue_skip (waiting.h): it may be tried again, or has to be parked; the slot
@@ -63,19 +63,20 @@ struct queue_options {
     unsigned slots;
     size_t claim_bytes; /* of payload that one call may claim; one task is always claimed */
     int64_t lease_ns;   /* 0 = QUEUE_LEASE_DEFAULT_NS */
-    /* By which the tasks of dead processes are read when they are recovered; NULL = the defaults. */
+    /* The limits for reading the tasks of dead processes in a recovery; NULL = the defaults. */
     const struct envelope_limits *limits;
 
     /* The end of queue_turn, queue_open and of the moves, exactly one for each. `queue` and `payload` are set
      * for QUEUE_CLAIMED. The slot may ask again from inside. */
     void (*answered)(void *context, unsigned slot, enum queue_answer answer, const char *queue, const char *payload,
                      size_t length);
-    /* The claim of a slot that has a task and no call outstanding was lost; may be NULL. The slot has none any more. */
+    /* The claim of a slot that has a task and no call outstanding was lost; may be NULL. The slot has no task any
+     * more. */
     void (*lost)(void *context, unsigned slot);
     /* Answers a queue_keep that asks for it, and a queue_claim_successor that settles a task (waiting.h): the claim is
      * there, and follows the lease from now on. If it is not, `lost` is called. */
     void (*confirmed)(void *context, unsigned slot);
-    /* A task was parked (waiting.h) until so long from now; may be NULL. A promoter should look then. */
+    /* A task was parked (waiting.h) for this long; may be NULL. A promoter should look then. */
     void (*parked)(void *context, int64_t due_ns);
     void (*wake)(void *context); /* there may be tasks for idle slots */
     void (*changed)(void *context, enum redis_node_state state);
@@ -85,26 +86,26 @@ struct queue_options {
 struct queue *queue_create(struct loop *loop, const struct queue_options *options);
 void queue_destroy(struct queue *queue);
 
-/* Whatever the slot had is done; claims the next if wanted. */
+/* Ends the slot's task, if any, as done; claims the next if wanted. */
 void queue_turn(struct queue *queue, unsigned slot, bool claim_next);
 
-/* What the task of a slot is known by beyond its bytes, for moves that end it. */
+/* Identifies the task of a slot beyond its bytes, for moves that end it. */
 struct queue_task_name {
     const char *jid;
-    const char *unique; /* the digest by which it is unique, NULL = it is not: given free when it ends */
+    const char *unique; /* the digest of its unique key, released at its end; NULL = not unique */
     bool is_ended;      /* by queue_open, before it ran */
     bool is_cancelled;  /* queue_finish removes its mark of cancellation and its progress */
 };
-/* Ends the slot's task without claiming the next: the way to end one that is unique, or was cancelled. */
+/* Ends the slot's task without claiming the next: for one that is unique or was cancelled. */
 void queue_finish(struct queue *queue, unsigned slot, const struct queue_task_name *task);
 
-/* A task that is pushed by the end of another. Complete: with a jid, and with the times that a push gives it. */
+/* A task pushed by the end of another. Complete: with a jid, and with the times that a push gives it. */
 struct queue_follow_up {
     const char *queue; /* NULL = into the schedule, for `at_us` */
     int64_t at_us;     /* since 1970 */
     struct text_span payload;
 };
-/* What the end of a task takes along. The texts are copied into the call. */
+/* What the end of a task pushes and keeps. The texts are copied into the call. */
 struct queue_extras {
     const struct queue_follow_up *follow_ups; /* in the order in which they are to be taken */
     size_t follow_up_count;                   /* QUEUE_FOLLOW_UPS_MAX at most */
@@ -112,10 +113,10 @@ struct queue_extras {
     int64_t result_ttl_ns;
 };
 enum { QUEUE_FOLLOW_UPS_MAX = 1000 };
-/* queue_finish for a task that is done and leaves something behind: in one instant it ends, its follow-ups are in their
- * queues (paused or not) and its result is kept. QUEUE_NOTHING: all of it is done, once, whatever got lost on the way.
- * QUEUE_REFUSED: none of it, and the slot still has the task. QUEUE_LOST: none of it, the task is in other hands; so
- * it is when the process dies before the node has executed the call. */
+/* queue_finish for a task that leaves something behind: in one instant it ends, its follow-ups are in their queues
+ * (paused or not) and its result is kept. QUEUE_NOTHING: all of it is done, exactly once, whatever replies got lost.
+ * QUEUE_REFUSED: none of it, and the slot still has the task. QUEUE_LOST: none of it, another process has the task. The
+ * same holds if the process dies before the node has executed the call. */
 void queue_finish_with(struct queue *queue, unsigned slot, const struct queue_task_name *task,
                        const struct queue_extras *extras);
 
@@ -136,23 +137,23 @@ void queue_unserved(struct queue *queue, unsigned slot, const struct queue_unser
                     size_t length);
 /* Puts the slot's task back at the head of the queue it came from. */
 void queue_give_back(struct queue *queue, unsigned slot, const char *name);
-/* The last question before a task runs: is it to be cancelled? With `finishes` it ends here, before it runs, so that
- * it runs at most once; after that only queue_turn, queue_finish and queue_postpone make sense for it. */
+/* The last check before a task runs: is it cancelled? With `finishes` it ends here, before it runs, so that it runs at
+ * most once; after that only queue_turn, queue_finish and queue_postpone make sense for it. */
 void queue_open(struct queue *queue, unsigned slot, const char *jid, bool finishes);
-/* True when the last claim saw that there are tasks to be cancelled: then ask queue_open. */
+/* True if the last claim saw that there are tasks to cancel: then call queue_open. */
 bool queue_has_cancels(const struct queue *queue);
 
 /* The process was cut off and did not die: the recovery of the task does not count against it. */
 void queue_uncount_recovery(struct queue *queue, unsigned slot, const char *jid);
-/* Renews the lease at once, and so learns which queues are paused and which claims are there. */
+/* Renews the lease at once, which also tells which queues are paused and which claims exist. */
 void queue_look(struct queue *queue);
 /* Of this process's queues, how many processes serve the least served one, itself included, as of the last renewal.
- * 0 = not known; at most 65. A dead process counts until its lease has ended, a quiet one until it has left. */
+ * 0 = unknown; at most 65. A dead process counts until its lease has ended, a quiet one until it has left. */
 unsigned queue_serving(const struct queue *queue);
 
 /* While `wanted`, blocking claims wait; otherwise a task that still arrives is put back. Want it only while some slot
- * is idle and will claim when woken: the task is claimed for this process, nobody else can take it, and there is no
- * second wake. */
+ * is idle and will claim when woken: the task is claimed for this process, no other process can take it, and there is
+ * no second wake. */
 void queue_listen(struct queue *queue, bool wanted);
 
 /* Ends blocking claims, gives back what the process still has, and removes its keys; then calls `done`, once. During
@@ -163,19 +164,19 @@ void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void
 /* Ends a queue_leave that is under way by `deadline`, if it would take longer. */
 void queue_leave_by(struct queue *queue, struct instant deadline);
 
-/* False while the node has never been reached: nothing can have been claimed, nothing needs to be left. */
+/* False while the node has never been reached: then nothing can be claimed, and queue_leave is not needed. */
 bool queue_was_reached(const struct queue *queue);
 
-/* The time on the node's own clock: as it told with its last answer, plus what has passed here since. It is late by the
- * way of that answer, never early. Our own wall clock before the first answer. */
+/* The time on the node's own clock: that of its last answer, plus what has passed here since. It is late by the travel
+ * time of that answer, never early. Our own wall clock before the first answer. */
 struct wall_time queue_now(const struct queue *queue);
 
 struct redis_node *queue_node(struct queue *queue);
 const struct queue_keys *queue_keys_of(const struct queue *queue);
 
-/* What there is to do: tasks in the queues; and what will be there, or may come back: what any process has claimed,
+/* The remaining work: tasks in the queues; and tasks that will be there or may come back: what any process has claimed,
  * what waits for a lock or a share of the runners, entries of `schedule` and `retry` that became due `since_ns` ago at
- * most, and of `schedule` those that will within the horizon. `told` runs once, with known = false when the node is
+ * most, and entries of `schedule` due within the horizon. `told` runs once, with known = false if the node is
  * silent. */
 struct queue_backlog {
     bool known;
