@@ -1,6 +1,6 @@
-/* Callers format their line on their own stack and copy it into the ring under a lock that nobody holds for longer
- * than such a copy; the log thread takes whole lines out and writes them without the lock. So a full disk, a stopped
- * terminal or a pipe that nobody reads blocks the log thread alone: the ring fills, further lines are counted as
+/* A caller formats its line on its own stack and copies it into the ring, under a lock that is held only for such a
+ * copy; the log thread takes whole lines out and writes them without the lock. So a full disk, a stopped
+ * terminal or an unread pipe blocks only the log thread: the ring fills, further lines are counted as
  * dropped, and the count is written as soon as a write succeeds again.
  *
  * The log thread never waits in write(2) if it can wait in poll(2), which it leaves when the log is stopped. Where a
@@ -472,8 +472,8 @@ bool log_is_on(enum log_level level)
     return (int)level >= atomic_load_explicit(&level_now, memory_order_relaxed);
 }
 
-/* Without a log thread: the caller writes, but does not wait long for a reader who may never come. It keeps the lock,
- * so that log_stop cannot close the file under its hands. */
+/* Without a log thread the caller writes, but does not wait long for a reader that may never come. It keeps the lock,
+ * so that log_stop cannot close the file meanwhile. */
 static bool line_write_directly(const char *line, size_t length)
 {
     struct pollfd watched = {.fd = logger.fd, .events = POLLOUT};

@@ -3,7 +3,7 @@
  *
  * log_event formats into a line of at most LOG_LINE_MAX bytes and puts it into a ring; one log thread writes whole
  * lines with write(2). When the ring is full the line is dropped and counted, and the count is logged as soon as
- * there is room: a log that nobody reads never stops a lock. Any thread may log. Values that come from outside go
+ * there is room: an unread log never stops a lock. Any thread may log. Values that come from outside go
  * through log_value, so that a task cannot forge a line or colour a terminal (CWE-117).
  *
  *     log_start(&(struct log_options){.level = LOG_INFO, .fd = 2});

@@ -47,7 +47,7 @@ struct loop {
     struct list hooks[LOOP_STAGES];
     struct mailbox mailbox;
     atomic_bool stop_asked;
-    _Atomic(pthread_t) owner; /* 0 = nobody, the loop does not run */
+    _Atomic(pthread_t) owner; /* 0 = none: the loop does not run */
 
     size_t watches, resolutions, signals; /* live ones, to find those that outlive the loop */
 };
@@ -443,8 +443,8 @@ void loop_signal_end(struct loop_signal *watch)
  * of its pool. An address in digits needs no thread; its answer, and every refusal that is known at once, is given by
  * a deadline that is due, so that `done` never runs inside loop_resolve.
  *
- * A look-up that the resolver has begun cannot be called back. Cancelling one only forgets who asked; the memory is
- * freed when the resolver comes back, and loop_destroy waits for that. */
+ * A look-up that the resolver has begun cannot be stopped. Cancelling it only drops its caller; the memory is
+ * freed when the resolver returns, and loop_destroy waits for that. */
 
 struct loop_resolution {
     uv_getaddrinfo_t request;

@@ -533,7 +533,7 @@ static bool desynchronised(struct redis_node *node, const char *what, const char
 }
 
 /* What only a replica answers; UNBLOCKED has two forms, and the other one is what an operator did. And what the old
- * master answers after a failover, while the sentinels know the new one already and have not yet told the old one. */
+ * master answers after a failover, while the sentinels already know the new one but have not yet told the old one. */
 static bool shows_demotion(const struct redis_node *node, enum redis_error error, const char *text)
 {
     static const char unblocked[] = "UNBLOCKED force";

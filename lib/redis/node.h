@@ -14,7 +14,7 @@
  *
  * Connecting = resolving the name (off the loop), connect, AUTH, SELECT, CLIENT SETNAME, ROLE, and when that says
  * "master" SCRIPT LOAD for each script, all within `connect_timeout`. While it is not up, calls fail at once with
- * REDIS_ERROR_DOWN; nobody waits for a reconnect (E17).
+ * REDIS_ERROR_DOWN; no call waits for a reconnect (E17).
  *
  * Only a master is ever up. A replica is reported as down and tried again. A master that becomes a replica while we are
  * connected answers READONLY, MASTERDOWN or UNBLOCKED: the call gets that error (it was not executed), and the

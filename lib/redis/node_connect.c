@@ -119,7 +119,7 @@ static void reserve_for_auth(struct redis_node *node)
                                    text_length(sentinels->password) + text_length(sentinels->master));
 }
 
-/* Somebody who has not yet answered like a Redis server gets no large buffer, whatever the node may send later. */
+/* A peer that has not yet answered like a Redis server gets no large buffer, whatever it may send later. */
 static const size_t handshake_reply_limit = 64 * 1024;
 
 static void begin_handshake(struct redis_node *node)

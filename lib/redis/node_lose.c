@@ -120,7 +120,7 @@ void node_step(struct redis_node *node)
 {
     node_drop_connection(node);
     node->phase = NODE_WAITING;
-    complete_lost(node); /* requests of a handshake: nobody waits for them */
+    complete_lost(node); /* requests of a handshake: no caller waits for them */
     node_drop_output(node);
     node_wake_at(node, loop_now(node->loop));
 }

@@ -14,7 +14,7 @@
  *
  * With sentinels one attempt goes several times around: each sentinel that is asked is a server like another, with a
  * short handshake of its own, and then node_step leads to the next one, or to the master, without a pause. Only when
- * none knew, or the master they told did not do, node_lose plans the next attempt.
+ * none knows the master, or the reported master did not work, node_lose plans the next attempt.
  *
  * Invariants:
  *   - node_lose runs only from the loop's own callbacks (timer, readiness, turn end, resolver), never inside
@@ -53,7 +53,7 @@ enum pending_kind {
 };
 
 struct pending {
-    struct redis_call *call; /* NULL: nobody waits (any more), the reply is discarded */
+    struct redis_call *call; /* NULL: no caller waits (any more), the reply is discarded */
     struct instant deadline;
     struct instant queued_at;
     uint32_t length; /* bytes of the request */
@@ -152,7 +152,7 @@ struct redis_node {
 };
 
 /* --- node_lose.c --- */
-/* Ends the connection, or the attempt to make one, for a reason that is kept and told; plans the next attempt. */
+/* Ends the connection, or the attempt to make one, keeps and reports the reason, and plans the next attempt. */
 void node_lose(struct redis_node *node, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Leaves this server, which is no failure: the next step of the attempt begins in the next turn. */
 void node_step(struct redis_node *node);

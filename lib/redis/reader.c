@@ -9,7 +9,7 @@
  *   - elements of all arrays of a reply, before anything is allocated for them; depth of nesting; bytes of all its
  *     strings; bytes waiting for the rest of a bulk string that a header announced; the length of a line, because an
  *     unfinished line is searched again from its start on every read;
- *   - RESP3 types, which nobody asked for. hiredis 0.14 does not know them, 1.x does.
+ *   - RESP3 types, which we never request. hiredis 0.14 does not know them, 1.x does.
  * A refusal is a NULL to hiredis, which then reports "Out of memory"; the true reason is kept in `refusal`.
  *
  * Given bytes are fed in slices, which keeps hiredis' buffer small: it moves the rest of the buffer to the front

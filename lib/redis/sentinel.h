@@ -9,8 +9,8 @@
  *     found:   search.master_host, search.master_port  until the next round
  *              sentinel_search_distrust                that was no master: this sentinel is asked last from now on
  *
- * Sentinels that are cut off from the others go on telling the master of yesterday. So one whose answer led to no
- * master is put behind the others, and the next round asks somebody else first. */
+ * Sentinels that are cut off from the others go on reporting an old master. So one whose answer led to no
+ * master is put behind the others, and the next round asks another one first. */
 #ifndef REDIS_SENTINEL_H
 #define REDIS_SENTINEL_H
 
