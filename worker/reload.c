@@ -70,9 +70,7 @@ static struct plugins *plugins_read(const struct worker_options *options, const 
     startup_leave_out(&soon, plugins, findings);
     if (findings->errors > 0 || !may_open(&soon, plugins, findings))
         return plugins;
-    struct plugin_opening opening = {
-        .host_for = job_hosts_for, .hosts = options->hosts, .runs_here = startup_runs_here, .context = &soon};
-    if (!plugins_open_for(plugins, &opening, &error))
+    if (!startup_open(plugins, options->hosts, &soon, &error))
         findings_error(findings, "%s", error.text);
     return plugins;
 }

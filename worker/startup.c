@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "worker/task/task_rules.h"
 #include "worker/locks/task_resources.h"
@@ -148,9 +151,92 @@ static void check_isolation(const struct config_class *entry, const struct plugi
                       entry->source.where, setting, entry->name);
 }
 
-bool startup_runs_here(void *config, const struct plugin_handler *handler)
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+enum { OPENING_PATIENCE_S = 3 };
+
+/* A thread of its own watches, because open() blocks the one that calls it. */
+struct opening {
+    struct job_hosts *hosts;
+    struct config *config;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    const char *name; /* of the plugin whose open() is called; NULL = none yet */
+    struct instant since;
+    bool is_over;
+};
+
+static void *opening_watch(void *context)
 {
+    struct opening *opening = context;
+    const char *name = NULL;
+    time_t patience_s = OPENING_PATIENCE_S;
+    char text[LOG_QUOTE_MAX];
+    pthread_mutex_lock(&opening->mutex);
+    while (!opening->is_over) {
+        struct timespec until;
+        patience_s = opening->name == name ? patience_s : OPENING_PATIENCE_S;
+        name = opening->name;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += patience_s;
+        int status = 0;
+        while (status == 0 && !opening->is_over && opening->name == name)
+            status = pthread_cond_timedwait(&opening->changed, &opening->mutex, &until);
+        if (status != ETIMEDOUT || name == NULL || opening->is_over || opening->name != name)
+            continue;
+        patience_s *= 2;
+        log_event(LOG_WARN, "plugin_opening",
+                  "name=%s seconds=%.0f advice=\"its open() has not returned, and the worker waits for it\"",
+                  log_value(name, text), (double)instant_since(opening->since, instant_now()) / (double)NS_PER_S);
+    }
+    pthread_mutex_unlock(&opening->mutex);
+    return NULL;
+}
+
+static const struct hf_host *opening_host(void *context, const char *plugin_name)
+{
+    struct opening *opening = context;
+    pthread_mutex_lock(&opening->mutex);
+    opening->name = plugin_name;
+    opening->since = instant_now();
+    pthread_cond_signal(&opening->changed);
+    pthread_mutex_unlock(&opening->mutex);
+    return job_hosts_for(opening->hosts, plugin_name);
+}
+
+static bool runs_here(void *context, const struct plugin_handler *handler)
+{
+    const struct config *config = ((struct opening *)context)->config;
     return class_isolation_of(config_class_find(config, handler->class_name), handler) == CONFIG_ISOLATION_THREAD;
+}
+
+bool startup_open(struct plugins *plugins, struct job_hosts *hosts, struct config *config, struct error *error)
+{
+    struct opening opening = {.hosts = hosts, .config = config};
+    struct plugin_opening options = {
+        .host_for = opening_host, .hosts = &opening, .runs_here = runs_here, .context = &opening};
+    pthread_t watcher;
+    pthread_condattr_t attributes;
+    sigset_t all, before;
+    pthread_mutex_init(&opening.mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&opening.changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    sigfillset(&all); /* signals belong to the threads that expect them */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool is_watched = pthread_create(&watcher, NULL, opening_watch, &opening) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bool is_open = plugins_open_for(plugins, &options, error);
+    pthread_mutex_lock(&opening.mutex);
+    opening.is_over = true;
+    pthread_cond_signal(&opening.changed);
+    pthread_mutex_unlock(&opening.mutex);
+    if (is_watched)
+        pthread_join(watcher, NULL);
+    pthread_cond_destroy(&opening.changed);
+    pthread_mutex_destroy(&opening.mutex);
+    return is_open;
 }
 
 /* --- what reaches nobody ---------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "worker/config/config.h"
 #include "worker/config/findings.h"
 #include "worker/plugin/plugin.h"
+#include "worker/task/job_host.h"
 
 /* Leaves out, with a warning each, the classes whose mode is correctness when there are fewer lock nodes than that
  * needs: their tasks count as those of a class that this worker does not serve. Before startup_check. */
@@ -19,7 +20,8 @@ void startup_check(const struct config *config, const struct plugins *plugins, s
 void startup_check_holds(const struct config *config, const struct plugins *plugins, int64_t max_ttl_ns,
                          struct findings *findings);
 
-/* For plugins_open_for with the configuration as its context: whether the handler runs in the worker itself. */
-bool startup_runs_here(void *config, const struct plugin_handler *handler);
+/* Opens the plugins whose handlers run in the worker itself. While one takes long, the log names it. */
+bool startup_open(struct plugins *plugins, struct job_hosts *hosts, struct config *config,
+                  struct error *error) MUST_CHECK;
 
 #endif

@@ -346,6 +346,20 @@ static void a_signal_that_comes_too_early_is_heard(void **state)
     one_fleet_stop(worker);
 }
 
+static void a_plugin_that_is_slow_to_open_is_named(void **state)
+{
+    (void)state;
+    jobs_make();
+    install("wild", "gate_at_open");
+    struct fleet_setup setup = setup_of(IN_THREADS ", { class = \"wild\"; isolation = \"thread\"; lock = \"none\"; }");
+    unsigned worker = fleet_work(&fleet, &setup);
+    test_await(logged(worker, " plugin_opening name=wild seconds=") > 0);
+    assert_int_equal(logged(worker, " worker_started "), 0);
+    file_make(in_jobs("gate_is_open", ""));
+    test_await(logged(worker, " worker_started ") == 1);
+    one_fleet_stop(worker);
+}
+
 /* The worker has nothing more to do by the time a plugin that is slow to load is there. */
 static void a_stop_while_it_reads_waits_for_what_is_read(void **state)
 {
@@ -440,6 +454,7 @@ int main(void)
         fleet_test(a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread),
         fleet_test(what_is_wrong_with_a_new_file_refuses_the_reload),
         fleet_test(a_signal_that_comes_too_early_is_heard),
+        fleet_test(a_plugin_that_is_slow_to_open_is_named),
         fleet_test(a_stop_while_it_reads_waits_for_what_is_read),
         fleet_test(a_stop_does_not_wait_for_a_plugin_that_hangs),
         fleet_test(a_program_is_replaced_by_another),

@@ -1,5 +1,5 @@
-/* A plugin whose constructor does what the name of the file says: crash.so crashes, and so on; with any other name it
- * is as good as any. */
+/* A plugin whose constructor, or open() for gate_at_open.so, does what the name of the file says: crash.so crashes, and
+ * so on. With any other name it is as good as any. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,4 +78,17 @@ __attribute__((constructor)) static void act(void)
     }
 }
 
-HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("wild", "1.0"), .handlers = handlers};
+static int open_it(const hf_host *host, void **state, char *reason, size_t reason_size)
+{
+    char name[256] = "", directory[256] = "";
+    (void)host;
+    (void)state;
+    (void)reason;
+    (void)reason_size;
+    own_name(name, directory, sizeof name);
+    if (strcmp(name, "gate_at_open") == 0)
+        gate_pass(directory);
+    return 0;
+}
+
+HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("wild", "1.0"), .handlers = handlers, .open = open_it};

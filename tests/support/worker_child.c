@@ -29,9 +29,7 @@ static void plugins_begin(struct worker_options *options)
     startup_check(options->config, options->plugins, &findings);
     findings_print(&findings, stderr);
     options->hosts = job_hosts_create(options->config);
-    struct plugin_opening opening = {
-        .host_for = job_hosts_for, .hosts = options->hosts, .runs_here = startup_runs_here, .context = options->config};
-    if (findings.errors > 0 || !plugins_open_for(options->plugins, &opening, &error))
+    if (findings.errors > 0 || !startup_open(options->plugins, options->hosts, options->config, &error))
         abort();
 }
 

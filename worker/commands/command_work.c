@@ -208,9 +208,7 @@ static bool open_plugins(struct work_command *command)
     struct error error = ERROR_NONE;
     char text[LOG_QUOTE_MAX];
     command->hosts = job_hosts_create(command->config);
-    struct plugin_opening opening = {
-        .host_for = job_hosts_for, .hosts = command->hosts, .runs_here = startup_runs_here, .context = command->config};
-    if (plugins_open_for(command->plugins, &opening, &error))
+    if (startup_open(command->plugins, command->hosts, command->config, &error))
         return true;
     log_event(LOG_ERROR, "plugin_refused", "reason=%s", log_value(error.text, text));
     return false;
