@@ -55,7 +55,7 @@ void operate_new_id(char id[OPERATE_ID_SIZE]);
 void operate_move(const struct queue_keys *keys, const char *id, enum operate_verb verb,
                   const struct operate_place *place, const struct operate_entry *entries, size_t count,
                   struct buffer *out);
-/* Pauses or resumes; the answer is the number of processes that were told. */
+/* Pauses or resumes; answers how many processes were notified. */
 void operate_pause(const struct queue_keys *keys, bool pause, char *const *names, size_t count, struct buffer *out);
 /* The answer is the number of tasks that were in it; -1: its key holds something foreign. The list is then below
  * keys->dropped_prefix with this id, for ten minutes: read from it what the tasks hold as unique, give that free by

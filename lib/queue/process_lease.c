@@ -105,8 +105,9 @@ static void renewal_read(struct queue *queue, const struct redis_reply *answers)
     for (unsigned i = 0; i < queue->options.slots && answers[RENEWAL_CLAIMS].kind == REDIS_ARRAY; i++)
         slot_compare(queue, i, &answers[RENEWAL_CLAIMS]);
     if (is_lost) {
-        log_event(LOG_WARN, "lease_lost",
-                  "advice=\"this process was away for longer than its lease; others took over its claims\"");
+        log_event(
+            LOG_WARN, "lease_lost",
+            "advice=\"this process was stopped or cut off for longer than its lease; others took over its claims\"");
         queue_enlist(queue);
     }
     if (lease_guard_may_recover(&queue->guard, loop_now(queue->loop)))

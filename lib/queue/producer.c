@@ -88,7 +88,7 @@ static bool address_check(const struct hf_producer_options *options, struct erro
     if (options->port > UINT16_MAX)
         return error_set(error, "the port is not 1 to 65535");
     if (options->sentinel_count > 0 && options->sentinels == NULL)
-        return error_set(error, "sentinels are counted, but there is no list of them: it is NULL");
+        return error_set(error, "the number of sentinels is set, but their list is NULL");
     if (options->sentinel_count == 0 && options->sentinel_master != NULL)
         return error_set(error, "the name of a master needs sentinels that know where it is");
     if (options->sentinel_count > 0 && (options->sentinel_master == NULL || options->sentinel_master[0] == '\0'))
@@ -99,7 +99,7 @@ static bool address_check(const struct hf_producer_options *options, struct erro
         if (options->sentinels[i] == NULL)
             return error_set(error, "the address of a sentinel is NULL");
         if (!redis_address_parse(options->sentinels[i], host, &port))
-            return error_set(error, "'%.100s' is no address of a sentinel: host:port", options->sentinels[i]);
+            return error_set(error, "'%.100s' is not the address of a sentinel: host:port", options->sentinels[i]);
     }
     return true;
 }

@@ -29,7 +29,7 @@
 struct promoter;
 
 struct promoter_options {
-    const struct envelope_limits *limits; /* kept by the caller, who may change them */
+    const struct envelope_limits *limits; /* owned by the caller, which may change them */
     int64_t timeout_ns;                   /* of one call */
     const char *const *names;             /* of the queues that are served; copied */
     unsigned name_count;                  /* 0 = entries for every queue are moved */
@@ -40,7 +40,7 @@ struct promoter *promoter_create(struct loop *loop, struct queue *queue, const s
 void promoter_destroy(struct promoter *promoter);
 /* While paused nothing is looked at: a process that takes no tasks moves none either. A move that is under way ends. */
 void promoter_pause(struct promoter *promoter, bool paused);
-/* An entry will be due so long from now: if a usual look may come later than that, there will be one then. Of more than
+/* An entry will be due in `due_ns`: if the next usual look may be later, the promoter looks at that time. Of more than
  * 16 at a time the latest wait for the usual looks. */
 void promoter_expect(struct promoter *promoter, int64_t due_ns);
 /* Every entry of `schedule` and `retry` that was due at this moment has been looked at since: those of them that are

@@ -18,7 +18,7 @@
  *
  * A node that refuses for a while (it loads, is a replica, lacks replicas) is asked again within the same patience; any
  * other refusal (out of memory, a foreign value under the queue's key) is an end at once. A refusal after a try whose
- * outcome nobody knows is unknown too: that try may still arrive.
+ * outcome is unknown counts as unknown, too: that try may still arrive.
  *
  * Threads: the loop's only. If the process dies, batches in flight may or may not be pushed. */
 #ifndef QUEUE_PUSH_H

@@ -102,7 +102,7 @@ struct queue {
     bool is_listed; /* the node has answered that it enlisted the process, and not otherwise since */
     bool has_cancels;
     /* queue_now */
-    int64_t told_us; /* 0 = the node has not told its time yet */
+    int64_t told_us; /* 0 = the node has not sent its time yet */
     struct instant told_at;
     /* the lease */
     struct loop_timer lease_timer;
@@ -111,7 +111,7 @@ struct queue {
     struct lease_guard guard;
     unsigned serving; /* queue_serving */
     struct recovery *recovery;
-    struct retried_call stray; /* gives back a claim that nobody here knows of */
+    struct retried_call stray; /* gives back a claim that this process does not know */
     struct {
         bool busy;
         unsigned slot;

@@ -218,7 +218,7 @@ static bool task_check(struct task_builder *builder, struct error *error)
     if (envelope->member_count + ADDED_MAX > ENVELOPE_MEMBERS_MAX)
         return error_set(error, "more than %d members", ENVELOPE_MEMBERS_MAX - ADDED_MAX);
     if (envelope->queue[0] != '\0' && !queue_name_is_sound(envelope->queue))
-        return error_set(error, "\"queue\" is no name of a queue: it has blanks or begins with \"hf:\"");
+        return error_set(error, "\"queue\" is not a valid name: it has blanks or begins with \"hf:\"");
     return true;
 }
 

@@ -3,7 +3,7 @@
  * Either a whole task object, or, when the class is given, only its arguments as a JSON array. What a task must have
  * and the text does not (jid, queue, created_at, retry, and enqueued_at unless it is scheduled) is added at its end;
  * what is there stays as it is, byte for byte, with two exceptions. A text that no worker would accept is refused
- * with a reason, before it can become somebody else's problem.
+ * with a reason, before it becomes a problem elsewhere.
  *
  * `at` is taken out: it says when the task shall run, in seconds since 1970, or from now when it is less than
  * 1,000,000,000. A time that has come by our clock means now. A scheduled task that has `expires_in` gets `expires_at`,

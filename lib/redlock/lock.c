@@ -117,7 +117,7 @@ static const char *answer_reason(enum redlock_answer answer)
     case REDLOCK_BUSY:
         return "somebody else holds it";
     case REDLOCK_SPLIT:
-        return "several tried at once and nobody got a majority";
+        return "several tried at once and none got a majority";
     case REDLOCK_NO_QUORUM:
         return "a majority of the lock nodes cannot be reached";
     case REDLOCK_TOO_SLOW:
