@@ -383,6 +383,17 @@ static void what_a_deleted_queue_held_as_unique_is_free(void **state)
     assert_string_equal(result.error, "holdfast queues: there is no queue old\n");
 }
 
+static void names_that_nobody_serves_are_told_one_by_one(void **state)
+{
+    (void)state;
+    given_fleet();
+    admin("pause", "nobody1", "nobody2");
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.error, "the queue nobody1, and no task was ever pushed to it");
+    assert_contains(result.error, "the queue nobody2, and no task was ever pushed to it");
+    given("SREM paused nobody1 nobody2");
+}
+
 static void pausing_tells_the_living_at_once(void **state)
 {
     (void)state;
@@ -499,6 +510,7 @@ int main(void)
         admin_test(queues_tell_who_serves_them),
         admin_test(a_queue_is_deleted_only_when_somebody_is_sure),
         admin_test(what_a_deleted_queue_held_as_unique_is_free),
+        admin_test(names_that_nobody_serves_are_told_one_by_one),
         admin_test(pausing_tells_the_living_at_once),
         admin_test(processes_are_told_by_identity_host_and_all),
         admin_test(who_is_not_there_cannot_be_told),

@@ -1,7 +1,10 @@
 /* holdfast pause and resume: whether workers claim from a queue. */
 #include "worker/commands/command.h"
 
+#include <stdlib.h>
+
 #include "base/log.h"
+#include "base/memory.h"
 #include "queue/operate.h"
 #include "worker/commands/fleet.h"
 #include "worker/config/suggest.h"
@@ -33,15 +36,19 @@ static void unknown_queue_tell(const struct fleet *fleet, const char *name)
 static void unknown_tell(struct console *console, char *const *names, int count, size_t pushed_at)
 {
     struct fleet fleet = {0};
-    int code = EXIT_CODE_FAILURE; /* not read yet */
+    int code = EXIT_CODE_FAILURE;                                        /* not read yet */
+    bool *was_pushed = memory_zeroed((size_t)count, sizeof *was_pushed); /* reading the fleet replaces the answers */
+    for (int i = 0; i < count; i++)
+        was_pushed[i] = inquiry_integer(console->inquiry, pushed_at + (size_t)i, 1) == 1;
     for (int i = 0; i < count; i++) {
-        if (inquiry_integer(console->inquiry, pushed_at + (size_t)i, 1) == 1)
+        if (was_pushed[i])
             continue;
         if (code != EXIT_CODE_OK && (code = fleet_read(&fleet, console)) != EXIT_CODE_OK)
             break;
         if (fleet_servers(&fleet, names[i]) == 0)
             unknown_queue_tell(&fleet, names[i]);
     }
+    free(was_pushed);
     fleet_free(&fleet);
 }
 

@@ -149,6 +149,8 @@ int origin_find(struct origin *origin, const struct command *command, enum origi
         return command_misused(command, "the queue node comes from -c FILE, not also from other options");
     if (origin->is_local && (origin->path != NULL || names_node(origin)))
         return command_misused(command, "--local says which nodes, so neither -c nor the options of a node go with it");
+    if ((origin->host != NULL && origin->host[0] == '\0') || (origin->socket != NULL && origin->socket[0] == '\0'))
+        return command_misused(command, "--host and --socket need a name, which is empty here");
     if (origin->socket != NULL && (origin->host != NULL || origin->has_port))
         return command_misused(command, "a node has a --socket, or a --host and --port, not both");
     if (origin->socket != NULL && strlen(origin->socket) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
