@@ -65,7 +65,7 @@ TEST(test_options_that_are_wrong)
         {{.wait_ms = -1}, "30 minutes"},
         {{.sentinels = (const char *const[]){"h:1"}, .sentinel_count = 1}, "name of the master"},
         {{.sentinels = (const char *const[]){"h"}, .sentinel_count = 1, .sentinel_master = "m"}, "sentinel"},
-        {{.sentinel_count = 1, .sentinel_master = "m"}, "no list"},
+        {{.sentinel_count = 1, .sentinel_master = "m"}, "their list is NULL"},
         {{.sentinels = (const char *const[]){NULL}, .sentinel_count = 1, .sentinel_master = "m"}, "NULL"},
         {{.sentinel_master = "m"}, "needs sentinels"},
     };
