@@ -56,7 +56,8 @@ static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 /* Asked for by log_reopen, done by the log thread. */
 struct reopening {
     bool is_asked;
-    size_t before; /* bytes of the ring that still go to the old file */
+    bool is_running; /* the thread opens the file now; `path` is still the wanted one, unless another is asked for */
+    size_t before;   /* bytes of the ring that still go to the old file */
     char path[PATH_MAX];
 };
 
@@ -251,10 +252,12 @@ static void target_renew(void)
     char path[PATH_MAX], quoted[LOG_QUOTE_MAX];
     snprintf(path, sizeof path, "%s", logger.reopening.path);
     logger.reopening.is_asked = false;
+    logger.reopening.is_running = true;
     pthread_mutex_unlock(&logger.lock);
     int fd = path[0] != '\0' ? file_open(path) : logger.given_fd;
     const char *reason = fd < 0 ? strerror(errno) : NULL;
     pthread_mutex_lock(&logger.lock);
+    logger.reopening.is_running = false;
     if (fd < 0) {
         logger.to_journal = is_journal(logger.fd);
         (void)own_line_write(LOG_ERROR, "log_reopen_failed",
@@ -325,7 +328,7 @@ static void conditions_init(void)
  * the conditions, too. */
 static void fork_done_in_child(void)
 {
-    logger.running = logger.given_up = logger.reopening.is_asked = false;
+    logger.running = logger.given_up = logger.reopening.is_asked = logger.reopening.is_running = false;
     logger.ring.head = logger.ring.tail = 0;
     logger.ring.wrapped = false;
     logger.reported = atomic_load(&dropped);
@@ -386,7 +389,7 @@ static bool start_locked(const struct log_options *options, struct error *error)
     log_set_level(options->level);
     log_set_format(options->format);
     atomic_store(&give_up_ns, INT64_MAX);
-    logger.has_ended = logger.mid_line = logger.reopening.is_asked = false;
+    logger.has_ended = logger.mid_line = logger.reopening.is_asked = logger.reopening.is_running = false;
     logger.running = true;
     int status = writer_start();
     if (status != 0) {
@@ -441,7 +444,8 @@ void log_reopen(const char *path)
 {
     struct reopening *reopening = &logger.reopening;
     pthread_mutex_lock(&logger.lock);
-    const char *wanted = path != NULL ? path : reopening->is_asked ? reopening->path : logger.path;
+    bool is_under_way = reopening->is_asked || reopening->is_running;
+    const char *wanted = path != NULL ? path : is_under_way ? reopening->path : logger.path;
     bool is_file = wanted[0] != '\0';
     if (logger.running && (is_file || path != NULL) && strlen(wanted) < sizeof reopening->path) {
         if (wanted != reopening->path)

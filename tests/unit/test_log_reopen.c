@@ -4,6 +4,8 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <sys/stat.h>
 
 #include "base/log.h"
 
@@ -103,6 +105,27 @@ TEST(another_path_is_opened_and_the_next_time_again)
     log_stop();
     assert_int_equal(numbered_lines(path, 0), 1);
     assert_int_equal(numbered_lines(moved, 1), 3);
+    unlink(moved);
+}
+
+/* A pipe without a reader holds the log thread in open(2), so that the second request comes meanwhile. */
+TEST(a_request_during_the_opening_keeps_the_new_path)
+{
+    char line[LOG_LINE_MAX] = "";
+    start(LOG_INFO, -1);
+    snprintf(moved, sizeof moved, "%s.2", path);
+    assert_int_equal(mkfifo(moved, 0600), 0);
+    log_reopen(moved);
+    for (unsigned i = 0; i < 1000; i++)
+        sched_yield();
+    log_reopen(NULL);
+    log_event(LOG_INFO, "count", "n=%u", 1U);
+    int reader = open(moved, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    log_stop();
+    assert_true(read(reader, line, sizeof line - 1) > 0);
+    assert_string_equal(behind_time(line), "info count n=1\n");
+    assert_int_equal(lines_in(logged()), 0);
+    close(reader);
     unlink(moved);
 }
 
