@@ -12,7 +12,7 @@
 #include "worker/config/node_options.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/supervisor/service_notify.h"
-#include "worker/startup.h"
+#include "worker/startup_check.h"
 #include "worker/task/job_host.h"
 #include "worker/worker_state.h"
 

@@ -8,7 +8,7 @@
 #include "redlock/redlock_loop.h"
 #include "worker/flow.h"
 #include "worker/isolation/isolation.h"
-#include "worker/isolation/runner_pool.h"
+#include "worker/isolation/thread_pool.h"
 #include "worker/locks/task_resources.h"
 #include "worker/locks/contention.h"
 #include "worker/task/job_host.h"
@@ -161,7 +161,7 @@ void slot_runner_take(struct slot *slot); /* of its class's share; harmless agai
 bool slot_must_wait(struct slot *slot);
 bool slot_lacks_runner(struct slot *slot);
 
-/* slot_claim.c: which slot claims, and what */
+/* slot_successor.c: which slot claims, and what */
 void slot_claim_init(struct slot *slot);
 bool worker_may_claim(const struct worker *worker);
 void worker_listen(struct worker *worker); /* after a change of what is idle or may be claimed */

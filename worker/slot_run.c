@@ -19,7 +19,7 @@
 #include "queue/task_result.h"
 #include "worker/task/crash_note.h"
 #include "worker/task/job_host.h"
-#include "worker/task/run_result.h"
+#include "worker/task/run_outcome.h"
 #include "worker/worker_state.h"
 
 /* Between the kill and the time at which the worker abandons what runs: the zygote reaps the process, and tells the
@@ -126,7 +126,7 @@ static void run_submit(struct slot *slot)
     run_entry_open(slot->job.run_entry, slot->jid, slot->envelope.class_name);
     if (slot->rules.isolation == CONFIG_ISOLATION_THREAD) {
         time_begin(slot);
-        runner_pool_submit(worker->pool, &slot->work);
+        thread_pool_submit(worker->pool, &slot->work);
         return;
     }
     if (slot->lock != NULL)
@@ -143,7 +143,7 @@ static bool run_unsubmit(struct slot *slot)
 {
     struct worker *worker = slot->worker;
     bool withdrawn = slot->is_isolated ? isolation_withdraw(worker->isolation, &slot->isolated)
-                                       : runner_pool_withdraw(worker->pool, &slot->work);
+                                       : thread_pool_withdraw(worker->pool, &slot->work);
     if (!withdrawn)
         return false;
     slot->is_isolated = false;

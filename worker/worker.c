@@ -20,7 +20,7 @@
 #include "worker/reload.h"
 #include "worker/supervisor/service_notify.h"
 #include "worker/signals.h"
-#include "worker/startup.h"
+#include "worker/startup_check.h"
 #include "worker/worker_state.h"
 
 static void queue_wake(void *context)
@@ -384,8 +384,8 @@ static void queue_build(struct worker *worker)
                                                });
     free(weights);
     promoter_build(worker);
-    worker->dead_watch =
-        dead_watch_create(worker->loop, queue_node(worker->queue), queue_keys_of(worker->queue), node->call_timeout_ns);
+    worker->dead_set_watch = dead_set_watch_create(worker->loop, queue_node(worker->queue),
+                                                   queue_keys_of(worker->queue), node->call_timeout_ns);
 }
 
 static bool periodic_build(struct worker *worker, struct error *error)
@@ -472,11 +472,11 @@ static bool worker_build(struct worker *worker, struct error *error)
     slots_build(worker);
     worker->contention = contention_create((uint64_t)random_between(0, INT64_MAX - 1));
     worker->ended = ended_tasks_create((uint64_t)random_between(0, INT64_MAX - 1));
-    worker->pool = runner_pool_create(worker->loop, worker->runner_count, error);
+    worker->pool = thread_pool_create(worker->loop, worker->runner_count, error);
     if (worker->pool == NULL)
         return false;
     queue_build(worker);
-    worker->pending = pending_releases_create(worker->loop, worker->queue, &worker->terms);
+    worker->pending = late_releases_create(worker->loop, worker->queue, &worker->terms);
     if (!periodic_build(worker, error))
         return false;
     worker_resources_take(worker);
@@ -508,7 +508,7 @@ static void worker_free(struct worker *worker)
     if (worker->launcher != NULL)
         launcher_destroy(worker->launcher);
     if (worker->pool != NULL)
-        runner_pool_destroy(worker->pool);
+        thread_pool_destroy(worker->pool);
     periodic_destroy(worker->periodic);
     if (worker->presence != NULL)
         presence_destroy(worker->presence);
@@ -516,8 +516,8 @@ static void worker_free(struct worker *worker)
     class_resources_free(worker->class_resources);
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
         slot_run_fini(&worker->slots[i]);
-    pending_releases_destroy(worker->pending);
-    dead_watch_destroy(worker->dead_watch);
+    late_releases_destroy(worker->pending);
+    dead_set_watch_destroy(worker->dead_set_watch);
     if (worker->promoter != NULL)
         promoter_destroy(worker->promoter);
     if (worker->queue != NULL)

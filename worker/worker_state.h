@@ -4,14 +4,14 @@
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 
-#include "queue/dead_watch.h"
+#include "queue/dead_set_watch.h"
 #include "queue/promoter.h"
 #include "worker/events/ended_tasks.h"
 #include "worker/events/event_commands.h"
-#include "worker/events/report.h"
+#include "worker/events/work_report.h"
 #include "worker/events/task_log.h"
 #include "worker/locks/contention.h"
-#include "worker/locks/pending_releases.h"
+#include "worker/locks/late_releases.h"
 #include "worker/periodic/periodic.h"
 #include "worker/presence/presence.h"
 #include "worker/slot.h"
@@ -29,12 +29,12 @@ struct worker {
     struct isolation *isolation;
     struct contention *contention;
     struct ended_tasks *ended;
-    struct pending_releases *pending;
+    struct late_releases *pending;
     struct queue *queue;
     struct promoter *promoter;
-    struct dead_watch *dead_watch;
+    struct dead_set_watch *dead_set_watch;
     struct periodic *periodic;
-    struct runner_pool *pool;
+    struct thread_pool *pool;
     struct slot *slots;
     unsigned slot_count, runner_count; /* two slots a runner */
     const char **class_names;          /* that the plugins serve */

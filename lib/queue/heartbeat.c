@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "queue/metrics.h"
-#include "queue/runtimes.h"
+#include "queue/run_durations.h"
 #include "queue/scripts.h"
 
 #define INTERVAL_NS   (5 * NS_PER_S)
@@ -41,7 +41,7 @@ struct heartbeat {
     struct heartbeat_options options;
     char *identity;
     struct metrics *metrics;
-    struct runtimes *runtimes;
+    struct run_durations *run_durations;
     uint64_t processed, failed; /* since the last batch was made */
     struct batch batch;
     struct redis_call call, forget;
@@ -75,7 +75,7 @@ static void batch_make(struct heartbeat *heartbeat)
     batch->classes =
         metrics_take(heartbeat->metrics, heartbeat->options.keys, batch->at, &batch->keys, &batch->arguments);
     buffer_clear(&batch->times);
-    batch->timed = runtimes_take(heartbeat->runtimes, batch->at, &batch->times);
+    batch->timed = run_durations_take(heartbeat->run_durations, batch->at, &batch->times);
     buffer_clear(&batch->taken);
     if (heartbeat->options.take != NULL)
         batch->names = heartbeat->options.take(heartbeat->options.context, batch->at, &batch->taken);
@@ -153,7 +153,7 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     redis_request_integer(out, HEARTBEAT_FIELDS_MAX);
     redis_request_text(out, heartbeat->options.others);
     redis_request_integer(out, batch->timed);
-    redis_request_text(out, RUNTIMES_OTHERS_NAME);
+    redis_request_text(out, RUN_DURATIONS_OTHERS_NAME);
     classes_encode(heartbeat, facts, out);
     runs_encode(heartbeat, facts, out);
     buffer_append(out, batch->arguments.bytes, batch->arguments.length);
@@ -322,7 +322,7 @@ void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool f
     heartbeat->failed += failed;
     metrics_count(heartbeat->metrics, class_name, failed, duration_ns);
     if (!failed)
-        runtimes_count(heartbeat->runtimes, class_name, duration_ns);
+        run_durations_count(heartbeat->run_durations, class_name, duration_ns);
 }
 
 void heartbeat_soon(struct heartbeat *heartbeat)
@@ -353,7 +353,7 @@ struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_opt
         heartbeat->options.others = "";
     heartbeat->identity = memory_text(options->identity);
     heartbeat->metrics = metrics_create();
-    heartbeat->runtimes = runtimes_create();
+    heartbeat->run_durations = run_durations_create();
     heartbeat->call.done = pinged;
     heartbeat->forget.done = forgotten;
     loop_timer_init(&heartbeat->timer, timer_fire);
@@ -367,7 +367,7 @@ void heartbeat_destroy(struct heartbeat *heartbeat)
     redis_call_cancel(&heartbeat->call);
     redis_call_cancel(&heartbeat->forget);
     metrics_destroy(heartbeat->metrics);
-    runtimes_destroy(heartbeat->runtimes);
+    run_durations_destroy(heartbeat->run_durations);
     buffer_fini(&heartbeat->batch.keys);
     buffer_fini(&heartbeat->batch.arguments);
     buffer_fini(&heartbeat->batch.times);

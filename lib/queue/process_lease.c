@@ -93,11 +93,11 @@ static void renewal_read(struct queue *queue, const struct redis_reply *answers)
 {
     bool is_lost = redis_reply_is_text(&answers[RENEWAL_STATE], "lost");
     if (is_lost)
-        lease_guard_broken(&queue->guard);
+        recovery_permit_broken(&queue->permit);
     else
-        lease_guard_renewed(&queue->guard, redis_reply_is_text(&answers[RENEWAL_STATE], "held"),
-                            answers[RENEWAL_RUN_ID].kind == REDIS_STRING ? answers[RENEWAL_RUN_ID].bytes : "",
-                            queue->lease_sent);
+        recovery_permit_renewed(&queue->permit, redis_reply_is_text(&answers[RENEWAL_STATE], "held"),
+                                answers[RENEWAL_RUN_ID].kind == REDIS_STRING ? answers[RENEWAL_RUN_ID].bytes : "",
+                                queue->lease_sent);
     if (answers[RENEWAL_PAUSED].kind == REDIS_STRING)
         queue_note_paused(queue, NULL, answers[RENEWAL_PAUSED].bytes, answers[RENEWAL_PAUSED].length);
     queue_note_time(queue, answers[RENEWAL_NOW].integer);
@@ -110,7 +110,7 @@ static void renewal_read(struct queue *queue, const struct redis_reply *answers)
             "advice=\"this process was stopped or cut off for longer than its lease; others took over its claims\"");
         queue_enlist(queue);
     }
-    if (lease_guard_may_recover(&queue->guard, loop_now(queue->loop)))
+    if (recovery_permit_may_recover(&queue->permit, loop_now(queue->loop)))
         recovery_start(queue->recovery, &answers[RENEWAL_DEAD]);
 }
 
@@ -126,7 +126,7 @@ static void renewal_answered(struct redis_call *call, const struct redis_result 
     if (fits)
         renewal_read(queue, result->reply->elements);
     else
-        lease_guard_broken(&queue->guard);
+        recovery_permit_broken(&queue->permit);
 }
 
 static void renewal_send(struct queue *queue)
@@ -146,7 +146,7 @@ static void renewal_send(struct queue *queue)
     queue->lease_call.done = renewal_answered;
     struct instant deadline = loop_after(queue->loop, queue->options.timeout_ns);
     if (!redis_node_call(queue->node, out, deadline, &queue->lease_call))
-        lease_guard_broken(&queue->guard);
+        recovery_permit_broken(&queue->permit);
 }
 
 static void renewal_fire(struct loop_timer *timer)
@@ -166,7 +166,7 @@ unsigned queue_serving(const struct queue *queue)
 
 void process_lease_create(struct queue *queue)
 {
-    queue->guard.lease_ns = queue->options.lease_ns;
+    queue->permit.lease_ns = queue->options.lease_ns;
     retried_call_init(&queue->stray, &queue->retried_calls, stray_done);
     queue->recovery = recovery_create(queue);
     loop_timer_init(&queue->lease_timer, renewal_fire);

@@ -45,7 +45,7 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
         queue_enlist(queue);
         retried_calls_connected(&queue->retried_calls);
     } else {
-        lease_guard_broken(&queue->guard);
+        recovery_permit_broken(&queue->permit);
     }
     queue->was_up = queue->was_up || state == REDIS_NODE_UP;
     if (queue->options.changed != NULL)
@@ -195,7 +195,7 @@ static void options_take(struct queue *queue, const struct queue_options *option
     queue_keys_init(&queue->keys, options->space != NULL ? options->space : "", options->identity);
 }
 
-/* A process must reconnect within the time before others declare it dead (lease_guard.h). */
+/* A process must reconnect within the time before others declare it dead (recovery_permit.h). */
 static int64_t backoff_max(const struct queue *queue)
 {
     int64_t configured = queue->options.node.backoff_max_ns > 0 ? queue->options.node.backoff_max_ns : 2 * NS_PER_S;

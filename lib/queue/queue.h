@@ -16,9 +16,9 @@
  * blocking claim outstanding for each queue, on a connection of its own (blocking_claim.c); it wakes idle slots.
  *
  * A process holds a lease at the node and renews it at a third of its time. Other processes that have held their own
- * lease long enough (lease_guard.h) recover the claims of one whose lease has ended. A process that was stopped or cut
- * off learns with its next call which claims it has lost. A renewal also finds claims that the process does not know,
- * and gives them back.
+ * lease long enough (recovery_permit.h) recover the claims of one whose lease has ended. A process that was stopped or
+ * cut off learns with its next call which claims it has lost. A renewal also finds claims that the process does not
+ * know, and gives them back.
  *
  * The claim script looks at the set `paused`, so pausing a queue takes effect at once.
  *

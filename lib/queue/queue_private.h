@@ -5,7 +5,7 @@
 
 #include "queue/retried_call.h"
 #include "queue/keys.h"
-#include "queue/lease_guard.h"
+#include "queue/recovery_permit.h"
 #include "queue/queue.h"
 
 enum { FREED_LISTS_MAX = 32 }; /* more than the locks of a task */
@@ -108,7 +108,7 @@ struct queue {
     struct loop_timer lease_timer;
     struct redis_call lease_call;
     struct instant lease_sent;
-    struct lease_guard guard;
+    struct recovery_permit permit;
     unsigned serving; /* queue_serving */
     struct recovery *recovery;
     struct retried_call stray; /* gives back a claim that this process does not know */

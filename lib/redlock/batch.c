@@ -3,7 +3,7 @@
  * What gathers in a turn of the loop leaves together at its end: one call instead of many saves a node about a third of
  * the time of a release. A batch goes to every node that one of its locks needs; there it also compares the keys of the
  * other locks, which is harmless. Grants of several keys, and calls about tokens, leave one lock a call.
- * A batch lives until every node has answered or timed out, and is then reused. batch_words.c encodes the requests and
+ * A batch lives until every node has answered or timed out, and is then reused. batch_codec.c encodes the requests and
  * reads the answers. */
 #include "redlock/batch.h"
 
@@ -98,7 +98,7 @@ static struct batch *batch_with_room(enum batch_kind kind, const struct redlock_
     return batch_open(group, kind);
 }
 
-/* Call it after batch_words_add. */
+/* Call it after batch_codec_add. */
 static void entry_add(struct batch *batch, struct batch_entry entry, int64_t ttl_ns)
 {
     entry.first_key = (uint16_t)batch->key_count;
@@ -121,7 +121,7 @@ void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, 
         entry.swap->is_sent = true;
     }
     batch->terms = lock->terms;
-    batch_words_add(batch, lock);
+    batch_codec_add(batch, lock);
     entry_add(batch, entry, lock->terms.ttl_ns);
 }
 
@@ -146,7 +146,7 @@ void batch_add_swapped(struct lock_swap *swap, node_set nodes, node_set unsure, 
     if (nodes == 0 || is_widened(swap->group->gathering[BATCH_RELEASE], swap, nodes, unsure))
         return;
     struct batch *batch = batch_with_room(BATCH_RELEASE, swap->before, swap->key_count);
-    batch_words_add_swapped(batch, swap, failed);
+    batch_codec_add_swapped(batch, swap, failed);
     entry_add(
         batch,
         (struct batch_entry){
@@ -183,7 +183,7 @@ static void grants_count(struct redlock_node_counters *counters, const struct ba
     for (unsigned i = 0; i < batch->lock_count; i++) {
         if (!(batch->entries[i].nodes & (1u << node)))
             continue;
-        enum lease_vote vote = batch_words_granted(batch, &batch->entries[i], answer);
+        enum lease_vote vote = batch_codec_granted(batch, &batch->entries[i], answer);
         counters->granted += vote == LEASE_YES;
         counters->split_votes += vote == LEASE_YES && is_late_for_split(&batch->entries[i]);
         counters->refused += vote == LEASE_NO;
@@ -212,7 +212,7 @@ static bool send_to(struct batch *batch, unsigned node, struct instant now)
     if (is_grant(batch->kind) && !group_node_takes_grants(member))
         return false;
     if (batch->kind != BATCH_RELEASE)
-        batch_words_request(batch, node);
+        batch_codec_request(batch, node);
     batch->calls[node].asked = now;
     return group_node_call(member, &batch->request, &batch->calls[node].call);
 }
@@ -268,7 +268,7 @@ static void batch_send(struct batch *batch)
         return;
     }
     if (batch->kind == BATCH_RELEASE)
-        batch_words_request(batch, 0);
+        batch_codec_request(batch, 0);
     batch->unanswered = (unsigned)__builtin_popcount(batch->nodes);
     for (unsigned i = 0; i < batch->group->node_count; i++)
         if ((batch->nodes & (1u << i)) && !send_to(batch, i, now))
@@ -323,7 +323,7 @@ static void own_vote(struct batch *batch, const struct batch_entry *entry, unsig
     if (entry->round == BATCH_NO_VOTE || !(entry->nodes & (1u << node)) || lock->lease.round != entry->round)
         return;
     uint64_t detail = 0;
-    enum lease_vote vote = batch_words_vote(batch, entry, node, answer, &detail);
+    enum lease_vote vote = batch_codec_vote(batch, entry, node, answer, &detail);
     batch->group->take_step(lock, lease_vote(&lock->lease, &lock->terms, node, entry->round, vote, detail, now));
 }
 
@@ -335,7 +335,7 @@ static void entry_vote(struct batch *batch, const struct batch_entry *entry, uns
         own_vote(batch, entry, node, answer, now);
         return;
     }
-    enum swap_answer swapped = batch_words_swap_answer(batch, entry, answer);
+    enum swap_answer swapped = batch_codec_swap_answer(batch, entry, answer);
     node_set release = swap_answered(&entry->swap->swap, node, swapped);
     own_vote(batch, entry, node, answer, now);
     swap_conclude(entry->swap, node, swapped, release, now);
@@ -345,7 +345,7 @@ static void batch_outcome(struct batch *batch, unsigned node, const struct redis
 {
     struct group_node *member = &batch->group->nodes[node];
     struct instant now = instant_now();
-    struct batch_answer answer = batch_words_answer(batch, result);
+    struct batch_answer answer = batch_codec_answer(batch, result);
     bool was_refused = group_node_refused(member, result);
     node_counts_batch(member, batch, result, &answer, now);
     if (batch->kind == BATCH_RELEASE && answer.kind != ANSWER_EXECUTED)

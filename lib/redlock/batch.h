@@ -54,18 +54,18 @@ struct batch_answer {
     const struct redis_reply *list; /* of grants that differ: one a lock; `signs` is NULL */
 };
 
-/* batch_words.c */
-void batch_words_add(struct batch *batch, const struct redlock_lock *lock);
-void batch_words_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed);
-void batch_words_request(struct batch *batch, unsigned node); /* into batch->request */
-struct batch_answer batch_words_answer(const struct batch *batch, const struct redis_result *result);
-enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
+/* batch_codec.c */
+void batch_codec_add(struct batch *batch, const struct redlock_lock *lock);
+void batch_codec_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed);
+void batch_codec_request(struct batch *batch, unsigned node); /* into batch->request */
+struct batch_answer batch_codec_answer(const struct batch *batch, const struct redis_result *result);
+enum lease_vote batch_codec_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
                                  const struct batch_answer *answer, uint64_t *detail);
 /* The vote of a node that executed a batch of grants: YES is granted, NO is held by another owner, UNKNOWN is refused
  * for another reason. Changes nothing. */
-enum lease_vote batch_words_granted(const struct batch *batch, const struct batch_entry *entry,
+enum lease_vote batch_codec_granted(const struct batch *batch, const struct batch_entry *entry,
                                     const struct batch_answer *answer);
-enum swap_answer batch_words_swap_answer(const struct batch *batch, const struct batch_entry *entry,
+enum swap_answer batch_codec_swap_answer(const struct batch *batch, const struct batch_entry *entry,
                                          const struct batch_answer *answer);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "redlock/group.h"
-#include "redlock/terms.h"
+#include "redlock/limits.h"
 
 #define POLL_NS        (1 * NS_PER_MS)
 #define CLOSE_LIMIT_NS (2 * NS_PER_S) /* for releases in the background; after that the ttl does the work */

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "redlock/inspection.h"
-#include "redlock/terms.h"
+#include "redlock/limits.h"
 
 #define FENCE_TTL_DEFAULT_NS (7 * 24 * 3600 * NS_PER_S)
 

@@ -5,7 +5,7 @@
  *   lock.c              one lock: values, timers, the callers' requests and events, what other threads see
  *   lock_wait.c         whose turn it is in this process, when the next attempt is worthwhile, and the hand-over to
  *                       the next lock of the process (local_waiters.c, release_notifications.c, swap.c)
- *   batch.c             many locks in one script call; batch_words.c: requests and answers
+ *   batch.c             many locks in one script call; batch_codec.c: requests and answers
  *   pending_releases.c  releases that a node must still get when it comes back
  *   group_node.c        one node: patience, pace, calls
  *
@@ -221,7 +221,7 @@ void pending_release_reconnected(struct group_node *node);
 void pending_release_fire(struct loop_timer *timer);
 void pending_release_dispose(struct group_node *node);
 
-/* batch_words.c: another lock of this process asks for the key at once, or has already done so. */
+/* batch_codec.c: another lock of this process asks for the key at once, or has already done so. */
 bool lock_is_taken_over(const struct redlock_lock *lock, unsigned index);
 
 /* batch.c */

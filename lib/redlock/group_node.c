@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "redlock/terms.h"
+#include "redlock/limits.h"
 
 #define REFUSAL_SILENCE_NS (1 * NS_PER_S)
 

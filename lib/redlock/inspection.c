@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "redlock/inspection_call.h"
-#include "redlock/terms.h"
+#include "redlock/limits.h"
 
 #define PULSE_NS      (5 * NS_PER_S)
 #define HELD_PULSE_NS (1 * NS_PER_S) /* while anything is held: the first node heard shows that our clock stood still */

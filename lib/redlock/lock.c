@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "redlock/group.h"
 #include "redlock/redlock_loop.h"
-#include "redlock/terms.h"
+#include "redlock/limits.h"
 
 /* --- how long it is valid ----------------------------------------------------------------------------------------- */
 

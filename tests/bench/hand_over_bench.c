@@ -10,12 +10,12 @@
 
 #include "base/invariant.h"
 #include "base/loop.h"
-#include "worker/isolation/runner_pool.h"
+#include "worker/isolation/thread_pool.h"
 
 enum { THREADS_MAX = 64, EXIT_USAGE = 2 };
 
 static struct loop *loop;
-static struct runner_pool *pool;
+static struct thread_pool *pool;
 static struct work works[THREADS_MAX];
 static unsigned long to_submit, to_return;
 
@@ -53,7 +53,7 @@ static void came_back(struct loop_message *message)
     if (to_submit == 0)
         return;
     to_submit--;
-    runner_pool_submit(pool, work);
+    thread_pool_submit(pool, work);
 }
 
 static int64_t cpu_ns(void)
@@ -77,7 +77,7 @@ static double measure(unsigned long runs, unsigned at_once)
     to_return = runs;
     to_submit = runs > at_once ? runs - at_once : 0;
     for (unsigned i = 0; i < at_once && i < runs; i++)
-        runner_pool_submit(pool, &works[i]);
+        thread_pool_submit(pool, &works[i]);
     loop_post(loop, &start); /* a turn, at whose end they go */
     loop_run(loop);
     return (double)(cpu_ns() - before) / (double)NS_PER_US / (double)runs;
@@ -105,7 +105,7 @@ int main(int count, char **words)
     }
     struct error error = ERROR_NONE;
     loop = loop_create(&error);
-    pool = loop != NULL ? runner_pool_create(loop, threads, &error) : NULL;
+    pool = loop != NULL ? thread_pool_create(loop, threads, &error) : NULL;
     if (pool == NULL) {
         fprintf(stderr, "hand-over-bench: %s\n", error.text);
         return EXIT_FAILURE;
@@ -117,7 +117,7 @@ int main(int count, char **words)
     double one = measure(runs, 1), all = measure(runs, threads);
     printf("{\"runs\":%lu,\"threads\":%u,\"cpu_us_one_at_a_time\":%.2f,\"cpu_us_all_at_once\":%.2f}\n", runs, threads,
            one, all);
-    runner_pool_destroy(pool);
+    thread_pool_destroy(pool);
     loop_destroy(loop);
     return 0;
 }

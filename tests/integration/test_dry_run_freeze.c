@@ -11,7 +11,7 @@
 #include "tests/support/dry_config_fixture.h"
 #include "worker/dry_run/count/overlap_detector.h"
 #include "worker/dry_run/run/workforce.h"
-#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/plan/load_generator.h"
 
 enum { LOCK_NODES = 3, PROCESSES = 2, VISITS_MAX = 1000 };
 

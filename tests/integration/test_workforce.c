@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "tests/support/dry_config_fixture.h"
-#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/plan/load_generator.h"
 #include "worker/dry_run/run/workforce.h"
 
 enum { LOCK_NODES = 5, TASKS = 200, RESOURCES = 5, SEEN_MAX = 20000, LINES_MAX = 200, RESOURCE_TEXT = 32 };

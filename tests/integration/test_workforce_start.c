@@ -3,7 +3,7 @@
 
 #include "tests/support/dry_config_fixture.h"
 #include "worker/dry_run/run/workforce.h"
-#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/plan/load_generator.h"
 
 enum { PROCESSES = 2, LOCK_NODES = 3, QUORUM_NODES = 2 };
 

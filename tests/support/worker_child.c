@@ -8,7 +8,7 @@
 #include "worker/isolation/runner_process.h"
 #include "worker/task/job_host.h"
 #include "worker/signals.h"
-#include "worker/startup.h"
+#include "worker/startup_check.h"
 #include "worker/worker.h"
 
 static void output_open(const struct fleet *fleet, const char *name)

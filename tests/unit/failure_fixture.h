@@ -1,5 +1,5 @@
-/* Failing tasks and their records: what tests/unit/test_failure.c and test_record.c share. A task is failed with what
- * `failure`, `config`, `handler` and `trace` say; all are as new for every test. */
+/* Failing tasks and their records: what tests/unit/test_failure_outcome.c and test_record.c share. A task is failed
+ * with what `failure`, `config`, `handler` and `trace` say; all are as new for every test. */
 #ifndef TESTS_UNIT_FAILURE_FIXTURE_H
 #define TESTS_UNIT_FAILURE_FIXTURE_H
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "worker/task/failure.h"
+#include "worker/task/failure_outcome.h"
 
 static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
 static const struct wall_time now = {INT64_C(1795194374500000)};

@@ -4,7 +4,7 @@
 
 #include "tests/support/config_place.h"
 #include "worker/task/task_rules.h"
-#include "worker/startup.h"
+#include "worker/startup_check.h"
 #include "worker/locks/task_resources.h"
 
 #define THREE "lock_nodes = ( { host = \"a\"; }, { host = \"b\"; }, { host = \"c\"; } );\n"

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "worker/dry_run/run/dry_config.h"
-#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/plan/load_generator.h"
 
 static struct dry_run_plan plan;
 static struct config *config;

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "tests/support/popularity_share.h"
-#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/plan/load_generator.h"
 
 static const struct wall_time NOW = {INT64_C(1795309201250000)};
 

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "tests/support/dry_run_sample.h"
 #include "tests/support/private_directory.h"
-#include "worker/dry_run/load/recorded.h"
+#include "worker/dry_run/load/recording.h"
 #include "worker/dry_run/report/result_json.h"
 #include "worker/history/history.h"
 

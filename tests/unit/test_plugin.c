@@ -6,7 +6,7 @@
 #include "tests/support/private_directory.h"
 #include "worker/plugin/plugin.h"
 #include "worker/task/task_rules.h"
-#include "worker/startup.h"
+#include "worker/startup_check.h"
 
 /* A directory of plugins that every test fills for itself. */
 struct place {

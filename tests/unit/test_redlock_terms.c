@@ -2,7 +2,7 @@
  * outside, and the words that tell which one was broken. */
 #include "tests/support/test.h"
 
-#include "redlock/terms.h"
+#include "redlock/limits.h"
 
 static char reason[256];
 

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "worker/config/findings.h"
-#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/plan/load_generator.h"
 #include "worker/dry_run/count/record.h"
 #include "worker/dry_run/run/simulated_handlers.h"
 #include "worker/task/run_table.h"

@@ -3,7 +3,7 @@
 #include "tests/support/heartbeat_fixture.h"
 
 #include "queue/metrics.h"
-#include "queue/runtimes.h"
+#include "queue/run_durations.h"
 
 /* --- 1.2, 1.8, 1.9, 1.19: the process ---------------------------------------------------------------------------- */
 
@@ -301,14 +301,14 @@ TEST(classes_beyond_the_bound_of_a_day_share_one)
     assert_reply(server, "20001", "HLEN hf:2:runtimes:20261121");
 }
 
-/* What a heartbeat wrote, runtimes_read_add understands: the whole way of a duration. */
-static struct runtimes_read times_read;
+/* What a heartbeat wrote, run_durations_read_add understands: the whole way of a duration. */
+static struct run_durations_read times_read;
 
 static void times_take(struct redis_call *call, const struct redis_result *result)
 {
     (void)call;
     assert_int_equal(result->outcome, REDIS_VALUE);
-    runtimes_read_add(&times_read, result->reply);
+    run_durations_read_add(&times_read, result->reply);
 }
 
 static bool times_are_there(void *context)
@@ -331,15 +331,15 @@ TEST(what_was_written_is_read_back)
     queue_keys_request_our_day(&keys, "runtimes", now, &request);
     assert_true(redis_node_call(node, &request, INSTANT_NEVER, &call));
     assert_true(loop_until(loop, times_are_there, NULL, TEST_PATIENCE_NS));
-    const struct runtimes_class *echo = runtimes_read_find(&times_read, "echo");
+    const struct run_durations_class *echo = run_durations_read_find(&times_read, "echo");
     assert_non_null(echo);
     assert_int_equal(echo->runs, 100);
-    runtimes_quantiles(echo, seconds, 4);
+    run_durations_quantiles(echo, seconds, 4);
     for (int i = 0; i < 4; i++) {
         double exact = 0.010 + 0.100 * (i + 0.5) / 4;
         assert_true(seconds[i] > exact * 0.9 && seconds[i] < exact * 1.1);
     }
-    runtimes_read_fini(&times_read);
+    run_durations_read_fini(&times_read);
     buffer_fini(&request);
 }
 

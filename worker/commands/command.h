@@ -2,7 +2,7 @@
  *
  * A command describes itself with data, from which come its --help, the list in `holdfast --help`, docs/commands.md,
  * its page for man, the completion of shells and the suggestions for mistyped names. Its run function reads all of the
- * line at once (worker/config/options.h):
+ * line at once (worker/config/command_options.h):
  *
  *     struct example example = {.limit = 50};
  *     struct command_line line;
@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #include "worker/print/exit_code.h"
-#include "worker/config/options.h"
+#include "worker/config/command_options.h"
 
 struct command {
     const char *name;

@@ -19,7 +19,7 @@
 #include "worker/plugin/plugin_programs.h"
 #include "worker/print/json_writer.h"
 #include "worker/task/task_rules.h"
-#include "worker/startup.h"
+#include "worker/startup_check.h"
 
 struct check {
     struct origin origin;

@@ -17,7 +17,7 @@
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
 #include "worker/print/table.h"
-#include "worker/startup.h"
+#include "worker/startup_check.h"
 #include "worker/task/task_rules.h"
 
 /* --- one class -------------------------------------------------------------------------------------------------- */

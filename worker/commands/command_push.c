@@ -33,7 +33,7 @@
 #include "worker/commands/console.h"
 #include "worker/commands/line_source.h"
 #include "worker/commands/moment.h"
-#include "worker/commands/progress.h"
+#include "worker/commands/progress_bar.h"
 #include "worker/commands/task_await.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"

@@ -19,7 +19,7 @@
 #include "worker/reload.h"
 #include "worker/servers/local_nodes.h"
 #include "worker/signals.h"
-#include "worker/startup.h"
+#include "worker/startup_check.h"
 #include "worker/supervisor/supervisor.h"
 #include "worker/task/job_host.h"
 #include "worker/worker.h"

@@ -672,7 +672,7 @@ static void thread_ran(struct loop_message *message)
 
 static bool thread_begin(struct handler_run *run, struct error *error)
 {
-    run->pool = runner_pool_create(run->loop, 1, error);
+    run->pool = thread_pool_create(run->loop, 1, error);
     if (run->pool == NULL)
         return false;
     run->work = (struct work){.done.deliver = thread_ran, .run = thread_run};
@@ -731,7 +731,7 @@ static void start(struct handler_run *run)
         return;
     }
     times_begin(run);
-    runner_pool_submit(run->pool, &run->work);
+    thread_pool_submit(run->pool, &run->work);
 }
 
 static bool parts_make(struct handler_run *run)
@@ -756,7 +756,7 @@ static void parts_free(struct handler_run *run)
     if (run->loop == NULL)
         return;
     if (run->pool != NULL)
-        runner_pool_destroy(run->pool);
+        thread_pool_destroy(run->pool);
     isolation_destroy(run->isolation);
     if (run->launcher != NULL)
         launcher_destroy(run->launcher);

@@ -8,7 +8,7 @@
  *     handler_run_free(run);
  *
  * The parts are those of a worker, but for two: the lock is a pretended one (pretended_lock.h), and what the handler
- * says goes to the terminal. What its answer means for the task is decided by the worker's own rules (run_result.h).
+ * says goes to the terminal. What its answer means for the task is decided by the worker's own rules (run_outcome.h).
  *
  * Threads: the main thread is the loop. In the isolation `thread` the handler has a thread of its own; what is in the
  * job is handed over to it and back, as in a worker. */
@@ -26,8 +26,8 @@
 #include "worker/isolation/isolation.h"
 #include "worker/task/job_host.h"
 #include "worker/plugin/plugin.h"
-#include "worker/config/options.h"
-#include "worker/isolation/runner_pool.h"
+#include "worker/config/command_options.h"
+#include "worker/isolation/thread_pool.h"
 #include "worker/task/task_rules.h"
 
 enum { HANDLER_RUN_SETTINGS_MAX = 64 };
@@ -84,7 +84,7 @@ struct handler_run {
     struct job_progress progress;
     int loss_event; /* eventfd that is readable once the lock is lost; -1 = there is no lock */
     struct loop *loop;
-    struct runner_pool *pool; /* NULL = it does not run in a thread */
+    struct thread_pool *pool; /* NULL = it does not run in a thread */
     struct work work;
     struct zygote zygote;
     struct launcher *launcher;

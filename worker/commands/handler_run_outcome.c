@@ -9,7 +9,7 @@
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
 #include "worker/commands/handler_run.h"
-#include "worker/task/run_result.h"
+#include "worker/task/run_outcome.h"
 
 /* As the exit statuses of programs say the same things, where they do. */
 static const struct {

@@ -19,7 +19,7 @@
 
 #include "worker/commands/command.h"
 #include "worker/config/config.h"
-#include "worker/config/options.h"
+#include "worker/config/command_options.h"
 
 enum origin_kind {
     ORIGIN_GIVEN,   /* -c FILE */

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/real.h"
 #include "worker/print/human.h"
-#include "worker/commands/progress.h"
+#include "worker/commands/progress_bar.h"
 
 enum { PAGE = 200, SCORE_MAX = 40 };
 

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/print/human.h"
-#include "worker/commands/progress.h"
+#include "worker/commands/progress_bar.h"
 
 enum { BYTES_A_CALL = 1 << 20, LOOK_SLACK = 1000, RESULT_NOT_FOUND = -3, RESULT_UNFIT = -4 };
 

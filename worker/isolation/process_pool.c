@@ -95,7 +95,7 @@ static void kind_give(struct process_kind *kind)
         struct isolated_run *run = waiting_take(kind);
         if (!job_lock_is_valid(run->job)) {
             run->ended(run, ISOLATION_NOT_STARTED);
-        } else if (!process_give(list_owner(kind->idle.next, struct pool_process, idle_link), run)) {
+        } else if (!process_give(list_owner(kind->idle.next, struct pooled_process, idle_link), run)) {
             list_prepend(&kind->waiting, &run->link);
             run->place = kind;
         }
@@ -113,14 +113,14 @@ static bool may_create(const struct process_pool *pool)
 }
 
 /* The one that has been idle for the longest time, wherever. */
-static struct pool_process *idle_oldest(const struct process_pool *pool)
+static struct pooled_process *idle_oldest(const struct process_pool *pool)
 {
-    struct pool_process *oldest = NULL;
+    struct pooled_process *oldest = NULL;
     for (struct list *at = pool->kinds.next; at != &pool->kinds; at = at->next) {
         const struct process_kind *kind = list_owner(at, struct process_kind, link);
         if (list_is_empty(&kind->idle))
             continue;
-        struct pool_process *last = list_owner(kind->idle.previous, struct pool_process, idle_link);
+        struct pooled_process *last = list_owner(kind->idle.previous, struct pooled_process, idle_link);
         if (oldest == NULL || instant_before(last->idle_since, oldest->idle_since))
             oldest = last;
     }
@@ -136,7 +136,7 @@ static void kind_grow(struct process_kind *kind)
     if (kind_is_held_back(kind))
         return;
     while (kind->starting < wanted) {
-        struct pool_process *idle = pool->active >= process_pool_limit(pool) ? idle_oldest(pool) : NULL;
+        struct pooled_process *idle = pool->active >= process_pool_limit(pool) ? idle_oldest(pool) : NULL;
         if (idle != NULL)
             process_retire(idle);
         if (!may_create(pool))
@@ -165,7 +165,7 @@ static bool must_yield(const struct process_kind *kind)
 static void kind_serve(struct process_kind *kind)
 {
     if (!list_is_empty(&kind->idle) && must_yield(kind))
-        process_retire(list_owner(kind->idle.previous, struct pool_process, idle_link));
+        process_retire(list_owner(kind->idle.previous, struct pooled_process, idle_link));
     kind_give(kind);
     if (!list_is_empty(&kind->waiting))
         kind_grow(kind);
@@ -176,7 +176,7 @@ static void kind_serve(struct process_kind *kind)
 static bool kind_is_used(const struct process_pool *pool, const struct process_kind *kind)
 {
     for (struct list *at = pool->processes.next; at != &pool->processes; at = at->next)
-        if (list_owner(at, struct pool_process, link)->kind == kind)
+        if (list_owner(at, struct pooled_process, link)->kind == kind)
             return true;
     return !list_is_empty(&kind->waiting) || kind_is_held_back(kind);
 }
@@ -195,7 +195,7 @@ static void idle_look(struct loop_timer *timer)
     struct process_pool *pool = list_owner(timer, struct process_pool, idle_look);
     struct instant first = INSTANT_NEVER;
     for (struct list *at = pool->processes.next; at != &pool->processes; at = at->next) {
-        struct pool_process *process = list_owner(at, struct pool_process, link);
+        struct pooled_process *process = list_owner(at, struct pooled_process, link);
         struct instant end = instant_after(process->idle_since, pool->times.idle_ns);
         if (process->state != PROCESS_IDLE)
             continue;
@@ -217,7 +217,7 @@ void process_pool_renew(struct process_pool *pool)
 {
     pool->generation++;
     for (struct list *at = pool->processes.next; at != &pool->processes; at = at->next) {
-        struct pool_process *process = list_owner(at, struct pool_process, link);
+        struct pooled_process *process = list_owner(at, struct pooled_process, link);
         if (process->state == PROCESS_IDLE || process->state == PROCESS_STARTING)
             process_retire(process);
     }
@@ -244,7 +244,7 @@ void process_pool_destroy(struct process_pool *pool)
 {
     loop_timer_clear(pool->options.loop, &pool->idle_look);
     while (!list_is_empty(&pool->processes)) {
-        struct pool_process *process = list_owner(pool->processes.next, struct pool_process, link);
+        struct pooled_process *process = list_owner(pool->processes.next, struct pooled_process, link);
         launcher_kill(pool->options.launcher, &process->child, SIGKILL);
         process_unask(process);
         process_free(process);

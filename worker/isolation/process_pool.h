@@ -13,7 +13,7 @@
  *
  * Threads: the loop's.
  *
- * process_pool.c decides who gets which run, pool_process.c is one process.
+ * process_pool.c decides who gets which run, pooled_process.c is one process.
  *
  * A process is in one state, and process_enter is the only mover:
  *
@@ -50,7 +50,7 @@ struct process_kind {
 
 enum process_state { PROCESS_STARTING, PROCESS_IDLE, PROCESS_BUSY, PROCESS_LEAVING, PROCESS_CONDEMNED };
 
-struct pool_process {
+struct pooled_process {
     struct process_pool *pool;
     struct process_kind *kind;
     struct list link;      /* in pool->processes */
@@ -119,12 +119,12 @@ void kind_struck(struct process_kind *kind, const char *reason);
 /* False when there are no descriptors left. */
 bool process_create(struct process_kind *kind, struct error *error) MUST_CHECK;
 /* The idle process runs it. False when it is dead; the run has not begun then. */
-bool process_give(struct pool_process *process, struct isolated_run *run);
-void process_retire(struct pool_process *process);
+bool process_give(struct pooled_process *process, struct isolated_run *run);
+void process_retire(struct pooled_process *process);
 /* The questions of its run end unanswered. */
-void process_unask(struct pool_process *process);
+void process_unask(struct pooled_process *process);
 /* Everything of it in this process; its end need not have come. */
-void process_free(struct pool_process *process);
+void process_free(struct pooled_process *process);
 
 /* What becomes of a run whose process has gone: its code, and the failure in the outcome of its job. `complaint` is why
  * the worker killed the process, "" = it did not. */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "jobs/job.h"
-#include "worker/task/failure.h"
+#include "worker/task/failure_outcome.h"
 
 struct program_end {
     int wait_status;             /* as of waitpid */

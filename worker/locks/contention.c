@@ -9,7 +9,7 @@
 #include "base/invariant.h"
 #include "base/list.h"
 #include "base/memory.h"
-#include "redlock/terms.h"
+#include "redlock/limits.h"
 
 enum { BUCKETS = 1024 };
 

@@ -31,7 +31,7 @@
 #include "worker/config/config.h"
 #include "worker/task/backtrace.h"
 #include "worker/task/run_table.h"
-#include "worker/task/failure.h"
+#include "worker/task/failure_outcome.h"
 
 /* --- what a run leaves behind ------------------------------------------------------------------------------------- */
 

@@ -23,7 +23,7 @@
 
 /* The lease, a look every 5 s, and what it takes to find out that a connection is gone, and to begin. */
 #define RECOVERY_NS (24 * NS_PER_S)
-/* Whoever could not reach the node watches for a lease before it takes others for dead (lease_guard.h). */
+/* Whoever could not reach the node watches for a lease before it takes others for dead (recovery_permit.h). */
 #define WATCH_NS (15 * NS_PER_S)
 /* Until a connection to a host that is gone is known to be dead. */
 #define SILENCE_NS (15 * NS_PER_S)

@@ -12,7 +12,7 @@
 #include "redlock/redlock.h"
 #include "worker/dry_run/plan/plan_files.h"
 #include "worker/dry_run/plan/plan_parameters.h"
-#include "worker/dry_run/load/recorded.h"
+#include "worker/dry_run/load/recording.h"
 
 enum { NUMBER_BYTES_MAX = 64, USUAL_LOCAL_NODES = 5 };
 

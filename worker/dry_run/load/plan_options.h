@@ -1,5 +1,5 @@
-/* What the options of `holdfast dry-run` do to a plan: rows (worker/config/options.h) whose struct is the plan. What
- * cannot be read leaves the plan as it was, and the error says which forms there are.
+/* What the options of `holdfast dry-run` do to a plan: rows (worker/config/command_options.h) whose struct is the plan.
+ * What cannot be read leaves the plan as it was, and the error says which forms there are.
  *
  * The later option wins: --uniform, --zipf, --hot and --popularity replace each other, so do --rate and --closed;
  * --recorded sets resources, holds and rate, which later options change. plan_check judges whether the parts fit
@@ -8,7 +8,7 @@
 #define WORKER_DRY_RUN_PLAN_OPTIONS_H
 
 #include "worker/dry_run/plan/plan.h"
-#include "worker/config/options.h"
+#include "worker/config/command_options.h"
 
 extern const struct option_row plan_options[];
 

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/invariant.h"
 #include "base/memory.h"
-#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/plan/load_generator.h"
 
 /* What runs is a sleep that listens. */
 #define STOP_TIMEOUT_NS (200 * NS_PER_MS)

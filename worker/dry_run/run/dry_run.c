@@ -22,7 +22,7 @@
 #include "worker/config/node_options.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
-#include "worker/startup.h"
+#include "worker/startup_check.h"
 
 /* --- what is configured ------------------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "queue/keys.h"
-#include "queue/runtimes.h"
+#include "queue/run_durations.h"
 #include "worker/nodes/inquiry.h"
 #include "worker/dry_run/run/apart.h"
 #include "worker/print/exit_code.h"
@@ -46,16 +46,17 @@ static void days_ask(struct inquiry *inquiry)
     queue_keys_fini(&keys);
 }
 
-static bool classes_tell(const struct plugins *plugins, const struct runtimes_read *read, int descriptor)
+static bool classes_tell(const struct plugins *plugins, const struct run_durations_read *read, int descriptor)
 {
     struct holds_answer answer;
     for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
-        const struct runtimes_class *runs = runtimes_read_find(read, plugins_handler_at(plugins, i)->class_name);
+        const struct run_durations_class *runs =
+            run_durations_read_find(read, plugins_handler_at(plugins, i)->class_name);
         if (runs == NULL)
             continue;
         memset(&answer, 0, sizeof answer);
         answer.handler = i;
-        runtimes_quantiles(runs, answer.seconds, QUANTILES);
+        run_durations_quantiles(runs, answer.seconds, QUANTILES);
         if (write(descriptor, &answer, sizeof answer) != (ssize_t)sizeof answer)
             return false;
     }
@@ -65,7 +66,7 @@ static bool classes_tell(const struct plugins *plugins, const struct runtimes_re
 static int holds_ask(void *context, int descriptor)
 {
     const struct holds_question *question = context;
-    struct runtimes_read read = {0};
+    struct run_durations_read read = {0};
     struct error error = ERROR_NONE;
     struct inquiry *inquiry =
         inquiry_open(&(struct inquiry_options){.node = &question->live->queue_node, .client_name = "dry-run"}, &error);
@@ -81,10 +82,10 @@ static int holds_ask(void *context, int descriptor)
     for (size_t day = 0; day < DAYS; day++) {
         const struct redis_reply *fields = inquiry_reply_of(inquiry, day, REDIS_ARRAY);
         if (fields != NULL)
-            runtimes_read_add(&read, fields);
+            run_durations_read_add(&read, fields);
     }
     bool is_told = classes_tell(question->plugins, &read, descriptor);
-    runtimes_read_fini(&read);
+    run_durations_read_fini(&read);
     inquiry_close(inquiry);
     return is_told ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }

@@ -1,5 +1,5 @@
 /* How long the tasks of a live fleet hold, by class, for a shadow: as long as its runs of today and yesterday (UTC)
- * took, by the histograms that every worker keeps on the queue node (queue/runtimes.h).
+ * took, by the histograms that every worker keeps on the queue node (queue/run_durations.h).
  *
  *     struct shadow_holds holds = {0};
  *     shadow_holds_read(&holds, live, plugins, &findings);    workforce_options.classes = holds.classes ...

@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/plan/load_generator.h"
 #include "worker/dry_run/count/record.h"
-#include "worker/task/failure.h"
+#include "worker/task/failure_outcome.h"
 #include "worker/task/job_host.h"
 #include "worker/plugin/plugin.h"
 

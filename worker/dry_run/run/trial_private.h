@@ -7,7 +7,7 @@
 #include "worker/dry_run/load/rate_limiter.h"
 #include "worker/dry_run/nodes/faults.h"
 #include "worker/dry_run/run/live_block.h"
-#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/plan/load_generator.h"
 #include "worker/dry_run/nodes/node_watch.h"
 #include "worker/dry_run/run/coordinator.h"
 #include "worker/dry_run/load/shadow.h"

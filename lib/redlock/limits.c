@@ -1,4 +1,4 @@
-#include "redlock/terms.h"
+#include "redlock/limits.h"
 
 #include <stdarg.h>
 #include <stdio.h>

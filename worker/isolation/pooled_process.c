@@ -56,7 +56,7 @@ void kind_struck(struct process_kind *kind, const char *reason)
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 
-static void writing_follow(struct pool_process *process, bool waits)
+static void writing_follow(struct pooled_process *process, bool waits)
 {
     if (process->waits_to_write == waits)
         return;
@@ -65,7 +65,7 @@ static void writing_follow(struct pool_process *process, bool waits)
         loop_watch_change(process->watch, waits ? LOOP_READABLE | LOOP_WRITABLE : LOOP_READABLE);
 }
 
-static bool process_flush(struct pool_process *process)
+static bool process_flush(struct pooled_process *process)
 {
     size_t sent = 0;
     ssize_t count = 0;
@@ -87,7 +87,7 @@ static bool process_flush(struct pool_process *process)
 
 /* --- questions about the lock ------------------------------------------------------------------------------------- */
 
-static void answer_add(struct pool_process *process, enum frame_kind kind, int64_t question, bool is_yes)
+static void answer_add(struct pooled_process *process, enum frame_kind kind, int64_t question, bool is_yes)
 {
     size_t start = frame_begin(&process->out, kind);
     frame_add_number(&process->out, question);
@@ -97,13 +97,13 @@ static void answer_add(struct pool_process *process, enum frame_kind kind, int64
 
 static void verified(struct redlock_verify *verify, bool is_held)
 {
-    struct pool_process *process = list_owner(verify, struct pool_process, verify);
+    struct pooled_process *process = list_owner(verify, struct pooled_process, verify);
     process->is_asked = false;
     answer_add(process, FRAME_VERIFIED, process->question, is_held);
     (void)process_flush(process); /* that nobody reads it shows at the socket */
 }
 
-void process_unask(struct pool_process *process)
+void process_unask(struct pooled_process *process)
 {
     if (process->is_asked)
         redlock_lock_verify_cancel(process->run->lock, &process->verify);
@@ -111,7 +111,7 @@ void process_unask(struct pool_process *process)
 }
 
 /* Who only asks, and does not read what it is answered, would fill the memory of the worker. */
-static bool question_read(const struct pool_process *process, const struct frame *frame, int64_t *question)
+static bool question_read(const struct pooled_process *process, const struct frame *frame, int64_t *question)
 {
     struct frame_reader reader = frame_read(frame);
     *question = frame_take_number(&reader, 1, INT64_MAX);
@@ -119,7 +119,7 @@ static bool question_read(const struct pool_process *process, const struct frame
 }
 
 /* Who asks again has given up on the question before. */
-static bool verify_came(struct pool_process *process, const struct frame *frame)
+static bool verify_came(struct pooled_process *process, const struct frame *frame)
 {
     int64_t question = 0;
     if (!question_read(process, frame, &question))
@@ -139,7 +139,7 @@ static bool verify_came(struct pool_process *process, const struct frame *frame)
 }
 
 /* False when it cannot come along now. */
-static bool descriptor_send(struct pool_process *process, int64_t question, int descriptor)
+static bool descriptor_send(struct pooled_process *process, int64_t question, int descriptor)
 {
     struct buffer whole = {0};
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
@@ -172,7 +172,7 @@ static int descriptor_of(const struct isolated_run *run)
     return run->job->validity != NULL ? run->job->link->descriptor(run->job) : -1;
 }
 
-static bool descriptor_came(struct pool_process *process, const struct frame *frame)
+static bool descriptor_came(struct pooled_process *process, const struct frame *frame)
 {
     int64_t question = 0;
     if (!question_read(process, frame, &question))
@@ -190,7 +190,7 @@ static bool has_place(enum process_state state)
     return state == PROCESS_STARTING || state == PROCESS_IDLE || state == PROCESS_BUSY;
 }
 
-static void counts_change(struct pool_process *process, enum process_state to)
+static void counts_change(struct pooled_process *process, enum process_state to)
 {
     struct process_kind *kind = process->kind;
     bool had_place = has_place(process->state), keeps_place = has_place(to);
@@ -204,7 +204,7 @@ static void counts_change(struct pool_process *process, enum process_state to)
     process->pool->leaving++;
 }
 
-static void process_enter(struct pool_process *process, enum process_state state)
+static void process_enter(struct pooled_process *process, enum process_state state)
 {
     struct loop *loop = process->pool->options.loop;
     counts_change(process, state);
@@ -230,7 +230,7 @@ static void process_enter(struct pool_process *process, enum process_state state
         process_pool_look(process->pool);
 }
 
-static void strike(struct pool_process *process, const char *reason)
+static void strike(struct pooled_process *process, const char *reason)
 {
     if (process->was_opened || process->has_struck || process->was_dismissed)
         return;
@@ -238,8 +238,8 @@ static void strike(struct pool_process *process, const char *reason)
     kind_struck(process->kind, reason);
 }
 
-static void process_condemn(struct pool_process *process, const char *format, ...) PRINTF_LIKE(2, 3);
-static void process_condemn(struct pool_process *process, const char *format, ...)
+static void process_condemn(struct pooled_process *process, const char *format, ...) PRINTF_LIKE(2, 3);
+static void process_condemn(struct pooled_process *process, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -253,7 +253,7 @@ static void process_condemn(struct pool_process *process, const char *format, ..
 }
 
 /* It hung up before it was given anything to do. It may be dead, or in a plugin that hangs with its socket closed. */
-static void process_cut_off(struct pool_process *process)
+static void process_cut_off(struct pooled_process *process)
 {
     launcher_kill(process->pool->options.launcher, &process->child, SIGKILL);
     process_enter(process, PROCESS_CONDEMNED);
@@ -261,7 +261,7 @@ static void process_cut_off(struct pool_process *process)
 
 static void patience_is_over(struct loop_timer *timer)
 {
-    struct pool_process *process = list_owner(timer, struct pool_process, patience);
+    struct pooled_process *process = list_owner(timer, struct pooled_process, patience);
     if (process->state == PROCESS_STARTING)
         process_condemn(process, "did not open its plugin in time");
     else
@@ -270,7 +270,7 @@ static void patience_is_over(struct loop_timer *timer)
 
 /* --- the end of a run --------------------------------------------------------------------------------------------- */
 
-static void end_log(const struct pool_process *process, const char *ending)
+static void end_log(const struct pooled_process *process, const char *ending)
 {
     char path[LOG_QUOTE_MAX], jid[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
     const char *plugin = log_value(process->kind->plugin->path, path);
@@ -285,7 +285,7 @@ static void end_log(const struct pool_process *process, const char *ending)
 }
 
 /* The process is free of the run before that is told: what is told may begin another. */
-static void run_end(struct pool_process *process, int code)
+static void run_end(struct pooled_process *process, int code)
 {
     struct isolated_run *run = process->run;
     process_unask(process);
@@ -296,7 +296,7 @@ static void run_end(struct pool_process *process, int code)
     run->ended(run, code);
 }
 
-static void process_finish(struct pool_process *process, int code)
+static void process_finish(struct pooled_process *process, int code)
 {
     const struct task_rules *rules = process->run->rules;
     process->runs++;
@@ -313,7 +313,7 @@ static void process_finish(struct pool_process *process, int code)
 
 /* --- what is only said -------------------------------------------------------------------------------------------- */
 
-static bool log_came(struct pool_process *process, const struct frame *frame)
+static bool log_came(struct pooled_process *process, const struct frame *frame)
 {
     enum hf_log_level level = HF_LOG_INFO;
     const char *text = NULL;
@@ -325,7 +325,7 @@ static bool log_came(struct pool_process *process, const struct frame *frame)
     return true;
 }
 
-static bool event_came(struct pool_process *process, const struct frame *frame)
+static bool event_came(struct pooled_process *process, const struct frame *frame)
 {
     struct runner_event event;
     struct hf_job *job = process->run->job;
@@ -336,7 +336,7 @@ static bool event_came(struct pool_process *process, const struct frame *frame)
     return true;
 }
 
-static bool progress_came(struct pool_process *process, const struct frame *frame)
+static bool progress_came(struct pooled_process *process, const struct frame *frame)
 {
     struct frame_reader reader = frame_read(frame);
     struct text_span json = frame_take_text(&reader, ITERATION_BYTES_MAX);
@@ -349,7 +349,7 @@ static bool progress_came(struct pool_process *process, const struct frame *fram
 
 /* --- the beginning and the end ------------------------------------------------------------------------------------ */
 
-static bool ready_came(struct pool_process *process, const struct frame *frame)
+static bool ready_came(struct pooled_process *process, const struct frame *frame)
 {
     if (process->was_opened || frame->length != 0)
         return false;
@@ -361,7 +361,7 @@ static bool ready_came(struct pool_process *process, const struct frame *frame)
     return true;
 }
 
-static bool refused_came(struct pool_process *process, const struct frame *frame)
+static bool refused_came(struct pooled_process *process, const struct frame *frame)
 {
     struct frame_reader reader = frame_read(frame);
     const char *reason = frame_take_string(&reader, RUNNER_REASON_MAX);
@@ -373,7 +373,7 @@ static bool refused_came(struct pool_process *process, const struct frame *frame
     return true;
 }
 
-static bool end_came(struct pool_process *process, const struct frame *frame)
+static bool end_came(struct pooled_process *process, const struct frame *frame)
 {
     struct runner_end end;
     struct job_outcome *outcome = &process->run->job->outcome;
@@ -386,7 +386,7 @@ static bool end_came(struct pool_process *process, const struct frame *frame)
     return true;
 }
 
-static bool frame_came(struct pool_process *process, const struct frame *frame)
+static bool frame_came(struct pooled_process *process, const struct frame *frame)
 {
     if (frame->kind == FRAME_READY)
         return ready_came(process, frame);
@@ -415,7 +415,7 @@ static bool frame_came(struct pool_process *process, const struct frame *frame)
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* Looks at the whole frames there are; returns the bytes of these. Stops when it is condemned. */
-static size_t frames_take(struct pool_process *process, const char *bytes, size_t length)
+static size_t frames_take(struct pooled_process *process, const char *bytes, size_t length)
 {
     size_t used = 0, whole = 0;
     struct frame frame;
@@ -431,7 +431,7 @@ static size_t frames_take(struct pool_process *process, const char *bytes, size_
     return length;
 }
 
-static void bytes_came(struct pool_process *process, const char *bytes, size_t length)
+static void bytes_came(struct pooled_process *process, const char *bytes, size_t length)
 {
     if (process->in.length > 0) {
         buffer_append(&process->in, bytes, length);
@@ -445,7 +445,7 @@ static void bytes_came(struct pool_process *process, const char *bytes, size_t l
 }
 
 /* One read: a full buffer is rare, and then it is readable again. */
-static bool part_listen(struct pool_process *process, bool *is_full)
+static bool part_listen(struct pooled_process *process, bool *is_full)
 {
     struct process_pool *pool = process->pool;
     ssize_t count = recv(process->socket, pool->scratch, sizeof pool->scratch, 0);
@@ -457,7 +457,7 @@ static bool part_listen(struct pool_process *process, bool *is_full)
 
 /* An end of the socket means the end of the process, now or, when a handler has closed it, at the end of its run. One
  * that has not opened its plugin keeps its place until it is known why, so that no other is tried before. */
-static void socket_ended(struct pool_process *process)
+static void socket_ended(struct pooled_process *process)
 {
     if (process->state != PROCESS_STARTING) {
         process_enter(process, PROCESS_CONDEMNED);
@@ -469,7 +469,7 @@ static void socket_ended(struct pool_process *process)
 
 static void process_watched(void *context, int events)
 {
-    struct pool_process *process = context;
+    struct pooled_process *process = context;
     bool is_full = false;
     if ((events & LOOP_WRITABLE) != 0 && process->waits_to_write && !process_flush(process))
         events |= LOOP_READABLE;
@@ -498,7 +498,7 @@ static bool was_killed_for(const struct child_exit *end, const struct isolated_r
     return end->killed_run == run_number && run_table->run_entries + end->killed_run_entry == run->run_entry;
 }
 
-static const char *kill_text(const struct pool_process *process, const struct child_exit *end)
+static const char *kill_text(const struct pooled_process *process, const struct child_exit *end)
 {
     const struct run_table *run_table = process->pool->options.run_table;
     if (process->run == NULL || !was_killed_for(end, process->run, process->run_number, run_table))
@@ -546,7 +546,7 @@ int process_pool_verdict(struct isolated_run *run, uint64_t run_number, const st
 /* It was reaped. What it said before is still in the socket: perhaps the end of its run. */
 static void exited(struct child *child, const struct child_exit *end)
 {
-    struct pool_process *process = list_owner(child, struct pool_process, child);
+    struct pooled_process *process = list_owner(child, struct pooled_process, child);
     struct process_pool *pool = process->pool;
     char ending[sizeof process->complaint];
     bool is_full = process->watch != NULL, is_open = true;
@@ -567,7 +567,7 @@ static void exited(struct child *child, const struct child_exit *end)
     process_pool_look(pool);
 }
 
-void process_free(struct pool_process *process)
+void process_free(struct pooled_process *process)
 {
     struct process_pool *pool = process->pool;
     list_remove(&process->link);
@@ -595,7 +595,7 @@ void process_free(struct pool_process *process)
 
 static void spawned(struct child *child, pid_t pid, int failure)
 {
-    struct pool_process *process = list_owner(child, struct pool_process, child);
+    struct pooled_process *process = list_owner(child, struct pooled_process, child);
     struct process_pool *pool = process->pool;
     char reason[160], path[LOG_QUOTE_MAX];
     process->pid = pid;
@@ -612,7 +612,7 @@ static void spawned(struct child *child, pid_t pid, int failure)
 
 static void output_told(void *context, const char *line, size_t length)
 {
-    const struct pool_process *process = context;
+    const struct pooled_process *process = context;
     char path[LOG_QUOTE_MAX], text[LOG_QUOTE_MAX];
     if (line == NULL)
         return;
@@ -631,7 +631,7 @@ static const struct config_pairs *settings_of(const struct config *config, const
     return NULL;
 }
 
-static void hello_send(struct pool_process *process)
+static void hello_send(struct pooled_process *process)
 {
     const struct config *config = process->pool->options.config;
     const struct plugin *plugin = process->kind->plugin;
@@ -663,13 +663,13 @@ static bool ends_open(struct ends *ends)
     return false;
 }
 
-static struct pool_process *process_new(struct process_kind *kind, const struct ends *ends)
+static struct pooled_process *process_new(struct process_kind *kind, const struct ends *ends)
 {
     struct process_pool *pool = kind->pool;
     struct loop *loop = pool->options.loop;
-    struct pool_process *process = memory_new(struct pool_process);
+    struct pooled_process *process = memory_new(struct pooled_process);
     *process =
-        (struct pool_process){.pool = pool, .kind = kind, .generation = pool->generation, .socket = ends->socket[0]};
+        (struct pooled_process){.pool = pool, .kind = kind, .generation = pool->generation, .socket = ends->socket[0]};
     list_init(&process->link);
     list_init(&process->idle_link);
     list_append(&pool->processes, &process->link);
@@ -689,7 +689,7 @@ bool process_create(struct process_kind *kind, struct error *error)
     struct ends ends;
     if (!ends_open(&ends))
         return error_set(error, "no process could be started for it: %s", strerror(errno));
-    struct pool_process *process = process_new(kind, &ends);
+    struct pooled_process *process = process_new(kind, &ends);
     const struct child_plan plan = {
         .kind = CHILD_RUNNER,
         .descriptors = {-1, ends.output[1], ends.output[1], ends.socket[1], kind->plugin->file},
@@ -715,7 +715,7 @@ static enum hf_log_level level_heard(struct hf_job *job)
     return level;
 }
 
-bool process_give(struct pool_process *process, struct isolated_run *run)
+bool process_give(struct pooled_process *process, struct isolated_run *run)
 {
     struct run_table *run_table = process->pool->options.run_table;
     invariant(process->state == PROCESS_IDLE && process->out.length == 0);
@@ -745,7 +745,7 @@ bool process_give(struct pool_process *process, struct isolated_run *run)
 }
 
 /* What it is to read takes no more than a few bytes, and it has read all that was sent before. */
-void process_retire(struct pool_process *process)
+void process_retire(struct pooled_process *process)
 {
     process->was_dismissed = true;
     size_t start = frame_begin(&process->out, FRAME_BYE);

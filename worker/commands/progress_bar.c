@@ -1,4 +1,4 @@
-#include "worker/commands/progress.h"
+#include "worker/commands/progress_bar.h"
 
 #include <stdlib.h>
 #include <string.h>

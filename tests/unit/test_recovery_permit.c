@@ -1,7 +1,7 @@
 /* Who may declare others dead, and the order in which queues are served. */
 #include "tests/support/test.h"
 
-#include "queue/lease_guard.h"
+#include "queue/recovery_permit.h"
 #include "queue/serving_order.h"
 
 static struct instant at(int64_t seconds)
@@ -9,48 +9,48 @@ static struct instant at(int64_t seconds)
     return (struct instant){(1000 + seconds) * NS_PER_S};
 }
 
-static struct lease_guard guard_held(int64_t seconds)
+static struct recovery_permit permit_held(int64_t seconds)
 {
-    struct lease_guard guard = {.lease_ns = 15 * NS_PER_S};
+    struct recovery_permit permit = {.lease_ns = 15 * NS_PER_S};
     for (int64_t second = 0; second <= seconds; second += 5)
-        lease_guard_renewed(&guard, true, "run", at(second));
-    return guard;
+        recovery_permit_renewed(&permit, true, "run", at(second));
+    return permit;
 }
 
 TEST(G5_a_process_recovers_only_after_one_full_lease_of_its_own)
 {
-    struct lease_guard fresh = {.lease_ns = 15 * NS_PER_S};
-    assert_false(lease_guard_may_recover(&fresh, at(100)));
-    struct lease_guard guard = guard_held(0);
-    assert_false(lease_guard_may_recover(&guard, at(14)));
-    guard = guard_held(15);
-    assert_true(lease_guard_may_recover(&guard, at(15)));
+    struct recovery_permit fresh = {.lease_ns = 15 * NS_PER_S};
+    assert_false(recovery_permit_may_recover(&fresh, at(100)));
+    struct recovery_permit permit = permit_held(0);
+    assert_false(recovery_permit_may_recover(&permit, at(14)));
+    permit = permit_held(15);
+    assert_true(recovery_permit_may_recover(&permit, at(15)));
 }
 
 TEST(a_gap_in_the_lease_starts_the_wait_anew)
 {
-    struct lease_guard guard = guard_held(60);
-    lease_guard_renewed(&guard, false, "run", at(65));
-    assert_false(lease_guard_may_recover(&guard, at(79)));
-    assert_true(lease_guard_may_recover(&guard, at(80)));
+    struct recovery_permit permit = permit_held(60);
+    recovery_permit_renewed(&permit, false, "run", at(65));
+    assert_false(recovery_permit_may_recover(&permit, at(79)));
+    assert_true(recovery_permit_may_recover(&permit, at(80)));
 }
 
 TEST(another_run_of_the_server_starts_the_wait_anew)
 {
-    struct lease_guard guard = guard_held(60);
-    lease_guard_renewed(&guard, true, "another", at(65));
-    assert_false(lease_guard_may_recover(&guard, at(79)));
-    assert_true(lease_guard_may_recover(&guard, at(80)));
+    struct recovery_permit permit = permit_held(60);
+    recovery_permit_renewed(&permit, true, "another", at(65));
+    assert_false(recovery_permit_may_recover(&permit, at(79)));
+    assert_true(recovery_permit_may_recover(&permit, at(80)));
 }
 
 TEST(a_lost_connection_starts_the_wait_anew)
 {
-    struct lease_guard guard = guard_held(60);
-    lease_guard_broken(&guard);
-    assert_false(lease_guard_may_recover(&guard, at(100)));
-    lease_guard_renewed(&guard, true, "run", at(100));
-    assert_false(lease_guard_may_recover(&guard, at(114)));
-    assert_true(lease_guard_may_recover(&guard, at(115)));
+    struct recovery_permit permit = permit_held(60);
+    recovery_permit_broken(&permit);
+    assert_false(recovery_permit_may_recover(&permit, at(100)));
+    recovery_permit_renewed(&permit, true, "run", at(100));
+    assert_false(recovery_permit_may_recover(&permit, at(114)));
+    assert_true(recovery_permit_may_recover(&permit, at(115)));
 }
 
 /* --- the order of queues ---------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  *
  * A jid is the id of the run, then 12 digits that are the number of the task, encrypted: numbers in sequence would make
  * tasks look alike to a hash of jids. */
-#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/plan/load_generator.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* The failure path of the job format. */
-#include "worker/task/failure.h"
+#include "worker/task/failure_outcome.h"
 
 #include <stdio.h>
 #include <string.h>

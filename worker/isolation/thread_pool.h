@@ -7,14 +7,14 @@
  * (the lists of ready work and of sleepers), held for a few instructions and given up before the next is woken; results
  * come back by loop_post.
  *
- * Start and stop: runner_pool_create starts all threads or none; runner_pool_destroy waits for the runs in progress. */
+ * Start and stop: thread_pool_create starts all threads or none; thread_pool_destroy waits for the runs in progress. */
 #ifndef WORKER_RUNNER_POOL_H
 #define WORKER_RUNNER_POOL_H
 
 #include "base/error.h"
 #include "base/loop.h"
 
-struct runner_pool;
+struct thread_pool;
 
 struct work {
     struct loop_message done; /* done.deliver runs on the loop after `run` */
@@ -22,12 +22,12 @@ struct work {
     void (*run)(struct work *work); /* on a runner */
 };
 
-struct runner_pool *runner_pool_create(struct loop *loop, unsigned threads, struct error *error) MUST_CHECK;
-void runner_pool_destroy(struct runner_pool *pool);
+struct thread_pool *thread_pool_create(struct loop *loop, unsigned threads, struct error *error) MUST_CHECK;
+void thread_pool_destroy(struct thread_pool *pool);
 
 /* Loop thread. The work starts after the end of this turn. */
-void runner_pool_submit(struct runner_pool *pool, struct work *work);
+void thread_pool_submit(struct thread_pool *pool, struct work *work);
 /* Loop thread. True when no runner has taken it: it will not run, and `done` is not delivered. */
-bool runner_pool_withdraw(struct runner_pool *pool, struct work *work);
+bool thread_pool_withdraw(struct thread_pool *pool, struct work *work);
 
 #endif

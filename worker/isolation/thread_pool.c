@@ -1,4 +1,4 @@
-#include "worker/isolation/runner_pool.h"
+#include "worker/isolation/thread_pool.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -14,13 +14,13 @@
 /* Each sleeps on a semaphore of its own. A condition variable costs about as much again for each wake: who comes back
  * from it gives up its mutex as if somebody waited for that, and often somebody does. */
 struct runner {
-    struct runner_pool *pool;
+    struct thread_pool *pool;
     struct list link; /* among `asleep` */
     sem_t woken;
     pthread_t thread;
 };
 
-struct runner_pool {
+struct thread_pool {
     struct loop *loop;
     struct list submitted; /* the loop's own, until the end of the turn */
     struct loop_hook flush;
@@ -35,7 +35,7 @@ struct runner_pool {
 
 /* With the mutex held: who is to be woken when that is given up, NULL = nobody. One at a time: the woken runner wakes
  * the next if there is more. */
-static struct runner *next_choose(struct runner_pool *pool)
+static struct runner *next_choose(struct thread_pool *pool)
 {
     if (list_is_empty(&pool->ready) || pool->waking)
         return NULL;
@@ -53,7 +53,7 @@ static void next_wake(struct runner *chosen)
 /* With the mutex held, which is given up meanwhile. Whoever takes it out of `asleep` wakes it. */
 static void runner_sleep(struct runner *runner)
 {
-    struct runner_pool *pool = runner->pool;
+    struct thread_pool *pool = runner->pool;
     list_prepend(&pool->asleep, &runner->link);
     pthread_mutex_unlock(&pool->mutex);
     while (sem_wait(&runner->woken) != 0)
@@ -64,7 +64,7 @@ static void runner_sleep(struct runner *runner)
 
 static struct work *work_await(struct runner *runner)
 {
-    struct runner_pool *pool = runner->pool;
+    struct thread_pool *pool = runner->pool;
     pthread_mutex_lock(&pool->mutex);
     while (list_is_empty(&pool->ready) && !pool->stopping)
         runner_sleep(runner);
@@ -90,7 +90,7 @@ static void *runner_run(void *argument)
 
 static void pool_flush(struct loop_hook *hook)
 {
-    struct runner_pool *pool = list_owner(hook, struct runner_pool, flush);
+    struct thread_pool *pool = list_owner(hook, struct thread_pool, flush);
     struct list *link = NULL;
     pthread_mutex_lock(&pool->mutex);
     while ((link = list_take_first(&pool->submitted)) != NULL)
@@ -100,13 +100,13 @@ static void pool_flush(struct loop_hook *hook)
     next_wake(next);
 }
 
-void runner_pool_submit(struct runner_pool *pool, struct work *work)
+void thread_pool_submit(struct thread_pool *pool, struct work *work)
 {
     list_append(&pool->submitted, &work->link);
     loop_at_turn_end(pool->loop, LOOP_GATHER, &pool->flush);
 }
 
-bool runner_pool_withdraw(struct runner_pool *pool, struct work *work)
+bool thread_pool_withdraw(struct thread_pool *pool, struct work *work)
 {
     pthread_mutex_lock(&pool->mutex);
     bool waits = !list_is_empty(&work->link);
@@ -117,7 +117,7 @@ bool runner_pool_withdraw(struct runner_pool *pool, struct work *work)
 }
 
 /* Signals belong to the loop thread, but those of a crash. */
-static bool runner_start(struct runner_pool *pool, unsigned number)
+static bool runner_start(struct thread_pool *pool, unsigned number)
 {
     sigset_t all, before;
     char name[sizeof "hf-run-4294967295"]; /* the kernel takes 15 bytes: enough for 99,999,999 threads */
@@ -139,9 +139,9 @@ static bool runner_start(struct runner_pool *pool, unsigned number)
     return true;
 }
 
-struct runner_pool *runner_pool_create(struct loop *loop, unsigned threads, struct error *error)
+struct thread_pool *thread_pool_create(struct loop *loop, unsigned threads, struct error *error)
 {
-    struct runner_pool *pool = memory_zeroed(1, sizeof *pool + threads * sizeof pool->runners[0]);
+    struct thread_pool *pool = memory_zeroed(1, sizeof *pool + threads * sizeof pool->runners[0]);
     pool->loop = loop;
     list_init(&pool->submitted);
     list_init(&pool->ready);
@@ -153,13 +153,13 @@ struct runner_pool *runner_pool_create(struct loop *loop, unsigned threads, stru
             continue;
         error_set(error, "only %u of %u runner threads could be started: raise the limit or lower `threads`", i,
                   threads);
-        runner_pool_destroy(pool);
+        thread_pool_destroy(pool);
         return NULL;
     }
     return pool;
 }
 
-void runner_pool_destroy(struct runner_pool *pool)
+void thread_pool_destroy(struct thread_pool *pool)
 {
     loop_hook_cancel(&pool->flush);
     pthread_mutex_lock(&pool->mutex);

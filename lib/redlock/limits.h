@@ -1,6 +1,6 @@
 /* Private to lib/redlock: bounds and defaults of what callers ask for, and how a node they describe is connected to. */
-#ifndef REDLOCK_TERMS_H
-#define REDLOCK_TERMS_H
+#ifndef REDLOCK_LIMITS_H
+#define REDLOCK_LIMITS_H
 
 #include "redis/node.h"
 #include "redlock/lease.h"

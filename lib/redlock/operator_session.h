@@ -1,16 +1,16 @@
 /* Private to lib/redlock: the session behind redlock_nodes.h.
  *
- *   nodes.c         connections and questions; what inspections found, as trust.c judges it; who holds one lock
- *   nodes_change.c  a new group; healing and replacing: performs what membership.c plans
+ *   operator_session.c  connections and questions; what inspections found, as trust.c judges it; who holds one lock
+ *   group_change.c      a new group; healing and replacing: performs what membership.c plans
  *
  * The loop runs only while a call waits for answers or for time. One thread. */
-#ifndef REDLOCK_NODES_PRIVATE_H
-#define REDLOCK_NODES_PRIVATE_H
+#ifndef REDLOCK_OPERATOR_SESSION_H
+#define REDLOCK_OPERATOR_SESSION_H
 
 #include "base/buffer.h"
 #include "base/loop.h"
 #include "redis/node.h"
-#include "redlock/terms.h"
+#include "redlock/limits.h"
 #include "redlock/marker.h"
 #include "redlock/membership.h"
 #include "redlock/redlock_nodes.h"

@@ -7,11 +7,11 @@
 
 #include "tests/support/loop_until.h"
 #include "tests/support/one_loop.h"
-#include "worker/isolation/runner_pool.h"
+#include "worker/isolation/thread_pool.h"
 
 enum { THREADS = 4, BURST = 10000 };
 
-static struct runner_pool *pool;
+static struct thread_pool *pool;
 
 struct errand {
     struct work work;
@@ -50,7 +50,7 @@ static struct errand errand_of(void (*run)(struct work *work))
 
 static void submit(struct errand *errand)
 {
-    runner_pool_submit(pool, &errand->work);
+    thread_pool_submit(pool, &errand->work);
 }
 
 static bool has_returned(void *count)
@@ -74,7 +74,7 @@ static void assert_ran_once(const struct errand *errand)
 static void pool_create(unsigned threads)
 {
     struct error error = ERROR_NONE;
-    pool = runner_pool_create(loop, threads, &error);
+    pool = thread_pool_create(loop, threads, &error);
     if (pool == NULL)
         fail_msg("%s", error.text);
 }
@@ -123,7 +123,7 @@ static int tear_down(void **state)
 {
     gate_is_open = true; /* also for a test that failed */
     if (pool != NULL)
-        runner_pool_destroy(pool);
+        thread_pool_destroy(pool);
     pool = NULL;
     return one_loop_tear_down(state);
 }
@@ -303,10 +303,10 @@ TEST(what_is_withdrawn_in_the_turn_of_its_submission_never_runs)
     pool_create(THREADS);
     submit(&first);
     submit(&second);
-    assert_true(runner_pool_withdraw(pool, &first.work));
-    assert_false(runner_pool_withdraw(pool, &first.work));
+    assert_true(thread_pool_withdraw(pool, &first.work));
+    assert_false(thread_pool_withdraw(pool, &first.work));
     await_returns(1);
-    runner_pool_destroy(pool);
+    thread_pool_destroy(pool);
     pool = NULL;
     assert_int_equal(first.runs, 0);
     assert_int_equal(first.returns, 0);
@@ -323,7 +323,7 @@ TEST(what_waits_for_a_runner_can_be_withdrawn)
     assert_true(await_arrivals(1));
     submit(&second);
     loop_for(loop, NS_PER_MS); /* it is ready now */
-    assert_true(runner_pool_withdraw(pool, &second.work));
+    assert_true(thread_pool_withdraw(pool, &second.work));
     gate_is_open = true;
     await_returns(1);
     submit(&second); /* withdrawn is not forbidden */
@@ -338,12 +338,12 @@ TEST(what_runs_or_has_run_cannot_be_withdrawn)
     pool_create(1);
     submit(&first);
     assert_true(await_arrivals(1));
-    assert_false(runner_pool_withdraw(pool, &first.work));
+    assert_false(thread_pool_withdraw(pool, &first.work));
     gate_is_open = true;
     test_await(first.runs == 1);
-    assert_false(runner_pool_withdraw(pool, &first.work));
+    assert_false(thread_pool_withdraw(pool, &first.work));
     await_returns(1);
-    assert_false(runner_pool_withdraw(pool, &first.work));
+    assert_false(thread_pool_withdraw(pool, &first.work));
     assert_ran_once(&first);
 }
 
@@ -359,10 +359,10 @@ TEST(withdrawing_while_runners_take_loses_and_doubles_nothing)
         }
         loop_for(loop, 0);
         for (unsigned i = start + 100; i > start; i--)
-            withdrawn += runner_pool_withdraw(pool, &burst[i - 1].work);
+            withdrawn += thread_pool_withdraw(pool, &burst[i - 1].work);
     }
     await_returns(BURST - withdrawn);
-    runner_pool_destroy(pool);
+    thread_pool_destroy(pool);
     pool = NULL;
     for (unsigned i = 0; i < BURST; i++) {
         assert_int_equal(burst[i].runs, burst[i].returns);
@@ -389,7 +389,7 @@ TEST(the_end_waits_for_what_runs_and_its_return_is_delivered)
     submit(&first);
     assert_true(await_arrivals(1));
     assert_int_equal(pthread_create(&opener, NULL, gate_open_later, NULL), 0);
-    runner_pool_destroy(pool);
+    thread_pool_destroy(pool);
     pool = NULL;
     assert_int_equal(first.runs, 1);
     pthread_join(opener, NULL);
@@ -436,7 +436,7 @@ TEST(threads_that_cannot_be_started_are_an_error)
     pthread_attr_init(&absurd);
     assert_int_equal(pthread_attr_setstacksize(&absurd, (size_t)1 << 48), 0);
     assert_int_equal(pthread_setattr_default_np(&absurd), 0);
-    pool = runner_pool_create(loop, 3, &error);
+    pool = thread_pool_create(loop, 3, &error);
     pthread_setattr_default_np(&usual);
     assert_null(pool);
     assert_contains(error.text, "only 0 of 3 runner threads");

@@ -1,4 +1,4 @@
-#include "worker/task/run_result.h"
+#include "worker/task/run_outcome.h"
 
 #include "base/invariant.h"
 

@@ -6,7 +6,7 @@
  * (queue/waiting.h). A release that takes longer than PENDING_RELEASE_LATE_NS wakes them again when it has ended. When
  * too few nodes have answered it then, nobody knows when it will arrive: so they are woken again and again
  * (stale_grants.h), as they are after a lock that was refused, and may be in the way of others all the same
- * (pending_releases_doubt).
+ * (late_releases_doubt).
  *
  * On the loop. If the process dies, the lock runs out, and the oldest waiter comes back by time. */
 #ifndef WORKER_PENDING_RELEASES_H
@@ -17,19 +17,18 @@
 
 #define PENDING_RELEASE_LATE_NS (50 * NS_PER_MS)
 
-struct pending_releases;
+struct late_releases;
 
 /* `terms` are read whenever a lock is released: what is left of a lock lasts for their ttl. */
-struct pending_releases *pending_releases_create(struct loop *loop, struct queue *queue,
-                                                 const struct redlock_terms *terms);
+struct late_releases *late_releases_create(struct loop *loop, struct queue *queue, const struct redlock_terms *terms);
 /* What is under way is forgotten; before the lock group is destroyed. NULL is fine. */
-void pending_releases_destroy(struct pending_releases *pending);
+void late_releases_destroy(struct late_releases *pending);
 
 /* Takes over a lock whose release was asked for a moment ago, and destroys it when that has ended. The lists are those
  * that are freed by it; none when a successor has it. */
-void pending_releases_add(struct pending_releases *pending, struct redlock_lock *lock, const char *const *lists,
-                          unsigned list_count);
+void late_releases_add(struct late_releases *pending, struct redlock_lock *lock, const char *const *lists,
+                       unsigned list_count);
 /* Something that nobody holds may be left at the lock nodes, of a lock with these lists. */
-void pending_releases_doubt(struct pending_releases *pending, const char *const *lists, unsigned list_count);
+void late_releases_doubt(struct late_releases *pending, const char *const *lists, unsigned list_count);
 
 #endif

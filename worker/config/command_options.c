@@ -1,4 +1,4 @@
-#include "worker/config/options.h"
+#include "worker/config/command_options.h"
 
 #include <getopt.h>
 #include <stdio.h>

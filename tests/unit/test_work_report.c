@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "queue/json.h"
-#include "worker/events/report.h"
+#include "worker/events/work_report.h"
 
 static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
 static const struct instant now = {2000 * NS_PER_S};

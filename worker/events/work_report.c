@@ -1,4 +1,4 @@
-#include "worker/events/report.h"
+#include "worker/events/work_report.h"
 
 #include <inttypes.h>
 #include <stdio.h>

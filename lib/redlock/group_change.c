@@ -5,8 +5,8 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "redlock/nodes_private.h"
-#include "redlock/terms.h"
+#include "redlock/operator_session.h"
+#include "redlock/limits.h"
 
 #define SOON_NS          (20 * NS_PER_MS)
 #define LOOK_NS          (250 * NS_PER_MS) /* between two looks at all nodes while time passes */

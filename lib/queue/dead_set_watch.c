@@ -1,4 +1,4 @@
-#include "queue/dead_watch.h"
+#include "queue/dead_set_watch.h"
 
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #define RETRY_NS (1 * NS_PER_S)
 #define TELL_NS  (3600 * NS_PER_S)
 
-struct dead_watch {
+struct dead_set_watch {
     struct loop *loop;
     struct redis_node *node;
     int64_t timeout_ns;
@@ -21,13 +21,13 @@ struct dead_watch {
     struct instant told; /* when is_told */
 };
 
-static void look_after(struct dead_watch *watch, int64_t wait_ns)
+static void look_after(struct dead_set_watch *watch, int64_t wait_ns)
 {
     wait_ns = random_between(wait_ns / 2, wait_ns);
     loop_timer_set(watch->loop, &watch->timer, loop_after(watch->loop, wait_ns));
 }
 
-static void full_tell(struct dead_watch *watch, long long entries)
+static void full_tell(struct dead_set_watch *watch, long long entries)
 {
     struct instant now = loop_now(watch->loop);
     if (watch->is_told && instant_before(now, instant_after(watch->told, TELL_NS)))
@@ -43,7 +43,7 @@ static void full_tell(struct dead_watch *watch, long long entries)
 /* Ignores a foreign value under the key: burying a task reports it. */
 static void counted(struct redis_call *call, const struct redis_result *result)
 {
-    struct dead_watch *watch = list_owner(call, struct dead_watch, call);
+    struct dead_set_watch *watch = list_owner(call, struct dead_set_watch, call);
     look_after(watch, result->outcome == REDIS_UNKNOWN ? RETRY_NS : LOOK_NS);
     if (result->outcome != REDIS_VALUE || result->reply->kind != REDIS_INTEGER)
         return;
@@ -55,16 +55,16 @@ static void counted(struct redis_call *call, const struct redis_result *result)
 
 static void look_fire(struct loop_timer *timer)
 {
-    struct dead_watch *watch = list_owner(timer, struct dead_watch, timer);
+    struct dead_set_watch *watch = list_owner(timer, struct dead_set_watch, timer);
     struct instant deadline = loop_after(watch->loop, watch->timeout_ns);
     if (!redis_node_call(watch->node, &watch->request, deadline, &watch->call))
         look_after(watch, RETRY_NS);
 }
 
-struct dead_watch *dead_watch_create(struct loop *loop, struct redis_node *node, const struct queue_keys *keys,
-                                     int64_t timeout_ns)
+struct dead_set_watch *dead_set_watch_create(struct loop *loop, struct redis_node *node, const struct queue_keys *keys,
+                                             int64_t timeout_ns)
 {
-    struct dead_watch *watch = memory_new(struct dead_watch);
+    struct dead_set_watch *watch = memory_new(struct dead_set_watch);
     watch->loop = loop;
     watch->node = node;
     watch->timeout_ns = timeout_ns;
@@ -75,7 +75,7 @@ struct dead_watch *dead_watch_create(struct loop *loop, struct redis_node *node,
     return watch;
 }
 
-void dead_watch_destroy(struct dead_watch *watch)
+void dead_set_watch_destroy(struct dead_set_watch *watch)
 {
     if (watch == NULL)
         return;

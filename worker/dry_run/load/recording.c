@@ -1,4 +1,4 @@
-#include "worker/dry_run/load/recorded.h"
+#include "worker/dry_run/load/recording.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "worker/startup.h"
+#include "worker/startup_check.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -67,7 +67,7 @@ static void key_add(struct batch *batch, const struct redlock_lock *lock, unsign
     }
 }
 
-void batch_words_add(struct batch *batch, const struct redlock_lock *lock)
+void batch_codec_add(struct batch *batch, const struct redlock_lock *lock)
 {
     for (unsigned i = 0; i < lock->key_count; i++)
         key_add(batch, lock, i);
@@ -76,7 +76,7 @@ void batch_words_add(struct batch *batch, const struct redlock_lock *lock)
 }
 
 /* Only the lock that failed to take the keys over may still announce that they are free: it has the same keys. */
-void batch_words_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed)
+void batch_codec_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed)
 {
     char channel[NOTIFICATIONS_CHANNEL_MAX] = "";
     for (unsigned i = 0, start = 0; i < swap->key_count; start = swap->key_ends[i++]) {
@@ -175,7 +175,7 @@ static void token_tail(struct batch *batch)
     redis_request_integer(out, batch->group->fence_ttl_ns / NS_PER_MS);
 }
 
-void batch_words_request(struct batch *batch, unsigned node)
+void batch_codec_request(struct batch *batch, unsigned node)
 {
     const struct redlock_group *group = batch->group;
     struct buffer *out = &batch->request;
@@ -279,7 +279,7 @@ static struct batch_answer value_read(const struct batch *batch, const struct re
     return answer;
 }
 
-struct batch_answer batch_words_answer(const struct batch *batch, const struct redis_result *result)
+struct batch_answer batch_codec_answer(const struct batch *batch, const struct redis_result *result)
 {
     if (result->outcome == REDIS_VALUE)
         return value_read(batch, result->reply);
@@ -451,7 +451,7 @@ static enum lease_vote executed_vote(const struct batch *batch, const struct bat
     invariant_unreachable("a kind outside its enum");
 }
 
-enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
+enum lease_vote batch_codec_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
                                  const struct batch_answer *answer, uint64_t *detail)
 {
     bool is_grant = batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL;
@@ -468,7 +468,7 @@ enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_e
     invariant_unreachable("an answer outside its enum");
 }
 
-enum lease_vote batch_words_granted(const struct batch *batch, const struct batch_entry *entry,
+enum lease_vote batch_codec_granted(const struct batch *batch, const struct batch_entry *entry,
                                     const struct batch_answer *answer)
 {
     char said = word_of(batch, entry, answer).sign;
@@ -477,7 +477,7 @@ enum lease_vote batch_words_granted(const struct batch *batch, const struct batc
     return said == '-' || said == '!' ? LEASE_NO : LEASE_UNKNOWN;
 }
 
-enum swap_answer batch_words_swap_answer(const struct batch *batch, const struct batch_entry *entry,
+enum swap_answer batch_codec_swap_answer(const struct batch *batch, const struct batch_entry *entry,
                                          const struct batch_answer *answer)
 {
     if (answer->kind != ANSWER_EXECUTED)

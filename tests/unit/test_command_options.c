@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/quantity.h"
 #include "worker/commands/manual.h"
-#include "worker/config/options.h"
+#include "worker/config/command_options.h"
 
 struct inner {
     const char *name;

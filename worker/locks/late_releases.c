@@ -1,4 +1,4 @@
-#include "worker/locks/pending_releases.h"
+#include "worker/locks/late_releases.h"
 
 #include <stdlib.h>
 
@@ -9,14 +9,14 @@
 
 struct release_watch {
     struct list link; /* in pending->under_way or pending->idle */
-    struct pending_releases *pending;
+    struct late_releases *pending;
     struct redlock_lock *lock;
     struct instant since;
     struct buffer text; /* the names of the lists, each with its NUL */
     unsigned list_count;
 };
 
-struct pending_releases {
+struct late_releases {
     struct loop *loop;
     struct queue *queue;
     const struct redlock_terms *terms;
@@ -27,7 +27,7 @@ struct pending_releases {
 
 /* --- what may be left --------------------------------------------------------------------------------------------- */
 
-static void retell_follow(struct pending_releases *pending)
+static void retell_follow(struct late_releases *pending)
 {
     struct instant next = stale_grants_next(pending->stale);
     if (next.ns == INSTANT_NEVER.ns)
@@ -38,14 +38,14 @@ static void retell_follow(struct pending_releases *pending)
 
 static void retell_fire(struct loop_timer *timer)
 {
-    struct pending_releases *pending = list_owner(timer, struct pending_releases, retell);
+    struct late_releases *pending = list_owner(timer, struct late_releases, retell);
     const char *list = NULL;
     while ((list = stale_grants_due(pending->stale, loop_now(pending->loop))) != NULL)
         queue_free(pending->queue, &(struct waiting_end){.lists = &list, .list_count = 1});
     retell_follow(pending);
 }
 
-void pending_releases_doubt(struct pending_releases *pending, const char *const *lists, unsigned list_count)
+void late_releases_doubt(struct late_releases *pending, const char *const *lists, unsigned list_count)
 {
     for (unsigned i = 0; i < list_count; i++)
         stale_grants_note(pending->stale, lists[i], loop_now(pending->loop), pending->terms->ttl_ns);
@@ -54,10 +54,9 @@ void pending_releases_doubt(struct pending_releases *pending, const char *const 
 
 /* --- releases under way ------------------------------------------------------------------------------------------- */
 
-struct pending_releases *pending_releases_create(struct loop *loop, struct queue *queue,
-                                                 const struct redlock_terms *terms)
+struct late_releases *late_releases_create(struct loop *loop, struct queue *queue, const struct redlock_terms *terms)
 {
-    struct pending_releases *pending = memory_new(struct pending_releases);
+    struct late_releases *pending = memory_new(struct late_releases);
     pending->loop = loop;
     pending->queue = queue;
     pending->terms = terms;
@@ -75,7 +74,7 @@ static void release_watch_free(struct release_watch *release)
     free(release);
 }
 
-void pending_releases_destroy(struct pending_releases *pending)
+void late_releases_destroy(struct late_releases *pending)
 {
     struct list *link = NULL;
     if (pending == NULL)
@@ -101,13 +100,13 @@ static void waiters_tell(struct release_watch *release, bool is_late, bool is_ce
     if (is_late)
         queue_free(release->pending->queue, &(struct waiting_end){.lists = lists, .list_count = release->list_count});
     if (!is_certain)
-        pending_releases_doubt(release->pending, lists, release->list_count);
+        late_releases_doubt(release->pending, lists, release->list_count);
 }
 
 static void pending_release_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
 {
     struct release_watch *release = context;
-    struct pending_releases *pending = release->pending;
+    struct late_releases *pending = release->pending;
     if (event->kind != REDLOCK_EVENT_RELEASED)
         return;
     bool is_late = instant_since(release->since, loop_now(pending->loop)) > PENDING_RELEASE_LATE_NS;
@@ -118,8 +117,8 @@ static void pending_release_event(struct redlock_lock *lock, void *context, cons
     redlock_lock_destroy(lock);
 }
 
-void pending_releases_add(struct pending_releases *pending, struct redlock_lock *lock, const char *const *lists,
-                          unsigned list_count)
+void late_releases_add(struct late_releases *pending, struct redlock_lock *lock, const char *const *lists,
+                       unsigned list_count)
 {
     struct list *idle = list_take_first(&pending->idle);
     struct release_watch *release =

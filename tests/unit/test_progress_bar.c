@@ -1,7 +1,7 @@
 /* The progress line: what it shows, in how much room, and who gets to see it. */
 #include "tests/support/test.h"
 
-#include "worker/commands/progress.h"
+#include "worker/commands/progress_bar.h"
 
 static struct progress of_total(uint64_t total)
 {

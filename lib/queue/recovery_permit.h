@@ -3,8 +3,8 @@
  * An ended lease proves nothing by itself: if the node was unreachable for a minute, or its clock was set, all leases
  * have ended. So only a process that has held its own lease without a gap for one full lease time, on one run of the
  * server and one connection, may recover the claims of others: every living process has renewed its lease by then. */
-#ifndef QUEUE_LEASE_GUARD_H
-#define QUEUE_LEASE_GUARD_H
+#ifndef QUEUE_RECOVERY_PERMIT_H
+#define QUEUE_RECOVERY_PERMIT_H
 
 #include <stdbool.h>
 
@@ -12,16 +12,16 @@
 
 enum { LEASE_RUN_ID_MAX = 48 };
 
-struct lease_guard {
+struct recovery_permit {
     int64_t lease_ns;
     struct instant since; /* held without a gap from then on; 0 = not held */
     char run_id[LEASE_RUN_ID_MAX];
 };
 
 /* The lease was renewed by a call that was sent at `sent`. `held`: it had not ended before. */
-void lease_guard_renewed(struct lease_guard *guard, bool held, const char *run_id, struct instant sent);
+void recovery_permit_renewed(struct recovery_permit *permit, bool held, const char *run_id, struct instant sent);
 /* The connection was lost, or a renewal was not answered. */
-void lease_guard_broken(struct lease_guard *guard);
-bool lease_guard_may_recover(const struct lease_guard *guard, struct instant now);
+void recovery_permit_broken(struct recovery_permit *permit);
+bool recovery_permit_may_recover(const struct recovery_permit *permit, struct instant now);
 
 #endif

@@ -1,6 +1,6 @@
 /* The session of an operator over all lock nodes: connections, questions that block until they are answered, and how
  * the answers are shown. Only trust.c judges who votes, and why not. */
-#include "redlock/nodes_private.h"
+#include "redlock/operator_session.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "redlock/holders.h"
 #include "redlock/inspection_call.h"
 #include "redlock/scripts.h"
-#include "redlock/terms.h"
+#include "redlock/limits.h"
 
 #define SETTLE_SLACK_NS (1 * NS_PER_S)
 #define ANSWER_LEAST_NS (2 * NS_PER_S)    /* an operator has more patience than a lock */
