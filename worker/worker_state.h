@@ -1,5 +1,5 @@
 /* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c, reload.c and signals.c. All
- * of it belongs to the loop thread. Each of them calls those before it only: slot_log, slot_run, slot_claim,
+ * of it belongs to the loop thread. Each of them calls those before it only: slot_log, slot_run, slot_successor,
  * slot_lock, slot_moves, slot, reload, stop, signals, worker. */
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H

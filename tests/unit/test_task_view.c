@@ -87,7 +87,7 @@ static const char *fresh(enum operate_verb verb, enum task_place place, const ch
     buffer_fini(&made);
     made = (struct buffer){0};
     read_text(text);
-    bool fits = tasks_fresh(verb, &entry, &view, (struct wall_time){5500000}, &made, &queue, &error);
+    bool fits = tasks_rewrite(verb, &entry, &view, (struct wall_time){5500000}, &made, &queue, &error);
     buffer_format(&made, " > %s", buffer_text(&queue));
     buffer_fini(&queue);
     return fits ? buffer_text(&made) : "refused";

@@ -30,7 +30,7 @@ bool tasks_want(const struct tasks *tasks, struct task_view *view, const struct 
 void tasks_place_json(const struct task_entry *entry, const char *jid, struct json_writer *json);
 
 /* What goes to the target when this entry is moved: see operate.h. False with a reason when it cannot be. Pure. */
-bool tasks_fresh(enum operate_verb verb, const struct task_entry *entry, struct task_view *view, struct wall_time now,
-                 struct buffer *fresh, struct buffer *queue, struct error *error) MUST_CHECK;
+bool tasks_rewrite(enum operate_verb verb, const struct task_entry *entry, struct task_view *view, struct wall_time now,
+                   struct buffer *fresh, struct buffer *queue, struct error *error) MUST_CHECK;
 
 #endif

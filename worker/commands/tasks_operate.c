@@ -85,7 +85,7 @@ static bool batch_add(struct operation *operation, struct batch *batch, struct t
     struct buffer fresh = {0}, queue = {0};
     struct operate_entry *item = &batch->items[batch->count];
     bool fits =
-        tasks_fresh(operation->verb, entry, &operation->view, operation->tasks->console.now, &fresh, &queue, error);
+        tasks_rewrite(operation->verb, entry, &operation->view, operation->tasks->console.now, &fresh, &queue, error);
     if (fits) {
         char **texts = batch->texts[batch->count];
         memset(texts, 0, sizeof batch->texts[0]);

@@ -92,8 +92,8 @@ static void bury_write(const struct task_entry *entry, const struct task_view *v
                            now, fresh);
 }
 
-bool tasks_fresh(enum operate_verb verb, const struct task_entry *entry, struct task_view *view, struct wall_time now,
-                 struct buffer *fresh, struct buffer *queue, struct error *error)
+bool tasks_rewrite(enum operate_verb verb, const struct task_entry *entry, struct task_view *view, struct wall_time now,
+                   struct buffer *fresh, struct buffer *queue, struct error *error)
 {
     if (verb == OPERATE_RETRY)
         return retry_write(entry, view, now, fresh, queue, error);
