@@ -78,9 +78,11 @@ bool group_node_takes_grants(struct group_node *node)
     if (behind && !node->told_behind)
         log_event(LOG_WARN, "lock_node_silent", "node=%s silent_ms=%lld advice=\"it has no vote until it answers\"",
                   redis_node_name(node->node), (long long)(answer_age_ns(node) / NS_PER_MS));
-    if (!behind && node->told_behind)
+    /* The kernel of a stopped process still accepts a new connection, which has nothing unanswered yet. */
+    bool answers = node->told_behind && !behind && redis_node_state(node->node) == REDIS_NODE_UP;
+    if (answers)
         log_event(LOG_INFO, "lock_node_answers", "node=%s", redis_node_name(node->node));
-    node->told_behind = behind;
+    node->told_behind = (node->told_behind && !answers) || behind;
     return !behind && (trust_voters(&node->group->trust) & (1u << node->index)) != 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "redlock/group.h"
 #include "tests/support/lock_fixture.h"
+#include "tests/support/log_capture.h"
 
 static void group_restart(void)
 {
@@ -56,6 +57,36 @@ TEST(a_node_that_hangs_is_sent_no_more_grants_until_it_answers)
     cycles_go_on();
     loop_await(loop, redlock_group_busy(group) == 0);
     assert_true(calls_of_first() < before + 120); /* of 240 */
+}
+
+static unsigned times_in(const char *text, const char *wanted)
+{
+    unsigned times = 0;
+    while ((text = strstr(text, wanted)) != NULL) {
+        times++;
+        text += strlen(wanted);
+    }
+    return times;
+}
+
+/* The connection is given up and opened again meanwhile: the node's kernel accepts it, but the node says nothing. */
+TEST(a_node_that_hangs_for_long_is_logged_once)
+{
+    size_t length;
+    cycles_go_on();
+    loop_await(loop, redlock_group_busy(group) == 0);
+    log_capture_begin();
+    pause_first(1);
+    for (int second = 0; second < 60; second++) {
+        cycles_go_on();
+        loop_for(loop, REDLOCK_MS(1000));
+    }
+    resume_first(1);
+    loop_await(loop, nodes_up() == NODES);
+    cycles_go_on();
+    const char *told = log_capture_end(&length);
+    assert_int_equal(times_in(told, "lock_node_silent"), 1);
+    assert_int_equal(times_in(told, "lock_node_answers"), 1);
 }
 
 static bool go_on;
