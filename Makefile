@@ -201,7 +201,7 @@ endif
 # ---------------------------------------------------------------------------------------- targets
 # The targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
-.PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench bench-check asan tsan asan-tree tsan-tree sanitized tidy layers mutants docs format install uninstall clean help FORCE
+.PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench bench-check asan tsan asan-tree tsan-tree sanitized tidy layers mutants docs format install uninstall deb clean help FORCE
 all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(PRELOAD_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
 tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) $(FAULTY) ## build the tests as well
@@ -533,6 +533,9 @@ uninstall: all ## remove what `install` puts below PREFIX; your own plugins and 
 	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && $(MAKE) -s install DESTDIR="$$stage" && \
 	 there=$$(cd "$(INSTALL_DIR)" && pwd) && cd "$$stage$(PREFIX)" && find . ! -type d -exec rm -f "$$there/{}" \; && \
 	 find . -depth -type d -path '*/holdfast*' -exec rmdir --ignore-fail-on-non-empty "$$there/{}" \;
+
+deb: ## build Debian packages of the tree into build/deb; needs dpkg-dev and debhelper
+	@scripts/deb '$(VERSION)' '$(B)/deb'
 
 # Not those of other trees that may be below this one, where another make may be writing them.
 -include $(shell find $(addprefix $(B)/,obj faults jobs tests) -name '*.d' 2>/dev/null)
