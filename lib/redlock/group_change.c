@@ -386,7 +386,8 @@ static enum redlock_nodes_end all_check(struct redlock_nodes *nodes, bool keep_k
 
 static struct marker group_draw(const struct redlock_nodes *nodes, int64_t max_ttl_ns)
 {
-    struct marker group = {.generation = 1, .max_ttl_ms = max_ttl_ns / NS_PER_MS, .place_count = nodes->count};
+    struct marker group = {
+        .scheme = MARKER_STRINGS, .generation = 1, .max_ttl_ms = max_ttl_ns / NS_PER_MS, .place_count = nodes->count};
     random_digits(group.group, MARKER_GROUP_DIGITS);
     for (unsigned i = 0; i < nodes->count; i++)
         do

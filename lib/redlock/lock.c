@@ -479,7 +479,7 @@ static void votes_ask(struct redlock_lock *lock, const struct lease_step *step)
     if (step->extend)
         batch_add(BATCH_EXTEND, lock, round, step->extend & trust_members(&group->trust));
     if (step->replant)
-        batch_add(BATCH_REPLANT, lock, round, step->replant & trust_members(&group->trust));
+        batch_add(BATCH_REPLANT, lock, round, step->replant & trust_replanters(&group->trust));
     lock->wait.is_quiet = false;
     if (step->release && !lock_swap_holds_back(lock, step->release))
         batch_add(lock->linger_ns > 0 ? BATCH_LINGER : BATCH_RELEASE, lock, round, step->release);

@@ -61,6 +61,17 @@ static void adopt_group(struct trust *trust)
         }
 }
 
+/* A client that knows the group learns of a scheme from one marker; later ones cannot take that back. */
+static void know_scheme(struct trust *trust)
+{
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        const struct marker *marker = &trust->node[i].marker;
+        if (trust->has_group && trust->node[i].has_marker && marker->scheme > MARKER_STRINGS &&
+            strcmp(marker->group, trust->group.group) == 0)
+            trust->scheme = MARKER_SET;
+    }
+}
+
 /* --- what speaks against a node ------------------------------------------------------------------------------ */
 
 /* The later of two addresses of one server. */
@@ -144,6 +155,18 @@ static enum trust_reason fault_of(const struct trust *trust, unsigned index)
     return fault == TRUST_FINE && node->evicts ? TRUST_EVICTS : fault;
 }
 
+static bool fences_move(const struct trust_node *node)
+{
+    return node->has_marker && node->marker.scheme == MARKER_MOVING;
+}
+
+/* A hold may still be extended there. */
+static bool is_member(const struct trust_node *node)
+{
+    return node->has_marker &&
+           (node->state == TRUST_VOTES || node->state == TRUST_QUARANTINED || node->reason == TRUST_FENCES_MOVE);
+}
+
 /* --- verdicts ------------------------------------------------------------------------------------------------ */
 
 static enum trust_reason verdict(const struct trust *trust, unsigned index, enum trust_state *state)
@@ -157,6 +180,8 @@ static enum trust_reason verdict(const struct trust *trust, unsigned index, enum
     if (fault != TRUST_FINE)
         return fault;
     invariant(!is_group(trust) || node->quarantine != TRUST_FINE || trust_proof_of(node) == PROOF_GOOD);
+    if (node->quarantine == TRUST_FINE && fences_move(node))
+        return TRUST_FENCES_MOVE;
     *state = node->quarantine != TRUST_FINE ? TRUST_QUARANTINED : TRUST_VOTES;
     return node->quarantine;
 }
@@ -165,7 +190,7 @@ static enum trust_reason verdict(const struct trust *trust, unsigned index, enum
 static void know_place(struct trust *trust, unsigned index)
 {
     struct trust_node *node = &trust->node[index];
-    if (!node->has_marker || (node->state != TRUST_VOTES && node->state != TRUST_QUARANTINED))
+    if (!is_member(node))
         return;
     memcpy(node->known_id, node->marker.self, sizeof node->known_id);
     memcpy(node->known_run, node->run_id, sizeof node->known_run);
@@ -244,6 +269,8 @@ static void trust_judge(struct trust *trust, struct instant now, struct trust_st
 {
     if (trust->has_new_marker)
         adopt_group(trust);
+    if (trust->has_new_marker)
+        know_scheme(trust);
     trust->has_new_marker = trust->is_unconfirmed = false;
     trust_compare_clocks(trust, now);
     for (unsigned i = 0; i < trust->nodes; i++)
@@ -261,7 +288,8 @@ void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns, double 
 {
     invariant(nodes % 2 == 1 && nodes <= LEASE_NODES_MAX && timeout_ns >= 0);
     invariant(drift_factor > 0 && drift_factor < 1);
-    *trust = (struct trust){.nodes = nodes, .timeout_ns = timeout_ns, .drift_factor = drift_factor};
+    *trust = (struct trust){
+        .nodes = nodes, .timeout_ns = timeout_ns, .drift_factor = drift_factor, .scheme = MARKER_STRINGS};
     for (unsigned i = 0; i < nodes; i++)
         trust->node[i].reason = TRUST_NOT_INSPECTED;
 }
@@ -431,8 +459,17 @@ node_set trust_members(const struct trust *trust)
 {
     node_set members = trust_voters(trust);
     for (unsigned i = 0; i < trust->nodes; i++)
-        if (trust->node[i].state == TRUST_QUARANTINED && trust->node[i].has_marker)
+        if (is_member(&trust->node[i]))
             members |= set_of(i);
+    return members;
+}
+
+node_set trust_replanters(const struct trust *trust)
+{
+    node_set members = trust_members(trust);
+    for (unsigned i = 0; i < trust->nodes; i++)
+        if (fences_move(&trust->node[i]))
+            members &= (node_set)~set_of(i);
     return members;
 }
 
@@ -457,6 +494,7 @@ void trust_marker_to_write(const struct trust *trust, unsigned node, char text[M
         return;
     }
     invariant(about->writes_marker || about->doubts);
+    marker.scheme = about->has_marker ? about->marker.scheme : trust->scheme;
     memcpy(marker.self, about->has_marker ? about->marker.self : about->known_id, sizeof marker.self);
     if (about->doubts)
         own_doubt(about, marker.run);
@@ -531,6 +569,9 @@ static const struct {
     [TRUST_DUPLICATE] = {"duplicate", "Another configured lock node is the same server, or claims the same place: "
                                       "correct the list of lock nodes; a copied server has to be emptied."},
     [TRUST_EVICTS] = {"evicts", "The server may evict locks: set maxmemory-policy to noeviction."},
+    [TRUST_FENCES_MOVE] = {"fences_move",
+                           "`holdfast nodes upgrade` is moving its fences. If that command does not run any more, run "
+                           "it again: it goes on."},
     [TRUST_NEW_RUN] = {"new_run", "The server was restarted: it votes again by itself when everything that it may have "
                                   "forgotten has expired."},
     [TRUST_LOST_MARKER] = {"lost_marker", "The server was emptied: it votes again by itself when everything that it "

@@ -11,6 +11,10 @@
  *   of the server that answers (E19, E20, H2 to H4).
  * - With N = 1 there is no group. The node votes once it is inspected, unless it has a marker: then it belongs to a
  *   group whose other nodes we do not know (E20). Even N is refused earlier.
+ * - A node whose fences are being moved (scheme MARKER_MOVING) has no vote: a grant needs its fence. Holds are
+ *   extended there all the same, because the keys of locks stay as they are.
+ * - A server without a marker has no fences. Its marker gets the scheme MARKER_SET once any marker of the group was
+ *   seen that is not of MARKER_STRINGS: an operator who begins to move fences says that all clients know how.
  * - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21). What
  *   cannot be found out (no right to INFO) is not trusted (H9).
  *
@@ -167,6 +171,7 @@ enum trust_reason {
     TRUST_NODE_COUNT,       /* the number of places in the group is not that of configured nodes (E20) */
     TRUST_DUPLICATE,        /* another configured node is the same server or has the same place (E19) */
     TRUST_EVICTS,
+    TRUST_FENCES_MOVE,
     TRUST_NEW_RUN,     /* restarted */
     TRUST_LOST_MARKER, /* wiped, or replaced by an empty server */
     TRUST_DOUBTED,     /* its marker is a doubt */
@@ -227,9 +232,10 @@ struct trust {
     int64_t timeout_ns;
     double drift_factor;
     bool has_group;
-    bool has_new_marker; /* since the last adopt_group */
-    bool is_unconfirmed; /* a server without a marker waits for inspections of others */
-    struct marker group; /* without self and run */
+    bool has_new_marker;       /* since the last adopt_group */
+    bool is_unconfirmed;       /* a server without a marker waits for inspections of others */
+    struct marker group;       /* without scheme, self and run */
+    enum marker_scheme scheme; /* of a marker that is written where there is none */
     struct trust_node node[LEASE_NODES_MAX];
 };
 
@@ -262,10 +268,12 @@ struct instant trust_next(const struct trust *trust);
 struct instant trust_node_until(const struct trust *trust, unsigned node);
 
 node_set trust_voters(const struct trust *trust);
-/* Nodes on which a hold may still be extended or planted again (on lease_forgot's conditions): the voters and the
- * quarantined ones. One that lost its marker counts once that is replaced by a doubt, because a restart without
- * persistence is the usual way to forget. */
+/* Nodes on which a hold may still be extended: the voters, the quarantined ones, and those whose fences are being
+ * moved. One that lost its marker counts once that is replaced by a doubt, because a restart without persistence is the
+ * usual way to forget. */
 node_set trust_members(const struct trust *trust);
+/* Those on which it may be planted again (on lease_forgot's conditions): that needs their fences. */
+node_set trust_replanters(const struct trust *trust);
 /* 0 while there is no group, and with N = 1. */
 int64_t trust_max_ttl_ns(const struct trust *trust);
 /* The marker text that scripts on this node must compare with; MARKER_NONE where there must be no marker. */

@@ -175,7 +175,7 @@ TEST(members_are_brought_up_to_date)
     struct membership_step step = membership_next(&membership);
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
     assert_int_equal(step.server, 4);
-    assert_string_equal(step.text, "1 group=00112233445566aa generation=9 max_ttl_ms=2000 "
+    assert_string_equal(step.text, "2 group=00112233445566aa generation=9 max_ttl_ms=2000 "
                                    "places=0000000a,00000002,00000003,00000004,00000005 self=00000005 run=-");
     assert_true(marker_parse(&world.marker[4], step.text, strlen(step.text)));
     node_read(&membership.node[4], &world, 4, true);
