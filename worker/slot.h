@@ -99,8 +99,10 @@ struct slot {
     const char *outcome_reason;   /* why its failure ends it, or does not; NULL = it did not fail */
     struct serial *serial;
     struct redlock_lock *lock;
-    unsigned taken; /* of what `waiting` names, the first so many, in the process's table */
-    bool has_lock;  /* it was acquired */
+    char owner[REDLOCK_OWNER_BYTES_MAX + 1]; /* what the lock says of who holds it: "host:pid:slot:jid" */
+    size_t owner_start;                      /* so much of it is the same for all tasks */
+    unsigned taken;                          /* of what `waiting` names, the first so many, in the process's table */
+    bool has_lock;                           /* it was acquired */
     struct instant locked_at;
     struct slot_locked locked;
     int64_t held_ns;        /* once it was left */

@@ -3,13 +3,13 @@
  * What a task needs is taken in the process's own table first (contention.h), and left together with the task, whatever
  * became of the lock: while it is there, other tasks of the process that need it are parked without a word to the lock
  * nodes. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/invariant.h"
 #include "base/log.h"
+#include "base/quantity.h"
 #include "base/random.h"
 #include "worker/worker_state.h"
 
@@ -20,6 +20,7 @@
 #define SOON_MAX_NS      (50 * NS_PER_MS)
 #define ASKING_LOOK_NS   (200 * NS_PER_MS)
 #define SHARE_LOOK_NS    (1 * NS_PER_S)
+enum { OWNER_JID_MAX = 40 };
 
 /* --- what the process has ----------------------------------------------------------------------------------------- */
 
@@ -136,7 +137,7 @@ void slot_lock_taken(struct slot *slot, const struct redlock_event *event)
 {
     uint64_t token = redlock_lock_token(slot->lock);
     if (token != 0)
-        snprintf(slot->job.fence, sizeof slot->job.fence, "%" PRIu64, token);
+        *decimal_write(slot->job.fence, token) = '\0';
     failure_clear(&slot->job.outcome.failure); /* of an earlier refusal */
     slot->is_successor = false;
     slot->has_lock = true;
@@ -262,9 +263,9 @@ void slot_lock_lost(struct slot *slot, enum redlock_loss loss)
 void slot_lock_take(struct slot *slot,
                     void (*told)(struct redlock_lock *lock, void *context, const struct redlock_event *event))
 {
-    char owner[REDLOCK_OWNER_BYTES_MAX + 1];
-    snprintf(owner, sizeof owner, "%.60s:%ld:%u:%.40s", slot->worker->options.config->worker.host, (long)getpid(),
-             slot->number, slot->jid);
+    size_t jid = strnlen(slot->jid, OWNER_JID_MAX);
+    memcpy(slot->owner + slot->owner_start, slot->jid, jid);
+    slot->owner[slot->owner_start + jid] = '\0';
     struct redlock_terms terms = slot->worker->terms;
     terms.max_hold_ns = slot->rules.max_hold_ns;
     terms.unfenced = slot->rules.unfenced;
@@ -275,7 +276,7 @@ void slot_lock_take(struct slot *slot,
     bool is_parked_when_busy = !slot->is_successor && slot->flow.task.on_conflict == FLOW_CONFLICT_PARK;
     bool taken = redlock_lock_acquire(slot->lock, &(struct redlock_request){.resources = slot->resources.names,
                                                                             .resource_count = slot->resources.count,
-                                                                            .owner = owner,
+                                                                            .owner = slot->owner,
                                                                             .waits_here = slot->is_successor,
                                                                             .leaves_when_busy = is_parked_when_busy});
     invariant(taken); /* the limits of a task are the lock's */
@@ -370,4 +371,7 @@ void slot_lock_leave(struct slot *slot, const struct flow_step *step)
 void slot_lock_init(struct slot *slot)
 {
     job_verifier_init(&slot->verifier, slot->worker->loop, slot->worker->verify_patience_ns);
+    int start = snprintf(slot->owner, sizeof slot->owner - OWNER_JID_MAX,
+                         "%.60s:%d:%u:", slot->worker->options.config->worker.host, (int)getpid(), slot->number);
+    slot->owner_start = (size_t)start;
 }

@@ -45,13 +45,13 @@ static bool is_holding(const struct slot *slot)
 bool slot_has_successor(const struct slot *slot)
 {
     const struct slot *partner = slot->partner;
-    return is_holding(slot) && partner->is_successor && partner->flow.state == FLOW_LOCKING &&
-           !partner->flow.claim_lost;
+    return partner->is_successor && partner->flow.state == FLOW_LOCKING && !partner->flow.claim_lost &&
+           is_holding(slot);
 }
 
 bool slot_waits_for_successor(const struct slot *slot)
 {
-    return is_holding(slot) && slot->partner->is_successor && slot->partner->flow.state == FLOW_CLAIMING;
+    return slot->partner->is_successor && slot->partner->flow.state == FLOW_CLAIMING && is_holding(slot);
 }
 
 void slot_hand_offs_go_on(struct slot *slot, bool handed_over)
@@ -96,9 +96,10 @@ bool slot_may_claim(struct slot *slot)
 bool slot_may_have_successor(const struct slot *slot)
 {
     const struct worker *worker = slot->worker;
-    return slot->flow.state == FLOW_READY && is_holding(slot) && !slot->has_ended &&
-           slot->rules.hold_at_least_ns == 0 && worker_may_claim(worker) && hand_offs_may_go_on(slot) &&
-           contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
+    return slot->flow.state == FLOW_READY && slot->has_lock && !slot->has_ended && slot->rules.hold_at_least_ns == 0 &&
+           worker_may_claim(worker) && hand_offs_may_go_on(slot) &&
+           contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop)) &&
+           is_holding(slot);
 }
 
 /* The slot's task has ended and its lock goes to its partner: then the call that settles the one claims the successor

@@ -206,3 +206,15 @@ bool count_parse(const char *text, int64_t low, int64_t high, int64_t *count)
     *count = number;
     return true;
 }
+
+char *decimal_write(char *to, uint64_t number)
+{
+    char digits[DECIMAL_MAX];
+    size_t first = sizeof digits;
+    do {
+        digits[--first] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    memcpy(to, digits + first, sizeof digits - first);
+    return to + (sizeof digits - first);
+}

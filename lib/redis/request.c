@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/invariant.h"
+#include "base/quantity.h"
 
 /* "$18446744073709551615\r\n" and the "\r\n" behind the bytes, rounded up. */
 enum { HEADER_MAX = 32 };
@@ -18,25 +19,15 @@ static char *room_for(struct buffer *out, size_t bytes)
     return buffer_reserve(out, bytes);
 }
 
-static char *put_number(char *to, uint64_t value)
-{
-    char digits[20];
-    size_t first = sizeof digits;
-    do {
-        digits[--first] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
-    memcpy(to, digits + first, sizeof digits - first);
-    return to + (sizeof digits - first);
-}
-
 static char *put_header(char *to, char mark, uint64_t number)
 {
     *to++ = mark;
-    if (number < 10)
-        *to++ = (char)('0' + number);
-    else
-        to = put_number(to, number);
+    if (number >= 100)
+        to = decimal_write(to, number);
+    else if (number >= 10)
+        *to++ = (char)('0' + number / 10);
+    if (number < 100)
+        *to++ = (char)('0' + number % 10);
     *to++ = '\r';
     *to++ = '\n';
     return to;
@@ -82,7 +73,7 @@ void redis_request_integer(struct buffer *out, int64_t value)
     char *end = digits;
     if (value < 0)
         *end++ = '-';
-    end = put_number(end, value < 0 ? UINT64_C(0) - (uint64_t)value : (uint64_t)value);
+    end = decimal_write(end, value < 0 ? UINT64_C(0) - (uint64_t)value : (uint64_t)value);
     redis_request_bytes(out, digits, (size_t)(end - digits));
 }
 

@@ -51,6 +51,7 @@ struct batch_answer {
     const char *text;               /* what follows the code and the time */
     size_t length;                  /* of it */
     const char *signs;              /* of grants: one a lock, when all have the token at `text` */
+    int64_t token;                  /* that one, read */
     const struct redis_reply *list; /* of grants that differ: one a lock; `signs` is NULL */
 };
 

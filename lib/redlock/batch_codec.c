@@ -230,6 +230,7 @@ static bool signs_read(const struct batch *batch, struct batch_answer *answer)
 {
     const char *signs = strchr(answer->text, ' ');
     answer->signs = signs != NULL ? signs + 1 : NULL;
+    answer->token = strtoll(answer->text, NULL, 10);
     return signs != NULL && strspn(answer->signs, "+=") == batch->lock_count &&
            answer->signs[batch->lock_count] == '\0';
 }
@@ -291,6 +292,7 @@ struct batch_answer batch_codec_answer(const struct batch *batch, const struct r
 /* The answer about one lock: a sign, and what follows it. */
 struct grant_word {
     char sign;
+    int64_t token; /* 0 = none */
     const char *text;
     size_t length;
 };
@@ -299,14 +301,17 @@ static struct grant_word word_of(const struct batch *batch, const struct batch_e
                                  const struct batch_answer *answer)
 {
     if (answer->signs != NULL)
-        return (struct grant_word){answer->signs[entry - batch->entries], answer->text, 0};
+        return (struct grant_word){answer->signs[entry - batch->entries], answer->token, answer->text, 0};
     const char *text = answer->text;
     size_t length = answer->length;
     if (answer->list != NULL) {
         text = answer->list[entry - batch->entries].bytes;
         length = answer->list[entry - batch->entries].length;
     }
-    return length > 0 ? (struct grant_word){text[0], text + 1, length - 1} : (struct grant_word){0, "", 0};
+    if (length == 0)
+        return (struct grant_word){.text = ""};
+    bool is_granted = text[0] == '+' || text[0] == '=';
+    return (struct grant_word){text[0], is_granted ? strtoll(text + 1, NULL, 10) : 0, text + 1, length - 1};
 }
 
 /* --- votes ------------------------------------------------------------------------------------------------------ */
@@ -375,10 +380,9 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
     return LEASE_NO;
 }
 
-/* Reads "+" or "=" and the token; an unfenced lock has none. */
-static enum lease_vote token_read(const struct redlock_lock *lock, const char *text, uint64_t *detail)
+/* Of "+" or "=" and the token; an unfenced lock has none. */
+static enum lease_vote token_read(const struct redlock_lock *lock, int64_t token, uint64_t *detail)
 {
-    long long token = strtoll(text, NULL, 10);
     if (lock->terms.fenced && (token <= 0 || token >= TOKEN_END))
         return LEASE_UNKNOWN;
     *detail = lock->terms.fenced ? (uint64_t)token : 0;
@@ -408,7 +412,7 @@ static enum lease_vote fence_refused(struct redlock_lock *lock, unsigned node)
 static enum lease_vote grant_read(struct redlock_lock *lock, unsigned node, struct grant_word word, uint64_t *detail)
 {
     if (word.sign == '+' || word.sign == '=')
-        return token_read(lock, word.text, detail);
+        return token_read(lock, word.token, detail);
     if (word.sign == '-' || word.sign == '!')
         return refusal_read(lock, node, &word, detail);
     return word.sign == '#' ? fence_refused(lock, node) : LEASE_UNKNOWN;
@@ -441,7 +445,7 @@ static enum lease_vote executed_vote(const struct batch *batch, const struct bat
     case BATCH_REPLANT:
         return answer->text[0] == '1' ? LEASE_YES : LEASE_NO;
     case BATCH_RAISE:
-        return answer->text[0] == '+' ? token_read(entry->lock, answer->text + 1, detail) : LEASE_NO;
+        return answer->text[0] == '+' ? token_read(entry->lock, strtoll(answer->text + 1, NULL, 10), detail) : LEASE_NO;
     case BATCH_GRANT:
     case BATCH_GRANT_ALL:
         return grant_read(entry->lock, node, word_of(batch, entry, answer), detail);

@@ -164,6 +164,7 @@ struct redlock_lock {
     uint16_t key_ends[REDLOCK_RESOURCES_MAX];
     unsigned key_count;
     char owner[REDLOCK_OWNER_BYTES_MAX + 1];
+    size_t owner_length;
     char value[VALUE_BYTES_MAX];
     size_t value_length;
 };

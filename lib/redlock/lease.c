@@ -414,13 +414,13 @@ static struct lease_step granting_judge(struct lease *lease, const struct lease_
         return attempt_win(lease, terms, 0, now);
     if (set_count(lease->yes) + set_count(open) < lease_quorum(terms))
         return may_name_holder(lease, terms) ? (struct lease_step){0} : attempt_fail(lease, terms, now);
-    if (!terms->fenced)
+    if (!has_quorum(terms, lease->yes))
         return (struct lease_step){0};
     uint64_t token = token_commonest(lease, terms);
     unsigned holders = set_count(token_holders(lease, terms, token));
     if (holders >= lease_quorum(terms))
         return attempt_win(lease, terms, token, now);
-    if (has_quorum(terms, lease->yes) && holders + set_count(open) < lease_quorum(terms))
+    if (holders + set_count(open) < lease_quorum(terms))
         return fencing_start(lease, terms, now);
     return (struct lease_step){0};
 }

@@ -403,11 +403,10 @@ static void value_draw(struct redlock_lock *lock)
 {
     char *to = lock->value + 2 * VALUE_RANDOM_BYTES;
     random_digits(lock->value, 2 * VALUE_RANDOM_BYTES);
-    size_t owner = strlen(lock->owner);
-    if (owner > 0) {
+    if (lock->owner_length > 0) {
         *to++ = ':';
-        memcpy(to, lock->owner, owner);
-        to += owner;
+        memcpy(to, lock->owner, lock->owner_length);
+        to += lock->owner_length;
     }
     lock->value_length = (size_t)(to - lock->value);
 }
@@ -615,7 +614,10 @@ static bool request_take(struct redlock_lock *lock, const struct redlock_request
         buffer_append_text(&lock->keys, sorted[i]);
         lock->key_ends[i] = (uint16_t)lock->keys.length;
     }
-    snprintf(lock->owner, sizeof lock->owner, "%s", request->owner != NULL ? request->owner : "");
+    lock->owner_length = request->owner != NULL ? strnlen(request->owner, REDLOCK_OWNER_BYTES_MAX) : 0;
+    if (lock->owner_length > 0)
+        memcpy(lock->owner, request->owner, lock->owner_length);
+    lock->owner[lock->owner_length] = '\0';
     lock->wait.waits_here = request->waits_here;
     lock->wait.leaves_when_busy = request->leaves_when_busy;
     return true;

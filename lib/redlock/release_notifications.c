@@ -51,6 +51,7 @@ struct notifications {
     struct loop *loop;
     struct notifications_options options;
     char prefix[NOTIFICATIONS_CHANNEL_MAX - 4]; /* of channels */
+    size_t prefix_length;
     struct buffer request;
     unsigned want_count;
     struct instant idle_since;
@@ -64,7 +65,9 @@ struct notifications {
 static void bucket_channel(const struct notifications *notifications, unsigned bucket,
                            char channel[NOTIFICATIONS_CHANNEL_MAX])
 {
-    snprintf(channel, NOTIFICATIONS_CHANNEL_MAX, "%s%u", notifications->prefix, bucket);
+    size_t length = notifications->prefix_length;
+    memcpy(channel, notifications->prefix, length);
+    *decimal_write(channel + length, bucket) = '\0';
 }
 
 void notifications_channel(const struct notifications *notifications, const char *key, size_t length,
@@ -89,6 +92,7 @@ static void prefix_write(struct notifications *notifications, const char *group)
         snprintf(notifications->prefix, sizeof notifications->prefix, "hf:free:%.16s:%u:", group, database);
     else
         snprintf(notifications->prefix, sizeof notifications->prefix, "hf:free:%.16s:-:", group);
+    notifications->prefix_length = strlen(notifications->prefix);
 }
 
 /* --- telling ------------------------------------------------------------------------------------------------------ */

@@ -179,4 +179,15 @@ TEST(counts_are_digits_only_and_within_their_bounds)
     assert_false(count_parse("9223372036854775808", 0, INT64_MAX, &count));
 }
 
+TEST(decimals_are_written_as_printf_writes_them)
+{
+    static const uint64_t numbers[] = {0, 1, 9, 10, 99, 100, 1234567890, UINT64_MAX};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char text[DECIMAL_MAX + 1], wanted[DECIMAL_MAX + 1];
+        *decimal_write(text, numbers[i]) = '\0';
+        snprintf(wanted, sizeof wanted, "%llu", (unsigned long long)numbers[i]);
+        assert_string_equal(text, wanted);
+    }
+}
+
 RUN_TESTS
