@@ -123,13 +123,12 @@ static int64_t waited_ns(const struct slot *slot, const struct redlock_event *ev
 
 static void acquisition_count(const struct slot *slot, const struct redlock_event *event)
 {
-    metrics_count(slot, LOCK_EVENT_ACQUIRED);
+    lock_metrics_acquired(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
+                          waited_ns(slot, event) / NS_PER_US);
     if (event->attempts > 1 || slot->envelope.parked_at.us > 0)
         metrics_count(slot, LOCK_EVENT_WAITED);
     if (event->handed_over)
         metrics_count(slot, LOCK_EVENT_HANDED_OVER);
-    lock_metrics_wait(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
-                      waited_ns(slot, event) / NS_PER_US);
     report_lock_wait(&slot->worker->report, event, slot->resources.names[0]);
 }
 

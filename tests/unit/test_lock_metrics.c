@@ -50,12 +50,12 @@ TEST(what_is_taken_is_taken_once)
 
 TEST(times_go_into_the_buckets_of_dashboards)
 {
-    lock_metrics_wait(*state, "a", "x:1", 19999);
-    lock_metrics_wait(*state, "a", "x:1", 20000);
-    lock_metrics_wait(*state, "a", "x:1", 29999);
+    lock_metrics_acquired(*state, "a", "x:1", 19999);
+    lock_metrics_acquired(*state, "a", "x:1", 20000);
+    lock_metrics_acquired(*state, "a", "x:1", 29999);
     lock_metrics_hold(*state, "a", "x:1", -5);
     lock_metrics_hold(*state, "a", "x:1", INT64_MAX);
-    assert_string_equal(taken(*state, today), "a|x:|=wait.0 1 wait.1 2 hold.0 1 hold.25 1 ;");
+    assert_string_equal(taken(*state, today), "a|x:|=acquired 3 wait.0 1 wait.1 2 hold.0 1 hold.25 1 ;");
     assert_string_equal(taken(*state, today), "");
 }
 

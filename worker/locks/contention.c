@@ -52,11 +52,17 @@ static struct entry *entry_make(struct contention *table, const char *list)
     return entry;
 }
 
-static void entry_drop(struct contention *table, struct entry *entry)
+static void entry_drop(struct entry **place)
 {
-    struct entry **place = place_of(table, entry->name);
+    struct entry *entry = *place;
     *place = entry->next;
     free(entry);
+}
+
+/* The entry, if something was heard of it: usually nothing was of any. */
+static struct entry *cached_find(const struct contention *table, const char *list)
+{
+    return table->cached_count > 0 ? *place_of(table, list) : NULL;
 }
 
 static void cached_end(struct contention *table, struct entry *entry)
@@ -65,7 +71,7 @@ static void cached_end(struct contention *table, struct entry *entry)
     table->cached_count--;
     entry->held_until = entry->waiters_until = (struct instant){0};
     if (entry->taken == 0)
-        entry_drop(table, entry);
+        entry_drop(place_of(table, entry->name));
 }
 
 /* The entry, as the one of which something was heard last. */
@@ -108,11 +114,11 @@ void contention_take(struct contention *table, const char *list)
 
 void contention_leave(struct contention *table, const char *list)
 {
-    struct entry *entry = *place_of(table, list);
-    invariant(entry != NULL && entry->taken > 0);
-    entry->taken--;
-    if (entry->taken == 0 && list_is_empty(&entry->cached_link))
-        entry_drop(table, entry);
+    struct entry **place = place_of(table, list);
+    invariant(*place != NULL && (*place)->taken > 0);
+    (*place)->taken--;
+    if ((*place)->taken == 0 && list_is_empty(&(*place)->cached_link))
+        entry_drop(place);
 }
 
 unsigned contention_taken(const struct contention *table, const char *list)
@@ -131,7 +137,7 @@ void contention_note_held(struct contention *table, const char *list, struct ins
 bool contention_is_held(const struct contention *table, const char *list, struct instant now,
                         struct contention_held *held)
 {
-    const struct entry *entry = *place_of(table, list);
+    const struct entry *entry = cached_find(table, list);
     if (entry == NULL || instant_reached(now, entry->held_until))
         return false;
     *held = entry->held;
@@ -140,14 +146,14 @@ bool contention_is_held(const struct contention *table, const char *list, struct
 
 void contention_forget_held(struct contention *table, const char *list)
 {
-    struct entry *entry = *place_of(table, list);
+    struct entry *entry = cached_find(table, list);
     if (entry != NULL)
         entry->held_until = (struct instant){0};
 }
 
 void contention_note_waiters(struct contention *table, const char *list, bool wait, struct instant now)
 {
-    struct entry *entry = *place_of(table, list);
+    struct entry *entry = cached_find(table, list);
     if (!wait && entry == NULL)
         return;
     entry = wait ? cached_begin(table, list) : entry;
@@ -156,7 +162,7 @@ void contention_note_waiters(struct contention *table, const char *list, bool wa
 
 bool contention_has_waiters(const struct contention *table, const char *list, struct instant now)
 {
-    const struct entry *entry = *place_of(table, list);
+    const struct entry *entry = cached_find(table, list);
     return entry != NULL && instant_before(now, entry->waiters_until);
 }
 

@@ -130,9 +130,12 @@ void lock_metrics_count(struct lock_metrics *metrics, const char *class_name, co
     pair_counted(metrics, class_name, resource)->events[event]++;
 }
 
-void lock_metrics_wait(struct lock_metrics *metrics, const char *class_name, const char *resource, int64_t us)
+void lock_metrics_acquired(struct lock_metrics *metrics, const char *class_name, const char *resource,
+                           int64_t waited_us)
 {
-    pair_counted(metrics, class_name, resource)->wait[metrics_bucket(us / US_PER_MS)]++;
+    struct pair *pair = pair_counted(metrics, class_name, resource);
+    pair->events[LOCK_EVENT_ACQUIRED]++;
+    pair->wait[metrics_bucket(waited_us / US_PER_MS)]++;
 }
 
 void lock_metrics_hold(struct lock_metrics *metrics, const char *class_name, const char *resource, int64_t us)

@@ -1,7 +1,7 @@
 /* What became of locks, counted by class and by kind of resource, until a heartbeat takes it to the queue node.
  *
- *     lock_metrics_count(metrics, "transfer", "acct:7", LOCK_EVENT_ACQUIRED);
- *     lock_metrics_wait(metrics, "transfer", "acct:7", 1200);
+ *     lock_metrics_acquired(metrics, "transfer", "acct:7", 1200);
+ *     lock_metrics_count(metrics, "transfer", "acct:7", LOCK_EVENT_HANDED_OVER);
  *     lock_metrics_hold(metrics, "transfer", "acct:7", 35000);
  *
  * The kind of a resource is its prefix: the text up to and including its first ':' ("acct:"); of one without ':' the
@@ -47,9 +47,10 @@ void lock_metrics_destroy(struct lock_metrics *metrics);
 
 void lock_metrics_count(struct lock_metrics *metrics, const char *class_name, const char *resource,
                         enum lock_event event);
-/* How long a task waited for its lock: from when it was parked for the first time, else from when the lock was asked
- * for, until it was held. */
-void lock_metrics_wait(struct lock_metrics *metrics, const char *class_name, const char *resource, int64_t us);
+/* Counts LOCK_EVENT_ACQUIRED, and how long the task waited: from when it was parked for the first time, else from when
+ * the lock was asked for, until it was held. */
+void lock_metrics_acquired(struct lock_metrics *metrics, const char *class_name, const char *resource,
+                           int64_t waited_us);
 /* How long it was held. */
 void lock_metrics_hold(struct lock_metrics *metrics, const char *class_name, const char *resource, int64_t us);
 
