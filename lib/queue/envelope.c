@@ -1,8 +1,9 @@
 /* Parsing a task.
  *
- * Design. One pass of the scanner checks the whole text and yields the top-level members. Each name is compared with
- * those before it, because different readers understand a duplicate name differently. A member that we read goes into
- * its slot of a small table. Once the whole text is known to be sound, one function for each slot reads it.
+ * Design. One pass of the scanner checks the whole text and yields the top-level members. A member that we read goes
+ * into its slot of a small table. No name may occur twice, because different readers understand that differently: a
+ * slot is filled once, and a name without a slot is compared with those before it. Once the whole text is known to be
+ * sound, one function for each slot reads it.
  *
  * Strings that leave as C strings go into `texts`. An unescaped string with its NUL is never longer than its raw text
  * with the quotes, so the room for all of them is known and reserved before the first one is written. Pointers into
@@ -352,16 +353,20 @@ static void own_share_add(struct own_share *own, const struct json_item *item)
     own->bytes += length < ENVELOPE_OWN_BYTES_MAX ? length : ENVELOPE_OWN_BYTES_MAX;
 }
 
-static bool member_add(struct envelope *envelope, const struct json_item *item, bool escapes, size_t own,
-                       struct error *error)
+static bool is_there(const struct envelope *envelope, const struct json_item *item, bool escapes)
+{
+    for (size_t i = 0; i < envelope->member_count; i++)
+        if (names_equal(envelope->members[i].name, item->name, escapes))
+            return true;
+    return false;
+}
+
+static bool member_add(struct envelope *envelope, const struct json_item *item, size_t own, struct error *error)
 {
     if (envelope->member_count - own == ENVELOPE_MEMBERS_MAX)
         return error_set(error, "more than %d members in the task", ENVELOPE_MEMBERS_MAX);
     if (item->name.length > ENVELOPE_MEMBER_NAME_MAX)
         return error_set(error, "a member name of more than %d bytes", ENVELOPE_MEMBER_NAME_MAX);
-    for (size_t i = 0; i < envelope->member_count; i++)
-        if (names_equal(envelope->members[i].name, item->name, escapes))
-            return error_set(error, "the member \"%.*s\" occurs twice", (int)item->name.length, item->name.bytes);
     envelope->members[envelope->member_count++] = (struct envelope_member){item->name, item->value};
     return true;
 }
@@ -395,7 +400,10 @@ static bool members_scan(struct envelope *envelope, const struct envelope_limits
         escapes = escapes || item.name_escaped;
         enum field field = field_find(&item, escapes);
         bool is_own = field < FIELD_COUNT && field_names[field].is_own;
-        if (!member_add(envelope, &item, escapes, own.members + is_own, error))
+        bool is_twice = field < FIELD_COUNT ? fields[field].bytes != NULL : is_there(envelope, &item, escapes);
+        if (is_twice)
+            return error_set(error, "the member \"%.*s\" occurs twice", (int)item.name.length, item.name.bytes);
+        if (!member_add(envelope, &item, own.members + is_own, error))
             return false;
         if (field < FIELD_COUNT)
             fields[field] = item.value;

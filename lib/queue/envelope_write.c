@@ -112,9 +112,13 @@ static bool is_plain(const char *name)
     return true;
 }
 
+/* An escape makes a name longer than its text. */
 static bool is_named(struct text_span name, const char *text)
 {
-    return json_text_equal(name, (struct text_span){text, strlen(text)});
+    size_t length = strlen(text);
+    if (name.length <= length)
+        return name.length == length && memcmp(name.bytes, text, length) == 0;
+    return json_text_equal(name, (struct text_span){text, length});
 }
 
 static const struct envelope_change *change_of(const struct envelope_change *changes, size_t count,

@@ -37,6 +37,25 @@ static void assert_span(struct text_span span, const char *text)
     assert_memory_equal(span.bytes, text, span.length);
 }
 
+/* Strings are passed by words: what a byte means must not depend on where in a word it is, nor on its neighbours. */
+TEST(each_byte_means_the_same_at_each_place_of_a_string)
+{
+    enum { LENGTH = 20 };
+    for (unsigned filler = '!'; filler <= '~'; filler += '~' - '!')
+        for (unsigned place = 1; place < LENGTH - 2; place++)
+            for (unsigned byte = 0; byte < 256; byte++) {
+                char text[LENGTH], wanted[64];
+                struct error error = ERROR_NONE;
+                memset(text, (int)filler, sizeof text);
+                text[0] = text[LENGTH - 1] = '"';
+                text[place] = (char)byte;
+                bool valid = checks_bytes(text, sizeof text, &defaults, &error);
+                assert_int_equal(valid, byte >= ' ' && byte < 0x80 && byte != '"' && byte != '\\');
+                snprintf(wanted, sizeof wanted, "at byte %u", byte == '"' ? place + 1 : place);
+                assert_true(valid || strstr(error.text, wanted) != NULL);
+            }
+}
+
 TEST(every_form_of_value_is_accepted)
 {
     static const char *const valid[] = {
