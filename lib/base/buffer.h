@@ -1,5 +1,5 @@
-/* Growable bytes. A zeroed struct is an empty buffer; buffer_fini frees it. The bytes are not NUL-terminated unless
- * buffer_text is asked for them. Not thread-safe. */
+/* Growable bytes. A zeroed struct is an empty buffer; buffer_fini frees it. Only buffer_text NUL-terminates the
+ * bytes. Not thread-safe. */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H
 
@@ -15,7 +15,7 @@ struct buffer {
 };
 
 void buffer_fini(struct buffer *buffer);
-/* Makes room for `more` further bytes and returns where they go; the caller raises `length` by what it wrote. */
+/* Makes room for `more` bytes at the end and returns their address. The caller adds what it wrote to `length`. */
 char *buffer_reserve(struct buffer *buffer, size_t more);
 void buffer_format(struct buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
 /* The content as a NUL-terminated string, valid until the next change. */

@@ -1,10 +1,10 @@
 /* Two clocks, two types, so that they cannot be mixed up.
  *
- * struct instant    a point on CLOCK_BOOTTIME: never set back, and it goes on counting while the machine is
- *                   suspended. Everything that decides whether a lock is still held uses it (edge case E35:
- *                   CLOCK_MONOTONIC stands still in suspend, so a lock would look younger than it is).
- * struct wall_time  a point on CLOCK_REALTIME: what people and other programs read. It may jump, so it never
- *                   decides a validity; it is written into task records and log lines.
+ * struct instant    a point on CLOCK_BOOTTIME: never set back, and counting while the machine is suspended. Everything
+ *                   that decides whether a lock is still held uses it (edge case E35: CLOCK_MONOTONIC stops in suspend,
+ *                   so a lock would look younger than it is). struct wall_time a point on CLOCK_REALTIME: what people
+ *                   and other programs read. It may jump, so no validity depends on it. Task records and log lines
+ *                   contain it.
  *
  * Durations are plain int64_t with their unit in the name (timeout_ns, ttl_ms). Any thread may call these. */
 #ifndef BASE_CLOCK_H
@@ -27,13 +27,13 @@ struct wall_time {
     int64_t us;
 };
 
-/* Later than every deadline that is ever waited for; "no deadline". */
+/* Later than every deadline: "no deadline". */
 #define INSTANT_NEVER ((struct instant){INT64_MAX})
 
 struct instant instant_now(void);
 struct wall_time wall_now(void);
 
-/* `ns` may be negative: a moment before `from`. What lies beyond the end of time is NEVER. */
+/* `ns` may be negative: a moment before `from`. Returns INSTANT_NEVER on overflow. */
 static inline struct instant instant_after(struct instant from, int64_t ns)
 {
     struct instant after;

@@ -1,9 +1,9 @@
-/* A text that says what failed, where and what to do. The first cause wins: once an error holds a text, later
- * calls of error_set leave it alone, so that unwinding code may report freely without hiding the reason.
+/* A text that says what failed, where and what to do. The first cause wins: error_set never replaces a text, so that
+ * errors during clean-up cannot hide the reason.
  *
  * A function that can fail returns bool (true = success) or a pointer (NULL = failure), is marked MUST_CHECK and
- * takes `struct error *` as its last parameter. Callers start with ERROR_NONE. Programmer errors are not reported
- * through this: they abort (invariant.h). */
+ * takes `struct error *` as its last parameter. Callers start with ERROR_NONE. Programming errors abort instead
+ * (invariant.h). */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 

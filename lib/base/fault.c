@@ -109,7 +109,7 @@ static bool is_meant(const char *name, const char *key, size_t key_length, enum 
 void fault_point(const char *name, const char *key, size_t key_length, enum fault_side side)
 {
     if (faults.count > 0 && !name_exists(name))
-        refuse(name, "a request of this name has no place in the list");
+        refuse(name, "the list lacks the name of this request");
     if (!is_meant(name, key, key_length, side) || --faults.left > 0)
         return;
     if (faults.act == FAULT_PAUSE) {

@@ -43,7 +43,7 @@ static void move_down(struct heap *heap, struct heap_item *item, size_t place)
     put(heap, place, slot);
 }
 
-/* Puts the item where it belongs, starting at a place that is free for it. */
+/* Sifts the item up or down from `place`, which is free. */
 static void settle(struct heap *heap, struct heap_item *item, size_t place)
 {
     if (place > 1 && instant_before(item->at, at_place(heap, place / 2)->at))

@@ -1,5 +1,5 @@
-/* Intrusive binary min-heap of deadlines. An item knows its place, so that removing or moving any of them is
- * O(log n); items with equal deadlines leave in no particular order. Not thread-safe. */
+/* Intrusive binary min-heap of deadlines. An item knows its place, so removing or moving any item is O(log n). Items
+ * with equal deadlines leave in no particular order. Not thread-safe. */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
@@ -13,7 +13,7 @@ struct heap_item {
     size_t place;      /* 1-based place in the heap; 0 = in no heap */
 };
 
-/* The deadline stands beside the pointer, so that a comparison need not visit the item, which may be anywhere. */
+/* The deadline is beside the pointer, so that a comparison does not touch the item's own cache line. */
 struct heap_slot {
     struct instant at;
     struct heap_item *item;

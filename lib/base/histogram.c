@@ -68,7 +68,7 @@ void histogram_merge(struct histogram *into, const struct histogram *from)
         into->max_us = from->max_us;
 }
 
-/* How many records, counted from the smallest, make up the share: rounded up, at least one, at most all. */
+/* The number of records, from the smallest, in the share: rounded up, from 1 to `count`. */
 static uint64_t rank_of(uint64_t count, double share)
 {
     if (!(share > 0))

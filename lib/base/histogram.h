@@ -21,8 +21,8 @@ void histogram_merge(struct histogram *into, const struct histogram *from);
 /* The value below which `share` (0..1) of the records lie, in microseconds; 0 when there are none. */
 int64_t histogram_quantile(const struct histogram *histogram, double share);
 
-/* A histogram that was written down step by step is made again from these: the largest value, in microseconds, that
- * counts in a step, and the step in which a value counts. */
+/* For restoring a histogram that was saved step by step: the largest value of a step in microseconds, and the step
+ * of a value. */
 int64_t histogram_step_top(size_t step);
 size_t histogram_step_of(int64_t value_us);
 

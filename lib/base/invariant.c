@@ -45,6 +45,6 @@ _Noreturn void invariant_broken(const char *condition, const char *file, int lin
     text.bytes[text.length++] = '\n';
 
     ssize_t written = write(STDERR_FILENO, text.bytes, text.length);
-    (void)written; /* there is nobody left to tell */
+    (void)written; /* no one is left to report a failure to */
     abort();
 }

@@ -1,15 +1,15 @@
-/* A caller formats its line on its own stack and copies it into the ring, under a lock that is held only for such a
- * copy; the log thread takes whole lines out and writes them without the lock. So a full disk, a stopped
- * terminal or an unread pipe blocks only the log thread: the ring fills, further lines are counted as
- * dropped, and the count is written as soon as a write succeeds again.
+/* A caller formats its line on its own stack and copies it into the ring; the lock is held only for the copy. The log
+ * thread takes whole lines out and writes them without the lock. So a full disk, a stopped terminal or an unread pipe
+ * blocks only the log thread. When the ring is full, further lines are dropped and counted; the log reports the count
+ * as soon as a write succeeds.
  *
- * The log thread never waits in write(2) if it can wait in poll(2), which it leaves when the log is stopped. Where a
- * write hangs all the same (a dead network file system), log_stop gives the thread up and the process can go on to
- * end. It writes at most PIPE_BUF bytes at once: that much goes into a pipe in one piece, so that processes that
- * share one do not mix their lines.
+ * The log thread prefers to wait in poll(2), which stopping the log interrupts, and not in write(2). If a write hangs
+ * all the same (a dead network file system), log_stop abandons the thread, and the process can exit. The thread writes
+ * at most PIPE_BUF bytes at once: a pipe takes that much atomically, so processes that share a pipe do not mix their
+ * lines.
  *
- * Opening the file again happens between the last line that was logged before it was asked for and the first one after
- * it: the request remembers how much of the ring lies before it.
+ * The file is reopened between the last line logged before the request and the first one after it: the request
+ * remembers how much of the ring lies before it.
  *
  * There is one log in a process, in static memory. A forked child has no log thread; it writes its lines itself. */
 #include "base/log.h"
@@ -36,7 +36,7 @@
 
 #define CUT_MARK " [cut]"
 
-/* log_stop lets the thread write for one second, and then waits a little for it to notice. */
+/* log_stop lets the thread write for one second, then gives it a little time to notice. */
 static const int64_t STOP_WRITING_NS = NS_PER_S;
 static const int64_t STOP_WAITING_NS = NS_PER_S + NS_PER_S / 4;
 
@@ -53,16 +53,16 @@ static atomic_ulong dropped;
 static _Atomic(int64_t) give_up_ns = INT64_MAX; /* when the thread has to end, on CLOCK_BOOTTIME */
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 
-/* Asked for by log_reopen, done by the log thread. */
+/* Requested by log_reopen, done by the log thread. */
 struct reopening {
     bool is_asked;
-    bool is_running; /* the thread opens the file now; `path` is still the wanted one, unless another is asked for */
+    bool is_running; /* the thread is opening the file; `path` may change meanwhile */
     size_t before;   /* bytes of the ring that still go to the old file */
     char path[PATH_MAX];
 };
 
 static struct {
-    pthread_mutex_t lock; /* guards all of this, but the thread, which alone changes it, reads `fd` without it */
+    pthread_mutex_t lock; /* guards all members; only the thread changes `fd`, and reads it without the lock */
     pthread_cond_t filled, ended;
     struct log_ring ring;
     pthread_t thread;
@@ -71,8 +71,8 @@ static struct {
     bool given_up;  /* a thread that hangs in write still uses the ring */
     bool owns_fd;
     int fd;
-    int given_fd;        /* where lines go when there is no path */
-    bool to_journal;     /* systemd's: the lines that are handed over now */
+    int given_fd;        /* used without a path */
+    bool to_journal;     /* of systemd, for the batch being written */
     char path[PATH_MAX]; /* of the file; "" = none */
     struct reopening reopening;
     unsigned long reported; /* of `dropped`; the thread's own */
@@ -110,7 +110,7 @@ static size_t line_end(char line[LOG_LINE_MAX], size_t wanted)
         memcpy(line + length, CUT_MARK, strlen(CUT_MARK));
         length += strlen(CUT_MARK);
     }
-    /* the last defence, if a caller forgot to quote: one event stays one line */
+    /* in case a caller forgot to quote: one event stays one line */
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)line[i] < 0x20 || line[i] == 0x7F)
             line[i] = '?';
@@ -118,7 +118,7 @@ static size_t line_end(char line[LOG_LINE_MAX], size_t wanted)
     return length + 1;
 }
 
-/* A whole line behind the room for its priority; returns the length of both. */
+/* A whole line, after the room for its priority; returns the length of both. */
 PRINTF_LIKE(4, 0)
 static size_t line_make(char line[LINE_ROOM], enum log_level level, const char *event, const char *format,
                         va_list values)
@@ -150,7 +150,7 @@ static unsigned long lines_in(const char *bytes, size_t length)
 
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
-/* Writes what can be written; returns how much that was. */
+/* Writes what the file accepts; returns how many bytes that was. */
 static size_t bytes_write(int fd, const char *bytes, size_t length)
 {
     size_t done = 0;
@@ -170,7 +170,7 @@ static bool time_is_up(void)
     return instant_now().ns >= atomic_load(&give_up_ns);
 }
 
-/* Until the file takes something, or an error shows, or the log has been stopped for too long. */
+/* Waits until the file accepts bytes or has an error, or the time to stop is over. */
 static bool room_await(int fd)
 {
     struct pollfd watched = {.fd = fd, .events = POLLOUT};
@@ -180,7 +180,7 @@ static bool room_await(int fd)
     return false;
 }
 
-/* The log thread. Counts what is lost, and returns false if that is anything. */
+/* Runs in the log thread. Counts lost lines; returns false if there are any. */
 static bool lines_write(const char *lines, size_t length)
 {
     size_t done = 0;
@@ -246,7 +246,7 @@ static void target_set(int fd, const char *path)
         snprintf(logger.path, sizeof logger.path, "%s", path);
 }
 
-/* The log thread, with the lock held but for the opening itself, which may take its time. */
+/* Runs in the log thread with the lock held, but opens the file without it, because that may take long. */
 static void target_renew(void)
 {
     char path[PATH_MAX], quoted[LOG_QUOTE_MAX];
@@ -261,7 +261,7 @@ static void target_renew(void)
     if (fd < 0) {
         logger.to_journal = is_journal(logger.fd);
         (void)own_line_write(LOG_ERROR, "log_reopen_failed",
-                             "path=%s reason=\"%s\" advice=\"the log goes on in the file that was open before\"",
+                             "path=%s reason=\"%s\" advice=\"lines still go to the file that was open before\"",
                              log_quote(path, quoted), reason);
         return;
     }
@@ -324,8 +324,7 @@ static void conditions_init(void)
     pthread_cond_init(&logger.filled, NULL);
 }
 
-/* What is in the ring, and what has been dropped so far, is left to the parent's thread; it is the one that waits for
- * the conditions, too. */
+/* The parent's thread writes what is in the ring and reports the dropped lines. It also waits for the conditions. */
 static void fork_done_in_child(void)
 {
     logger.running = logger.given_up = logger.reopening.is_asked = logger.reopening.is_running = false;
@@ -342,7 +341,7 @@ static void prepare(void)
     pthread_atfork(fork_begins, fork_done_in_parent, fork_done_in_child);
 }
 
-/* The log thread takes no signals: they belong to the threads that expect them, and EPIPE comes as an error. */
+/* The log thread blocks all signals: they belong to the threads that expect them, and EPIPE is an error anyway. */
 static int writer_start(void)
 {
     sigset_t all, before;
@@ -476,8 +475,8 @@ bool log_is_on(enum log_level level)
     return (int)level >= atomic_load_explicit(&level_now, memory_order_relaxed);
 }
 
-/* Without a log thread the caller writes, but does not wait long for a reader that may never come. It keeps the lock,
- * so that log_stop cannot close the file meanwhile. */
+/* Without a log thread the caller writes, but does not wait long for a reader. It keeps the lock, so that log_stop
+ * cannot close the file meanwhile. */
 static bool line_write_directly(const char *line, size_t length)
 {
     struct pollfd watched = {.fd = logger.fd, .events = POLLOUT};

@@ -10,8 +10,8 @@
  *     log_event(LOG_WARN, "node_down", "node=%s reason=%s", name, log_value(reason, (char[LOG_QUOTE_MAX]){0}));
  *     log_stop();     writes what is still in the ring, for at most one second
  *
- * Before log_start and after log_stop lines are written at once by the caller, to standard error. Secrets are never
- * passed in. Where standard error is the journal of systemd, each line begins with its priority: <3> to <7>. */
+ * Before log_start and after log_stop the caller writes its line at once, to standard error. Never pass secrets. If
+ * standard error is the journal of systemd, each line begins with its priority: <3> to <7>. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* LOG_NOTHING is above all events: as the level of the log it silences it. */
+/* LOG_NOTHING is above all events: a log of this level is silent. */
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_NOTHING };
 
 enum log_format { LOG_TEXT, LOG_JSON };
@@ -37,11 +37,10 @@ struct log_options {
 
 bool log_start(const struct log_options *options, struct error *error) MUST_CHECK;
 void log_stop(void);
-/* Opens the log file again, for whoever moved the old one away (logrotate), or goes on in another file when `path` is
- * set (which becomes the one to open again; "" is standard error). A log that goes to a descriptor stays there when
- * `path` is NULL. The log thread does it: every line logged before the call goes to the old file, every later one to
- * the new. When that cannot be opened the old one stays in use and gets a line that says so. Any thread; does not
- * wait. */
+/* Reopens the log file after it was renamed (logrotate). With `path`, changes to that file; "" is standard error. If
+ * the log goes to a descriptor and `path` is NULL, nothing changes. The log thread does it: every line logged before
+ * the call goes to the old file, every later one to the new. If the new file cannot be opened, the old one stays in
+ * use, and a line says so. Any thread; does not wait. */
 void log_reopen(const char *path);
 void log_set_level(enum log_level level);
 void log_set_format(enum log_format format);
@@ -54,17 +53,18 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
  * LOG_QUOTE_MAX; returns `out`. Words of [A-Za-z0-9._:/@+-] stay bare. NULL is printed as -. For messages. */
 const char *log_quote(const char *text, char out[LOG_QUOTE_MAX]);
 const char *log_quote_bytes(const char *bytes, size_t length, char out[LOG_QUOTE_MAX]);
-/* The same for a value of a pair. A text that is a number gets quotes too: a bare one was counted by the program. */
+/* The same for a value of a pair. A text that looks like a number gets quotes too: bare numbers come from the
+ * program. */
 const char *log_value(const char *text, char out[LOG_QUOTE_MAX]);
 const char *log_value_bytes(const char *bytes, size_t length, char out[LOG_QUOTE_MAX]);
 
-/* As at the front of each line: 2026-11-23T08:00:27.123Z. Returns `out`. */
+/* As each line begins: 2026-11-23T08:00:27.123Z. Returns `out`. */
 const char *log_time(struct wall_time at, char out[LOG_TIME_SIZE]);
 
-/* A line as log_event formats it, without its end, as a JSON object; returns the length. Bare numbers become numbers, a
- * bare - becomes null, and all else a string: the one that log_value was given, with U+FFFD for each byte that is not
- * UTF-8. A key that occurs again makes a list of its values; time, level and msg get a _ behind them. A word without a
- * key is called "text". Pure. */
+/* A line as log_event formats it, without its end, as a JSON object; returns the length. Bare numbers become
+ * numbers, a bare - becomes null, and all else becomes the string that log_value was given, with U+FFFD for each
+ * byte that is not UTF-8. The values of a repeated key become a list. Keys called time, level or msg get a trailing
+ * _. A word without a key gets the key "text". Pure. */
 size_t log_json(const char *line, size_t length, char out[LOG_JSON_MAX]);
 
 /* For texts that go to a terminal without quotes: control characters become `?`, in place. Returns `text`. */

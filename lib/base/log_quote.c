@@ -1,7 +1,7 @@
-/* Text from outside, made harmless for a log line and the terminal that shows it: what is no plain letter becomes an
- * escape of plain letters. Besides control characters that means the Unicode ones that terminals and editors obey
- * (C1, line and paragraph separators, changes of the writing direction, marks without width), and every byte that is
- * not valid UTF-8. And the way back, from a line with such texts to JSON. */
+/* Makes text from outside harmless for a log line and the terminal that shows it. Escapes replace control
+ * characters, the Unicode characters that terminals and editors obey (C1, line and paragraph separators, changes of
+ * the writing direction, zero-width marks), and every byte that is not valid UTF-8. Also the way back, from a line
+ * with such texts to JSON. */
 #include "base/log.h"
 
 #include <stdint.h>
@@ -22,7 +22,7 @@ static bool is_bare(unsigned char c)
            (c != '\0' && strchr("._:/@+-", c) != NULL);
 }
 
-/* How many bytes of the set are at the front. */
+/* The number of leading bytes that are in the set. */
 static size_t span_before(const char *at, const char *end, const char *set)
 {
     size_t count = 0;
@@ -31,7 +31,7 @@ static size_t span_before(const char *at, const char *end, const char *set)
     return count;
 }
 
-/* One that JSON knows too, without an exponent. */
+/* A number of JSON without an exponent. */
 static bool is_number(const char *bytes, size_t length)
 {
     static const char digits[] = "0123456789";
@@ -57,7 +57,7 @@ static bool is_bare_word(const char *bytes, size_t length)
     return true;
 }
 
-/* Characters that are not shown but obeyed. All lie in the first 65536. */
+/* Characters that a terminal obeys instead of showing. All are below U+10000. */
 static bool is_obeyed(uint32_t point)
 {
     return point < 0x20 || (point >= 0x7F && point <= 0x9F) || point == 0x061C ||
@@ -65,7 +65,7 @@ static bool is_obeyed(uint32_t point)
            (point >= 0x2060 && point <= 0x206F) || point == 0xFEFF || (point >= 0xFFF9 && point <= 0xFFFB);
 }
 
-/* Writes the front character as it is to be shown; returns how many bytes of the input it took. */
+/* Writes the first character as it will be shown; returns how many bytes of the input it took. */
 static size_t piece_print(const char *bytes, size_t length, char piece[PIECE_MAX])
 {
     size_t size = utf8_length(bytes, bytes + length);
@@ -87,8 +87,8 @@ static size_t piece_print(const char *bytes, size_t length, char piece[PIECE_MAX
 
 static void quote(const char *bytes, size_t length, char out[LOG_QUOTE_MAX])
 {
-    const size_t end = LOG_QUOTE_MAX - 2; /* the closing quote and the NUL come there at the latest */
-    size_t used = 0, cut = 1;             /* `cut`: how much may stay if the mark has to go behind it */
+    const size_t end = LOG_QUOTE_MAX - 2; /* leaves room for the closing quote and the NUL */
+    size_t used = 0, cut = 1;             /* `cut`: how much stays if the text must be cut */
     out[used++] = '"';
 
     for (size_t i = 0; i < length;) {
@@ -151,7 +151,7 @@ static size_t quoted_before(const char *at, const char *end)
     return (size_t)(at - from);
 }
 
-/* Returns what is behind the pair that begins there. */
+/* Returns the end of the pair that begins at `at`. */
 static const char *pair_read(const char *at, const char *end, struct pair *pair)
 {
     size_t length = word_before(at, end);
@@ -173,7 +173,7 @@ static char *put(char *to, const char *bytes, size_t length)
     return to + length;
 }
 
-/* An escape of quote(), or a backslash that stands for itself; `length` becomes that of what was read. */
+/* An escape of quote(), or a literal backslash; `length` becomes the number of bytes read. */
 static char *escape_put(char *to, const char *bytes, size_t *length)
 {
     const char *end = bytes + *length;
@@ -229,7 +229,7 @@ static bool is_head_key(const struct pair *pair)
     return false;
 }
 
-/* The first pair of its key, with the values of all others. */
+/* Writes the first pair of a key, with the values of all later pairs of that key. */
 static char *member_put(char *to, struct pair *pair, const struct pair *end)
 {
     to = string_put(put(to, ",", 1), pair->key, pair->key_length, false);

@@ -14,7 +14,7 @@ size_t log_ring_filled(const struct log_ring *ring)
     return ring->wrapped ? ring->end - ring->head + ring->tail : ring->tail - ring->head;
 }
 
-/* Makes the tail a place with room for `length` bytes. */
+/* Moves the tail to where `length` bytes fit. */
 static bool room_find(struct log_ring *ring, size_t length)
 {
     if (ring->wrapped)
@@ -58,7 +58,7 @@ void log_ring_drop(struct log_ring *ring, size_t length)
         ring->head = 0;
         ring->wrapped = false;
     }
-    /* starting over touches few pages as long as the log is quiet */
+    /* starting at the front again keeps a quiet log within few pages */
     if (log_ring_is_empty(ring))
         ring->head = ring->tail = 0;
 }

@@ -7,14 +7,13 @@
  *     poll      wait; then the callbacks of everything that is ready, each of which begins with loop_enter
  *     close     frees stopped watches; runs no code of the users
  *
- * Hooks and deadlines can only be asked for in callbacks, or before the loop runs, and prepare comes between each of
- * these and the next wait: so none of them is ever left for an event that may not come. Moving the timerfd there and
- * nowhere else makes it at most one system call a turn, and none at all for a deadline that is set and cleared within
- * the turn or lies behind an earlier one.
+ * Only callbacks, and code before the loop runs, register hooks and deadlines. Prepare runs between each of these and
+ * the next wait, so none of them is left for an event that may not come. The timerfd moves only in prepare: that is at
+ * most one system call a turn, and none for a deadline that is cleared within the turn or is later than another.
  *
- * The timerfd may go off for a deadline that has been cleared or fired meanwhile; then nothing is due, and prepare
- * sets it for the next. It never goes off late: `armed` is never later than the earliest deadline when the loop
- * waits. */
+ * The timerfd may expire for a deadline that was cleared or has fired meanwhile. Then nothing is due, and prepare
+ * sets it for the next one. It never expires late: when the loop waits, `armed` is never later than the earliest
+ * deadline. */
 #include "base/loop.h"
 
 #include <errno.h>
@@ -35,13 +34,13 @@
 struct loop {
     uv_loop_t uv;
     uv_prepare_t before_wait; /* runs the turn-end hooks and moves the timerfd */
-    uv_async_t wake;          /* messages have come, or loop_stop was called */
+    uv_async_t wake;          /* a message arrived, or loop_stop was called */
     uv_poll_t alarm;          /* the timerfd */
     int alarm_fd;
 
     struct instant now;
     struct heap deadlines;
-    struct instant armed; /* what the timerfd is set for; INSTANT_NEVER when it has gone off */
+    struct instant armed; /* when the timerfd expires; INSTANT_NEVER after it did */
     bool firing;          /* inside fire_due */
 
     struct list hooks[LOOP_STAGES];
@@ -49,7 +48,7 @@ struct loop {
     atomic_bool stop_asked;
     _Atomic(pthread_t) owner; /* 0 = none: the loop does not run */
 
-    size_t watches, resolutions, signals; /* live ones, to find those that outlive the loop */
+    size_t watches, resolutions, signals; /* live ones: none may outlive the loop */
 };
 
 /* --- deadlines ---------------------------------------------------------------------------------------------- */
@@ -66,9 +65,9 @@ static void fire_due(struct loop *loop)
     loop->firing = false;
 }
 
-/* The first act of every callback that libuv makes: take the time and fire what is due, before anything that came
- * in is looked at. It costs one vDSO call and a look at the top of the heap. The deadlines may stop or cancel the
- * very object whose callback this is, so the caller looks at its own state only after this. */
+/* The first act of every callback of libuv: take the time and fire what is due, before any input is read. It costs
+ * one vDSO call and a look at the top of the heap. A deadline may stop or cancel the object whose callback this is,
+ * so the caller looks at its own state only afterwards. */
 static void loop_enter(struct loop *loop)
 {
     loop->now = instant_now();
@@ -80,7 +79,7 @@ static void loop_enter(struct loop *loop)
 void loop_timer_set(struct loop *loop, struct loop_timer *timer, struct instant at)
 {
     loop_assert_inside(loop);
-    /* a callback that sets what is due already waits for the next turn: the sockets must get theirs in between */
+    /* a deadline that a callback sets, due already, waits for the next turn: sockets must get their turn in between */
     if (loop->firing && instant_reached(loop->now, at))
         at = instant_after(loop->now, 1);
     heap_set(&loop->deadlines, &timer->item, at);
@@ -97,7 +96,7 @@ static void alarm_arm(struct loop *loop)
     if (first == NULL || !instant_before(first->at, loop->armed))
         return;
 
-    /* zero would switch the timerfd off */
+    /* zero would disarm the timerfd */
     int64_t at_ns = first->at.ns > 0 ? first->at.ns : 1;
     struct itimerspec at = {.it_value = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S}};
     invariant(timerfd_settime(loop->alarm_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0);
@@ -111,7 +110,7 @@ static void alarm_rang(uv_poll_t *alarm, int status, int events)
     struct loop *loop = alarm->data;
     uint64_t times;
     ssize_t length = read(loop->alarm_fd, &times, sizeof times);
-    (void)length; /* nothing there: the alarm was moved after it had gone off, and will ring again */
+    (void)length; /* nothing to read: the timerfd was moved after it expired, and will expire again */
     loop->armed = INSTANT_NEVER;
     loop_enter(loop);
 }
@@ -166,7 +165,7 @@ static void messages_deliver(struct loop *loop)
     struct mail *mail = mailbox_take(&loop->mailbox);
     while (mail != NULL) {
         struct loop_message *message = list_owner(mail, struct loop_message, mail);
-        mail = mail->next; /* before the message is given away */
+        mail = mail->next; /* before the receiver may free the message */
         message->deliver(message);
     }
 }
@@ -175,7 +174,7 @@ static void woken(uv_async_t *wake)
 {
     struct loop *loop = wake->data;
     loop_enter(loop);
-    /* asked first: what was posted before loop_stop is delivered before the loop stops */
+    /* read first: messages posted before loop_stop are delivered before the loop stops */
     bool stop = atomic_exchange(&loop->stop_asked, false);
     messages_deliver(loop);
     if (stop)
@@ -191,7 +190,7 @@ static void handle_close(uv_handle_t *handle, void *unused)
         uv_close(handle, NULL);
 }
 
-/* Waits for cancelled look-ups too: the resolver cannot be interrupted, and it writes into memory of the loop. */
+/* Also waits for cancelled look-ups: the resolver cannot be interrupted, and it writes into memory of the loop. */
 static void handles_close(struct loop *loop)
 {
     uv_walk(&loop->uv, handle_close, NULL);
@@ -268,7 +267,7 @@ void loop_run(struct loop *loop)
     atomic_store(&loop->owner, pthread_self());
     loop_enter(loop);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
-    hooks_run(loop); /* of the last turn: libuv has left after the events, before the next prepare */
+    hooks_run(loop); /* of the last turn: libuv returned after the events, before the next prepare */
     atomic_store(&loop->owner, (pthread_t)0);
 }
 
@@ -293,11 +292,11 @@ void loop_assert_inside(const struct loop *loop)
 
 /* File descriptors in the loop: one uv_poll_t each, level-triggered.
  *
- * libuv takes two system calls to change what a uv_poll_t waits for, so a change to the same events is left out here;
- * connections ask to be told about room to write only while the kernel refuses their bytes, which is seldom. */
+ * libuv takes two system calls to change what a uv_poll_t waits for, so setting the same events again is skipped.
+ * Connections wait for room to write only while the kernel refuses their bytes, which is rare. */
 
 _Static_assert((int)LOOP_READABLE == (int)UV_READABLE && (int)LOOP_WRITABLE == (int)UV_WRITABLE,
-               "masks are handed through");
+               "libuv's masks are passed on as they are");
 
 struct loop_watch {
     uv_poll_t poll;
@@ -322,7 +321,7 @@ static void poll_ready(uv_poll_t *poll, int status, int events)
     struct loop_watch *watch = poll->data;
     loop_enter(watch->loop);
     if (watch->stopped)
-        return; /* by a deadline, just now */
+        return; /* stopped by a deadline just now */
 
     if (status == 0) {
         events &= watch->events;
@@ -378,7 +377,7 @@ void loop_watch_stop(struct loop_watch *watch)
 
 /* --- signals ------------------------------------------------------------------------------------------------------ */
 
-/* Signals in the loop: libuv's handler writes the number into a pipe, so the callback runs like any other. */
+/* libuv's handler writes the number into a pipe, so the callback of a signal runs like any other. */
 
 struct loop_signal {
     uv_signal_t handle;
@@ -431,7 +430,7 @@ void loop_signal_end(struct loop_signal *watch)
     sigset_t blocked, before;
     sigemptyset(&blocked);
     sigaddset(&blocked, number);
-    pthread_sigmask(SIG_BLOCK, &blocked, &before); /* libuv leaves the default behind */
+    pthread_sigmask(SIG_BLOCK, &blocked, &before); /* libuv restores the default action */
     loop_signal_stop(watch);
     signal(number, SIG_IGN);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -439,12 +438,12 @@ void loop_signal_end(struct loop_signal *watch)
 
 /* --- names to addresses ------------------------------------------------------------------------------------------- */
 
-/* Names to addresses. getaddrinfo blocks, for many seconds if a name server is silent, so libuv runs it in a thread
- * of its pool. An address in digits needs no thread; its answer, and every refusal that is known at once, is given by
- * a deadline that is due, so that `done` never runs inside loop_resolve.
+/* Names to addresses. getaddrinfo blocks, for many seconds if a name server is silent, so libuv runs it in a thread of
+ * its pool. A numeric address needs no thread. Its answer, and every refusal that is known at once, comes from a
+ * deadline that is due immediately, so that `done` never runs inside loop_resolve.
  *
- * A look-up that the resolver has begun cannot be stopped. Cancelling it only drops its caller; the memory is
- * freed when the resolver returns, and loop_destroy waits for that. */
+ * Once the resolver has begun, a look-up cannot be stopped. Cancelling only forgets the caller. The memory is freed
+ * when the resolver returns, and loop_destroy waits for that. */
 
 struct loop_resolution {
     uv_getaddrinfo_t request;

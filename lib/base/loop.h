@@ -1,16 +1,16 @@
-/* The loop: one thread, every socket, every deadline. This is the only place that knows libuv.
+/* The event loop: one thread, every socket, every deadline. Only this module uses libuv.
  *
- * A turn of the loop: wait for something to happen; take the time once; fire the deadlines that are due; then hand
- * out socket events, messages and signals; last, run the turn-end hooks, in which connections write everything that
- * gathered during the turn in one system call each (automatic pipelining). Deadlines come first in every turn,
- * because a lock that has run out must be seen as lost before any reply is believed.
+ * A turn of the loop: wait for an event; take the time once; fire the deadlines that are due; deliver socket events,
+ * messages and signals; last, run the turn-end hooks. In these, each connection writes all output of the turn with one
+ * system call (automatic pipelining). Deadlines come first in every turn, because an expired lock must count as lost
+ * before any reply is believed.
  *
- * Deadlines sit in one heap behind one timerfd on CLOCK_BOOTTIME (libuv's timers stand still in suspend). The
- * timerfd is moved only when an earlier deadline arrives than the one it is set for, so that setting and clearing
- * deadlines costs no system call in the steady state.
+ * One heap holds all deadlines, and one timerfd on CLOCK_BOOTTIME serves them (libuv's timers stop in suspend). The
+ * timerfd moves only for a deadline that is earlier than the one it is set for, so in the steady state deadlines cost
+ * no system call.
  *
- * Threads: everything here belongs to the loop thread, the one that runs loop_run; before that, to the one that
- * created the loop. The exceptions are loop_post and loop_stop, which any thread may call. Callbacks must not block. */
+ * Threads: only the thread that runs loop_run calls these functions; before that, the one that created the loop. Any
+ * thread may call loop_post and loop_stop. Callbacks must not block. */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
 
@@ -26,20 +26,19 @@
 
 struct loop;
 
-/* Also makes the whole process ignore SIGPIPE: a peer that has gone shows as EPIPE where it is written to. */
+/* Also makes the whole process ignore SIGPIPE: writing to a closed peer fails with EPIPE instead. */
 struct loop *loop_create(struct error *error) MUST_CHECK;
-/* All watches, resolutions and signals must have been stopped and no thread may post any more; delivers the messages
- * that are still there, and frees the rest. Waits for look-ups that were cancelled while the resolver was at work. */
+/* Stop all watches, resolutions and signals first; no thread may post any more. Delivers pending messages, then
+ * frees everything. Waits for look-ups that were cancelled while the resolver ran. */
 void loop_destroy(struct loop *loop);
 /* Returns after loop_stop, with the messages posted before it delivered and the hooks of the last turn run. */
 void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
-/* The time of this turn: read after the wait, so never later than the clock and late by at most the turn. Use it
- * for the start of things (an earlier start is the safe side); where "is it still valid" is decided, read
- * instant_now(). */
+/* The time of this turn: read after the wait, so never ahead of the clock, and behind it by at most the turn. Use it
+ * as the start of a period, where earlier is safe. To decide whether something is still valid, read instant_now(). */
 struct instant loop_now(const struct loop *loop);
-/* So much after the time of this turn: a deadline. */
+/* A deadline `ns` after the time of this turn. */
 static inline struct instant loop_after(const struct loop *loop, int64_t ns)
 {
     return instant_after(loop_now(loop), ns);
@@ -59,7 +58,8 @@ static inline void loop_timer_init(struct loop_timer *timer, void (*fire)(struct
     *timer = (struct loop_timer){.fire = fire};
 }
 
-/* Sets or moves. Fires once, at or after `at`, out of the heap by then: the callback may set it again or free it. */
+/* Sets or moves. Fires once, at or after `at`, and has left the heap by then: the callback may set it again or free
+ * it. */
 void loop_timer_set(struct loop *loop, struct loop_timer *timer, struct instant at);
 void loop_timer_clear(struct loop *loop, struct loop_timer *timer); /* harmless when not set */
 
@@ -70,9 +70,9 @@ static inline bool loop_timer_is_set(const struct loop_timer *timer)
 
 /* --- the end of the turn ------------------------------------------------------------------------------------ */
 
-/* Runs `run` once at the end of this turn, after all events; hooks asked for twice run once. Earlier stages run
- * first, so that what one stage produces (a batch of releases) leaves in the writes of the next. A hook may ask for
- * hooks of its own or a later stage in the same turn. */
+/* Runs `run` once at the end of this turn, after all events, even if it was registered twice. Earlier stages run
+ * first, so that the next stage writes what one stage produces (a batch of releases). A hook may register hooks of
+ * its own or a later stage for the same turn. */
 enum loop_stage { LOOP_GATHER, LOOP_BATCH, LOOP_WRITE, LOOP_STAGES };
 
 struct loop_hook {
@@ -118,7 +118,7 @@ void loop_post(struct loop *loop, struct loop_message *message);
 struct loop_resolution; /* opaque */
 
 /* Resolves host and port off the loop. `done` runs once, unless cancelled: on success with one address, on failure
- * with address = NULL and a reason. It never runs inside loop_resolve, and the resolution is gone once it ran. */
+ * with address = NULL and a reason. It never runs inside loop_resolve, and the resolution is freed after it ran. */
 struct loop_resolution *loop_resolve(struct loop *loop, const char *host, unsigned port,
                                      void (*done)(void *context, const struct sockaddr *address, socklen_t length,
                                                   const char *reason),
@@ -131,9 +131,9 @@ struct loop_signal; /* opaque */
 
 struct loop_signal *loop_signal_start(struct loop *loop, int number, void (*caught)(void *context, int number),
                                       void *context);
-/* The signal meets its default again. */
+/* Restores the default action of the signal. */
 void loop_signal_stop(struct loop_signal *watch);
-/* The same for the last watch of a signal of which the process wants to hear no more: it ignores it from now on. */
+/* As loop_signal_stop, but the process ignores the signal from now on. */
 void loop_signal_end(struct loop_signal *watch);
 
 #endif

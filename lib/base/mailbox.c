@@ -9,12 +9,12 @@ bool mailbox_send(struct mailbox *mailbox, struct mail *mail)
         mail->next = newest;
     } while (!atomic_compare_exchange_weak_explicit(&mailbox->newest, &newest, mail, memory_order_release,
                                                     memory_order_relaxed));
-    return newest == NULL; /* `mail` is the receiver's by now */
+    return newest == NULL; /* `mail` may belong to the receiver by now */
 }
 
 struct mail *mailbox_take(struct mailbox *mailbox)
 {
-    /* the senders linked each mail to the one before it: turn the chain round */
+    /* each mail links to the one sent before it: reverse the list */
     struct mail *mail = atomic_exchange_explicit(&mailbox->newest, NULL, memory_order_acquire);
     struct mail *oldest = NULL;
     while (mail != NULL) {

@@ -1,6 +1,6 @@
-/* Messages from any thread to one. Senders push onto a stack with one compare-and-swap; the receiver takes all of
- * it at once and sees the messages in the order in which they were sent. There is no ABA problem because nothing is
- * ever popped singly. The sender that finds the mailbox empty is the one that has to wake the receiver. */
+/* Messages from any thread to one. Senders push onto a stack with one compare-and-swap; the receiver takes all of it
+ * at once and sees the messages in the order in which they were sent. There is no ABA problem, because single
+ * messages are never popped. The sender that finds the mailbox empty must wake the receiver. */
 #ifndef BASE_MAILBOX_H
 #define BASE_MAILBOX_H
 

@@ -1,6 +1,6 @@
-/* Allocation that does not return NULL. Sizes that come from outside are checked against their limits before they
- * get here, so running out of memory means the machine is out of it: the process says so and aborts, and its tasks
- * are recovered by another one. */
+/* Allocation that does not return NULL. Callers check sizes from outside against their limits first, so a failed
+ * allocation means that the machine is out of memory. Then the process says so and aborts, and another one recovers
+ * its tasks. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 

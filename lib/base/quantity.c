@@ -1,5 +1,5 @@
 /* Integers only: "1.5s" is 1 s + 5/10 s, where the fraction is reduced until its denominator divides the unit. What
- * does not come out as a whole number of nanoseconds or bytes is refused rather than rounded. */
+ * is no whole number of nanoseconds or bytes is refused, not rounded. */
 #include "base/quantity.h"
 
 #include <inttypes.h>
@@ -86,8 +86,7 @@ static const char *fraction_read(const char *text, struct number *number)
 {
     int64_t place = 1;
     for (; is_digit(*text); text++) {
-        if (place >
-            INT64_MAX / 100) { /* a digit this far behind the point is worth less than any unit's smallest part */
+        if (place > INT64_MAX / 100) { /* further digits are below the smallest part of any unit */
             number->too_fine |= *text != '0';
             continue;
         }

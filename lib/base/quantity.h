@@ -12,7 +12,7 @@
 bool duration_parse(const char *text, int64_t *ns, struct error *error) MUST_CHECK;
 bool size_parse(const char *text, int64_t *bytes, struct error *error) MUST_CHECK;
 
-/* A whole number of digits only, from `low` (not below 0) to `high`; `count` is left alone when it is none. */
+/* A whole number of digits only, from `low` (at least 0) to `high`. On failure `count` keeps its value. */
 bool count_parse(const char *text, int64_t low, int64_t high, int64_t *count) MUST_CHECK;
 
 enum { DECIMAL_MAX = 20 };

@@ -1,10 +1,10 @@
-/* Every thread keeps one page of random bytes, bought with one getrandom and handed out from the end. The page is
+/* Every thread keeps one page of random bytes, filled by one getrandom and used from its end. The page is
  *
- *   wiped in a forked child   its fill level lies in the page too, so the child reads "empty" and buys its own;
+ *   wiped in a forked child   its fill level is in the page too, so the child reads "empty" and draws anew;
  *   never dumped              a core file must not hold the values of locks to come;
- *   erased as it is used      what was handed out cannot be read again.
+ *   erased as it is used      nobody can read a used byte again.
  *
- * Where the kernel cannot wipe (before Linux 4.14, some emulations), there is no page and every draw is a getrandom.
+ * If the kernel cannot wipe (before Linux 4.14, some emulations), there is no page, and every draw is a getrandom.
  * Not for signal handlers. */
 #include "base/random.h"
 
@@ -69,7 +69,7 @@ static struct block *block_map(void)
         own_block_refused = true;
         return NULL;
     }
-    (void)madvise(block, sizeof *block, MADV_DONTDUMP); /* a wish, not a need */
+    (void)madvise(block, sizeof *block, MADV_DONTDUMP); /* optional: older kernels lack it */
     invariant(pthread_setspecific(block_key, block) == 0);
     return own_block = block;
 }
@@ -102,7 +102,7 @@ int64_t random_between(int64_t low, int64_t high)
     if (span == UINT64_MAX)
         return (int64_t)draw;
 
-    /* 2^64 is seldom a multiple of the number of outcomes: draws from the incomplete last round are thrown away */
+    /* 2^64 is seldom a multiple of the number of outcomes: discard draws from the incomplete last round */
     uint64_t outcomes = span + 1;
     uint64_t incomplete = (UINT64_MAX % outcomes + 1) % outcomes;
     while (draw > UINT64_MAX - incomplete)
@@ -115,7 +115,7 @@ void random_digits(char *out, size_t digits)
     static const char hex[] = "0123456789abcdef";
     invariant(digits % 2 == 0);
     random_bytes(out, digits / 2);
-    for (size_t i = digits / 2; i-- > 0;) { /* from behind: each byte makes room for two */
+    for (size_t i = digits / 2; i-- > 0;) { /* from the end: each byte becomes two digits */
         unsigned char byte = (unsigned char)out[i];
         out[2 * i] = hex[byte >> 4];
         out[2 * i + 1] = hex[byte & 15];

@@ -1,7 +1,7 @@
-/* Randomness from the kernel, bought in blocks so that a lock value costs no system call.
+/* Randomness from the kernel, read in blocks so that most lock values cost no system call.
  *
- * Each thread has its own block; a forked child finds its copy wiped and draws anew (MADV_WIPEONFORK), so that two
- * processes never share a lock value (E23). A kernel that gives no randomness is fatal. Any thread may call these. */
+ * Each thread has its own block; the kernel wipes it in a forked child (MADV_WIPEONFORK), so two processes never
+ * share a lock value (E23). A failing getrandom is fatal. Any thread may call these. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 void random_bytes(void *out, size_t length);
-/* That many hexadecimal digits, an even number, without a NUL behind them. */
+/* Writes `digits` hexadecimal digits, an even number, without a NUL. */
 void random_digits(char *out, size_t digits);
 
 /* Uniform in [low, high], both included; low <= high. For jitter and back-off. */

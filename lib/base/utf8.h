@@ -32,7 +32,7 @@ static inline size_t utf8_length(const char *at, const char *end)
     return valid ? 4 : 0;
 }
 
-/* The code point of a valid character of so many bytes. */
+/* The code point of a valid character of `length` bytes. */
 static inline unsigned utf8_point(const char *at, size_t length)
 {
     static const unsigned char lead_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
@@ -42,7 +42,7 @@ static inline unsigned utf8_point(const char *at, size_t length)
     return point;
 }
 
-/* Writes `code_point` (which is no surrogate and at most 0x10FFFF) and returns its length; `out` has room for 4. */
+/* Writes `code_point` (at most 0x10FFFF, no surrogate) and returns its length; `out` has room for 4 bytes. */
 static inline size_t utf8_write(char *out, unsigned code_point)
 {
     if (code_point < 0x80) {

@@ -1,10 +1,10 @@
 /* How long to wait for the answer of a server, as a pure function of its recent answer times. Private to lib/redis.
  *
- * The timeout is twice the longest answer time of the last half minute to minute, within bounds that the caller sets. A
- * mean with its variance, as TCP keeps it, would forget a pause within milliseconds, because a server that is asked
- * thousands of times a second answers nearly always at once; what matters here is the pause that comes again.
+ * The timeout is twice the longest answer time of the last half minute to minute, within bounds that the caller sets.
+ * TCP's mean and variance would forget a pause within milliseconds: a server that answers thousands of times a second
+ * nearly always answers at once. What matters here is the pause that recurs.
  *
- * Answers after their deadline count, or the timeout would never grow. Calls without an answer do not count. */
+ * Answers after their deadline count, because the timeout could not grow otherwise. Calls without an answer do not. */
 #ifndef REDIS_ANSWER_TIMES_H
 #define REDIS_ANSWER_TIMES_H
 

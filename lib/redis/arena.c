@@ -1,9 +1,9 @@
-/* One block serves all ordinary replies. A reply that does not fit gets further blocks; the next reset replaces them
- * by one block of about that size, so that a steady stream of large replies costs no allocation either, but never
+/* One block serves all ordinary replies. A reply that does not fit gets further blocks; the next reset replaces them by
+ * one block of about that size, so that a steady stream of large replies needs no allocation either. The arena never
  * keeps more than ARENA_KEPT_MAX.
  *
- * Under AddressSanitizer a reset poisons the block: code that keeps a pointer into a reply past its callback is
- * caught, although the memory is still ours. */
+ * Under AddressSanitizer a reset poisons the block, which catches code that keeps a pointer into a reply after its
+ * callback. */
 #include "redis/arena.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Memory for one reply: taken piece by piece, given back all at once. Pieces never move. What stays allocated
- * between replies is at most ARENA_KEPT_MAX bytes, whatever the largest reply was. Loop thread only. */
+/* Memory for one reply: allocated in pieces, freed all at once. Pieces never move. Between replies at most
+ * ARENA_KEPT_MAX bytes stay allocated, whatever the largest reply was. Loop thread only. */
 #ifndef REDIS_ARENA_H
 #define REDIS_ARENA_H
 

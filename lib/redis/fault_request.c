@@ -14,7 +14,7 @@ struct argument {
     size_t length;
 };
 
-/* What our own encoder writes: "$length", the bytes, and a line end behind both. */
+/* Reads what our own encoder writes: "$length" and the bytes, each followed by a line end. */
 static const char *argument_read(const char *at, const char *end, struct argument *argument)
 {
     char header[HEADER_MAX_BYTES] = "";

@@ -1,4 +1,4 @@
-/* The fault points of a request (base/fault.h), whose name and keys are read from its bytes. Private to lib/redis. */
+/* The fault points of a request (base/fault.h). Its name and keys are read from its bytes. Private to lib/redis. */
 #ifndef REDIS_FAULT_REQUEST_H
 #define REDIS_FAULT_REQUEST_H
 

@@ -1,10 +1,10 @@
 /* A node's calls and their deadlines. Threads: the loop's only.
  *
- * One timer serves all deadlines of a node. It is moved only when an earlier deadline arrives, never when a call is
- * answered, so in the steady state it fires now and then, finds nothing expired, looks for the earliest deadline
- * among the outstanding calls and sleeps again. A call that expires leaves its entry in the ring without a call:
- * a tombstone that keeps the place of the reply, which still has to come, or the connection ends at the silence
- * limit. `first_live` lets the search skip the tombstones of a server that hangs. */
+ * One timer serves all deadlines of a node. It moves only for an earlier deadline, never when a call is answered. So
+ * in the steady state it fires rarely, finds nothing expired, and is set to the earliest deadline of the outstanding
+ * calls. A call that expires leaves a tombstone in the ring, an entry without a call. The tombstone keeps the place
+ * of the reply, which still has to arrive, or the connection ends at the silence limit. The search starts at
+ * `first_live`, behind the tombstones of a server that hangs. */
 #include "redis/node.h"
 
 #include <errno.h>
@@ -22,28 +22,28 @@
 #include "redis/fault_request.h"
 #include "redis/node_private.h"
 
-/* After a search, calls that expire soon after each other are found together. */
+/* Delays the next search, so that one search finds all calls that expire soon after each other. */
 static const int64_t search_pause_ns = NS_PER_MS;
 
 /* --- messages of channels ----------------------------------------------------------------------------------------- */
 
-/* Subscriptions: what a server says unasked to a connection that wants to hear it. Loop thread only.
+/* Subscriptions: messages that a server sends without a request. Loop thread only.
  *
- * A message has no request, so it must be told from a reply, and nothing else may slip through with it. The server says
- * with each reply to SUBSCRIBE and UNSUBSCRIBE how many channels are left, and sends messages exactly while that is not
- * zero; in that state (of RESP2) it answers no command that could be answered with ["message", ...]. So between the two
- * an array of this form is a message and anything else a reply; otherwise there are no messages, and what looks like
- * one is matched like every reply.
+ * A message has no request, so it must be distinguished from replies without fail. Each reply to SUBSCRIBE and
+ * UNSUBSCRIBE says how many channels are left, and the server sends messages only while that is not zero. In that state
+ * (of RESP2) it accepts no command whose reply could be ["message", ...]. So while subscribed, an array of this form is
+ * a message, and anything else is a reply. Otherwise there are no messages, and what looks like one is matched like
+ * every reply.
  *
- * A subscriber asks nothing for hours, so a server that hangs, or half a message, would go unnoticed: the pulse, a PING
- * while nothing else is unanswered, gives the silence limit something to measure. */
+ * A subscriber may send nothing for hours, so a server that hangs, or half a message, would go unnoticed. The pulse,
+ * a PING while nothing else is unanswered, gives the silence limit something to measure. */
 
 static bool is_word(const struct redis_reply *reply, const char *word)
 {
     return redis_reply_is_text(&reply->elements[0], word);
 }
 
-/* True when it was a message, which has been delivered; it is no reply then. */
+/* Delivers a message. False if `reply` is a reply. */
 static bool node_takes_message(struct redis_node *node, const struct redis_reply *reply)
 {
     if (!node->is_subscribed || reply->kind != REDIS_ARRAY || reply->count != 3 || !is_word(reply, "message"))
@@ -62,7 +62,7 @@ static void plan_pulse(struct redis_node *node)
     loop_timer_set(node->loop, &node->pulse_timer, loop_after(node->loop, node->options.pulse_interval_ns));
 }
 
-/* Looks at the reply to every call for what it says about subscriptions. */
+/* Learns from replies whether the connection is subscribed. */
 static void node_follow_subscriptions(struct redis_node *node, const struct redis_reply *reply)
 {
     bool is_change = node->options.message != NULL && reply->kind == REDIS_ARRAY && reply->count == 3 &&
@@ -82,7 +82,7 @@ static void pulse_fired(struct loop_timer *timer)
     struct redis_node *node = list_owner(timer, struct redis_node, pulse_timer);
     plan_pulse(node);
     if (!pending_is_empty(&node->pending))
-        return; /* it is being waited for already */
+        return; /* one is unanswered already */
     size_t from = node->out.length;
     redis_request_command(&node->out, "PING");
     (void)node_expect(node, node->out.length - from,
@@ -90,7 +90,7 @@ static void pulse_fired(struct loop_timer *timer)
     loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
 }
 
-/* A refusal by an access list is a sign of life too. */
+/* A refusal by an access list also shows that the server lives. */
 static bool node_is_pulse_reply(const struct redis_reply *reply)
 {
     return reply->kind == REDIS_FAILURE || redis_reply_is_status(reply, "PONG") ||
@@ -116,7 +116,7 @@ static void take_options(struct redis_node_options *own, const struct redis_node
     own->sentinels.master = copy_text(given->sentinels.master);
     own->sentinels.user = copy_text(given->sentinels.user);
     own->sentinels.password = copy_text(given->sentinels.password);
-    own->sentinels.addresses = NULL; /* they are in the search */
+    own->sentinels.addresses = NULL; /* the search has copies */
     if (own->sentinels.timeout_ns == 0)
         own->sentinels.timeout_ns = 300 * NS_PER_MS;
     if (own->connect_timeout_ns == 0)
@@ -186,7 +186,7 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
     node->socket_ready = socket_ready;
     loop_timer_init(&node->pulse_timer, pulse_fired);
     node->timer_at = INSTANT_NEVER;
-    node_wake_at(node, loop_now(loop)); /* the first attempt begins in the loop: `changed` must not run from here */
+    node_wake_at(node, loop_now(loop)); /* not at once: `changed` must not run inside this function */
     return node;
 }
 
@@ -273,7 +273,7 @@ static bool has_room(struct redis_node *node, size_t length)
 {
     size_t limit = node->options.unanswered_limit;
     if (length > limit)
-        return false; /* no fault of the connection */
+        return false; /* the connection is fine */
     if (redis_node_unanswered(node) <= limit - length)
         return true;
     node->overloaded = true;
@@ -315,7 +315,8 @@ void redis_call_cancel(struct redis_call *call)
 
 /* --- time --------------------------------------------------------------------------------------------------- */
 
-/* Completes the calls that expired. The callbacks may push new entries, so entries are reached by number only. */
+/* Completes the calls that expired. The callbacks may push new entries and so move the ring: refer to entries by
+ * number. */
 static struct instant expire_calls(struct redis_node *node, struct instant now)
 {
     struct pending_ring *ring = &node->pending;
@@ -391,8 +392,8 @@ static void turn_ended(struct loop_hook *hook)
         (void)node_write(node);
 }
 
-/* A replica that hides its role, or a master that has no replicas, comes up again and again: demotions in a row count
- * like failed attempts. */
+/* A replica that hides its role, or a master that lacks replicas, would connect in a tight loop: demotions in a row
+ * count as failed attempts. */
 static bool lose_demoted(struct redis_node *node)
 {
     struct instant lasted = instant_after(node->up_since, node->options.backoff_max_ns);
@@ -410,30 +411,29 @@ static bool lose_demoted(struct redis_node *node)
 
 /* Bytes out and replies in: the hot path. Loop thread only.
  *
- * Out: everything that gathered during a turn leaves in one send at its end. A socket that takes no more is watched
- * until it does. In: one read per readiness into a fixed buffer; the reader cuts it into replies, and each reply
- * belongs to the oldest pending request.
+ * Out: one send at the end of a turn writes all its output. A full socket is watched until it has room. In: each
+ * readiness causes one read into a fixed buffer. The reader cuts it into replies, and each reply belongs to the oldest
+ * pending request.
  *
- * That match by order is what must never slip, or a reply becomes the answer to another question, possibly a vote
- * for another lock (E50). So a reply is believed only when the request at the head was sent completely, and after
- * each read nothing may be left over that no request asked for. Anything else closes the connection; messages of
- * channels are the one exception.
+ * This order must never slip: a reply would answer another request, possibly as a vote for another lock (E50). So a
+ * reply counts only if the request at the head was sent completely, and after each read no byte may be left that no
+ * request asked for. Anything else closes the connection. Messages of channels are the one exception.
  *
- * An answer that shows a demotion closes the connection too, behind the replies that came with it: they are true
- * answers to the calls they belong to, and calls that are made meanwhile are refused at once.
+ * An answer that shows a demotion closes the connection too, but after the replies that were read with it: they are
+ * valid. Calls made meanwhile are refused at once.
  *
- * NOSCRIPT is the one answer that is not passed on (E43): the command was not executed, so the request, whose bytes
- * are still in `out`, is sent once more behind a SCRIPT LOAD. Several such calls keep their order, because their
- * replies arrive in order. */
+ * Only NOSCRIPT is not passed on (E43): the command was not executed, so the request, whose bytes are still in
+ * `out`, is sent again after a SCRIPT LOAD. Several such calls keep their order, because their replies arrive in
+ * order. */
 
-/* Answered bytes are dropped from the front of `out` when there are this many and they are the larger part. */
+/* Answered bytes are dropped from the front of `out` when they are at least this many, and more than half of it. */
 static const size_t drop_answered_from = 8 * 1024;
-/* Reads in a row while the buffer comes back full, before other connections get their turn. */
+/* Limits consecutive reads that fill the buffer, so that other connections get their turn. */
 enum { READS_IN_A_ROW = 4 };
 
 /* --- out ---------------------------------------------------------------------------------------------------- */
 
-/* The connection may have been closed by a server that said why: its last replies are read before it is given up. */
+/* The server may have said why it closed the connection: its last replies are read first. */
 static bool write_failed(struct redis_node *node, int error)
 {
     if (!node_read(node))
@@ -474,7 +474,7 @@ static void drop_answered(struct redis_node *node)
 
 /* --- scripts that the server forgot ------------------------------------------------------------------------- */
 
-/* The script that a request calls: the one whose digest is the first to appear in its bytes. */
+/* The script that a request calls: the one whose digest appears first in its bytes. */
 static const struct redis_script *called_script(const struct redis_node *node, const char *request, size_t length,
                                                 size_t *index)
 {
@@ -491,7 +491,7 @@ static const struct redis_script *called_script(const struct redis_node *node, c
     return found;
 }
 
-/* A SCRIPT LOAD that is still unanswered serves the calls behind it too. */
+/* One unanswered SCRIPT LOAD serves all calls after it. */
 static void load_again(struct redis_node *node, const struct redis_script *script, size_t index)
 {
     if (node->reload_places[index] > node->pending.head)
@@ -532,8 +532,8 @@ static bool desynchronised(struct redis_node *node, const char *what, const char
     return false;
 }
 
-/* What only a replica answers; UNBLOCKED has two forms, and the other one is what an operator did. And what the old
- * master answers after a failover, while the sentinels already know the new one but have not yet told the old one. */
+/* Errors that only a replica answers (UNBLOCKED has two forms; the other one comes from an operator's CLIENT
+ * UNBLOCK), and the error of an old master after a failover, before the sentinels have reconfigured it. */
 static bool shows_demotion(const struct redis_node *node, enum redis_error error, const char *text)
 {
     static const char unblocked[] = "UNBLOCKED force";
@@ -566,7 +566,7 @@ static void answer(struct redis_node *node, const struct pending *entry, size_t 
     node_complete(entry->call, &result);
 }
 
-/* Only then can a reply be meant for it. */
+/* A reply belongs to the request at the head only if that was sent completely. */
 static bool is_head_sent(const struct redis_node *node)
 {
     const struct pending_ring *ring = &node->pending;
@@ -591,7 +591,7 @@ static bool take_reply(struct redis_node *node, const struct redis_reply *reply)
         answer(node, &entry, start, reply);
         return true;
     case PENDING_RELOAD:
-        return true; /* if it failed, the call behind it is answered NOSCRIPT again, and its caller hears that */
+        return true; /* if it failed, the next call fails with NOSCRIPT again, and its caller gets that */
     case PENDING_PULSE:
         return node_is_pulse_reply(reply) || desynchronised(node, "another reply than one to PING", "");
     default:

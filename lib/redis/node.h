@@ -1,37 +1,37 @@
 /* One connection to one Redis server, kept up in the background.
  *
- * Calls are pipelined: redis_node_call only appends to a buffer, and the loop writes each node's buffer once at the
- * end of its turn. Every call has a deadline of its own and completes exactly once, at the latest then; a reply that
- * comes later is matched to its place in the queue and discarded, the connection goes on. What has arrived when the
- * deadline is looked at is no late reply, however long this process stood still. Replies are matched by
- * order, so anything that breaks the order (an unsolicited reply, a reply outside the limits, garbage) closes the
- * connection: all its calls become REDIS_UNKNOWN, and a new connection is made after a jittered back-off. Nothing is
- * ever sent twice, with one exception: a call answered NOSCRIPT was not executed, so the node loads the script and
- * sends the call again, behind it, within its deadline (E43).
+ * Calls are pipelined: redis_node_call only appends to a buffer, and the loop writes each node's buffer once at the end
+ * of its turn. Every call has its own deadline and completes exactly once, at the latest then. A reply that comes later
+ * is matched to its place in the queue and discarded; the connection stays up. A reply that has arrived when the
+ * deadline is checked is not late, however long this process was stopped. Replies are matched by order, so anything
+ * that breaks the order (an unsolicited reply, a reply outside the limits, garbage) closes the connection: all its
+ * calls become REDIS_UNKNOWN, and the node reconnects after a jittered back-off. Nothing is sent twice, with one
+ * exception: a call answered NOSCRIPT was not executed, so the node loads the script and sends the call again within
+ * its deadline (E43).
  *
- * A server that stops answering costs a bounded amount: when more than `unanswered_limit` bytes or the oldest
- * request for longer than `silence_limit` goes unanswered, the connection is closed.
+ * A server that stops answering costs bounded memory and time: the node closes the connection when more than
+ * `unanswered_limit` bytes are unanswered, or the oldest request is for longer than `silence_limit`.
  *
  * Connecting = resolving the name (off the loop), connect, AUTH, SELECT, CLIENT SETNAME, ROLE, and when that says
  * "master" SCRIPT LOAD for each script, all within `connect_timeout`. While it is not up, calls fail at once with
  * REDIS_ERROR_DOWN; no call waits for a reconnect (E17).
  *
- * Only a master is ever up. A replica is reported as down and tried again. A master that becomes a replica while we are
- * connected answers READONLY, MASTERDOWN or UNBLOCKED: the call gets that error (it was not executed), and the
- * connection is closed. A server that does not know or allow ROLE counts as a master until it answers READONLY.
+ * Only a master is ever up. A replica is reported as down and tried again. A master that becomes a replica while
+ * connected answers READONLY, MASTERDOWN or UNBLOCKED: the call gets that error (it was not executed), and the node
+ * closes the connection. A server that does not know or allow ROLE counts as a master until it answers READONLY.
  *
  * With sentinels, every attempt begins by asking them for the master, one after the other, each for
- * `sentinels.timeout_ns` at most; then ROLE must be known. Asking while there is no connection is enough, because every
+ * `sentinels.timeout_ns` at most; then ROLE must be known. Asking only without a connection is enough, because every
  * replacement of a master ends the connection to it: it died; it hangs or is cut off, and the silence limit ends it; it
- * became a replica, and answers READONLY; or the sentinels replaced it while it lived, and close its connections some
- * ten seconds later (CLIENT KILL TYPE normal). What it accepts until then is lost. No client can prevent that, but
- * min-replicas-to-write on the server does: the old master answers NOREPLICAS, and we ask the sentinels at once.
+ * became a replica, and answers READONLY; or the sentinels replaced a live master, and close its connections some ten
+ * seconds later (CLIENT KILL TYPE normal). What the old master accepts until then is lost. No client can prevent that,
+ * but min-replicas-to-write on the server does: the old master answers NOREPLICAS, and the node asks the sentinels at
+ * once.
  *
- * With `message`, channels can be subscribed to: SUBSCRIBE and UNSUBSCRIBE, one channel a call, are calls like others,
- * answered with ["subscribe", channel, channels left]. A lost connection has lost its subscriptions: make them again
- * when `changed` tells that it is up. A server that hangs is found by a PING now and then (reference: a dead peer looks
- * like one that has nothing to say). Use a connection of its own: while it is subscribed a server takes no other
- * command.
+ * With `message`, the connection can subscribe to channels: SUBSCRIBE and UNSUBSCRIBE, one channel a call, are ordinary
+ * calls, answered with ["subscribe", channel, channels left]. A new connection has no subscriptions: make them again
+ * when `changed` reports it up. Periodic PINGs detect a server that hangs. Use a separate connection: while subscribed,
+ * a server takes no other command.
  *
  * Ownership: the caller owns the struct redis_call until `done` ran; redis_call_cancel ends it without `done`.
  * `done` may start, cancel and free calls, this one included, but not destroy the node.
@@ -62,12 +62,12 @@ struct redis_sentinels {
     size_t count;
     const char *user;     /* of the sentinels themselves; NULL: AUTH with the password only */
     const char *password; /* NULL: no AUTH */
-    int64_t timeout_ns;   /* for one sentinel; 0 = 300 ms */
+    int64_t timeout_ns;   /* per sentinel; 0 = 300 ms */
 };
 
 struct redis_node_options {
     const char *name; /* for logs: "lock1"; required */
-    const char *host; /* name or address; this, unix_path or sentinels */
+    const char *host; /* name or address; give this, unix_path or sentinels */
     unsigned port;
     const char *unix_path;
     struct redis_sentinels sentinels; /* count 0: none */
@@ -76,7 +76,7 @@ struct redis_node_options {
     unsigned database;
     const char *client_name; /* NULL: none */
 
-    int64_t connect_timeout_ns; /* 0 = 1 s; asking sentinels comes before it */
+    int64_t connect_timeout_ns; /* 0 = 1 s; does not include asking sentinels */
     int64_t backoff_min_ns;     /* 0 = 50 ms */
     int64_t backoff_max_ns;     /* 0 = 2 s */
     int64_t silence_limit_ns;   /* 0 = 10 s */
@@ -87,12 +87,12 @@ struct redis_node_options {
     const struct redis_script *const *scripts; /* loaded on every connect; must outlive the node */
     size_t script_count;
 
-    /* Told about every change between up and down, with a reason, and about the first failure of a node that was
-     * never up; may be NULL. Not called from redis_node_create or redis_node_destroy. Runs before the calls of a lost
-     * connection are completed. It may start and cancel calls, but not destroy the node. */
+    /* Called for every change between up and down, with a reason, and for the first failure of a node that was never
+     * up; may be NULL. Never runs inside redis_node_create or redis_node_destroy. Runs before the calls of a lost
+     * connection complete. It may start and cancel calls, but not destroy the node. */
     void (*changed)(void *context, struct redis_node *node, enum redis_node_state state, const char *reason);
-    /* A message came on a channel that it is subscribed to; NULL: it never subscribes. The texts, each followed by a
-     * NUL, are valid during the call, which may start and cancel calls, but not destroy the node. */
+    /* A message on a subscribed channel; NULL if the connection never subscribes. The texts, each followed by a NUL,
+     * are valid during the call, which may start and cancel calls, but not destroy the node. */
     void (*message)(void *context, struct redis_node *node, const char *channel, size_t channel_length,
                     const char *payload, size_t payload_length);
     int64_t pulse_interval_ns; /* while it is subscribed; 0 = 5 s */
@@ -105,24 +105,23 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
 void redis_node_destroy(struct redis_node *node);
 
 const char *redis_node_name(const struct redis_node *node);
-/* What it was created with, defaults filled in; the texts live as long as the node. Addresses of sentinels are left
- * out. */
+/* The options of the node, with defaults filled in. The texts live as long as the node. Omits the addresses of
+ * sentinels. */
 const struct redis_node_options *redis_node_options_of(const struct redis_node *node);
-/* The server that it is connected to, or last tried to: "host:port", a path, "sentinel host:port"; "" before the first
- * attempt. Valid until the loop runs. */
+/* The server of the connection or of the last attempt: "host:port", a path, "sentinel host:port"; "" before the
+ * first attempt. Valid until the loop runs. */
 const char *redis_node_address(const struct redis_node *node);
 enum redis_node_state redis_node_state(const struct redis_node *node);
-/* Why it is not up: the last failure, "" before the first. */
+/* Why the node is down: the last failure, "" before the first. */
 const char *redis_node_reason(const struct redis_node *node);
 /* True once the first attempt to connect has ended, either way. */
 bool redis_node_was_tried(const struct redis_node *node);
-/* Bytes and calls that were sent or are about to be, and are not answered. */
+/* Calls that are sent or queued, and unanswered. */
 size_t redis_node_unanswered(const struct redis_node *node);
-/* When the oldest request that is not answered was made; INSTANT_NEVER when all are answered. */
+/* When the oldest unanswered request was made; INSTANT_NEVER if there is none. */
 struct instant redis_node_waits_since(const struct redis_node *node);
 
-/* For how long a call to it is worth waiting for now, from `least_ns` to `most_ns`: twice what its slowest answer took
- * of late, one that came after its deadline included. */
+/* A timeout for calls, from `least_ns` to `most_ns`: twice the slowest recent answer, late ones included. */
 int64_t redis_node_timeout_ns(const struct redis_node *node, int64_t least_ns, int64_t most_ns);
 
 struct redis_call {
@@ -137,24 +136,23 @@ static inline bool redis_call_is_outstanding(const struct redis_call *call)
     return call->node != NULL;
 }
 
-/* Sends the encoded request. Returns false, without calling `done`, when nothing was written because the node is not
- * up (REDIS_ERROR_DOWN) or overloaded (REDIS_ERROR_OVERLOAD, the connection is then about to be closed): the caller
- * knows at once. Otherwise `done` runs exactly once, never from inside this function. `call` may be NULL: the reply
- * is read and discarded. */
+/* Sends the encoded request. Returns false, without calling `done`, if nothing was written because the node is down
+ * (REDIS_ERROR_DOWN) or overloaded (REDIS_ERROR_OVERLOAD, after which the connection closes). Otherwise `done` runs
+ * exactly once, never inside this function. With `call` NULL the reply is discarded. */
 bool redis_node_call(struct redis_node *node, const struct buffer *request, struct instant deadline,
                      struct redis_call *call) MUST_CHECK;
-/* The call ends without `done`; what was sent may still be executed. Harmless when it is not outstanding. */
+/* The call ends without `done`; the server may still execute it. Harmless if the call is not outstanding. */
 void redis_call_cancel(struct redis_call *call);
 
-/* Counters since the node was created; `demotions` are connections that were closed because the server was, or
- * might be, no master any more, `sentinels_asked` the attempts to ask one. */
+/* Counters since the node was created; `demotions` counts connections closed because the server was, or might be, no
+ * longer a master; `sentinels_asked` counts attempts to ask a sentinel. */
 struct redis_node_counters {
     uint64_t connects, disconnects, calls, replies, late_replies, timeouts, writes, reads, desyncs, script_reloads;
     uint64_t demotions, sentinels_asked, messages;
 };
 const struct redis_node_counters *redis_node_counters(const struct redis_node *node);
 
-/* Takes "host:port" apart, or "[IPv6]:port"; false when it is neither. `host` has room for REDIS_HOST_MAX bytes. */
+/* Splits "host:port" or "[IPv6]:port"; false if the text is neither. `host` has room for REDIS_HOST_MAX bytes. */
 enum { REDIS_HOST_MAX = 256 };
 bool redis_address_parse(const char *text, char host[REDIS_HOST_MAX], unsigned *port) MUST_CHECK;
 

@@ -1,15 +1,15 @@
 /* From a name to a connection that is up. Loop thread only.
  *
- * Every attempt resolves the name anew, because an address may have moved. One deadline, the timer set by
- * node_connect, covers resolving, connecting and the handshake. The handshake is sent in two writes: who we are and
- * what the server is, then the scripts, for a master only. Each of its requests is an entry of the pending ring like
- * any call, so that the bytes are accounted for in one way only. The connection is up when the last of its replies was
- * right: "up" is never said without a reply, and any other reply than the expected one ends the attempt.
+ * Every attempt resolves the name anew, because an address may have moved. One deadline, the timer set by node_connect,
+ * covers resolving, connecting and the handshake. The handshake is sent in two writes: who we are and what the server
+ * is, then the scripts, for a master only. Each of its requests is an entry of the pending ring like any call, so that
+ * all bytes are accounted for the same way. The connection is up after the last expected reply; any unexpected reply
+ * ends the attempt.
  *
- * With sentinels, a step before it goes the same way to a sentinel, whose handshake is the question for the master.
+ * With sentinels, an attempt connects to a sentinel first; its handshake asks for the master.
  *
- * A server may repeat the arguments of a command in its error text ("unknown command 'AUTH', with args ..."), so of
- * an answer to AUTH only its first word is reported. */
+ * A server may repeat arguments in its error text ("unknown command 'AUTH', with args ..."), so only the first word
+ * of an answer to AUTH is reported. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -23,7 +23,7 @@
 #include "base/memory.h"
 #include "redis/node_private.h"
 
-/* Keep-alive finds a peer that vanished while nothing was asked of it: after 10 + 3 * 3 seconds. */
+/* Keep-alive detects that the peer of an idle connection vanished: after 10 + 3 * 3 seconds. */
 enum { KEEP_IDLE_S = 10, KEEP_INTERVAL_S = 3, KEEP_PROBES = 3 };
 
 const char *node_phase_name(enum node_phase phase)
@@ -44,7 +44,7 @@ const char *node_phase_name(enum node_phase phase)
 
 /* --- handshake, sending ------------------------------------------------------------------------------------- */
 
-/* The request was written at the end of `out`, where `from` was its length before. */
+/* The request is the end of `out`, from offset `from` on. */
 static void expect_handshake(struct redis_node *node, size_t from, enum pending_kind kind, size_t script)
 {
     (void)node_expect(node, node->out.length - from,
@@ -109,7 +109,8 @@ static size_t text_length(const char *text)
     return text != NULL ? strlen(text) : 0;
 }
 
-/* Room for all that is sent with the credentials: a buffer that grows would leave copies of the password behind. */
+/* Reserves room for everything sent with the credentials: growing would leave copies of the password in freed
+ * memory. */
 static void reserve_for_auth(struct redis_node *node)
 {
     const struct redis_node_options *own = &node->options;
@@ -119,7 +120,7 @@ static void reserve_for_auth(struct redis_node *node)
                                    text_length(sentinels->password) + text_length(sentinels->master));
 }
 
-/* A peer that has not yet answered like a Redis server gets no large buffer, whatever it may send later. */
+/* Before the handshake has succeeded, a peer gets no large buffer. */
 static const size_t handshake_reply_limit = 64 * 1024;
 
 static void begin_handshake(struct redis_node *node)
@@ -143,7 +144,7 @@ static void begin_handshake(struct redis_node *node)
     loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
 }
 
-/* The second part, for a master. All before it is answered; it held the password. */
+/* The second part, for a master. The first part is answered; it held the password. */
 static void go_on_with_master(struct redis_node *node)
 {
     node_drop_output(node);
@@ -201,7 +202,7 @@ static bool role_is(const struct redis_reply *reply, const char *role)
     return redis_reply_is_text(&reply->elements[0], role);
 }
 
-/* A server, a proxy or a user that has no such command. Every other refusal would meet the next request as well. */
+/* A server, proxy or user without the command ROLE. Any other refusal would also refuse the next request. */
 static bool role_is_hidden(const struct redis_reply *reply)
 {
     if (reply->kind != REDIS_FAILURE)
@@ -234,7 +235,7 @@ static bool role_reply(struct redis_node *node, const struct pending *entry, con
     else if (tells_role && role_is(reply, "sentinel"))
         node_lose(node, "%s is a sentinel, and a node has to be a master", node->address);
     else if (role_is_hidden(reply))
-        node_lose(node, "%s does not say whether it is a master, which has to be known where sentinels are used: %s",
+        node_lose(node, "%s does not say whether it is a master, but with sentinels that must be known: %s",
                   node->address, reply->bytes);
     else
         return refused(node, entry, reply);
@@ -298,7 +299,7 @@ bool node_handshake_reply(struct redis_node *node, const struct pending *entry, 
 
 static void set_option(int fd, int level, int option, int value)
 {
-    /* A kernel that lacks one of these still gives a working connection; our own deadlines do not depend on them. */
+    /* Connections work without these options; our own deadlines do not depend on them. */
     (void)setsockopt(fd, level, option, &value, sizeof value);
 }
 

@@ -1,7 +1,7 @@
-/* The one way in which a connection ends, or an attempt to make one. Loop thread only.
+/* Every connection, and every attempt to make one, ends here. Loop thread only.
  *
- * When a connection ends, its calls get the answer that is true: DOWN for those of which no byte was written,
- * UNKNOWN for all others, because the server may have executed them. */
+ * The calls of a connection that ends get DOWN if no byte of them was written, and otherwise UNKNOWN, because the
+ * server may have executed them. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "redis/node_private.h"
 
-/* More than this is given back to the allocator when a connection ends. */
+/* A larger buffer is freed when a connection ends. */
 static const size_t out_kept_max = 256 * 1024;
 
 void node_wake_at(struct redis_node *node, struct instant at)
@@ -36,7 +36,7 @@ uint64_t node_expect(struct redis_node *node, size_t length, struct pending entr
     return pending_push(&node->pending, entry);
 }
 
-/* Hands the result to the call; the entry that held the call must be out of the ring by then, or have forgotten it. */
+/* Hands the result to the call. First remove the call's entry from the ring, or the call from the entry. */
 void node_complete(struct redis_call *call, const struct redis_result *result)
 {
     call->node = NULL;
@@ -66,14 +66,14 @@ void node_drop_connection(struct redis_node *node)
 void node_drop_output(struct redis_node *node)
 {
     if (node->out.length > 0)
-        memory_wipe(node->out.bytes, node->out.length); /* at the beginning of the handshake it holds the password */
+        memory_wipe(node->out.bytes, node->out.length); /* early in the handshake it holds the password */
     if (node->out.capacity > out_kept_max)
         buffer_fini(&node->out);
     buffer_clear(&node->out);
     node->answered = node->written = 0;
 }
 
-/* Full jitter: a fleet that lost the same server does not come back in step. */
+/* Full jitter: a fleet that lost the same server does not reconnect in step. */
 static int64_t backoff_ns(const struct redis_node *node)
 {
     int64_t low = node->options.backoff_min_ns;
@@ -120,12 +120,12 @@ void node_step(struct redis_node *node)
 {
     node_drop_connection(node);
     node->phase = NODE_WAITING;
-    complete_lost(node); /* requests of a handshake: no caller waits for them */
+    complete_lost(node); /* requests of a handshake have no caller */
     node_drop_output(node);
     node_wake_at(node, loop_now(node->loop));
 }
 
-/* True when there is another one to ask. */
+/* True if there is another sentinel to ask. */
 static bool sentinel_failed(struct redis_node *node, struct sentinel *sentinel)
 {
     char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX], last[sizeof node->reason];
@@ -140,7 +140,7 @@ static bool sentinel_failed(struct redis_node *node, struct sentinel *sentinel)
     return false;
 }
 
-/* The next attempt asks the sentinels anew, and a sentinel whose answer did not lead to a master is asked last. */
+/* The next attempt asks the sentinels again, and asks last the one whose answer did not lead to a master. */
 static void restart_search(struct redis_node *node)
 {
     if (node->search.found && node->phase != NODE_UP)

@@ -3,7 +3,7 @@
  *   node.c          creation, calls, cancellation, deadlines; bytes out, replies and messages in, scripts that a server
  *                   forgot
  *   node_connect.c  from a name to a connection that is up: resolve, connect, handshake
- *   node_lose.c     the one way in which a connection ends
+ *   node_lose.c     how every connection ends
  *   sentinel.c      which sentinel is asked next, and what it answered: no I/O
  *
  *        +-----------------------------------------------------------------------------+
@@ -12,15 +12,15 @@
  *        ^                        |                   |                  |
  *        +------- node_lose ------+-------------------+------------------+
  *
- * With sentinels one attempt goes several times around: each sentinel that is asked is a server like another, with a
- * short handshake of its own, and then node_step leads to the next one, or to the master, without a pause. Only when
- * none knows the master, or the reported master did not work, node_lose plans the next attempt.
+ * With sentinels, one attempt goes around several times: each sentinel has a short handshake of its own, and then
+ * node_step leads to the next one, or to the master, without a pause. Only if no sentinel knows the master, or the
+ * reported master does not work, node_lose schedules the next attempt.
  *
  * Invariants:
  *   - node_lose runs only from the loop's own callbacks (timer, readiness, turn end, resolver), never inside
- *     redis_node_call or redis_call_cancel; so a callback of a call may do anything to other calls while a batch of
- *     replies, or of expired or lost calls, is worked through.
- *   - The bytes of a request stay in `out` until its reply came: out.bytes[answered..written) was sent,
+ *     redis_node_call or redis_call_cancel; so the callback of a call may do anything to other calls while a batch of
+ *     replies, or of expired or lost calls, is processed.
+ *   - The bytes of a request stay in `out` until its reply arrives: out.bytes[answered..written) was sent,
  *     [written..length) was not, and the lengths of the pending entries add up to length - answered.
  *   - Functions that return bool return false when the connection is gone (node_lose ran). */
 #ifndef REDIS_NODE_PRIVATE_H
@@ -35,9 +35,9 @@
 #include "redis/reader.h"
 #include "redis/sentinel.h"
 
-/* The requests of a connection whose replies are still to come, in the order in which the replies will come: a ring
- * that grows by doubling and never shrinks. A request is named by its sequence number, which counts up for the whole
- * life of the node; pointers into the ring do not survive a push. */
+/* The unanswered requests of a connection, in order: a ring that grows by doubling and never shrinks. A request is
+ * identified by its sequence number, which is unique in the life of the node. A push invalidates pointers into the
+ * ring. */
 enum pending_kind {
     PENDING_CALL,
     PENDING_RELOAD, /* SCRIPT LOAD after a NOSCRIPT */
@@ -53,7 +53,7 @@ enum pending_kind {
 };
 
 struct pending {
-    struct redis_call *call; /* NULL: no caller waits (any more), the reply is discarded */
+    struct redis_call *call; /* NULL: no caller waits, the reply is discarded */
     struct instant deadline;
     struct instant queued_at;
     uint32_t length; /* bytes of the request */
@@ -115,13 +115,13 @@ struct redis_node {
     struct loop *loop;
     struct redis_node_options options; /* its strings are our copies */
     struct sentinel_search search;
-    char address[NODE_ADDRESS_MAX]; /* of the server at hand, for people: "host:port", "sentinel host:port", a path */
+    char address[NODE_ADDRESS_MAX]; /* of the current server, for people: "host:port", "sentinel host:port", a path */
 
     enum node_phase phase;
     int fd; /* -1: none */
     struct loop_watch *watch;
     void (*socket_ready)(void *context, int events);
-    bool blocked; /* the socket takes no more: waiting for LOOP_WRITABLE */
+    bool blocked; /* the socket is full: waiting for LOOP_WRITABLE */
     struct loop_resolution *resolution;
     struct loop_timer timer; /* next attempt, or connect deadline, or earliest deadline of the calls */
     struct instant timer_at; /* INSTANT_NEVER: not set */
@@ -130,45 +130,45 @@ struct redis_node {
     struct buffer out;
     size_t answered, written;
     struct pending_ring pending;
-    uint64_t first_live; /* no call before it waits any more */
+    uint64_t first_live; /* all entries before it are tombstones */
     struct answer_times answer_times;
     struct redis_reader *reader;
     char *received;          /* NODE_READ_SIZE bytes */
     uint64_t *reload_places; /* per script: sequence number behind its last SCRIPT LOAD */
 
-    bool is_subscribed; /* to a channel at least */
+    bool is_subscribed; /* to at least one channel */
     struct loop_timer pulse_timer;
 
     bool overloaded;             /* close at the end of the turn */
-    enum redis_error demoted_by; /* not NONE: close when the replies that are here have been read */
+    enum redis_error demoted_by; /* not NONE: close after the replies that have arrived */
     bool is_tried, told_down;
     unsigned failures;  /* since it was last up */
-    unsigned demotions; /* one soon after the other */
+    unsigned demotions; /* in quick succession */
     struct instant up_since;
-    int64_t step_limit_ns; /* of the step that is under way, up to the end of its handshake */
+    int64_t step_limit_ns; /* of the current step, until the end of its handshake */
     char reason[256];
 
     struct redis_node_counters counters;
 };
 
 /* --- node_lose.c --- */
-/* Ends the connection, or the attempt to make one, keeps and reports the reason, and plans the next attempt. */
+/* Ends the connection or the attempt, keeps and reports the reason, and schedules the next attempt. */
 void node_lose(struct redis_node *node, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Leaves this server, which is no failure: the next step of the attempt begins in the next turn. */
+/* Disconnects without a failure: the next step of the attempt begins in the next turn. */
 void node_step(struct redis_node *node);
-/* Forgets and overwrites all that was to be sent or was. */
+/* Drops and overwrites all output, sent or not. */
 void node_drop_output(struct redis_node *node);
 void node_drop_connection(struct redis_node *node);
 /* Moves the timer to `at` if it is set for later. */
 void node_wake_at(struct redis_node *node, struct instant at);
-/* Records that the last `length` bytes of `out` are a request that is described by `entry`. */
+/* Records that the last `length` bytes of `out` are the request that `entry` describes. */
 uint64_t node_expect(struct redis_node *node, size_t length, struct pending entry);
-/* Hands the result to the call, which no entry of the ring holds any more. */
+/* Hands the result to the call. No entry of the ring may hold the call. */
 void node_complete(struct redis_call *call, const struct redis_result *result);
 
 /* --- node_connect.c --- */
 void node_connect(struct redis_node *node);
-/* The socket, which was being connected, is ready. */
+/* The connecting socket is ready. */
 void node_handshake(struct redis_node *node);
 /* Handles the reply to a request of the handshake. */
 bool node_handshake_reply(struct redis_node *node, const struct pending *entry, const struct redis_reply *reply);

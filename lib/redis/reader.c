@@ -4,16 +4,16 @@
  * before the next reply, so a reply costs no allocation. The children of an array lie side by side: their slots are
  * taken when the array's header arrives, and each child is written into its slot by index.
  *
- * What a server may make us do is bounded here, because hiredis bounds little of it (0.14 reserves 16 GiB for
- * thirteen bytes, 1.2 follows any depth):
+ * This file bounds what a server can cost, because hiredis bounds little of it (0.14 reserves 16 GiB for thirteen
+ * bytes, 1.2 follows any depth):
  *   - elements of all arrays of a reply, before anything is allocated for them; depth of nesting; bytes of all its
- *     strings; bytes waiting for the rest of a bulk string that a header announced; the length of a line, because an
- *     unfinished line is searched again from its start on every read;
+ *     strings; bytes waiting for the rest of a bulk string that a header announced; the length of a line, because every
+ *     read searches an unfinished line from its start;
  *   - RESP3 types, which we never request. hiredis 0.14 does not know them, 1.x does.
- * A refusal is a NULL to hiredis, which then reports "Out of memory"; the true reason is kept in `refusal`.
+ * A refusal is a NULL to hiredis, which then reports "Out of memory"; `refusal` keeps the true reason.
  *
- * Given bytes are fed in slices, which keeps hiredis' buffer small: it moves the rest of the buffer to the front
- * after each kilobyte of replies, and throws a large buffer away between two feeds.
+ * Bytes are fed in slices to keep hiredis' buffer small: it moves the rest of the buffer to the front after each
+ * kilobyte of replies, and frees a large buffer between two feeds.
  *
  * hiredis calls abort() when memory runs out (0.14), which is our policy too (base/memory.h). */
 #include "redis/reader.h"
@@ -29,7 +29,7 @@
 
 enum {
     SLICE = 4096,
-    DEPTH_MAX = 7, /* arrays inside arrays; what hiredis 0.14 allows too */
+    DEPTH_MAX = 7, /* arrays inside arrays; the limit of hiredis 0.14 */
     LINE_MAX_LENGTH = 16 * 1024,
     HEADER_SLACK = 64, /* the header and the line ends around a bulk string */
 };
@@ -44,10 +44,10 @@ struct redis_reader {
     redisReader *codec;
     struct arena arena;
     size_t reply_limit, element_limit;
-    size_t bytes, elements; /* of the reply that is being built */
+    size_t bytes, elements; /* of the current reply */
     const char *given;
     size_t given_length;
-    bool delivered;      /* a reply is in the caller's hands */
+    bool delivered;      /* the caller holds a reply */
     const char *refusal; /* static text; NULL = nothing was refused */
     char reason[192];
 };
@@ -67,7 +67,7 @@ static void *refuse(const redisReadTask *task, const char *why)
     return NULL;
 }
 
-/* The place of the value: a slot of its parent, or a new one for the outermost value. */
+/* Where the value goes: a slot of its parent, or a new one for the outermost value. */
 static struct redis_reply *slot_for(const redisReadTask *task)
 {
     if (task->parent == NULL)
@@ -256,7 +256,7 @@ static bool feed_slice(struct redis_reader *reader)
     return true;
 }
 
-/* hiredis wants more bytes before it can go on. Is what it holds already worth so much waiting? */
+/* hiredis waits for more bytes. Returns why it must not, or NULL. */
 static const char *excess(const struct redis_reader *reader)
 {
     size_t waiting = unread(reader);
@@ -281,7 +281,8 @@ enum redis_reader_found redis_reader_next(struct redis_reader *reader, const str
     if (reader->delivered)
         begin_reply(reader);
     for (;;) {
-        /* Without an unread byte hiredis would open a reply and wait inside it; is_idle relies on it not doing so. */
+        /* Without an unread byte hiredis would begin a reply and wait inside it, which would break
+         * redis_reader_is_idle. */
         if (unread(reader) > 0) {
             void *found = NULL;
             if (redisReaderGetReply(reader->codec, &found) != REDIS_OK)

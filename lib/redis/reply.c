@@ -1,6 +1,5 @@
-/* What an error text means. Servers put the class into the first word; where an old or common error hides behind the
- * word ERR, the beginning of the text decides. Texts differ between versions, so everything unknown is OTHER, which
- * no caller may take for an answer about a lock. */
+/* Classifies error texts. The first word is the class; if it is only ERR, the beginning of the text decides. Texts
+ * differ between versions, so everything unknown is OTHER, which no caller may take for an answer about a lock. */
 #include "redis/reply.h"
 
 #include <string.h>

@@ -1,11 +1,10 @@
-/* What a Redis server answered, as a value of our own; nothing of hiredis is visible outside lib/redis.
+/* What a Redis server answered, in our own types; hiredis is invisible outside lib/redis.
  *
- * A call ends in one of three ways. They are kept apart everywhere, because a lock that mistakes one for another is
- * broken (reference: edge cases E1, E11):
+ * A call ends in one of three ways. A lock that confuses them is broken (edge cases E1, E11):
  *   REDIS_VALUE    the server executed the command and this is its reply;
  *   REDIS_ERROR    the command was certainly not executed: the server refused it with an error of a named class, or
  *                  it was never written (REDIS_ERROR_DOWN). Never "taken", never a vote;
- *   REDIS_UNKNOWN  it was written, and no reply came in time: it may have been executed, or may be, later.
+ *   REDIS_UNKNOWN it was written, and no reply came in time: the server may have executed it, or may still.
  * A reply and its bytes live until the callback that received it returns. */
 #ifndef REDIS_REPLY_H
 #define REDIS_REPLY_H
@@ -30,17 +29,17 @@ enum redis_error {
     REDIS_ERROR_OVERLOAD, /* too much unanswered already: nothing was written */
     REDIS_ERROR_NOSCRIPT, /* seen by callers only if reloading failed */
     REDIS_ERROR_LOADING,
-    REDIS_ERROR_BUSY, /* a script runs too long there */
+    REDIS_ERROR_BUSY, /* a script on the server runs too long */
     REDIS_ERROR_MASTERDOWN,
     REDIS_ERROR_READONLY,
-    REDIS_ERROR_UNBLOCKED, /* a blocking command was ended by force, it took nothing */
+    REDIS_ERROR_UNBLOCKED, /* a blocking command was ended by force, and took nothing */
     REDIS_ERROR_NOREPLICAS,
     REDIS_ERROR_MISCONF,
     REDIS_ERROR_OOM,
     REDIS_ERROR_AUTH,    /* NOAUTH, WRONGPASS, NOPERM: the configuration is wrong */
     REDIS_ERROR_CLUSTER, /* MOVED, ASK, CLUSTERDOWN, CROSSSLOT, TRYAGAIN: a cluster where a master was expected */
     REDIS_ERROR_MAXCLIENTS,
-    REDIS_ERROR_WRONGTYPE, /* a foreign value under our key: a name clash */
+    REDIS_ERROR_WRONGTYPE, /* another program's value is in our key */
     REDIS_ERROR_SYNTAX,    /* an older server that lacks an option, or an unknown command */
     REDIS_ERROR_OTHER,
 };
@@ -56,7 +55,7 @@ struct redis_result {
 
 /* The class of a server's error text, by its first word. */
 enum redis_error redis_error_classify(const char *text, size_t length);
-/* True for what ends by itself: a call that failed with it can be made again a moment later. */
+/* True for errors that pass by themselves: the call can be repeated a moment later. */
 bool redis_error_is_passing(enum redis_error error);
 const char *redis_error_name(enum redis_error error); /* "READONLY", "down", ... */
 

@@ -1,5 +1,5 @@
-/* The encoder. It is on the hot path of every call, so a part of a request costs one check for room and one copy:
- * no format string, no allocation once the buffer has grown to its working size. */
+/* The encoder. Every call runs it, so a part of a request costs one check for room and one copy: no format string,
+ * and no allocation after the buffer has grown to its working size. */
 #include "redis/request.h"
 
 #include <stdio.h>

@@ -27,7 +27,7 @@ struct redis_script {
 void redis_request_begin(struct buffer *out, size_t arguments);
 void redis_request_bytes(struct buffer *out, const void *bytes, size_t length);
 void redis_request_text(struct buffer *out, const char *text);
-/* Some texts in a row, and a whole command of texts: it counts its arguments itself. */
+/* Appends texts, or a whole command of texts, whose arguments it counts. */
 #define redis_request_texts(out, ...)                                                                                  \
     redis_request_all((out), (const char *const[]){__VA_ARGS__},                                                       \
                       sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), false)
@@ -36,7 +36,7 @@ void redis_request_text(struct buffer *out, const char *text);
                       sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), true)
 void redis_request_all(struct buffer *out, const char *const *texts, size_t count, bool is_whole);
 void redis_request_integer(struct buffer *out, int64_t value);
-/* Microseconds, not negative, as seconds with six decimals: for scores and Lua. No locale puts a comma there. */
+/* Microseconds (at least 0) as seconds with six decimals: for scores and Lua. Writes a point in every locale. */
 void redis_request_seconds(struct buffer *out, int64_t us);
 /* EVALSHA sha1 keys: the caller appends `keys` keys and then `arguments` further arguments. */
 void redis_request_script(struct buffer *out, const struct redis_script *script, size_t keys, size_t arguments);

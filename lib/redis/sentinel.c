@@ -13,7 +13,7 @@ enum { PORT_MAX = 65535, PORT_DIGITS = 5 };
 
 /* --- addresses ---------------------------------------------------------------------------------------------- */
 
-/* 0 when it is none. */
+/* 0 if the text is no port. */
 static unsigned port_parse(const char *text, size_t length)
 {
     unsigned port = 0;
@@ -47,7 +47,7 @@ bool redis_address_parse(const char *text, char host[REDIS_HOST_MAX], unsigned *
     size_t length = (size_t)(colon - text);
     bool is_bracketed = length >= 2 && text[0] == '[' && colon[-1] == ']';
     if (!is_bracketed && memchr(text, ':', length) != NULL)
-        return false; /* an IPv6 address without brackets: where does the port begin? */
+        return false; /* an IPv6 address without brackets is ambiguous */
     *port = port_parse(colon + 1, strlen(colon + 1));
     return *port != 0 && host_copy(host, is_bracketed ? text + 1 : text, is_bracketed ? length - 2 : length);
 }
@@ -136,6 +136,6 @@ bool sentinel_take(struct sentinel_search *search, const struct redis_reply *rep
     else if (reply->kind == REDIS_FAILURE)
         snprintf(reason, SENTINEL_REASON_MAX, "refused: %.120s", reply->bytes);
     else
-        snprintf(reason, SENTINEL_REASON_MAX, "answered with what is no address");
+        snprintf(reason, SENTINEL_REASON_MAX, "did not answer with an address");
     return false;
 }

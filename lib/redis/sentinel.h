@@ -4,13 +4,13 @@
  *     sentinel_search_init(&search, &options);
  *     round:   sentinel_search_begin                   the best sentinel is in front
  *     step:    sentinel_search_current                 ask it: sentinel_ask
- *              sentinel_take                           what it answered; it moves to the front when it told a master
+ *              sentinel_take                           what it answered; it moves to the front if it named a master
  *              or sentinel_search_skip                 it did not; false: none is left in this round
  *     found:   search.master_host, search.master_port  until the next round
  *              sentinel_search_distrust                that was no master: this sentinel is asked last from now on
  *
- * Sentinels that are cut off from the others go on reporting an old master. So one whose answer led to no
- * master is put behind the others, and the next round asks another one first. */
+ * A sentinel that is cut off from the others still reports an old master. So one whose answer led to no master moves
+ * behind the others, and the next round asks another one first. */
 #ifndef REDIS_SENTINEL_H
 #define REDIS_SENTINEL_H
 
@@ -25,7 +25,7 @@ enum { SENTINEL_REASON_MAX = 160 };
 struct sentinel {
     char host[REDIS_HOST_MAX];
     unsigned port;
-    bool is_told; /* that it did not help, since it last did */
+    bool is_told; /* its failure was logged, since it last helped */
 };
 
 struct sentinel_search {
@@ -50,7 +50,7 @@ void sentinel_search_distrust(struct sentinel_search *search);
 
 /* The question, as a request. */
 void sentinel_ask(const struct sentinel_search *search, struct buffer *out);
-/* Understands the answer of the current sentinel; false with a reason. */
+/* Parses the answer of the current sentinel; false with a reason. */
 bool sentinel_take(struct sentinel_search *search, const struct redis_reply *reply, char reason[SENTINEL_REASON_MAX]);
 
 #endif
