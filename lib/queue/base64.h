@@ -9,7 +9,7 @@
 
 void base64_encode(const char *bytes, size_t length, struct buffer *out);
 
-/* False when the text is not what base64_encode writes for any bytes; `out` is then as it was. */
+/* False if base64_encode writes this text for no bytes; `out` is then unchanged. */
 bool base64_decode(const char *text, size_t length, struct buffer *out) MUST_CHECK;
 
 #endif

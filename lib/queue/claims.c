@@ -171,7 +171,9 @@ void queue_slot_lost(struct queue *queue, unsigned number, const char *place, si
     if (length >= CLAIM_ID_BYTES)
         queue_slot_holds(slot, place);
     if (length > CLAIM_ID_BYTES && claim_cut(place + CLAIM_ID_BYTES, length - CLAIM_ID_BYTES, name) != NULL) {
-        log_event(LOG_WARN, "claim_older", "slot=%u advice=\"the node knew an older task of it, which is given back\"",
+        log_event(LOG_WARN, "claim_older",
+                  "slot=%u advice=\"the node had an older task in this slot, probably after a failover; it goes back "
+                  "to its queue\"",
                   number);
         slot->sets_right = true;
         claim_give_back(queue, number, name);

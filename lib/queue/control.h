@@ -1,13 +1,12 @@
-/* Calls to a running worker process: from dashboards (quiet, stop, dump, through the list IDENTITY-signals) and from
- * Holdfast's own commands (look at the paused queues, drain, cancel a task, lose a lock, through hf:2:calls:IDENTITY).
+/* Calls to a running worker process: dashboards send quiet, stop and dump through the list IDENTITY-signals; Holdfast's
+ * own commands (look at the paused queues, drain, cancel a task, lose a lock) use hf:2:calls:IDENTITY.
  *
- * A separate connection waits at both lists in a blocking pop, so a call arrives at once. A call whose reply was
- * lost with the connection is lost, as with other programs of this data model: the caller sees that nothing
- * happened and calls again. All calls are safe to repeat. An unknown call is logged and ignored.
+ * A separate connection waits at both lists in a blocking pop, so a call arrives at once. If the connection breaks, the
+ * call in its reply is lost, as in other programs of this data model: the caller sees that nothing happened and calls
+ * again. All calls are safe to repeat. An unknown call is logged and ignored.
  *
- * The server takes a call out of the list for a process that waits for one, even if that process hangs. So LOSE, whose
- * caller must be sure, is confirmed once it was acted upon: its text is put under hf:2:heard:IDENTITY. A confirmation
- * may be lost like a call.
+ * The server hands a call to a waiting process even if that process hangs. But the caller of LOSE must be sure, so the
+ * process confirms it after acting: it puts the text under hf:2:heard:IDENTITY. A confirmation may be lost like a call.
  *
  * Callers bound the lists and let them expire (scripts/call.lua): the lists of a dead process are gone after a
  * minute. Threads: the loop's only. */
@@ -23,15 +22,15 @@
 
 enum control_call {
     CONTROL_QUIET,  /* TSTP: claim no more tasks, go on with the running ones */
-    CONTROL_STOP,   /* TERM, INT: end in order */
-    CONTROL_DUMP,   /* TTIN: say what runs */
+    CONTROL_STOP,   /* TERM, INT: stop in order */
+    CONTROL_DUMP,   /* TTIN: log what runs */
     CONTROL_LOOK,   /* LOOK: the list of paused queues has changed */
-    CONTROL_DRAIN,  /* DRAIN: claim no more tasks, and end when none runs */
+    CONTROL_DRAIN,  /* DRAIN: claim no more tasks, and stop when none runs */
     CONTROL_CANCEL, /* CANCEL JID: this task, if it runs here */
     CONTROL_LOSE,   /* LOSE JID: this task has lost its lock, if it has one here: an operator takes the lock */
 };
 
-/* Parses a call. `jid` is set for CONTROL_CANCEL and CONTROL_LOSE, a part of `text`. False if it is no call. Pure. */
+/* Parses a call. CONTROL_CANCEL and CONTROL_LOSE set `jid`, a part of `text`. False if the text is no call. Pure. */
 bool control_parse(const char *text, size_t length, enum control_call *call, const char **jid);
 
 struct control;
@@ -44,7 +43,7 @@ struct control_options {
 };
 
 struct control *control_create(struct loop *loop, const struct control_options *options);
-/* Hangs up at once; a call that comes later stays in its list and expires with it. */
+/* Closes the connection at once; later calls stay in their list and expire with it. */
 void control_destroy(struct control *control);
 
 /* Appends a request that sends `text` to the process `identity` ("" = every process) if its lease runs, and deletes its

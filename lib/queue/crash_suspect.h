@@ -1,7 +1,9 @@
-/* Notes at the queue node which slot crashed a process, before its lease ends and its tasks are recovered (recovery.c).
+/* Records on the queue node which slot crashed a process, before its lease ends and its tasks are recovered
+ * (recovery.c).
  *
- * The call answers 1: noted, or 0: too late. It may be repeated. Without the note, all tasks of the process count alike
- * when they are recovered. Use it only for a dead process: one that enlists itself again removes the note. */
+ * The call answers 1: recorded, or 0: too late. It may be repeated. Without the record, all tasks of the process
+ * count alike when they are recovered. Use it only for a dead process: a process that enlists itself again removes
+ * the record. */
 #ifndef QUEUE_CRASH_SUSPECT_H
 #define QUEUE_CRASH_SUSPECT_H
 

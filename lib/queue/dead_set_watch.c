@@ -35,7 +35,7 @@ static void full_tell(struct dead_set_watch *watch, long long entries)
     watch->is_told = true;
     watch->told = now;
     log_event(LOG_WARN, "dead_full",
-              "entries=%lld advice=\"each task that dies now pushes out the oldest dead one: retry or delete them with "
+              "entries=%lld advice=\"each further dead task removes the oldest one: retry or delete them with "
               "holdfast tasks\"",
               entries);
 }

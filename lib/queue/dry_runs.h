@@ -1,8 +1,8 @@
-/* Dry runs on the queue node: which there are. Each has a key space of its own, hf:2:dry:RUN:, before every key; an
- * index names the runs, with a lease that whoever leads a run renews, and a record each. A run whose lease has ended is
- * dead: the next dry run takes it over, removes what it has left, and has it forgotten.
+/* The dry runs on the queue node. The keys of each begin with hf:2:dry:RUN:. An index lists the runs with their leases,
+ * and each run has a record. The process that leads a run renews its lease. A run whose lease has ended is dead: the
+ * next dry run takes it over, removes its keys, and then its record.
  *
- * These are the names, and the calls as requests; all of them may be repeated until they are answered. Pure; any
+ * This file has the names and encodes the calls; all calls may be repeated until they are answered. Pure; any
  * thread. If a process dies, index and record stay until DRY_RUNS_RECORD_MS after the last call. */
 #ifndef QUEUE_DRY_RUNS_H
 #define QUEUE_DRY_RUNS_H
@@ -18,39 +18,39 @@
 
 enum {
     DRY_RUNS_SCRIPTS = 4,
-    DRY_RUNS_ID_DIGITS = 12, /* small hexadecimal digits */
+    DRY_RUNS_ID_DIGITS = 12, /* lower-case hexadecimal digits */
     DRY_RUNS_OWNER_DIGITS = 16,
     DRY_RUNS_LEASE_S = 60,
 };
-/* 90 days: the record is what a later dry run finds leftovers by. */
+/* 90 days: a later dry run finds leftovers by the record. */
 #define DRY_RUNS_RECORD_MS (INT64_C(90) * 24 * 3600 * 1000)
 
 /* For redis_node_options. */
 extern const struct redis_script *const dry_runs_scripts[];
 
-/* "hf:2:dry:RUN:", the key space of a run, and what its locks have behind lock.prefix: "dry:RUN:". */
+/* "hf:2:dry:RUN:", the key space of a run; and "dry:RUN:", which follows lock.prefix in the names of its locks. */
 void dry_runs_space(const char *run, struct buffer *out);
 void dry_runs_lock_space(const char *run, struct buffer *out);
 /* The key of the index: a sorted set of runs by the end of their leases. */
 const char *dry_runs_index(void);
-/* The run that a key of the queue node belongs to; false when it belongs to none. */
+/* Finds the run of a key on the queue node; false if the key belongs to none. */
 bool dry_runs_key_read(const char *key, char run[DRY_RUNS_ID_DIGITS + 1]) MUST_CHECK;
 bool dry_runs_id_is_sound(const char *run);
 
-/* What is written down of a run. */
+/* The record of a run. */
 struct dry_runs_record {
     const char *who;         /* for people: "host:pid" */
-    const char *lock_prefix; /* what stands before all its resources on the lock nodes */
+    const char *lock_prefix; /* the prefix of all its resources on the lock nodes */
 };
-/* Begins it; without a record it goes on. Answered with 1, or 0: it was taken over. */
+/* With a record, begins the run; without one, renews its lease. Answers 1, or 0: the run was taken over. */
 void dry_runs_lease_request(struct buffer *out, const char *run, const char *owner,
                             const struct dry_runs_record *record);
-/* Answered with a list of runs. */
+/* Answers a list of runs. */
 void dry_runs_ended_request(struct buffer *out, unsigned count);
-/* The run that an element of that list is; false when it is none. */
+/* Reads a run from an element of that list; false if it is no run. */
 bool dry_runs_ended_read(const struct redis_reply *reply, size_t index, char run[DRY_RUNS_ID_DIGITS + 1]) MUST_CHECK;
 void dry_runs_take_request(struct buffer *out, const char *run, const char *owner);
-/* False when it was not taken over. The texts lie in the reply. */
+/* False if the run was not taken over. The texts point into the reply. */
 bool dry_runs_take_read(const struct redis_reply *reply, struct dry_runs_record *record) MUST_CHECK;
 void dry_runs_forget_request(struct buffer *out, const char *run, const char *owner);
 
@@ -70,10 +70,10 @@ enum { DRY_RUN_HOST_SCRIPTS = 2, REMOTE_HOST_BYTES_MAX = 200, HOST_RECORD_ID_MAX
 
 struct coordinator_call {
     const char *space;
-    struct text_span run; /* JSON; of no length: it is as it was written before */
+    struct text_span run; /* JSON; empty: unchanged */
     const char *state;    /* of the run, in a word */
     int64_t ttl_ms;
-    const char *taken; /* id of the last records that were taken; "0" at first */
+    const char *taken; /* id of the last records taken; "0" at first */
     unsigned batches;  /* of records, at most */
 };
 void coordinator_request(struct buffer *out, const struct coordinator_call *call);
@@ -83,13 +83,13 @@ struct coordinator_handler {
     void (*records)(void *context, const char *host, struct text_span bytes);
     void *context;
 };
-/* What the node knows. */
+/* The node's answer. */
 struct coordinator_answer {
     int64_t node_us;                /* its time */
-    char taken[HOST_RECORD_ID_MAX]; /* id of the last records that were handed out; as it was, when there are none */
-    bool is_there;                  /* the run; else it has to be written with the next call */
+    char taken[HOST_RECORD_ID_MAX]; /* id of the last records delivered; unchanged if there are none */
+    bool is_there;                  /* the run exists; else write it with the next call */
 };
-/* Hands out what was answered: hosts first, then records in their order. False when the reply is no such answer. */
+/* Delivers the answer: hosts first, then records in their order. False if the reply is no such answer. */
 bool coordinator_read(const struct redis_reply *reply, const struct coordinator_handler *handler,
                       struct coordinator_answer *answer);
 
@@ -101,12 +101,12 @@ struct remote_host_call {
     int64_t ttl_ms;
     uint64_t number; /* of the records: from 1 on */
     struct text_span records;
-    unsigned waiting_max; /* so many that were brought may wait until they are taken */
+    unsigned waiting_max; /* how many records may wait until they are taken */
 };
 void remote_host_request(struct buffer *out, const struct remote_host_call *visit);
-/* `state` points into the reply; bytes == NULL: there is no such run. `left` is the number of the last records that are
- * there, or were: those with a larger one have to be brought again, because too many wait. False when the reply is no
- * such answer. */
+/* `state` points into the reply; bytes == NULL: there is no such run. `left` is the number of the last stored
+ * records. Send records with larger numbers again: the node refused them because too many wait. False if the reply
+ * is no such answer. */
 bool remote_host_read(const struct redis_reply *reply, struct text_span *state, uint64_t *left, int64_t *node_us);
 
 #endif

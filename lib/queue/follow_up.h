@@ -1,12 +1,12 @@
-/* Tasks that follow from another: what the run of a task hands in is made complete, for queue_finish_with.
+/* Follow-up tasks: completes the tasks that a run hands in, for queue_finish_with.
  *
- *     while the parent runs      follow_up_check    each text, so that whoever gave it hears why it cannot be pushed
+ *     while the parent runs      follow_up_check    each text, so that the handler learns why it cannot be pushed
  *     when it is done            follow_ups_read    all of them, as of now
  *                                queue_finish_with  which copies them
  *
  * A text is a task object as producers hand it in, and is completed as theirs (task_builder.h), with two differences:
- * the queue that it does not name is the parent's, and the member `hf_parent` is the parent's jid. A time that counts
- * from now (`at`, `expires_in`) counts from the end of the parent. None is made unique.
+ * without a queue it gets the parent's, and the member `hf_parent` is the parent's jid. Relative times (`at`,
+ * `expires_in`) count from the end of the parent. No follow-up task is unique.
  *
  * Pure, but for the kernel's randomness, from which jids come. Any thread, one at a time per struct. */
 #ifndef QUEUE_FOLLOW_UP_H
@@ -17,21 +17,21 @@
 
 struct follow_up_parent {
     const char *jid, *queue;
-    struct envelope_limits limits; /* for the tasks that follow from it */
+    struct envelope_limits limits; /* for its follow-up tasks */
 };
 
 /* Whether a text can be completed and pushed. */
 bool follow_up_check(const struct follow_up_parent *parent, const char *text, size_t length,
                      struct error *error) MUST_CHECK;
 
-/* Zeroed memory is none; used again, the memory is too. */
+/* Zeroed memory is an empty list. Reuse it to reuse its memory. */
 struct follow_ups {
     struct queue_follow_up *list; /* in the order of the texts; what it points to is in `texts` */
     size_t count;
     struct buffer texts;
 };
 
-/* False with a reason that names the text (from 1) when one cannot be pushed; then there are none. */
+/* False if one cannot be pushed, with a reason that names its number (from 1); then the list is empty. */
 bool follow_ups_read(struct follow_ups *tasks, const struct follow_up_parent *parent, char *const *texts, size_t count,
                      struct wall_time now, struct error *error) MUST_CHECK;
 void follow_ups_clear(struct follow_ups *tasks);

@@ -1,14 +1,14 @@
 /* What dashboards see of a worker process, written every few seconds: its state, its running tasks, and its counts.
  *
- *     heartbeat_create     -> the first beat as soon as the node is up, then one each interval
+ *     heartbeat_create     -> the first heartbeat as soon as the node is up, then one each interval
  *     heartbeat_count      one run of a handler has ended
- *     heartbeat_soon       something changed that people wait to see (quiet, say)
- *     heartbeat_leave      what is counted is written, and the process is listed no more
+ *     heartbeat_soon       something changed that people wait to see (quiet, for example)
+ *     heartbeat_leave      writes the counts and unlists the process
  *
  * The data is that of Sidekiq 6.4 to 8.1, in one form that the dashboards of all of these show right
  * (docs/data-model.md): the process in `processes` and a hash of its own, its running tasks under the old and the new
- * name, totals, totals of the day, and runs by class and minute in the forms of Sidekiq 7 and 8. A beat is one script
- * call, so it is all or nothing.
+ * name, totals, totals of the day, and runs by class and minute in the forms of Sidekiq 7 and 8. A heartbeat is one
+ * script call, so it is all or nothing.
  *
  * Counts stay here until a heartbeat is answered. Each has a number, which the node keeps: one that is repeated after a
  * lost reply carries the same counts under the same number, and the node adds them once. Later counts go into the next
@@ -19,11 +19,11 @@
  * other layers (what became of locks) are added once as well, by name, to one hash a day (docs/data-model.md,
  * hf:2:locks).
  *
- * A beat is bounded: a task of more than a few KiB is shown with its arguments left out, and when the tasks together
- * are large, the further ones are shown by class, queue and jid only.
+ * The size of a heartbeat is bounded: a task of more than a few KiB is shown without its arguments, and when all tasks
+ * together are large, the remaining ones are shown by class, queue and jid only.
  *
- * Threads: the loop's only. If the process dies, what was not written yet is lost (the last seconds' counts), and the
- * node forgets the process after a minute. */
+ * Threads: the loop's only. If the process dies, the counts of the last seconds are lost, and the node forgets the
+ * process after a minute. */
 #ifndef QUEUE_HEARTBEAT_H
 #define QUEUE_HEARTBEAT_H
 
@@ -52,8 +52,8 @@ struct heartbeat_queue {
     unsigned weight; /* 0 in strict order, 1 in random order */
 };
 
-/* All that a beat says about the process. Texts and arrays are the caller's, and are read before `look` is called
- * again. */
+/* All that a heartbeat says about the process. Texts and arrays are the caller's; they are read before the next call
+ * of `look`. */
 struct heartbeat_facts {
     const char *hostname, *tag, *version; /* version: "holdfast 0.1" */
     long pid;
@@ -64,7 +64,7 @@ struct heartbeat_facts {
     enum heartbeat_mode mode;
     const struct heartbeat_queue *queues;
     size_t queue_count;
-    const char *const *classes; /* that it serves */
+    const char *const *classes; /* those it serves */
     size_t class_count;
     const char *const *labels;
     size_t label_count;
@@ -82,47 +82,46 @@ struct heartbeat_options {
     int64_t interval_ns;                                        /* 0 = 5 s */
     struct wall_time (*now)(void);                              /* NULL = wall_now */
     void (*look)(void *context, struct heartbeat_facts *facts); /* fills in the zeroed facts */
-    /* Moves what was counted until `at` into the arguments of a request, two for each name: the name, and what is to be
-     * added to which of its fields, as "END NUMBER END NUMBER ..." with NAME followed by END as the field. Returns the
-     * number of names. What it gave is not asked for again; it has to bound it. NULL = nothing of the kind is
-     * counted. */
+    /* Moves the counts until `at` into the arguments of a request, two for each name: the name, and "END NUMBER END
+     * NUMBER ...", where NAME followed by END is the field to which NUMBER is added. Returns the number of names,
+     * which it must bound. NULL = nothing of the kind is counted. */
     unsigned (*take)(void *context, struct wall_time at, struct buffer *arguments);
-    const char *others; /* the name for all that is new when the day has HEARTBEAT_FIELDS_MAX fields; with `take` */
+    const char *others; /* with `take`: the name for all new names once the day has HEARTBEAT_FIELDS_MAX fields */
     void *context;
 };
 
 struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_options *options);
-/* Without heartbeat_leave before: the process is shown for another minute, and counts may be lost. */
+/* Without heartbeat_leave before, the process is shown for another minute, and counts may be lost. */
 void heartbeat_destroy(struct heartbeat *heartbeat);
 
-/* A handler ran for that long. The class is the one to show (of a wrapped job, the inner one). */
+/* Counts a run of a handler. The class is the displayed one (of a wrapped job, the inner one). */
 void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool failed, int64_t duration_ns);
-/* Beats at once, or as soon as the beat that is on its way is answered. */
+/* Sends a heartbeat at once, or as soon as the outstanding one is answered. */
 void heartbeat_soon(struct heartbeat *heartbeat);
 
-/* Writes what is counted and takes the process off the lists; then `done`, once, not later than the deadline. With
- * left = false the node did not answer in time, and what was counted last may be lost. */
+/* Writes the counts and unlists the process; then calls `done`, once, by the deadline. left = false means that the
+ * node did not answer in time, and the last counts may be lost. */
 void heartbeat_leave(struct heartbeat *heartbeat, struct instant deadline, void (*done)(void *context, bool left));
 
 struct heartbeat_counters {
     uint64_t beats;      /* answered */
-    uint64_t repeats;    /* beats that had to be sent again */
+    uint64_t repeats;    /* heartbeats that were sent again */
     uint64_t recoveries; /* times the node had forgotten this process */
-    int64_t rtt_us;      /* of the last beat; before the first, of a PING */
+    int64_t rtt_us;      /* of the last heartbeat; before the first, of a PING */
 };
 const struct heartbeat_counters *heartbeat_counters(const struct heartbeat *heartbeat);
 
-/* Fields of one day, of the whole fleet, as the node keeps them; some more come from beats that reach the bound. */
+/* Fields of one day on the node, for the whole fleet; a heartbeat that reaches the bound may add some more. */
 enum { HEARTBEAT_FIELDS_MAX = 20000 };
 
 /* --- the texts; pure, for tests ------------------------------------------------------------------------------ */
 
 /* The member `info` of the process's hash. */
 void heartbeat_info_write(const struct heartbeat_facts *facts, const char *identity, struct buffer *out);
-/* What is shown of a running task. `budget` is what its payload and what it locks may take; less is used up. */
+/* Writes a running task. `budget` is the room for its payload and resources; the bytes used are subtracted. */
 void heartbeat_run_write(const struct heartbeat_run *run, size_t *budget, struct buffer *out);
 
-/* Payloads of one task that are shown whole, and of all tasks of one beat, in bytes. */
+/* Limits for payloads that are shown whole, in bytes: of one task, and of all tasks of a heartbeat. */
 enum { HEARTBEAT_TASK_BYTES = 4 * 1024, HEARTBEAT_BYTES = 256 * 1024 };
 
 #endif

@@ -86,12 +86,12 @@ struct hf_producer_options {
     const char *client_name;    /* shown by CLIENT LIST ["holdfast-producer"] */
     int64_t connect_timeout_ms; /* of one attempt [1000] */
     int64_t wait_ms;            /* how long a push waits for a server that cannot be reached [2000] */
-    int64_t answer_ms;          /* how long it waits for the answer to what was sent [10000], at most 30 minutes */
-    size_t task_bytes_max;      /* [1 MiB]; workers have such limits too */
+    int64_t answer_ms;          /* how long it waits for the answer after sending [10000], at most 30 minutes */
+    size_t task_bytes_max;      /* [1 MiB]; workers have their own limit */
     size_t task_depth_max;      /* of nesting [64] */
     size_t task_keys_max;       /* members of all objects in it [4096] */
     const char *key_space;      /* before the name of every key [""] */
-    bool logs_to_stderr;        /* what happens to the connection; otherwise the library is silent */
+    bool logs_to_stderr;        /* logs events of the connection; otherwise the library is silent */
 };
 
 /* Connects in the background: a server that is down is no error here. NULL with a reason when the options are wrong.

@@ -1,7 +1,6 @@
-/* JSON as raw text: checking one value, and reading single values out of a text that was checked.
+/* JSON as raw text: checks one value, and reads single values from a checked text.
  *
- * Nothing here builds a tree or converts what it was not asked for; a value is a span of the text that holds it.
- * Pure; any thread. */
+ * Builds no tree and converts only what is requested; a value is a span of its text. Pure; any thread. */
 #ifndef QUEUE_JSON_H
 #define QUEUE_JSON_H
 
@@ -23,7 +22,7 @@ static inline struct text_span text_span_of(const struct buffer *buffer)
     return (struct text_span){buffer->bytes, buffer->length};
 }
 
-/* What a text from a stranger may cost. */
+/* Limits for texts from outside. */
 struct envelope_limits {
     size_t size;  /* bytes of the whole text */
     size_t depth; /* of nesting; JSON_DEPTH_MAX when larger */
@@ -37,11 +36,10 @@ enum { JSON_DEPTH_MAX = 1024 };
 /* Checks a whole text as one JSON value within the limits. */
 bool json_check(const char *text, size_t length, const struct envelope_limits *limits, struct error *error) MUST_CHECK;
 
-/* The index-th element of a valid raw JSON array; bytes == NULL when there are fewer. */
+/* The index-th element of a valid raw JSON array; bytes == NULL if there are fewer. */
 struct text_span json_array_element(struct text_span array, size_t index);
 
-/* How many members of a valid raw JSON object are called `name` (a text as it is when its escapes are undone), and the
- * value of the last of them in `value`. */
+/* Counts the members called `name` (unescaped) of a valid raw JSON object, and sets `value` to that of the last one. */
 size_t json_object_member(struct text_span object, struct text_span name, struct text_span *value);
 /* The index-th member of a valid raw JSON object: its name without quotes and with its escapes, and its value. False
  * when there are fewer. */
@@ -51,7 +49,7 @@ bool json_object_element(struct text_span object, size_t index, struct text_span
  * unescaped; one with half a surrogate pair, which UTF-8 cannot express, is refused and leaves `out` as it was. */
 bool json_string_read(struct text_span value, struct buffer *out);
 bool json_integer_read(struct text_span value, int64_t *out);
-/* Whether it is a number of seconds, not more than JSON_SECONDS_MAX_US, and how many microseconds these are, cut. */
+/* Reads a number of seconds, at most JSON_SECONDS_MAX_US, as whole microseconds, truncated. */
 #define JSON_SECONDS_MAX_US INT64_C(4000000000000000000) /* some 120,000 years */
 bool json_seconds_read(struct text_span value, int64_t *us);
 

@@ -1,7 +1,7 @@
-/* Every key name on the queue node, in one place; docs/data-model.md says what is in them.
+/* The names of all keys on the queue node; docs/data-model.md says what they contain.
  *
- * `space` is put before every name; it is empty but for dry runs and tests. Our own keys carry the number of their
- * scheme: a change that an older worker would misread gets a new one. */
+ * Every name begins with `space`, which is empty except in dry runs and tests. Our own keys contain a scheme number:
+ * a change that an older worker would misread gets a new number. */
 #ifndef QUEUE_KEYS_H
 #define QUEUE_KEYS_H
 
@@ -12,10 +12,10 @@
 
 #define QUEUE_SCHEME "hf:2:"
 
-/* Of the id that stands before the task in a process's place. */
+/* Of the claim id before the task in a slot's place. */
 enum { CLAIM_ID_BYTES = 16 };
 
-/* What `dead` keeps, as the data model says: half a year, and fewer than ten thousand entries. */
+/* The bounds of `dead`, as in the data model: half a year, and fewer than ten thousand entries. */
 enum { DEAD_AGE_S = 15552000, DEAD_ENTRIES = 10000 };
 
 struct queue_keys {
@@ -50,10 +50,10 @@ struct queue_keys {
     char *places_prefix;  /* "hf:2:places:" */
     char *freed;          /* "hf:2:freed" */
     char *contended;
-    char *unserved, *unserved_prefix; /* "hf:2:unserved", and with a class behind it */
+    char *unserved, *unserved_prefix; /* "hf:2:unserved", and with ":CLASS" */
     char *heirs;                      /* "hf:2:heirs" */
     char *meeting_prefix;             /* "hf:2:meeting:": of the hosts of a dry run, in its space */
-    /* of workers of scheme 1, which had no leases; only operators' commands look at them */
+    /* of workers of scheme 1, which had no leases; only commands for operators read them */
     char *former_processes, *former_claims_prefix, *former_bell_prefix;
     char *space;
 };
@@ -64,24 +64,24 @@ void queue_keys_fini(struct queue_keys *keys);
 /* Appends the key of a queue's list, or of its bell, as one argument of a request. */
 void queue_keys_request_queue(const struct queue_keys *keys, const char *queue, struct buffer *out);
 void queue_keys_request_bell(const struct queue_keys *keys, const char *queue, struct buffer *out);
-/* Appends the key that is made of one of the prefixes and a name as one argument of a request. */
+/* Appends the key `prefix` + `name` as one argument of a request. */
 void queue_keys_request(const char *prefix, const char *name, struct buffer *out);
-/* Appends the key of what a process shows of its running tasks as one argument of a request. */
+/* Appends the key with the displayed running tasks of a process as one argument of a request. */
 void queue_keys_request_work(const struct queue_keys *keys, const char *identity, struct buffer *out);
 
 /* Keys that name a time (UTC), each appended as one argument of a request.
  *
  * The total of a day: stat:processed:2026-11-21. */
 void queue_keys_request_day(const char *total, struct wall_time time, struct buffer *out);
-/* Where runs are counted, in the names of Sidekiq 7 and of Sidekiq 8, which also counts ten minutes together. */
+/* Keys that count runs, as Sidekiq 7 and 8 name them; Sidekiq 8 also counts by ten minutes. */
 enum queue_period { QUEUE_MINUTE_7, QUEUE_MINUTE_8, QUEUE_TEN_MINUTES_8 };
 void queue_keys_request_period(const struct queue_keys *keys, enum queue_period period, struct wall_time time,
                                struct buffer *out);
-/* The histogram of a class for a minute, in the names of Sidekiq 7 or 8. */
+/* The histogram of a class for a minute, as Sidekiq 7 or 8 names it. */
 void queue_keys_request_histogram(const struct queue_keys *keys, enum queue_period period, const char *class_name,
                                   struct wall_time time, struct buffer *out);
 
-/* Of ours on a day: "locks", what became of locks (hf:2:locks:20261121), or "runtimes", how long runs took. */
+/* Our own key for a day: "locks", the outcomes of locks (hf:2:locks:20261121), or "runtimes", the durations of runs. */
 void queue_keys_request_our_day(const struct queue_keys *keys, const char *what, struct wall_time time,
                                 struct buffer *out);
 

@@ -46,7 +46,8 @@ static void stray_give_back(struct queue *queue, unsigned number, const struct r
         return;
     memcpy(name, place->bytes + CLAIM_ID_BYTES, length);
     name[length] = '\0';
-    log_event(LOG_WARN, "claim_unheard", "slot=%u advice=\"a late call claimed it; it is given back\"", number);
+    log_event(LOG_WARN, "claim_unheard", "slot=%u advice=\"a late call claimed this task; it goes back to its queue\"",
+              number);
     queue->strayed.busy = true;
     queue->strayed.slot = number;
     random_bytes(queue->strayed.next, CLAIM_ID_BYTES);

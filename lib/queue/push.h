@@ -6,19 +6,18 @@
  *                                                           └ no answer ──┘
  *
  * A batch is the tasks of one source for one queue, or 100 for the schedule, or a single unique one. It is one script
- * call, so that it is pushed as a whole or not at all; a bounded number of tasks is in flight, and the tasks of one
- * source for one queue are pushed in the order in which they were added.
+ * call, so it is pushed as a whole or not at all. The number of tasks in flight is bounded. The tasks of one source for
+ * one queue are pushed in the order in which they were added.
  *
- * Nothing is ever pushed twice, and a lost reply is no end: the batch is sent again on the next connection. The node
- * knows the numbers of this producer's batches that it has pushed (hf:2:producer:ID, as many as are in flight), so a
- * repetition, or a first try that arrives after it, changes nothing. A batch is unknown only when patience ends before
- * an answer comes: `timeout_ns` after it was first sent, or `patience_ns` after the last sign of progress while there
- * is no connection. What was never sent by then is unreachable:
- * certainly not pushed.
+ * Nothing is pushed twice, even if a reply is lost: the producer sends the batch again on the next connection. The node
+ * keeps the numbers of this producer's pushed batches (hf:2:producer:ID, as many as are in flight), so a repetition, or
+ * a first try that arrives after it, changes nothing. A batch is unknown only if patience ends before an answer comes:
+ * `timeout_ns` after it was first sent, or `patience_ns` after the last progress while there is no connection. A batch
+ * that was never sent by then is unreachable: certainly not pushed.
  *
- * A node that refuses for a while (it loads, is a replica, lacks replicas) is asked again within the same patience; any
- * other refusal (out of memory, a foreign value under the queue's key) is an end at once. A refusal after a try whose
- * outcome is unknown counts as unknown, too: that try may still arrive.
+ * After a temporary refusal (the node loads, is a replica, lacks replicas) the producer asks again within the same
+ * patience. Any other refusal (out of memory, a foreign value under the queue's key) is final. A refusal after a try
+ * whose outcome is unknown counts as unknown too: that try may still arrive.
  *
  * Threads: the loop's only. If the process dies, batches in flight may or may not be pushed. */
 #ifndef QUEUE_PUSH_H
@@ -36,7 +35,7 @@
 
 struct push;
 
-/* Adds tasks and hears of their ends. The owner keeps it until all of them have ended. */
+/* Adds tasks and receives their outcomes. The owner keeps it until all of them have ended. */
 struct push_source {
     /* A batch of so many bytes ended with any answer but HF_PUSH_INVALID. May add more. */
     void (*ended)(struct push_source *source, const struct hf_stream_report *report, size_t bytes);
@@ -44,30 +43,30 @@ struct push_source {
 };
 void push_source_init(struct push_source *source,
                       void (*ended)(struct push_source *source, const struct hf_stream_report *report, size_t bytes));
-/* Forgets what it added and was not flushed; once the rest has ended, or push_destroy was called. */
+/* Drops what it added and did not flush. Call it once the rest has ended, or after push_destroy. */
 void push_source_fini(struct push_source *source);
 
 struct push_options {
     struct redis_node_options node; /* `changed`, `context`, scripts and limits are set here */
-    int64_t timeout_ns;             /* for the answer to a batch, from its first try on; 0 = 10 s, at most 30 min */
-    int64_t patience_ns;            /* with a node that cannot be reached; 0 = 2 s */
+    int64_t timeout_ns;             /* for the answer to a batch, from its first try; 0 = 10 s, at most 30 min */
+    int64_t patience_ns;            /* with an unreachable node; 0 = 2 s */
     const char *space;              /* prefix of every key; NULL = none */
     unsigned batches_max;           /* full ones in flight; 0 = 4 */
 };
 
 struct push *push_create(struct loop *loop, const struct push_options *options);
-/* Slices without an end get none. */
+/* Batches without an outcome get no report. */
 void push_destroy(struct push *push);
 
 /* Adds a task, whose bytes are copied; `number` is the caller's, for the reports. */
 void push_add(struct push *push, struct push_source *source, const struct built_task *task, uint64_t number);
-/* Sends what the source added, also batches that are not full. */
+/* Sends what the source added, including batches that are not full. */
 void push_flush(struct push *push, struct push_source *source);
 /* Ends what the source added and was never sent as HF_PUSH_DROPPED. */
 void push_drop(struct push *push, struct push_source *source);
 
-/* To be called before push_destroy, when nothing is at work any more: takes the record off the node, unless a lost try
- * may still turn up there. `finished` runs once, perhaps from inside. */
+/* Call before push_destroy, when everything has ended: removes the producer's record from the node, unless a lost
+ * try may still arrive there. `finished` runs once, perhaps inside this function. */
 void push_finish(struct push *push, void (*finished)(void *context), void *context);
 
 /* A stream (holdfast.h) of tasks that its owner has built and checked. hf_stream_add_built waits while the stream is

@@ -17,8 +17,8 @@ struct claim_slot {
     bool has_id;              /* false: the place was never written */
     bool asking;              /* a call is outstanding or gathered */
     bool wants;               /* the call claims */
-    bool sets_right;          /* the call gives back what the node had in the place of a lost claim */
-    bool holds;               /* the place holds a task that the process knows of */
+    bool sets_right;          /* the call gives back what the node has in the place of a lost claim */
+    bool holds;               /* the place holds a task that the process knows */
     bool opens;               /* the call is queue_open, */
     bool opens_empty;         /* and ends the task */
     bool may_refuse;          /* the call is queue_finish_with or queue_unserved */
@@ -27,7 +27,7 @@ struct claim_slot {
     bool uncounting;
     /* waiting.c */
     struct retried_call wait;
-    struct buffer freed; /* the lists whose locks end with the turn, each as the claim script wants it */
+    struct buffer freed; /* the lists whose locks end with the turn, encoded for the claim script */
     uint32_t freed_ends[FREED_LISTS_MAX];
     unsigned freed_lists;
     bool is_handed_on; /* the locks go to a successor */
@@ -39,7 +39,7 @@ struct claim_slot {
     int64_t seen_us; /* the node's time of its last claim, or later: when its lock had not been asked for yet */
 };
 
-/* A connection as the server calls it. */
+/* The server's name of a connection. */
 struct claim_connection {
     long long id; /* 0 = not known */
     char address[160];
@@ -55,10 +55,10 @@ struct blocking_claim {
     struct loop_timer rest;   /* after a refusal */
     struct retried_call put_back;
     bool putting_back;
-    unsigned puts_due;            /* tasks that came meanwhile */
+    unsigned puts_due;            /* tasks that arrived meanwhile */
     bool doubtful;                /* a wait ended without an answer */
-    bool introduced;              /* the connection is known, and no other one waits any more */
-    bool waits;                   /* a wait was sent over `waiting`, and its end is not known */
+    bool introduced;              /* the connection is known, and no other one waits */
+    bool waits;                   /* a wait was sent over `waiting`, and its end is unknown */
     bool is_paused;               /* its queue is */
     struct claim_connection line; /* the connection that is up */
     struct claim_connection waiting;
@@ -85,13 +85,13 @@ struct queue {
     bool was_up; /* else nothing can have been claimed */
     struct buffer request;
     struct queue_counters counters;
-    struct list frees; /* retried calls of queue_free, and those that are not in use */
+    struct list frees; /* retried calls of queue_free, used and idle */
     struct list idle_frees;
     /* leaving */
     bool leaving;
     struct loop_timer leave_timer;
     struct instant leave_by;
-    struct instant settle_by; /* until then the calls of slots are waited for */
+    struct instant settle_by; /* waits until then for the calls of slots */
     struct redis_call leave_call;
     void (*left)(void *context, bool left);
     /* counting */
@@ -99,7 +99,7 @@ struct queue {
     void (*counted)(void *context, const struct queue_backlog *backlog);
     struct retried_call presence; /* enlists the process */
     bool presenting;
-    bool is_listed; /* the node has answered that it enlisted the process, and not otherwise since */
+    bool is_listed; /* as of the node's last answer about it, it lists the process */
     bool has_cancels;
     /* queue_now */
     int64_t told_us; /* 0 = the node has not sent its time yet */
@@ -156,7 +156,7 @@ void moves_fini(struct queue *queue);
 /* waiting.c */
 void waiting_init(struct queue *queue);
 void waiting_fini(struct queue *queue);
-/* What was freed by these slots, as the claim script wants it; one of them freed something. */
+/* What these slots freed, encoded for the claim script; at least one freed something. */
 void waiting_encode_freed(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out);
 /* A queue_free waits for its answer. */
 bool waiting_frees(const struct queue *queue);
@@ -169,13 +169,13 @@ void process_lease_stop(struct queue *queue); /* the process leaves */
 void blocking_claims_create(struct queue *queue);
 void blocking_claims_destroy(struct queue *queue);
 void blocking_claims_arm(struct queue *queue);
-/* The queue was paused, or is not any more. */
+/* The queue was paused or resumed. */
 void blocking_claim_pause(struct blocking_claim *claim, bool is_paused);
 /* Ends the blocking moves; true once none can move a task any more. */
 bool blocking_claims_end(struct queue *queue);
 
 /* recovery.c */
-/* The processes of a few hosts, and those that are looked at again: one renewal recovers all of them. */
+/* Enough for the processes of a few hosts and those that are checked again: one renewal recovers all of them. */
 enum { RECOVERY_DEAD_MAX = 64 };
 
 struct recovery *recovery_create(struct queue *queue);

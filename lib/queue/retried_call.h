@@ -1,9 +1,9 @@
 /* Private to lib/queue: a request that is repeated until the queue node has answered it.
  *
- * Every script that changes something on the queue node may be repeated after a lost reply and then answers the same,
- * so the rule for trouble is one: try again when the connection is back, or a moment later when the node refused
- * (LOADING, BUSY, READONLY, OOM, ...). Meanwhile the retried call waits here, and a process has at most a few a slot:
- * claims and results wait in bounded memory, nothing is lost and nothing is done twice. Runs on the loop. */
+ * Every script that changes the queue node may be repeated after a lost reply and then answers the same. So one rule
+ * covers all failures: try again when the connection is back, or a moment later if the node refused (LOADING, BUSY,
+ * READONLY, OOM, ...). Meanwhile the call waits here. A process has at most a few for each slot, so claims and
+ * results wait in bounded memory, nothing is lost, and nothing is done twice. Runs on the loop. */
 #ifndef QUEUE_RETRIED_CALL_H
 #define QUEUE_RETRIED_CALL_H
 
@@ -18,8 +18,8 @@ struct retried_calls {
     struct list waiting;
     struct loop_timer retry;
     struct instant complained; /* when a refusal was last logged */
-    uint64_t *repeats;         /* counts the calls that have to be repeated */
-    /* The node refused a call, which will be repeated; may be NULL. May start other retried_calls. */
+    uint64_t *repeats;         /* counts repeated calls */
+    /* The node refused a call, which will be repeated; may be NULL. May start other calls. */
     void (*refused)(struct retried_calls *retried_calls, const struct redis_result *result);
 };
 
@@ -34,10 +34,10 @@ struct retried_call {
 
 void retried_calls_init(struct retried_calls *retried_calls, struct loop *loop, int64_t timeout_ns, uint64_t *repeats);
 void retried_calls_fini(struct retried_calls *retried_calls);
-/* Logs that the node refuses something, now and then; a WRONGTYPE with the keys that the request had. */
+/* Logs refusals of the node, at a limited rate; WRONGTYPE with the keys of the request. */
 void retried_calls_log_refusal(struct retried_calls *retried_calls, const struct redis_result *result,
                                const char *keys);
-/* The connection came up: everything that waits goes out. */
+/* The connection came up: sends all waiting calls. */
 void retried_calls_connected(struct retried_calls *retried_calls);
 
 void retried_call_init(struct retried_call *retried_call, struct retried_calls *retried_calls,
@@ -45,7 +45,7 @@ void retried_call_init(struct retried_call *retried_call, struct retried_calls *
 void retried_call_fini(struct retried_call *retried_call);
 /* Sends what the owner encoded into `request`. */
 void retried_call_start(struct retried_call *retried_call);
-/* It is not repeated any more and has no end. */
+/* Stops repeating the call; `done` does not run. */
 void retried_call_cancel(struct retried_call *retried_call);
 
 #endif

@@ -1,21 +1,21 @@
-/* How long runs took that succeeded, by class, in fine histograms: counted in memory until a heartbeat takes them to
- * the queue node, into one hash a day (docs/data-model.md, hf:2:runtimes), and read back from there. A dry run plays a
- * fleet's tasks with these.
+/* Fine histograms of the durations of successful runs, by class: counted in memory until a heartbeat writes them to the
+ * queue node, into one hash a day (docs/data-model.md, hf:2:runtimes), and read back from there. A dry run uses them to
+ * imitate a fleet's tasks.
  *
  *     run_durations_count(durations, "transfer", ns);
  *     pairs = run_durations_take(durations, at, &arguments);    by a heartbeat
  *
  *     struct run_durations_read read = {0};
- *     run_durations_read_add(&read, reply);                       the HGETALL of each day that is to count
+ *     run_durations_read_add(&read, reply);                       the HGETALL of each day
  *     const struct run_durations_class *class = run_durations_read_find(&read, "transfer");
  *     if (class != NULL)
  *         run_durations_quantiles(class, seconds, 100);
  *     run_durations_read_fini(&read);
  *
- * An octave has four buckets of equal width, from 1 microsecond to 2^36 (19 hours): what is read is off by an eighth of
- * the value at most, and far less on the average. Shorter runs are in the first bucket, longer ones in the last.
- * Memory is bounded as class_names.h says, by UTC day: a name keeps its place also when there is nothing to count.
- * Pure: no clock, no I/O. Not thread-safe. If the process dies, what was not taken is lost: the last seconds. */
+ * An octave has four buckets of equal width, from 1 microsecond to 2^36 (19 hours): the error is at most an eighth
+ * of the value, and far less on average. Shorter runs are in the first bucket, longer ones in the last. Memory is
+ * bounded as class_names.h says, for each UTC day: a name keeps its number even without counts. Pure: no clock, no
+ * I/O. Not thread-safe. If the process dies, the counts of the last seconds are lost. */
 #ifndef QUEUE_RUN_DURATIONS_H
 #define QUEUE_RUN_DURATIONS_H
 
@@ -36,10 +36,10 @@ struct run_durations *run_durations_create(void);
 void run_durations_destroy(struct run_durations *run_durations);
 void run_durations_count(struct run_durations *run_durations, const char *class_name, int64_t ns);
 
-/* Moves what was counted into the arguments of a request, two for each class with any count: "CLASS|", and "BUCKET
- * NUMBER BUCKET NUMBER ...". Returns the number of classes. `at` is the time that they count for. */
+/* Moves the counts into the arguments of a request, two for each class that has any: "CLASS|", and "BUCKET NUMBER
+ * BUCKET NUMBER ...". Returns the number of classes. `at` is the time of the counts. */
 unsigned run_durations_take(struct run_durations *run_durations, struct wall_time at, struct buffer *arguments);
-/* What stands for the class when the day has too many fields. */
+/* Replaces the class once the day has too many fields. */
 #define RUN_DURATIONS_OTHERS_NAME "hf.others|"
 
 unsigned run_durations_bucket(int64_t ns);
@@ -49,7 +49,7 @@ int64_t run_durations_bucket_ns(unsigned bucket);
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
 struct run_durations_class {
-    char *name; /* as fields call it */
+    char *name; /* its name in fields */
     uint64_t runs;
     uint64_t buckets[RUN_DURATIONS_BUCKETS];
 };
@@ -60,17 +60,16 @@ struct run_durations_read {
     size_t count, capacity;
 };
 
-/* Adds fields and numbers in turn, as HGETALL answers them (HSCAN: its second element). What has not the form of a
- * field is left out. The hash of a day may have 20,000 fields, and some more: a connection has to allow for that
- * (element_limit), or to read by HSCAN. */
+/* Adds alternating fields and numbers, as HGETALL answers them (HSCAN: its second element). Skips what is no valid
+ * field. The hash of a day may have slightly more than 20,000 fields: set element_limit of the connection
+ * accordingly, or read by HSCAN. */
 void run_durations_read_add(struct run_durations_read *read, const struct redis_reply *fields);
-/* NULL when no run of it is there. */
+/* NULL if the class has no runs. */
 const struct run_durations_class *run_durations_read_find(const struct run_durations_read *read,
                                                           const char *class_name);
 void run_durations_read_fini(struct run_durations_read *read);
 
-/* `count` durations in seconds, ascending, each of which stands for the same share of the runs; within a bucket they
- * are spread evenly. */
+/* Writes `count` ascending durations in seconds, each for the same share of the runs, spread evenly within a bucket. */
 void run_durations_quantiles(const struct run_durations_class *class_read, double *seconds, size_t count);
 
 #endif

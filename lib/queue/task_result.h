@@ -1,4 +1,4 @@
-/* What a task that is done has left as its result: the record in hf:2:result:JID (docs/data-model.md), JSON:
+/* The result of a finished task: the JSON record in hf:2:result:JID (docs/data-model.md):
  *
  *     {"jid":"...","class":"...","ended_at":1795194374.5,"result":...}
  *
@@ -14,7 +14,7 @@
 void task_result_write(const char *jid, const char *class_name, struct wall_time ended_at, struct text_span result,
                        struct buffer *out);
 
-/* The parts of a record; false when another program wrote it. `result` points into the text. */
+/* The parts of a record; reading fails if another program wrote it. `result` points into the text. */
 struct task_result {
     struct wall_time ended_at;
     struct text_span result;

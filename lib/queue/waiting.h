@@ -9,8 +9,8 @@
  *
  * A parked task is an ordinary entry of `schedule`, so that any scheduler brings it back, and it has a place in the
  * waiting list of what it waits for. The node assigns places in order of arrival. A task keeps its place, by its jid,
- * until it has ended, however often it is claimed and parked again. Only the oldest parked task has a near time in
- * `schedule`; the others sleep long and are woken in turn, so waiting costs nothing.
+ * until it ends, however often it is claimed and parked again. Only the oldest parked task has a near time in
+ * `schedule`. The others sleep long and are woken in turn, so waiting costs nothing.
  *
  * No wake is lost between this node and the lock nodes. The node stamps a freed list with its time. A park names the
  * time at which its task was claimed (queue_seen_us). If the list was freed since, the lock may be free: a task that
@@ -58,7 +58,7 @@ void queue_skip(struct queue *queue, unsigned slot, const struct queue_task_name
                 unsigned list_count);
 
 /* Claims the oldest task of a list for a slot without a task, to hand the lock on to it. Or for a slot whose task has
- * ended, and whose lock is on its way to the holder: then the same call settles that task, QUEUE_LOST is about it, and
+ * ended, and whose lock is on its way to the holder: then the same call settles that task, QUEUE_LOST refers to it, and
  * the holder is confirmed as by queue_keep.
  *
  * Such a claim is kept for the process for `kept_ns` only, by the node's clock: afterwards the next process that reads
