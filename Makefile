@@ -110,7 +110,7 @@ LIBHOLDFAST := $(B)/libholdfast.so $(B)/libholdfast.a
 # ----------------------------------------------------------------------------------- dependencies
 # Asked for when the first compiler line needs them (and then kept), so that `make help`, `make clean` and the targets
 # that begin with scripts/setup work on a machine that has nothing yet.
-PACKAGES := libuv hiredis libconfig sqlite3 jansson zlib libcurl libcrypto cmocka lua5.1
+PACKAGES := libuv hiredis libconfig sqlite3 jansson zlib libcurl libssl libcrypto cmocka lua5.1
 once      = $(eval $(1) := $(2))$($(1))
 find_missing = $(shell for p in pkg-config $(firstword $(CC)); do command -v $$p >/dev/null || echo $$p; done; \
                  for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done 2>/dev/null)
@@ -122,7 +122,7 @@ PACKAGE_FLAGS = $(PACKAGES_OK)$(call once,PACKAGE_FLAGS,$(shell pkg-config --cfl
                   pkg-config --cflags-only-other hiredis; echo -I$$(pkg-config --variable=includedir hiredis)))
 libs_of      = $(shell pkg-config --libs $(1))
 base_LIBS    = $(call once,base_LIBS,$(call libs_of,libuv) -pthread -lm)
-redis_LIBS   = $(call once,redis_LIBS,$(call libs_of,hiredis))
+redis_LIBS   = $(call once,redis_LIBS,$(call libs_of,hiredis libssl libcrypto))
 worker_LIBS  = $(call once,worker_LIBS,$(call libs_of,libconfig jansson zlib) -ldl)
 cmocka_LIBS  = $(call once,cmocka_LIBS,$(call libs_of,cmocka))
 sqlite3_LIBS = $(call once,sqlite3_LIBS,$(call libs_of,sqlite3))

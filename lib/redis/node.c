@@ -159,7 +159,6 @@ static void drop_options(struct redis_node_options *own)
     drop_secret(own->sentinels.password);
 }
 
-static bool node_write(struct redis_node *node);
 static bool node_read(struct redis_node *node);
 static void timer_fired(struct loop_timer *timer);
 static void turn_ended(struct loop_hook *hook);
@@ -175,6 +174,10 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
     struct redis_node *node = memory_new(struct redis_node);
     node->loop = loop;
     take_options(&node->options, options);
+    if (options->tls != NULL) {
+        node->tls_context = tls_context_create(options->tls, options->name);
+        node->options.tls = tls_context_options(node->tls_context);
+    }
     sentinel_search_init(&node->search, &options->sentinels);
     node->search.master = node->options.sentinels.master;
     node->fd = -1;
@@ -207,6 +210,7 @@ void redis_node_destroy(struct redis_node *node)
     free(node->received);
     free(node->reload_places);
     sentinel_search_fini(&node->search);
+    tls_context_destroy(node->tls_context);
     drop_options(&node->options);
     free(node);
 }
@@ -372,6 +376,7 @@ static void timer_fired(struct loop_timer *timer)
         break;
     case NODE_RESOLVING:
     case NODE_CONNECTING:
+    case NODE_TLS:
     case NODE_HANDSHAKE:
         node_lose(node, "%s took longer than %lld ms", node_phase_name(node->phase),
                   (long long)(node->step_limit_ns / NS_PER_MS));
@@ -442,18 +447,41 @@ static bool write_failed(struct redis_node *node, int error)
     return false;
 }
 
-static bool node_write(struct redis_node *node)
+/* All that has gathered goes through TLS at once. */
+static bool seal(struct redis_node *node)
 {
+    struct error error = ERROR_NONE;
     size_t length = node->out.length - node->written;
-    if (length == 0 || node->blocked)
+    if (length == 0)
         return true;
-    ssize_t sent = send(node->fd, node->out.bytes + node->written, length, MSG_NOSIGNAL);
+    if (!tls_write(node->tls, node->out.bytes + node->written, length, &error)) {
+        node_lose(node, "write to %s: %s", node->address, error.text);
+        return false;
+    }
+    node->written += length;
+    return true;
+}
+
+bool node_write(struct redis_node *node)
+{
+    struct buffer *sealed = node->tls != NULL ? tls_output(node->tls) : NULL;
+    if (node->blocked)
+        return true;
+    if (sealed != NULL && !seal(node))
+        return false;
+    const char *bytes = sealed != NULL ? sealed->bytes : node->out.bytes + node->written;
+    size_t length = sealed != NULL ? sealed->length : node->out.length - node->written;
+    if (length == 0)
+        return true;
+    ssize_t sent = send(node->fd, bytes, length, MSG_NOSIGNAL);
     node->counters.writes++;
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR && errno != ENOBUFS)
         return write_failed(node, errno);
-    if (sent > 0)
+    if (sent > 0 && sealed != NULL)
+        buffer_drop_front(sealed, (size_t)sent);
+    else if (sent > 0)
         node->written += (size_t)sent;
-    if (node->written < node->out.length) {
+    if (sent < 0 || (size_t)sent < length) {
         node->blocked = true;
         loop_watch_change(node->watch, LOOP_READABLE | LOOP_WRITABLE);
     }
@@ -623,11 +651,30 @@ static bool take_bytes(struct redis_node *node, size_t length)
 
 static bool read_ended(struct redis_node *node, ssize_t got)
 {
+    const char *advice = node->phase == NODE_HANDSHAKE && node->tls == NULL ? "; does it want TLS?" : "";
     if (got < 0)
-        node_lose(node, "read from %s: %s", node->address, strerror(errno));
+        node_lose(node, "read from %s: %s%s", node->address, strerror(errno), advice);
     else
-        node_lose(node, "%s closed the connection", node->address);
+        node_lose(node, "%s closed the connection%s", node->address, advice);
     return false;
+}
+
+/* What came through TLS: the buffer that it came in is used again for what it says. */
+static bool take_sealed(struct redis_node *node, size_t length)
+{
+    struct error error = ERROR_NONE;
+    ssize_t got = 0;
+    tls_give(node->tls, node->received, length);
+    if (node->phase == NODE_TLS && !node_handshake_tls(node))
+        return false;
+    while (node->phase != NODE_TLS && (got = tls_read(node->tls, node->received, NODE_READ_SIZE, &error)) > 0)
+        if (!take_bytes(node, (size_t)got))
+            return false;
+    if (got < 0 && error_is_set(&error))
+        node_lose(node, "read from %s: %s", node->address, error.text);
+    else if (got < 0)
+        (void)read_ended(node, 0);
+    return got >= 0 && (tls_output(node->tls)->length == 0 || node_write(node));
 }
 
 static bool node_read(struct redis_node *node)
@@ -639,7 +686,7 @@ static bool node_read(struct redis_node *node)
         node->counters.reads++;
         if (got <= 0)
             return read_ended(node, got);
-        if (!take_bytes(node, (size_t)got))
+        if (!(node->tls != NULL ? take_sealed(node, (size_t)got) : take_bytes(node, (size_t)got)))
             return false;
         if (got < NODE_READ_SIZE)
             break;

@@ -33,6 +33,8 @@ const char *node_phase_name(enum node_phase phase)
         return "resolving the name";
     case NODE_CONNECTING:
         return "connecting";
+    case NODE_TLS:
+        return "the handshake of TLS";
     case NODE_HANDSHAKE:
         return "the handshake";
     case NODE_WAITING:
@@ -328,12 +330,45 @@ static bool connection_made(struct redis_node *node)
     return false;
 }
 
+bool node_handshake_tls(struct redis_node *node)
+{
+    struct error error = ERROR_NONE;
+    enum tls_state state = tls_advance(node->tls, &error);
+    if (!node_write(node))
+        return false;
+    if (state == TLS_OPEN)
+        begin_handshake(node);
+    if (state != TLS_FAILED)
+        return true;
+    node_lose(node, "connect to %s: %s", node->address, error.text);
+    return false;
+}
+
+/* That of the server which is being connected to. */
+static const char *host_at_hand(struct redis_node *node)
+{
+    const struct sentinel *sentinel = sentinel_search_current(&node->search);
+    if (sentinel != NULL)
+        return sentinel->host;
+    return node->search.found ? node->search.master_host : node->options.host;
+}
+
 void node_handshake(struct redis_node *node)
 {
     if (!connection_made(node))
         return;
     loop_watch_change(node->watch, LOOP_READABLE);
-    begin_handshake(node);
+    if (node->tls_context == NULL) {
+        begin_handshake(node);
+        return;
+    }
+    struct error error = ERROR_NONE;
+    node->phase = NODE_TLS;
+    node->tls = tls_create(node->tls_context, host_at_hand(node), &error);
+    if (node->tls != NULL)
+        (void)node_handshake_tls(node);
+    else
+        node_lose(node, "connect to %s: %s", node->address, error.text);
 }
 
 static void connect_to(struct redis_node *node, const struct sockaddr *address, socklen_t length)

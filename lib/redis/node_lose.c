@@ -56,6 +56,8 @@ void node_drop_connection(struct redis_node *node)
     if (node->watch != NULL)
         loop_watch_stop(node->watch);
     node->watch = NULL;
+    tls_destroy(node->tls);
+    node->tls = NULL;
     if (node->fd >= 0)
         close(node->fd);
     node->fd = -1;

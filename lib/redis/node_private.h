@@ -20,8 +20,8 @@
  *   - node_lose runs only from the loop's own callbacks (timer, readiness, turn end, resolver), never inside
  *     redis_node_call or redis_call_cancel; so the callback of a call may do anything to other calls while a batch of
  *     replies, or of expired or lost calls, is processed.
- *   - The bytes of a request stay in `out` until its reply arrives: out.bytes[answered..written) was sent,
- *     [written..length) was not, and the lengths of the pending entries add up to length - answered.
+ *   - The bytes of a request stay in `out` until its reply arrives: out.bytes[answered..written) was sent, or handed to
+ *     TLS, [written..length) was not, and the lengths of the pending entries add up to length - answered.
  *   - Functions that return bool return false when the connection is gone (node_lose ran). */
 #ifndef REDIS_NODE_PRIVATE_H
 #define REDIS_NODE_PRIVATE_H
@@ -109,7 +109,7 @@ static inline uint64_t pending_push(struct pending_ring *ring, struct pending en
 
 enum { NODE_READ_SIZE = 64 * 1024, NODE_ADDRESS_MAX = REDIS_HOST_MAX + 32 };
 
-enum node_phase { NODE_WAITING, NODE_RESOLVING, NODE_CONNECTING, NODE_HANDSHAKE, NODE_UP };
+enum node_phase { NODE_WAITING, NODE_RESOLVING, NODE_CONNECTING, NODE_TLS, NODE_HANDSHAKE, NODE_UP };
 
 struct redis_node {
     struct loop *loop;
@@ -121,7 +121,9 @@ struct redis_node {
     int fd; /* -1: none */
     struct loop_watch *watch;
     void (*socket_ready)(void *context, int events);
-    bool blocked; /* the socket is full: waiting for LOOP_WRITABLE */
+    bool blocked;                    /* the socket is full: waiting for LOOP_WRITABLE */
+    struct tls_context *tls_context; /* NULL: without TLS */
+    struct tls *tls;                 /* of the connection */
     struct loop_resolution *resolution;
     struct loop_timer timer; /* next attempt, or connect deadline, or earliest deadline of the calls */
     struct instant timer_at; /* INSTANT_NEVER: not set */
@@ -166,10 +168,16 @@ uint64_t node_expect(struct redis_node *node, size_t length, struct pending entr
 /* Hands the result to the call. No entry of the ring may hold the call. */
 void node_complete(struct redis_call *call, const struct redis_result *result);
 
+/* --- node.c --- */
+/* Sends what has gathered, as far as the socket takes it; false when the connection is gone. */
+bool node_write(struct redis_node *node);
+
 /* --- node_connect.c --- */
 void node_connect(struct redis_node *node);
 /* The connecting socket is ready. */
 void node_handshake(struct redis_node *node);
+/* Goes on with the handshake of TLS; false when the connection is gone. */
+bool node_handshake_tls(struct redis_node *node);
 /* Handles the reply to a request of the handshake. */
 bool node_handshake_reply(struct redis_node *node, const struct pending *entry, const struct redis_reply *reply);
 const char *node_phase_name(enum node_phase phase);

@@ -1,0 +1,302 @@
+/* Connections through TLS to a real server: who is trusted, what is refused and why, and certificates that change. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "redis/node.h"
+#include "tests/support/authority.h"
+#include "tests/support/hostile_server.h"
+#include "tests/support/log_capture.h"
+#include "tests/support/node_fixture.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/relay.h"
+
+enum { HOUR_S = 3600 };
+
+static struct redis_server *server;
+static struct authority *authority;
+static unsigned tls_port;
+static struct redis_tls_options trusting;
+
+static int setup(void **state)
+{
+    authority = authority_create();
+    trusting = (struct redis_tls_options){.ca_file = authority_file(authority)};
+    return node_setup(state);
+}
+
+static int teardown(void **state)
+{
+    (void)node_teardown(state);
+    redis_server_destroy(server);
+    authority_destroy(authority);
+    server = NULL;
+    return 0;
+}
+
+#define tls_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+/* With a certificate for `name`, NULL = for 127.0.0.1. `further` are lines of its configuration. */
+static void server_begin(const char *name, long ends_in_s, const char *further)
+{
+    char config[2048];
+    authority_issue(authority, "server", name, ends_in_s);
+    tls_port = free_port();
+    snprintf(config, sizeof config, "tls-port %u\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\n%s\n",
+             tls_port, authority_path(authority, "server", "pem"), authority_path(authority, "server", "key"),
+             authority_file(authority), further != NULL ? further : "tls-auth-clients no");
+    server = redis_server_start(&(struct redis_server_options){.config = config});
+}
+
+static struct redis_node_options options_for(unsigned port)
+{
+    return (struct redis_node_options){.name = "probe",
+                                       .host = "127.0.0.1",
+                                       .port = port,
+                                       .tls = &trusting,
+                                       .connect_timeout_ns = TEST_PATIENCE_NS,
+                                       .backoff_min_ns = 2 * NS_PER_MS,
+                                       .backoff_max_ns = 10 * NS_PER_MS};
+}
+
+static void assert_comes_up(const struct redis_node_options *options)
+{
+    struct call_probe call = {.completions = 0};
+    node_probe_start(&probe, loop, options);
+    node_probe_wait_up(&probe);
+    call_probe_run(&call, &probe, "PING");
+}
+
+static void assert_refused(const struct redis_node_options *options, const char *reason)
+{
+    probe = (struct node_probe){.loop = NULL};
+    node_probe_start(&probe, loop, options);
+    node_probe_wait_downs(&probe, 1);
+    assert_contains(probe.reason, reason);
+    assert_int_equal(probe.ups, 0);
+}
+
+/* --- what works --------------------------------------------------------------------------------------------------- */
+
+static void test_requests_and_replies_of_any_size(void **state)
+{
+    (void)state;
+    enum { VALUE_SIZE = 700 * 1000 };
+    server_begin(NULL, HOUR_S, NULL);
+    struct redis_node_options options = options_for(tls_port);
+    assert_comes_up(&options);
+    char *value = malloc(VALUE_SIZE + 1);
+    memset(value, 'x', VALUE_SIZE);
+    value[VALUE_SIZE] = '\0';
+    for (int i = 0; i < 3; i++) {
+        struct call_probe set = {.completions = 0}, get = {.completions = 0};
+        assert_true(call_probe_send(&set, &probe, TEST_PATIENCE_NS, "SET k %s", value));
+        assert_true(call_probe_send(&get, &probe, TEST_PATIENCE_NS, "GET k"));
+        call_probe_wait(&get, loop);
+        assert_int_equal(set.outcome, REDIS_VALUE);
+        assert_int_equal(get.outcome, REDIS_VALUE);
+        assert_memory_equal(get.text, value, sizeof get.text - 1);
+    }
+    free(value);
+}
+
+static void test_an_older_version_of_tls(void **state)
+{
+    (void)state;
+    server_begin(NULL, HOUR_S, "tls-auth-clients no\ntls-protocols TLSv1.2");
+    struct redis_node_options options = options_for(tls_port);
+    assert_comes_up(&options);
+}
+
+static void test_a_name_of_its_own(void **state)
+{
+    (void)state;
+    server_begin("lock1.example", HOUR_S, NULL);
+    trusting.server_name = "lock1.example";
+    struct redis_node_options options = options_for(tls_port);
+    assert_comes_up(&options);
+}
+
+static void test_a_certificate_of_the_client(void **state)
+{
+    (void)state;
+    server_begin(NULL, HOUR_S, "tls-auth-clients yes");
+    authority_issue(authority, "client", "client", HOUR_S);
+    trusting.cert_file = authority_path(authority, "client", "pem");
+    trusting.key_file = authority_path(authority, "client", "key");
+    struct redis_node_options options = options_for(tls_port);
+    assert_comes_up(&options);
+}
+
+/* --- what is refused ---------------------------------------------------------------------------------------------- */
+
+static void test_an_unknown_authority(void **state)
+{
+    (void)state;
+    server_begin(NULL, HOUR_S, NULL);
+    struct authority *another = authority_create();
+    trusting.ca_file = authority_file(another);
+    struct redis_node_options options = options_for(tls_port);
+    assert_refused(&options, "TLS: its certificate is refused: ");
+    authority_destroy(another);
+}
+
+static void test_an_expired_certificate(void **state)
+{
+    (void)state;
+    server_begin(NULL, -HOUR_S, NULL);
+    struct redis_node_options options = options_for(tls_port);
+    assert_refused(&options, "TLS: its certificate is refused: certificate has expired");
+}
+
+static void test_a_certificate_for_another_name(void **state)
+{
+    (void)state;
+    server_begin("lock1.example", HOUR_S, NULL);
+    struct redis_node_options options = options_for(tls_port);
+    assert_refused(&options, "TLS: its certificate is refused: IP address mismatch");
+    node_probe_stop(&probe);
+    trusting.server_name = "lock2.example";
+    assert_refused(&options, "TLS: its certificate is refused: hostname mismatch");
+}
+
+static void test_no_certificate_where_one_is_asked_for(void **state)
+{
+    (void)state;
+    server_begin(NULL, HOUR_S, "tls-auth-clients yes");
+    struct redis_node_options options = options_for(tls_port);
+    assert_refused(&options, "certificate required");
+}
+
+static void test_a_server_without_tls_and_a_client_without_it(void **state)
+{
+    (void)state;
+    server_begin(NULL, HOUR_S, NULL);
+    struct redis_node_options options = options_for(redis_server_port(server));
+    options.connect_timeout_ns = 50 * NS_PER_MS; /* it may wait for the rest of what it takes for a request */
+    assert_refused(&options, "TLS");
+    node_probe_stop(&probe);
+    options = options_for(tls_port);
+    options.tls = NULL;
+    assert_refused(&options, "; does it want TLS?");
+}
+
+static void test_a_peer_that_stalls_in_the_handshake(void **state)
+{
+    (void)state;
+    struct hostile_server *mute = hostile_server_start(HOSTILE_MUTE);
+    struct redis_node_options options = options_for(hostile_server_port(mute));
+    options.connect_timeout_ns = 50 * NS_PER_MS;
+    assert_refused(&options, "the handshake of TLS took longer than 50 ms");
+    node_probe_stop(&probe);
+    hostile_server_destroy(mute);
+}
+
+static void test_files_that_cannot_be_used(void **state)
+{
+    (void)state;
+    struct error error = ERROR_NONE;
+    assert_false(redis_tls_check(&(struct redis_tls_options){.ca_file = "/nowhere/at/all.pem"}, &error));
+    assert_string_equal(error.text, "cannot read the certificates of authorities in /nowhere/at/all.pem: No such file "
+                                    "or directory");
+    error = ERROR_NONE;
+    authority_issue(authority, "a", "a", HOUR_S);
+    authority_issue(authority, "b", "b", HOUR_S);
+    struct redis_tls_options options = {.ca_file = authority_file(authority),
+                                        .cert_file = authority_path(authority, "a", "pem")};
+    assert_false(redis_tls_check(&options, &error));
+    assert_string_equal(error.text, "a certificate of the client needs its key, and a key its certificate");
+    error = ERROR_NONE;
+    options.key_file = authority_path(authority, "b", "key");
+    assert_false(redis_tls_check(&options, &error));
+    assert_contains(error.text, "key values mismatch");
+    error = ERROR_NONE;
+    options.key_file = authority_path(authority, "a", "key");
+    assert_true(redis_tls_check(&options, &error));
+
+    server_begin(NULL, HOUR_S, NULL);
+    trusting.ca_file = "/nowhere/at/all.pem";
+    struct redis_node_options node = options_for(tls_port);
+    assert_refused(&node, "cannot read the certificates of authorities in /nowhere/at/all.pem");
+}
+
+/* --- what changes ------------------------------------------------------------------------------------------------- */
+
+static void connection_lose(void)
+{
+    unsigned downs = probe.downs, ups = probe.ups;
+    struct call_probe call = {.completions = 0};
+    (void)call_probe_send(&call, &probe, TEST_PATIENCE_NS, "CLIENT KILL TYPE normal SKIPME no");
+    node_probe_wait_downs(&probe, downs + 1);
+    loop_await(loop, probe.ups > ups || strstr(redis_node_reason(probe.node), "TLS") != NULL);
+}
+
+/* The client shows the one that is in its file when it connects; one that cannot be read changes nothing. */
+static void test_a_certificate_that_is_renewed(void **state)
+{
+    (void)state;
+    size_t length;
+    server_begin(NULL, HOUR_S, "tls-auth-clients yes");
+    authority_issue(authority, "client", "client", -HOUR_S);
+    trusting.cert_file = authority_path(authority, "client", "pem");
+    trusting.key_file = authority_path(authority, "client", "key");
+    struct redis_node_options options = options_for(tls_port);
+    assert_refused(&options, "certificate");
+    log_capture_begin();
+    authority_issue(authority, "client", "client", HOUR_S);
+    node_probe_wait_up(&probe);
+    assert_contains(log_capture_end(&length), "info tls_reloaded node=probe");
+
+    log_capture_begin();
+    assert_int_equal(truncate(trusting.cert_file, 10), 0);
+    connection_lose();
+    assert_int_equal(probe.ups, 2);
+    connection_lose();
+    assert_int_equal(probe.ups, 3);
+    const char *told = log_capture_end(&length);
+    assert_contains(told, "error tls_reload_failed node=probe reason=\"cannot read the certificate in ");
+    assert_null(strstr(strstr(told, "tls_reload_failed") + 1, "tls_reload_failed"));
+}
+
+/* A connection that ends anywhere, in the middle of a record too, costs what any lost connection costs. */
+static void test_a_connection_that_is_cut(void **state)
+{
+    (void)state;
+    server_begin(NULL, HOUR_S, NULL);
+    struct relay *relay = relay_start(tls_port);
+    struct redis_node_options options = options_for(relay_port(relay));
+    assert_comes_up(&options);
+    for (unsigned i = 0; i < 20; i++) {
+        struct call_probe call = {.completions = 0};
+        unsigned ups = probe.ups;
+        assert_true(call_probe_send(&call, &probe, TEST_PATIENCE_NS, "PING"));
+        relay_cut(relay);
+        call_probe_wait(&call, loop);
+        loop_await(loop, probe.ups > ups || redis_node_state(probe.node) == REDIS_NODE_UP);
+    }
+    node_probe_stop(&probe);
+    relay_destroy(relay);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        tls_test(test_requests_and_replies_of_any_size),
+        tls_test(test_an_older_version_of_tls),
+        tls_test(test_a_name_of_its_own),
+        tls_test(test_a_certificate_of_the_client),
+        tls_test(test_an_unknown_authority),
+        tls_test(test_an_expired_certificate),
+        tls_test(test_a_certificate_for_another_name),
+        tls_test(test_no_certificate_where_one_is_asked_for),
+        tls_test(test_a_server_without_tls_and_a_client_without_it),
+        tls_test(test_a_peer_that_stalls_in_the_handshake),
+        tls_test(test_files_that_cannot_be_used),
+        tls_test(test_a_certificate_that_is_renewed),
+        tls_test(test_a_connection_that_is_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
