@@ -92,6 +92,11 @@ struct hf_producer_options {
     size_t task_keys_max;       /* members of all objects in it [4096] */
     const char *key_space;      /* before the name of every key [""] */
     bool logs_to_stderr;        /* logs events of the connection; otherwise the library is silent */
+    bool tls; /* speak TLS, to sentinels too; the certificate has to be for the host, or for tls_server_name */
+    const char *tls_ca_file;   /* PEM: the authorities that are trusted; NULL: those of the system */
+    const char *tls_cert_file; /* PEM: shown to a server that asks for it; with its key, in a file without passphrase */
+    const char *tls_key_file;
+    const char *tls_server_name;
 };
 
 /* Connects in the background: a server that is down is no error here. NULL with a reason when the options are wrong.

@@ -55,6 +55,15 @@ static bool thread_start(struct hf_producer *producer)
     return started;
 }
 
+static struct redis_tls_options tls_of(const struct hf_producer_options *options)
+{
+    return (struct redis_tls_options){.is_on = options->tls,
+                                      .ca_file = options->tls_ca_file,
+                                      .cert_file = options->tls_cert_file,
+                                      .key_file = options->tls_key_file,
+                                      .server_name = options->tls_server_name};
+}
+
 static struct push_options push_options(const struct hf_producer_options *options)
 {
     bool is_elsewhere = options->unix_path != NULL || options->sentinel_count > 0;
@@ -73,7 +82,8 @@ static struct push_options push_options(const struct hf_producer_options *option
                  .password = options->password,
                  .database = options->database,
                  .client_name = options->client_name != NULL ? options->client_name : "holdfast-producer",
-                 .connect_timeout_ns = options->connect_timeout_ms * NS_PER_MS},
+                 .connect_timeout_ns = options->connect_timeout_ms * NS_PER_MS,
+                 .tls = tls_of(options)},
         .timeout_ns = options->answer_ms * NS_PER_MS,
         .patience_ns = options->wait_ms * NS_PER_MS,
         .space = options->key_space,
@@ -113,6 +123,11 @@ static bool options_check(const struct hf_producer_options *options, struct erro
         return false;
     if (options->user != NULL && options->password == NULL)
         return error_set(error, "a user needs a password");
+    if (options->tls && options->unix_path != NULL)
+        return error_set(error, "a unix socket has no TLS");
+    struct redis_tls_options tls = tls_of(options);
+    if (tls.is_on && !redis_tls_check(&tls, error))
+        return false;
     if (options->wait_ms < 0 || options->answer_ms < 0 || options->connect_timeout_ms < 0 ||
         options->wait_ms > longest_ms || options->answer_ms > longest_ms || options->connect_timeout_ms > longest_ms)
         return error_set(error, "a time is not 0 to 30 minutes");

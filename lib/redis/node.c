@@ -174,9 +174,9 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
     struct redis_node *node = memory_new(struct redis_node);
     node->loop = loop;
     take_options(&node->options, options);
-    if (options->tls != NULL) {
-        node->tls_context = tls_context_create(options->tls, options->name);
-        node->options.tls = tls_context_options(node->tls_context);
+    if (options->tls.is_on) {
+        node->tls_context = tls_context_create(&options->tls, options->name);
+        node->options.tls = *tls_context_options(node->tls_context);
     }
     sentinel_search_init(&node->search, &options->sentinels);
     node->search.master = node->options.sentinels.master;

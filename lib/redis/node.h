@@ -12,9 +12,9 @@
  * A server that stops answering costs bounded memory and time: the node closes the connection when more than
  * `unanswered_limit` bytes are unanswered, or the oldest request is for longer than `silence_limit`.
  *
- * Connecting = resolving the name (off the loop), connect, the handshake of TLS (tls.h) if it is asked for, AUTH, SELECT, CLIENT SETNAME, ROLE, and when that says
- * "master" SCRIPT LOAD for each script, all within `connect_timeout`. While it is not up, calls fail at once with
- * REDIS_ERROR_DOWN; no call waits for a reconnect (E17).
+ * Connecting = resolving the name (off the loop), connect, the handshake of TLS (tls.h) if it is asked for, AUTH,
+ * SELECT, CLIENT SETNAME, ROLE, and when that says "master" SCRIPT LOAD for each script, all within `connect_timeout`.
+ * While it is not up, calls fail at once with REDIS_ERROR_DOWN; no call waits for a reconnect (E17).
  *
  * Only a master is ever up. A replica is reported as down and tried again. A master that becomes a replica while
  * connected answers READONLY, MASTERDOWN or UNBLOCKED: the call gets that error (it was not executed), and the node
@@ -75,8 +75,8 @@ struct redis_node_options {
     const char *user;                 /* NULL: AUTH with the password only */
     const char *password;             /* NULL: no AUTH; copied, wiped when the node is destroyed, never logged */
     unsigned database;
-    const char *client_name;             /* NULL: none */
-    const struct redis_tls_options *tls; /* to the node and to its sentinels; NULL: none */
+    const char *client_name;      /* NULL: none */
+    struct redis_tls_options tls; /* to the node and to its sentinels */
 
     int64_t connect_timeout_ns; /* 0 = 1 s; does not include asking sentinels */
     int64_t backoff_min_ns;     /* 0 = 50 ms */

@@ -88,6 +88,9 @@ static bool certificate_load(SSL_CTX *made, const struct redis_tls_options *opti
         return true;
     if (SSL_CTX_use_certificate_chain_file(made, options->cert_file) != 1)
         return failure_set(error, "cannot read the certificate in", options->cert_file);
+    struct stat key;
+    if (stat(options->key_file, &key) == 0 && (key.st_mode & S_IRWXO) != 0)
+        return error_set(error, "everybody may read the key in %s: chmod o-rwx", options->key_file);
     if (SSL_CTX_use_PrivateKey_file(made, options->key_file, SSL_FILETYPE_PEM) != 1)
         return failure_set(error, "cannot read, or use with its certificate, the key in", options->key_file);
     return true;
@@ -136,7 +139,8 @@ static char *copy_text(const char *text)
 struct tls_context *tls_context_create(const struct redis_tls_options *options, const char *name)
 {
     struct tls_context *context = memory_new(struct tls_context);
-    context->options = (struct redis_tls_options){.ca_file = copy_text(options->ca_file),
+    context->options = (struct redis_tls_options){.is_on = true,
+                                                  .ca_file = copy_text(options->ca_file),
                                                   .cert_file = copy_text(options->cert_file),
                                                   .key_file = copy_text(options->key_file),
                                                   .server_name = copy_text(options->server_name)};

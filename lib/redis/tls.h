@@ -1,11 +1,12 @@
 /* TLS for one connection, without a socket: bytes go in and come out, and the owner of the socket moves them.
  *
- *     tls = tls_create(&options, host, &error);           a connection was made; the context is loaded when it has to be
- *     tls_advance(tls, &error);                           the handshake; then send what tls_output holds
- *     tls_give(tls, bytes, n);                            what the peer sent
- *     tls_advance(tls, &error) == TLS_OPEN                the peer is who it should be, and is told
+ *     context = tls_context_create(&options, name);
+ *     tls = tls_create(context, host, &error);              a connection was made
+ *     tls_advance(tls, &error);                             the handshake; then send what tls_output holds
+ *     tls_give(tls, bytes, n);                              what the peer sent
+ *     tls_advance(tls, &error) == TLS_OPEN                  the peer is who it should be
  *     while ((n = tls_read(tls, room, size, &error)) > 0)   what it said
- *     tls_write(tls, bytes, n, &error);                   what it shall hear; then send what tls_output holds
+ *     tls_write(tls, bytes, n, &error);                     what it shall hear; then send what tls_output holds
  *     buffer_drop_front(tls_output(tls), sent);
  *     tls_destroy(tls);
  *
@@ -31,9 +32,10 @@
 
 /* Paths of files in PEM; NULL = none. */
 struct redis_tls_options {
+    bool is_on;
     const char *ca_file;     /* the authorities that are trusted; NULL: those of the system */
     const char *cert_file;   /* shown to a server that asks for it, with its chain; both this and the key, or none */
-    const char *key_file;    /* without a passphrase */
+    const char *key_file;    /* without a passphrase; refused if everybody may read it */
     const char *server_name; /* that the certificate has to be issued to; NULL: the host of the connection */
 };
 

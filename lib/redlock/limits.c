@@ -80,6 +80,11 @@ struct redis_node_options redlock_node_options(const struct redlock_node *wanted
         .connect_timeout_ns = wanted->connect_timeout_ns > 0 ? wanted->connect_timeout_ns : REDLOCK_CONNECT_TIMEOUT_NS,
         .scripts = redlock_scripts,
         .script_count = REDLOCK_SCRIPT_COUNT,
+        .tls = {.is_on = wanted->tls,
+                .ca_file = wanted->tls_ca_file,
+                .cert_file = wanted->tls_cert_file,
+                .key_file = wanted->tls_key_file,
+                .server_name = wanted->tls_server_name},
     };
 }
 
@@ -99,6 +104,12 @@ static bool node_check(const struct redlock_options *options, size_t index, char
         return redlock_refuse(reason, size, "lock node %zu: port %u is outside 1..65535", index + 1, node->port);
     if (node->timeout_ns < 0 || (node->timeout_ns > 0 && node->timeout_ns < REDLOCK_MS(1)))
         return redlock_refuse(reason, size, "lock node %zu: its timeout is under 1 ms", index + 1);
+    struct error error = ERROR_NONE;
+    if (node->tls && node->unix_path != NULL)
+        return redlock_refuse(reason, size, "lock node %zu: a unix socket has no TLS", index + 1);
+    struct redis_tls_options tls = redlock_node_options(node, options, "").tls;
+    if (tls.is_on && !redis_tls_check(&tls, &error))
+        return redlock_refuse(reason, size, "lock node %zu: %s", index + 1, error.text);
     for (size_t other = 0; other < index; other++)
         if (same_server(&options->nodes[other], node)) /* E19: one server must not vote twice */
             return redlock_refuse(reason, size,

@@ -72,6 +72,11 @@ struct redlock_node {
     int64_t timeout_ns;         /* of one operation on this node; 0 = 50 ms. Up to ten times that while the node is
                                    slow, and at most a quarter of the ttl (docs/lock-nodes.md) */
     int64_t connect_timeout_ns; /* connecting happens only in the background (E17); 0 = 1 s */
+    bool tls;                   /* speak TLS; the certificate has to be for the host, or for tls_server_name */
+    const char *tls_ca_file;    /* PEM: the authorities that are trusted; NULL: those of the system */
+    const char *tls_cert_file; /* PEM: shown to a server that asks for it; with its key, in a file without passphrase */
+    const char *tls_key_file;
+    const char *tls_server_name;
 };
 
 struct redlock_options {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "redis/node.h"
@@ -24,7 +25,7 @@ static struct redis_tls_options trusting;
 static int setup(void **state)
 {
     authority = authority_create();
-    trusting = (struct redis_tls_options){.ca_file = authority_file(authority)};
+    trusting = (struct redis_tls_options){.is_on = true, .ca_file = authority_file(authority)};
     return node_setup(state);
 }
 
@@ -56,7 +57,7 @@ static struct redis_node_options options_for(unsigned port)
     return (struct redis_node_options){.name = "probe",
                                        .host = "127.0.0.1",
                                        .port = port,
-                                       .tls = &trusting,
+                                       .tls = trusting,
                                        .connect_timeout_ns = TEST_PATIENCE_NS,
                                        .backoff_min_ns = 2 * NS_PER_MS,
                                        .backoff_max_ns = 10 * NS_PER_MS};
@@ -159,7 +160,7 @@ static void test_a_certificate_for_another_name(void **state)
     struct redis_node_options options = options_for(tls_port);
     assert_refused(&options, "TLS: its certificate is refused: IP address mismatch");
     node_probe_stop(&probe);
-    trusting.server_name = "lock2.example";
+    options.tls.server_name = "lock2.example";
     assert_refused(&options, "TLS: its certificate is refused: hostname mismatch");
 }
 
@@ -180,7 +181,7 @@ static void test_a_server_without_tls_and_a_client_without_it(void **state)
     assert_refused(&options, "TLS");
     node_probe_stop(&probe);
     options = options_for(tls_port);
-    options.tls = NULL;
+    options.tls.is_on = false;
     assert_refused(&options, "; does it want TLS?");
 }
 
@@ -216,6 +217,9 @@ static void test_files_that_cannot_be_used(void **state)
     error = ERROR_NONE;
     options.key_file = authority_path(authority, "a", "key");
     assert_true(redis_tls_check(&options, &error));
+    assert_int_equal(chmod(options.key_file, 0604), 0);
+    assert_false(redis_tls_check(&options, &error));
+    assert_contains(error.text, "everybody may read the key in ");
 
     server_begin(NULL, HOUR_S, NULL);
     trusting.ca_file = "/nowhere/at/all.pem";

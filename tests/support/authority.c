@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -62,6 +63,8 @@ static FILE *file_begin(char beside[PATH_SIZE + 8], const char *path)
 {
     snprintf(beside, PATH_SIZE + 8, "%s.new", path);
     FILE *file = fopen(beside, "we");
+    if (file != NULL)
+        fchmod(fileno(file), 0600);
     assert_non_null(file);
     return file;
 }

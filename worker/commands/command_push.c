@@ -611,6 +611,11 @@ static void node_take(struct push_command *command)
     producer->sentinel_password = node->sentinel_password;
     producer->user = text_or_null(node->user);
     producer->password = text_or_null(node->password);
+    producer->tls = node->tls;
+    producer->tls_ca_file = text_or_null(node->tls_ca_file);
+    producer->tls_cert_file = text_or_null(node->tls_cert_file);
+    producer->tls_key_file = text_or_null(node->tls_key_file);
+    producer->tls_server_name = text_or_null(node->tls_server_name);
     producer->database = node->database;
     producer->client_name = "holdfast-push";
     producer->connect_timeout_ms = node->connect_timeout_ns / NS_PER_MS;

@@ -67,11 +67,14 @@ void manual_print_usage(const struct command *command, struct buffer *out)
     usage_words(command, out);
 }
 
+enum { LIST_COLUMNS = 100 };
+
 /* Options below a headline belong to many commands. The page of all of them explains these once, then names them. */
 static void command_print(const struct command *command, bool explains_shared, struct buffer *out)
 {
     struct option_walk walk = {.table = command->options};
     bool is_list = false; /* of names only */
+    size_t line = 0;      /* where that of the names begins */
     manual_print_usage(command, out);
     buffer_format(out, "\n%s\nOptions:\n", command->about);
     for (const struct option_row *row; (row = option_next(&walk)) != NULL;) {
@@ -79,11 +82,17 @@ static void command_print(const struct command *command, bool explains_shared, s
             const char *suffix = explains_shared ? ":\n" : " (see above):\n ";
             buffer_format(out, "%s\n%s%s", is_list ? "\n" : "", walk.headline, suffix);
             is_list = !explains_shared;
+            line = out->length;
         }
-        if (is_list)
-            buffer_format(out, " --%s", row->name);
-        else
+        if (!is_list) {
             row_print(row, out);
+            continue;
+        }
+        if (out->length + strlen(row->name) > line + LIST_COLUMNS) {
+            buffer_append_text(out, "\n ");
+            line = out->length;
+        }
+        buffer_format(out, " --%s", row->name);
     }
     buffer_append_text(out, is_list ? "\n" : "");
     if (command->examples != NULL)

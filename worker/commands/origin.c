@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/config/config_secret.h"
+#include "worker/config/node_options.h"
 #include "worker/servers/local_nodes.h"
 
 #define PORT_DEFAULT 6379
@@ -35,6 +36,13 @@ const struct option_row origin_queue_options[] = {
      .offset = AT(password_file)},
     {OPTION_TEXT, 0, "password-env", "NAME", "with the password in this environment variable",
      .offset = AT(password_env)},
+    {OPTION_FLAG, 0, "tls", NULL, "speak TLS to it", .offset = AT(has_tls)},
+    {OPTION_TEXT, 0, "tls-ca-file", "FILE", "trust the authorities in FILE (those of the system)",
+     .offset = AT(tls_ca_file)},
+    {OPTION_TEXT, 0, "tls-cert-file", "FILE", "show it the certificate in FILE", .offset = AT(tls_cert_file)},
+    {OPTION_TEXT, 0, "tls-key-file", "FILE", "with the key in FILE", .offset = AT(tls_key_file)},
+    {OPTION_TEXT, 0, "tls-server-name", "NAME", "the name that its certificate is for (that of --host)",
+     .offset = AT(tls_server_name)},
     {OPTION_COUNT, 0, "database", "N", "its database (0)", .offset = AT(database), .most = UINT16_MAX,
      .given = GIVEN(AT(has_database))},
     {OPTION_DURATION, 0, "node-timeout", "DURATION", "how long to wait for the node", .offset = AT(node_timeout_ns),
@@ -117,7 +125,9 @@ static void file_find(struct origin *origin)
 static bool names_node(const struct origin *origin)
 {
     return origin->host != NULL || origin->has_port || origin->socket != NULL || origin->user != NULL ||
-           origin->password_file != NULL || origin->password_env != NULL || origin->has_database;
+           origin->password_file != NULL || origin->password_env != NULL || origin->has_tls ||
+           origin->tls_ca_file != NULL || origin->tls_cert_file != NULL || origin->tls_key_file != NULL ||
+           origin->tls_server_name != NULL || origin->has_database;
 }
 
 static int nothing_found(const struct command *command)
@@ -200,7 +210,7 @@ void origin_tell(struct origin *origin, const struct command *command)
 static void text_replace(char **field, const char *text)
 {
     free(*field);
-    *field = memory_text(text);
+    *field = memory_text(text != NULL ? text : "");
 }
 
 /* Everything by default, but for what the options say of the queue node. */
@@ -219,15 +229,20 @@ static struct config *config_of_options(const struct origin *origin, struct erro
     struct config_node *node = &config->queue_node;
     text_replace(&config->path, "the options");
     text_replace(&node->host, origin->host != NULL ? origin->host : origin->socket != NULL ? "" : HOST_DEFAULT);
-    text_replace(&node->unix_path, origin->socket != NULL ? origin->socket : "");
-    text_replace(&node->user, origin->user != NULL ? origin->user : "");
+    text_replace(&node->unix_path, origin->socket);
+    text_replace(&node->user, origin->user);
     node->port = origin->has_port ? (unsigned)origin->port : PORT_DEFAULT;
     node->database = (unsigned)origin->database;
+    node->tls = origin->has_tls;
+    text_replace(&node->tls_ca_file, origin->tls_ca_file);
+    text_replace(&node->tls_cert_file, origin->tls_cert_file);
+    text_replace(&node->tls_key_file, origin->tls_key_file);
+    text_replace(&node->tls_server_name, origin->tls_server_name);
     if (origin->password_file != NULL)
         node->password = secret_read_file(origin->password_file, error);
     else if (origin->password_env != NULL)
         node->password = secret_read_environment(origin->password_env, error);
-    if (!error_is_set(error))
+    if (!error_is_set(error) && node_tls_check(node, error))
         return config;
     config_free(config);
     return NULL;

@@ -39,6 +39,8 @@ struct origin {
     const char *path;
     bool is_local, is_verbose;
     const char *host, *socket, *user, *password_file, *password_env;
+    bool has_tls;
+    const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
     int64_t port, database;
     bool has_port, has_database;
     int64_t node_timeout_ns; /* 0 = not given */

@@ -24,6 +24,7 @@
 #include "worker/config/config_periodic.h"
 #include "worker/config/config_secret.h"
 #include "worker/config/config_table.h"
+#include "worker/config/node_options.h"
 #include "worker/config/suggest.h"
 
 /* --- queues ------------------------------------------------------------------------------------------------------- */
@@ -295,6 +296,13 @@ static bool has_text(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
+static void tls_check(const struct config_node *node, struct findings *findings)
+{
+    struct error error = ERROR_NONE;
+    if (!node_tls_check(node, &error))
+        findings_error(findings, "%s: %s: %s", node->source.where, node->name, error.text);
+}
+
 /* Lock nodes have no keys for sentinels: their texts are NULL. */
 static void sentinel_password_resolve(struct config_node *node, struct findings *findings)
 {
@@ -342,6 +350,7 @@ static void node_check(struct config_node *node, struct findings *findings)
     }
     address_check(node, findings);
     sentinels_check(node, findings);
+    tls_check(node, findings);
     password_resolve(node, findings);
     sentinel_password_resolve(node, findings);
     node->source.is_broken |= findings->errors > errors_before;

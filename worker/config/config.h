@@ -107,6 +107,8 @@ struct config_node {
     char *password_file;     /* "" = none; what it held is in `password` */
     char *password_env;
     char *password; /* NULL = none */
+    bool tls;
+    char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name; /* "" = none */
     unsigned database;
     int64_t connect_timeout_ns;
     int64_t call_timeout_ns; /* of one operation: key "call_timeout" of the queue node, "timeout" of a lock node */

@@ -25,6 +25,18 @@
          .help = "File with the password in its first line; only its owner may have access to it (chmod 600)."},       \
         {KEY("password_env", CONFIG_TEXT, password_env, NULL, 0, 255), .example = "REDIS_PASSWORD",                    \
          .help = "Environment variable with the password, instead of a file."},                                        \
+        {KEY("tls", CONFIG_FLAG, tls, "false", 0, 0),                                                                  \
+         .help = "Speak TLS (1.2 or 1.3), to sentinels too. The certificate of the server has to be for host, or for " \
+                 "tls_server_name."},                                                                                  \
+        {KEY("tls_ca_file", CONFIG_PATH, tls_ca_file, NULL, 0, 4095), .example = "/etc/holdfast/ca.pem",               \
+         .help = "PEM file of the authorities whose certificates are trusted. Default: those of the system."},         \
+        {KEY("tls_cert_file", CONFIG_PATH, tls_cert_file, NULL, 0, 4095), .example = "/etc/holdfast/client.pem",       \
+         .help = "PEM file of the certificate to show to a server that asks for one, with its chain. A file that is "  \
+                 "replaced is used from the next connection on."},                                                     \
+        {KEY("tls_key_file", CONFIG_PATH, tls_key_file, NULL, 0, 4095), .example = "/etc/holdfast/client.key",         \
+         .help = "PEM file of its key, without a passphrase."},                                                        \
+        {KEY("tls_server_name", CONFIG_TEXT, tls_server_name, NULL, 0, 255), .example = "redis.example",               \
+         .help = "The name that the certificate has to be for, when it is not the host."},                             \
         {KEY("database", CONFIG_COUNT, database, "0", 0, 65535), .help = "Number of the database to select."},         \
     {                                                                                                                  \
         KEY("connect_timeout", CONFIG_DURATION, connect_timeout_ns, "1s", 10 * NS_PER_MS, 60 * NS_PER_S),              \

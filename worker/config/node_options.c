@@ -9,6 +9,26 @@ static const char *text_or_null(const char *text)
     return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
+static struct redis_tls_options node_tls(const struct config_node *node)
+{
+    return (struct redis_tls_options){.is_on = node->tls,
+                                      .ca_file = text_or_null(node->tls_ca_file),
+                                      .cert_file = text_or_null(node->tls_cert_file),
+                                      .key_file = text_or_null(node->tls_key_file),
+                                      .server_name = text_or_null(node->tls_server_name)};
+}
+
+bool node_tls_check(const struct config_node *node, struct error *error)
+{
+    struct redis_tls_options tls = node_tls(node);
+    bool has_details = tls.ca_file != NULL || tls.cert_file != NULL || tls.key_file != NULL || tls.server_name != NULL;
+    if (!tls.is_on && has_details)
+        return error_set(error, "files and a server name for TLS mean nothing without tls itself");
+    if (tls.is_on && text_or_null(node->unix_path) != NULL)
+        return error_set(error, "a unix socket has no TLS: leave tls out, or name a host and a port");
+    return !tls.is_on || redis_tls_check(&tls, error);
+}
+
 struct redis_node_options node_options(const struct config_node *node, const char *client_name)
 {
     return (struct redis_node_options){
@@ -26,6 +46,7 @@ struct redis_node_options node_options(const struct config_node *node, const cha
         .database = node->database,
         .client_name = client_name,
         .connect_timeout_ns = node->connect_timeout_ns,
+        .tls = node_tls(node),
     };
 }
 
@@ -41,6 +62,11 @@ struct redlock_node node_for_locks(const struct config_node *node)
         .database = node->database,
         .timeout_ns = node->call_timeout_ns,
         .connect_timeout_ns = node->connect_timeout_ns,
+        .tls = node->tls,
+        .tls_ca_file = text_or_null(node->tls_ca_file),
+        .tls_cert_file = text_or_null(node->tls_cert_file),
+        .tls_key_file = text_or_null(node->tls_key_file),
+        .tls_server_name = text_or_null(node->tls_server_name),
     };
 }
 

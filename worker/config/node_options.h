@@ -8,6 +8,8 @@
 #include "redlock/redlock_loop.h"
 #include "worker/config/config.h"
 
+/* False, with what is wrong, unless the settings go together and the files can be used as they are now. */
+bool node_tls_check(const struct config_node *node, struct error *error) MUST_CHECK;
 struct redis_node_options node_options(const struct config_node *node, const char *client_name);
 struct redlock_node node_for_locks(const struct config_node *node);
 
