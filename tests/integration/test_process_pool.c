@@ -165,12 +165,12 @@ TEST(a_handler_that_throws_fails)
 
 TEST(a_process_that_says_nonsense_is_killed)
 {
-    crashes("[\"babble\"]", "its process said nonsense to the worker");
+    crashes("[\"babble\"]", "its process sent an invalid message to the worker");
 }
 
 TEST(a_process_that_only_asks_is_killed)
 {
-    crashes("[\"pester\"]", "its process said nonsense to the worker");
+    crashes("[\"pester\"]", "its process sent an invalid message to the worker");
 }
 
 TEST(a_handler_cannot_write_on_the_run_table)

@@ -171,7 +171,7 @@ static void assert_not_trusted(const char *path)
     outing_start(path);
     assert_int_equal(outing_await_end(), HF_FAIL);
     assert_string_equal(outcome->failure.error_class, "HF::NotStarted");
-    assert_contains(outcome->failure.message, "cannot be started: others than root and the user of the worker may");
+    assert_contains(outcome->failure.message, "cannot be started: users other than root and the worker's may");
     assert_false(outing.has_begun);
 }
 

@@ -1,11 +1,10 @@
-/* What a child reads from its standard input: bytes that are there from the start, whole, and for nobody to change.
- * Any thread. */
+/* The standard input of a child: complete from the start, and immutable. Any thread. */
 #ifndef WORKER_INPUT_H
 #define WORKER_INPUT_H
 
 #include <stddef.h>
 
-/* A descriptor, closed by exec, that is read from the front; -1 with errno. The caller's. */
+/* Returns a close-on-exec descriptor at the start of the bytes, or -1 with errno. The caller owns it. */
 int input_open(const char *bytes, size_t length);
 
 #endif

@@ -46,7 +46,7 @@ bool isolation_withdraw(struct isolation *isolation, struct isolated_run *run)
     return is_program(run) ? programs_withdraw(isolation->programs, run) : process_pool_withdraw(isolation->pool, run);
 }
 
-/* A handler in a process sees it by itself. */
+/* A handler in a process polls the run table. */
 void isolation_interrupt(struct isolation *isolation, struct isolated_run *run)
 {
     if (is_program(run))

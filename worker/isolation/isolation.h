@@ -1,21 +1,20 @@
-/* Runs outside of the worker: one interface for the two kinds, `process` (process_pool.h) and `exec` (program.h), as
- * slots see them.
+/* Runs outside of the worker: one interface for slots to both kinds, `process` (process_pool.h) and `exec` (program.h).
  *
  *     isolation_start(isolation, &run);              ... run.ended(&run, code)
- *     isolation_withdraw(isolation, &run)            true: it has not begun and will not; `ended` is not called
- *     isolation_interrupt(isolation, &run)           the job's cancel reason was set: whoever cannot see that is told
+ *     isolation_withdraw(isolation, &run)            true: it will never begin, and `ended` is not called
+ *     isolation_interrupt(isolation, &run)           the job's cancel reason was set: signals the run if necessary
  *
- * The slot sets job, run entry, handler and rules before, and leaves them alone until `ended`. The facts are read from
- * the job, and what the run leaves behind (failure, backtrace, result, follow-ups, delay) is written into its
- * outcome before `ended` is called, which happens exactly once, on the loop, and never from inside isolation_start.
- * By then nobody runs for the task any more: a run that was killed, or whose process crashed, has been reaped.
+ * The slot sets job, run entry, handler and rules first, and does not change them before `ended`. The job supplies the
+ * facts, and receives the outcome (failure, backtrace, result, follow-ups, delay) before `ended` is called. `ended`
+ * runs exactly once, on the loop, and never inside isolation_start. By then no process works for the task: a run that
+ * was killed or crashed has been reaped.
  *
- * `code` is an enum hf_code, or ISOLATION_NOT_STARTED: the lock was gone before the handler's first act, or there
- * was no process for it because of the worker itself (the slot treats it like a lock that was gone).
+ * `code` is an enum hf_code, or ISOLATION_NOT_STARTED: the lock was lost before the handler began, or the worker itself
+ * failed to provide a process (the slot treats both as a lost lock).
  *
- * What a run says meanwhile (log, event, progress) goes through the job's link, which may be called on the loop for
- * that; its verify and descriptor may not: they are answered from `lock`. (A job with a validity and no such lock has a
- * pretended one, of which its link can tell without waiting: worker/commands/handler_run.h.)
+ * Logs, events and progress of the run go through the job's link, whose functions for these may be called on the loop.
+ * Its verify and descriptor may not: `lock` answers those. (A job with a validity but without `lock` has a simulated
+ * lock, for which its link answers at once: worker/commands/handler_run.h.)
  *
  * Threads: the loop's. */
 #ifndef WORKER_ISOLATION_H
@@ -29,7 +28,7 @@
 #include "worker/plugin/plugin.h"
 #include "worker/task/task_rules.h"
 
-/* No handler can return it: theirs are above (runner_message.h). */
+/* No handler can return it: their codes are greater (runner_message.h). */
 enum { ISOLATION_NOT_STARTED = INT_MIN };
 
 struct isolated_run {
@@ -37,10 +36,10 @@ struct isolated_run {
     struct run_entry *run_entry;
     const struct plugin_handler *handler;
     const struct task_rules *rules;
-    struct redlock_lock *lock;               /* NULL = it runs without; stays until `ended` */
-    void (*began)(struct isolated_run *run); /* the handler is at work now */
+    struct redlock_lock *lock;               /* NULL = no lock; lives until `ended` */
+    void (*began)(struct isolated_run *run); /* the handler has begun */
     void (*ended)(struct isolated_run *run, int code);
-    struct list link; /* private, as what follows */
+    struct list link; /* private, as all below */
     void *place;
 };
 
@@ -50,17 +49,17 @@ struct isolation_options {
     struct loop *loop;
     struct launcher *launcher;
     struct run_table *run_table;
-    const struct config *config; /* its settings may change, its place does not */
+    const struct config *config; /* its settings may change, its address does not */
 };
 
 struct isolation *isolation_create(const struct isolation_options *options);
-/* Kills what runs. */
+/* Kills all runs. */
 void isolation_destroy(struct isolation *isolation);
 
 void isolation_start(struct isolation *isolation, struct isolated_run *run);
 bool isolation_withdraw(struct isolation *isolation, struct isolated_run *run);
 void isolation_interrupt(struct isolation *isolation, struct isolated_run *run);
-/* The plugins were loaded anew: processes with the former ones end when they are idle. */
+/* The plugins were reloaded: processes with the old ones end when they are idle. */
 void isolation_renew(struct isolation *isolation);
 
 #endif

@@ -1,6 +1,6 @@
-/* Orders leave at once when the socket takes them, which is nearly always. When it does not (a zygote that is stopped,
- * or that many starts keep busy), they wait here in order, with copies of their descriptors, until it is writable
- * again. A ring never waits: who has orders to read looks at the run table after each.
+/* Orders are sent at once while the socket has room, which is nearly always. While it is full (the zygote is stopped,
+ * or busy with many starts), they wait here in order, with copies of their descriptors. A ring never waits: a zygote
+ * with orders to read checks the run table after each.
  *
  * Callbacks may use the launcher, but not destroy it. */
 #include "worker/isolation/launcher.h"
@@ -19,7 +19,7 @@
 
 enum { REPORTS_A_TURN = 64, EXIT_AS_NOT_FOUND = 127 };
 
-/* When the kernel has no room for descriptors on their way, nothing says when it has some again. */
+/* If the kernel has no room for descriptors in flight, nothing signals when it has room again. */
 static const int64_t RETRY_NS = 10 * NS_PER_MS;
 
 struct launcher {
@@ -30,14 +30,14 @@ struct launcher {
     struct run_table *run_table;
     struct loop_watch *watch; /* NULL once the zygote is lost */
     struct loop_timer retry;
-    struct list children; /* ordered, or alive */
-    struct list failures; /* struct failure: told at the end of the turn */
+    struct list children; /* starting or alive */
+    struct list failures; /* struct failure: reported at the end of the turn */
     struct list outgoing; /* struct packet */
     struct loop_hook failures_hook;
     uint64_t last_number;
 };
 
-/* An order as it goes out; its descriptors are the caller's until it has to wait. */
+/* An outgoing order; its descriptors are the caller's unless it has to wait. */
 struct packet {
     struct list link;
     uint64_t number;
@@ -168,7 +168,7 @@ static void wait_for_room(struct launcher *launcher, int failure)
         loop_timer_set(launcher->loop, &launcher->retry, loop_after(launcher->loop, RETRY_NS));
 }
 
-/* The child of an order that cannot be sent never starts. A broken connection is found by reading. */
+/* The child of an order that cannot be sent never starts. Reading detects a broken connection. */
 static void packet_refused(struct launcher *launcher, uint64_t number, int failure)
 {
     struct child *child = child_find(launcher, number);
@@ -197,7 +197,7 @@ static void retry_fires(struct loop_timer *timer)
     outgoing_send(list_owner(timer, struct launcher, retry));
 }
 
-/* The caller may close its own at once. */
+/* Copies the descriptors: the caller may close its own at once. */
 static int packet_queue(struct launcher *launcher, const struct packet *packet)
 {
     size_t size = offsetof(struct packet, bytes) + packet->length;
@@ -218,7 +218,7 @@ static int packet_queue(struct launcher *launcher, const struct packet *packet)
     return 0;
 }
 
-/* Sends it or lets it wait behind others; 0, or why it can do neither. */
+/* Sends or queues the packet; 0, or the errno. */
 static int packet_post(struct launcher *launcher, const struct packet *packet)
 {
     if (!list_is_empty(&launcher->outgoing))
@@ -262,7 +262,7 @@ static int words_file(const struct child_plan *plan, size_t length)
     return file;
 }
 
-/* 0, or why there is no such order. */
+/* 0, or the errno. */
 static int packet_fill(struct packet *packet, uint64_t number, const struct child_plan *plan)
 {
     struct zygote_order order;
@@ -305,7 +305,7 @@ void launcher_spawn(struct launcher *launcher, struct child *child, const struct
     invariant(plan->kind == CHILD_RUNNER || (plan->arguments != NULL && plan->arguments[0] != NULL));
     child->number = ++launcher->last_number;
     list_append(&launcher->children, &child->link);
-    /* before the order: the zygote looks at the run table after it */
+    /* before the order, after which the zygote checks the run table */
     if (plan->run_entry != NULL)
         atomic_store(&plan->run_entry->occupant, child->number);
     int failure = launcher->watch != NULL ? plan_post(launcher, child->number, plan) : EPIPE;
@@ -322,7 +322,7 @@ void launcher_kill(struct launcher *launcher, const struct child *child, int sig
     struct packet packet;
     packet.descriptor_count = 0;
     packet_order(&packet, &order);
-    packet.number = 0; /* if it cannot be sent, nobody is to be told */
+    packet.number = 0; /* a failure to send is not reported */
     (void)packet_post(launcher, &packet);
 }
 
@@ -363,7 +363,7 @@ static void reports_read(struct launcher *launcher)
             return;
         } else {
             all_forget(launcher);
-            atomic_store(&launcher->run_table->wakes_at, 0); /* nobody is there to be rung */
+            atomic_store(&launcher->run_table->wakes_at, 0); /* no zygote is left to ring */
             launcher->lost(launcher->context);
             return;
         }

@@ -1,22 +1,21 @@
-/* The worker's end of the zygote: children are asked for here, and their ends are heard of here.
+/* The worker's end of the zygote: starts children, and reports their exits.
  *
  *     struct launcher *launcher = launcher_create(loop, &zygote, run table, lost, context);
  *     child_init(&child, spawned, exited);
  *     launcher_spawn(launcher, &child, &plan);   ... child.spawned() ... child.exited()
  *     launcher_kill(launcher, &child, SIGTERM);  to its process group
  *
- * The zygote is forked from the main thread before the process has any other, and is single-threaded for ever, so
- * what it forks is sound (fork in a process with threads is not). Each child leads a process group of its own, dies
- * when the zygote dies, cannot gain privileges, has all signals at their defaults and unblocked, and none of the
- * zygote's descriptors but those of its plan (0 to 2 are there in any case). Before `exited` is told, the child was
- * reaped, and the rest of its group and descendants that left it were killed and are gone too (ten seconds are waited
- * for what cannot die).
+ * The main thread forks the zygote before any other thread exists, and the zygote remains single-threaded, so it can
+ * fork safely (a process with threads cannot). Each child leads its own process group, dies with the zygote, cannot
+ * gain privileges, has default signal actions with none blocked, and has only the descriptors of its plan (0 to 2
+ * always exist). Before `exited` is called, the child was reaped, and the rest of its group and descendants that left
+ * the group were killed and are gone. The zygote waits at most ten seconds for processes that cannot die.
  *
- * The zygote kills by itself the occupant of a run entry whose time is over (run_table.h), and all groups when the
- * worker closes its end or dies (with a word in the log about what was running).
+ * The zygote itself kills the occupant of a run entry whose time is over (run_table.h), and all groups when the worker
+ * closes its end or dies (then it logs what was running).
  *
- * Threads: the loop's, but for zygote_start, which belongs to a main thread that is alone. If the zygote dies,
- * `lost` is told once; all children die with it, and no `exited` follows: their locks are left to expire. */
+ * Threads: the loop's, except zygote_start, which only a single-threaded process may call. If the zygote dies,
+ * `lost` is called once; all children die with it, and no `exited` follows: their locks expire. */
 #ifndef WORKER_LAUNCHER_H
 #define WORKER_LAUNCHER_H
 
@@ -38,21 +37,21 @@ struct zygote {
 
 struct zygote_options {
     struct run_table *run_table;
-    /* What a child of kind CHILD_RUNNER is: called in the child, returns its exit status. Descriptor 3 is its
+    /* The program of a child of kind CHILD_RUNNER: called in the child, returns its exit status. Descriptor 3 is its
      * socket. */
     int (*runner)(struct run_table *run_table, int socket);
-    struct log_options log; /* for what it has to say when the worker has died */
-    /* Called by the zygote as its last act when the worker has died of the handler at this run entry; may take a few
-     * seconds. NULL = nothing is to be done. */
+    struct log_options log; /* for its messages after the worker has died */
+    /* The last act of the zygote if the worker died of the handler at this run entry; may take a few seconds. NULL =
+     * nothing. */
     void (*on_worker_death)(const void *context, const struct run_table *run_table, unsigned suspect);
     const void *context;
 };
 
-/* Forks it. Only while the process has one thread; not before descriptors 0 to 2 are open. Better before its first
- * loop: what libuv remembers of its descriptors is wrong in runner processes, whose handlers may fork. */
+/* Forks the zygote. Call it while the process has one thread, and descriptors 0 to 2 are open. Preferably before the
+ * first loop: libuv's record of its descriptors would be wrong in runner processes, whose handlers may fork. */
 bool zygote_start(struct zygote *zygote, const struct zygote_options *options, struct error *error) MUST_CHECK;
-/* Closes the socket and waits until it has killed and reaped all: with a worker that ends before it has a loop. Nothing
- * happens when it has ended, as after launcher_destroy. */
+/* Closes the socket and waits until the zygote has killed and reaped all children: for a worker that ends before it
+ * has a loop. Does nothing if the zygote has ended, as after launcher_destroy. */
 void zygote_end(struct zygote *zygote);
 
 /* --- children ----------------------------------------------------------------------------------------------------- */
@@ -61,13 +60,13 @@ enum { CHILD_DESCRIPTORS_MAX = 6 };
 
 struct child_plan {
     enum { CHILD_RUNNER, CHILD_PROGRAM } kind;
-    /* Become 0, 1, 2, ... of the child; -1 = /dev/null. The caller's stay the caller's. */
+    /* Become 0, 1, 2, ... of the child; -1 = /dev/null. The caller still owns its own. */
     int descriptors[CHILD_DESCRIPTORS_MAX];
     unsigned descriptor_count;
-    /* CHILD_PROGRAM: the file (absolute), its arguments and its whole environment, each ending with NULL; together
+    /* CHILD_PROGRAM: the file (absolute) and its arguments, and its whole environment; both end with NULL. Together
      * up to 128 KiB. */
     const char *const *arguments, *const *environment;
-    /* CHILD_PROGRAM: whose time it has from the start: occupant is set by launcher_spawn. NULL = nobody's. */
+    /* CHILD_PROGRAM: the run entry with its deadline. launcher_spawn sets the occupant. NULL = no deadline. */
     struct run_entry *run_entry;
     int64_t memory_bytes; /* RLIMIT_AS; 0 = as the worker has */
     int64_t open_files;   /* RLIMIT_NOFILE; 0 = as the worker has */
@@ -76,15 +75,15 @@ struct child_plan {
 /* How a child ended. */
 struct child_exit {
     int wait_status;     /* as of waitpid */
-    uint64_t killed_run; /* the zygote killed it for this run of `killed_run_entry`; 0 = it did not */
+    uint64_t killed_run; /* the run of `killed_run_entry` for which the zygote killed it; 0 = none */
     unsigned killed_run_entry;
-    int64_t memory_peak; /* bytes; of a program at least what the zygote has itself */
+    int64_t memory_peak; /* bytes; of a program at least the zygote's own */
     int64_t cpu_ns;
 };
 
-/* The caller's; it stays where it is until `exited`, or `spawned` with a failure. */
+/* Owned by the caller; must not move before `exited`, or `spawned` with a failure. */
 struct child {
-    /* `failure` is an errno, 0 = it runs. NULL: a failure is told as an exit with status 127. */
+    /* `failure` is an errno, 0 = it runs. If `spawned` is NULL, a failure is reported as an exit with status 127. */
     void (*spawned)(struct child *child, pid_t pid, int failure);
     void (*exited)(struct child *child, const struct child_exit *end);
     uint64_t number; /* private, as what follows */
@@ -97,15 +96,15 @@ struct launcher;
 
 struct launcher *launcher_create(struct loop *loop, struct zygote *zygote, struct run_table *run_table,
                                  void (*lost)(void *context), void *context);
-/* Children that are left are killed, without a word; waits until the zygote has ended, two seconds at most. Not from
- * inside a callback. */
+/* Kills the remaining children without `exited`; waits until the zygote has ended, at most two seconds. Not inside a
+ * callback. */
 void launcher_destroy(struct launcher *launcher);
 
-/* The outcome is told later, never from inside. Once the zygote is lost it is the failure EPIPE. */
+/* Reports the outcome later, never inside this function. Once the zygote is lost it is the failure EPIPE. */
 void launcher_spawn(struct launcher *launcher, struct child *child, const struct child_plan *plan);
-/* To its process group, when it still runs. */
+/* Signals its process group, if it still runs. */
 void launcher_kill(struct launcher *launcher, const struct child *child, int signal);
-/* Something on the run table was brought forward: the zygote looks now. */
+/* A deadline on the run table became earlier: the zygote checks now. */
 void launcher_ring(struct launcher *launcher);
 
 #endif

@@ -16,13 +16,13 @@ struct line {
 struct output {
     struct loop *loop;
     int fd;
-    struct loop_watch *watch; /* NULL = not yet, or no more */
+    struct loop_watch *watch; /* NULL = not yet, or no longer */
     bool has_ended;
     struct output_budget *budget;
     void (*told)(void *context, const char *line, size_t length);
     void *context;
-    struct line line;  /* that has not ended */
-    size_t line_bytes; /* of it, those that were cut included */
+    struct line line;  /* the unfinished line */
+    size_t line_bytes; /* of the unfinished line, including those cut */
     struct line last;
 };
 
@@ -76,7 +76,7 @@ static void line_end(struct output *output)
     line->length = output->line_bytes = 0;
 }
 
-/* The lines that end in these bytes, but for the last one: nobody will see them, and there may be a gigabyte. */
+/* Skips the lines that end in these bytes, except the last one: they exceed the budget, and there may be a gigabyte. */
 static size_t lines_skip(struct output *output, const char *bytes, size_t length)
 {
     const char *last_end = memrchr(bytes, '\n', length);
@@ -123,7 +123,7 @@ static void end_meet(struct output *output)
     output->told(output->context, NULL, 0);
 }
 
-/* Returns what was read, 0 when there is nothing (more). At the end the owner may close the output. */
+/* Returns how many bytes were read, 0 if there are none. At the end the owner may close the output. */
 static size_t output_read(struct output *output)
 {
     char bytes[OUTPUT_TURN_MAX];

@@ -1,8 +1,8 @@
-/* One runner process, on the loop: its start, what it is told and says, and its end.
+/* One runner process, on the loop: its start, its messages, and its end.
  *
- * Nothing that it says is believed: what is no frame, comes at the wrong time or is out of bounds ends the process. In
- * the steady state a run is one send and one recv here: frames are looked at where they were read, and only what is not
- * whole yet is kept. A process that says much gets its turn once in a turn of the loop. */
+ * The worker does not trust it: a message that is no frame, comes at the wrong time or is out of bounds ends the
+ * process. In the steady state a run costs one send and one recv: frames are parsed in the read buffer, and only
+ * incomplete ones are copied. One turn of the loop reads from each process once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -100,7 +100,7 @@ static void verified(struct redlock_verify *verify, bool is_held)
     struct pooled_process *process = list_owner(verify, struct pooled_process, verify);
     process->is_asked = false;
     answer_add(process, FRAME_VERIFIED, process->question, is_held);
-    (void)process_flush(process); /* that nobody reads it shows at the socket */
+    (void)process_flush(process); /* a failure shows at the socket */
 }
 
 void process_unask(struct pooled_process *process)
@@ -110,7 +110,7 @@ void process_unask(struct pooled_process *process)
     process->is_asked = false;
 }
 
-/* Who only asks, and does not read what it is answered, would fill the memory of the worker. */
+/* A process that asks without reading the answers would fill the worker's memory. */
 static bool question_read(const struct pooled_process *process, const struct frame *frame, int64_t *question)
 {
     struct frame_reader reader = frame_read(frame);
@@ -118,7 +118,7 @@ static bool question_read(const struct pooled_process *process, const struct fra
     return frame_is_used_up(&reader) && process->out.length <= ANSWERS_BYTES_MAX;
 }
 
-/* Who asks again has given up on the question before. */
+/* A new question means that the process has given up on the previous one. */
 static bool verify_came(struct pooled_process *process, const struct frame *frame)
 {
     int64_t question = 0;
@@ -127,7 +127,7 @@ static bool verify_came(struct pooled_process *process, const struct frame *fram
     process_unask(process);
     process->question = question;
     struct hf_job *job = process->run->job;
-    if (process->run->lock == NULL) { /* there is none, or a pretended one, of which its link knows at once */
+    if (process->run->lock == NULL) { /* no lock, or a simulated one, for which its link answers at once */
         answer_add(process, FRAME_VERIFIED, question, job->validity == NULL || job->link->verify(job, 0));
         (void)process_flush(process);
         return true;
@@ -138,7 +138,7 @@ static bool verify_came(struct pooled_process *process, const struct frame *fram
     return true;
 }
 
-/* False when it cannot come along now. */
+/* False if the descriptor cannot be sent now. */
 static bool descriptor_send(struct pooled_process *process, int64_t question, int descriptor)
 {
     struct buffer whole = {0};
@@ -158,13 +158,13 @@ static bool descriptor_send(struct pooled_process *process, int64_t question, in
     head->cmsg_len = CMSG_LEN(sizeof descriptor);
     memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
     ssize_t sent = sendmsg(process->socket, &message, MSG_NOSIGNAL);
-    if (sent > 0 && (size_t)sent < whole.length) /* the rest follows */
+    if (sent > 0 && (size_t)sent < whole.length) /* send the rest */
         buffer_append(&process->out, whole.bytes + sent, whole.length - (size_t)sent);
     buffer_fini(&whole);
     return sent > 0;
 }
 
-/* What is passed is the lock's own timer: the worker goes on setting it. */
+/* Passes the lock's own timer, which the worker continues to set. */
 static int descriptor_of(const struct isolated_run *run)
 {
     if (run->lock != NULL)
@@ -198,7 +198,7 @@ static void counts_change(struct pooled_process *process, enum process_state to)
     kind->starting += to == PROCESS_STARTING;
     if (had_place == keeps_place)
         return;
-    invariant(had_place); /* nobody comes back */
+    invariant(had_place); /* CONDEMNED and gone are final */
     kind->processes--;
     process->pool->active--;
     process->pool->leaving++;
@@ -215,8 +215,8 @@ static void process_enter(struct pooled_process *process, enum process_state sta
     if (state == PROCESS_IDLE) {
         process->idle_since = loop_now(loop);
         list_prepend(&process->kind->idle, &process->idle_link);
-        /* It is set for the first that became idle, and looks at all when it fires: a short idle time, as nearly
-         * always, costs nothing. */
+        /* It is set for the first idle process and checks all when it fires, so a short idle time, the usual case,
+         * costs nothing. */
         if (!loop_timer_is_set(&process->pool->idle_look))
             loop_timer_set(loop, &process->pool->idle_look, loop_after(loop, process->pool->times.idle_ns));
     }
@@ -252,7 +252,7 @@ static void process_condemn(struct pooled_process *process, const char *format, 
         process_enter(process, PROCESS_CONDEMNED);
 }
 
-/* It hung up before it was given anything to do. It may be dead, or in a plugin that hangs with its socket closed. */
+/* It closed its socket before its first run. It may be dead, or its plugin hangs. */
 static void process_cut_off(struct pooled_process *process)
 {
     launcher_kill(process->pool->options.launcher, &process->child, SIGKILL);
@@ -284,7 +284,7 @@ static void end_log(const struct pooled_process *process, const char *ending)
         log_event(LOG_DEBUG, "runner_ended", "pid=%ld plugin=%s runs=%u", (long)process->pid, plugin, process->runs);
 }
 
-/* The process is free of the run before that is told: what is told may begin another. */
+/* Detaches the run first, because `ended` may begin another. */
 static void run_end(struct pooled_process *process, int code)
 {
     struct isolated_run *run = process->run;
@@ -300,7 +300,7 @@ static void process_finish(struct pooled_process *process, int code)
 {
     const struct task_rules *rules = process->run->rules;
     process->runs++;
-    output_drain(process->output); /* while it is known whose it is */
+    output_drain(process->output); /* while its run is known */
     bool is_worn = (rules->tasks_per_process > 0 && process->runs >= rules->tasks_per_process) ||
                    (rules->memory_per_process > 0 && process->memory > rules->memory_per_process) ||
                    process->generation != process->pool->generation;
@@ -414,7 +414,7 @@ static bool frame_came(struct pooled_process *process, const struct frame *frame
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-/* Looks at the whole frames there are; returns the bytes of these. Stops when it is condemned. */
+/* Handles the complete frames; returns their bytes. Stops if the process is condemned. */
 static size_t frames_take(struct pooled_process *process, const char *bytes, size_t length)
 {
     size_t used = 0, whole = 0;
@@ -424,7 +424,7 @@ static size_t frames_take(struct pooled_process *process, const char *bytes, siz
         if (found == FRAME_PART)
             return used;
         if (found == FRAME_BROKEN || !frame_came(process, &frame))
-            process_condemn(process, "said nonsense to the worker");
+            process_condemn(process, "sent an invalid message to the worker");
         else
             used += whole;
     }
@@ -444,7 +444,7 @@ static void bytes_came(struct pooled_process *process, const char *bytes, size_t
         buffer_fini(&process->in);
 }
 
-/* One read: a full buffer is rare, and then it is readable again. */
+/* Reads once: a full buffer is rare, and then the socket is still readable. */
 static bool part_listen(struct pooled_process *process, bool *is_full)
 {
     struct process_pool *pool = process->pool;
@@ -455,8 +455,8 @@ static bool part_listen(struct pooled_process *process, bool *is_full)
     return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* An end of the socket means the end of the process, now or, when a handler has closed it, at the end of its run. One
- * that has not opened its plugin keeps its place until it is known why, so that no other is tried before. */
+/* The end of the socket means the end of the process: now, or at the end of its run if the handler closed it. A
+ * process that has not opened its plugin keeps its place until the reason is known, so that no other is tried first. */
 static void socket_ended(struct pooled_process *process)
 {
     if (process->state != PROCESS_STARTING) {
@@ -479,7 +479,7 @@ static void process_watched(void *context, int events)
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
-/* Why the zygote killed the run, in the order in which the handler sees it; HF_TIMEOUT: nothing else asked for it. */
+/* Why the zygote killed the run, in the handler's order of reasons; HF_TIMEOUT if there is no other. */
 static enum hf_cancel_reason kill_reason(const struct isolated_run *run, const struct run_table *run_table)
 {
     enum hf_cancel_reason loss = job_lock_loss(run->job);
@@ -491,7 +491,7 @@ static enum hf_cancel_reason kill_reason(const struct isolated_run *run, const s
     return atomic_load(&run_table->must_stop) ? HF_SHUTDOWN : HF_TIMEOUT;
 }
 
-/* False: the kill was meant for an earlier run of the process, which ended in the same moment. */
+/* False if the kill was meant for an earlier run of the process, which ended at the same moment. */
 static bool was_killed_for(const struct child_exit *end, const struct isolated_run *run, uint64_t run_number,
                            const struct run_table *run_table)
 {
@@ -543,7 +543,7 @@ int process_pool_verdict(struct isolated_run *run, uint64_t run_number, const st
     return HF_FAIL;
 }
 
-/* It was reaped. What it said before is still in the socket: perhaps the end of its run. */
+/* The process was reaped. Its last messages are still in the socket, perhaps the end of its run. */
 static void exited(struct child *child, const struct child_exit *end)
 {
     struct pooled_process *process = list_owner(child, struct pooled_process, child);
@@ -642,7 +642,7 @@ static void hello_send(struct pooled_process *process)
         .patience_ns = lock_setup_verify_patience_ns(config),
     };
     runner_hello_write(&hello, &process->out);
-    (void)process_flush(process); /* it has just been made; an end shows at the socket */
+    (void)process_flush(process); /* the socket is new; a failure shows when it is read */
 }
 
 struct ends {
@@ -706,7 +706,7 @@ bool process_create(struct process_kind *kind, struct error *error)
 
 /* --- its work ----------------------------------------------------------------------------------------------------- */
 
-/* What the process need not even say. */
+/* The lowest level that the log shows; the process sends nothing below it. */
 static enum hf_log_level level_heard(struct hf_job *job)
 {
     enum hf_log_level level = HF_LOG_DEBUG;
@@ -730,7 +730,7 @@ bool process_give(struct pooled_process *process, struct isolated_run *run)
     process->budget = (struct output_budget){.lines = 0};
     run->place = process;
     process_enter(process, PROCESS_BUSY);
-    /* The run entry says whose time it is before the process hears of the run. */
+    /* Set the occupant of the run entry before the process gets the run. */
     atomic_store(&run->run_entry->occupant, process->child.number);
     run->began(run);
     if (run_table_must_ring(run_table, run->run_entry))
@@ -744,7 +744,7 @@ bool process_give(struct pooled_process *process, struct isolated_run *run)
     return false;
 }
 
-/* What it is to read takes no more than a few bytes, and it has read all that was sent before. */
+/* The message is a few bytes, and the process has read all earlier ones: it fits into the socket. */
 void process_retire(struct pooled_process *process)
 {
     process->was_dismissed = true;

@@ -1,6 +1,6 @@
-/* Who gets which run. Everything that changes something about it (a run that comes, a process that becomes idle or
- * ends) only asks for a look at the end of the turn, where runs and processes are brought together; so nothing happens
- * inside of the calls of others, and a turn that brings many runs looks once. */
+/* Assigns runs to processes. Each change (a new run, a process that becomes idle or ends) only requests a look,
+ * which assigns runs at the end of the turn. So nothing starts inside the calls of others, and a turn with many new
+ * runs looks once. */
 #include <stdlib.h>
 
 #include "base/invariant.h"
@@ -79,7 +79,7 @@ static unsigned waiting_count(const struct process_kind *kind)
     return count;
 }
 
-/* The worker's trouble, not the task's: it comes again later. */
+/* The fault is the worker's, not the task's: the task is tried again later. */
 static void kind_refuse_all(struct process_kind *kind)
 {
     for (struct isolated_run *run; (run = waiting_take(kind)) != NULL;) {
@@ -112,7 +112,7 @@ static bool may_create(const struct process_pool *pool)
     return pool->active < process_pool_limit(pool) && pool->active + pool->leaving < 2 * process_pool_limit(pool);
 }
 
-/* The one that has been idle for the longest time, wherever. */
+/* The process of any kind that has been idle longest. */
 static struct pooled_process *idle_oldest(const struct process_pool *pool)
 {
     struct pooled_process *oldest = NULL;
@@ -127,7 +127,7 @@ static struct pooled_process *idle_oldest(const struct process_pool *pool)
     return oldest;
 }
 
-/* Runs that no idle process of their own waits for. */
+/* Starts processes for runs without an idle process of their kind. */
 static void kind_grow(struct process_kind *kind)
 {
     struct process_pool *pool = kind->pool;
@@ -148,7 +148,7 @@ static void kind_grow(struct process_kind *kind)
     }
 }
 
-/* When all places are taken and none of them by this kind, the next that is free anywhere is for it. */
+/* If all places are taken, none of them by this kind, the next free one goes to this kind. */
 static bool must_yield(const struct process_kind *kind)
 {
     const struct process_pool *pool = kind->pool;
@@ -222,7 +222,7 @@ void process_pool_renew(struct process_pool *pool)
             process_retire(process);
     }
     for (struct list *at = pool->kinds.next; at != &pool->kinds; at = at->next)
-        list_owner(at, struct process_kind, link)->strikes = 0; /* what was in their way may be mended */
+        list_owner(at, struct process_kind, link)->strikes = 0; /* the cause may have been fixed */
     process_pool_look(pool);
 }
 

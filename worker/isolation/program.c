@@ -12,11 +12,10 @@
 #include "worker/isolation/program_report.h"
 #include "worker/isolation/program_status.h"
 
-/* When the worker itself lacks something. */
+/* After a failure of the worker itself. */
 enum { WORKER_TROUBLE_RETRY_MS = 10000 };
 
-/* Most programs that do little have ended by then, and what they said is read at once: it costs the loop one turn and
- * not four. */
+/* Most small programs have ended by then, and their output is read at once: in one turn of the loop instead of four. */
 #define WATCH_AFTER_NS (10 * NS_PER_MS)
 
 enum { STDOUT, STDERR, STREAMS };
@@ -24,7 +23,7 @@ enum { STDOUT, STDERR, STREAMS };
 struct programs {
     struct isolation_options options;
     struct program_inheritance inheritance;
-    struct program_environment environment; /* of the run that is being started */
+    struct program_environment environment; /* of the starting run */
     struct list all;
 };
 
@@ -33,7 +32,7 @@ struct program {
     struct isolated_run *run;
     struct list link;
     struct child child;
-    struct loop_hook refused; /* it is not started: told at the end of the turn */
+    struct loop_hook refused; /* it did not start: reported at the end of the turn */
     int refused_code;
     struct output *streams[STREAMS];
     struct output_budget budget;
@@ -75,7 +74,7 @@ static void report_close(struct program *program)
     program->report_fd = -1;
 }
 
-/* What was read; 0 when there is nothing (more). */
+/* Returns how many bytes were read; 0 if there are none. */
 static size_t report_read(struct program *program)
 {
     char bytes[OUTPUT_TURN_MAX];
@@ -127,7 +126,7 @@ static void program_free(struct program *program)
     free(program);
 }
 
-/* The slot may start its next run from there. */
+/* The slot may start its next run inside `ended`. */
 static void program_end(struct program *program, int code)
 {
     struct isolated_run *run = program->run;
@@ -147,7 +146,7 @@ static void program_refuse(struct program *program, int code)
     loop_at_turn_end(program->programs->options.loop, LOOP_GATHER, &program->refused);
 }
 
-/* What the code of a run that could not be started is. */
+/* The code of a run that could not start. */
 static int trouble_code(const struct program *program, int failure)
 {
     char reason[512], quoted[LOG_QUOTE_MAX], jid[LOG_QUOTE_MAX];
@@ -173,7 +172,7 @@ static void program_spawned(struct child *child, pid_t pid, int failure)
         program->run->began(program->run);
 }
 
-/* Why it was asked to stop, by now. */
+/* Why the run was asked to stop. */
 static enum hf_cancel_reason reason_of(const struct program *program)
 {
     const struct hf_job *job = program->run->job;
@@ -186,7 +185,7 @@ static enum hf_cancel_reason reason_of(const struct program *program)
     return job_was_cancelled(job) ? HF_SHUTDOWN : HF_NOT_CANCELLED;
 }
 
-/* A task that it pushed and that is none is not lost in silence. */
+/* If the run pushed an invalid task, it fails, so that the task is not lost silently. */
 static int refusal_heed(struct program *program, int code)
 {
     const struct error *refusal = &program->report.refusal;
@@ -246,7 +245,7 @@ static bool report_open(struct program *program, int *end)
     return true;
 }
 
-/* The child's ends of all that connects it with us; false with errno. */
+/* Opens the child's ends of all pipes and files; false with errno. */
 static bool ends_open(struct program *program, int ends[ENDS])
 {
     struct text_span args = program->run->job->args;

@@ -1,4 +1,4 @@
-/* The environment of a program: what it is told of its task, and of the worker's own environment four words.
+/* The environment of a program: facts of its task, and four variables of the worker's own environment.
  *
  *     program_environment_set(&environment, &facts);      again for each run
  *     plan.environment = environment.variables;           until the next one
@@ -14,13 +14,13 @@
 
 enum { PROGRAM_INHERITED = 4, PROGRAM_VARIABLES_MAX = 24 };
 
-/* PATH, HOME, LANG and TZ, which every program gets; of the worker's environment there is nothing else, so that no
- * secret is handed on by it. */
+/* PATH, HOME, LANG and TZ, which every program gets. It gets nothing else of the worker's environment, so that no
+ * secret is passed on. */
 struct program_inheritance {
     char *variables[PROGRAM_INHERITED]; /* "NAME=VALUE", NULL = it has none */
 };
 
-/* Copies them from this process; not while another thread may change its environment. */
+/* Copies them from this process. No other thread may change the environment meanwhile. */
 void program_inheritance_take(struct program_inheritance *inheritance);
 void program_inheritance_fini(struct program_inheritance *inheritance);
 

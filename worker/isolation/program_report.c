@@ -21,7 +21,7 @@ struct speech {
 
 #define SPAN(text) ((struct text_span){(text), strlen(text)})
 
-/* Appends a text value to `out`; false when it is none. */
+/* Appends a text value to `out`; false if it is no text. */
 static bool member_text(struct text_span object, const char *name, struct buffer *out)
 {
     struct text_span value = {NULL, 0};
@@ -61,7 +61,7 @@ static bool error_take(const struct speech *speech)
     if (!member_text(speech->value, "class", &error_class))
         buffer_append_text(&error_class, "HF::Failed");
     member_text(speech->value, "message", &message);
-    failure_clear(&speech->job->outcome.failure); /* the last word counts */
+    failure_clear(&speech->job->outcome.failure); /* the last report counts */
     failure_set(&speech->job->outcome.failure, buffer_text(&error_class), "%s", buffer_text(&message));
     buffer_fini(&error_class);
     buffer_fini(&message);
@@ -76,7 +76,7 @@ static bool retry_in_take(const struct speech *speech)
            error_set(speech->error, "\"retry_in\" is no number of seconds up to a year");
 }
 
-/* The first refusal is the run's. */
+/* Records the first refusal of the run. */
 static bool push_take(const struct speech *speech)
 {
     struct error *refusal = &speech->report->refusal;
@@ -115,7 +115,7 @@ static bool is_word(struct text_span text)
     return text.length > 0 && text.length <= WORD_MAX;
 }
 
-/* A name or a value with its NUL, at the end of `texts`; returns where it begins. What is no text stays as written. */
+/* Appends a name or a value with its NUL to `texts`; returns its offset. A value that is no text stays as written. */
 static size_t text_keep(struct buffer *texts, struct text_span value)
 {
     size_t start = texts->length;
@@ -194,7 +194,7 @@ bool program_report_line(struct program_report *report, const char *line, size_t
         known++;
         is_fine = members[i].take(&speech) && is_fine;
     }
-    return known > 0 ? is_fine : error_set(error, "it has no member that is known");
+    return known > 0 ? is_fine : error_set(error, "it has no known member");
 }
 
 static void complain(struct program_report *report, const struct hf_job *job, const char *reason, const char *line,

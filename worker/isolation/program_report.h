@@ -1,4 +1,4 @@
-/* What a program says on descriptor 3: lines of JSON objects with one or more of these members.
+/* Reports of a program on descriptor 3: lines of JSON objects with one or more of these members.
  *
  *     {"progress": {...}}                                             as report.progress of jobs/job.h
  *     {"result": ...}                                                 as report.result
@@ -7,13 +7,13 @@
  *     {"log": {"level": "info", "text": "hello", "fields": {"rows": "7"}}}
  *     {"push": {"class": "mail", "args": [7]}}                        as push.add
  *
- *     program_report_take(&report, bytes, length, &job);       what was read, in any pieces
+ *     program_report_take(&report, bytes, length, &job);       the bytes read, in any pieces
  *     program_report_end(&report, &job);                       a last line without its end
  *
- * A line that is nothing of that is ignored, and the first one of a run is told in the log. A task that is pushed and
- * cannot be is no such line: work would be lost silently, so the run then fails (program_report_refusal).
+ * Any other line is ignored, and the log shows the first one of a run. But if a pushed task is invalid, the run fails
+ * (program_report_refusal), because work would be lost silently.
  *
- * Touches nothing but the report, the job's outcome, and the job's link and log. One thread at a time. */
+ * Uses only the report, the job's outcome, and the job's link and log. One thread at a time. */
 #ifndef WORKER_PROGRAM_REPORT_H
 #define WORKER_PROGRAM_REPORT_H
 
@@ -25,14 +25,14 @@
 #include "worker/task/job_host.h"
 
 enum {
-    PROGRAM_REPORT_LINE_MAX = JOB_RESULT_BYTES_MAX + 1024, /* the largest result, and what stands around it */
+    PROGRAM_REPORT_LINE_MAX = JOB_RESULT_BYTES_MAX + 1024, /* the largest result and the text around it */
     PROGRAM_REPORT_LOGS_MAX = 1000,                        /* of a run */
 };
 
-/* Zeroed = of a run that has said nothing. */
+/* Zeroed = a run without reports. */
 struct program_report {
-    struct buffer line; /* that has not ended */
-    bool is_too_long;   /* it, so the rest of it is passed over */
+    struct buffer line; /* the unfinished line */
+    bool is_too_long;   /* the unfinished line, so its rest is skipped */
     bool has_complained;
     unsigned ignored, logs, dropped_logs;
     struct error refusal; /* why a task that it pushed was refused */
@@ -42,7 +42,7 @@ void program_report_take(struct program_report *report, const char *bytes, size_
 void program_report_end(struct program_report *report, struct hf_job *job);
 void program_report_fini(struct program_report *report);
 
-/* One line, without its end. False, with the reason, when it is to be ignored as a whole or in part. */
+/* Takes one line, without its end. False, with the reason, if the line is ignored as a whole or in part. */
 bool program_report_line(struct program_report *report, const char *line, size_t length, struct hf_job *job,
                          struct error *error);
 

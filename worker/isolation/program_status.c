@@ -12,7 +12,7 @@ enum { STATUS_SNOOZE = 98, STATUS_DISCARD = 99, STATUS_NOT_EXECUTABLE = 126, STA
 struct meaning {
     int status;
     int code;
-    const char *words; /* behind the number */
+    const char *words; /* after the number */
     const char *error_class;
 };
 
@@ -50,14 +50,14 @@ static struct meaning meaning_of(int status)
     return (struct meaning){status, HF_FAIL, "", "HF::Failed"};
 }
 
-/* A reason to stop that is no failure of its own. */
+/* It was asked to stop, for a reason that is no failure of the task. */
 static bool was_stopped(const struct program_end *end)
 {
     return end->asked != HF_NOT_CANCELLED && end->asked != HF_TIMEOUT;
 }
 
-/* It was asked to stop and did, in any way that is no verdict on the task. It may come again at once where it was
- * cancelled, and a little later where its lock was in danger. */
+/* The run was asked to stop and did, without a verdict on the task. After a cancellation the task may be retried at
+ * once; after a warning about its lock, a little later. */
 static int stop_code(const struct program_end *end)
 {
     return was_stopped(end) ? HF_CANCELLED : HF_SNOOZE;
@@ -104,7 +104,7 @@ int program_verdict(const struct program_end *end, struct failure *failure)
     if (end->was_killed)
         return killed_verdict(end, failure);
     if (end->asked == HF_TIMEOUT)
-        failure_clear(failure); /* the slot says so, in the same words for every kind of run */
+        failure_clear(failure); /* the slot reports it, in the same words for every kind of run */
     if (WIFSIGNALED(end->wait_status)) {
         if (end->asked == HF_TIMEOUT && WTERMSIG(end->wait_status) == SIGTERM)
             return HF_FAIL;
@@ -125,8 +125,8 @@ bool program_start_verdict(const char *file, int failure, char *reason, size_t s
         why = "it is not an executable file, or a directory on the way to it may not be entered";
         break;
     case EPERM:
-        why = "others than root and the user of the worker may change it, or a directory that it lies in; `holdfast "
-              "check` says which";
+        why = "users other than root and the worker's may change it, or a directory above it; `holdfast check` says "
+              "which";
         break;
     case ENOEXEC:
         why = "it is no program for this machine, or a script without a first line that begins with #!";

@@ -14,20 +14,21 @@ struct program_end {
     int wait_status;             /* as of waitpid */
     bool was_killed;             /* by the zygote: its time or its lock was over, or the worker stops */
     bool was_warned;             /* it was asked to stop because its lock was in danger */
-    enum hf_cancel_reason asked; /* why else it was; HF_NOT_CANCELLED = it was not */
-    const char *last_line;       /* of its standard error, need not end with NUL */
+    enum hf_cancel_reason asked; /* any other reason to stop; HF_NOT_CANCELLED = none */
+    const char *last_line;       /* of its standard error; may lack a NUL */
     size_t last_length;
 };
 
-/* In words: "exited with status 3", "was killed by signal 11 (Segmentation fault)"; `wait_status` as of waitpid. */
+/* Writes for example "exited with status 3" or "was killed by signal 11 (Segmentation fault)"; `wait_status` as of
+ * waitpid. */
 void child_end_describe(int wait_status, char *text, size_t size);
 
-/* An enum hf_code. Of an end that is a failure or a burial the reason is added to `failure`, which holds one already
- * if the program gave it; of all others it is emptied. */
+/* Returns an enum hf_code. For a failure or a burial, adds the reason to `failure`, unless the program gave one;
+ * otherwise clears `failure`. */
 int program_verdict(const struct program_end *end, struct failure *failure);
 
-/* Why it could not be started, by errno: `reason` is written. False when that is no fault of the program: the worker
- * lacks something, and it may be tried again. */
+/* Writes into `reason` why the program could not start, by errno. False if that is no fault of the program: the
+ * worker lacks resources, and the run may be tried again. */
 bool program_start_verdict(const char *file, int failure, char *reason, size_t size);
 
 #endif

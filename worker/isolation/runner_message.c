@@ -29,7 +29,7 @@ void runner_hello_write(const struct runner_hello *hello, struct buffer *out)
     frame_end(out, start);
 }
 
-/* The texts of a configuration are not constant, and nobody changes them here. */
+/* The texts of a configuration are not constant, but no code changes these. */
 static char *text_of_setting(struct frame_reader *reader)
 {
     return (char *)(uintptr_t)frame_take_string(reader, SETTING_BYTES_MAX);
@@ -106,7 +106,7 @@ bool runner_order_read(const struct frame *frame, struct runner_order *order, st
     return frame_is_used_up(&reader);
 }
 
-/* What a handler returns is any number; one is kept free for runs without a handler (ISOLATION_NOT_STARTED). */
+/* A handler may return any number except ISOLATION_NOT_STARTED. */
 enum { CODE_LEAST = -INT_MAX };
 
 /* --- END ---------------------------------------------------------------------------------------------------------- */
@@ -220,7 +220,7 @@ void runner_event_write(enum hf_log_level level, const char *name, const hf_fiel
     frame_end(out, start);
 }
 
-/* It goes into a line of the log as it is. */
+/* Reads a word that goes into a log line unquoted. */
 static const char *word_read(struct frame_reader *reader)
 {
     struct text_span word = frame_take_text(reader, RUNNER_WORD_MAX);
@@ -306,7 +306,7 @@ struct frame_reader frame_read(const struct frame *frame)
     return (struct frame_reader){.at = frame->body, .left = frame->length};
 }
 
-/* NULL when there are fewer. */
+/* NULL if there are fewer bytes. */
 static const char *bytes_take(struct frame_reader *reader, size_t length)
 {
     if (reader->is_broken || reader->left < length) {

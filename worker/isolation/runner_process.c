@@ -27,39 +27,39 @@
 
 /* --- the channel -------------------------------------------------------------------------------------------------- */
 
-/* A runner process's end of its socket. What is written and read here are frames.
+/* A runner process's end of its socket, which carries frames.
  *
- *     struct buffer *out = channel_write(&channel);    NULL: this is not the process that the socket belongs to
+ *     struct buffer *out = channel_write(&channel);    NULL: the socket belongs to another process
  *     ... frames ...
  *     channel_send(&channel);
  *
- *     switch (channel_receive(&channel, INSTANT_NEVER, &frame)) ...      it lies in the channel until the next one
+ *     switch (channel_receive(&channel, INSTANT_NEVER, &frame)) ...      valid until the next one
  *
- * The handler shares the process with it, so the channel protects itself: its descriptor is a high one, out of the way
- * of who closes what he thinks is his; it is looked at before it is used, in case it was closed all the same and is
- * another file by now; and in a process that the handler forked it is dead.
+ * The handler shares the process, so the channel protects itself. Its descriptor has a high number, because a handler
+ * may close low ones by mistake. It is checked before use, because the handler may have closed it, and it may be
+ * another file now. In a process that the handler forked it does not work.
  *
- * Threads: any may write; one reads at a time, which the callers see to. */
+ * Threads: any may write; the callers ensure that one reads at a time. */
 
 struct runner_channel {
     int socket;
-    dev_t device; /* with the inode: which socket it is */
+    dev_t device; /* with the inode, identifies the socket */
     ino_t inode;
     pid_t owner;
-    size_t limit; /* bytes of the body of a frame that comes */
+    size_t limit; /* bytes of the body of a received frame */
     pthread_mutex_t writing;
     struct buffer out;
     struct buffer in;
-    size_t taken; /* bytes of `in` that have been handed out */
-    int passed;   /* the descriptor that came last and was not taken; -1 = none */
+    size_t taken; /* bytes of `in` that were returned */
+    int passed;   /* the last received descriptor, not taken yet; -1 = none */
 };
 
 enum channel_news { CHANNEL_FRAME, CHANNEL_TOO_LATE, CHANNEL_GONE, CHANNEL_NONSENSE };
 
 enum { HIGH_DESCRIPTOR = 200, READ_BYTES = 1 << 16, KEEP_BYTES_MAX = 1 << 20 };
 
-/* A copy of the descriptor that is far above those that programs open, which replaces it; the same one when the limit
- * leaves no room. Close-on-exec. */
+/* Replaces the descriptor by a copy with a number far above those that programs use, or keeps it if the limit leaves
+ * no room. Close-on-exec. */
 static int descriptor_raise(int descriptor)
 {
     struct rlimit limit = {.rlim_cur = HIGH_DESCRIPTOR * 2};
@@ -85,7 +85,7 @@ static void channel_open(struct runner_channel *channel, int socket, size_t limi
     pthread_mutex_init(&channel->writing, NULL);
 }
 
-/* False in a process that was forked from the one that opened it. */
+/* False in a fork of the process that opened the channel. */
 static bool channel_is_ours(const struct runner_channel *channel)
 {
     return getpid() == channel->owner;
@@ -98,7 +98,7 @@ static bool is_sound(const struct runner_channel *channel)
     return fstat(channel->socket, &facts) == 0 && facts.st_dev == channel->device && facts.st_ino == channel->inode;
 }
 
-/* False when `until` is over. */
+/* False at `until`. */
 static bool socket_await(const struct runner_channel *channel, short events, struct instant until)
 {
     struct pollfd wanted = {.fd = channel->socket, .events = events};
@@ -110,7 +110,7 @@ static bool socket_await(const struct runner_channel *channel, short events, str
                                                       : 0;
         int ready = poll(&wanted, 1, timeout_ms);
         if (ready > 0 || (ready < 0 && errno != EINTR))
-            return true; /* what is wrong with it shows when it is used */
+            return true; /* using the socket shows the error */
         if (ready == 0 && left_ns <= 0)
             return false;
     }
@@ -118,7 +118,7 @@ static bool socket_await(const struct runner_channel *channel, short events, str
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 
-/* Where frames go; no other thread can write before channel_send. NULL in another process. */
+/* The buffer for frames; no other thread can write before channel_send. NULL in another process. */
 static struct buffer *channel_write(struct runner_channel *channel)
 {
     if (!channel_is_ours(channel))
@@ -144,7 +144,7 @@ static bool bytes_send(struct runner_channel *channel)
     return true;
 }
 
-/* False when the socket is gone. */
+/* False if the socket is gone. */
 static bool channel_send(struct runner_channel *channel)
 {
     bool is_sent = bytes_send(channel);
@@ -157,7 +157,7 @@ static bool channel_send(struct runner_channel *channel)
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-/* The descriptor that came with the frame; -1 = none. The caller's. */
+/* The descriptor that came with the frame; -1 = none. The caller owns it. */
 static int channel_take_descriptor(struct runner_channel *channel)
 {
     int taken = channel->passed;
@@ -176,7 +176,7 @@ static void passed_take(struct runner_channel *channel, struct msghdr *message)
     memcpy(&channel->passed, CMSG_DATA(head), sizeof channel->passed);
 }
 
-/* More bytes, at least one. */
+/* Receives at least one byte. */
 static enum channel_news bytes_receive(struct runner_channel *channel, size_t wanted, struct instant until)
 {
     size_t room = wanted > READ_BYTES ? wanted : READ_BYTES;
@@ -219,7 +219,7 @@ static enum channel_news channel_receive(struct runner_channel *channel, struct 
     return CHANNEL_FRAME;
 }
 
-/* The frame that was received last stays where it is until the next call of this: its bytes move into `kept`. */
+/* Moves the bytes of the last received frame into `kept`, where they stay until the next call. */
 static void channel_keep(struct runner_channel *channel, struct buffer *kept)
 {
     struct buffer former = *kept;
@@ -235,7 +235,7 @@ static void channel_keep(struct runner_channel *channel, struct buffer *kept)
 
 /* --- what a handler asks for -------------------------------------------------------------------------------------- */
 
-/* How a handler in a runner process reaches its worker: by frames, some of which are answered. */
+/* Connects a handler in a runner process to its worker: by frames, some of which are answered. */
 
 struct runner_run {
     struct hf_job job; /* its link is runner_link */
@@ -243,8 +243,8 @@ struct runner_run {
     struct runner_channel *channel;
     int64_t patience_ns;
     pthread_mutex_t asking; /* one question at a time, and its answer */
-    int64_t questions;      /* so far: their numbers tell late answers from others */
-    int descriptor;         /* that tells the end of the lock; -1 = not asked for yet */
+    int64_t questions;      /* so far: their numbers identify late answers */
+    int descriptor;         /* that signals the end of the lock; -1 = not requested yet */
 };
 
 static struct runner_run *run_of(struct hf_job *job)
@@ -295,7 +295,7 @@ static bool link_progress(struct hf_job *job, const char *json)
 
 /* --- what is answered --------------------------------------------------------------------------------------------- */
 
-/* Whether there was an answer in time that says yes. Answers to earlier questions are skipped. */
+/* True if the answer came in time and says yes. Skips answers to earlier questions. */
 static bool answer_await(struct runner_run *run, enum frame_kind kind, struct instant until)
 {
     struct frame frame;
@@ -322,7 +322,7 @@ static bool ask(struct runner_run *run, enum frame_kind question, enum frame_kin
     return channel_send(run->channel) && answer_await(run, answer, until);
 }
 
-/* Not in a process that the handler forked: whoever held the mutex is not there. */
+/* Fails in a process that the handler forked, where the mutex may be locked for ever. */
 static bool asking_begin(struct runner_run *run)
 {
     if (!channel_is_ours(run->channel))
@@ -364,12 +364,12 @@ static const struct job_link runner_link = {
 
 /* --- surroundings ------------------------------------------------------------------------------------------------- */
 
-/* What a handler can change for its whole process without meaning to: the directory, the umask, the blocked signals,
- * the locale, an alarm. Noted when the plugin has been opened, and put back after each run.
+/* What a handler can change for its whole process by accident: the directory, the umask, the blocked signals, the
+ * locale, an alarm. Saved after the plugin was opened, and restored after each run.
  *
- * What else a run leaves behind stays until the process is replaced: threads, open files, signal handlers, memory,
- * environment. Main thread of a runner process. */
-/* Five cheap system calls a run: looking is as dear as setting, but for the directory. */
+ * Everything else stays until the process is replaced: threads, open files, signal handlers, memory, environment.
+ * Main thread of a runner process. */
+/* Five cheap system calls for each run: checking costs as much as setting, except for the directory. */
 
 struct runner_surroundings {
     char directory[PATH_MAX];
@@ -405,16 +405,16 @@ static void surroundings_restore(const struct runner_surroundings *noted)
 
 /* --- the process -------------------------------------------------------------------------------------------------- */
 
-/* The memory is looked at once in so many runs, or in so long. */
+/* Memory is measured every RUNS_A_LOOK runs, or after this time. */
 enum { RUNS_A_LOOK = 16 };
 #define LOOK_NS NS_PER_S
 
 struct runner {
     struct run_table *run_table;
     struct runner_channel channel;
-    struct buffer kept; /* the frame that the present run came in, or the greeting */
+    struct buffer kept; /* the frame of the present run, or the HELLO */
     struct buffer greeting;
-    struct config config; /* nothing but the settings of the plugin */
+    struct config config; /* only the settings of the plugin */
     struct config_plugin settings;
     struct job_hosts *hosts;
     struct plugins *plugins;
@@ -438,7 +438,7 @@ static bool plugin_open(struct runner *runner, const struct runner_hello *hello,
         return false;
     }
     findings_fini(&findings);
-    /* The settings stand where the host functions look for them. */
+    /* The host functions find the settings here. */
     runner->settings.name = (char *)(uintptr_t)hello->plugin;
     runner->config.plugins = &runner->settings;
     runner->config.plugin_count = 1;
@@ -461,7 +461,7 @@ static bool opening_tell(struct runner *runner, bool is_open, const char *reason
     return channel_send(&runner->channel);
 }
 
-/* False when this process has nothing more to do. */
+/* False if this process must exit. */
 static bool runner_open(struct runner *runner, int file)
 {
     struct frame frame;
@@ -479,7 +479,7 @@ static bool runner_open(struct runner *runner, int file)
 
 /* --- a run -------------------------------------------------------------------------------------------------------- */
 
-/* Resident bytes; -1 when they were looked at a moment ago. */
+/* Resident bytes; -1 if they were measured recently. */
 static int64_t memory_look(struct runner *runner)
 {
     struct instant now = instant_now();
@@ -499,7 +499,7 @@ static int64_t memory_look(struct runner *runner)
     return sscanf(text, "%" SCNd64 " %" SCNd64, &all, &resident) == 2 ? resident * sysconf(_SC_PAGESIZE) : -1;
 }
 
-/* The lock may have run out on the way. */
+/* The lock may have expired on the way. */
 static void task_run(struct hf_job *job, const struct plugin_handler *handler, struct runner_end *end)
 {
     char reason[256] = "";
@@ -517,7 +517,7 @@ static void task_run(struct hf_job *job, const struct plugin_handler *handler, s
     }
 }
 
-/* A process that a handler forked, and that came back from it, has nothing to say. */
+/* If a handler forked, and the child returned from it, the child must not report. */
 static bool end_tell(struct runner *runner, const struct runner_end *end)
 {
     struct buffer *out = channel_write(&runner->channel);
@@ -555,7 +555,7 @@ static bool runner_run(struct runner *runner, const struct frame *frame)
     fflush(stdout);
     end.run = runner->run.order.run;
     end.memory = memory_look(runner);
-    if (runner->run.descriptor >= 0) /* the handler asked for it */
+    if (runner->run.descriptor >= 0) /* the handler requested it */
         close(runner->run.descriptor);
     runner->run.descriptor = -1;
     surroundings_restore(&runner->surroundings);
@@ -606,11 +606,12 @@ int runner_main(struct run_table *run_table, int socket)
     struct runner *runner = memory_new(struct runner);
     int file = descriptor_raise(RUNNER_PLUGIN_DESCRIPTOR);
     prctl(PR_SET_NAME, "hf-runner");
-    signal(SIGPIPE, SIG_IGN); /* as it is for a handler in a thread of the worker */
+    signal(SIGPIPE, SIG_IGN); /* as for a handler in a thread of the worker */
     setvbuf(stdout, NULL, _IOLBF, 0);
     runner->run_table = run_table;
     (void)run_table_protect(run_table);
-    channel_open(&runner->channel, socket, UINT32_MAX); /* what the worker may send changes with its configuration */
+    channel_open(&runner->channel, socket,
+                 UINT32_MAX); /* the size of what the worker sends depends on its configuration */
     runner->run.channel = &runner->channel;
     runner->run.job.link = &runner_link;
     runner->run.descriptor = -1;

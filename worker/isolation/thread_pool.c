@@ -11,30 +11,30 @@
 #include "base/memory.h"
 #include "worker/task/crash_note.h"
 
-/* Each sleeps on a semaphore of its own. A condition variable costs about as much again for each wake: who comes back
- * from it gives up its mutex as if somebody waited for that, and often somebody does. */
+/* Each runner sleeps on its own semaphore. A condition variable would double the cost of a wake: the woken thread
+ * has to take and release its mutex, often under contention. */
 struct runner {
     struct thread_pool *pool;
-    struct list link; /* among `asleep` */
+    struct list link; /* in `asleep` */
     sem_t woken;
     pthread_t thread;
 };
 
 struct thread_pool {
     struct loop *loop;
-    struct list submitted; /* the loop's own, until the end of the turn */
+    struct list submitted; /* used by the loop only, until the end of the turn */
     struct loop_hook flush;
     pthread_mutex_t mutex; /* guards everything below */
     struct list ready;
-    struct list asleep; /* who fell asleep last comes first: the caches know it best */
-    bool waking;        /* a runner was woken and has not run yet */
+    struct list asleep; /* the last to sleep comes first: its caches are warm */
+    bool waking;        /* a woken runner has not run yet */
     bool stopping;
     unsigned threads;
     struct runner runners[];
 };
 
-/* With the mutex held: who is to be woken when that is given up, NULL = nobody. One at a time: the woken runner wakes
- * the next if there is more. */
+/* With the mutex held: the runner to wake after its release, NULL = none. One at a time: the woken runner wakes the
+ * next if there is more work. */
 static struct runner *next_choose(struct thread_pool *pool)
 {
     if (list_is_empty(&pool->ready) || pool->waking)
@@ -50,7 +50,7 @@ static void next_wake(struct runner *chosen)
         invariant(sem_post(&chosen->woken) == 0);
 }
 
-/* With the mutex held, which is given up meanwhile. Whoever takes it out of `asleep` wakes it. */
+/* Called with the mutex held; releases it while asleep. The thread that removes a runner from `asleep` wakes it. */
 static void runner_sleep(struct runner *runner)
 {
     struct thread_pool *pool = runner->pool;
@@ -116,7 +116,7 @@ bool thread_pool_withdraw(struct thread_pool *pool, struct work *work)
     return waits;
 }
 
-/* Signals belong to the loop thread, but those of a crash. */
+/* All signals except those of a crash belong to the loop thread. */
 static bool runner_start(struct thread_pool *pool, unsigned number)
 {
     sigset_t all, before;

@@ -1,11 +1,10 @@
-/* The threads that run handlers, and the two hand-offs of a task: loop -> runner -> loop.
+/* The threads that run handlers, and the two hand-offs of each task: loop -> runner -> loop.
  *
  * The loop submits work and flushes once a turn; a runner takes the oldest, runs it, posts it back to the loop and
- * takes the next without sleeping if there is one. Runners are woken one by one: a runner that was woken wakes the
- * next only if there is still work, so a burst of short tasks is run by few threads, while long ones get a thread each
- * within a few wake-ups. Who fell asleep last is woken first: its stack and its processor are warm. There is one mutex
- * (the lists of ready work and of sleepers), held for a few instructions and given up before the next is woken; results
- * come back by loop_post.
+ * takes the next without sleeping if there is one. Runners are woken one by one: a woken runner wakes the next only if
+ * work remains. So few threads run a burst of short tasks, while long tasks get a thread each within a few wake-ups.
+ * The last runner to sleep is woken first, because its caches are warm. One mutex guards the lists of ready work and of
+ * sleepers. It is held for a few instructions and released before the next wake. Results come back by loop_post.
  *
  * Start and stop: thread_pool_create starts all threads or none; thread_pool_destroy waits for the runs in progress. */
 #ifndef WORKER_RUNNER_POOL_H
@@ -27,7 +26,7 @@ void thread_pool_destroy(struct thread_pool *pool);
 
 /* Loop thread. The work starts after the end of this turn. */
 void thread_pool_submit(struct thread_pool *pool, struct work *work);
-/* Loop thread. True when no runner has taken it: it will not run, and `done` is not delivered. */
+/* Loop thread. True if no runner has taken the work: it will not run, and `done` is not delivered. */
 bool thread_pool_withdraw(struct thread_pool *pool, struct work *work);
 
 #endif

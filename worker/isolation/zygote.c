@@ -1,17 +1,14 @@
-/* The zygote's life: fork, getting rid of everything that is the worker's, the loop, and the end. launcher.h says what
- * it is for. It has one thread, no libuv, and hardly any memory of its own. Its loop:
+/* The zygote's life: fork, release of everything that belongs to the worker, the loop, and the end. launcher.h says
+ * what it is for. It has one thread, no libuv, and hardly any memory of its own. Its loop:
  *
- *     look at the run table, kill whose time is over, set the alarm for the next
- *     report what became of children
- *     wait for an order, a child's end, the alarm, or the worker's death
- *     one order
+ *     check the run table, kill overdue runs, set the alarm for the next deadline report spawns and exits of children
+ *     wait for an order, a child's end, the alarm, or the worker's death one order
  *
- * It must never wait for the worker, which may be stopped: reports that the socket does not take stay with their
- * children until it does.
+ * It must never wait for the worker, which may be stopped: while the socket is full, reports stay with their children.
  *
- * It leads a process group of its own and blocks all signals, so what a terminal sends to the worker's group does not
- * concern it. It ends when the worker says good-bye, closes its end of the socket, or is dead (a forked copy of the
- * worker might hold the socket open, so there is a pidfd as well). */
+ * It leads its own process group and blocks all signals, so signals of a terminal to the worker's group do not reach
+ * it. It ends when the worker sends a good-bye, closes its end of the socket, or dies (a forked copy of the worker
+ * might keep the socket open, so the zygote also watches a pidfd). */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -36,8 +33,8 @@
 #include "worker/isolation/zygote_message.h"
 #include "worker/plugin/plugin_programs.h"
 
-/* The places of the zygote's own descriptors. The lowest numbers that a plan can ask for are among them, so what comes
- * with orders lies above these, and children can have it moved down in any order. */
+/* The numbers of the zygote's own descriptors. They include the low numbers that a plan can use. So descriptors
+ * received with orders have higher numbers, and children can move them down in any order. */
 enum {
     ZYGOTE_SOCKET = 3,
     ZYGOTE_SIGNALS,
@@ -50,19 +47,19 @@ _Static_assert((int)ZYGOTE_NOTHING >= (int)CHILD_DESCRIPTORS_MAX, "/dev/null is 
 
 struct zygote_child {
     uint64_t number;
-    pid_t pid; /* and its process group */
+    pid_t pid; /* also its process group */
     enum {
-        CHILD_FAILED, /* there is no process */
+        CHILD_FAILED, /* no process exists */
         CHILD_ALIVE,
-        CHILD_LINGERS, /* reaped and killed, but what it left behind is not gone yet */
+        CHILD_LINGERS, /* reaped, but its killed descendants are not gone yet */
         CHILD_ENDED,
     } state;
-    bool is_announced; /* the worker was told that it was spawned */
+    bool is_announced; /* its spawn was reported to the worker */
     bool is_killed;    /* because its time was over */
     int failure;
     struct child_exit end;
     bool has_strays;              /* as of the last look */
-    struct instant lingers_until; /* then its end is told whatever is left of it */
+    struct instant lingers_until; /* its exit is reported then, whatever is left of it */
 };
 
 struct zygote_process {
@@ -70,8 +67,8 @@ struct zygote_process {
     struct zygote_child *children;
     unsigned count, capacity;
     unsigned alive, lingering;
-    bool has_news;   /* a child may have something to tell */
-    bool is_blocked; /* by a socket that takes no more */
+    bool has_news;   /* a child may have a report */
+    bool is_blocked; /* by a full socket */
     struct instant armed;
     bool worker_is_gone, has_said_good_bye;
 };
@@ -93,8 +90,8 @@ static bool zygote_dead_reap(struct zygote_process *zygote);
 
 /* --- last words --------------------------------------------------------------------------------------------------- */
 
-/* The zygote is the only one who can say what a worker was doing when it died: it still has the run table. These are
- * its last words, so it may use up what it has. */
+/* Only the zygote can report what a worker was doing when it died: it still has the run table. It exits afterwards,
+ * so it may allocate freely. */
 
 /* " slot=... jid=... class=...", or nothing. */
 static const char *suspect_text(const struct run_table *run_table, char text[2 * LOG_QUOTE_MAX + 40])
@@ -109,8 +106,8 @@ static const char *suspect_text(const struct run_table *run_table, char text[2 *
     return text;
 }
 
-/* One that abandoned a handler, or was stopped before it was up, ends without a good-bye, and has said all there is to
- * say. Else, without a signal of its own making, it was killed, or a plugin ended it. */
+/* A worker that abandoned a handler, or was stopped before it was up, ends without a good-bye, but has logged the
+ * reason. Otherwise, without a recorded crash, it was killed, or a plugin ended it. */
 static void run_table_log(const struct run_table *run_table, pid_t worker)
 {
     char suspect[2 * LOG_QUOTE_MAX + 40];
@@ -133,8 +130,8 @@ static void run_table_log(const struct run_table *run_table, pid_t worker)
     }
 }
 
-/* Without a log thread lines are written at once, to standard error: so that is where the log is put. When the file
- * cannot be opened, they go where standard error has gone so far. */
+/* Without a log thread, lines go directly to standard error, so standard error becomes the log. If the file cannot
+ * be opened, lines go to the old standard error. */
 static void log_take(const struct log_options *log)
 {
     int file =
@@ -145,7 +142,7 @@ static void log_take(const struct log_options *log)
     log_set_format(log->format);
 }
 
-/* After that, and when all children are gone. */
+/* Runs after that, when all children are gone. */
 static void zygote_on_worker_death(const struct zygote_options *options)
 {
     const struct run_entry *suspect = run_table_suspect(options->run_table);
@@ -156,26 +153,26 @@ static void zygote_on_worker_death(const struct zygote_options *options)
 
 /* --- strays ------------------------------------------------------------------------------------------------------- */
 
-/* Descendants that left their process group (setsid, a daemon), found by a mark that each child inherits.
+/* Strays: descendants that left their process group (setsid, a daemon), found by a mark that each child inherits.
  *
- * The mark is the soft limit RLIMIT_LOCKS, which Linux has not looked at since 2.4.25. It is inherited by fork and kept
- * by execve, an empty environment or a new session change nothing about it, the zygote may read it of every process of
- * the same user, and to set it takes no privilege. Who sets it anew (`ulimit -x`) is a stray without a mark, as all are
- * where the hard limit is too low for it: such a one is killed when no child is alive, at the latest at the end.
+ * The mark is the soft limit RLIMIT_LOCKS, which Linux has ignored since 2.4.25. Forks inherit it, and execve, an empty
+ * environment and a new session keep it. The zygote may read it from every process of the same user, and setting it
+ * takes no privilege. A process that changes it (`ulimit -x`) is a stray without a mark, as all are if the hard limit
+ * is too low. Such a stray is killed when no child is alive, at the latest at the end.
  *
- * An orphan becomes a child of the zygote before its parent can be reaped. So of what is left of a run there is always
- * somebody among the zygote's own children until nothing is left; each that dies leaves its children to the zygote. */
+ * An orphan becomes a child of the zygote before its parent can be reaped. So while anything is left of a run, some
+ * of it is a direct child of the zygote; each process that dies leaves its children to the zygote. */
 
 enum { STRAY_POLL_MS = 5, LIST_BYTES_MAX = 64 * 1024, NUMBER_BITS = 40 };
 
-/* The mark of the child with this number, for spawn->mark: with the zygote's own number, because a run may have
- * workers of its own. A process's number has 22 bits at most. */
+/* The mark of the child with this number, for spawn->mark. It includes the zygote's pid, because a run may start
+ * workers of its own. A pid has at most 22 bits. */
 static uint64_t zygote_mark(uint64_t number)
 {
     return (uint64_t)getpid() << NUMBER_BITS | (number & ((UINT64_C(1) << NUMBER_BITS) - 1));
 }
 
-/* Of the zygote's own children, those that are dead included, as text; "" when the kernel does not tell. */
+/* The zygote's direct children, dead ones included, as text; "" if the kernel does not provide the list. */
 static const char *children_list(void)
 {
     static char text[LIST_BYTES_MAX];
@@ -190,7 +187,7 @@ static const char *children_list(void)
     return text;
 }
 
-/* 0 = the list is over. A number that was cut off has no space behind it; the rest is read the next time. */
+/* 0 = the end of the list. A truncated number has no space after it; the next read finds it. */
 static pid_t children_next(const char **list)
 {
     char *end;
@@ -210,7 +207,7 @@ static struct zygote_child *lingering_of(struct zygote_process *zygote, pid_t st
     return NULL;
 }
 
-/* Those of children that linger; has_strays says of each whether there were any. */
+/* Kills the strays of lingering children, and sets has_strays of each. */
 static void zygote_strays_kill(struct zygote_process *zygote)
 {
     for (unsigned i = 0; i < zygote->count; i++)
@@ -225,8 +222,8 @@ static void zygote_strays_kill(struct zygote_process *zygote)
     }
 }
 
-/* Kills all descendants, level by level, and reaps them; false when some are left after `limit_ns`. Only when no child
- * is alive. Each that dies leaves its own children to the zygote: there may be as many rounds as there are levels. */
+/* Kills all descendants, level by level, and reaps them; false if some are left after `limit_ns`. Only if no child
+ * is alive. Each that dies leaves its children to the zygote, so there may be one round for each level. */
 static bool zygote_strays_end(struct zygote_process *zygote, int64_t limit_ns)
 {
     struct instant limit = instant_after(instant_now(), limit_ns);
@@ -247,19 +244,19 @@ static bool zygote_strays_end(struct zygote_process *zygote, int64_t limit_ns)
 
 /* --- children ----------------------------------------------------------------------------------------------------- */
 
-/* Children from the spawn to the last word about them.
+/* Children, from the spawn to the last report.
  *
- * A child leads a process group. When it has ended, the group is killed while the dead leader is still unreaped, so
- * that its number cannot belong to anybody else; then the leader is reaped. Others of the group become the zygote's
- * children as their parents die (it is a subreaper) and are reaped like them, and so does what left its group: a stray
- * (zygote_strays_kill). The end is told when the group is empty and no stray is left. */
+ * A child leads a process group. When it has ended, the zygote kills the group before it reaps the leader, so that
+ * the number cannot belong to another group. Other members of the group, and strays (zygote_strays_kill), become the
+ * zygote's children when their parents die (it is a subreaper), and are reaped too. The exit is reported when the
+ * group is empty and no stray is left. */
 
 enum { CAPACITY_FIRST = 64 };
 
 static const int64_t LINGER_NS = 10 * NS_PER_S;
 static const int64_t STRAYS_NS = NS_PER_S / 5;
 
-/* With CHILD_FAILED as its state. */
+/* Adds a child in the state CHILD_FAILED. */
 static struct zygote_child *zygote_child_add(struct zygote_process *zygote, uint64_t number)
 {
     if (zygote->count == zygote->capacity) {
@@ -271,7 +268,7 @@ static struct zygote_child *zygote_child_add(struct zygote_process *zygote, uint
     return child;
 }
 
-/* NULL when it is not, or no longer, alive. */
+/* NULL if it is not alive. */
 static struct zygote_child *zygote_child_find(struct zygote_process *zygote, uint64_t number)
 {
     for (unsigned i = 0; i < zygote->count; i++)
@@ -289,7 +286,7 @@ static void zygote_children_kill_all(struct zygote_process *zygote)
 
 /* --- reaping ------------------------------------------------------------------------------------------------------ */
 
-/* The leader that is alive, or not reaped, with this pid. */
+/* The unreaped leader with this pid. */
 static struct zygote_child *zygote_child_of_pid(struct zygote_process *zygote, pid_t pid)
 {
     for (unsigned i = 0; i < zygote->count; i++)
@@ -309,7 +306,7 @@ static void end_record(struct zygote_child *child, int wait_status, const struct
     child->end.memory_peak = usage->ru_maxrss * INT64_C(1024);
     child->end.cpu_ns = time_ns(usage->ru_utime) + time_ns(usage->ru_stime);
     if (!WIFSIGNALED(wait_status) || WTERMSIG(wait_status) != SIGKILL)
-        child->end.killed_run = child->end.killed_run_entry = 0; /* it was faster */
+        child->end.killed_run = child->end.killed_run_entry = 0; /* it exited before the kill */
 }
 
 static void dead_reap(struct zygote_process *zygote, pid_t pid)
@@ -331,8 +328,8 @@ static void dead_reap(struct zygote_process *zygote, pid_t pid)
     zygote->lingering++;
 }
 
-/* A number that still names a group cannot be given to another process. Who has been reaped by now has left all its
- * children to the zygote, so the strays are looked for after that. */
+/* The kernel does not reuse the number of an existing group. Reaped processes have left their children to the
+ * zygote, so the search for strays comes after reaping. */
 static void lingering_look(struct zygote_process *zygote)
 {
     if (zygote->lingering > 0)
@@ -350,7 +347,7 @@ static void lingering_look(struct zygote_process *zygote)
     }
 }
 
-/* Reaps who has died; false when there are no children at all, not even strays. */
+/* Reaps the dead; false if there are no children at all, not even strays. */
 static bool zygote_dead_reap(struct zygote_process *zygote)
 {
     for (;;) {
@@ -363,7 +360,7 @@ static bool zygote_dead_reap(struct zygote_process *zygote)
     }
 }
 
-/* Reaps all that have died, and what they have left behind. */
+/* Reaps all dead children, and handles what they left behind. */
 static void zygote_children_reap(struct zygote_process *zygote)
 {
     bool has_others = zygote_dead_reap(zygote);
@@ -374,7 +371,7 @@ static void zygote_children_reap(struct zygote_process *zygote)
 
 /* --- reports ------------------------------------------------------------------------------------------------------ */
 
-/* A worker that is gone takes everything. */
+/* If the worker is gone, reports count as sent. */
 static bool report_send(struct zygote_process *zygote, const struct zygote_report *report)
 {
     ssize_t sent = send(ZYGOTE_SOCKET, report, sizeof *report, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -397,7 +394,7 @@ static bool end_report(struct zygote_process *zygote, const struct zygote_child 
     return report_send(zygote, &report);
 }
 
-/* As much as the socket takes. */
+/* Sends as many reports as the socket takes. */
 static void zygote_children_tell(struct zygote_process *zygote)
 {
     zygote->is_blocked = false;
@@ -419,21 +416,21 @@ static void zygote_children_tell(struct zygote_process *zygote)
 
 /* From an order to a running child.
  *
- * A program is started as posix_spawn does it: the child borrows the zygote's memory (on a stack of its own) until
- * execve, so nothing is copied, and tells through it why execve failed. Meanwhile it does nothing but system calls,
- * made directly: what a sanitizer puts around libc's functions would write into the zygote's books. The zygote looks
- * at its file before and waits for its execve, so a program on a file system that hangs holds up all other starts, and
- * kills. It could go on only with a child that has memory of its own, which costs half as much again for each program;
- * or with a thread that waits instead, and then what it forks would not be sound.
+ * A program starts as in posix_spawn: until execve the child shares the zygote's memory (on its own stack), so nothing
+ * is copied, and the child can report there why execve failed. Until then it makes only direct system calls, because a
+ * sanitizer's wrappers of libc functions would change the zygote's data. The zygote checks the file first and waits for
+ * the execve, so a program on a file system that hangs delays all other starts and kills. The alternatives are worse: a
+ * child with its own memory makes each start half as expensive again, and with a waiting thread the zygote could not
+ * fork safely.
  *
- * A runner process is a plain fork of the zygote: it has this program in memory already.
+ * A runner process is a plain fork of the zygote, which has this program in memory already.
  *
- * What all children have from the zygote by inheritance: no new privileges, signals at their defaults (the zygote
- * blocks them, it does not ignore them), no pending ones. The zygote's descriptors close themselves at execve. */
+ * All children inherit from the zygote: no new privileges, and default signal actions (the zygote blocks signals and
+ * does not ignore them). Its descriptors are close-on-exec. */
 
 #define BARE __attribute__((no_sanitize("address", "undefined", "thread")))
 
-/* A sanitizer's own memory counts as address space, so that no limit on it is ever high enough. */
+/* A sanitizer reserves so much address space that no limit would be high enough. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const bool runners_have_memory_limit = false;
 #elif defined(__has_feature)
@@ -448,7 +445,7 @@ static const bool runners_have_memory_limit = true;
 
 enum { EXIT_NOT_STARTED = 127, STACK_SIZE = 16 * 1024, KERNEL_MASK_SIZE = 8 };
 
-/* Lower than it is, or as it is; never higher than the hard limit, which nobody without privileges can pass. */
+/* Never sets it above the hard limit, which takes privileges. */
 BARE static bool limit_set(int resource, int64_t wanted)
 {
     struct rlimit limit;
@@ -462,7 +459,7 @@ BARE static bool limit_set(int resource, int64_t wanted)
     return syscall(SYS_prlimit64, 0, resource, &limit, NULL) == 0;
 }
 
-/* Where it may not be set, strays of this child have no mark. */
+/* If it cannot be set, strays of this child have no mark. */
 BARE static void mark_set(uint64_t mark)
 {
     struct rlimit limit;
@@ -472,7 +469,7 @@ BARE static void mark_set(uint64_t mark)
     syscall(SYS_prlimit64, 0, RLIMIT_LOCKS, &limit, NULL);
 }
 
-/* A zygote that died before its child could ask to die with it cannot be the parent any more. */
+/* If the zygote died before the child could ask to die with it, the child has another parent now. */
 BARE static bool child_settle(const struct zygote_spawn *spawn)
 {
     if (syscall(SYS_setpgid, 0, 0) != 0 || syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
@@ -494,9 +491,9 @@ BARE static bool signals_unblock(void)
 
 /* --- programs ----------------------------------------------------------------------------------------------------- */
 
-/* The file that was looked at. A script is none for the kernel, which cannot name a descriptor to the interpreter that
- * is closed by then (ENOENT). It is run by its path, which its interpreter opens in any case; and $0, by which scripts
- * find what lies beside them, stays what it is. */
+/* Executes the file that was checked. For a script the kernel answers ENOENT, because its interpreter could not open
+ * a descriptor that is closed by then. So a script runs by its path, which its interpreter opens anyway. $0, by
+ * which scripts find files beside them, remains correct. */
 BARE static void program_execute(const struct zygote_spawn *spawn)
 {
     syscall(SYS_execveat, spawn->program, "", spawn->arguments, spawn->environment, AT_EMPTY_PATH);
@@ -539,8 +536,8 @@ static pid_t program_spawn(struct zygote_spawn *spawn)
 
 /* --- runner processes --------------------------------------------------------------------------------------------- */
 
-/* Ends without the exit handlers of the worker, whose image this is; there was nothing in the buffers of stdio when the
- * zygote was forked, so what is there now is the runner's own. */
+/* Exits without the exit handlers of the worker, whose image this is. The buffers of stdio were empty when the
+ * zygote was forked, so their content is the runner's own. */
 _Noreturn static void runner_become(const struct zygote_spawn *spawn)
 {
     int64_t memory = runners_have_memory_limit ? spawn->order->memory_bytes : 0;
@@ -557,26 +554,25 @@ static pid_t runner_fork(const struct zygote_spawn *spawn)
 {
     if (spawn->options->runner == NULL)
         return -ENOSYS;
-    /* Not fork(): handlers that libraries of the worker have left for it (libuv's) close what was theirs in the worker
-     * and has other owners here. */
+    /* Not fork(): atfork handlers of the worker's libraries (libuv) would close descriptors that have other owners
+     * here. */
     pid_t pid = _Fork();
     if (pid == 0)
         runner_become(spawn);
     if (pid < 0)
         return -errno;
-    setpgid(pid, pid); /* whoever kills its group next must find it */
+    setpgid(pid, pid); /* the next kill of its group must find it */
     return pid;
 }
 
 /* --- killing on time ---------------------------------------------------------------------------------------------- */
 
-/* Killing on time. The worker rings only for what is due before `wakes_at`, so that word must be believed by both: it
- * is stored first, and then the run table is looked at once more. An alarm that is set for too early is left alone; it
- * goes off for nothing, and is set anew then. */
+/* The worker rings only for what is due before `wakes_at`, so the zygote stores that word first, and then checks the
+ * run table again. An alarm that is too early stays; it expires without effect, and is then set again. */
 
 static void overdue_kill(struct zygote_child *child, const struct run_table_verdict *verdict)
 {
-    /* Who cannot die now, waiting for a disk, needs no second signal. */
+    /* A process that cannot die yet (it waits for a disk) needs no second signal. */
     if (child == NULL || child->is_killed)
         return;
     child->is_killed = true;
@@ -585,7 +581,7 @@ static void overdue_kill(struct zygote_child *child, const struct run_table_verd
     kill(-child->pid, SIGKILL);
 }
 
-/* Returns when to look again. An occupant that is not known is on its way in an order, or has just ended. */
+/* Returns when to look again. An unknown occupant is in an order on its way, or has just ended. */
 static struct instant overdue_kill_all(struct zygote_process *zygote)
 {
     struct instant now = instant_now();
@@ -602,7 +598,7 @@ static void alarm_set(struct zygote_process *zygote, struct instant at)
 {
     struct itimerspec when = {.it_value = {.tv_sec = at.ns / NS_PER_S, .tv_nsec = at.ns % NS_PER_S}};
     if (at.ns <= 0)
-        when.it_value.tv_nsec = 1; /* zero would switch it off */
+        when.it_value.tv_nsec = 1; /* zero would disarm it */
     timerfd_settime(ZYGOTE_ALARM, TFD_TIMER_ABSTIME, &when, NULL);
     zygote->armed = at;
 }
@@ -628,9 +624,9 @@ static void zygote_alarm_rang(struct zygote_process *zygote)
 
 /* --- orders ------------------------------------------------------------------------------------------------------- */
 
-/* What the worker asks for: one order at a time, so that deadlines are kept in between. */
+/* Orders of the worker: one at a time, so that deadlines are checked in between. */
 
-/* An order as it came. There is one at a time, and the zygote has one thread. */
+/* The received order. There is one at a time, and the zygote has one thread. */
 static struct {
     struct zygote_order order;
     int descriptors[ZYGOTE_DESCRIPTORS_MAX];
@@ -747,15 +743,15 @@ static void order_perform(struct zygote_process *zygote, ssize_t length)
             kill(-child->pid, in.order.signal);
         break;
     case ORDER_RING:
-        break; /* the deadlines are looked at after every order */
+        break; /* the deadlines are checked after every order */
     case ORDER_BYE:
         zygote->worker_is_gone = zygote->has_said_good_bye = true;
         break;
     }
 }
 
-/* What the worker said before it was gone; nothing is started any more. One that closes its end with news in it that it
- * did not read breaks the connection, and that is heard before what it said last. */
+/* Reads the worker's last orders; starts nothing. A worker that closes its socket with unread reports resets the
+ * connection, and that error arrives before its last orders. */
 static void zygote_last_orders_take(struct zygote_process *zygote)
 {
     enum { ORDERS_MAX = 4096 };
@@ -770,7 +766,7 @@ static void zygote_last_orders_take(struct zygote_process *zygote)
     }
 }
 
-/* One order, if there is one. */
+/* Takes one order, if there is one. */
 static void zygote_order_take(struct zygote_process *zygote)
 {
     ssize_t length = order_receive();
@@ -801,7 +797,7 @@ static bool descriptor_place(int from, int place)
     return from >= 0 && (from == place || dup3(from, place, O_CLOEXEC) == place);
 }
 
-/* Those that are kept are moved out of the way first: they may stand where others belong. */
+/* Moves the kept descriptors out of the way first: they may have the numbers of others. */
 static bool descriptors_arrange(struct log_options *log, int socket, int worker)
 {
     bool has_log = log->path == NULL && log->fd > STDERR_FILENO;
@@ -822,19 +818,19 @@ static bool descriptors_arrange(struct log_options *log, int socket, int worker)
            close_range(has_log ? ZYGOTE_LOG + 1 : ZYGOTE_LOG, ~0U, 0) == 0;
 }
 
-/* Whatever the worker or its parents had, children have the defaults. */
+/* Children get the default actions, whatever the worker or its parents had. */
 static void signals_reset(void)
 {
     struct sigaction usual = {.sa_handler = SIG_DFL};
     for (int signal = 1; signal <= SIGRTMAX; signal++)
-        (void)sigaction(signal, &usual, NULL); /* some cannot be changed, and need not be */
+        (void)sigaction(signal, &usual, NULL); /* some signals cannot be changed, and need not be */
 }
 
 static bool process_settle(void)
 {
     signals_reset();
     prctl(PR_SET_NAME, "hf-zygote");
-    (void)setpgid(0, 0); /* refused to the leader of a session, which has a group of its own */
+    (void)setpgid(0, 0); /* fails for the leader of a session, which has its own group */
     return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
@@ -899,12 +895,12 @@ _Noreturn static void zygote_become(const struct zygote_options *options, int so
     zygote_live(&zygote, worker);
 }
 
-/* With signals blocked from before, so that none meant for the worker's group reaches a zygote that is half made. */
+/* Blocks signals before the fork, so that none for the worker's group reaches an unfinished zygote. */
 static pid_t zygote_fork(const struct zygote_options *options, int socket, int worker_descriptor)
 {
     sigset_t all, before;
     sigfillset(&all);
-    fflush(NULL); /* or its children would write the worker's buffers a second time */
+    fflush(NULL); /* or its children would write the worker's buffers again */
     pid_t worker = getpid();
     sigprocmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
@@ -967,5 +963,5 @@ void zygote_end(struct zygote *zygote)
         kill(zygote->pid, SIGKILL);
     while (waitpid(zygote->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    zygote->pid = 0; /* the number may be somebody else's by now */
+    zygote->pid = 0; /* another process may have the number now */
 }

@@ -1,9 +1,9 @@
-/* What the worker's launcher and its zygote tell each other over their SOCK_SEQPACKET socket. Pure: bytes only.
+/* The messages between the worker's launcher and its zygote over their SOCK_SEQPACKET socket. Pure: bytes only.
  *
  * An order is the struct, then the words of a program (arguments, then environment, each with its NUL) if they are
- * short; longer ones come in a file in memory, as the last of the order's descriptors. Reports are the struct alone.
- * Both ends are one program and one machine, so there is no byte order and no version; lengths and counts are checked
- * all the same, because a zygote that stumbles takes all children along. */
+ * short. Longer words are in a memory file, the last of the order's descriptors. Reports are the struct alone. Both
+ * ends are one program on one machine, so there is no byte order and no version. Lengths and counts are checked all
+ * the same, because the death of a zygote kills all children. */
 #ifndef WORKER_ZYGOTE_MESSAGE_H
 #define WORKER_ZYGOTE_MESSAGE_H
 
@@ -15,7 +15,7 @@
 
 enum {
     ZYGOTE_WORDS_MAX = 128 * 1024,
-    ZYGOTE_WORDS_INLINE_MAX = 32 * 1024, /* far below what any socket takes in one piece */
+    ZYGOTE_WORDS_INLINE_MAX = 32 * 1024, /* far below the largest packet of a socket */
     ZYGOTE_DESCRIPTORS_MAX = CHILD_DESCRIPTORS_MAX + 1,
 };
 
@@ -27,7 +27,7 @@ struct zygote_order {
     uint64_t number;           /* SPAWN, KILL: the child */
     int32_t signal;            /* KILL */
     uint32_t descriptor_count; /* of the plan */
-    uint32_t descriptors_sent; /* bit i: the plan's i-th is among the order's; the others are /dev/null */
+    uint32_t descriptors_sent; /* bit i: the order includes the plan's i-th; the others are /dev/null */
     uint32_t words_in_file;
     uint32_t words_length;
     uint32_t argument_count, environment_count;
@@ -44,15 +44,15 @@ struct zygote_report {
     struct child_exit end;
 };
 
-/* The order for a plan, without its words' place. False when the words are too long. */
+/* Makes the order for a plan, without the place of its words. False if the words are too long. */
 bool zygote_order_of(struct zygote_order *order, uint64_t number, const struct child_plan *plan);
-/* The plan's words, words_length bytes. */
+/* Writes the plan's words, words_length bytes. */
 void zygote_words_write(const struct child_plan *plan, char *words);
 
-/* Whether an order that came in `length` bytes with so many descriptors makes sense. */
+/* Whether an order of `length` bytes with so many descriptors is valid. */
 bool zygote_order_is_sound(const struct zygote_order *order, size_t length, unsigned descriptors);
-/* Points to each word: the arguments, NULL, the environment, NULL. `pointers` has room for both counts plus two. False
- * when there are not exactly so many. */
+/* Sets pointers to the words: the arguments, NULL, the environment, NULL. `pointers` has room for both counts plus
+ * two. False if the number of words is wrong. */
 bool zygote_words_split(const struct zygote_order *order, char *words, char **pointers);
 
 #endif

@@ -1,5 +1,5 @@
-/* See contention.h. A hash table of lists; those that are cached also stand in a line, the latest first,
- * so that the oldest can be forgotten. An entry goes when nothing is known of it any more. */
+/* See contention.h. A hash table of lists. The cached ones are also in a linked list, the latest first, so that the
+ * oldest can be evicted. An entry without information is removed. */
 #include "worker/locks/contention.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { BUCKETS = 1024 };
 
 struct entry {
     struct entry *next;
-    struct list cached_link; /* in table->the cache, when something was heard */
+    struct list cached_link; /* in table->cached, if anything is cached */
     unsigned taken;
     struct instant held_until;
     struct contention_held held;
@@ -74,7 +74,7 @@ static void cached_end(struct contention *table, struct entry *entry)
         entry_drop(place_of(table, entry->name));
 }
 
-/* The entry, as the one of which something was heard last. */
+/* Finds or adds the entry, as the most recent of the cache. */
 static struct entry *cached_begin(struct contention *table, const char *list)
 {
     struct entry *entry = entry_make(table, list);

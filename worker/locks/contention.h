@@ -1,13 +1,13 @@
-/* What a process knows about the waiting lists (queue/waiting.h): what is taken here, what is taken elsewhere, and
- * for what somebody waits. So that a task that cannot have its lock is parked without asking a lock node, and that a
+/* What a process knows about the waiting lists (queue/waiting.h): which locks are taken here, which are taken
+ * elsewhere, and which have waiters. So a task whose lock is taken is parked without a request to a lock node, and a
  * holder knows that it should look for a successor.
  *
  *     contention_take(table, list)  ... contention_taken(table, list) is how many ...  contention_leave(table, list)
  *
- * What is taken here is exact. The rest is cached and ends by itself: that a lock is held elsewhere is believed
- * until a time given, and only together with the queue node's time at which it was still certain, by which the queue
- * node judges whether the lock was freed since; that somebody waits is believed for CONTENTION_MEMORY_NS. A table
- * remembers CONTENTION_CACHED_MAX lists in its cache, the latest ones, whatever producers name.
+ * Local information is exact. The rest is cached and expires. A holder elsewhere is cached until a given time, with the
+ * queue node's time at which it was certain; by that time the queue node decides whether the lock was freed since.
+ * Waiters are cached for CONTENTION_MEMORY_NS. The cache keeps the latest CONTENTION_CACHED_MAX lists, whatever
+ * producers name.
  *
  * Pure; one thread, the loop's. */
 #ifndef WORKER_CONTENTION_H
@@ -30,22 +30,22 @@ struct contention;
 struct contention *contention_create(uint64_t seed);
 void contention_destroy(struct contention *table); /* NULL is fine */
 
-/* One more, one less of this process has it or asks for it. */
+/* Counts the tasks of this process that have it or ask for it. */
 void contention_take(struct contention *table, const char *list);
 void contention_leave(struct contention *table, const char *list);
 unsigned contention_taken(const struct contention *table, const char *list);
 
-/* Somebody elsewhere had it at `seen_us` of the queue node's time; that is believed until `until`. */
+/* A holder elsewhere, seen at `seen_us` of the queue node's time; cached until `until`. */
 struct contention_held {
     int64_t seen_us;
     struct instant free_at; /* unless its holder extends it */
 };
 void contention_note_held(struct contention *table, const char *list, struct instant until,
                           struct contention_held held);
-/* False when nothing is known, or not any more. */
+/* False if no holder is cached, or no longer. */
 bool contention_is_held(const struct contention *table, const char *list, struct instant now,
                         struct contention_held *held);
-/* It was had here, or freed. */
+/* The lock was held here, or was freed. */
 void contention_forget_held(struct contention *table, const char *list);
 
 void contention_note_waiters(struct contention *table, const char *list, bool wait, struct instant now);
@@ -53,9 +53,8 @@ bool contention_has_waiters(const struct contention *table, const char *list, st
 
 /* --- names of waiting lists --------------------------------------------------------------------------------------- */
 
-/* The names of the waiting lists (queue/waiting.h) that a task has to do with: one for each resource that it locks,
- * in the order in which locks are taken, and last the one of its class, when the class may use a share of the
- * runners only.
+/* The names of a task's waiting lists (queue/waiting.h): one for each resource that it locks, in the order in which
+ * locks are taken, and last the list of its class, if the class may use only a share of the runners.
  *
  * Zeroed at first; pure; one thread at a time. */
 
@@ -67,18 +66,18 @@ struct waiting_names {
     struct buffer text;
 };
 
-/* At most REDLOCK_RESOURCES_MAX resources; named twice they count once. `class_name` is NULL for a class with all
- * runners. Everything is copied. */
+/* At most REDLOCK_RESOURCES_MAX resources; duplicates count once. `class_name` is NULL for a class with all runners.
+ * Everything is copied. */
 void waiting_names_set(struct waiting_names *names, const char *const *resources, unsigned count,
                        const char *class_name);
 void waiting_names_clear(struct waiting_names *names);
 void waiting_names_fini(struct waiting_names *names);
 
-/* A digest of all of them: equal sets have equal ones. */
+/* A digest of all names: equal sets have equal digests. */
 void waiting_names_digest(const struct waiting_names *names, char text[DIGEST_TEXT_SIZE]);
 /* The list of the class; NULL = it has all runners. */
 const char *waiting_names_class(const struct waiting_names *names);
-/* The resource that a list is about, for people; a list of a class as it is. */
+/* The resource of a list, for people; returns the list of a class unchanged. */
 const char *waiting_names_resource(const char *list);
 
 #endif

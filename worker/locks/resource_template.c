@@ -12,7 +12,7 @@ enum { INDEX_DIGITS_MAX = 6, NUMBER_SHOWN_MAX = 40 };
 
 /* --- parsing ------------------------------------------------------------------------------------------------------ */
 
-/* `at` is where it is wrong. */
+/* Reports an error at the byte `at`. */
 static bool wrong(const char *text, const char *at, struct error *error, const char *what)
 {
     return error_set(error, "byte %zu of \"%.200s\": %s", (size_t)(at - text) + 1, text, what);
@@ -40,7 +40,7 @@ static bool is_number(struct text_span word)
     return digits > 0 && digits == word.length && digits <= INDEX_DIGITS_MAX && (word.bytes[0] != '0' || digits == 1);
 }
 
-/* The next word of a path, which is behind `path` afterwards; false at the end. */
+/* Takes the next word off the front of `path`; false at the end. */
 static bool word_take(struct text_span *path, struct text_span *word)
 {
     if (path->bytes == NULL)
@@ -72,7 +72,7 @@ static void part_add(struct resource_template *made, bool is_place, const char *
     made->parts[made->count++] = (struct resource_part){is_place, {from, (size_t)(to - from)}};
 }
 
-/* One place, from its opening brace; `at` is behind its closing one afterwards. */
+/* Parses one place from its opening brace, and advances `at` past its closing brace. */
 static bool place_parse(struct resource_template *made, const char **at, struct error *error)
 {
     const char *from = *at + 1, *to = from + strcspn(from, "{}");
@@ -150,7 +150,7 @@ void resource_template_fini(struct resource_template *made)
 
 /* --- filling ------------------------------------------------------------------------------------------------------ */
 
-/* A place that cannot be filled. `path` is what is between its braces. */
+/* Reports a place that cannot be filled. `path` is the text between its braces. */
 static bool unfilled(const struct resource_template *template, struct text_span path, struct error *error,
                      const char *what, struct text_span shown)
 {
@@ -197,7 +197,7 @@ static bool value_append(const struct resource_template *template, struct text_s
     }
 }
 
-/* Goes one word down; value.bytes == NULL when there is nothing, and `twice` when it is not clear what. */
+/* Goes one word down; value.bytes == NULL if there is nothing, and sets `twice` if the member is ambiguous. */
 static struct text_span value_below(struct text_span value, struct text_span word, bool *twice)
 {
     struct text_span found = {NULL, 0};

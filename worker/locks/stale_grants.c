@@ -9,7 +9,7 @@
 #include "queue/waiting.h"
 
 struct stale_grant {
-    struct list link;      /* in stale->noted, the one that was noted last at the end; or in stale->idle */
+    struct list link;      /* in stale->noted, the latest last; or in stale->idle */
     struct heap_item next; /* when its waiters are woken next */
     int64_t pause_ns;      /* before that */
     struct instant until;
@@ -39,7 +39,7 @@ void stale_grants_destroy(struct stale_grants *table)
 {
     if (table == NULL)
         return;
-    heap_fini(&table->heap); /* it lets go of its items */
+    heap_fini(&table->heap); /* it does not own its items */
     stale_grants_free(&table->noted);
     stale_grants_free(&table->idle);
     free(table);
@@ -98,7 +98,7 @@ struct instant stale_grants_next(const struct stale_grants *table)
     return first != NULL ? first->at : INSTANT_NEVER;
 }
 
-/* The text of what is forgotten stays as it is until it is used again, which takes another call. */
+/* The text of a removed entry stays valid until another call reuses the entry. */
 const char *stale_grants_due(struct stale_grants *table, struct instant now)
 {
     struct heap_item *first = heap_first(&table->heap);

@@ -1,19 +1,17 @@
-/* What may be left of locks at the lock nodes after they were given up, and that nobody can see from here: the release
- * of a lock had no answer, or a majority may have granted one that was refused all the same (answers came too late). It
- * refuses everybody until its release has arrived, and whoever it refused takes it for a holder, and sleeps until the
- * ttl is over: no end of a task will wake him.
+/* Stale grants: remains of locks that the lock nodes may still have, unseen from here. Either the release of a lock had
+ * no answer, or a majority granted a lock too late to count. A stale grant refuses every task until its release
+ * arrives. A refused task takes it for a holder and sleeps until the ttl is over, because no end of a task wakes it.
  *
- * So what waits for such a lock is told again and again that it is free: STALE_GRANTS_FIRST_NS after it was given up,
- * and after twice the pause each time, but no more than STALE_GRANTS_PAUSE_MAX_NS, until the ttl of what is left is
- * over. Who waits sleeps about as long again as the release was late, or that much longer, and never longer than if
- * nobody had told him.
+ * So the waiters of such a lock are woken repeatedly: first after STALE_GRANTS_FIRST_NS, then after twice the pause
+ * each time (at most STALE_GRANTS_PAUSE_MAX_NS), until the ttl is over. A waiter therefore sleeps at most about twice
+ * as long as the release was late, or STALE_GRANTS_PAUSE_MAX_NS longer than that, and never beyond the ttl.
  *
  *     stale_grants_note(table, list, now, ttl)
  *     at stale_grants_next(table): while ((list = stale_grants_due(table, now)) != NULL) tell
  *
- * A list is in the table once. Noted again it stays for longer, and its pauses go on as they were: where the nodes
- * give nobody an answer, whoever is woken here is refused so, too, and nobody is to be woken ever faster by that. A
- * table has STALE_GRANTS_MAX lists, the latest ones.
+ * A list is in the table once. Noting it again prolongs its stay, but does not reset its pauses: while the nodes do not
+ * answer, each woken task fails the same way and notes the list again, which must not accelerate the wakes. A table
+ * keeps the latest STALE_GRANTS_MAX lists.
  *
  * Pure; one thread, the loop's. */
 #ifndef WORKER_STALE_GRANTS_H
@@ -31,12 +29,11 @@ struct stale_grants;
 
 struct stale_grants *stale_grants_create(void);
 void stale_grants_destroy(struct stale_grants *table); /* NULL is fine */
-/* Something of a lock may be left for `lasts_ns` from now. */
+/* A grant of a lock may remain for `lasts_ns` from now. */
 void stale_grants_note(struct stale_grants *table, const char *list, struct instant now, int64_t lasts_ns);
-/* When stale_grants_due has something; INSTANT_NEVER when nothing is noted. */
+/* When stale_grants_due next has a list; INSTANT_NEVER if nothing is noted. */
 struct instant stale_grants_next(const struct stale_grants *table);
-/* A list of which it is to be told that it is free, and which counts as told then; valid until the next call. NULL:
- * none. */
+/* A list whose waiters must be woken now; it then counts as woken. Valid until the next call. NULL: none. */
 const char *stale_grants_due(struct stale_grants *table, struct instant now);
 
 #endif

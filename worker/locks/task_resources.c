@@ -14,7 +14,7 @@ static enum task_resources_answer bad(struct task_resources *resources, const ch
     return TASK_RESOURCES_BAD;
 }
 
-/* What it names itself, in the order of the envelope. */
+/* Takes the resources that the task names, in the order of the envelope. */
 static enum task_resources_answer own_take(struct task_resources *resources, const struct envelope *envelope,
                                            const struct task_rules *rules, const struct class_resources *known,
                                            struct error *error)
@@ -53,7 +53,7 @@ static enum task_resources_answer templates_fill(struct task_resources *resource
             return bad(resources, "HF::BadResource");
         buffer_append(&resources->texts, "", 1);
     }
-    /* Only now: the texts may have moved while they grew. */
+    /* only now, because the texts may have moved while they grew */
     for (unsigned i = 0; i < templates->count; i++)
         name_insert(resources, resources->texts.bytes + starts[i]);
     return TASK_RESOURCES_OK;
@@ -84,12 +84,12 @@ void task_resources_fini(struct task_resources *resources)
 
 struct class_entry {
     char *class_name;
-    char *where; /* in the configuration, else the plugin */
+    char *where; /* in the configuration or the plugin */
     enum config_mode mode;
     struct resource_templates templates;
 };
 
-/* Sorted by class_name, as the handlers are that they were made of. */
+/* Sorted by class_name, like the handlers. */
 struct class_resources {
     struct class_entry *items;
     size_t count;
@@ -201,7 +201,7 @@ static void entry_add(struct class_resources *resources, const struct config *co
     else
         templates_of_handler(&made.templates, handler, findings);
     if (made.mode == CONFIG_MODE_NONE)
-        templates_fini(&made.templates); /* they were checked, and lock nothing */
+        templates_fini(&made.templates); /* they were checked, but the class locks nothing */
     if (made.templates.count == 0)
         return;
     made.class_name = memory_text(handler->class_name);

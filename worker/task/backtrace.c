@@ -1,8 +1,8 @@
 /* Call stacks. commands/task_view.c reads what is written here.
  *
- * Handlers are in other objects than this program, so the frames of a handler are those between two frames of ours:
- * the call into the host that captures, and the runner that called run(). Plugins are loaded under the name of a
- * descriptor (plugin.c), which would tell a reader nothing: it is replaced by the file behind it. */
+ * Handlers are in other objects than this program, so the frames of a handler are those between two of ours: the
+ * host function that captures, and the runner that called run(). Plugins are loaded under the name of a descriptor
+ * (plugin.c), which means nothing to a reader, so the file name replaces it. */
 #include "worker/task/backtrace.h"
 
 #include <execinfo.h>
@@ -16,12 +16,12 @@
 #include "queue/base64.h"
 #include "queue/envelope.h"
 
-/* Before compression, which makes it a little longer at the worst, and base64, which adds a third. */
+/* Before compression, which may lengthen the text slightly, and base64, which adds a third. */
 enum { FRAMES_MAX = ENVELOPE_BACKTRACE_ALL + 8, JSON_BYTES_MAX = 40 * 1024 };
 
 /* --- capturing -------------------------------------------------------------------------------------------------- */
 
-/* Of "OBJECT(FUNCTION+OFFSET) [ADDRESS]". */
+/* The length of OBJECT in "OBJECT(FUNCTION+OFFSET) [ADDRESS]". */
 static size_t object_length(const char *symbol)
 {
     return strcspn(symbol, "([");
@@ -33,7 +33,7 @@ static bool is_of_object(const char *symbol, const char *other)
     return object_length(symbol) == length && memcmp(symbol, other, length) == 0;
 }
 
-/* The file behind a descriptor's name, or the name. Appended to `out`. */
+/* Appends the file of a descriptor's name, or the name itself. */
 static void object_append(struct buffer *out, const char *symbol, size_t length)
 {
     char name[64], file[BACKTRACE_LINE_MAX];
@@ -50,7 +50,7 @@ static void object_append(struct buffer *out, const char *symbol, size_t length)
         buffer_append(out, symbol, length);
 }
 
-/* Without the address, which differs from process to process. */
+/* Omits the address, which differs between processes. */
 static char *line_of(const char *symbol)
 {
     struct buffer line = {0};
@@ -71,7 +71,7 @@ void backtrace_capture(struct backtrace *backtrace_into, size_t lines)
     if (symbols == NULL)
         return;
     const char *own = symbols[0];
-    while (at < found && !is_of_object(symbols[at], own)) /* a sanitizer puts itself in front */
+    while (at < found && !is_of_object(symbols[at], own)) /* the frames of a sanitizer may come first */
         at++;
     while (at < found && is_of_object(symbols[at], own))
         at++;
@@ -114,7 +114,7 @@ void backtrace_encode(const char *const *lines, size_t count, struct buffer *out
     uLongf length = compressBound(json.length);
     int outcome = compress2((Bytef *)buffer_reserve(&packed, length), &length, (const Bytef *)json.bytes, json.length,
                             Z_DEFAULT_COMPRESSION);
-    invariant(outcome == Z_OK); /* there was room; memory is what else it needs */
+    invariant(outcome == Z_OK); /* the room suffices, so only memory could be lacking */
     base64_encode(packed.bytes, length, out);
     buffer_fini(&json);
     buffer_fini(&packed);

@@ -1,4 +1,4 @@
-/* The call stack of a handler, as lines of text, and their form in the record of a task.
+/* The call stack of a handler as lines of text, and its encoding for the record of a task.
  *
  *     backtrace_capture(&trace, lines);      inside the handler's call into the host
  *     backtrace_encode((const char *const *)trace.lines, trace.count, &out);
@@ -21,13 +21,13 @@ struct backtrace {
     size_t count;
 };
 
-/* Captures up to `lines` frames of the code that called into this program, from the innermost up to where this program
- * called it. Replaces what was there. Allocates, and the first call loads a library: not for signal handlers. */
+/* Captures up to `lines` frames of the code that called into this program, from the innermost to the one that this
+ * program called. Replaces the content. Allocates, and the first call loads a library: not for signal handlers. */
 void backtrace_capture(struct backtrace *backtrace, size_t lines);
 void backtrace_clear(struct backtrace *backtrace);
 
-/* Appends what the job format calls error_backtrace: base64 of zlib of a JSON array of the lines. Lines at the end are
- * left out when it would not stay below 64 KiB. */
+/* Appends the error_backtrace of the job format: base64 of zlib of a JSON array of the lines. Omits lines at the end
+ * to stay below 64 KiB. */
 void backtrace_encode(const char *const *lines, size_t count, struct buffer *out);
 
 #endif

@@ -15,11 +15,11 @@ enum { CRASHES = sizeof crashes / sizeof crashes[0] };
 
 static struct run_table *_Atomic noted_on;
 static void (*_Atomic exit_tell)(const struct run_entry *whose);
-static pid_t owner; /* its children have the handlers too, and are none of the run table's business */
+static pid_t owner; /* its forked children inherit the signal handlers, but must not write the run table */
 static struct sigaction before[CRASHES];
 static _Thread_local unsigned run_here; /* its run entry plus 1; 0 = no handler runs in this thread */
 
-/* Two threads may crash at once, and the second may end the process in the middle of this: the first name stays. */
+/* Two threads may crash at once, and the second may end the process in the middle of this: the first note stays. */
 static void run_note(struct run_table *run_table)
 {
     unsigned nobody = 0;
@@ -31,14 +31,14 @@ static struct run_table *own_run_table(void)
     return getpid() == owner ? atomic_load(&noted_on) : NULL;
 }
 
-/* What the processor reports comes again when the instruction is repeated, with all that belongs to it; the rest is
- * sent again here, and arrives when this handler has returned. */
+/* A signal that the processor raised recurs with its details when the instruction is repeated. The others are raised
+ * again here, and arrive when this handler has returned. */
 static bool comes_by_itself(const siginfo_t *info)
 {
     return info->si_code > 0 && !(info->si_signo == SIGBUS && info->si_code == BUS_MCEERR_AO);
 }
 
-/* Only what may be called when anything may be broken. */
+/* Calls only what is async-signal-safe. */
 static void crash_caught(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -57,8 +57,8 @@ static void crash_caught(int number, siginfo_t *info, void *context)
     errno = failure;
 }
 
-/* exit() or quick_exit() was called, by a handler if one runs in this thread. The worker has not come to its end, and
- * whoever watches it must not take it for that: the status that was asked for does not count. */
+/* exit() or quick_exit() was called, by a handler if one runs in this thread. A supervisor must not take that for an
+ * orderly stop of the worker, so the requested status is replaced. */
 static void exit_caught(void)
 {
     struct run_table *run_table = own_run_table();
@@ -106,7 +106,7 @@ void crash_note_own_end(void)
         atomic_store(&run_table->has_ended, true);
 }
 
-/* A sanitizer has made one before, and will free at the end what it finds then. */
+/* A sanitizer has installed its own stack, and will free whatever it finds at the end of the thread. */
 void crash_note_thread_begin(struct crash_stack *stack)
 {
     stack_t use = {.ss_sp = stack->bytes, .ss_size = sizeof stack->bytes}, present;
@@ -125,8 +125,7 @@ void crash_note_run_begin(unsigned run_entry)
     run_here = run_entry + 1;
 }
 
-/* Whoever gets here has survived: a handler of that signal, which was there before, has caught it. Then the process
- * will not have died of this run. */
+/* The run survived: an older handler of the signal caught it. So the process will not die of this run. */
 void crash_note_run_end(void)
 {
     struct run_table *run_table = atomic_load(&noted_on);

@@ -1,4 +1,4 @@
-/* The failure path of the job format. */
+/* The rules for failures in the job format. */
 #include "worker/task/failure_outcome.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define DELAY_BASE_S 15
 #define JITTER_S     10
-/* count^4 would be longer than a year from here on. */
+/* From here on count^4 seconds exceed a year. */
 #define DELAY_COUNT_MAX 75
 
 void failure_set_list(struct failure *failure, const char *error_class, const char *format, va_list arguments)
@@ -42,7 +42,7 @@ static int next_count(const struct envelope *envelope)
     return envelope->was_retried ? envelope->retry_count + 1 : 0;
 }
 
-/* Why it is not tried again, or NULL. */
+/* Why the task is not retried, or NULL. */
 static const char *end_of_retries(const struct envelope *envelope, const struct task_rules *rules, struct wall_time now)
 {
     if (rules->at_most_once)
@@ -83,7 +83,7 @@ int64_t failure_delay_ns(const struct envelope *envelope)
 
 /* --- the record ------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the message up to its last permitted character; a byte that belongs to none is replaced by one. */
+/* The bytes of the message up to its last permitted character. An invalid byte counts as one character. */
 static size_t message_length(const char *message)
 {
     const char *at = message, *end = message + strlen(message);
@@ -94,7 +94,7 @@ static size_t message_length(const char *message)
     return (size_t)(at - message);
 }
 
-/* Of this failure, or none: that of an earlier one would mislead. */
+/* Writes the backtrace of this failure, or none: an earlier one would mislead. */
 static void backtrace_write(const struct failure_record *record, struct buffer *out)
 {
     size_t lines =

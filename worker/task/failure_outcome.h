@@ -1,11 +1,11 @@
-/* What becomes of a task that fails, and what is written into it: the members and rules of the Sidekiq job format.
+/* What happens to a task that fails, and its record: the members and rules of the Sidekiq job format.
  *
  *     failure_set(&failure, "Net::Timeout", "no answer for %d s", 5);
  *     switch (failure_outcome(&envelope, &rules, wall_now(), &reason)) ...
  *     failure_write(&failure, &record, &text);       the text goes to `retry` or `dead`
  *
- * The task's own bytes are kept; only the members of a failure are set, in the order in which Ruby's worker sets them.
- * Pure, but for the jitter of the delay; any thread, one at a time for each struct. */
+ * Keeps the task's own bytes and sets only the members of a failure, in the order of Ruby's worker. Pure, except for
+ * the jitter of the delay; any thread, one at a time for each struct. */
 #ifndef WORKER_FAILURE_H
 #define WORKER_FAILURE_H
 
@@ -16,7 +16,7 @@
 #include "queue/envelope.h"
 #include "worker/task/task_rules.h"
 
-/* A message is cut behind FAILURE_CHARACTERS_MAX characters when it is written; this many have room in any case. */
+/* Writing cuts a message to FAILURE_CHARACTERS_MAX characters; FAILURE_MESSAGE_MAX has room for them in any case. */
 enum { FAILURE_CLASS_MAX = 128, FAILURE_CHARACTERS_MAX = 10000, FAILURE_MESSAGE_MAX = 4 * FAILURE_CHARACTERS_MAX + 1 };
 
 struct failure {
@@ -24,7 +24,7 @@ struct failure {
     char message[FAILURE_MESSAGE_MAX];
 };
 
-/* First cause wins, like an error. */
+/* The first cause wins, as in error.h. */
 void failure_set(struct failure *failure, const char *error_class, const char *format, ...) PRINTF_LIKE(3, 4);
 void failure_set_list(struct failure *failure, const char *error_class, const char *format, va_list arguments)
     PRINTF_LIKE(3, 0);
@@ -33,33 +33,33 @@ void failure_clear(struct failure *failure);
 enum failure_outcome { FAILURE_RETRY, FAILURE_DEAD, FAILURE_VANISHES };
 
 /* What happens to a task that fails at `now`, and why, as a constant text ("its retries are used up"); `reason` may be
- * NULL. The task has not been rewritten yet: the failure that happens now is counted here.
+ * NULL. Counts the present failure, which is not in the task yet.
  *
- *  - A task that says `retry` false vanishes.
- *  - One that runs at most once is never retried.
- *  - With retry_for it is retried until that time after its first failure is over; the number does not count. When the
- *    time of its first failure cannot be read it counts from its creation, and without that the number decides.
- *  - Else it is retried while its count stays below the maximum.
- *  - What is not retried is dead, or vanishes when it is to have no grave. */
+ *  - A task with `retry` false is discarded.
+ *  - A task that runs at most once is never retried.
+ *  - With retry_for it is retried for that time after its first failure; the count is ignored. If the time of the first
+ *    failure is unreadable, its creation counts; without that, the count decides.
+ *  - Else it is retried while its count is below the maximum.
+ *  - A task that is not retried goes to `dead`, or is discarded if `dead` is off. */
 enum failure_outcome failure_outcome(const struct envelope *envelope, const struct task_rules *rules,
                                      struct wall_time now, const char **reason);
-/* count^4 + 15 seconds + jitter, for the failure that is happening now. */
+/* count^4 + 15 seconds + jitter, for the present failure. */
 int64_t failure_delay_ns(const struct envelope *envelope);
 
 struct failure_record {
     const struct envelope *envelope;
     const struct task_rules *rules;
-    const char *queue; /* where it was claimed from */
-    const char *jid;   /* the one it ran under: a task that came without gets it */
-    bool started;      /* its handler ran; else the time by which it must have been started is kept */
-    /* This failure uses up a retry. Otherwise the count and the times of failures before it stay, and it stays in its
+    const char *queue; /* the queue that it was claimed from */
+    const char *jid;   /* the jid of the run: a task without one gets it */
+    bool started;      /* its handler ran; else its time of expiry is kept */
+    /* This failure uses up a retry. Otherwise the count and times of earlier failures stay, and the task keeps its
      * queue. */
     bool counts;
     bool is_final;                /* the record goes to `dead` */
     const char *fence;            /* the token that the run had; "" = none */
-    struct wall_time unserved_at; /* when it was first met where nobody serves its class; 0 = somebody does here */
-    bool keep_ms;                 /* times that came as integers of milliseconds stay such */
-    const char *const *backtrace; /* lines, the innermost first; written as far as the rules ask for them */
+    struct wall_time unserved_at; /* when a worker without its class first took it; 0 = served here */
+    bool keep_ms;                 /* times that are integers of milliseconds stay so */
+    const char *const *backtrace; /* lines, the innermost first; the rules limit how many are written */
     size_t backtrace_count;
 };
 void failure_write(const struct failure *failure, const struct failure_record *record, struct wall_time now,

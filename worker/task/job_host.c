@@ -52,7 +52,7 @@ static int job_arg_integer(const hf_job *job, unsigned index, int64_t *value)
     return element.bytes != NULL && json_integer_read(element, value);
 }
 
-/* The job is ours and changes; the handler sees it as constant. */
+/* The job is ours and mutable; the handler sees it as constant. */
 static const char *text_lend(const hf_job *job, const struct buffer *text)
 {
     hf_job *owner = (hf_job *)(uintptr_t)job;
@@ -64,7 +64,7 @@ static const char *text_lend(const hf_job *job, const struct buffer *text)
     return lent->text;
 }
 
-/* A text with a NUL inside would reach the handler cut, so it is no text for it. */
+/* A text with a NUL is refused, because the handler would see it cut. */
 static int job_arg_text(const hf_job *job, unsigned index, const char **value)
 {
     struct text_span element = json_array_element(job->args, index);
@@ -98,7 +98,7 @@ static bool is_word(const char *text)
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == length;
 }
 
-/* Fields that are none are left out; an event without a name is none. */
+/* Skips invalid fields; ignores an event without a name. */
 static void job_event(hf_job *job, enum hf_log_level level, const char *name, const hf_field *fields, size_t count)
 {
     enum hf_log_level known = (unsigned)level <= HF_LOG_ERROR ? level : HF_LOG_INFO;
@@ -150,8 +150,9 @@ bool job_lock_is_valid(const struct hf_job *job)
     return lock_left_ns(job) > 0;
 }
 
-/* What the loop was told is the truth. Until it is told, or while it is stuck, the words say which of the two ends
- * came: that of the validity, which is brought forward to that of the hold where that is the earlier one. */
+/* The loop's reason is decisive. Before there is one, or while the loop is stuck, the run table says which end came
+ * first: that of the lock's validity or that of the longest hold. The validity ends with the hold if that is
+ * earlier. */
 enum hf_cancel_reason job_lock_loss(const struct hf_job *job)
 {
     if (job_lock_is_valid(job))
@@ -297,7 +298,7 @@ static const hf_checkpoint_api checkpoint_api = {
 
 /* --- api("push", 1) ----------------------------------------------------------------------------------------------- */
 
-/* Whether it can be pushed when the run is done: then nobody is there to be told. */
+/* Checks now whether the task can be pushed after the run, when no handler is left to report to. */
 static bool push_check(const hf_job *job, const char *task, size_t length, struct error *error)
 {
     struct follow_up_parent parent = {.jid = job->jid, .queue = job->queue, .limits = job->task_limits};
@@ -457,7 +458,7 @@ bool job_progress_take(struct job_progress *progress, char text[ITERATION_BYTES_
 
 /* --- what a run leaves behind ------------------------------------------------------------------------------------- */
 
-/* Deeper than any result or task needs to be. */
+/* More than any result or task needs. */
 static const struct envelope_limits bounds = {
     .size = JOB_RESULT_BYTES_MAX > JOB_FOLLOW_UP_BYTES_MAX ? JOB_RESULT_BYTES_MAX : JOB_FOLLOW_UP_BYTES_MAX,
     .depth = 64,

@@ -9,12 +9,12 @@
 struct question {
     struct job_verifier *verifier;
     struct loop_message message;
-    struct list link; /* in the verifier's questions, while the lock is asked */
+    struct list link; /* in the verifier's questions, until it is answered */
     struct redlock_verify verify;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t is_over;
     bool is_answered, is_held;
-    bool was_left; /* nobody waits for the answer */
+    bool was_left; /* no thread waits for the answer */
 };
 
 static void question_free(struct question *question)
@@ -34,7 +34,7 @@ static void question_answer(struct question *question, bool is_held)
     question->is_answered = true;
     pthread_cond_signal(&question->is_over);
     pthread_mutex_unlock(&question->mutex);
-    if (was_left) /* else the waiting thread frees it, and may have done so by now */
+    if (was_left) /* else the waiting thread frees it, perhaps already */
         question_free(question);
 }
 

@@ -18,7 +18,7 @@ enum flow_result run_failed_result(const struct envelope *envelope, const struct
     invariant_unreachable("a failure outcome outside its enum");
 }
 
-/* Whatever its handler says, but that all is done. */
+/* A timeout overrides every answer of the handler except success. */
 static bool has_timed_out(const struct run_end *end)
 {
     return end->code != HF_OK && atomic_load_explicit(&end->job->run_entry->asked, memory_order_relaxed) == HF_TIMEOUT;

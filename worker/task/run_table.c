@@ -10,7 +10,8 @@ static size_t run_table_size(unsigned run_entries)
     return sizeof(struct run_table) + run_entries * sizeof(struct run_entry);
 }
 
-/* Fresh pages are zero: `wakes_at` too, so nobody rings before there is a zygote, which looks at all when it begins. */
+/* Fresh pages are zero: `wakes_at` too, so nothing rings before the zygote exists. The zygote checks all run entries
+ * when it begins. */
 struct run_table *run_table_create(unsigned run_entries)
 {
     void *memory = mmap(NULL, run_table_size(run_entries), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -47,12 +48,12 @@ const struct run_entry *run_table_suspect(const struct run_table *run_table)
     return crashed > 0 && crashed <= run_table->run_entry_count ? &run_table->run_entries[crashed - 1] : NULL;
 }
 
-/* The last byte is never written: a reader finds an end even after a crash in the middle of this. */
+/* Never writes the last byte: a reader finds the end even after a crash inside this function. */
 static void text_set(char *to, size_t size, const char *from)
 {
     size_t length = strnlen(from, size - 1);
     while (length > 0 && from[length] != '\0' && ((unsigned char)from[length] & 0xC0) == 0x80)
-        length--; /* not within a character */
+        length--; /* cut between characters */
     memcpy(to, from, length);
     to[length] = '\0';
 }
@@ -74,7 +75,7 @@ void run_entry_open(struct run_entry *run_entry, const char *jid, const char *cl
     atomic_store(&run_entry->is_running, true);
 }
 
-/* From then on nobody is killed for what else is on the run entry. */
+/* Afterwards the rest of the run entry causes no kill. */
 void run_entry_close(struct run_entry *run_entry)
 {
     atomic_store(&run_entry->occupant, 0);
@@ -90,9 +91,9 @@ int64_t run_entry_ends_at(const struct run_entry *run_entry)
     return until < kill_at ? until : kill_at;
 }
 
-/* The zygote stores when it will wake up and then looks at the run entries once more; here the run entry was written
- * and then that word is read. With all of it in one order, at least one of the two sees what the other wrote. The fence
- * is for words that were stored in a weaker order: those of the lock. */
+/* The zygote stores when it will wake up, and then checks the run entries again. Here the run entry was written
+ * first, and then that word is read. In a sequentially consistent order at least one of the two sees what the other
+ * wrote. The fence covers the lock's words, which are stored in a weaker order. */
 bool run_table_must_ring(struct run_table *run_table, const struct run_entry *run_entry)
 {
     if (atomic_load(&run_entry->occupant) == 0)
@@ -108,8 +109,9 @@ bool run_entry_kill_by(struct run_table *run_table, struct run_entry *run_entry,
     return run_table_must_ring(run_table, run_entry);
 }
 
-/* What one run entry says, read while the loop may be writing: it is believed only when neither the run nor who has it
- * has changed meanwhile. If the loop changes them right after, the wrong run is killed, and its end says for which. */
+/* A snapshot of one run entry, read while the loop may write. It counts only if neither the run nor its occupant
+ * changed meanwhile. If the loop changes them right afterwards, the wrong run is killed, and its exit says for which
+ * run. */
 struct sight {
     uint64_t occupant, run;
     int64_t ends_at;

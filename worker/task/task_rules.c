@@ -1,4 +1,4 @@
-/* Merging, one question at a time, each in the order task, configuration, handler, usual. */
+/* Merges one rule at a time, each in the order task, configuration, handler, default. */
 #include "worker/task/task_rules.h"
 
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 #define GRACE_USUAL_NS      (5 * NS_PER_S)
 #define RESULT_TTL_USUAL_NS (INT64_C(24) * 3600 * NS_PER_S)
 
-/* A class without settings and a class without handler say nothing. */
+/* For classes without settings, and classes without a handler. */
 static const struct config_class no_settings;
 static const struct plugin_handler no_handler;
 

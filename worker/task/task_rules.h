@@ -1,9 +1,9 @@
-/* How a task is treated: what it says itself, else what the configuration says of its class, else what the handler of
- * the class says, else what is usual. Merged once, when a task has been claimed; everybody else asks the result.
+/* The rules for a task, from the first of these that sets them: the task itself, the configuration of its class, the
+ * handler of its class, the default. They are merged once, when the task was claimed; all other code reads the result.
  *
- * About retries a task says something when `retry` is a number (so often), or false or null (never, and it is
- * forgotten), or when it has `retry_for`; `retry` true or absent means "as usual for its class". The first of the
- * four that says how often or how long decides both.
+ * A task sets its own retries if `retry` is a number (how often), false or null (never, and it is discarded), or if it
+ * has `retry_for`; `retry` true or absent means the default of its class. The first of the four sources that sets a
+ * number or a time decides both.
  *
  * Pure; any thread. The texts belong to the envelope, the configuration and the plugin. */
 #ifndef WORKER_TASK_RULES_H
@@ -17,13 +17,13 @@
 #include "worker/plugin/plugin.h"
 
 struct task_rules {
-    bool retry_off;          /* a failure is the end, and nothing is buried: the task says so itself */
-    unsigned retry_max;      /* tries after the first; not looked at when retry_for_us is set */
+    bool retry_off;          /* the task itself asks for no retry: a failure discards it */
+    unsigned retry_max;      /* tries after the first; ignored if retry_for_us is set */
     int64_t retry_for_us;    /* after the first failure; -1 = limited by number */
     const char *retry_queue; /* "" = where it came from */
     bool dead_off;           /* a final failure is discarded, not buried */
-    unsigned backtrace;      /* lines to keep of one; 0 = none */
-    struct wall_time expiry; /* too late to be started; 0 = never */
+    unsigned backtrace;      /* lines to keep; 0 = none */
+    struct wall_time expiry; /* the time after which it must not start; 0 = none */
     bool at_most_once;       /* finish it before it runs */
 
     bool unfenced;       /* its lock needs no token */
@@ -31,38 +31,38 @@ struct task_rules {
     enum config_on_lost on_lost;
 
     enum config_mode mode;               /* never CONFIG_MODE_BY_HANDLER */
-    bool must_lock;                      /* it is buried when it has nothing to lock; never in CONFIG_MODE_NONE */
+    bool must_lock;                      /* it is buried if it has nothing to lock; never in CONFIG_MODE_NONE */
     enum config_on_conflict on_conflict; /* never CONFIG_CONFLICT_BY_HANDLER */
     int64_t conflict_delay_ns;
-    int64_t hold_at_least_ns; /* since it was taken, unless the task failed; 0 in all but CONFIG_MODE_EFFICIENCY */
-    bool fails_open;          /* without a majority of the lock nodes it runs unlocked */
+    int64_t hold_at_least_ns; /* since the lock was acquired, unless the task failed; 0 except in efficiency mode */
+    bool fails_open;          /* it runs unlocked if a majority of the lock nodes is unavailable */
     unsigned waiters_max;     /* for one resource; 0 = any number */
     enum config_on_crowd on_crowd;
     unsigned share; /* runners that its class may occupy at once, at least 1 */
 
-    enum config_isolation isolation; /* never CONFIG_ISOLATION_BY_HANDLER */
-    int64_t timeout_ns;              /* of a run; 0 = none */
-    int64_t grace_ns;                /* between a run's being cancelled and its being killed, where that can be done */
-    unsigned tasks_per_process;      /* 0 = any number */
+    enum config_isolation isolation;          /* never CONFIG_ISOLATION_BY_HANDLER */
+    int64_t timeout_ns;                       /* of a run; 0 = none */
+    int64_t grace_ns;                         /* between cancelling a run and killing it, where that is possible */
+    unsigned tasks_per_process;               /* 0 = any number */
     int64_t memory_per_process, memory_limit; /* bytes; 0 = any */
     int64_t open_files_limit;                 /* 0 = as the worker has */
     int64_t result_ttl_ns;                    /* 0 = results are not kept */
 
-    /* It must not be run at all, but buried with this class of error and this reason; NULL = it may. */
+    /* The task must be buried with this error class and reason, and not run; NULL = it may run. */
     const char *refused_class, *refused_reason;
 };
 
-/* `handler` is NULL when nobody serves the class. */
+/* `handler` is NULL if the class is not served. */
 struct task_rules task_rules_of(const struct envelope *envelope, const struct config *config,
                                 const struct plugin_handler *handler);
 
-/* Where the handler of a class runs; `entry` is NULL when the file says nothing about the class. */
+/* Where the handler of a class runs; `entry` is NULL without settings for the class. */
 enum config_isolation class_isolation_of(const struct config_class *entry, const struct plugin_handler *handler);
 
 const char *isolation_name(enum config_isolation isolation); /* "thread", "process" or "exec" */
 
-/* Of a task whose class is not served here: when it was first met so, if that is not now, and whether its grace is
- * over, so that it may fail. A time that lies ahead is not believed. */
+/* For a task whose class is not served here: when it was first found so, or now, and whether its grace is over, so
+ * that it may fail. Ignores a time in the future. */
 struct task_unserved {
     struct wall_time since;
     bool is_over;
@@ -74,23 +74,22 @@ bool task_rules_expired(const struct task_rules *rules, struct wall_time now);
 
 /* --- the mode of a class ------------------------------------------------------------------------------------------ */
 
-/* What the tasks of a class need their locks for: its mode. The one place that answers it, from what the configuration
- * says of the class (`mode`, or `lock = "none"`), else from what its handler says, else from what its locks can
- * promise: correctness when they have tokens from at least three lock nodes, efficiency otherwise.
+/* The mode of a class: what its tasks need their locks for. It comes from the configuration of the class (`mode`, or
+ * `lock = "none"`), else from its handler, else from what its locks can promise: correctness if at least three lock
+ * nodes give them tokens, efficiency otherwise.
  *
  * Pure; any thread. */
 
-/* Fewer are no Redlock: a lock there is gone when one node is. */
+/* Fewer are no Redlock: the loss of one node loses the lock. */
 enum { CLASS_MODE_NODES_LEAST = 3 };
 
-/* `entry` is what the configuration says of the class that the handler serves; NULL = nothing. Never
- * CONFIG_MODE_BY_HANDLER. */
+/* `entry` is the configuration of the handler's class; NULL = none. Never returns CONFIG_MODE_BY_HANDLER. */
 enum config_mode class_mode_of(const struct config *config, const struct config_class *entry,
                                const struct plugin_handler *handler);
-/* Whether tasks of a class of this mode are buried when they have nothing to lock; never in CONFIG_MODE_NONE. */
+/* Whether tasks of this mode are buried if they have nothing to lock; false in CONFIG_MODE_NONE. */
 bool class_mode_must_lock(enum config_mode mode, const struct config_class *entry,
                           const struct plugin_handler *handler);
-/* How long the lock of a task that went well stays; 0 in all but CONFIG_MODE_EFFICIENCY. */
+/* How long the lock of a successful task is kept; 0 except in CONFIG_MODE_EFFICIENCY. */
 int64_t class_mode_hold_at_least_ns(enum config_mode mode, const struct config_class *entry,
                                     const struct plugin_handler *handler);
 /* Whether its locks have fencing tokens. */
