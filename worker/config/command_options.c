@@ -13,10 +13,10 @@ enum { CODE_FIRST = 256 };
 
 static const struct option_row help_row = {.type = OPTION_FLAG, .letter = 'h', .name = "help", .help = "this text"};
 
-/* The tables of getopt_long, made from the rows. A long option returns CODE_FIRST + its index. */
+/* The tables for getopt_long, built from the rows. A long option returns CODE_FIRST + its index. */
 struct reading {
     const struct option_row *rows[OPTION_ROWS_MAX];
-    size_t bases[OPTION_ROWS_MAX]; /* of the struct that the row belongs to, in the struct of the command */
+    size_t bases[OPTION_ROWS_MAX]; /* the offset of the row's struct in the struct of the command */
     int count;
     char letters[3 * OPTION_ROWS_MAX + 2];
     struct option names[OPTION_ROWS_MAX + 1];
@@ -65,7 +65,7 @@ static void reading_begin(struct reading *reading, const struct option_row *tabl
 {
     struct option_walk walk = {.table = table};
     char *letter = reading->letters;
-    *letter++ = ':'; /* getopt then tells a missing value from an unknown option */
+    *letter++ = ':'; /* getopt then distinguishes a missing value from an unknown option */
     for (const struct option_row *row; (row = option_next(&walk)) != NULL; reading->count++) {
         invariant(reading->count < OPTION_ROWS_MAX);
         reading->rows[reading->count] = row;
@@ -75,11 +75,11 @@ static void reading_begin(struct reading *reading, const struct option_row *tabl
         if (row->letter != 0)
             *letter++ = row->letter;
         for (int colons = argument_kind(row); row->letter != 0 && colons > 0; colons--)
-            *letter++ = ':'; /* one for a value, two for one that may be missing */
+            *letter++ = ':'; /* one for a value, two for an optional value */
     }
     *letter = '\0';
     reading->names[reading->count] = (struct option){NULL, 0, NULL, 0};
-    optind = 0; /* glibc: start anew */
+    optind = 0; /* glibc: restart */
     opterr = 0;
 }
 
@@ -123,7 +123,7 @@ static bool texts_take(const struct option_row *row, const char *text, struct op
     return true;
 }
 
-/* `text` is NULL for a flag, and where an optional value was not given. */
+/* `text` is NULL for a flag or a missing optional value. */
 static bool row_take(const struct option_row *row, const char *text, void *target, struct error *error)
 {
     switch (row->type) {
@@ -221,6 +221,6 @@ enum options_outcome options_read(const struct option_row *table, int argc, char
 {
     enum options_outcome outcome = line_read(table, argc, argv, into, found, error);
     if (outcome == OPTIONS_WRONG)
-        log_defuse(error->text); /* it has what the user wrote */
+        log_defuse(error->text); /* it quotes the user's input */
     return outcome;
 }

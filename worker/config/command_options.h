@@ -1,5 +1,5 @@
-/* Options of a command line, described by a table of typed rows. Parsing, `--help`, the manual pages and the completion
- * of shells all come from the same rows; worker/commands/manual.h has the last three.
+/* Command line options, described by a table of typed rows. Parsing, `--help`, the manual pages and shell completion
+ * all use the same rows; worker/commands/manual.h has the last three.
  *
  *     struct example { bool as_json; int64_t wait_ns; const char *path; };
  *     #define AT(member) offsetof(struct example, member)
@@ -14,12 +14,12 @@
  *     struct options_found found;
  *     switch (options_read(options, argc, argv, &example, &found, &error)) ...
  *
- * Options follow the rules of GNU: -cFILE, -c FILE, --config=FILE, --config FILE, --conf FILE, and "--" ends them. A
- * row whose value is optional ("[=VALUE]") takes it only with "=". An option that is given twice counts the last time,
- * but for OPTION_TEXTS. Texts are those of argv and are not copied. One letter has one meaning, and one name is either
- * a flag, or has a value, or may have one, in all commands; a unit test looks at all tables.
+ * Options follow the rules of GNU: -cFILE, -c FILE, --config=FILE, --config FILE, --conf FILE, and "--" ends them. An
+ * optional value ("[=VALUE]") needs the "=". If an option is repeated, the last one counts, except for OPTION_TEXTS.
+ * Texts point into argv. In all commands, a letter has the same meaning, and a name the same kind (flag, value,
+ * optional value); a unit test checks all tables.
  *
- * Threads: the main thread only; getopt_long keeps its place in the process. */
+ * Threads: the main thread only; getopt_long has global state. */
 #ifndef WORKER_OPTIONS_H
 #define WORKER_OPTIONS_H
 
@@ -31,9 +31,9 @@
 
 enum option_type {
     OPTION_END,      /* ends a table */
-    OPTION_FLAG,     /* bool; it becomes true */
+    OPTION_FLAG,     /* bool; set to true */
     OPTION_TEXT,     /* const char * */
-    OPTION_TEXTS,    /* struct option_texts: one more each time, at most `most` */
+    OPTION_TEXTS,    /* struct option_texts: repeatable, at most `most` times */
     OPTION_COUNT,    /* int64_t, from `least` to `most` (0 = any) */
     OPTION_DURATION, /* int64_t in ns, likewise */
     OPTION_TAKEN,    /* `take` reads it */
@@ -44,12 +44,12 @@ struct option_row {
     enum option_type type;
     char letter;       /* 0 = none */
     const char *name;  /* of the long form */
-    const char *value; /* how the help calls it; NULL = it has none, "[=VALUE]" = it may have one */
+    const char *value; /* the name of its value in the help; NULL = no value, "[=VALUE]" = optional */
     const char *help;  /* one line; the default in brackets at its end */
-    size_t offset;     /* of what it sets in the struct of the command */
+    size_t offset;     /* of its target in the struct of the command */
     int64_t least, most;
-    size_t given; /* GIVEN(offset) of a bool that tells whether the option was given; 0 = none */
-    /* Reads `text` into what is at `offset`; NULL = no value was given. Errors are prefixed with "--NAME: ". */
+    size_t given; /* GIVEN(offset) of a bool that becomes true if the option was given; 0 = none */
+    /* Reads `text` into the target at `offset`; NULL = no value was given. Errors are prefixed with "--NAME: ". */
     bool (*take)(void *target, const char *text, struct error *error);
     const struct option_row *table;
 };
@@ -66,21 +66,21 @@ struct option_texts {
 enum options_outcome {
     OPTIONS_READ,
     OPTIONS_HELP,  /* --help or -h */
-    OPTIONS_WRONG, /* the error says how */
+    OPTIONS_WRONG, /* the error says what */
 };
 
 struct options_found {
-    int first;                     /* the words that are no options are argv[first .. argc) */
-    const struct option_row *bare; /* the last option that was given without its optional value; NULL = none */
-    const char *behind_bare;       /* the word that came behind it; NULL = none */
+    int first;                     /* the operands are argv[first .. argc) */
+    const struct option_row *bare; /* the last option without its optional value; NULL = none */
+    const char *behind_bare;       /* the word that followed it; NULL = none */
 };
 
-/* Reads the options of argv[1 .. argc), and moves the other words behind them. */
+/* Reads the options of argv[1 .. argc), and moves the operands behind them. */
 enum options_outcome options_read(const struct option_row *table, int argc, char **argv, void *into,
                                   struct options_found *found, struct error *error) MUST_CHECK;
 
-/* Goes through the row of --help, which every command has, and those of a table and of the tables in it, without
- * those of type OPTION_TABLE and OPTION_END.
+/* Iterates over the row of --help, which every command has, and the rows of a table and its nested tables, except those
+ * of type OPTION_TABLE and OPTION_END.
  *
  *     struct option_walk walk = {.table = options};
  *     while ((row = option_next(&walk)) != NULL) ... walk.headline is the headline that begins here, or NULL */

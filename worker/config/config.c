@@ -1,7 +1,7 @@
-/* From the tree of a file to struct config, by the table; then the checks that look at more than one key.
+/* Fills struct config from the tree of a file, by the table; then checks what involves more than one key.
  *
- * Nothing stops at the first error: a wrong value is reported and its field keeps the default, so that one run shows
- * everything that has to be mended. Runs at the start of the program, on the main thread. */
+ * Reading continues after errors: a wrong value is reported, and its field keeps the default, so that one run shows
+ * everything to fix. Runs at the start of the program, on the main thread. */
 #include "worker/config/config.h"
 
 #include <errno.h>
@@ -65,8 +65,8 @@ static bool has_weights(const struct config *config)
     return false;
 }
 
-/* Names that cannot be queues and second entries for one are errors; an entry for a queue that is not served, or a
- * weight that nobody looks at, is a warning: files are shared between groups of processes. */
+/* Invalid names and second entries are errors. An entry for a queue that is not served, and an unused weight, are
+ * warnings, because groups of processes share files. */
 static void config_queues_check(const struct config *config, struct findings *findings)
 {
     for (size_t i = 0; i < config->worker.queues.count; i++)
@@ -155,7 +155,7 @@ bool config_runs_unlocked(const struct config *config)
     return false;
 }
 
-/* -1 = as the handler says, -2 = not understood. */
+/* -1 = the handler decides, -2 = invalid. */
 static long retry_read(const char *text)
 {
     if (text == NULL || text[0] == '\0' || strcmp(text, "handler") == 0)
@@ -176,7 +176,7 @@ bool config_class_retries(const struct config_class *entry, unsigned *retries)
     return true;
 }
 
-/* A hold that ends before the lock would by itself is no limit of a hold. */
+/* A limit below the ttl is an error: the lock itself lives longer. */
 static void hold_check(const struct config *config, const char *where, const char *name, int64_t max_hold_ns,
                        struct findings *findings)
 {
@@ -273,7 +273,7 @@ static void event_check(const struct config *config, struct findings *findings)
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
 
-/* What the table cannot check, and the passwords. */
+/* Checks what the table cannot, and reads the passwords. */
 enum { LOCK_NODES_MAX = 15 };
 
 static void password_resolve(struct config_node *node, struct findings *findings)
@@ -303,7 +303,7 @@ static void tls_check(const struct config_node *node, struct findings *findings)
         findings_error(findings, "%s: %s: %s", node->source.where, node->name, error.text);
 }
 
-/* Lock nodes have no keys for sentinels: their texts are NULL. */
+/* For lock nodes the texts are NULL: they have no keys for sentinels. */
 static void sentinel_password_resolve(struct config_node *node, struct findings *findings)
 {
     struct error error = ERROR_NONE;
@@ -344,7 +344,7 @@ static void sentinels_check(const struct config_node *node, struct findings *fin
 static void node_check(struct config_node *node, struct findings *findings)
 {
     size_t errors_before = findings->errors;
-    if (node->source.where == NULL) { /* reported as missing */
+    if (node->source.where == NULL) { /* already reported as missing */
         node->source.is_broken = true;
         return;
     }
@@ -363,7 +363,7 @@ static bool nodes_have_one_address(const struct config_node *a, const struct con
     return strcasecmp(a->host, b->host) == 0 && a->port == b->port;
 }
 
-/* Two entries for one server would let one machine vote twice. Another database is no other server. */
+/* Two entries for one server would give it two votes. Another database is still the same server. */
 static void lock_node_compare(const struct config *config, size_t index, struct findings *findings)
 {
     const struct config_node *node = &config->lock_nodes[index];
@@ -661,7 +661,7 @@ static void text_default(char **field, const char *text)
     *field = memory_text(text);
 }
 
-/* Where `make install` of one's own plugins puts them, once there is one. */
+/* The directory where `make install` of a plugin puts it, if it exists. */
 static void default_jobs_directory(struct config_worker *worker)
 {
     char program[4096];
@@ -747,7 +747,7 @@ void config_free(struct config *config)
 {
     if (config == NULL)
         return;
-    free(config->queue_node.name); /* not among its keys */
+    free(config->queue_node.name); /* it is no key of this section */
     node_forget(&config->queue_node);
     for (size_t i = 0; i < config->lock_node_count; i++)
         node_forget(&config->lock_nodes[i]);
@@ -791,7 +791,7 @@ const char *config_plugin_setting(const struct config *config, const char *plugi
     return NULL;
 }
 
-/* Read like any other, so there are no rules of its own for what may be in it. It is in memory only. */
+/* Read through a memory file like any other file, so the same rules apply. */
 struct config *config_read_written(const struct buffer *text, struct findings *findings)
 {
     char path[64];

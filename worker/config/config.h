@@ -1,16 +1,15 @@
 /* The configuration of a worker, checked and resolved: durations in nanoseconds, sizes in bytes, paths joined to the
- * directory of the file, passwords read. worker/config/config_table.c is the one place that says which keys exist;
- * parsing, checking, printing, the sample file and docs/configuration.md are loops over it.
+ * directory of the file, passwords read. worker/config/config_table.c defines all keys; parsing, checking, printing,
+ * the sample file and docs/configuration.md are loops over it.
  *
  *     struct findings findings = {0};
  *     struct config *config = config_read(path, &findings);
  *     if (config == NULL || findings.errors > 0) ... print the findings, do not go on
  *     config_free(config);
  *
- * All errors are reported, each as "file:line: key: what is wrong and what is allowed". Passwords are never printed
- * and are overwritten by config_free. Any thread may look, but in a running worker the settings that are reloadable
- * belong to the loop thread, which exchanges them when the configuration is read again (reload.h); the others never
- * change. */
+ * All errors are reported, each as "file:line: key: what is wrong and what is allowed". Passwords are never printed,
+ * and config_free overwrites them. Any thread may read, but in a running worker the reloadable settings belong to
+ * the loop thread, which exchanges them when it reloads the configuration (reload.h). The others never change. */
 #ifndef WORKER_CONFIG_H
 #define WORKER_CONFIG_H
 
@@ -39,13 +38,13 @@ struct config_pairs {
 
 /* Every section starts with its place in the file. */
 struct config_source {
-    char *where;    /* "file:line", or NULL when the file does not mention it */
+    char *where;    /* "file:line", or NULL if the section is not in the file */
     bool is_broken; /* an error was found in it */
 };
 
 enum config_timestamps {
     CONFIG_TIMES_IN_SECONDS,
-    CONFIG_TIMES_AS_CAME, /* integers of milliseconds stay such */
+    CONFIG_TIMES_AS_CAME, /* integers of milliseconds stay so */
 };
 
 enum config_promote {
@@ -55,16 +54,16 @@ enum config_promote {
 
 enum config_batches {
     CONFIG_BATCHES_REFUSED, /* a task with `bid` is buried */
-    CONFIG_BATCHES_RUN,     /* it is run; its batch never learns of it */
+    CONFIG_BATCHES_RUN,     /* it runs; its batch is not counted down */
 };
 
 enum config_queue_order {
     CONFIG_ORDER_STRICT,   /* a queue is served while those before it are empty */
-    CONFIG_ORDER_WEIGHTED, /* by chance, in proportion to the weights */
+    CONFIG_ORDER_WEIGHTED, /* at random, in proportion to the weights */
 };
 
 enum config_log_tasks {
-    CONFIG_LOG_TASKS_AUTO, /* beyond so many a second, those that went well are added up */
+    CONFIG_LOG_TASKS_AUTO, /* above a rate limit, successful ones are summarised */
     CONFIG_LOG_TASKS_ALL,
     CONFIG_LOG_TASKS_FAILURES,
 };
@@ -72,11 +71,11 @@ enum config_log_tasks {
 struct config_worker {
     struct config_source source;
     unsigned threads;
-    struct config_words queues; /* what this process serves; in order of priority when that is strict */
+    struct config_words queues; /* the served queues; in order of priority if strict */
     enum config_queue_order queue_order;
     char *jobs_directory;
-    struct config_words jobs; /* names of .so files without the ending; none = all of the directory */
-    char *host;               /* how this host is called in claims and locks */
+    struct config_words jobs; /* names of .so files without the suffix; none = all of the directory */
+    char *host;               /* the name of this host in claims and locks */
     enum log_level log_level;
     enum log_format log_format;
     enum config_log_tasks log_tasks;
@@ -95,16 +94,16 @@ struct config_worker {
 struct config_node {
     struct config_source source;
     char *name;
-    char *host; /* "" when unix_path is set or there are sentinels, and the other way round */
+    char *host; /* "" if unix_path is set or there are sentinels, and vice versa */
     unsigned port;
     char *unix_path;
     struct config_words sentinels; /* "HOST:PORT"; of the queue node only */
-    char *master;                  /* the name that they know it by; NULL = no sentinels are possible */
+    char *master;                  /* the sentinels' name of the server; NULL = sentinels are impossible */
     char *sentinel_user;           /* "" = AUTH with the password alone */
     char *sentinel_password_file;
     char *sentinel_password; /* NULL = none */
     char *user;              /* "" = AUTH with the password alone */
-    char *password_file;     /* "" = none; what it held is in `password` */
+    char *password_file;     /* "" = none; its content is in `password` */
     char *password_env;
     char *password; /* NULL = none */
     bool tls;
@@ -129,7 +128,7 @@ struct config_lock {
     unsigned hand_over_tasks;
     int64_t hand_over_ns;
     unsigned waiters_max; /* 0 = any number */
-    bool is_guest;        /* no setting: only a dry run beside a live fleet is (redlock.h) */
+    bool is_guest;        /* not a setting: set in a dry run beside a live fleet (redlock.h) */
 };
 
 /* What a class needs its locks for; docs/contention.md says what each promises. */
@@ -140,12 +139,12 @@ enum config_mode {
     CONFIG_MODE_NONE,        /* no lock is taken */
 };
 
-/* What becomes of a task whose lock somebody else holds. */
+/* What happens to a task whose lock is held elsewhere. */
 enum config_on_conflict {
     CONFIG_CONFLICT_BY_HANDLER,
     CONFIG_CONFLICT_PARK,  /* it waits in line and is woken */
     CONFIG_CONFLICT_SKIP,  /* it ends as skipped */
-    CONFIG_CONFLICT_DELAY, /* it comes again after conflict_delay, in no order */
+    CONFIG_CONFLICT_DELAY, /* it is tried again after conflict_delay, in no order */
     CONFIG_CONFLICT_FAIL,  /* as if its handler had failed */
 };
 
@@ -154,28 +153,28 @@ enum config_on_no_quorum {
     CONFIG_QUORUM_OPEN,   /* it runs unlocked */
 };
 
-/* What becomes of a task that would have to wait in a line that is full. */
+/* What happens to a task that would have to wait in a full line. */
 enum config_on_crowd {
     CONFIG_CROWD_DEAD,
     CONFIG_CROWD_DROP,
-    CONFIG_CROWD_DELAY, /* it comes again after conflict_delay, without a place in the line */
+    CONFIG_CROWD_DELAY, /* it is tried again after conflict_delay, without a place in the line */
 };
 
 enum config_lock_mode {
-    CONFIG_LOCK_BY_HANDLER, /* as the handler's flags say: required or optional */
+    CONFIG_LOCK_BY_HANDLER, /* the handler's flags decide: required or optional */
     CONFIG_LOCK_REQUIRED,   /* a task that names no resource is buried */
     CONFIG_LOCK_OPTIONAL,   /* locked if the task names a resource */
-    CONFIG_LOCK_NONE,       /* never locked, also when the task names one and the handler wants one */
+    CONFIG_LOCK_NONE,       /* never locked, even if the task names a resource and the handler requires one */
 };
 
 /* Whether the locks of a class have fencing tokens. */
 enum config_fence {
-    CONFIG_FENCE_BY_LOCK, /* as lock.fence says */
+    CONFIG_FENCE_BY_LOCK, /* the value of lock.fence */
     CONFIG_FENCE_YES,
     CONFIG_FENCE_NO,
 };
 
-/* What becomes of a task whose lock was lost while it ran. */
+/* What happens to a task whose lock was lost while it ran. */
 enum config_on_lost {
     CONFIG_LOST_RETRY,   /* tried again later */
     CONFIG_LOST_REQUEUE, /* back to the head of its queue */
@@ -186,50 +185,50 @@ enum config_isolation {
     CONFIG_ISOLATION_BY_HANDLER,
     CONFIG_ISOLATION_THREAD,
     CONFIG_ISOLATION_PROCESS,
-    CONFIG_ISOLATION_EXEC, /* of a class with a program; never in a file */
+    CONFIG_ISOLATION_EXEC, /* for a class with a program; never in a file */
 };
 
 struct config_queue {
     struct config_source source;
     char *name;
     unsigned weight;
-    struct config_words classes; /* that it may run; none = all */
+    struct config_words classes; /* allowed in this queue; none = all */
 };
 
-/* Of settings that a handler has as well. */
+/* For settings that a handler has as well. */
 enum config_answer { CONFIG_BY_HANDLER, CONFIG_YES, CONFIG_NO };
 
-/* What the file says about one class. The rules that follow from it are in task_rules.h. */
+/* The settings of one class. task_rules.h derives the rules from them. */
 struct config_class {
     struct config_source source;
     char *name;
     enum config_lock_mode lock;
     char *retry; /* "handler", "no" or a number; checked, and read by config_class_retries */
     int64_t retry_for_ns;
-    char *retry_queue; /* "" = as the handler says */
+    char *retry_queue; /* "" = the handler decides */
     enum config_answer dead;
-    unsigned backtrace; /* lines, for tasks that say nothing */
+    unsigned backtrace; /* lines, for tasks without a number */
     int64_t expires_in_ns;
     enum config_answer at_most_once;
     enum config_fence fence;
-    int64_t max_hold_ns; /* 0 = as lock.max_hold says */
+    int64_t max_hold_ns; /* 0 = the value of lock.max_hold */
     enum config_on_lost on_lost;
     enum config_mode mode;
-    struct config_words resource; /* templates, see resource_template.h; none = as the handler says */
+    struct config_words resource; /* templates, see resource_template.h; none = those of the handler */
     enum config_on_conflict on_conflict;
-    int64_t conflict_delay_ns; /* 0 = as lock.park_delay says */
-    int64_t hold_at_least_ns;  /* 0 = as the handler says */
+    int64_t conflict_delay_ns; /* 0 = the value of lock.park_delay */
+    int64_t hold_at_least_ns;  /* 0 = the handler decides */
     enum config_on_no_quorum on_no_quorum;
-    unsigned waiters_max; /* 0 = as lock.max_waiters says */
+    unsigned waiters_max; /* 0 = the value of lock.max_waiters */
     enum config_on_crowd on_crowd;
     unsigned share; /* percent of the threads */
     enum config_isolation isolation;
-    struct config_words program;  /* the file and its first arguments; none = its handler is a plugin's */
-    int64_t timeout_ns, grace_ns; /* 0 = as the handler says */
+    struct config_words program;  /* the file and its first arguments; none = the handler is in a plugin */
+    int64_t timeout_ns, grace_ns; /* 0 = the handler decides */
     unsigned tasks_per_process;   /* 0 = any number */
-    int64_t memory_per_process;   /* bytes, for a process to be replaced; 0 = any */
-    int64_t memory_limit;         /* bytes, RLIMIT_AS; 0 = as the worker has */
-    unsigned open_files_limit;    /* 0 = as the worker has */
+    int64_t memory_per_process;   /* bytes above which a process is replaced; 0 = any */
+    int64_t memory_limit;         /* bytes, RLIMIT_AS; 0 = the worker's limit */
+    unsigned open_files_limit;    /* 0 = the worker's limit */
     int64_t result_ttl_ns;        /* 0 = results are not kept */
 };
 
@@ -240,8 +239,8 @@ struct config_plugin {
 };
 
 enum config_missed {
-    CONFIG_MISSED_LAST, /* the latest missed tick is pushed, when it is not too old */
-    CONFIG_MISSED_SKIP, /* missed ticks are forgotten */
+    CONFIG_MISSED_LAST, /* the latest missed tick is pushed, if it is not too old */
+    CONFIG_MISSED_SKIP, /* missed ticks are dropped */
 };
 
 struct config_periodic {
@@ -258,10 +257,10 @@ struct config_periodic {
     int64_t catch_up_ns;
 };
 
-/* A command that is run when something happens to a task; see event_commands.h. */
+/* A command that runs after events of tasks; see event_commands.h. */
 struct config_event {
     struct config_source source;
-    struct config_words command; /* the file and its first arguments; none = nothing is run */
+    struct config_words command; /* the file and its first arguments; none = no command */
     struct config_words events;
     int64_t timeout_ns;
     unsigned parallel;
@@ -285,31 +284,30 @@ struct config {
     struct config_event on_event;
 };
 
-/* NULL when the file cannot be read or parsed at all. Otherwise as much as could be understood, with the default in
- * the place of every wrong value; when there are errors it serves further checks only. */
+/* NULL if the file cannot be read or parsed at all. Otherwise the configuration, with defaults instead of wrong
+ * values; if there are errors, use it for further checks only. */
 struct config *config_read(const char *path, struct findings *findings) MUST_CHECK;
-/* The same from a text that the program has written itself. */
+/* The same from a text that the program wrote. */
 struct config *config_read_written(const struct buffer *text, struct findings *findings) MUST_CHECK;
 void config_free(struct config *config); /* NULL is fine */
-/* Forgets all groups of a section that is a list of them: "periodic", "queue_settings", ... */
+/* Removes all groups of a list section: "periodic", "queue_settings", ... */
 void config_clear_list(struct config *config, const char *section);
 
-/* Instead of what the file says this process serves the queues of `names`, separated by commas. What is wrong with them
- * is reported. */
+/* Replaces the served queues by `names`, separated by commas. Reports errors in them. */
 void config_serve_queues(struct config *config, const char *names, struct findings *findings);
-/* The share of this queue when the order is weighted: 1 to 1000, 1 when nothing is said about it. */
+/* The weight of this queue for the weighted order: 1 to 1000, by default 1. */
 unsigned config_queue_weight(const struct config *config, const char *queue);
-/* False when the queue has a list of classes that it may run and this one is not on it. */
+/* False if the queue has a list of allowed classes without this one. */
 bool config_queue_allows(const struct config *config, const char *queue, const char *class_name);
 
-/* The limits of what producers may send. */
+/* The limits for tasks of producers. */
 struct envelope_limits config_task_limits(const struct config *config);
 
-/* The settings for this class, NULL when there are none. */
+/* The settings for this class, NULL if there are none. */
 const struct config_class *config_class_find(const struct config *config, const char *class_name);
-/* Whether a class runs without its lock when no majority of the lock nodes can be asked: so work goes on then. */
+/* Whether some class runs without its lock while no majority of the lock nodes is available. */
 bool config_runs_unlocked(const struct config *config);
-/* Whether the file says how often a failed task is tried again, and how often: 0 = never. */
+/* Whether the file sets the number of retries, and the number: 0 = never. */
 bool config_class_retries(const struct config_class *entry, unsigned *retries);
 /* The setting `key` of a plugin, or NULL. */
 const char *config_plugin_setting(const struct config *config, const char *plugin, const char *key);

@@ -99,8 +99,7 @@ static bool key_differs(const struct pair *pair, const struct config_key *key, s
     return !field_equals(key, pair->before + offset, pair->after + offset);
 }
 
-/* Of a list: whether anything changed, and all that did is reloadable. When entries come or go, that is a change of
- * every key. */
+/* For a list: true if something changed, and all changes are reloadable. Added or removed entries change every key. */
 static bool list_is_reloadable(const struct pair *pair)
 {
     bool any_differs = false;
@@ -141,7 +140,7 @@ static void count_tell(const struct pair *pair, bool is_reloadable, tell_functio
     tell(context, &(struct config_change){pair->section->name, before, after, is_reloadable});
 }
 
-/* A change of the number says all there is to say: the entries behind it stand at other places. */
+/* Reports only the number if it changed, because the later entries have other indexes then. */
 static void section_tell(const struct pair *pair, tell_function tell, void *context)
 {
     bool is_list = pair->section->is_list;
@@ -164,7 +163,7 @@ static void password_tell(const char *setting, const char *before, const char *a
         tell(context, &(struct config_change){setting, "(secret)", "(secret)", false});
 }
 
-/* They are no keys: they come from files and from the environment. */
+/* Passwords are not keys: they come from files and from the environment. */
 static void passwords_tell(const struct config *before, const struct config *after, tell_function tell, void *context)
 {
     password_tell("queue_node password", before->queue_node.password, after->queue_node.password, tell, context);

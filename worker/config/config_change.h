@@ -1,26 +1,25 @@
-/* What has changed between two configurations, and how a running worker takes over what it can: by the table.
+/* Finds the changes between two configurations, and applies the reloadable ones to a running worker, by the table.
  *
- * A setting that is reloadable is taken by exchanging its value: the running configuration stays where it is, and the
- * fresh one is left with the old values. A list (classes, ...) is taken as a whole, and only when something changed in
- * it and all of that is reloadable. Everything else stays at its address: plugins hold pointers to their settings, and
- * periodic tasks to their entries. */
+ * Reloadable settings exchange their values: the running configuration keeps its address, and the fresh one gets the
+ * old values. A list (classes, ...) is exchanged as a whole, only if it changed and all changes are reloadable.
+ * Everything else keeps its address: plugins hold pointers to their settings, and periodic tasks to their entries. */
 #ifndef WORKER_CONFIG_CHANGE_H
 #define WORKER_CONFIG_CHANGE_H
 
 #include "worker/config/config.h"
 
 struct config_change {
-    const char *setting; /* "worker.threads", "lock_nodes[2].timeout", "classes" when their number changed */
-    const char *before;  /* as it is written in the file; secrets are not shown */
+    const char *setting; /* "worker.threads", "lock_nodes[2].timeout", "classes" if their number changed */
+    const char *before;  /* as written in the file; hides secrets */
     const char *after;
     bool is_reloadable;
 };
 
-/* Tells every change from `before` to `after`, in the order of the table; the change is lent. */
+/* Reports every change from `before` to `after`, in the order of the table; a change is valid during the call. */
 void config_changes(const struct config *before, const struct config *after,
                     void (*tell)(void *context, const struct config_change *change), void *context);
 
-/* Exchanges what is reloadable and differs. Doing it again takes it back. */
+/* Exchanges the reloadable settings that differ. A second call undoes it. */
 void config_exchange(struct config *running, struct config *fresh);
 
 #endif

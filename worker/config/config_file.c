@@ -1,7 +1,6 @@
-/* The only user of libconfig: it parses the text that is gathered here, and its tree is copied into ours at
- * once, so that nothing else depends on its version (1.5 and later; it never sees an @include or an integer of more
- * than 32 bits). It reports the first syntax error only; what follows one cannot be understood anyway. Runs at the
- * start of the program, on the main thread. */
+/* Only this file uses libconfig. It gathers the text, lets libconfig parse it, and copies the tree at once, so that
+ * nothing else depends on libconfig's version (1.5 and later; it never sees an @include or an integer of more than
+ * 32 bits). libconfig reports only the first syntax error. Runs at the start of the program, on the main thread. */
 #include "worker/config/config_file.h"
 
 #include <errno.h>
@@ -21,20 +20,19 @@
 
 /* --- the text ----------------------------------------------------------------------------------------------------- */
 
-/* The text with its includes put in place, and for every line where it came from. libconfig looks for included files
- * in the working directory of the process, names them differently from version to version, and cuts integers to 32 bits
- * or takes them for a syntax error. So one pass over each file copies it to the whole text and follows the grammar just
- * far enough to know what is a comment, a text, a name, a number or an @include at the beginning of a line; the rest is
- * for the parser to judge. Where an integer is too large the parser reads 0, and its line is flagged, so that nobody
- * reports the value a second time.
+/* The text with its includes inserted, and the origin of every line. libconfig resolves includes in the working
+ * directory of the process, names them differently in each version, and cuts integers to 32 bits or reports a syntax
+ * error. So one pass copies each file to the whole text. It recognises comments, texts, names, numbers, and an @include
+ * at the beginning of a line; the parser judges the rest. If an integer is too large, the parser gets 0, and the line
+ * is flagged, so that the value is not reported twice.
  *
- * A configuration names code to load, so it has to be trusted (trusted_file.h), and an @include stays below the
+ * A configuration names code to load, so it must be trusted (trusted_file.h), and an @include must be below the
  * directory of the main file (no absolute path, no ".."; CWE-73). Limits: 1 MiB a file, 64 files, 8 levels. */
 
 struct config_line {
     const char *file; /* as the user wrote it, or joined to the directory of the main file */
     unsigned number;
-    bool has_cut_number; /* an integer was too large, and a 0 took its place */
+    bool has_cut_number; /* an integer was too large and was replaced by 0 */
 };
 
 struct config_text {
@@ -199,8 +197,8 @@ static void scan_name(struct scanner *scanner)
     scanner_copy(scanner, c);
 }
 
-/* Whether the literal is an integer, in any of libconfig's notations, that does not fit into 32 bits. The suffix L
- * is refused with them: such numbers are read differently by different versions. */
+/* Whether the literal is an integer, in any of libconfig's notations, that does not fit into 32 bits. Also true for
+ * the suffix L, which versions read differently. */
 static bool number_is_cut(const char *literal)
 {
     const char *digits = literal + (*literal == '-' || *literal == '+');
@@ -211,7 +209,7 @@ static bool number_is_cut(const char *literal)
     if (*rest == 'L')
         return true;
     if (*rest != '\0' || rest == digits)
-        return false; /* a real number, or nothing that the parser accepts */
+        return false; /* a real number, or invalid for the parser */
     return errno == ERANGE || value > (unsigned long long)INT32_MAX + (*literal == '-');
 }
 

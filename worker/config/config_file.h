@@ -1,4 +1,4 @@
-/* A configuration file as a tree of values, each with the place where it was written. */
+/* A configuration file as a tree of values, each with its file and line. */
 #ifndef WORKER_CONFIG_FILE_H
 #define WORKER_CONFIG_FILE_H
 
@@ -15,7 +15,7 @@ struct config_value {
     char *name;       /* NULL for the items of a list */
     const char *file; /* belongs to the config_file */
     unsigned line;
-    bool was_cut;               /* an integer that was too large; already among the findings */
+    bool was_cut;               /* the integer was too large; already reported */
     char *text;                 /* the scalar as text: "16", "0.01", "true", or the text itself */
     struct config_value *items; /* of a group or list */
     size_t count;
@@ -23,7 +23,7 @@ struct config_value {
 
 struct config_file;
 
-/* NULL when it cannot be read or parsed; the reasons are in the findings. */
+/* NULL if the file cannot be read or parsed; the findings say why. */
 struct config_file *config_file_read(const char *path, struct findings *findings) MUST_CHECK;
 void config_file_free(struct config_file *file);
 
@@ -32,12 +32,12 @@ const char *config_file_directory(const struct config_file *file);
 
 /* The member of a group with this name, or NULL. */
 const struct config_value *config_value_member(const struct config_value *group, const char *name);
-/* "a whole number", for errors. */
+/* The name of a kind for errors: "a whole number". */
 const char *config_kind_name(enum config_kind kind);
 
-/* The directory part of `path`, "." if it has none; to be freed. */
+/* The directory part of `path`, "." if it has none; the caller frees it. */
 char *config_directory_of(const char *path);
-/* `name` below `directory`, or a copy of `name` when it is absolute; to be freed. */
+/* `name` below `directory`, or a copy of `name` if it is absolute; the caller frees it. */
 char *config_path_join(const char *directory, const char *name);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "worker/periodic/periodic_entry.h"
 
-/* Made of what it does and when: it stays the same when the file is put in another order. */
+/* Derives the name from class and times, so that it does not depend on the order in the file. */
 static void name_default(struct config_periodic *entry)
 {
     if (entry->name[0] != '\0')

@@ -1,10 +1,10 @@
-/* The checks of the section `periodic`: everything that would keep an entry from being pushed, each with its line. */
+/* Checks the section `periodic` for everything that would prevent a push, and reports it with its line. */
 #ifndef WORKER_CONFIG_PERIODIC_H
 #define WORKER_CONFIG_PERIODIC_H
 
 #include "worker/config/config.h"
 
-/* Gives entries without a name theirs, then checks them. */
+/* Sets default names, then checks the entries. */
 void config_periodic_check(struct config *config, struct findings *findings);
 
 #endif

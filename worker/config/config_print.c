@@ -133,7 +133,7 @@ static void sample_keys_print(const struct config_section *section, const char *
     }
 }
 
-/* From `from` on, every line becomes a comment. */
+/* Comments out every line after offset `from`. */
 static void lines_comment_out(struct buffer *out, size_t from)
 {
     char *text = memory_text_of(out->bytes + from, out->length - from);
@@ -188,7 +188,7 @@ static void manual_default_print(const struct config_key *key, struct buffer *ou
     buffer_append_text(out, "`");
 }
 
-/* In few words: the column stands beside a hundred others. */
+/* Short, because it fills a narrow column. */
 static void manual_value_print(const struct config_key *key, struct buffer *out)
 {
     struct buffer expected = {0};
@@ -203,7 +203,7 @@ static void manual_value_print(const struct config_key *key, struct buffer *out)
     buffer_fini(&expected);
 }
 
-/* A lock node has its address from the same rows as the queue node: the manual describes them once. */
+/* Lock nodes and the queue node share the rows of the address: the manual describes them once. */
 static const struct config_section *section_with(const struct config_section *before, const struct config_key *key)
 {
     for (const struct config_section *section = config_sections; section != before; section++)

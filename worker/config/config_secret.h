@@ -1,14 +1,14 @@
-/* Passwords: read from a file that only its owner can see, or from the environment; never from the configuration,
- * the command line or the log. */
+/* Reads passwords from a file that only its owner can read, or from the environment; never from the configuration or
+ * the command line. */
 #ifndef WORKER_CONFIG_SECRET_H
 #define WORKER_CONFIG_SECRET_H
 
 #include "base/error.h"
 
-/* The first line of the file, to be wiped and freed by the caller; NULL with a reason that does not quote it. */
+/* The first line of the file, which the caller frees with secret_free; NULL with a reason that does not quote it. */
 char *secret_read_file(const char *path, struct error *error) MUST_CHECK;
 char *secret_read_environment(const char *name, struct error *error) MUST_CHECK;
-/* Overwrites and frees. NULL is fine. */
+/* Overwrites and frees. NULL is harmless. */
 void secret_free(char *secret);
 
 #endif

@@ -1,5 +1,5 @@
-/* Adding a key: a field in the struct of config.h, a row here, then `make docs` (the sample file and the manual are
- * printed from this table, and a test says so when they are not up to date). */
+/* To add a key: a field in the struct of config.h, a row here, then `make docs`, which prints the sample file and
+ * the manual from this table (a test compares them). */
 #include "worker/config/config_table.h"
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-/* The table of all configuration keys: what the file may hold, and where it goes in struct config. */
+/* The table of all configuration keys: what the file may contain, and where it goes in struct config. */
 #ifndef WORKER_CONFIG_TABLE_H
 #define WORKER_CONFIG_TABLE_H
 
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "worker/config/config.h"
 
-/* What is written in the file, and the field it is stored in. */
+/* The syntax in the file, and the type of the field. */
 enum config_type {
     CONFIG_TEXT,     /* "..."           char *; bounds: its length in bytes */
     CONFIG_PATH,     /* "..."           char *, relative to the directory of the file */
@@ -29,20 +29,20 @@ struct config_key {
     const char *name;
     enum config_type type;
     size_t offset; /* in the struct of its section */
-    /* The default, as written but without quotes; words with a blank between them; NULL = empty. */
+    /* The default as in the file but without quotes; words separated by blanks; NULL = empty. */
     const char *fallback;
     int64_t min, max;
     size_t item_max;            /* bytes of one of CONFIG_WORDS; 0 = CONFIG_ITEM_MAX */
-    bool may_be_one;            /* of CONFIG_WORDS: a text alone is a list of it */
+    bool may_be_one;            /* for CONFIG_WORDS: a single text is a list of one */
     const char *const *choices; /* ends with NULL */
     bool is_required;
-    bool is_reloadable; /* takes effect while the worker runs: only the loop thread reads it */
-    bool in_sample;     /* a line of the sample file; the others are comments there */
+    bool is_reloadable; /* can change while the worker runs: only the loop thread reads it */
+    bool in_sample;     /* active in the sample file; the others are comments there */
     const char *help;
-    const char *example; /* for the sample file, instead of the default; numbers and lists as written there */
+    const char *example; /* for the sample file instead of the default; numbers and lists as in the file */
 };
 
-/* What every row begins with. FIELD(member) is defined above each table: where the member is in its struct. */
+/* The beginning of every row. Each table defines FIELD(member), the offset of the member in its struct. */
 #define KEY(key_name, key_type, member, value, least, most)                                                            \
     .name = key_name, .type = key_type, FIELD(member), .fallback = value, .min = least, .max = most
 
@@ -61,8 +61,8 @@ struct config_section {
 
 extern const struct config_section config_sections[]; /* ends with name == NULL */
 
-/* Parses the text of one scalar (not CONFIG_WORDS, CONFIG_PAIRS) into its field, which holds a valid value of its
- * type before and after. Relative paths are joined to `directory`. */
+/* Parses the text of one scalar (not CONFIG_WORDS, CONFIG_PAIRS) into its field, which has a valid value before and
+ * after. Relative paths are joined to `directory`. */
 bool config_key_parse(const struct config_key *key, const char *text, const char *directory, void *field,
                       struct error *error) MUST_CHECK;
 void config_words_add(struct config_words *words, const char *text);
@@ -72,13 +72,13 @@ void config_pairs_add(struct config_pairs *pairs, const char *name, const char *
 void config_section_init(const struct config_section *section, void *item);
 void config_section_fini(const struct config_section *section, void *item);
 
-/* The field's value as it would be written in the file, in quotes where it needs them. */
+/* Prints the field's value as in the file, in quotes if necessary. */
 void config_key_print(const struct config_key *key, const void *field, struct buffer *out);
-/* A text in quotes, escaped for the file. */
+/* Prints a text in quotes, escaped for the file. */
 void config_text_print(const char *text, struct buffer *out);
-/* "a whole number from 1 to 1024", for errors and the manual. */
+/* Prints what a key expects, for errors and the manual: "a whole number from 1 to 1024". */
 void config_key_expects(const struct config_key *key, struct buffer *out);
-/* The items of a section in a configuration: first one and their number. */
+/* The items of a section in a configuration: the first one and their number. */
 void *config_section_items(const struct config_section *section, const struct config *config, size_t *count);
 
 #endif

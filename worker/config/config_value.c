@@ -1,5 +1,5 @@
-/* The types of configuration values: how each is parsed, stored, freed and printed. Knows nothing of single keys
- * (config_table.c) or of files (config_file.c). */
+/* The types of configuration values: how each is parsed, stored, freed and printed. Independent of keys
+ * (config_table.c) and of files (config_file.c). */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void text_replace(void *field, char *text_take)
     *place = text_take;
 }
 
-/* Control characters would end up in log lines and on terminals. */
+/* Control characters would reach log lines and terminals. */
 static bool text_is_printable(const char *text)
 {
     for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++)
@@ -210,7 +210,7 @@ static void words_fini(struct config_words *words)
 static void pairs_fini(struct config_pairs *pairs)
 {
     for (size_t i = 0; i < pairs->count; i++) {
-        memory_wipe(pairs->items[i].value, strlen(pairs->items[i].value)); /* it may be a secret */
+        memory_wipe(pairs->items[i].value, strlen(pairs->items[i].value)); /* may be a secret */
         free(pairs->items[i].key);
         free(pairs->items[i].value);
     }
@@ -260,7 +260,7 @@ void config_text_print(const char *text, struct buffer *out)
     buffer_append_text(out, "\"");
 }
 
-/* Plain decimals with a point: libconfig does not read every form that %g writes. */
+/* Prints plain decimals with a point: libconfig does not read every form of %g. */
 static void ratio_print(double value, struct buffer *out)
 {
     buffer_format(out, "%.6f", value);
@@ -278,7 +278,7 @@ static void words_print(const struct config_words *words, struct buffer *out)
     buffer_append_text(out, "]");
 }
 
-/* Plugins may have secrets among their settings, which their names reveal. */
+/* Recognises secrets among the settings of plugins by their names. */
 static bool names_a_secret(const char *key)
 {
     static const char *const words[] = {"password", "secret", "token", "credential", "private"};

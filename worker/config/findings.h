@@ -1,6 +1,6 @@
-/* What a check found: errors, which forbid to go on, and warnings. Checking goes on after the first error, so that
- * somebody who fixes a configuration sees all of it at once. At most FINDINGS_MAX texts are kept, the rest is counted.
- * A zeroed struct is an empty list. Not thread-safe. */
+/* What a check found: errors, after which the program must not continue, and warnings. Checks continue after the
+ * first error, so that the user sees all problems at once. Keeps at most FINDINGS_MAX texts and counts the rest. A
+ * zeroed struct is an empty list. Not thread-safe. */
 #ifndef WORKER_FINDINGS_H
 #define WORKER_FINDINGS_H
 
@@ -20,14 +20,14 @@ struct finding {
 struct findings {
     struct finding items[FINDINGS_MAX];
     size_t count;            /* of items */
-    size_t errors, warnings; /* all of them, also those that were left out */
+    size_t errors, warnings; /* all of them, including those not kept */
 };
 
 void findings_fini(struct findings *findings);
 void findings_error(struct findings *findings, const char *format, ...) PRINTF_LIKE(2, 3);
 void findings_warn(struct findings *findings, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* One line each, "error: ..." or "warning: ...", in the order in which they were found. */
+/* Prints one line for each, "error: ..." or "warning: ...", in the order of discovery. */
 void findings_print(const struct findings *findings, FILE *out);
 
 /* The first kept text that contains `part`, or NULL. */

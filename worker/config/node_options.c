@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/invariant.h"
 
-/* The configuration says "" where the libraries say NULL. */
+/* The configuration has "" where the libraries have NULL. */
 static const char *text_or_null(const char *text)
 {
     return text != NULL && text[0] != '\0' ? text : NULL;
@@ -104,7 +104,7 @@ bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, 
     return true;
 }
 
-/* An answer comes within the slowest node's timeout and a little, if the loop is not stuck. */
+/* An answer arrives within a little more than the slowest node's timeout, unless the loop is stuck. */
 int64_t lock_setup_verify_patience_ns(const struct config *config)
 {
     int64_t slowest_ns = 0;

@@ -1,4 +1,5 @@
-/* Nodes and locks of the configuration as the libraries want them. The texts stay those of the configuration. */
+/* Converts nodes and locks of the configuration to options of the libraries. The texts still belong to the
+ * configuration. */
 #ifndef WORKER_NODE_OPTIONS_H
 #define WORKER_NODE_OPTIONS_H
 
@@ -13,12 +14,12 @@ bool node_tls_check(const struct config_node *node, struct error *error) MUST_CH
 struct redis_node_options node_options(const struct config_node *node, const char *client_name);
 struct redlock_node node_for_locks(const struct config_node *node);
 
-/* The options of the group; `nodes` is filled and, like the configuration, must live as long as they do. */
+/* The options of the group. Fills `nodes`, which must live as long as the options, like the configuration. */
 struct redlock_options lock_setup_options(const struct config *config, const char *identity,
                                           struct redlock_node nodes[REDLOCK_NODES_MAX]);
-/* The terms of new locks; false, with `terms` as they were, when they do not fit the nodes. */
+/* The terms of new locks; false, without changing `terms`, if they do not fit the nodes. */
 bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, struct error *error) MUST_CHECK;
-/* How long a handler waits for the answer when it asks whether its lock is still held. */
+/* How long verify() of a handler waits for an answer. */
 int64_t lock_setup_verify_patience_ns(const struct config *config);
 
 #endif

@@ -11,7 +11,7 @@ static unsigned smaller(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* The table of edit distances of all prefixes, three rows of it: a swap of neighbours looks two rows back. */
+/* Keeps three rows of the table of edit distances, because a swap of neighbours looks two rows back. */
 unsigned suggest_distance(const char *a, const char *b)
 {
     size_t a_length = strlen(a), b_length = strlen(b);
@@ -42,8 +42,8 @@ struct suggestion suggestion_for(const char *wrong)
     return (struct suggestion){.wrong = wrong, .distance = UINT_MAX};
 }
 
-/* A word is near enough when at most two edits, and fewer than half of its letters, separate the two: "ab" is not a
- * plausible way to write "xy". */
+/* A word is near enough if at most two edits, and fewer than half of its letters, separate the two: "ab" is not a
+ * plausible typo of "xy". */
 void suggestion_offer(struct suggestion *suggestion, const char *word)
 {
     unsigned distance = suggest_distance(suggestion->wrong, word);

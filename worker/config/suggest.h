@@ -1,4 +1,4 @@
-/* "Did you mean": the known word nearest to one that somebody mistyped.
+/* "Did you mean": finds the known word nearest to a mistyped one.
  *
  *     struct suggestion suggestion = suggestion_for(wrong);
  *     for (each known word)
@@ -13,7 +13,7 @@
 
 struct suggestion {
     const char *wrong;
-    const char *best; /* NULL until a word was offered that is near enough */
+    const char *best; /* NULL until a word near enough was offered */
     unsigned distance;
 };
 

@@ -48,7 +48,7 @@ static bool directory_is_trusted(const char *directory, const struct trust *trus
     return trusted_facts(&facts, directory, &holds, error);
 }
 
-/* Cuts the path of a file. */
+/* Cuts `path` to its directory. */
 static const char *directory_of(char *path)
 {
     char *slash = strrchr(path, '/');
