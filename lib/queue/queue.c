@@ -7,6 +7,7 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/quantity.h"
 #include "base/random.h"
 #include "queue/scripts.h"
 #include "queue/serving_order.h"
@@ -110,15 +111,39 @@ static void lists_encode(struct queue *queue, const unsigned *order, struct buff
         queue_keys_request_queue(&queue->keys, queue->names[order[i]], out);
 }
 
+void queue_append_number(struct buffer *text, unsigned number)
+{
+    char *end = decimal_write(buffer_reserve(text, DECIMAL_MAX + 1), number);
+    *end++ = ' ';
+    text->length = (size_t)(end - text->bytes);
+}
+
+static unsigned char sign_of(const struct claim_slot *slot)
+{
+    unsigned locks = slot->freed_lists;
+    return (unsigned char)('0' + (slot->wants ? 1u : 0) + (locks > 0 && slot->is_handed_on ? 2u : 0) + 4 * locks);
+}
+
 static void slots_encode(struct queue *queue, const struct turn *turn, struct buffer *out)
 {
+    struct buffer *text = &queue->request;
+    buffer_clear(text);
+    for (unsigned i = 0; i < turn->count; i++)
+        queue_append_number(text, turn->slots[i]);
+    redis_request_bytes(out, text->bytes, text->length);
+    buffer_clear(text);
     for (unsigned i = 0; i < turn->count; i++) {
-        struct claim_slot *slot = &queue->slots[turn->slots[i]];
-        redis_request_integer(out, turn->slots[i]);
-        redis_request_bytes(out, slot->id, slot->has_id ? CLAIM_ID_BYTES : 0);
-        redis_request_bytes(out, slot->next, CLAIM_ID_BYTES);
-        redis_request_bytes(out, slot->wants ? "1" : "0", 1);
+        unsigned char sign = sign_of(&queue->slots[turn->slots[i]]);
+        buffer_append(text, &sign, 1);
     }
+    redis_request_bytes(out, text->bytes, text->length);
+    buffer_clear(text);
+    for (unsigned i = 0; i < turn->count; i++) {
+        const struct claim_slot *slot = &queue->slots[turn->slots[i]];
+        buffer_append(text, slot->has_id ? (const char *)slot->id : "----------------", CLAIM_ID_BYTES);
+        buffer_append(text, slot->next, CLAIM_ID_BYTES);
+    }
+    redis_request_bytes(out, text->bytes, text->length);
 }
 
 static unsigned turn_freed_lists(const struct turn *turn)
@@ -136,11 +161,11 @@ static void turn_encode(struct turn *turn)
     size_t lists = 2 * (size_t)queue->options.name_count, freed = turn_freed_lists(turn);
     serving_order_draw(turn->order, queue->options.weights, queue->options.name_count, random_below, NULL);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_claim, 3 + lists + (freed > 0 ? 2 : 0),
-                         3 + lists + 4 * (size_t)turn->count + (freed > 0 ? 3 + 4 * freed : 0));
+    redis_request_script(out, &queue_script_claim, 3 + lists + (freed > 0 ? 2 + freed : 0),
+                         6 + lists + (freed > 0 ? 5 : 0));
     lists_encode(queue, turn->order, out);
     if (freed > 0)
-        redis_request_texts(out, queue->keys.schedule, queue->keys.freed);
+        waiting_encode_freed_keys(queue, turn->slots, turn->count, out);
     redis_request_integer(out, (int64_t)queue->options.claim_bytes);
     redis_request_integer(out, (int64_t)lists);
     redis_request_integer(out, turn->count);

@@ -3,6 +3,7 @@
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 
+#include "queue/envelope.h"
 #include "queue/retried_call.h"
 #include "queue/keys.h"
 #include "queue/recovery_permit.h"
@@ -27,8 +28,9 @@ struct claim_slot {
     bool uncounting;
     /* waiting.c */
     struct retried_call wait;
-    struct buffer freed; /* the lists whose locks end with the turn, encoded for the claim script */
-    uint32_t freed_ends[FREED_LISTS_MAX];
+    struct buffer freed; /* the keys of the lists whose locks end with the turn, encoded */
+    uint16_t freed_groups[FREED_LISTS_MAX];
+    char freed_jid[ENVELOPE_JID_BYTES_MAX + 1]; /* that gives up its places there; "" = nobody */
     unsigned freed_lists;
     bool is_handed_on; /* the locks go to a successor */
     bool has_waiters;
@@ -153,11 +155,15 @@ void queue_note_paused(struct queue *queue, const unsigned *order, const char *f
 void moves_init(struct queue *queue);
 void moves_fini(struct queue *queue);
 
+/* queue.c: the number and a blank */
+void queue_append_number(struct buffer *text, unsigned number);
+
 /* waiting.c */
 void waiting_init(struct queue *queue);
 void waiting_fini(struct queue *queue);
-/* What these slots freed, encoded for the claim script; at least one freed something. */
-void waiting_encode_freed(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out);
+/* Keys and arguments of what was freed by these slots, as the claim script wants them; one of them freed something. */
+void waiting_encode_freed_keys(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out);
+void waiting_encode_freed(struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out);
 /* A queue_free waits for its answer. */
 bool waiting_frees(const struct queue *queue);
 

@@ -40,10 +40,10 @@ static void list_encode(const struct queue_keys *keys, const char *list, struct 
 
 /* Lists of one group share a stamp of when they were freed last (stamps.lua): there are so many that groups rarely
  * collide. */
-static void group_encode(const char *list, struct buffer *out)
+static uint16_t group_of(const char *list)
 {
     enum { GROUPS = 1 << 14 };
-    redis_request_integer(out, (int64_t)(hash_bytes(0, list, strlen(list)) % GROUPS));
+    return (uint16_t)(hash_bytes(0, list, strlen(list)) % GROUPS);
 }
 
 static void microseconds_encode(int64_t ns, struct buffer *out)
@@ -106,7 +106,7 @@ void queue_park(struct queue *queue, unsigned number, const struct waiting_task 
     microseconds_encode(random_between(SOON_MIN_NS, SOON_MAX_NS), out);
     redis_request_integer(out, task->waiters_max);
     redis_request_texts(out, task->may_retry ? "1" : "0", queue->keys.queue_prefix);
-    group_encode(task->list, out);
+    redis_request_integer(out, group_of(task->list));
     redis_request_bytes(out, payload, length);
     slot->wait.done = park_done;
     retried_call_start(&slot->wait);
@@ -252,26 +252,41 @@ void queue_turn_free(struct queue *queue, unsigned number, bool claim_next, cons
     invariant(end->list_count <= FREED_LISTS_MAX);
     buffer_clear(&slot->freed);
     for (unsigned i = 0; i < end->list_count; i++) {
-        redis_request_text(&slot->freed, end->lists[i]);
-        group_encode(end->lists[i], &slot->freed);
-        redis_request_text(&slot->freed, end->jid != NULL ? end->jid : "");
-        slot->freed_ends[i] = (uint32_t)slot->freed.length;
+        queue_keys_request(queue->keys.waiting_prefix, end->lists[i], &slot->freed);
+        slot->freed_groups[i] = group_of(end->lists[i]);
     }
+    size_t jid = end->jid != NULL ? strnlen(end->jid, sizeof slot->freed_jid - 1) : 0;
+    memcpy(slot->freed_jid, end->jid != NULL ? end->jid : "", jid);
+    slot->freed_jid[jid] = '\0';
     slot->freed_lists = end->list_count;
     slot->is_handed_on = end->is_handed_on;
     queue_slot_gather(queue, number, claim_next);
 }
 
-void waiting_encode_freed(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out)
+void waiting_encode_freed_keys(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out)
 {
+    redis_request_texts(out, queue->keys.schedule, queue->keys.freed);
+    for (unsigned i = 0; i < count; i++)
+        if (queue->slots[slots[i]].freed_lists > 0)
+            buffer_append(out, queue->slots[slots[i]].freed.bytes, queue->slots[slots[i]].freed.length);
+}
+
+void waiting_encode_freed(struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out)
+{
+    struct buffer *text = &queue->request;
     redis_request_texts(out, queue->keys.queue_prefix, queue->keys.waiting_prefix, queue->keys.places_prefix);
+    buffer_clear(text);
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned l = 0; l < queue->slots[slots[i]].freed_lists; l++)
+            queue_append_number(text, queue->slots[slots[i]].freed_groups[l]);
+    redis_request_bytes(out, text->bytes, text->length);
+    buffer_clear(text);
     for (unsigned i = 0; i < count; i++) {
         const struct claim_slot *slot = &queue->slots[slots[i]];
-        for (unsigned l = 0, start = 0; l < slot->freed_lists; start = slot->freed_ends[l++]) {
-            redis_request_integer(out, slot->is_handed_on ? -((int64_t)i + 1) : (int64_t)i + 1);
-            buffer_append(out, slot->freed.bytes + start, slot->freed_ends[l] - start);
-        }
+        buffer_append_text(text, slot->freed_lists > 0 ? slot->freed_jid : "");
+        buffer_append(text, "\n", 1);
     }
+    redis_request_bytes(out, text->bytes, text->length);
 }
 
 static void free_done(struct retried_call *retried_call, const struct redis_reply *reply)
@@ -306,7 +321,7 @@ void waiting_request_free(const struct queue_keys *keys, const struct waiting_en
     redis_request_integer(out, end->wakes > 0 ? end->wakes : 1);
     microseconds_encode(end->after_ns, out);
     for (unsigned i = 0; i < end->list_count; i++)
-        group_encode(end->lists[i], out);
+        redis_request_integer(out, group_of(end->lists[i]));
 }
 
 void queue_free(struct queue *queue, const struct waiting_end *end)

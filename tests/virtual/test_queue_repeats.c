@@ -27,8 +27,8 @@ static void load_scripts(void)
 static void assert_claim(const char *expected, const char *slot, const char *has, const char *next, const char *wants)
 {
     char *reply =
-        redis_server_command(server, "EVALSHA %s 5 claims paused cancels bell queue:a 1000 2 1 a a %s %s %s %s",
-                             queue_script_claim.sha1, slot, has, next, wants);
+        redis_server_command(server, "EVALSHA %s 5 claims paused cancels bell queue:a 1000 2 1 a a %s %s %s%s",
+                             queue_script_claim.sha1, slot, wants, has, next);
     /* Behind the answers stand paused queues, cancelled tasks, the time, and who waits. */
     for (int notes = 0; notes < 4 && reply[0] != '-'; notes++)
         *strrchr(reply, '\n') = '\0';
@@ -42,7 +42,7 @@ TEST(test_a_repeated_claim_answers_the_same)
     push("a", "one");
     push("a", "two");
     for (int i = 0; i < 3; i++)
-        assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+        assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_places("claims one\nqueue:a two");
     for (int i = 0; i < 3; i++)
         assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
@@ -59,10 +59,10 @@ TEST(test_a_late_claim_changes_nothing)
     load_scripts();
     push("a", "one");
     push("a", "two");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
     push("a", "three");
-    assert_claim(ID("B") "a\ntwo", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("B") "a\ntwo", "0", ID("-"), ID("A"), "1");
     assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
     assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
     assert_claim(ID("C"), "0", ID("A"), ID("B"), "1");
@@ -75,7 +75,7 @@ TEST(test_only_listed_processes_open_a_place)
     load_scripts();
     free(redis_server_command(server, "HDEL claims queues"));
     push("a", "one");
-    assert_claim("-UNLISTED claims names no queues", "0", NO_ID, ID("A"), "1");
+    assert_claim("-UNLISTED claims names no queues", "0", ID("-"), ID("A"), "1");
     assert_claim("", "0", ID("A"), ID("B"), "1");
     assert_places("queue:a one");
     assert_reply(server, "0", "EXISTS claims");
@@ -86,11 +86,11 @@ TEST(test_one_call_mixes_repeats_and_new_claims)
     load_scripts();
     push("a", "one");
     push("a", "two");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     static const char expected[] = ID("A") "a\none\n" ID("B") "a\ntwo\n" ID("C") "\n\n00\n0\n";
-    char *reply = redis_server_command(
-        server, "EVALSHA %s 5 claims paused cancels bell queue:a 1000 2 4 a a 0 %s %s 1 1 %s %s 1 2 %s %s 0 3 %s %s 1",
-        queue_script_claim.sha1, NO_ID, ID("A"), NO_ID, ID("B"), NO_ID, ID("C"), ID("X"), ID("D"));
+    char *reply =
+        redis_server_command(server, "EVALSHA %s 5 claims paused cancels bell queue:a 1000 2 4 a a \"0 1 2 3\" 1101 %s",
+                             queue_script_claim.sha1, ID("-") ID("A") ID("-") ID("B") ID("-") ID("C") ID("X") ID("D"));
     assert_memory_equal(reply, expected, sizeof expected - 1); /* behind it the time */
     free(reply);
 }
@@ -105,7 +105,7 @@ TEST(test_a_repeated_postponement_moves_once)
 {
     load_scripts();
     push("a", "one");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_postpone("1", ID("A"), ID("B"));
     assert_postpone("1", ID("A"), ID("B"));
     assert_places("retry changed");
@@ -121,7 +121,7 @@ TEST(test_a_late_postponement_changes_nothing)
     assert_postpone("0", NO_ID, ID("A"));
     push("a", "one");
     push("a", "two");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
     assert_postpone("0", ID("A"), ID("X"));
     assert_places("claims two");
@@ -147,7 +147,7 @@ TEST(test_a_repeated_wait_for_a_class_moves_once)
 {
     load_scripts();
     push("a", "one");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_unserved("1", ID("A"), ID("B"), "0");
     assert_unserved("1", ID("A"), ID("B"), "0");
     assert_unserved("0", ID("A"), ID("C"), "0");
@@ -167,7 +167,7 @@ TEST(test_a_wait_for_a_class_survives_foreign_values)
     load_scripts();
     free(redis_server_command(server, "SET hf:2:unserved x"));
     push("a", "one");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_unserved("1", ID("A"), ID("B"), "0");
     assert_places("retry changed");
     assert_reply(server, "x", "GET hf:2:unserved");
@@ -191,7 +191,7 @@ TEST(test_a_task_fails_when_no_living_process_announces_its_class)
         free(redis_server_command(server, "DEL retry queue:a claims hf:2:unserved:c hf:2:process:p"));
         free(redis_server_command(server, "HSET claims queues a"));
         push("a", "one");
-        assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+        assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
         free(redis_server_command(server, "HSET p hf_classes c"));
         free(redis_server_command(server, "%s", cases[i].given));
         assert_unserved(cases[i].answer, ID("A"), ID("B"), "1");
@@ -206,7 +206,7 @@ TEST(test_a_repeated_give_back_moves_once)
     load_scripts();
     push("a", "one");
     push("a", "two");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_give_back("1", ID("A"), ID("B"));
     assert_give_back("1", ID("A"), ID("B"));
     assert_places("queue:a one\nqueue:a two");
@@ -218,7 +218,7 @@ TEST(test_a_late_give_back_changes_nothing)
     assert_give_back("0", NO_ID, ID("A"));
     push("a", "one");
     push("a", "two");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
     assert_give_back("0", ID("A"), ID("X"));
     assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
@@ -232,8 +232,8 @@ TEST(test_a_repeated_leave_finds_nothing)
     push("a", "one");
     push("a", "two");
     free(redis_server_command(server, "LPUSH bell bell-task"));
-    assert_claim(ID("A") "a\nbell-task", "0", NO_ID, ID("A"), "1");
-    assert_claim(ID("B") "a\none", "1", NO_ID, ID("B"), "1");
+    assert_claim(ID("A") "a\nbell-task", "0", ID("-"), ID("A"), "1");
+    assert_claim(ID("B") "a\none", "1", ID("-"), ID("B"), "1");
     for (int i = 0; i < 2; i++)
         assert_reply(server, "0", "EVALSHA %s 4 hf:2:processes claims bell queue:a p queue:", queue_script_leave.sha1);
     assert_reply(server, "3", "LLEN queue:a");
@@ -247,7 +247,7 @@ TEST(test_a_leave_keeps_what_cannot_go_back)
     load_scripts();
     push("a", "one");
     push("a", "two");
-    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_reply(server, "two", "LMOVE queue:a bell RIGHT LEFT");
     free(redis_server_command(server, "SET queue:a foreign"));
     assert_reply(server, "2", "EVALSHA %s 4 hf:2:processes claims bell queue:a p queue:", queue_script_leave.sha1);

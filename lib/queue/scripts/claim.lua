@@ -4,46 +4,48 @@
 -- task frees its locks: the script stamps that and wakes the oldest task that waits for each.
 --
 -- KEYS: the process, paused, cancels, then the lists to claim from, in order: its bells, then its queues; then, if
---       tasks end that held locks, `schedule`, and when lists were freed.
+--       tasks end that held locks, `schedule`, when lists were freed, and the order of each lock's list.
 -- ARGV: bytes of payload that one call may claim, how many lists to claim from, how many slots; then the name of the
---       queue behind each list; then for each slot: number, id that its place holds ('' = none), new id, '1' to claim
---       or '0' to only settle; then, if tasks end that held locks, the prefixes of the keys of queues, orders and
---       places, and for each lock: the index of its slot (from 1; negative if the lock goes to a successor and no task
---       is woken), the name of its list, its group (stamps.lua), the jid that gives up its place in the list ('' =
---       none).
+--       queue behind each list; then, of all slots, in one text each, because arguments cost more than what is in them:
+--       their numbers, separated by blanks; a byte a slot, '0', and 1 more if it is to claim, 2 more if its locks go to
+--       a successor (no task is woken), 4 more for each lock; 32 bytes a slot, the id that its place holds (16
+--       times '-' = none) and the new one; then, if tasks end that held locks, the prefixes of the keys of queues, orders and
+--       places, the groups of their lists (stamps.lua), separated by blanks, and a line for each slot, the jid that
+--       gives up its place in these lists.
 -- Returns for each slot what its place now holds: the new id, followed by queue, newline and payload of the claimed
 -- task; anything else means that the claim is lost. Then, for each list, '1' if its queue is paused, '0' if not ('' =
 -- no slot wanted to claim); '1' if a task was claimed and there are tasks to cancel, else '0'; the node's time in
--- microseconds; and for each slot '1' if a task waits for the locks of its task, '0' if none does ('' = its task held
--- no lock).
+-- microseconds; and for each slot '1' if a task waits for the locks of its task, '0' if none does ('' = no task held
+-- a lock).
 --
 -- A place always holds the id of the last call that changed it. A repetition after a lost reply is recognised by
 -- the new id and gets the same answer; a late call finds another id and changes nothing. A place is opened only for
 -- a listed process, so a late call of a process that left or was recovered claims nothing.
-local process = KEYS[1]
+local process, sub = KEYS[1], string.sub
 local budget, lists, slots = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local first = 4 + lists
-local numbers = {'queues'}
-for s = 1, slots do
-    numbers[s + 1] = ARGV[first + (s - 1) * 4]
+local signs, ids, none = {string.byte(ARGV[first + 1], 1, -1)}, ARGV[first + 2], string.rep('-', 16)
+local numbers, count = {'queues'}, 1
+for number in string.gmatch(ARGV[first], '%d+') do
+    count = count + 1
+    numbers[count] = number
 end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local places = redis.call('HMGET', process, unpack(numbers))
 
-local answers, moved, has_moved, wanted, opens = {}, {}, {}, 0, false
+local answers, moved, moves, wanted, opens = {}, {}, 0, 0, false
 for s = 1, slots do
-    local at = first + (s - 1) * 4
-    local place = places[s + 1]
-    local id = place and string.sub(place, 1, 16) or ''
-    answers[s] = place or ''
-    if id == ARGV[at + 1] and id ~= ARGV[at + 2] then
-        moved[#moved + 1] = s
-        has_moved[s] = true
+    local place, next_id = places[s + 1], sub(ids, 32 * s - 15, 32 * s)
+    local id = place and sub(place, 1, 16) or none
+    if id == sub(ids, 32 * s - 31, 32 * s - 16) and id ~= next_id then
+        answers[s] = next_id
+        moves = moves + 1
+        moved[moves] = s
         opens = opens or not place
-        if ARGV[at + 3] == '1' then
-            wanted = wanted + 1
-        end
+        wanted = wanted + signs[s] % 2
+    else
+        answers[s] = place or ''
     end
 end
 if opens and not places[1] then
@@ -55,42 +57,63 @@ redis.call('HDEL', process, '')
 
 -- Wakes tasks before it claims, because a woken task may be the next one claimed. Usually none waits, and one request
 -- finds that out for many lists.
-local waits, ends = '', first + 4 * slots
-if ends < #ARGV then
-    local slot_waits, freed_at = {}, string.format('%.0f', now)
-    for s = 1, slots do
-        slot_waits[s] = '0'
+local waits, orders, ends = '', 5 + lists, first + 3
+if orders < #KEYS then
+    local has_moved, holders, locks = {}, {}, 0
+    for m = 1, moves do
+        has_moved[moved[m]] = true
     end
-    for from = ends + 3, #ARGV, 1024 do
-        local orders, stamps, last = {}, {}, math.min(from + 1023, #ARGV)
-        for i = from, last, 4 do
-            orders[#orders + 1] = ARGV[ends + 1] .. ARGV[i + 1]
-            if has_moved[tonumber(ARGV[i])] then
-                stamps[#stamps + 1] = ARGV[i + 2]
-                stamps[#stamps + 1] = freed_at
+    for s = 1, slots do
+        local sign = signs[s] - 48
+        for _ = 4, sign, 4 do
+            locks = locks + 1
+            holders[locks] = sign % 4 > 1 and -s or s
+        end
+    end
+    local groups, freed_at, waiting, jids = string.gmatch(ARGV[ends + 3], '%d+'), string.format('%.0f', now), {}, nil
+    for from = 1, locks, 256 do
+        local stamps, stamped, last = {}, 0, math.min(from + 255, locks)
+        for l = from, last do
+            local group = groups()
+            if has_moved[holders[l]] then
+                stamps[stamped + 1], stamps[stamped + 2] = group, freed_at
+                stamped = stamped + 2
             end
         end
-        if #stamps > 0 then
-            stamps_set(KEYS[5 + lists], stamps)
+        if stamped > 0 then
+            stamps_set(KEYS[orders], stamps)
         end
-        local exist = redis.call('EXISTS', unpack(orders)) > 0
-        for i = exist and from or last + 1, last, 4 do
-            local s, order = math.abs(tonumber(ARGV[i])), ARGV[ends + 1] .. ARGV[i + 1]
+        local exist = redis.call('EXISTS', unpack(KEYS, orders + from, orders + last)) > 0
+        for l = exist and from or last + 1, last do
+            local s, order = math.abs(holders[l]), KEYS[orders + l]
             local exists = redis.call('EXISTS', order)
             if exists == 1 and has_moved[s] then
-                local list = waiting_list(order, ARGV[ends + 2] .. ARGV[i + 1], KEYS[4 + lists], KEYS[2], now)
-                list.give_up(ARGV[i + 3])
+                if not jids then
+                    jids = {}
+                    for jid in string.gmatch(ARGV[ends + 4], '([^\n]*)\n') do
+                        jids[#jids + 1] = jid
+                    end
+                end
+                local places_key = ARGV[ends + 2] .. sub(order, #ARGV[ends + 1] + 1)
+                local list = waiting_list(order, places_key, KEYS[orders - 1], KEYS[2], now)
+                list.give_up(jids[s])
                 -- After a hand-over nothing is woken while the successor is on its way. It may have failed to get the
                 -- lock since.
                 list.wake(1, ARGV[ends])
                 exists = redis.call('EXISTS', order)
             end
             if exists == 1 then
-                slot_waits[s] = '1'
+                waiting[s] = '1'
             end
         end
     end
-    waits = table.concat(slot_waits)
+    waits = string.rep('0', slots)
+    if next(waiting) then
+        for s = 1, slots do
+            waiting[s] = waiting[s] or '0'
+        end
+        waits = table.concat(waiting)
+    end
 end
 
 local paused, seen = nil, ''
@@ -99,7 +122,7 @@ if wanted > 0 then
     paused = not paused.err and paused or nil
     seen = paused and table.concat(paused) or ''
 end
-local tasks, names = {}, {}
+local tasks, heads, claimed = {}, {}, 0
 for l = 1, lists do
     if wanted == 0 then
         break
@@ -119,14 +142,15 @@ for l = 1, lists do
         -- A foreign value under the key is an error here, but must not hold up the tasks of the other queues.
         local popped = redis.pcall('RPOP', list, wanted)
         if popped and not popped.err then
-            local taken = 0
+            local taken, head = 0, ARGV[3 + l] .. '\n'
             for i = 1, #popped do
-                if #tasks > 0 and #popped[i] > budget then
+                local task = popped[i]
+                if claimed > 0 and #task > budget then
                     break
                 end
-                budget = budget - #popped[i]
-                tasks[#tasks + 1] = popped[i]
-                names[#tasks] = ARGV[3 + l]
+                budget = budget - #task
+                claimed = claimed + 1
+                tasks[claimed], heads[claimed] = task, head
                 taken = i
             end
             for i = #popped, taken + 1, -1 do
@@ -138,19 +162,15 @@ for l = 1, lists do
 end
 
 local fields, next_task = {}, 1
-for m = 1, #moved do
+for m = 1, moves do
     local s = moved[m]
-    local at = first + (s - 1) * 4
-    if ARGV[at + 3] == '1' and tasks[next_task] then
-        answers[s] = ARGV[at + 2] .. names[next_task] .. '\n' .. tasks[next_task]
+    if next_task <= claimed and signs[s] % 2 == 1 then
+        answers[s] = answers[s] .. heads[next_task] .. tasks[next_task]
         next_task = next_task + 1
-    else
-        answers[s] = ARGV[at + 2]
     end
-    fields[2 * m - 1] = numbers[s + 1]
-    fields[2 * m] = answers[s]
+    fields[2 * m - 1], fields[2 * m] = numbers[s + 1], answers[s]
 end
-if #fields > 0 then
+if moves > 0 then
     redis.call('HSET', process, unpack(fields))
 end
 answers[#answers + 1] = seen

@@ -28,7 +28,7 @@
 /* Until a connection to a host that is gone is known to be dead. */
 #define SILENCE_NS (15 * NS_PER_S)
 
-enum { SHELVES_MAX = 96, CLOCKS_MS = 1500 /* between two clocks, at most */ };
+enum { SHELVES_MAX = 96, CLOCKS_MS = 1500 /* between two clocks, at most */, ID_BYTES = 16 /* of a claim */ };
 
 /* A key with tasks in it, as it was looked at last. */
 struct shelf {
@@ -451,11 +451,12 @@ static bool is_refused(const struct server_event *event)
     if (strcmp(event->script, "claim") != 0 || reply->kind != REPLY_ARRAY)
         return false;
     long first = 3 + strtol(values[1].bytes, NULL, 10), slots = strtol(values[2].bytes, NULL, 10);
-    for (long i = 0; i < slots; i++) {
-        const struct text *slot = &values[first + 4 * i];
+    const char *number = values[first].bytes, *ids = values[first + 2].bytes;
+    for (long i = 0; i < slots; i++, number = strchr(number, ' ') + 1) {
+        struct text slot = {number, strcspn(number, " ")}, id = {ids + (2 * i + 1) * ID_BYTES, ID_BYTES};
         const struct text told = reply->items[i]->text;
-        bool is_its = told.length >= slot[2].length && memcmp(told.bytes, slot[2].bytes, slot[2].length) == 0;
-        if (!is_its && is_left(event, slot[0], slot[2]))
+        bool is_its = told.length >= id.length && memcmp(told.bytes, id.bytes, id.length) == 0;
+        if (!is_its && is_left(event, slot, id))
             return true;
     }
     return false;
