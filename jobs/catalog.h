@@ -1,8 +1,8 @@
-/* What tasks may name: things that the settings of a plugin list, so that a task never brings a path, a command or a
- * statement of its own.
+/* A catalog of what tasks may name: the settings of a plugin list it, so that no task supplies a path, a command or a
+ * statement.
  *
- *     programs = "thumbnail report";           the names, between blanks
- *     program_thumbnail = "/usr/bin/convert";  and for each of them what it means
+ *     programs = "thumbnail report";           the names, separated by blanks
+ *     program_thumbnail = "/usr/bin/convert";  and the meaning of each
  *
  * Static inline, because a plugin is one file. */
 #ifndef JOBS_CATALOG_H
@@ -27,7 +27,7 @@ static inline void catalog_fini(struct catalog *catalog)
     catalog->count = 0;
 }
 
-/* The place of the name; -1: there is no such entry. */
+/* The index of the name; -1 if there is no such entry. */
 static inline int catalog_find(const struct catalog *catalog, const char *name)
 {
     for (size_t i = 0; i < catalog->count; i++)

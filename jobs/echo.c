@@ -1,11 +1,11 @@
-/* echo: does nothing, and says so at level debug. Class: echo. For trying things out, benchmarks and tests.
+/* echo: does nothing, and logs that at level debug. Class: echo. For experiments, benchmarks and tests.
  *
- * Arguments: anything. The first one may ask for another ending:
+ * Arguments: anything. The first one may select another outcome:
  *     ["result", ...]  done, and the arguments are its result
- *     ["fail"]         HF_FAIL: tried again
+ *     ["fail"]         HF_FAIL: retried
  *     ["bury"]         HF_BURY: to the dead set
  *     ["discard"]      HF_DISCARD
- *     ["crash"]        abort(), the whole worker, if the setting crash = "allowed" is there; otherwise buried
+ *     ["crash"]        abort(), if the setting crash is "allowed"; otherwise buried
  * Settings: crash. */
 #include "jobs/kit.h"
 
@@ -22,7 +22,7 @@ static int crash(const struct echo *echo, hf_job *job)
     return HF_BURY;
 }
 
-/* What the host lends has no NUL at its end. */
+/* The host's arguments have no NUL at the end. */
 static int arguments_report(const struct echo *echo, hf_job *job, const char *args, size_t length)
 {
     char *json = malloc(length + 1);

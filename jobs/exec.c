@@ -1,20 +1,21 @@
 /* exec: runs one of the programs that the settings name. Class: exec. docs/jobs.md is its manual.
  *
- * Arguments: [NAME, ...]. What comes behind the name is given to the program as a JSON array on its standard input; its
- * command line stands in the settings and is the same for all tasks. No shell is between.
+ * Arguments: [NAME, ...]. The program gets the arguments after NAME as a JSON array on its standard input. Its command
+ * line comes from the settings and is the same for all tasks. No shell is involved.
  *
- * Its exit status decides how it ends (code_of_exit). Each line that it writes is logged, and its last line on stderr
+ * Its exit status decides the outcome (code_of_exit). Each line that it writes is logged, and its last line on stderr
  * is part of the error.
  *
- * Cancellation. The program, and all of its process group, gets SIGTERM and a little later SIGKILL; when the lock is
- * lost or the task may be somebody else's it gets SIGKILL at once. run() returns only when it was reaped, so the lock
- * is not free while it runs. What has left the group is out of reach.
+ * Cancellation. The program and its process group get SIGTERM and a little later SIGKILL, or SIGKILL at once if the
+ * lock is lost or another worker may have the task. run() returns only after the program was reaped, so the lock is not
+ * free while it runs. Processes that left the group are out of reach.
  *
- * Where programs are all that a class is, `program` of the class in the configuration is the better way: there they
- * can also report progress and a result, and are killed in time although the worker stands still.
+ * For a class that only runs a program, the setting `program` of the class is better: such a program can also report
+ * progress and a result, and is killed in time even if the worker is stopped.
  *
- * Settings: programs and program_NAME (jobs/catalog.h; an absolute path and arguments, between blanks, without quotes),
- * directory (where they run, default "/"), kill_after (milliseconds from SIGTERM to SIGKILL, default "2000"). */
+ * Settings: programs and program_NAME (jobs/catalog.h; an absolute path and arguments, separated by blanks, without
+ * quotes), directory (where they run, default "/"), kill_after (milliseconds from SIGTERM to SIGKILL, default
+ * "2000"). */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -37,15 +38,15 @@
 
 /* --- lines -------------------------------------------------------------------------------------------------------- */
 
-/* What a program writes, cut into lines, up to a limit for the run. No I/O. */
+/* Cuts the output of a program into lines, up to a limit for the run. No I/O. */
 
-/* So much of a text fits into a line of the log. */
+/* As much text as fits into a log line. */
 enum { EXEC_LINE_MAX = 200, EXEC_LINES_MAX = 1000 };
 
 /* Shared by both streams of a run. */
 struct exec_budget {
     unsigned lines;
-    unsigned long dropped; /* lines that were not told */
+    unsigned long dropped; /* lines not logged */
     void (*tell)(void *context, const char *stream, const char *text);
     void *context;
 };
@@ -54,7 +55,7 @@ struct exec_budget {
 struct exec_lines {
     struct exec_budget *budget;
     const char *stream;
-    char text[EXEC_LINE_MAX + 1]; /* the line that has no end yet */
+    char text[EXEC_LINE_MAX + 1]; /* the unfinished line */
     size_t length;
     char last[EXEC_LINE_MAX + 1]; /* the last one that was not empty, for an error */
 };
@@ -75,7 +76,7 @@ static void line_finish(struct exec_lines *lines)
     budget->tell(budget->context, lines->stream, lines->text);
 }
 
-/* Longer lines are told in pieces, empty ones not at all; NUL bytes as '?'. */
+/* Logs longer lines in pieces, empty ones not at all, and NUL bytes as '?'. */
 static void exec_lines_put(struct exec_lines *lines, const char *bytes, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -91,19 +92,19 @@ static void exec_lines_put(struct exec_lines *lines, const char *bytes, size_t l
 
 /* --- process ------------------------------------------------------------------------------------------------------ */
 
-/* A program in a process group of its own, whose input is a text and whose output can be read as it comes.
+/* A program in its own process group. Its input is a text, and its output can be read while it runs.
  *
- *     exec_process_start(&process, &start)            0, or -1 with errno: it was not started
+ *     exec_process_start(&process, &start)            0, or -1 with errno: it did not start
  *     while (!exec_process_has_ended(&process))
  *         poll() on process.output[0], [1], process.pidfd ...
  *     status = exec_process_reap(&process)            kills what is left of the group
  *     exec_process_fini(&process)
  *
- * It begins with the usual signals, the umask 077, and no descriptor but 0, 1 and 2. The kernel kills it when the
- * thread that started it ends, so it does not outlive a process that is killed; only what it has started itself may. */
-/* fork() and not posix_spawn(), for two things that the latter cannot do: asking the kernel to kill the program when
- * its parent dies, and the umask. Between fork() and execve() there are system calls only, because other threads may
- * have held any lock. Why execve() failed comes back by a pipe that a success closes. */
+ * It begins with default signal actions, umask 077, and only the descriptors 0, 1 and 2. The kernel kills it when
+ * the thread that started it ends, so it does not outlive a killed worker; its own children may. */
+/* Uses fork(), because posix_spawn() can neither ask the kernel to kill the program when its parent dies nor set the
+ * umask. Between fork() and execve() it makes only system calls, because other threads may have held any lock. A
+ * pipe reports why execve() failed; success closes it. */
 
 struct exec_start {
     char *const *arguments; /* the first one is the path of the file */
@@ -115,13 +116,13 @@ struct exec_start {
 
 struct exec_process {
     pid_t pid;
-    int output[2]; /* what it writes to stdout and to stderr, not blocking; -1 once closed */
-    int pidfd;     /* readable when it has ended; -1: this kernel has none */
+    int output[2]; /* its stdout and stderr, non-blocking; -1 once closed */
+    int pidfd;     /* readable when it has ended; -1: not supported by this kernel */
 };
 
 enum { INPUT, OUTPUT, ERRORS, VERDICT, CHILD_ENDS };
 
-/* The ends of the child, and what of them stays here. None is below 10, so that none is in the way of 0, 1 and 2. */
+/* The ends of the child, and the parent's. All are at least 10, so that they cannot collide with 0, 1 and 2. */
 struct ends {
     int child[CHILD_ENDS], parent[CHILD_ENDS];
 };
@@ -187,7 +188,7 @@ static void signals_reset(void)
     struct sigaction usual = {.sa_handler = SIG_DFL};
     sigset_t none;
     for (int i = 1; i < NSIG; i++)
-        sigaction(i, &usual, NULL); /* fails for some, which have no other */
+        sigaction(i, &usual, NULL); /* fails for signals that only have the default */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -196,14 +197,14 @@ __attribute__((noreturn)) static void become(const struct exec_start *start, con
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* it died before the kernel was asked */
+    if (getppid() != parent) /* the parent died before the prctl */
         _exit(127);
     signals_reset();
     umask(S_IRWXG | S_IRWXO);
     if (dup2(ends->child[INPUT], 0) == 0 && dup2(ends->child[OUTPUT], 1) == 1 && dup2(ends->child[ERRORS], 2) == 2 &&
         chdir(start->directory) == 0) {
 #ifdef SYS_close_range
-        /* Also descriptors that others opened without O_CLOEXEC. An older kernel cannot; ours have the flag. */
+        /* Covers descriptors that others opened without O_CLOEXEC. Older kernels lack the call; ours have the flag. */
         syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */);
 #endif
         execve(start->arguments[0], start->arguments, start->environment);
@@ -216,7 +217,7 @@ __attribute__((noreturn)) static void become(const struct exec_start *start, con
 
 /* --- in the parent ------------------------------------------------------------------------------------------ */
 
-/* 0 when it runs the program, else why not. */
+/* 0 if the program runs, else the errno. */
 static int verdict_read(int fd)
 {
     int cause = 0;
@@ -227,7 +228,7 @@ static int verdict_read(int fd)
     return count == (ssize_t)sizeof cause ? cause : 0;
 }
 
-/* With all signals blocked: a handler of this process must not run in the child. */
+/* Blocks all signals: a signal handler of this process must not run in the child. */
 static pid_t child_make(const struct exec_start *start, const struct ends *ends)
 {
     sigset_t all, before;
@@ -253,7 +254,7 @@ static int exec_process_start(struct exec_process *process, const struct exec_st
     int cause = child < 0 ? errno : 0;
     ends_close(ends.child);
     if (child > 0) {
-        setpgid(child, child); /* whoever of both is first */
+        setpgid(child, child); /* parent or child, whichever is first */
         cause = verdict_read(ends.parent[VERDICT]);
         if (cause != 0)
             waitpid(child, NULL, 0);
@@ -280,15 +281,15 @@ static int exec_process_has_ended(const struct exec_process *process)
     return failed != 0 ? errno != EINTR : facts.si_pid == process->pid;
 }
 
-/* To all of its group; harmless once it has ended, until it is reaped. */
+/* Signals its group; harmless after its end, until it is reaped. */
 static void exec_process_signal(const struct exec_process *process, int signal)
 {
     if (process->pid > 0)
         kill(-process->pid, signal);
 }
 
-/* After its end: kills what is left of its group, and gives the status as waitpid() does; -1 when nobody knows it. The
- * group is killed while its first process is not yet reaped: until then its number belongs to nobody else. */
+/* After its end: kills the rest of its group, and returns the status of waitpid(), or -1 if it is unknown. Kills the
+ * group before reaping the leader: until then no other group can have the number. */
 static int exec_process_reap(struct exec_process *process)
 {
     int status = -1;
@@ -358,7 +359,7 @@ static int add_ours(struct exec_environment *environment)
     return 1;
 }
 
-/* A name that is no UTF-8 has no JSON: then the list is left out, and HF_RESOURCE is still there. */
+/* A name that is not UTF-8 cannot be JSON: then the list is omitted, but HF_RESOURCE is set. */
 static int add_list(struct exec_environment *environment, const char *const *names, unsigned count)
 {
     json_t *list = json_array();
@@ -385,7 +386,7 @@ static int add_lock(struct exec_environment *environment, const struct kit *kit,
             add_number(environment, "HF_LOCK_UNTIL_MS", (long long)(kit_now_ns() / 1000000 + left_ms)));
 }
 
-/* PATH, HOME, LANG and TZ of the worker, and the facts of the task. 0 without memory; fini in any case. */
+/* PATH, HOME, LANG and TZ of the worker, and the facts of the task. 0 without memory; always call fini. */
 static int exec_environment_make(struct exec_environment *environment, const struct kit *kit, const hf_job *job)
 {
     *environment = (struct exec_environment){0};
@@ -412,9 +413,9 @@ struct exec {
     int64_t kill_after_ms;
 };
 
-/* A command line in pieces. */
+/* A command line, split into words. */
 struct words {
-    char *line; /* what they point into */
+    char *line; /* the words point into it */
     char *words[WORDS_MAX + 1];
 };
 
@@ -425,7 +426,7 @@ struct run {
     struct exec_process process;
     struct exec_budget budget;
     struct exec_lines lines[2];
-    int64_t kill_at_ns; /* 0: nobody has asked it to stop */
+    int64_t kill_at_ns; /* 0: it was not asked to stop */
 };
 
 /* --- how it ends -------------------------------------------------------------------------------------------- */
@@ -463,7 +464,7 @@ static int end_of_process(const struct run *run, int status)
     if (run->exec->kit.cancel->cancelled(run->job))
         return HF_CANCELLED;
     if (status < 0)
-        return end_with(run, HF_FAIL, "HF::Crashed", "ended, and nobody knows how");
+        return end_with(run, HF_FAIL, "HF::Crashed", "ended with an unknown status");
     if (WIFSIGNALED(status)) {
         snprintf(what, sizeof what, "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
         return end_with(run, HF_FAIL, "HF::Crashed", what);
@@ -484,14 +485,14 @@ static void line_tell(void *context, const char *stream, const char *text)
     run->exec->kit.job->event(run->job, HF_LOG_INFO, "program_output", fields, sizeof fields / sizeof fields[0]);
 }
 
-/* All that is there. Returns 0 when there will be no more. */
+/* Reads what is available. Returns 0 at the end. */
 static int output_read(struct run *run, int which)
 {
     char bytes[16384];
     ssize_t count;
     if (run->process.output[which] < 0)
         return 0;
-    /* Limited: a program that prints without end must not keep us from asking whether to stop. */
+    /* Limited: endless output must not prevent the check for cancellation. */
     for (int i = 0; i < 16; i++) {
         count = read(run->process.output[which], bytes, sizeof bytes);
         if (count <= 0)
@@ -600,7 +601,7 @@ static int program_run(struct run *run, const char *command, struct argument arg
     return code;
 }
 
-/* The name, to be freed; NULL with a reason. */
+/* The name, which the caller frees; NULL with a reason. */
 static char *name_read(struct argument args, char *reason, size_t reason_size)
 {
     struct argument first;

@@ -71,12 +71,12 @@ extern "C" {
 /* What run() returns. */
 enum hf_code {
     HF_OK,        /* done */
-    HF_FAIL,      /* failed: tried again with a growing delay, as often as the task's `retry` says, then dead */
-    HF_DISCARD,   /* not worth trying again: ends as discarded */
+    HF_FAIL,      /* failed: retried with a growing delay, as often as the task's `retry` says, then dead */
+    HF_DISCARD,   /* not worth a retry: ends as discarded */
     HF_BURY,      /* to the dead set now, for a person to look at */
-    HF_CANCELLED, /* it stopped because cancelled() said so: goes back to its queue, or where the reason says */
-    HF_SNOOZE,    /* not now: it comes again after retry_in(), else half a minute, and no retry is used
-                   * up; a time by which it must have been started still counts */
+    HF_CANCELLED, /* it stopped because cancelled() said so: goes back to its queue, or as the reason says */
+    HF_SNOOZE,    /* not now: tried again after retry_in(), else half a minute, without using up a retry; its time of
+                   * expiry still counts */
 };
 
 enum hf_log_level { HF_LOG_DEBUG, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR };
@@ -84,7 +84,7 @@ enum hf_log_level { HF_LOG_DEBUG, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR };
 /* Why cancelled() is true. More may come in later versions: treat what you do not know like HF_USER. */
 enum hf_cancel_reason {
     HF_NOT_CANCELLED,
-    HF_LOCK_LOST,     /* write nothing any more: the result will be refused */
+    HF_LOCK_LOST,     /* write nothing more: the result will be refused */
     HF_SHUTDOWN,      /* the worker must stop: the task goes back to its queue */
     HF_CLAIM_LOST,    /* the worker was stopped or cut off for so long that another one may have the task now. A process
                     * that stood still knows by the clock; one that was cut off learns it from the queue node */
@@ -106,7 +106,7 @@ typedef struct hf_job_api {
     const char *(*class_name)(const hf_job *job);
     const char *(*queue)(const hf_job *job);
     const char *(*args)(const hf_job *job, size_t *length); /* the JSON array, byte for byte as it was pushed */
-    /* 0 on the first run, n on the n-th retry. A retry by hand has the number of the run before it, but never 0. */
+    /* 0 on the first run, n on the n-th retry. A retry by hand has the number of the previous run, but never 0. */
     unsigned (*attempt)(const hf_job *job);
     /* Reads one element of args: true and the value if args[index] is of that type. A text is unescaped UTF-8 and
      * belongs to the host until run() returns. */
@@ -124,28 +124,28 @@ typedef struct hf_job_api {
 /* The lock under which the task runs: api("lock", 1). */
 typedef struct hf_lock_api {
     size_t size;
-    /* How long the lock is still certain, in milliseconds; 0 when it is lost. INT64_MAX without a lock. */
+    /* How long the lock is still certain, in milliseconds; 0 if it is lost. INT64_MAX without a lock. */
     int64_t (*valid_for_ms)(const hf_job *job);
     /* Number of locked resources and their names, sorted. */
     unsigned (*resources)(const hf_job *job, const char *const **names);
 
-    /* True when the lock may soon be lost, and once it is. Cheap: compares the clock with a word. */
+    /* True if the lock may soon be lost or is lost. Cheap: compares the clock with a word. */
     int (*in_danger)(const hf_job *job);
-    /* The fencing token of resource `resource`, counted from 0 in the order of resources(): a decimal number below 2^53
-     * as text, larger than that of every earlier hold of the resource, and the same for the whole run. "" when the
-     * class is configured without, when the task runs without lock, or when there is no such resource. Compare tokens
-     * as numbers, not as texts. What to do with it: holdfast/fence.h. The text is the host's, valid until run()
+    /* The fencing token of resource `resource`, counted from 0 in the order of resources(): a decimal number below
+     * 2^53 as text, larger than that of every earlier hold of the resource, and the same for the whole run. "" if
+     * the class has no tokens, the task runs without a lock, or there is no such resource. Compare tokens as
+     * numbers, not as texts. What to do with it: holdfast/fence.h. The text is the host's, valid until run()
      * returns. */
     const char *(*fence)(const hf_job *job, unsigned resource);
-    /* Asks a majority of the lock nodes whether the lock is still held. 1: it is, and was extended just now. 0: that is
-     * not certain: it is lost, or too few nodes answered, or the worker did not. While cancelled() is false, a 0 is no
+    /* Asks a majority of the lock nodes whether the lock is still held. 1: it is, and was just extended. 0:
+     * uncertain: it is lost, or too few nodes answered, or the worker did not. While cancelled() is false, a 0 is no
      * loss yet: ask again, or give up. Blocks for at most the slowest lock node's timeout and a fifth of a second;
-     * costs a request to each node. 1 without asking when the task runs without lock. */
+     * costs a request to each node. 1 at once if the task runs without a lock. */
     int (*verify)(hf_job *job);
-    /* A descriptor that the kernel makes readable when the lock is lost, for poll() beside the handler's own, even if
-     * the worker is stuck. It does not signal other reasons to stop: give poll() a timeout, and ask cancelled(). Every
-     * call of a run returns the same one; do not read, close or change it, and forget it when run() returns. -1 when
-     * the task runs without lock, or when the process has no descriptor left. */
+    /* A descriptor that the kernel makes readable when the lock is lost, for poll() beside the handler's own, even
+     * if the worker is stuck. It does not signal other reasons to stop: give poll() a timeout, and ask cancelled().
+     * Every call of a run returns the same one; do not read, close or change it, and forget it when run() returns.
+     * -1 if the task runs without a lock, or the process has no descriptor left. */
     int (*descriptor)(const hf_job *job);
 } hf_lock_api;
 
@@ -178,8 +178,8 @@ typedef struct hf_checkpoint_api {
     /* The text that an earlier run last saved or reported, else NULL. It may be any JSON, because other programs can
      * write there. Valid until run() returns. */
     const char *(*load)(const hf_job *job);
-    /* The same as progress(). A run whose process dies loses what it saved in the last seconds, so what comes after
-     * the saved point may be done twice. */
+    /* The same as progress(). A run whose process dies loses what it saved in the last seconds, so work after the
+     * saved point may be done twice. */
     int (*save)(hf_job *job, const char *json);
 } hf_checkpoint_api;
 
@@ -203,8 +203,8 @@ typedef struct hf_host {
     const char *(*setting)(const struct hf_host *host, const char *key);
 } hf_host;
 
-/* Flags of a handler. What a task or the configuration says about retries wins over what is said here; see
- * docs/data-model.md for the order. */
+/* Flags of a handler. A task or the configuration may override those about retries; docs/data-model.md has the
+ * order. */
 enum {
     HF_LOCK_REQUIRED = 1, /* a task that names no resource is buried, never run unlocked */
     HF_SERIAL = 2,        /* at most one run() of this handler at a time in a process */
@@ -221,7 +221,7 @@ enum {
 
 /* What the locks of a class are for. docs/contention.md says what each promises. */
 enum hf_mode {
-    HF_MODE_USUAL,  /* correctness where the worker's locks are good for it, else efficiency */
+    HF_MODE_USUAL,  /* correctness if the worker's locks suffice for it, else efficiency */
     HF_CORRECTNESS, /* two runs at once at one resource would do harm: needs tokens from three lock nodes or more */
     HF_EFFICIENCY,  /* two runs at once would do the work twice, and nothing worse */
     HF_UNLOCKED,    /* its tasks are never locked, also when they name a resource */
@@ -232,7 +232,7 @@ enum hf_on_conflict {
     HF_CONFLICT_USUAL, /* as HF_CONFLICT_PARK */
     HF_CONFLICT_PARK,  /* it waits in line and is woken */
     HF_CONFLICT_SKIP,  /* it ends as skipped: with HF_EFFICIENCY only */
-    HF_CONFLICT_DELAY, /* it comes again a little later, in no order */
+    HF_CONFLICT_DELAY, /* it is tried again a little later, in no order */
     HF_CONFLICT_FAIL,  /* as if run() had returned HF_FAIL */
 };
 
@@ -240,7 +240,7 @@ enum hf_on_conflict {
  * HF_ISOLATION_PROCESS. */
 enum hf_isolation {
     HF_ISOLATION_USUAL,   /* as HF_ISOLATION_PROCESS, unless the configuration says `thread` */
-    HF_ISOLATION_THREAD,  /* in the worker itself: it has been written and tested with care for that */
+    HF_ISOLATION_THREAD,  /* in the worker itself: written and tested for that */
     HF_ISOLATION_PROCESS, /* never in the worker: it changes the locale, the directory, signals, or may crash */
 };
 
@@ -270,11 +270,11 @@ typedef struct hf_handler {
     /* How its tasks are locked. Zero leaves it to the worker; the configuration may override it for the class. */
 
     enum hf_mode mode;
-    /* What a task locks that names no resource itself: templates of names, up to 16, the last one followed by NULL;
-     * NULL = none. "{0}" is the first argument, "{1.a.b}" the member b of the member a of the second, "{0.2}" the third
-     * element of the first, "{{" a brace. Only texts and whole numbers fit; a task whose arguments have anything else
-     * there is buried. Begin a template with a word and a colon, "account:{0}": in all classes of a worker, resources
-     * with the same beginning belong to one mode. They satisfy HF_LOCK_REQUIRED. */
+    /* The resources of a task that names none: up to 16 templates of names, followed by NULL; NULL = none. "{0}" is
+     * the first argument, "{1.a.b}" the member b of the member a of the second, "{0.2}" the third element of the
+     * first, "{{" a brace. Only texts and whole numbers fit; a task with any other argument there is buried. Begin a
+     * template with a word and a colon, "account:{0}": in all classes of a worker, resources with the same beginning
+     * belong to one mode. They satisfy HF_LOCK_REQUIRED. */
     const char *const *resources;
     enum hf_on_conflict on_conflict;
     /* With HF_EFFICIENCY only: the lock of a successful task stays for this many milliseconds after it was taken, so
@@ -288,7 +288,7 @@ typedef struct hf_handler {
     int64_t timeout_ms;
     /* How long a run in a process may go on after it was cancelled, never beyond the end of its lock. 0 = 5 s. */
     int64_t grace_ms;
-    /* How long it may hold its lock, extensions included. 0 = as lock.max_hold of the configuration says. */
+    /* How long it may hold its lock, extensions included. 0 = lock.max_hold of the configuration. */
     int64_t max_hold_ms;
 } hf_handler;
 
@@ -297,7 +297,7 @@ typedef struct hf_plugin {
     uint16_t abi_major, abi_minor;
     size_t size; /* sizeof(hf_plugin) */
     const char *name, *version;
-    const char *build; /* anything that tells one build from another, shown by `holdfast plugins`; may be NULL */
+    const char *build; /* identifies the build, shown by `holdfast plugins`; may be NULL */
     /* Called once in each process that runs its handlers, before any run(). Also called when a running worker loads a
      * changed plugin, while the former one is still open. Returns 0, or non-zero after writing a reason: a worker then
      * refuses to start, or to load it; a process for runs ends and is tried again later. Every run() gets `*state`.

@@ -1,5 +1,5 @@
-/* What the handlers that ship with Holdfast share: finding the host's tables, settings, and pausing so that
- * cancellation is noticed. Static inline, because a plugin is one file. */
+/* Shared by the handlers that ship with Holdfast: the host's tables, settings, and pauses that notice cancellation.
+ * Static inline, because a plugin is one file. */
 #ifndef JOBS_KIT_H
 #define JOBS_KIT_H
 
@@ -31,7 +31,8 @@ static inline int kit_find(struct kit *kit, const hf_host *host, char *reason, s
     return -1;
 }
 
-/* For open(): zeroed memory of that size that begins with a usable struct kit, to be freed; NULL with a reason. */
+/* For open(): zeroed memory of that size that begins with a usable struct kit; the caller frees it. NULL with a
+ * reason. */
 static inline void *kit_state(size_t size, const hf_host *host, char *reason, size_t reason_size)
 {
     struct kit *kit = calloc(1, size);
@@ -43,7 +44,7 @@ static inline void *kit_state(size_t size, const hf_host *host, char *reason, si
     return NULL;
 }
 
-/* For run(): buries the task, which cannot be run as it is. */
+/* For run(): buries a task that cannot run. */
 static inline int kit_bury(const struct kit *kit, hf_job *job, const char *error_class, const char *why)
 {
     kit->job->error(job, error_class, "%s", why);
@@ -105,8 +106,8 @@ static inline int64_t kit_now_ns(void)
     return (int64_t)now.tv_sec * KIT_NS_PER_S + now.tv_nsec;
 }
 
-/* Waits in steps short enough to notice a cancellation. Returns 1 when the time has passed, 0 when cancelled; asks
- * at least once, after the last step. */
+/* Waits in steps short enough to notice a cancellation. Returns 1 if the time has passed, 0 if cancelled; checks at
+ * least once, after the last step. */
 static inline int kit_pause(const struct kit *kit, const hf_job *job, int64_t duration_ns)
 {
     int64_t end = kit_now_ns() + duration_ns;

@@ -1,10 +1,10 @@
-/* Something that each thread has one of, such as a connection: made on first use, freed when the thread ends or the
- * plugin is closed, whichever is first.
+/* One object for each thread, such as a connection: created on first use, freed when the thread ends or the plugin is
+ * closed, whichever is first.
  *
- *     per_thread_init(&things, thing_free)             in open(); 0 when it worked
+ *     per_thread_init(&things, thing_free)             in open(); 0 = success
  *     struct thing *thing = per_thread_get(&things);   in run(); NULL: this thread has none yet
- *     per_thread_set(&things, thing)                   0 when it worked: `things` frees it from now on
- *     per_thread_fini(&things)                         in close(): no thread is inside run() then
+ *     per_thread_set(&things, thing)                   0 = success: `things` frees it from now on
+ *     per_thread_fini(&things)                         in close(), when no thread is inside run()
  *
  * Static inline, because a plugin is one file. */
 #ifndef JOBS_PER_THREAD_H
@@ -17,7 +17,7 @@ struct per_thread_item;
 
 struct per_thread {
     pthread_key_t key;
-    pthread_mutex_t mutex; /* of the list */
+    pthread_mutex_t mutex; /* guards the list */
     struct per_thread_item *items;
     void (*release)(void *thing);
 };
@@ -28,7 +28,7 @@ struct per_thread_item {
     void *thing;
 };
 
-/* The thread ends. */
+/* Runs when a thread ends. */
 static void per_thread_drop(void *value)
 {
     struct per_thread_item *item = value;

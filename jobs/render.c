@@ -1,13 +1,13 @@
-/* render: an expensive result that is worth computing once. Class: render. The lock is used for efficiency here: when
- * two tasks want the same result at the same time, one computes it and the other finds it.
+/* render: computes an expensive result once. Class: render. The lock is for efficiency: if two tasks want the same
+ * result at the same time, one computes it and the other finds it.
  *
- * Arguments: [KEY, WORK_MS]. KEY is 1 to 64 of A-Z a-z 0-9 . _ - and does not begin with a dot; WORK_MS (up to an
- * hour) stands for the work. Result: the file KEY.txt in the directory, complete or not there at all (it is written
- * under another name and renamed). A result that is fresh is not computed again.
- * Lock: of the key, for efficiency. Without a lock the result is still right, only computed twice.
+ * Arguments: [KEY, WORK_MS]. KEY is 1 to 64 of A-Z a-z 0-9 . _ - and does not begin with a dot; WORK_MS (up to an hour)
+ * simulates the work. Result: the file KEY.txt in the directory, complete or absent (it is written under another name
+ * and renamed). A fresh result is not computed again. Lock: of the key. Without a lock the result is still right, but
+ * may be computed twice.
  *
- * Settings: directory (default "."), fresh_for (seconds a result is good for, default "3600"), log (a file that gets
- * one line for every computation that was begun, default none). */
+ * Settings: directory (default "."), fresh_for (seconds for which a result is valid, default "3600"), log (a file
+ * that gets one line for every computation begun, default none). */
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>

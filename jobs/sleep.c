@@ -1,6 +1,6 @@
-/* sleep: waits. Class: sleep. Stands for work that takes time.
+/* sleep: waits. Class: sleep. Simulates work that takes time.
  *
- * Arguments: [MILLISECONDS], up to an hour. Stops early, within 50 ms, when the task is cancelled. */
+ * Arguments: [MILLISECONDS], up to an hour. Stops within 50 ms if the task is cancelled. */
 #include "jobs/arguments/arguments.h"
 #include "jobs/kit.h"
 

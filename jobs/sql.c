@@ -1,20 +1,20 @@
 /* sql: one statement on an SQLite database, under a fence. Class: sql. docs/jobs.md is its manual.
  *
- * Arguments: [DATABASE, STATEMENT] or [DATABASE, STATEMENT, VALUES]. Both are names from the settings: a task brings
+ * Arguments: [DATABASE, STATEMENT] or [DATABASE, STATEMENT, VALUES]. Both are names from the settings: a task supplies
  * values, never a path or a statement. VALUES is an array for ?1 and so on, or an object for :name.
  *
- * What it does. One transaction compares and advances the fence of every locked resource, records the jid, runs the
- * statement and commits: jobs/fence/fence.h. So a worker whose lock has gone to another cannot write (HF::FencedOff),
- * and a task that runs again after a crash changes nothing. A statement that only reads is not recorded: it reads
- * again. A task that names no resource locks the whole database, "sql:DATABASE".
+ * One transaction compares and advances the fence of every locked resource, records the jid, runs the statement and
+ * commits: jobs/fence/fence.h. So a worker that lost its lock to another cannot write (HF::FencedOff), and a task that
+ * runs again after a crash changes nothing. Read-only statements are not recorded and simply run again. A task that
+ * names no resource locks the whole database, "sql:DATABASE".
  *
- * Without a token (lock.fence = false) nothing can be compared. Such a task is buried, unless the setting fence says
- * "when_there": then all rests on the lock.
+ * Without a token (lock.fence = false) there is nothing to compare. Such a task is buried, unless the setting fence is
+ * "when_there": then safety depends on the lock alone.
  *
- * Cancellation. SQLite asks while it waits for other writers and while a statement takes long; the last question comes
- * before COMMIT, with the database's write lock held.
+ * Cancellation. Checked while SQLite waits for other writers, during long statements, and last before COMMIT, with the
+ * database's write lock held.
  *
- * Threads: each has connections of its own, one a database, made on first use.
+ * Threads: each has its own connection to each database, created on first use.
  *
  * Settings: databases and database_NAME (paths), statements and statement_NAME (jobs/catalog.h), busy_timeout
  * (milliseconds, default "5000"), fence ("required" or "when_there"; default "required"). */
@@ -34,13 +34,13 @@
 
 /* --- connection --------------------------------------------------------------------------------------------------- */
 
-/* A connection to a database that belongs to other programs, whose journal and settings stay as they are.
+/* A connection to a database of other programs; does not change its journal or settings.
  *
  *     connection = sql_connection_open(path, busy_timeout_ms, &stop, reason, size)
- *     connection->stop = &stop;                        before each run: asked whether to go on
+ *     connection->stop = &stop;                        before each run: says whether to stop
  *     statement = sql_connection_prepare(...)
  *
- * Waiting for other writers and long statements end when stop->asked() says so. Belongs to one thread. */
+ * stop->asked() ends waits for other writers and long statements. Belongs to one thread. */
 
 struct sql_stop {
     int (*asked)(const void *job);
@@ -51,7 +51,7 @@ struct sql_connection {
     sqlite3 *db;
     struct hf_fence_sqlite *fence;
     int64_t busy_timeout_ms, waiting_since_ns;
-    const struct sql_stop *stop; /* NULL: nobody asks */
+    const struct sql_stop *stop; /* NULL: never stops */
 };
 
 enum { WAIT_MS = 5, STEPS_BETWEEN_QUESTIONS = 10000 };
@@ -61,7 +61,7 @@ static int is_to_stop(const struct sql_connection *connection)
     return connection->stop != NULL && connection->stop->asked(connection->stop->job);
 }
 
-/* SQLite asks whether to wait on: 0 = no. */
+/* SQLite asks whether to continue waiting: 0 = no. */
 static int busy_wait(void *context, int times)
 {
     struct sql_connection *connection = context;
@@ -79,7 +79,7 @@ static int statement_goes_on(void *context)
     return is_to_stop(context);
 }
 
-/* SQLite does not apply the busy handler to everything that opening needs: creating the tables is repeated here. */
+/* Repeats the creation of tables, because SQLite does not apply the busy handler to all steps of opening. */
 static int tables_create(struct sql_connection *connection, char *reason, size_t reason_size)
 {
     for (int times = 0; !hf_fence_sqlite_install(connection->db, reason, reason_size); times++)
@@ -89,7 +89,7 @@ static int tables_create(struct sql_connection *connection, char *reason, size_t
     return connection->fence != NULL;
 }
 
-/* NULL is fine. Statements are finalized before. */
+/* NULL is harmless. Finalize the statements first. */
 static void sql_connection_close(struct sql_connection *connection)
 {
     if (connection == NULL)
@@ -99,8 +99,8 @@ static void sql_connection_close(struct sql_connection *connection)
     free(connection);
 }
 
-/* Opens a database that exists and creates the tables of fence.h if they are missing. NULL with a reason; `*is_busy`
- * says whether that is only because others write. */
+/* Opens an existing database and creates missing tables of fence.h. NULL with a reason; `*is_busy` if the only
+ * reason is other writers. */
 static struct sql_connection *sql_connection_open(const char *path, int64_t busy_timeout_ms,
                                                   const struct sql_stop *stop, int *is_busy, char *reason,
                                                   size_t reason_size)
@@ -125,7 +125,7 @@ static struct sql_connection *sql_connection_open(const char *path, int64_t busy
     return NULL;
 }
 
-/* What would end the transaction that carries the fence, or reach another file. */
+/* Denies what would end the transaction with the fence, or reach another file. */
 static int may_prepare(void *context, int action, const char *first, const char *second, const char *database,
                        const char *trigger)
 {
@@ -146,8 +146,8 @@ static int may_prepare(void *context, int action, const char *first, const char 
     }
 }
 
-/* One statement, which the caller finalizes; NULL with a reason. `*is_hopeless`: it is not of the kind that may run
- * here (several statements, transactions of its own, other files, PRAGMA). */
+/* Prepares one statement, which the caller finalizes; NULL with a reason. `*is_hopeless`: such a statement may never
+ * run here (several statements, transaction control, other files, PRAGMA). */
 static sqlite3_stmt *sql_connection_prepare(struct sql_connection *connection, const char *text, int *is_hopeless,
                                             char *reason, size_t reason_size)
 {
@@ -172,8 +172,8 @@ static sqlite3_stmt *sql_connection_prepare(struct sql_connection *connection, c
 
 /* --- parameters --------------------------------------------------------------------------------------------------- */
 
-/* The parameters of a statement from the arguments of a task: an array for ?1, ?2 ..., an object for :a, @a or $a.
- * Whole numbers are bound as such or not at all, never rounded. */
+/* Binds parameters of a statement from the arguments of a task: an array for ?1, ?2 ..., an object for :a, @a or $a.
+ * Whole numbers are bound exactly or refused, never rounded. */
 
 enum { SQL_PARAMETERS_MAX = 256 };
 
@@ -216,7 +216,7 @@ static int value_bind(sqlite3_stmt *statement, int index, struct argument value)
     }
 }
 
-/* 0: the statement has none of that name. */
+/* 0: the statement has no parameter of that name. */
 static int index_of(sqlite3_stmt *statement, struct argument key)
 {
     char *name = argument_text(key), *whole = name != NULL ? malloc(strlen(name) + 2) : NULL;
@@ -264,15 +264,15 @@ static int named_bind(sqlite3_stmt *statement, struct argument object, int count
     return 1;
 }
 
-/* Whether they can be parameters at all; 0 with a reason. */
+/* Whether the argument can hold parameters; 0 with a reason. */
 static int sql_parameters_check(struct argument parameters, char *reason, size_t reason_size)
 {
     char kind = argument_kind(parameters);
     return kind == '[' || kind == '{' || kit_refuse(reason, reason_size, "the values are to be an array or an object");
 }
 
-/* Binds every parameter of the statement. 0 with a reason, which is about the arguments, when one is missing, or there
- * is one too many. null is NULL, true and false are 1 and 0, arrays and objects are their JSON as text. */
+/* Binds every parameter of the statement. 0 with a reason about the arguments if one is missing or superfluous. null
+ * is NULL, true and false are 1 and 0, arrays and objects are their JSON as text. */
 static int sql_parameters_bind(sqlite3_stmt *statement, struct argument parameters, char *reason, size_t reason_size)
 {
     int count = sqlite3_bind_parameter_count(statement);
@@ -285,13 +285,13 @@ static int sql_parameters_bind(sqlite3_stmt *statement, struct argument paramete
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
-/* The rows of a statement as JSON: objects by the names of their columns. A row beyond the limit is left out whole. */
+/* The rows of a statement as JSON objects, by the names of their columns. Omits whole rows beyond the limit. */
 
 enum { SQL_ROWS_MAX = 1000, SQL_BYTES_MAX = 262144 };
 
-/* Zeroed = none. */
+/* Zeroed = no rows. */
 struct sql_rows {
-    char *text; /* the objects with commas between */
+    char *text; /* the objects, separated by commas */
     size_t length;
     unsigned count;
     int is_cut; /* there were more */
@@ -312,7 +312,7 @@ static json_t *hex_of(const unsigned char *bytes, size_t length)
     return text;
 }
 
-/* A text that is no UTF-8 is taken for a blob. */
+/* A text that is not UTF-8 counts as a blob. */
 static json_t *value_of(sqlite3_stmt *statement, int column)
 {
     size_t length;
@@ -372,8 +372,8 @@ static int text_add(struct sql_rows *rows, const char *row, size_t length)
     return 1;
 }
 
-/* Adds the row on which the statement stands. 0 without memory. Beyond the limit nothing is added. A blob becomes its
- * bytes in hexadecimal, an infinite number null. */
+/* Adds the current row of the statement, unless it exceeds the limit. 0 without memory. A blob becomes hexadecimal
+ * text, an infinite number null. */
 static int sql_rows_add(struct sql_rows *rows, sqlite3_stmt *statement)
 {
     if (rows->is_cut || rows->count == SQL_ROWS_MAX || is_too_long(statement)) {
@@ -388,7 +388,7 @@ static int sql_rows_add(struct sql_rows *rows, sqlite3_stmt *statement)
     return is_good;
 }
 
-/* {"changes":1,"rows":[...],"cut":false}, to be freed; NULL without memory. */
+/* {"changes":1,"rows":[...],"cut":false}, which the caller frees; NULL without memory. */
 static char *sql_rows_result(const struct sql_rows *rows, long long changes)
 {
     char *text = NULL;
@@ -410,7 +410,7 @@ struct sql {
     struct per_thread threads;
 };
 
-/* What a thread has of one database. */
+/* A thread's connection to one database. */
 struct open_database {
     struct sql_connection *connection;
     sqlite3_stmt *statements[CATALOG_MAX];
@@ -423,7 +423,7 @@ struct sql_thread {
 struct order {
     const struct sql *sql;
     hf_job *job;
-    int database, statement; /* places in the catalogs */
+    int database, statement; /* indexes in the catalogs */
     struct argument values;
     const char *jid, *token;
     const char *const *resources;
@@ -448,7 +448,7 @@ static int end_with(const struct order *order, int code, const char *error_class
     return code;
 }
 
-/* Of what SQLite refused; the transaction is over, and `what` was taken before. */
+/* The outcome after a refusal of SQLite. The transaction is over, and `what` was copied before. */
 static int end_of_trouble(const struct order *order, int sqlite_code, const char *what)
 {
     if (is_cancelled(order))
@@ -493,7 +493,7 @@ static int transaction_begin(const struct order *order)
     return outcome == HF_FENCE_ACCEPTED ? HF_OK : end_of_fence(order, outcome, reason);
 }
 
-/* `*is_repeat`: the task was done before, and the transaction is over. */
+/* Sets `*is_repeat` if the task was done before; then the transaction is over. */
 static int record(const struct order *order, int *is_repeat)
 {
     char reason[REASON_MAX];
@@ -504,7 +504,7 @@ static int record(const struct order *order, int *is_repeat)
     return outcome == HF_FENCE_ACCEPTED || *is_repeat ? HF_OK : end_of_fence(order, outcome, reason);
 }
 
-/* A statement that writes goes to its end whatever it returns; of one that reads, what is not kept need not be read. */
+/* A statement that writes runs to its end, whatever rows it returns. One that reads stops at the limit of rows. */
 static int statement_run(const struct order *order, struct sql_rows *rows)
 {
     int code;
@@ -637,7 +637,7 @@ static int order_run(struct order *order, struct open_database *database)
 
 /* --- arguments ---------------------------------------------------------------------------------------------- */
 
-/* The names are to be freed in any case. */
+/* The caller frees the names in any case. */
 static int arguments_read(const char *args, size_t length, char **database, char **statement, struct argument *values,
                           char *reason, size_t reason_size)
 {
@@ -661,7 +661,7 @@ static int check(const char *args, size_t length, char *reason, size_t reason_si
     return is_good;
 }
 
-/* NULL, or what is wrong with the task. */
+/* NULL, or why the task is invalid. */
 static const char *order_read(struct order *order, char *reason, size_t reason_size)
 {
     const struct kit *kit = &order->sql->kit;
@@ -705,7 +705,7 @@ static int run(hf_job *job, void *state)
 
 /* --- opening ------------------------------------------------------------------------------------------------ */
 
-/* A worker that cannot open a database says so when it starts, not with every task. */
+/* Makes a worker that cannot open a database fail at its start, and not with every task. */
 static int databases_try(const struct sql *sql, char *reason, size_t reason_size)
 {
     char why[REASON_MAX];
@@ -751,7 +751,7 @@ static int open_sql(const hf_host *host, void **state, char *reason, size_t reas
         return -1;
     int failed = settings_read(sql, host, reason, reason_size);
     if (failed == 0 && per_thread_init(&sql->threads, thread_free) != 0)
-        failed = kit_fail(reason, reason_size, "no thread can have anything of its own");
+        failed = kit_fail(reason, reason_size, "there is no key for thread-specific data");
     if (failed != 0)
         sql_free(sql);
     else

@@ -1,40 +1,40 @@
-/* transfer: moves money between two accounts of an SQLite ledger. Class: transfer. The lock is used for correctness
- * here: without it, money is lost. With a fence it is right even when two believe that they hold the lock.
+/* transfer: moves money between two accounts of an SQLite ledger. Class: transfer. The lock is for correctness: without
+ * it, money is lost. With a fence the ledger is right even if two workers believe that they hold the lock.
  *
  * Arguments: [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]. Accounts are texts of 1 to 64 bytes or integers, the
- * amount is a whole number from 1 to 10^12, and THINK_US (up to a minute) stands for the work between reading and
+ * amount is a whole number from 1 to 10^12, and THINK_US (up to a minute) simulates the work between reading and
  * writing. A task that names no resources locks both accounts, as "account:NAME".
  *
- * How it works. One transaction reads both balances; then it thinks; another transaction writes both *absolute*
- * balances computed from what was read, and records the jid in the same transaction. That is only right if nobody
- * else writes one of the accounts in between: what the lock is for. It does on purpose what programs do that read a
- * record, work on it and save it.
+ * How it works. One transaction reads both balances; then the job waits; another transaction writes both *absolute*
+ * balances, computed from those it read, and records the jid. That is right only if no other task writes one of the
+ * accounts in between, which the lock ensures. The job deliberately works like programs that read a record, change it
+ * and save it.
  *
- * The fence. When the lock has a token, both transactions begin with jobs/fence/fence.h's: the first advances the fence
- * of every locked resource and only then reads, the second is refused when a later holder has done the same meanwhile.
- * Such a task fails as HF::FencedOff, so that it can be seen and is tried again under a new token; nothing was written.
- * Without a token all rests on the lock, and on nobody writing for longer than it lasts: a worker whose configuration
- * takes the tokens away starts only when it also gives the class another mode than correctness.
+ * The fence. If the lock has a token, both transactions begin with the fence of jobs/fence/fence.h. The first advances
+ * the fence of every locked resource before it reads. The second is refused if a later holder has advanced it
+ * meanwhile. Such a task has written nothing; it fails as HF::FencedOff and is retried under a new token. Without a
+ * token, safety depends on the lock alone, and on no writer exceeding it: a worker configured without tokens starts
+ * only if the class has another mode than correctness.
  *
  * Repeats. `done` has one row for every jid, so a task that runs again (its worker died after the commit) changes
- * nothing and is a success.
+ * nothing and succeeds.
  *
- * Accounts may go negative, and one that does not exist yet has the opening balance. So every transfer can be done in
- * any order, and the final balances can be computed independently by adding up the input.
+ * Accounts may become negative, and a new account has the opening balance. So transfers succeed in any order, and a
+ * test can compute the final balances by adding up the input.
  *
- * Cancellation. The last question before COMMIT is whether the lock is still certain, with the ledger's write lock
- * already held: nothing that can wait lies between the question and the commit. With when_lost = "go_on" it does not
- * ask, as a program does not that is in the middle of a call: for showing what a fence is good for (make
- * demo-correctness). Never use that for a ledger that matters.
+ * Cancellation. The last check before COMMIT is whether the lock is still certain, with the ledger's write lock already
+ * held: nothing that can block is between the check and the commit. With when_lost = "go_on" there is no check, as in a
+ * program that is in the middle of a call; it shows what a fence is good for (make demo-correctness). Never use that
+ * for a ledger that matters.
  *
  * Failures of the ledger (busy for too long, disk full, read-only) are HF_FAIL with SQLite's own text: the task is
- * tried again later.
+ * retried later.
  *
- * Threads: each has its own connection, made on first use and closed when the thread ends or the plugin is closed.
+ * Threads: each has its own connection, opened on first use and closed when the thread ends or the plugin is closed.
  *
  * Settings: ledger (path, default "ledger.db"), journal ("wal", "delete" or "truncate"; default "wal"), synchronous
- * ("off", "normal" or "full"; default "normal"), busy_timeout (milliseconds, default "5000"), opening_balance (default
- * "0"), think_us (for tasks that do not say, default "0"), when_lost ("stop" or "go_on"; default "stop"). */
+ * ("off", "normal" or "full"; default "normal"), busy_timeout (milliseconds, default "5000"), opening_balance
+ * (default "0"), think_us (for tasks without one, default "0"), when_lost ("stop" or "go_on"; default "stop"). */
 #include <sqlite3.h>
 
 #include "jobs/arguments/arguments.h"
@@ -78,11 +78,11 @@ struct connection {
 struct order {
     char from[ACCOUNT_MAX + 1], to[ACCOUNT_MAX + 1];
     const char *jid;
-    const char *const *resources; /* those that are locked */
+    const char *const *resources; /* the locked resources */
     unsigned resource_count;
-    const char *token; /* of the lock, "" = it has none */
+    const char *token; /* of the lock; "" = none */
     int64_t amount, think_us;
-    int64_t from_balance, to_balance; /* as read, then as they are to be written */
+    int64_t from_balance, to_balance; /* as read, then as to be written */
 };
 
 /* --- SQLite ------------------------------------------------------------------------------------------------- */
@@ -119,8 +119,7 @@ static int execute(sqlite3 *db, const char *text)
     return sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK;
 }
 
-/* The words were checked when the plugin was opened, so nothing foreign gets into the text. A small cache: there may
- * be a hundred connections. */
+/* open() checked the words, so the text is safe. A small cache, because there may be a hundred connections. */
 static int settings_apply(const struct ledger *ledger, sqlite3 *db)
 {
     char text[160];
@@ -130,7 +129,7 @@ static int settings_apply(const struct ledger *ledger, sqlite3 *db)
     return execute(db, text);
 }
 
-/* Tasks that were done stand in a table of the ledger's own, which is there without a fence too. */
+/* The ledger has its own table of done tasks, which also exists without a fence. */
 static int schema_create(sqlite3 *db)
 {
     char reason[ERROR_MAX];
@@ -162,7 +161,7 @@ static void connection_free(void *value)
     free(connection);
 }
 
-/* What SQLite says at the end; SQLITE_OK when the connection can be used. */
+/* Returns SQLite's code; SQLITE_OK if the connection is usable. */
 static int connection_open(struct connection *connection, int is_first)
 {
     struct ledger *ledger = connection->ledger;
@@ -175,8 +174,8 @@ static int connection_open(struct connection *connection, int is_first)
     return code != SQLITE_OK ? code : SQLITE_NOMEM;
 }
 
-/* NULL with a reason. SQLite does not apply the busy timeout to the step into the WAL journal, nor to that out of it
- * when another process closes its last connection, so waiting is done here. */
+/* NULL with a reason. Waits here, because SQLite applies the busy timeout neither to entering WAL mode nor to
+ * leaving it when another process closes its last connection. */
 static struct connection *connection_create(struct ledger *ledger, int is_first, char *reason, size_t reason_size)
 {
     int64_t until = kit_now_ns() + ledger->busy_timeout_ms * NS_PER_MS;
@@ -226,7 +225,7 @@ static int fail(const struct ledger *ledger, struct connection *connection, hf_j
     return ledger_error(ledger, job, "LedgerError", text);
 }
 
-/* HF_OK, or how run() ends. */
+/* HF_OK, or the code for run(). */
 static int transaction_begin(const struct ledger *ledger, struct connection *connection, hf_job *job,
                              const struct order *order, enum statement unfenced)
 {
@@ -247,7 +246,7 @@ static int balance_read(const struct ledger *ledger, struct connection *connecti
     return code == SQLITE_ROW || code == SQLITE_DONE;
 }
 
-/* The first transaction. `*is_repeat` tells that this task was done before. */
+/* The first transaction. Sets `*is_repeat` if the task was done before. */
 static int balances_read(const struct ledger *ledger, struct connection *connection, hf_job *job, struct order *order,
                          int *is_repeat)
 {
@@ -276,7 +275,7 @@ static int balances_write(const struct ledger *ledger, struct connection *connec
         return result;
     if (step(connection, RECORD, order->jid, 0, NULL) != SQLITE_DONE)
         return fail(ledger, connection, job);
-    if (sqlite3_changes(connection->db) == 0) { /* done meanwhile, by another run of this task */
+    if (sqlite3_changes(connection->db) == 0) { /* another run of this task was done meanwhile */
         roll_back(connection);
         return HF_OK;
     }
@@ -308,7 +307,7 @@ static int order_run(struct ledger *ledger, struct connection *connection, hf_jo
     return balances_write(ledger, connection, job, order);
 }
 
-/* An account is a text, or an integer that is taken as its digits. */
+/* An account is a text, or an integer, which is read as its digits. */
 static int account_read(struct argument args, unsigned index, char name[ACCOUNT_MAX + 1])
 {
     struct argument element;
@@ -425,7 +424,7 @@ static int open_ledger(const hf_host *host, void **state, char *reason, size_t r
     return -1;
 }
 
-/* The threads that ran are gone or idle by now; those that are only idle leave their connections to us. */
+/* All runner threads have ended or are idle; closes the connections of the idle ones. */
 static void close_ledger(void *state)
 {
     struct ledger *ledger = state;

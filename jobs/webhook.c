@@ -2,23 +2,23 @@
  *
  * Arguments: [{"url":..., "method":..., "headers":{...}, "body":..., "timeout":...}], or [URL] or [URL, BODY].
  *
- * How a call ends. 2xx is done, with the answer as result. Not reached, not answered in time, 5xx, 408, 425 and 429
- * fail, to be tried again, when the server says so (Retry-After) or after the usual delay. All other answers are
- * buried: the same request would get them again. The server may see a request twice (its answer may get lost, the
- * worker may die): the header Holdfast-Task is the same each time.
+ * How a call ends. 2xx is done, with the answer as result. An unreachable server, a timeout, 5xx, 408, 425 and 429 fail
+ * and are retried when the server says so (Retry-After) or after the usual delay. After any other answer the task is
+ * buried: the same request would get it again. The server may see a request twice (an answer may get lost, the worker
+ * may die): the header Holdfast-Task is the same each time.
  *
- * Addresses. Producers may hand on what their users wrote, and the worker stands inside of the network. So it connects
- * to public addresses only, unless the settings say otherwise. It judges the address itself when it connects, and again
- * at each redirect.
+ * Addresses. Producers may pass on URLs of their users, and the worker is inside the network. So it connects only to
+ * public addresses, unless the settings allow others. It checks the address at each connect, and again at each
+ * redirect.
  *
  * Secrets. Errors and log lines name scheme, host and port only: paths, queries and headers often hold secrets.
  *
- * Threads: each has a handle of its own, with the connections that it keeps.
+ * Threads: each has its own handle, which keeps connections open.
  *
- * Settings: secret or secret_file (what signs; default none), signature_header (default "Holdfast-Signature"),
- * allow_private ("yes" or "no"; default "no"), private_hosts (names for which private addresses are fine; default
- * none), redirects (how many are followed, up to 10; default "0"), timeout (seconds for tasks that do not say, up to
- * 300; default "10"), ca_file (certificates to trust instead of the system's). */
+ * Settings: secret or secret_file (the key for signatures; default none), signature_header (default
+ * "Holdfast-Signature"), allow_private ("yes" or "no"; default "no"), private_hosts (names that may have private
+ * addresses; default none), redirects (how many to follow, up to 10; default "0"), timeout (seconds for tasks
+ * without one, up to 300; default "10"), ca_file (certificates to trust instead of the system's). */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ struct webhook {
     struct per_thread callers;
 };
 
-/* One delivery: the request of the task, and the place where it goes now. */
+/* One delivery: the request of the task, and its present target. */
 struct delivery {
     const struct webhook *webhook;
     hf_job *job;
@@ -123,7 +123,7 @@ static int is_redirect(const struct webhook_call *call, enum webhook_end end)
     return end == WEBHOOK_ANSWERED && call->redirect != NULL && call->status >= 301 && call->status <= 308;
 }
 
-/* 307 and 308 repeat a request; after the others clients go on with GET, which is another request than the task's. */
+/* 307 and 308 repeat a request; after the others clients use GET, which is not the task's request. */
 static const char *obstacle_to_redirect(const struct delivery *delivery, const struct webhook_call *call,
                                         int64_t followed, const struct webhook_place *next)
 {
@@ -137,7 +137,7 @@ static const char *obstacle_to_redirect(const struct delivery *delivery, const s
     return NULL;
 }
 
-/* HF_OK: the delivery has moved. */
+/* HF_OK: the delivery has a new target. */
 static int follow(struct delivery *delivery, const struct webhook_call *call, int64_t followed)
 {
     char reason[REASON_MAX];
@@ -162,7 +162,7 @@ static int must_stop(void *value)
     return delivery->webhook->kit.cancel->cancelled(delivery->job);
 }
 
-/* Sends the request to where it goes now. -1: it has moved on. */
+/* Sends the request to its present target. -1: there is a new one. */
 static int deliver_once(struct delivery *delivery, int64_t followed)
 {
     const struct webhook *webhook = delivery->webhook;
@@ -350,7 +350,7 @@ static int open_webhook(const hf_host *host, void **state, char *reason, size_t 
     return 0;
 }
 
-/* libcurl stays initialised: a thread of its own may still be resolving a name. */
+/* libcurl stays initialised, because one of its threads may still be resolving a name. */
 static void close_webhook(void *state)
 {
     struct webhook *webhook = state;

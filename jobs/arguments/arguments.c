@@ -1,4 +1,4 @@
-/* Finding is done here, by counting brackets outside of texts; decoding is jansson's. */
+/* Finds values by counting brackets outside of texts; jansson decodes them. */
 #include "jobs/arguments/arguments.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ char argument_kind(struct argument argument)
     return first != '\0' && strchr("{[\"ntf", first) != NULL ? first : '\0';
 }
 
-/* Behind the closing quote; `at` is behind the opening one. NULL: there is none. */
+/* From after the opening quote to after the closing one. NULL: there is none. */
 static const char *text_skip(const char *at, const char *end)
 {
     for (; at < end; at++) {
@@ -47,7 +47,7 @@ static const char *text_skip(const char *at, const char *end)
     return NULL;
 }
 
-/* Behind the value that begins at `at`: at the next comma, colon or closing bracket of its own level. NULL: it does not
+/* The end of the value that begins at `at`: the next comma, colon or closing bracket of its level. NULL: it does not
  * end. */
 static const char *value_skip(const char *at, const char *end)
 {
@@ -64,7 +64,7 @@ static const char *value_skip(const char *at, const char *end)
     return NULL;
 }
 
-/* The value at `*at`, which must end with one of `ends`; `*at` moves to that. */
+/* Takes the value at `*at`, which one of `ends` must follow; moves `*at` there. */
 static int value_take(const char **at, const char *end, const char *ends, struct argument *value)
 {
     const char *behind = value_skip(*at, end);
@@ -81,7 +81,7 @@ int argument_element(struct argument array, unsigned index, struct argument *ele
     if (argument_kind(array) != '[')
         return 0;
     do {
-        at++; /* over the bracket, then the commas */
+        at++; /* skips the bracket, then the commas */
         if (!value_take(&at, end, ",]", element))
             return 0;
         if (index == 0)
@@ -96,7 +96,7 @@ int argument_member(struct argument object, size_t *position, struct argument *k
     const char *at = object.text + *position, *end = object.text + object.length;
     if (argument_kind(object) != '{' || at >= end || *at == '}')
         return 0;
-    at++; /* over the brace, then the commas */
+    at++; /* skips the brace, then the commas */
     if (!value_take(&at, end, ":", key))
         return 0;
     at++;

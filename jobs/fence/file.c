@@ -1,20 +1,19 @@
 /* The file sink of fence.h.
  *
- * Each call takes flock() on PATH.lock for its own duration only: a holder that stands still between its reading and
- * its writing keeps nobody away. The lock is a file of its own, because PATH and PATH.fence are replaced, and a lock on
- * a replaced file is a lock on nothing.
+ * Each call holds flock() on PATH.lock only while it runs: a holder that is stopped between reading and writing blocks
+ * no other. The lock is a separate file, because PATH and PATH.fence are replaced, and a lock on a replaced file
+ * protects nothing.
  *
- * Steps, each of which may be the last one of the process:
+ * The steps; the process may die after any of them:
  *
- *     enter     lock; PATH.fence is read and compared: a stale caller ends here and has changed nothing
- *     settle    what an earlier caller left half done is decided, the token is advanced: PATH.fence is
- *               replaced, and only then PATH.new removed, on whose being there the decision rested
+ *     enter     lock; read and compare PATH.fence: a stale caller returns here and has changed nothing
+ *     settle    decide what an earlier caller left half done, advance the token: replace PATH.fence, and only then
+ *               remove PATH.new, on whose existence the decision depends
  *     (read)    the content
- *     (write)   PATH.new is written and synchronized, then its name; PATH.fence says `writing JID`; PATH.new becomes
- *               PATH
+ *     (write)   write and synchronize PATH.new, then its name; PATH.fence says `writing JID`; rename PATH.new to PATH
  *
- * A file is synchronized before it gets its name and the directory after that, so a loss of power cannot leave the name
- * of an empty file, nor swap the order of two steps. */
+ * A file is synchronized before it gets its name, and the directory afterwards, so a loss of power can neither leave
+ * an empty file under the name nor swap two steps. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -32,20 +31,20 @@
 
 /* --- records ------------------------------------------------------------------------------------------------------ */
 
-/* What the file sink keeps beside the file (PATH.fence), as lines of text:
+/* The record of the file sink beside the file (PATH.fence), as lines of text:
  *
  *     holdfast-fence 1
  *     token 1790000000000000
  *     resource account:7
- *     writing 0123456789abcdef01234567       when the last write named a task
+ *     writing 0123456789abcdef01234567       if the last write named a task
  *     done 89abcdef0123456789abcdef          tasks that wrote before, the latest first
  *
- * A record is only ever replaced as a whole. `writing` is what ties it to the file, which is another name in the
- * directory and so cannot be renamed in the same step: it is written when PATH.new is complete, and PATH.new becomes
- * PATH after that. So that task is done if PATH.new is gone, and not done if it is there. No I/O here. */
+ * A record is always replaced as a whole. `writing` ties it to the file, which cannot be renamed in the same step.
+ * It is written when PATH.new is complete, and afterwards PATH.new is renamed to PATH. So the task is done if
+ * PATH.new is gone, and not done if it exists. No I/O here. */
 
 struct hf_fence_record {
-    char *text; /* what was parsed, and what the texts below point into */
+    char *text; /* the parsed text, into which the texts below point */
     int64_t token;
     const char *resource;
     const char *writing; /* NULL: none */
@@ -55,7 +54,7 @@ struct hf_fence_record {
 
 static const char head[] = "holdfast-fence 1\n";
 
-/* Cuts off the next line if it begins with that word and a blank: the value, else NULL and nothing is cut off. */
+/* Takes the next line if it begins with that word and a blank, and returns the value; else NULL. */
 static const char *line_take(char **rest, const char *word)
 {
     size_t length = strlen(word);
@@ -68,7 +67,7 @@ static const char *line_take(char **rest, const char *word)
     return value;
 }
 
-/* Takes the text, which fini frees in any case; 0 when it is no record. */
+/* Takes over the text, which fini always frees; 0 if it is no record. */
 static int hf_fence_record_parse(struct hf_fence_record *record, char *text_take, size_t length)
 {
     const char *jid;
@@ -88,7 +87,7 @@ static int hf_fence_record_parse(struct hf_fence_record *record, char *text_take
     return *rest == '\0';
 }
 
-/* The text of it, which the caller frees; NULL without memory. */
+/* The text of a record, which the caller frees; NULL without memory. */
 static char *hf_fence_record_print(const struct hf_fence_record *record, size_t *length)
 {
     char *text = NULL;
@@ -108,7 +107,7 @@ static char *hf_fence_record_print(const struct hf_fence_record *record, size_t 
     return text;
 }
 
-/* Ends `writing`: what came of it is known. The eldest task is forgotten when there is no room. */
+/* Ends `writing`, whose outcome is known. Drops the oldest task if there is no room. */
 static void hf_fence_record_settle(struct hf_fence_record *record, int was_written)
 {
     if (record->writing != NULL && was_written) {
@@ -129,7 +128,7 @@ static int hf_fence_record_is_done(const struct hf_fence_record *record, const c
     return 0;
 }
 
-/* Whether the text can be a line's value: 1 to `most` bytes without control characters. */
+/* Whether the text is valid as a line's value: 1 to `most` bytes without control characters. */
 static int hf_fence_record_fits(const char *text, size_t most)
 {
     size_t length = 0;
@@ -154,7 +153,7 @@ struct visit {
     int directory, lock; /* -1: not open */
     char name[NAME_SIZE], name_new[NAME_SIZE], fence[NAME_SIZE], fence_new[NAME_SIZE], lock_name[NAME_SIZE];
     struct hf_fence_record record;
-    mode_t mode; /* of the file, 0: there is none */
+    mode_t mode; /* of the file; 0 = no file */
     char *reason;
     size_t reason_size;
 };
@@ -185,7 +184,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * MS_PER_S + now.tv_nsec / NS_PER_MS;
 }
 
-/* 1 locked, 0 not yet, -1 with errno. flock() cannot wait for a limited time, so it is asked again. */
+/* 1 locked, 0 not yet, -1 with errno. flock() has no timeout, so callers repeat this. */
 static int lock_try(struct visit *visit)
 {
     visit->lock = openat(visit->directory, visit->lock_name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -212,12 +211,12 @@ static enum hf_fence_outcome lock_take(struct visit *visit)
         if (locked < 0)
             return failed(visit, visit->lock_name);
         if (now_ms() >= until)
-            return senseless(visit, "somebody else was inside a call for this file all the time");
+            return senseless(visit, "another process used this file all the time");
         nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
     }
 }
 
-/* The whole of a file with a NUL behind it; NULL with errno. */
+/* The content of a file and a NUL; NULL with errno. */
 static char *content_read(int directory, const char *name, size_t *length)
 {
     struct stat facts;
@@ -253,7 +252,7 @@ static enum hf_fence_outcome fence_read(struct visit *visit)
         return errno == ENOENT ? HF_FENCE_ACCEPTED : failed(visit, visit->fence);
     }
     if (!hf_fence_record_parse(&visit->record, text, length))
-        return senseless(visit, "its .fence is not what this sink writes, so nobody knows what is stale");
+        return senseless(visit, "its .fence was not written by this sink, so stale tokens cannot be recognised");
     if (strcmp(visit->record.resource, visit->file->resource) != 0)
         return senseless(visit, "it is fenced by another resource, whose tokens cannot be compared");
     return hf_fence_admits(visit->record.token, visit->number)
@@ -306,7 +305,7 @@ static enum hf_fence_outcome enter(struct visit *visit)
 static enum hf_fence_outcome leave(struct visit *visit, enum hf_fence_outcome outcome)
 {
     if (visit->lock >= 0)
-        close(visit->lock); /* the only descriptor of it, so this unlocks */
+        close(visit->lock); /* its only descriptor, so this unlocks */
     if (visit->directory >= 0)
         close(visit->directory);
     free(visit->record.text);
@@ -329,7 +328,7 @@ static int bytes_write(int file, const char *bytes, size_t length)
     return 0;
 }
 
-/* A file that is complete on the disk, but whose name may not be there yet. What was left under that name goes. */
+/* Writes a file completely to the disk; its name may not be there yet. Replaces a leftover of that name. */
 static int new_write(const struct visit *visit, const char *name, const char *bytes, size_t length, mode_t mode)
 {
     if (unlinkat(visit->directory, name, 0) != 0 && errno != ENOENT)

@@ -1,4 +1,4 @@
-/* What the sinks written in C have in common. */
+/* The common rules of the sinks in C. */
 #ifndef JOBS_FENCE_RULE_H
 #define JOBS_FENCE_RULE_H
 
@@ -7,13 +7,13 @@
 
 #include "jobs/fence/fence.h"
 
-/* Equal is the same holder. */
+/* An equal token is the same holder. */
 static inline int hf_fence_admits(int64_t stored, int64_t offered)
 {
     return offered >= stored;
 }
 
-/* The token of a caller. 0 with a reason when it is none. */
+/* Reads the token of a caller. 0 with a reason if it is none. */
 static inline int hf_fence_offered(const char *text, int64_t *number, char *reason, size_t reason_size)
 {
     if (hf_fence_token(text, number))

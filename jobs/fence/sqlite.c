@@ -1,6 +1,6 @@
-/* The SQLite sink of fence.h. BEGIN IMMEDIATE takes the write lock of the whole database before anything is compared,
- * so no other writer comes between the comparing and the COMMIT. What is open is asked of SQLite, not remembered here:
- * a ROLLBACK of the caller, or one that SQLite did by itself, leaves no wrong idea behind. */
+/* The SQLite sink of fence.h. BEGIN IMMEDIATE takes the write lock of the whole database before the comparison, so
+ * no other writer comes between the comparison and the COMMIT. SQLite knows whether a transaction is open; this file
+ * keeps no state of its own, which a ROLLBACK by the caller or by SQLite would make wrong. */
 #include "jobs/fence/fence.h"
 
 #include <sqlite3.h>
@@ -45,7 +45,7 @@ void hf_fence_sqlite_rollback(struct hf_fence_sqlite *fence)
         step(fence, ROLLBACK, NULL, 0);
 }
 
-/* The text is taken first: ROLLBACK would replace it. */
+/* Takes the text first, because ROLLBACK would replace it. */
 static enum hf_fence_outcome trouble(struct hf_fence_sqlite *fence, char *reason, size_t reason_size)
 {
     snprintf(reason, reason_size, "%.300s", sqlite3_errmsg(fence->db));
@@ -102,8 +102,8 @@ void hf_fence_sqlite_destroy(struct hf_fence_sqlite *fence)
 
 /* --- the transaction ---------------------------------------------------------------------------------------- */
 
-/* The largest token seen, 0 before the first. What stands there and is no number was not written by a sink: nobody
- * knows then what is stale. */
+/* The largest token seen, 0 before the first. If the stored value is no number, no sink wrote it, and stale tokens
+ * cannot be recognised. */
 static int stored_read(struct hf_fence_sqlite *fence, const char *resource, int64_t *stored)
 {
     sqlite3_stmt *statement = fence->statements[STORED];

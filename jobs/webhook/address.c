@@ -1,4 +1,4 @@
-/* The registries of special addresses of IANA, as tables of prefixes. Of IPv6 only 2000::/3 is public at all. */
+/* The registries of special addresses of IANA, as tables of prefixes. Of IPv6 only 2000::/3 is public. */
 #include "jobs/webhook/address.h"
 
 #include <netinet/in.h>
@@ -17,7 +17,7 @@ static const struct prefix prefixes_v4[] = {
     {{10}, 8, "private"},
     {{100, 64}, 10, "shared by a provider"},
     {{127}, 8, "loopback"},
-    {{168, 63, 129, 16}, 32, "metadata"}, /* Azure's, amid public ones */
+    {{168, 63, 129, 16}, 32, "metadata"}, /* Azure's, among public addresses */
     {{169, 254}, 16, "link-local"},
     {{172, 16}, 12, "private"},
     {{192, 0, 0}, 24, "reserved"},

@@ -1,4 +1,4 @@
-/* curl_multi with a single handle, and not curl_easy_perform(), which asks whether to go on only once a second. */
+/* Uses curl_multi with a single handle, because curl_easy_perform() checks for cancellation only once a second. */
 #include "jobs/webhook/call.h"
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ static curl_socket_t socket_open(void *context, curlsocktype purpose, struct cur
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-/* What goes beyond the limit is not read: taking less than was offered ends the transfer. */
+/* Stops at the limit: taking fewer bytes than offered ends the transfer. */
 static size_t reply_take(char *bytes, size_t one, size_t count, void *context)
 {
     struct webhook_call *call = context;
@@ -80,7 +80,7 @@ static size_t reply_take(char *bytes, size_t one, size_t count, void *context)
     return call->is_cut ? 0 : taken;
 }
 
-/* Seconds, or a date. What is neither is 0 or less. */
+/* Seconds, or a date. Anything else becomes 0 or less. */
 static int64_t seconds_said(const char *value)
 {
     char *rest = NULL;
@@ -105,8 +105,7 @@ static void retry_after_read(struct webhook_call *call, const char *line, size_t
     call->retry_after_s = seconds > 0 ? seconds : 0;
 }
 
-/* Called with one whole line each time, also for interim answers (100, 103). What those say of trying again says
- * nothing of the final answer. */
+/* Called with each whole line, also of interim answers (100, 103), whose Retry-After does not count. */
 static size_t head_take(char *bytes, size_t one, size_t count, void *context)
 {
     struct webhook_call *call = context;
@@ -127,7 +126,7 @@ static void protocols_limit(CURL *easy)
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
-    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a name that takes long to resolve does not hold up a stop */
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a slow name resolution must not delay a stop */
 #endif
 }
 
@@ -195,7 +194,7 @@ static enum webhook_end end_of(CURL *easy, struct webhook_call *call, CURLcode c
     return WEBHOOK_UNREACHABLE;
 }
 
-/* True when the transfer is over. */
+/* True if the transfer is over. */
 static int is_over(struct webhook_caller *caller, CURLcode *code)
 {
     int running = 0, left = 0;

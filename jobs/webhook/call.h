@@ -6,8 +6,8 @@
  *     ... call.status, call.reply ...
  *     webhook_call_fini(&call);
  *
- * The address is judged when it is connected to, so a name that is resolved anew in between changes nothing. Nothing
- * of the environment counts: no proxy, no .netrc. Redirects are answers like any other. */
+ * The address is checked at connect, so a name that resolves differently in between is harmless. The environment is
+ * ignored: no proxy, no .netrc. Redirects are answers like any other. */
 #ifndef JOBS_WEBHOOK_CALL_H
 #define JOBS_WEBHOOK_CALL_H
 
@@ -18,15 +18,15 @@
 enum { WEBHOOK_REPLY_MAX = 65536, WEBHOOK_HEAD_MAX = 65536 };
 
 enum webhook_end {
-    WEBHOOK_ANSWERED,    /* status, reply and what follows are set */
-    WEBHOOK_REFUSED,     /* all addresses of the host are such as address.h refuses; nothing was sent */
+    WEBHOOK_ANSWERED,    /* status, reply and the members after it are set */
+    WEBHOOK_REFUSED,     /* address.h refuses all addresses of the host; nothing was sent */
     WEBHOOK_UNREACHABLE, /* `trouble` says why; whether the request arrived may be unknown */
     WEBHOOK_LATE,        /* not answered by the deadline */
     WEBHOOK_STOPPED,     /* must_stop() said so */
 };
 
 struct webhook_call {
-    /* what is asked for; all of it the caller's */
+    /* the request; the caller owns all of it */
     const char *url, *method;
     const struct curl_slist *headers;
     const char *body; /* NULL: none */
@@ -36,17 +36,17 @@ struct webhook_call {
     const char *ca_file;         /* NULL: the certificates of the system */
     int (*must_stop)(void *job); /* asked every 50 ms or more often */
     void *job;
-    int wake_fd; /* worth asking at once when it is readable; -1: none */
+    int wake_fd; /* if readable, must_stop is called at once; -1: none */
     /* the answer */
     long status;
     char *reply; /* at most WEBHOOK_REPLY_MAX bytes; NULL: nothing */
     size_t reply_length;
-    int is_cut;            /* there was more of it */
-    int64_t retry_after_s; /* 0: not said, or no time in the future */
-    char *redirect;        /* where it points to, whole; NULL: nowhere */
-    const char *refusal;   /* what kind of address was refused */
+    int is_cut;            /* the reply was longer */
+    int64_t retry_after_s; /* 0: missing, or not in the future */
+    char *redirect;        /* the absolute target of a redirect; NULL: none */
+    const char *refusal;   /* the kind of the refused address */
     char trouble[CURL_ERROR_SIZE];
-    size_t head_length, sockets; /* for the call itself */
+    size_t head_length, sockets; /* private */
 };
 
 struct webhook_caller; /* opaque; belongs to one thread at a time */

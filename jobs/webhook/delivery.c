@@ -1,4 +1,4 @@
-/* Names of resources and ids of tasks may be any bytes: in headers all but visible ASCII is written as %XX. */
+/* Names of resources and ids of tasks may be any bytes: headers escape all but visible ASCII as %XX. */
 #include "jobs/webhook/delivery.h"
 
 #include <jansson.h>
@@ -35,7 +35,7 @@ static char *webhook_signature(const struct webhook_seal *seal, int64_t unix_sec
 
 /* --- headers ------------------------------------------------------------------------------------------------ */
 
-/* Takes the line. Once something went wrong, `*list` stays NULL. */
+/* Takes over the line. After an error `*list` stays NULL. */
 static int line_add(struct curl_slist **list, char *line_take)
 {
     struct curl_slist *longer = line_take != NULL ? curl_slist_append(*list, line_take) : NULL;
@@ -48,7 +48,7 @@ static int line_add(struct curl_slist **list, char *line_take)
 static int header_add(struct curl_slist **list, const char *name, const char *value)
 {
     char *line = NULL;
-    /* libcurl takes "NAME:" without a value for an order to leave that header out, and "NAME;" for an empty one. */
+    /* For libcurl "NAME:" without a value means to omit that header, and "NAME;" means an empty one. */
     int length = value[0] == '\0' ? asprintf(&line, "%s;", name) : asprintf(&line, "%s: %s", name, value);
     return line_add(list, length >= 0 ? line : NULL);
 }
@@ -113,7 +113,7 @@ static int request_add(struct curl_slist **list, const struct webhook_request *r
     if (webhook_request_header(request, "content-type") != NULL)
         return 1;
     if (request->body == NULL)
-        return line_add(list, strdup("Content-Type:")); /* libcurl's own is that of a form */
+        return line_add(list, strdup("Content-Type:")); /* libcurl's default is that of a form */
     return header_add(list, "Content-Type", request->body_is_json ? "application/json" : "text/plain; charset=utf-8");
 }
 
@@ -130,7 +130,7 @@ struct curl_slist *webhook_headers(const struct webhook_request *request, const 
 
 /* --- the result --------------------------------------------------------------------------------------------- */
 
-/* How many bytes the character at `at` has; 0 when it is none. jansson judges. */
+/* The bytes of the character at `at`; 0 if it is invalid, by the judgement of jansson. */
 static size_t character_length(const char *at, size_t left)
 {
     unsigned char first = (unsigned char)*at;

@@ -1,4 +1,4 @@
-/* What is sent along with a request, and what is kept of its answer. */
+/* The headers of a request, and the result kept of its answer. */
 #ifndef JOBS_WEBHOOK_DELIVERY_H
 #define JOBS_WEBHOOK_DELIVERY_H
 
@@ -9,7 +9,7 @@
 #include "jobs/webhook/call.h"
 #include "jobs/webhook/request.h"
 
-/* What is known of the task; zeroed or NULL where there is nothing. */
+/* The facts of the task; zeroed or NULL if unknown. */
 struct webhook_task {
     const char *jid;
     unsigned attempt;
@@ -20,17 +20,17 @@ struct webhook_task {
 
 struct webhook_seal {
     const char *header; /* its name */
-    const char *secret; /* NULL: nothing is signed */
+    const char *secret; /* NULL: no signature */
     size_t secret_length;
 };
 
-/* The headers of a request; NULL without memory. For a server at another place than the one that the task names,
- * `is_elsewhere`, all that the task itself wrote stays away except what describes the body: it may be credentials. */
+/* The headers of a request; NULL without memory. If the server is not the one that the task names, `is_elsewhere`,
+ * omits all headers of the task except those that describe the body: they may be credentials. */
 struct curl_slist *webhook_headers(const struct webhook_request *request, const struct webhook_task *task,
                                    const struct webhook_seal *seal, int64_t unix_seconds, int is_elsewhere);
 
-/* {"status":200,"body":"...","cut":false} with each byte that is no UTF-8 replaced by U+FFFD, to be freed; NULL without
- * memory. */
+/* {"status":200,"body":"...","cut":false} with U+FFFD for each byte that is not UTF-8; the caller frees it. NULL
+ * without memory. */
 char *webhook_result(const struct webhook_call *call);
 
 #endif

@@ -1,6 +1,5 @@
-/* A request is refused for what its author cannot have meant: members that nobody knows, headers that belong to the
- * connection, line breaks in a header, by which a task could write a request of its own. A body that is JSON is sent
- * byte for byte as it was pushed. */
+/* Refuses requests whose author cannot have meant them: unknown members, headers that belong to the connection, and
+ * line breaks in a header, which could inject a second request. Sends a JSON body byte for byte as it was pushed. */
 #include "jobs/webhook/request.h"
 
 #include <curl/curl.h>
@@ -14,7 +13,7 @@
 
 /* --- the place ---------------------------------------------------------------------------------------------------- */
 
-/* libcurl's own parser of URLs does the reading: what is judged here is what it will connect to. */
+/* libcurl's own parser reads the URL, so that the checks see what libcurl will connect to. */
 
 static char *part_copy(CURLU *parsed, CURLUPart part, unsigned flags)
 {
@@ -35,7 +34,7 @@ static int has_part(CURLU *parsed, CURLUPart part)
 static int parts_read(struct webhook_place *place, CURLU *parsed, const char *url, char *reason, size_t reason_size)
 {
     if (parsed == NULL || curl_url_set(parsed, CURLUPART_URL, url, 0) != CURLUE_OK)
-        return kit_refuse(reason, reason_size, "the url is none");
+        return kit_refuse(reason, reason_size, "this is no url");
     place->url = strdup(url);
     place->scheme = part_copy(parsed, CURLUPART_SCHEME, 0);
     place->host = part_copy(parsed, CURLUPART_HOST, 0);
@@ -161,13 +160,13 @@ static int header_read(struct webhook_request *request, struct argument key, str
     struct webhook_header *header = &request->headers[request->header_count];
     header->name = argument_text(key);
     header->value = argument_text(value);
-    request->header_count++; /* so that it is freed */
+    request->header_count++; /* so that fini frees it */
     if (header->name == NULL || header->value == NULL)
         return refuse(refusal, "a header is to be a name and a text");
     if (strlen(header->name) + strlen(header->value) > WEBHOOK_HEADER_MAX)
         return refuse(refusal, "a header is longer than 8192 bytes");
     if (!name_is_good(header->name) || !value_is_good(header->value))
-        return refuse(refusal, "a header has a character in it that none may have");
+        return refuse(refusal, "a header contains an illegal character");
     request->header_count--;
     int is_twice = webhook_request_header(request, header->name) != NULL;
     request->header_count++;

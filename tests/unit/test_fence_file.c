@@ -163,7 +163,7 @@ TEST(whoever_is_inside_for_too_long_is_waited_for_only_so_long)
     assert_int_equal(flock(lock, LOCK_EX), 0);
     file.patience_ms = 20;
     assert_int_equal(hf_fence_file_write(&file, NULL, "y", 1, place->reason, sizeof place->reason), HF_FENCE_TROUBLE);
-    assert_contains(place->reason, "inside a call");
+    assert_contains(place->reason, "another process used");
     close(lock);
     assert_int_equal(hf_fence_file_write(&file, NULL, "y", 1, place->reason, sizeof place->reason), HF_FENCE_ACCEPTED);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* @NAME@: counts to a number, one step in a tenth of a second. Class: @NAME@.
  *
- * Put your work into one_step(); the rest is how a handler lives with its lock: it asks cancelled() before every step
- * that cannot be undone, and returns when the answer is yes. <holdfast/job.h> is the manual of every function.
+ * Put your work into one_step(). The rest shows how a handler works with its lock: it calls cancelled() before every
+ * irreversible step, and returns if that is true. <holdfast/job.h> documents every function.
  *
  * Arguments: [STEPS], from 1 to 1000. Settings: pause_ms, of a step. Result: {"steps":STEPS}. */
 #include <stdio.h>
@@ -33,11 +33,11 @@ static int run(hf_job *job, void *context)
     char text[64];
     if (!state->job->arg_integer(job, 0, &steps) || steps < 1 || steps > STEPS_MAX) {
         state->job->error(job, "BadArguments", "expected [STEPS], a number from 1 to %d", STEPS_MAX);
-        return HF_BURY; /* trying again would not help */
+        return HF_BURY; /* a retry would not help */
     }
     for (int64_t step = 1; step <= steps; step++) {
         if (state->cancel->cancelled(job))
-            return HF_CANCELLED; /* the host knows why: the lock was lost, the worker stops, somebody asked for it */
+            return HF_CANCELLED; /* the lock was lost, the worker stops, or the task was cancelled: the host knows */
         one_step(state);
         snprintf(text, sizeof text, "{\"done\":%lld,\"total\":%lld}", (long long)step, (long long)steps);
         state->report->progress(job, text);
