@@ -154,7 +154,8 @@ TEST(the_reason_says_what_it_answered)
     struct redis_reply one[1] = {text_reply("10.1.1.1")};
     assert_reason(&(struct redis_reply){.kind = REDIS_NIL}, "knows no master called \"m\"");
     assert_reason(&failure, "refused: NOAUTH x");
-    assert_reason(&(struct redis_reply){.kind = REDIS_ARRAY, .elements = one, .count = 1}, "not answer with an address");
+    assert_reason(&(struct redis_reply){.kind = REDIS_ARRAY, .elements = one, .count = 1},
+                  "not answer with an address");
     assert_reason(&(struct redis_reply){.kind = REDIS_INTEGER, .integer = 4}, "not answer with an address");
 }
 
