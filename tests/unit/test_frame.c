@@ -164,7 +164,8 @@ static void order_write(const char *checkpoint)
                           .reports_progress = true,
                           .may_push = true,
                           .backtrace_lines = 7};
-    const struct runner_order order = {.run_entry = 5, .run = 99, .log_level = HF_LOG_WARN, .has_lock = true};
+    const struct runner_order order = {
+        .run_entry = 5, .run = 99, .log_level = HF_LOG_WARN, .has_lock = true, .measures_memory = true};
     runner_order_write(&order, &job, &out);
 }
 
@@ -179,6 +180,7 @@ TEST(an_order_arrives_as_it_was_sent)
     assert_int_equal(order.run, 99);
     assert_int_equal(order.log_level, HF_LOG_WARN);
     assert_true(order.has_lock);
+    assert_true(order.measures_memory);
     assert_string_equal(job.class_name, "paint");
     assert_string_equal(job.queue, "low");
     assert_string_equal(job.jid, "0123456789abcdef01234567");

@@ -724,6 +724,7 @@ bool process_give(struct pooled_process *process, struct isolated_run *run)
         .run = atomic_load_explicit(&run->run_entry->run, memory_order_relaxed),
         .log_level = level_heard(run->job),
         .has_lock = run->job->validity != NULL,
+        .measures_memory = run->rules->memory_per_process > 0,
     };
     process->run = run;
     process->run_number = order.run;

@@ -53,7 +53,15 @@ bool runner_hello_read(const struct frame *frame, struct runner_hello *hello, st
 
 /* --- RUN ---------------------------------------------------------------------------------------------------------- */
 
-enum { HAS_LOCK = 1, HAS_CHECKPOINT = 2, REPORTS_PROGRESS = 4, KEEPS_RESULT = 8, MAY_PUSH = 16, ALL_FLAGS = 31 };
+enum {
+    HAS_LOCK = 1,
+    HAS_CHECKPOINT = 2,
+    REPORTS_PROGRESS = 4,
+    KEEPS_RESULT = 8,
+    MAY_PUSH = 16,
+    MEASURES_MEMORY = 32,
+    ALL_FLAGS = 63
+};
 
 void runner_order_write(const struct runner_order *order, const struct hf_job *job, struct buffer *out)
 {
@@ -64,7 +72,7 @@ void runner_order_write(const struct runner_order *order, const struct hf_job *j
     frame_add_number(out, order->log_level);
     frame_add_number(out, (order->has_lock ? HAS_LOCK : 0) | (job->checkpoint != NULL ? HAS_CHECKPOINT : 0) |
                               (job->reports_progress ? REPORTS_PROGRESS : 0) | (job->keeps_result ? KEEPS_RESULT : 0) |
-                              (job->may_push ? MAY_PUSH : 0));
+                              (job->may_push ? MAY_PUSH : 0) | (order->measures_memory ? MEASURES_MEMORY : 0));
     frame_add_number(out, job->attempt);
     frame_add_number(out, job->backtrace_lines);
     frame_add_string(out, job->jid, ENVELOPE_JID_BYTES_MAX);
@@ -87,6 +95,7 @@ bool runner_order_read(const struct frame *frame, struct runner_order *order, st
     order->log_level = (enum hf_log_level)frame_take_number(&reader, HF_LOG_DEBUG, HF_LOG_ERROR + 1);
     int64_t flags = frame_take_number(&reader, 0, ALL_FLAGS);
     order->has_lock = (flags & HAS_LOCK) != 0;
+    order->measures_memory = (flags & MEASURES_MEMORY) != 0;
     job->reports_progress = (flags & REPORTS_PROGRESS) != 0;
     job->keeps_result = (flags & KEEPS_RESULT) != 0;
     job->may_push = (flags & MAY_PUSH) != 0;

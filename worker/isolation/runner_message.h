@@ -129,6 +129,7 @@ struct runner_order {
     uint64_t run;
     enum hf_log_level log_level; /* the log shows nothing below it */
     bool has_lock;
+    bool measures_memory; /* the worker wants to know how much the process has */
     const char *resources[ENVELOPE_RESOURCES_MAX];
 };
 /* Writes the order and the facts of the job. */

@@ -36,8 +36,8 @@
  *     switch (channel_receive(&channel, INSTANT_NEVER, &frame)) ...      valid until the next one
  *
  * The handler shares the process, so the channel protects itself. Its descriptor has a high number, because a handler
- * may close low ones by mistake. It is checked before use, because the handler may have closed it, and it may be
- * another file now. In a process that the handler forked it does not work.
+ * may close low ones by mistake. It is checked before each message, because the handler may have closed it, and it
+ * may be another file now. In a process that the handler forked it does not work.
  *
  * Threads: any may write; the callers ensure that one reads at a time. */
 
@@ -176,7 +176,7 @@ static void passed_take(struct runner_channel *channel, struct msghdr *message)
     memcpy(&channel->passed, CMSG_DATA(head), sizeof channel->passed);
 }
 
-/* Receives at least one byte. */
+/* Receives at least one byte. The handler did nothing since the last message was sent, which checked the socket. */
 static enum channel_news bytes_receive(struct runner_channel *channel, size_t wanted, struct instant until)
 {
     size_t room = wanted > READ_BYTES ? wanted : READ_BYTES;
@@ -187,7 +187,7 @@ static enum channel_news bytes_receive(struct runner_channel *channel, size_t wa
             .msg_iov = &place, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
         if (until.ns != INSTANT_NEVER.ns && !socket_await(channel, POLLIN, until))
             return CHANNEL_TOO_LATE;
-        ssize_t count = is_sound(channel) ? recvmsg(channel->socket, &message, MSG_CMSG_CLOEXEC) : 0;
+        ssize_t count = recvmsg(channel->socket, &message, MSG_CMSG_CLOEXEC);
         if (count > 0) {
             channel->in.length += (size_t)count;
             passed_take(channel, &message);
@@ -554,7 +554,7 @@ static bool runner_run(struct runner *runner, const struct frame *frame)
         _exit(0);
     fflush(stdout);
     end.run = runner->run.order.run;
-    end.memory = memory_look(runner);
+    end.memory = runner->run.order.measures_memory ? memory_look(runner) : -1;
     if (runner->run.descriptor >= 0) /* the handler requested it */
         close(runner->run.descriptor);
     runner->run.descriptor = -1;
