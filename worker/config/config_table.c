@@ -47,8 +47,7 @@ static const struct config_key config_queue_node_keys[] = {
     ADDRESS_KEYS("7000"),
     {KEY("sentinels", CONFIG_WORDS, sentinels, NULL, 0, 16),
      .example = "[\"10.0.0.1:26379\", \"10.0.0.2:26379\", \"10.0.0.3:26379\"]",
-     .help = "Instead of host: the Redis Sentinels, each HOST:PORT, which are asked in turn for its address whenever "
-             "there is no connection."},
+     .help = "Instead of host: the Redis Sentinels, each HOST:PORT, to ask for its address."},
     {KEY("master", CONFIG_TEXT, master, NULL, 0, 128), .example = "mymaster",
      .help = "The name under which the sentinels know the server."},
     {KEY("sentinel_user", CONFIG_TEXT, sentinel_user, NULL, 0, 128), .example = "holdfast",
@@ -57,19 +56,18 @@ static const struct config_key config_queue_node_keys[] = {
      .example = "/etc/holdfast/sentinel-password",
      .help = "Like password_file, for the sentinels. Default: none is sent."},
     {KEY("call_timeout", CONFIG_DURATION, call_timeout_ns, "1s", 10 * NS_PER_MS, 60 * NS_PER_S),
-     .help = "For one operation on this node. One without an answer may have been executed; the worker finds that out "
-             "and loses nothing."},
+     .help = "For one operation on this node."},
     {.name = NULL},
 };
 
 static const struct config_key config_lock_node_keys[] = {
     {KEY("name", CONFIG_TEXT, name, NULL, 0, 64), .example = "lock1",
-     .help = "How logs call this node. Default: lock1, lock2 and so on."},
+     .help = "The name of this node in logs. Default: lock1, lock2 and so on."},
     ADDRESS_KEYS("7001"),
     {KEY("timeout", CONFIG_DURATION, call_timeout_ns, "50ms", NS_PER_MS, 5 * NS_PER_S),
-     .help = "How long to wait for an answer of this node: at most a quarter of lock.ttl. A node that was slow within "
-             "the last minute gets twice as long as its slowest answer took, up to ten times the timeout and a quarter "
-             "of lock.ttl. One that is silent for longer did not vote."},
+     .help =
+         "How long to wait for an answer of this node: at most a quarter of lock.ttl. A node that was slow within the "
+         "last minute gets twice its slowest answer time, up to ten times the timeout and a quarter of lock.ttl."},
     {.name = NULL},
 };
 #undef FIELD
@@ -82,9 +80,9 @@ _Static_assert(CONFIG_MISSED_LAST == 0 && CONFIG_MISSED_SKIP == 1, "missed_modes
 #define FIELD(member) .offset = offsetof(struct config_plugin, member)
 static const struct config_key config_plugin_keys[] = {
     {KEY("plugin", CONFIG_TEXT, name, NULL, 1, 64), .is_required = true, .example = "transfer", .in_sample = true,
-     .help = "The name of the plugin, as it calls itself."},
+     .help = "The name of the plugin."},
     {KEY("settings", CONFIG_PAIRS, settings, NULL, 0, 256), .example = "{ ledger = \"ledger.db\"; }", .in_sample = true,
-     .help = "Texts, handed to the plugin as they are; its own manual says which keys it knows."},
+     .help = "Texts for the plugin, whose manual lists the keys."},
     {.name = NULL},
 };
 #undef FIELD
@@ -92,8 +90,8 @@ static const struct config_key config_plugin_keys[] = {
 #define FIELD(member) .offset = offsetof(struct config_periodic, member)
 static const struct config_key config_periodic_keys[] = {
     {KEY("name", CONFIG_TEXT, name, NULL, 0, 128), .example = "nightly report",
-     .help = "Ticks are noted on the queue node under this name: workers with an entry of that name share them, also "
-             "after its times or arguments changed. Default: class and cron."},
+     .help = "Workers whose entries have the same name share the ticks, also after its times or arguments changed. "
+             "Default: class and cron."},
     {KEY("cron", CONFIG_TEXT, cron, NULL, 1, 255), .is_required = true, .example = "*/5 * * * *", .in_sample = true,
      .help = "When: minute, hour, day of the month, month and day of the week, as in crontab(5); or @hourly, @daily, "
              "@weekly, @monthly, @yearly."},
@@ -107,14 +105,14 @@ static const struct config_key config_periodic_keys[] = {
     {KEY("resources", CONFIG_WORDS, resources, NULL, 0, 16), .example = "[\"report:daily\"]",
      .help = "What it locks while it runs."},
     {KEY("retry", CONFIG_TEXT, retry, "class", 1, 16),
-     .help = "How often it is tried again when it fails: a number as text, \"0\" = never; class: as its class says."},
+     .help = "How often it is retried: a number as text, \"0\" = never; class: the setting of its class."},
     {KEY("expires_in", CONFIG_DURATION, expires_in_ns, "0s", 0, INT64_C(365) * 24 * 3600 * NS_PER_S), .example = "10m",
-     .help = "A task that was not started this long after it was pushed is dropped. 0s: never."},
+     .help = "A task that has not started this long after its push is dropped. 0s: never."},
     {KEY("missed", CONFIG_CHOICE, missed, "last", 0, 0), .choices = missed_modes,
      .help = "Ticks at which no worker ran or the queue node was unreachable. last: the latest is pushed once, if it "
              "is not older than catch_up. skip: none is."},
     {KEY("catch_up", CONFIG_DURATION, catch_up_ns, "1h", 60 * NS_PER_S, INT64_C(31) * 24 * 3600 * NS_PER_S),
-     .help = "The age up to which a missed tick is still pushed."},
+     .help = "The maximum age of a missed tick."},
     {.name = NULL},
 };
 #undef FIELD
@@ -123,13 +121,13 @@ static const struct config_key config_periodic_keys[] = {
 static const struct config_key config_event_keys[] = {
     {KEY("command", CONFIG_WORDS, command, NULL, 0, 64), .item_max = 4095, .may_be_one = true,
      .example = "[\"/usr/local/bin/tell-somebody\"]", .is_reloadable = true, .in_sample = true,
-     .help = "The absolute path of a program, and its arguments. It gets the event as a JSON object on its standard "
-             "input; its output goes to the log. Default: nothing is run."},
+     .help = "The absolute path of a program, and its arguments. It reads the event as a JSON object from its standard "
+             "input. Default: none."},
     {KEY("events", CONFIG_WORDS, events, "dead lock_lost", 0, 16), .is_reloadable = true,
-     .help = "When it is run: dead (a task was buried), skipped (somebody else held its lock), dropped (too many "
-             "waited for its lock), lock_lost (while it ran), failed (it is tried again), expired."},
+     .help = "When it runs: dead (a task was buried), skipped (its lock was held), dropped (too many waited for its "
+             "lock), lock_lost (while it ran), failed (and will be retried), expired."},
     {KEY("timeout", CONFIG_DURATION, timeout_ns, "30s", 100 * NS_PER_MS, 3600 * NS_PER_S), .is_reloadable = true,
-     .help = "A command that runs for longer gets SIGTERM and, 2 seconds later, SIGKILL."},
+     .help = "A command that takes longer gets SIGTERM and, 2 seconds later, SIGKILL."},
     {KEY("parallel", CONFIG_COUNT, parallel, "2", 1, 64), .is_reloadable = true,
      .help = "How many may run at once. Up to 1,000 events wait; more are dropped, and the log says how many."},
     {.name = NULL},
@@ -163,94 +161,92 @@ _Static_assert(CONFIG_CROWD_DEAD == 0 && CONFIG_CROWD_DELAY == 2, "max_waiters_a
 #define FIELD(member) .offset = offsetof(struct config_class, member)
 static const struct config_key config_class_keys[] = {
     {KEY("class", CONFIG_TEXT, name, NULL, 1, 256), .is_required = true, .example = "transfer", .in_sample = true,
-     .is_reloadable = true, .help = "The class of tasks that this entry is about."},
+     .is_reloadable = true, .help = "The class of the tasks."},
     {KEY("lock", CONFIG_CHOICE, lock, "handler", 0, 0), .choices = lock_modes, .is_reloadable = true,
      .help =
          "required: a task that names no resource is buried. optional: locked if it names one. none: never locked."},
     {KEY("retry", CONFIG_TEXT, retry, "handler", 0, 7), .is_reloadable = true,
-     .help = "How often a failed task is tried again, unless the task has a number: a number in quotes, or no: never. "
-             "A plugin that says nothing means 25. A task with \"retry\": true leaves it to this setting; with false "
-             "it is never tried again."},
+     .help = "How often a failed task is retried, unless the task has a number: a number in quotes, or no. The default "
+             "of plugins is 25. For a task with \"retry\": true this setting counts; one with false is never retried."},
     {KEY("retry_for", CONFIG_DURATION, retry_for_ns, "0s", 0, DAYS(3653)), .is_reloadable = true,
-     .help = "Instead of a number: for how long after its first failure. 0s: as the plugin says."},
+     .help = "Instead of a number: for how long after its first failure. 0s: the plugin decides."},
     {KEY("retry_queue", CONFIG_TEXT, retry_queue, NULL, 0, 128), .example = "low", .is_reloadable = true,
-     .help = "The queue in which it is tried again, unless the task names one. Default: as the plugin says, else the "
-             "queue it came from."},
+     .help = "The queue of its retries, unless the task names one. Default: that of the plugin, else the queue it came "
+             "from."},
     {KEY("dead", CONFIG_CHOICE, dead, "handler", 0, 0), .choices = answers, .is_reloadable = true,
      .help = "Whether a task that failed for good goes to the dead set. no, or \"dead\": false in the task: it is "
              "discarded."},
     {KEY("backtrace", CONFIG_COUNT, backtrace, "0", 0, ENVELOPE_BACKTRACE_ALL), .is_reloadable = true,
-     .help = "How many lines of the call stack the record of a failure keeps, unless the task says."},
+     .help = "How many lines of the call stack the record of a failure keeps, unless the task has a number."},
     {KEY("expires_in", CONFIG_DURATION, expires_in_ns, "0s", 0, DAYS(3653)), .is_reloadable = true,
-     .help = "A task that was not started so long after it was put into its queue ends as expired, unless it says "
-             "otherwise. 0s: as the plugin says, else never."},
+     .help = "A task that has not started this long after it entered its queue expires, unless it has its own time. "
+             "0s: the plugin decides, else never."},
     {KEY("at_most_once", CONFIG_CHOICE, at_most_once, "handler", 0, 0), .choices = answers, .is_reloadable = true,
-     .help = "yes: the task is finished before it runs, so that nothing ever runs it twice: a failure goes to the dead "
-             "set, a crash loses the task. no: it is finished after it ran."},
+     .help = "yes: the task is finished before it runs, so it never runs twice: a failure goes to the dead set, a "
+             "crash loses the task. no: it is finished after it ran."},
     {KEY("fence", CONFIG_CHOICE, fence, "lock", 0, 0), .choices = fences, .is_reloadable = true,
-     .help = "Whether its locks have fencing tokens. lock: as lock.fence says."},
+     .help = "Whether its locks have fencing tokens. lock: the value of lock.fence."},
     {KEY("max_hold", CONFIG_DURATION, max_hold_ns, "0s", 0, DAYS(3653)), .example = "10m", .is_reloadable = true,
-     .help =
-         "How long its tasks may hold their locks, extensions included; at least lock.ttl. 0s: as lock.max_hold says."},
+     .help = "How long its tasks may hold their locks, extensions included; at least lock.ttl. 0s: lock.max_hold."},
     {KEY("on_lost", CONFIG_CHOICE, on_lost, "retry", 0, 0), .choices = lost_actions, .is_reloadable = true,
-     .help = "Where a task goes whose lock was lost while it ran; its result is refused. retry: it is tried again "
-             "after the usual delay, which uses up a retry only if it held its lock for longer than max_hold. requeue: "
-             "back to the head of its queue, as if it had not run. dead: to the dead set, for a person to look at."},
+     .help = "Where a task goes whose lock was lost while it ran. retry: it is retried after the usual delay, which "
+             "uses up a retry only if it exceeded max_hold. requeue: to the head of its queue, as if it had not run. "
+             "dead: to the dead set."},
     {KEY("mode", CONFIG_CHOICE, mode, "handler", 0, 0), .choices = modes, .is_reloadable = true,
      .help = "What its locks are for: docs/contention.md. correctness: two of its tasks at one resource would do harm; "
              "needs three lock nodes and tokens, and never runs without its lock. efficiency: they would only do work "
-             "twice. none: no lock. If the plugin says nothing: correctness where its locks have tokens from three "
-             "lock nodes or more, else efficiency."},
+             "twice. none: no lock. Without a mode of the plugin: correctness if its locks have tokens from three lock "
+             "nodes or more, else efficiency."},
     {KEY("resource", CONFIG_WORDS, resource, NULL, 0, 16), .item_max = 512, .may_be_one = true,
      .example = "\"account:{0}\"", .is_reloadable = true,
-     .help = "What its tasks lock that name no resource. {0} is their first argument, {1.a.b} the member b of the "
+     .help = "What its tasks lock if they name no resource. {0} is their first argument, {1.a.b} the member b of the "
              "member a of the second; {{ is a brace. A task whose arguments have no text or whole number there is "
-             "buried. Default: as the plugin says."},
+             "buried. Default: that of the plugin."},
     {KEY("on_conflict", CONFIG_CHOICE, on_conflict, "handler", 0, 0), .choices = conflicts, .is_reloadable = true,
-     .help = "What becomes of a task whose lock is held. park: it waits in line, occupies no thread, and is woken. "
-             "skip: it ends as skipped; not in mode correctness. delay: it comes again after conflict_delay, in no "
-             "order. fail: as if its handler had failed. If the plugin says nothing: park."},
+     .help = "What happens to a task whose lock is held. park (the default of plugins): it waits in line, occupies no "
+             "thread, and is woken. skip: it ends as skipped; not in mode correctness. delay: it is tried again after "
+             "conflict_delay, in no order. fail: as if its handler had failed."},
     {KEY("conflict_delay", CONFIG_DURATION, conflict_delay_ns, "0s", 0, 3600 * NS_PER_S), .example = "5s",
-     .is_reloadable = true, .help = "The pause of on_conflict and on_crowd = \"delay\". 0s: as lock.park_delay says."},
+     .is_reloadable = true, .help = "The pause of on_conflict and on_crowd = \"delay\". 0s: lock.park_delay."},
     {KEY("hold_at_least", CONFIG_DURATION, hold_at_least_ns, "0s", 0, 60 * NS_PER_S), .example = "10s",
      .is_reloadable = true,
-     .help = "In mode efficiency only: the lock of a task that went well stays for so long after it was taken, so that "
-             "the same work is not done again at once. At most the max_ttl of the lock nodes. 0s: as the plugin says, "
-             "else not at all."},
+     .help = "In mode efficiency only: the lock of a successful task stays this long after it was taken, so that the "
+             "same work is not repeated at once. At most the max_ttl of the lock nodes. 0s: the plugin decides, else "
+             "not at all."},
     {KEY("on_no_quorum", CONFIG_CHOICE, on_no_quorum, "closed", 0, 0), .choices = no_quorums, .is_reloadable = true,
-     .help = "While no majority of the lock nodes can be reached. closed: its tasks wait. open: they run without lock; "
-             "in mode efficiency only."},
+     .help = "While no majority of the lock nodes can be reached. closed: its tasks wait. open: they run without a "
+             "lock; in mode efficiency only."},
     {KEY("max_waiters", CONFIG_COUNT, waiters_max, "0", 0, 100000000), .is_reloadable = true,
-     .help = "How many tasks may wait for one of its resources, all hosts together. 0: as lock.max_waiters says."},
+     .help = "How many tasks may wait for one of its resources, on all hosts together. 0: lock.max_waiters."},
     {KEY("on_crowd", CONFIG_CHOICE, on_crowd, "dead", 0, 0), .choices = max_waiters_actions, .is_reloadable = true,
-     .help = "When so many wait already. dead: a task goes to the dead set. drop: it ends as dropped. delay: it comes "
+     .help = "Beyond that number. dead: a task goes to the dead set. drop: it ends as dropped. delay: it is tried "
              "again after conflict_delay."},
     {KEY("share", CONFIG_COUNT, share, "100", 1, 100), .is_reloadable = true,
      .help = "Percent of the threads of a process that its tasks may occupy at once, rounded down, but at least one."},
     {KEY("isolation", CONFIG_CHOICE, isolation, "handler", 0, 0), .choices = isolations, .is_reloadable = true,
-     .help = "Where its handler runs: docs/handlers.md. thread: in the worker, which a crash takes down. process: "
-             "beside it, where a crash costs that run only, and a run that does not stop is killed. If the plugin says "
-             "nothing: process."},
+     .help =
+         "Where its handler runs: docs/handlers.md. thread: in the worker, which a crash takes down. process (the "
+         "default of plugins): beside it, where a crash costs that run only, and a run that does not stop is killed."},
     {KEY("program", CONFIG_WORDS, program, NULL, 1, 64), .item_max = 4095, .may_be_one = true,
      .example = "[\"/usr/local/bin/resize\", \"--fast\"]", .is_reloadable = true,
      .help = "Instead of a plugin: the absolute path of a program that is started for each of its tasks, and its first "
              "arguments: docs/handlers.md."},
     {KEY("timeout", CONFIG_DURATION, timeout_ns, "0s", 0, DAYS(366)), .example = "5m", .is_reloadable = true,
-     .help = "A run that takes longer is cancelled, and killed after grace where it runs in a process. It counts as a "
-             "failure. 0s: as the plugin says, else never."},
+     .help = "A run that takes longer fails: it is cancelled and, in a process, killed after grace. 0s: the plugin "
+             "decides, else never."},
     {KEY("grace", CONFIG_DURATION, grace_ns, "0s", 0, 3600 * NS_PER_S), .is_reloadable = true,
-     .help = "How long a run in a process may go on after it was asked to stop; never beyond the end of its lock. 0s: "
-             "as the plugin says, else 5 s."},
+     .help = "How long a run in a process may continue after it was asked to stop; never beyond the end of its lock. "
+             "0s: the plugin decides, else 5 s."},
     {KEY("tasks_per_process", CONFIG_COUNT, tasks_per_process, "0", 0, 100000000), .is_reloadable = true,
-     .help = "A process that has run so many of its tasks is replaced. 0: any number."},
+     .help = "A process that has run this many of its tasks is replaced. 0: any number."},
     {KEY("memory_per_process", CONFIG_SIZE, memory_per_process, "0", 0, 1024 * GIB), .example = "200MiB",
      .is_reloadable = true, .help = "A process that has more memory than this after a run is replaced. 0: any."},
     {KEY("memory_limit", CONFIG_SIZE, memory_limit, "0", 0, 1024 * GIB), .example = "1GiB", .is_reloadable = true,
-     .help = "The address space of its processes, at least 64 MiB. 0: as the worker has."},
+     .help = "The address space of its processes, at least 64 MiB. 0: the worker's limit."},
     {KEY("open_files_limit", CONFIG_COUNT, open_files_limit, "0", 0, 1048576), .is_reloadable = true,
-     .help = "The file descriptors of its processes, at least 16. 0: as the worker has."},
+     .help = "The file descriptors of its processes, at least 16. 0: the worker's limit."},
     {KEY("result_ttl", CONFIG_DURATION, result_ttl_ns, "24h", 0, DAYS(366)), .is_reloadable = true,
-     .help = "How long the result of a task is kept for holdfast result. 0s: not at all."},
+     .help = "How long results are kept for holdfast result. 0s: not at all."},
     {.name = NULL},
 };
 #undef FIELD
@@ -274,18 +270,18 @@ _Static_assert(CONFIG_ORDER_STRICT == 0 && CONFIG_ORDER_WEIGHTED == 1, "queue_or
 static const struct config_key worker_keys[] = {
     {KEY("threads", CONFIG_COUNT, threads, "16", 1, 1024), .help = "How many tasks this process runs at once."},
     {KEY("queues", CONFIG_WORDS, queues, "default", 1, 64),
-     .help = "Queues to take tasks from; the option --queues of holdfast work overrides it."},
+     .help = "Queues to take tasks from. holdfast work --queues overrides it."},
     {KEY("queue_order", CONFIG_CHOICE, queue_order, "strict", 0, 0), .choices = queue_orders,
      .help = "strict: a queue is served while those before it are empty. weighted: at random, by the weights in "
              "queue_settings, so that none starves."},
     {KEY("jobs_directory", CONFIG_PATH, jobs_directory, NULL, 0, 4095), .example = "jobs", .is_reloadable = true,
      .help = "Directory of your own plugins (*.so). Default: ../lib/holdfast/jobs beside the program, where `make "
-             "install` of a plugin puts it. It and its files must belong to root or to the user of the worker, and "
-             "nobody else may write them."},
+             "install` of a plugin puts it. It and its files must belong to root or to the user of the worker, and no "
+             "one else may write to them."},
     {KEY("jobs", CONFIG_WORDS, jobs, NULL, 0, 256), .example = "[\"words\", \"webhook\"]", .is_reloadable = true,
-     .help = "The plugins to load, by file name without .so: those of jobs_directory, and those that come with "
-             "Holdfast (webhook, sql, exec; to try things out echo, sleep, transfer, render). Default: all of the "
-             "directory, and none that comes with Holdfast."},
+     .help =
+         "The plugins to load, by file name without .so: those of jobs_directory, and those that come with Holdfast "
+         "(webhook, sql, exec; to try things out echo, sleep, transfer, render). Default: all of the directory."},
     {KEY("host", CONFIG_TEXT, host, NULL, 0, 64), .example = "app-1",
      .help = "The name of this host in claims, locks and logs. Default: what hostname(1) says."},
     {KEY("log_level", CONFIG_CHOICE, log_level, "info", 0, 0), .choices = log_levels, .is_reloadable = true,
@@ -293,40 +289,39 @@ static const struct config_key worker_keys[] = {
     {KEY("log_format", CONFIG_CHOICE, log_format, "text", 0, 0), .choices = log_formats, .is_reloadable = true,
      .help = "text: TIME LEVEL event key=value. json: one JSON object a line, where the event is called msg."},
     {KEY("log_tasks", CONFIG_CHOICE, log_tasks, "auto", 0, 0), .choices = log_tasks, .is_reloadable = true,
-     .help = "Which tasks get a line when they end. auto: all, but of those that went well at most 100 a second, "
-             "divided by the number of processes; the others are added up. all: each, also when it is parked, as at "
-             "the level debug. failures: those that did not go well."},
+     .help = "Which tasks get a line when they end. auto: all, but of successful ones at most 100 a second, divided by "
+             "the number of processes; the rest is summed up. all: each, also when it is parked. failures: those that "
+             "did not succeed."},
     {KEY("log_file", CONFIG_PATH, log_file, NULL, 0, 4095), .example = "/var/log/holdfast/worker.log",
      .is_reloadable = true, .help = "File to append the log to. Default: standard error."},
     {KEY("lease", CONFIG_DURATION, lease_ns, "15s", NS_PER_S, 300 * NS_PER_S),
-     .help = "A process that the queue node has not heard from for so long counts as dead: others put its tasks back "
-             "into their queues. It is renewed three times as often. Set the same for all workers of a queue node."},
+     .help = "A process that the queue node has not heard from for this long counts as dead, and others put its tasks "
+             "back into their queues. Set the same for all workers of a queue node."},
     {KEY("stop_timeout", CONFIG_DURATION, stop_timeout_ns, "25s", 0, 3600 * NS_PER_S), .is_reloadable = true,
-     .help = "How long running tasks have to finish after the first SIGTERM or SIGINT, before they are told to stop "
-             "and are given back. Keep it below TimeoutStopSec of the service."},
+     .help = "How long running tasks may take to finish after the first SIGTERM or SIGINT, before they are asked to "
+             "stop. Keep it below TimeoutStopSec of the service."},
     {KEY("max_task_size", CONFIG_SIZE, max_task_size, "1MiB", KIB, 64 * MIB), .is_reloadable = true,
-     .help = "A longer task goes to the dead set unread. What failures add to its record does not count."},
+     .help = "A longer task goes to the dead set unread."},
     {KEY("max_task_depth", CONFIG_COUNT, max_task_depth, "64", 2, JSON_DEPTH_MAX), .is_reloadable = true,
-     .help = "The same for one whose arrays and objects are nested deeper; the task itself is the first level."},
+     .help = "The same for nesting of arrays and objects; the task itself is the first level."},
     {KEY("max_task_keys", CONFIG_COUNT, max_task_keys, "4096", 16, 1000000), .is_reloadable = true,
-     .help = "The same for one with more object members, at all levels together."},
+     .help = "The same for object members, at all levels together."},
     {KEY("unknown_class_grace", CONFIG_DURATION, unknown_class_grace_ns, "10m", 0, DAYS(30)), .is_reloadable = true,
-     .help = "How long a task whose class no plugin of this worker serves comes back without a failure being counted: "
-             "the time of a rolling deployment. After that it fails by its own retry rules, but only while no living "
-             "process of the fleet announces its class. 0: from the first time on."},
+     .help = "How long a task of a class that this worker does not serve comes back without counting a failure: the "
+             "time of a rolling deployment. Then it fails by its own retry rules, but only while no living process of "
+             "the fleet announces its class. 0: from the first time on."},
     {KEY("timestamps", CONFIG_CHOICE, timestamps, "seconds", 0, 0), .choices = timestamps, .is_reloadable = true,
-     .help = "How times are written into tasks. seconds: as real numbers, which every dashboard shows correctly. ms: a "
-             "task that came with integers of milliseconds, as version 8 writes them, keeps them; older dashboards "
-             "show those wrongly."},
+     .help = "How times are written into tasks. seconds: as real numbers, which every dashboard shows correctly. ms: "
+             "integers of milliseconds, as Sidekiq 8 writes them, stay so; older dashboards show those wrongly."},
     {KEY("promote", CONFIG_CHOICE, promote, "served", 0, 0), .choices = promotions,
      .help = "Which due entries of schedule and retry this worker moves to their queues. served: those for its own "
-             "queues. all: every one."},
+             "queues."},
     {KEY("batches", CONFIG_CHOICE, batches, "refuse", 0, 0), .choices = batches, .is_reloadable = true,
-     .help = "A task of a batch (it has a bid). refuse: it is buried, because no worker here counts the batch down, "
-             "which would wait for ever. run: it runs all the same."},
+     .help = "A task of a batch (it has a bid). refuse: it is buried, because no worker here counts the batch down. "
+             "run: it runs all the same."},
     {KEY("allow_root", CONFIG_FLAG, allow_root, "false", 0, 0),
-     .help = "Whether the worker may run as root, like the option --allow-root. Then a mistake in a handler owns the "
-             "machine."},
+     .help =
+         "Whether the worker may run as root, like the option --allow-root. A bug in a handler then owns the machine."},
     {.name = NULL},
 };
 #undef FIELD
@@ -334,42 +329,41 @@ static const struct config_key worker_keys[] = {
 #define FIELD(member) .offset = offsetof(struct config_lock, member)
 static const struct config_key lock_keys[] = {
     {KEY("ttl", CONFIG_DURATION, ttl_ns, "10s", 500 * NS_PER_MS, 60 * NS_PER_S), .is_reloadable = true,
-     .help = "How long a lock outlives its holder: what others wait after a crash. It does not limit tasks: while a "
-             "handler runs, its lock is extended."},
+     .help = "How long others wait for a lock after a crash of its holder. It does not limit tasks: while a handler "
+             "runs, its lock is extended."},
     {KEY("drift_factor", CONFIG_RATIO, drift_factor, "0.01", 1000, 100000),
      .help = "Share by which the clocks of this host and of the lock nodes may differ in rate. A lock is trusted for "
              "that share of its ttl (and 7 ms) less, and a node whose clock differs by more has no vote. Slew these "
              "clocks by at most half of it: docs/lock-nodes.md."},
     {KEY("tries", CONFIG_COUNT, tries, "3", 1, 1000), .is_reloadable = true,
-     .help = "How often to ask the nodes for a lock before the task waits, or ends otherwise. A task that is parked "
-             "when its lock is held asks once."},
+     .help = "How often to request a lock before the task waits or ends. A task that will be parked asks once."},
     {KEY("retry_delay", CONFIG_DURATION, retry_delay_ns, "20ms", NS_PER_MS, 10 * NS_PER_S), .is_reloadable = true,
-     .help = "Pause between two of these tries."},
+     .help = "Pause between tries."},
     {KEY("retry_jitter", CONFIG_DURATION, retry_jitter_ns, "30ms", NS_PER_MS, 10 * NS_PER_S), .is_reloadable = true,
-     .help = "Up to this much more, at random, so that two tasks do not meet again and again."},
+     .help = "At most this much more, at random, so that two tasks do not collide repeatedly."},
     {KEY("prefix", CONFIG_TEXT, prefix, NULL, 0, 64), .example = "lock:",
-     .help = "What keys on the lock nodes begin with, before the resource. All programs that exclude each other need "
-             "the same one. \"lock:\" is what conf/redis-users.conf allows."},
+     .help = "The beginning of keys on the lock nodes, before the resource. All programs that exclude each other need "
+             "the same one. conf/redis-users.conf allows \"lock:\"."},
     {KEY("park_delay", CONFIG_DURATION, park_delay_ns, "1s", 10 * NS_PER_MS, 3600 * NS_PER_S), .is_reloadable = true,
-     .help = "How long tasks sleep in the schedule while no majority of the lock nodes can be reached, and with "
-             "on_conflict = \"delay\" without a conflict_delay. They occupy no thread and use up no retry."},
+     .help = "How long tasks wait in the schedule while no majority of the lock nodes can be reached, and with "
+             "on_conflict = \"delay\" without a conflict_delay. They use up no retry."},
     {KEY("fence", CONFIG_FLAG, fence, "true", 0, 0), .is_reloadable = true,
-     .help = "Whether locks have fencing tokens: numbers that grow with each hold of a resource (docs/fencing.md). "
-             "Without them locks are cheaper, and good for efficiency only."},
+     .help = "Whether locks have fencing tokens (docs/fencing.md). Without them locks are cheaper, and good for "
+             "efficiency only."},
     {KEY("fence_ttl", CONFIG_DURATION, fence_ttl_ns, "7d", 3600 * NS_PER_S, DAYS(3653)),
-     .help = "How long a lock node remembers the token of a resource after it was granted: more than the longest hold. "
-             "A store may remember tokens for longer, because new ones follow the clock."},
+     .help =
+         "How long a lock node remembers the token of a resource after it was granted: more than the longest hold."},
     {KEY("max_hold", CONFIG_DURATION, max_hold_ns, "0s", 0, DAYS(3653)), .is_reloadable = true,
-     .help = "A lock is lost after so long, however often it was extended, and its task has failed. 0s: no limit. "
+     .help = "A lock is lost after this time, however often it was extended, and its task fails. 0s: no limit. "
              "Otherwise at least lock.ttl."},
     {KEY("hand_over_tasks", CONFIG_COUNT, hand_over_tasks, "64", 1, 1000000), .is_reloadable = true,
-     .help = "When a task ends, the next of this process that waits for its lock takes it over. After so many in a row "
-             "the lock is given up, so that other hosts get their turn."},
+     .help = "When a task ends, the next of this process that waits for its lock takes it over. After this many in a "
+             "row the lock is released, so that other hosts get their turn."},
     {KEY("hand_over_time", CONFIG_DURATION, hand_over_ns, "1s", NS_PER_MS, 3600 * NS_PER_S), .is_reloadable = true,
-     .help = "The same after so long, however few tasks it were."},
+     .help = "The same after this time, for any number of tasks."},
     {KEY("max_waiters", CONFIG_COUNT, waiters_max, "0", 0, 100000000), .is_reloadable = true,
-     .help = "How many tasks may wait for one resource, all hosts together; on_crowd of the class says where more go. "
-             "0: any number."},
+     .help = "How many tasks may wait for one resource, on all hosts together; on_crowd of the class says where more "
+             "go. 0: any number."},
     {.name = NULL},
 };
 #undef FIELD
@@ -377,12 +371,11 @@ static const struct config_key lock_keys[] = {
 #define FIELD(member) .offset = offsetof(struct config_queue, member)
 static const struct config_key queue_keys[] = {
     {KEY("queue", CONFIG_TEXT, name, NULL, 1, 128), .is_required = true, .example = "default", .in_sample = true,
-     .help = "The queue that this entry is about; worker.queues says which are served."},
+     .help = "The name of the queue."},
     {KEY("weight", CONFIG_COUNT, weight, "1", 1, 1000),
-     .help = "Its share when worker.queue_order is weighted: with 3 it is looked into first three times as often as "
-             "with 1."},
+     .help = "Its share if worker.queue_order is weighted: with 3 it comes first three times as often as with 1."},
     {KEY("classes", CONFIG_WORDS, classes, NULL, 0, 256), .example = "[\"transfer\"]", .is_reloadable = true,
-     .help = "The classes that its tasks may have; a task of another one is buried. Default: all."},
+     .help = "The classes of its tasks; a task of another class is buried. Default: all."},
     {.name = NULL},
 };
 #undef FIELD
@@ -444,12 +437,12 @@ const struct config_section config_sections[] = {
      .count_offset = offsetof(struct config, periodic_count),
      .item_size = sizeof(struct config_periodic),
      .keys = config_periodic_keys,
-     .help = "Tasks that are pushed at certain times, once a tick by all workers together: docs/periodic.md."},
+     .help = "Tasks that all workers together push once at certain times: docs/periodic.md."},
     {.name = "on_event",
      .is_optional = true,
      .offset = offsetof(struct config, on_event),
      .item_size = sizeof(struct config_event),
      .keys = config_event_keys,
-     .help = "A command that is run when something happens to a task: docs/operations.md."},
+     .help = "A command that runs after events of tasks: docs/operations.md."},
     {.name = NULL},
 };
