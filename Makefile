@@ -1,38 +1,38 @@
 # Builds, tests and installs Holdfast. `make help` lists the targets.
 #
-# One make reads everything, so it sees every dependency. All output is below $(B); another tree
-# is another value of B (the sanitizer and clang trees of `make ci` are below build/). Sources are
-# found by their place, so a new file needs no change here:
+# One make reads everything, so it sees every dependency. All output is below $(B); each value of B is a tree of its own
+# (those of `make ci` are below build/). The place of a source decides what it becomes, so a new file needs no change
+# here:
 #
 #   lib/LAYER/*.c, lib/LAYER/scripts/*.lua     -> lib/libLAYER.a       one archive a layer; scripts may include
 #                                                                      lib/LAYER/scripts/include/*.lua
 #   worker/*.c, worker/*/*.c, worker/*/*/*.c    -> lib/libworker.a      (main.c left out) and holdfast
 #   jobs/*.c, tests/plugins/*.c (and */*.c)    -> jobs/*.so, tests/plugins/*.so (and */*.so)
 #   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
-#   jobs/template/LANGUAGE/*                   -> lib/libworker.a      as texts, for `holdfast plugin new`
+#   jobs/template/LANGUAGE/*                   -> lib/libworker.a      as texts for `holdfast plugin new`
 #   worker/**/*.css, *.js                      -> lib/libworker.a      as texts, for pages
 #   tests/{unit,integration,chaos}/test_*.c    -> tests/{unit,integration,chaos}_tests, and tests/KIND/test_* lead there
-#   tests/virtual/test_*.c                     -> tests/virtual_tests  which run in the world; with REAL=1, and under
+#   tests/virtual/test_*.c                     -> tests/virtual_tests  run in the simulated world; with REAL=1, and under
 #                                                                      ThreadSanitizer, with real servers instead
 #   tests/sim/test_*.c, and the like of ALONE  -> tests/sim/test_*     a program each
-#   worker/dry_run/preload/*.c                 -> preload/*.so         loaded into servers that a dry run or a test starts
+#   worker/dry_run/preload/*.c                 -> preload/*.so         preloaded into servers of dry runs and tests
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
 #   tests/sim/server/*.c                       -> lib/libsim.a     the simulations, linked into every test
-#   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
+#   the other tests/chaos/*.c                  -> lib/libsupport.a     shared by the tests with killed processes
 #   tests/sim/{world,server,lock,fleet,scene}/*.c                       take the place of loop, clocks, threads and
 #                                                                      sockets there, and in tests/sim/test_*
 #   tests/bench/NAME_WITH_UNDERSCORES.c        -> bench/name-with-hyphens
 #
 # The program with fault points (lib/base/fault.h) is $(B)/faults/holdfast: few of its objects differ.
 #
-# V=1 shows the commands, WERROR=-Werror refuses warnings, CC=clang and SANITIZE=address,undefined (or
-# thread) go with a B of their own. Only targets that start with scripts/setup install packages.
+# V=1 shows the commands, WERROR=-Werror refuses warnings. CC=clang and SANITIZE=address,undefined (or thread) need a B
+# of their own. Only targets that begin with scripts/setup install packages.
 
 B        ?= build
 PREFIX   ?= /usr/local
 VERSION  := 0.9.0
 SOVERSION := 0
-# CI refuses warnings. A user's compiler may be newer than all of ours, and must not stop the build.
+# CI refuses warnings. New warnings of a user's newer compiler must not stop the build.
 WERROR   ?=
 SANITIZE ?=
 ifeq ($(origin CC),default)
@@ -63,14 +63,14 @@ WORKLOAD    := tests/sim/workload.c
 WORLD_TESTS := $(shell grep -lE '^.include "tests/sim/(world|lock|fleet)/' tests/sim/test_*.c)
 SCENE       := $(wildcard tests/sim/scene/*.c)
 TEST_KINDS  := unit sim virtual integration chaos
-# ONLY='test_heap test_log' builds and runs no others.
+# ONLY='test_heap test_log' builds and runs only these.
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 TESTS       := $(if $(ONLY),$(foreach name,$(ONLY),$(filter %/$(name).c,$(TESTS))),$(TESTS))
 PLUGINS     := $(wildcard tests/plugins/*.c tests/plugins/*/*.c)
 PRELOADS    := $(wildcard worker/dry_run/preload/*.c)
 BENCHES     := $(wildcard tests/bench/*.c)
-# The tests with threads: in what they test, in a program they start, or beside them (a relay, a server); `make tsan`
-# runs these.
+# Tests that involve threads: in what they test, in a program they start, or beside them (a relay, a server). `make
+# tsan` runs these.
 TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source thread_pool transfer command blocking \
                  redlock_faults hostile node_connect node_message inquiry inquiry_pauses blocking_claim producer producer_trouble holdfast_library \
                  queue_leave queue_repeats \
@@ -93,12 +93,12 @@ layer_objects = $(call object,$(call layer_sources,$(1))) \
 archive     = $(B)/lib/lib$(1).a
 
 ARCHIVES    := $(foreach layer,$(LAYERS),$(call archive,$(layer)))
-# In link order: a layer can only be resolved by what stands to its right.
+# In link order: the linker resolves a layer only with those to its right.
 LINK_ORDER  := $(foreach layer,worker queue redlock redis base,$(call archive,$(layer)))
 FAULTY      := $(B)/faults/holdfast
 PROGRAM     := $(if $(wildcard worker/main.c),$(B)/holdfast)
 JOB_FILES   := $(JOBS:jobs/%.c=$(B)/jobs/%.so)
-# To try things out and to read; the others are handlers for production. None of them is loaded unless it is named.
+# Examples; the other jobs are handlers for production. A worker loads only those that it names.
 EXAMPLES      := transfer render echo sleep
 EXAMPLE_FILES := $(filter $(EXAMPLES:%=$(B)/jobs/%.so),$(JOB_FILES))
 PLUGIN_FILES := $(PLUGINS:%.c=$(B)/%.so)
@@ -108,16 +108,16 @@ LIBREDLOCK  := $(if $(wildcard lib/redlock/*.c),$(B)/libredlock.so $(B)/libredlo
 LIBHOLDFAST := $(B)/libholdfast.so $(B)/libholdfast.a
 
 # ----------------------------------------------------------------------------------- dependencies
-# Asked for when the first compiler line needs them (and then kept), so that `make help`, `make clean` and the targets
-# that begin with scripts/setup work on a machine that has nothing yet.
+# Evaluated when the first compiler line needs them, so that `make help`, `make clean` and the targets that begin with
+# scripts/setup work on a bare machine.
 PACKAGES := libuv hiredis libconfig sqlite3 jansson zlib libcurl libssl libcrypto cmocka lua5.1
 once      = $(eval $(1) := $(2))$($(1))
 find_missing = $(shell for p in pkg-config $(firstword $(CC)); do command -v $$p >/dev/null || echo $$p; done; \
                  for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done 2>/dev/null)
 complain     = $(if $(1),$(error missing: $(1) -- run scripts/setup))
 PACKAGES_OK  = $(call once,PACKAGES_OK,$(call complain,$(strip $(find_missing))))
-# hiredis' own -I points inside its directory and would put names such as "async.h" on everybody's path; the
-# sources write <hiredis/hiredis.h>, so its parent is what they need.
+# hiredis' own -I would put names such as "async.h" on the include path of all sources. They write <hiredis/hiredis.h>,
+# so they need its parent.
 PACKAGE_FLAGS = $(PACKAGES_OK)$(call once,PACKAGE_FLAGS,$(shell pkg-config --cflags $(filter-out hiredis,$(PACKAGES)); \
                   pkg-config --cflags-only-other hiredis; echo -I$$(pkg-config --variable=includedir hiredis)))
 libs_of      = $(shell pkg-config --libs $(1))
@@ -131,7 +131,7 @@ curl_LIBS    = $(call once,curl_LIBS,$(call libs_of,libcurl libcrypto))
 ssl_LIBS     = $(call once,ssl_LIBS,$(call libs_of,libssl))
 lua_LIBS     = $(call once,lua_LIBS,$(call libs_of,lua5.1))
 CORE_LIBS    = $(redis_LIBS) $(base_LIBS)
-# What a job needs beyond libc, and a test beyond our own, by the name of its file.
+# Libraries that a job needs beyond libc, and a test beyond our own, by the name of its file.
 arguments_LIBS = $(call archive,arguments) $(jansson_LIBS)
 transfer_LIBS = $(arguments_LIBS) $(call archive,fence) $(sqlite3_LIBS)
 render_LIBS  = $(arguments_LIBS)
@@ -152,15 +152,15 @@ test_redis_model_traffic_LIBS = $(lua_LIBS)
 test_simulated_server_LIBS = $(lua_LIBS)
 
 # ---------------------------------------------------------------------------------- test programs
-# The tests of a kind are one program (tests/main.c), and so are those that ONLY names: otherwise hundreds would be linked
-# anew whenever a layer changes. Programs of their own are the simulations, those that need libraries that the others would
-# have to load (test_NAME_LIBS), and those that define functions for others to see, such as in the place of libc's:
+# The tests of a kind are one program (tests/main.c), and so are those that ONLY names: otherwise each change of a layer
+# would link hundreds of programs. Separate programs are the simulations, tests with libraries of their own
+# (test_NAME_LIBS), and tests that define global functions, such as replacements for libc's:
 ALONE       := test_fence_file_killed test_fuzz_corpus test_loop
 is_alone    = $(filter tests/sim/%,$(1))$(filter $(ALONE),$(2))$(filter-out undefined,$(origin $(2)_LIBS))
 TESTS_ALONE := $(foreach test,$(TESTS),$(if $(call is_alone,$(test),$(basename $(notdir $(test)))),$(test)))
 TESTS_VIRTUAL := $(filter tests/virtual/%,$(TESTS))
 TESTS_TOGETHER := $(filter-out $(TESTS_ALONE) $(TESTS_VIRTUAL),$(TESTS))
-# What is in the program of a kind; in that of `some`, with ONLY.
+# The tests in the program of a kind, or in that of `some` with ONLY.
 members     = $(if $(filter virtual,$(1)),$(TESTS_VIRTUAL),$(if $(ONLY),$(TESTS_TOGETHER),$(filter tests/$(1)/%,$(TESTS_TOGETHER))))
 TEST_PROGRAMS := $(foreach kind,$(if $(ONLY),some virtual,$(TEST_KINDS)),$(if $(call members,$(kind)),$(kind)))
 TEST_FILES  := $(TESTS_ALONE:%.c=$(B)/%) $(TEST_PROGRAMS:%=$(B)/tests/%_tests)
@@ -175,14 +175,14 @@ CLASH     = $(call once,CLASH,$(call accepts,-fstack-clash-protection))
 DEFINED  := -Wl,-z,defs
 else
 HARDENING := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
-# clang leaves the sanitizer's own symbols in a shared object to the program.
+# With clang the program provides the sanitizer's symbols of a shared object.
 DEFINED  :=
 endif
 OPTIMISE ?= -O2
 DEBUG    ?= -g
 CFLAGS   ?= $(OPTIMISE) $(DEBUG)
-# Tests wait more than they compute, and there are hundreds to compile, which takes half as long without optimisation.
-# (The simulations are no such.)
+# Tests wait more than they compute, and compiling hundreds of them takes half as long without optimisation. (The
+# simulations do compute.)
 OPTIMISE_TESTS ?= $(if $(filter -O2,$(CFLAGS)),-O0 -U_FORTIFY_SOURCE)
 COMPILE_FLAGS = -std=c11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) -fvisibility=hidden $(HARDENING) $(CPPFLAGS)
 INCLUDES  = -Ilib -I. -I$(B)/generated $(PACKAGE_FLAGS)
@@ -199,7 +199,7 @@ say = @printf '%-6s %s\n' '$(1)' '$(strip $(2))';
 endif
 
 # ---------------------------------------------------------------------------------------- targets
-# The targets that build and then run something build on all cores, and run alone.
+# Targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
 .PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench bench-check asan tsan asan-tree tsan-tree sanitized tidy layers mutants docs format install uninstall deb clean help FORCE
 all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(PRELOAD_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
@@ -249,9 +249,9 @@ bench: all $(PLUGIN_FILES) $(if $(BENCH),tests $(WORKLOAD:%.c=$(B)/%)) ## build 
 bench-check: tests $(WORKLOAD:%.c=$(B)/%) ## fail when anything needs 5 % more instructions than it did
 	@tests/bench/instructions --check tests/bench/results/$(VERSION).json $(B)
 
-# Goes on after a failure, to show all there is in one run. What clang warns of does not depend on optimisation; what a
-# sanitizer reports needs the lines, but not the types and variables for a debugger, which take long to write. What is
-# only built is built in what processor time the tests of the first sanitizer leave.
+# Continues after a failure, to show all failures in one run. Warnings of clang do not depend on optimisation. Reports
+# of a sanitizer need line numbers, but not the types and variables for a debugger, which take long to write. Trees that
+# are only built use the processor time that the tests of the first sanitizer leave.
 ci: ## everything that CI checks beyond `make test`: clang, sanitizers, tidy
 	@mkdir -p build; status=0; $(MAKE) tidy || status=1; $(MAKE) asan-tree || status=1; \
 	 { nice -n 19 $(MAKE) tsan-tree >/dev/null 2>&1; \
@@ -272,7 +272,7 @@ tsan: tsan-tree ## build with ThreadSanitizer, run the tests that have threads
 	@echo '== thread sanitizer'
 	@$(MAKE) $(TSAN) sanitized
 
-# Only built. Whoever comes second waits for the first: CI begins with them while other tests run.
+# Only builds. A second make waits for the first: CI begins with them while other tests run.
 asan-tree:
 	@mkdir -p build; flock build/asan.lock $(MAKE) $(PARALLEL) $(ASAN) tests
 tsan-tree:
@@ -299,7 +299,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # ---------------------------------------------------------------------------------------- objects
-# Objects are made anew when the compiler or its flags change, archives when a source comes or goes.
+# Objects are rebuilt when the compiler or its flags change, archives when a source is added or removed.
 remember = mkdir -p $(@D); cmp -s $@ - <<<'$(1)' || cat >$@ <<<'$(1)'
 $(B)/flags: FORCE
 	@$(call remember,$(CC) $(COMPILE_FLAGS) $(INCLUDES) $(LINK_FLAGS))
@@ -312,12 +312,12 @@ $(Q)mkdir -p $(@D)
 $(Q)$(COMPILE) $(1) $(INCLUDES) -c $< -o $@
 endef
 
-# Libraries may end in a shared object, the rest only in programs.
+# Libraries may become part of a shared object, the rest only of programs.
 $(B)/obj/lib/%.o: lib/%.c $(B)/flags | $(GENERATED)
 	$(call compile,-fPIC)
 $(B)/obj/generated/%.o: $(B)/generated/%.c $(B)/flags
 	$(call compile,-fPIC)
-# These see nothing of ours but headers of jobs, like the jobs that they become a part of.
+# These see only headers of jobs, like the jobs that include them.
 $(B)/obj/jobs/%.o: jobs/%.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
@@ -330,7 +330,7 @@ $(foreach kind,unit virtual integration chaos,$(eval $(call test_objects,$(kind)
 $(B)/obj/%.o: %.c $(B)/flags | $(GENERATED)
 	$(call compile,-fPIE)
 
-# Both files come from one run of the script; the header is made as a by-product of the source.
+# One run of the script makes both files; the header is a by-product of the source.
 $(B)/generated/%/scripts.h: $(B)/generated/%/scripts.c
 	@test -f $@
 define embed
@@ -366,7 +366,7 @@ $(B)/lib/lib%.a:
 	$(Q)mkdir -p $(@D) && rm -f $@ && ar qcs $@ $(filter %.o,$^)
 
 # --------------------------------------------------------------------------------------- programs
-# One object that changes with each commit: it is part of the program alone, so that nothing else is linked anew.
+# This object changes with each commit. Only the program contains it, so that nothing else is linked again.
 comma := ,
 commit = $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 library_versions = $(foreach package,libuv hiredis libconfig jansson zlib,$(package) $(shell pkg-config --modversion $(package)))
@@ -376,7 +376,7 @@ $(B)/holdfast: $(call object,worker/main.c) $(B)/obj/generated/worker/build_fact
 	$(call say,LINK,$@)
 	$(Q)$(LINK_PROGRAM) -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
 
-# The objects with fault points take the place of those without: they stand before the archives.
+# Objects with fault points come before the archives and so replace those without.
 FAULT_SOURCES := $(shell grep -lE '^.include ".*/fault[a-z_]*\.h"' $(foreach layer,$(LAYERS),$(call layer_sources,$(layer))) $(WORKER) worker/main.c)
 $(B)/faults/obj/%.o: %.c $(B)/flags | $(GENERATED)
 	$(call compile,-fPIE -DHOLDFAST_FAULTS)
@@ -384,8 +384,8 @@ $(FAULTY): $(FAULT_SOURCES:%.c=$(B)/faults/obj/%.o) $(B)/obj/generated/worker/bu
 	$(call say,LINK,$@)
 	$(Q)$(LINK_PROGRAM) -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
 
-# Jobs see their own headers and libc, nothing else of ours. The worker refuses what others may write, and some umasks let
-# the group write.
+# Jobs see only their own headers and libc. chmod, because the worker refuses files that the group may write, as some
+# umasks allow.
 define plugin
 $(call say,CC,$<)
 $(Q)mkdir -p $(@D)
@@ -400,7 +400,7 @@ $(B)/jobs/%.so: jobs/%.c $(B)/flags
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 	$(plugin)
 
-# Goes into programs that have no sanitizer, so it never has one itself.
+# Loaded into programs without a sanitizer, so it never has one.
 $(B)/preload/%.so: worker/dry_run/preload/%.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
@@ -412,13 +412,13 @@ $(Q)mkdir -p $(@D)
 $(Q)$(LINK_PROGRAM) $(1) -o $@ $(filter %.o %.a,$^) $($(@F)_LIBS) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
 endef
 TEST_LINK := $(call archive,support) $(call archive,sim) $(call archive,fence) $(foreach part,$(JOB_PARTS),$(call archive,$(part))) $(LINK_ORDER)
-# What stands in tests/sim/world/wraps is the world's there, and so is what it defines of the product's own functions.
+# The simulated world replaces the functions in tests/sim/world/wraps, and the product's functions that it defines.
 WORLD_LINK  := $(call archive,support) $(LINK_ORDER)
 $(WORLD_TESTS:%.c=$(B)/%) $(WORKLOAD:%.c=$(B)/%): $(B)/tests/%: $(B)/obj/tests/%.o $(call object,$(WORLD)) $(WORLD_LINK) tests/sim/world/wraps
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) -Wl,@tests/sim/world/wraps $(cmocka_LIBS) $(lua_LIBS) $(worker_LIBS) $(CORE_LIBS)
-# A process of the world is the test, and its servers are simulated.
+# In the world the test is the process, and its servers are simulated.
 REAL ?= $(filter thread,$(SANITIZE))
 ifeq ($(REAL),)
 SCENE_LINK  := $(call object,$(filter tests/sim/world/% tests/sim/server/%,$(WORLD)) $(SCENE)) $(WORLD_LINK) tests/sim/world/wraps tests/sim/scene/wraps
@@ -432,7 +432,7 @@ $(B)/$(1:.c=): $(call object,$(1)) $$(TEST_LINK)
 endef
 $(foreach test,$(filter-out $(WORLD_TESTS),$(TESTS_ALONE)),$(eval $(call test_alone,$(test))))
 
-# What one test defines for others to see would take the place of theirs, and of libc's.
+# Global functions of one test would replace those of others, and of libc.
 define test_program
 $(B)/generated/tests/$(1).groups: FORCE
 	@$$(call remember,$(foreach test,$(call members,$(1)),GROUP($(basename $(notdir $(test))))))
@@ -454,7 +454,7 @@ endef
 $(foreach bench,$(BENCHES),$(eval $(call bench_rule,$(bench))))
 
 # --------------------------------------------------------------------------------------- the libraries
-# For other programs: some layers in one piece of which only redlock_* or hf_* can be seen.
+# For other programs: some layers in one object that exports only redlock_* or hf_*.
 REDLOCK_PARTS  := $(foreach layer,redlock redis base,$(call archive,$(layer)))
 HOLDFAST_PARTS := $(foreach layer,queue redis base,$(call archive,$(layer)))
 define library
@@ -473,8 +473,8 @@ $(eval $(call library,redlock,$(REDLOCK_PARTS)))
 $(eval $(call library,holdfast,$(HOLDFAST_PARTS)))
 
 # --------------------------------------------------------------------------------------- the layers
-# Links every layer as a shared object against only what it may use: an upward call, or a library that belongs to
-# another layer, is an undefined symbol. (Static archives alone would let a call through by luck of the link order.)
+# Links every layer as a shared object with only what it may use: an upward call, or a call into another layer's
+# library, is an undefined symbol. (Static archives could accept it, depending on the link order.)
 LAYER_CHECKS := $(foreach layer,$(LAYERS),$(B)/layers/$(layer).so)
 layers: $(LAYER_CHECKS) $(LIBREDLOCK) $(LIBHOLDFAST) $(JOB_FILES) $(call archive,fence) ## prove that no layer calls one above it
 	@scripts/exports '^redlock_' $(LIBREDLOCK)
@@ -528,7 +528,7 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	    sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/holdfast.service >$(INSTALL_DIR)/$$directory/holdfast.service || exit 1; done
 	$(if $(DESTDIR),,@scripts/announce-libraries '$(PREFIX)/lib')
 
-# What `install` puts into an empty directory is removed from PREFIX, and directories of ours that are empty then.
+# Installs into an empty directory, removes the same files from PREFIX, and then our directories that are empty.
 uninstall: all ## remove what `install` puts below PREFIX; your own plugins and programs stay
 	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && $(MAKE) -s install DESTDIR="$$stage" && \
 	 there=$$(cd "$(INSTALL_DIR)" && pwd) && cd "$$stage$(PREFIX)" && find . ! -type d -exec rm -f "$$there/{}" \; && \
@@ -537,5 +537,5 @@ uninstall: all ## remove what `install` puts below PREFIX; your own plugins and 
 deb: ## build Debian packages of the tree into build/deb; needs dpkg-dev and debhelper
 	@scripts/deb '$(VERSION)' '$(B)/deb'
 
-# Not those of other trees that may be below this one, where another make may be writing them.
+# Excludes other trees below this one, where another make may be writing.
 -include $(shell find $(addprefix $(B)/,obj faults jobs tests) -name '*.d' 2>/dev/null)

@@ -1,4 +1,4 @@
-# How long the sentences of pages are, without tables, code and headings: for scripts/size. With -v all=1 it prints each
+# The lengths of sentences in pages, without tables, code and headings: for scripts/size. With -v all=1 it prints each
 # sentence that is longer than 40 words.
 
 function sentence_end(    count) {

@@ -14,8 +14,8 @@ BEGIN {
     may["plugins"] = " plugins jobs "
     may["tests"] = " tests worker redlock queue redis base jobs "
 
-    # The directories of the worker ("." is itself): a file may include its own and what stands before it, so that no two
-    # include each other. What commands and dry runs share stands before both.
+    # The directories of the worker ("." is its top): a file may include its own and earlier ones, so that no two
+    # include each other. What commands and dry runs share comes before both.
     ladder = "print config plugin task locks isolation periodic nodes events presence supervisor history . servers"
     ladder = ladder " dry_run/plan dry_run/report dry_run/load dry_run/count dry_run/nodes dry_run/run commands"
     count = split(ladder, steps, " ")
@@ -23,7 +23,7 @@ BEGIN {
     # The only files that may go up: the program itself, and the check of periodic entries, which makes them.
     upward["worker/main.c"] = "worker/commands/command.h"
     upward["worker/config/config_periodic.c"] = "worker/periodic/periodic_entry.h"
-    # The rules of a task include nothing of ours, so everybody may speak of its states and endings.
+    # The rules of a task include nothing of ours, so all files may use its states and endings.
     common["worker/flow.h"] = 1
     # The only command that sees a dry run.
     starts_dry_runs = "worker/commands/command_dry_run.c"
@@ -161,6 +161,6 @@ FNR == 1 {
 }
 END {
     if (file != "") { end_of_file() }
-    # The header may do the explaining.
+    # The header may have the explanation.
     for (stem in long_source) { if (!(stem in explained)) { print stem ".c:1: neither it nor its header says what it is for" } }
 }
