@@ -221,7 +221,7 @@ static void task_park(struct slot *slot)
     for (unsigned i = 0; i < slot->waiting.count; i++)
         if (slot->waiting.names[i] != slot->wait.list)
             others[other_count++] = slot->waiting.names[i];
-    waiting_names_place(&slot->waiting, set);
+    waiting_names_digest(&slot->waiting, set);
     contention_note_waiters(worker->contention, slot->wait.list, true, loop_now(worker->loop));
     queue_park(worker->queue, slot->number,
                &(struct waiting_task){.list = slot->wait.list,

@@ -128,7 +128,7 @@ void slot_successor_claim(struct slot *slot)
     if (ended != NULL)
         slot->partner->is_confirming = true; /* by the same call */
     char set[DIGEST_TEXT_SIZE];
-    waiting_names_place(&holder->waiting, set);
+    waiting_names_digest(&holder->waiting, set);
     snprintf(slot->successor_of, sizeof slot->successor_of, "%s", holder->jid);
     slot->claims = true;
     worker->claimed++;

@@ -35,7 +35,7 @@ enum { WAITING_LIST_BYTES_MAX = 9 + 512 };
 struct waiting_task {
     const char *list;
     const char *jid, *queue, *class_name;
-    const char *set;      /* a digest of all that it needs, "" = this list alone: a lock goes to an equal set only */
+    const char *set;      /* a digest of everything that it needs: a lock is handed on to an equal set only */
     int64_t seen_us;      /* of the claim before the lock was requested (queue_seen_us) */
     int64_t near_ns;      /* to the next look, as the oldest */
     unsigned waiters_max; /* 0 = any number */

@@ -214,7 +214,10 @@ static bool send_to(struct batch *batch, unsigned node, struct instant now)
     if (batch->kind != BATCH_RELEASE)
         batch_codec_request(batch, node);
     batch->calls[node].asked = now;
-    return group_node_call(member, &batch->request, &batch->calls[node].call);
+    bool is_sent = group_node_call(member, &batch->request, &batch->calls[node].call);
+    if (is_sent && is_grant(batch->kind) && batch_codec_puts_fences(batch, node))
+        group_node_put_fences(member, batch->key_count);
+    return is_sent;
 }
 
 static void answered_one(struct batch *batch)

@@ -88,7 +88,16 @@ void batch_codec_add_swapped(struct batch *batch, const struct lock_swap *swap, 
     }
 }
 
-static const struct redis_script *script_of(enum batch_kind kind)
+/* A script runs only under the marker that it names, which says where the fences are. Those of a guest are strings that
+ * end by themselves: its resources are its own, and it leaves nothing in the set of the fleet. */
+bool batch_codec_puts_fences(const struct batch *batch, unsigned node)
+{
+    bool is_grant = batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL;
+    bool has_token = is_grant ? batch->terms.fenced : batch->kind == BATCH_REPLANT || batch->kind == BATCH_RAISE;
+    return has_token && !batch->group->is_guest && trust_uses_set(&batch->group->trust, node);
+}
+
+static const struct redis_script *script_of(enum batch_kind kind, bool is_set)
 {
     switch (kind) {
     case BATCH_RELEASE:
@@ -98,13 +107,13 @@ static const struct redis_script *script_of(enum batch_kind kind)
     case BATCH_EXTEND:
         return &redlock_script_extend;
     case BATCH_REPLANT:
-        return &redlock_script_replant;
+        return is_set ? &redlock_script_replant_set : &redlock_script_replant;
     case BATCH_RAISE:
-        return &redlock_script_raise;
+        return is_set ? &redlock_script_raise_set : &redlock_script_raise;
     case BATCH_GRANT:
-        return &redlock_script_grant;
+        return is_set ? &redlock_script_grant_set : &redlock_script_grant;
     case BATCH_GRANT_ALL:
-        return &redlock_script_grant_all;
+        return is_set ? &redlock_script_grant_all_set : &redlock_script_grant_all;
     case BATCH_KINDS:
         break;
     }
@@ -117,7 +126,7 @@ static bool gives_up(const struct batch *batch)
     return batch->kind == BATCH_RELEASE || batch->kind == BATCH_LINGER;
 }
 
-/* Arguments beside the keys and, where there is one, the marker's key. */
+/* Arguments beside the keys and, where there is one, the marker's key; with a ttl of fences, which a set has not. */
 static size_t argument_count(const struct batch *batch)
 {
     switch (batch->kind) {
@@ -154,7 +163,13 @@ static int64_t grant_deadline_us(const struct batch *batch, unsigned node, struc
     return latest > 0 ? latest : TOKEN_END;
 }
 
-static void grant_head(struct batch *batch, unsigned node, struct instant now)
+static void fence_ttl_add(struct batch *batch, bool is_set)
+{
+    if (!is_set)
+        redis_request_integer(&batch->request, batch->group->fence_ttl_ns / NS_PER_MS);
+}
+
+static void grant_head(struct batch *batch, unsigned node, bool is_set, struct instant now)
 {
     struct buffer *out = &batch->request;
     redis_request_integer(out, grant_deadline_us(batch, node, now));
@@ -163,16 +178,16 @@ static void grant_head(struct batch *batch, unsigned node, struct instant now)
         redis_request_integer(out, token_proposal(batch, now));
     else
         redis_request_text(out, "");
-    redis_request_integer(out, batch->group->fence_ttl_ns / NS_PER_MS);
+    fence_ttl_add(batch, is_set);
 }
 
 /* The arguments of a raise and a replant that follow the value. */
-static void token_tail(struct batch *batch)
+static void token_tail(struct batch *batch, bool is_set)
 {
     struct buffer *out = &batch->request;
     redis_request_integer(out, (int64_t)batch->entries[0].lock->lease.token);
     redis_request_integer(out, batch->terms.ttl_ns / NS_PER_MS);
-    redis_request_integer(out, batch->group->fence_ttl_ns / NS_PER_MS);
+    fence_ttl_add(batch, is_set);
 }
 
 void batch_codec_request(struct batch *batch, unsigned node)
@@ -181,21 +196,23 @@ void batch_codec_request(struct batch *batch, unsigned node)
     struct buffer *out = &batch->request;
     struct instant now = loop_now(group->loop);
     buffer_clear(out);
-    redis_request_script(out, script_of(batch->kind), batch->key_count + !gives_up(batch), argument_count(batch));
+    bool is_set = batch_codec_puts_fences(batch, node);
+    redis_request_script(out, script_of(batch->kind, is_set), batch->key_count + !gives_up(batch),
+                         argument_count(batch) - is_set);
     if (!gives_up(batch))
         redis_request_text(out, MARKER_KEY);
     buffer_append(out, batch->keys.bytes, batch->keys.length);
     if (!gives_up(batch))
         redis_request_text(out, trust_marker_expected(&group->trust, node));
     if (batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL)
-        grant_head(batch, node, now);
+        grant_head(batch, node, is_set, now);
     if (batch->kind == BATCH_REPLANT)
         redis_request_integer(
             out, trust_node_time_low_us(&group->trust, node, batch->entries[0].lock->lease.kept_until[node]));
     buffer_append(out, batch->values.bytes, batch->values.length);
     buffer_append(out, batch->others.bytes, batch->others.length);
     if (batch->kind == BATCH_RAISE || batch->kind == BATCH_REPLANT)
-        token_tail(batch);
+        token_tail(batch, is_set);
 }
 
 /* --- answers ---------------------------------------------------------------------------------------------------- */

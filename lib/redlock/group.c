@@ -13,6 +13,9 @@
 #include "redlock/inspection.h"
 #include "redlock/limits.h"
 
+#define FENCE_MEMORY_DEFAULT ((size_t)64 << 20)
+/* Of a server, for an entry whose key has 64 bytes: measured with Redis 7.0 and 100,000 entries. */
+#define FENCE_BYTES          176
 #define FENCE_TTL_DEFAULT_NS (7 * 24 * 3600 * NS_PER_S)
 
 #define PACE_LOOK_NS (1 * NS_PER_MS)
@@ -107,6 +110,8 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     group->slowest_timeout_ns = redlock_slowest_timeout_ns(options);
     group->drift_factor = redlock_drift_factor(options);
     group->fence_ttl_ns = options->fence_ttl_ns > 0 ? options->fence_ttl_ns : FENCE_TTL_DEFAULT_NS;
+    size_t fence_memory = options->fence_memory > 0 ? options->fence_memory : FENCE_MEMORY_DEFAULT;
+    group->fences_max = (int64_t)(fence_memory / FENCE_BYTES);
     group->is_guest = options->is_guest;
     list_init(&group->batches);
     list_init(&group->idle_batches);

@@ -51,6 +51,7 @@ struct group_node {
     struct instant inspection_asked; /* the same, exactly */
     struct list owed;                /* struct pending_release */
     size_t pending_bytes;
+    unsigned grants_since_trim; /* that may have put fences into its set */
     struct redlock_node_counters counters;
 };
 
@@ -78,6 +79,7 @@ struct redlock_group {
     char *key_prefix;
     size_t key_prefix_length;
     int64_t slowest_timeout_ns, fence_ttl_ns;
+    int64_t fences_max; /* entries of the set of a node */
     double drift_factor;
     int64_t attempt_ns; /* how long refused attempts have taken lately */
     bool is_guest;      /* other processes write the markers */
@@ -210,6 +212,8 @@ bool group_must_wait(const struct redlock_group *group);
 bool group_node_refused(struct group_node *node, const struct redis_result *result);
 /* True if it was sent: it is answered, or has failed, within group_node_patience_ns. */
 bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call) MUST_CHECK;
+/* So many fences may just have been put into its set: now and then it is told to drop the lowest beyond the limit. */
+void group_node_put_fences(struct group_node *node, unsigned fences);
 void node_counts_result(struct group_node *node, const struct redis_result *result);
 /* An attempt failed because no owner can have a majority; these nodes had granted to it. */
 void node_counts_split(struct redlock_group *group, node_set granted);

@@ -16,12 +16,17 @@
 
 #include "base/log.h"
 #include "redlock/limits.h"
+#include "redlock/scripts.h"
 
 #define REFUSAL_SILENCE_NS (1 * NS_PER_S)
 
 #define PACE_BYTES       ((size_t)256 << 10) /* more than some 1000 users have in flight at once */
 #define PACE_PATIENCE_NS (50 * NS_PER_MS)    /* the group does not wait for a slower node */
 #define BEHIND_BYTES     ((size_t)2 << 20)
+
+/* Fences between two calls that trim the set. Each may drop twice as many as may have come, so that several clients,
+ * and one after an upgrade, get ahead. */
+enum { TRIM_INTERVAL = 64 };
 
 /* --- refusals ------------------------------------------------------------------------------------------------- */
 
@@ -105,6 +110,22 @@ bool group_node_call(struct group_node *node, const struct buffer *request, stru
     bool is_sent = redis_node_call(node->node, request, deadline, call);
     node->counters.requests += is_sent;
     return is_sent;
+}
+
+void group_node_put_fences(struct group_node *node, unsigned fences)
+{
+    const struct redlock_group *group = node->group;
+    struct buffer request = {0};
+    node->grants_since_trim += fences;
+    if (node->grants_since_trim < TRIM_INTERVAL)
+        return;
+    redis_request_script(&request, &redlock_script_trim, 1, 3);
+    redis_request_texts(&request, MARKER_KEY, trust_marker_expected(&group->trust, node->index));
+    redis_request_integer(&request, group->fences_max);
+    redis_request_integer(&request, 2 * (int64_t)node->grants_since_trim);
+    (void)!group_node_call(node, &request, NULL);
+    buffer_fini(&request);
+    node->grants_since_trim = 0;
 }
 
 static bool was_not_sent(const struct redis_result *result)

@@ -144,6 +144,8 @@ bool redlock_options_check(const struct redlock_options *options, char *reason, 
         return redlock_refuse(reason, size,
                               "%zu lock nodes: the number must be odd, because %zu tolerate as many failures as %zu",
                               options->node_count, options->node_count, options->node_count - 1);
+    if (options->fence_memory > 0 && options->fence_memory < REDLOCK_FENCE_MEMORY_MIN)
+        return redlock_refuse(reason, size, "the memory for fences is less than %d bytes", REDLOCK_FENCE_MEMORY_MIN);
     if (options->fence_ttl_ns != 0 && options->fence_ttl_ns < REDLOCK_MS(60000))
         return redlock_refuse(reason, size, "the ttl of fences must be at least 1 min: 7 d is usual");
     double drift_factor = redlock_drift_factor(options);

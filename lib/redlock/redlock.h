@@ -79,11 +79,15 @@ struct redlock_node {
     const char *tls_server_name;
 };
 
+#define REDLOCK_FENCE_MEMORY_MIN 65536
+
 struct redlock_options {
     const struct redlock_node *nodes;
     size_t node_count;
     const char *key_prefix;  /* NULL = none; not "h" or "hf", and no key may begin with "hf:": those keys are ours */
-    int64_t fence_ttl_ns;    /* how long a node remembers the token of a resource after a grant; 0 = 7 days */
+    int64_t fence_ttl_ns;    /* how long a node that keeps tokens in strings remembers one after a grant; 0 = 7 days */
+    size_t fence_memory;     /* bytes, about, that the tokens take on a node that keeps them in a set; 64 KiB at least,
+                                0 = 64 MiB. The lowest are forgotten first; new ones begin above all that were */
     double drift_factor;     /* how much the rates of two clocks may differ, 0.001 to 0.1; 0 = 0.01. A lock is trusted
                                 for that share less than its ttl. A node whose clock differs by more has no vote */
     const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */

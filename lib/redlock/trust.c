@@ -483,6 +483,12 @@ const char *trust_marker_expected(const struct trust *trust, unsigned node)
     return trust->node[node].marker_text[0] != '\0' ? trust->node[node].marker_text : MARKER_NONE;
 }
 
+bool trust_uses_set(const struct trust *trust, unsigned node)
+{
+    const struct trust_node *about = &trust->node[node];
+    return (about->has_marker ? about->marker.scheme : trust->scheme) != MARKER_STRINGS;
+}
+
 void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX])
 {
     const struct trust_node *about = &trust->node[node];

@@ -278,6 +278,9 @@ node_set trust_replanters(const struct trust *trust);
 int64_t trust_max_ttl_ns(const struct trust *trust);
 /* The marker text that scripts on this node must compare with; MARKER_NONE where there must be no marker. */
 const char *trust_marker_expected(const struct trust *trust, unsigned node);
+/* Whether a call that names this marker finds, or puts, fences in the set of the node: where there is no marker, the
+ * next one will say so. */
+bool trust_uses_set(const struct trust *trust, unsigned node);
 /* For a node of step.write, before the next event: what the marker must become; node[].marker_text is what it is. */
 void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX]);
 

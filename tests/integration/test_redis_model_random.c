@@ -72,6 +72,8 @@ static const char *const templates[] = {
     "ZADD $z $q $f $q $f $q $f",
     "ZADD $z NX $q $f",
     "ZADD $z XX $q $f",
+    "ZADD $z GT CH $q $f $q $f",
+    "ZMSCORE $z $f $f",
     "ZREM $z $f $+",
     "ZSCORE $z $f",
     "ZCARD $z",

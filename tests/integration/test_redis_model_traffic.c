@@ -301,6 +301,22 @@ static const char *const by_hand[] = {
     "EVALSHA !holder 1 none 100",
     "LPUSH lock:l 1",
     "EVALSHA !holder 1 lock:l 100",
+    "ZADD hf:fences 5 lock:y 18 lock:x 7 #0123",
+    "EVALSHA !holder 1 lock:x 100",
+    "SET hf:lock:group m",
+    "EVALSHA !trim 1 hf:lock:group m 3 64",
+    "EVALSHA !trim 1 hf:lock:group n 1 1",
+    "EVALSHA !trim 1 hf:lock:group m 1 1",
+    "GET hf:fences:floor",
+    "EVALSHA !trim 1 hf:lock:group m 0 64",
+    "GET hf:fences:floor",
+    "ZADD hf:fences 9 lock:z",
+    "EVALSHA !trim 1 hf:lock:group m 0 64",
+    "GET hf:fences:floor",
+    "SET hf:fences:floor none",
+    "ZADD hf:fences 9 lock:z",
+    "EVALSHA !trim 1 hf:lock:group m 0 64",
+    "EXISTS hf:fences",
 };
 /* clang-format on */
 

@@ -47,7 +47,7 @@ static void the_task_that_holds_is_named(void **state)
     (void)state;
     char token[64], pid[64];
     unsigned worker = given_a_holder();
-    snprintf(token, sizeof token, "\"token\":%s,\"owner\"", lock_cluster_ask(&fleet.locks, 0, "GET hf:fence:lock:r"));
+    snprintf(token, sizeof token, "\"token\":%s,\"owner\"", lock_cluster_fence(&fleet.locks, 0, "lock:r"));
     snprintf(pid, sizeof pid, "\"pid\":%ld,", (long)fleet.workers[worker].pid);
     assert_int_equal(who_json("r"), 0);
     assert_string_equal(result.error, "");

@@ -116,7 +116,7 @@ TEST(who_leaves_when_it_is_busy_asks_once)
     assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_ACQUIRED);
     assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
     for (unsigned i = 0; i < cluster.count; i++)
-        assert_string_equal(lock_cluster_ask(&cluster, i, "SET hf:fence:lock:other none"), "OK");
+        lock_cluster_fence_put(&cluster, i, "lock:other", "none");
     assert_int_equal(lock_probe_acquire(&theirs, "other"), REDLOCK_NO_QUORUM);
     assert_int_equal(theirs.attempts, 3);
 }

@@ -115,7 +115,7 @@ TEST(a_node_that_refuses_to_vote_counts_an_error)
 /* So does one whose counter of tokens is none: no vote, and no refusal by another holder either. */
 TEST(a_node_with_an_unusable_token_counts_an_error)
 {
-    lock_cluster_ask(&cluster, 0, "SET hf:fence:lock:r none");
+    lock_cluster_fence_put(&cluster, 0, "lock:r", "none");
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_await(loop, counters_of(0)->errors > 0);
     assert_int_equal(counters_of(0)->granted + counters_of(0)->refused, 0);

@@ -73,6 +73,9 @@ static void a_node_that_fails_to_delete_keeps_no_other_from_it(void **state)
 static void a_user_without_the_right_to_mget_releases(void **state)
 {
     (void)state;
+    lock_cluster_scheme(&cluster, MARKER_STRINGS);
+    group_end();
+    group_start();
     for (unsigned i = 0; i < NODES; i++)
         assert_string_equal(lock_cluster_ask(&cluster, i, "ACL SETUSER default -mget"), "OK");
     have("r");

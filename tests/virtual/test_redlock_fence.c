@@ -34,14 +34,17 @@ static uint64_t cycle(struct lock_probe *probe, const char *resources)
 
 static uint64_t fence_of(struct lock_cluster *of, unsigned node, const char *resource)
 {
-    return strtoull(lock_cluster_ask(of, node, "GET hf:fence:lock:%s", resource), NULL, 10);
+    char key[32];
+    snprintf(key, sizeof key, "lock:%s", resource);
+    return strtoull(lock_cluster_fence(of, node, key), NULL, 10);
 }
 
 static void fence_set(unsigned node, const char *resource, uint64_t value)
 {
-    assert_string_equal(
-        lock_cluster_ask(&cluster, node, "SET hf:fence:lock:%s %llu PX 600000", resource, (unsigned long long)value),
-        "OK");
+    char key[32], text[32];
+    snprintf(key, sizeof key, "lock:%s", resource);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    lock_cluster_fence_put(&cluster, node, key, text);
 }
 
 /* Of the nodes that have the key, those whose counter is exactly the token: a token is one when they are a quorum. */
@@ -62,8 +65,11 @@ TEST(a_counter_is_the_token_in_digits_with_a_ttl_that_every_grant_renews)
     char digits[32];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)acquire(&mine, "r"));
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    for (unsigned i = 0; i < NODES; i++)
+        assert_string_equal(lock_cluster_fence(&cluster, i, "lock:r"), digits);
     for (unsigned i = 0; i < NODES; i++) {
-        assert_string_equal(lock_cluster_ask(&cluster, i, "GET hf:fence:lock:r"), digits);
+        if (lock_group_scheme(i) == MARKER_SET)
+            continue;
         long long left = strtoll(lock_cluster_ask(&cluster, i, "PTTL hf:fence:lock:r"), NULL, 10);
         assert_in_range(left, 6LL * 24 * 3600 * 1000, 7LL * 24 * 3600 * 1000);
         assert_string_equal(lock_cluster_ask(&cluster, i, "PEXPIRE hf:fence:lock:r 60000"), "1");
@@ -71,7 +77,8 @@ TEST(a_counter_is_the_token_in_digits_with_a_ttl_that_every_grant_renews)
     release(&mine);
     cycle(&mine, "r");
     for (unsigned i = 0; i < NODES; i++)
-        loop_await(loop, strtoll(lock_cluster_ask(&cluster, i, "PTTL hf:fence:lock:r"), NULL, 10) > 60000);
+        loop_await(loop, lock_group_scheme(i) == MARKER_SET ||
+                             strtoll(lock_cluster_ask(&cluster, i, "PTTL hf:fence:lock:r"), NULL, 10) > 60000);
 }
 
 TEST(an_extension_changes_no_token)
@@ -98,7 +105,7 @@ TEST(an_unfenced_lock_has_none_and_leaves_no_counter)
     assert_true(acquire(&bare, "r s") == 0);
     release(&bare);
     lock_probe_destroy(&bare);
-    assert_int_equal(lock_cluster_holders(&cluster, "hf:fence:lock:r hf:fence:lock:s"), 0);
+    assert_int_equal(lock_cluster_holders(&cluster, "hf:fence:lock:r hf:fence:lock:s hf:fences"), 0);
 }
 
 TEST(several_resources_have_one_token_above_all_of_their_counters)
@@ -156,17 +163,7 @@ TEST(one_node_alone_counts_as_well_and_goes_on_after_a_wipe)
     lock_cluster_stop(&single);
 }
 
-/* --- what cannot be counted on ---------------------------------------------------------------------------------- */
-
-static const char *const unusable[] = {
-    "RPUSH hf:fence:lock:r 1",
-    "SET hf:fence:lock:r hello",
-    "SET hf:fence:lock:r nan",
-    "SET hf:fence:lock:r inf",
-    "SET hf:fence:lock:r 1e300",
-    "SET hf:fence:lock:r 9007199254740992",
-    "SET hf:fence:lock:r 9007199254740990",
-};
+/* --- the set ------------------------------------------------------------------------------------------------------ */
 
 static void refused_with(const char *resources, const char *command)
 {
@@ -177,28 +174,125 @@ static void refused_with(const char *resources, const char *command)
         fail_msg("%s, %s: keys are left", command, resources);
 }
 
+static const char *of_set(const char *what)
+{
+    return lock_cluster_ask(&cluster, 0, "%s", what);
+}
+
+/* What was forgotten is below the floor, and a token is above it, wherever the clocks stand. */
+TEST(a_set_is_bounded_and_its_floor_keeps_tokens_in_order)
+{
+    enum { RESOURCES = 700, MOST = 65536 / 176 + 2 * 64 };
+    struct lock_cluster small = cluster;
+    struct lock_probe probe;
+    small.options.fence_memory = REDLOCK_FENCE_MEMORY_MIN;
+    struct redlock_group *bounded = lock_cluster_group(&small, loop);
+    lock_probe_create(&probe, loop, bounded, &terms);
+    uint64_t first = 0;
+    for (unsigned i = 0; i < RESOURCES; i++) {
+        char resource[16];
+        snprintf(resource, sizeof resource, "r%u", i);
+        uint64_t token = acquire(&probe, resource);
+        first = i == 0 ? token : first;
+        assert_int_equal(lock_probe_release(&probe), REDLOCK_RELEASED);
+    }
+    loop_await(loop, redlock_group_busy(bounded) == 0);
+    assert_in_range(strtoul(of_set("ZCARD hf:fences"), NULL, 10), MOST / 2, MOST);
+    assert_true(strtoull(of_set("GET hf:fences:floor"), NULL, 10) >= first);
+    assert_string_equal(of_set("ZSCORE hf:fences lock:r0"), "(nil)");
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "SET hf:fences:floor %llu", (unsigned long long)HIGH);
+    assert_true(acquire(&probe, "r0") > HIGH);
+    assert_int_equal(lock_probe_release(&probe), REDLOCK_RELEASED);
+    assert_true(acquire(&probe, "new r1") > HIGH);
+    assert_int_equal(lock_probe_release(&probe), REDLOCK_RELEASED);
+    lock_probe_destroy(&probe);
+    loop_await(loop, redlock_group_busy(bounded) == 0);
+    redlock_group_destroy(bounded);
+}
+
+TEST(a_floor_that_is_no_number_is_no_vote)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "SET hf:fences:floor nonsense");
+    refused_with("r", "a floor");
+    refused_with("a r z", "a floor");
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "DEL hf:fences:floor");
+    cycle(&mine, "r");
+}
+
+TEST(a_long_name_has_a_short_entry)
+{
+    char resource[301] = "";
+    memset(resource, 'n', sizeof resource - 1);
+    uint64_t token = cycle(&mine, resource);
+    assert_int_equal(strlen(of_set("ZRANGE hf:fences 0 -1")), 1 + 40);
+    assert_true(cycle(&theirs, resource) > token);
+    assert_string_equal(of_set("ZCARD hf:fences"), "1");
+}
+
+/* All ask at one moment, with one proposal: the locks of a call whose fence is as high already get a higher token. */
+TEST(a_proposal_that_is_no_news_is_counted_on)
+{
+    lock_cluster_scheme(&cluster, MARKER_SET);
+    group_end();
+    group_start();
+    for (unsigned i = 0; i < NODES; i++)
+        fence_set(i, "r", HIGH);
+    struct lock_probe neighbour;
+    lock_probe_create(&neighbour, loop, group, &terms);
+    lock_probe_ask(&neighbour, "r");
+    lock_probe_ask(&mine, "s");
+    loop_await(loop, mine.answers == 1 && neighbour.answers == 1);
+    assert_true(redlock_lock_token(neighbour.lock) > HIGH);
+    assert_true(redlock_lock_token(mine.lock) < HIGH);
+    assert_true(established("s", redlock_lock_token(mine.lock)) >= QUORUM);
+    assert_int_equal(lock_probe_release(&neighbour), REDLOCK_RELEASED);
+    lock_probe_destroy(&neighbour);
+    release(&mine);
+}
+
+/* --- what cannot be counted on ---------------------------------------------------------------------------------- */
+
+static const char *const unusable[] = {
+    "hello", "nan", "inf", "1e300", "9007199254740992", "9007199254740990",
+};
+
+static void fence_spoil(unsigned first_nodes, const char *text)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "DEL hf:fence:lock:r hf:fences");
+    for (unsigned i = 0; i < first_nodes; i++)
+        lock_cluster_fence_put(&cluster, i, "lock:r", text);
+}
+
 TEST(an_unusable_counter_on_a_majority_refuses_with_its_name_and_stays_as_it_is)
 {
     for (size_t i = 0; i < sizeof unusable / sizeof unusable[0]; i++) {
-        char before[96], kind[16];
-        ask_first(NODES, "DEL hf:fence:lock:r");
-        ask_first(QUORUM, unusable[i]);
-        snprintf(before, sizeof before, "%s", lock_cluster_ask(&cluster, 0, "GET hf:fence:lock:r"));
-        snprintf(kind, sizeof kind, "%s", lock_cluster_ask(&cluster, 0, "TYPE hf:fence:lock:r"));
+        char before[2][96];
+        fence_spoil(QUORUM, unusable[i]);
+        for (unsigned node = 0; node < 2; node++)
+            snprintf(before[node], sizeof before[node], "%s", lock_cluster_fence(&cluster, node, "lock:r"));
         refused_with("r", unusable[i]);
         refused_with("a r z", unusable[i]);
-        assert_string_equal(lock_cluster_ask(&cluster, 0, "GET hf:fence:lock:r"), before);
-        assert_string_equal(lock_cluster_ask(&cluster, 0, "TYPE hf:fence:lock:r"), kind);
+        for (unsigned node = 0; node < 2; node++)
+            assert_string_equal(lock_cluster_fence(&cluster, node, "lock:r"), before[node]);
         cycle(&mine, "a"); /* its neighbours in the call are not concerned */
     }
+    fence_spoil(QUORUM, NULL);
+    refused_with("r", "a list");
+    refused_with("a r z", "a list");
+    for (unsigned node = 0; node < 2; node++)
+        assert_contains(lock_cluster_fence(&cluster, node, "lock:r"), "WRONGTYPE");
 }
 
 TEST(an_unusable_counter_on_a_minority_is_a_vote_less)
 {
     uint64_t last = cycle(&mine, "r");
     for (size_t i = 0; i < sizeof unusable / sizeof unusable[0]; i++) {
-        ask_first(MINORITY, "DEL hf:fence:lock:r");
-        ask_first(MINORITY, unusable[i]);
+        for (unsigned node = 0; node < MINORITY; node++)
+            lock_cluster_fence_put(&cluster, node, "lock:r", unusable[i]);
         uint64_t token = acquire(&mine, "r");
         assert_true(token > last);
         assert_int_equal(established("r", token), QUORUM);
@@ -211,7 +305,7 @@ TEST(an_unusable_counter_on_a_minority_is_a_vote_less)
 /* Two locks in one call to each node, one of them with an unusable counter. */
 TEST(one_bad_counter_does_not_harm_others_in_the_same_call)
 {
-    ask_first(NODES, "RPUSH hf:fence:lock:r 1");
+    fence_spoil(NODES, "inf");
     struct lock_probe neighbour;
     lock_probe_create(&neighbour, loop, group, &terms);
     lock_probe_ask(&neighbour, "r");
@@ -224,13 +318,16 @@ TEST(one_bad_counter_does_not_harm_others_in_the_same_call)
     release(&mine);
 }
 
-static uint64_t granted_by_hand(const char *sha1, const char *key, uint64_t proposal)
+/* By the script for the set, which is told no ttl of fences, or by that for strings. */
+static uint64_t granted_by_hand(const struct redis_script *script, const char *key, uint64_t proposal)
 {
+    bool is_set = strstr(script->name, "_set") != NULL;
+    unsigned node = is_set ? 0 : 1;
     char marker[MARKER_TEXT_MAX];
-    snprintf(marker, sizeof marker, "%s", lock_cluster_ask(&cluster, 0, "GET " MARKER_KEY));
+    snprintf(marker, sizeof marker, "%s", lock_cluster_ask(&cluster, node, "GET " MARKER_KEY));
     const char *reply =
-        lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 " MARKER_KEY " %s \"%s\" %llu 5000 %llu 60000 v", sha1, key, marker,
-                         (unsigned long long)TOKENS_END, (unsigned long long)proposal);
+        lock_cluster_ask(&cluster, node, "EVALSHA %s 2 " MARKER_KEY " %s \"%s\" %llu 5000 %llu %s v", script->sha1, key,
+                         marker, (unsigned long long)TOKENS_END, (unsigned long long)proposal, is_set ? "" : "60000");
     if (reply[0] != '0' || strchr(reply, '+') == NULL)
         fail_msg("not granted: %s", reply);
     for (unsigned word = 0; word < 3; word++) /* the code and the time */
@@ -248,12 +345,16 @@ TEST(a_proposal_far_ahead_is_cut_to_a_minute_from_now)
 {
     const uint64_t minute = UINT64_C(60000000);
     uint64_t before = now_us();
-    uint64_t token = granted_by_hand(redlock_script_grant.sha1, "lock:r", HIGH);
-    assert_in_range(token, before + minute, now_us() + minute);
-    token = granted_by_hand(redlock_script_grant_all.sha1, "lock:s", HIGH);
-    assert_in_range(token, before + minute, now_us() + minute);
-    token = granted_by_hand(redlock_script_grant.sha1, "lock:t", before - minute);
-    assert_int_equal(token, before - minute);
+    const struct redis_script *const each[] = {&redlock_script_grant, &redlock_script_grant_set},
+                                     *const all[] = {&redlock_script_grant_all, &redlock_script_grant_all_set};
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t token = granted_by_hand(each[i], "lock:r", HIGH);
+        assert_in_range(token, before + minute, now_us() + minute);
+        token = granted_by_hand(all[i], "lock:s", HIGH);
+        assert_in_range(token, before + minute, now_us() + minute);
+        token = granted_by_hand(each[i], "lock:t", before - minute);
+        assert_int_equal(token, before - minute);
+    }
 }
 
 RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)

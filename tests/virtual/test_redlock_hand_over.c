@@ -274,7 +274,8 @@ TEST(test_who_gives_up_in_the_middle_leaves_neither_value)
 TEST(test_a_swap_that_every_node_denies_leaves_neither_value)
 {
     struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
-    ask_first(NODES, "SET hf:fence:lock:r nonsense");
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_fence_put(&cluster, i, "lock:r", "nonsense");
     let_go(holder);
     loop_await(loop, heir->answers == 1 && holder->releases == 1);
     assert_int_equal(heir->answer, REDLOCK_NO_QUORUM);

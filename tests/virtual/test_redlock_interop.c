@@ -195,7 +195,7 @@ TEST(tokens_rise_over_the_holds_of_textbook_clients)
         last = redlock_lock_token(mine.lock);
         released();
         assert_true(textbook_acquire("r", "5f8c1e", 30000));
-        loop_await(loop, strtoull(lock_cluster_ask(&cluster, 0, "GET hf:fence:lock:r"), NULL, 10) >= last);
+        loop_await(loop, strtoull(lock_cluster_fence(&cluster, 0, "lock:r"), NULL, 10) >= last);
         assert_int_equal(textbook_release("r", "5f8c1e"), NODES);
     }
 }

@@ -84,8 +84,8 @@ TEST(a_hold_survives_all_its_nodes_restarted_empty_one_after_the_other)
         assert_int_equal(mine.losses, 0);
         assert_true(node_has(i, "lock:q"));
         assert_string_equal(lock_cluster_ask(&cluster, i, "GET lock:r"), value);
-        assert_string_equal(lock_cluster_ask(&cluster, i, "GET hf:fence:lock:r"), digits);
-        assert_string_equal(lock_cluster_ask(&cluster, i, "GET hf:fence:lock:q"), digits);
+        assert_string_equal(lock_cluster_fence(&cluster, i, "lock:r"), digits);
+        assert_string_equal(lock_cluster_fence(&cluster, i, "lock:q"), digits);
         assert_in_range(strtoll(lock_cluster_ask(&cluster, i, "PTTL lock:r"), NULL, 10), 1, TTL_MS);
         await_extensions(1);
     }
@@ -130,14 +130,21 @@ TEST(a_node_that_was_away_for_longer_than_the_ttl_gets_nothing)
 /* Condition c: the fence was counted up, so somebody else was granted the key in between. */
 TEST(a_node_whose_fence_is_higher_gets_nothing)
 {
-    enum { HIGHER, TEXT, LIST, KINDS };
-    for (int kind = HIGHER; kind < KINDS; kind++) {
+    static const char *const commands[] = {
+        "'SET','hf:fence:lock:r',n",      "'SET','hf:fence:lock:r','text'", "'RPUSH','hf:fence:lock:r',n",
+        "'ZADD','hf:fences',n,'lock:r'",  "'RPUSH','hf:fences',n",          "'SET','hf:fences:floor',n",
+        "'SET','hf:fences:floor','text'",
+    };
+    for (size_t kind = 0; kind < sizeof commands / sizeof commands[0]; kind++) {
         lock_tear_down(NULL);
         lock_set_up(NULL);
+        lock_cluster_scheme(&cluster, strstr(commands[kind], "fences") != NULL ? MARKER_SET : MARKER_STRINGS);
+        group_end();
+        group_start();
         terms_change(SHORT_TTL_MS, false);
         char command[128];
-        snprintf(command, sizeof command, "redis.call('%s','hf:fence:lock:r','%s%llu')", kind == LIST ? "RPUSH" : "SET",
-                 kind == TEXT ? "text" : "", (unsigned long long)hold("r") + 1);
+        snprintf(command, sizeof command, "local n = '%llu' redis.call(%s)", (unsigned long long)hold("r") + 1,
+                 commands[kind]);
         loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
         forget_but(0, command);
         await_extensions(4);
@@ -149,8 +156,10 @@ TEST(a_node_whose_fence_is_higher_gets_nothing)
 TEST(a_node_whose_fence_is_ours_or_lower_gets_the_key_back)
 {
     terms_change(TTL_MS, false);
-    char command[128];
-    snprintf(command, sizeof command, "redis.call('SET','hf:fence:lock:r','%llu')", (unsigned long long)hold("r"));
+    char command[160];
+    snprintf(command, sizeof command,
+             "redis.call('SET','hf:fences:floor','%llu') redis.call('ZADD','hf:fences','7','lock:r')",
+             (unsigned long long)hold("r"));
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     forget_but(0, command);
     forget_but(1, "redis.call('SET','hf:fence:lock:r','7')");

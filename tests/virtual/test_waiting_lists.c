@@ -1,5 +1,4 @@
 /* Tasks that wait for a lock at the queue node: in which order, until when, who becomes an heir, and who is skipped. */
-#include "queue/digest.h"
 #include "queue/keys.h"
 #include "queue/queue_private.h"
 #include "tests/support/waiting_list_fixture.h"
@@ -280,44 +279,6 @@ static void test_the_end_of_a_holder_confirms_its_heir_if_it_is_there(void **sta
     }
 }
 
-static void park_with_set(const char *jid, const char *set)
-{
-    push("a", jid);
-    queue_probe_claim(&probe, 1, jid);
-    struct waiting_task task = waiting(&probe, 1, jid);
-    task.set = set;
-    assert_int_equal(park_as(&probe, 1, &task, jid), QUEUE_NOTHING);
-}
-
-/* Who needs the list alone says so with an empty text, and earlier versions with the digest of its name. */
-static void test_an_heir_that_an_earlier_version_parked_is_claimed(void **state)
-{
-    (void)state;
-    char of_list[DIGEST_TEXT_SIZE];
-    struct digest digest;
-    digest_begin(&digest);
-    digest_add(&digest, LIST, sizeof LIST);
-    digest_end(&digest, of_list);
-    start("a");
-    push("a", "holder");
-    queue_probe_claim(&probe, 0, "holder");
-    park_with_set("one", of_list);
-    park_with_set("two", "");
-    park_with_set("three", "more");
-    struct waiting_successor heir = heir_of("holder");
-    heir.set = "";
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
-    queue_probe_turn(&probe, 1, false);
-    assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_NOTHING);
-    free(redis_server_command(server, "ZREM " ORDER " one"));
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
-    queue_probe_turn(&probe, 1, false);
-    assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_NOTHING);
-    free(redis_server_command(server, "ZREM " ORDER " two"));
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_NOTHING);
-    assert_waiting("three=P");
-}
-
 static void assert_no_heir(const struct waiting_successor *heir)
 {
     assert_int_equal(claim_heir(&probe, 1, heir), QUEUE_NOTHING);
@@ -422,7 +383,6 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_an_heir_that_is_confirmed_follows_the_lease),
     queue_test(test_the_end_of_a_holder_confirms_its_heir_if_it_is_there),
     queue_test(test_an_heir_locks_the_same_and_is_of_a_class_of_the_process),
-    queue_test(test_an_heir_that_an_earlier_version_parked_is_claimed),
     queue_test(test_an_heir_is_of_a_queue_of_the_process),
     queue_test(test_a_task_is_skipped),
     queue_test(test_a_task_that_was_recovered_is_not_skipped),

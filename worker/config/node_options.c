@@ -80,6 +80,7 @@ struct redlock_options lock_setup_options(const struct config *config, const cha
                                     .node_count = config->lock_node_count,
                                     .key_prefix = config->lock.prefix,
                                     .fence_ttl_ns = config->lock.fence_ttl_ns,
+                                    .fence_memory = (size_t)config->lock.fence_memory,
                                     .drift_factor = config->lock.drift_factor,
                                     .client_name = identity,
                                     .is_guest = config->lock.is_guest};

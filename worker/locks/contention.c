@@ -211,13 +211,6 @@ void waiting_names_digest(const struct waiting_names *names, char text[DIGEST_TE
     digest_end(&digest, text);
 }
 
-void waiting_names_place(const struct waiting_names *names, char text[DIGEST_TEXT_SIZE])
-{
-    text[0] = '\0';
-    if (names->count > 1)
-        waiting_names_digest(names, text);
-}
-
 const char *waiting_names_class(const struct waiting_names *names)
 {
     return names->count > names->resource_count ? names->names[names->resource_count] : NULL;

@@ -75,8 +75,6 @@ void waiting_names_fini(struct waiting_names *names);
 
 /* A digest of all names: equal sets have equal digests. */
 void waiting_names_digest(const struct waiting_names *names, char text[DIGEST_TEXT_SIZE]);
-/* What a place in one of its lists says of all names: "" if that is the only one, else their digest. */
-void waiting_names_place(const struct waiting_names *names, char text[DIGEST_TEXT_SIZE]);
 /* The list of the class; NULL = it has all runners. */
 const char *waiting_names_class(const struct waiting_names *names);
 /* The resource of a list, for people; returns the list of a class unchanged. */

@@ -8,7 +8,7 @@
 -- KEYS: the process, paused, cancels, `schedule`, the list's order, its places, heirs.
 -- ARGV: slot, id that its place holds ('' = none), new id; slot of the holder, the id that its place holds, its jid;
 --       jid of the finished task ('' = the place is empty, and the holder has the lock: it gives up its place in the
---       list); the set that the holder locks ('' = this list alone); the prefix of the queues' keys; the list's name; microseconds for which
+--       list); the set that the holder locks; the prefix of the queues' keys; the list's name; microseconds for which
 --       the claim is kept unless it is confirmed (confirm.lua); how many queues; their names; then classes.
 -- Returns what the place now holds (as claim.lua does: the new id, followed by queue, newline and task; anything
 -- else means that the claim is lost), '1' if there are tasks to cancel, else '0', the node's time in microseconds,
@@ -40,11 +40,6 @@ local function among(name, first, last)
     end
 end
 
--- Earlier versions note a digest in any case.
-local function needs_the_same(task)
-    return task.set == ARGV[8] or (ARGV[8] == '' and task.set == redis.sha1hex(list_name .. '\0'))
-end
-
 redis.call('HDEL', KEYS[1], ARGV[1])
 local list = waiting_list(KEYS[5], KEYS[6], KEYS[4], KEYS[2], now)
 if ended ~= '' then
@@ -56,7 +51,7 @@ end
 local first_class = 13 + tonumber(ARGV[12])
 local successor, out = list.oldest(nil, nil, is_here and holder)
 local holds = ARGV[3]
-if successor and out == 0 and is_here and needs_the_same(successor) and among(successor.queue, 13, first_class - 1)
+if successor and out == 0 and is_here and successor.set == ARGV[8] and among(successor.queue, 13, first_class - 1)
     and among(successor.class, first_class, #ARGV) and list.may_go(successor) then
     list.take(successor)
     holds = ARGV[3] .. successor.queue .. '\n' .. successor.task

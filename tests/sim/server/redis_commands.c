@@ -474,6 +474,7 @@ static const struct command commands[] = {
     {"zadd", -4, TYPE_LATE, G, command_zadd},
     {"zcard", 2, VALUE_ZSET, 0, command_zcard},
     {"zcount", 4, TYPE_LATE, 0, command_zcount},
+    {"zmscore", -3, VALUE_ZSET, 0, command_zmscore},
     {"zrange", -4, TYPE_LATE, 0, command_zrange},
     {"zrangebyscore", -4, TYPE_LATE, 0, command_zrangebyscore},
     {"zrank", 3, VALUE_ZSET, 0, command_zrank},

@@ -104,8 +104,8 @@ struct reply *scan_tell(struct command_call *call, const struct table *table, co
     X(hdel) X(hexists) X(hget) X(hgetall) X(hincrby) X(hkeys) X(hlen) X(hmget) X(hscan) X(hset) X(hsetnx) X(hstrlen) \
     X(hvals) \
     X(sadd) X(scard) X(sismember) X(smembers) X(smismember) X(sort) X(srandmember) X(srem) X(sscan) \
-    X(zadd) X(zcard) X(zcount) X(zrange) X(zrangebyscore) X(zrank) X(zrem) X(zremrangebyrank) X(zremrangebyscore) \
-    X(zrevrangebyscore) X(zscan) X(zscore) \
+    X(zadd) X(zcard) X(zcount) X(zmscore) X(zrange) X(zrangebyscore) X(zrank) X(zrem) X(zremrangebyrank) \
+    X(zremrangebyscore) X(zrevrangebyscore) X(zscan) X(zscore) \
     X(xadd) X(xdel) X(xlen) X(xrange) \
     X(acl) X(auth) X(blmove) X(brpop) X(client) X(config) X(discard) X(echo) X(eval) X(evalsha) X(exec) X(info) \
     X(multi) X(ping) X(publish) X(pubsub) X(quit) X(role) X(save) X(script) X(select) X(subscribe) X(unsubscribe)

@@ -22,7 +22,7 @@ static struct reply *score_reply(struct command_call *call, const struct item *i
 /* --- ZADD --------------------------------------------------------------------------------------------------------- */
 
 struct zadd {
-    bool if_none, if_some;
+    bool if_none, if_some, if_greater, tells_changed;
     size_t first; /* argument */
 };
 
@@ -34,6 +34,10 @@ static struct reply *zadd_read(struct command_call *call, struct zadd *options)
             options->if_none = true;
         else if (call_says(call, i, "XX"))
             options->if_some = true;
+        else if (call_says(call, i, "GT"))
+            options->if_greater = true;
+        else if (call_says(call, i, "CH"))
+            options->tells_changed = true;
         else
             break;
     }
@@ -42,6 +46,8 @@ static struct reply *zadd_read(struct command_call *call, struct zadd *options)
         return reply_syntax(call);
     if (options->if_none && options->if_some)
         return reply_error(call->replies, "ERR XX and NX options at the same time are not compatible");
+    if (options->if_none && options->if_greater)
+        return reply_error(call->replies, "ERR GT, LT, and/or NX options at the same time are not compatible");
     for (double score; i < call->count; i += 2)
         if (!text_float(call->arguments[i], &score))
             return reply_not_float(call);
@@ -59,7 +65,7 @@ struct reply *command_zadd(struct command_call *call)
     for (size_t i = options.first; i < call->count; i += 2) {
         const struct item *item = call_member(call, i + 1);
         (void)text_float(call->arguments[i], &score);
-        if (item == NULL ? options.if_some : options.if_none)
+        if (item == NULL ? options.if_some : options.if_none || (options.if_greater && score <= item->score))
             continue;
         added += item == NULL;
         changed += item == NULL || item->score != score;
@@ -67,7 +73,7 @@ struct reply *command_zadd(struct command_call *call)
     }
     if (changed > 0)
         call_changed(call);
-    return reply_integer(call->replies, added);
+    return reply_integer(call->replies, options.tells_changed ? changed : added);
 }
 
 /* --- one member --------------------------------------------------------------------------------------------------- */
@@ -89,6 +95,14 @@ struct reply *command_zrem(struct command_call *call)
 struct reply *command_zscore(struct command_call *call)
 {
     return score_reply(call, call_member(call, 2));
+}
+
+struct reply *command_zmscore(struct command_call *call)
+{
+    struct reply *items = reply_array(call->replies, call->count - 2);
+    for (size_t i = 2; i < call->count; i++)
+        reply_add(items, score_reply(call, call_member(call, i)));
+    return items;
 }
 
 struct reply *command_zcard(struct command_call *call)

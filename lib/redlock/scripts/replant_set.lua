@@ -1,0 +1,22 @@
+-- As replant.lua, on a node that keeps its fences in the set hf:fences. KEYS: the marker, then the keys. ARGV: marker
+-- text, the deadline in microseconds of this node's clock, until which the node would have kept the keys, then value,
+-- token and ttl in milliseconds. Returns what replant.lua does.
+-- include: fences.lua
+-- include: deadline.lua
+-- include: fence_member.lua
+-- include: fence_scores.lua
+for i = 2, #KEYS do
+    local held = redis.pcall('GET', KEYS[i])
+    if held and held ~= ARGV[3] then
+        return '0 ' .. stamp .. ' 0'
+    end
+end
+local highest = highest_fence()
+if not highest or highest > tonumber(ARGV[4]) then
+    return '0 ' .. stamp .. ' 0'
+end
+for i = 2, #KEYS do
+    redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[5])
+end
+raise_fences(ARGV[4])
+return '0 ' .. stamp .. ' 1'
