@@ -27,6 +27,7 @@ struct local_waiters {
     struct turn **buckets;
     size_t bucket_count; /* a power of two */
     size_t count;
+    struct turn *idle; /* as many as there were at once */
 };
 
 struct local_waiters *local_waiters_create(uint64_t seed)
@@ -42,7 +43,7 @@ struct local_waiters *local_waiters_create(uint64_t seed)
 
 static uint64_t key_hash(const struct local_waiters *waiters, struct local_key key)
 {
-    uint64_t hash = hash_bytes(waiters->seed, key.bytes, key.length);
+    uint64_t hash = hash_words(waiters->seed, key.bytes, key.length);
     return hash ^ hash >> 32;
 }
 
@@ -82,13 +83,14 @@ static struct turn *turn_make(struct local_waiters *waiters, struct local_key ke
 {
     if (waiters->count == waiters->bucket_count)
         table_grow(waiters);
-    struct turn *turn = memory_new(struct turn);
     struct turn **bucket = bucket_of(waiters, hash);
-    turn->hash = hash;
-    turn->key = key;
-    turn->owner = owner;
+    struct turn *turn = waiters->idle;
+    if (turn != NULL)
+        waiters->idle = turn->next;
+    else
+        turn = memory_new(struct turn);
+    *turn = (struct turn){.next = *bucket, .hash = hash, .key = key, .owner = owner};
     list_init(&turn->line);
-    turn->next = *bucket;
     *bucket = turn;
     waiters->count++;
     return turn;
@@ -101,7 +103,8 @@ static void turn_drop(struct local_waiters *waiters, struct turn *turn)
         place = &(*place)->next;
     *place = turn->next;
     waiters->count--;
-    free(turn);
+    turn->next = waiters->idle;
+    waiters->idle = turn;
 }
 
 void local_waiters_destroy(struct local_waiters *waiters)
@@ -111,6 +114,8 @@ void local_waiters_destroy(struct local_waiters *waiters)
     for (size_t i = 0; i < waiters->bucket_count; i++)
         while (waiters->buckets[i] != NULL)
             turn_drop(waiters, waiters->buckets[i]);
+    for (struct turn *turn; (turn = waiters->idle) != NULL; free(turn))
+        waiters->idle = turn->next;
     free(waiters->buckets);
     free(waiters);
 }

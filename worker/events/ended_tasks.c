@@ -30,13 +30,13 @@ void ended_tasks_destroy(struct ended_tasks *ended)
 
 void ended_tasks_note(struct ended_tasks *ended, const char *jid, struct instant now)
 {
-    uint64_t hash = hash_bytes(ended->seed, jid, strlen(jid));
+    uint64_t hash = hash_words(ended->seed, jid, strlen(jid));
     ended->places[hash % ENDED_TASKS_MAX] = (struct ended_task){hash, now};
 }
 
 bool ended_tasks_find(const struct ended_tasks *ended, const char *jid, struct instant now, int64_t *age_ns)
 {
-    uint64_t hash = hash_bytes(ended->seed, jid, strlen(jid));
+    uint64_t hash = hash_words(ended->seed, jid, strlen(jid));
     const struct ended_task *place = &ended->places[hash % ENDED_TASKS_MAX];
     *age_ns = instant_since(place->at, now);
     return place->at.ns != 0 && place->hash == hash;

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "redlock/limits.h"
 
-enum { BUCKETS = 1024 };
+enum { BUCKETS = 1024, SHORT_BYTES = 64 };
 
 struct entry {
     struct entry *next;
@@ -28,11 +28,12 @@ struct contention {
     struct entry *buckets[BUCKETS];
     struct list cached; /* the latest first */
     unsigned cached_count;
+    struct entry *idle; /* with room for SHORT_BYTES: as many as there were at once */
 };
 
 static struct entry **place_of(const struct contention *table, const char *list)
 {
-    uint64_t hash = hash_bytes(table->seed, list, strlen(list));
+    uint64_t hash = hash_words(table->seed, list, strlen(list));
     struct entry *const *place = &table->buckets[hash % BUCKETS];
     while (*place != NULL && strcmp((*place)->name, list) != 0)
         place = &(*place)->next;
@@ -45,18 +46,29 @@ static struct entry *entry_make(struct contention *table, const char *list)
     if (*place != NULL)
         return *place;
     size_t size = strlen(list) + 1;
-    struct entry *entry = memory_zeroed(1, sizeof *entry + size);
+    struct entry *entry = size <= SHORT_BYTES ? table->idle : NULL;
+    if (entry != NULL) {
+        table->idle = entry->next;
+        memset(entry, 0, sizeof *entry);
+    } else {
+        entry = memory_zeroed(1, sizeof *entry + (size <= SHORT_BYTES ? SHORT_BYTES : size));
+    }
     memcpy(entry->name, list, size);
     list_init(&entry->cached_link);
     *place = entry;
     return entry;
 }
 
-static void entry_drop(struct entry **place)
+static void entry_drop(struct contention *table, struct entry **place)
 {
     struct entry *entry = *place;
     *place = entry->next;
-    free(entry);
+    if (strlen(entry->name) >= SHORT_BYTES) {
+        free(entry);
+        return;
+    }
+    entry->next = table->idle;
+    table->idle = entry;
 }
 
 /* The entry, if something was heard of it: usually nothing was of any. */
@@ -71,7 +83,7 @@ static void cached_end(struct contention *table, struct entry *entry)
     table->cached_count--;
     entry->held_until = entry->waiters_until = (struct instant){0};
     if (entry->taken == 0)
-        entry_drop(place_of(table, entry->name));
+        entry_drop(table, place_of(table, entry->name));
 }
 
 /* Finds or adds the entry, as the most recent of the cache. */
@@ -95,15 +107,21 @@ struct contention *contention_create(uint64_t seed)
     return table;
 }
 
+static void entries_free(struct entry *first)
+{
+    for (struct entry *next = NULL; first != NULL; first = next) {
+        next = first->next;
+        free(first);
+    }
+}
+
 void contention_destroy(struct contention *table)
 {
-    for (size_t i = 0; table != NULL && i < BUCKETS; i++) {
-        while (table->buckets[i] != NULL) {
-            struct entry *entry = table->buckets[i];
-            table->buckets[i] = entry->next;
-            free(entry);
-        }
-    }
+    if (table == NULL)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        entries_free(table->buckets[i]);
+    entries_free(table->idle);
     free(table);
 }
 
@@ -118,7 +136,7 @@ void contention_leave(struct contention *table, const char *list)
     invariant(*place != NULL && (*place)->taken > 0);
     (*place)->taken--;
     if ((*place)->taken == 0 && list_is_empty(&(*place)->cached_link))
-        entry_drop(place);
+        entry_drop(table, place);
 }
 
 unsigned contention_taken(const struct contention *table, const char *list)
