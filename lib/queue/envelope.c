@@ -270,7 +270,7 @@ static int64_t envelope_seconds_read(struct text_span value)
 static struct wall_time envelope_time_read(struct text_span value)
 {
     double seconds = 0;
-    if (!number_read(value, &seconds))
+    if (value.bytes == NULL || !number_read(value, &seconds))
         return (struct wall_time){0};
     if (seconds >= MS_FROM)
         seconds /= (double)MS_PER_S;

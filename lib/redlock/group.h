@@ -79,6 +79,8 @@ struct redlock_group {
     char *key_prefix;
     size_t key_prefix_length;
     int64_t slowest_timeout_ns, fence_ttl_ns;
+    struct instant patience_at; /* when group_patience_ns was found last: many locks of a turn ask for it */
+    int64_t patience_ns;
     int64_t fences_max; /* entries of the set of a node */
     double drift_factor;
     int64_t attempt_ns; /* how long refused attempts have taken lately */
@@ -203,7 +205,7 @@ static inline struct key_span lock_key(const struct redlock_lock *lock, unsigned
 
 /* group_node.c. How long to wait for an answer of the node, and of the slowest node, now. */
 int64_t group_node_patience_ns(const struct group_node *node);
-int64_t group_patience_ns(const struct redlock_group *group);
+int64_t group_patience_ns(struct redlock_group *group);
 /* Whether a grant sent to the node now is useful. Logs when that changes. */
 bool group_node_takes_grants(struct group_node *node);
 /* Whether grants stay here until a busy node has caught up. */

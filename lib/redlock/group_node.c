@@ -62,13 +62,18 @@ int64_t group_node_patience_ns(const struct group_node *node)
     return redis_node_timeout_ns(node->node, node->timeout_ns, redlock_longest_patience_ns(node->timeout_ns));
 }
 
-int64_t group_patience_ns(const struct redlock_group *group)
+int64_t group_patience_ns(struct redlock_group *group)
 {
+    struct instant now = loop_now(group->loop);
     int64_t longest_ns = 0;
+    if (group->patience_at.ns == now.ns)
+        return group->patience_ns;
     for (unsigned i = 0; i < group->node_count; i++) {
         int64_t patience_ns = group_node_patience_ns(&group->nodes[i]);
         longest_ns = patience_ns > longest_ns ? patience_ns : longest_ns;
     }
+    group->patience_at = now;
+    group->patience_ns = longest_ns;
     return longest_ns;
 }
 

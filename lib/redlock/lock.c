@@ -503,8 +503,22 @@ static void leave_when_busy(struct redlock_lock *lock, struct lease_step *step)
     step->refusal = refused.refusal;
 }
 
+/* A vote that decides nothing yet, as most do: it can change no more than when the round ends. */
+static bool is_undecided(const struct redlock_lock *lock, const struct lease_step *step)
+{
+    enum lease_state state = lock->lease.state;
+    bool asks = step->abandon || step->grant || step->raise || step->extend || step->replant || step->release;
+    bool is_published = atomic_load_explicit(&lock->validity.until, memory_order_relaxed) != 0;
+    return !asks && step->news == LEASE_NEWS_NONE && !is_published &&
+           (state == LEASE_ACQUIRING || state == LEASE_RELEASING);
+}
+
 void lock_take_step(struct redlock_lock *lock, struct lease_step step)
 {
+    if (is_undecided(lock, &step)) {
+        lock_timer_follow(lock);
+        return;
+    }
     leave_when_busy(lock, &step);
     if (step.news == LEASE_NEWS_REFUSED)
         lock_wait_end(lock);

@@ -203,6 +203,29 @@ TEST(a_majority_that_hangs_is_no_quorum_within_its_timeout)
     lock_probe_destroy(&once);
 }
 
+/* The silent ones answered late before, so one that nobody answered would wait for them for longer. */
+TEST(a_silent_minority_delays_no_attempt_that_a_quorum_has_answered)
+{
+    struct lock_probe once;
+    struct redlock_terms single = quick_terms(10000, 1);
+    lock_probe_create(&once, loop, group, &single);
+    pause_first(2);
+    cycle_passes();
+    loop_for(loop, REDLOCK_MS(2 * CLUSTER_TIMEOUT_MS));
+    resume_first(2);
+    loop_await(loop, redlock_group_busy(group) == 0 && lock_cluster_keys(&cluster) == 0);
+    cycles_go_on();
+    loop_await(loop, redlock_group_busy(group) == 0);
+    lock_cluster_ask(&cluster, 2, "SET lock:r somebody PX 10000");
+    pause_first(2);
+    assert_int_not_equal(lock_probe_acquire(&once, "r"), REDLOCK_ACQUIRED);
+    assert_true(once.waited_ns >= REDLOCK_MS(CLUSTER_TIMEOUT_MS));
+    assert_true(once.waited_ns < REDLOCK_MS(2 * CLUSTER_TIMEOUT_MS));
+    resume_first(2);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    lock_probe_destroy(&once);
+}
+
 /* --- what is executed late ---------------------------------------------------------------------------------------- */
 
 /* E1, E2: the grant lies in the stopped server's socket; it executes it after we have given up, and then the release
