@@ -8,6 +8,7 @@
 #include "redlock/batch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/invariant.h"
 #include "base/log.h"
@@ -39,6 +40,8 @@ static struct batch *batch_open(struct redlock_group *group, enum batch_kind kin
     batch->kind = kind;
     batch->lock_count = batch->key_count = batch->old_count = 0;
     batch->nodes = 0;
+    batch->is_quiet = kind == BATCH_RELEASE && group_is_unheard(group);
+    memset(batch->announced, 0, sizeof batch->announced);
     batch->gone_by = (struct instant){0};
     buffer_clear(&batch->keys);
     buffer_clear(&batch->values);
@@ -319,6 +322,21 @@ static void release_owe(struct batch *batch, unsigned node, const struct redis_r
                         refused ? PENDING_SOON : PENDING_AFTER_RECONNECT);
 }
 
+/* The next releases announce themselves at once. */
+static void releases_announce(struct batch *batch, unsigned node, const char *answers)
+{
+    const char *at = batch->keys.bytes;
+    batch->group->heard_until = loop_after(batch->group->loop, GROUP_HEARD_NS);
+    for (unsigned i = 0; i < batch->key_count; i++) {
+        char *end = NULL;
+        unsigned long length = strtoul(at + 1, &end, 10); /* "$LENGTH\r\nKEY\r\n" */
+        const char *key = end + 2;
+        at = key + length + 2;
+        if (answers[i] == '1' && (batch->announced[i / 64] & (UINT64_C(1) << i % 64)) != 0)
+            notifications_say_free(batch->group->notifications, (node_set)(1u << node), key, length);
+    }
+}
+
 static void own_vote(struct batch *batch, const struct batch_entry *entry, unsigned node,
                      const struct batch_answer *answer, struct instant now)
 {
@@ -353,6 +371,8 @@ static void batch_outcome(struct batch *batch, unsigned node, const struct redis
     node_counts_batch(member, batch, result, &answer, now);
     if (batch->kind == BATCH_RELEASE && answer.kind != ANSWER_EXECUTED)
         release_owe(batch, node, result);
+    if (answer.is_heard)
+        releases_announce(batch, node, answer.text);
     if (answer.node_us > 0)
         batch->group->node_sampled(member, batch->calls[node].asked, now, answer.node_us);
     if (answer.kind == ANSWER_OTHER_MARKER)

@@ -29,12 +29,20 @@ bool lock_is_taken_over(const struct redlock_lock *lock, unsigned index)
            list_owner(owner, const struct redlock_lock, wait.claim)->wait.is_silent;
 }
 
-static void channel_write(const struct redlock_lock *lock, unsigned index, char channel[NOTIFICATIONS_CHANNEL_MAX])
+/* The channel of a lock's key, the `number`th of the batch, or "" for nobody. NULL = nobody. */
+static void channel_add(struct batch *batch, const struct redlock_lock *lock, unsigned index, unsigned number)
 {
-    struct key_span key = lock_key(lock, index);
-    channel[0] = '\0';
-    if (!lock->wait.is_quiet && !lock_is_taken_over(lock, index))
+    char channel[NOTIFICATIONS_CHANNEL_MAX] = "";
+    bool is_announced = lock != NULL && !lock->wait.is_quiet && !lock_is_taken_over(lock, index);
+    if (batch->is_quiet) {
+        batch->announced[number / 64] |= (uint64_t)is_announced << number % 64;
+        return;
+    }
+    if (is_announced) {
+        struct key_span key = lock_key(lock, index);
         notifications_channel(lock->group->notifications, key.bytes, key.length, channel);
+    }
+    redis_request_text(&batch->others, channel);
 }
 
 /* Encodes old values up to the last lock that takes over; the locks behind it have none, which is the same as "". */
@@ -60,11 +68,8 @@ static void key_add(struct batch *batch, const struct redlock_lock *lock, unsign
         redis_request_integer(&batch->others, lock->terms.ttl_ns / NS_PER_MS);
     if (batch->kind == BATCH_LINGER)
         redis_request_integer(&batch->others, (lock->linger_ns + NS_PER_MS - 1) / NS_PER_MS);
-    if (batch->kind == BATCH_RELEASE) {
-        char channel[NOTIFICATIONS_CHANNEL_MAX];
-        channel_write(lock, index, channel);
-        redis_request_text(&batch->others, channel);
-    }
+    if (batch->kind == BATCH_RELEASE)
+        channel_add(batch, lock, index, batch->key_count + index);
 }
 
 void batch_codec_add(struct batch *batch, const struct redlock_lock *lock)
@@ -78,30 +83,26 @@ void batch_codec_add(struct batch *batch, const struct redlock_lock *lock)
 /* Only the lock that failed to take the keys over may still announce that they are free: it has the same keys. */
 void batch_codec_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed)
 {
-    char channel[NOTIFICATIONS_CHANNEL_MAX] = "";
     for (unsigned i = 0, start = 0; i < swap->key_count; start = swap->key_ends[i++]) {
         redis_request_bytes(&batch->keys, swap->keys.bytes + start, swap->key_ends[i] - start);
         redis_request_bytes(&batch->values, swap->value, swap->value_length);
-        if (failed != NULL)
-            channel_write(failed, i, channel);
-        redis_request_text(&batch->others, channel);
+        channel_add(batch, failed, i, batch->key_count + i);
     }
 }
 
-/* A script runs only under the marker that it names, which says where the fences are. Those of a guest are strings that
- * end by themselves: its resources are its own, and it leaves nothing in the set of the fleet. */
+/* A script runs only under the marker that it names, which says where the fences are. */
 bool batch_codec_puts_fences(const struct batch *batch, unsigned node)
 {
     bool is_grant = batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL;
     bool has_token = is_grant ? batch->terms.fenced : batch->kind == BATCH_REPLANT || batch->kind == BATCH_RAISE;
-    return has_token && !batch->group->is_guest && trust_uses_set(&batch->group->trust, node);
+    return has_token && !batch->group->has_own_resources && trust_uses_set(&batch->group->trust, node);
 }
 
-static const struct redis_script *script_of(enum batch_kind kind, bool is_set)
+static const struct redis_script *script_of(const struct batch *batch, bool is_set)
 {
-    switch (kind) {
+    switch (batch->kind) {
     case BATCH_RELEASE:
-        return &redlock_script_release;
+        return batch->is_quiet ? &redlock_script_release_quiet : &redlock_script_release;
     case BATCH_LINGER:
         return &redlock_script_linger;
     case BATCH_EXTEND:
@@ -132,7 +133,7 @@ static size_t argument_count(const struct batch *batch)
     switch (batch->kind) {
     case BATCH_RELEASE:
     case BATCH_LINGER:
-        return 2 * (size_t)batch->key_count;
+        return (batch->is_quiet ? 1 : 2) * (size_t)batch->key_count;
     case BATCH_EXTEND:
         return 1 + 2 * (size_t)batch->key_count;
     case BATCH_REPLANT:
@@ -197,10 +198,11 @@ void batch_codec_request(struct batch *batch, unsigned node)
     struct instant now = loop_now(group->loop);
     buffer_clear(out);
     bool is_set = batch_codec_puts_fences(batch, node);
-    redis_request_script(out, script_of(batch->kind, is_set), batch->key_count + !gives_up(batch),
+    bool has_first_key = !gives_up(batch) || batch->is_quiet;
+    redis_request_script(out, script_of(batch, is_set), batch->key_count + has_first_key,
                          argument_count(batch) - is_set);
-    if (!gives_up(batch))
-        redis_request_text(out, MARKER_KEY);
+    if (has_first_key)
+        redis_request_text(out, batch->is_quiet ? NOTIFICATIONS_KEY : MARKER_KEY);
     buffer_append(out, batch->keys.bytes, batch->keys.length);
     if (!gives_up(batch))
         redis_request_text(out, trust_marker_expected(&group->trust, node));
@@ -277,7 +279,9 @@ static struct batch_answer value_read(const struct batch *batch, const struct re
     struct batch_answer answer = {.kind = ANSWER_NONE};
     if (gives_up(batch)) {
         answer.text = reply->bytes;
-        answer.kind = is_string(reply) && reply->length == batch->key_count ? ANSWER_EXECUTED : ANSWER_NONE;
+        answer.is_heard = batch->is_quiet && is_string(reply) && reply->length == batch->key_count + 1;
+        bool is_whole = is_string(reply) && reply->length == batch->key_count + answer.is_heard;
+        answer.kind = is_whole ? ANSWER_EXECUTED : ANSWER_NONE;
         return answer;
     }
     if (reads_as_list(batch, reply))

@@ -113,6 +113,7 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     size_t fence_memory = options->fence_memory > 0 ? options->fence_memory : FENCE_MEMORY_DEFAULT;
     group->fences_max = (int64_t)(fence_memory / FENCE_BYTES);
     group->is_guest = options->is_guest;
+    group->has_own_resources = options->has_own_resources;
     list_init(&group->batches);
     list_init(&group->idle_batches);
     list_init(&group->locks);

@@ -38,6 +38,8 @@ enum { VALUE_RANDOM_BYTES = 16, VALUE_BYTES_MAX = 2 * VALUE_RANDOM_BYTES + 1 + R
 
 /* A node that is silent for this long loses its connection. Until then it may still execute what it was sent. */
 #define GROUP_SILENCE_LIMIT_NS (10 * NS_PER_S)
+/* After a release that somebody listened to, releases announce themselves for so long. */
+#define GROUP_HEARD_NS (60 * NS_PER_S)
 
 struct group_node {
     struct redlock_group *group;
@@ -83,8 +85,10 @@ struct redlock_group {
     int64_t patience_ns;
     int64_t fences_max; /* entries of the set of a node */
     double drift_factor;
-    int64_t attempt_ns; /* how long refused attempts have taken lately */
-    bool is_guest;      /* other processes write the markers */
+    int64_t attempt_ns;         /* how long refused attempts have taken lately */
+    struct instant heard_until; /* somebody listened to releases lately */
+    bool is_guest;              /* other processes write the markers */
+    bool has_own_resources;
     struct trust trust;
     struct loop_timer trust_timer;
     bool is_trust_told; /* changes of it are news from now on */
@@ -214,6 +218,8 @@ bool group_must_wait(const struct redlock_group *group);
 bool group_node_refused(struct group_node *node, const struct redis_result *result);
 /* True if it was sent: it is answered, or has failed, within group_node_patience_ns. */
 bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call) MUST_CHECK;
+/* Nobody is known to listen to releases, and whoever does would tell (NOTIFICATIONS_KEY). */
+bool group_is_unheard(const struct redlock_group *group);
 /* So many fences may just have been put into its set: now and then it is told to drop the lowest beyond the limit. */
 void group_node_put_fences(struct group_node *node, unsigned fences);
 void node_counts_result(struct group_node *node, const struct redis_result *result);

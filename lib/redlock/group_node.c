@@ -107,6 +107,12 @@ bool group_must_wait(const struct redlock_group *group)
     return false;
 }
 
+bool group_is_unheard(const struct redlock_group *group)
+{
+    return !group->has_own_resources && trust_all_use_set(&group->trust) &&
+           instant_reached(loop_now(group->loop), group->heard_until);
+}
+
 /* --- requests and answers, counted where they happen ---------------------------------------------------------- */
 
 bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call)

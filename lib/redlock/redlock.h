@@ -94,6 +94,8 @@ struct redlock_options {
     bool logs_to_stderr;     /* a client logs what happens to nodes and locks; otherwise it is silent */
     bool is_guest;           /* others maintain the lock group: never write a marker. A node that forgot its locks gets
                                 its vote back when another client, or an operator, heals it */
+    bool has_own_resources;  /* no other client asks for these resources: tokens are kept in strings, which end by
+                                themselves, on every node. A dry run leaves nothing in the set of its fleet */
 };
 
 /* Terms of a lock. Zero means the default in brackets. */

@@ -21,6 +21,9 @@
 #define FREE_PREFIX "hf:free:"
 #define HELD_PREFIX "hf:held:" /* of the same length */
 
+/* Many times linger_ns, after which it is renewed. */
+#define LISTENER_TTL_MS "60000"
+
 static const int64_t number_max = 24 * 3600 * 1000; /* milliseconds of a day */
 
 struct subscription {
@@ -53,6 +56,7 @@ struct notifications {
     char prefix[NOTIFICATIONS_CHANNEL_MAX - 4]; /* of channels */
     size_t prefix_length;
     struct buffer request;
+    bool keeps_key; /* NOTIFICATIONS_KEY */
     unsigned want_count;
     struct instant idle_since;
     struct loop_timer sweep_timer;
@@ -278,14 +282,26 @@ static void node_forget(struct notification_node *node)
             subscription_set(&node->subscriptions[i], false);
 }
 
+/* Before the first subscription on a connection: whoever hears that it is live has told that he listens. */
+static void listener_tell(struct notification_node *node, struct redis_node *connection)
+{
+    struct notifications *notifications = node->notifications;
+    if (!notifications->keeps_key)
+        return;
+    buffer_clear(&notifications->request);
+    redis_request_command(&notifications->request, "SET", NOTIFICATIONS_KEY, "1", "PX", LISTENER_TTL_MS);
+    (void)!redis_node_call(connection, &notifications->request, INSTANT_NEVER, NULL);
+}
+
 static void node_changed(void *context, struct redis_node *connection, enum redis_node_state state, const char *reason)
 {
     (void)connection, (void)reason;
     struct notification_node *node = context;
     node->has_logged_refusal = false;
-    if (state == REDIS_NODE_UP)
+    if (state == REDIS_NODE_UP) {
+        listener_tell(node, connection);
         node_follow(node);
-    else
+    } else
         node_forget(node);
 }
 
@@ -349,8 +365,10 @@ static void sweep(struct loop_timer *timer)
             instant_reached(now, instant_after(bucket->idle_since, notifications->options.linger_ns)))
             bucket->is_kept = false;
     }
-    for (unsigned i = 0; i < notifications->options.node_count; i++)
+    for (unsigned i = 0; i < notifications->options.node_count; i++) {
+        listener_tell(&notifications->nodes[i], notifications->nodes[i].of);
         node_follow(&notifications->nodes[i]);
+    }
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -407,6 +425,11 @@ void notifications_name_group(struct notifications *notifications, const char *g
         return;
     notifications_close(notifications);
     notifications_open(notifications);
+}
+
+void notifications_keep_key(struct notifications *notifications, bool keeps_key)
+{
+    notifications->keeps_key = keeps_key;
 }
 
 /* --- wants -------------------------------------------------------------------------------------------------------- */

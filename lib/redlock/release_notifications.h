@@ -14,6 +14,10 @@
  *     hf:held:MILLISECONDS:KEY somebody who waited for the lock has it now, at least for so long unless it is released
  * A bare KEY, which other programs may publish, means that it was released, too. No key begins with "hf:".
  *
+ * Where releases look for it, a process that listens keeps the key `hf:listeners` on each node: set on the connection
+ * that will be subscribed, before it is, and renewed on the group's. So a release need not ask for each channel whether
+ * anybody listens.
+ *
  * Connections cost something only while somebody waits: the first want opens one to each node. A bucket is subscribed
  * to with its first want and unsubscribed from some seconds after its last. Half a minute after the last want of all,
  * the connections close. There is one connection per node and process, however many wait.
@@ -31,6 +35,9 @@
 #include "base/loop.h"
 #include "redis/node.h"
 #include "redlock/lease.h"
+
+/* There while somebody listens, on any channel: release_quiet.lua looks for it. */
+#define NOTIFICATIONS_KEY "hf:listeners"
 
 enum { NOTIFICATIONS_CHANNEL_MAX = 64, NOTIFICATIONS_BUCKETS = 64 };
 
@@ -73,6 +80,9 @@ void notifications_destroy(struct notifications *notifications);
 /* The name of the lock group, "-" before it is known: only processes with the same one hear each other. A new name
  * costs new subscriptions. */
 void notifications_name_group(struct notifications *notifications, const char *group);
+
+/* Whether to keep NOTIFICATIONS_KEY, from the next connection or renewal on; at first not. */
+void notifications_keep_key(struct notifications *notifications, bool keeps_key);
 
 static inline void notification_want_init(struct notification_want *want,
                                           void (*heard)(struct notification_want *want, enum notification_kind kind,

@@ -489,6 +489,14 @@ bool trust_uses_set(const struct trust *trust, unsigned node)
     return (about->has_marker ? about->marker.scheme : trust->scheme) != MARKER_STRINGS;
 }
 
+bool trust_all_use_set(const struct trust *trust)
+{
+    for (unsigned i = 0; i < trust->nodes; i++)
+        if (!trust->node[i].has_marker || trust->node[i].marker.scheme != MARKER_SET)
+            return false;
+    return true;
+}
+
 void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX])
 {
     const struct trust_node *about = &trust->node[node];

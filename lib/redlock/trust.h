@@ -281,6 +281,8 @@ const char *trust_marker_expected(const struct trust *trust, unsigned node);
 /* Whether a call that names this marker finds, or puts, fences in the set of the node: where there is no marker, the
  * next one will say so. */
 bool trust_uses_set(const struct trust *trust, unsigned node);
+/* Whether all nodes are known to: then no client of a version before the set can have a lock of the group. */
+bool trust_all_use_set(const struct trust *trust);
 /* For a node of step.write, before the next event: what the marker must become; node[].marker_text is what it is. */
 void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX]);
 

@@ -121,6 +121,38 @@ TEST(who_leaves_when_it_is_busy_asks_once)
     assert_int_equal(theirs.attempts, 3);
 }
 
+/* --- quiet releases ----------------------------------------------------------------------------------------------- */
+
+/* Where all nodes keep their fences in sets, a release asks for one key whether anybody listens. Whoever waits keeps
+ * that key, and is woken by the first release as by those after it: by its own tries it would come 20 seconds later. */
+TEST(a_release_that_finds_a_listener_wakes_it)
+{
+    struct lock_probe patient;
+    struct redlock_terms waiting = quick_terms(60000, 1000);
+    lock_cluster_scheme(&cluster, MARKER_SET);
+    group_end();
+    group_start();
+    waiting.wait_ns = REDLOCK_MS(600000);
+    waiting.retry_delay_ns = REDLOCK_MS(20000);
+    lock_probe_create(&patient, loop, other_group, &waiting);
+    assert_int_equal(lock_cluster_holders(&cluster, "hf:listeners"), 0);
+    for (unsigned round = 0; round < 3; round++) {
+        assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+        lock_probe_ask(&patient, "r");
+        loop_await(loop, lock_cluster_holders(&cluster, "hf:listeners") == NODES);
+        loop_for(loop, REDLOCK_MS(2000));
+        struct instant from = loop_now(loop);
+        assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+        loop_await(loop, patient.answers == round + 1);
+        assert_int_equal(patient.answer, REDLOCK_ACQUIRED);
+        assert_in_range(instant_since(from, loop_now(loop)), 0, REDLOCK_MS(500));
+        assert_int_equal(lock_probe_release(&patient), REDLOCK_RELEASED);
+    }
+    lock_probe_destroy(&patient);
+    loop_for(loop, REDLOCK_MS(100000)); /* nobody renews it */
+    assert_int_equal(lock_cluster_holders(&cluster, "hf:listeners"), 0);
+}
+
 /* --- several resources ------------------------------------------------------------------------------------------ */
 
 TEST(several_resources_are_sorted_and_taken_once)
