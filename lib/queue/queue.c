@@ -111,13 +111,6 @@ static void lists_encode(struct queue *queue, const unsigned *order, struct buff
         queue_keys_request_queue(&queue->keys, queue->names[order[i]], out);
 }
 
-void queue_append_number(struct buffer *text, unsigned number)
-{
-    char *end = decimal_write(buffer_reserve(text, DECIMAL_MAX + 1), number);
-    *end++ = ' ';
-    text->length = (size_t)(end - text->bytes);
-}
-
 static unsigned char sign_of(const struct claim_slot *slot)
 {
     unsigned locks = slot->freed_lists;

@@ -3,6 +3,7 @@
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 
+#include "base/quantity.h"
 #include "queue/envelope.h"
 #include "queue/retried_call.h"
 #include "queue/keys.h"
@@ -155,8 +156,13 @@ void queue_note_paused(struct queue *queue, const unsigned *order, const char *f
 void moves_init(struct queue *queue);
 void moves_fini(struct queue *queue);
 
-/* queue.c: the number and a blank */
-void queue_append_number(struct buffer *text, unsigned number);
+/* The number and a blank. */
+static inline void queue_append_number(struct buffer *text, unsigned number)
+{
+    char *end = decimal_write(buffer_reserve(text, DECIMAL_MAX + 1), number);
+    *end++ = ' ';
+    text->length = (size_t)(end - text->bytes);
+}
 
 /* waiting.c */
 void waiting_init(struct queue *queue);

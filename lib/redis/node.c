@@ -160,6 +160,7 @@ static void drop_options(struct redis_node_options *own)
 }
 
 static bool node_read(struct redis_node *node);
+static bool node_write(struct redis_node *node);
 static void timer_fired(struct loop_timer *timer);
 static void turn_ended(struct loop_hook *hook);
 static void socket_ready(void *context, int events);
@@ -187,6 +188,7 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
     loop_hook_init(&node->write_hook, turn_ended);
     loop_timer_init(&node->timer, timer_fired);
     node->socket_ready = socket_ready;
+    node->write = node_write;
     loop_timer_init(&node->pulse_timer, pulse_fired);
     node->timer_at = INSTANT_NEVER;
     node_wake_at(node, loop_now(loop)); /* not at once: `changed` must not run inside this function */
@@ -462,7 +464,7 @@ static bool seal(struct redis_node *node)
     return true;
 }
 
-bool node_write(struct redis_node *node)
+static bool node_write(struct redis_node *node)
 {
     struct buffer *sealed = node->tls != NULL ? tls_output(node->tls) : NULL;
     if (node->blocked)

@@ -334,7 +334,7 @@ bool node_handshake_tls(struct redis_node *node)
 {
     struct error error = ERROR_NONE;
     enum tls_state state = tls_advance(node->tls, &error);
-    if (!node_write(node))
+    if (!node->write(node))
         return false;
     if (state == TLS_OPEN)
         begin_handshake(node);

@@ -121,6 +121,8 @@ struct redis_node {
     int fd; /* -1: none */
     struct loop_watch *watch;
     void (*socket_ready)(void *context, int events);
+    /* Sends what has gathered, as far as the socket takes it; false when the connection is gone. */
+    bool (*write)(struct redis_node *node);
     bool blocked;                    /* the socket is full: waiting for LOOP_WRITABLE */
     struct tls_context *tls_context; /* NULL: without TLS */
     struct tls *tls;                 /* of the connection */
@@ -167,10 +169,6 @@ void node_wake_at(struct redis_node *node, struct instant at);
 uint64_t node_expect(struct redis_node *node, size_t length, struct pending entry);
 /* Hands the result to the call. No entry of the ring may hold the call. */
 void node_complete(struct redis_call *call, const struct redis_result *result);
-
-/* --- node.c --- */
-/* Sends what has gathered, as far as the socket takes it; false when the connection is gone. */
-bool node_write(struct redis_node *node);
 
 /* --- node_connect.c --- */
 void node_connect(struct redis_node *node);
