@@ -198,11 +198,10 @@ void batch_codec_request(struct batch *batch, unsigned node)
     struct instant now = loop_now(group->loop);
     buffer_clear(out);
     bool is_set = batch_codec_puts_fences(batch, node);
-    bool has_first_key = !gives_up(batch) || batch->is_quiet;
-    redis_request_script(out, script_of(batch, is_set), batch->key_count + has_first_key,
+    redis_request_script(out, script_of(batch, is_set), batch->key_count + !gives_up(batch),
                          argument_count(batch) - is_set);
-    if (has_first_key)
-        redis_request_text(out, batch->is_quiet ? NOTIFICATIONS_KEY : MARKER_KEY);
+    if (!gives_up(batch))
+        redis_request_text(out, MARKER_KEY);
     buffer_append(out, batch->keys.bytes, batch->keys.length);
     if (!gives_up(batch))
         redis_request_text(out, trust_marker_expected(&group->trust, node));
