@@ -113,8 +113,7 @@ static SSL_CTX *files_load(const struct redis_tls_options *options, struct error
     invariant(made != NULL); /* only memory is needed */
     SSL_CTX_set_default_passwd_cb(made, passphrase_refuse);
     SSL_CTX_set_verify(made, SSL_VERIFY_PEER, NULL);
-    /* A sealed record may move while it is written again, and idle connections keep no buffers. */
-    SSL_CTX_set_mode(made, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_read_ahead(made, 1); /* what came is taken at once, instead of a head and a body of each record */
     SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_options(made, SSL_OP_NO_RENEGOTIATION);
     if (SSL_CTX_set_min_proto_version(made, TLS1_2_VERSION) == 1 && authorities_load(made, options->ca_file, error) &&
@@ -286,6 +285,8 @@ void tls_give(struct tls *tls, const char *bytes, size_t length)
 ssize_t tls_read(struct tls *tls, char *bytes, size_t size, struct error *error)
 {
     invariant(size <= INT_MAX);
+    if (BIO_ctrl_pending(tls->from_peer) == 0 && !SSL_has_pending(tls->ssl))
+        return 0; /* cheaper than to be told so */
     ERR_clear_error();
     int got = SSL_read(tls->ssl, bytes, (int)size);
     output_take(tls); /* such as the answer to a change of keys */
