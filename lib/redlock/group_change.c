@@ -30,26 +30,15 @@ static struct change change_begin(struct redlock_nodes *nodes, int leaving, stru
     return change;
 }
 
-static void node_fill(struct membership_node *node, const struct server *server)
-{
-    *node = (struct membership_node){.name = server->name,
-                                     .is_reached = server->is_reached && server->unwritable[0] == '\0',
-                                     .has_marker = server->has_marker,
-                                     .bad_marker = server->bad_marker,
-                                     .marker = server->marker};
-    memcpy(node->text, server->inspection.marker_text, sizeof node->text);
-    memcpy(node->run_id, server->inspection.run_id, sizeof node->run_id);
-}
-
 static struct membership_step change_plan(struct change *change)
 {
     struct redlock_nodes *nodes = change->nodes;
     struct membership_node newcomer;
     struct membership membership = {.nodes = nodes->count, .leaving = change->leaving, .new_id = change->new_id};
     for (unsigned i = 0; i < nodes->count; i++)
-        node_fill(&membership.node[i], &nodes->servers[i]);
+        server_member(&nodes->servers[i], &membership.node[i]);
     if (change->newcomer == &nodes->servers[nodes->count]) {
-        node_fill(&newcomer, change->newcomer);
+        server_member(change->newcomer, &newcomer);
         membership.newcomer = &newcomer;
     } else if (change->newcomer != NULL) {
         membership.newcomer = &membership.node[change->leaving];
@@ -386,8 +375,7 @@ static enum redlock_nodes_end all_check(struct redlock_nodes *nodes, bool keep_k
 
 static struct marker group_draw(const struct redlock_nodes *nodes, int64_t max_ttl_ns)
 {
-    struct marker group = {
-        .scheme = MARKER_STRINGS, .generation = 1, .max_ttl_ms = max_ttl_ns / NS_PER_MS, .place_count = nodes->count};
+    struct marker group = {.generation = 1, .max_ttl_ms = max_ttl_ns / NS_PER_MS, .place_count = nodes->count};
     random_digits(group.group, MARKER_GROUP_DIGITS);
     for (unsigned i = 0; i < nodes->count; i++)
         do
@@ -396,9 +384,25 @@ static struct marker group_draw(const struct redlock_nodes *nodes, int64_t max_t
     return group;
 }
 
+/* A node that has fences in strings, of a group or a fleet before this one, goes on with them. False after a reason. */
+static bool scheme_find(struct server *server, const struct redlock_group_terms *terms)
+{
+    server->new_scheme = MARKER_STRINGS;
+    if (terms->in_strings)
+        return true;
+    if (!server_find_key(server, FENCE_STRING_PREFIX)) {
+        nodes_tell(server->all, "%s: whether there are keys is not known: %s", server->name, server->trouble);
+        return false;
+    }
+    if (server->found.length == 0)
+        server->new_scheme = MARKER_SET;
+    return true;
+}
+
 static void text_of(const struct redlock_nodes *nodes, struct marker group, unsigned index, bool keep_keys,
                     char text[MARKER_TEXT_MAX])
 {
+    group.scheme = nodes->servers[index].new_scheme;
     memcpy(group.self, group.places[index], sizeof group.self);
     if (!keep_keys)
         memcpy(group.run, nodes->servers[index].inspection.run_id, sizeof group.run);
@@ -448,6 +452,9 @@ enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *nodes, const str
         return nodes_tell(nodes, "the longest ttl must be from 1 s to 10 min");
     nodes_inspect(nodes);
     enum redlock_nodes_end end = all_check(nodes, terms->keep_keys);
+    for (unsigned i = 0; i < nodes->count && end == REDLOCK_NODES_DONE; i++)
+        if (!scheme_find(&nodes->servers[i], terms))
+            end = REDLOCK_NODES_TOO_FEW;
     if (end != REDLOCK_NODES_DONE)
         return end;
     struct marker group = group_draw(nodes, max_ttl_ns);

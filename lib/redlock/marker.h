@@ -27,6 +27,8 @@
 #define MARKER_KEY  "hf:lock:group"
 #define MARKER_NONE "-" /* what scripts expect where there must be no marker */
 
+#define FENCE_STRING_PREFIX "hf:fence:"
+
 enum {
     MARKER_PLACES_MAX = 15,
     MARKER_GROUP_DIGITS = 16,

@@ -186,8 +186,8 @@ static void was_answered(struct redis_call *call, const struct redis_result *res
         loop_stop(server->all->loop);
 }
 
-static void server_ask(struct server *server, const struct buffer *request,
-                       bool (*read)(struct server *server, const struct redis_reply *reply))
+void server_ask(struct server *server, const struct buffer *request,
+                bool (*read)(struct server *server, const struct redis_reply *reply))
 {
     int64_t patience_ns = server->all->timeout_ns > ANSWER_LEAST_NS ? server->all->timeout_ns : ANSWER_LEAST_NS;
     invariant(!redis_call_is_outstanding(&server->call));
@@ -205,7 +205,7 @@ static void server_ask(struct server *server, const struct buffer *request,
                                                .reason = reason[0] != '\0' ? reason : "it is not connected"});
 }
 
-static void nodes_run(struct redlock_nodes *nodes)
+void nodes_run(struct redlock_nodes *nodes)
 {
     if (nodes->open > 0)
         loop_run(nodes->loop);
@@ -249,7 +249,7 @@ static bool page_read(struct server *server, const struct redis_reply *reply)
     for (size_t i = 0; i < keys->count; i++) {
         const struct redis_reply *key = &keys->elements[i];
         bool is_ours = key->length >= 3 && memcmp(key->bytes, "hf:", 3) == 0;
-        if (key->kind == REDIS_STRING && !is_ours) {
+        if (key->kind == REDIS_STRING && is_ours == server->finds_ours) {
             buffer_append(&server->found, key->bytes, key->length);
             return true;
         }
@@ -275,6 +275,7 @@ bool server_find_key(struct server *server, const char *prefix)
 {
     struct buffer request = {0}, pattern = {0};
     pattern_write(prefix, &pattern);
+    server->finds_ours = strncmp(prefix, "hf:", 3) == 0;
     buffer_clear(&server->found);
     buffer_append_text(&server->found, "0");
     do {
@@ -313,11 +314,22 @@ static void server_inspect(struct server *server)
 {
     struct buffer request = {0};
     server->is_reached = server->has_marker = server->bad_marker = server->is_due = false;
-    server->view =
-        (struct redlock_node_view){.name = server->name, .rate_least_ppm = INT64_MIN, .rate_most_ppm = INT64_MAX};
+    server->view = (struct redlock_node_view){
+        .name = server->name, .fences = "", .rate_least_ppm = INT64_MIN, .rate_most_ppm = INT64_MAX};
     inspection_call_ask(&request);
     server_ask(server, &request, inspection_read);
     buffer_fini(&request);
+}
+
+void server_member(const struct server *server, struct membership_node *node)
+{
+    *node = (struct membership_node){.name = server->name,
+                                     .is_reached = server->is_reached && server->unwritable[0] == '\0',
+                                     .has_marker = server->has_marker,
+                                     .bad_marker = server->bad_marker,
+                                     .marker = server->marker};
+    memcpy(node->text, server->inspection.marker_text, sizeof node->text);
+    memcpy(node->run_id, server->inspection.run_id, sizeof node->run_id);
 }
 
 static void tell_trust(struct redlock_nodes *nodes, unsigned index)
@@ -364,6 +376,9 @@ static void duplicate_show(struct server *server)
     memcpy(server->view.trouble, text, sizeof text);
 }
 
+static const char *const scheme_names[] = {
+    [MARKER_STRINGS] = "strings", [MARKER_MOVING] = "moving", [MARKER_SET] = "set"};
+
 static void server_show(struct server *server, const struct trust *trust, unsigned index)
 {
     const struct trust_node *trusted = &trust->node[index];
@@ -379,11 +394,13 @@ static void server_show(struct server *server, const struct trust *trust, unsign
     view->reason = trust_reason_name(trusted->reason);
     view->advice = trust_advice(trust, index);
     view->quarantine_left_ns = trusted->state == TRUST_QUARANTINED && left_ns > 0 ? left_ns : 0;
+    view->fences_moved = server->fences_moved;
     if (!server->is_reached)
         return;
     snprintf(view->run_id, sizeof view->run_id, "%s", server->inspection.run_id);
     if (!server->has_marker)
         return;
+    view->fences = scheme_names[server->marker.scheme];
     snprintf(view->group, sizeof view->group, "%s", server->marker.group);
     snprintf(view->id, sizeof view->id, "%s", server->marker.self);
     view->generation = server->marker.generation;

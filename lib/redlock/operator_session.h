@@ -2,6 +2,7 @@
  *
  *   operator_session.c  connections and questions; what inspections found, as trust.c judges it; who holds one lock
  *   group_change.c      a new group; healing and replacing: performs what membership.c plans
+ *   group_upgrade.c     moving fences from strings into sets: performs what upgrade.c plans
  *
  * The loop runs only while a call waits for answers or for time. One thread. */
 #ifndef REDLOCK_OPERATOR_SESSION_H
@@ -27,8 +28,12 @@ struct server {
     bool is_understood, is_refused; /* answered as asked; answered otherwise, such as with an error */
     bool is_done;                   /* and as wished */
     struct buffer found;            /* by a search for keys */
-    char trouble[256];              /* unless it was understood */
-    struct redlock_key_view key;    /* of the last find */
+    bool finds_ours;
+    enum marker_scheme new_scheme; /* of the group that is made */
+    char trouble[256];             /* unless it was understood */
+    struct redlock_key_view key;   /* of the last find */
+    struct fence_page *page;       /* of group_upgrade.c */
+    uint64_t fences_moved;         /* by the last upgrade */
     /* of the last inspection */
     bool is_reached, has_marker, bad_marker;
     struct marker marker;
@@ -69,13 +74,20 @@ bool nodes_pause(struct redlock_nodes *nodes, const char *what, int64_t left_ns,
 enum redlock_nodes_end nodes_tell(struct redlock_nodes *nodes, const char *format, ...) PRINTF_LIKE(2, 3);
 void nodes_begin(struct redlock_nodes *nodes); /* a call of the interface: no reason yet */
 
+/* Asks, and lets the answer be read. nodes_run returns once all servers that were asked have answered. */
+void server_ask(struct server *server, const struct buffer *request,
+                bool (*read)(struct server *server, const struct redis_reply *reply));
+void nodes_run(struct redlock_nodes *nodes);
+
 enum mark_outcome { MARK_DONE, MARK_FOUND_OTHER, MARK_FAILED };
 /* Compare-and-set of the marker; server->trouble says why it failed. */
 enum mark_outcome server_mark(struct server *server, const char *expected, const char *text);
-/* Searches for a key that begins with `prefix` but not with "hf:". server->found is its name, or empty. False if the
- * search failed. */
+/* Searches for a key that begins with `prefix`, and with "hf:" only if `prefix` does. server->found is its name, or
+ * empty. False if the search failed. */
 bool server_find_key(struct server *server, const char *prefix) MUST_CHECK;
 
+/* What the last inspection found, for plans. */
+void server_member(const struct server *server, struct membership_node *node);
 /* Inspects all servers, and lets trust judge what was found. */
 void nodes_inspect(struct redlock_nodes *nodes);
 /* Writes the markers that trust wants written: true when one was. */

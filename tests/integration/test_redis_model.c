@@ -132,7 +132,7 @@ TEST(test_sorted_sets)
          "ZRANGE z -1 -1|ZRANGE z 1 9|ZRANGE z 3 1|ZRANGE none 0 -1|ZADD z x m|ZADD z nan m|"
          "ZADD z inf i -inf j|ZRANGE z 0 -1 WITHSCORES|ZADD z XX 5 a 6 new|ZADD z NX XX 1 a|ZADD z GT CH 5 a 4 b 9 k|"
          "ZADD z GT CH 6 a 6 a 7 a|ZADD z NX GT 1 a|ZADD z XX GT CH 9 none 8 a|ZMSCORE z a none k|ZMSCORE none a|"
-         "SET str 1|ZMSCORE str a|ZMSCORE z"},
+         "SET str 1|ZMSCORE str a|ZMSCORE z|ZADD z XX GT 7 none|ZADD none XX GT 0 a|EXISTS none"},
         {"ends of sorted sets",
          "ZADD z 1 a 1 b 2 c 3 d|ZCOUNT z 1 2|ZCOUNT z (1 (3|ZCOUNT z x 2|ZREM z a x|ZREM none a|"
          "ZREMRANGEBYSCORE z -inf (2|ZRANGE z 0 -1|ZREMRANGEBYRANK z 0 -2|ZRANGE z 0 -1|"

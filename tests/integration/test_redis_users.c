@@ -153,10 +153,13 @@ static void the_lock_group_is_made_and_changed_with_exactly_these_rights(void **
     snprintf(config, sizeof config, "%s/host%u.conf", fleet.directory, worker);
     snprintf(password, sizeof password, "%s/password", fleet.directory);
     password_write(password, "change-me-nodes");
-    run("nodes -c %s --lock-user holdfast-nodes --lock-password-file %s init --max-ttl 1s", config, password);
+    run("nodes -c %s --lock-user holdfast-nodes --lock-password-file %s init --strings --max-ttl 1s", config, password);
     run("nodes -c %s", config);
     lock_cluster_ask(&fleet.locks, 1, "FLUSHALL");
     run("nodes -c %s heal --wait", config);
+    lock_cluster_ask(&fleet.locks, 0, "SET hf:fence:lock:r 17");
+    run("nodes -c %s --lock-user holdfast-nodes --lock-password-file %s upgrade lock1", config, password);
+    assert_string_equal(lock_cluster_ask(&fleet.locks, 0, "ZSCORE hf:fences lock:r"), "17");
     run("nodes -c %s --lock-user holdfast-nodes --lock-password-file %s replace lock3 127.0.0.1:%u", config, password,
         redis_server_port(successor));
     for (unsigned i = 0; i < fleet.locks.count; i++)

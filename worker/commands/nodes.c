@@ -199,6 +199,24 @@ static void verdicts_print(const struct redlock_nodes *nodes, unsigned count)
     buffer_fini(&text);
 }
 
+/* Nodes that have not left the strings, or are on the way. */
+static void fences_print(const struct redlock_nodes *nodes, unsigned count)
+{
+    unsigned sets = 0, strings = 0, moving = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const char *fences = redlock_nodes_view(nodes, i)->fences;
+        sets += strcmp(fences, "set") == 0;
+        strings += strcmp(fences, "strings") == 0;
+        moving += strcmp(fences, "moving") == 0;
+    }
+    if (strings + moving > 0)
+        printf("fences: in strings on %u node%s, in a sorted set on %u. When no worker and no program of an earlier "
+               "version is left, run `holdfast nodes upgrade`.\n",
+               strings + moving, human_plural(strings + moving), sets);
+    else if (sets > 0)
+        puts("fences: in one sorted set a node");
+}
+
 void nodes_print(const struct redlock_nodes *nodes)
 {
     struct redlock_group_view group = redlock_nodes_group(nodes);
@@ -212,6 +230,7 @@ void nodes_print(const struct redlock_nodes *nodes)
     if (group.vacant > 0)
         puts("A place of the group is vacant: a replacement was begun and not finished. Run `holdfast nodes replace`, "
              "or `holdfast nodes heal --wait`, again.");
+    fences_print(nodes, group.nodes);
     verdicts_print(nodes, group.nodes);
     buffer_fini(&text);
 }
@@ -237,6 +256,8 @@ static void json_node(struct json_writer *json, const struct redlock_node_view *
     json_text_or_nothing(json, "eviction", view->eviction);
     json_seconds_if(json, "latency", view->is_reached, view->latency_ns / NS_PER_US);
     json_seconds_if(json, "clock_ahead", view->is_reached, view->clock_ahead_us);
+    json_text_or_nothing(json, "fences", view->fences);
+    json_number(json, "fences_moved", (int64_t)view->fences_moved);
     json_close(json, '}');
 }
 
