@@ -486,6 +486,41 @@ enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes)
     return look_ends(nodes);
 }
 
+static bool fence_count_read(struct server *server, const struct redis_reply *reply)
+{
+    server->view.has_fence_count = reply->kind == REDIS_INTEGER;
+    server->view.fence_count = server->view.has_fence_count ? (uint64_t)reply->integer : 0;
+    return server->view.has_fence_count;
+}
+
+static bool fence_floor_read(struct server *server, const struct redis_reply *reply)
+{
+    server->view.fence_floor = reply->kind == REDIS_STRING ? strtoull(reply->bytes, NULL, 10) : 0;
+    return true;
+}
+
+static void sets_ask(struct redlock_nodes *nodes, const struct buffer *request,
+                     bool (*read)(struct server *server, const struct redis_reply *reply))
+{
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (nodes->servers[i].is_reached && nodes->servers[i].marker.scheme == MARKER_SET)
+            server_ask(&nodes->servers[i], request, read);
+    nodes_run(nodes);
+}
+
+void redlock_nodes_count_fences(struct redlock_nodes *nodes)
+{
+    struct buffer request = {0};
+    if (nodes == NULL)
+        return;
+    redis_request_command(&request, "ZCARD", "hf:fences");
+    sets_ask(nodes, &request, fence_count_read);
+    buffer_clear(&request);
+    redis_request_command(&request, "GET", "hf:fences:floor");
+    sets_ask(nodes, &request, fence_floor_read);
+    buffer_fini(&request);
+}
+
 /* A step lies in one stretch between two looks, a rate in each. */
 static void clock_compare(struct server *server, const struct trust_inspection *before, struct trust_span *rate)
 {

@@ -81,6 +81,9 @@ struct redlock_node_view {
     int64_t rate_least_ppm, rate_most_ppm;
     const char *fences;    /* where its fences are: "strings", "set", or "moving" from one to the other; "" = unknown */
     uint64_t fences_moved; /* by the last redlock_nodes_upgrade */
+    /* From redlock_nodes_count_fences, of a set: its entries, and the highest token that was dropped. */
+    bool has_fence_count;
+    uint64_t fence_count, fence_floor;
 };
 
 /* What the nodes are together. */
@@ -96,6 +99,8 @@ struct redlock_group_view {
 /* Asks every node once. REDLOCK_NODES_TOO_FEW if some cannot be reached, REDLOCK_NODES_REFUSED if fewer than a quorum
  * vote, REDLOCK_NODES_WAITING if only quarantines are the reason for that. The views tell more. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes);
+/* After it: also asks how many fences the sets of the nodes have. What is not answered stays unknown. */
+REDLOCK_API void redlock_nodes_count_fences(struct redlock_nodes *nodes);
 /* Looks three times: at once, after half of the time, and at its end. The views are those of the last look. They bound
  * the clock rate of each node that all three looks reached and that did not restart. A rate shows in both halves; a
  * step shows in one, and is no rate. A longer time gives sharper bounds, because a slow answer blurs a rate by its

@@ -119,6 +119,7 @@ static bool show_progress(void *context, const char *what, int64_t left_ns)
 
 static void show(const struct nodes_command *command)
 {
+    redlock_nodes_count_fences(command->session.nodes);
     if (command->as_json)
         nodes_print_json(command->session.nodes);
     else
@@ -388,9 +389,9 @@ const struct command command_nodes = {
         "\n"
         "JSON: group, generation, max_ttl (seconds), vacant, voters, quorum, nodes: a list of name, address, reached,\n"
         "votes, state, reason, advice, trouble, quarantine_left (seconds), group, id, generation, run_id, eviction,\n"
-        "latency and clock_ahead (seconds), fences (strings, moving, set), fences_moved (by this upgrade); null is "
-        "not\n"
-        "known. Of replace: replaced, by.\n",
+        "latency and clock_ahead (seconds), fences (strings, moving, set), fences_moved (by this upgrade),\n"
+        "fence_count and fence_floor (of a set: its entries, and the highest token that was forgotten); null is\n"
+        "not known. Of replace: replaced, by.\n",
     .examples = "  holdfast nodes\n"
                 "  holdfast nodes init\n"
                 "  holdfast nodes heal --wait lock2\n"

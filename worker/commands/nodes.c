@@ -203,8 +203,13 @@ static void verdicts_print(const struct redlock_nodes *nodes, unsigned count)
 static void fences_print(const struct redlock_nodes *nodes, unsigned count)
 {
     unsigned sets = 0, strings = 0, moving = 0;
+    uint64_t most = 0, floor = 0;
+    char number[HUMAN_TEXT_MAX];
     for (unsigned i = 0; i < count; i++) {
-        const char *fences = redlock_nodes_view(nodes, i)->fences;
+        const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
+        const char *fences = view->fences;
+        most = view->fence_count > most ? view->fence_count : most;
+        floor = view->fence_floor > floor ? view->fence_floor : floor;
         sets += strcmp(fences, "set") == 0;
         strings += strcmp(fences, "strings") == 0;
         moving += strcmp(fences, "moving") == 0;
@@ -214,7 +219,8 @@ static void fences_print(const struct redlock_nodes *nodes, unsigned count)
                "version is left, run `holdfast nodes upgrade`.\n",
                strings + moving, human_plural(strings + moving), sets);
     else if (sets > 0)
-        puts("fences: in one sorted set a node");
+        printf("fences: in one sorted set a node; the largest has %s; highest floor %llu\n",
+               human_count((int64_t)most, number), (unsigned long long)floor);
 }
 
 void nodes_print(const struct redlock_nodes *nodes)
@@ -258,6 +264,8 @@ static void json_node(struct json_writer *json, const struct redlock_node_view *
     json_seconds_if(json, "clock_ahead", view->is_reached, view->clock_ahead_us);
     json_text_or_nothing(json, "fences", view->fences);
     json_number(json, "fences_moved", (int64_t)view->fences_moved);
+    json_number_if(json, "fence_count", view->has_fence_count, (int64_t)view->fence_count);
+    json_number_if(json, "fence_floor", view->has_fence_count, (int64_t)view->fence_floor);
     json_close(json, '}');
 }
 
