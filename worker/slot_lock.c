@@ -62,7 +62,7 @@ static int64_t taken_near_ns(const struct worker *worker, const char *list)
         const struct slot *slot = &worker->slots[i];
         for (unsigned r = 0; slot->has_lock && r < slot->waiting.resource_count; r++)
             if (strcmp(slot->waiting.names[r], list) == 0)
-                return worker->terms.ttl_ns + random_between(0, EXPIRY_SPREAD_NS);
+                return ns_from_ms(worker->terms.ttl_ms) + random_between(0, EXPIRY_SPREAD_NS);
     }
     return SOON_MAX_NS + random_between(0, ASKING_LOOK_NS);
 }
@@ -169,7 +169,7 @@ static void busy_note(struct slot *slot, const struct redlock_event *event)
 {
     struct worker *worker = slot->worker;
     const char *list = slot->waiting.names[event->resource];
-    int64_t left_ns = event->remaining_ns > 0 ? event->remaining_ns : worker->terms.ttl_ns;
+    int64_t left_ns = event->remaining_ns > 0 ? event->remaining_ns : ns_from_ms(worker->terms.ttl_ms);
     int64_t seen_us = queue_seen_us(worker->queue, slot->number);
     int64_t believed_ns = left_ns < HELD_BELIEVED_NS ? left_ns : HELD_BELIEVED_NS;
     contention_note_held(
@@ -266,7 +266,7 @@ void slot_lock_take(struct slot *slot,
     memcpy(slot->owner + slot->owner_start, slot->jid, jid);
     slot->owner[slot->owner_start + jid] = '\0';
     struct redlock_terms terms = slot->worker->terms;
-    terms.max_hold_ns = slot->rules.max_hold_ns;
+    terms.max_hold_ms = ms_from_ns(slot->rules.max_hold_ns);
     terms.unfenced = slot->rules.unfenced;
     names_take(slot);
     slot_observe_asking(slot);

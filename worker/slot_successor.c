@@ -117,7 +117,7 @@ bool slot_goes_on_as_successor(const struct slot *slot)
 /* Other processes look for expired reservations about once a second. */
 static int64_t kept_ns(const struct worker *worker)
 {
-    return worker->terms.ttl_ns > KEPT_MIN_NS ? worker->terms.ttl_ns : KEPT_MIN_NS;
+    return ns_from_ms(worker->terms.ttl_ms) > KEPT_MIN_NS ? ns_from_ms(worker->terms.ttl_ms) : KEPT_MIN_NS;
 }
 
 void slot_successor_claim(struct slot *slot)

@@ -56,6 +56,18 @@ static inline struct instant instant_earlier(struct instant a, struct instant b)
     return a.ns < b.ns ? a : b;
 }
 
+/* The largest durations stay so: "for ever". */
+static inline int64_t ns_from_ms(int64_t ms)
+{
+    return ms > INT64_MAX / NS_PER_MS ? INT64_MAX : ms < INT64_MIN / NS_PER_MS ? INT64_MIN : ms * NS_PER_MS;
+}
+
+/* Rounds up, so that only no time becomes 0. */
+static inline int64_t ms_from_ns(int64_t ns)
+{
+    return ns / NS_PER_MS + (ns % NS_PER_MS > 0);
+}
+
 /* Nanoseconds from `from` to `to`; negative when `to` lies before `from`. */
 static inline int64_t instant_since(struct instant from, struct instant to)
 {

@@ -282,9 +282,9 @@ static struct redlock_validity *validity_of(const struct redlock_held *held)
     return held != NULL ? redlock_lock_validity(held->lock) : NULL;
 }
 
-int64_t redlock_held_valid_for_ns(const struct redlock_held *held)
+int64_t redlock_held_valid_for_ms(const struct redlock_held *held)
 {
-    return redlock_validity_left_ns(validity_of(held));
+    return redlock_validity_left_ns(validity_of(held)) / NS_PER_MS;
 }
 
 bool redlock_held_in_danger(const struct redlock_held *held)

@@ -109,7 +109,7 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     group->key_prefix_length = strlen(group->key_prefix);
     group->slowest_timeout_ns = redlock_slowest_timeout_ns(options);
     group->drift_factor = redlock_drift_factor(options);
-    group->fence_ttl_ns = options->fence_ttl_ns > 0 ? options->fence_ttl_ns : FENCE_TTL_DEFAULT_NS;
+    group->fence_ttl_ns = options->fence_ttl_ms > 0 ? ns_from_ms(options->fence_ttl_ms) : FENCE_TTL_DEFAULT_NS;
     size_t fence_memory = options->fence_memory > 0 ? options->fence_memory : FENCE_MEMORY_DEFAULT;
     group->fences_max = (int64_t)(fence_memory / FENCE_BYTES);
     group->is_guest = options->is_guest;

@@ -373,9 +373,9 @@ static enum redlock_nodes_end all_check(struct redlock_nodes *nodes, bool keep_k
     return unreachable == complaints ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_REFUSED;
 }
 
-static struct marker group_draw(const struct redlock_nodes *nodes, int64_t max_ttl_ns)
+static struct marker group_draw(const struct redlock_nodes *nodes, int64_t max_ttl_ms)
 {
-    struct marker group = {.generation = 1, .max_ttl_ms = max_ttl_ns / NS_PER_MS, .place_count = nodes->count};
+    struct marker group = {.generation = 1, .max_ttl_ms = max_ttl_ms, .place_count = nodes->count};
     random_digits(group.group, MARKER_GROUP_DIGITS);
     for (unsigned i = 0; i < nodes->count; i++)
         do
@@ -445,10 +445,10 @@ enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *nodes, const str
     nodes_begin(nodes);
     if (terms == NULL)
         return nodes_tell(nodes, "the terms of the group are NULL");
-    int64_t max_ttl_ns = terms->max_ttl_ns != 0 ? terms->max_ttl_ns : REDLOCK_MAX_TTL_DEFAULT_NS;
+    int64_t max_ttl_ms = terms->max_ttl_ms != 0 ? terms->max_ttl_ms : REDLOCK_MAX_TTL_DEFAULT_MS;
     if (nodes->count == 1)
         return nodes_tell(nodes, "one lock node alone needs no group (and is no Redlock)");
-    if (max_ttl_ns < REDLOCK_MS(1000) || max_ttl_ns > REDLOCK_MS(600000))
+    if (max_ttl_ms < 1000 || max_ttl_ms > 600000)
         return nodes_tell(nodes, "the longest ttl must be from 1 s to 10 min");
     nodes_inspect(nodes);
     enum redlock_nodes_end end = all_check(nodes, terms->keep_keys);
@@ -457,7 +457,7 @@ enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *nodes, const str
             end = REDLOCK_NODES_TOO_FEW;
     if (end != REDLOCK_NODES_DONE)
         return end;
-    struct marker group = group_draw(nodes, max_ttl_ns);
+    struct marker group = group_draw(nodes, max_ttl_ms);
     end = all_write(nodes, &group, terms->keep_keys);
     nodes_inspect(nodes);
     return end;

@@ -185,7 +185,7 @@ static enum redlock_nodes_end too_few_tell(struct redlock_nodes *nodes, const st
     nodes_tell(nodes, "%s (%s): %s", step->reason, server->is_reached ? view->reason : view->trouble, view->advice);
     if (!server->is_reached)
         return REDLOCK_NODES_TOO_FEW;
-    return view->quarantine_left_ns > 0 ? REDLOCK_NODES_WAITING : REDLOCK_NODES_REFUSED;
+    return view->quarantine_left_ms > 0 ? REDLOCK_NODES_WAITING : REDLOCK_NODES_REFUSED;
 }
 
 static node_set set_wanted(const struct redlock_nodes *nodes, const bool *wanted)

@@ -63,9 +63,9 @@ static struct redlock_holder holder_of(const struct key_status *statuses, unsign
         holder.nodes += has_it;
         holder.votes += has_it && statuses[i].votes;
         unknown += !statuses[i].key->is_answered || (has_it && !statuses[i].votes);
-        int64_t ns = statuses[i].key->remaining_ns;
-        if (has_it && holder.remaining_ns >= 0 && (ns < 0 || ns > holder.remaining_ns))
-            holder.remaining_ns = ns < 0 ? -1 : ns;
+        int64_t ms = statuses[i].key->remaining_ms;
+        if (has_it && holder.remaining_ms >= 0 && (ms < 0 || ms > holder.remaining_ms))
+            holder.remaining_ms = ms < 0 ? -1 : ms;
     }
     holder.token = token_of(statuses, count, first, quorum);
     if (holder.votes >= quorum)

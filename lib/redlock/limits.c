@@ -7,11 +7,11 @@
 #include "base/invariant.h"
 #include "redlock/scripts.h"
 
-#define TTL_MAX_NS       REDLOCK_MS(60000)
-#define RETRY_MAX_NS     REDLOCK_MS(60000)
-#define ATTEMPT_SLACK_NS REDLOCK_MS(10) /* a node's own timer ends its call; this only catches a late timer */
+#define ATTEMPT_SLACK_NS (10 * NS_PER_MS) /* a node's own timer ends its call; this only catches a late timer */
 
 enum {
+    TTL_MAX_MS = 60000,
+    RETRY_MAX_MS = 60000,
     TRIES_MAX = 1000,
     HAND_OVER_TASKS_MAX = 1000000,
     TIMEOUT_SHARE_OF_TTL = 4, /* an attempt may use a quarter of the ttl */
@@ -33,7 +33,7 @@ bool redlock_refuse(char *reason, size_t size, const char *format, ...)
 
 int64_t redlock_node_timeout_ns(const struct redlock_node *node)
 {
-    return node->timeout_ns > 0 ? node->timeout_ns : REDLOCK_MS(50);
+    return ns_from_ms(node->timeout_ms > 0 ? node->timeout_ms : 50);
 }
 
 int64_t redlock_slowest_timeout_ns(const struct redlock_options *options)
@@ -47,7 +47,7 @@ int64_t redlock_slowest_timeout_ns(const struct redlock_options *options)
 
 int64_t redlock_longest_patience_ns(int64_t timeout_ns)
 {
-    const int64_t longest_ns = TTL_MAX_NS / TIMEOUT_SHARE_OF_TTL;
+    const int64_t longest_ns = TTL_MAX_MS * NS_PER_MS / TIMEOUT_SHARE_OF_TTL;
     return timeout_ns < longest_ns / PATIENCE_TIMES ? PATIENCE_TIMES * timeout_ns : longest_ns;
 }
 
@@ -77,7 +77,8 @@ struct redis_node_options redlock_node_options(const struct redlock_node *wanted
         .password = wanted->password,
         .database = wanted->database,
         .client_name = options->client_name != NULL ? options->client_name : "redlock",
-        .connect_timeout_ns = wanted->connect_timeout_ns > 0 ? wanted->connect_timeout_ns : REDLOCK_CONNECT_TIMEOUT_NS,
+        .connect_timeout_ns =
+            wanted->connect_timeout_ms > 0 ? ns_from_ms(wanted->connect_timeout_ms) : REDLOCK_CONNECT_TIMEOUT_NS,
         .scripts = redlock_scripts,
         .script_count = REDLOCK_SCRIPT_COUNT,
         .tls = {.is_on = wanted->tls,
@@ -102,8 +103,8 @@ static bool node_check(const struct redlock_options *options, size_t index, char
         return redlock_refuse(reason, size, "lock node %zu has neither a host nor a unix socket", index + 1);
     if (node->unix_path == NULL && (node->port == 0 || node->port > 65535))
         return redlock_refuse(reason, size, "lock node %zu: port %u is outside 1..65535", index + 1, node->port);
-    if (node->timeout_ns < 0 || (node->timeout_ns > 0 && node->timeout_ns < REDLOCK_MS(1)))
-        return redlock_refuse(reason, size, "lock node %zu: its timeout is under 1 ms", index + 1);
+    if (node->timeout_ms < 0)
+        return redlock_refuse(reason, size, "lock node %zu: its timeout is negative", index + 1);
     struct error error = ERROR_NONE;
     if (node->tls && node->unix_path != NULL)
         return redlock_refuse(reason, size, "lock node %zu: a unix socket has no TLS", index + 1);
@@ -146,7 +147,7 @@ bool redlock_options_check(const struct redlock_options *options, char *reason, 
                               options->node_count, options->node_count, options->node_count - 1);
     if (options->fence_memory > 0 && options->fence_memory < REDLOCK_FENCE_MEMORY_MIN)
         return redlock_refuse(reason, size, "the memory for fences is less than %d bytes", REDLOCK_FENCE_MEMORY_MIN);
-    if (options->fence_ttl_ns != 0 && options->fence_ttl_ns < REDLOCK_MS(60000))
+    if (options->fence_ttl_ms != 0 && options->fence_ttl_ms < 60000)
         return redlock_refuse(reason, size, "the ttl of fences must be at least 1 min: 7 d is usual");
     double drift_factor = redlock_drift_factor(options);
     if (!(drift_factor >= 0.001 && drift_factor <= 0.1))
@@ -159,11 +160,11 @@ bool redlock_options_check(const struct redlock_options *options, char *reason, 
     return true;
 }
 
-static bool time_fits(int64_t *ns, int64_t default_ns, int64_t least_ns, int64_t most_ns)
+static bool time_fits(int64_t *ms, int64_t default_ms, int64_t least_ms, int64_t most_ms)
 {
-    if (*ns == 0)
-        *ns = default_ns;
-    return *ns >= least_ns && *ns <= most_ns;
+    if (*ms == 0)
+        *ms = default_ms;
+    return *ms >= least_ms && *ms <= most_ms;
 }
 
 static bool count_fits(unsigned *count, unsigned default_count, unsigned most)
@@ -175,22 +176,22 @@ static bool count_fits(unsigned *count, unsigned default_count, unsigned most)
 
 bool redlock_terms_fit(struct redlock_terms *terms, int64_t slowest_timeout_ns, char *reason, size_t size)
 {
-    if (!time_fits(&terms->ttl_ns, REDLOCK_MS(10000), REDLOCK_MS(500), TTL_MAX_NS))
+    if (!time_fits(&terms->ttl_ms, 10000, 500, TTL_MAX_MS))
         return redlock_refuse(reason, size, "ttl must be from 500 ms to 60 s");
     if (!count_fits(&terms->tries, 3, TRIES_MAX))
         return redlock_refuse(reason, size, "tries must be at most %d", TRIES_MAX);
-    if (!time_fits(&terms->retry_delay_ns, REDLOCK_MS(20), 0, RETRY_MAX_NS) ||
-        !time_fits(&terms->retry_jitter_ns, REDLOCK_MS(30), 0, RETRY_MAX_NS))
+    if (!time_fits(&terms->retry_delay_ms, 20, 0, RETRY_MAX_MS) ||
+        !time_fits(&terms->retry_jitter_ms, 30, 0, RETRY_MAX_MS))
         return redlock_refuse(reason, size, "retry delay and jitter must be from 0 to 60 s");
-    if (terms->wait_ns < 0)
+    if (terms->wait_ms < 0)
         return redlock_refuse(reason, size, "the wait must not be negative");
-    if (terms->max_hold_ns < 0)
+    if (terms->max_hold_ms < 0)
         return redlock_refuse(reason, size, "the maximum hold must not be negative");
     if (!count_fits(&terms->hand_over_tasks, 8, HAND_OVER_TASKS_MAX))
         return redlock_refuse(reason, size, "it may be handed over at most %d times in a row", HAND_OVER_TASKS_MAX);
-    if (!time_fits(&terms->hand_over_ns, REDLOCK_MS(1000), 0, REDLOCK_MS(3600000)))
+    if (!time_fits(&terms->hand_over_ms, 1000, 0, 3600000))
         return redlock_refuse(reason, size, "it may be handed over for up to 1 h at a time");
-    if (slowest_timeout_ns > terms->ttl_ns / TIMEOUT_SHARE_OF_TTL)
+    if (slowest_timeout_ns > ns_from_ms(terms->ttl_ms) / TIMEOUT_SHARE_OF_TTL)
         return redlock_refuse(reason, size, "the slowest lock node's timeout must be at most a quarter of the ttl");
     return true;
 }
@@ -260,14 +261,14 @@ struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsign
 {
     struct lease_terms lease = {
         .nodes = nodes,
-        .ttl_ns = terms->ttl_ns,
+        .ttl_ns = ns_from_ms(terms->ttl_ms),
         .drift_factor = drift_factor,
         .attempt_limit_ns = slowest_timeout_ns + ATTEMPT_SLACK_NS,
-        .tries = terms->wait_ns > 0 ? LEASE_TRIES_ENDLESS : terms->tries,
-        .retry_delay_ns = terms->retry_delay_ns,
-        .retry_jitter_ns = terms->retry_jitter_ns,
+        .tries = terms->wait_ms > 0 ? LEASE_TRIES_ENDLESS : terms->tries,
+        .retry_delay_ns = ns_from_ms(terms->retry_delay_ms),
+        .retry_jitter_ns = ns_from_ms(terms->retry_jitter_ms),
         .fenced = !terms->unfenced,
-        .max_hold_ns = terms->max_hold_ns,
+        .max_hold_ns = ns_from_ms(terms->max_hold_ms),
     };
     lease_terms_derive(&lease);
     return lease;

@@ -8,7 +8,7 @@
 
 enum { REDLOCK_NODE_NAME_SIZE = 128 };
 
-#define REDLOCK_CONNECT_TIMEOUT_NS REDLOCK_MS(1000)
+#define REDLOCK_CONNECT_TIMEOUT_NS (1000 * NS_PER_MS)
 
 /* Writes `reason` unless it is NULL. Always false. */
 bool redlock_refuse(char *reason, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));

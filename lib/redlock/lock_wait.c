@@ -6,7 +6,7 @@
  * time is over: `wait_ns`, or, if tries count, what its pauses between attempts would have taken. When a release hands
  * the turn on, the next lock asks in the same turn of the loop, behind the release on the same connections, so it is
  * nearly certain to win. Other processes get no hint and go on sleeping. Once it was handed on as often or for as long
- * as the terms allow (hand_over_tasks, hand_over_ns), they get a hint and the next lock waits like them, so that a busy
+ * as the terms allow (hand_over_tasks, hand_over_ms), they get a hint and the next lock waits like them, so that a busy
  * process does not keep a resource for ever.
  *
  * Then the nodes. A lock with wait_ns goes on until then:
@@ -475,10 +475,10 @@ void lock_wait_init(struct redlock_lock *lock)
 
 void lock_wait_take_terms(struct redlock_lock *lock, const struct redlock_terms *terms)
 {
-    lock->wait.limit_ns = terms->wait_ns;
+    lock->wait.limit_ns = ns_from_ms(terms->wait_ms);
     lock->wait.row_most = terms->hand_over_tasks;
-    lock->wait.row_limit_ns = terms->hand_over_ns;
-    lock->wait.local_limit_ns = (int64_t)(terms->tries - 1) * (terms->retry_delay_ns + terms->retry_jitter_ns);
+    lock->wait.row_limit_ns = ns_from_ms(terms->hand_over_ms);
+    lock->wait.local_limit_ns = (terms->tries - 1) * ns_from_ms(terms->retry_delay_ms + terms->retry_jitter_ms);
 }
 
 void lock_wait_dispose(struct redlock_lock *lock)

@@ -105,8 +105,8 @@ void nodes_settle(struct redlock_nodes *nodes)
 {
     int64_t patience_ns = REDLOCK_CONNECT_TIMEOUT_NS;
     for (unsigned i = 0; i < nodes->count; i++)
-        if (nodes->options->nodes[i].connect_timeout_ns > patience_ns)
-            patience_ns = nodes->options->nodes[i].connect_timeout_ns;
+        if (ns_from_ms(nodes->options->nodes[i].connect_timeout_ms) > patience_ns)
+            patience_ns = ns_from_ms(nodes->options->nodes[i].connect_timeout_ms);
     nodes->is_settling = true;
     if (!all_were_tried(nodes))
         run_for(nodes, patience_ns + SETTLE_SLACK_NS);
@@ -148,7 +148,7 @@ void redlock_nodes_close(struct redlock_nodes *nodes)
     free(nodes);
 }
 
-void redlock_nodes_watch(struct redlock_nodes *nodes, bool (*goes_on)(void *context, const char *what, int64_t left_ns),
+void redlock_nodes_watch(struct redlock_nodes *nodes, bool (*goes_on)(void *context, const char *what, int64_t left_ms),
                          void *context)
 {
     if (nodes == NULL)
@@ -159,7 +159,7 @@ void redlock_nodes_watch(struct redlock_nodes *nodes, bool (*goes_on)(void *cont
 
 bool nodes_pause(struct redlock_nodes *nodes, const char *what, int64_t left_ns, int64_t pause_ns)
 {
-    if (nodes->goes_on != NULL && !nodes->goes_on(nodes->context, what, left_ns))
+    if (nodes->goes_on != NULL && !nodes->goes_on(nodes->context, what, left_ns < 0 ? -1 : ms_from_ns(left_ns)))
         return false;
     run_for(nodes, pause_ns);
     return true;
@@ -305,8 +305,8 @@ static bool inspection_read(struct server *server, const struct redis_reply *rep
     server->inspection = inspection;
     server->has_marker = marker_parse(&server->marker, text, strlen(text));
     server->bad_marker = text[0] != '\0' && !server->has_marker;
-    view->latency_ns = instant_since(inspection.reading.asked, inspection.reading.answered);
-    view->clock_ahead_us = inspection.reading.node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
+    view->latency_us = instant_since(inspection.reading.asked, inspection.reading.answered) / NS_PER_US;
+    view->clock_ahead_us = inspection.reading.node_us - (wall_now().us - view->latency_us / 2);
     return true;
 }
 
@@ -393,7 +393,7 @@ static void server_show(struct server *server, const struct trust *trust, unsign
     view->state = trust_state_name(trusted->state);
     view->reason = trust_reason_name(trusted->reason);
     view->advice = trust_advice(trust, index);
-    view->quarantine_left_ns = trusted->state == TRUST_QUARANTINED && left_ns > 0 ? left_ns : 0;
+    view->quarantine_left_ms = trusted->state == TRUST_QUARANTINED && left_ns > 0 ? ms_from_ns(left_ns) : 0;
     view->fences_moved = server->fences_moved;
     if (!server->is_reached)
         return;
@@ -452,7 +452,7 @@ struct redlock_group_view redlock_nodes_group(const struct redlock_nodes *nodes)
         return all;
     snprintf(all.group, sizeof all.group, "%s", trust->group.group);
     all.generation = trust->group.generation;
-    all.max_ttl_ns = trust_max_ttl_ns(trust);
+    all.max_ttl_ms = trust->group.max_ttl_ms;
     for (unsigned place = 0; place < trust->group.place_count; place++)
         all.vacant += trust->group.places[place][0] == '\0';
     return all;
@@ -464,7 +464,7 @@ static enum redlock_nodes_end look_ends(struct redlock_nodes *nodes)
     struct redlock_group_view all = redlock_nodes_group(nodes);
     for (unsigned i = 0; i < nodes->count; i++) {
         const struct redlock_node_view *view = &nodes->servers[i].view;
-        waiting += view->quarantine_left_ns > 0;
+        waiting += view->quarantine_left_ms > 0;
         if (!view->is_reached)
             nodes_tell(nodes, "%s: %s", view->name, view->trouble);
         else if (!view->votes)
@@ -542,7 +542,7 @@ static bool time_passes(struct redlock_nodes *nodes, struct instant until)
     return true;
 }
 
-enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes, int64_t for_ns)
+enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes, int64_t for_ms)
 {
     enum { STRETCHES = 2 };
     struct trust_span rates[REDLOCK_NODES_MAX];
@@ -557,7 +557,7 @@ enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes,
         for (unsigned i = 0; i < nodes->count; i++)
             if (nodes->servers[i].is_reached)
                 before[i] = nodes->servers[i].inspection;
-        if (!time_passes(nodes, instant_after(instant_now(), for_ns / STRETCHES)))
+        if (!time_passes(nodes, instant_after(instant_now(), ns_from_ms(for_ms) / STRETCHES)))
             return REDLOCK_NODES_WAITING;
         nodes_inspect(nodes);
         for (unsigned i = 0; i < nodes->count; i++)
@@ -593,7 +593,7 @@ static bool key_read(struct server *server, const struct redis_reply *reply)
     key->kind = (enum redlock_key_kind)(kind - '0');
     memcpy(key->value, parts[VALUE].bytes, parts[VALUE].length);
     key->length = parts[VALUE].length;
-    key->remaining_ns = parts[REMAINING].integer < 0 ? -1 : parts[REMAINING].integer * NS_PER_MS;
+    key->remaining_ms = parts[REMAINING].integer < 0 ? -1 : parts[REMAINING].integer;
     key->fence = fence_read(&parts[FENCE]);
     return true;
 }

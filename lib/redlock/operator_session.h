@@ -55,7 +55,7 @@ struct redlock_nodes {
     struct trust trust;
     int64_t timeout_ns;          /* of the slowest node */
     int64_t longest_patience_ns; /* that any client has with it */
-    bool (*goes_on)(void *context, const char *what, int64_t left_ns);
+    bool (*goes_on)(void *context, const char *what, int64_t left_ms);
     void *context;
     struct buffer reason;
 };

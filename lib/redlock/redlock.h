@@ -21,7 +21,7 @@
  *     struct redlock_held *held = NULL;
  *     enum redlock_answer answer = redlock_client_acquire(client, &terms, &request, &held, reason, sizeof reason);
  *     if (answer == REDLOCK_ACQUIRED) {
- *         while (more_to_do && redlock_held_valid_for_ns(held) > longest_step_ns)
+ *         while (more_to_do && redlock_held_valid_for_ms(held) > longest_step_ms)
  *             do_a_step();
  *         redlock_client_release(held, REDLOCK_AWAIT);
  *     }
@@ -31,9 +31,9 @@
  * nothing, and a question is answered as for a lost lock: no time left, in danger, no token, no descriptor. `reason`
  * may be NULL. Any other pointer must be valid.
  *
- * Durations are nanoseconds in int64_t (REDLOCK_MS(250)). Texts are copied unless stated otherwise. If the process dies
- * while it holds a lock, nothing needs cleaning up: the keys expire within one ttl. Sources: the Redlock page of
- * redis.io; the edge cases E1 to E51 of the reference, named where they apply. */
+ * Durations are milliseconds (`_ms`). Texts are copied unless stated otherwise. If the process dies while it holds a
+ * lock, nothing needs cleaning up: the keys expire within one ttl. Sources: the Redlock page of redis.io; the edge
+ * cases E1 to E51 of the reference, named where they apply. */
 #ifndef REDLOCK_H
 #define REDLOCK_H
 
@@ -45,8 +45,7 @@
 extern "C" {
 #endif
 
-#define REDLOCK_API              __attribute__((visibility("default")))
-#define REDLOCK_MS(milliseconds) ((int64_t)(milliseconds)*INT64_C(1000000))
+#define REDLOCK_API __attribute__((visibility("default")))
 
 enum {
     REDLOCK_NODES_MAX = 15,
@@ -69,9 +68,9 @@ struct redlock_node {
     const char *user;     /* NULL: AUTH with the password alone */
     const char *password; /* NULL: none. Copied; never logged */
     unsigned database;
-    int64_t timeout_ns;         /* of one operation on this node; 0 = 50 ms. Up to ten times that while the node is
+    int64_t timeout_ms;         /* of one operation on this node; 0 = 50. Up to ten times that while the node is
                                    slow, and at most a quarter of the ttl (docs/lock-nodes.md) */
-    int64_t connect_timeout_ns; /* connecting happens only in the background (E17); 0 = 1 s */
+    int64_t connect_timeout_ms; /* connecting happens only in the background (E17); 0 = 1000 */
     bool tls;                   /* speak TLS; the certificate has to be for the host, or for tls_server_name */
     const char *tls_ca_file;    /* PEM: the authorities that are trusted; NULL: those of the system */
     const char *tls_cert_file; /* PEM: shown to a server that asks for it; with its key, in a file without passphrase */
@@ -85,7 +84,7 @@ struct redlock_options {
     const struct redlock_node *nodes;
     size_t node_count;
     const char *key_prefix;  /* NULL = none; not "h" or "hf", and no key may begin with "hf:": those keys are ours */
-    int64_t fence_ttl_ns;    /* how long a node that keeps tokens in strings remembers one after a grant; 0 = 7 days */
+    int64_t fence_ttl_ms;    /* how long a node that keeps tokens in strings remembers one after a grant; 0 = 7 days */
     size_t fence_memory;     /* bytes, about, that the tokens take on a node that keeps them in a set; 64 KiB at least,
                                 0 = 64 MiB. The lowest are forgotten first; new ones begin above all that were */
     double drift_factor;     /* how much the rates of two clocks may differ, 0.001 to 0.1; 0 = 0.01. A lock is trusted
@@ -100,14 +99,14 @@ struct redlock_options {
 
 /* Terms of a lock. Zero means the default in brackets. */
 struct redlock_terms {
-    int64_t ttl_ns;           /* [10 s], 500 ms to 60 s */
+    int64_t ttl_ms;           /* [10000], 500 to 60000, and at most the max_ttl of the group */
     unsigned tries;           /* attempts before the answer is no [3], at most 1000 */
-    int64_t retry_delay_ns;   /* between attempts, when somebody holds the lock [20 ms] */
-    int64_t retry_jitter_ns;  /* at most this much more, at random [30 ms] */
-    int64_t wait_ns;          /* wait this long for a release; `tries` does not count then [0 = do not wait] */
-    int64_t max_hold_ns;      /* LOST after this long, however often it was extended (E37) [0 = never] */
+    int64_t retry_delay_ms;   /* between attempts, when somebody holds the lock [20] */
+    int64_t retry_jitter_ms;  /* at most this much more, at random [30] */
+    int64_t wait_ms;          /* wait this long for a release; `tries` does not count then [0 = do not wait] */
+    int64_t max_hold_ms;      /* LOST after this long, however often it was extended (E37) [0 = never] */
     unsigned hand_over_tasks; /* how often in a row the lock passes straight to another user in this process [8], */
-    int64_t hand_over_ns;     /* and for how long [1 s], before other processes get their chance */
+    int64_t hand_over_ms;     /* and for how long [1000], before other processes get their chance */
     bool unfenced;            /* no fencing token: cheaper, and only good for efficiency */
 };
 
@@ -116,8 +115,8 @@ struct redlock_request {
     const char *const *resources; /* NUL-terminated */
     size_t resource_count;
     const char *owner;     /* for people: "host:pid:slot:jid"; NULL = none */
-    bool waits_here;       /* wait without limit for other users in this process, even without `wait_ns`; `tries` and
-                              `wait_ns` begin to count when none of them is ahead any more */
+    bool waits_here;       /* wait without limit for other users in this process, even without `wait_ms`; `tries` and
+                              `wait_ms` begin to count when none of them is ahead any more */
     bool leaves_when_busy; /* answer BUSY as soon as one attempt meets a holder; `tries` still covers other failures */
 };
 
@@ -180,7 +179,7 @@ REDLOCK_API struct redlock_client *redlock_client_open(const struct redlock_opti
  * return CANCELLED. */
 REDLOCK_API void redlock_client_close(struct redlock_client *client);
 
-/* Any thread. Blocks for at most tries x (the slowest node's present timeout + retry delay + jitter), or with `wait_ns`
+/* Any thread. Blocks for at most tries x (the slowest node's present timeout + retry delay + jitter), or with `wait_ms`
  * for that long and one attempt. On REDLOCK_ACQUIRED `*held` is set, and the lock is extended in the background until
  * it is released. Otherwise `*held` is NULL, and `reason` says more. */
 REDLOCK_API enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,
@@ -189,7 +188,7 @@ REDLOCK_API enum redlock_answer redlock_client_acquire(struct redlock_client *cl
 
 /* How much longer the lock is certain; 0 once it is lost. Any thread. Compares the clock with a published deadline: no
  * lock, no system call, and right even if the loop thread is stuck. */
-REDLOCK_API int64_t redlock_held_valid_for_ns(const struct redlock_held *held);
+REDLOCK_API int64_t redlock_held_valid_for_ms(const struct redlock_held *held);
 /* No extension has succeeded for two thirds of the ttl, or the maximum hold is near: finish what is safe to finish. Any
  * thread, by the clock as well. */
 REDLOCK_API bool redlock_held_in_danger(const struct redlock_held *held);

@@ -25,6 +25,9 @@
 #include "base/loop.h"
 #include "redlock/redlock.h"
 
+/* Durations here are nanoseconds; those of redlock.h are milliseconds. */
+#define REDLOCK_MS(milliseconds) ((int64_t)(milliseconds)*NS_PER_MS)
+
 struct redlock_group; /* N nodes, their connections, and the locks over them */
 struct redlock_lock;  /* one lock: free, being acquired, held or being released */
 

@@ -53,7 +53,7 @@ REDLOCK_API const char *redlock_nodes_reason(const struct redlock_nodes *nodes);
 /* `goes_on` runs a few times a second while a call waits: for `what`, and for how much longer (-1: unknown). If it
  * returns false, the call ends with REDLOCK_NODES_WAITING. */
 REDLOCK_API void redlock_nodes_watch(struct redlock_nodes *nodes,
-                                     bool (*goes_on)(void *context, const char *what, int64_t left_ns), void *context);
+                                     bool (*goes_on)(void *context, const char *what, int64_t left_ms), void *context);
 
 /* --- looking ------------------------------------------------------------------------------------------------------ */
 
@@ -69,12 +69,12 @@ struct redlock_node_view {
     const char *reason;         /* a word: "fine", "new_run", "no_marker", ... */
     const char *advice;         /* a sentence: what that means, and what to do */
     char trouble[256];          /* why it cannot be reached, or which node it duplicates; "" = neither */
-    int64_t quarantine_left_ns; /* as this process counts, from when it first saw the node */
+    int64_t quarantine_left_ms; /* as this process counts, from when it first saw the node */
     char group[REDLOCK_GROUP_ID_DIGITS + 1], id[REDLOCK_NODE_ID_DIGITS + 1]; /* from its marker; "" = none */
     uint32_t generation;
     char run_id[REDLOCK_RUN_ID_DIGITS + 1];
     char eviction[32]; /* maxmemory-policy */
-    int64_t latency_ns;
+    int64_t latency_us;
     int64_t clock_ahead_us; /* of this machine's clock; accurate to half the latency */
     /* From redlock_nodes_compare_clocks: bounds of how much faster its clock ran than this machine's. INT64_MIN and
      * INT64_MAX: not known. */
@@ -92,7 +92,7 @@ struct redlock_group_view {
     bool has_group;
     char group[REDLOCK_GROUP_ID_DIGITS + 1];
     uint32_t generation;
-    int64_t max_ttl_ns;
+    int64_t max_ttl_ms;
     unsigned vacant; /* places without a server: a replacement has begun */
 };
 
@@ -106,17 +106,17 @@ REDLOCK_API void redlock_nodes_count_fences(struct redlock_nodes *nodes);
  * step shows in one, and is no rate. A longer time gives sharper bounds, because a slow answer blurs a rate by its
  * share of the time. If `goes_on` ends the call, the views of the last look stay. If no node is reached, no time
  * passes. */
-REDLOCK_API enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes, int64_t for_ns);
+REDLOCK_API enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes, int64_t for_ms);
 /* From the last look; valid until the next call. */
 REDLOCK_API const struct redlock_node_view *redlock_nodes_view(const struct redlock_nodes *nodes, size_t index);
 REDLOCK_API struct redlock_group_view redlock_nodes_group(const struct redlock_nodes *nodes);
 
 /* --- changing ----------------------------------------------------------------------------------------------------- */
 
-#define REDLOCK_MAX_TTL_DEFAULT_NS REDLOCK_MS(60000)
+enum { REDLOCK_MAX_TTL_DEFAULT_MS = 60000 };
 
 struct redlock_group_terms {
-    int64_t max_ttl_ns; /* the longest ttl of any lock, hence the length of a quarantine: 1 s to 10 min; 0 = 60 s */
+    int64_t max_ttl_ms; /* the longest ttl of any lock, hence the length of a quarantine: 1 s to 10 min; 0 = 60 s */
     bool keep_keys;     /* allow existing keys: these nodes held locks before they were a group */
     bool in_strings;    /* fences as clients of earlier versions know them; see redlock_nodes_upgrade */
 };
@@ -173,7 +173,7 @@ struct redlock_key_view {
     enum redlock_key_kind kind;
     char value[REDLOCK_KEY_VALUE_MAX + 1]; /* any bytes, then a NUL; for REDLOCK_KEY_LONG its length in digits */
     size_t length;
-    int64_t remaining_ns;       /* -1: it does not expire */
+    int64_t remaining_ms;       /* -1: it does not expire */
     uint64_t fence;             /* the node's counter of fencing tokens; 0 = none */
     enum redlock_taking taking; /* the outcome of redlock_nodes_take */
 };
@@ -189,7 +189,7 @@ struct redlock_holder {
     unsigned node; /* the first node that has it: redlock_nodes_key(nodes, node)->value */
     unsigned nodes, votes;
     enum redlock_holding standing;
-    int64_t remaining_ns; /* on the node that keeps it longest; -1: for ever */
+    int64_t remaining_ms; /* on the node that keeps it longest; -1: for ever */
     uint64_t token;       /* the fence of a majority; 0 = not known */
     const char *owner;    /* the "host:pid:slot:jid" in a value of ours, any bytes; NULL in others */
 };

@@ -85,8 +85,8 @@ static void ports_take(char *text)
 {
     char *word = NULL;
     while ((word = strsep(&text, ",")) != NULL && options.node_count < REDLOCK_NODES_MAX)
-        nodes[options.node_count++] = (struct redlock_node){
-            .host = "127.0.0.1", .port = (unsigned)strtoul(word, NULL, 10), .timeout_ns = REDLOCK_MS(500)};
+        nodes[options.node_count++] =
+            (struct redlock_node){.host = "127.0.0.1", .port = (unsigned)strtoul(word, NULL, 10), .timeout_ms = 500};
 }
 
 int main(int count, char **words)
@@ -108,7 +108,7 @@ int main(int count, char **words)
         else if (option == 's')
             seconds = strtod(optarg, NULL);
         else if (option == 't')
-            terms.ttl_ns = REDLOCK_MS(strtol(optarg, NULL, 10));
+            terms.ttl_ms = strtol(optarg, NULL, 10);
         else
             return 2;
     }

@@ -230,15 +230,16 @@ static void options_make(void)
     char reason[256];
     int64_t timeout_ns = settings.ttl_ns / 10 < NODE_TIMEOUT ? settings.ttl_ns / 10 : NODE_TIMEOUT;
     for (size_t i = 0; i < settings.port_count; i++)
-        nodes[i] = (struct redlock_node){.host = settings.host, .port = settings.ports[i], .timeout_ns = timeout_ns};
+        nodes[i] = (struct redlock_node){
+            .host = settings.host, .port = settings.ports[i], .timeout_ms = timeout_ns / NS_PER_MS};
     options = (struct redlock_options){
         .nodes = nodes, .node_count = settings.port_count, .key_prefix = "lock:", .client_name = "lock-bench"};
-    int64_t retry_ns = settings.retry_ns > 0 ? settings.retry_ns : 1; /* 0 is the default */
-    terms = (struct redlock_terms){.ttl_ns = settings.ttl_ns,
+    int64_t retry_ms = settings.retry_ns > 0 ? ms_from_ns(settings.retry_ns) : 1; /* 0 is the default */
+    terms = (struct redlock_terms){.ttl_ms = settings.ttl_ns / NS_PER_MS,
                                    .tries = TRIES_MAX,
-                                   .retry_delay_ns = retry_ns,
-                                   .retry_jitter_ns = retry_ns,
-                                   .wait_ns = settings.wait_ns,
+                                   .retry_delay_ms = retry_ms,
+                                   .retry_jitter_ms = retry_ms,
+                                   .wait_ms = settings.wait_ns / NS_PER_MS,
                                    .hand_over_tasks = settings.row,
                                    .unfenced = settings.fenced == 0};
     if (!redlock_terms_check(&terms, &options, reason, sizeof reason))

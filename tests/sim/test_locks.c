@@ -49,7 +49,7 @@ static void forget_two_and_heal(void *argument)
     static char names[5][8];
     struct redlock_node list[5];
     struct redlock_options options = {.nodes = list, .node_count = 5};
-    struct redlock_group_terms terms = {.max_ttl_ns = NS_PER_S};
+    struct redlock_group_terms terms = {.max_ttl_ms = 1000};
     (void)argument;
     for (unsigned i = 0; i < 5; i++) {
         snprintf(names[i], sizeof names[i], "lock%u", i + 1);
@@ -104,7 +104,7 @@ static const struct redlock_options *three_nodes(void)
 static void client_main(void *argument)
 {
     (void)argument;
-    struct redlock_group_terms terms = {.max_ttl_ns = 30 * NS_PER_S};
+    struct redlock_group_terms terms = {.max_ttl_ms = 30000};
     struct redlock_nodes *session = redlock_nodes_open(three_nodes(), NULL, 0);
     assert_int_equal(redlock_nodes_init(session, &terms), REDLOCK_NODES_DONE);
     redlock_nodes_close(session);

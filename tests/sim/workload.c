@@ -92,7 +92,7 @@ static void round_play(unsigned round)
 
 static void locks_main(void *argument)
 {
-    struct redlock_terms terms = {.ttl_ns = 30 * NS_PER_S, .tries = 1};
+    struct redlock_terms terms = {.ttl_ms = 30000, .tries = 1};
     struct error error;
     char reason[256];
     (void)argument;
@@ -245,7 +245,7 @@ static bool is_made;
 static void group_main(void *argument)
 {
     char reason[256] = "";
-    struct redlock_group_terms terms = {.max_ttl_ns = 60 * NS_PER_S};
+    struct redlock_group_terms terms = {.max_ttl_ms = 60000};
     (void)argument;
     struct redlock_nodes *nodes = redlock_nodes_open(&options, reason, sizeof reason);
     is_made = redlock_nodes_init(nodes, &terms) == REDLOCK_NODES_DONE;

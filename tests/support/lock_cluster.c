@@ -29,9 +29,8 @@ void lock_cluster_start_group(struct lock_cluster *cluster, unsigned count, int6
     *cluster = (struct lock_cluster){.count = count, .max_ttl_ms = max_ttl_ms};
     for (unsigned i = 0; i < count; i++) {
         cluster->servers[i] = redis_server_start(NULL);
-        cluster->nodes[i] = (struct redlock_node){.host = "127.0.0.1",
-                                                  .port = redis_server_port(cluster->servers[i]),
-                                                  .timeout_ns = REDLOCK_MS(CLUSTER_TIMEOUT_MS)};
+        cluster->nodes[i] = (struct redlock_node){
+            .host = "127.0.0.1", .port = redis_server_port(cluster->servers[i]), .timeout_ms = CLUSTER_TIMEOUT_MS};
     }
     group_make(cluster);
     cluster->options = (struct redlock_options){
@@ -175,10 +174,7 @@ struct redlock_terms quick_terms(int64_t ttl_ms, unsigned tries)
     char reason[256];
     struct redlock_node any = {.host = "any", .port = 1};
     struct redlock_options options = {.nodes = &any, .node_count = 1};
-    struct redlock_terms terms = {.ttl_ns = REDLOCK_MS(ttl_ms),
-                                  .tries = tries,
-                                  .retry_delay_ns = REDLOCK_MS(2),
-                                  .retry_jitter_ns = REDLOCK_MS(3)};
+    struct redlock_terms terms = {.ttl_ms = ttl_ms, .tries = tries, .retry_delay_ms = 2, .retry_jitter_ms = 3};
     if (!redlock_terms_check(&terms, &options, reason, sizeof reason))
         fail_msg("%s", reason);
     return terms;

@@ -56,7 +56,7 @@ static inline int waiting_tear_down(void **state)
 static inline struct lock_probe *waiter(unsigned of_process, int64_t wait_ms)
 {
     struct redlock_terms terms = quick_terms(10000, 3);
-    terms.wait_ns = REDLOCK_MS(wait_ms);
+    terms.wait_ms = wait_ms;
     struct lock_probe *probe = &waiters[waiter_count++];
     lock_probe_create(probe, loop, process(of_process), &terms);
     return probe;

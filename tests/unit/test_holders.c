@@ -26,7 +26,7 @@ static void given(unsigned node, const char *value, int64_t remaining_ms, uint64
     keys[node].kind = REDLOCK_KEY_VALUE;
     keys[node].length = strlen(value);
     memcpy(keys[node].value, value, keys[node].length + 1);
-    keys[node].remaining_ns = remaining_ms < 0 ? -1 : remaining_ms * NS_PER_MS;
+    keys[node].remaining_ms = remaining_ms < 0 ? -1 : remaining_ms;
     keys[node].fence = fence;
 }
 
@@ -53,7 +53,7 @@ TEST(a_majority_holds)
     assert_int_equal(holders[0].node, 1);
     assert_int_equal(holders[0].nodes, 3);
     assert_int_equal(holders[0].votes, 3);
-    assert_int_equal(holders[0].remaining_ns, 300 * NS_PER_MS);
+    assert_int_equal(holders[0].remaining_ms, 300);
     assert_int_equal(holders[0].token, 7);
     assert_string_equal(holders[0].owner, "host:1:0:jid");
 }
@@ -64,7 +64,7 @@ TEST(a_minority_is_a_leftover)
     given(1, OURS, -1, 7);
     assert_int_equal(judge(), 1);
     assert_int_equal(holders[0].standing, REDLOCK_LEFTOVER);
-    assert_int_equal(holders[0].remaining_ns, -1);
+    assert_int_equal(holders[0].remaining_ms, -1);
     assert_int_equal(holders[0].token, 0); /* two are no majority */
 }
 

@@ -77,22 +77,20 @@ TEST(a_node_must_be_somewhere)
     refuse_options(&options, "lock node 3: port 65536 is outside 1..65535");
     nodes[2].port = 65535;
     accept_options(&options);
-    nodes[2].timeout_ns = REDLOCK_MS(1) - 1;
-    refuse_options(&options, "timeout is under 1 ms");
-    nodes[2].timeout_ns = -1;
-    refuse_options(&options, "timeout is under 1 ms");
-    nodes[2].timeout_ns = REDLOCK_MS(1);
+    nodes[2].timeout_ms = -1;
+    refuse_options(&options, "its timeout is negative");
+    nodes[2].timeout_ms = 1;
     accept_options(&options);
 }
 
 TEST(fences_are_remembered_for_a_minute_at_least)
 {
     struct redlock_options options = options_of(3);
-    options.fence_ttl_ns = REDLOCK_MS(60000);
+    options.fence_ttl_ms = 60000;
     accept_options(&options);
-    options.fence_ttl_ns--;
+    options.fence_ttl_ms--;
     refuse_options(&options, "ttl of fences");
-    options.fence_ttl_ns = -1;
+    options.fence_ttl_ms = -1;
     refuse_options(&options, "ttl of fences");
 }
 
@@ -149,25 +147,25 @@ TEST(the_drift_factor_has_bounds)
 TEST(terms_have_bounds)
 {
     three = options_of(3);
-    accept_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(500)});
-    refuse_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(500) - 1}, "ttl must be from 500 ms to 60 s");
-    accept_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(60000)});
-    refuse_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(60000) + 1}, "ttl must be from 500 ms to 60 s");
-    refuse_terms((struct redlock_terms){.ttl_ns = -1}, "ttl must be");
+    accept_terms((struct redlock_terms){.ttl_ms = 500});
+    refuse_terms((struct redlock_terms){.ttl_ms = 499}, "ttl must be from 500 ms to 60 s");
+    accept_terms((struct redlock_terms){.ttl_ms = 60000});
+    refuse_terms((struct redlock_terms){.ttl_ms = 60001}, "ttl must be from 500 ms to 60 s");
+    refuse_terms((struct redlock_terms){.ttl_ms = -1}, "ttl must be");
     accept_terms((struct redlock_terms){.tries = 1000});
     refuse_terms((struct redlock_terms){.tries = 1001}, "tries must be at most 1000");
-    refuse_terms((struct redlock_terms){.retry_delay_ns = -1}, "retry delay and jitter");
-    refuse_terms((struct redlock_terms){.retry_delay_ns = REDLOCK_MS(60000) + 1}, "retry delay and jitter");
-    refuse_terms((struct redlock_terms){.retry_jitter_ns = -1}, "retry delay and jitter");
-    refuse_terms((struct redlock_terms){.retry_jitter_ns = REDLOCK_MS(60000) + 1}, "retry delay and jitter");
-    accept_terms((struct redlock_terms){.retry_delay_ns = REDLOCK_MS(60000), .retry_jitter_ns = REDLOCK_MS(60000)});
-    refuse_terms((struct redlock_terms){.wait_ns = -1}, "wait must not be negative");
-    refuse_terms((struct redlock_terms){.max_hold_ns = -1}, "maximum hold must not be negative");
-    accept_terms((struct redlock_terms){.wait_ns = INT64_MAX, .max_hold_ns = INT64_MAX});
-    accept_terms((struct redlock_terms){.hand_over_tasks = 1000000, .hand_over_ns = REDLOCK_MS(3600000)});
+    refuse_terms((struct redlock_terms){.retry_delay_ms = -1}, "retry delay and jitter");
+    refuse_terms((struct redlock_terms){.retry_delay_ms = 60001}, "retry delay and jitter");
+    refuse_terms((struct redlock_terms){.retry_jitter_ms = -1}, "retry delay and jitter");
+    refuse_terms((struct redlock_terms){.retry_jitter_ms = 60001}, "retry delay and jitter");
+    accept_terms((struct redlock_terms){.retry_delay_ms = 60000, .retry_jitter_ms = 60000});
+    refuse_terms((struct redlock_terms){.wait_ms = -1}, "wait must not be negative");
+    refuse_terms((struct redlock_terms){.max_hold_ms = -1}, "maximum hold must not be negative");
+    accept_terms((struct redlock_terms){.wait_ms = INT64_MAX, .max_hold_ms = INT64_MAX});
+    accept_terms((struct redlock_terms){.hand_over_tasks = 1000000, .hand_over_ms = 3600000});
     refuse_terms((struct redlock_terms){.hand_over_tasks = 1000001}, "handed over at most");
-    refuse_terms((struct redlock_terms){.hand_over_ns = -1}, "handed over for up to 1 h");
-    refuse_terms((struct redlock_terms){.hand_over_ns = REDLOCK_MS(3600000) + 1}, "handed over for up to 1 h");
+    refuse_terms((struct redlock_terms){.hand_over_ms = -1}, "handed over for up to 1 h");
+    refuse_terms((struct redlock_terms){.hand_over_ms = 3600001}, "handed over for up to 1 h");
 }
 
 TEST(what_is_not_said_is_usual)
@@ -175,20 +173,20 @@ TEST(what_is_not_said_is_usual)
     three = options_of(3);
     struct redlock_terms terms = {0};
     assert_true(redlock_terms_check(&terms, &three, reason, sizeof reason));
-    assert_int_equal(terms.ttl_ns, REDLOCK_MS(10000));
+    assert_int_equal(terms.ttl_ms, 10000);
     assert_int_equal(terms.tries, 3);
-    assert_int_equal(terms.retry_delay_ns, REDLOCK_MS(20));
-    assert_int_equal(terms.retry_jitter_ns, REDLOCK_MS(30));
+    assert_int_equal(terms.retry_delay_ms, 20);
+    assert_int_equal(terms.retry_jitter_ms, 30);
     assert_int_equal(terms.hand_over_tasks, 8);
-    assert_int_equal(terms.hand_over_ns, REDLOCK_MS(1000));
+    assert_int_equal(terms.hand_over_ms, 1000);
 }
 
 TEST(a_node_may_not_take_more_than_a_quarter_of_the_ttl)
 {
     three = options_of(3);
-    nodes[1].timeout_ns = REDLOCK_MS(500);
-    accept_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(2000)});
-    refuse_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(2000) - 1}, "at most a quarter of the ttl");
+    nodes[1].timeout_ms = 500;
+    accept_terms((struct redlock_terms){.ttl_ms = 2000});
+    refuse_terms((struct redlock_terms){.ttl_ms = 1999}, "at most a quarter of the ttl");
 }
 
 /* --- requests ---------------------------------------------------------------------------------------------------- */
@@ -212,19 +210,19 @@ TEST(patience_has_bounds)
 {
     static const int64_t timeouts_ms[] = {1, 50, 125, 1000, 2500, 5000, 15000};
     for (size_t i = 0; i < sizeof timeouts_ms / sizeof timeouts_ms[0]; i++) {
-        int64_t timeout_ns = REDLOCK_MS(timeouts_ms[i]), longest_ns = redlock_longest_patience_ns(timeout_ns);
-        assert_int_equal(longest_ns, timeouts_ms[i] < 1500 ? 10 * timeout_ns : REDLOCK_MS(15000));
+        int64_t timeout_ns = timeouts_ms[i] * NS_PER_MS, longest_ns = redlock_longest_patience_ns(timeout_ns);
+        assert_int_equal(longest_ns, timeouts_ms[i] < 1500 ? 10 * timeout_ns : 15000 * NS_PER_MS);
         for (int64_t ttl_ms = 500; ttl_ms <= 60000; ttl_ms *= 2) {
-            struct redlock_terms terms = {.ttl_ns = REDLOCK_MS(ttl_ms), .tries = 1};
-            if (timeout_ns > terms.ttl_ns / 4)
+            struct redlock_terms terms = {.ttl_ms = ttl_ms, .tries = 1};
+            if (timeout_ns > ttl_ms * NS_PER_MS / 4)
                 continue;
             struct lease_terms lease = redlock_lease_terms(&terms, 3, 0.01, timeout_ns);
             int64_t usual_ns = lease.silence_limit_ns;
             assert_int_equal(usual_ns, lease.attempt_limit_ns);
             redlock_lease_terms_wait(&lease, longest_ns);
-            assert_int_equal(lease.silence_limit_ns > usual_ns, timeout_ns < terms.ttl_ns / 4);
-            assert_true(lease.silence_limit_ns <= longest_ns + REDLOCK_MS(10));
-            assert_true(lease.silence_limit_ns <= terms.ttl_ns / 4 + REDLOCK_MS(10));
+            assert_int_equal(lease.silence_limit_ns > usual_ns, timeout_ns < ttl_ms * NS_PER_MS / 4);
+            assert_true(lease.silence_limit_ns <= longest_ns + 10 * NS_PER_MS);
+            assert_true(lease.silence_limit_ns <= ttl_ms * NS_PER_MS / 4 + 10 * NS_PER_MS);
             assert_int_equal(lease.attempt_limit_ns, usual_ns);
             assert_true(lease.extend_retry_ns >= lease.silence_limit_ns);
             redlock_lease_terms_wait(&lease, timeout_ns);

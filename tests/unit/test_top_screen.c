@@ -36,7 +36,7 @@ static const struct redlock_node_view node = {.name = "lock1",
                                               .votes = true,
                                               .state = "votes",
                                               .reason = "fine",
-                                              .latency_ns = 400000};
+                                              .latency_us = 400};
 
 static struct fleet_process processes[MANY];
 static struct backlog_queue queues[MANY];
@@ -233,7 +233,7 @@ TEST(a_node_that_does_not_vote_says_why)
                                           .address = "10.0.0.11:6379",
                                           .state = "quarantined",
                                           .reason = "new_run",
-                                          .quarantine_left_ns = 61 * NS_PER_S};
+                                          .quarantine_left_ms = 61000};
     const char *text = screen(&facts, 80, 60);
     assert_contains(text, "quarantined        -  new_run     61 s");
 }

@@ -44,8 +44,8 @@ TEST(acquire_and_release_leave_no_key)
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
     assert_non_null(held);
     test_await(lock_cluster_holders(&cluster, "lock:r") == NODES);
-    int64_t left = redlock_held_valid_for_ns(held);
-    assert_true(left > 0 && left < terms.ttl_ns);
+    int64_t left = redlock_held_valid_for_ms(held);
+    assert_true(left > 0 && left < terms.ttl_ms);
     assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);
     test_await(lock_cluster_keys(&cluster) == 0);
 }
@@ -66,10 +66,10 @@ TEST(requests_and_terms_outside_the_limits_are_invalid)
     assert_int_equal(acquire("", &held), REDLOCK_INVALID);
     assert_null(held);
     assert_contains(reason, "resource 1 has no name");
-    terms.ttl_ns = REDLOCK_MS(100);
+    terms.ttl_ms = 100;
     assert_int_equal(acquire("r", &held), REDLOCK_INVALID);
     assert_contains(reason, "ttl must be from 500 ms to 60 s");
-    terms = (struct redlock_terms){.ttl_ns = 0}; /* the defaults are good */
+    terms = (struct redlock_terms){.ttl_ms = 0}; /* the defaults are good */
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
     assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);
 }
@@ -92,11 +92,11 @@ TEST(a_held_lock_is_extended_behind_its_holder)
 {
     struct redlock_counters counters;
     struct redlock_held *held = NULL;
-    terms.ttl_ns = REDLOCK_MS(4 * CLUSTER_TIMEOUT_MS);
+    terms.ttl_ms = 4 * CLUSTER_TIMEOUT_MS;
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
     do {
         redlock_client_counters(client, &counters);
-        assert_true(redlock_held_valid_for_ns(held) > 0);
+        assert_true(redlock_held_valid_for_ms(held) > 0);
         poll(NULL, 0, 5);
     } while (counters.extensions < 6);
     assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);
@@ -105,11 +105,11 @@ TEST(a_held_lock_is_extended_behind_its_holder)
 TEST(the_holder_sees_that_a_majority_hangs)
 {
     struct redlock_held *held = NULL;
-    terms.ttl_ns = REDLOCK_MS(4 * CLUSTER_TIMEOUT_MS);
+    terms.ttl_ms = 4 * CLUSTER_TIMEOUT_MS;
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
     pause_first(QUORUM);
-    assert_true(redlock_held_valid_for_ns(held) < terms.ttl_ns);
-    test_await(redlock_held_valid_for_ns(held) == 0);
+    assert_true(redlock_held_valid_for_ms(held) < terms.ttl_ms);
+    test_await(redlock_held_valid_for_ms(held) == 0);
     assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_UNKNOWN);
     resume_first(QUORUM);
 }
@@ -196,7 +196,7 @@ static void *wait_long(void *argument)
     struct redlock_terms patient = terms;
     struct redlock_request request = {.resources = &resource, .resource_count = 1, .owner = "waiting"};
     struct redlock_held *held = NULL;
-    patient.wait_ns = 3600 * NS_PER_S;
+    patient.wait_ms = 3600000;
     waiting_threads++;
     enum redlock_answer answer = redlock_client_acquire(client, &patient, &request, &held, why, sizeof why);
     if (answer == REDLOCK_ACQUIRED)

@@ -61,7 +61,7 @@ TEST(the_deadline_word_says_until_when_it_is_held)
     int64_t before = instant_now().ns;
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     assert_true(atomic_load(deadline) > before);
-    assert_true(atomic_load(deadline) <= instant_now().ns + terms.ttl_ns - REDLOCK_MS(102));
+    assert_true(atomic_load(deadline) <= instant_now().ns + terms.ttl_ms * NS_PER_MS - REDLOCK_MS(102));
     redlock_lock_release(mine.lock);
     assert_int_equal(atomic_load(deadline), 0);
     loop_await(loop, mine.releases == 1);
@@ -132,8 +132,8 @@ TEST(a_release_that_finds_a_listener_wakes_it)
     lock_cluster_scheme(&cluster, MARKER_SET);
     group_end();
     group_start();
-    waiting.wait_ns = REDLOCK_MS(600000);
-    waiting.retry_delay_ns = REDLOCK_MS(20000);
+    waiting.wait_ms = 600000;
+    waiting.retry_delay_ms = 20000;
     lock_probe_create(&patient, loop, other_group, &waiting);
     assert_int_equal(lock_cluster_holders(&cluster, "hf:listeners"), 0);
     for (unsigned round = 0; round < 3; round++) {
@@ -193,7 +193,7 @@ static void refused_note(struct lock_probe *probe, const struct redlock_event *e
 TEST(the_resource_that_is_told_is_one_of_the_last_pass)
 {
     struct redlock_terms twice = quick_terms(10000, 2);
-    twice.retry_delay_ns = REDLOCK_MS(1000);
+    twice.retry_delay_ms = 1000;
     struct lock_probe slow;
     lock_probe_create(&slow, loop, group, &twice);
     slow.on_event = refused_note;
@@ -274,7 +274,7 @@ TEST(cancelling_while_it_waits_for_its_next_pass_leaves_nothing)
 {
     struct redlock_terms slow = quick_terms(10000, 100);
     struct lock_probe waiting;
-    slow.retry_delay_ns = REDLOCK_MS(60000);
+    slow.retry_delay_ms = 60000;
     lock_probe_create(&waiting, loop, other_group, &slow);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     lock_probe_ask(&waiting, "r");

@@ -202,7 +202,7 @@ static int patient_set_up(void **state)
 {
     (void)one_cluster_set_up(state);
     for (unsigned i = 0; i < NODES; i++)
-        cluster.nodes[i].timeout_ns = REDLOCK_MS(2000);
+        cluster.nodes[i].timeout_ms = 2000;
     return 0;
 }
 

@@ -159,13 +159,13 @@ static void a_hold_ends_at_its_maximum_however_often_it_was_extended(void **stat
     (void)state;
     struct lock_probe limited;
     struct redlock_terms briefly = quick_terms(900, 3);
-    briefly.max_hold_ns = REDLOCK_MS(2000);
+    briefly.max_hold_ms = 2000;
     lock_probe_create(&limited, loop, group, &briefly);
     limited.on_event = note_loss;
     loss = REDLOCK_LOST_DEADLINE;
     struct instant before = instant_now();
     assert_int_equal(lock_probe_acquire(&limited, "r"), REDLOCK_ACQUIRED);
-    int64_t end = instant_now().ns + briefly.max_hold_ns;
+    int64_t end = instant_now().ns + briefly.max_hold_ms * NS_PER_MS;
     while (limited.losses == 0) {
         assert_true(atomic_load(&redlock_lock_validity(limited.lock)->until) <= end);
         loop_for(loop, REDLOCK_MS(1));
@@ -174,7 +174,7 @@ static void a_hold_ends_at_its_maximum_however_often_it_was_extended(void **stat
     assert_int_equal(loss, REDLOCK_LOST_MAX_HOLD);
     assert_int_equal(limited.dangers, 1); /* it was told before */
     assert_contains(limited.reason, "as long as its terms allow");
-    assert_true(instant_since(before, instant_now()) >= briefly.max_hold_ns - REDLOCK_MS(1));
+    assert_true(instant_since(before, instant_now()) >= briefly.max_hold_ms * NS_PER_MS - REDLOCK_MS(1));
     assert_int_equal(lock_probe_release(&limited), REDLOCK_RELEASED);
     lock_probe_destroy(&limited);
 }
@@ -191,7 +191,7 @@ static void a_lock_deleted_on_a_majority_is_lost_and_stays_deleted(void **state)
     assert_int_equal(deadline(), 0);
     assert_contains(mine.reason, "not ours");
     assert_int_equal(holders_among_first(QUORUM), 0);
-    loop_for(loop, 2 * terms.ttl_ns);
+    loop_for(loop, 2 * terms.ttl_ms * NS_PER_MS);
     assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), 0);
     assert_int_equal(mine.losses, 1);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_EXPIRED);

@@ -155,7 +155,7 @@ TEST(with_no_node_at_all_every_pass_is_made_and_ends)
 {
     struct lock_probe slow;
     struct redlock_terms late = terms;
-    late.retry_delay_ns = REDLOCK_MS(100); /* beyond the limit of a pass */
+    late.retry_delay_ms = 100; /* beyond the limit of a pass */
     kill_first(NODES);
     loop_await(loop, nodes_up() == 0);
     lock_probe_create(&slow, loop, group, &late);
@@ -281,7 +281,7 @@ static struct redlock_group *hasty_group(struct lock_probe *hasty)
     char reason[256];
     for (unsigned i = 0; i < NODES; i++) {
         nodes[i] = cluster.options.nodes[i];
-        nodes[i].timeout_ns = REDLOCK_MS(SHORT_TIMEOUT_MS);
+        nodes[i].timeout_ms = SHORT_TIMEOUT_MS;
     }
     options.nodes = nodes;
     struct redlock_group *group_of_it = redlock_group_create(loop, &options, reason, sizeof reason);

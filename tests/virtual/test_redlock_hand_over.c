@@ -223,7 +223,7 @@ TEST(test_after_so_long_another_process_gets_its_turn)
 {
     struct redlock_terms terms = quick_terms(TTL_MS, 1000);
     terms.hand_over_tasks = 1000;
-    terms.hand_over_ns = 1;
+    terms.hand_over_ms = 1;
     assert_true(before_the_other(&terms, 100) < 100);
 }
 

@@ -249,7 +249,7 @@ TEST(the_client_says_which_limit_was_broken)
     refused(names, 2, &sound, "resource 2 is longer than 512 bytes");
     names[1] = "hf:fence:r";
     refused(names, 2, &sound, "resource 2 begins with \"hf:\"");
-    wrong.ttl_ns = REDLOCK_MS(499);
+    wrong.ttl_ms = 499;
     refused(names, 1, &wrong, "ttl must be from 500 ms to 60 s");
     redlock_client_close(client);
     keys_are(0);
@@ -320,7 +320,7 @@ TEST(null_is_no_request_to_the_client)
 
 TEST(null_is_a_hold_that_is_lost)
 {
-    assert_int_equal(redlock_held_valid_for_ns(NULL), 0);
+    assert_int_equal(redlock_held_valid_for_ms(NULL), 0);
     assert_true(redlock_held_in_danger(NULL));
     assert_int_equal(redlock_held_token(NULL), 0);
     assert_false(redlock_held_verify(NULL));
@@ -406,10 +406,10 @@ static bool has_no_rate(const struct redlock_node_view *view)
     return view->rate_least_ppm == INT64_MIN && view->rate_most_ppm == INT64_MAX;
 }
 
-static bool goes_on_while(void *context, const char *what, int64_t left_ns)
+static bool goes_on_while(void *context, const char *what, int64_t left_ms)
 {
     assert_string_equal(what, "comparing the clocks");
-    assert_true(left_ns > 0);
+    assert_true(left_ms > 0);
     return *(bool *)context;
 }
 
@@ -418,7 +418,7 @@ TEST(rates_of_clocks_are_known_after_looks)
     bool goes_on = true;
     struct redlock_nodes *nodes = redlock_nodes_open(&cluster.options, why, sizeof why);
     redlock_nodes_watch(nodes, goes_on_while, &goes_on);
-    redlock_nodes_compare_clocks(nodes, REDLOCK_MS(20));
+    redlock_nodes_compare_clocks(nodes, 20);
     for (size_t i = 0; i < NODES; i++) { /* their clocks are ours */
         const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
         assert_true(view->rate_least_ppm > INT64_MIN && view->rate_most_ppm < INT64_MAX);
@@ -427,7 +427,7 @@ TEST(rates_of_clocks_are_known_after_looks)
     redlock_nodes_look(nodes);
     assert_true(has_no_rate(redlock_nodes_view(nodes, 0)));
     goes_on = false;
-    assert_int_equal(redlock_nodes_compare_clocks(nodes, REDLOCK_MS(100000)), REDLOCK_NODES_WAITING);
+    assert_int_equal(redlock_nodes_compare_clocks(nodes, 100000), REDLOCK_NODES_WAITING);
     assert_true(redlock_nodes_view(nodes, 0)->is_reached && has_no_rate(redlock_nodes_view(nodes, 0)));
     redlock_nodes_close(nodes);
 }
@@ -465,7 +465,7 @@ TEST(who_holds_a_lock_is_found_and_loses_it)
     assert_int_equal(holders[0].nodes, NODES - 1);
     assert_int_equal(holders[0].votes, NODES - 1);
     assert_true(holders[0].token == redlock_lock_token(mine.lock));
-    assert_in_range(holders[0].remaining_ns, 1, REDLOCK_MS(10000));
+    assert_in_range(holders[0].remaining_ms, 1, 10000);
     assert_int_equal(strncmp(holders[0].owner, "host:1:2:test", strlen("host:1:2:test")), 0);
     assert_int_equal(holders[1].standing, REDLOCK_LEFTOVER);
     assert_int_equal(holders[1].node, 1);
@@ -486,10 +486,10 @@ TEST(limits_at_their_ends_work)
     struct lock_cluster patient = cluster;
     struct lock_probe probe;
     struct redlock_terms longest = quick_terms(60000, 1000);
-    patient.options.fence_ttl_ns = INT64_MAX;
-    longest.wait_ns = longest.max_hold_ns = INT64_MAX;
+    patient.options.fence_ttl_ms = INT64_MAX;
+    longest.wait_ms = longest.max_hold_ms = INT64_MAX;
     patient.options.drift_factor = 0.1;
-    longest.retry_delay_ns = longest.retry_jitter_ns = REDLOCK_MS(60000);
+    longest.retry_delay_ms = longest.retry_jitter_ms = 60000;
     lock_cluster_scheme(&cluster, MARKER_STRINGS); /* only these fences have a ttl */
     group_end();
     group_start();

@@ -11,7 +11,7 @@
 #include "redlock/redlock_nodes.h"
 #include "tests/support/one_cluster.h"
 
-#define TTL_NS (2 * NS_PER_S)
+#define TTL_MS (2 * MS_PER_S)
 
 static void sleep_for(int64_t ns)
 {
@@ -161,9 +161,9 @@ TEST(a_wrong_type_under_the_sets_key_is_seen_first)
     expect_number(0, "EXISTS hf:fence:lock:1", 1);
 }
 
-static bool stops_at(void *context, const char *what, int64_t left_ns)
+static bool stops_at(void *context, const char *what, int64_t left_ms)
 {
-    (void)left_ns;
+    (void)left_ms;
     return strstr(what, context) == NULL;
 }
 
@@ -193,15 +193,15 @@ TEST(an_interrupted_upgrade_goes_on)
 TEST(a_lock_stays_held_over_all_of_it)
 {
     const char *resource = "r";
-    struct redlock_terms terms = {.ttl_ns = TTL_NS, .tries = 3};
+    struct redlock_terms terms = {.ttl_ms = TTL_MS, .tries = 3};
     struct redlock_request request = {.resources = &resource, .resource_count = 1, .owner = "o"};
     struct redlock_held *held = NULL;
     struct redlock_client *client = redlock_client_open(&cluster.options, why, sizeof why);
     assert_int_equal(redlock_client_acquire(client, &terms, &request, &held, why, sizeof why), REDLOCK_ACQUIRED);
     struct instant begun = instant_now();
     assert_int_equal(redlock_nodes_upgrade(nodes, NULL), REDLOCK_NODES_DONE);
-    assert_true(instant_since(begun, instant_now()) > 5 * TTL_NS); /* it was extended many times */
-    assert_true(redlock_held_valid_for_ns(held) > 0);
+    assert_true(instant_since(begun, instant_now()) > 5 * TTL_MS * NS_PER_MS); /* it was extended many times */
+    assert_true(redlock_held_valid_for_ms(held) > 0);
     assert_true(redlock_held_verify(held));
     assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);
     assert_int_equal(redlock_client_acquire(client, &terms, &request, &held, why, sizeof why), REDLOCK_ACQUIRED);
@@ -213,7 +213,7 @@ TEST(a_lock_stays_held_over_all_of_it)
 TEST(a_lock_is_extended_on_a_node_whose_fences_move)
 {
     const char *resource = "r";
-    struct redlock_terms terms = {.ttl_ns = TTL_NS, .tries = 3};
+    struct redlock_terms terms = {.ttl_ms = TTL_MS, .tries = 3};
     struct redlock_request request = {.resources = &resource, .resource_count = 1, .owner = "o"};
     struct redlock_held *held = NULL;
     struct redlock_client *client = redlock_client_open(&cluster.options, why, sizeof why);
@@ -223,8 +223,8 @@ TEST(a_lock_is_extended_on_a_node_whose_fences_move)
     for (unsigned i = 0; i < NODES; i++) /* all of them, which no operator does */
         scheme_set(i, '2');
     for (unsigned i = 0; i < 4; i++) {
-        sleep_for(TTL_NS);
-        assert_true(redlock_held_valid_for_ns(held) > 0);
+        sleep_for(TTL_MS * NS_PER_MS);
+        assert_true(redlock_held_valid_for_ms(held) > 0);
     }
     assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), NODES);
     struct redlock_held *other = NULL; /* and nothing else is granted there */

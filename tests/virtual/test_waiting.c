@@ -291,7 +291,7 @@ TEST(test_who_has_its_turn_late_may_try_as_often)
     hold("r");
     struct redlock_terms terms = quick_terms(10000, 3);
     struct lock_probe *late = &waiters[waiter_count++];
-    terms.retry_delay_ns = REDLOCK_MS(1000);
+    terms.retry_delay_ms = 1000;
     lock_probe_create(late, loop, process(0), &terms);
     lock_probe_ask(late, "r");
     loop_for(loop, REDLOCK_MS(1500));

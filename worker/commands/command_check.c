@@ -85,12 +85,12 @@ static void check_distinct(struct check *check, const struct node_probe *probe, 
 static void check_ttl(struct check *check, const struct redlock_group_view *group)
 {
     const struct config *config = check->config;
-    if (group->has_group && config->lock.ttl_ns > group->max_ttl_ns)
+    if (group->has_group && config->lock.ttl_ns > ns_from_ms(group->max_ttl_ms))
         findings_error(&check->findings, "%s: lock.ttl: is above the max_ttl of the lock group, which is %lld ms",
                        config->lock.source.where != NULL ? config->lock.source.where : config->path,
-                       (long long)(group->max_ttl_ns / NS_PER_MS));
+                       (long long)group->max_ttl_ms);
     if (group->has_group)
-        startup_check_holds(config, check->plugins, group->max_ttl_ns, &check->findings);
+        startup_check_holds(config, check->plugins, ns_from_ms(group->max_ttl_ms), &check->findings);
 }
 
 static void check_group(struct check *check)

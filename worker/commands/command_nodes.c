@@ -103,14 +103,14 @@ static void line_end(struct nodes_command *command)
     command->has_line = false;
 }
 
-static bool show_progress(void *context, const char *what, int64_t left_ns)
+static bool show_progress(void *context, const char *what, int64_t left_ms)
 {
     struct nodes_command *command = context;
     char human[HUMAN_TEXT_MAX];
     if (!on_terminal())
         return !instant_reached(instant_now(), command->until);
-    fprintf(stderr, "\r%s%s%s\033[K", what, left_ns >= 0 ? ": " : "",
-            left_ns >= 0 ? human_span(left_ns / NS_PER_US, human) : "");
+    fprintf(stderr, "\r%s%s%s\033[K", what, left_ms >= 0 ? ": " : "",
+            left_ms >= 0 ? human_span(left_ms * 1000, human) : "");
     command->has_line = true;
     return !instant_reached(instant_now(), command->until);
 }
@@ -144,8 +144,9 @@ static int list(struct nodes_command *command)
 
 static int init(struct nodes_command *command)
 {
-    struct redlock_group_terms terms = {
-        .max_ttl_ns = command->max_ttl_ns, .keep_keys = command->keeps_keys, .in_strings = command->in_strings};
+    struct redlock_group_terms terms = {.max_ttl_ms = ms_from_ns(command->max_ttl_ns),
+                                        .keep_keys = command->keeps_keys,
+                                        .in_strings = command->in_strings};
     sigset_t signals, before;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);

@@ -828,7 +828,7 @@ static void member_judge(struct doctor *doctor, const struct redlock_node_view *
 {
     struct buffer text = {0};
     nodes_verdict_text(view, &text);
-    doctor_find(doctor, view->quarantine_left_ns > 0 ? &lock_node_quarantined : &lock_node_excluded, "%s is %s",
+    doctor_find(doctor, view->quarantine_left_ms > 0 ? &lock_node_quarantined : &lock_node_excluded, "%s is %s",
                 view->name, buffer_text(&text));
     buffer_fini(&text);
 }
@@ -855,7 +855,7 @@ static void group_judge(struct doctor *doctor, const struct redlock_nodes *nodes
 
 /* --- clocks ------------------------------------------------------------------------------------------------------- */
 
-#define CLOCKS_COMPARED_NS (1 * NS_PER_S)
+enum { CLOCKS_COMPARED_MS = 1000 };
 
 static void rate_judge(struct doctor *doctor, const struct redlock_node_view *view, int64_t bound_ppm)
 {
@@ -891,7 +891,7 @@ static void group_examine(struct doctor *doctor, const struct node_probe *probes
     struct redlock_node_view views[REDLOCK_NODES_MAX];
     int64_t drift_ppm = (int64_t)(doctor->console->config->lock.drift_factor * 1e6 + 0.5);
     if (nodes_session_open(&session, doctor->console->config, NULL)) {
-        (void)redlock_nodes_compare_clocks(session.nodes, CLOCKS_COMPARED_NS);
+        (void)redlock_nodes_compare_clocks(session.nodes, CLOCKS_COMPARED_MS);
         group_judge(doctor, session.nodes);
         for (size_t i = 0; i < session.options.node_count; i++) {
             views[i] = *redlock_nodes_view(session.nodes, i);

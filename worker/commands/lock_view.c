@@ -363,8 +363,8 @@ static void holder_print(const struct lock_view *view, unsigned index, unsigned 
     value_show(view, index, &text);
     printf("  value    %s\n", buffer_text(&text));
     printf("  nodes    %u of %u, %s\n", holder->nodes, nodes, standings[holder->standing]);
-    if (holder->remaining_ns >= 0)
-        printf("  expires  in %s, if nobody extends it\n", human_span(holder->remaining_ns / NS_PER_US, human));
+    if (holder->remaining_ms >= 0)
+        printf("  expires  in %s, if nobody extends it\n", human_span(holder->remaining_ms * 1000, human));
     else
         puts("  expires  never: no lock client of ours leaves it so");
     if (holder->token != 0)
@@ -406,7 +406,7 @@ static void nodes_table(const struct lock_view *view, unsigned nodes)
             table_cell(table, key->is_answered ? TABLE_PLAIN : TABLE_BAD, "%s",
                        key->is_answered ? "nothing" : "no answer");
         table_cell(table, TABLE_PLAIN, "%s",
-                   number > 0 && key->remaining_ns >= 0 ? human_span(key->remaining_ns / NS_PER_US, human) : "-");
+                   number > 0 && key->remaining_ms >= 0 ? human_span(key->remaining_ms * 1000, human) : "-");
         if (key->is_answered && key->fence != 0)
             table_cell(table, TABLE_PLAIN, "%" PRIu64, key->fence);
         else
@@ -441,9 +441,9 @@ void lock_view_print(const struct lock_view *view)
 
 /* --- for programs ------------------------------------------------------------------------------------------------- */
 
-static void remaining_json(struct json_writer *json, const char *name, bool is_known, int64_t ns)
+static void remaining_json(struct json_writer *json, const char *name, bool is_known, int64_t ms)
 {
-    json_seconds_if(json, name, is_known && ns >= 0, ns / NS_PER_US);
+    json_seconds_if(json, name, is_known && ms >= 0, ms * 1000);
 }
 
 static void token_json(struct json_writer *json, const char *name, uint64_t token)
@@ -492,7 +492,7 @@ static void holder_json(const struct lock_view *view, unsigned index, struct jso
     json_text(json, "standing", standings[holder->standing]);
     json_number(json, "nodes", holder->nodes);
     json_number(json, "votes", holder->votes);
-    remaining_json(json, "remaining", true, holder->remaining_ns);
+    remaining_json(json, "remaining", true, holder->remaining_ms);
     token_json(json, "token", holder->token);
     json_bytes(json, "owner", holder->owner,
                holder->owner != NULL ? key->length - (size_t)(holder->owner - key->value) : 0);
@@ -515,7 +515,7 @@ static void node_json(const struct lock_view *view, unsigned index, struct json_
     json_truth(json, "answered", key->is_answered);
     json_text(json, "trouble", key->trouble[0] != '\0' ? key->trouble : NULL);
     json_number_if(json, "holder", number > 0, number - 1);
-    remaining_json(json, "remaining", number > 0, key->remaining_ns);
+    remaining_json(json, "remaining", number > 0, key->remaining_ms);
     token_json(json, "fence", key->fence);
     if (view->changes)
         json_text(json, "taking", takings[key->taking]);

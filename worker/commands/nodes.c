@@ -59,18 +59,18 @@ void nodes_session_close(struct nodes_session *session)
 
 /* --- in words ---------------------------------------------------------------------------------------------------- */
 
-static void append_span(int64_t ns, struct buffer *out)
+static void append_span(int64_t ms, struct buffer *out)
 {
     char human[HUMAN_TEXT_MAX];
-    buffer_append_text(out, human_span(ns / NS_PER_US, human));
+    buffer_append_text(out, human_span(ms * 1000, human));
 }
 
 void nodes_verdict_text(const struct redlock_node_view *view, struct buffer *out)
 {
     buffer_append_text(out, view->state);
-    if (view->quarantine_left_ns > 0) {
+    if (view->quarantine_left_ms > 0) {
         buffer_append_text(out, " for at most ");
-        append_span(view->quarantine_left_ns, out);
+        append_span(view->quarantine_left_ms, out);
         buffer_append_text(out, " more");
     }
     bool is_cause = !view->is_reached && view->trouble[0] != '\0';
@@ -125,7 +125,7 @@ static void group_text(const struct redlock_nodes *nodes, struct buffer *out)
     else
         buffer_format(out, "lock group %s, generation %u, longest ttl ", group->group, (unsigned)group->generation);
     if (group->has_group)
-        append_span(group->max_ttl_ns, out);
+        append_span(group->max_ttl_ms, out);
     /* Workers that know the group count those that confirm it; who looks once cannot. */
     bool is_cut_off = !group->has_group && group->reached < group->quorum && group->nodes > 1;
     unsigned marked = is_cut_off ? nodes_markers_of(nodes).marked : 0;
@@ -144,7 +144,7 @@ static enum table_style style_of(const struct redlock_node_view *view)
 {
     if (view->votes)
         return TABLE_GOOD;
-    return view->quarantine_left_ns > 0 ? TABLE_WARN : TABLE_BAD;
+    return view->quarantine_left_ms > 0 ? TABLE_WARN : TABLE_BAD;
 }
 
 static void clock_cell(struct table *table, const struct redlock_node_view *view)
@@ -173,10 +173,10 @@ static void node_row(struct table *table, const struct redlock_node_view *view)
     table_cell(table, TABLE_PLAIN, "%s", view->address);
     table_cell(table, style_of(view), "%s", view->state);
     table_cell(table, view->votes ? TABLE_DIM : TABLE_PLAIN, "%.60s", why_of(view));
-    table_cell(table, view->quarantine_left_ns > 0 ? TABLE_WARN : TABLE_DIM, "%s",
-               view->quarantine_left_ns > 0 ? human_span(view->quarantine_left_ns / NS_PER_US, human) : "-");
+    table_cell(table, view->quarantine_left_ms > 0 ? TABLE_WARN : TABLE_DIM, "%s",
+               view->quarantine_left_ms > 0 ? human_span(view->quarantine_left_ms * 1000, human) : "-");
     if (view->is_reached)
-        table_cell(table, TABLE_PLAIN, "%.1f ms", (double)view->latency_ns / (double)NS_PER_MS);
+        table_cell(table, TABLE_PLAIN, "%.1f ms", (double)view->latency_us / 1000);
     else
         table_cell(table, TABLE_DIM, "-");
     clock_cell(table, view);
@@ -254,13 +254,13 @@ static void json_node(struct json_writer *json, const struct redlock_node_view *
     json_text(json, "reason", view->reason);
     json_text(json, "advice", view->advice);
     json_text_or_nothing(json, "trouble", view->trouble);
-    json_seconds(json, "quarantine_left", view->quarantine_left_ns / NS_PER_US);
+    json_seconds(json, "quarantine_left", view->quarantine_left_ms * 1000);
     json_text_or_nothing(json, "group", view->group);
     json_text_or_nothing(json, "id", view->id);
     json_number_if(json, "generation", view->group[0] != '\0', view->generation);
     json_text_or_nothing(json, "run_id", view->run_id);
     json_text_or_nothing(json, "eviction", view->eviction);
-    json_seconds_if(json, "latency", view->is_reached, view->latency_ns / NS_PER_US);
+    json_seconds_if(json, "latency", view->is_reached, view->latency_us);
     json_seconds_if(json, "clock_ahead", view->is_reached, view->clock_ahead_us);
     json_text_or_nothing(json, "fences", view->fences);
     json_number(json, "fences_moved", (int64_t)view->fences_moved);
@@ -275,7 +275,7 @@ void nodes_print_json(const struct redlock_nodes *nodes)
     struct json_writer json = json_begin(&(struct buffer){0});
     json_text_or_nothing(&json, "group", group.group);
     json_number_if(&json, "generation", group.has_group, group.generation);
-    json_seconds_if(&json, "max_ttl", group.has_group, group.max_ttl_ns / NS_PER_US);
+    json_seconds_if(&json, "max_ttl", group.has_group, group.max_ttl_ms * 1000);
     json_number(&json, "vacant", group.vacant);
     json_number(&json, "voters", group.voters);
     json_number(&json, "quorum", group.quorum);
@@ -300,7 +300,7 @@ void nodes_judge(const struct redlock_nodes *nodes, struct findings *findings)
             continue;
         buffer_clear(&text);
         nodes_verdict_text(view, &text);
-        if (view->quarantine_left_ns > 0)
+        if (view->quarantine_left_ms > 0)
             findings_warn(findings, "%s: %s", view->name, buffer_text(&text));
         else
             findings_error(findings, "%s: %s", view->name, buffer_text(&text));

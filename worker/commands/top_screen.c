@@ -220,15 +220,14 @@ static struct table *nodes_table(const struct top_facts *facts)
     for (unsigned i = 0; i < facts->node_count; i++) {
         const struct redlock_node_view *view = &facts->nodes[i];
         char human[HUMAN_TEXT_MAX];
-        enum table_style style = view->votes ? TABLE_GOOD : view->quarantine_left_ns > 0 ? TABLE_WARN : TABLE_BAD;
+        enum table_style style = view->votes ? TABLE_GOOD : view->quarantine_left_ms > 0 ? TABLE_WARN : TABLE_BAD;
         name_cell(table, TABLE_PLAIN, view->name);
         table_cell(table, style, "%s", view->state);
-        table_cell(table, TABLE_PLAIN, view->is_reached ? "%.1f ms" : "-",
-                   (double)view->latency_ns / (double)NS_PER_MS);
-        table_number(table, view->is_reached ? view->latency_ns : INT64_MAX);
+        table_cell(table, TABLE_PLAIN, view->is_reached ? "%.1f ms" : "-", (double)view->latency_us / 1000);
+        table_number(table, view->is_reached ? view->latency_us : INT64_MAX);
         table_cell(table, view->votes ? TABLE_DIM : TABLE_PLAIN, "%s", view->reason);
         table_cell(table, TABLE_PLAIN, "%s",
-                   view->quarantine_left_ns > 0 ? human_span(view->quarantine_left_ns / NS_PER_US, human) : "-");
+                   view->quarantine_left_ms > 0 ? human_span(view->quarantine_left_ms * 1000, human) : "-");
         table_cell(table, TABLE_DIM, "%s", view->address);
     }
     return table;
@@ -595,8 +594,8 @@ static void nodes_json(struct json_writer *json, const struct top_facts *facts)
         json_truth(json, "votes", view->votes);
         json_text(json, "state", view->state);
         json_text(json, "reason", view->reason);
-        json_seconds_if(json, "latency", view->is_reached, view->latency_ns / NS_PER_US);
-        json_seconds(json, "quarantine_left", view->quarantine_left_ns / NS_PER_US);
+        json_seconds_if(json, "latency", view->is_reached, view->latency_us);
+        json_seconds(json, "quarantine_left", view->quarantine_left_ms * 1000);
         json_close(json, '}');
     }
     json_close(json, ']');

@@ -60,8 +60,8 @@ struct redlock_node node_for_locks(const struct config_node *node)
         .user = text_or_null(node->user),
         .password = text_or_null(node->password),
         .database = node->database,
-        .timeout_ns = node->call_timeout_ns,
-        .connect_timeout_ns = node->connect_timeout_ns,
+        .timeout_ms = ms_from_ns(node->call_timeout_ns),
+        .connect_timeout_ms = ms_from_ns(node->connect_timeout_ns),
         .tls = node->tls,
         .tls_ca_file = text_or_null(node->tls_ca_file),
         .tls_cert_file = text_or_null(node->tls_cert_file),
@@ -79,7 +79,7 @@ struct redlock_options lock_setup_options(const struct config *config, const cha
     return (struct redlock_options){.nodes = nodes,
                                     .node_count = config->lock_node_count,
                                     .key_prefix = config->lock.prefix,
-                                    .fence_ttl_ns = config->lock.fence_ttl_ns,
+                                    .fence_ttl_ms = ms_from_ns(config->lock.fence_ttl_ns),
                                     .fence_memory = (size_t)config->lock.fence_memory,
                                     .drift_factor = config->lock.drift_factor,
                                     .client_name = identity,
@@ -91,13 +91,13 @@ bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, 
 {
     struct redlock_node nodes[REDLOCK_NODES_MAX];
     struct redlock_options options = lock_setup_options(config, NULL, nodes);
-    struct redlock_terms wanted = {.ttl_ns = config->lock.ttl_ns,
+    struct redlock_terms wanted = {.ttl_ms = ms_from_ns(config->lock.ttl_ns),
                                    .tries = config->lock.tries,
-                                   .retry_delay_ns = config->lock.retry_delay_ns,
-                                   .retry_jitter_ns = config->lock.retry_jitter_ns,
-                                   .max_hold_ns = config->lock.max_hold_ns,
+                                   .retry_delay_ms = ms_from_ns(config->lock.retry_delay_ns),
+                                   .retry_jitter_ms = ms_from_ns(config->lock.retry_jitter_ns),
+                                   .max_hold_ms = ms_from_ns(config->lock.max_hold_ns),
                                    .hand_over_tasks = config->lock.hand_over_tasks,
-                                   .hand_over_ns = config->lock.hand_over_ns,
+                                   .hand_over_ms = ms_from_ns(config->lock.hand_over_ns),
                                    .unfenced = !config->lock.fence};
     char reason[256];
     if (!redlock_terms_check(&wanted, &options, reason, sizeof reason))

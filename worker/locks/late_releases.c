@@ -48,7 +48,7 @@ static void retell_fire(struct loop_timer *timer)
 void late_releases_doubt(struct late_releases *pending, const char *const *lists, unsigned list_count)
 {
     for (unsigned i = 0; i < list_count; i++)
-        stale_grants_note(pending->stale, lists[i], loop_now(pending->loop), pending->terms->ttl_ns);
+        stale_grants_note(pending->stale, lists[i], loop_now(pending->loop), ns_from_ms(pending->terms->ttl_ms));
     retell_follow(pending);
 }
 

@@ -373,7 +373,7 @@ bool private_server_await(struct private_server *server, struct instant deadline
 
 enum { REASON_BYTES_MAX = 400 };
 static const int64_t GROUP_LIMIT_NS = 15 * NS_PER_S;
-static const int64_t NODE_TIMEOUT_NS = 5 * NS_PER_S; /* they have just been started, perhaps on a busy machine */
+static const int64_t NODE_TIMEOUT_MS = 5000; /* they have just been started, perhaps on a busy machine */
 
 /* What fails is written for the parent. */
 _Noreturn static void child_make(const struct redlock_options *options, int64_t max_ttl_ns, int out)
@@ -383,7 +383,7 @@ _Noreturn static void child_make(const struct redlock_options *options, int64_t 
     struct redlock_nodes *session = redlock_nodes_open(options, reason, sizeof reason);
     enum redlock_nodes_end end = REDLOCK_NODES_REFUSED;
     if (session != NULL)
-        end = redlock_nodes_init(session, &(struct redlock_group_terms){.max_ttl_ns = max_ttl_ns});
+        end = redlock_nodes_init(session, &(struct redlock_group_terms){.max_ttl_ms = ms_from_ns(max_ttl_ns)});
     if (session != NULL && end != REDLOCK_NODES_DONE)
         snprintf(reason, sizeof reason, "%s", redlock_nodes_reason(session));
     bool is_told = end == REDLOCK_NODES_DONE || write(out, reason, strlen(reason)) >= 0;
@@ -422,8 +422,8 @@ bool new_group_make(const struct private_server *servers, unsigned count, int64_
                                          .host = "127.0.0.1",
                                          .port = servers[i].port,
                                          .password = servers[i].password,
-                                         .timeout_ns = NODE_TIMEOUT_NS,
-                                         .connect_timeout_ns = NODE_TIMEOUT_NS};
+                                         .timeout_ms = NODE_TIMEOUT_MS,
+                                         .connect_timeout_ms = NODE_TIMEOUT_MS};
     if (pipe2(ends, O_CLOEXEC) != 0)
         return error_set(error, "no pipe: %s", strerror(errno));
     pid_t parent = getpid(), pid = fork();

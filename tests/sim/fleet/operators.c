@@ -22,7 +22,7 @@ static struct host *host;
 
 /* --- the group ---------------------------------------------------------------------------------------------------- */
 
-static const struct redlock_group_terms group_terms = {.max_ttl_ns = 5 * NS_PER_S};
+static const struct redlock_group_terms group_terms = {.max_ttl_ms = 5000};
 
 static void group_main(void *argument)
 {

@@ -62,15 +62,13 @@ static enum lock_client_kind kind_draw(unsigned number)
 static void terms_draw(struct redlock_terms *terms)
 {
     struct chance *chance = &schedule.chance;
-    *terms = (struct redlock_terms){.ttl_ns = chance_scale(chance, 500 * NS_PER_MS, schedule.max_ttl_ns),
+    *terms = (struct redlock_terms){.ttl_ms = chance_scale(chance, 500, schedule.max_ttl_ns / NS_PER_MS),
                                     .tries = (unsigned)chance_between(chance, 1, 6),
-                                    .wait_ns =
-                                        chance_pick(chance, 2) == 0 ? 0 : chance_scale(chance, NS_PER_MS, 3 * NS_PER_S),
+                                    .wait_ms = chance_pick(chance, 2) == 0 ? 0 : chance_scale(chance, 1, 3000),
                                     .hand_over_tasks = chance_pick(chance, 2) == 0 ? 1 + chance_pick(chance, 4) : 0,
                                     .unfenced = chance_pick(chance, 8) == 0};
-    terms->ttl_ns -= terms->ttl_ns % NS_PER_MS;
     if (chance_pick(chance, 4) == 0)
-        terms->max_hold_ns = chance_between(chance, terms->ttl_ns / 2, 3 * terms->ttl_ns);
+        terms->max_hold_ms = chance_between(chance, terms->ttl_ms / 2, 3 * terms->ttl_ms);
 }
 
 static void client_make(struct lock_client *client, unsigned number)
@@ -81,10 +79,10 @@ static void client_make(struct lock_client *client, unsigned number)
     client->host = host_create(name);
     client->kind = kind_draw(number);
     terms_draw(&client->terms);
-    int64_t timeout_ns = (int64_t[]){0, 20 * NS_PER_MS, 100 * NS_PER_MS}[chance_pick(&schedule.chance, 3)];
+    int64_t timeout_ms = (int64_t[]){0, 20, 100}[chance_pick(&schedule.chance, 3)];
     for (unsigned i = 0; i < schedule.node_count; i++)
         client->nodes[i] = (struct redlock_node){
-            .name = schedule.names[i], .host = schedule.names[i], .port = 6379, .timeout_ns = timeout_ns};
+            .name = schedule.names[i], .host = schedule.names[i], .port = 6379, .timeout_ms = timeout_ms};
     client->options = (struct redlock_options){.nodes = client->nodes,
                                                .node_count = schedule.node_count,
                                                .is_guest = chance_pick(&schedule.chance, 8) == 0,

@@ -87,7 +87,7 @@ static void take(struct plain *plain)
     struct lock_user *user = plain->user;
     struct redlock_request request;
     char bytes[256], value[48];
-    int64_t ttl_ns = user->client->terms.ttl_ns;
+    int64_t ttl_ns = user->client->terms.ttl_ms * NS_PER_MS;
     lock_user_wants(user, &request);
     user->resources = 1u << (unsigned)(request.resources[0][0] - 'a');
     snprintf(value, sizeof value, "plain:%s", user->owner);

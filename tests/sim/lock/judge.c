@@ -78,7 +78,7 @@ int64_t lock_judge_belief_ns(const struct lock_user *user)
         int64_t ahead_ns = process->ahead_ns;
         unsigned stall_after = process->stall_after;
         process->stall_after = 0; /* the look of a judge is none */
-        ns = user->held != NULL ? redlock_held_valid_for_ns(user->held)
+        ns = user->held != NULL ? redlock_held_valid_for_ms(user->held) * NS_PER_MS
                                 : redlock_validity_left_ns(redlock_lock_validity(user->lock));
         process->stall_after = stall_after;
         process->ahead_ns = ahead_ns;
@@ -301,7 +301,7 @@ static void noticed(const struct lock_user *user, const char *what)
 void lock_judge_lost(struct lock_user *user)
 {
     play_count("lost", 1);
-    if (user->client->terms.max_hold_ns > 0)
+    if (user->client->terms.max_hold_ms > 0)
         return;
     if (schedule.is_minor && votes_are_narrow(&user->votes, schedule.node_count))
         play_count("excused: others were in its way at some nodes", 1);

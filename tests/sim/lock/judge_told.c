@@ -69,7 +69,7 @@ static void confirmed(struct lock_user *user)
 {
     struct lock_told *told = &user->told;
     const struct redlock_validity *validity = redlock_lock_validity(user->lock);
-    int64_t ttl_ns = user->client->terms.ttl_ns;
+    int64_t ttl_ns = user->client->terms.ttl_ms * NS_PER_MS;
     told->until = (struct instant){atomic_load(&validity->until)};
     told->danger_from = (struct instant){atomic_load(&validity->danger_from)};
     told->confirmed = world_time();
@@ -90,8 +90,8 @@ static void acquired(struct lock_user *user)
     told->is_in_danger = told->may_repeat = told->was_away = false;
     told->watch.fire = watch_fire;
     confirmed(user);
-    int64_t left_ns = instant_since(now_of(user), told->until), ttl_ns = user->client->terms.ttl_ns;
-    if (user->client->terms.max_hold_ns == 0 && !has_stalled(user) &&
+    int64_t left_ns = instant_since(now_of(user), told->until), ttl_ns = user->client->terms.ttl_ms * NS_PER_MS;
+    if (user->client->terms.max_hold_ms == 0 && !has_stalled(user) &&
         left_ns < ttl_ns / 2 - (ttl_ns - worth_ns(ttl_ns)))
         violated(user, "was given less than half of its ttl");
 }

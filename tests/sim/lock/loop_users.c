@@ -17,7 +17,7 @@ static void give_back(struct lock_user *user)
     lock_judge_given_back(user);
     if (is_held && chance_pick(&user->chance, 16) == 0) {
         user->is_lingering = true;
-        redlock_lock_linger(user->lock, chance_below(&user->chance, user->client->terms.ttl_ns));
+        redlock_lock_linger(user->lock, chance_below(&user->chance, user->client->terms.ttl_ms * NS_PER_MS));
     } else {
         redlock_lock_release(user->lock);
     }
@@ -69,7 +69,7 @@ static void acquire(struct lock_user *user)
     lock_user_wants(user, &request);
     invariant(redlock_lock_acquire(user->lock, &request));
     if (chance_pick(&user->chance, 8) == 0) /* it loses patience */
-        act_in(user, chance_scale(&user->chance, 100 * NS_PER_US, user->client->terms.ttl_ns / 2));
+        act_in(user, chance_scale(&user->chance, 100 * NS_PER_US, user->client->terms.ttl_ms * NS_PER_MS / 2));
 }
 
 static void timer_fire(struct loop_timer *timer)

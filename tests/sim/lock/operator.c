@@ -35,7 +35,7 @@ void lock_group_make(void *argument)
 {
     (void)argument;
     struct redlock_nodes *nodes = nodes_open();
-    struct redlock_group_terms terms = {.max_ttl_ns = schedule.max_ttl_ns};
+    struct redlock_group_terms terms = {.max_ttl_ms = schedule.max_ttl_ns / NS_PER_MS};
     schedule.is_made = redlock_nodes_init(nodes, &terms) == REDLOCK_NODES_DONE;
     if (!schedule.is_made)
         world_tell("no group: %s", redlock_nodes_reason(nodes));

@@ -13,7 +13,7 @@ const char *const lock_resource_names[LOCK_RESOURCES_MAX] = {"a", "b", "c"};
 
 int64_t lock_user_hold_ns(struct lock_user *user)
 {
-    int64_t ttl_ns = user->client->terms.ttl_ns;
+    int64_t ttl_ns = user->client->terms.ttl_ms * NS_PER_MS;
     if (lock_schedule.is_quitting)
         return 0;
     if (lock_schedule.is_calm) /* everybody is to have its turn */
@@ -33,7 +33,7 @@ int64_t lock_user_hold_ns(struct lock_user *user)
 /* In the calm nobody is in the way of those who have not had their lock yet. */
 int64_t lock_user_rest_ns(struct lock_user *user)
 {
-    int64_t ns = chance_below(&user->chance, user->client->terms.ttl_ns);
+    int64_t ns = chance_below(&user->chance, user->client->terms.ttl_ms * NS_PER_MS);
     if (lock_schedule.is_calm && user->acquired > user->acquired_before)
         return NS_PER_S + ns;
     if (lock_schedule.is_herd)
@@ -66,7 +66,7 @@ void lock_user_wants(struct lock_user *user, struct redlock_request *request)
 static void hold(struct lock_user *user)
 {
     int64_t left_ns = lock_user_hold_ns(user);
-    while (left_ns > 0 && redlock_held_valid_for_ns(user->held) > 0) {
+    while (left_ns > 0 && redlock_held_valid_for_ms(user->held) > 0) {
         int64_t ns = chance_between(&user->chance, left_ns / 4 + 1, left_ns);
         process_sleep(ns);
         left_ns -= ns;
@@ -75,7 +75,7 @@ static void hold(struct lock_user *user)
         if (chance_pick(&user->chance, 16) == 0)
             play_count(redlock_held_verify(user->held) ? "verified" : "not verified", 1);
     }
-    if (redlock_held_valid_for_ns(user->held) == 0)
+    if (redlock_held_valid_for_ms(user->held) == 0)
         lock_judge_lost(user);
 }
 
@@ -87,7 +87,7 @@ static void take(struct lock_user *user, struct redlock_client *client)
     lock_user_wants(user, &request);
     struct redlock_terms terms = user->client->terms; /* each user its own mixture of the waits */
     if (chance_pick(&user->chance, 4) == 0)
-        terms.wait_ns = 0;
+        terms.wait_ms = 0;
     const char *first = request.resources[0];
     enum redlock_answer answer = redlock_client_acquire(client, &terms, &request, &held, reason, sizeof reason);
     play_count(redlock_answer_name(answer), 1);

@@ -85,7 +85,7 @@ static int group_ask(void *context, int descriptor)
         return EXIT_CODE_FAILURE;
     (void)redlock_nodes_look(nodes); /* what it saw is all that is asked for */
     struct redlock_group_view group = redlock_nodes_group(nodes);
-    facts.max_ttl_ns = group.max_ttl_ns;
+    facts.max_ttl_ns = ns_from_ms(group.max_ttl_ms);
     facts.voters = group.reached < group.quorum ? group.reached : group.voters; /* too few to know which may vote */
     redlock_nodes_close(nodes);
     return write(descriptor, &facts, sizeof facts) == sizeof facts ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
