@@ -2,9 +2,12 @@
  * that fail, hang, or are too many. */
 #include "tests/support/test.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "tests/support/http_server.h"
 #include "tests/support/launcher_fixture.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/loop_until.h"
@@ -215,6 +218,69 @@ TEST(what_runs_at_the_end_is_killed)
     const char *log = log_capture_end(NULL);
     assert_contains(log, "reason=\"it was killed, because the worker ends\"");
     assert_contains(log, "events_dropped count=2 ");
+}
+
+/* --- the command that ships ---------------------------------------------------------------------------------------- */
+
+/* conf/event-webhook as the command, with `secret` in the file that it is to read. */
+static void use_webhook(const struct http_server *server, const char *path, const char *secret)
+{
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%u%s", http_server_port(server), path);
+    char line[2 * PATH_MAX], *here = getcwd(NULL, 0);
+    snprintf(line, sizeof line,
+             "printf '%s\nnot this\n' >$1/secret; chmod 600 $1/secret; exec %s/conf/event-webhook --secret-file "
+             "$1/secret %s",
+             secret, here, url);
+    free(here);
+    use(line);
+}
+
+static const char *header_of(const char *request, const char *name)
+{
+    static char value[2][256];
+    static unsigned turn;
+    const char *found = strstr(request, name);
+    assert_non_null(found);
+    turn ^= 1;
+    snprintf(value[turn], sizeof value[0], "%.*s", (int)strcspn(found, "\r"), found);
+    return value[turn];
+}
+
+TEST(a_webhook_is_called_until_it_takes_the_event)
+{
+    static const char *const answers[] = {"HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n",
+                                          "HTTP/1.1 204 Taken\r\n\r\n", NULL};
+    struct http_server *server = http_server_start(answers);
+    use_webhook(server, "/hook", "s3cret");
+    log_capture_begin();
+    tell("dead");
+    await_idle();
+    assert_lacks(log_capture_end(NULL), "event_command_failed");
+    assert_int_equal(http_server_requests(server), 2);
+    for (unsigned i = 0; i < 2; i++) {
+        const char *request = http_server_request(server, i);
+        assert_contains(request, "POST /hook HTTP/1.1\r\n");
+        assert_contains(request, "\r\n\r\n{\"event\":\"dead\",\"jid\":\"0123456789abcdef01234567\"");
+        http_request_expect_signature(request, "Holdfast-Signature", "s3cret");
+    }
+    assert_string_equal(header_of(http_server_request(server, 0), "Holdfast-Event-Id"),
+                        header_of(http_server_request(server, 1), "Holdfast-Event-Id"));
+    http_server_stop(server);
+}
+
+TEST(what_a_webhook_refuses_is_not_sent_again)
+{
+    static const char *const answers[] = {"HTTP/1.1 302 Elsewhere\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n",
+                                          NULL};
+    struct http_server *server = http_server_start(answers);
+    use_webhook(server, "/", "s3cret");
+    log_capture_begin();
+    tell("dead");
+    await_idle();
+    assert_contains(log_capture_end(NULL), "not delivered after 1 tries: status 302");
+    assert_int_equal(http_server_requests(server), 1);
+    http_server_stop(server);
 }
 
 RUN_TESTS_WITH(set_up, tear_down)

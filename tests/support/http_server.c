@@ -1,6 +1,7 @@
 #include "tests/support/http_server.h"
 
 #include <arpa/inet.h>
+#include <openssl/hmac.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -151,4 +152,24 @@ void http_server_stop(struct http_server *server)
     for (int i = 0; i < REQUESTS_MAX; i++)
         free(server->requests[i]);
     free(server);
+}
+
+void http_request_expect_signature(const char *request, const char *header, const char *secret)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    char name[80], message[2048], line[256];
+    long long seconds = 0;
+    snprintf(name, sizeof name, "\r\n%s: t=", header);
+    const char *found = strstr(request, name), *body = strstr(request, "\r\n\r\n") + 4;
+    assert_non_null(found);
+    seconds = strtoll(found + strlen(name), NULL, 10);
+    assert_true(llabs((long long)time(NULL) - seconds) < 100);
+    snprintf(message, sizeof message, "%lld.%s", seconds, body);
+    HMAC(EVP_sha256(), secret, (int)strlen(secret), (const unsigned char *)message, strlen(message), digest, &length);
+    assert_int_equal(length, 32);
+    size_t at = (size_t)snprintf(line, sizeof line, "%s%lld,v1=", name, seconds);
+    for (unsigned i = 0; i < length; i++)
+        at += (size_t)snprintf(line + at, sizeof line - at, "%02x", digest[i]);
+    assert_contains(request, line);
 }

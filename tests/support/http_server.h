@@ -26,5 +26,7 @@ unsigned http_server_requests(struct http_server *server);
 /* One of the first eight; NULL: there was none. Lives as long as the server. */
 const char *http_server_request(struct http_server *server, unsigned index);
 void http_server_stop(struct http_server *server);
+/* Fails the test unless `header` signs the body with `secret`, as docs/jobs.md says. */
+void http_request_expect_signature(const char *request, const char *header, const char *secret);
 
 #endif

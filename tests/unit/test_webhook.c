@@ -3,7 +3,6 @@
 #include "tests/unit/webhook_fixture.h"
 
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -59,27 +58,6 @@ TEST(all_of_a_request_can_be_said)
     assert_lacks(request, "Content-Type");
 }
 
-/* Computed here once more, from what arrived. */
-static void expect_signature(const char *request, const char *header, const char *secret)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned length = 0;
-    char name[80], message[256], line[256];
-    long long seconds = 0;
-    snprintf(name, sizeof name, "\r\n%s: t=", header);
-    const char *found = strstr(request, name), *body = strstr(request, "\r\n\r\n") + 4;
-    assert_non_null(found);
-    seconds = strtoll(found + strlen(name), NULL, 10);
-    assert_true(llabs((long long)time(NULL) - seconds) < 100);
-    snprintf(message, sizeof message, "%lld.%s", seconds, body);
-    HMAC(EVP_sha256(), secret, (int)strlen(secret), (const unsigned char *)message, strlen(message), digest, &length);
-    assert_int_equal(length, 32);
-    size_t at = (size_t)snprintf(line, sizeof line, "%s%lld,v1=", name, seconds);
-    for (unsigned i = 0; i < length; i++)
-        at += (size_t)snprintf(line + at, sizeof line - at, "%02x", digest[i]);
-    assert_contains(request, line);
-}
-
 TEST(what_is_sent_is_signed)
 {
     static const struct fake_setting usual[] = {{"allow_private", "yes"}, {"secret", "s3cret"}, {NULL, NULL}};
@@ -87,10 +65,10 @@ TEST(what_is_sent_is_signed)
         {"allow_private", "yes"}, {"secret", "s3cret"}, {"signature_header", "X-Sig"}, {NULL, NULL}};
     caller_begin(usual, ok);
     assert_int_equal(call(), HF_OK);
-    expect_signature(http_server_request(caller.server, 0), "Holdfast-Signature", "s3cret");
+    http_request_expect_signature(http_server_request(caller.server, 0), "Holdfast-Signature", "s3cret");
     caller_begin(named, ok);
     assert_int_equal(call_with("[{\"headers\":{\"x-sig\":\"forged\"},\"url\":\"", "/\"}]"), HF_OK);
-    expect_signature(http_server_request(caller.server, 0), "X-Sig", "s3cret");
+    http_request_expect_signature(http_server_request(caller.server, 0), "X-Sig", "s3cret");
     assert_lacks(http_server_request(caller.server, 0), "forged");
 }
 
@@ -103,7 +81,7 @@ TEST(a_secret_comes_from_a_file_of_its_own)
     const struct fake_setting settings[] = {{"allow_private", "yes"}, {"secret_file", path}, {NULL, NULL}};
     caller_begin(settings, ok);
     assert_int_equal(call(), HF_OK);
-    expect_signature(http_server_request(caller.server, 0), "Holdfast-Signature", "from a file");
+    http_request_expect_signature(http_server_request(caller.server, 0), "Holdfast-Signature", "from a file");
     caller_end();
     chmod(path, 0644);
     assert_null(fake_plugin_open("webhook", settings, reason));
