@@ -228,12 +228,15 @@ bool startup_open(struct plugins *plugins, struct job_hosts *hosts, struct confi
     bool is_watched = pthread_create(&watcher, NULL, opening_watch, &opening) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     bool is_open = plugins_open_for(plugins, &options, error);
+    /* A signal may end the process at once. It waits until the thread is gone, which a sanitizer would call leaked. */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_mutex_lock(&opening.mutex);
     opening.is_over = true;
     pthread_cond_signal(&opening.changed);
     pthread_mutex_unlock(&opening.mutex);
     if (is_watched)
         pthread_join(watcher, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_cond_destroy(&opening.changed);
     pthread_mutex_destroy(&opening.mutex);
     return is_open;
