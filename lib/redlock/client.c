@@ -40,6 +40,7 @@ struct redlock_held {
     enum redlock_answer answer;
     enum redlock_ending ending;
     uint64_t token;
+    unsigned place;
     struct redlock_verify verify;
     bool is_verified;
     char reason[384];
@@ -54,6 +55,7 @@ static void held_event(struct redlock_lock *lock, void *context, const struct re
     if (event->kind == REDLOCK_EVENT_ANSWER) {
         held->answer = event->answer;
         held->token = redlock_lock_token(lock);
+        held->place = redlock_lock_place(lock);
         snprintf(held->reason, sizeof held->reason, "%s", event->reason);
         if (event->answer != REDLOCK_ACQUIRED)
             redlock_lock_destroy(lock);
@@ -300,6 +302,11 @@ int redlock_held_descriptor(struct redlock_held *held)
 uint64_t redlock_held_token(const struct redlock_held *held)
 {
     return held != NULL ? held->token : 0;
+}
+
+unsigned redlock_held_place(const struct redlock_held *held)
+{
+    return held != NULL ? held->place : 0;
 }
 
 bool redlock_held_verify(struct redlock_held *held)

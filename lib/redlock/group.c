@@ -152,6 +152,7 @@ void redlock_group_destroy(struct redlock_group *group)
     while ((link = list_take_first(&group->locks)) != NULL)
         lock_dispose(list_owner(link, struct redlock_lock, link));
     local_waiters_destroy(group->local_waiters);
+    free(group->places_seen);
     buffer_fini(&group->request);
     free(group->key_prefix);
     free(group);

@@ -5,6 +5,7 @@
  *   lock.c              one lock: values, timers, the callers' requests and events, what other threads see
  *   lock_wait.c         whose turn it is in this process, when the next attempt is worthwhile, and the hand-over to
  *                       the next lock of the process (local_waiters.c, release_notifications.c, swap.c)
+ *   lock_places.c       the places of a resource that several may hold (places.h)
  *   batch.c             many locks in one script call; batch_codec.c: requests and answers
  *   pending_releases.c  releases that a node must still get when it comes back
  *   group_node.c        one node: patience, pace, calls
@@ -27,6 +28,7 @@
 #include "base/loop.h"
 #include "redis/node.h"
 #include "redlock/lease.h"
+#include "redlock/places.h"
 #include "redlock/redlock_loop.h"
 #include "redlock/swap.h"
 #include "redlock/trust.h"
@@ -94,6 +96,7 @@ struct redlock_group {
     bool is_trust_told; /* changes of it are news from now on */
     struct local_waiters *local_waiters;
     struct notifications *notifications;
+    struct places_seen *places_seen;       /* NULL until somebody asks for a resource with a limit */
     struct redlock_lock *leaving;          /* whose turn is being handed on */
     struct buffer request;                 /* scratch for requests that are sent once */
     struct batch *gathering[BATCH_KINDS];  /* NULL when nothing gathered in this turn */
@@ -122,6 +125,7 @@ struct lock_wait {
     struct local_key keys[REDLOCK_RESOURCES_MAX];
     struct lock_want *wants; /* one a key; NULL until it had to wait for another process */
     unsigned want_count;
+    unsigned tries;            /* of the terms, whatever the limit of the resource */
     struct loop_timer timer;   /* starts_at or give_up_at */
     int64_t limit_ns;          /* of the terms; 0: tries count */
     int64_t local_limit_ns;    /* how long it waits for other locks of this process, if tries count */
@@ -141,11 +145,35 @@ struct lock_wait {
     bool leaves_when_busy;     /* of the request: one refusal by a holder is the last */
 };
 
+/* Of a lock whose resource several may hold. It has the turn of one place, at which it asks, or waits for a release;
+ * if this process has all places, it waits in a line of their resource for one of them. */
+struct lock_places {
+    struct redlock_lock *lock;
+    unsigned limit; /* 0: of the lock as it is asked for now, there is none */
+    unsigned place; /* its key is the lock's */
+    bool searches;  /* any place will do */
+    struct place_pass pass;
+    bool was_asked;            /* in this pass */
+    struct instant pass_began; /* with its first attempt */
+    struct instant free_at;    /* the earliest that was said in this pass; INSTANT_NEVER = not known */
+    unsigned next;             /* where to ask at once, after a refusal; 0 = nowhere */
+    unsigned freed;            /* heard of since the pass began; 0 = none */
+    unsigned row;              /* how often in a row a place passed from lock to lock of this process */
+    struct local_waiter line;
+    struct local_key line_key;
+    struct buffer line_text, scratch;
+    struct buffer keys; /* of all places, while it listens for releases */
+    uint16_t key_ends[REDLOCK_LIMIT_MAX + 1];
+    uint64_t hash;
+    char resource[REDLOCK_RESOURCE_BYTES_MAX + 1];
+};
+
 struct lock_swap;
 struct redlock_lock {
     struct lease lease;
     struct lease_terms terms;
     struct lock_wait wait;
+    struct lock_places *places; /* NULL until it was asked for with a limit */
     struct redlock_group *group;
     struct lock_swap *swaps_in;    /* its first attempt takes over what another lock held, and is undecided */
     struct lock_swap *swapped_out; /* what it holds is taken over; between that and its release */
@@ -249,7 +277,27 @@ void batches_flush(struct redlock_group *group); /* all but grants */
 void batches_flush_grants(struct redlock_group *group);
 void batches_dispose(struct redlock_group *group);
 
+/* lock_places.c. */
+/* Takes limit and resource of the request, and the key of a place. */
+void lock_places_begin(struct redlock_lock *lock, const struct redlock_request *request);
+/* The lock has no turn. */
+void lock_place_set(struct redlock_lock *lock, unsigned place);
+/* The lock of this process that has the turn of a place; NULL = none. */
+struct local_waiter *lock_place_owner(const struct redlock_lock *lock, unsigned place);
+/* Stays in place until that of place 1 is asked for again. Ask for that first. */
+struct key_span lock_place_key(struct redlock_lock *lock, unsigned place);
+void lock_places_dispose(struct redlock_lock *lock);
+
+static inline bool lock_has_limit(const struct redlock_lock *lock)
+{
+    return lock->places != NULL && lock->places->limit > 0;
+}
+
 /* lock_wait.c */
+void lock_wait_init_line(struct redlock_lock *lock);
+/* After a refusal: decides where else to ask at once, if the resource has several places. Call it before the step is
+ * performed. True: somewhere, which lock_wait_plan does. */
+bool lock_wait_seeks(struct redlock_lock *lock, const struct lease_step *step);
 enum { REFUSED_KEY_UNKNOWN = REDLOCK_RESOURCES_MAX };
 void lock_wait_init(struct redlock_lock *lock);
 void lock_wait_take_terms(struct redlock_lock *lock, const struct redlock_terms *terms);

@@ -219,6 +219,23 @@ static bool resource_check(const struct redlock_request *request, size_t index, 
     if (key_prefix[0] == '\0' && strncmp(resource, reserved, strlen(reserved)) == 0)
         return redlock_refuse(reason, size, "resource %zu begins with \"hf:\", which is kept for Holdfast's own keys",
                               index + 1);
+    if (strncmp(resource, REDLOCK_PLACE_PREFIX, strlen(REDLOCK_PLACE_PREFIX)) == 0)
+        return redlock_refuse(reason, size,
+                              "resource %zu begins with \"" REDLOCK_PLACE_PREFIX
+                              "\", which is kept for the places of resources with a limit",
+                              index + 1);
+    return true;
+}
+
+static bool limit_check(const struct redlock_request *request, char *reason, size_t size)
+{
+    if (request->limit > REDLOCK_LIMIT_MAX)
+        return redlock_refuse(reason, size, "the limit is %u: at most %d may hold a resource at once", request->limit,
+                              REDLOCK_LIMIT_MAX);
+    if (request->limit > 1 && request->resource_count > 1)
+        return redlock_refuse(reason, size, "a limit is for one resource, and %zu were named", request->resource_count);
+    if (request->place > (request->limit > 1 ? request->limit : 0))
+        return redlock_refuse(reason, size, "place %u is beyond the limit of %u", request->place, request->limit);
     return true;
 }
 
@@ -236,7 +253,15 @@ bool redlock_request_check(const struct redlock_request *request, const char *ke
     for (size_t i = 0; i < request->resource_count; i++)
         if (!resource_check(request, i, key_prefix, reason, size))
             return false;
-    return true;
+    return limit_check(request, reason, size);
+}
+
+void redlock_place_name(const char *resource, unsigned place, char name[REDLOCK_PLACE_NAME_SIZE])
+{
+    if (place == 1)
+        snprintf(name, REDLOCK_PLACE_NAME_SIZE, "%s", resource);
+    else
+        snprintf(name, REDLOCK_PLACE_NAME_SIZE, REDLOCK_PLACE_PREFIX "%u:%s", place, resource);
 }
 
 /* Every client asks for several resources in the same order (E45). */

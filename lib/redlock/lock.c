@@ -519,7 +519,8 @@ void lock_take_step(struct redlock_lock *lock, struct lease_step step)
         lock_timer_follow(lock);
         return;
     }
-    leave_when_busy(lock, &step);
+    if (!lock_has_limit(lock) || !lock_wait_seeks(lock, &step))
+        leave_when_busy(lock, &step);
     if (step.news == LEASE_NEWS_REFUSED)
         lock_wait_end(lock);
     lock->wait.is_quiet = abandon_is_quiet(&lock->lease);
@@ -611,6 +612,7 @@ void lock_dispose(struct redlock_lock *lock)
     loop_timer_clear(lock->group->loop, &lock->timer);
     lock_wait_dispose(lock);
     validity_end(&lock->validity);
+    lock_places_dispose(lock);
     buffer_fini(&lock->keys);
     free(lock);
 }
@@ -628,6 +630,7 @@ static bool request_take(struct redlock_lock *lock, const struct redlock_request
         buffer_append_text(&lock->keys, sorted[i]);
         lock->key_ends[i] = (uint16_t)lock->keys.length;
     }
+    lock_places_begin(lock, request);
     lock->owner_length = request->owner != NULL ? strnlen(request->owner, REDLOCK_OWNER_BYTES_MAX) : 0;
     if (lock->owner_length > 0)
         memcpy(lock->owner, request->owner, lock->owner_length);
@@ -720,6 +723,11 @@ struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock)
 uint64_t redlock_lock_token(const struct redlock_lock *lock)
 {
     return lock != NULL ? lock->lease.token : 0;
+}
+
+unsigned redlock_lock_place(const struct redlock_lock *lock)
+{
+    return lock != NULL && lock_has_limit(lock) ? lock->places->place : 0;
 }
 
 struct instant redlock_lock_hold_until(const struct redlock_lock *lock)

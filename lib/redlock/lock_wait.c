@@ -16,11 +16,18 @@
  *     A holder that dies announces nothing, so the lock also asks when the longest reported ttl is over.
  *   - A release may have gone unheard, before the subscription began or while too few nodes are listened to. Then it
  *     asks after 20 ms, and then ever more slowly up to a second.
- *   - With too few nodes it does the same. */
+ *   - With too few nodes it does the same.
+ *
+ * If several may hold the resource (places.h), a refusal at one place leads to the next at once, without the places
+ * that other locks of this process have or ask for; a pass has ended when none is left. A lock that waits listens for
+ * the release of every place, and keeps the turn of one, so that of the locks that wait in this process each asks for
+ * a different one. If the process has all places, the lock waits in a line of the resource, and gets the next place
+ * that a lock of the process leaves. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "redlock/group.h"
@@ -56,6 +63,11 @@ static struct local_key local_key_of(const struct redlock_lock *lock, unsigned i
 {
     struct key_span key = lock_key(lock, index);
     return (struct local_key){key.bytes, key.length};
+}
+
+static bool searches(const struct redlock_lock *lock)
+{
+    return lock_has_limit(lock) && lock->places->searches;
 }
 
 /* --- hints to others ---------------------------------------------------------------------------------------------- */
@@ -117,10 +129,10 @@ static void listen_for_release(struct redlock_lock *lock)
     struct lock_wait *wait = &lock->wait;
     if (wait->want_count > 0)
         return;
-    wait->wants = memory_zeroed(lock->key_count, sizeof *wait->wants);
-    wait->want_count = lock->key_count;
+    wait->want_count = searches(lock) ? lock->places->limit : lock->key_count;
+    wait->wants = memory_zeroed(wait->want_count, sizeof *wait->wants);
     for (unsigned i = 0; i < wait->want_count; i++) {
-        struct key_span key = lock_key(lock, i);
+        struct key_span key = searches(lock) ? lock_place_key(lock, i + 1) : lock_key(lock, i);
         wait->wants[i].lock = lock;
         notification_want_init(&wait->wants[i].want, heard);
         notifications_want(lock->group->notifications, &wait->wants[i].want, key.bytes, key.length);
@@ -176,7 +188,7 @@ static struct instant after_release(const struct redlock_lock *lock, int64_t lis
 static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
 {
     struct lock_wait *wait = &lock->wait;
-    struct instant asked = lock->lease.validity_from;
+    struct instant asked = searches(lock) ? lock->places->pass_began : lock->lease.validity_from;
     listen_for_release(lock);
     if (!is_live(lock) || lock->remaining_ns <= 0)
         return poll_at(lock);
@@ -185,10 +197,102 @@ static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
         return after_release(lock, 1);
     wait->polls = 0;
     /* The holder has extended it. Others that wait for the same moment need not find that out themselves. */
-    if (by_expiry)
+    if (by_expiry && !searches(lock))
         say_held(lock, lowest(lock->lease.no, 1), lock->remaining_ns);
     return expiry_at(lock, lock->remaining_ns);
 }
+
+/* --- places ------------------------------------------------------------------------------------------------------- */
+
+static void pass_begin(struct redlock_lock *lock, unsigned start)
+{
+    struct lock_places *places = lock->places;
+    place_pass_begin(&places->pass, places->limit, start);
+    places->was_asked = false;
+    places->free_at = INSTANT_NEVER;
+    places->next = places->freed = 0;
+}
+
+static void pass_begin_anywhere(struct redlock_lock *lock)
+{
+    uint64_t noise = (uint64_t)random_between(0, UINT32_MAX);
+    pass_begin(lock, places_start(lock->group->places_seen, lock->places->hash, lock->places->limit, noise));
+}
+
+/* Begins with the place that it has. */
+static void pass_begin_here(struct redlock_lock *lock)
+{
+    pass_begin(lock, lock->places->place);
+    (void)place_pass_next(&lock->places->pass);
+}
+
+/* The next place that no other lock of this process has or asks for; 0 = none is left in this pass. */
+static unsigned place_seek(struct redlock_lock *lock)
+{
+    unsigned place = 0;
+    while ((place = place_pass_next(&lock->places->pass)) != 0)
+        if (lock_place_owner(lock, place) == NULL)
+            break;
+    return place;
+}
+
+/* Takes the turn of a place that nobody in this process has. */
+static void place_take(struct redlock_lock *lock, unsigned place)
+{
+    struct lock_wait *wait = &lock->wait;
+    lock_place_set(lock, place);
+    bool has_turn = local_waiters_want(lock->group->local_waiters, &wait->claim, wait->keys, 1);
+    invariant(has_turn);
+}
+
+static void place_change(struct redlock_lock *lock, unsigned place)
+{
+    lock->group->leaving = lock;
+    local_waiters_leave(lock->group->local_waiters, &lock->wait.claim);
+    place_take(lock, place);
+}
+
+bool lock_wait_seeks(struct redlock_lock *lock, const struct lease_step *step)
+{
+    struct lock_places *places = lock->places;
+    bool is_refused = lock->lease.state == LEASE_WAITING || step->news == LEASE_NEWS_REFUSED;
+    bool is_new = lock->lease.state != LEASE_WAITING || lock->wait.planned_round != lock->lease.round;
+    if (!places->searches || !is_refused || !is_new || lock->lease.refusal != REDLOCK_BUSY)
+        return false;
+    if (!places->was_asked)
+        places->pass_began = lock->lease.validity_from;
+    places->was_asked = true;
+    if (lock->remaining_ns > 0)
+        places->free_at = instant_earlier(places->free_at, instant_after(lock->told_at, lock->remaining_ns));
+    places->next = place_seek(lock);
+    if (places->next == 0 && places->freed != 0 && lock_place_owner(lock, places->freed) == NULL) {
+        unsigned freed = places->freed;
+        pass_begin(lock, freed);
+        places->next = place_pass_next(&places->pass);
+    }
+    if (places->next == 0 || lock->lease.state != LEASE_WAITING) { /* what it tells is about all places */
+        lock->told_at = now_of(lock);
+        lock->remaining_ns = places->free_at.ns != INSTANT_NEVER.ns ? instant_since(lock->told_at, places->free_at) : 0;
+    }
+    return places->next != 0;
+}
+
+/* False: the pass is over, and the next one begins here. */
+static bool pass_goes_on(struct redlock_lock *lock)
+{
+    struct lock_places *places = lock->places;
+    unsigned next = places->next;
+    places->next = 0;
+    if (next == 0 || lock_place_owner(lock, next) != NULL) {
+        pass_begin_here(lock);
+        return false;
+    }
+    place_change(lock, next);
+    lease_wait_until(&lock->lease, now_of(lock));
+    return true;
+}
+
+/* --- after an attempt --------------------------------------------------------------------------------------------- */
 
 void lock_wait_plan(struct redlock_lock *lock)
 {
@@ -204,6 +308,8 @@ void lock_wait_plan(struct redlock_lock *lock)
         if (lock->lease.refusal != REDLOCK_BUSY)
             say_free_belatedly(lock);
     }
+    if (searches(lock) && lock->lease.refusal == REDLOCK_BUSY && pass_goes_on(lock))
+        return;
     if (wait->limit_ns == 0 || lock->lease.refusal == REDLOCK_SPLIT)
         return;
     lease_wait_until(&lock->lease, lock->lease.refusal == REDLOCK_BUSY ? busy_until(lock, by_expiry) : poll_at(lock));
@@ -265,13 +371,35 @@ static void held_heard(struct redlock_lock *lock, int64_t held_ns)
     ask_at(lock, expiry_at(lock, held_ns));
 }
 
+/* A place is free: the lock asks there, unless another lock of this process is about to. */
+static bool place_heard(struct redlock_lock *lock, unsigned place, bool waits)
+{
+    struct lock_places *places = lock->places;
+    const struct local_waiter *owner = lock_place_owner(lock, place);
+    if (owner != NULL && owner != &lock->wait.claim)
+        return false;
+    places_note_free(lock->group->places_seen, places->hash, place);
+    places->freed = place;
+    if (!waits)
+        return owner != NULL;
+    if (owner == NULL)
+        place_change(lock, place);
+    pass_begin_here(lock);
+    return true;
+}
+
 static void heard(struct notification_want *want, enum notification_kind kind, int64_t detail)
 {
-    struct redlock_lock *lock = list_owner(want, struct lock_want, want)->lock;
+    struct lock_want *heard_of = list_owner(want, struct lock_want, want);
+    struct redlock_lock *lock = heard_of->lock;
     struct lock_wait *wait = &lock->wait;
+    bool waits = lock->lease.state == LEASE_WAITING && lock->lease.refusal == REDLOCK_BUSY;
+    if (searches(lock) && kind == NOTIFIED_FREE && !place_heard(lock, (unsigned)(heard_of - wait->wants) + 1, waits))
+        return;
+    if (searches(lock) && kind == NOTIFIED_HELD) /* others may be free */
+        return;
     if (kind == NOTIFIED_FREE)
         wait->freed_at = now_of(lock);
-    bool waits = lock->lease.state == LEASE_WAITING && lock->lease.refusal == REDLOCK_BUSY;
     if (!waits && !wait->is_queued)
         return;
     switch (kind) {
@@ -394,6 +522,14 @@ static bool is_warm(const struct redlock_lock *lock)
     return is_warm;
 }
 
+/* Until when it waits for other locks of this process. */
+static struct instant local_give_up_at(const struct redlock_lock *lock)
+{
+    const struct lock_wait *wait = &lock->wait;
+    int64_t limit_ns = wait->limit_ns > 0 ? wait->limit_ns : wait->local_limit_ns;
+    return wait->waits_here ? INSTANT_NEVER : instant_after(lock->asked_at, limit_ns);
+}
+
 static void start(struct redlock_lock *lock)
 {
     if (lock->wait.limit_ns > 0 && is_warm(lock))
@@ -408,9 +544,9 @@ static void start(struct redlock_lock *lock)
 static bool may_take_over(struct redlock_lock *lock)
 {
     struct lock_wait *wait = &lock->wait;
+    unsigned handed = searches(lock) ? lock->places->row : local_waiter_handed(&wait->claim);
     wait->row_began = lock->group->leaving->wait.row_began;
-    return local_waiter_handed(&wait->claim) <= wait->row_most &&
-           instant_since(wait->row_began, now_of(lock)) < wait->row_limit_ns;
+    return handed <= wait->row_most && instant_since(wait->row_began, now_of(lock)) < wait->row_limit_ns;
 }
 
 /* Called inside the release of the lock that had the turn before; that release has not gathered yet. */
@@ -429,9 +565,69 @@ static void has_turn(struct local_waiter *claim)
         return;
     }
     local_waiter_restart(claim);
+    if (searches(lock))
+        lock->places->row = 0;
     wait->row_began = wait->starts_at = after_release(lock, 1);
     if (wait->limit_ns > 0)
         listen_for_release(lock); /* and for a quicker process */
+    timer_follow(lock);
+}
+
+/* --- the line of a resource whose places this process has --------------------------------------------------------- */
+
+/* The first in line: a place may have become free that no lock of the process has left. */
+static void has_line(struct local_waiter *line)
+{
+    struct lock_places *places = list_owner(line, struct lock_places, line);
+    struct redlock_lock *lock = places->lock;
+    pass_begin_anywhere(lock);
+    unsigned place = place_seek(lock);
+    if (place == 0)
+        return;
+    place_take(lock, place);
+    local_waiters_leave(lock->group->local_waiters, line);
+    if (lock->wait.limit_ns == 0)
+        lock->wait.give_up_at = INSTANT_NEVER;
+    start(lock);
+}
+
+/* The place that a lock leaves goes to the first in line, if no lock of the process asked for this very place. */
+static void place_left(struct redlock_lock *lock)
+{
+    struct lock_places *places = lock->places;
+    struct local_waiters *waiters = lock->group->local_waiters;
+    local_waiters_leave(waiters, &places->line);
+    if (lock->lease.state == LEASE_HELD)
+        places_note_free(lock->group->places_seen, places->hash, places->place);
+    struct local_waiter *line = local_waiters_owner(waiters, places->line_key);
+    if (line == NULL)
+        return;
+    struct lock_places *nexts = list_owner(line, struct lock_places, line);
+    if (places->place > nexts->limit || lock_place_owner(lock, places->place) != NULL)
+        return;
+    place_take(nexts->lock, places->place);
+    pass_begin_here(nexts->lock);
+    nexts->row = places->row + 1;
+    local_waiters_leave(waiters, line);
+    lock->group->leaving = lock;
+    has_turn(&nexts->lock->wait.claim);
+}
+
+/* Asks at a place that no other lock of this process has, or waits in line. */
+static void places_wait_begin(struct redlock_lock *lock)
+{
+    struct lock_wait *wait = &lock->wait;
+    pass_begin_anywhere(lock);
+    unsigned place = place_seek(lock);
+    if (place != 0) {
+        place_take(lock, place);
+        wait->give_up_at = wait->limit_ns > 0 ? instant_after(lock->asked_at, wait->limit_ns) : INSTANT_NEVER;
+        start(lock);
+        return;
+    }
+    wait->is_queued = true;
+    wait->give_up_at = local_give_up_at(lock);
+    (void)local_waiters_want(lock->group->local_waiters, &lock->places->line, &lock->places->line_key, 1);
     timer_follow(lock);
 }
 
@@ -473,8 +669,14 @@ void lock_wait_init(struct redlock_lock *lock)
     loop_timer_init(&lock->wait.timer, timer_fired);
 }
 
+void lock_wait_init_line(struct redlock_lock *lock)
+{
+    local_waiter_init(&lock->places->line, has_line);
+}
+
 void lock_wait_take_terms(struct redlock_lock *lock, const struct redlock_terms *terms)
 {
+    lock->wait.tries = lock->terms.tries;
     lock->wait.limit_ns = ns_from_ms(terms->wait_ms);
     lock->wait.row_most = terms->hand_over_tasks;
     lock->wait.row_limit_ns = ns_from_ms(terms->hand_over_ms);
@@ -502,15 +704,20 @@ void lock_wait_begin(struct redlock_lock *lock)
     lock->clashes = lock->was_refused = false;
     for (unsigned i = 0; i < lock->key_count; i++)
         wait->keys[i] = local_key_of(lock, i);
+    lock->terms.tries = wait->tries;
+    if (searches(lock)) {
+        if (wait->tries != LEASE_TRIES_ENDLESS)
+            lock->terms.tries *= lock->places->limit;
+        places_wait_begin(lock);
+        return;
+    }
     if (local_waiters_want(lock->group->local_waiters, &wait->claim, wait->keys, lock->key_count)) {
         wait->give_up_at = wait->limit_ns > 0 ? instant_after(lock->asked_at, wait->limit_ns) : INSTANT_NEVER;
         start(lock);
         return;
     }
     wait->is_queued = true;
-    wait->give_up_at = wait->waits_here
-                           ? INSTANT_NEVER
-                           : instant_after(lock->asked_at, wait->limit_ns > 0 ? wait->limit_ns : wait->local_limit_ns);
+    wait->give_up_at = local_give_up_at(lock);
     timer_follow(lock);
 }
 
@@ -520,6 +727,8 @@ void lock_wait_won(struct redlock_lock *lock)
     listen_no_more(lock);
     if (!lock->wait.is_silent)
         lock->wait.row_began = now_of(lock);
+    if (lock_has_limit(lock))
+        places_note_taken(lock->group->places_seen, lock->places->hash, lock->places->place);
     if (!lock->wait.is_silent) /* else no other process heard that it was free */
         say_held(lock, lowest(lock->lease.yes, HINT_NODES), lock->terms.ttl_ns);
     lock->wait.is_silent = false;
@@ -540,6 +749,8 @@ void lock_wait_end(struct redlock_lock *lock)
     wait->is_queued = wait->is_silent = false;
     lock->group->leaving = lock;
     local_waiters_leave(lock->group->local_waiters, &wait->claim);
+    if (lock_has_limit(lock))
+        place_left(lock);
     if (says_free)
         say_free_belatedly(lock);
 }

@@ -53,6 +53,7 @@ enum {
     REDLOCK_RESOURCE_BYTES_MAX = 512, /* 1 to 512 bytes each */
     REDLOCK_PREFIX_BYTES_MAX = 256,
     REDLOCK_OWNER_BYTES_MAX = 128, /* longer owner texts are cut */
+    REDLOCK_LIMIT_MAX = 64,        /* holders of one resource at once */
 };
 
 /* --- part 1: what both ways share ---------------------------------------------------------------------------- */
@@ -110,7 +111,13 @@ struct redlock_terms {
     bool unfenced;            /* no fencing token: cheaper, and only good for efficiency */
 };
 
-/* What to lock, and for whom. Several resources are locked all or none; order and repetition do not matter. */
+/* What to lock, and for whom. Several resources are locked all or none; order and repetition do not matter.
+ *
+ * With a `limit` of N, N may hold the resource at once: it has N places, and each is an exclusive lock of its own. The
+ * lock takes any place that is free. Its token is ordered only among the holds of the same place, so a sink compares
+ * tokens for each place (redlock_held_place). Place 1 has the key of the resource itself, so a client that asks for
+ * the resource without a limit competes for place 1; place k has the key key_prefix + "hf:place:k:" + resource. Clients
+ * that disagree about N admit as many holders as the largest of their limits. Such a request names one resource. */
 struct redlock_request {
     const char *const *resources; /* NUL-terminated */
     size_t resource_count;
@@ -118,6 +125,9 @@ struct redlock_request {
     bool waits_here;       /* wait without limit for other users in this process, even without `wait_ms`; `tries` and
                               `wait_ms` begin to count when none of them is ahead any more */
     bool leaves_when_busy; /* answer BUSY as soon as one attempt meets a holder; `tries` still covers other failures */
+    unsigned limit;        /* how many may hold the resource at once, at most REDLOCK_LIMIT_MAX; 0 = 1. BUSY then means
+                              that each place has a holder, and `tries` counts rounds through all places */
+    unsigned place;        /* with a limit: ask for this place only, 1 to limit; 0 = any */
 };
 
 enum redlock_answer {
@@ -195,6 +205,9 @@ REDLOCK_API bool redlock_held_in_danger(const struct redlock_held *held);
 /* The fencing token of the hold, valid for each of its resources; it never changes during the hold. 0 = unfenced. It is
  * below 2^53, so the numbers of every language can carry it; still, write it as a decimal string in JSON and Redis. */
 REDLOCK_API uint64_t redlock_held_token(const struct redlock_held *held);
+/* Which of the places of the resource is held, from 1; 0 without a limit in the request. It never changes during the
+ * hold. */
+REDLOCK_API unsigned redlock_held_place(const struct redlock_held *held);
 /* For an irreversible step that cannot check the token: asks a majority of the nodes now. True if the lock is still
  * ours; the question has extended it. Blocks for little more than a node's timeout. Any thread, one at a time. */
 REDLOCK_API bool redlock_held_verify(struct redlock_held *held);

@@ -114,6 +114,8 @@ REDLOCK_API int redlock_validity_descriptor(struct redlock_validity *validity);
 REDLOCK_API struct instant redlock_lock_hold_until(const struct redlock_lock *lock);
 /* The fencing token while it is held or lost; 0 = none. On the loop. */
 REDLOCK_API uint64_t redlock_lock_token(const struct redlock_lock *lock);
+/* While it is held: which of the places of its resource; 0 without a limit in the request. On the loop. */
+REDLOCK_API unsigned redlock_lock_place(const struct redlock_lock *lock);
 
 /* Asks a majority now whether the lock is still held, by extending it. `done` runs once, later, with the outcome,
  * unless the lock is NULL or destroyed before. On the loop; the caller keeps the struct until then. */

@@ -10,12 +10,19 @@
 
 #define LIMIT_NS (12 * NS_PER_S)
 
-static const char *const expected[] = {"acquired",      "busy",
-                                       "extended",      "danger",
-                                       "lost",          "verified",
-                                       "fenced off",    "acquired by a plain client",
-                                       "handed over",   "replaced a node",
-                                       "moved address", NULL};
+static const char *const expected[] = {"acquired",
+                                       "busy",
+                                       "extended",
+                                       "danger",
+                                       "lost",
+                                       "verified",
+                                       "fenced off",
+                                       "acquired by a plain client",
+                                       "handed over",
+                                       "replaced a node",
+                                       "moved address",
+                                       "acquired another place than the first",
+                                       NULL};
 
 static void locks_keep_their_promises(void **state)
 {

@@ -240,6 +240,8 @@ void lock_probe_ask(struct lock_probe *probe, const char *resources)
                                       .resource_count = count,
                                       .owner = "host:1:2:test",
                                       .waits_here = probe->waits_here,
+                                      .limit = probe->limit,
+                                      .place = probe->place,
                                       .leaves_when_busy = probe->leaves_when_busy};
     assert_true(redlock_lock_acquire(probe->lock, &request));
     free(copy);

@@ -265,6 +265,42 @@ TEST(names_of_our_own_keys_are_refused_where_they_would_be_keys)
     assert_true(check(2, ""));
 }
 
+static void refuse_limit(unsigned limit, unsigned place, size_t count, const char *why)
+{
+    struct redlock_request request = {.resources = names, .resource_count = count, .limit = limit, .place = place};
+    assert_false(redlock_request_check(&request, "lock:", reason, sizeof reason));
+    assert_contains(reason, why);
+}
+
+TEST(limits_have_bounds_and_are_for_one_resource)
+{
+    names[0] = names[1] = "r";
+    refuse_limit(REDLOCK_LIMIT_MAX + 1, 0, 1, "at most 64");
+    refuse_limit(2, 0, 2, "one resource");
+    refuse_limit(2, 3, 1, "beyond the limit");
+    refuse_limit(1, 1, 1, "beyond the limit");
+    for (unsigned place = 0; place <= REDLOCK_LIMIT_MAX; place++)
+        assert_true(redlock_request_check(
+            &(struct redlock_request){
+                .resources = names, .resource_count = 1, .limit = REDLOCK_LIMIT_MAX, .place = place},
+            "", reason, sizeof reason));
+    names[0] = "hf:place:2:r"; /* a place of r */
+    refuse_limit(0, 0, 1, "begins with \"hf:place:\"");
+}
+
+TEST(only_the_first_place_has_the_name_of_its_resource)
+{
+    char name[REDLOCK_PLACE_NAME_SIZE], longest[REDLOCK_RESOURCE_BYTES_MAX + 1];
+    redlock_place_name("r", 1, name);
+    assert_string_equal(name, "r");
+    redlock_place_name("r", 64, name);
+    assert_string_equal(name, "hf:place:64:r");
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    redlock_place_name(longest, 64, name);
+    assert_int_equal(strlen(name), strlen("hf:place:64:") + REDLOCK_RESOURCE_BYTES_MAX);
+}
+
 /* E45: everybody asks for several in one order, each once. Bytes decide, whatever they are. */
 TEST(resources_are_sorted_and_taken_once)
 {

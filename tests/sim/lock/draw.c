@@ -102,6 +102,8 @@ void lock_draw(uint64_t seed)
     schedule.resource_count = 1 + chance_pick(&schedule.chance, LOCK_RESOURCES_MAX);
     schedule.max_ttl_ns = chance_scale(&schedule.chance, NS_PER_S, 5 * NS_PER_S);
     schedule.max_ttl_ns -= schedule.max_ttl_ns % NS_PER_MS;
+    if (chance_mix(~seed) % 4 == 0)
+        schedule.limit = schedule.resource_count = 2 + (unsigned)(chance_mix(~seed) / 4 % (LOCK_RESOURCES_MAX - 1));
     promises_derive();
     nodes_make();
     schedule.is_minor = schedule.is_minor && schedule.node_count > 1;

@@ -49,9 +49,16 @@ const struct value *lock_value_on(const struct node *node, unsigned resource)
     struct keyspace *space = server_keyspace(node->server);
     int64_t before_us = space->now_us;
     space->now_us = node_now_us(node);
-    const struct value *value = keyspace_find(space, text_of(lock_resource_names[resource]));
+    const struct value *value = keyspace_find(space, text_of(lock_key_name(resource)));
     space->now_us = before_us;
     return value;
+}
+
+/* What it has or wants. Between its lock and the news of it any clock may stop. */
+static unsigned resources_of(const struct lock_user *user)
+{
+    unsigned place = user->searches && user->lock != NULL ? redlock_lock_place(user->lock) : 0;
+    return place > 0 ? 1u << (place - 1) : user->resources;
 }
 
 static const char *excuse_of(const struct lock_user *user)
@@ -129,7 +136,7 @@ static void overlap_check(const struct lock_user *user)
     for (unsigned i = 0; i < schedule.client_count; i++)
         for (unsigned k = 0; k < schedule.user_count; k++) {
             const struct lock_user *other = &schedule.clients[i].users[k];
-            if (other != user && (other->resources & user->resources) != 0 && lock_judge_belief_ns(other) > 0)
+            if (other != user && (resources_of(other) & resources_of(user)) != 0 && lock_judge_belief_ns(other) > 0)
                 overlapped(user, other);
         }
 }
@@ -179,7 +186,7 @@ static void lease_violated(const struct lock_user *user, unsigned resource, int6
         play_count("excused: two servers at one place", 1);
     else
         play_violated("lease", "user %u.%u believes for %.3f ms more in %s, but %u of %u nodes do not keep it",
-                      user->client->number, user->number, (double)ns / 1e6, lock_resource_names[resource], others,
+                      user->client->number, user->number, (double)ns / 1e6, lock_key_name(resource), others,
                       schedule.node_count);
 }
 
@@ -189,7 +196,7 @@ void lock_judge_lease(struct lock_user *user)
     struct instant end = instant_after(world_time(), ns - ns / 50); /* its clock may be slower than all others */
     for (unsigned resource = 0; ns > 0 && resource < schedule.resource_count; resource++) {
         unsigned others = 0;
-        if ((user->resources & 1u << resource) == 0)
+        if ((resources_of(user) & 1u << resource) == 0)
             continue;
         for (unsigned i = 0; i < schedule.node_count; i++)
             others +=
@@ -343,7 +350,7 @@ void lock_judge_left(void)
         size_t place = 0;
         for (unsigned resource = 0; resource < schedule.resource_count; resource++)
             if (lock_value_on(node, resource) != NULL && node->lost_at.ns == 0) /* else its clock may be anywhere */
-                play_violated("liveness", "%s still holds the lock of %s", node->name, lock_resource_names[resource]);
+                play_violated("liveness", "%s still holds the lock of %s", node->name, lock_key_name(resource));
         for (struct item *key; (key = table_next(&space->keys, &place)) != NULL;)
             if (key->value->expires_ms == 0 && strcmp(key->name, "hf:lock:group") != 0 &&
                 strncmp(key->name, "hf:fences", strlen("hf:fences")) != 0)

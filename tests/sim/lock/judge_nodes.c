@@ -63,10 +63,9 @@ static void key_judge(const struct node *node, unsigned resource, const struct k
 {
     if (key->value[0] != '\0' && !votes_names(event, text_of(key->value)))
         play_violated("trespass", "%s changed %s on %s, whose value %s it does not name", event->command,
-                      lock_resource_names[resource], node->name, key->value);
+                      lock_key_name(resource), node->name, key->value);
     if (value != NULL && value->expires_ms == 0)
-        play_violated("trespass", "%s left %s on %s for ever", event->command, lock_resource_names[resource],
-                      node->name);
+        play_violated("trespass", "%s left %s on %s for ever", event->command, lock_key_name(resource), node->name);
 }
 
 /* Whoever says something there for the first time learns what its clock is like. */
@@ -97,7 +96,7 @@ static void stay_judge(const struct node *node, unsigned resource, struct key *k
     if (key->heard_at.ns == 0)
         key->heard_at = world_time();
     else if (instant_since(key->heard_at, world_time()) > STAYS_NS)
-        play_violated("stays", "%s keeps %s of %s, which nobody needs", node->name, lock_resource_names[resource],
+        play_violated("stays", "%s keeps %s of %s, which nobody needs", node->name, lock_key_name(resource),
                       key->value);
 }
 
@@ -138,8 +137,7 @@ unsigned lock_judge_executed(unsigned index, const struct server_event *event)
         key_note(key, value);
         key->planter = planter_of(node, owner, event);
         world_tell("%s: %s %s of %s: %s", node->name, event->script != NULL ? event->script : event->command,
-                   lock_resource_names[resource], owner != NULL ? owner->owner : "nobody",
-                   value != NULL ? key->value : "-");
+                   lock_key_name(resource), owner != NULL ? owner->owner : "nobody", value != NULL ? key->value : "-");
         changed |= 1u << resource;
     }
     seen_at[index] = world_time();

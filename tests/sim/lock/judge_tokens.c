@@ -82,7 +82,7 @@ static void write_arrives(struct world_event *event)
             continue;
         }
         if (sink->asked.ns != 0 && is_before(hold, sink->asked))
-            play_violated("tokens", "%s accepts a stale write with token %llu", lock_resource_names[resource],
+            play_violated("tokens", "%s accepts a stale write with token %llu", lock_key_name(resource),
                           (unsigned long long)hold->token);
         sink->token = hold->token;
         if (instant_before(sink->asked, hold->asked))

@@ -112,7 +112,7 @@ void lock_group_replace(void *argument)
 static void take_away(void *argument)
 {
     unsigned resource = (unsigned)(size_t)argument;
-    const char *name = lock_resource_names[resource];
+    const char *name = lock_key_name(resource);
     struct redlock_nodes *nodes = nodes_open();
     lock_judge_deleted_by_hand(resource, false);
     redlock_nodes_find(nodes, name);
@@ -128,7 +128,7 @@ static void delete_keys(struct chance *draw, unsigned resource)
     lock_judge_deleted_by_hand(resource, false);
     for (unsigned i = 0; i < schedule.node_count; i++) {
         struct keyspace *space = server_keyspace(schedule.nodes[i]->server);
-        struct value *value = keyspace_find(space, text_of(lock_resource_names[resource]));
+        struct value *value = keyspace_find(space, text_of(lock_key_name(resource)));
         if (value != NULL && chance_pick(draw, 2) == 0)
             keyspace_remove(space, value);
         lock_judge_forget_node(i);

@@ -52,6 +52,7 @@ struct lock_user {
     struct lock_told told;
     const char *wanted[2];
     unsigned resources; /* a set: of the lock that it has or wants; 0 = it wants none */
+    bool searches;      /* it has not been told yet which of these places it has */
     char owner[24];     /* another for each hold */
     uint64_t token;
     unsigned hold;        /* of judge_tokens.c, while it has a token */
@@ -86,6 +87,7 @@ struct lock_schedule {
     struct chance chance; /* of what the schedule is like; the world has its own */
     enum lock_profile profile;
     unsigned node_count, client_count, user_count, resource_count;
+    unsigned limit; /* so many may hold the resource, each at its place: for judges a resource each. 0 = one */
     struct node *nodes[LOCK_NODES_MAX];
     struct node *former[LOCK_NODES_MAX]; /* lives on beside the one that has its address now; NULL = there is none */
     struct node *spare;                  /* for a replacement */
@@ -109,9 +111,10 @@ struct lock_schedule {
 
 extern struct lock_schedule lock_schedule; /* of this process */
 extern const char *const lock_profile_names[LOCK_PROFILES];
-extern const char *const lock_resource_names[LOCK_RESOURCES_MAX];
 
 void lock_schedule_play(uint64_t seed);
+/* The key of a resource; with a limit, of a place of the only one that there is. */
+const char *lock_key_name(unsigned resource);
 
 /* lock/draw.c */
 void lock_draw(uint64_t seed);
@@ -120,6 +123,8 @@ void lock_draw(uint64_t seed);
 void lock_client_start(struct lock_client *client);
 /* What it wants next, and as whom: fills the request, whose texts stay until its next one. */
 void lock_user_wants(struct lock_user *user, struct redlock_request *request);
+/* It has this place of what it wanted; 0 = there is only one. */
+void lock_user_has(struct lock_user *user, unsigned place);
 int64_t lock_user_hold_ns(struct lock_user *user);
 int64_t lock_user_rest_ns(struct lock_user *user);
 

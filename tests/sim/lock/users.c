@@ -7,7 +7,12 @@
 #include "base/invariant.h"
 #include "tests/sim/lock/schedule.h"
 
-const char *const lock_resource_names[LOCK_RESOURCES_MAX] = {"a", "b", "c"};
+const char *lock_key_name(unsigned resource)
+{
+    static const char *const names[LOCK_RESOURCES_MAX] = {"a", "b", "c"};
+    static const char *const places[LOCK_RESOURCES_MAX] = {"a", "hf:place:2:a", "hf:place:3:a"};
+    return lock_schedule.limit > 0 ? places[resource] : names[resource];
+}
 
 /* --- what they want ----------------------------------------------------------------------------------------------- */
 
@@ -41,6 +46,19 @@ int64_t lock_user_rest_ns(struct lock_user *user)
     return lock_schedule.is_calm ? ns / 8 : ns;
 }
 
+/* Nearly everybody wants any place; some want a certain one, and some know nothing of places, and want the first. */
+static void place_wants(struct lock_user *user, struct redlock_request *request)
+{
+    unsigned place = chance_pick(&user->chance, 8) == 0 ? 1 + chance_pick(&user->chance, lock_schedule.limit) : 0;
+    bool knows = chance_pick(&user->chance, 8) != 0 && user->client->kind != LOCK_FOREIGN;
+    user->wanted[0] = lock_key_name(0);
+    request->resource_count = 1;
+    request->limit = knows ? lock_schedule.limit : 0;
+    request->place = knows ? place : 0;
+    user->searches = knows && place == 0;
+    user->resources = user->searches ? (1u << lock_schedule.limit) - 1 : knows ? 1u << (place - 1) : 1;
+}
+
 void lock_user_wants(struct lock_user *user, struct redlock_request *request)
 {
     unsigned count = lock_schedule.resource_count, first = chance_pick(&user->chance, count), second = first;
@@ -49,15 +67,29 @@ void lock_user_wants(struct lock_user *user, struct redlock_request *request)
     if (chance_pick(&user->chance, 4) == 0)
         second = chance_pick(&user->chance, count);
     user->resources = 1u << first | 1u << second;
-    user->wanted[0] = lock_resource_names[first];
-    user->wanted[1] = lock_resource_names[second];
+    user->wanted[0] = lock_key_name(first);
+    user->wanted[1] = lock_key_name(second);
     snprintf(user->owner, sizeof user->owner, "%u.%u.%u", user->client->number, user->number, ++user->tries);
     *request = (struct redlock_request){.resources = user->wanted,
                                         .owner = user->owner,
                                         .resource_count = first == second ? 1 : 2,
                                         .waits_here = chance_pick(&user->chance, 4) == 0,
                                         .leaves_when_busy = chance_pick(&user->chance, 8) == 0};
+    if (lock_schedule.limit > 0)
+        place_wants(user, request);
     lock_judge_asked(user);
+}
+
+void lock_user_has(struct lock_user *user, unsigned place)
+{
+    if (place > lock_schedule.limit || (place == 0 && user->searches))
+        play_violated("places", "user %u.%u has place %u of %u", user->client->number, user->number, place,
+                      lock_schedule.limit);
+    if (place > 0)
+        user->resources = 1u << (place - 1);
+    if (place > 1)
+        play_count("acquired another place than the first", 1);
+    user->searches = false;
 }
 
 /* --- threads ------------------------------------------------------------------------------------------------------ */
@@ -99,6 +131,7 @@ static void take(struct lock_user *user, struct redlock_client *client)
         return;
     }
     user->token = redlock_held_token(held);
+    lock_user_has(user, redlock_held_place(held));
     user->held = held;
     lock_judge_acquired(user);
     hold(user);

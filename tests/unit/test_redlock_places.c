@@ -1,0 +1,53 @@
+/* Which place of a resource is tried next. */
+#include "tests/support/test.h"
+
+#include "redlock/places.h"
+
+TEST(a_pass_visits_each_place_once_wherever_it_begins)
+{
+    for (unsigned limit = 1; limit <= 64; limit++)
+        for (unsigned start = 1; start <= limit; start++) {
+            struct place_pass pass;
+            uint64_t visited = 0;
+            place_pass_begin(&pass, limit, start);
+            for (unsigned i = 0; i < limit; i++) {
+                unsigned place = place_pass_next(&pass);
+                assert_true(place >= 1 && place <= limit);
+                assert_true(i > 0 || place == start);
+                assert_true((visited & 1ull << (place - 1)) == 0);
+                visited |= 1ull << (place - 1);
+            }
+            assert_int_equal(place_pass_next(&pass), 0);
+            assert_int_equal(place_pass_next(&pass), 0);
+        }
+}
+
+TEST(a_pass_begins_where_a_place_was_free_last)
+{
+    static struct places_seen seen;
+    seen = (struct places_seen){.free = {{0}}};
+    assert_int_equal(places_start(&seen, 7, 5, 13), 13 % 5 + 1);
+    places_note_free(&seen, 7, 4);
+    assert_int_equal(places_start(&seen, 7, 5, 13), 4);
+    places_note_taken(&seen, 7, 3); /* another */
+    assert_int_equal(places_start(&seen, 7, 5, 13), 4);
+    places_note_taken(&seen, 7, 4);
+
+    assert_int_equal(places_start(&seen, 7, 5, 15), 1);
+}
+
+TEST(what_is_remembered_is_of_the_same_resource_and_below_its_limit)
+{
+    static struct places_seen seen;
+    seen = (struct places_seen){.free = {{0}}};
+    places_note_free(&seen, 7, 4);
+    assert_int_equal(places_start(&seen, 7, 3, 1), 2);
+    assert_int_equal(places_start(&seen, 7 + PLACES_REMEMBERED, 5, 1), 2); /* shares the entry */
+    places_note_taken(&seen, 7 + PLACES_REMEMBERED, 4);
+    assert_int_equal(places_start(&seen, 7, 5, 1), 4);
+    places_note_free(&seen, 7 + PLACES_REMEMBERED, 5);
+    assert_int_equal(places_start(&seen, 7, 5, 1), 2);
+    assert_int_equal(places_start(&seen, 7 + PLACES_REMEMBERED, 5, 1), 5);
+}
+
+RUN_TESTS

@@ -1,0 +1,248 @@
+/* Resources that several may hold: each has a place of its own, and whoever waits gets the next that is free. Every
+ * group is a process of its own. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/waiting_fixture.h"
+
+enum { TTL_MS = 10000, LIMIT = 3 };
+
+static struct lock_probe *user_of(unsigned of_process, int64_t wait_ms)
+{
+    struct lock_probe *probe = waiter(of_process, wait_ms);
+    probe->limit = LIMIT;
+    return probe;
+}
+
+static struct lock_probe *holder_of_place(unsigned of_process)
+{
+    struct lock_probe *probe = user_of(of_process, 0);
+    probe->leaves_when_busy = true;
+    assert_int_equal(lock_probe_acquire(probe, "r"), REDLOCK_ACQUIRED);
+    return probe;
+}
+
+static unsigned place_of(const struct lock_probe *probe)
+{
+    return redlock_lock_place(probe->lock);
+}
+
+/* All in different places. */
+static void take_all(struct lock_probe *holders[LIMIT], unsigned processes_used)
+{
+    unsigned taken = 0;
+    for (unsigned i = 0; i < LIMIT; i++) {
+        holders[i] = holder_of_place(i % processes_used);
+        assert_true(place_of(holders[i]) >= 1 && place_of(holders[i]) <= LIMIT);
+        taken |= 1u << place_of(holders[i]);
+    }
+    assert_int_equal(taken, 2 + 4 + 8);
+}
+
+static const char *key_of(unsigned place)
+{
+    static char key[64];
+    snprintf(key, sizeof key, place == 1 ? "lock:r" : "lock:hf:place:%u:r", place);
+    return key;
+}
+
+static void let_go(struct lock_probe *probe)
+{
+    loop_for(loop, 0); /* outside it the loop's clock stands still */
+    redlock_lock_release(probe->lock);
+}
+
+static void several_hold_it(unsigned processes_used)
+{
+    struct lock_probe *holders[LIMIT], *late = NULL;
+    take_all(holders, processes_used);
+    for (unsigned place = 1; place <= LIMIT; place++)
+        loop_await(loop, lock_cluster_holders(&cluster, key_of(place)) == NODES);
+    late = user_of(0, 0);
+    late->leaves_when_busy = true;
+    assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_BUSY);
+    for (unsigned i = 0; i < LIMIT; i++) {
+        unsigned place = place_of(holders[i]);
+        assert_int_equal(lock_probe_release(holders[i]), REDLOCK_RELEASED);
+        loop_await(loop, lock_cluster_holders(&cluster, key_of(place)) == 0);
+        assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_ACQUIRED);
+        assert_int_equal(place_of(late), place);
+        if (processes_used == 1) /* it knows where one is free */
+            assert_int_equal(late->attempts, 1);
+        assert_int_equal(lock_probe_release(late), REDLOCK_RELEASED);
+        holders[i] = holder_of_place(i % processes_used);
+    }
+}
+
+TEST(as_many_as_the_limit_hold_it_in_one_process)
+{
+    several_hold_it(1);
+}
+
+TEST(as_many_as_the_limit_hold_it_in_different_processes)
+{
+    several_hold_it(LIMIT);
+}
+
+TEST(each_place_has_fences_of_its_own)
+{
+    struct lock_probe *first = holder_of_place(0);
+    unsigned place = place_of(first);
+    uint64_t last = redlock_lock_token(first->lock);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(lock_probe_release(first), REDLOCK_RELEASED);
+        assert_int_equal(lock_probe_acquire(first, "r"), REDLOCK_ACQUIRED);
+        assert_int_equal(place_of(first), place); /* it was free last */
+        assert_true(redlock_lock_token(first->lock) > last);
+        last = redlock_lock_token(first->lock);
+    }
+    char fence[32];
+    snprintf(fence, sizeof fence, "%llu", (unsigned long long)last);
+    assert_string_equal(lock_cluster_fence(&cluster, 0, key_of(place)), fence);
+    assert_string_equal(lock_cluster_fence(&cluster, 0, key_of(place % LIMIT + 1)), "(nil)");
+}
+
+TEST(a_refusal_names_the_place_that_is_free_first)
+{
+    static const unsigned left_ms[LIMIT] = {4000, 2000, 8000};
+    for (unsigned place = 1; place <= LIMIT; place++)
+        for (unsigned i = 0; i < NODES; i++)
+            lock_cluster_ask(&cluster, i, "SET %s foreign PX %u", key_of(place), left_ms[place - 1]);
+    struct redlock_terms terms = quick_terms(TTL_MS, 1);
+    struct lock_probe *probe = &waiters[waiter_count++];
+    lock_probe_create(probe, loop, process(0), &terms);
+    probe->limit = LIMIT;
+    assert_int_equal(lock_probe_acquire(probe, "r"), REDLOCK_BUSY);
+    assert_int_equal(probe->attempts, LIMIT);
+    assert_contains(probe->reason, "for 19"); /* 1.9... s */
+}
+
+/* A client without a limit has, and is excluded by, the first place only. */
+TEST(who_knows_no_limit_competes_for_the_first_place)
+{
+    struct lock_probe *plain = waiter(1, 0), *others[LIMIT - 1];
+    assert_int_equal(lock_probe_acquire(plain, "r"), REDLOCK_ACQUIRED);
+    for (unsigned i = 0; i < LIMIT - 1; i++) {
+        others[i] = holder_of_place(0);
+        assert_true(place_of(others[i]) > 1);
+    }
+    struct lock_probe *late = user_of(2, 0);
+    assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_BUSY);
+    assert_int_equal(lock_probe_release(plain), REDLOCK_RELEASED);
+    assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(place_of(late), 1);
+    assert_int_equal(lock_probe_acquire(plain, "r"), REDLOCK_BUSY);
+}
+
+/* Whatever place is given back, by whichever process. */
+static void the_first_release_ends_the_wait(unsigned holding_processes, unsigned waiting_process)
+{
+    for (unsigned released = 0; released < LIMIT; released++) {
+        struct lock_probe *holders[LIMIT];
+        take_all(holders, holding_processes);
+        struct lock_probe *waiting = user_of(waiting_process, 60000);
+        lock_probe_ask(waiting, "r");
+        loop_for(loop, REDLOCK_MS(1500)); /* until it only listens */
+        assert_int_equal(waiting->answers, 0);
+        unsigned place = place_of(holders[released]);
+        let_go(holders[released]);
+        struct instant released_at = loop_now(loop);
+        loop_await(loop, waiting->answers == 1);
+        assert_int_equal(waiting->answer, REDLOCK_ACQUIRED);
+        assert_int_equal(place_of(waiting), place);
+        assert_true(instant_since(released_at, loop_now(loop)) < REDLOCK_MS(300));
+        assert_int_equal(lock_probe_release(waiting), REDLOCK_RELEASED);
+        for (unsigned i = 0; i < LIMIT; i++)
+            if (i != released)
+                assert_int_equal(lock_probe_release(holders[i]), REDLOCK_RELEASED);
+    }
+}
+
+TEST(whoever_waits_gets_the_place_that_another_process_gives_back)
+{
+    the_first_release_ends_the_wait(2, 2);
+}
+
+TEST(whoever_waits_gets_the_place_that_its_own_process_gives_back)
+{
+    the_first_release_ends_the_wait(1, 0);
+}
+
+TEST(those_who_wait_in_a_process_have_their_turns_in_order)
+{
+    enum { WAITING = 9 };
+    struct lock_probe *holders[LIMIT], *waiting[WAITING];
+    take_all(holders, 1);
+    for (unsigned i = 0; i < WAITING; i++) {
+        waiting[i] = user_of(0, 60000);
+        lock_probe_ask(waiting[i], "r");
+    }
+    loop_for(loop, REDLOCK_MS(100));
+    for (unsigned i = 0; i < WAITING; i++) {
+        struct lock_probe *leaves = i < LIMIT ? holders[i] : waiting[i - LIMIT];
+        unsigned place = place_of(leaves);
+        let_go(leaves);
+        loop_await(loop, waiting[i]->answers == 1);
+        assert_int_equal(waiting[i]->answer, REDLOCK_ACQUIRED);
+        assert_int_equal(place_of(waiting[i]), place);
+        assert_true(i + 1 == WAITING || waiting[i + 1]->answers == 0);
+    }
+    assert_true(redlock_group_counters(process(0))->handed_over > 0);
+}
+
+/* As a task that is to go on where its predecessor was. */
+TEST(a_place_passes_to_who_asks_for_this_very_place)
+{
+    struct lock_probe *holders[LIMIT], *waiting = NULL, *heir = NULL;
+    take_all(holders, 1);
+    waiting = user_of(0, 60000);
+    lock_probe_ask(waiting, "r");
+    heir = user_of(0, 0);
+    heir->place = place_of(holders[1]);
+    heir->waits_here = true;
+    lock_probe_ask(heir, "r");
+    loop_for(loop, REDLOCK_MS(100));
+    let_go(holders[1]);
+    loop_await(loop, heir->answers == 1);
+    assert_int_equal(heir->answer, REDLOCK_ACQUIRED);
+    assert_true(heir->handed_over);
+    assert_int_equal(place_of(heir), heir->place);
+    loop_for(loop, REDLOCK_MS(100));
+    assert_int_equal(waiting->answers, 0);
+    let_go(heir);
+    loop_await(loop, waiting->answers == 1);
+    assert_int_equal(place_of(waiting), heir->place);
+}
+
+TEST(who_gives_up_in_line_leaves_the_others_their_turn)
+{
+    struct lock_probe *holders[LIMIT], *impatient = NULL, *patient = NULL;
+    take_all(holders, 1);
+    impatient = user_of(0, 200);
+    patient = user_of(0, 60000);
+    lock_probe_ask(impatient, "r");
+    lock_probe_ask(patient, "r");
+    loop_await(loop, impatient->answers == 1);
+    assert_int_equal(impatient->answer, REDLOCK_BUSY);
+    assert_int_equal(patient->answers, 0);
+    let_go(holders[2]);
+    loop_await(loop, patient->answers == 1);
+    assert_int_equal(patient->answer, REDLOCK_ACQUIRED);
+}
+
+/* The next life of a lock has no limit any more. */
+TEST(a_lock_is_used_with_and_without_a_limit)
+{
+    struct lock_probe *probe = user_of(0, 0);
+    for (unsigned limit = 0; limit <= LIMIT; limit++) {
+        probe->limit = limit;
+        assert_int_equal(lock_probe_acquire(probe, "r"), REDLOCK_ACQUIRED);
+        assert_int_equal(place_of(probe) > 0, limit > 1);
+        assert_int_equal(lock_cluster_keys(&cluster) <= NODES, 1);
+        assert_int_equal(lock_probe_release(probe), REDLOCK_RELEASED);
+    }
+}
+
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, waiting_set_up, waiting_tear_down)
