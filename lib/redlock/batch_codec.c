@@ -352,7 +352,7 @@ static bool is_readable(const char *text)
 
 static void refused_by(struct redlock_lock *lock, const char *value, int64_t remaining_ns)
 {
-    bool is_ours = strlen(value) > 2 * VALUE_RANDOM_BYTES && value[2 * VALUE_RANDOM_BYTES] == ':';
+    bool is_ours = !other_clients_wrote(value);
     const char *owner = is_ours ? value + 2 * VALUE_RANDOM_BYTES + 1 : value;
     if (lock->holder[0] == '\0' && (is_ours || is_readable(owner)))
         snprintf(lock->holder, sizeof lock->holder, "%s", owner);
@@ -397,6 +397,10 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
     const char *value = end + 1;
     *detail = owner_digest(value, word->length - (size_t)(value - word->text)); /* a value may have any bytes */
     refused_by(lock, value, pttl < 0 ? -1 : (pttl < REMAINING_MAX_MS ? pttl : REMAINING_MAX_MS) * NS_PER_MS);
+    if (other_clients_wrote(value)) {
+        lock->others_at |= set_of(node);
+        other_clients_seen(&lock->group->others, lock_refused_key(lock), *detail, lock->told_at);
+    }
     return LEASE_NO;
 }
 

@@ -4,7 +4,8 @@
  *   inspection.c        which of them may vote
  *   lock.c              one lock: values, timers, the callers' requests and events, what other threads see
  *   lock_wait.c         whose turn it is in this process, when the next attempt is worthwhile, and the hand-over to
- *                       the next lock of the process (local_waiters.c, release_notifications.c, swap.c)
+ *                       the next lock of the process (local_waiters.c, release_notifications.c, swap.c), or the
+ *                       turn of clients of other kinds (other_clients.c)
  *   lock_places.c       the places of a resource that several may hold (places.h)
  *   batch.c             many locks in one script call; batch_codec.c: requests and answers
  *   pending_releases.c  releases that a node must still get when it comes back
@@ -24,6 +25,7 @@
 #define REDLOCK_GROUP_H
 
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "redis/node.h"
@@ -33,6 +35,7 @@
 #include "redlock/swap.h"
 #include "redlock/trust.h"
 #include "redlock/local_waiters.h"
+#include "redlock/other_clients.h"
 #include "redlock/release_notifications.h"
 
 enum { REFUSAL_BYTES_MAX = 192, REASON_BYTES_MAX = 384 };
@@ -96,7 +99,8 @@ struct redlock_group {
     bool is_trust_told; /* changes of it are news from now on */
     struct local_waiters *local_waiters;
     struct notifications *notifications;
-    struct places_seen *places_seen;       /* NULL until somebody asks for a resource with a limit */
+    struct places_seen *places_seen; /* NULL until somebody asks for a resource with a limit */
+    struct other_clients others;
     struct redlock_lock *leaving;          /* whose turn is being handed on */
     struct buffer request;                 /* scratch for requests that are sent once */
     struct batch *gathering[BATCH_KINDS];  /* NULL when nothing gathered in this turn */
@@ -141,6 +145,8 @@ struct lock_wait {
     bool is_long;              /* waits for a wake, or for the ttl of the holder */
     bool is_silent;            /* took its turn over from a lock of this process, and no other process heard of it */
     bool is_quiet;             /* its releases need no hint */
+    bool gives_way;            /* its release leaves the key to other clients */
+    struct instant not_before; /* the key is left to other clients until then */
     bool waits_here;           /* of the request: for others of this process without limit */
     bool leaves_when_busy;     /* of the request: one refusal by a holder is the last */
 };
@@ -192,6 +198,7 @@ struct redlock_lock {
     bool was_refused;                         /* in this attempt: a node answered with an error */
     bool clashes;                             /* in this attempt: something that is no lock is under a key */
     char holder[REDLOCK_OWNER_BYTES_MAX + 1]; /* the owner that refused in this attempt, "" = unknown */
+    node_set others_at;                       /* a client of another kind refused in this attempt */
     unsigned refused_key;                     /* index of the key that was taken */
     int64_t remaining_ns;                     /* the longest that a node reported in this attempt; 0 = unknown */
     struct instant told_at;
@@ -233,6 +240,18 @@ static inline struct key_span lock_key(const struct redlock_lock *lock, unsigned
 {
     size_t start = index == 0 ? 0 : lock->key_ends[index - 1];
     return (struct key_span){lock->keys.bytes + start, lock->key_ends[index] - start};
+}
+
+/* Of the table of group->others. */
+static inline uint64_t lock_shared_key(const struct redlock_lock *lock, unsigned index)
+{
+    struct key_span key = lock_key(lock, index);
+    return hash_bytes(0, key.bytes, key.length);
+}
+
+static inline uint64_t lock_refused_key(const struct redlock_lock *lock)
+{
+    return lock_shared_key(lock, lock->refused_key < lock->key_count ? lock->refused_key : 0);
 }
 
 /* group_node.c. How long to wait for an answer of the node, and of the slowest node, now. */
@@ -312,6 +331,8 @@ void lock_wait_lingers(struct redlock_lock *lock);
 /* The lock is free or about to be: the next lock of this process has its turn. Call it before the releases gather. */
 void lock_wait_end(struct redlock_lock *lock);
 void lock_timer_follow(struct redlock_lock *lock);
+/* A client of another kind has a majority: when to look again; 0 = none has. */
+int64_t lock_others_look_ns(const struct redlock_lock *lock);
 /* A held lock passes on without becoming free in between. The lease of `lock` wants it released at these nodes: false
  * if no other lock takes it over. */
 bool lock_swap_holds_back(struct redlock_lock *lock, node_set nodes);

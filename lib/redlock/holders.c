@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "redlock/other_clients.h"
+
 enum { RANDOM_DIGITS = 32 };
 
 static bool has_value(const struct key_status *status)
@@ -32,9 +34,8 @@ static bool is_first(const struct key_status *statuses, unsigned index)
 /* Our values are random digits, a colon and the owner's text. Those of other clients have no text for people. */
 static const char *owner_of(const struct redlock_key_view *key)
 {
-    static const char digits[] = "0123456789abcdef";
-    bool is_ours = key->kind == REDLOCK_KEY_VALUE && key->length > RANDOM_DIGITS && key->value[RANDOM_DIGITS] == ':' &&
-                   strspn(key->value, digits) == RANDOM_DIGITS && memchr(key->value, '\0', key->length) == NULL;
+    bool is_ours = key->kind == REDLOCK_KEY_VALUE && key->length > RANDOM_DIGITS && !other_clients_wrote(key->value) &&
+                   memchr(key->value, '\0', key->length) == NULL;
     return is_ours ? key->value + RANDOM_DIGITS + 1 : NULL;
 }
 

@@ -233,6 +233,7 @@ static void answer_fill(struct redlock_lock *lock, struct redlock_event *event, 
                                                 : answer_reason(answer);
     event->holder = answer == REDLOCK_BUSY ? lock->holder : "";
     event->remaining_ns = answer == REDLOCK_BUSY ? remaining_ns(lock) : 0;
+    event->look_again_ns = answer == REDLOCK_BUSY ? lock_others_look_ns(lock) : 0;
     event->resource = answer == REDLOCK_BUSY && lock->refused_key < lock->key_count ? lock->refused_key : 0;
     event->attempts = lock->attempts;
     event->may_obstruct = answer != REDLOCK_ACQUIRED && lock->attempts > 0 && lock->lease.may_obstruct;
@@ -403,12 +404,9 @@ static void value_draw(struct redlock_lock *lock)
 {
     char *to = lock->value + 2 * VALUE_RANDOM_BYTES;
     random_digits(lock->value, 2 * VALUE_RANDOM_BYTES);
-    if (lock->owner_length > 0) {
-        *to++ = ':';
-        memcpy(to, lock->owner, lock->owner_length);
-        to += lock->owner_length;
-    }
-    lock->value_length = (size_t)(to - lock->value);
+    *to++ = ':'; /* also without an owner: it tells our values from those of other clients */
+    memcpy(to, lock->owner, lock->owner_length);
+    lock->value_length = (size_t)(to - lock->value) + lock->owner_length;
 }
 
 /* Another attempt would not end better. */
@@ -460,6 +458,7 @@ static void attempt_begin(struct redlock_lock *lock)
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
     lock->refused_key = REFUSED_KEY_UNKNOWN;
+    lock->others_at = 0;
     lock->clashes = lock->was_refused = lock->was_handed_over = false;
     lock->group->counters.attempts++;
     list_append(&lock->group->granting, &lock->granting_link);
@@ -479,7 +478,7 @@ static void votes_ask(struct redlock_lock *lock, const struct lease_step *step)
         batch_add(BATCH_EXTEND, lock, round, step->extend & trust_members(&group->trust));
     if (step->replant)
         batch_add(BATCH_REPLANT, lock, round, step->replant & trust_replanters(&group->trust));
-    lock->wait.is_quiet = false;
+    lock->wait.is_quiet = lock->wait.gives_way;
     if (step->release && !lock_swap_holds_back(lock, step->release))
         batch_add(lock->linger_ns > 0 ? BATCH_LINGER : BATCH_RELEASE, lock, round, step->release);
 }

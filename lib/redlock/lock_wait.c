@@ -17,6 +17,9 @@
  *   - A release may have gone unheard, before the subscription began or while too few nodes are listened to. Then it
  *     asks after 20 ms, and then ever more slowly up to a second.
  *   - With too few nodes it does the same.
+ *   - If a client of another kind holds it, nobody announces the release, so it asks by itself. And the line of this
+ *     process gives way to such clients now and then (other_clients.h): then a release is announced when their turn is
+ *     over.
  *
  * If several may hold the resource (places.h), a refusal at one place leads to the next at once, without the places
  * that other locks of this process have or ask for; a pass has ended when none is left. A lock that waits listens for
@@ -149,6 +152,64 @@ static void listen_no_more(struct redlock_lock *lock)
     wait->want_count = 0;
 }
 
+/* --- clients of other kinds --------------------------------------------------------------------------------------- */
+
+/* None was met for long, as nearly always; and none knows the places of a resource with a limit. */
+static bool is_alone(const struct redlock_lock *lock)
+{
+    return lock_has_limit(lock) || instant_reached(now_of(lock), lock->group->others.until);
+}
+
+int64_t lock_others_look_ns(const struct redlock_lock *lock)
+{
+    if (__builtin_popcount(lock->others_at) <= (int)lock->group->node_count / 2)
+        return 0;
+    int64_t look_ns = other_clients_look_ns(&lock->group->others, lock_refused_key(lock), now_of(lock));
+    return random_between(look_ns - look_ns / 4, look_ns + look_ns / 4);
+}
+
+static void others_passed(struct redlock_lock *lock)
+{
+    for (unsigned i = 0; !is_alone(lock) && i < lock->key_count; i++)
+        other_clients_passed(&lock->group->others, lock_shared_key(lock, i), lock->wait.row_limit_ns, now_of(lock));
+}
+
+bool redlock_lock_gives_way(const struct redlock_lock *lock)
+{
+    bool gives_way = false;
+    for (unsigned i = 0; lock != NULL && !is_alone(lock) && i < lock->key_count; i++)
+        gives_way |= other_clients_are_next(&lock->group->others, lock_shared_key(lock, i), now_of(lock));
+    return gives_way;
+}
+
+/* Nobody of this process asks before then. Those of other processes are told that somebody has it. */
+static void give_way(struct redlock_lock *lock)
+{
+    struct instant until = instant_after(now_of(lock), REDLOCK_TURN_NS);
+    for (unsigned i = 0; i < lock->key_count; i++)
+        other_clients_let(&lock->group->others, lock_shared_key(lock, i), now_of(lock), until);
+    say_held(lock, lowest(lock->lease.yes, HINT_NODES), REDLOCK_TURN_NS);
+}
+
+/* Whether it waits for the turn of others. One that tries once, or that gives up before that, does not. */
+static bool must_give_way(struct redlock_lock *lock, struct instant until)
+{
+    struct lock_wait *wait = &lock->wait;
+    bool must = wait->limit_ns > 0 && instant_before(now_of(lock), until) && instant_before(until, wait->give_up_at);
+    wait->not_before = must ? until : (struct instant){0};
+    return must;
+}
+
+static struct instant let_until(const struct redlock_lock *lock)
+{
+    struct instant latest = {0};
+    for (unsigned i = 0; !is_alone(lock) && i < lock->key_count; i++) {
+        struct instant until = other_clients_let_until(&lock->group->others, lock_shared_key(lock, i));
+        latest = instant_before(latest, until) ? until : latest;
+    }
+    return latest;
+}
+
 /* --- when to ask -------------------------------------------------------------------------------------------------- */
 
 static struct instant poll_at(struct redlock_lock *lock)
@@ -189,7 +250,10 @@ static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
 {
     struct lock_wait *wait = &lock->wait;
     struct instant asked = searches(lock) ? lock->places->pass_began : lock->lease.validity_from;
+    int64_t look_ns = lock_others_look_ns(lock);
     listen_for_release(lock);
+    if (look_ns > 0)
+        return instant_after(now_of(lock), look_ns);
     if (!is_live(lock) || lock->remaining_ns <= 0)
         return poll_at(lock);
     /* A release before the subscription, or during this attempt, may have been missed. */
@@ -339,7 +403,7 @@ static void timer_follow(struct redlock_lock *lock)
 static void ask_at(struct redlock_lock *lock, struct instant at)
 {
     if (lock->wait.is_queued) {
-        lock->wait.starts_at = at;
+        lock->wait.starts_at = instant_before(at, lock->wait.not_before) ? lock->wait.not_before : at;
         timer_follow(lock);
     } else {
         lease_wait_until(&lock->lease, at);
@@ -365,6 +429,7 @@ static void held_heard(struct redlock_lock *lock, int64_t held_ns)
 {
     if (!is_live(lock))
         return;
+    others_passed(lock);
     lock->holder[0] = '\0';
     lock->remaining_ns = held_ns;
     lock->told_at = now_of(lock);
@@ -558,7 +623,7 @@ static void has_turn(struct local_waiter *claim)
         wait->give_up_at = INSTANT_NEVER;
     else if (wait->waits_here)
         wait->give_up_at = instant_after(now_of(lock), wait->limit_ns);
-    if (may_take_over(lock)) {
+    if (may_take_over(lock) && !(lock->group->leaving->wait.gives_way && !wait->waits_here)) {
         wait->is_silent = true;
         (void)lock_swap_begin(lock->group->leaving, lock);
         start(lock);
@@ -567,10 +632,12 @@ static void has_turn(struct local_waiter *claim)
     local_waiter_restart(claim);
     if (searches(lock))
         lock->places->row = 0;
-    wait->row_began = wait->starts_at = after_release(lock, 1);
+    if (lock->group->leaving->wait.gives_way)
+        (void)must_give_way(lock, instant_after(now_of(lock), REDLOCK_TURN_NS));
+    ask_at(lock, after_release(lock, 1));
+    wait->row_began = wait->starts_at;
     if (wait->limit_ns > 0)
         listen_for_release(lock); /* and for a quicker process */
-    timer_follow(lock);
 }
 
 /* --- the line of a resource whose places this process has --------------------------------------------------------- */
@@ -697,7 +764,9 @@ void lock_wait_begin(struct redlock_lock *lock)
     wait->row_began = now_of(lock);
     wait->planned_round = lock->lease.round;
     wait->polls = 0;
-    wait->is_long = wait->is_silent = false;
+    wait->is_long = wait->is_silent = wait->gives_way = false;
+    wait->not_before = (struct instant){0};
+    lock->others_at = 0;
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
     lock->refused_key = REFUSED_KEY_UNKNOWN;
@@ -713,7 +782,11 @@ void lock_wait_begin(struct redlock_lock *lock)
     }
     if (local_waiters_want(lock->group->local_waiters, &wait->claim, wait->keys, lock->key_count)) {
         wait->give_up_at = wait->limit_ns > 0 ? instant_after(lock->asked_at, wait->limit_ns) : INSTANT_NEVER;
-        start(lock);
+        wait->is_queued = must_give_way(lock, let_until(lock));
+        if (wait->is_queued)
+            ask_at(lock, after_release(lock, 1));
+        else
+            start(lock);
         return;
     }
     wait->is_queued = true;
@@ -725,6 +798,7 @@ void lock_wait_won(struct redlock_lock *lock)
 {
     loop_timer_clear(lock->group->loop, &lock->wait.timer);
     listen_no_more(lock);
+    others_passed(lock);
     if (!lock->wait.is_silent)
         lock->wait.row_began = now_of(lock);
     if (lock_has_limit(lock))
@@ -747,10 +821,15 @@ void lock_wait_end(struct redlock_lock *lock)
     loop_timer_clear(lock->group->loop, &wait->timer);
     listen_no_more(lock);
     wait->is_queued = wait->is_silent = false;
+    wait->gives_way = lock->lease.state == LEASE_HELD && lock->linger_ns == 0 && redlock_lock_gives_way(lock);
     lock->group->leaving = lock;
     local_waiters_leave(lock->group->local_waiters, &wait->claim);
     if (lock_has_limit(lock))
         place_left(lock);
+    for (unsigned i = 0; wait->gives_way && i < lock->key_count; i++)
+        wait->gives_way = !lock_is_taken_over(lock, i);
+    if (wait->gives_way)
+        give_way(lock);
     if (says_free)
         say_free_belatedly(lock);
 }

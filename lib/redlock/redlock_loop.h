@@ -53,11 +53,14 @@ struct redlock_event {
     const char *reason;         /* text for people, valid during the call; of ANSWER, LOST */
     const char *holder;         /* of ANSWER = BUSY: the owner text of the holder, "" when not known */
     int64_t remaining_ns; /* of ANSWER = BUSY: when it expires at the latest, unless it is extended; 0 = unknown */
-    unsigned resource;    /* of ANSWER = BUSY: index of the held one when sorted by bytes; 0 if not known */
-    unsigned attempts;    /* of ANSWER: attempts made */
-    int64_t waited_ns;    /* of ANSWER: since redlock_lock_acquire */
-    bool handed_over;     /* of ANSWER = ACQUIRED: straight from another lock in this process; it was never free */
-    int64_t held_ns;      /* of LOST, RELEASED: since the acquisition */
+    /* of ANSWER = BUSY: a client of another kind has it, which announces no release: ask again after this long; 0 = one
+     * of ours has it */
+    int64_t look_again_ns;
+    unsigned resource; /* of ANSWER = BUSY: index of the held one when sorted by bytes; 0 if not known */
+    unsigned attempts; /* of ANSWER: attempts made */
+    int64_t waited_ns; /* of ANSWER: since redlock_lock_acquire */
+    bool handed_over;  /* of ANSWER = ACQUIRED: straight from another lock in this process; it was never free */
+    int64_t held_ns;   /* of LOST, RELEASED: since the acquisition */
     /* of ANSWER other than ACQUIRED: a majority may have granted it all the same, and refuses others until the release
      * arrives there */
     bool may_obstruct;
@@ -79,6 +82,11 @@ REDLOCK_API void redlock_lock_destroy(struct redlock_lock *lock);
 /* The lock must be free. False, with nothing sent, if the request exceeds a limit. The answer is an event, never from
  * inside this call. */
 REDLOCK_API bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_request *request);
+/* Whether clients of other kinds, which the lock met lately at its resources, should have a turn before the next of
+ * ours. Then a release leaves the resources free for REDLOCK_TURN_NS before it wakes those who wait with `wait_ms`, and
+ * before any such lock of this group asks for them. It hands the lock over to one with `waits_here` all the same. */
+#define REDLOCK_TURN_NS (200 * NS_PER_MS)
+REDLOCK_API bool redlock_lock_gives_way(const struct redlock_lock *lock);
 /* In any state but free: a held or lost lock ends with RELEASED; one being acquired ends with ANSWER = CANCELLED, from
  * inside this call. Once this has returned, nothing extends the lock any more (E30). */
 REDLOCK_API void redlock_lock_release(struct redlock_lock *lock);

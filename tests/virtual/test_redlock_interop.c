@@ -146,7 +146,8 @@ TEST(values_of_any_bytes_are_told_apart_and_kept_from_peoples_eyes)
 
 /* --- ours against theirs ------------------------------------------------------------------------------------------ */
 
-TEST(our_value_is_32_digits_and_the_owner)
+/* The colon is there without an owner, too: so a value of ours is known from that of any other client. */
+TEST(our_value_is_32_digits_a_colon_and_the_owner)
 {
     const char *resource = "r";
     loop_for(loop, 0);
@@ -157,7 +158,8 @@ TEST(our_value_is_32_digits_and_the_owner)
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     char value[64];
     snprintf(value, sizeof value, "%s", lock_cluster_ask(&cluster, 4, "GET lock:r"));
-    assert_int_equal(strlen(value), 32);
+    assert_int_equal(strlen(value), 33);
+    assert_int_equal(value[32], ':');
     assert_int_equal(strspn(value, "0123456789abcdef"), 32);
     assert_string_equal(lock_cluster_ask(&cluster, 4, "TYPE lock:r"), "string");
     assert_in_range(strtoll(lock_cluster_ask(&cluster, 4, "PTTL lock:r"), NULL, 10), 1, 10000);

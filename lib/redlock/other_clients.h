@@ -1,0 +1,63 @@
+/* Sharing a resource with other Redlock clients. They announce no release and hear of none: a waiter of theirs asks
+ * again every 200 ms or so, and one that was refused leaves no trace.
+ *
+ *   - Their lock may end at any moment, so whoever waits for it looks again: at first after 50 ms, then less and less
+ *     often while the same value is there. So the lock is free for at most about a quarter of the hold, or 50 ms, and
+ *     never for much more than a second.
+ *   - For a minute after one of their locks was seen, our own line gives way. It has the resource, by hand-overs and in
+ *     several holds, until it has had it for as long as they, but not beyond its budget. Then it leaves the resource
+ *     free for the time in which such a waiter asks once: their turn. If nobody took it, the line has it for its whole
+ *     budget.
+ *
+ * Equal times are fair enough without knowing how many they are: of a resource that many of one side and few of the
+ * other want, each side gets at least half of what it would get if all took turns.
+ *
+ * A table of the latest resources, by hash; two that collide only lose their memory. Pure; zeroed at first; one thread,
+ * the loop's. */
+#ifndef REDLOCK_OTHER_CLIENTS_H
+#define REDLOCK_OTHER_CLIENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+#define OTHER_CLIENTS_LOOK_MIN_NS (50 * NS_PER_MS)
+#define OTHER_CLIENTS_LOOK_MAX_NS (1 * NS_PER_S)
+#define OTHER_CLIENTS_MEMORY_NS   (60 * NS_PER_S)
+enum { OTHER_CLIENTS_TABLE = 128 };
+
+struct shared_resource {
+    uint64_t key;                   /* a hash */
+    uint64_t value;                 /* of their last lock: a hash */
+    struct instant value_since;     /* when it was first seen */
+    struct instant until;           /* remembered; {0} = empty */
+    struct instant since;           /* their turn, or ours, began */
+    bool is_theirs;                 /* whose it is, as far as anybody knows */
+    int64_t owed_ns;                /* they have had it for so much longer than we, by the beginning of this turn */
+    struct instant left_free_until; /* their turn has begun, and nobody of ours may ask yet */
+};
+
+struct other_clients {
+    struct instant until; /* anything is remembered */
+    struct shared_resource table[OTHER_CLIENTS_TABLE];
+};
+
+/* Whether a value is of this program: 32 digits, a colon and the owner. */
+bool other_clients_wrote(const char *value);
+
+/* A lock of theirs is there. */
+void other_clients_seen(struct other_clients *others, uint64_t key, uint64_t value, struct instant now);
+/* How long to wait before the next look at what other_clients_seen noted last. */
+int64_t other_clients_look_ns(const struct other_clients *others, uint64_t key, struct instant now);
+/* Somebody of ours has it. `budget_ns`: how long our line may have it in a row. */
+void other_clients_passed(struct other_clients *others, uint64_t key, int64_t budget_ns, struct instant now);
+/* Whether our line has had it for long enough. The holder asks. */
+bool other_clients_are_next(const struct other_clients *others, uint64_t key, struct instant now);
+/* The holder leaves it free until then. */
+void other_clients_let(struct other_clients *others, uint64_t key, struct instant now, struct instant until);
+/* Until when it is left free; in the past if it is not. */
+struct instant other_clients_let_until(const struct other_clients *others, uint64_t key);
+
+#endif

@@ -1,0 +1,153 @@
+/* Sharing a resource with other Redlock clients: when to look again, and whose turn it is. */
+#include "tests/support/test.h"
+
+#include <string.h>
+
+#include "redlock/other_clients.h"
+
+#define MS        NS_PER_MS
+#define BUDGET    (1000 * MS)
+#define NEAR_PACE (50 * MS)
+enum { KEY = 7, OTHER_KEY = 8, SAME_PLACE = KEY + OTHER_CLIENTS_TABLE };
+
+static struct other_clients others;
+
+static struct instant at(int64_t ms)
+{
+    return (struct instant){NS_PER_S + ms * MS};
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&others, 0, sizeof others);
+    return 0;
+}
+
+TEST(only_values_of_ours_have_the_digits_and_the_colon)
+{
+    assert_false(other_clients_wrote("0123456789abcdef0123456789abcdef:host:1:2:jid"));
+    assert_false(other_clients_wrote("0123456789abcdef0123456789abcdef:"));
+    assert_true(other_clients_wrote("0123456789abcdef0123456789abcdef"));
+    assert_true(other_clients_wrote("0123456789abcdef0123456789abcdef0:x"));
+    assert_true(other_clients_wrote("0123456789abcdef0123456789abcde:x"));
+    assert_true(other_clients_wrote("0123456789ABCDEF0123456789ABCDEF:x"));
+    assert_true(other_clients_wrote("5f8c1e"));
+    assert_true(other_clients_wrote(""));
+}
+
+TEST(the_looks_get_rarer_while_one_value_stays)
+{
+    other_clients_seen(&others, KEY, 1, at(0));
+    assert_int_equal(other_clients_look_ns(&others, KEY, at(0)), NEAR_PACE);
+    other_clients_seen(&others, KEY, 1, at(200));
+    assert_int_equal(other_clients_look_ns(&others, KEY, at(200)), NEAR_PACE);
+    other_clients_seen(&others, KEY, 1, at(800));
+    assert_int_equal(other_clients_look_ns(&others, KEY, at(800)), 200 * MS);
+    other_clients_seen(&others, KEY, 1, at(50000));
+    assert_int_equal(other_clients_look_ns(&others, KEY, at(50000)), 1000 * MS);
+}
+
+TEST(another_value_starts_the_pace_again)
+{
+    other_clients_seen(&others, KEY, 1, at(0));
+    other_clients_seen(&others, KEY, 2, at(8000));
+    assert_int_equal(other_clients_look_ns(&others, KEY, at(8000)), NEAR_PACE);
+}
+
+TEST(nobody_gives_way_to_clients_that_were_never_seen)
+{
+    other_clients_seen(&others, OTHER_KEY, 1, at(0));
+    other_clients_passed(&others, KEY, BUDGET, at(0));
+    assert_false(other_clients_are_next(&others, KEY, at(5000)));
+    other_clients_let(&others, KEY, at(5000), at(5200));
+    assert_int_equal(other_clients_let_until(&others, KEY).ns, 0);
+}
+
+TEST(ours_have_it_for_as_long_as_theirs_had_it)
+{
+    other_clients_seen(&others, KEY, 1, at(0));
+    assert_false(other_clients_are_next(&others, KEY, at(0)));
+    other_clients_seen(&others, KEY, 2, at(250));
+    other_clients_passed(&others, KEY, BUDGET, at(300));
+    other_clients_passed(&others, KEY, BUDGET, at(400)); /* the next of ours: still the same turn */
+    assert_false(other_clients_are_next(&others, KEY, at(599)));
+    assert_true(other_clients_are_next(&others, KEY, at(600)));
+}
+
+TEST(what_they_took_too_early_is_owed)
+{
+    other_clients_seen(&others, KEY, 1, at(0));
+    other_clients_passed(&others, KEY, BUDGET, at(300));
+    other_clients_seen(&others, KEY, 2, at(400));
+    other_clients_passed(&others, KEY, BUDGET, at(450));
+    assert_false(other_clients_are_next(&others, KEY, at(699)));
+    assert_true(other_clients_are_next(&others, KEY, at(700)));
+}
+
+TEST(what_ours_had_too_long_is_not)
+{
+    other_clients_seen(&others, KEY, 1, at(0));
+    other_clients_passed(&others, KEY, BUDGET, at(100));
+    other_clients_let(&others, KEY, at(9000), at(9200));
+    other_clients_seen(&others, KEY, 2, at(9210));
+    other_clients_passed(&others, KEY, BUDGET, at(9300));
+    assert_false(other_clients_are_next(&others, KEY, at(9499)));
+    assert_true(other_clients_are_next(&others, KEY, at(9500)));
+}
+
+TEST(but_not_beyond_the_budget)
+{
+    other_clients_seen(&others, KEY, 1, at(0));
+    other_clients_passed(&others, KEY, BUDGET, at(9000));
+    assert_false(other_clients_are_next(&others, KEY, at(9999)));
+    assert_true(other_clients_are_next(&others, KEY, at(10000)));
+}
+
+TEST(what_was_left_to_them_counts_as_theirs_from_its_middle_on)
+{
+    other_clients_seen(&others, KEY, 1, at(0));
+    other_clients_passed(&others, KEY, BUDGET, at(100));
+    other_clients_let(&others, KEY, at(200), at(400));
+    assert_int_equal(other_clients_let_until(&others, KEY).ns, at(400).ns);
+    other_clients_passed(&others, KEY, BUDGET, at(250)); /* what is said of us meanwhile does not end their turn */
+    assert_int_equal(other_clients_let_until(&others, KEY).ns, at(400).ns);
+    other_clients_seen(&others, KEY, 2, at(410));
+    other_clients_passed(&others, KEY, BUDGET, at(500));
+    assert_false(other_clients_are_next(&others, KEY, at(699)));
+    assert_true(other_clients_are_next(&others, KEY, at(700)));
+}
+
+TEST(a_turn_that_nobody_took_gives_ours_the_whole_budget)
+{
+    other_clients_seen(&others, KEY, 1, at(0));
+    other_clients_passed(&others, KEY, BUDGET, at(100));
+    other_clients_let(&others, KEY, at(200), at(400));
+    other_clients_passed(&others, KEY, BUDGET, at(401));
+    assert_int_equal(other_clients_let_until(&others, KEY).ns, 0);
+    assert_false(other_clients_are_next(&others, KEY, at(1400)));
+    assert_true(other_clients_are_next(&others, KEY, at(1401)));
+}
+
+TEST(they_are_forgotten_after_a_minute)
+{
+    other_clients_seen(&others, KEY, 1, at(0));
+    other_clients_passed(&others, KEY, BUDGET, at(100));
+    assert_true(other_clients_are_next(&others, KEY, at(59999)));
+    assert_int_equal(others.until.ns, at(60000).ns);
+    assert_false(other_clients_are_next(&others, KEY, at(60000)));
+    other_clients_seen(&others, KEY, 1, at(61000));
+    assert_int_equal(other_clients_look_ns(&others, KEY, at(61000)), NEAR_PACE);
+}
+
+TEST(of_two_resources_at_one_place_the_later_is_remembered)
+{
+    other_clients_seen(&others, KEY, 1, at(0));
+    other_clients_passed(&others, KEY, BUDGET, at(1));
+    other_clients_seen(&others, SAME_PLACE, 1, at(10));
+    assert_false(other_clients_are_next(&others, KEY, at(5000)));
+    other_clients_passed(&others, SAME_PLACE, BUDGET, at(20));
+    assert_true(other_clients_are_next(&others, SAME_PLACE, at(5000)));
+}
+
+RUN_TESTS_WITH(set_up, NULL)
