@@ -33,10 +33,10 @@ static void status_tells_each_process_with_its_lease(void **state)
                     "\"processes\":["
                     "{\"identity\":\"a:7:aa\",\"state\":\"alive\",\"lease_end\":9000000000.0,\"host\":\"a\",\"pid\":7,"
                     "\"version\":\"holdfast 0.9.0\",\"busy\":3,\"concurrency\":8,\"quiet\":false,\"rss_kb\":2048,"
-                    "\"beat\":1000.5,\"queues\":[\"default\",\"mail\"]},"
+                    "\"beat\":1000.5,\"queues\":[\"default\",\"mail\"],\"threads\":8},"
                     "{\"identity\":\"b:7:bb\",\"state\":\"lost\",\"lease_end\":1000.0,\"host\":\"\",\"pid\":0,"
                     "\"version\":\"\",\"busy\":0,\"concurrency\":0,\"quiet\":false,\"rss_kb\":0,\"beat\":null,"
-                    "\"queues\":[\"default\",\"mail\"]},"
+                    "\"queues\":[\"default\",\"mail\"],\"threads\":0},"
                     "{\"identity\":\"c:7:cc\",\"state\":\"recovered\",");
     assert_contains(result.out, "{\"identity\":\"d:7:dd\",\"state\":\"foreign\",\"lease_end\":null,");
     assert_contains(result.out, "{\"identity\":\"e:7:ee\",\"state\":\"unleased\",");

@@ -127,7 +127,7 @@ TEST(everything_that_runs_tasks_is_listed)
     assert_contains(result.out, "resize          (program)  exec     none  image:{0}        -  runs ");
     holdfast("plugins -c %s --json", config);
     assert_int_equal(result.exit_code, 0);
-    assert_contains(result.out, "\"name\":\"shows\",\"version\":\"0.9\",\"build\":\"b17\",\"interface\":\"1.0\"");
+    assert_contains(result.out, "\"name\":\"shows\",\"version\":\"0.9\",\"build\":\"b17\",\"file\":\"");
     assert_contains(result.out, "{\"class\":\"shows.inside\",\"isolation\":\"process\",\"mode\":\"none\",\"resources\":"
                                 "\"\",\"timeout_ms\":120000,\"about\":null}");
     assert_contains(result.out, "/run.sh\",\"--fast\"],\"where\":\"");

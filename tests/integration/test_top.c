@@ -53,11 +53,14 @@ static void a_snapshot_tells_who_runs_what_and_who_waits(void **state)
     admin_good("top", "--once", "--json");
     assert_contains(result.out, "\"away\":null,\"rate\":{\"processed\":0.0,\"failed\":0.0,\"over\":60.0},"
                                 "\"processed\":1000,\"failed\":10,\"schedule\":0,\"retry\":0,\"dead\":0,"
-                                "\"processes\":[{\"identity\":\"a:7:aa\",\"state\":\"alive\",\"busy\":3,\"threads\":8,"
-                                "\"quiet\":false,\"rss_kb\":2048}],\"running\":[{\"class\":\"transfer\",\"jid\":\"j1\","
-                                "\"queue\":\"default\",\"process\":\"a:7:aa\",\"age\":10");
-    assert_contains(result.out, ",\"resource\":\"acct:1\",\"token\":\"77\"},{\"class\":\"render\",\"jid\":\"j2\",");
-    assert_contains(result.out, ",\"resource\":\"key:3\",\"token\":null},{\"class\":null,\"jid\":null,");
+                                "\"processes\":[{\"identity\":\"a:7:aa\",\"state\":\"alive\",\"lease_end\":");
+    assert_contains(result.out,
+                    "\"busy\":3,\"concurrency\":8,\"quiet\":false,\"rss_kb\":2048,\"beat\":1000.5,"
+                    "\"queues\":[\"default\"],\"threads\":8}],\"running\":[{\"class\":\"transfer\",\"age\":10");
+    assert_contains(result.out, ",\"resource\":\"acct:1\",\"token\":\"77\",\"jid\":\"j1\",\"process\":\"a:7:aa\","
+                                "\"queue\":\"default\"},{\"class\":\"render\",\"age\":");
+    assert_contains(result.out, ",\"resource\":\"key:3\",\"token\":null,\"jid\":\"j2\",\"process\":\"a:7:aa\",");
+    assert_contains(result.out, "{\"class\":null,\"age\":1");
     assert_contains(result.out,
                     "\"resources\":[{\"for\":\"resource\",\"name\":\"acct:1\",\"waiters\":2,\"holder\":\"j1\","
                     "\"process\":\"a:7:aa\"},{\"for\":\"class\",\"name\":\"render\",\"waiters\":1,\"holder\":null,"
@@ -111,8 +114,9 @@ static void lock_nodes_that_are_away_are_told(void **state)
     (void)state;
     given_a_lock_node_that_is_away();
     admin_good("top", "--json");
-    assert_contains(result.out, "\"lock_nodes\":[{\"name\":\"nobody\",\"address\":\"127.0.0.1:1\",\"reached\":false,"
+    assert_contains(result.out, "\"lock_nodes\":[{\"name\":\"nobody\",\"reached\":false,"
                                 "\"votes\":false,\"state\":\"unseen\",");
+    assert_contains(result.out, ",\"address\":\"127.0.0.1:1\"}],");
     admin_good("top");
     assert_contains(result.out, "\nnobody     unseen        - ");
     assert_contains(result.out, "\nnot well: no worker takes tasks; 0 of 1 lock nodes vote: tasks with locks are not ");

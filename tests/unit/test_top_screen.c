@@ -210,7 +210,7 @@ TEST(who_is_gone_is_not_shown_and_who_is_quiet_is)
     processes[3].is_quiet = true;
     const char *text = screen(&facts, 200, 60);
     assert_contains(text, "1 process ");
-    assert_contains(text, "  lost ");
+    assert_contains(text, "  lost, lease ended ");
     assert_contains(text, "  quiet ");
     assert_lacks(text, "recovered");
     assert_lacks(text, "unleased");

@@ -140,7 +140,8 @@ int backlog_read(struct backlog *backlog, struct console *console)
     return code;
 }
 
-const char *backlog_queue_remark(const struct backlog *backlog, const struct backlog_queue *queue)
+/* What people are told beside its numbers; "" when there is nothing. */
+static const char *remark_of(const struct backlog *backlog, const struct backlog_queue *queue)
 {
     if (queue->length < 0)
         return "its key holds no list";
@@ -174,25 +175,45 @@ const struct backlog_queue *backlog_find(const struct backlog *backlog, const ch
     return NULL;
 }
 
-void backlog_queue_json(const struct backlog *backlog, const struct backlog_queue *queue, struct json_writer *json)
+static void servers_put(const struct fleet *fleet, const char *queue, struct printer *out)
 {
-    json_text(json, "name", queue->name);
-    json_number_or_nothing(json, "length", queue->length);
-    json_seconds_if(json, "latency", queue->latency_us >= 0, queue->latency_us);
-    json_truth_if(json, "paused", backlog->knows_paused, queue->is_paused);
+    size_t servers = fleet_servers(fleet, queue);
+    printer_cell(out, ">PROCESSES", servers > 0 ? TABLE_PLAIN : TABLE_WARN, "%zu", servers);
+    if (!out->is_json)
+        return;
+    json_open(&out->json, "served_by", '[');
+    for (size_t i = 0; i < fleet->count; i++)
+        if (fleet_process_serves(&fleet->items[i], queue))
+            json_text(&out->json, NULL, fleet->items[i].identity);
+    json_close(&out->json, ']');
 }
 
-void backlog_json(const struct backlog *backlog, struct json_writer *json)
+void backlog_put_rows(const struct backlog *backlog, const struct fleet *fleet, struct printer *out)
 {
-    if (!backlog->knows_listed) {
-        json_nothing(json, "queues");
+    printer_unknown(out, "?");
+    for (size_t i = 0; i < backlog->count; i++) {
+        const struct backlog_queue *queue = &backlog->items[i];
+        printer_row(out);
+        printer_name(out, "QUEUE:10", "name", queue->name);
+        printer_count(out, ">TASKS", "length", queue->length);
+        printer_span(out, ">LATENCY:0,1", "latency", queue->latency_us);
+        if (out->is_json)
+            json_truth_if(&out->json, "paused", backlog->knows_paused, queue->is_paused);
+        if (fleet != NULL)
+            servers_put(fleet, queue->name, out);
+        printer_cell(out, ":6,2", TABLE_WARN, "%s", remark_of(backlog, queue));
+        printer_about(out, queue->name);
+        printer_row_end(out);
+    }
+}
+
+void backlog_put(const struct backlog *backlog, const struct fleet *fleet, struct printer *out)
+{
+    if (out->is_json && !backlog->knows_listed) {
+        json_nothing(&out->json, "queues");
         return;
     }
-    json_open(json, "queues", '[');
-    for (size_t i = 0; i < backlog->count; i++) {
-        json_open(json, NULL, '{');
-        backlog_queue_json(backlog, &backlog->items[i], json);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
+    printer_list(out, "queues");
+    backlog_put_rows(backlog, fleet, out);
+    printer_list_end(out, backlog->knows_listed ? "no queues" : "queues ?");
 }

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker/commands/console.h"
-#include "worker/print/json_writer.h"
+#include "worker/commands/fleet.h"
+#include "worker/print/printer.h"
 
 struct backlog_queue {
     char *name;
@@ -38,14 +38,12 @@ int backlog_read(struct backlog *backlog, struct console *console) MUST_CHECK; /
 /* Afterwards: which queues grow. `done` is what the fleet did in a minute, -1: not known. */
 int backlog_growth_read(struct backlog *backlog, struct console *console, long long done) MUST_CHECK;
 void backlog_free(struct backlog *backlog);
-/* What people are told beside its numbers; "" when there is nothing. */
-const char *backlog_queue_remark(const struct backlog *backlog, const struct backlog_queue *queue);
 /* Says on standard error which of the two keys could not be read. */
 void backlog_complain(const struct backlog *backlog, struct console *console);
-/* As the member "queues": a list, or null when it is not known which there are. */
-void backlog_json(const struct backlog *backlog, struct json_writer *json);
-void backlog_queue_json(const struct backlog *backlog, const struct backlog_queue *queue,
-                        struct json_writer *json);                                         /* members of an object */
+/* The list "queues", which is null for programs when it is not known which there are; and only its rows. With a fleet:
+ * who serves each. */
+void backlog_put(const struct backlog *backlog, const struct fleet *fleet, struct printer *out);
+void backlog_put_rows(const struct backlog *backlog, const struct fleet *fleet, struct printer *out);
 const struct backlog_queue *backlog_find(const struct backlog *backlog, const char *name); /* or NULL */
 
 #endif

@@ -9,8 +9,7 @@
 #include "queue/control.h"
 #include "queue/iteration.h"
 #include "worker/commands/tasks.h"
-#include "worker/print/human.h"
-#include "worker/print/json_writer.h"
+#include "worker/print/printer.h"
 
 enum { JIDS_MAX = 100 };
 
@@ -50,19 +49,16 @@ int tasks_cancel(struct console *console, char *const *jids, int count, long lon
     return code == EXIT_CODE_OK ? processes_call(console, jids, count, called) : code;
 }
 
-static void tell(bool as_json, char *const *jids, int count, long long called)
+static void tell(const struct console *console, char *const *jids, int count, long long called)
 {
     char quoted[LOG_QUOTE_MAX];
-    if (!as_json) {
-        for (int i = 0; i < count; i++)
-            printf("%s is to be cancelled\n", log_quote(jids[i], quoted));
-        printf("%lld process%s called\n", called, called == 1 ? " was" : "es were");
-        return;
-    }
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_texts(&json, "cancelled", jids, (size_t)count);
-    json_number(&json, "processes_called", called);
-    json_finish(&json);
+    struct printer out = printer_begin(console->as_json, console->now, &(struct buffer){0});
+    for (int i = 0; i < count; i++)
+        printer_line(&out, "%s is to be cancelled", log_quote(jids[i], quoted));
+    printer_texts(&out, NULL, "cancelled", jids, (size_t)count);
+    printer_number(&out, NULL, "processes_called", called);
+    printer_line(&out, "%lld process%s called", called, called == 1 ? " was" : "es were");
+    printer_end(&out);
 }
 
 static int run(int argc, char **argv)
@@ -83,7 +79,7 @@ static int run(int argc, char **argv)
         code = tasks_cancel(&console, line.arguments, line.argument_count, &called);
     }
     if (code == EXIT_CODE_OK)
-        tell(console.as_json, line.arguments, line.argument_count, called);
+        tell(&console, line.arguments, line.argument_count, called);
     return console_close(&console, code);
 }
 

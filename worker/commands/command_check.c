@@ -17,7 +17,8 @@
 #include "worker/nodes/node_probe.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
-#include "worker/print/json_writer.h"
+#include "worker/print/human.h"
+#include "worker/print/printer.h"
 #include "worker/task/task_rules.h"
 #include "worker/startup_check.h"
 
@@ -154,20 +155,23 @@ static int check_exit_code(const struct check *check)
     return check->findings.errors == check->unreachable ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
 }
 
-/* --- for people --------------------------------------------------------------------------------------------- */
+/* --- printing ----------------------------------------------------------------------------------------------- */
 
-static void print_plugins(const struct check *check)
+static const char *isolation_of(const struct check *check, const struct plugin_handler *handler)
 {
-    const struct plugins *plugins = check->plugins;
+    return isolation_name(class_isolation_of(config_class_find(check->config, handler->class_name), handler));
+}
+
+static void print_plugins(const struct plugins *plugins, const struct check *check)
+{
     for (size_t i = 0; i < plugins_count(plugins); i++) {
         const struct plugin *plugin = plugins_at(plugins, i);
         printf("plugin  %s %s:", plugin->descriptor.name, plugin->descriptor.version);
-        for (size_t j = 0; j < plugins_handler_count(plugins); j++)
-            if (plugins_handler_at(plugins, j)->plugin == plugin) {
-                const struct plugin_handler *handler = plugins_handler_at(plugins, j);
-                const struct config_class *entry = config_class_find(check->config, handler->class_name);
-                printf(" %s (%s)", handler->class_name, isolation_name(class_isolation_of(entry, handler)));
-            }
+        for (size_t j = 0; j < plugins_handler_count(plugins); j++) {
+            const struct plugin_handler *handler = plugins_handler_at(plugins, j);
+            if (handler->plugin == plugin)
+                printf(" %s (%s)", handler->class_name, isolation_of(check, handler));
+        }
         putchar('\n');
     }
     for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
@@ -177,109 +181,83 @@ static void print_plugins(const struct check *check)
     }
 }
 
-static const char *probe_state_name(enum probe_state state)
+static void json_classes(struct json_writer *json, const struct plugins *plugins, const struct check *check)
 {
-    static const char *const names[] = {[PROBE_SKIPPED] = "skipped",
-                                        [PROBE_UNREACHABLE] = "unreachable",
-                                        [PROBE_REFUSED] = "refused",
-                                        [PROBE_ANSWERED] = "answered"};
-    return names[state];
-}
-
-static void print_probe(const struct node_probe *probe)
-{
-    struct buffer address = {0};
-    printf("node    %-8s %-22s ", probe->node->name, config_node_address(probe->node, &address));
-    if (probe->state == PROBE_ANSWERED && probe->node->sentinels.count > 0)
-        printf("is %s: ", probe->address);
-    if (probe->state == PROBE_ANSWERED)
-        printf("%s %s, %s, answers in %.1f ms\n", probe->facts.server, probe->facts.version, probe->facts.role,
-               (double)probe->answer_ns / (double)NS_PER_MS);
-    else
-        printf("%s\n", probe_state_name(probe->state));
-    buffer_fini(&address);
-}
-
-static void print_for_people(const struct check *check)
-{
-    if (check->plugins != NULL)
-        print_plugins(check);
-    for (size_t i = 0; i < check->probe_count; i++)
-        print_probe(&check->probes[i]);
-    fflush(stdout);
-    findings_print(&check->findings, stderr);
-    if (check->findings.errors + check->findings.warnings == 0)
-        printf("%s: all is well\n", check->path);
-    else
-        fprintf(stderr, "%s: %zu error%s, %zu warning%s\n", check->path, check->findings.errors,
-                check->findings.errors == 1 ? "" : "s", check->findings.warnings,
-                check->findings.warnings == 1 ? "" : "s");
-}
-
-/* --- for programs ------------------------------------------------------------------------------------------- */
-
-static void json_findings(struct json_writer *json, const struct findings *findings, bool warnings)
-{
-    json_open(json, warnings ? "warnings" : "errors", '[');
-    for (size_t i = 0; i < findings->count; i++)
-        if (findings->items[i].is_warning == warnings)
-            json_text(json, NULL, findings->items[i].text);
+    json_open(json, "classes", '[');
+    for (size_t i = 0; plugins != NULL && i < plugins_handler_count(plugins); i++) {
+        const struct plugin_handler *handler = plugins_handler_at(plugins, i);
+        json_open(json, NULL, '{');
+        json_text(json, "class", handler->class_name);
+        if (handler->plugin != NULL) {
+            json_text(json, "plugin", handler->plugin->descriptor.name);
+            json_text(json, "file", handler->plugin->path);
+        } else {
+            json_text(json, "program", handler->program[0]);
+        }
+        json_text(json, "isolation", isolation_of(check, handler));
+        json_close(json, '}');
+    }
     json_close(json, ']');
 }
 
-static void json_class(struct json_writer *json, const struct check *check, const struct plugin_handler *handler)
+static void probe_put(const struct node_probe *probe, struct printer *out)
 {
-    const struct config_class *entry = config_class_find(check->config, handler->class_name);
-    json_open(json, NULL, '{');
-    json_text(json, "class", handler->class_name);
-    if (handler->plugin != NULL) {
-        json_text(json, "plugin", handler->plugin->descriptor.name);
-        json_text(json, "file", handler->plugin->path);
-    } else {
-        json_text(json, "program", handler->program[0]);
+    static const char *const states[] = {[PROBE_SKIPPED] = "skipped",
+                                         [PROBE_UNREACHABLE] = "unreachable",
+                                         [PROBE_REFUSED] = "refused",
+                                         [PROBE_ANSWERED] = "answered"};
+    struct buffer address = {0}, said = {0};
+    bool is_answered = probe->state == PROBE_ANSWERED, is_found = is_answered && probe->node->sentinels.count > 0;
+    if (is_found)
+        buffer_format(&said, "is %s: ", probe->address);
+    if (is_answered)
+        buffer_format(&said, "%s %s, %s, answers in %.1f ms", probe->facts.server, probe->facts.version,
+                      probe->facts.role, (double)probe->answer_ns / (double)NS_PER_MS);
+    printer_line(out, "node    %-8s %-22s %s", probe->node->name, config_node_address(probe->node, &address),
+                 is_answered ? buffer_text(&said) : states[probe->state]);
+    printer_row(out);
+    printer_text(out, NULL, "name", probe->node->name);
+    printer_text(out, NULL, "address", buffer_text(&address));
+    printer_text(out, NULL, "use", probe->use == NODE_FOR_LOCKS ? "locks" : "queues");
+    printer_text(out, NULL, "state", states[probe->state]);
+    if (is_found)
+        printer_text(out, NULL, "found", probe->address);
+    if (is_answered) {
+        printer_text(out, NULL, "server", probe->facts.server);
+        printer_text(out, NULL, "version", probe->facts.version);
+        printer_text(out, NULL, "role", probe->facts.role);
+        printer_text(out, NULL, "run_id", probe->facts.run_id);
+        printer_number(out, NULL, "answer_us", probe->answer_ns / NS_PER_US);
     }
-    json_text(json, "isolation", isolation_name(class_isolation_of(entry, handler)));
-    json_close(json, '}');
-}
-
-static void json_probe(struct json_writer *json, const struct node_probe *probe)
-{
-    struct buffer address = {0};
-    json_open(json, NULL, '{');
-    json_text(json, "name", probe->node->name);
-    json_text(json, "address", config_node_address(probe->node, &address));
-    json_text(json, "use", probe->use == NODE_FOR_LOCKS ? "locks" : "queues");
-    json_text(json, "state", probe_state_name(probe->state));
-    if (probe->state == PROBE_ANSWERED) {
-        if (probe->node->sentinels.count > 0)
-            json_text(json, "found", probe->address);
-        json_text(json, "server", probe->facts.server);
-        json_text(json, "version", probe->facts.version);
-        json_text(json, "role", probe->facts.role);
-        json_text(json, "run_id", probe->facts.run_id);
-        json_number(json, "answer_us", probe->answer_ns / NS_PER_US);
-    }
-    json_close(json, '}');
+    printer_row_end(out);
     buffer_fini(&address);
+    buffer_fini(&said);
 }
 
-static void print_json(const struct check *check)
+static void check_print(const struct check *check)
 {
-    struct json_writer json = json_begin(&(struct buffer){0});
-    size_t classes = check->plugins != NULL ? plugins_handler_count(check->plugins) : 0;
-    json_text(&json, "file", check->path);
-    json_truth(&json, "ok", check->findings.errors == 0);
-    json_findings(&json, &check->findings, false);
-    json_findings(&json, &check->findings, true);
-    json_open(&json, "classes", '[');
-    for (size_t i = 0; i < classes; i++)
-        json_class(&json, check, plugins_handler_at(check->plugins, i));
-    json_close(&json, ']');
-    json_open(&json, "nodes", '[');
+    const struct findings *findings = &check->findings;
+    struct printer out = printer_begin(check->as_json, (struct wall_time){0}, &(struct buffer){0});
+    printer_text(&out, NULL, "file", check->path);
+    printer_truth(&out, "ok", findings->errors == 0);
+    if (out.is_json) {
+        findings_put(findings, &out);
+        json_classes(&out.json, check->plugins, check);
+    } else if (check->plugins != NULL) {
+        print_plugins(check->plugins, check);
+    }
+    printer_list(&out, "nodes");
     for (size_t i = 0; i < check->probe_count; i++)
-        json_probe(&json, &check->probes[i]);
-    json_close(&json, ']');
-    json_finish(&json);
+        probe_put(&check->probes[i], &out);
+    printer_list_end(&out, NULL);
+    if (!out.is_json)
+        findings_put(findings, &out);
+    if (findings->count == 0)
+        printer_line(&out, "%s: all is well", check->path);
+    else if (!out.is_json)
+        fprintf(stderr, "%s: %zu error%s, %zu warning%s\n", check->path, findings->errors,
+                human_plural((int64_t)findings->errors), findings->warnings, human_plural((int64_t)findings->warnings));
+    printer_end(&out);
 }
 
 /* --- the command -------------------------------------------------------------------------------------------- */
@@ -299,12 +277,10 @@ static int check_run(struct check *check)
     log_set_level(LOG_ERROR); /* what connections log is among the findings */
     check->path = origin_path(&check->origin);
     check_all(check);
-    if (check->as_json)
-        print_json(check);
-    else if (check->as_config)
+    if (check->as_config)
         print_config(check);
     else
-        print_for_people(check);
+        check_print(check);
     int exit_code = check_exit_code(check);
     if (exit_code != EXIT_CODE_OK)
         origin_tell(&check->origin, &command_check);

@@ -4,11 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
 #include "worker/commands/lock_counts.h"
-#include "worker/print/table.h"
 #include "worker/commands/waiting_lists.h"
 
 /* As long as the node keeps a day. */
@@ -77,7 +74,7 @@ static int counts_read(struct contention_command *command, struct console *conso
     return code;
 }
 
-/* --- for people ------------------------------------------------------------------------------------------------- */
+/* --- printing --------------------------------------------------------------------------------------------------- */
 
 /* "<30 ms"; ">=335 s" of the last bucket, "-" when there is nothing. Exact, as it is a bound. */
 static const char *quantile_text(const struct lock_histogram *histogram, double share, char out[HUMAN_TEXT_MAX])
@@ -95,71 +92,24 @@ static const char *quantile_text(const struct lock_histogram *histogram, double 
     return out;
 }
 
-static void event_cell(struct table *table, const struct lock_counts_row *row, enum lock_event event)
+static void event_put(struct printer *out, const struct lock_counts_row *row, enum lock_event event)
 {
-    char human[HUMAN_TEXT_MAX];
+    static const char *const titles[LOCK_EVENTS] = {
+        [LOCK_EVENT_ACQUIRED] = ">ACQUIRED",  [LOCK_EVENT_WAITED] = ">WAITED",   [LOCK_EVENT_PARKED] = ">PARKED",
+        [LOCK_EVENT_HANDED_OVER] = ">HANDED", [LOCK_EVENT_SKIPPED] = ">SKIPPED", [LOCK_EVENT_LOST] = ">LOST",
+        [LOCK_EVENT_FENCED_OFF] = ">FENCED"};
     bool is_bad = event == LOCK_EVENT_LOST || event == LOCK_EVENT_FENCED_OFF;
-    enum table_style style = row->events[event] == 0 ? TABLE_DIM : is_bad ? TABLE_BAD : TABLE_PLAIN;
-    table_cell(table, style, "%s", human_count(row->events[event], human));
+    printer_count(out, titles[event], lock_event_name(event), row->events[event]);
+    printer_style(out, row->events[event] == 0 ? TABLE_DIM : is_bad ? TABLE_BAD : TABLE_PLAIN);
 }
-
-static void print_counts(const struct contention_command *command)
-{
-    if (command->counts.row_count == 0) {
-        printf("no lock was counted %s\n",
-               command->days == 1 ? "today (UTC): --days looks further back" : "in these days");
-        return;
-    }
-    struct table *table = table_create("CLASS|RESOURCES|>ACQUIRED|>WAITED|>PARKED|>HANDED|>SKIPPED|"
-                                       ">LOST|>FENCED|>WAIT P50|>WAIT P99|>HOLD P50|>HOLD P99");
-    for (size_t i = 0; i < command->counts.row_count; i++) {
-        const struct lock_counts_row *row = &command->counts.rows[i];
-        char quoted[LOG_QUOTE_MAX], text[HUMAN_TEXT_MAX];
-        table_cell(table, TABLE_PLAIN, "%s", log_quote(row->class_name, quoted));
-        table_cell(table, TABLE_PLAIN, "%s", row->prefix[0] != '\0' ? log_quote(row->prefix, quoted) : "-");
-        for (int event = 0; event < LOCK_EVENTS; event++)
-            event_cell(table, row, (enum lock_event)event);
-        table_cell(table, TABLE_PLAIN, "%s", quantile_text(&row->wait, 0.5, text));
-        table_cell(table, TABLE_PLAIN, "%s", quantile_text(&row->wait, 0.99, text));
-        table_cell(table, TABLE_PLAIN, "%s", quantile_text(&row->hold, 0.5, text));
-        table_cell(table, TABLE_PLAIN, "%s", quantile_text(&row->hold, 0.99, text));
-    }
-    table_print(table, stdout);
-    puts("P50 and P99 are bounds of the bucket in which they lie.");
-}
-
-static void print_lists(const struct waiting_lists *lists)
-{
-    if (lists->count == 0) {
-        puts(lists->is_clash ? "who waits is not known: the key hf:2:contended holds no sorted set" : "no task waits");
-        return;
-    }
-    struct table *table = table_create("WAITING FOR|NAME|>TASKS");
-    for (size_t i = 0; i < lists->count && i < LISTS_SHOWN; i++) {
-        const struct waiting_list *list = &lists->items[i];
-        char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
-        table_cell(table, TABLE_PLAIN, "%s", list->kind[0] != '\0' ? list->kind : "?");
-        table_cell(table, TABLE_PLAIN, "%s", log_quote(list->name, quoted));
-        table_cell(table, TABLE_PLAIN, "%s", human_count(list->waiters, human));
-    }
-    table_print(table, stdout);
-    if (lists->count > LISTS_SHOWN)
-        printf("and %zu shorter ones: --json has them all\n", lists->count - LISTS_SHOWN);
-    if (lists->is_cut)
-        printf("There are more than %d lists; only the %d that are looked at next were asked for.\n", WAITING_LISTS_MAX,
-               WAITING_LISTS_MAX);
-}
-
-/* --- for programs ----------------------------------------------------------------------------------------------- */
 
 static void quantile_json(struct json_writer *json, const char *name, const struct lock_histogram *histogram,
                           double share)
 {
     int bucket = lock_histogram_quantile(histogram, share);
-    if (bucket < 0 || bucket == METRICS_BUCKETS - 1)
-        json_nothing(json, name);
-    else
-        json_seconds(json, name, metrics_bucket_bound((unsigned)bucket) * (NS_PER_MS / NS_PER_US));
+    bool is_known = bucket >= 0 && bucket != METRICS_BUCKETS - 1;
+    json_seconds_if(json, name, is_known,
+                    is_known ? metrics_bucket_bound((unsigned)bucket) * (NS_PER_MS / NS_PER_US) : 0);
 }
 
 static void histogram_json(struct json_writer *json, const char *name, const struct lock_histogram *histogram)
@@ -175,38 +125,46 @@ static void histogram_json(struct json_writer *json, const char *name, const str
     json_close(json, '}');
 }
 
-static void row_json(struct json_writer *json, const struct lock_counts_row *row)
+static void counts_put(const struct contention_command *command, struct printer *out)
 {
-    json_open(json, NULL, '{');
-    json_text(json, "class", row->class_name);
-    json_text(json, "prefix", row->prefix);
-    for (int event = 0; event < LOCK_EVENTS; event++)
-        json_number(json, lock_event_name((enum lock_event)event), row->events[event]);
-    histogram_json(json, "wait", &row->wait);
-    histogram_json(json, "hold", &row->hold);
-    json_close(json, '}');
+    printer_list(out, "locks");
+    for (size_t i = 0; i < command->counts.row_count; i++) {
+        const struct lock_counts_row *row = &command->counts.rows[i];
+        char text[HUMAN_TEXT_MAX];
+        printer_row(out);
+        printer_name(out, "CLASS", "class", row->class_name);
+        printer_text(out, NULL, "prefix", row->prefix);
+        printer_name(out, "RESOURCES", NULL, printer_known(row->prefix));
+        for (int event = 0; event < LOCK_EVENTS; event++)
+            event_put(out, row, (enum lock_event)event);
+        printer_cell(out, ">WAIT P50", TABLE_PLAIN, "%s", quantile_text(&row->wait, 0.5, text));
+        printer_cell(out, ">WAIT P99", TABLE_PLAIN, "%s", quantile_text(&row->wait, 0.99, text));
+        printer_cell(out, ">HOLD P50", TABLE_PLAIN, "%s", quantile_text(&row->hold, 0.5, text));
+        printer_cell(out, ">HOLD P99", TABLE_PLAIN, "%s", quantile_text(&row->hold, 0.99, text));
+        if (out->is_json) {
+            histogram_json(&out->json, "wait", &row->wait);
+            histogram_json(&out->json, "hold", &row->hold);
+        }
+        printer_row_end(out);
+    }
+    printer_list_end(out, command->days == 1 ? "no lock was counted today (UTC): --days looks further back"
+                                             : "no lock was counted in these days");
+    if (command->counts.row_count > 0)
+        printer_line(out, "P50 and P99 are bounds of the bucket in which they lie.");
 }
 
-static void print_json(const struct contention_command *command, struct wall_time now)
+static void lists_put(const struct waiting_lists *lists, struct printer *out)
 {
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_seconds(&json, "time", now.us);
-    json_number(&json, "days", command->days);
-    json_open(&json, "locks", '[');
-    for (size_t i = 0; i < command->counts.row_count; i++)
-        row_json(&json, &command->counts.rows[i]);
-    json_close(&json, ']');
-    json_open(&json, "waiting", '[');
-    for (size_t i = 0; i < command->lists.count; i++) {
-        json_open(&json, NULL, '{');
-        json_text(&json, "for", command->lists.items[i].kind[0] != '\0' ? command->lists.items[i].kind : NULL);
-        json_text(&json, "name", command->lists.items[i].name);
-        json_number(&json, "tasks", command->lists.items[i].waiters);
-        json_close(&json, '}');
-    }
-    json_close(&json, ']');
-    json_truth(&json, "waiting_cut", command->lists.is_cut);
-    json_finish(&json);
+    printer_list(out, "waiting");
+    waiting_lists_put(lists, out->is_json ? SIZE_MAX : LISTS_SHOWN, out);
+    printer_list_end(out, lists->is_clash ? "who waits is not known: the key hf:2:contended holds no sorted set"
+                                          : "no task waits");
+    printer_truth(out, "waiting_cut", lists->is_cut);
+    if (lists->count > LISTS_SHOWN)
+        printer_line(out, "and %zu shorter ones: --json has them all", lists->count - LISTS_SHOWN);
+    if (lists->count > 0 && lists->is_cut)
+        printer_line(out, "There are more than %d lists; only the %d that are looked at next were asked for.",
+                     WAITING_LISTS_MAX, WAITING_LISTS_MAX);
 }
 
 /* --- the command ------------------------------------------------------------------------------------------------ */
@@ -218,13 +176,13 @@ static int show(struct contention_command *command, struct console *console)
         code = waiting_lists_read(&command->lists, console);
     if (code != EXIT_CODE_OK)
         return code;
-    if (console->as_json) {
-        print_json(command, console->now);
-        return code;
-    }
-    print_counts(command);
-    putchar('\n');
-    print_lists(&command->lists);
+    struct printer out = printer_begin(console->as_json, console->now, &(struct buffer){0});
+    printer_moment(&out, NULL, "time", console->now);
+    printer_number(&out, NULL, "days", command->days);
+    counts_put(command, &out);
+    printer_line(&out, "%s", "");
+    lists_put(&command->lists, &out);
+    printer_end(&out);
     return code;
 }
 

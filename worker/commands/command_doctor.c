@@ -9,8 +9,7 @@
 #include "worker/commands/doctor.h"
 #include "worker/commands/health.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
-#include "worker/print/table.h"
+#include "worker/print/printer.h"
 
 #define KEY_LIMIT_DEFAULT 100000
 
@@ -90,59 +89,51 @@ static int doctor_examine(struct doctor *doctor)
     return code;
 }
 
-static void print_for_people(const struct doctor *doctor)
+static void finding_put(const struct doctor_finding *finding, struct printer *out)
 {
     static const enum table_style styles[] = {
         [DOCTOR_ERROR] = TABLE_BAD, [DOCTOR_WARNING] = TABLE_WARN, [DOCTOR_NOTE] = TABLE_DIM};
-    for (int severity = 0; severity < DOCTOR_SEVERITIES; severity++)
-        for (size_t i = 0; i < doctor->count; i++) {
-            const struct doctor_finding *finding = &doctor->items[i];
-            if (finding->kind->severity != (enum doctor_severity)severity)
-                continue;
-            printf("%s%s%s: %s (%s)\n", table_style_text(stdout, styles[severity]),
-                   severity_name(finding->kind->severity), table_style_text(stdout, TABLE_PLAIN), finding->what,
-                   finding->kind->id);
-            printf("    why  %s\n    do   %s\n", finding->kind->why, finding->kind->remedy);
-        }
-    if (doctor->count == 0)
-        printf("all is well\n");
-    else
-        printf("%zu error%s, %zu warning%s, %zu note%s\n", doctor->counts[DOCTOR_ERROR],
-               human_plural((int64_t)doctor->counts[DOCTOR_ERROR]), doctor->counts[DOCTOR_WARNING],
-               human_plural((int64_t)doctor->counts[DOCTOR_WARNING]), doctor->counts[DOCTOR_NOTE],
-               human_plural((int64_t)doctor->counts[DOCTOR_NOTE]));
+    const struct doctor_kind *kind = finding->kind;
+    const char *severity = severity_name(kind->severity);
+    printer_line(out, "%s%s%s: %s (%s)", table_style_text(stdout, styles[kind->severity]), severity,
+                 table_style_text(stdout, TABLE_PLAIN), finding->what, kind->id);
+    printer_line(out, "    why  %s\n    do   %s", kind->why, kind->remedy);
+    printer_row(out);
+    printer_text(out, NULL, "severity", severity);
+    printer_text(out, NULL, "id", kind->id);
+    printer_text(out, NULL, "what", finding->what);
+    printer_text(out, NULL, "why", kind->why);
+    printer_text(out, NULL, "do", kind->remedy);
+    printer_row_end(out);
 }
 
-static void print_json(const struct doctor *doctor)
+static void doctor_print(const struct doctor *doctor)
 {
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_truth(&json, "healthy", doctor->counts[DOCTOR_ERROR] == 0);
-    json_number(&json, "errors", (int64_t)doctor->counts[DOCTOR_ERROR]);
-    json_number(&json, "warnings", (int64_t)doctor->counts[DOCTOR_WARNING]);
-    json_number(&json, "notes", (int64_t)doctor->counts[DOCTOR_NOTE]);
-    json_open(&json, "findings", '[');
-    for (size_t i = 0; i < doctor->count; i++) {
-        const struct doctor_finding *finding = &doctor->items[i];
-        json_open(&json, NULL, '{');
-        json_text(&json, "severity", severity_name(finding->kind->severity));
-        json_text(&json, "id", finding->kind->id);
-        json_text(&json, "what", finding->what);
-        json_text(&json, "why", finding->kind->why);
-        json_text(&json, "do", finding->kind->remedy);
-        json_close(&json, '}');
-    }
-    json_close(&json, ']');
-    json_finish(&json);
+    const int64_t errors = (int64_t)doctor->counts[DOCTOR_ERROR], warnings = (int64_t)doctor->counts[DOCTOR_WARNING],
+                  notes = (int64_t)doctor->counts[DOCTOR_NOTE];
+    struct printer out = printer_begin(doctor->console->as_json, doctor->console->now, &(struct buffer){0});
+    printer_truth(&out, "healthy", errors == 0);
+    printer_number(&out, NULL, "errors", errors);
+    printer_number(&out, NULL, "warnings", warnings);
+    printer_number(&out, NULL, "notes", notes);
+    printer_list(&out, "findings");
+    for (int severity = 0; severity < DOCTOR_SEVERITIES; severity++)
+        for (size_t i = 0; i < doctor->count; i++)
+            if (doctor->items[i].kind->severity == (enum doctor_severity)severity)
+                finding_put(&doctor->items[i], &out);
+    printer_list_end(&out, doctor->count == 0 ? "all is well" : NULL);
+    if (doctor->count > 0)
+        printer_line(&out, "%lld error%s, %lld warning%s, %lld note%s", (long long)errors, human_plural(errors),
+                     (long long)warnings, human_plural(warnings), (long long)notes, human_plural(notes));
+    printer_end(&out);
 }
 
 static int examine(struct console *console, int64_t key_limit)
 {
     struct doctor doctor = {.console = console, .key_limit = (unsigned long long)key_limit};
     int code = doctor_examine(&doctor);
-    if (code == EXIT_CODE_OK && console->as_json)
-        print_json(&doctor);
-    else if (code == EXIT_CODE_OK)
-        print_for_people(&doctor);
+    if (code == EXIT_CODE_OK)
+        doctor_print(&doctor);
     if (code == EXIT_CODE_OK && doctor.counts[DOCTOR_ERROR] > 0)
         code = EXIT_CODE_FAILURE;
     doctor_end(&doctor);

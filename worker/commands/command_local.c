@@ -5,8 +5,7 @@
 
 #include "worker/commands/console.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
-#include "worker/print/table.h"
+#include "worker/print/printer.h"
 #include "worker/servers/local_nodes.h"
 
 struct local_command {
@@ -30,63 +29,45 @@ static int complain(const struct error *error, enum exit_code code)
 
 /* --- status ------------------------------------------------------------------------------------------------------- */
 
-static void node_row(struct table *table, const struct local_node_view *node)
+static void view_put(const struct local_nodes_view *view, struct printer *out)
 {
     char human[HUMAN_TEXT_MAX];
-    table_cell(table, TABLE_PLAIN, "%s", node->name);
-    table_cell(table, TABLE_PLAIN, "127.0.0.1:%u", node->port);
-    table_cell(table, node->is_up ? TABLE_GOOD : TABLE_BAD, "%s", node->is_up ? "up" : "down");
-    if (node->pid > 0)
-        table_cell(table, TABLE_PLAIN, "%d", (int)node->pid);
-    else
-        table_cell(table, TABLE_DIM, "-");
-    table_cell(table, TABLE_PLAIN, "%s", human_size(node->bytes, human));
-}
-
-static void view_print(const struct local_nodes_view *view)
-{
-    struct table *table = table_create("NODE|ADDRESS|STATE|>PID|>DATA");
-    for (unsigned i = 0; i < LOCAL_NODES; i++)
-        node_row(table, &view->nodes[i]);
-    table_print(table, stdout);
-    printf("Their files are in %s.", view->directory);
-    if (view->worker != 0)
-        printf(" A worker lives: process %d.", (int)view->worker);
-    if (view->is_changing)
-        printf(" Somebody is starting or ending them.");
-    puts("");
-}
-
-static void view_print_json(const struct local_nodes_view *view)
-{
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_text(&json, "directory", view->directory);
-    json_number_or_nothing(&json, "worker", view->worker > 0 ? view->worker : -1);
-    json_open(&json, "nodes", '[');
+    printer_text(out, NULL, "directory", view->directory);
+    printer_number(out, NULL, "worker", view->worker > 0 ? view->worker : -1);
+    printer_list(out, "nodes");
     for (unsigned i = 0; i < LOCAL_NODES; i++) {
         const struct local_node_view *node = &view->nodes[i];
-        json_open(&json, NULL, '{');
-        json_text(&json, "name", node->name);
-        json_text(&json, "host", "127.0.0.1");
-        json_number(&json, "port", node->port);
-        json_truth(&json, "up", node->is_up);
-        json_number_or_nothing(&json, "pid", node->pid > 0 ? node->pid : -1);
-        json_number(&json, "bytes", node->bytes);
-        json_close(&json, '}');
+        printer_row(out);
+        printer_text(out, "NODE", "name", node->name);
+        printer_cell(out, "ADDRESS", TABLE_PLAIN, "127.0.0.1:%u", node->port);
+        printer_text(out, NULL, "host", "127.0.0.1");
+        printer_number(out, NULL, "port", node->port);
+        printer_cell(out, "STATE", node->is_up ? TABLE_GOOD : TABLE_BAD, "%s", node->is_up ? "up" : "down");
+        printer_truth(out, "up", node->is_up);
+        printer_number(out, ">PID", "pid", node->pid > 0 ? node->pid : -1);
+        printer_cell(out, ">DATA", TABLE_PLAIN, "%s", human_size(node->bytes, human));
+        printer_number(out, NULL, "bytes", node->bytes);
+        printer_row_end(out);
     }
-    json_close(&json, ']');
-    json_finish(&json);
+    printer_list_end(out, NULL);
 }
 
 /* Servers that do not run are what was asked for, not a failure of asking. */
 static int status(const struct local_nodes_view *view, const struct local_command *command)
 {
-    if (command->as_json)
-        view_print_json(view);
-    else if (view->nodes[0].port != 0 || view->up > 0)
-        view_print(view);
+    bool are_there = view->nodes[0].port != 0 || view->up > 0;
+    char worker[64] = "";
+    struct printer out = printer_begin(command->as_json, (struct wall_time){0}, &(struct buffer){0});
+    if (view->worker != 0)
+        snprintf(worker, sizeof worker, " A worker lives: process %d.", (int)view->worker);
+    if (are_there || out.is_json)
+        view_put(view, &out);
+    if (are_there)
+        printer_line(&out, "Their files are in %s.%s%s", view->directory, worker,
+                     view->is_changing ? " Somebody is starting or ending them." : "");
     else
-        printf("There are no local nodes: `holdfast work --local` makes them, in %s.\n", view->directory);
+        printer_line(&out, "There are no local nodes: `holdfast work --local` makes them, in %s.", view->directory);
+    printer_end(&out);
     return view->up == LOCAL_NODES && !view->is_changing ? EXIT_CODE_OK : EXIT_CODE_TEMPORARY;
 }
 

@@ -120,10 +120,7 @@ static bool show_progress(void *context, const char *what, int64_t left_ms)
 static void show(const struct nodes_command *command)
 {
     redlock_nodes_count_fences(command->session.nodes);
-    if (command->as_json)
-        nodes_print_json(command->session.nodes);
-    else
-        nodes_print(command->session.nodes);
+    nodes_print(command->session.nodes, command->as_json);
 }
 
 /* The state of the nodes is what was asked for: it goes to standard output, and the exit code sums it up. */

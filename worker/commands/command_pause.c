@@ -8,17 +8,8 @@
 #include "queue/operate.h"
 #include "worker/commands/fleet.h"
 #include "worker/config/suggest.h"
-#include "worker/print/human.h"
-#include "worker/print/json_writer.h"
 
 enum { NAMES_MAX = 100 };
-
-static void name_tell(bool pause, bool was_paused, const char *name)
-{
-    char quoted[LOG_QUOTE_MAX];
-    const char *what = pause ? "is paused" : was_paused ? "is resumed" : "was not paused";
-    printf("%s %s\n", log_quote(name, quoted), what);
-}
 
 static void unknown_queue_tell(const struct fleet *fleet, const char *name)
 {
@@ -66,16 +57,19 @@ static int pause_or_resume(struct console *console, bool pause, char *const *nam
     long long told = inquiry_integer(console->inquiry, (size_t)count, -1);
     if (told < 0)
         return (int)inquiry_complain_reply(console->inquiry, (size_t)count, console->command->name);
-    for (int i = 0; i < count && !console->as_json; i++)
-        name_tell(pause, inquiry_integer(console->inquiry, (size_t)i, 0) == 1, names[i]);
-    if (console->as_json) {
-        struct json_writer json = json_begin(&(struct buffer){0});
-        json_texts(&json, pause ? "paused" : "resumed", names, (size_t)count);
-        json_number(&json, "processes_told", told);
-        json_finish(&json);
-    } else {
-        printf("%lld process%s told\n", told, told == 1 ? " was" : "es were");
+    struct printer out = printer_begin(console->as_json, console->now, &(struct buffer){0});
+    for (int i = 0; i < count; i++) {
+        char quoted[LOG_QUOTE_MAX];
+        bool was_paused = inquiry_integer(console->inquiry, (size_t)i, 0) == 1;
+        printer_line(&out, "%s %s", log_quote(names[i], quoted),
+                     pause        ? "is paused"
+                     : was_paused ? "is resumed"
+                                  : "was not paused");
     }
+    printer_texts(&out, NULL, pause ? "paused" : "resumed", names, (size_t)count);
+    printer_number(&out, NULL, "processes_told", told);
+    printer_line(&out, "%lld process%s told", told, told == 1 ? " was" : "es were");
+    printer_end(&out);
     if (pause)
         unknown_tell(console, names, count, (size_t)count + 1);
     return EXIT_CODE_OK;

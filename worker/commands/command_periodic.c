@@ -6,14 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/memory.h"
 #include "worker/periodic/civil.h"
 #include "worker/commands/console.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
+#include "worker/print/printer.h"
 #include "worker/periodic/periodic_entry.h"
-#include "worker/print/table.h"
 
 enum { NEXT_DEFAULT = 3, NEXT_MAX = 100 };
 
@@ -108,77 +106,60 @@ static const char *last_text(const struct listing *listing, size_t index, char o
     return human_moment((struct wall_time){noted * US_PER_S}, (struct wall_time){listing->now * US_PER_S}, out);
 }
 
-static void print_entry(const struct listing *listing, size_t index, struct table *table)
+/* A tick a row for people, an entry a row for programs. */
+static void ticks_put(const struct listing *listing, size_t index, struct printer *out)
 {
     const struct periodic_entry *entry = &listing->entries[index];
     int64_t tick = listing->now;
-    for (int64_t i = 0; i < listing->next; i++) {
-        char name[LOG_QUOTE_MAX], zone[LOG_QUOTE_MAX], text[HUMAN_TEXT_MAX];
-        tick = cron_next(&entry->cron, tick, entry->zone);
-        if (tick == CRON_NEVER)
-            return;
-        table_cell(table, TABLE_PLAIN, "%s", i == 0 ? log_quote(entry->config->name, name) : "");
-        table_cell(table, TABLE_PLAIN, "%s", i == 0 ? last_text(listing, index, text) : "");
-        table_cell(table, TABLE_PLAIN, "%s", human_date((struct wall_time){tick * US_PER_S}, text));
-        table_cell(table, TABLE_PLAIN, "%s", local_date(entry, tick, ' ', text));
-        table_cell(table, TABLE_PLAIN, "%s", i == 0 ? log_quote(entry->config->zone, zone) : "");
-    }
-}
-
-static void print_for_people(const struct listing *listing)
-{
-    if (listing->count == 0) {
-        printf("no periodic tasks\n");
-        return;
-    }
-    struct table *table = table_create("NAME|LAST PUSHED|NEXT|LOCAL TIME|ZONE");
-    for (size_t i = 0; i < listing->count; i++)
-        print_entry(listing, i, table);
-    table_print(table, stdout);
-}
-
-static void json_moment(struct json_writer *json, const char *name, int64_t seconds)
-{
-    json_seconds_if(json, name, seconds > 0, seconds * US_PER_S);
-}
-
-static void json_entry(struct json_writer *json, const struct listing *listing, size_t index)
-{
-    const struct periodic_entry *entry = &listing->entries[index];
-    int64_t noted = noted_at(listing, index), tick = listing->now;
-    json_open(json, NULL, '{');
-    json_text(json, "name", entry->config->name);
-    json_text(json, "cron", entry->config->cron);
-    json_text(json, "zone", entry->config->zone);
-    json_text(json, "class", entry->config->class_name);
-    json_text(json, "queue", entry->config->queue);
-    json_moment(json, "last_pushed", noted);
-    json_moment(json, "known_since", -noted);
-    json_open(json, "next", '[');
+    printer_unknown(out, "");
     for (int64_t i = 0; i < listing->next; i++) {
         char text[HUMAN_TEXT_MAX];
         tick = cron_next(&entry->cron, tick, entry->zone);
         if (tick == CRON_NEVER)
-            break;
-        json_open(json, NULL, '{');
-        json_moment(json, "time", tick);
-        json_text(json, "local", local_date(entry, tick, 'T', text));
-        json_close(json, '}');
+            return;
+        printer_row(out);
+        printer_name(out, "NAME", NULL, i == 0 ? entry->config->name : NULL);
+        printer_text(out, "LAST PUSHED", NULL, i == 0 ? last_text(listing, index, text) : "");
+        printer_moment(out, NULL, "time", (struct wall_time){tick * US_PER_S});
+        printer_text(out, "NEXT", NULL, human_date((struct wall_time){tick * US_PER_S}, text));
+        printer_text(out, "LOCAL TIME", "local", local_date(entry, tick, out->is_json ? 'T' : ' ', text));
+        printer_name(out, "ZONE", NULL, i == 0 ? entry->config->zone : NULL);
+        printer_row_end(out);
     }
-    json_close(json, ']');
-    json_close(json, '}');
 }
 
-static void print_json(const struct listing *listing)
+static void entry_json(const struct listing *listing, size_t index, struct printer *out)
 {
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_truth(&json, "node_answers", listing->node_answers);
-    json_seconds(&json, "now", listing->now * US_PER_S);
-    json_open(&json, "periodic", '[');
+    const struct periodic_entry *entry = &listing->entries[index];
+    int64_t noted = noted_at(listing, index);
+    printer_row(out);
+    json_text(&out->json, "name", entry->config->name);
+    json_text(&out->json, "cron", entry->config->cron);
+    json_text(&out->json, "zone", entry->config->zone);
+    json_text(&out->json, "class", entry->config->class_name);
+    json_text(&out->json, "queue", entry->config->queue);
+    json_seconds_if(&out->json, "last_pushed", noted > 0, noted * US_PER_S);
+    json_seconds_if(&out->json, "known_since", noted < 0, -noted * US_PER_S);
+    printer_list(out, "next");
+    ticks_put(listing, index, out);
+    printer_list_end(out, NULL);
+    printer_row_end(out);
+}
+
+static void listing_print(const struct listing *listing)
+{
+    struct wall_time now = {listing->now * US_PER_S};
+    struct printer out = printer_begin(listing->console.as_json, now, &(struct buffer){0});
+    printer_truth(&out, "node_answers", listing->node_answers);
+    printer_moment(&out, NULL, "now", now);
+    printer_list(&out, "periodic");
     for (size_t i = 0; i < listing->count; i++)
-        json_entry(&json, listing, i);
-    json_close(&json, ']');
-    json_finish(&json);
+        if (out.is_json)
+            entry_json(listing, i, &out);
+        else
+            ticks_put(listing, i, &out);
+    printer_list_end(&out, listing->count == 0 ? "no periodic tasks" : NULL);
+    printer_end(&out);
 }
 
 /* --- the command ------------------------------------------------------------------------------------------------ */
@@ -196,10 +177,7 @@ static int periodic_list(struct listing *listing)
     if (code == EXIT_CODE_OK && listing->count > 0)
         code = noted_read(listing);
     listing->node_answers = code == EXIT_CODE_OK;
-    if (console->as_json)
-        print_json(listing);
-    else
-        print_for_people(listing);
+    listing_print(listing);
     return code;
 }
 

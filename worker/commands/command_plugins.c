@@ -14,9 +14,7 @@
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/plugin/plugin_symbols.h"
-#include "worker/print/human.h"
-#include "worker/print/json_writer.h"
-#include "worker/print/table.h"
+#include "worker/print/printer.h"
 #include "worker/startup_check.h"
 #include "worker/task/task_rules.h"
 
@@ -63,121 +61,71 @@ static struct class_view class_view(const struct config *config, const struct pl
     return view;
 }
 
-/* --- for people ------------------------------------------------------------------------------------------------- */
+/* --- printing --------------------------------------------------------------------------------------------------- */
 
-static void plugins_print(const struct plugins *plugins)
-{
-    if (plugins_count(plugins) == 0)
-        return;
-    struct table *table = table_create("PLUGIN|VERSION|BUILD|FILE|INTERFACE");
-    for (size_t i = 0; i < plugins_count(plugins); i++) {
-        const struct plugin *plugin = plugins_at(plugins, i);
-        table_cell(table, TABLE_PLAIN, "%s", plugin->descriptor.name);
-        table_cell(table, TABLE_PLAIN, "%s", plugin->descriptor.version[0] != '\0' ? plugin->descriptor.version : "-");
-        table_cell(table, TABLE_PLAIN, "%s", plugin->descriptor.build[0] != '\0' ? plugin->descriptor.build : "-");
-        table_cell(table, TABLE_PLAIN, "%s", plugin->path);
-        table_cell(table, TABLE_PLAIN, "%d.%u", HF_ABI_MAJOR, plugin->descriptor.abi_minor);
-    }
-    table_print(table, stdout);
-    putchar('\n');
-}
-
-static void class_print(struct table *table, const struct plugins *plugins, size_t index, const struct config *config)
-{
-    struct class_view view = class_view(config, plugins_handler_at(plugins, index));
-    const struct plugin_handler *handler = view.handler;
-    char span[HUMAN_TEXT_MAX];
-    table_cell(table, TABLE_PLAIN, "%s", handler->class_name);
-    table_cell(table, TABLE_PLAIN, "%s", handler->plugin != NULL ? handler->plugin->descriptor.name : "(program)");
-    table_cell(table, TABLE_PLAIN, "%s", view.isolation);
-    table_cell(table, TABLE_PLAIN, "%s", view.mode);
-    table_cell(table, TABLE_PLAIN, "%s", view.resources.length > 0 ? buffer_text(&view.resources) : "-");
-    table_cell(table, TABLE_PLAIN, "%s", view.timeout_ns > 0 ? human_span(view.timeout_ns / NS_PER_US, span) : "-");
-    table_cell(table, TABLE_DIM, "%s", handler->about != NULL ? handler->about : "");
-    buffer_fini(&view.resources);
-}
-
-/* Two tables: plugins, and classes. Without a configuration (NULL) the classes are as their handlers say. */
-static void plugin_view_print(const struct plugins *plugins, const struct config *config)
-{
-    plugins_print(plugins);
-    if (plugins_handler_count(plugins) == 0)
-        return;
-    struct table *table = table_create("CLASS|OF|RUNS IN|MODE|LOCKS|>TIMEOUT|ABOUT");
-    for (size_t i = 0; i < plugins_handler_count(plugins); i++)
-        class_print(table, plugins, i, config);
-    table_print(table, stdout);
-}
-
-/* --- for programs ----------------------------------------------------------------------------------------------- */
-
-static void class_json(struct json_writer *json, const struct plugin_handler *handler, const struct config *config)
+static void class_put(const struct plugin_handler *handler, const struct config *config, struct printer *out)
 {
     struct class_view view = class_view(config, handler);
-    json_open(json, NULL, '{');
-    json_text(json, "class", handler->class_name);
-    json_text(json, "isolation", view.isolation);
-    json_text(json, "mode", view.mode);
-    json_text(json, "resources", buffer_text(&view.resources));
-    json_number(json, "timeout_ms", view.timeout_ns / NS_PER_MS);
-    json_text(json, "about", handler->about);
-    if (handler->program != NULL) {
-        json_open(json, "program", '[');
+    printer_row(out);
+    printer_text(out, "CLASS", "class", handler->class_name);
+    printer_text(out, "OF", NULL, handler->plugin != NULL ? handler->plugin->descriptor.name : "(program)");
+    printer_text(out, "RUNS IN", "isolation", view.isolation);
+    printer_text(out, "MODE", "mode", view.mode);
+    printer_text(out, NULL, "resources", buffer_text(&view.resources));
+    printer_text(out, "LOCKS", NULL, printer_known(buffer_text(&view.resources)));
+    printer_number(out, NULL, "timeout_ms", view.timeout_ns / NS_PER_MS);
+    printer_span(out, ">TIMEOUT", NULL, view.timeout_ns > 0 ? view.timeout_ns / NS_PER_US : -1);
+    printer_text(out, NULL, "about", handler->about);
+    printer_text(out, ".ABOUT", NULL, handler->about != NULL ? handler->about : "");
+    if (out->is_json && handler->program != NULL) {
+        json_open(&out->json, "program", '[');
         for (size_t i = 0; handler->program[i] != NULL; i++)
-            json_text(json, NULL, handler->program[i]);
-        json_close(json, ']');
-        json_text(json, "where", handler->origin);
+            json_text(&out->json, NULL, handler->program[i]);
+        json_close(&out->json, ']');
+        json_text(&out->json, "where", handler->origin);
     }
-    json_close(json, '}');
+    printer_row_end(out);
     buffer_fini(&view.resources);
 }
 
-/* Those of the plugin; NULL = the programs. */
-static void classes_json(struct json_writer *json, const char *name, const struct plugins *plugins,
-                         const struct plugin *plugin, const struct config *config)
+/* Programs see the classes of one plugin, or of the programs (NULL); people see all of them. */
+static void classes_put(const char *member, const struct plugins *plugins, const struct plugin *plugin,
+                        const struct config *config, struct printer *out)
 {
-    json_open(json, name, '[');
+    printer_list(out, member);
     for (size_t i = 0; i < plugins_handler_count(plugins); i++)
-        if (plugins_handler_at(plugins, i)->plugin == plugin)
-            class_json(json, plugins_handler_at(plugins, i), config);
-    json_close(json, ']');
+        if (!out->is_json || plugins_handler_at(plugins, i)->plugin == plugin)
+            class_put(plugins_handler_at(plugins, i), config, out);
+    printer_list_end(out, NULL);
 }
 
-/* The members `plugins`, each with its `classes`, and `programs`. */
-static void plugin_view_json(struct json_writer *json, const struct plugins *plugins, const struct config *config)
+static void plugin_put(const struct plugins *plugins, const struct plugin *plugin, const struct config *config,
+                       struct printer *out)
 {
     char interface[32];
-    json_open(json, "plugins", '[');
-    for (size_t i = 0; i < plugins_count(plugins); i++) {
-        const struct plugin *plugin = plugins_at(plugins, i);
-        snprintf(interface, sizeof interface, "%d.%u", HF_ABI_MAJOR, plugin->descriptor.abi_minor);
-        json_open(json, NULL, '{');
-        json_text(json, "name", plugin->descriptor.name);
-        json_text(json, "version", plugin->descriptor.version);
-        json_text_or_nothing(json, "build", plugin->descriptor.build);
-        json_text(json, "interface", interface);
-        json_text(json, "file", plugin->path);
-        classes_json(json, "classes", plugins, plugin, config);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
-    classes_json(json, "programs", plugins, NULL, config);
+    snprintf(interface, sizeof interface, "%d.%u", HF_ABI_MAJOR, plugin->descriptor.abi_minor);
+    printer_row(out);
+    printer_text(out, "PLUGIN", "name", plugin->descriptor.name);
+    printer_text(out, NULL, "version", plugin->descriptor.version);
+    printer_text(out, "VERSION", NULL, printer_known(plugin->descriptor.version));
+    printer_text(out, "BUILD", "build", printer_known(plugin->descriptor.build));
+    printer_text(out, "FILE", "file", plugin->path);
+    printer_text(out, "INTERFACE", "interface", interface);
+    if (out->is_json)
+        classes_put("classes", plugins, plugin, config, out);
+    printer_row_end(out);
 }
 
-static void findings_json(struct json_writer *json, const char *name, const struct findings *findings, bool warnings)
+/* Plugins and classes. Without a configuration (NULL) the classes are as their handlers say. */
+static void plugins_put(const struct plugins *plugins, const struct config *config, struct printer *out)
 {
-    json_open(json, name, '[');
-    for (size_t i = 0; i < findings->count; i++)
-        if (findings->items[i].is_warning == warnings)
-            json_text(json, NULL, findings->items[i].text);
-    json_close(json, ']');
-}
-
-/* The members `errors` and `warnings`. */
-static void plugin_findings_json(struct json_writer *json, const struct findings *findings)
-{
-    findings_json(json, "errors", findings, false);
-    findings_json(json, "warnings", findings, true);
+    printer_list(out, "plugins");
+    for (size_t i = 0; i < plugins_count(plugins); i++)
+        plugin_put(plugins, plugins_at(plugins, i), config, out);
+    printer_list_end(out, NULL);
+    if (plugins_count(plugins) > 0)
+        printer_line(out, "%s", "");
+    classes_put("programs", plugins, NULL, config, out);
 }
 
 enum { FILES_MAX = 64 };
@@ -209,18 +157,11 @@ static int list(const char *path, bool as_json)
         startup_leave_out(config, plugins, &findings);
         startup_check(config, plugins, &findings);
     }
-    if (as_json) {
-        struct json_writer json = json_begin(&(struct buffer){0});
-        if (plugins != NULL)
-            plugin_view_json(&json, plugins, config);
-        plugin_findings_json(&json, &findings);
-        json_finish(&json);
-    } else {
-        if (plugins != NULL)
-            plugin_view_print(plugins, config);
-        fflush(stdout);
-        findings_print(&findings, stderr);
-    }
+    struct printer out = printer_begin(as_json, (struct wall_time){0}, &(struct buffer){0});
+    if (plugins != NULL)
+        plugins_put(plugins, config, &out);
+    findings_put(&findings, &out);
+    printer_end(&out);
     int code = findings.errors == 0 ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
     plugins_close(plugins);
     config_free(config);
@@ -284,51 +225,33 @@ static void file_check(struct checked *checked, const char *file)
     free(directory);
 }
 
-static void checked_print(struct checked *checked)
-{
-    if (checked->plugins != NULL)
-        plugin_view_print(checked->plugins, NULL);
-    fflush(stdout);
-    findings_print(&checked->findings, stderr);
-    if (checked->findings.errors == 0)
-        printf("%s: would be loaded\n", checked->file);
-}
-
-static void checked_json(struct json_writer *json, struct checked *checked)
-{
-    json_open(json, NULL, '{');
-    json_text(json, "file", checked->file);
-    json_truth(json, "ok", checked->findings.errors == 0);
-    if (checked->plugins != NULL)
-        plugin_view_json(json, checked->plugins, NULL);
-    plugin_findings_json(json, &checked->findings);
-    json_close(json, '}');
-}
-
 static int check(char *const *files, int count, bool as_json)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
+    struct printer out = printer_begin(as_json, (struct wall_time){0}, &(struct buffer){0});
     int code = EXIT_CODE_OK;
-    json_open(&json, NULL, '{');
-    json_open(&json, "files", '[');
+    if (as_json)
+        json_open(&out.json, "files", '[');
     for (int i = 0; i < count; i++) {
         struct checked checked = {.file = files[i]};
         file_check(&checked, files[i]);
-        if (as_json)
-            checked_json(&json, &checked);
+        bool is_good = checked.findings.errors == 0;
+        printer_row(&out);
+        printer_text(&out, NULL, "file", checked.file);
+        printer_truth(&out, "ok", is_good);
+        if (checked.plugins != NULL)
+            plugins_put(checked.plugins, NULL, &out);
+        findings_put(&checked.findings, &out);
+        if (is_good)
+            printer_line(&out, "%s: would be loaded", checked.file);
         else
-            checked_print(&checked);
-        if (checked.findings.errors > 0)
             code = EXIT_CODE_FAILURE;
+        printer_row_end(&out);
         plugins_close(checked.plugins);
         findings_fini(&checked.findings);
     }
-    json_close(&json, ']');
-    json_close(&json, '}');
     if (as_json)
-        json_print(&out);
-    buffer_fini(&out);
+        json_close(&out.json, ']');
+    printer_end(&out);
     return code;
 }
 

@@ -9,10 +9,7 @@
 #include "queue/operate.h"
 #include "queue/waiting.h"
 #include "worker/commands/backlog.h"
-#include "worker/commands/fleet.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
-#include "worker/print/table.h"
 #include "worker/commands/task_view.h"
 
 enum { FREE_PAGE = 200, DIGEST_MAX = 256 };
@@ -28,49 +25,6 @@ static const struct option_row options[] = {
     {.type = OPTION_END},
 };
 
-static void print_for_people(const struct backlog *backlog, const struct fleet *fleet)
-{
-    if (backlog->count == 0) {
-        printf("%s\n", backlog->knows_listed ? "no queues" : "queues ?");
-        return;
-    }
-    struct table *table = table_create("QUEUE|>TASKS|>LATENCY|>PROCESSES|");
-    for (size_t i = 0; i < backlog->count; i++) {
-        const struct backlog_queue *queue = &backlog->items[i];
-        char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-        size_t servers = fleet_servers(fleet, queue->name);
-        table_cell(table, TABLE_PLAIN, "%s", log_quote(queue->name, quoted));
-        table_cell(table, TABLE_PLAIN, "%s", queue->length < 0 ? "?" : human_count(queue->length, human));
-        table_cell(table, TABLE_PLAIN, "%s", queue->latency_us < 0 ? "?" : human_span(queue->latency_us, human));
-        table_cell(table, servers > 0 ? TABLE_PLAIN : TABLE_WARN, "%zu", servers);
-        table_cell(table, TABLE_WARN, "%s", backlog_queue_remark(backlog, queue));
-    }
-    table_print(table, stdout);
-}
-
-static void print_json(const struct backlog *backlog, const struct fleet *fleet)
-{
-    struct json_writer json = json_begin(&(struct buffer){0});
-    if (!backlog->knows_listed)
-        json_nothing(&json, "queues");
-    else
-        json_open(&json, "queues", '[');
-    for (size_t i = 0; backlog->knows_listed && i < backlog->count; i++) {
-        const struct backlog_queue *queue = &backlog->items[i];
-        json_open(&json, NULL, '{');
-        backlog_queue_json(backlog, queue, &json);
-        json_open(&json, "served_by", '[');
-        for (size_t j = 0; j < fleet->count; j++)
-            if (fleet_process_serves(&fleet->items[j], queue->name))
-                json_text(&json, NULL, fleet->items[j].identity);
-        json_close(&json, ']');
-        json_close(&json, '}');
-    }
-    if (backlog->knows_listed)
-        json_close(&json, ']');
-    json_finish(&json);
-}
-
 static int queues_list(struct console *console)
 {
     struct backlog backlog;
@@ -78,12 +32,12 @@ static int queues_list(struct console *console)
     int code = backlog_read(&backlog, console);
     if (code == EXIT_CODE_OK)
         code = fleet_read(&fleet, console);
-    if (code == EXIT_CODE_OK)
+    if (code == EXIT_CODE_OK) {
+        struct printer out = printer_begin(console->as_json, console->now, &(struct buffer){0});
         backlog_complain(&backlog, console);
-    if (code == EXIT_CODE_OK && console->as_json)
-        print_json(&backlog, &fleet);
-    else if (code == EXIT_CODE_OK)
-        print_for_people(&backlog, &fleet);
+        backlog_put(&backlog, &fleet, &out);
+        printer_end(&out);
+    }
     backlog_free(&backlog);
     fleet_free(&fleet);
     return code;
@@ -241,20 +195,16 @@ static int all_free(struct deletion *deletion)
 
 static void deletion_tell(const struct deletion *deletion)
 {
-    char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-    if (!deletion->console->as_json) {
-        printf("deleted queue %s with %s task%s", log_quote(deletion->name, quoted),
-               human_count(deletion->length, human), human_plural(deletion->length));
-        if (deletion->freed > 0)
-            printf(", %s of them unique", human_count(deletion->freed, human));
-        putchar('\n');
-        return;
-    }
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_text(&json, "deleted", deletion->name);
-    json_number(&json, "tasks", deletion->length);
-    json_number(&json, "unique_freed", deletion->freed);
-    json_finish(&json);
+    char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX], freed[HUMAN_TEXT_MAX + 32] = "";
+    struct printer out = printer_begin(deletion->console->as_json, deletion->console->now, &(struct buffer){0});
+    if (deletion->freed > 0)
+        snprintf(freed, sizeof freed, ", %s of them unique", human_count(deletion->freed, human));
+    printer_line(&out, "deleted queue %s with %s task%s%s", log_quote(deletion->name, quoted),
+                 human_count(deletion->length, human), human_plural(deletion->length), freed);
+    printer_text(&out, NULL, "deleted", deletion->name);
+    printer_number(&out, NULL, "tasks", deletion->length);
+    printer_number(&out, NULL, "unique_freed", deletion->freed);
+    printer_end(&out);
 }
 
 static int queue_delete(struct console *console, const char *name, bool is_sure)

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/commands/fleet.h"
-#include "worker/print/json_writer.h"
 
 enum { TARGETS_MAX = 100 };
 
@@ -176,16 +175,12 @@ static void print_told(const struct telling *telling)
 {
     char quoted[LOG_QUOTE_MAX];
     const char *what = telling->drains ? "drain" : telling->stops ? "stop" : "quiet";
-    if (!telling->console.as_json) {
-        for (size_t i = 0; i < telling->told_count; i++)
-            printf("told %s: %s\n", log_quote(telling->told[i], quoted), what);
-        fflush(stdout);
-        return;
-    }
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_text(&json, "verb", what);
-    json_texts(&json, "told", telling->told, telling->told_count);
-    json_finish(&json);
+    struct printer out = printer_begin(telling->console.as_json, telling->console.now, &(struct buffer){0});
+    printer_text(&out, NULL, "verb", what);
+    printer_texts(&out, NULL, "told", telling->told, telling->told_count);
+    for (size_t i = 0; i < telling->told_count; i++)
+        printer_line(&out, "told %s: %s", log_quote(telling->told[i], quoted), what);
+    printer_end(&out);
     fflush(stdout);
 }
 

@@ -5,11 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
 #include "worker/commands/health.h"
-#include "worker/print/table.h"
 
 #define WATCH_LEAST_NS   (200 * NS_PER_MS)
 #define LOCK_PATIENCE_NS (1 * NS_PER_S)
@@ -41,65 +38,12 @@ static const struct option_row options[] = {
 
 /* --- for people ------------------------------------------------------------------------------------------------- */
 
-static void state_text(const struct fleet_process *process, struct wall_time now, char *out, size_t size)
+static void processes_put(const struct fleet *fleet, struct printer *out)
 {
-    char since[HUMAN_TEXT_MAX];
-    if (process->is_clash)
-        snprintf(out, size, "%s, claims ?", fleet_state_name(process->state));
-    else if (process->state == FLEET_ALIVE)
-        snprintf(out, size, "%s", process->is_quiet ? "quiet" : "alive");
-    else if (process->state == FLEET_LOST)
-        snprintf(out, size, "lost, lease ended %s", human_moment(process->lease_end, now, since));
-    else
-        snprintf(out, size, "%s", fleet_state_name(process->state));
-}
-
-static void print_processes(const struct status *status, struct wall_time now)
-{
-    static const enum table_style styles[] = {[FLEET_ALIVE] = TABLE_GOOD,
-                                              [FLEET_LOST] = TABLE_BAD,
-                                              [FLEET_RECOVERED] = TABLE_DIM,
-                                              [FLEET_UNLEASED] = TABLE_DIM,
-                                              [FLEET_FOREIGN] = TABLE_WARN};
-    if (status->fleet.count == 0) {
-        printf("no processes\n");
-        return;
-    }
-    struct table *table = table_create("PROCESS|STATE|>BUSY|>MEMORY|BEAT|QUEUES");
-    for (size_t i = 0; i < status->fleet.count; i++) {
-        const struct fleet_process *process = &status->fleet.items[i];
-        struct buffer queues = {0};
-        char text[128], quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
-        for (size_t j = 0; j < process->info.queue_count; j++)
-            buffer_format(&queues, "%s%s", j > 0 ? "," : "", log_quote(process->info.queues[j], quoted));
-        state_text(process, now, text, sizeof text);
-        table_cell(table, TABLE_PLAIN, "%s", log_quote(process->identity, quoted));
-        table_cell(table, styles[process->state], "%s", text);
-        table_cell(table, TABLE_PLAIN, process->is_shown ? "%lld/%lld" : "-", process->busy, process->concurrency);
-        table_cell(table, TABLE_PLAIN, "%s", process->is_shown ? human_size(process->rss_kb * 1024, human) : "-");
-        table_cell(table, TABLE_PLAIN, "%s", human_moment(process->beat, now, human));
-        table_cell(table, TABLE_PLAIN, "%s", buffer_text(&queues));
-        buffer_fini(&queues);
-    }
-    table_print(table, stdout);
-}
-
-static void print_queues(const struct status *status)
-{
-    if (status->backlog.count == 0) {
-        printf("%s\n", status->backlog.knows_listed ? "no queues" : "queues ?");
-        return;
-    }
-    struct table *table = table_create("QUEUE|>TASKS|>LATENCY|");
-    for (size_t i = 0; i < status->backlog.count; i++) {
-        const struct backlog_queue *queue = &status->backlog.items[i];
-        char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-        table_cell(table, TABLE_PLAIN, "%s", log_quote(queue->name, quoted));
-        table_cell(table, TABLE_PLAIN, "%s", queue->length < 0 ? "?" : human_count(queue->length, human));
-        table_cell(table, TABLE_PLAIN, "%s", queue->latency_us < 0 ? "?" : human_span(queue->latency_us, human));
-        table_cell(table, TABLE_WARN, "%s", backlog_queue_remark(&status->backlog, queue));
-    }
-    table_print(table, stdout);
+    printer_list(out, "processes");
+    for (size_t i = 0; i < fleet->count; i++)
+        fleet_process_put(&fleet->items[i], out);
+    printer_list_end(out, "no processes");
 }
 
 /* -1 is not known. */
@@ -130,24 +74,6 @@ static void print_numbers(const struct status *status)
 
 /* --- for programs ----------------------------------------------------------------------------------------------- */
 
-static void process_json(const struct fleet_process *process, struct json_writer *json)
-{
-    json_open(json, NULL, '{');
-    json_text(json, "identity", process->identity);
-    json_text(json, "state", fleet_state_name(process->state));
-    json_seconds_if(json, "lease_end", process->is_leased, process->lease_end.us);
-    json_text(json, "host", process->info.host);
-    json_number(json, "pid", process->info.pid);
-    json_text(json, "version", process->info.version);
-    json_number(json, "busy", process->busy);
-    json_number(json, "concurrency", process->concurrency);
-    json_truth(json, "quiet", process->is_quiet);
-    json_number(json, "rss_kb", process->rss_kb);
-    json_seconds_if(json, "beat", process->beat.us != 0, process->beat.us);
-    json_texts(json, "queues", process->info.queues, process->info.queue_count);
-    json_close(json, '}');
-}
-
 static void numbers_json(const struct status *status, struct json_writer *json)
 {
     json_number_or_nothing(json, "schedule", status->schedule);
@@ -171,23 +97,6 @@ static void numbers_json(const struct status *status, struct json_writer *json)
     json_close(json, '}');
 }
 
-static void waiting_json(const struct waiting_lists *waiting, struct json_writer *json)
-{
-    enum { HOTTEST = 3 };
-    json_open(json, "waiting", '{');
-    json_number(json, "tasks", waiting_lists_total(waiting));
-    json_open(json, "hottest", '[');
-    for (size_t i = 0; i < waiting->count && i < HOTTEST; i++) {
-        json_open(json, NULL, '{');
-        json_text_or_nothing(json, "for", waiting->items[i].kind);
-        json_text(json, "name", waiting->items[i].name);
-        json_number(json, "tasks", waiting->items[i].waiters);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
-    json_close(json, '}');
-}
-
 static void locks_json(const struct status *status, struct json_writer *json)
 {
     if (status->is_lock_unknown) {
@@ -202,8 +111,10 @@ static void locks_json(const struct status *status, struct json_writer *json)
 }
 
 /* The facts of the first line. */
-static void health_json(const struct health *health, const struct status *status, struct json_writer *json)
+static void health_put(const struct health *health, const struct status *status, struct printer *out)
 {
+    enum { HOTTEST = 3 };
+    struct json_writer *json = &out->json;
     json_open(json, "health", '{');
     json_truth(json, "well", health->count == 0);
     json_open(json, "findings", '[');
@@ -212,15 +123,20 @@ static void health_json(const struct health *health, const struct status *status
     json_close(json, ']');
     json_number(json, "workers", status_serving(status));
     locks_json(status, json);
-    waiting_json(&status->waiting, json);
-    json_open(json, "unserved", '[');
+    json_open(json, "waiting", '{');
+    json_number(json, "tasks", waiting_lists_total(&status->waiting));
+    printer_list(out, "hottest");
+    waiting_lists_put(&status->waiting, HOTTEST, out);
+    printer_list_end(out, NULL);
+    json_close(json, '}');
+    printer_list(out, "unserved");
     for (size_t i = 0; i < status->unserved_count; i++) {
-        json_open(json, NULL, '{');
+        printer_row(out);
         json_text(json, "class", status->unserved[i].name);
         json_number(json, "tasks", status->unserved[i].tasks);
-        json_close(json, '}');
+        printer_row_end(out);
     }
-    json_close(json, ']');
+    printer_list_end(out, NULL);
     json_truth(json, "dead_full", status->dead >= DEAD_ENTRIES - 1);
     json_open(json, "growing", '[');
     for (size_t i = 0; i < status->backlog.count; i++)
@@ -230,41 +146,31 @@ static void health_json(const struct health *health, const struct status *status
     json_close(json, '}');
 }
 
-static void print_json(const struct status *status, struct wall_time now, const struct health *health)
-{
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_seconds(&json, "time", now.us);
-    health_json(health, status, &json);
-    json_open(&json, "processes", '[');
-    for (size_t i = 0; i < status->fleet.count; i++)
-        process_json(&status->fleet.items[i], &json);
-    json_close(&json, ']');
-    backlog_json(&status->backlog, &json);
-    numbers_json(status, &json);
-    json_finish(&json);
-}
-
 /* --- the command ------------------------------------------------------------------------------------------------ */
 
 static void status_print(const struct status_command *command, const struct status *status, struct wall_time now,
                          const struct health *health)
 {
+    struct printer out = printer_begin(command->console.as_json, now, &(struct buffer){0});
     struct buffer line = {0};
-    if (command->console.as_json) {
-        print_json(status, now, health);
-        return;
-    }
+    printer_moment(&out, NULL, "time", now);
+    if (out.is_json)
+        health_put(health, status, &out);
     health_line(health, status, &line);
-    puts(buffer_text(&line));
+    printer_line(&out, "%s", buffer_text(&line));
     buffer_fini(&line);
-    if (command->as_check)
-        return;
-    putchar('\n');
-    print_processes(status, now);
-    putchar('\n');
-    print_queues(status);
-    putchar('\n');
-    print_numbers(status);
+    if (out.is_json || !command->as_check) {
+        printer_line(&out, "%s", "");
+        processes_put(&status->fleet, &out);
+        printer_line(&out, "%s", "");
+        backlog_put(&status->backlog, NULL, &out);
+        printer_line(&out, "%s", "");
+        if (out.is_json)
+            numbers_json(status, &out.json);
+        else
+            print_numbers(status);
+    }
+    printer_end(&out);
 }
 
 static int status_once(struct status_command *command, struct console *console)
@@ -368,8 +274,9 @@ const struct command command_status = {
         "JSON: time, health, processes, queues, schedule, retry, dead, processed, failed, processed_today,\n"
         "failed_today, rate, node. health has the facts of the first line: well, findings (texts, the worst first),\n"
         "workers, lock_nodes (nodes, vote, reason; null is not known), waiting (tasks, hottest: for, name, tasks),\n"
-        "unserved (class, tasks), dead_full, growing (queues). Times are seconds since 1970, spans are seconds; null\n"
-        "is not known.\n",
+        "unserved (class, tasks), dead_full, growing (queues). processes is a list of identity, state, lease_end,\n"
+        "host, pid, version, busy, concurrency (also as threads), quiet, rss_kb, beat, queues; queues one of name,\n"
+        "length, latency, paused. Times are seconds since 1970, spans are seconds; null is not known.\n",
     .examples = "  holdfast status --watch 2s\n"
                 "  holdfast status --check --max-latency 30s --max-dead 100\n"
                 "  holdfast status --json | jq '.queues[] | select(.length > 1000)'\n",

@@ -9,83 +9,83 @@
 #include "base/real.h"
 #include "worker/commands/tasks.h"
 #include "worker/print/human.h"
-#include "worker/print/table.h"
 
 enum { PAGE = 100, ERROR_SHOWN_MAX = 60 };
 
-static const char set_columns[] = "WHEN|KEY|CLASS|QUEUE|>TRY|ERROR";
-static const char queue_columns[] = ">NEXT|JID|CLASS|>WAITING";
-static const char claim_columns[] = "PROCESS|STATE|>SLOT|QUEUE|JID|CLASS";
+/* --- one entry -------------------------------------------------------------------------------------------------- */
 
-/* --- for programs ----------------------------------------------------------------------------------------------- */
-
-static void entry_json(const struct task_entry *entry, struct task_view *view, struct json_writer *json)
-{
-    json_open(json, NULL, '{');
-    tasks_place_json(entry, view->is_task ? view->envelope.jid : "", json);
-    task_view_json(view, json);
-    json_close(json, '}');
-}
-
-/* --- for people ------------------------------------------------------------------------------------------------- */
-
-static void class_cell(struct table *table, struct task_view *view)
+static void class_cell(struct task_view *view, struct printer *out)
 {
     char quoted[LOG_QUOTE_MAX];
     if (view->is_task)
-        table_cell(table, TABLE_PLAIN, "%s", log_quote(task_view_class(view), quoted));
+        printer_name(out, "CLASS", NULL, task_view_class(view));
     else
-        table_cell(table, TABLE_BAD, "no task: %s", log_quote(view->reason.text, quoted));
+        printer_cell(out, "CLASS", TABLE_BAD, "no task: %s", log_quote(view->reason.text, quoted));
 }
 
-static const char *jid_of(const struct task_view *view, char out[LOG_QUOTE_MAX])
+static void jid_cell(const struct task_view *view, struct printer *out)
 {
-    return log_quote(view->is_task && view->envelope.jid[0] != '\0' ? view->envelope.jid : NULL, out);
+    printer_name(out, "JID", NULL, view->is_task ? printer_known(view->envelope.jid) : NULL);
 }
 
-static void set_row(struct table *table, const struct task_entry *entry, struct task_view *view, struct wall_time now)
+static void set_cells(const struct task_entry *entry, struct task_view *view, struct printer *out)
 {
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     struct buffer error = {0};
-    struct wall_time at = wall_read(entry->score);
     bool is_time = isfinite(real_read(entry->score, NULL));
-    table_cell(table, TABLE_PLAIN, "%s", is_time ? human_moment(at, now, human) : entry->score);
     bool has_jid = view->is_task && view->envelope.jid[0] != '\0';
-    table_cell(table, TABLE_PLAIN, "%s-%s", entry->score, has_jid ? jid_of(view, quoted) : "");
-    class_cell(table, view);
-    table_cell(table, TABLE_PLAIN, "%s", log_quote(view->is_task ? view->envelope.queue : "", quoted));
-    if (view->is_task && view->envelope.was_retried)
-        table_cell(table, TABLE_PLAIN, "%u", envelope_attempt(&view->envelope));
-    else
-        table_cell(table, TABLE_PLAIN, "%s", "");
+    printer_text(out, "WHEN", NULL, is_time ? human_moment(wall_read(entry->score), out->now, human) : entry->score);
+    printer_cell(out, "KEY", TABLE_PLAIN, "%s-%s", entry->score, has_jid ? log_quote(view->envelope.jid, quoted) : "");
+    class_cell(view, out);
+    printer_name(out, "QUEUE", NULL, view->is_task ? view->envelope.queue : "");
+    printer_unknown(out, "");
+    bool was_retried = view->is_task && view->envelope.was_retried;
+    printer_number(out, ">TRY", NULL, was_retried ? (int64_t)envelope_attempt(&view->envelope) : -1);
     task_view_error(view, &error);
     size_t length = error.length < ERROR_SHOWN_MAX ? error.length : ERROR_SHOWN_MAX;
-    table_cell(table, TABLE_PLAIN, "%s", length > 0 ? log_quote_bytes(error.bytes, length, quoted) : "");
+    printer_text(out, "ERROR", NULL, length > 0 ? log_quote_bytes(error.bytes, length, quoted) : "");
     buffer_fini(&error);
 }
 
-static void queue_row(struct table *table, const struct task_entry *entry, struct task_view *view, struct wall_time now)
+static void queue_cells(const struct task_entry *entry, struct task_view *view, struct printer *out)
 {
-    char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     struct wall_time since = task_view_since(view);
-    table_cell(table, TABLE_PLAIN, "%lld", entry->position);
-    table_cell(table, TABLE_PLAIN, "%s", jid_of(view, quoted));
-    class_cell(table, view);
-    table_cell(table, TABLE_PLAIN, "%s", since.us != 0 ? human_span(now.us - since.us, human) : "?");
+    printer_number(out, ">NEXT", NULL, entry->position);
+    jid_cell(view, out);
+    class_cell(view, out);
+    printer_unknown(out, "?");
+    printer_span(out, ">WAITING", NULL, since.us != 0 ? out->now.us - since.us : -1);
 }
 
-static void claim_row(struct table *table, const struct task_entry *entry, struct task_view *view)
+static void claim_cells(const struct task_entry *entry, struct task_view *view, struct printer *out)
 {
-    char quoted[LOG_QUOTE_MAX];
-    table_cell(table, TABLE_PLAIN, "%s", log_quote(entry->identity, quoted));
-    if (entry->scheme == 1)
-        table_cell(table, TABLE_WARN, "%s", "of the previous version");
-    else
-        table_cell(table, entry->is_living ? TABLE_GOOD : TABLE_BAD, "%s", entry->is_living ? "alive" : "lease ended");
-    table_cell(table, TABLE_PLAIN, "%s", entry->slot != NULL ? entry->slot : "bell");
-    table_cell(table, TABLE_PLAIN, "%s", log_quote(entry->queue, quoted));
-    table_cell(table, TABLE_PLAIN, "%s", jid_of(view, quoted));
-    class_cell(table, view);
+    printer_name(out, "PROCESS", NULL, entry->identity);
+    printer_text(out, "STATE", NULL,
+                 entry->scheme == 1 ? "of the previous version"
+                 : entry->is_living ? "alive"
+                                    : "lease ended");
+    printer_style(out, entry->scheme == 1 ? TABLE_WARN : entry->is_living ? TABLE_GOOD : TABLE_BAD);
+    printer_text(out, ">SLOT", NULL, entry->slot != NULL ? entry->slot : "bell");
+    printer_name(out, "QUEUE", NULL, entry->queue);
+    jid_cell(view, out);
+    class_cell(view, out);
+}
+
+static void entry_put(const struct task_entry *entry, struct task_view *view, struct printer *out)
+{
+    printer_row(out);
+    printer_unknown(out, "-");
+    if (out->is_json) {
+        tasks_place_json(entry, view->is_task ? view->envelope.jid : "", &out->json);
+        task_view_json(view, &out->json);
+    } else if (task_place_is_set(entry->place)) {
+        set_cells(entry, view, out);
+    } else if (entry->place == TASK_IN_QUEUE) {
+        queue_cells(entry, view, out);
+    } else {
+        claim_cells(entry, view, out);
+    }
+    printer_row_end(out);
 }
 
 /* --- listing ---------------------------------------------------------------------------------------------------- */
@@ -94,25 +94,9 @@ struct listing {
     struct tasks *tasks;
     struct task_walk walk;
     struct task_view view;
-    struct table *table; /* for people */
-    struct json_writer json;
-    struct buffer out;
+    struct printer out;
     int64_t shown, looked;
 };
-
-static void entry_tell(struct listing *listing, const struct task_entry *entry)
-{
-    struct wall_time now = listing->tasks->console.now;
-    listing->shown++;
-    if (listing->tasks->console.as_json)
-        entry_json(entry, &listing->view, &listing->json);
-    else if (task_place_is_set(entry->place))
-        set_row(listing->table, entry, &listing->view, now);
-    else if (entry->place == TASK_IN_QUEUE)
-        queue_row(listing->table, entry, &listing->view, now);
-    else
-        claim_row(listing->table, entry, &listing->view);
-}
 
 /* Tells of the page as much as is wanted; the rest begins the next one. Claims come by whole processes. */
 static void page_tell(struct listing *listing)
@@ -123,8 +107,10 @@ static void page_tell(struct listing *listing)
     for (; seen < listing->walk.count && (is_whole || listing->shown < tasks->limit); seen++) {
         const struct task_entry *entry = &listing->walk.entries[seen];
         task_view_read(&listing->view, entry->task.bytes, entry->task.length);
-        if (tasks_want(tasks, &listing->view, entry))
-            entry_tell(listing, entry);
+        if (!tasks_want(tasks, &listing->view, entry))
+            continue;
+        listing->shown++;
+        entry_put(entry, &listing->view, &listing->out);
     }
     listing->looked += (int64_t)seen;
     task_walk_advance(&listing->walk, seen);
@@ -145,56 +131,40 @@ static int pages_tell(struct listing *listing)
     return code;
 }
 
-static void finish_json(struct listing *listing, struct buffer *cursor)
+static void listing_finish(struct listing *listing)
 {
-    json_close(&listing->json, ']');
-    json_number(&listing->json, "looked_at", listing->looked);
-    json_text(&listing->json, "next", cursor->length > 0 ? buffer_text(cursor) : NULL);
-    json_close(&listing->json, '}');
-    json_print(&listing->out);
-}
-
-static void finish_table(struct listing *listing, struct buffer *cursor)
-{
+    struct buffer cursor = {0};
     char quoted[LOG_QUOTE_MAX];
-    if (listing->shown > 0)
-        table_print(listing->table, stdout);
-    else
-        table_free(listing->table);
-    if (cursor->length > 0)
-        printf("%s--cursor %s\n", listing->shown < listing->tasks->limit ? "more may follow: " : "more: ",
-               log_quote(buffer_text(cursor), quoted));
-    else if (listing->shown == 0)
-        printf("no tasks\n");
+    task_walk_cursor(&listing->walk, &cursor);
+    const char *next = cursor.length > 0 ? buffer_text(&cursor) : NULL;
+    printer_list_end(&listing->out, next == NULL ? "no tasks" : NULL);
+    printer_number(&listing->out, NULL, "looked_at", listing->looked);
+    printer_text(&listing->out, NULL, "next", next);
+    if (next != NULL)
+        printer_line(&listing->out, "%s--cursor %s",
+                     listing->shown < listing->tasks->limit ? "more may follow: " : "more: ", log_quote(next, quoted));
+    printer_end(&listing->out);
+    buffer_fini(&cursor);
 }
 
 static int tasks_list(struct tasks *tasks)
 {
     struct listing listing = {.tasks = tasks};
     struct error error = ERROR_NONE;
-    struct buffer cursor = {0};
+    struct buffer text = {0};
     const char *queue = tasks->place == TASK_IN_QUEUE ? tasks->queue : NULL;
     if (!task_walk_begin(&listing.walk, &tasks->console, tasks->place, queue, tasks->cursor, &error)) {
         task_walk_end(&listing.walk);
         return console_complain(&tasks->console, "%s", error.text);
     }
-    listing.json.out = &listing.out;
-    json_open(&listing.json, NULL, '{');
-    json_text(&listing.json, "place", task_place_name(tasks->place));
-    json_open(&listing.json, "tasks", '[');
-    listing.table = table_create(task_place_is_set(tasks->place) ? set_columns
-                                 : tasks->place == TASK_IN_QUEUE ? queue_columns
-                                                                 : claim_columns);
+    listing.out = printer_begin(tasks->console.as_json, tasks->console.now, &text);
+    printer_text(&listing.out, NULL, "place", task_place_name(tasks->place));
+    printer_list(&listing.out, "tasks");
     int code = pages_tell(&listing);
-    task_walk_cursor(&listing.walk, &cursor);
-    if (code == EXIT_CODE_OK && tasks->console.as_json)
-        finish_json(&listing, &cursor);
-    if (code == EXIT_CODE_OK && !tasks->console.as_json)
-        finish_table(&listing, &cursor);
+    if (code == EXIT_CODE_OK)
+        listing_finish(&listing);
     else
-        table_free(listing.table);
-    buffer_fini(&cursor);
-    buffer_fini(&listing.out);
+        printer_drop(&listing.out);
     task_view_fini(&listing.view);
     task_walk_end(&listing.walk);
     return code;

@@ -369,10 +369,10 @@ const struct command command_top = {
         "and not with NO_COLOR.\n"
         "\n"
         "JSON: time, away (null), rate (processed and failed a second, over: seconds), processed, failed, schedule,\n"
-        "retry, dead, processes (identity, state, busy, threads, quiet, rss_kb), running (class, jid, queue, process,\n"
-        "age, resource, token), resources (for, name, waiters, holder, process), lock_nodes (name, address, reached,\n"
-        "votes, state, reason, latency, quarantine_left), queues (name, length, latency, paused). Times are seconds\n"
-        "since 1970, spans are seconds; null is not known.\n",
+        "retry, dead, processes (as of holdfast status), running (class, jid, queue, process, age, resource, token),\n"
+        "resources (for, name, waiters, holder, process), lock_nodes (name, address, reached, votes, state, reason,\n"
+        "latency, quarantine_left), queues (name, length, latency, paused). Times are seconds since 1970, spans are\n"
+        "seconds; null is not known.\n",
     .examples = "  holdfast top\n"
                 "  holdfast top --json | jq '.resources[:5]'\n",
     .options = options,

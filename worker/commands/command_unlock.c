@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "queue/control.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
 #include "worker/commands/lock_view.h"
 
 #define HEAR_WITHIN_NS (2 * NS_PER_S)
@@ -165,29 +164,26 @@ static void taking_print(const struct lock_view *view)
     }
 }
 
-static void print_json(const struct unlock *unlock)
+static void show(const struct unlock *unlock)
 {
     const struct lock_view *view = &unlock->view;
     static const char *const tellings[] = {
         [TELLING_NOBODY] = "nobody", [TELLING_HEARD] = "heard", [TELLING_NOT_HEARD] = "not heard"};
-    struct json_writer json = json_begin(&(struct buffer){0});
-    lock_view_json(view, &json);
-    json_truth(&json, "forced", unlock->is_forced);
-    json_open(&json, "told", '[');
-    for (unsigned i = 0; i < view->holder_count && unlock->is_forced; i++)
-        json_text(&json, NULL, tellings[unlock->telling[i]]);
-    json_close(&json, ']');
-    json_truth(&json, "woke", unlock->woke);
-    json_finish(&json);
+    struct printer out = printer_begin(view->console.as_json, view->console.now, &(struct buffer){0});
+    lock_view_put(view, &out);
+    printer_truth(&out, "forced", unlock->is_forced);
+    printer_list(&out, "told");
+    for (unsigned i = 0; i < view->holder_count && unlock->is_forced && out.is_json; i++)
+        json_text(&out.json, NULL, tellings[unlock->telling[i]]);
+    printer_list_end(&out, NULL);
+    printer_truth(&out, "woke", unlock->woke);
+    printer_end(&out);
 }
 
 static int refuse(struct unlock *unlock)
 {
     struct lock_view *view = &unlock->view;
-    if (view->console.as_json)
-        print_json(unlock);
-    else
-        lock_view_print(view);
+    show(unlock);
     if (view->holder_count == 0 && view->state == LOCK_IS_FREE)
         return console_complain(&view->console, "nobody holds it; with --force, who waits for it would be let go");
     bool tells = false;
@@ -214,7 +210,7 @@ static int take(struct unlock *unlock)
     int code = view->has_queue ? EXIT_CODE_OK : view->queue_code;
     origin_tell(&view->console.origin, view->command);
     if (!view->console.as_json)
-        lock_view_print(view);
+        show(unlock);
     if (view->has_queue)
         code = holders_tell(unlock);
     if (unlock->is_interrupted)
@@ -225,7 +221,7 @@ static int take(struct unlock *unlock)
         code = code == EXIT_CODE_OK ? freed : code;
     }
     if (view->console.as_json) {
-        print_json(unlock);
+        show(unlock);
         return exit_code_of(end, code);
     }
     telling_print(unlock);

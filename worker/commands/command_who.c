@@ -1,7 +1,6 @@
 /* holdfast who: who holds a lock, and who waits for it. Changes nothing. */
 #include "worker/commands/command.h"
 
-#include "worker/print/json_writer.h"
 #include "worker/commands/lock_view.h"
 
 enum { LIMIT_DEFAULT = 50, LIMIT_MOST = 100000 };
@@ -20,21 +19,15 @@ static const struct option_row options[] = {
 
 static void show(const struct lock_view *view, const struct lock_waiters *waiters)
 {
-    if (!view->console.as_json) {
-        lock_view_print(view);
-        if (view->has_queue)
-            lock_waiters_print(waiters, &view->console);
-        return;
-    }
-    struct json_writer json = json_begin(&(struct buffer){0});
-    lock_view_json(view, &json);
+    struct printer out = printer_begin(view->console.as_json, view->console.now, &(struct buffer){0});
+    lock_view_put(view, &out);
     if (view->has_queue) {
-        lock_waiters_json(waiters, &json);
+        lock_waiters_put(waiters, &out);
     } else {
-        json_nothing(&json, "waiting");
-        json_nothing(&json, "waiters");
+        printer_text(&out, NULL, "waiting", NULL);
+        printer_text(&out, NULL, "waiters", NULL);
     }
-    json_finish(&json);
+    printer_end(&out);
 }
 
 static int exit_code_of(const struct lock_view *view)

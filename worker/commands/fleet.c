@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/real.h"
+#include "worker/print/human.h"
 
 enum { ASKED_AT_ONCE = 100, SCAN_COUNT = 500, FIELD_COUNT = 8 };
 
@@ -245,4 +246,52 @@ const char *fleet_state_name(enum fleet_state state)
                                         [FLEET_UNLEASED] = "unleased",
                                         [FLEET_FOREIGN] = "foreign"};
     return names[state];
+}
+
+static void state_put(const struct fleet_process *process, struct printer *out)
+{
+    static const enum table_style styles[] = {[FLEET_ALIVE] = TABLE_GOOD,
+                                              [FLEET_LOST] = TABLE_BAD,
+                                              [FLEET_RECOVERED] = TABLE_DIM,
+                                              [FLEET_UNLEASED] = TABLE_DIM,
+                                              [FLEET_FOREIGN] = TABLE_WARN};
+    enum table_style style = styles[process->state];
+    const char *name = fleet_state_name(process->state);
+    char since[HUMAN_TEXT_MAX];
+    if (process->is_clash)
+        printer_cell(out, "STATE:0,1", style, "%s, claims ?", name);
+    else if (process->state == FLEET_ALIVE && process->is_quiet)
+        printer_cell(out, "STATE:0,1", TABLE_WARN, "quiet");
+    else if (process->state == FLEET_LOST)
+        printer_cell(out, "STATE:0,1", style, "lost, lease ended %s",
+                     human_moment(process->lease_end, out->now, since));
+    else
+        printer_cell(out, "STATE:0,1", style, "%s", name);
+}
+
+void fleet_process_put(const struct fleet_process *process, struct printer *out)
+{
+    char human[HUMAN_TEXT_MAX];
+    printer_row(out);
+    printer_name(out, "PROCESS:12", "identity", process->identity);
+    printer_text(out, NULL, "state", fleet_state_name(process->state));
+    state_put(process, out);
+    printer_moment(out, NULL, "lease_end", process->is_leased ? process->lease_end : (struct wall_time){0});
+    printer_text(out, NULL, "host", process->info.host);
+    printer_number(out, NULL, "pid", process->info.pid);
+    printer_text(out, NULL, "version", process->info.version);
+    printer_number(out, NULL, "busy", process->busy);
+    printer_number(out, NULL, "concurrency", process->concurrency);
+    printer_cell(out, ">BUSY", TABLE_PLAIN, process->is_shown ? "%lld/%lld" : "-", process->busy, process->concurrency);
+    printer_rank(out, process->busy);
+    printer_truth(out, "quiet", process->is_quiet);
+    printer_number(out, NULL, "rss_kb", process->rss_kb);
+    printer_cell(out, ">MEMORY:0,3", TABLE_PLAIN, "%s",
+                 process->is_shown ? human_size(process->rss_kb * 1024, human) : "-");
+    printer_rank(out, process->rss_kb);
+    printer_moment(out, ".BEAT:0,2", "beat", process->beat);
+    printer_texts(out, "QUEUES:8,4", "queues", process->info.queues, process->info.queue_count);
+    printer_number(out, NULL, "threads", process->concurrency);
+    printer_about(out, process->identity);
+    printer_row_end(out);
 }

@@ -12,6 +12,7 @@
 
 #include "worker/commands/console.h"
 #include "worker/commands/process_info.h"
+#include "worker/print/printer.h"
 
 enum fleet_state {
     FLEET_ALIVE,     /* its lease runs */
@@ -55,6 +56,9 @@ bool fleet_announces(const struct fleet *fleet, const char *class_name);
 bool fleet_process_serves(const struct fleet_process *process, const char *queue);
 size_t fleet_servers(const struct fleet *fleet, const char *queue); /* how many do */
 const char *fleet_state_name(enum fleet_state state);               /* "alive", "lost", ... */
+
+/* A row of the list of processes. */
+void fleet_process_put(const struct fleet_process *process, struct printer *out);
 
 /* Fills what a hash says that dashboards read: `fields` are the values of FLEET_FIELDS. Pure. */
 #define FLEET_FIELDS "info", "busy", "beat", "rtt_us", "quiet", "rss", "concurrency", "hf_classes"

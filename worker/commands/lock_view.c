@@ -12,8 +12,6 @@
 #include "worker/commands/task_view.h"
 #include "worker/config/config_secret.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
-#include "worker/print/table.h"
 
 enum { DIGITS_MAX = 10 };
 
@@ -390,66 +388,7 @@ static unsigned number_of(const struct lock_view *view, unsigned node)
     return 0;
 }
 
-static void nodes_table(const struct lock_view *view, unsigned nodes)
-{
-    struct table *table = table_create("NODE|STATE|HAS|>EXPIRES IN|>FENCE");
-    char human[HUMAN_TEXT_MAX];
-    for (unsigned i = 0; i < nodes; i++) {
-        const struct redlock_node_view *node = redlock_nodes_view(view->session.nodes, i);
-        const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, i);
-        unsigned number = number_of(view, i);
-        table_cell(table, TABLE_PLAIN, "%s", node->name);
-        table_cell(table, node->votes ? TABLE_GOOD : TABLE_BAD, "%s", node->state);
-        if (number > 0)
-            table_cell(table, TABLE_PLAIN, "#%u", number);
-        else
-            table_cell(table, key->is_answered ? TABLE_PLAIN : TABLE_BAD, "%s",
-                       key->is_answered ? "nothing" : "no answer");
-        table_cell(table, TABLE_PLAIN, "%s",
-                   number > 0 && key->remaining_ms >= 0 ? human_span(key->remaining_ms * 1000, human) : "-");
-        if (key->is_answered && key->fence != 0)
-            table_cell(table, TABLE_PLAIN, "%" PRIu64, key->fence);
-        else
-            table_cell(table, TABLE_DIM, "-");
-    }
-    table_print(table, stdout);
-    for (unsigned i = 0; i < nodes; i++) {
-        const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, i);
-        char quoted[LOG_QUOTE_MAX];
-        if (!key->is_answered)
-            printf("%s does not answer: %s\n", redlock_nodes_view(view->session.nodes, i)->name,
-                   log_quote(key->trouble, quoted));
-    }
-}
-
-void lock_view_print(const struct lock_view *view)
-{
-    static const char *const sentences[] = {
-        [LOCK_IS_FREE] = "is free",
-        [LOCK_IS_HELD] = "is held",
-        [LOCK_IS_LEFTOVER] = "is held by nobody: what is left on a minority expires",
-        [LOCK_IS_UNKNOWN] = "may be held: too few lock nodes answer, or vote, to tell"};
-    struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
-    struct buffer text = {0};
-    bytes_show(view->resource, strlen(view->resource), &text);
-    printf("%s %s.\n", buffer_text(&text), sentences[view->state]);
-    buffer_fini(&text);
-    for (unsigned i = 0; i < view->holder_count; i++)
-        holder_print(view, i, group.nodes);
-    nodes_table(view, group.nodes);
-}
-
 /* --- for programs ------------------------------------------------------------------------------------------------- */
-
-static void remaining_json(struct json_writer *json, const char *name, bool is_known, int64_t ms)
-{
-    json_seconds_if(json, name, is_known && ms >= 0, ms * 1000);
-}
-
-static void token_json(struct json_writer *json, const char *name, uint64_t token)
-{
-    json_number_if(json, name, token != 0, (int64_t)token);
-}
 
 static void value_json(const struct redlock_key_view *key, struct json_writer *json)
 {
@@ -492,15 +431,17 @@ static void holder_json(const struct lock_view *view, unsigned index, struct jso
     json_text(json, "standing", standings[holder->standing]);
     json_number(json, "nodes", holder->nodes);
     json_number(json, "votes", holder->votes);
-    remaining_json(json, "remaining", true, holder->remaining_ms);
-    token_json(json, "token", holder->token);
+    json_seconds_if(json, "remaining", holder->remaining_ms >= 0, holder->remaining_ms * 1000);
+    json_number_if(json, "token", holder->token != 0, (int64_t)holder->token);
     json_bytes(json, "owner", holder->owner,
                holder->owner != NULL ? key->length - (size_t)(holder->owner - key->value) : 0);
     runner_json(view, index, json);
     json_close(json, '}');
 }
 
-static void node_json(const struct lock_view *view, unsigned index, struct json_writer *json)
+/* --- for both ----------------------------------------------------------------------------------------------------- */
+
+static void node_put(const struct lock_view *view, unsigned index, struct printer *out)
 {
     static const char *const takings[] = {
         [REDLOCK_TAKING_NOTHING] = "nothing", [REDLOCK_TAKING_DONE] = "deleted",    [REDLOCK_TAKING_GONE] = "gone",
@@ -508,33 +449,66 @@ static void node_json(const struct lock_view *view, unsigned index, struct json_
     const struct redlock_node_view *node = redlock_nodes_view(view->session.nodes, index);
     const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, index);
     unsigned number = number_of(view, index);
-    json_open(json, NULL, '{');
-    json_text(json, "name", node->name);
-    json_text(json, "state", node->state);
-    json_truth(json, "votes", node->votes);
-    json_truth(json, "answered", key->is_answered);
-    json_text(json, "trouble", key->trouble[0] != '\0' ? key->trouble : NULL);
-    json_number_if(json, "holder", number > 0, number - 1);
-    remaining_json(json, "remaining", number > 0, key->remaining_ms);
-    token_json(json, "fence", key->fence);
+    bool is_lasting = number == 0 || key->remaining_ms < 0;
+    printer_row(out);
+    printer_text(out, "NODE", "name", node->name);
+    printer_text(out, "STATE", "state", node->state);
+    printer_style(out, node->votes ? TABLE_GOOD : TABLE_BAD);
+    printer_truth(out, "votes", node->votes);
+    printer_truth(out, "answered", key->is_answered);
+    printer_text(out, NULL, "trouble", printer_known(key->trouble));
+    printer_number(out, NULL, "holder", (int64_t)number - 1);
+    if (number > 0)
+        printer_cell(out, "HAS", TABLE_PLAIN, "#%u", number);
+    else
+        printer_cell(out, "HAS", key->is_answered ? TABLE_PLAIN : TABLE_BAD, "%s",
+                     key->is_answered ? "nothing" : "no answer");
+    printer_span(out, ">EXPIRES IN", "remaining", is_lasting ? -1 : key->remaining_ms * 1000);
+    printer_number(out, ">FENCE", "fence", key->fence != 0 ? (int64_t)key->fence : -1);
     if (view->changes)
-        json_text(json, "taking", takings[key->taking]);
-    json_close(json, '}');
+        printer_text(out, NULL, "taking", takings[key->taking]);
+    printer_row_end(out);
 }
 
-void lock_view_json(const struct lock_view *view, struct json_writer *json)
+static void nodes_put(const struct lock_view *view, unsigned nodes, struct printer *out)
 {
+    printer_list(out, "nodes");
+    for (unsigned i = 0; i < nodes; i++)
+        node_put(view, i, out);
+    printer_list_end(out, NULL);
+    for (unsigned i = 0; i < nodes; i++) {
+        const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, i);
+        char quoted[LOG_QUOTE_MAX];
+        if (!key->is_answered)
+            printer_line(out, "%s does not answer: %s", redlock_nodes_view(view->session.nodes, i)->name,
+                         log_quote(key->trouble, quoted));
+    }
+}
+
+void lock_view_put(const struct lock_view *view, struct printer *out)
+{
+    static const char *const sentences[] = {
+        [LOCK_IS_FREE] = "is free",
+        [LOCK_IS_HELD] = "is held",
+        [LOCK_IS_LEFTOVER] = "is held by nobody: what is left on a minority expires",
+        [LOCK_IS_UNKNOWN] = "may be held: too few lock nodes answer, or vote, to tell"};
     struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
-    json_text(json, "resource", view->resource);
-    json_text(json, "prefix", view->session.options.key_prefix != NULL ? view->session.options.key_prefix : "");
-    json_text(json, "state", state_name(view->state));
-    json_number(json, "quorum", group.quorum);
-    json_open(json, "holders", '[');
+    struct buffer text = {0};
+    bytes_show(view->resource, strlen(view->resource), &text);
+    printer_line(out, "%s %s.", buffer_text(&text), sentences[view->state]);
+    buffer_fini(&text);
+    printer_text(out, NULL, "resource", view->resource);
+    printer_text(out, NULL, "prefix", view->session.options.key_prefix != NULL ? view->session.options.key_prefix : "");
+    printer_text(out, NULL, "state", state_name(view->state));
+    printer_number(out, NULL, "quorum", group.quorum);
+    if (out->is_json)
+        json_open(&out->json, "holders", '[');
     for (unsigned i = 0; i < view->holder_count; i++)
-        holder_json(view, i, json);
-    json_close(json, ']');
-    json_open(json, "nodes", '[');
-    for (unsigned i = 0; i < group.nodes; i++)
-        node_json(view, i, json);
-    json_close(json, ']');
+        if (out->is_json)
+            holder_json(view, i, &out->json);
+        else
+            holder_print(view, i, group.nodes);
+    if (out->is_json)
+        json_close(&out->json, ']');
+    nodes_put(view, group.nodes, out);
 }

@@ -85,7 +85,6 @@ int lock_view_close(struct lock_view *view, int code); /* returns `code` */
 /* Returns an exit code: not EXIT_CODE_OK only when the queue node went away meanwhile. */
 int lock_view_look(struct lock_view *view);
 
-void lock_view_print(const struct lock_view *view);
-void lock_view_json(const struct lock_view *view, struct json_writer *json); /* members of an object */
+void lock_view_put(const struct lock_view *view, struct printer *out);
 
 #endif

@@ -6,8 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
-#include "worker/print/table.h"
+#include "worker/print/printer.h"
 #include "worker/config/config_secret.h"
 #include "worker/config/node_options.h"
 
@@ -138,23 +137,13 @@ static void group_text(const struct redlock_nodes *nodes, struct buffer *out)
                       group->quorum == 1 ? "is" : "are");
 }
 
-/* --- for people -------------------------------------------------------------------------------------------------- */
+/* --- printing ---------------------------------------------------------------------------------------------------- */
 
 static enum table_style style_of(const struct redlock_node_view *view)
 {
     if (view->votes)
         return TABLE_GOOD;
     return view->quarantine_left_ms > 0 ? TABLE_WARN : TABLE_BAD;
-}
-
-static void clock_cell(struct table *table, const struct redlock_node_view *view)
-{
-    int64_t ahead_us = view->clock_ahead_us;
-    bool is_far = ahead_us > US_PER_S || ahead_us < -US_PER_S;
-    if (!view->is_reached)
-        table_cell(table, TABLE_DIM, "-");
-    else
-        table_cell(table, is_far ? TABLE_WARN : TABLE_PLAIN, "%+.1f ms", (double)ahead_us / 1000);
 }
 
 /* Of a node that was not reached, what the system said: the end of "connect to HOST: Connection refused". */
@@ -166,21 +155,51 @@ static const char *why_of(const struct redlock_node_view *view)
     return colon != NULL && colon[1] == ' ' ? colon + 2 : view->trouble;
 }
 
-static void node_row(struct table *table, const struct redlock_node_view *view)
+static void clock_put(const struct redlock_node_view *view, struct printer *out)
 {
-    char human[HUMAN_TEXT_MAX];
-    table_cell(table, TABLE_PLAIN, "%s", view->name);
-    table_cell(table, TABLE_PLAIN, "%s", view->address);
-    table_cell(table, style_of(view), "%s", view->state);
-    table_cell(table, view->votes ? TABLE_DIM : TABLE_PLAIN, "%.60s", why_of(view));
-    table_cell(table, view->quarantine_left_ms > 0 ? TABLE_WARN : TABLE_DIM, "%s",
-               view->quarantine_left_ms > 0 ? human_span(view->quarantine_left_ms * 1000, human) : "-");
+    int64_t ahead_us = view->clock_ahead_us;
+    bool is_far = ahead_us > US_PER_S || ahead_us < -US_PER_S;
+    if (out->is_json)
+        json_seconds_if(&out->json, "clock_ahead", view->is_reached, ahead_us);
     if (view->is_reached)
-        table_cell(table, TABLE_PLAIN, "%.1f ms", (double)view->latency_us / 1000);
+        printer_cell(out, ">CLOCK", is_far ? TABLE_WARN : TABLE_PLAIN, "%+.1f ms", (double)ahead_us / 1000);
     else
-        table_cell(table, TABLE_DIM, "-");
-    clock_cell(table, view);
-    table_cell(table, TABLE_DIM, "%s", view->id[0] != '\0' ? view->id : "-");
+        printer_cell(out, ">CLOCK", TABLE_DIM, "-");
+}
+
+static void node_put(const struct redlock_node_view *view, struct printer *out)
+{
+    bool is_quarantined = view->quarantine_left_ms > 0;
+    int64_t left_us = view->quarantine_left_ms * 1000;
+    printer_row(out);
+    printer_text(out, "NODE", "name", view->name);
+    printer_text(out, "ADDRESS", "address", view->address);
+    printer_truth(out, "reached", view->is_reached);
+    printer_truth(out, "votes", view->votes);
+    printer_text(out, "STATE", "state", view->state);
+    printer_style(out, style_of(view));
+    printer_cell(out, "WHY", view->votes ? TABLE_DIM : TABLE_PLAIN, "%.60s", why_of(view));
+    printer_text(out, NULL, "reason", view->reason);
+    printer_text(out, NULL, "advice", view->advice);
+    printer_text(out, NULL, "trouble", printer_known(view->trouble));
+    printer_span(out, NULL, "quarantine_left", left_us);
+    printer_span(out, ">AT MOST", NULL, is_quarantined ? left_us : -1);
+    printer_style(out, is_quarantined ? TABLE_WARN : TABLE_DIM);
+    printer_text(out, NULL, "group", printer_known(view->group));
+    printer_text(out, NULL, "id", printer_known(view->id));
+    printer_number(out, NULL, "generation", view->group[0] != '\0' ? (int64_t)view->generation : -1);
+    printer_text(out, NULL, "run_id", printer_known(view->run_id));
+    printer_text(out, NULL, "eviction", printer_known(view->eviction));
+    printer_span(out, NULL, "latency", view->is_reached ? view->latency_us : -1);
+    printer_cell(out, ">LATENCY", view->is_reached ? TABLE_PLAIN : TABLE_DIM, view->is_reached ? "%.1f ms" : "-",
+                 (double)view->latency_us / 1000);
+    clock_put(view, out);
+    printer_text(out, ".ID", NULL, printer_known(view->id));
+    printer_text(out, NULL, "fences", printer_known(view->fences));
+    printer_number(out, NULL, "fences_moved", (int64_t)view->fences_moved);
+    printer_number(out, NULL, "fence_count", view->has_fence_count ? (int64_t)view->fence_count : -1);
+    printer_number(out, NULL, "fence_floor", view->has_fence_count ? (int64_t)view->fence_floor : -1);
+    printer_row_end(out);
 }
 
 static void verdicts_print(const struct redlock_nodes *nodes, unsigned count)
@@ -223,67 +242,36 @@ static void fences_print(const struct redlock_nodes *nodes, unsigned count)
                human_count((int64_t)most, number), (unsigned long long)floor);
 }
 
-void nodes_print(const struct redlock_nodes *nodes)
+static void notes_print(const struct redlock_nodes *nodes, const struct redlock_group_view *group)
 {
-    struct redlock_group_view group = redlock_nodes_group(nodes);
-    struct table *table = table_create("NODE|ADDRESS|STATE|WHY|>AT MOST|>LATENCY|>CLOCK|ID");
     struct buffer text = {0};
-    for (unsigned i = 0; i < group.nodes; i++)
-        node_row(table, redlock_nodes_view(nodes, i));
-    table_print(table, stdout);
     group_text(nodes, &text);
     puts(buffer_text(&text));
-    if (group.vacant > 0)
+    if (group->vacant > 0)
         puts("A place of the group is vacant: a replacement was begun and not finished. Run `holdfast nodes replace`, "
              "or `holdfast nodes heal --wait`, again.");
-    fences_print(nodes, group.nodes);
-    verdicts_print(nodes, group.nodes);
+    fences_print(nodes, group->nodes);
+    verdicts_print(nodes, group->nodes);
     buffer_fini(&text);
 }
 
-/* --- for programs ------------------------------------------------------------------------------------------------ */
-
-static void json_node(struct json_writer *json, const struct redlock_node_view *view)
-{
-    json_open(json, NULL, '{');
-    json_text(json, "name", view->name);
-    json_text(json, "address", view->address);
-    json_truth(json, "reached", view->is_reached);
-    json_truth(json, "votes", view->votes);
-    json_text(json, "state", view->state);
-    json_text(json, "reason", view->reason);
-    json_text(json, "advice", view->advice);
-    json_text_or_nothing(json, "trouble", view->trouble);
-    json_seconds(json, "quarantine_left", view->quarantine_left_ms * 1000);
-    json_text_or_nothing(json, "group", view->group);
-    json_text_or_nothing(json, "id", view->id);
-    json_number_if(json, "generation", view->group[0] != '\0', view->generation);
-    json_text_or_nothing(json, "run_id", view->run_id);
-    json_text_or_nothing(json, "eviction", view->eviction);
-    json_seconds_if(json, "latency", view->is_reached, view->latency_us);
-    json_seconds_if(json, "clock_ahead", view->is_reached, view->clock_ahead_us);
-    json_text_or_nothing(json, "fences", view->fences);
-    json_number(json, "fences_moved", (int64_t)view->fences_moved);
-    json_number_if(json, "fence_count", view->has_fence_count, (int64_t)view->fence_count);
-    json_number_if(json, "fence_floor", view->has_fence_count, (int64_t)view->fence_floor);
-    json_close(json, '}');
-}
-
-void nodes_print_json(const struct redlock_nodes *nodes)
+void nodes_print(const struct redlock_nodes *nodes, bool as_json)
 {
     struct redlock_group_view group = redlock_nodes_group(nodes);
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_text_or_nothing(&json, "group", group.group);
-    json_number_if(&json, "generation", group.has_group, group.generation);
-    json_seconds_if(&json, "max_ttl", group.has_group, group.max_ttl_ms * 1000);
-    json_number(&json, "vacant", group.vacant);
-    json_number(&json, "voters", group.voters);
-    json_number(&json, "quorum", group.quorum);
-    json_open(&json, "nodes", '[');
+    struct printer out = printer_begin(as_json, (struct wall_time){0}, &(struct buffer){0});
+    printer_text(&out, NULL, "group", printer_known(group.group));
+    printer_number(&out, NULL, "generation", group.has_group ? (int64_t)group.generation : -1);
+    printer_span(&out, NULL, "max_ttl", group.has_group ? group.max_ttl_ms * 1000 : -1);
+    printer_number(&out, NULL, "vacant", group.vacant);
+    printer_number(&out, NULL, "voters", group.voters);
+    printer_number(&out, NULL, "quorum", group.quorum);
+    printer_list(&out, "nodes");
     for (unsigned i = 0; i < group.nodes; i++)
-        json_node(&json, redlock_nodes_view(nodes, i));
-    json_close(&json, ']');
-    json_finish(&json);
+        node_put(redlock_nodes_view(nodes, i), &out);
+    printer_list_end(&out, NULL);
+    if (!as_json)
+        notes_print(nodes, &group);
+    printer_end(&out);
 }
 
 /* --- for other commands ------------------------------------------------------------------------------------------ */

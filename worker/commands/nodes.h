@@ -41,8 +41,7 @@ struct nodes_markers {
 };
 struct nodes_markers nodes_markers_of(const struct redlock_nodes *nodes);
 
-void nodes_print(const struct redlock_nodes *nodes);
-void nodes_print_json(const struct redlock_nodes *nodes);
+void nodes_print(const struct redlock_nodes *nodes, bool as_json);
 
 /* "quarantined for at most 61 s more: The server was restarted ..."; of a node that does not vote. */
 void nodes_verdict_text(const struct redlock_node_view *view, struct buffer *out);

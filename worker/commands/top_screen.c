@@ -5,8 +5,7 @@
 #include "base/log.h"
 #include "worker/commands/health.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
-#include "worker/print/table.h"
+#include "worker/print/printer.h"
 
 enum { BETWEEN_PIECES = 3 };
 
@@ -131,124 +130,92 @@ static void write_health(struct screen *screen, const struct top_facts *facts)
 
 /* --- sections --------------------------------------------------------------------------------------------------- */
 
-static void name_cell(struct table *table, enum table_style style, const char *name)
-{
-    char quoted[LOG_QUOTE_MAX];
-    table_cell(table, style, "%s", name[0] != '\0' ? log_quote(name, quoted) : "-");
-}
-
-static void process_cells(struct table *table, const struct fleet_process *process, struct wall_time now)
-{
-    static const enum table_style styles[] = {[FLEET_ALIVE] = TABLE_GOOD,
-                                              [FLEET_LOST] = TABLE_BAD,
-                                              [FLEET_RECOVERED] = TABLE_DIM,
-                                              [FLEET_UNLEASED] = TABLE_DIM,
-                                              [FLEET_FOREIGN] = TABLE_WARN};
-    struct buffer queues = {0};
-    char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-    bool is_quiet = process->state == FLEET_ALIVE && process->is_quiet;
-    name_cell(table, TABLE_PLAIN, process->identity);
-    table_cell(table, is_quiet ? TABLE_WARN : styles[process->state], "%s",
-               is_quiet ? "quiet" : fleet_state_name(process->state));
-    table_cell(table, TABLE_PLAIN, process->is_shown ? "%lld/%lld" : "-", process->busy, process->concurrency);
-    table_number(table, process->busy);
-    table_cell(table, TABLE_PLAIN, "%s", process->is_shown ? human_size(process->rss_kb * 1024, human) : "-");
-    table_number(table, process->rss_kb);
-    table_cell(table, TABLE_DIM, "%s", human_moment(process->beat, now, human));
-    table_number(table, process->beat.us);
-    for (size_t i = 0; i < process->info.queue_count && queues.length < LOG_QUOTE_MAX; i++)
-        buffer_format(&queues, "%s%s", i > 0 ? "," : "", log_quote(process->info.queues[i], quoted));
-    table_cell(table, TABLE_PLAIN, "%s", buffer_text(&queues));
-    table_name(table, process->identity);
-    buffer_fini(&queues);
-}
-
 /* Those that are gone are no part of the picture of what happens now. */
-static struct table *processes_table(const struct top_facts *facts)
+static void processes_put(const struct top_facts *facts, struct printer *out)
 {
-    struct table *table = table_create("PROCESS:12|STATE:0,1|>BUSY|>MEMORY:0,3|BEAT:0,2|QUEUES:8,4");
     for (size_t i = 0; i < facts->status.fleet.count; i++) {
         const struct fleet_process *process = &facts->status.fleet.items[i];
-        if (process->state != FLEET_RECOVERED && process->state != FLEET_UNLEASED)
-            process_cells(table, process, facts->now);
+        if (out->is_json || (process->state != FLEET_RECOVERED && process->state != FLEET_UNLEASED))
+            fleet_process_put(process, out);
     }
-    return table;
 }
 
-static struct table *tasks_table(const struct top_facts *facts)
+static void tasks_put(const struct top_facts *facts, struct printer *out)
 {
-    struct table *table = table_create("RUNNING:10|>AGE|RESOURCE:10,1|>TOKEN:6,3|JID:8,2|PROCESS:10,4|QUEUE:6,5");
     for (size_t i = 0; i < facts->task_count; i++) {
         const struct top_task *task = &facts->tasks[i];
-        char human[HUMAN_TEXT_MAX];
-        name_cell(table, TABLE_PLAIN, task->class_name);
-        table_cell(table, TABLE_PLAIN, "%s", human_span(task->age_us, human));
-        table_number(table, task->age_us);
-        name_cell(table, TABLE_PLAIN, task->resource);
-        name_cell(table, TABLE_DIM, task->token);
-        name_cell(table, TABLE_DIM, task->jid);
-        name_cell(table, TABLE_DIM, task->process);
-        name_cell(table, TABLE_DIM, task->queue);
-        table_name(table, task->jid);
+        printer_row(out);
+        printer_name(out, "RUNNING:10", "class", printer_known(task->class_name));
+        printer_span(out, ">AGE", "age", task->age_us);
+        printer_name(out, "RESOURCE:10,1", "resource", printer_known(task->resource));
+        printer_name(out, ".>TOKEN:6,3", "token", printer_known(task->token));
+        printer_name(out, ".JID:8,2", "jid", printer_known(task->jid));
+        printer_name(out, ".PROCESS:10,4", "process", printer_known(task->process));
+        printer_name(out, ".QUEUE:6,5", "queue", printer_known(task->queue));
+        printer_about(out, task->jid);
+        printer_row_end(out);
     }
-    return table;
 }
 
-static struct table *resources_table(const struct top_facts *facts)
+static void resources_put(const struct top_facts *facts, struct printer *out)
 {
-    struct table *table = table_create("RESOURCE:10|>WAITERS|>HELD FOR:0,2|BY TASK:8,1|ON:10,3");
+    static const struct top_task nobody = {.age_us = -1};
     for (size_t i = 0; i < facts->resource_count; i++) {
         const struct top_resource *resource = &facts->resources[i];
-        char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
+        const struct top_task *holder = resource->holder != NULL ? resource->holder : &nobody;
+        char quoted[LOG_QUOTE_MAX];
         bool is_share = strcmp(resource->kind, "class") == 0;
-        table_cell(table, TABLE_PLAIN, "%s%s", is_share ? "share of class " : "", log_quote(resource->name, quoted));
-        table_cell(table, resource->waiters > 0 ? TABLE_WARN : TABLE_DIM, "%s", human_count(resource->waiters, human));
-        table_number(table, resource->waiters);
-        table_cell(table, TABLE_PLAIN, "%s",
-                   resource->holder != NULL ? human_span(resource->holder->age_us, human) : "-");
-        table_number(table, resource->holder != NULL ? resource->holder->age_us : -1);
-        name_cell(table, TABLE_DIM, resource->holder != NULL ? resource->holder->jid : "");
-        name_cell(table, TABLE_DIM, resource->holder != NULL ? resource->holder->process : "");
-        table_name(table, resource->holder != NULL ? resource->holder->jid : "");
+        printer_row(out);
+        printer_text(out, NULL, "for", resource->kind);
+        printer_text(out, NULL, "name", resource->name);
+        printer_cell(out, "RESOURCE:10", TABLE_PLAIN, "%s%s", is_share ? "share of class " : "",
+                     log_quote(resource->name, quoted));
+        printer_count(out, ">WAITERS", "waiters", resource->waiters);
+        printer_style(out, resource->waiters > 0 ? TABLE_WARN : TABLE_DIM);
+        printer_span(out, ">HELD FOR:0,2", NULL, holder->age_us);
+        printer_name(out, ".BY TASK:8,1", "holder", printer_known(holder->jid));
+        printer_name(out, ".ON:10,3", "process", printer_known(holder->process));
+        printer_about(out, holder->jid != NULL ? holder->jid : "");
+        printer_row_end(out);
     }
-    return table;
 }
 
-static struct table *nodes_table(const struct top_facts *facts)
+static void nodes_put(const struct top_facts *facts, struct printer *out)
 {
-    struct table *table = table_create("LOCK NODE:8|STATE|>LATENCY:0,1|WHY:10,2|>AT MOST:0,3|ADDRESS:10,4");
     for (unsigned i = 0; i < facts->node_count; i++) {
         const struct redlock_node_view *view = &facts->nodes[i];
-        char human[HUMAN_TEXT_MAX];
-        enum table_style style = view->votes ? TABLE_GOOD : view->quarantine_left_ms > 0 ? TABLE_WARN : TABLE_BAD;
-        name_cell(table, TABLE_PLAIN, view->name);
-        table_cell(table, style, "%s", view->state);
-        table_cell(table, TABLE_PLAIN, view->is_reached ? "%.1f ms" : "-", (double)view->latency_us / 1000);
-        table_number(table, view->is_reached ? view->latency_us : INT64_MAX);
-        table_cell(table, view->votes ? TABLE_DIM : TABLE_PLAIN, "%s", view->reason);
-        table_cell(table, TABLE_PLAIN, "%s",
-                   view->quarantine_left_ms > 0 ? human_span(view->quarantine_left_ms * 1000, human) : "-");
-        table_cell(table, TABLE_DIM, "%s", view->address);
+        printer_row(out);
+        printer_name(out, "LOCK NODE:8", "name", view->name);
+        printer_truth(out, "reached", view->is_reached);
+        printer_truth(out, "votes", view->votes);
+        printer_text(out, "STATE", "state", view->state);
+        printer_style(out, view->votes ? TABLE_GOOD : view->quarantine_left_ms > 0 ? TABLE_WARN : TABLE_BAD);
+        printer_span(out, NULL, "latency", view->is_reached ? view->latency_us : -1);
+        printer_cell(out, ">LATENCY:0,1", TABLE_PLAIN, view->is_reached ? "%.1f ms" : "-",
+                     (double)view->latency_us / 1000);
+        printer_rank(out, view->is_reached ? view->latency_us : INT64_MAX);
+        printer_text(out, "WHY:10,2", "reason", view->reason);
+        printer_style(out, view->votes ? TABLE_DIM : TABLE_PLAIN);
+        printer_span(out, NULL, "quarantine_left", view->quarantine_left_ms * 1000);
+        printer_span(out, ">AT MOST:0,3", NULL, view->quarantine_left_ms > 0 ? view->quarantine_left_ms * 1000 : -1);
+        printer_text(out, ".ADDRESS:10,4", "address", view->address);
+        printer_row_end(out);
     }
-    return table;
 }
 
-static struct table *queues_table(const struct top_facts *facts)
+static void queues_put(const struct top_facts *facts, struct printer *out)
 {
-    struct table *table = table_create("QUEUE:10|>TASKS|>LATENCY:0,1|:6,2");
-    for (size_t i = 0; i < facts->status.backlog.count; i++) {
-        const struct backlog_queue *queue = &facts->status.backlog.items[i];
-        char human[HUMAN_TEXT_MAX];
-        name_cell(table, TABLE_PLAIN, queue->name);
-        table_cell(table, TABLE_PLAIN, "%s", queue->length < 0 ? "?" : human_count(queue->length, human));
-        table_number(table, queue->length);
-        table_cell(table, TABLE_PLAIN, "%s", queue->latency_us < 0 ? "?" : human_span(queue->latency_us, human));
-        table_number(table, queue->latency_us);
-        table_cell(table, TABLE_WARN, "%s", backlog_queue_remark(&facts->status.backlog, queue));
-        table_name(table, queue->name);
-    }
-    return table;
+    backlog_put_rows(&facts->status.backlog, NULL, out);
 }
+
+static const struct {
+    const char *member;
+    void (*put)(const struct top_facts *facts, struct printer *out);
+} sections[TOP_SECTIONS] = {[TOP_PROCESSES] = {"processes", processes_put},
+                            [TOP_TASKS] = {"running", tasks_put},
+                            [TOP_RESOURCES] = {"resources", resources_put},
+                            [TOP_NODES] = {"lock_nodes", nodes_put},
+                            [TOP_QUEUES] = {"queues", queues_put}};
 
 /* --- the screen ------------------------------------------------------------------------------------------------- */
 
@@ -256,15 +223,15 @@ static struct table *queues_table(const struct top_facts *facts)
  * blank line goes before each section if there is room for all of them. */
 static bool rows_share(struct table *const *tables, unsigned lines, size_t rows[TOP_SECTIONS])
 {
-    unsigned sections = 0;
+    unsigned shown = 0;
     for (int i = 0; i < TOP_SECTIONS; i++) {
         bool is_shown = table_rows(tables[i]) > 0 && lines >= 2;
         rows[i] = is_shown;
         lines -= is_shown ? 2 : 0;
-        sections += is_shown;
+        shown += is_shown;
     }
-    bool has_blanks = lines >= 2 * sections;
-    lines -= has_blanks ? sections : 0;
+    bool has_blanks = lines >= 2 * shown;
+    lines -= has_blanks ? shown : 0;
     for (bool is_given = true; is_given && lines > 0;) {
         is_given = false;
         for (int i = 0; i < TOP_SECTIONS && lines > 0; i++)
@@ -294,11 +261,10 @@ static void sections_write(struct screen *screen, struct table *const *tables)
 
 static struct table *chosen_table(const struct top_facts *facts, const struct top_view *view, enum top_section section)
 {
-    static struct table *(*const makers[TOP_SECTIONS])(const struct top_facts *) = {
-        [TOP_PROCESSES] = processes_table, [TOP_TASKS] = tasks_table,   [TOP_RESOURCES] = resources_table,
-        [TOP_NODES] = nodes_table,         [TOP_QUEUES] = queues_table,
-    };
-    struct table *table = makers[section](facts);
+    struct printer out = {.now = facts->now};
+    printer_list(&out, sections[section].member);
+    sections[section].put(facts, &out);
+    struct table *table = out.table;
     unsigned sorted = view != NULL ? view->sorted[section] % (table_columns(table) + 1) : 0;
     if (view != NULL && view->filter[0] != '\0')
         table_filter(table, view->filter);
@@ -510,8 +476,6 @@ enum top_wish top_view_type(struct top_view *view, const char *bytes, size_t len
 
 /* --- for programs ------------------------------------------------------------------------------------------------- */
 
-/* The snapshot of `holdfast top` for programs. */
-
 /* A rate with one digit behind the point. */
 static void rate_json(struct json_writer *json, const char *name, double rate)
 {
@@ -531,92 +495,22 @@ static void rates_json(struct json_writer *json, const struct top_facts *facts)
     json_close(json, '}');
 }
 
-static void processes_json(struct json_writer *json, const struct fleet *fleet)
+void top_json_write(const struct top_facts *facts, struct buffer *buffer)
 {
-    json_open(json, "processes", '[');
-    for (size_t i = 0; i < fleet->count; i++) {
-        const struct fleet_process *process = &fleet->items[i];
-        json_open(json, NULL, '{');
-        json_text(json, "identity", process->identity);
-        json_text(json, "state", fleet_state_name(process->state));
-        json_number(json, "busy", process->busy);
-        json_number(json, "threads", process->concurrency);
-        json_truth(json, "quiet", process->is_quiet);
-        json_number(json, "rss_kb", process->rss_kb);
-        json_close(json, '}');
+    struct printer out = printer_begin(true, facts->now, buffer);
+    json_seconds(&out.json, "time", facts->now.us);
+    json_text(&out.json, "away", facts->away);
+    rates_json(&out.json, facts);
+    json_number_or_nothing(&out.json, "processed", facts->status.processed);
+    json_number_or_nothing(&out.json, "failed", facts->status.failed);
+    json_number_or_nothing(&out.json, "schedule", facts->status.schedule);
+    json_number_or_nothing(&out.json, "retry", facts->status.retry);
+    json_number_or_nothing(&out.json, "dead", facts->status.dead);
+    for (int i = 0; i < TOP_QUEUES; i++) {
+        printer_list(&out, sections[i].member);
+        sections[i].put(facts, &out);
+        printer_list_end(&out, NULL);
     }
-    json_close(json, ']');
-}
-
-static void running_json(struct json_writer *json, const struct top_facts *facts)
-{
-    json_open(json, "running", '[');
-    for (size_t i = 0; i < facts->task_count; i++) {
-        const struct top_task *task = &facts->tasks[i];
-        json_open(json, NULL, '{');
-        json_text_or_nothing(json, "class", task->class_name);
-        json_text_or_nothing(json, "jid", task->jid);
-        json_text_or_nothing(json, "queue", task->queue);
-        json_text_or_nothing(json, "process", task->process);
-        json_seconds(json, "age", task->age_us);
-        json_text_or_nothing(json, "resource", task->resource);
-        json_text_or_nothing(json, "token", task->token);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
-}
-
-static void resources_json(struct json_writer *json, const struct top_facts *facts)
-{
-    json_open(json, "resources", '[');
-    for (size_t i = 0; i < facts->resource_count; i++) {
-        const struct top_resource *resource = &facts->resources[i];
-        json_open(json, NULL, '{');
-        json_text(json, "for", resource->kind);
-        json_text(json, "name", resource->name);
-        json_number(json, "waiters", resource->waiters);
-        json_text(json, "holder", resource->holder != NULL ? resource->holder->jid : NULL);
-        json_text(json, "process", resource->holder != NULL ? resource->holder->process : NULL);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
-}
-
-static void nodes_json(struct json_writer *json, const struct top_facts *facts)
-{
-    json_open(json, "lock_nodes", '[');
-    for (unsigned i = 0; i < facts->node_count; i++) {
-        const struct redlock_node_view *view = &facts->nodes[i];
-        json_open(json, NULL, '{');
-        json_text(json, "name", view->name);
-        json_text(json, "address", view->address);
-        json_truth(json, "reached", view->is_reached);
-        json_truth(json, "votes", view->votes);
-        json_text(json, "state", view->state);
-        json_text(json, "reason", view->reason);
-        json_seconds_if(json, "latency", view->is_reached, view->latency_us);
-        json_seconds(json, "quarantine_left", view->quarantine_left_ms * 1000);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
-}
-
-void top_json_write(const struct top_facts *facts, struct buffer *out)
-{
-    struct json_writer json = {.out = out};
-    json_open(&json, NULL, '{');
-    json_seconds(&json, "time", facts->now.us);
-    json_text(&json, "away", facts->away);
-    rates_json(&json, facts);
-    json_number_or_nothing(&json, "processed", facts->status.processed);
-    json_number_or_nothing(&json, "failed", facts->status.failed);
-    json_number_or_nothing(&json, "schedule", facts->status.schedule);
-    json_number_or_nothing(&json, "retry", facts->status.retry);
-    json_number_or_nothing(&json, "dead", facts->status.dead);
-    processes_json(&json, &facts->status.fleet);
-    running_json(&json, facts);
-    resources_json(&json, facts);
-    nodes_json(&json, facts);
-    backlog_json(&facts->status.backlog, &json);
-    json_close(&json, '}');
+    backlog_put(&facts->status.backlog, NULL, &out);
+    json_close(&out.json, '}');
 }

@@ -3,13 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/real.h"
 #include "queue/waiting.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
-#include "worker/print/table.h"
 
 enum { ASKED_AT_ONCE = 1000, PLACE_PARTS = 5, TAKEN_ON_ITS_WAY_S = 10 };
 
@@ -167,48 +164,30 @@ static const char *state_name(enum lock_waiter_state state)
     return names[state];
 }
 
-void lock_waiters_print(const struct lock_waiters *waiters, const struct console *console)
+void lock_waiters_put(const struct lock_waiters *waiters, struct printer *out)
 {
     char human[HUMAN_TEXT_MAX];
-    if (waiters->total == 0) {
-        puts("No task waits for it.");
-        return;
-    }
-    printf("%s task%s wait%s for it:\n", human_count(waiters->total, human), human_plural(waiters->total),
-           waiters->total == 1 ? "s" : "");
-    struct table *table = table_create(">PLACE|JID|CLASS|QUEUE|STATE|>LOOKS AGAIN");
+    printer_number(out, NULL, "waiting", waiters->total);
+    if (waiters->total > 0)
+        printer_line(out, "%s task%s wait%s for it:", human_count(waiters->total, human), human_plural(waiters->total),
+                     waiters->total == 1 ? "s" : "");
+    printer_list(out, "waiters");
     for (size_t i = 0; i < waiters->count; i++) {
         const struct lock_waiter *waiter = &waiters->items[i];
         bool is_known = waiter->state != LOCK_WAITER_UNKNOWN;
-        table_cell(table, TABLE_PLAIN, "%zu", i + 1);
-        table_cell(table, TABLE_PLAIN, "%s", waiter->jid);
-        table_cell(table, TABLE_PLAIN, "%s", is_known ? waiter->class_name : "-");
-        table_cell(table, TABLE_PLAIN, "%s", is_known ? waiter->queue : "-");
-        table_cell(table, waiter->state == LOCK_WAITER_PARKED ? TABLE_PLAIN : TABLE_WARN, "%s",
-                   state_name(waiter->state));
-        table_cell(table, TABLE_DIM, "%s", is_known ? human_moment(waiter->due, console->now, human) : "-");
+        printer_row(out);
+        printer_number(out, ">PLACE", NULL, (int64_t)i + 1);
+        printer_text(out, "JID", "jid", waiter->jid);
+        printer_text(out, "CLASS", "class", is_known ? waiter->class_name : NULL);
+        printer_text(out, "QUEUE", "queue", is_known ? waiter->queue : NULL);
+        printer_text(out, "STATE", "state", state_name(waiter->state));
+        printer_style(out, waiter->state == LOCK_WAITER_PARKED ? TABLE_PLAIN : TABLE_WARN);
+        printer_moment(out, ".>LOOKS AGAIN", "at", is_known ? waiter->due : (struct wall_time){0});
+        printer_row_end(out);
     }
-    table_print(table, stdout);
+    printer_list_end(out, waiters->total == 0 ? "No task waits for it." : NULL);
     if (waiters->total > (long long)waiters->count)
-        printf("and %s more: say --limit\n", human_count(waiters->total - (long long)waiters->count, human));
-}
-
-void lock_waiters_json(const struct lock_waiters *waiters, struct json_writer *json)
-{
-    json_number(json, "waiting", waiters->total);
-    json_open(json, "waiters", '[');
-    for (size_t i = 0; i < waiters->count; i++) {
-        const struct lock_waiter *waiter = &waiters->items[i];
-        bool is_known = waiter->state != LOCK_WAITER_UNKNOWN;
-        json_open(json, NULL, '{');
-        json_text(json, "jid", waiter->jid);
-        json_text(json, "class", is_known ? waiter->class_name : NULL);
-        json_text(json, "queue", is_known ? waiter->queue : NULL);
-        json_text(json, "state", state_name(waiter->state));
-        json_seconds_if(json, "at", is_known, waiter->due.us);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
+        printer_line(out, "and %s more: say --limit", human_count(waiters->total - (long long)waiters->count, human));
 }
 
 /* --- all lists ---------------------------------------------------------------------------------------------------- */
@@ -372,6 +351,18 @@ long long waiting_lists_total(const struct waiting_lists *lists)
     for (size_t i = 0; i < lists->count; i++)
         total += lists->items[i].waiters;
     return total;
+}
+
+void waiting_lists_put(const struct waiting_lists *lists, size_t most, struct printer *out)
+{
+    printer_unknown(out, "?");
+    for (size_t i = 0; i < lists->count && i < most; i++) {
+        printer_row(out);
+        printer_text(out, "WAITING FOR", "for", printer_known(lists->items[i].kind));
+        printer_name(out, "NAME", "name", lists->items[i].name);
+        printer_count(out, ">TASKS", "tasks", lists->items[i].waiters);
+        printer_row_end(out);
+    }
 }
 
 void waiting_lists_free(struct waiting_lists *lists)

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "worker/commands/console.h"
-#include "worker/print/json_writer.h"
+#include "worker/print/printer.h"
 
 /* The tasks that wait for a lock, in the order in which the queue node recorded them (docs/data-model.md). Read-only.
  *
@@ -46,8 +46,7 @@ int lock_waiters_read(struct lock_waiters *waiters, struct console *console, con
                       size_t limit) MUST_CHECK; /* an exit code; complains */
 void lock_waiters_free(struct lock_waiters *waiters);
 
-void lock_waiters_print(const struct lock_waiters *waiters, const struct console *console);
-void lock_waiters_json(const struct lock_waiters *waiters, struct json_writer *json); /* members waiters, waiting */
+void lock_waiters_put(const struct lock_waiters *waiters, struct printer *out); /* members waiters, waiting */
 
 /* Reads "due\ndigest\nqueue\nset\nclass" into a waiter whose state is then known but for one question: whether
  * `schedule` has something at its time. Pure. */
@@ -76,6 +75,8 @@ enum { WAITING_LISTS_MAX = 1000 };
 
 int waiting_lists_read(struct waiting_lists *lists, struct console *console) MUST_CHECK; /* an exit code; complains */
 long long waiting_lists_total(const struct waiting_lists *lists);
+/* Rows of a list, at most so many. */
+void waiting_lists_put(const struct waiting_lists *lists, size_t most, struct printer *out);
 void waiting_lists_free(struct waiting_lists *lists);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/print/printer.h"
 
 enum { FINDING_TEXT_MAX = 1024 };
 
@@ -56,6 +57,26 @@ void findings_print(const struct findings *findings, FILE *out)
     size_t left_out = findings->errors + findings->warnings - findings->count;
     if (left_out > 0)
         fprintf(out, "... and %zu more\n", left_out);
+}
+
+static void texts_put(const struct findings *findings, bool are_warnings, struct json_writer *json)
+{
+    json_open(json, are_warnings ? "warnings" : "errors", '[');
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->items[i].is_warning == are_warnings)
+            json_text(json, NULL, findings->items[i].text);
+    json_close(json, ']');
+}
+
+void findings_put(const struct findings *findings, struct printer *out)
+{
+    if (out->is_json) {
+        texts_put(findings, false, &out->json);
+        texts_put(findings, true, &out->json);
+    } else {
+        fflush(stdout);
+        findings_print(findings, stderr);
+    }
 }
 
 const char *findings_find(const struct findings *findings, const char *part)

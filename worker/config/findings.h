@@ -12,6 +12,8 @@
 
 enum { FINDINGS_MAX = 100 };
 
+struct printer;
+
 struct finding {
     bool is_warning;
     char *text;
@@ -29,6 +31,9 @@ void findings_warn(struct findings *findings, const char *format, ...) PRINTF_LI
 
 /* Prints one line for each, "error: ..." or "warning: ...", in the order of discovery. */
 void findings_print(const struct findings *findings, FILE *out);
+/* What a command prints of them: these lines on standard error, after what it has printed, or the members `errors` and
+ * `warnings`. */
+void findings_put(const struct findings *findings, struct printer *out);
 
 /* The first kept text that contains `part`, or NULL. */
 const char *findings_find(const struct findings *findings, const char *part);

@@ -16,7 +16,7 @@ enum { CELL_MAX = 512, TITLE_MAX = 32, COLUMNS_MAX = 16, GAP = 2 };
 
 struct column {
     char title[TITLE_MAX];
-    bool is_right;
+    bool is_right, is_dim;
     unsigned least, rank;
 };
 
@@ -117,25 +117,27 @@ unsigned table_text_write(const char *text, unsigned width, struct buffer *out)
 
 /* --- cells ------------------------------------------------------------------------------------------------------ */
 
-/* One of the texts between the bars; returns what is behind it. */
-static const char *column_read(struct column *column, const char *text)
-{
-    size_t length = strcspn(text, "|"), title = strcspn(text, "|:");
-    column->is_right = *text == '>';
-    snprintf(column->title, sizeof column->title, "%.*s", (int)title - column->is_right, text + column->is_right);
-    sscanf(text + title, ":%u,%u", &column->least, &column->rank);
-    return text[length] == '|' ? text + length + 1 : NULL;
-}
-
 struct table *table_create(const char *columns)
 {
     struct table *table = memory_new(struct table);
     table->marked = SIZE_MAX;
-    while (columns != NULL) {
-        invariant(table->column_count < COLUMNS_MAX);
-        columns = column_read(&table->columns[table->column_count++], columns);
-    }
+    table_add_columns(table, columns);
     return table;
+}
+
+void table_add_columns(struct table *table, const char *columns)
+{
+    for (const char *at = columns; at != NULL; at = strchr(at, '|') != NULL ? strchr(at, '|') + 1 : NULL) {
+        invariant(table->column_count < COLUMNS_MAX);
+        struct column *column = &table->columns[table->column_count++];
+        column->is_dim = *at == '.';
+        at += column->is_dim;
+        column->is_right = *at == '>';
+        at += column->is_right;
+        size_t title = strcspn(at, "|:");
+        snprintf(column->title, sizeof column->title, "%.*s", (int)title, at);
+        sscanf(at + title, ":%u,%u", &column->least, &column->rank);
+    }
 }
 
 void table_free(struct table *table)
@@ -160,8 +162,14 @@ void table_cell(struct table *table, enum table_style style, const char *format,
         table->capacity = table->capacity * 2 + 64;
         table->cells = memory_resize(table->cells, table->capacity, sizeof *table->cells);
     }
+    bool is_dim = style == TABLE_PLAIN && table->columns[table->cell_count % table->column_count].is_dim;
     table->cells[table->cell_count++] =
-        (struct cell){.style = style, .text = memory_text(text), .width = table_text_width(text)};
+        (struct cell){.style = is_dim ? TABLE_DIM : style, .text = memory_text(text), .width = table_text_width(text)};
+}
+
+void table_restyle(struct table *table, enum table_style style)
+{
+    table->cells[table->cell_count - 1].style = style;
 }
 
 void table_number(struct table *table, int64_t number)
@@ -170,9 +178,14 @@ void table_number(struct table *table, int64_t number)
     table->cells[table->cell_count - 1].number = number;
 }
 
+static size_t all_rows(const struct table *table)
+{
+    return table->column_count > 0 ? table->cell_count / table->column_count : 0;
+}
+
 void table_name(struct table *table, const char *name)
 {
-    size_t rows = table->cell_count / table->column_count;
+    size_t rows = all_rows(table);
     table->names = memory_resize(table->names, rows, sizeof *table->names);
     while (table->name_count < rows)
         table->names[table->name_count++] = "";
@@ -181,7 +194,7 @@ void table_name(struct table *table, const char *name)
 
 size_t table_rows(const struct table *table)
 {
-    return table->order != NULL ? table->order_count : table->cell_count / table->column_count;
+    return table->order != NULL ? table->order_count : all_rows(table);
 }
 
 unsigned table_columns(const struct table *table)
@@ -205,7 +218,7 @@ static void order_begin(struct table *table)
 {
     if (table->order != NULL)
         return;
-    table->order_count = table->cell_count / table->column_count;
+    table->order_count = all_rows(table);
     table->order = memory_zeroed(table->order_count + 1, sizeof *table->order);
     for (size_t i = 0; i < table->order_count; i++)
         table->order[i] = i;

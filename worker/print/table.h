@@ -25,11 +25,14 @@ enum table_style { TABLE_PLAIN, TABLE_DIM, TABLE_GOOD, TABLE_WARN, TABLE_BAD, TA
 
 struct table;
 
-/* The titles of at most 16 columns. ">" stands before those that are for numbers, on the right. ":8" says that one may
- * be cut to this width; ":0,1" (or ":8,1") that it may be left out, the highest number first. */
+/* The titles of at most 16 columns. "." stands before those that are dim unless a cell has a style, ">" before those
+ * that are for numbers, on the right. ":8" says that one may be cut to this width; ":0,1" (or ":8,1") that it may be
+ * left out, the highest number first. */
 struct table *table_create(const char *columns);
-void table_free(struct table *table); /* without printing it */
+void table_add_columns(struct table *table, const char *columns); /* before the first row is complete */
+void table_free(struct table *table);                             /* without printing it */
 void table_cell(struct table *table, enum table_style style, const char *format, ...) PRINTF_LIKE(3, 4);
+void table_restyle(struct table *table, enum table_style style); /* of the cell that was added last */
 /* Of the cell that was added last: the number by which it is sorted. Without one it is sorted by its text. */
 void table_number(struct table *table, int64_t number);
 /* Of the row whose last cell was just added: what it is about. The text is not copied. */
