@@ -230,8 +230,9 @@ static int file_open(int directory_fd, const char *directory, const char *name, 
 {
     char quoted[LOG_QUOTE_MAX];
     if (!name_is_safe(name)) {
-        findings_error(findings, "%s: %s is no name of a plugin: a file name without directory and without .so",
-                       directory, log_quote(name, quoted));
+        findings_error(findings,
+                       "worker.jobs: %s is no name of a plugin: a file name without directory and without .so",
+                       log_quote(name, quoted));
         return -1;
     }
     char path[4096 + 256], file[160];
