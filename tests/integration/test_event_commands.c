@@ -220,7 +220,7 @@ TEST(what_runs_at_the_end_is_killed)
     assert_contains(log, "events_dropped count=2 ");
 }
 
-/* --- the command that ships ---------------------------------------------------------------------------------------- */
+/* --- the command that ships --------------------------------------------------------------------------------------- */
 
 /* conf/event-webhook as the command, with `secret` in the file that it is to read. */
 static void use_webhook(const struct http_server *server, const char *path, const char *secret)
