@@ -2,7 +2,6 @@
 #include "tests/support/private_directory.h"
 #include "tests/unit/webhook_fixture.h"
 
-#include <openssl/evp.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <time.h>
