@@ -5,56 +5,62 @@
 -- include: fences.lua
 -- include: deadline.lua
 -- include: fence_member.lua
-local ttl, proposal = ARGV[3], ARGV[4]
+local keys, values, call = KEYS, ARGV, redis.call -- names of their own are found at once
+local ttl, proposal = values[3], values[4]
 local token = tonumber(proposal)
 -- A client whose clock is far ahead must not drive the fences there.
 if token > now + 60000000 or (floor and token <= floor) then
     token = math.max(math.min(token, now + 60000000), (floor or 0) + 1)
     proposal = string.format('%.0f', token)
 end
-local signs, refusals, granted, fences = {}, {}, {}, {'ZADD', 'hf:fences', 'GT', 'CH'}
-for i = 2, #KEYS do
-    local key, old = KEYS[i], ARGV[i + #KEYS + 2]
-    local replaces = old and old ~= '' and redis.pcall('GET', key) == old
-    if replaces then
-        redis.call('SET', key, ARGV[i + 3], 'PX', ttl)
+local last, grants, swapped, refusals, fences = #keys, 0, {}, {}, {'ZADD', 'hf:fences', 'GT', 'CH'}
+for i = 2, last do
+    local key, value, old = keys[i], values[i + 3], values[i + last + 2]
+    if old and old ~= '' and redis.pcall('GET', key) == old then
+        swapped[i] = call('SET', key, value, 'PX', ttl)
     end
-    if replaces or redis.call('SET', key, ARGV[i + 3], 'NX', 'PX', ttl) then
-        signs[i - 1] = replaces and '=' or '+'
-        granted[#granted + 1] = i - 1
-        fences[#fences + 1] = proposal
-        fences[#fences + 1] = member_of(key)
+    if swapped[i] or call('SET', key, value, 'NX', 'PX', ttl) then
+        grants = grants + 1
+        fences[2 * grants + 3] = proposal
+        fences[2 * grants + 4] = member_of(key)
     else
         local held = redis.pcall('GET', key)
-        local left = string.format('%.0f', redis.call('PTTL', key)) -- as text of its own, Lua would round it
+        local left = string.format('%.0f', call('PTTL', key)) -- as text of its own, Lua would round it
         if type(held) == 'table' then
-            refusals[i - 1] = '!' .. left
+            refusals[i] = '!' .. left
         else
-            refusals[i - 1] = '-' .. left .. ':' .. string.sub(held or '', 1, 192)
+            refusals[i] = '-' .. left .. ':' .. string.sub(held or '', 1, 192)
         end
     end
 end
-local tokens = {}
-if #granted > 0 and not (floor and token < 9007199254740990 and redis.pcall(unpack(fences)) == #granted) then
+local tokens, place = {}, 4
+if grants > 0 and not (floor and token < 9007199254740990 and redis.pcall(unpack(fences)) == grants) then
     -- A fence was as high already, or a key is in here twice, or these are no fences: each last token is counted up.
-    for n, lock in ipairs(granted) do
-        local member = fences[2 * n + 4]
-        local last = floor and redis.pcall('ZSCORE', 'hf:fences', member)
-        last = type(last) == 'string' and tonumber(last) or not last and floor or math.huge
-        if last < 9007199254740990 then -- tokens end below 2^53
-            tokens[lock] = string.format('%.0f', math.max(last, floor) + 1)
-            redis.call('ZADD', 'hf:fences', tokens[lock], member)
-        else
-            redis.call('DEL', KEYS[lock + 1])
-            refusals[lock] = '#'
+    for i = 2, last do
+        if not refusals[i] then
+            place = place + 2
+            local member = fences[place]
+            local found = floor and redis.pcall('ZSCORE', 'hf:fences', member)
+            local highest = type(found) == 'string' and tonumber(found) or not found and floor or math.huge
+            if highest < 9007199254740990 then -- tokens end below 2^53
+                tokens[i] = string.format('%.0f', math.max(highest, floor) + 1)
+                call('ZADD', 'hf:fences', tokens[i], member)
+            else
+                call('DEL', keys[i])
+                refusals[i] = '#'
+            end
         end
     end
 end
-if not next(tokens) and not next(refusals) then
-    return '0 ' .. stamp .. ' ' .. proposal .. ' ' .. table.concat(signs)
+if not next(tokens) and not next(refusals) and not next(swapped) then
+    return '0 ' .. stamp .. ' ' .. proposal .. ' ' .. string.rep('+', grants)
 end
-local answer = {'0 ' .. stamp}
-for i = 1, #KEYS - 1 do
-    answer[i + 1] = refusals[i] or signs[i] .. (tokens[i] or proposal)
+local answer, is_one_text = {}, not next(tokens) and not next(refusals)
+for i = 2, last do
+    answer[i] = refusals[i] or (swapped[i] and '=' or '+') .. (is_one_text and '' or tokens[i] or proposal)
 end
+if is_one_text then
+    return '0 ' .. stamp .. ' ' .. proposal .. ' ' .. table.concat(answer, '', 2, last)
+end
+answer[1] = '0 ' .. stamp
 return answer

@@ -1,22 +1,30 @@
 -- As release.lua, while nobody is known to listen for releases. KEYS[i] belongs to ARGV[i]. Returns what release.lua
 -- does, and "w" behind it if somebody listens, which the key hf:listeners shows: then the caller announces.
-local held = redis.pcall('MGET', 'hf:listeners', unpack(KEYS))
+local keys, values = KEYS, ARGV -- names of their own are found at once
+local held = redis.pcall('MGET', 'hf:listeners', unpack(keys))
 if held.err then -- a user without the right to that key
     held = {'?'}
-    for i, key in ipairs(KEYS) do
+    for i, key in ipairs(keys) do
         held[i + 1] = redis.pcall('GET', key)
     end
 end
-local answer, ours = '', {}
-for i, key in ipairs(KEYS) do
-    if held[i + 1] == ARGV[i] then
-        ours[#ours + 1] = key
-        answer = answer .. '1'
-    else
-        answer = answer .. (held[i + 1] and '2' or '0')
+local ours = 0
+for i = 1, #keys do
+    if held[i + 1] == values[i] then
+        ours = ours + 1
     end
 end
-if #ours > 0 then
-    redis.call('DEL', unpack(ours))
+local listeners = held[1] and 'w' or ''
+if ours == #keys then -- as nearly always
+    redis.call('DEL', unpack(keys))
+    return string.rep('1', ours) .. listeners
 end
-return held[1] and answer .. 'w' or answer
+local answer = ''
+for i = 1, #keys do
+    local is_ours = held[i + 1] == values[i]
+    if is_ours then
+        redis.call('DEL', keys[i])
+    end
+    answer = answer .. (is_ours and '1' or held[i + 1] and '2' or '0')
+end
+return answer .. listeners
