@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "tests/support/config_place.h"
@@ -78,32 +79,30 @@ static void wait_for_ever(void)
         poll(NULL, 0, 1000);
 }
 
-/* Its worker has the other ends of all that it has, and would live on. */
+/* Its worker has the other ends of all that it has. */
 static void coordinator_become(bool has_nodes)
 {
     struct error error = ERROR_NONE;
     struct private_nodes *nodes =
         has_nodes ? private_nodes_start(&(struct private_nodes_options){.lock_nodes = 1}, &error) : NULL;
-    struct cleanup *cleanup = cleanup_start(
+    pid_t cleanup = cleanup_start(
         &(struct cleanup_options){.run = RUN, .config = config, .directory = has_nodes ? nodes->directory : NULL},
         &error);
-    if (cleanup == NULL || (has_nodes && nodes == NULL))
+    if (cleanup == 0 || (has_nodes && nodes == NULL))
         _exit(1);
-    pid_t worker = fork();
+    pid_t own = getpid(), worker = fork();
     if (worker == 0) {
-        cleanup_watch(cleanup, getpid()); /* nothing, here */
-        cleanup_dismiss(cleanup);
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != own) /* as workers do */
+            _exit(1);
+        cleanup_dismiss(cleanup); /* nothing, here */
         wait_for_ever();
     }
-    cleanup_watch(cleanup, worker);
-    for (unsigned i = 0; has_nodes && i < 2; i++) {
+    for (unsigned i = 0; has_nodes && i < 2; i++)
         facts->servers[i] = nodes->servers[i].pid;
-        cleanup_watch(cleanup, facts->servers[i]);
-    }
     if (has_nodes)
         snprintf((char *)(uintptr_t)facts->directory, sizeof facts->directory, "%s", nodes->directory);
     facts->worker = worker;
-    facts->cleanup = cleanup_pid(cleanup);
+    facts->cleanup = cleanup;
     facts->is_ready = true;
     while (!facts->shall_dismiss)
         poll(NULL, 0, 5);

@@ -118,7 +118,7 @@ static void cleanup_call(struct dry_run *run)
                                                            .config = run->plan->is_local ? NULL : run->live,
                                                            .directory = run->directory},
                                  &error);
-    if (run->cleanup == NULL)
+    if (run->cleanup == 0)
         findings_error(run->findings, "%s", error.text);
 }
 
@@ -134,8 +134,6 @@ static void nodes_start(struct dry_run *run)
         findings_error(run->findings, "%s", error.text);
         return;
     }
-    for (unsigned i = 0; i < run->nodes->count; i++)
-        cleanup_watch(run->cleanup, run->nodes->servers[i].pid);
     struct dry_config_nodes nodes = {.host = PRIVATE_NODES_HOST,
                                      .password = run->nodes->password,
                                      .queue_port = private_nodes_port(run->nodes, PRIVATE_QUEUE_NODE),
@@ -164,8 +162,6 @@ static void workers_start(struct dry_run *run)
                                                                  .class_count = run->holds.count,
                                                                  .key_space = run->key_space},
                                      &error);
-    for (unsigned i = 1; run->workforce != NULL && i <= run->plan->processes; i++)
-        cleanup_watch(run->cleanup, workforce_pid(run->workforce, i));
     if (run->workforce == NULL)
         findings_error(run->findings, "the workers could not be started: %s", error.text);
 }
@@ -191,9 +187,7 @@ static void run_end(struct dry_run *run)
     workforce_end(run->workforce);
     shadow_holds_fini(&run->holds);
     private_nodes_end(run->nodes);
-    if (run->leaves_names && run->nodes == NULL)
-        cleanup_leave(run->cleanup);
-    else
+    if (!run->leaves_names || run->nodes != NULL)
         cleanup_dismiss(run->cleanup);
     free(run->directory);
     plugins_close(run->plugins);

@@ -43,7 +43,7 @@ struct dry_run {
     struct shadow_holds holds; /* of a shadow */
     char *directory;           /* of private nodes; NULL = there are none */
     struct private_nodes *nodes;
-    struct cleanup *cleanup;
+    pid_t cleanup;
     struct workforce *workforce;
     char key_space[DRY_CONFIG_SPACE_MAX];
     char host[256];
