@@ -39,18 +39,18 @@ static void assert_near(double found, double wanted, double within)
 static void add_hold(int64_t from_ms, int64_t lasts_ms, const char *resource, const char *other)
 {
     const char *resources[] = {resource, other};
-    history_add_hold(history, &(struct history_hold){.process = "p",
-                                                     .class_name = "transfer",
-                                                     .jid = "j",
-                                                     .ending = "done",
-                                                     .resources = resources,
-                                                     .resource_count = resource == NULL ? 0
-                                                                       : other == NULL  ? 1
-                                                                                        : 2,
-                                                     .from = {1000000000 + from_ms * 1000},
-                                                     .to = {1000000000 + (from_ms + lasts_ms) * 1000},
-                                                     .held_us = -1,
-                                                     .is_locked = true});
+    history_add(history, &(struct history_hold){.process = "p",
+                                                .class_name = "transfer",
+                                                .jid = "j",
+                                                .ending = "done",
+                                                .resources = resources,
+                                                .resource_count = resource == NULL ? 0
+                                                                  : other == NULL  ? 1
+                                                                                   : 2,
+                                                .from = {1000000000 + from_ms * 1000},
+                                                .to = {1000000000 + (from_ms + lasts_ms) * 1000},
+                                                .held_us = -1,
+                                                .is_locked = true});
 }
 
 static void read_history(void)
@@ -96,9 +96,9 @@ TEST(what_did_not_end_or_had_no_lock_does_not_count)
                                 .held_us = -1,
                                 .is_locked = true,
                                 .is_open = true};
-    history_add_hold(history, &open);
+    history_add(history, &open);
     open.is_open = open.is_locked = false;
-    history_add_hold(history, &open);
+    history_add(history, &open);
     add_hold(0, 9, NULL, NULL);
     struct error error = ERROR_NONE;
     history_order(history);

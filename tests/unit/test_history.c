@@ -44,7 +44,7 @@ static void held(const char *process, const char *resource, int64_t from, int64_
 {
     const char *resources[2] = {resource, NULL};
     struct history_hold hold = hold_of(process, resources, from, to);
-    history_add_hold(history, &hold);
+    history_add(history, &hold);
 }
 
 static struct history_sum row_of(size_t part, const char *resource)
@@ -69,7 +69,7 @@ TEST(rows_are_by_resource_and_the_total_counts_each_hold_once)
     const char *both[2] = {"r1", "r2"};
     struct history_hold hold = hold_of("north:1", both, 0, 10);
     hold.is_handed_over = hold.is_lost = hold.is_refused = true;
-    history_add_hold(history, &hold);
+    history_add(history, &hold);
     held("north:1", "r2", 20, 25);
     history_order(history);
     struct history_sum first = row_of(0, "r1"), second = row_of(0, "r2"), total = row_of(0, NULL);
@@ -90,7 +90,7 @@ TEST(quantiles_are_of_those_that_said_how_long)
     for (int i = 100; i >= 1; i--) {
         struct history_hold hold = hold_of("north:1", resources, 10 * i, 10 * i + 5);
         hold.waited_us = i * 1000;
-        history_add_hold(history, &hold);
+        history_add(history, &hold);
     }
     held("north:1", "r1", 5000, 5001);
     held("north:1", "r2", 5000, 5001);
@@ -108,7 +108,7 @@ TEST(parked_and_skipped_are_counted_and_other_endings_not)
 {
     static const char *const endings[] = {"parked", "parked", "skipped", "done", "failed"};
     for (size_t i = 0; i < 5; i++)
-        history_add_ending(history, &(struct history_ending){ms(1), "transfer", "r1", endings[i]});
+        history_add(history, &(struct history_ending){ms(1), "transfer", "r1", endings[i]});
     history_order(history);
     assert_int_equal(row_of(0, "r1").parked, 2);
     assert_int_equal(row_of(0, "r1").skipped, 1);
@@ -135,7 +135,7 @@ TEST(what_names_no_resource_overlaps_nothing)
         struct history_hold hold = hold_of("north:1", (const char *const[2]){NULL, NULL}, 0, 100);
         hold.resource_count = 0;
         hold.is_locked = false;
-        history_add_hold(history, &hold);
+        history_add(history, &hold);
     }
     history_order(history);
     assert_int_equal(row_of(0, "").holds, 3);
@@ -145,8 +145,8 @@ TEST(what_names_no_resource_overlaps_nothing)
 
 TEST(parts_are_added_up_apart)
 {
-    history_add_part(history, ms(100), "second");
-    history_add_part(history, ms(0), "first");
+    history_add(history, &(struct history_part){ms(100), "second"});
+    history_add(history, &(struct history_part){ms(0), "first"});
     held("north:1", "r1", 100, 120);
     held("north:1", "r1", 10, 110); /* ends in the second, belongs to the first */
     history_order(history);
@@ -160,7 +160,7 @@ TEST(parts_are_added_up_apart)
 
 TEST(what_lies_before_the_first_part_has_one)
 {
-    history_add_part(history, ms(100), "later");
+    history_add(history, &(struct history_part){ms(100), "later"});
     held("north:1", "r1", 10, 20);
     history_order(history);
     size_t count;
@@ -245,7 +245,7 @@ TEST(too_many_bars_are_merged_and_none_is_forgotten)
     for (int i = 0; i < 2000; i++) {
         struct history_hold hold = hold_of("north:1", resources, 10 * i, 10 * i + 9);
         hold.is_lost = i == 1000;
-        history_add_hold(history, &hold);
+        history_add(history, &hold);
     }
     struct timeline_lanes lanes = lanes_of(&places, 10, 100);
     assert_true(lanes.bar_count <= 100);
@@ -317,12 +317,12 @@ TEST(foreign_text_stays_text)
     struct history_hold hold = hold_of(evil, resources, 0, 10);
     hold.class_name = hold.jid = hold.fence = hold.ending = evil;
     hold.is_handed_over = true;
-    history_add_hold(history, &hold);
-    history_add_part(history, ms(0), evil);
-    history_add_mark(history, &(struct history_mark){ms(5), evil, evil, evil, evil, evil, evil});
-    history_add_fact(history, ms(6), HISTORY_BAD, evil, evil);
+    history_add(history, &hold);
+    history_add(history, &(struct history_part){ms(0), evil});
+    history_add(history, &(struct history_mark){ms(5), evil, evil, evil, evil, evil, evil});
+    history_add(history, &(struct history_fact){ms(6), HISTORY_BAD, evil, evil});
     history_add_process(history, evil, ms(0), ms(10));
-    history_add_ending(history, &(struct history_ending){ms(1), evil, evil, "skipped"});
+    history_add(history, &(struct history_ending){ms(1), evil, evil, "skipped"});
     char *data = data_of(evil), *text = page_text(buffer_text(&page));
     assert_contains(data, "\"jid\":\"</title></script><script>alert(1)</script>\\\"'&<b onload=");
     assert_contains(text, "&lt;/title>&lt;/script>&lt;script>alert(1)");
@@ -347,13 +347,13 @@ TEST(the_page_shows_what_there_is)
         "\"rows\":[{\"class\":\"transfer\",\"resource\":\"r1\",\"holds\":2,",
         "\"total\":{\"holds\":2,",
         "\"note\":\"\"}]}"};
-    history_add_part(history, ms(0), "with the lock");
+    history_add(history, &(struct history_part){ms(0), "with the lock"});
     held("north:1", "r1", 0, 100);
     held("south:1", "r1", 50, 120);
     history_add_process(history, "north:1", ms(0), ms(5000));
-    history_add_mark(history, &(struct history_mark){.at = ms(20), .kind = "frozen", .process = "north"});
-    history_add_mark(history, &(struct history_mark){.at = ms(90), .kind = "wiped", .node = "lock2"});
-    history_add_fact(history, ms(200), HISTORY_GOOD, "ledger", "exact");
+    history_add(history, &(struct history_mark){.at = ms(20), .kind = "frozen", .process = "north"});
+    history_add(history, &(struct history_mark){.at = ms(90), .kind = "wiped", .node = "lock2"});
+    history_add(history, &(struct history_fact){ms(200), HISTORY_GOOD, "ledger", "exact"});
     char *data = data_of("a night"), *text = page_text(buffer_text(&page));
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         assert_contains(data, parts[i]);
@@ -366,11 +366,11 @@ TEST(the_page_shows_what_there_is)
 
 TEST(a_part_has_what_happened_in_it)
 {
-    history_add_part(history, ms(0), "first");
+    history_add(history, &(struct history_part){ms(0), "first"});
     held("north:1", "r1", 10, 20);
-    history_add_part(history, ms(1000), "second");
+    history_add(history, &(struct history_part){ms(1000), "second"});
     held("west:1", "r1", 1420, 9000);
-    history_add_mark(history, &(struct history_mark){.at = ms(1610), .kind = "killed", .process = "west"});
+    history_add(history, &(struct history_mark){.at = ms(1610), .kind = "killed", .process = "west"});
     char *data = data_of("parts"), *second = strstr(data, "\"title\":\"second\"");
     *second++ = '\0';
     assert_contains(data, "\"process\":\"north:1\"");
@@ -393,23 +393,23 @@ TEST(overlaps_are_explained_where_there_are_any)
 {
     static const char *const resources[2] = {"r1", NULL};
     struct history_hold hold = hold_of("north:1", resources, 0, 100);
-    history_add_hold(history, &hold);
+    history_add(history, &hold);
     assert_false(page_says("overlaps: runs"));
-    history_add_hold(history, &hold);
+    history_add(history, &hold);
     assert_true(page_says("does not know that the lock is lost"));
-    history_add_part(history, ms(1000), "unlocked");
+    history_add(history, &(struct history_part){ms(1000), "unlocked"});
     hold = hold_of("north:1", resources, 1000, 1100);
     hold.is_locked = false;
-    history_add_hold(history, &hold);
+    history_add(history, &hold);
     assert_false(page_says("They had no lock"));
-    history_add_hold(history, &hold);
+    history_add(history, &hold);
     assert_true(page_says("They had no lock"));
 }
 
 TEST(a_page_is_bounded)
 {
     for (int part = 0; part < 20; part++) {
-        history_add_part(history, ms(part * 10000), "a part");
+        history_add(history, &(struct history_part){ms(part * 10000), "a part"});
         for (int i = 0; i < 6000; i++) {
             char name[16], process[16];
             snprintf(name, sizeof name, "r%d", i % 100);
@@ -417,9 +417,8 @@ TEST(a_page_is_bounded)
             held(process, name, part * 10000 + i, part * 10000 + i + 300);
         }
         for (int i = 0; i < 1000; i++)
-            history_add_mark(history,
-                             &(struct history_mark){.at = ms(part * 10000 + i), .kind = "lost", .resource = "r1"});
-        history_add_fact(history, ms(part * 10000 + 9000), HISTORY_PLAIN, "sum", "1");
+            history_add(history, &(struct history_mark){.at = ms(part * 10000 + i), .kind = "lost", .resource = "r1"});
+        history_add(history, &(struct history_fact){ms(part * 10000 + 9000), HISTORY_PLAIN, "sum", "1"});
     }
     char *data = data_of("much");
     assert_true(page.length < 6000000);

@@ -1,6 +1,7 @@
 /* What happened: lists that only grow, and the texts in them, each kept once in a table. */
 #include "worker/history/history.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +24,15 @@ struct text_table {
 
 struct history {
     struct text_table texts;
-    struct series holds, marks, endings, parts, facts, gaps, processes;
+    struct series all[HISTORY_KINDS];
     size_t left_out;
+};
+
+/* What there is to know of a kind, to keep its items and to put them into order. */
+struct kind {
+    size_t size, most;
+    int (*compare)(const void *first, const void *second);
+    size_t text_count, texts[6]; /* where its texts are */
 };
 
 enum { TABLE_SMALLEST = 1024 };
@@ -51,7 +59,7 @@ static void table_grow(struct text_table *table)
     *table = larger;
 }
 
-static const char *text_keep(struct history *history, const char *text)
+const char *history_text(struct history *history, const char *text)
 {
     struct text_table *table = &history->texts;
     if (2 * table->count >= table->size)
@@ -64,20 +72,69 @@ static const char *text_keep(struct history *history, const char *text)
     return *slot;
 }
 
+/* --- kinds ------------------------------------------------------------------------------------------------------ */
+
+/* By the moment that comes first in it. */
+static int compare_times(const void *first, const void *second)
+{
+    const struct wall_time *a = first, *b = second;
+    return (a->us > b->us) - (a->us < b->us);
+}
+
+static int compare_holds(const void *first, const void *second)
+{
+    const struct history_hold *a = first, *b = second;
+    int order = compare_times(&a->from, &b->from);
+    return order != 0 ? order : compare_times(&a->to, &b->to);
+}
+
+static int compare_processes(const void *first, const void *second)
+{
+    const struct history_process *a = first, *b = second;
+    return strcmp(a->name, b->name);
+}
+
+#define AT(type, member) offsetof(struct history_##type, member)
+static const struct kind kinds[] = {
+    [HISTORY_HOLD] = {sizeof(struct history_hold),
+                      HISTORY_HOLDS_MAX,
+                      compare_holds,
+                      5,
+                      {AT(hold, process), AT(hold, class_name), AT(hold, jid), AT(hold, fence), AT(hold, ending)}},
+    [HISTORY_MARK] = {sizeof(struct history_mark),
+                      HISTORY_NOTES_MAX,
+                      compare_times,
+                      6,
+                      {AT(mark, kind), AT(mark, process), AT(mark, node), AT(mark, resource), AT(mark, jid),
+                       AT(mark, text)}},
+    [HISTORY_ENDING] = {sizeof(struct history_ending),
+                        HISTORY_HOLDS_MAX,
+                        compare_times,
+                        3,
+                        {AT(ending, class_name), AT(ending, resource), AT(ending, ending)}},
+    [HISTORY_PART] = {sizeof(struct history_part), HISTORY_NOTES_MAX, compare_times, 1, {AT(part, title)}},
+    [HISTORY_FACT] =
+        {sizeof(struct history_fact), HISTORY_NOTES_MAX, compare_times, 2, {AT(fact, name), AT(fact, value)}},
+    [HISTORY_GAP] = {sizeof(struct history_gap), HISTORY_HOLDS_MAX, compare_times, 0, {0}},
+    [HISTORY_PROCESS] = {sizeof(struct history_process), HISTORY_NOTES_MAX, compare_processes, 1, {AT(process, name)}},
+};
+#undef AT
+
 /* --- lists ------------------------------------------------------------------------------------------------------ */
 
 /* Room for one more, or NULL. */
-static void *series_add(struct history *history, struct series *series, size_t size, size_t most)
+static void *series_add(struct history *history, enum history_kind kind)
 {
-    if (series->count == most) {
+    struct series *series = &history->all[kind];
+    if (series->count == kinds[kind].most) {
         history->left_out++;
         return NULL;
     }
     if (series->count == series->capacity) {
         series->capacity = series->capacity > 0 ? 2 * series->capacity : 64;
-        series->items = memory_resize(series->items, series->capacity, size);
+        series->items = memory_resize(series->items, series->capacity, kinds[kind].size);
     }
-    return (char *)series->items + size * series->count++;
+    return (char *)series->items + kinds[kind].size * series->count++;
 }
 
 struct history *history_create(void)
@@ -98,131 +155,59 @@ void history_destroy(struct history *history)
     for (size_t i = 0; i < history->texts.size; i++)
         free(history->texts.slots[i]);
     free(history->texts.slots);
-    struct series *all[] = {&history->holds, &history->marks, &history->endings,  &history->parts,
-                            &history->facts, &history->gaps,  &history->processes};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        free(all[i]->items);
+    for (size_t i = 0; i < HISTORY_KINDS; i++)
+        free(history->all[i].items);
     free(history);
 }
 
-void history_add_hold(struct history *history, const struct history_hold *hold)
+static void resources_keep(struct history *history, struct history_hold *kept)
 {
-    struct history_hold *kept = series_add(history, &history->holds, sizeof *kept, HISTORY_HOLDS_MAX);
-    if (kept == NULL)
-        return;
-    unsigned count = hold->resource_count < HISTORY_RESOURCES_MAX ? hold->resource_count : HISTORY_RESOURCES_MAX;
+    unsigned count = kept->resource_count < HISTORY_RESOURCES_MAX ? kept->resource_count : HISTORY_RESOURCES_MAX;
     const char **resources = memory_zeroed(count + 1, sizeof *resources);
     for (unsigned i = 0; i < count; i++)
-        resources[i] = text_keep(history, hold->resources[i]);
-    *kept = *hold;
-    kept->process = text_keep(history, hold->process);
-    kept->class_name = text_keep(history, hold->class_name);
-    kept->jid = text_keep(history, hold->jid);
-    kept->fence = text_keep(history, hold->fence);
-    kept->ending = text_keep(history, hold->ending);
+        resources[i] = history_text(history, kept->resources[i]);
     kept->resources = resources;
     kept->resource_count = count;
     if (kept->to.us < kept->from.us) /* a clock was set back */
         kept->to = kept->from;
 }
 
-void history_add_mark(struct history *history, const struct history_mark *mark)
+void history_add_item(struct history *history, enum history_kind kind, const void *item)
 {
-    struct history_mark *kept = series_add(history, &history->marks, sizeof *kept, HISTORY_NOTES_MAX);
-    if (kept != NULL)
-        *kept = (struct history_mark){.at = mark->at,
-                                      .kind = text_keep(history, mark->kind),
-                                      .process = text_keep(history, mark->process),
-                                      .node = text_keep(history, mark->node),
-                                      .resource = text_keep(history, mark->resource),
-                                      .jid = text_keep(history, mark->jid),
-                                      .text = text_keep(history, mark->text)};
-}
-
-void history_add_ending(struct history *history, const struct history_ending *ending)
-{
-    struct history_ending *kept = series_add(history, &history->endings, sizeof *kept, HISTORY_HOLDS_MAX);
-    if (kept != NULL)
-        *kept = (struct history_ending){.at = ending->at,
-                                        .class_name = text_keep(history, ending->class_name),
-                                        .resource = text_keep(history, ending->resource),
-                                        .ending = text_keep(history, ending->ending)};
-}
-
-void history_add_part(struct history *history, struct wall_time from, const char *title)
-{
-    struct history_part *kept = series_add(history, &history->parts, sizeof *kept, HISTORY_NOTES_MAX);
-    if (kept != NULL)
-        *kept = (struct history_part){.from = from, .title = text_keep(history, title)};
-}
-
-void history_add_fact(struct history *history, struct wall_time at, enum history_tone tone, const char *name,
-                      const char *value)
-{
-    struct history_fact *kept = series_add(history, &history->facts, sizeof *kept, HISTORY_NOTES_MAX);
-    if (kept != NULL)
-        *kept = (struct history_fact){
-            .at = at, .tone = tone, .name = text_keep(history, name), .value = text_keep(history, value)};
-}
-
-void history_add_gap(struct history *history, const struct history_gap *gap)
-{
-    struct history_gap *kept = series_add(history, &history->gaps, sizeof *kept, HISTORY_HOLDS_MAX);
-    if (kept != NULL)
-        *kept = *gap;
+    char *kept = series_add(history, kind);
+    if (kept == NULL)
+        return;
+    memcpy(kept, item, kinds[kind].size);
+    for (size_t i = 0; i < kinds[kind].text_count; i++) {
+        const char **text = (const char **)(void *)(kept + kinds[kind].texts[i]);
+        *text = history_text(history, *text);
+    }
+    if (kind == HISTORY_HOLD)
+        resources_keep(history, (struct history_hold *)(void *)kept);
 }
 
 void history_add_process(struct history *history, const char *name, struct wall_time from, struct wall_time to)
 {
-    struct history_process *known = history->processes.items;
-    name = text_keep(history, name);
-    for (size_t i = 0; i < history->processes.count; i++) {
+    struct series *processes = &history->all[HISTORY_PROCESS];
+    struct history_process *known = processes->items;
+    name = history_text(history, name);
+    for (size_t i = 0; i < processes->count; i++) {
         if (known[i].name != name)
             continue;
         known[i].from.us = from.us < known[i].from.us ? from.us : known[i].from.us;
         known[i].to.us = to.us > known[i].to.us ? to.us : known[i].to.us;
         return;
     }
-    struct history_process *kept = series_add(history, &history->processes, sizeof *kept, HISTORY_NOTES_MAX);
-    if (kept != NULL)
-        *kept = (struct history_process){name, from, to};
+    history_add_item(history, HISTORY_PROCESS, &(struct history_process){name, from, to});
 }
 
 /* --- order ------------------------------------------------------------------------------------------------------ */
 
-static int compare_times(struct wall_time a, struct wall_time b)
+static void series_sort(struct history *history, enum history_kind kind)
 {
-    return (a.us > b.us) - (a.us < b.us);
-}
-
-static int compare_holds(const void *first, const void *second)
-{
-    const struct history_hold *a = first, *b = second;
-    int order = compare_times(a->from, b->from);
-    return order != 0 ? order : compare_times(a->to, b->to);
-}
-
-static int compare_processes(const void *first, const void *second)
-{
-    const struct history_process *a = first, *b = second;
-    return strcmp(a->name, b->name);
-}
-
-#define COMPARE_BY(function, type, member)                                                                             \
-    static int function(const void *first, const void *second)                                                         \
-    {                                                                                                                  \
-        return compare_times(((const struct type *)first)->member, ((const struct type *)second)->member);             \
-    }
-COMPARE_BY(compare_marks, history_mark, at)
-COMPARE_BY(compare_endings, history_ending, at)
-COMPARE_BY(compare_parts, history_part, from)
-COMPARE_BY(compare_facts, history_fact, at)
-COMPARE_BY(compare_gaps, history_gap, from)
-
-static void series_sort(struct series *series, size_t size, int (*compare)(const void *, const void *))
-{
+    struct series *series = &history->all[kind];
     if (series->count > 1)
-        qsort(series->items, series->count, size, compare);
+        qsort(series->items, series->count, kinds[kind].size, kinds[kind].compare);
 }
 
 static void gaps_join(struct series *series)
@@ -245,51 +230,36 @@ static void gaps_join(struct series *series)
 /* The first moment of all; INT64_MAX when there is nothing. */
 static struct wall_time first_moment(const struct history *history)
 {
+    static const enum history_kind told[] = {HISTORY_HOLD, HISTORY_MARK, HISTORY_ENDING, HISTORY_FACT};
     struct wall_time first = {INT64_MAX};
-    size_t holds, marks, endings, facts;
-    const struct history_hold *hold = history_holds(history, &holds);
-    const struct history_mark *mark = history_marks(history, &marks);
-    const struct history_ending *ending = history_endings(history, &endings);
-    const struct history_fact *fact = history_facts(history, &facts);
-    first = holds > 0 && hold->from.us < first.us ? hold->from : first;
-    first = marks > 0 && mark->at.us < first.us ? mark->at : first;
-    first = endings > 0 && ending->at.us < first.us ? ending->at : first;
-    return facts > 0 && fact->at.us < first.us ? fact->at : first;
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        const struct wall_time *moment = history->all[told[i]].items;
+        if (moment != NULL && moment->us < first.us)
+            first = *moment;
+    }
+    return first;
 }
 
 void history_order(struct history *history)
 {
-    series_sort(&history->holds, sizeof(struct history_hold), compare_holds);
-    series_sort(&history->marks, sizeof(struct history_mark), compare_marks);
-    series_sort(&history->endings, sizeof(struct history_ending), compare_endings);
-    series_sort(&history->parts, sizeof(struct history_part), compare_parts);
-    series_sort(&history->facts, sizeof(struct history_fact), compare_facts);
-    series_sort(&history->processes, sizeof(struct history_process), compare_processes);
-    series_sort(&history->gaps, sizeof(struct history_gap), compare_gaps);
-    gaps_join(&history->gaps);
+    for (int kind = 0; kind < HISTORY_KINDS; kind++)
+        series_sort(history, (enum history_kind)kind);
+    gaps_join(&history->all[HISTORY_GAP]);
     struct wall_time first = first_moment(history);
-    const struct history_part *part = history->parts.items;
-    if (history->parts.count > 0 && part->from.us <= first.us)
+    const struct history_part *part = history->all[HISTORY_PART].items;
+    if (part != NULL && part->from.us <= first.us)
         return;
-    history_add_part(history, first, "");
-    series_sort(&history->parts, sizeof(struct history_part), compare_parts);
+    history_add(history, &(struct history_part){first, ""});
+    series_sort(history, HISTORY_PART);
 }
 
 /* --- asking ----------------------------------------------------------------------------------------------------- */
 
-#define LIST_OF(function, type, member)                                                                                \
-    const struct type *function(const struct history *history, size_t *count)                                          \
-    {                                                                                                                  \
-        *count = history->member.count;                                                                                \
-        return history->member.items;                                                                                  \
-    }
-LIST_OF(history_holds, history_hold, holds)
-LIST_OF(history_marks, history_mark, marks)
-LIST_OF(history_endings, history_ending, endings)
-LIST_OF(history_parts, history_part, parts)
-LIST_OF(history_facts, history_fact, facts)
-LIST_OF(history_gaps, history_gap, gaps)
-LIST_OF(history_processes, history_process, processes)
+const void *history_items(const struct history *history, enum history_kind kind, size_t *count)
+{
+    *count = history->all[kind].count;
+    return history->all[kind].items;
+}
 
 size_t history_left_out(const struct history *history)
 {
@@ -304,7 +274,8 @@ bool history_names_process(const char *marked, const char *process)
 
 struct wall_time history_part_end(const struct history *history, size_t part)
 {
-    const struct history_part *parts = history->parts.items;
-    invariant(part < history->parts.count);
-    return part + 1 < history->parts.count ? parts[part + 1].from : (struct wall_time){INT64_MAX};
+    size_t count;
+    const struct history_part *parts = history_parts(history, &count);
+    invariant(part < count);
+    return part + 1 < count ? parts[part + 1].from : (struct wall_time){INT64_MAX};
 }

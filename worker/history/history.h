@@ -2,12 +2,13 @@
  * here, a log (log_reader.h), a dry run or a test; history_sums.h adds it up, timeline_page.h draws it.
  *
  *     struct history *history = history_create();
- *     history_add_part(history, from, "with the lock");
- *     history_add_fact(history, at, HISTORY_GOOD, "ledger", "exact");
- *     history_add_hold(history, &(struct history_hold){.process = "north:17", .class_name = "transfer", .jid = "a1",
+ *     history_add(history, &(struct history_part){from, "with the lock"});
+ *     history_add(history, &(struct history_fact){at, HISTORY_GOOD, "ledger", "exact"});
+ *     history_add(history, &(struct history_hold){.process = "north:17", .class_name = "transfer", .jid = "a1",
  *                                .resources = names, .resource_count = 2, .from = from, .to = to, .is_locked = true});
- *     history_add_mark(history, &(struct history_mark){.at = at, .kind = "killed", .process = "north"});
+ *     history_add(history, &(struct history_mark){.at = at, .kind = "killed", .process = "north"});
  *     history_order(history);           once, when all is in it: what is asked from now on comes in the order of time
+ *     const struct history_mark *marks = history_marks(history, &count);
  *     history_destroy(history);
  *
  * All texts are copied, and each is kept once: two texts of a history are equal exactly when their pointers are. NULL
@@ -26,14 +27,14 @@ enum { HISTORY_HOLDS_MAX = 1000000, HISTORY_NOTES_MAX = 20000, HISTORY_RESOURCES
 
 /* One run of a task: under its lock from the moment it has it, or without any. */
 struct history_hold {
+    struct wall_time from, to;
     const char *process; /* HOST:PID, or what else tells processes apart */
     const char *class_name, *jid, *fence, *ending;
     const char *const *resources;
     unsigned resource_count; /* at most HISTORY_RESOURCES_MAX; what is more is left out */
-    struct wall_time from, to;
-    int64_t waited_us; /* for the lock; -1 = not known */
-    int64_t held_us;   /* as the process measured it; -1 = not known, then it is what lies between from and to */
-    bool is_locked;    /* else it ran without a lock */
+    int64_t waited_us;       /* for the lock; -1 = not known */
+    int64_t held_us;         /* as the process measured it; -1 = not known, then it is what lies between from and to */
+    bool is_locked;          /* else it ran without a lock */
     bool is_handed_over;
     bool is_lost;
     bool is_refused; /* a sink that compares tokens refused its write */
@@ -86,13 +87,31 @@ struct history;
 struct history *history_create(void);
 void history_destroy(struct history *history);
 
-void history_add_hold(struct history *history, const struct history_hold *hold);
-void history_add_mark(struct history *history, const struct history_mark *mark);
-void history_add_ending(struct history *history, const struct history_ending *ending);
-void history_add_part(struct history *history, struct wall_time from, const char *title);
-void history_add_fact(struct history *history, struct wall_time at, enum history_tone tone, const char *name,
-                      const char *value);
-void history_add_gap(struct history *history, const struct history_gap *gap);
+/* The text as it is kept, valid until the end of the history. */
+const char *history_text(struct history *history, const char *text);
+
+enum history_kind {
+    HISTORY_HOLD,
+    HISTORY_MARK,
+    HISTORY_ENDING,
+    HISTORY_PART,
+    HISTORY_FACT,
+    HISTORY_GAP,
+    HISTORY_PROCESS,
+    HISTORY_KINDS,
+};
+/* An item of any kind; its type tells which. */
+void history_add_item(struct history *history, enum history_kind kind, const void *item);
+#define history_add(history, ...)                                                                                      \
+    history_add_item(history,                                                                                          \
+                     _Generic(*(__VA_ARGS__), struct history_hold                                                      \
+                              : HISTORY_HOLD, struct history_mark                                                      \
+                              : HISTORY_MARK, struct history_ending                                                    \
+                              : HISTORY_ENDING, struct history_part                                                    \
+                              : HISTORY_PART, struct history_fact                                                      \
+                              : HISTORY_FACT, struct history_gap                                                       \
+                              : HISTORY_GAP),                                                                          \
+                     __VA_ARGS__)
 /* Again under the same name: the span grows. */
 void history_add_process(struct history *history, const char *name, struct wall_time from, struct wall_time to);
 
@@ -101,13 +120,15 @@ void history_add_process(struct history *history, const char *name, struct wall_
 void history_order(struct history *history);
 
 /* What is in it, in the order of time after history_order; valid until the next change. Processes by name. */
-const struct history_hold *history_holds(const struct history *history, size_t *count);
-const struct history_mark *history_marks(const struct history *history, size_t *count);
-const struct history_ending *history_endings(const struct history *history, size_t *count);
-const struct history_part *history_parts(const struct history *history, size_t *count);
-const struct history_fact *history_facts(const struct history *history, size_t *count);
-const struct history_gap *history_gaps(const struct history *history, size_t *count);
-const struct history_process *history_processes(const struct history *history, size_t *count);
+const void *history_items(const struct history *history, enum history_kind kind, size_t *count);
+#define history_holds(history, count)   ((const struct history_hold *)history_items(history, HISTORY_HOLD, count))
+#define history_marks(history, count)   ((const struct history_mark *)history_items(history, HISTORY_MARK, count))
+#define history_endings(history, count) ((const struct history_ending *)history_items(history, HISTORY_ENDING, count))
+#define history_parts(history, count)   ((const struct history_part *)history_items(history, HISTORY_PART, count))
+#define history_facts(history, count)   ((const struct history_fact *)history_items(history, HISTORY_FACT, count))
+#define history_gaps(history, count)    ((const struct history_gap *)history_items(history, HISTORY_GAP, count))
+#define history_processes(history, count)                                                                              \
+    ((const struct history_process *)history_items(history, HISTORY_PROCESS, count))
 size_t history_left_out(const struct history *history);
 
 /* Whether a mark's process, HOST or HOST:PID, is this one. */

@@ -246,19 +246,15 @@ bool log_line_time(const struct log_line *line, const char *key, struct wall_tim
 /* OPEN_RUNS_MAX: no process has more runners than that, twice over; a log that says so is wrong. */
 enum { OPEN_RUNS_MAX = 4096, PROCESS_MAX = 256, CHUNK = 65536 };
 
+/* Its texts are those of the history. */
 struct run {
-    char *jid, *class_name, *fence;
-    char *resources[HISTORY_RESOURCES_MAX];
-    unsigned resource_count;
-    struct wall_time from;
-    int64_t waited_us, held_us;
-    bool is_locked, is_handed_over, is_lost, is_refused;
+    struct history_hold hold; /* `resources` when it is added */
+    const char *resources[HISTORY_RESOURCES_MAX];
 };
 
 /* A run that nobody saw the end of. */
 struct orphan {
     struct run run;
-    char *process;
     struct wall_time last;     /* the last word of its process */
     struct wall_time replaced; /* when another process took over its log */
 };
@@ -277,25 +273,15 @@ struct log_reader {
 
 /* --- open runs -------------------------------------------------------------------------------------------------- */
 
-static void run_fini(struct run *run)
-{
-    free(run->jid);
-    free(run->class_name);
-    free(run->fence);
-    for (unsigned i = 0; i < run->resource_count; i++)
-        free(run->resources[i]);
-    *run = (struct run){0};
-}
-
 static struct run *run_find(struct log_reader *reader, const char *jid)
 {
     for (size_t i = reader->run_count; i > 0; i--)
-        if (strcmp(reader->runs[i - 1].jid, jid) == 0)
+        if (strcmp(reader->runs[i - 1].hold.jid, jid) == 0)
             return &reader->runs[i - 1];
     return NULL;
 }
 
-/* Taken out of the list; its texts are the caller's. */
+/* Taken out of the list. */
 static struct run run_take(struct log_reader *reader, struct run *run)
 {
     struct run taken = *run;
@@ -306,34 +292,20 @@ static struct run run_take(struct log_reader *reader, struct run *run)
 
 static void run_orphan(struct log_reader *reader, struct run run, struct wall_time replaced)
 {
-    if (reader->orphan_count == HISTORY_NOTES_MAX) {
-        run_fini(&run);
+    if (reader->orphan_count == HISTORY_NOTES_MAX)
         return;
-    }
     if (reader->orphan_count == reader->orphan_capacity) {
         reader->orphan_capacity = 2 * reader->orphan_capacity + 64;
         reader->orphans = memory_resize(reader->orphans, reader->orphan_capacity, sizeof *reader->orphans);
     }
-    reader->orphans[reader->orphan_count++] =
-        (struct orphan){run, memory_text(reader->process), reader->last, replaced};
+    run.hold.process = history_text(reader->history, reader->process);
+    reader->orphans[reader->orphan_count++] = (struct orphan){run, reader->last, replaced};
 }
 
-static struct run run_begin(const char *jid, struct wall_time from)
+static struct run run_begin(const struct log_reader *reader, const char *jid, struct wall_time from)
 {
-    return (struct run){.jid = memory_text(jid),
-                        .class_name = memory_text(""),
-                        .fence = memory_text(""),
-                        .from = from,
-                        .waited_us = -1,
-                        .held_us = -1};
-}
-
-static void text_replace(char **old, const char *text)
-{
-    if (text[0] == '\0')
-        return;
-    free(*old);
-    *old = memory_text(text);
+    return (struct run){
+        .hold = {.jid = history_text(reader->history, jid), .from = from, .waited_us = -1, .held_us = -1}};
 }
 
 /* "-" is what an absent text looks like. */
@@ -344,54 +316,53 @@ static const char *value_of(const struct log_line *line, const char *key)
 }
 
 /* A cut line may name a few of several; who names more knows better. */
-static void resources_take(struct run *run, const struct log_line *line)
+static void resources_take(const struct log_reader *reader, struct run *run)
 {
-    unsigned named = 0;
-    for (unsigned i = 0; i < line->pair_count; i++)
-        named += strcmp(line->pairs[i].key, "resource") == 0 && strcmp(line->pairs[i].value, "-") != 0;
-    if (named <= run->resource_count)
-        return;
-    while (run->resource_count > 0)
-        free(run->resources[--run->resource_count]);
-    for (unsigned i = 0; i < line->pair_count && run->resource_count < HISTORY_RESOURCES_MAX; i++)
+    const struct log_line *line = &reader->line;
+    const char *named[HISTORY_RESOURCES_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < line->pair_count && count < HISTORY_RESOURCES_MAX; i++)
         if (strcmp(line->pairs[i].key, "resource") == 0 && strcmp(line->pairs[i].value, "-") != 0)
-            run->resources[run->resource_count++] = memory_text(line->pairs[i].value);
+            named[count++] = line->pairs[i].value;
+    if (count <= run->hold.resource_count)
+        return;
+    run->hold.resource_count = count;
+    for (unsigned i = 0; i < count; i++)
+        run->resources[i] = history_text(reader->history, named[i]);
+}
+
+/* What an earlier line said stays, unless this one says something. */
+static void text_take(const struct log_reader *reader, const char **text, const char *key)
+{
+    const char *value = value_of(&reader->line, key);
+    if (value[0] != '\0')
+        *text = history_text(reader->history, value);
 }
 
 /* Logs of before 0.9 say of a lock the token only. */
-static void facts_take(struct run *run, const struct log_line *line)
+static void facts_take(const struct log_reader *reader, struct run *run)
 {
+    const struct log_line *line = &reader->line;
+    struct history_hold *hold = &run->hold;
     int64_t waited_us = log_line_thousandths(line, "lock_waited_ms");
-    text_replace(&run->class_name, value_of(line, "class"));
-    text_replace(&run->fence, value_of(line, "fence"));
-    resources_take(run, line);
-    run->is_locked |= log_line_time(line, "locked", &run->from) || run->fence[0] != '\0';
-    run->is_handed_over |= value_of(line, "handed_from")[0] != '\0';
-    run->is_lost |= strcmp(value_of(line, "lost"), "yes") == 0;
-    run->is_refused |= strcmp(value_of(line, "refused"), "yes") == 0;
-    run->held_us = log_line_thousandths(line, "held_ms");
-    run->waited_us = waited_us >= 0 ? waited_us : run->waited_us;
+    text_take(reader, &hold->class_name, "class");
+    text_take(reader, &hold->fence, "fence");
+    resources_take(reader, run);
+    hold->is_locked |= log_line_time(line, "locked", &hold->from) || hold->fence != NULL;
+    hold->is_handed_over |= value_of(line, "handed_from")[0] != '\0';
+    hold->is_lost |= strcmp(value_of(line, "lost"), "yes") == 0;
+    hold->is_refused |= strcmp(value_of(line, "refused"), "yes") == 0;
+    hold->held_us = log_line_thousandths(line, "held_ms");
+    hold->waited_us = waited_us >= 0 ? waited_us : hold->waited_us;
 }
 
-static void run_add(struct log_reader *reader, const char *process, const struct run *run, struct wall_time to,
-                    const char *ending)
+static void run_add(struct log_reader *reader, struct run *run, struct wall_time to, const char *ending)
 {
-    history_add_hold(reader->history, &(struct history_hold){.process = process,
-                                                             .class_name = run->class_name,
-                                                             .jid = run->jid,
-                                                             .fence = run->fence,
-                                                             .ending = ending,
-                                                             .resources = (const char *const *)run->resources,
-                                                             .resource_count = run->resource_count,
-                                                             .from = run->from,
-                                                             .to = to,
-                                                             .waited_us = run->waited_us,
-                                                             .held_us = run->held_us,
-                                                             .is_locked = run->is_locked,
-                                                             .is_handed_over = run->is_handed_over,
-                                                             .is_lost = run->is_lost,
-                                                             .is_refused = run->is_refused,
-                                                             .is_open = ending == NULL});
+    run->hold.resources = run->resources;
+    run->hold.to = to;
+    run->hold.ending = ending;
+    run->hold.is_open = ending == NULL;
+    history_add(reader->history, &run->hold);
 }
 
 /* --- processes -------------------------------------------------------------------------------------------------- */
@@ -443,8 +414,8 @@ static bool running_read(struct log_reader *reader)
     struct run *earlier = run_find(reader, jid);
     if (earlier != NULL || reader->run_count == OPEN_RUNS_MAX)
         run_orphan(reader, run_take(reader, earlier != NULL ? earlier : &reader->runs[0]), line->at);
-    reader->runs[reader->run_count] = run_begin(jid, line->at);
-    facts_take(&reader->runs[reader->run_count++], line);
+    reader->runs[reader->run_count] = run_begin(reader, jid, line->at);
+    facts_take(reader, &reader->runs[reader->run_count++]);
     return true;
 }
 
@@ -458,17 +429,17 @@ static bool ended_read(struct log_reader *reader)
         return false;
     struct run *open = run_find(reader, jid);
     if (open == NULL && ran_us < 0 && !log_line_time(line, "locked", &locked)) {
-        history_add_ending(reader->history, &(struct history_ending){line->at, value_of(line, "class"),
-                                                                     value_of(line, "resource"), ending});
+        history_add(reader->history,
+                    &(struct history_ending){line->at, value_of(line, "class"), value_of(line, "resource"), ending});
         return true;
     }
-    struct run run =
-        open != NULL ? run_take(reader, open) : run_begin(jid, (struct wall_time){to.us - (ran_us > 0 ? ran_us : 0)});
-    facts_take(&run, line);
+    struct run run = open != NULL ? run_take(reader, open)
+                                  : run_begin(reader, jid, (struct wall_time){to.us - (ran_us > 0 ? ran_us : 0)});
+    facts_take(reader, &run);
     (void)log_line_time(line, "released", &to);
-    run.is_lost |= strcmp(ending, "lock_lost") == 0;
-    run_add(reader, reader->process, &run, to, ending);
-    run_fini(&run);
+    run.hold.is_lost |= strcmp(ending, "lock_lost") == 0;
+    run.hold.process = reader->process;
+    run_add(reader, &run, to, ending);
     return true;
 }
 
@@ -483,22 +454,22 @@ static bool summed_read(struct log_reader *reader)
     }
     if (!log_line_time(line, "since", &gap.from) || !log_line_time(line, "until", &gap.to))
         return false;
-    history_add_gap(reader->history, &gap);
+    history_add(reader->history, &gap);
     return true;
 }
 
 static void hold_mark(struct log_reader *reader, const char *kind, const char *jid, const struct run *run)
 {
     const char *resource = value_of(&reader->line, "resource");
-    history_add_mark(reader->history,
-                     &(struct history_mark){.at = reader->line.at,
-                                            .kind = kind,
-                                            .process = reader->process,
-                                            .resource = resource[0] == '\0' && run != NULL && run->resource_count > 0
-                                                            ? run->resources[0]
-                                                            : resource,
-                                            .jid = jid,
-                                            .text = value_of(&reader->line, "reason")});
+    history_add(reader->history,
+                &(struct history_mark){.at = reader->line.at,
+                                       .kind = kind,
+                                       .process = reader->process,
+                                       .resource = resource[0] == '\0' && run != NULL && run->hold.resource_count > 0
+                                                       ? run->resources[0]
+                                                       : resource,
+                                       .jid = jid,
+                                       .text = value_of(&reader->line, "reason")});
 }
 
 /* The owner of a worker's lock is HOST:PID:SLOT:JID, and a jid may hold anything. */
@@ -518,7 +489,7 @@ static bool lost_read(struct log_reader *reader)
     const char *jid = jid_of_owner(value_of(&reader->line, "owner"));
     struct run *run = jid[0] != '\0' ? run_find(reader, jid) : NULL;
     if (run != NULL)
-        run->is_lost = true;
+        run->hold.is_lost = true;
     hold_mark(reader, "lost", jid, run);
     return true;
 }
@@ -528,7 +499,7 @@ static bool refused_read(struct log_reader *reader)
     const char *jid = value_of(&reader->line, "jid");
     struct run *run = run_find(reader, jid);
     if (run != NULL)
-        run->is_refused = true;
+        run->hold.is_refused = true;
     hold_mark(reader, "refused", jid, run);
     return true;
 }
@@ -544,7 +515,7 @@ static bool dropped_read(struct log_reader *reader)
 
 static bool part_read(struct log_reader *reader)
 {
-    history_add_part(reader->history, reader->line.at, value_of(&reader->line, "title"));
+    history_add(reader->history, &(struct history_part){reader->line.at, value_of(&reader->line, "title")});
     return true;
 }
 
@@ -552,13 +523,13 @@ static bool mark_read(struct log_reader *reader)
 {
     const struct log_line *line = &reader->line;
     const char *kind = value_of(line, "kind");
-    history_add_mark(reader->history, &(struct history_mark){.at = line->at,
-                                                             .kind = kind,
-                                                             .process = value_of(line, "host"),
-                                                             .node = value_of(line, "node"),
-                                                             .resource = value_of(line, "resource"),
-                                                             .jid = value_of(line, "jid"),
-                                                             .text = value_of(line, "text")});
+    history_add(reader->history, &(struct history_mark){.at = line->at,
+                                                        .kind = kind,
+                                                        .process = value_of(line, "host"),
+                                                        .node = value_of(line, "node"),
+                                                        .resource = value_of(line, "resource"),
+                                                        .jid = value_of(line, "jid"),
+                                                        .text = value_of(line, "text")});
     return kind[0] != '\0';
 }
 
@@ -566,11 +537,12 @@ static bool fact_read(struct log_reader *reader)
 {
     const struct log_line *line = &reader->line;
     const char *tone = value_of(line, "tone");
-    history_add_fact(reader->history, line->at,
-                     strcmp(tone, "good") == 0  ? HISTORY_GOOD
-                     : strcmp(tone, "bad") == 0 ? HISTORY_BAD
-                                                : HISTORY_PLAIN,
-                     value_of(line, "name"), value_of(line, "value"));
+    history_add(reader->history, &(struct history_fact){.at = line->at,
+                                                        .tone = strcmp(tone, "good") == 0  ? HISTORY_GOOD
+                                                                : strcmp(tone, "bad") == 0 ? HISTORY_BAD
+                                                                                           : HISTORY_PLAIN,
+                                                        .name = value_of(line, "name"),
+                                                        .value = value_of(line, "value")});
     return true;
 }
 
@@ -648,14 +620,15 @@ static struct wall_time orphan_end(const struct log_reader *reader, const struct
 {
     size_t count;
     const struct history_mark *marks = history_marks(reader->history, &count);
+    const struct history_hold *hold = &orphan->run.hold;
     struct wall_time end = {INT64_MAX};
     for (size_t i = 0; i < count; i++)
-        if (strcmp(marks[i].kind, "killed") == 0 && history_names_process(marks[i].process, orphan->process) &&
-            marks[i].at.us >= orphan->run.from.us && marks[i].at.us < end.us)
+        if (strcmp(marks[i].kind, "killed") == 0 && history_names_process(marks[i].process, hold->process) &&
+            marks[i].at.us >= hold->from.us && marks[i].at.us < end.us)
             end = marks[i].at;
     if (end.us != INT64_MAX && end.us <= orphan->replaced.us)
         return end;
-    return orphan->last.us > orphan->run.from.us ? orphan->last : orphan->run.from;
+    return orphan->last.us > hold->from.us ? orphan->last : hold->from;
 }
 
 void log_reader_finish(struct log_reader *reader)
@@ -663,9 +636,7 @@ void log_reader_finish(struct log_reader *reader)
     process_end(reader, (struct wall_time){INT64_MAX});
     for (size_t i = 0; i < reader->orphan_count; i++) {
         struct orphan *orphan = &reader->orphans[i];
-        run_add(reader, orphan->process, &orphan->run, orphan_end(reader, orphan), NULL);
-        run_fini(&orphan->run);
-        free(orphan->process);
+        run_add(reader, &orphan->run, orphan_end(reader, orphan), NULL);
     }
     reader->orphan_count = 0;
 }
@@ -682,12 +653,6 @@ void log_reader_destroy(struct log_reader *reader)
 {
     if (reader == NULL)
         return;
-    while (reader->run_count > 0)
-        run_fini(&reader->runs[--reader->run_count]);
-    for (size_t i = 0; i < reader->orphan_count; i++) {
-        run_fini(&reader->orphans[i].run);
-        free(reader->orphans[i].process);
-    }
     free(reader->orphans);
     free(reader->runs);
     free(reader);
