@@ -152,7 +152,7 @@ TEST(open_arrivals_are_a_poisson_process)
 TEST(a_task_is_complete)
 {
     plan.resources_per_task = 3;
-    plan_set_class(&plan, "transfer");
+    snprintf(plan.class_name, sizeof plan.class_name, "%s", "transfer");
     plan_complete(&plan);
     struct load *load = load_create(&plan);
     struct load_task task;

@@ -114,7 +114,7 @@ TEST(a_point_of_a_what_if_has_its_own_threads)
 {
     plan.points[0] = 8;
     plan.point_count = 1;
-    plan_set_class(&plan, "transfer");
+    snprintf(plan.class_name, sizeof plan.class_name, "%s", "transfer");
     plan.popularity = (struct popularity){.kind = POPULARITY_ZIPF, .count = 10, .exponent = 1};
     plan_complete(&plan);
     struct dry_run_plan point;
@@ -132,7 +132,7 @@ TEST(a_copy_stands_alone)
 {
     popularity_weigh(&plan.popularity, &(struct popular){"a", 1}, 1);
     distribution_measure(&plan.hold, (double[]){1, 2}, 2);
-    plan_set_class(&plan, "transfer");
+    snprintf(plan.class_name, sizeof plan.class_name, "%s", "transfer");
     plan_complete(&plan);
     struct dry_run_plan copy;
     plan_copy(&copy, &plan);
@@ -227,7 +227,7 @@ TEST(holds_longer_than_max_hold)
     assert_error(&config, "one hold in a thousand lasts");
     distribution_measure(&plan.hold, (double[]){0.001, 0.001, 0.5}, 3);
     assert_error(&config, "the longest hold lasts 500ms");
-    plan_set_class(&plan, "transfer");
+    snprintf(plan.class_name, sizeof plan.class_name, "%s", "transfer");
     classes[0].max_hold_ns = NS_PER_S; /* that of the class goes before */
     assert_fine(&config);
     classes[0].max_hold_ns = 499 * NS_PER_MS;
@@ -258,20 +258,20 @@ TEST(holds_longer_than_the_run)
 
 TEST(a_timeout_that_production_has)
 {
-    plan_set_class(&plan, "transfer");
+    snprintf(plan.class_name, sizeof plan.class_name, "%s", "transfer");
     classes[0].timeout_ns = 5 * NS_PER_MS;
     assert_warning(&config, "in production the class ends its runs after its timeout, 5ms");
 }
 
 TEST(classes_that_do_not_fit)
 {
-    plan_set_class(&plan, "transfre");
+    snprintf(plan.class_name, sizeof plan.class_name, "%s", "transfre");
     assert_error(&config,
                  "--class transfre: the configuration says nothing about such a class (did you mean transfer?)");
     make_local();
     assert_error(NULL, "--class transfre: there is no configuration");
     plan.is_local = false;
-    plan_set_class(&plan, "transfer");
+    snprintf(plan.class_name, sizeof plan.class_name, "%s", "transfer");
     classes[0].mode = CONFIG_MODE_NONE;
     assert_warning(&config, "it takes no locks");
     classes[0].mode = CONFIG_MODE_BY_HANDLER;
@@ -373,7 +373,7 @@ TEST(all_that_is_wrong_is_told_at_once)
     plan.warm_up_ns = plan.for_ns;
     plan.popularity.count = 10;
     plan.resources_per_task = 16;
-    plan_set_class(&plan, "nobody");
+    snprintf(plan.class_name, sizeof plan.class_name, "%s", "nobody");
     check(&config);
     assert_int_equal(findings.errors, 4);
 }
@@ -383,7 +383,7 @@ TEST(all_that_is_wrong_is_told_at_once)
 TEST(what_the_lock_nodes_say)
 {
     plan_complete(&plan);
-    plan_set_class(&plan, "transfer");
+    snprintf(plan.class_name, sizeof plan.class_name, "%s", "transfer");
     classes[0].hold_at_least_ns = 30 * NS_PER_S;
     plan_check_group(&plan, &config, 60 * NS_PER_S, 2, 3, &findings);
     plan_check_group(&plan, &config, 0, 1, 1, &findings);

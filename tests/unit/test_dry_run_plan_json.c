@@ -40,7 +40,7 @@ static struct dry_run_plan full_plan(void)
     plan.is_population_given = true;
     plan.resources_per_task = 2;
     plan.failures = 0.1;
-    plan_set_class(&plan, "Überweisung \"x\"");
+    snprintf(plan.class_name, sizeof plan.class_name, "%s", "Überweisung \"x\"");
     plan.node_share = 0.07;
     plan.copy_rate = 12.5;
     plan.speed = 3;
@@ -140,7 +140,7 @@ static const struct {
     {"", "the plan is no JSON"},
     {"{", "the plan is no JSON"},
     {"{\"threads\":1,\"threads\":2}", "the plan is no JSON"},
-    {"[]", "the plan is no object"},
+    {"[]", "the plan: it is no object"},
     {"{\"threads\":0}", "the plan: threads is not a whole number from 1 to 1024"},
     {"{\"threads\":1.5}", "threads is not a whole number"},
     {"{\"threads\":\"4\"}", "threads is not a whole number"},
@@ -168,39 +168,44 @@ static const struct {
     {"{\"id\":7}", "id is not a text"},
     {"{\"class\":7}", "class is not a text"},
     {"{\"class\":\"a\\u0000b\"}", "the plan is no JSON"},
-    {"{\"hold\":7}", "the plan: hold: it is no object"},
-    {"{\"hold\":{\"kind\":\"exponential\"}}", "the plan: hold: it has no mean"},
-    {"{\"popularity\":[]}", "the plan: popularity: it is no object"},
-    {"{\"hold\":{\"kind\":\"short\"}}", "the plan: hold: kind is nothing"},
-    {"{\"hold\":{\"kind\":\"fixed\",\"mean\":-1}}", "hold: mean is not"},
-    {"{\"hold\":{\"kind\":\"lognormal\",\"mean\":1,\"sigma\":6}}", "hold: sigma is not"},
-    {"{\"hold\":{\"kind\":\"measured\"}}", "hold: quantiles is not a list"},
-    {"{\"hold\":{\"kind\":\"measured\",\"quantiles\":[]}}", "hold: quantiles is not a list"},
-    {"{\"hold\":{\"kind\":\"measured\",\"quantiles\":[2,1]}}", "quantiles: number 2 is out of range, or out"},
-    {"{\"hold\":{\"kind\":\"measured\",\"quantiles\":[-1]}}", "quantiles: number 1"},
-    {"{\"hold\":{\"kind\":\"measured\",\"quantiles\":[1,null]}}", "quantiles: number 2"},
-    {"{\"popularity\":{\"resources\":0}}", "the plan: popularity: resources is not"},
-    {"{\"popularity\":{\"resources\":1000001}}", "popularity: resources is not"},
-    {"{\"popularity\":{\"kind\":\"zipf\",\"exponent\":21}}", "popularity: exponent is not"},
-    {"{\"popularity\":{\"kind\":\"hot\"}}", "popularity: hot is 0"},
-    {"{\"popularity\":{\"kind\":\"weights\"}}", "popularity: weights is not a list"},
-    {"{\"popularity\":{\"kind\":\"weights\",\"resources\":2,\"weights\":[1]}}", "not as many weights"},
-    {"{\"popularity\":{\"kind\":\"weights\",\"resources\":2,\"weights\":[1,2]}}", "weights: number 2"},
-    {"{\"popularity\":{\"kind\":\"weights\",\"resources\":2,\"weights\":[1,0]}}", "weights: number 2"},
-    {"{\"popularity\":{\"resources\":2,\"names\":[\"a\"]}}", "names is not a list of as many"},
-    {"{\"popularity\":{\"resources\":1,\"names\":[7]}}", "names: number 1 cannot be"},
-    {"{\"popularity\":{\"resources\":1,\"names\":[\"hf:x\"]}}", "names: number 1 cannot be"},
-    {"{\"popularity\":{\"resources\":2,\"names\":[\"a\",\"\"]}}", "names: number 2 cannot be"},
-    {"{\"faults\":{}}", "faults is not a list"},
-    {"{\"faults\":[7]}", "faults: number 1: kind is no fault"},
-    {"{\"faults\":[{\"kind\":\"melt\"}]}", "faults: number 1: kind is nothing that this version knows"},
-    {"{\"faults\":[{\"kind\":\"stop\",\"at\":-1}]}", "faults: number 1: at is not"},
-    {"{\"faults\":[{\"kind\":\"stop\"},{\"kind\":\"stop\",\"number\":65}]}", "faults: number 2: number is not"},
-    {"{\"what_if\":7}", "what_if is not a list"},
-    {"{\"what_if\":[0]}", "what_if: number 1"},
-    {"{\"what_if\":[8,1025]}", "what_if: number 2"},
-    {"{\"what_if\":[\"8\"]}", "what_if: number 1"},
-    {"{\"what_if\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}", "what_if is not a list of at most 16"},
+    {"{\"hold\":7}", "the plan: hold is no object"},
+    {"{\"hold\":{\"kind\":\"exponential\"}}", "the plan: hold.mean is missing"},
+    {"{\"popularity\":[]}", "the plan: popularity is no object"},
+    {"{\"hold\":{\"kind\":\"short\"}}", "the plan: hold.kind is nothing"},
+    {"{\"hold\":{\"kind\":\"fixed\",\"mean\":-1}}", "hold.mean is not"},
+    {"{\"hold\":{\"kind\":\"lognormal\",\"mean\":1,\"sigma\":6}}", "hold.sigma is not"},
+    {"{\"hold\":{\"kind\":\"measured\"}}", "hold.quantiles is missing"},
+    {"{\"hold\":{\"kind\":\"measured\",\"quantiles\":[]}}", "hold.quantiles is empty"},
+    {"{\"hold\":{\"kind\":\"measured\",\"quantiles\":[2,1]}}", "hold.quantiles[1] is out of order"},
+    {"{\"hold\":{\"kind\":\"measured\",\"quantiles\":[-1]}}", "hold.quantiles[0] is not a number"},
+    {"{\"hold\":{\"kind\":\"measured\",\"quantiles\":[1,null]}}", "hold.quantiles[1] is not a number"},
+    {"{\"popularity\":{\"resources\":0}}", "the plan: popularity.resources is not"},
+    {"{\"popularity\":{\"resources\":1000001}}", "popularity.resources is not"},
+    {"{\"popularity\":{\"kind\":\"zipf\",\"exponent\":21}}", "popularity.exponent is not"},
+    {"{\"popularity\":{\"kind\":\"hot\"}}", "popularity.hot is 0"},
+    {"{\"popularity\":{\"kind\":\"weights\"}}", "popularity.weights is missing"},
+    {"{\"popularity\":{\"kind\":\"weights\",\"resources\":2,\"weights\":[1]}}",
+     "popularity.weights is not a list of as many"},
+    {"{\"popularity\":{\"kind\":\"weights\",\"resources\":2,\"weights\":[1,2]}}",
+     "popularity.weights[1] is out of order"},
+    {"{\"popularity\":{\"kind\":\"weights\",\"resources\":2,\"weights\":[1,0]}}",
+     "popularity.weights[1] is not a number"},
+    {"{\"popularity\":{\"resources\":2,\"names\":[\"a\"]}}", "popularity.names is not a list of as many"},
+    {"{\"popularity\":{\"resources\":1,\"names\":[7]}}", "popularity.names[0] is no text"},
+    {"{\"popularity\":{\"resources\":1,\"names\":[\"hf:x\"]}}", "popularity.names[0] cannot be"},
+    {"{\"popularity\":{\"resources\":2,\"names\":[\"a\",\"\"]}}", "popularity.names[1] cannot be"},
+    {"{\"faults\":{}}", "faults is no list"},
+    {"{\"faults\":[{}]}", "faults[0].kind is missing"},
+    {"{\"faults\":[{\"kind\":\"freeze\"}]}", "faults[0].kind does not fit"},
+    {"{\"faults\":[7]}", "faults[0] is no object"},
+    {"{\"faults\":[{\"kind\":\"melt\"}]}", "faults[0].kind is nothing that this version knows"},
+    {"{\"faults\":[{\"kind\":\"stop\",\"at\":-1}]}", "faults[0].at is not"},
+    {"{\"faults\":[{\"kind\":\"stop\"},{\"kind\":\"stop\",\"number\":65}]}", "faults[1].number is not"},
+    {"{\"what_if\":7}", "what_if is no list"},
+    {"{\"what_if\":[0]}", "what_if[0] is not a whole number from 1 to 1024"},
+    {"{\"what_if\":[8,1025]}", "what_if[1] is not"},
+    {"{\"what_if\":[\"8\"]}", "what_if[0] is not"},
+    {"{\"what_if\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}", "what_if is a list of more than 16"},
 };
 
 TEST(what_would_not_fit_is_refused)
@@ -237,7 +242,7 @@ TEST(too_many_names_are_refused)
     struct dry_run_plan plan;
     struct error error = ERROR_NONE;
     assert_false(plan_from_json(object, &plan, &error));
-    assert_contains(error.text, "weights is not a list of 1 to 100000 numbers");
+    assert_contains(error.text, "popularity.weights is a list of more than 100000");
     plan_fini(&plan);
     json_decref(object);
 }

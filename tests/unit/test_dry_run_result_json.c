@@ -234,13 +234,13 @@ TEST(what_does_not_fit_is_refused_with_its_place)
     assert_change_refused("\"resources\":[", "\"name\":\"r1\"", "\"name\":7", "resources[1].name is no text");
     assert_change_refused("\"resources\":[", "\"known\":true", "\"known\":0", "resources[0].expected.known is neither");
     assert_change_refused("\"what_if\"", "\"threads\":4", "\"threads\":4294967296", "what_if[0].threads is no number");
-    assert_change_refused("\"nodes\"", "\"latency\":{", "\"latency\":[],\"x\":{", "nodes[0].latency. is no object");
+    assert_change_refused("\"nodes\"", "\"latency\":{", "\"latency\":[],\"x\":{", "nodes[0].latency is no object");
     assert_change_refused("\"plan\"", "\"threads\":16", "\"threads\":-1", "the plan: threads");
     assert_change_refused("{", "\"plan\":{", "\"plan\":[],\"x\":{", "the plan");
-    assert_change_refused("{", "\"advice\":[", "\"advice\":[0,", "advice has something that is no text");
-    assert_change_refused("{", "\"advice\":[", "\"advice\":[0,0,0,0,0,0,", "advice is too long");
+    assert_change_refused("{", "\"advice\":[", "\"advice\":[0,", "advice[0] is no text");
+    assert_change_refused("{", "\"advice\":[", "\"advice\":[0,0,0,0,0,0,", "advice is a list of more than 8");
     assert_change_refused("{", "\"seconds\":[", "\"seconds\":7,\"x\":[", "seconds is no list");
-    assert_change_refused("\"seconds\"", "{", "7,{", "seconds[0]. is no object");
+    assert_change_refused("\"seconds\"", "{", "7,{", "seconds[0] is no object");
 }
 
 TEST(a_result_from_before_a_member_came_is_read)

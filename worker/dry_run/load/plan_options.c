@@ -300,7 +300,7 @@ static bool class_take(void *target, const char *text, struct error *error)
         return error_set(error,
                          "\"%.60s\" is not the name of a class: 1 to %d bytes of UTF-8 without control characters",
                          text, DRY_RUN_CLASS_BYTES_MAX);
-    plan_set_class(plan, text);
+    snprintf(plan->class_name, sizeof plan->class_name, "%s", text);
     return true;
 }
 

@@ -40,51 +40,58 @@ static void object_write(struct json_writer *json, const char *name, const struc
     json_close(json, '}');
 }
 
+static void value_write(struct json_writer *json, const char *name, const struct json_row *row, const char *owner);
+
+static bool is_value(const struct json_row *rows)
+{
+    return rows->name[0] == '\0';
+}
+
 static void list_write(struct json_writer *json, const struct json_row *row, const char *first, size_t count)
 {
     json_open(json, row->name, '[');
     for (size_t i = 0; i < count; i++)
-        if (row->rows != NULL)
-            object_write(json, NULL, row->rows, first + i * row->size);
+        if (is_value(row->rows))
+            value_write(json, NULL, row->rows, first + i * row->size);
         else
-            json_text(json, NULL, first + i * row->size);
+            object_write(json, NULL, row->rows, first + i * row->size);
     json_close(json, ']');
 }
 
-static void row_write(struct json_writer *json, const struct json_row *row, const char *owner)
+static void value_write(struct json_writer *json, const char *name, const struct json_row *row, const char *owner)
 {
     const void *value = owner + row->offset;
     switch (row->kind) {
     case JSON_ROW_REAL:
-        json_decimal(json, row->name, *(const double *)value);
+        json_decimal(json, name, *(const double *)value);
         break;
     case JSON_ROW_TIME:
-        json_decimal(json, row->name, (double)*(const int64_t *)value / (double)NS_PER_S);
+        json_decimal(json, name, (double)*(const int64_t *)value / (double)NS_PER_S);
         break;
     case JSON_ROW_COUNT:
     case JSON_ROW_SIGNED:
-        json_number(json, row->name, *(const int64_t *)value);
+        json_number(json, name, *(const int64_t *)value);
         break;
     case JSON_ROW_NUMBER:
-        json_number(json, row->name, *(const unsigned *)value);
+        json_number(json, name, *(const unsigned *)value);
         break;
     case JSON_ROW_TRUTH:
-        json_truth(json, row->name, *(const bool *)value);
+        json_truth(json, name, *(const bool *)value);
         break;
     case JSON_ROW_TEXT:
-        json_bytes(json, row->name, value, strnlen(value, row->size));
+        json_bytes(json, name, value, strnlen(value, row->size));
         break;
     case JSON_ROW_NAME:
-        json_text(json, row->name, *(char *const *)value);
+        json_text(json, name, *(char *const *)value);
         break;
     case JSON_ROW_CHOICE:
-        json_text(json, row->name, row->choices[*(const int *)value]);
+        json_text(json, name, row->choices[*(const int *)value]);
         break;
     case JSON_ROW_OBJECT:
-        object_write(json, row->name, row->rows, value);
+        object_write(json, name, row->rows, value);
         break;
     case JSON_ROW_HISTOGRAM:
-        histogram_write(json, row->name, *(struct histogram *const *)value);
+        histogram_write(json, name, *(struct histogram *const *)value);
         break;
     case JSON_ROW_LIST:
         list_write(json, row, value, *(const unsigned *)(const void *)(owner + row->count_offset));
@@ -92,13 +99,17 @@ static void row_write(struct json_writer *json, const struct json_row *row, cons
     case JSON_ROW_GROWN:
         list_write(json, row, *(char *const *)value, *(const size_t *)(const void *)(owner + row->count_offset));
         break;
+    case JSON_ROW_MATCHED:
+        if (*(char *const *)value != NULL)
+            list_write(json, row, *(char *const *)value, *(const unsigned *)(const void *)(owner + row->count_offset));
+        break;
     }
 }
 
 void json_rows_write(struct json_writer *json, const struct json_row *rows, const void *owner)
 {
     for (; rows->name != NULL; rows++)
-        row_write(json, rows, owner);
+        value_write(json, rows->name, rows, owner);
 }
 
 /* --- reading: single values --------------------------------------------------------------------------------------- */
@@ -111,9 +122,12 @@ static bool refuse(const struct json_place *place, const char *member, const cha
     for (; place != NULL && depth < sizeof places / sizeof places[0]; place = place->owner)
         places[depth++] = place;
     while (depth-- > 0 && used < sizeof text - 64)
-        used += (size_t)snprintf(text + used, sizeof text - used, places[depth]->index >= 0 ? "%.40s[%ld]." : "%.40s.",
-                                 places[depth]->name, places[depth]->index);
-    return error_set(error, "%s%.60s %s", text, member, what);
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, places[depth]->index >= 0 ? "%s%.40s[%ld]" : "%s%.40s",
+                             used > 0 ? "." : "", places[depth]->name, places[depth]->index);
+    if (used == 0 && member[0] == '\0')
+        member = "it";
+    return error_set(error, "%s%s%.60s %s", text, used > 0 && member[0] != '\0' ? "." : "", member, what);
 }
 
 static bool whole_take(const json_t *value, int64_t low, int64_t high, int64_t *whole)
@@ -157,19 +171,28 @@ static bool number_read(const json_t *value, const struct json_place *place, con
     return refuse(place, row->name, what, error);
 }
 
-/* As much of it as there is room for, in whole characters: a byte that was none was written as one of three. */
-static bool text_take(const json_t *value, char *out, size_t size)
+/* In whole characters: a byte that was none was written as one of three. */
+static bool text_take(const json_t *value, const struct json_row *row, char *out)
 {
     const char *text = json_string_value(value);
     size_t length = json_string_length(value);
-    if (text == NULL)
+    if (text == NULL || (row->is_whole && length >= row->size))
         return false;
-    if (length >= size)
-        for (length = size - 1; length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80;)
+    if (length >= row->size)
+        for (length = row->size - 1; length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80;)
             length--;
     memcpy(out, text, length);
     out[length] = '\0';
     return true;
+}
+
+static bool text_read(const json_t *value, const struct json_place *place, const struct json_row *row, char *out,
+                      struct error *error)
+{
+    char what[64] = "is no text";
+    if (row->is_whole)
+        snprintf(what, sizeof what, "is not a text of at most %zu bytes", row->size - 1);
+    return text_take(value, row, out) || refuse(place, row->name, what, error);
 }
 
 bool json_choice_read(const json_t *value, const char *const *choices, int *choice)
@@ -223,31 +246,44 @@ static bool histogram_read(const json_t *object, const struct json_place *place,
 
 /* --- reading: objects and lists ----------------------------------------------------------------------------------- */
 
+static bool row_read(const json_t *value, const struct json_place *place, const struct json_row *row, char *owner,
+                     struct error *error);
+
+/* Whether there may be so many. */
+static bool length_is_good(const json_t *list, const struct json_place *place, const struct json_row *row,
+                           const void *count, struct error *error)
+{
+    char what[64];
+    size_t length = json_array_size(list);
+    bool is_matched = row->kind != JSON_ROW_MATCHED || length == *(const unsigned *)count;
+    if (!json_is_array(list))
+        return refuse(place, row->name, "is no list", error);
+    snprintf(what, sizeof what, is_matched ? "is a list of more than %zu" : "is not a list of as many", row->most);
+    return (is_matched && (row->most == 0 || length <= row->most)) || refuse(place, row->name, what, error);
+}
+
 /* The count grows with each element, so that what is there already is freed when one is wrong. */
 static bool list_read(const json_t *list, const struct json_place *place, const struct json_row *row, char *owner,
                       struct error *error)
 {
     char *first = owner + row->offset;
     void *count = owner + row->count_offset;
-    if (!json_is_array(list))
-        return refuse(place, row->name, "is no list", error);
     size_t length = json_array_size(list);
-    if (row->kind == JSON_ROW_LIST && length > row->most)
-        return refuse(place, row->name, "is too long", error);
-    if (row->kind == JSON_ROW_GROWN)
+    if (!length_is_good(list, place, row, count, error))
+        return false;
+    if (row->kind != JSON_ROW_LIST) {
         *(void **)(void *)first = length > 0 ? memory_zeroed(length, row->size) : NULL;
-    if (row->kind == JSON_ROW_GROWN)
         first = *(char **)(void *)first;
+    }
     for (size_t i = 0; i < length; i++) {
         const struct json_place inner = {place, row->name, (long)i};
         const json_t *element = json_array_get(list, i);
         if (row->kind == JSON_ROW_LIST)
             *(unsigned *)count = (unsigned)i + 1;
-        else
+        else if (row->kind == JSON_ROW_GROWN)
             *(size_t *)count = i + 1;
-        if (row->rows == NULL && !text_take(element, first + i * row->size, row->size))
-            return refuse(place, row->name, "has something that is no text", error);
-        if (row->rows != NULL && !json_rows_read(element, row->rows, &inner, first + i * row->size, error))
+        if (!(is_value(row->rows) ? row_read(element, &inner, row->rows, first + i * row->size, error)
+                                  : json_rows_read(element, row->rows, &inner, first + i * row->size, error)))
             return false;
     }
     return true;
@@ -268,7 +304,7 @@ static bool row_read(const json_t *value, const struct json_place *place, const 
         *(bool *)into = json_is_true(value);
         return json_is_boolean(value) || refuse(place, row->name, "is neither true nor false", error);
     case JSON_ROW_TEXT:
-        return text_take(value, into, row->size) || refuse(place, row->name, "is no text", error);
+        return text_read(value, place, row, into, error);
     case JSON_ROW_NAME:
         if (!json_is_string(value))
             return refuse(place, row->name, "is no text", error);
@@ -283,6 +319,7 @@ static bool row_read(const json_t *value, const struct json_place *place, const 
         return histogram_read(value, place, row->name, into, error);
     case JSON_ROW_LIST:
     case JSON_ROW_GROWN:
+    case JSON_ROW_MATCHED:
         return list_read(value, place, row, owner, error);
     }
     return false;

@@ -22,14 +22,15 @@ enum json_row_kind {
     JSON_ROW_SIGNED,    /* int64_t */
     JSON_ROW_NUMBER,    /* unsigned */
     JSON_ROW_TRUTH,     /* bool */
-    JSON_ROW_TEXT,      /* char[size]: as much of it as there is room for */
+    JSON_ROW_TEXT,      /* char[size]: as much of it as there is room for; is_whole: or it is refused */
     JSON_ROW_NAME,      /* char *, its own, never NULL */
     JSON_ROW_CHOICE,    /* an enum: one of `choices` */
     JSON_ROW_OBJECT,    /* a struct with `rows` */
     JSON_ROW_HISTOGRAM, /* struct histogram *, its own, may be NULL */
-    /* Lists. Elements have `rows`; without any they are texts of `size` bytes. */
-    JSON_ROW_LIST,  /* an array in the struct, and an unsigned that says how many of it there are */
-    JSON_ROW_GROWN, /* a pointer to memory of its own, and a size_t */
+    /* Lists. Elements are structs with `rows`; or values, when `rows` is one row with the name "". */
+    JSON_ROW_LIST,    /* an array in the struct, and an unsigned that says how many of it there are */
+    JSON_ROW_GROWN,   /* a pointer to memory of its own, and a size_t */
+    JSON_ROW_MATCHED, /* a pointer to memory of its own, NULL = none: as many as the unsigned before it says */
 };
 
 struct json_row {
@@ -38,9 +39,10 @@ struct json_row {
     size_t offset, size;         /* size: of a text, of an element */
     double low, high;            /* of REAL, TIME, COUNT and NUMBER; low == high: whatever fits */
     bool is_optional;            /* what is not there is left as it was */
+    bool is_whole;               /* of a TEXT */
     const char *const *choices;  /* ends with NULL */
     const struct json_row *rows; /* of an OBJECT, of the elements of a list */
-    size_t count_offset, most;   /* of a list */
+    size_t count_offset, most;   /* of a list; 0 = any number */
 };
 
 /* The kind follows from the type, so the two cannot differ. */

@@ -1,10 +1,6 @@
 #include "worker/dry_run/plan/plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/memory.h"
 
 #define USUAL_FOR_NS          (20 * NS_PER_S)
 #define USUAL_WARM_UP_NS      (2 * NS_PER_S)
@@ -38,23 +34,11 @@ void plan_fini(struct dry_run_plan *plan)
 {
     popularity_fini(&plan->popularity);
     distribution_fini(&plan->hold);
-    free(plan->class_text);
-    plan->class_text = NULL;
-    plan->class_name = DRY_RUN_CLASS;
-}
-
-void plan_set_class(struct dry_run_plan *plan, const char *class_name)
-{
-    char *text = memory_text(class_name);
-    free(plan->class_text);
-    plan->class_name = plan->class_text = text;
 }
 
 void plan_copy(struct dry_run_plan *copy, const struct dry_run_plan *plan)
 {
     *copy = *plan;
-    copy->class_text = NULL;
-    plan_set_class(copy, plan->class_name);
     distribution_copy(&copy->hold, &plan->hold);
     popularity_copy(&copy->popularity, &plan->popularity);
 }

@@ -96,9 +96,8 @@ struct dry_run_plan {
     bool is_count_given; /* of the resources, by --resources */
     unsigned resources_per_task;
     struct distribution hold;
-    double failures;        /* share of the runs that fail */
-    const char *class_name; /* whose settings hold for its tasks; DRY_RUN_CLASS = the defaults */
-    char *class_text;       /* what class_name points to when it is another; its own */
+    double failures;                              /* share of the runs that fail */
+    char class_name[DRY_RUN_CLASS_BYTES_MAX + 1]; /* whose settings hold for its tasks; DRY_RUN_CLASS = the defaults */
     /* of a shadow */
     double node_share; /* of a node's time that the run may use, 0 to 1 */
     double copy_rate;  /* entries a second that are read of the live queues */
@@ -112,8 +111,6 @@ struct dry_run_plan {
 void plan_init(struct dry_run_plan *plan);
 void plan_fini(struct dry_run_plan *plan);
 void plan_copy(struct dry_run_plan *copy, const struct dry_run_plan *plan);
-/* The text is copied. */
-void plan_set_class(struct dry_run_plan *plan, const char *class_name);
 
 /* Warm-up and population, where nothing was said, and the popularity prepared. Changes nothing when it is called again
  * without a change in between; after one of `threads`, of a what-if, plan_at_point has done it. */

@@ -123,6 +123,8 @@ static const struct json_row point_rows[] = {PLAINS(threads, processes, throughp
                                              PLAIN(share_busy), OBJECT(expected, expected_rows), END};
 #undef STRUCT
 
+static const struct json_row advice_rows[] = {{"", JSON_ROW_TEXT, .size = RESULT_TEXT_MAX}};
+
 #define STRUCT struct result
 const struct json_row result_rows[] = {TEXT(version),
                                        TEXT(began),
@@ -147,7 +149,7 @@ const struct json_row result_rows[] = {TEXT(version),
                                        TEXT(shadowed),
                                        LATER_TEXT(crashed_checks),
                                        PLAIN(resources_left_out),
-                                       LIST(advice, advice_count, "advice", NULL),
+                                       LIST(advice, advice_count, "advice", advice_rows),
                                        LIST(points, point_count, "what_if", point_rows),
                                        LIST(faults, fault_count, "faults", fault_rows),
                                        GROWN(hosts, host_count, host_rows),
