@@ -6,6 +6,7 @@
 #include "queue/follow_up.h"
 #include "queue/queue.h"
 #include "redlock/redlock_loop.h"
+#include "worker/events/observer.h"
 #include "worker/flow.h"
 #include "worker/isolation/isolation.h"
 #include "worker/isolation/thread_pool.h"
@@ -44,15 +45,6 @@ struct slot_wait {
 struct slot_hand_offs {
     unsigned length;
     struct instant since;
-};
-
-/* What the observer learns of a slot's task, beyond what the slot stores anyway. */
-struct slot_observed {
-    struct instant claimed, asked, locked;
-    unsigned attempts;
-    uint64_t token;
-    bool handed_over, had_refusal, was_lost, was_fenced_off;
-    enum redlock_answer refusal;
 };
 
 /* What the log says of its lock. */
@@ -127,7 +119,7 @@ struct slot {
     bool was_told;                         /* the log has its end */
     bool abandoned;                        /* its handler still runs, and nobody waits for it any more */
     struct instant run_started, run_ended; /* as the runner saw it */
-    struct slot_observed observed;         /* all zero without an observer */
+    struct observed_task observed;         /* as far as it has come; all zero without an observer */
 };
 
 /* slot.c: all of it together. What follows below knows nothing of it. */
@@ -211,7 +203,6 @@ void slot_observe_claim(struct slot *slot);
 void slot_observe_asking(struct slot *slot);
 void slot_observe_answer(struct slot *slot, const struct redlock_event *event);
 void slot_observe_lost(struct slot *slot);
-void slot_observe_fenced_off(struct slot *slot);
 /* Lines that sum up several tasks: now, if there are any. */
 void worker_log_sums(struct worker *worker);
 void worker_log_sums_fire(struct loop_timer *timer);

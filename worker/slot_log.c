@@ -24,7 +24,7 @@ static bool is_observed(const struct slot *slot)
 void slot_observe_claim(struct slot *slot)
 {
     if (is_observed(slot))
-        slot->observed = (struct slot_observed){.claimed = instant_now()};
+        slot->observed = (struct observed_task){.claimed = instant_now()};
 }
 
 void slot_observe_asking(struct slot *slot)
@@ -35,28 +35,19 @@ void slot_observe_asking(struct slot *slot)
 
 void slot_observe_answer(struct slot *slot, const struct redlock_event *event)
 {
-    struct slot_observed *observed = &slot->observed;
     if (!is_observed(slot))
         return;
-    observed->attempts = event->attempts;
     if (event->answer != REDLOCK_ACQUIRED) {
-        observed->had_refusal = true;
-        observed->refusal = event->answer;
+        slot->observed.had_refusal = true;
         return;
     }
-    observed->locked = instant_now();
-    observed->token = redlock_lock_token(slot->lock);
-    observed->handed_over = event->handed_over;
+    slot->observed.locked = instant_now();
+    slot->observed.handed_over = event->handed_over;
 }
 
 void slot_observe_lost(struct slot *slot)
 {
     slot->observed.was_lost = is_observed(slot);
-}
-
-void slot_observe_fenced_off(struct slot *slot)
-{
-    slot->observed.was_fenced_off = is_observed(slot);
 }
 
 /* A handler that was abandoned still runs, and its runner may be writing when it began. */
@@ -76,31 +67,17 @@ static void run_fill(const struct slot *slot, struct observed_task *task)
 static void observe_left(struct slot *slot, enum flow_ending ending)
 {
     const struct worker_observer *observer = slot->worker->options.observer;
-    const struct slot_observed *observed = &slot->observed;
+    struct observed_task *task = &slot->observed;
     if (observer == NULL || observer->task_left == NULL)
         return;
-    bool is_task = slot->invalid.text[0] == '\0';
-    struct observed_task task = {
-        .jid = slot->jid,
-        .class_name = is_task ? slot->envelope.class_name : "",
-        .resources = slot->resources.names,
-        .resource_count = is_task ? slot->resources.count : 0,
-        .ending = ending,
-        .claimed = observed->claimed,
-        .asked = observed->asked,
-        .locked = observed->locked,
-        .left = instant_now(),
-        .attempts = observed->attempts,
-        .token = observed->token,
-        .handed_over = observed->handed_over,
-        .had_refusal = observed->had_refusal,
-        .refusal = observed->refusal,
-        .was_lost = observed->was_lost,
-        .was_fenced_off = observed->was_fenced_off,
-    };
-    run_fill(slot, &task);
-    observer->task_left(observer->context, &task);
-    slot->observed = (struct slot_observed){.attempts = 0};
+    task->jid = slot->jid;
+    task->resources = slot->resources.names;
+    task->resource_count = slot->invalid.text[0] == '\0' ? slot->resources.count : 0;
+    task->ending = ending;
+    task->left = instant_now();
+    run_fill(slot, task);
+    observer->task_left(observer->context, task);
+    *task = (struct observed_task){.jid = NULL};
 }
 
 /* --- on_event ----------------------------------------------------------------------------------------------------- */

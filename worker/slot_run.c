@@ -477,7 +477,6 @@ static void fenced_off_count(struct slot *slot)
         return;
     lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
                        LOCK_EVENT_FENCED_OFF);
-    slot_observe_fenced_off(slot);
     slot->was_refused = true;
     log_event(LOG_WARN, "write_refused", "jid=%s resource=%s fence=%s reason=%s", log_value(slot->jid, jid),
               log_value(slot->resources.names[0], resource), slot->job.fence,

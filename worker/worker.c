@@ -281,11 +281,9 @@ static void process_observe(struct worker *worker)
         .runners = worker->runner_count,
         .busy = running_count(worker),
         .cpu_ns = cpu_ns(),
-        .claims = queue_counters(worker->queue)->claims,
         .claim_calls = queue_counters(worker->queue)->claim_calls,
     };
     if (locks != NULL) {
-        process.locks = redlock_group_counters(locks);
         process.extensions = redlock_group_extensions(locks);
         process.nodes = nodes;
         while ((nodes[process.node_count] = redlock_group_node_counters(locks, process.node_count)) != NULL)
@@ -567,7 +565,6 @@ static void report_finish(struct worker *worker)
         .cpu_seconds = (double)cpu_ns() / (double)NS_PER_S,
         .pid = (long)getpid(),
         .threads = worker->runner_count,
-        .claims = queue_counters(worker->queue)->claims,
         .claim_calls = queue_counters(worker->queue)->claim_calls,
         .rings = queue_counters(worker->queue)->rings,
         .promoted = promoter_moved(worker->promoter),

@@ -151,7 +151,7 @@ static void take(void *context, unsigned number, const struct record *record, co
     assert_int_equal(is_task ? task->resource_count : event->resource_count, 1);
     snprintf(seen->resource, sizeof seen->resource, "%s", is_task ? task->resources[0] : event->resources[0]);
     seen->at = is_task ? task->left : event->at;
-    seen->token = is_task ? task->token : event->token;
+    seen->token = is_task ? 0 : event->token;
     seen->failed = !is_task && event->failed;
     seen->ending = is_task ? task->ending : FLOW_ENDINGS;
     told.ended += is_task && (task->ending == FLOW_DONE || task->ending == FLOW_FAILED);

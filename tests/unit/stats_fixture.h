@@ -80,7 +80,6 @@ static inline bool stays(struct stay stay)
 {
     struct record record = {.kind = RECORD_TASK,
                             .task = {.jid = stay.jid,
-                                     .class_name = "dry.hold",
                                      .resources = &stay.resource,
                                      .resource_count = 1,
                                      .ending = stay.ending,

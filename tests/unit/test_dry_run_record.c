@@ -26,7 +26,6 @@ static const char *const resources[] = {"account:1", "account:2", ""};
 
 static const struct observed_task a_task = {
     .jid = "0123456789ab",
-    .class_name = "dry.hold",
     .resources = resources,
     .resource_count = 3,
     .ending = FLOW_LOCK_LOST,
@@ -36,12 +35,8 @@ static const struct observed_task a_task = {
     .started = {INT64_C(123456790000000)},
     .ended = {INT64_C(123456000000000)}, /* before it was claimed: of another clock */
     .left = {INT64_MAX},
-    .attempts = 3,
-    .token = UINT64_MAX,
     .handed_over = true,
-    .had_refusal = true,
-    .refusal = REDLOCK_NO_QUORUM,
-    .was_fenced_off = true};
+    .had_refusal = true};
 
 /* The only record there is. */
 static void read_one(void)
@@ -56,7 +51,6 @@ static void read_one(void)
 static void tasks_are_equal(const struct observed_task *a, const struct observed_task *b)
 {
     assert_string_equal(a->jid, b->jid);
-    assert_string_equal(a->class_name, b->class_name);
     assert_int_equal(a->resource_count, b->resource_count);
     for (unsigned i = 0; i < a->resource_count; i++)
         assert_string_equal(a->resources[i], b->resources[i]);
@@ -67,13 +61,9 @@ static void tasks_are_equal(const struct observed_task *a, const struct observed
     assert_int_equal(a->started.ns, b->started.ns);
     assert_int_equal(a->ended.ns, b->ended.ns);
     assert_int_equal(a->left.ns, b->left.ns);
-    assert_int_equal(a->attempts, b->attempts);
-    assert_true(a->token == b->token);
     assert_int_equal(a->handed_over, b->handed_over);
     assert_int_equal(a->had_refusal, b->had_refusal);
-    assert_int_equal(a->refusal, b->refusal);
     assert_int_equal(a->was_lost, b->was_lost);
-    assert_int_equal(a->was_fenced_off, b->was_fenced_off);
 }
 
 TEST(a_task_is_read_as_it_was_written)
@@ -87,7 +77,7 @@ TEST(a_task_is_read_as_it_was_written)
 
 TEST(a_task_that_did_nothing_has_no_instants)
 {
-    struct observed_task task = {.jid = "a", .class_name = "b", .ending = FLOW_DONE, .claimed = {77}, .left = {77}};
+    struct observed_task task = {.jid = "a", .ending = FLOW_DONE, .claimed = {77}, .left = {77}};
     record_write_task(&bytes, &task);
     read_one();
     tasks_are_equal(&record->task, &task);
@@ -96,13 +86,9 @@ TEST(a_task_that_did_nothing_has_no_instants)
 
 TEST(each_flag_is_its_own)
 {
-    for (unsigned flags = 0; flags < 16; flags++) {
-        struct observed_task task = {.jid = "",
-                                     .class_name = "",
-                                     .handed_over = flags & 1,
-                                     .had_refusal = flags & 2,
-                                     .was_lost = flags & 4,
-                                     .was_fenced_off = flags & 8};
+    for (unsigned flags = 0; flags < 8; flags++) {
+        struct observed_task task = {
+            .jid = "", .handed_over = flags & 1, .had_refusal = flags & 2, .was_lost = flags & 4};
         buffer_clear(&bytes);
         record_write_task(&bytes, &task);
         read_one();
@@ -128,7 +114,6 @@ TEST(what_a_handler_saw_is_read_as_it_wrote)
 /* --- processes -------------------------------------------------------------------------------------------------- */
 
 struct process_parts {
-    struct redlock_counters locks;
     struct histogram extensions;
     struct redlock_node_counters nodes[2];
     const struct redlock_node_counters *list[RECORD_NODES_MAX];
@@ -136,8 +121,6 @@ struct process_parts {
 
 static struct observed_process a_process(struct process_parts *parts)
 {
-    parts->locks.acquired = 1000;
-    parts->locks.owed = UINT64_MAX;
     histogram_record(&parts->extensions, 700);
     for (int64_t value = 1; value < INT64_C(1) << 40; value *= 3)
         histogram_record(&parts->nodes[1].latency, value);
@@ -149,9 +132,7 @@ static struct observed_process a_process(struct process_parts *parts)
                                      .runners = 16,
                                      .busy = 7,
                                      .cpu_ns = 12345,
-                                     .claims = 5,
                                      .claim_calls = 6,
-                                     .locks = &parts->locks,
                                      .extensions = &parts->extensions,
                                      .nodes = parts->list,
                                      .node_count = 2};
@@ -170,9 +151,7 @@ TEST(a_process_is_read_as_it_was_written)
     assert_int_equal(read->runners, 16);
     assert_int_equal(read->busy, 7);
     assert_int_equal(read->cpu_ns, 12345);
-    assert_int_equal(read->claims, 5);
     assert_int_equal(read->claim_calls, 6);
-    assert_memory_equal(read->locks, &parts->locks, sizeof parts->locks);
     assert_memory_equal(read->extensions, &parts->extensions, sizeof parts->extensions);
     assert_int_equal(read->node_count, 2);
     for (unsigned i = 0; i < 2; i++)
@@ -185,7 +164,6 @@ TEST(a_process_without_lock_nodes_says_so)
     struct observed_process process = {.at = {1}};
     record_write_process(&bytes, &process);
     read_one();
-    assert_null(record->process.locks);
     assert_null(record->process.extensions);
     assert_int_equal(record->process.node_count, 0);
 }
@@ -212,7 +190,7 @@ TEST(a_text_that_no_task_has_makes_no_record)
 {
     char *text = memory_zeroed(RECORD_BYTES_MAX + 1, 1);
     memset(text, 'x', RECORD_BYTES_MAX);
-    record_write_task(&bytes, &(struct observed_task){.jid = text, .class_name = ""});
+    record_write_task(&bytes, &(struct observed_task){.jid = text});
     assert_int_equal(bytes.length, 0);
     free(text);
 }
@@ -284,9 +262,8 @@ static void look_at_all(void)
 {
     size_t length = 0;
     if (record->kind == RECORD_TASK) {
-        length += strlen(record->task.jid) + strlen(record->task.class_name);
+        length += strlen(record->task.jid);
         assert_in_range(record->task.ending, 0, FLOW_ENDINGS - 1);
-        assert_in_range(record->task.refusal, 0, REDLOCK_INVALID);
         for (unsigned i = 0; i < record->task.resource_count; i++)
             length += strlen(record->task.resources[i]);
     } else if (record->kind == RECORD_PROCESS) {

@@ -16,7 +16,7 @@
  * Instants are read when the thing happens, not at the beginning of a turn of the loop. Of a lock that was asked for
  * twice (the waiting list sent the task back to it), they are those of the last time. */
 struct observed_task {
-    const char *jid, *class_name;
+    const char *jid;
     const char *const *resources; /* what it locks, or would lock, sorted by bytes */
     unsigned resource_count;
     enum flow_ending ending;
@@ -26,13 +26,9 @@ struct observed_task {
     struct instant started; /* its handler, as its runner saw it; 0 = it did not run */
     struct instant ended;   /* the handler returned; 0 = it did not run, or was abandoned */
     struct instant left;    /* now; its lock is being released */
-    unsigned attempts;      /* over the lock nodes, of its acquisition or refusal */
-    uint64_t token;         /* its fencing token; 0 = none */
     bool handed_over;       /* its lock came from the task before without being free */
-    bool had_refusal;       /* its lock was asked for and refused, as follows; it may have had it later */
-    enum redlock_answer refusal;
-    bool was_lost;       /* its lock, while it had it */
-    bool was_fenced_off; /* it failed with HF::FencedOff */
+    bool had_refusal;       /* its lock was asked for and refused; it may have had it later */
+    bool was_lost;          /* its lock, while it had it */
 };
 
 /* Twice a second, and when the worker ends: how the process stands. Counters count from its start. */
@@ -40,9 +36,8 @@ struct observed_process {
     struct instant at;
     unsigned runners, busy; /* threads, and those of them that run a handler now */
     int64_t cpu_ns;         /* of the process, user and system */
-    uint64_t claims, claim_calls;
-    const struct redlock_counters *locks; /* NULL = no lock nodes */
-    const struct histogram *extensions;   /* how long the rounds took that extend; NULL = no lock nodes */
+    uint64_t claim_calls;
+    const struct histogram *extensions; /* how long the rounds took that extend; NULL = no lock nodes */
     const struct redlock_node_counters *const *nodes;
     unsigned node_count;
 };

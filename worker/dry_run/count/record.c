@@ -13,8 +13,6 @@
 
 enum { FRAME_HEAD = 4, NUMBER_BYTES_MAX = 10, RECORD_SIGNALS = 128 };
 
-_Static_assert(sizeof(struct redlock_counters) % sizeof(uint64_t) == 0, "is made of counters alone");
-
 struct codec {
     struct buffer *out;            /* what is written goes here; NULL = it reads */
     const unsigned char *at, *end; /* what is left to read */
@@ -193,23 +191,18 @@ static void pass_histogram(struct codec *codec, const struct histogram *from, st
 static void pass_task(struct codec *codec, struct observed_task *task, struct record *record)
 {
     task->claimed.ns = pass_signed(codec, task->claimed.ns);
-    unsigned flags = pass_byte(codec, (task->handed_over ? 1U : 0) | (task->had_refusal ? 2U : 0) |
-                                          (task->was_lost ? 4U : 0) | (task->was_fenced_off ? 8U : 0));
+    unsigned flags =
+        pass_byte(codec, (task->handed_over ? 1U : 0) | (task->had_refusal ? 2U : 0) | (task->was_lost ? 4U : 0));
     task->handed_over = flags & 1;
     task->had_refusal = flags & 2;
     task->was_lost = flags & 4;
-    task->was_fenced_off = flags & 8;
     PASS(codec, task->ending, FLOW_ENDINGS - 1);
-    PASS(codec, task->refusal, REDLOCK_INVALID);
     pass_instant(codec, task->claimed, &task->asked);
     pass_instant(codec, task->claimed, &task->locked);
     pass_instant(codec, task->claimed, &task->started);
     pass_instant(codec, task->claimed, &task->ended);
     pass_instant(codec, task->claimed, &task->left);
-    PASS(codec, task->attempts, UINT32_MAX);
-    PASS(codec, task->token, UINT64_MAX);
     task->jid = pass_text(codec, task->jid);
-    task->class_name = pass_text(codec, task->class_name);
     pass_resources(codec, &task->resources, &task->resource_count, record);
 }
 
@@ -225,12 +218,7 @@ static void pass_process(struct codec *codec, struct observed_process *process, 
     PASS(codec, process->runners, UINT32_MAX);
     PASS(codec, process->busy, UINT32_MAX);
     process->cpu_ns = pass_signed(codec, process->cpu_ns);
-    PASS(codec, process->claims, UINT64_MAX);
     PASS(codec, process->claim_calls, UINT64_MAX);
-    if (pass_byte(codec, process->locks != NULL) != 0) {
-        pass_counters(codec, process->locks, record != NULL ? &record->locks : NULL, sizeof *process->locks);
-        process->locks = record != NULL ? &record->locks : process->locks;
-    }
     if (pass_byte(codec, process->extensions != NULL) != 0) {
         pass_histogram(codec, process->extensions, record != NULL ? &record->extensions : NULL);
         process->extensions = record != NULL ? &record->extensions : process->extensions;

@@ -50,7 +50,6 @@ struct record {
         struct crash crash;
     };
     const char *texts[RECORD_RESOURCES_MAX]; /* where `resources` points to after record_read */
-    struct redlock_counters locks;
     struct histogram extensions;
     struct redlock_node_counters nodes[RECORD_NODES_MAX];
     const struct redlock_node_counters *node_list[RECORD_NODES_MAX];
