@@ -123,15 +123,16 @@ static void host_keys_request(struct buffer *out, const char *space)
     queue_keys_fini(&keys);
 }
 
-void coordinator_request(struct buffer *out, const struct coordinator_call *call)
+void coordinator_request(struct buffer *out, const char *space, struct text_span run, const char *state,
+                         const char *taken, unsigned batches)
 {
     redis_request_script(out, &queue_script_dry_coordinate, 3, 5);
-    host_keys_request(out, call->space);
-    redis_request_bytes(out, call->run.bytes, call->run.length);
-    redis_request_text(out, call->state);
-    redis_request_integer(out, call->ttl_ms);
-    redis_request_text(out, call->taken);
-    redis_request_integer(out, call->batches);
+    host_keys_request(out, space);
+    redis_request_bytes(out, run.bytes, run.length);
+    redis_request_text(out, state);
+    redis_request_integer(out, DRY_RUN_HOSTS_TTL_MS);
+    redis_request_text(out, taken);
+    redis_request_integer(out, batches);
 }
 
 static const struct redis_reply *element_of(const struct redis_reply *reply, size_t index, enum redis_reply_kind kind)
@@ -201,16 +202,17 @@ bool coordinator_read(const struct redis_reply *reply, const struct coordinator_
            records_read(element_of(reply, 2, REDIS_ARRAY), handler, answer->taken);
 }
 
-void remote_host_request(struct buffer *out, const struct remote_host_call *visit)
+void remote_host_request(struct buffer *out, const char *space, const char *name, struct text_span beat,
+                         uint64_t number, struct text_span records, unsigned waiting_max)
 {
     redis_request_script(out, &queue_script_dry_join, 3, 6);
-    host_keys_request(out, visit->space);
-    redis_request_text(out, visit->name);
-    redis_request_bytes(out, visit->beat.bytes, visit->beat.length);
-    redis_request_integer(out, visit->ttl_ms);
-    redis_request_integer(out, (int64_t)visit->number);
-    redis_request_bytes(out, visit->records.bytes, visit->records.length);
-    redis_request_integer(out, visit->waiting_max);
+    host_keys_request(out, space);
+    redis_request_text(out, name);
+    redis_request_bytes(out, beat.bytes, beat.length);
+    redis_request_integer(out, DRY_RUN_HOSTS_TTL_MS);
+    redis_request_integer(out, (int64_t)number);
+    redis_request_bytes(out, records.bytes, records.length);
+    redis_request_integer(out, waiting_max);
 }
 
 bool remote_host_read(const struct redis_reply *reply, struct text_span *state, uint64_t *left, int64_t *node_us)

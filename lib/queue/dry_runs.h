@@ -61,22 +61,22 @@ void dry_runs_forget_request(struct buffer *out, const char *run, const char *ow
  * be long: the coordinator writes it only when it changes or is missing, and each remote host reads it once.
  *
  * This file encodes the two calls and reads their answers. Both may be repeated until they are answered.
- * Pure; any thread. If a host dies, its part expires with the keys, `ttl_ms` after the last call. */
+ * Pure; any thread. If a host dies, its part expires with the keys, DRY_RUN_HOSTS_TTL_MS after the last call. */
 /* For redis_node_options. */
 extern const struct redis_script *const dry_run_host_scripts[];
-enum { DRY_RUN_HOST_SCRIPTS = 2, REMOTE_HOST_BYTES_MAX = 200, HOST_RECORD_ID_MAX = 48 };
+enum {
+    DRY_RUN_HOST_SCRIPTS = 2,
+    REMOTE_HOST_BYTES_MAX = 200, /* of the name of a remote host */
+    HOST_RECORD_ID_MAX = 48,
+    DRY_RUN_HOSTS_TTL_MS = 120000,
+};
 
 /* --- the coordinator ---------------------------------------------------------------------------------------------- */
 
-struct coordinator_call {
-    const char *space;
-    struct text_span run; /* JSON; empty: unchanged */
-    const char *state;    /* of the run, in a word */
-    int64_t ttl_ms;
-    const char *taken; /* id of the last records taken; "0" at first */
-    unsigned batches;  /* of records, at most */
-};
-void coordinator_request(struct buffer *out, const struct coordinator_call *call);
+/* `run` is JSON, empty: unchanged; `state` is that of the run, in a word; `taken` is the id of the last records taken,
+ * "0" at first; `batches`: of records, at most. */
+void coordinator_request(struct buffer *out, const char *space, struct text_span run, const char *state,
+                         const char *taken, unsigned batches);
 
 struct coordinator_handler {
     void (*host)(void *context, const char *name, struct text_span beat);
@@ -95,15 +95,9 @@ bool coordinator_read(const struct redis_reply *reply, const struct coordinator_
 
 /* --- a remote host ------------------------------------------------------------------------------------------------ */
 
-struct remote_host_call {
-    const char *space, *name; /* of the remote host; up to REMOTE_HOST_BYTES_MAX bytes */
-    struct text_span beat;    /* JSON */
-    int64_t ttl_ms;
-    uint64_t number; /* of the records: from 1 on */
-    struct text_span records;
-    unsigned waiting_max; /* how many records may wait until they are taken */
-};
-void remote_host_request(struct buffer *out, const struct remote_host_call *visit);
+/* `beat` is JSON; `number` is that of the records, from 1 on; so many records may wait until they are taken. */
+void remote_host_request(struct buffer *out, const char *space, const char *name, struct text_span beat,
+                         uint64_t number, struct text_span records, unsigned waiting_max);
 /* `state` points into the reply; bytes == NULL: there is no such run. `left` is the number of the last stored
  * records. Send records with larger numbers again: the node refused them because too many wait. False if the reply
  * is no such answer. */

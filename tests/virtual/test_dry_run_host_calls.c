@@ -88,12 +88,7 @@ static const char *host_brings(const char *run, char taken[HOST_RECORD_ID_MAX], 
     struct question question = {.call.done = host_answered};
     struct buffer request = {0};
     memcpy(question.answer.taken, taken, sizeof question.answer.taken);
-    coordinator_request(&request, &(struct coordinator_call){.space = SPACE,
-                                                             .run = {run, strlen(run)},
-                                                             .state = "STATE",
-                                                             .ttl_ms = 60000,
-                                                             .taken = taken,
-                                                             .batches = batches});
+    coordinator_request(&request, SPACE, (struct text_span){run, strlen(run)}, "STATE", taken, batches);
     buffer_clear(&seen);
     ask(&question, &request);
     buffer_fini(&request);
@@ -115,13 +110,8 @@ static struct question guest_visits(const char *name, uint64_t number, const cha
 {
     struct question question = {.call.done = guest_answered};
     struct buffer request = {0};
-    remote_host_request(&request, &(struct remote_host_call){.space = SPACE,
-                                                             .name = name,
-                                                             .beat = {"{}", 2},
-                                                             .ttl_ms = 60000,
-                                                             .number = number,
-                                                             .records = {records, strlen(records)},
-                                                             .waiting_max = WAITING_MAX});
+    remote_host_request(&request, SPACE, name, (struct text_span){"{}", 2}, number,
+                        (struct text_span){records, strlen(records)}, WAITING_MAX);
     ask(&question, &request);
     buffer_fini(&request);
     return question;

@@ -12,7 +12,7 @@
 #define INTERVAL_NS (200 * NS_PER_MS)
 #define PATIENCE_NS (2 * NS_PER_S)
 /* So many of the largest shipments, of 8 MB (join_client.c), are one reply. What is more is asked for next. */
-enum { TTL_MS = 120000, BATCHES = 8, REPLY_BYTES_MAX = 72 * 1024 * 1024, REPLY_ELEMENTS_MAX = 4096 };
+enum { BATCHES = 8, REPLY_BYTES_MAX = 72 * 1024 * 1024, REPLY_ELEMENTS_MAX = 4096 };
 
 struct coordinator {
     struct loop *loop;
@@ -106,14 +106,9 @@ static void look(struct loop_timer *timer)
     struct coordinator *coordinator = list_owner(timer, struct coordinator, timer);
     coordinator->is_sent = !coordinator->is_written;
     buffer_clear(&coordinator->request);
-    coordinator_request(
-        &coordinator->request,
-        &(struct coordinator_call){.space = coordinator->options.space,
-                                   .run = {coordinator->run.bytes, coordinator->is_sent ? coordinator->run.length : 0},
-                                   .state = run_state_name(coordinator->state),
-                                   .ttl_ms = TTL_MS,
-                                   .taken = coordinator->answer.taken,
-                                   .batches = BATCHES});
+    struct text_span run = {coordinator->run.bytes, coordinator->is_sent ? coordinator->run.length : 0};
+    coordinator_request(&coordinator->request, coordinator->options.space, run, run_state_name(coordinator->state),
+                        coordinator->answer.taken, BATCHES);
     coordinator->asked = instant_now();
     coordinator->changes_sent = coordinator->changes;
     if (!redis_node_call(coordinator->node, &coordinator->request, loop_after(coordinator->loop, PATIENCE_NS),

@@ -22,9 +22,7 @@
 #define PARTING_NS (5 * NS_PER_S)
 /* A shipment is a little larger: what was in the last ring that was read comes whole, and one has 4 MB at most. */
 enum {
-    TTL_MS = 120000,
-    WAITING_MAX =
-        64, /* shipments that the host has not taken yet; then this one waits, and at last its rings are full */
+    WAITING_MAX = 64, /* that the host has not taken yet; then this one waits, and at last its rings are full */
     RECORDS_MAX = 5000,
     SHIPMENT_BYTES = 1024 * 1024,
     REQUEST_BYTES_MAX = 16 * 1024 * 1024
@@ -180,14 +178,8 @@ static void call_out(struct loop_timer *timer)
     client->said_last = client->is_parting && client->underway.length == 0;
     beat_write(client);
     buffer_clear(&client->request);
-    remote_host_request(&client->request,
-                        &(struct remote_host_call){.space = client->run->key_space,
-                                                   .name = client->name,
-                                                   .beat = {client->beat.bytes, client->beat.length},
-                                                   .ttl_ms = TTL_MS,
-                                                   .number = client->number,
-                                                   .waiting_max = WAITING_MAX,
-                                                   .records = {client->underway.bytes, client->underway.length}});
+    remote_host_request(&client->request, client->run->key_space, client->name, text_span_of(&client->beat),
+                        client->number, text_span_of(&client->underway), WAITING_MAX);
     client->asked = instant_now();
     if (!redis_node_call(client->node, &client->request, loop_after(client->loop, PATIENCE_NS), &client->call))
         call_after(client, INTERVAL_NS);
