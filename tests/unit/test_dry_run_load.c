@@ -38,7 +38,7 @@ static uint64_t digest_of(const struct dry_run_plan *of, unsigned tasks, bool is
     for (unsigned i = 0; i < tasks; i++) {
         struct load_task task;
         load_next(load, NOW, &task);
-        int64_t numbers[] = {task.at_ns, load_hold_ns(of, task.jid, 0), load_fails(of, task.jid, 0)};
+        int64_t numbers[] = {task.at_ns, load_hold_ns(of, &of->hold, task.jid, 0), load_fails(of, task.jid, 0)};
         digest = hash_bytes(digest, numbers, sizeof numbers);
         digest = hash_bytes(digest, task.jid + DRY_RUN_ID_BYTES, LOAD_JID_DIGITS - DRY_RUN_ID_BYTES);
         for (unsigned r = 0; r < task.resource_count; r++)
@@ -341,12 +341,12 @@ TEST(holds_follow_the_distribution_and_the_speed)
     for (int i = 0; i < TASKS; i++) {
         char jid[32];
         snprintf(jid, sizeof jid, "%d", i);
-        sum += (double)load_hold_ns(&plan, jid, 0);
+        sum += (double)load_hold_ns(&plan, &plan.hold, jid, 0);
     }
     assert_near(sum / TASKS, 5e6, 5e6 * 0.02);
     plan.hold = (struct distribution){.kind = DISTRIBUTION_FIXED, .mean_s = 0.005};
     plan.speed = 4;
-    assert_int_equal(load_hold_ns(&plan, "any", 0), 1250000);
+    assert_int_equal(load_hold_ns(&plan, &plan.hold, "any", 0), 1250000);
 }
 
 TEST(so_many_fail_as_the_plan_says)

@@ -129,7 +129,7 @@ TEST(the_same_task_holds_the_same_in_every_run_of_the_seed)
         char jid[] = {(char)('a' + i), '\0'};
         job->jid = jid;
         assert_int_equal(run(), HF_OK);
-        assert_true(witnessed_hold() >= load_hold_ns(&plan, jid, 0));
+        assert_true(witnessed_hold() >= load_hold_ns(&plan, &plan.hold, jid, 0));
         buffer_clear(&bytes);
     }
 }

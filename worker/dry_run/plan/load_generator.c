@@ -161,9 +161,10 @@ double load_draw(const struct dry_run_plan *plan, const char *jid, unsigned atte
     return unit_of(bits_for(bits_for(task, (uint64_t)lot), attempt));
 }
 
-int64_t load_hold_ns(const struct dry_run_plan *plan, const char *jid, unsigned attempt)
+int64_t load_hold_ns(const struct dry_run_plan *plan, const struct distribution *hold, const char *jid,
+                     unsigned attempt)
 {
-    double seconds = distribution_at(&plan->hold, load_draw(plan, jid, attempt, LOAD_HOLD));
+    double seconds = distribution_at(hold, load_draw(plan, jid, attempt, LOAD_HOLD));
     double ns = seconds / plan->speed * (double)NS_PER_S;
     return ns < (double)DRY_RUN_HOLD_MAX_NS ? (int64_t)(ns + 0.5) : DRY_RUN_HOLD_MAX_NS;
 }

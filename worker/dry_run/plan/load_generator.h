@@ -45,8 +45,9 @@ enum load_lot { LOAD_HOLD, LOAD_FAILURE };
 /* A number in [0, 1) that follows from the seed, the jid and `attempt` (0 for the first run, as job.h counts). The id
  * of the run at the beginning of a jid does not count. Any jid will do, of a shadow too. */
 double load_draw(const struct dry_run_plan *plan, const char *jid, unsigned attempt, enum load_lot lot);
-/* How long this run holds, by the plan's distribution and speed. */
-int64_t load_hold_ns(const struct dry_run_plan *plan, const char *jid, unsigned attempt);
+/* How long this run holds, by that distribution (of the plan, or of its class) and the plan's speed. */
+int64_t load_hold_ns(const struct dry_run_plan *plan, const struct distribution *hold, const char *jid,
+                     unsigned attempt);
 /* Whether it fails. */
 bool load_fails(const struct dry_run_plan *plan, const char *jid, unsigned attempt);
 

@@ -88,23 +88,14 @@ static void crash_tell(struct simulation *simulation, const hf_job *job, const s
 
 /* --- a run -------------------------------------------------------------------------------------------------------- */
 
-static int compare_names(const void *name, const void *entry)
-{
-    return strcmp(name, ((const struct simulated_class *)entry)->name);
-}
-
 static int64_t hold_ns_of(const struct simulation *simulation, const hf_job *job)
 {
     const struct simulation_options *options = &simulation->options;
-    const struct simulated_class *found = options->class_count == 0
-                                              ? NULL
-                                              : bsearch(job->class_name, options->classes, options->class_count,
-                                                        sizeof options->classes[0], compare_names);
-    if (found == NULL)
-        return load_hold_ns(options->plan, job->jid, job->attempt);
-    double uniform = load_draw(options->plan, job->jid, job->attempt, LOAD_HOLD);
-    double ns = distribution_at(&found->hold, uniform) / options->plan->speed * (double)NS_PER_S;
-    return ns < (double)DRY_RUN_HOLD_MAX_NS ? (int64_t)ns : DRY_RUN_HOLD_MAX_NS;
+    const struct distribution *hold = &options->plan->hold;
+    for (size_t i = 0; i < options->class_count; i++) /* they are few */
+        if (strcmp(options->classes[i].name, job->class_name) == 0)
+            hold = &options->classes[i].hold;
+    return load_hold_ns(options->plan, hold, job->jid, job->attempt);
 }
 
 /* When the sleep ends for a look: at the end of the hold, or of the lock as it is known now, or of the step. */
@@ -180,11 +171,6 @@ static int run(hf_job *job, void *state)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-static int compare_classes(const void *a, const void *b)
-{
-    return strcmp(((const struct simulated_class *)a)->name, ((const struct simulated_class *)b)->name);
-}
-
 struct simulation *simulation_create(const struct simulation_options *options)
 {
     struct simulation *simulation = memory_new(struct simulation);
@@ -193,11 +179,6 @@ struct simulation *simulation_create(const struct simulation_options *options)
     simulation->posts = memory_zeroed(options->ring_count + 1, sizeof simulation->posts[0]);
     for (unsigned i = 0; i < options->ring_count; i++)
         simulation->posts[i].ring = options->rings[i];
-    struct simulated_class *sorted = memory_zeroed(options->class_count + 1, sizeof *sorted);
-    for (size_t i = 0; i < options->class_count; i++)
-        sorted[i] = options->classes[i];
-    qsort(sorted, options->class_count, sizeof *sorted, compare_classes);
-    simulation->options.classes = sorted;
     return simulation;
 }
 
@@ -208,7 +189,6 @@ void simulation_destroy(struct simulation *simulation)
     for (unsigned i = 0; i < simulation->options.ring_count; i++)
         buffer_fini(&simulation->posts[i].text);
     free(simulation->posts);
-    free((void *)(uintptr_t)simulation->options.classes);
     free(simulation);
 }
 

@@ -34,7 +34,7 @@ struct simulated_class {
     struct distribution hold;
 };
 
-/* What it points to is the caller's and stays, but for the list of classes. */
+/* What it points to is the caller's and stays. */
 struct simulation_options {
     const struct dry_run_plan *plan;       /* its seed, its hold (of classes that are not listed), failures, speed */
     const struct simulated_class *classes; /* in any order; may be NULL */
