@@ -8,7 +8,6 @@
 #include "tests/support/dry_run_sample.h"
 #include "tests/support/page_check.h"
 #include "worker/dry_run/report/plan_about.h"
-#include "worker/dry_run/report/result_page.h"
 #include "worker/dry_run/report/result_json.h"
 
 static struct result result;

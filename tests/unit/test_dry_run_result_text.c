@@ -6,7 +6,6 @@
 #include "worker/print/table.h"
 #include "worker/dry_run/run/live_block.h"
 #include "worker/dry_run/report/plan_about.h"
-#include "worker/dry_run/report/result_text.h"
 #include "worker/dry_run/report/text_writer.h"
 
 static struct result result;

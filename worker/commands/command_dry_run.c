@@ -19,8 +19,6 @@
 #include "worker/dry_run/run/dry_run.h"
 #include "worker/dry_run/load/plan_options.h"
 #include "worker/dry_run/report/result_json.h"
-#include "worker/dry_run/report/result_page.h"
-#include "worker/dry_run/report/result_text.h"
 
 struct dry_run_command {
     struct dry_run_plan plan;

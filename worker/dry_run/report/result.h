@@ -1,8 +1,9 @@
-/* What came out of a dry run: everything that the report says, as text, as JSON (result_json.h) and as a page
- * (result_page.h), and that two runs are compared by. Times are seconds, rates are per second, shares are 0 to 1. */
+/* What came out of a dry run: everything that the report says, as text, as JSON (result_json.h) and as a page, and that
+ * two runs are compared by. Times are seconds, rates are per second, shares are 0 to 1. */
 #ifndef WORKER_DRY_RUN_RESULT_H
 #define WORKER_DRY_RUN_RESULT_H
 
+#include "base/buffer.h"
 #include "base/histogram.h"
 #include "worker/dry_run/plan/plan.h"
 
@@ -150,5 +151,16 @@ enum result_tone {
                     of production crashed */
 };
 enum result_tone result_tone(const struct result *result);
+
+/* What is no terminal gets lines of this width; a terminal gets its own, within the bounds. */
+enum { RESULT_TEXT_WIDTH = 100, RESULT_TEXT_WIDTH_MIN = 60, RESULT_TEXT_WIDTH_MAX = 140 };
+
+/* For a terminal or a file of text: the plain answer first, then what it was found by. Appends the lines, each with a
+ * line end and at most `width` wide. */
+void result_text_write(const struct result *result, unsigned width, bool has_colour, struct buffer *out);
+
+/* As one page of HTML that needs nothing else, however long the run was and however many resources it had. */
+enum { RESULT_PAGE_MAX = 2 * 1024 * 1024 };
+void result_page_write(const struct result *result, struct buffer *out);
 
 #endif

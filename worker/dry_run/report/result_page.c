@@ -1,4 +1,6 @@
-#include "worker/dry_run/report/result_page.h"
+/* The plain answer in big words, plots, and tables with the details. It opens from the disk, follows light and dark,
+ * and can be printed. */
+#include "worker/dry_run/report/result.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -6,7 +8,6 @@
 
 #include "base/memory.h"
 #include "worker/dry_run/report/plan_about.h"
-#include "worker/dry_run/report/result_text.h"
 #include "worker/dry_run/report/result_json.h"
 #include "worker/print/json_writer.h"
 #include "worker/print/page.h"

@@ -1,5 +1,5 @@
 /* One function a section, in the order in which they stand. A section about which nothing is known is left out. */
-#include "worker/dry_run/report/result_text.h"
+#include "worker/dry_run/report/result.h"
 
 #include "base/log.h"
 #include "worker/print/human.h"

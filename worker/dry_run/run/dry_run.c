@@ -16,8 +16,6 @@
 #include "worker/servers/private_server.h"
 #include "worker/dry_run/report/result_json.h"
 #include "worker/dry_run/run/shadow_holds.h"
-#include "worker/dry_run/run/trial.h"
-#include "worker/dry_run/run/join_client.h"
 #include "worker/print/exit_code.h"
 #include "worker/config/node_options.h"
 #include "worker/plugin/plugin.h"

@@ -1,4 +1,7 @@
-#include "worker/dry_run/run/join_client.h"
+/* A host that takes part in a dry run which another one leads (coordinator.h): its workers run in the same key space,
+ * on the same lock nodes, and their records are brought to the host that leads. If this process dies, its workers die
+ * with it; the host that leads sees it fall silent. */
+#include "worker/dry_run/run/dry_run.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -12,6 +15,7 @@
 #include "queue/dry_runs.h"
 #include "worker/nodes/inquiry.h"
 #include "worker/dry_run/run/apart.h"
+#include "worker/dry_run/run/host_heartbeat.h"
 #include "worker/config/node_options.h"
 
 #define TICK_NS     (5 * NS_PER_MS)

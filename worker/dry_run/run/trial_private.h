@@ -13,7 +13,7 @@
 #include "worker/dry_run/load/shadow.h"
 #include "worker/dry_run/count/stats.h"
 #include "worker/dry_run/nodes/name_space.h"
-#include "worker/dry_run/run/trial.h"
+#include "worker/dry_run/run/dry_run.h"
 
 enum trial_phase {
     TRIAL_GATHERING,
