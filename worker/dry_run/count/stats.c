@@ -68,6 +68,8 @@ static int64_t process_count_add(struct process_count *count, const struct obser
     count->runners = said->runners;
     count->busy = said->busy;
     count->cpu_ns = said->cpu_ns;
+    sums->claim_calls += said->claim_calls - count->claim_calls;
+    count->claim_calls = said->claim_calls;
     if (said->extensions != NULL) {
         histogram_add_difference(extensions, said->extensions, &count->extensions);
         if (is_measured)
@@ -264,6 +266,11 @@ void stats_pushed(struct stats *stats, const char *jid, const char *const *resou
 uint64_t stats_outstanding(const struct stats *stats)
 {
     return stats->tasks.count;
+}
+
+uint64_t stats_asked(const struct stats *stats, unsigned node)
+{
+    return node == 0 ? stats->sums.claim_calls : stats->sums.nodes[node - 1].requests;
 }
 
 /* --- records ------------------------------------------------------------------------------------------------------ */

@@ -88,6 +88,9 @@ struct stats_live {
 };
 void stats_live(struct stats *stats, struct instant now, struct stats_live *live);
 uint64_t stats_outstanding(const struct stats *stats);
+/* How often all processes have asked a node so far: 0 is the queue node, which they ask for claims, then come the lock
+ * nodes. */
+uint64_t stats_asked(const struct stats *stats, unsigned node);
 
 /* Fills what can be told from counting: all but plan, version, began, was_interrupted, verdict, faults, points,
  * overhead_share, observation_ns and keys_at_end. `result` is zeroed before, or has its plan set. */

@@ -5,6 +5,7 @@
 
 #include "base/heap.h"
 #include "base/histogram.h"
+#include "base/list.h"
 #include "worker/dry_run/report/estimate.h"
 #include "worker/dry_run/count/stats.h"
 #include "worker/dry_run/count/overlap_detector.h"
@@ -20,8 +21,8 @@ enum outstanding_state {
 
 /* Times are nanoseconds of CLOCK_BOOTTIME, 0 = not yet. */
 struct outstanding {
-    struct outstanding *next; /* private */
-    uint64_t hash;            /* private */
+    struct list link; /* private */
+    uint64_t hash;    /* private */
     int64_t pushed;
     int64_t waits_since;    /* while WAITING: when that began, for this try */
     int64_t asked_since;    /* for this try: when it first asked for its lock, or was parked without that */
@@ -40,8 +41,9 @@ struct outstanding {
 };
 
 struct outstanding_table {
-    struct outstanding **buckets;
-    size_t bucket_count, count;
+    void *tree;
+    struct list all;
+    size_t count;
 };
 
 void outstanding_init(struct outstanding_table *table);
@@ -145,6 +147,7 @@ struct process_count {
     struct instant heard; /* 0 = nothing yet, of this life */
     unsigned runners, busy;
     int64_t cpu_ns;
+    uint64_t claim_calls;
     struct histogram extensions;
     struct redlock_node_counters nodes[RECORD_NODES_MAX];
 };
@@ -153,6 +156,7 @@ struct process_count {
 struct process_sums {
     struct histogram extensions;                          /* measured */
     struct redlock_node_counters nodes[RECORD_NODES_MAX]; /* counts of the whole run, latency measured */
+    uint64_t claim_calls;                                 /* of the whole run */
     unsigned node_count;
 };
 

@@ -118,32 +118,20 @@ static void fleet_begin(struct trial *trial)
     shadow_begin(trial->shadow);
 }
 
-/* What the process has asked of the nodes since it said so last; the queue node is asked by its claims. */
-static void asked_note(struct trial *trial, unsigned process, const struct observed_process *said)
-{
-    struct trial_asked *before = &trial->asked[process];
-    for (unsigned i = 0; i < said->node_count && i + 1 < RESULT_NODES_MAX; i++) {
-        trial->asked_now[i + 1] += said->nodes[i]->requests - before->requests[i + 1];
-        before->requests[i + 1] = said->nodes[i]->requests;
-    }
-    trial->asked_now[0] += said->claim_calls - before->requests[0];
-    before->requests[0] = said->claim_calls;
-}
-
-/* The time that our scripts took there: as many of them as we sent, each as long as those that it ran meanwhile. Guests
- * ask as much as this host, as far as is known. */
+/* The time that our scripts took there: as many of them as we sent, each as long as those that it ran meanwhile. */
 static double share_taken(struct trial *trial, unsigned number)
 {
     struct trial_node *node = &trial->nodes[number];
     const struct node_sample *from = &node->judged, *to = &node->last;
     double seconds = (double)instant_since(from->at, to->at) / (double)NS_PER_S;
-    uint64_t scripts = to->scripts - from->scripts, asked = trial->asked_now[number];
+    uint64_t scripts = to->scripts - from->scripts, all_asked = stats_asked(trial->stats, number);
+    uint64_t asked = all_asked - node->asked_judged;
     bool is_known = node->was_seen && from->at.ns != 0 && seconds > 0 && scripts > 0 && to->scripts >= from->scripts;
     node->judged = node->last;
-    trial->asked_now[number] = 0;
+    node->asked_judged = all_asked;
     if (!is_known)
         return 0;
-    double ours = fmin((double)asked * (coordinator_host_count(trial->coordinator) + 1.0) / (double)scripts, 1);
+    double ours = fmin((double)asked / (double)scripts, 1);
     return ours * (double)(to->script_us - from->script_us) / (double)US_PER_S / seconds;
 }
 
@@ -254,8 +242,6 @@ static void own_record(void *context, unsigned number, const struct record *reco
 {
     struct trial *trial = context;
     (void)bytes, (void)length;
-    if (record->kind == RECORD_PROCESS && trial->shadow != NULL)
-        asked_note(trial, number - 1, &record->process);
     if (record->kind == RECORD_CRASH)
         crash_told(trial, &record->crash);
     if (trial->stats != NULL && stats_record(trial->stats, 0, number - 1, record, 0))

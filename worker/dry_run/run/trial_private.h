@@ -30,6 +30,7 @@ enum trial_phase {
 struct trial_node {
     struct node_sample first, last;
     struct node_sample judged; /* by limiter */
+    uint64_t asked_judged;     /* by all processes, until then */
     bool was_seen;
 };
 
@@ -37,11 +38,6 @@ struct trial_node {
 struct machine_load {
     unsigned processors;
     double busy_s, idle_s; /* of all of them together, since the machine was started */
-};
-
-/* What a process has asked of the nodes so far, by node, the queue node first. */
-struct trial_asked {
-    uint64_t requests[RESULT_NODES_MAX];
 };
 
 struct trial {
@@ -61,8 +57,6 @@ struct trial {
     struct load *load;     /* NULL in a shadow */
     struct shadow *shadow; /* NULL in a rehearsal, and before the load begins */
     struct rate_limiter limiter;
-    struct trial_asked asked[DRY_RUN_PROCESSES_MAX];
-    uint64_t asked_now[RESULT_NODES_MAX]; /* since it was judged */
     uint64_t pushed_judged;
     struct faults *faults; /* from when the load begins */
     struct push *push;     /* the producer of its tasks */
