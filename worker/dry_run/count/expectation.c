@@ -288,11 +288,6 @@ static void closed_fill(const struct inputs *inputs, struct result *result)
 
 /* --- both --------------------------------------------------------------------------------------------------------- */
 
-static bool is_closed(const struct dry_run_plan *plan)
-{
-    return plan->kind == DRY_RUN_REHEARSAL && plan->arrivals == DRY_RUN_CLOSED;
-}
-
 /* Of a loop in which tasks fail the formulas do not know where they are meanwhile: they come again by a clock. */
 static bool is_beyond(const struct inputs *inputs)
 {
@@ -300,13 +295,13 @@ static bool is_beyond(const struct inputs *inputs)
     for (size_t i = 0; i < inputs->result->resource_count; i++)
         load += inputs->result->resources[i].load;
     return inputs->result->wait.count < TASKS_MIN || inputs->service.hold.mean <= 0 || load <= 0 ||
-           runners_of(inputs->result) == 0 || (is_closed(inputs->plan) && inputs->overheads->tries > 1.01);
+           runners_of(inputs->result) == 0 || (plan_is_closed(inputs->plan) && inputs->overheads->tries > 1.01);
 }
 
 static void formula_tell(struct result *result, const struct dry_run_plan *plan)
 {
     const char *formula =
-        is_closed(plan)
+        plan_is_closed(plan)
             ? "closed loop: mean value analysis (Reiser & Lavenberg 1980), holds that are not exponential by "
               "their residual time; the runners as an upper limit"
             : "each resource: M/G/1 (Pollaczek 1930, Khinchine 1932) with turn-overs and a first service of "
@@ -326,7 +321,7 @@ void expectation_fill(struct result *result, const struct dry_run_plan *plan, co
     formula_tell(result, plan);
     if (is_beyond(&inputs))
         return;
-    if (is_closed(plan))
+    if (plan_is_closed(plan))
         closed_fill(&inputs, result);
     else
         open_fill(&inputs, result);
@@ -339,5 +334,5 @@ struct result_expected expectation_of(const struct result *result, const struct 
     double for_runner;
     if (is_beyond(&inputs))
         return (struct result_expected){.is_known = false};
-    return is_closed(plan) ? closed_expected(&inputs, NULL) : open_expected(&inputs, &for_runner);
+    return plan_is_closed(plan) ? closed_expected(&inputs, NULL) : open_expected(&inputs, &for_runner);
 }

@@ -40,12 +40,6 @@ struct verdict {
 
 /* --- how full things were ----------------------------------------------------------------------------------------- */
 
-static bool is_closed(const struct verdict *verdict)
-{
-    const struct dry_run_plan *plan = &verdict->result->plan;
-    return plan->kind == DRY_RUN_REHEARSAL && plan->arrivals == DRY_RUN_CLOSED;
-}
-
 /* Held, or between two holders while one waits; and what comes asks for a hold and a turn-over each, served or not, for
  * when it is full everybody waits. Where few wait a turn-over can take longer than it does then: a lock that is refused
  * is asked for again after a while. So that of the resource with the most of them counts when it is shorter. */
@@ -121,7 +115,7 @@ static void runners_look(struct verdict *verdict)
     double turning = result->throughput * verdict->overheads->runner_turn / verdict->runners;
     double full = fmin(result->utilisation + turning, 1);
     bool is_held_back = verdict->full[RESULT_RESOURCE] >= 1;
-    if (full >= NEARLY_FULL && !is_closed(verdict) && !is_held_back && result->throughput > 0)
+    if (full >= NEARLY_FULL && !plan_is_closed(&verdict->result->plan) && !is_held_back && result->throughput > 0)
         full *= fmax(verdict->overheads->arrivals / result->throughput, 1);
     verdict->full[RESULT_RUNNERS] = full;
 }
@@ -194,7 +188,7 @@ static void resource_say(const struct verdict *verdict)
     if (verdict->full_resources > 1)
         snprintf(others, sizeof others, " So are %s others, nearly.", SAY_COUNT(verdict->full_resources - 1));
     double full = verdict->full[RESULT_RESOURCE];
-    if (full > 1 && !is_closed(verdict))
+    if (full > 1 && !plan_is_closed(&verdict->result->plan))
         SAY(result->answer,
             "The resource %s is overloaded: %s tasks a second come for it and %s a second can hold it one after "
             "the other (%s each, and %s from one to the next), so its line grows for as long as this goes on.%s",
@@ -245,7 +239,7 @@ static void room_say(const struct verdict *verdict, enum result_bottleneck neare
     struct result *result = verdict->result;
     char name[LOG_QUOTE_MAX + 32];
     double full = verdict->full[nearest];
-    if (is_closed(verdict))
+    if (plan_is_closed(&verdict->result->plan))
         SAY(result->answer,
             "Nothing is full: %u tasks at a time are too few for that. The fullest is %s (%s); %s tasks end in a "
             "second.",
@@ -265,8 +259,9 @@ static void load_say(const struct verdict *verdict)
     SAY(result->answer,
         "The dry run itself did not keep up: %s tasks a second were pushed%s%s, %s of them late. What was measured "
         "holds for that load, and nothing can be said of a greater one.",
-        SAY_RATE(verdict->overheads->arrivals), is_closed(verdict) ? "" : " where the plan wants ",
-        is_closed(verdict) ? "" : SAY_RATE(result->plan.rate), SAY_SHARE(verdict->facts->load_behind));
+        SAY_RATE(verdict->overheads->arrivals), plan_is_closed(&verdict->result->plan) ? "" : " where the plan wants ",
+        plan_is_closed(&verdict->result->plan) ? "" : SAY_RATE(result->plan.rate),
+        SAY_SHARE(verdict->facts->load_behind));
 }
 
 static void bottleneck_say(const struct verdict *verdict, enum result_bottleneck bottleneck)

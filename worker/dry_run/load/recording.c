@@ -152,16 +152,15 @@ static void hold_of_histogram(struct distribution *hold, const struct histogram 
 static void arrivals_take(struct recorded *recorded, const struct result *result)
 {
     const struct dry_run_plan *plan = &result->plan;
-    bool is_rehearsal = plan->kind == DRY_RUN_REHEARSAL;
     double pushed = 0;
     size_t last = result->second_count;
     while (last > 0 && result->seconds[last - 1].pushed <= 0)
         last--;
     for (size_t i = 0; i < last; i++)
         pushed += result->seconds[i].pushed;
-    recorded->population = is_rehearsal && plan->arrivals == DRY_RUN_CLOSED ? plan->population : 0;
+    recorded->population = plan_is_closed(plan) ? plan->population : 0;
     if (recorded->population == 0)
-        recorded->rate = is_rehearsal ? plan->rate : last > 0 ? pushed / (double)last : 0;
+        recorded->rate = plan->kind == DRY_RUN_REHEARSAL ? plan->rate : last > 0 ? pushed / (double)last : 0;
 }
 
 bool recorded_from_result(struct recorded *recorded, const struct result *result, struct error *error)

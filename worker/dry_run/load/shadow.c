@@ -195,12 +195,7 @@ static void range_request(struct shadow *shadow, const char *key)
         snprintf(from, sizeof from, "(%.6f", (double)end_us / (double)US_PER_S);
     snprintf(until, sizeof until, "%.6f", (double)(end_us + (is_parked ? PARKED_US : 0)) / (double)US_PER_S);
     redis_request_begin(&shadow->request, 8);
-    redis_request_text(&shadow->request, "ZRANGEBYSCORE");
-    redis_request_text(&shadow->request, key);
-    redis_request_text(&shadow->request, from);
-    redis_request_text(&shadow->request, until);
-    redis_request_text(&shadow->request, "WITHSCORES");
-    redis_request_text(&shadow->request, "LIMIT");
+    redis_request_texts(&shadow->request, "ZRANGEBYSCORE", key, from, until, "WITHSCORES", "LIMIT");
     redis_request_integer(&shadow->request, shadow->offset);
     redis_request_integer(&shadow->request, PAGE);
 }
@@ -212,9 +207,7 @@ static void request_make(struct shadow *shadow)
     switch (shadow->step) {
     case SHADOW_PROCESSES:
         redis_request_begin(out, 4);
-        redis_request_text(out, "ZRANGE");
-        redis_request_text(out, shadow->keys.processes);
-        redis_request_integer(out, 0);
+        redis_request_texts(out, "ZRANGE", shadow->keys.processes, "0");
         redis_request_integer(out, PROCESSES_MAX - 1);
         break;
     case SHADOW_CLAIMS:
@@ -242,9 +235,7 @@ static void request_make(struct shadow *shadow)
         range_request(shadow, shadow->keys.retry);
         break;
     case SHADOW_TOTAL:
-        redis_request_begin(out, 2);
-        redis_request_text(out, "GET");
-        redis_request_text(out, shadow->keys.processed);
+        redis_request_command(out, "GET", shadow->keys.processed);
         break;
     }
 }

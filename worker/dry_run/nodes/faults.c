@@ -90,8 +90,7 @@ static void ask(struct fault *fault, const char *command, void (*answered)(struc
     fault->answered = answered;
     fault->asked = instant_now();
     buffer_clear(&question->request);
-    redis_request_begin(&question->request, 1);
-    redis_request_text(&question->request, command);
+    redis_request_command(&question->request, command);
     retried_call_start(question);
 }
 

@@ -108,11 +108,7 @@ static void step_send(struct key_deletion *deletion)
         buffer_append(&request, deletion->found.bytes, deletion->found.length);
     } else {
         redis_request_begin(&request, 6);
-        redis_request_text(&request, "SCAN");
-        redis_request_text(&request, deletion->cursor);
-        redis_request_text(&request, "MATCH");
-        redis_request_text(&request, deletion->pattern);
-        redis_request_text(&request, "COUNT");
+        redis_request_texts(&request, "SCAN", deletion->cursor, "MATCH", deletion->pattern, "COUNT");
         redis_request_integer(&request, STEP_KEYS);
     }
     deletion->asked = instant_now();

@@ -113,9 +113,7 @@ struct node_watch *node_watch_create(struct loop *loop, const struct config *con
     watch->context = context;
     watch->count = (unsigned)config->lock_node_count + 1;
     watch->nodes = memory_zeroed(watch->count, sizeof watch->nodes[0]);
-    redis_request_begin(&watch->request, 2);
-    redis_request_text(&watch->request, "INFO");
-    redis_request_text(&watch->request, "all");
+    redis_request_command(&watch->request, "INFO", "all");
     node_init(watch, 0, &config->queue_node);
     for (unsigned i = 1; i < watch->count; i++)
         node_init(watch, i, &config->lock_nodes[i - 1]);

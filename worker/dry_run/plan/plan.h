@@ -108,6 +108,12 @@ struct dry_run_plan {
     unsigned point_count;
 };
 
+/* So many tasks are there all the time. */
+static inline bool plan_is_closed(const struct dry_run_plan *plan)
+{
+    return plan->kind == DRY_RUN_REHEARSAL && plan->arrivals == DRY_RUN_CLOSED;
+}
+
 void plan_init(struct dry_run_plan *plan);
 void plan_fini(struct dry_run_plan *plan);
 void plan_copy(struct dry_run_plan *copy, const struct dry_run_plan *plan);
