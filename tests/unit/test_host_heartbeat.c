@@ -77,23 +77,4 @@ TEST(a_run_of_another_version_is_refused)
     plan_fini(&plan);
 }
 
-TEST(shipments_end_where_their_bytes_end)
-{
-    struct buffer text = {0};
-    struct text_span records;
-    unsigned process;
-    shipment_add(&text, 300, "abc", 3);
-    shipment_add(&text, 1, "de", 2);
-    struct text_span shipment = span_of(&text), cut = {text.bytes, text.length - 1};
-    assert_true(shipment_next(&shipment, &process, &records));
-    assert_int_equal(process, 300);
-    assert_int_equal(records.length, 3);
-    assert_true(shipment_next(&shipment, &process, &records));
-    assert_memory_equal(records.bytes, "de", 2);
-    assert_false(shipment_next(&shipment, &process, &records));
-    assert_true(shipment_next(&cut, &process, &records));
-    assert_false(shipment_next(&cut, &process, &records));
-    buffer_fini(&text);
-}
-
 RUN_TESTS

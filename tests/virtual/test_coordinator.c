@@ -16,9 +16,9 @@ static struct loop *loop;
 static struct dry_run_plan plan;
 static struct coordinator *coordinator;
 
-static void brought(void *context, unsigned guest, unsigned process, struct text_span records)
+static void brought(void *context, unsigned guest, struct text_span records)
 {
-    (void)context, (void)guest, (void)process, (void)records;
+    (void)context, (void)guest, (void)records;
 }
 
 static void missed(void *context, unsigned guest)

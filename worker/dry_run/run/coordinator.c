@@ -61,16 +61,13 @@ static void host_beats(void *context, const char *name, struct text_span text)
         coordinator->options.missed(coordinator->options.context, (unsigned)(host - coordinator->hosts));
 }
 
-static void records_come(void *context, const char *name, struct text_span shipment)
+static void records_come(void *context, const char *name, struct text_span records)
 {
     struct coordinator *coordinator = context;
     struct remote_host *host = host_find(coordinator, name);
-    struct text_span records;
-    unsigned process;
     coordinator->had_records = true;
-    while (host != NULL && shipment_next(&shipment, &process, &records))
-        coordinator->options.brought(coordinator->options.context, (unsigned)(host - coordinator->hosts), process,
-                                     records);
+    if (host != NULL)
+        coordinator->options.brought(coordinator->options.context, (unsigned)(host - coordinator->hosts), records);
 }
 
 static void look_again(struct coordinator *coordinator, int64_t after_ns)

@@ -27,8 +27,8 @@ struct coordinator_options {
     const struct config_node *node;
     const char *space;
     const struct dry_run_plan *plan;
-    /* Records of a process of a remote host; `host` is its place in the table, from 0 on. */
-    void (*brought)(void *context, unsigned host, unsigned process, struct text_span records);
+    /* Marked records of a remote host; `host` is its place in the table, from 0 on. */
+    void (*brought)(void *context, unsigned host, struct text_span records);
     /* Nothing was heard of it for HOST_SILENCE_NS, and it had not said that it ends. Once, unless it comes back. */
     void (*missed)(void *context, unsigned host);
     void *context;

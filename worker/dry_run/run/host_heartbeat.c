@@ -5,7 +5,8 @@
 #include "worker/dry_run/plan/plan_json.h"
 #include "worker/print/version.h"
 
-static const char *const state_names[] = {[RUN_GATHERS] = "gathers", [RUN_GOES_ON] = "goes on", [RUN_ENDS] = "ends"};
+static const char *const state_names[] = {
+    [RUN_GATHERS] = "gathers", [RUN_GOES_ON] = "goes on", [RUN_ENDS] = "ends", NULL};
 
 #define ROW(json_name, kind, member, ...)                                                                              \
     {                                                                                                                  \
@@ -62,7 +63,7 @@ const char *run_state_name(enum run_state state)
 
 bool run_state_named(struct text_span name, enum run_state *state)
 {
-    for (unsigned i = 0; i < sizeof state_names / sizeof state_names[0]; i++)
+    for (unsigned i = 0; state_names[i] != NULL; i++)
         if (strlen(state_names[i]) == name.length && memcmp(name.bytes, state_names[i], name.length) == 0) {
             *state = (enum run_state)i;
             return true;
@@ -70,18 +71,13 @@ bool run_state_named(struct text_span name, enum run_state *state)
     return false;
 }
 
-static bool state_read(const json_t *object, enum run_state *state)
-{
-    const json_t *name = json_object_get(object, "state");
-    return json_is_string(name) &&
-           run_state_named((struct text_span){json_string_value(name), json_string_length(name)}, state);
-}
-
 bool run_state_read(struct text_span text, enum run_state *state, struct dry_run_plan *plan, struct error *error)
 {
     json_t *object = json_loadb(text.bytes, text.length, 0, NULL);
     const char *version = json_string_value(json_object_get(object, "version"));
-    bool is_one = state_read(object, state);
+    int chosen = 0;
+    bool is_one = json_choice_read(json_object_get(object, "state"), state_names, &chosen);
+    *state = (enum run_state)chosen;
     if (!is_one)
         error_set(error, "it is not the record of a dry run");
     else if (version == NULL || strcmp(version, HOLDFAST_VERSION) != 0)
@@ -93,34 +89,7 @@ bool run_state_read(struct text_span text, enum run_state *state, struct dry_run
     return is_one;
 }
 
-/* --- shipments ---------------------------------------------------------------------------------------------------- */
-
-/* Before the records: the process in two bytes, their length in four, the lowest byte first. */
-enum { HEAD_BYTES = 6 };
-
-void shipment_add(struct buffer *out, unsigned process, const char *records, size_t length)
-{
-    unsigned char head[HEAD_BYTES] = {(unsigned char)process,        (unsigned char)(process >> 8),
-                                      (unsigned char)length,         (unsigned char)(length >> 8),
-                                      (unsigned char)(length >> 16), (unsigned char)(length >> 24)};
-    buffer_append(out, head, sizeof head);
-    buffer_append(out, records, length);
-}
-
-bool shipment_next(struct text_span *shipment, unsigned *process, struct text_span *records)
-{
-    const unsigned char *head = (const unsigned char *)shipment->bytes;
-    if (shipment->length < HEAD_BYTES)
-        return false;
-    size_t length = head[2] | (size_t)head[3] << 8 | (size_t)head[4] << 16 | (size_t)head[5] << 24;
-    if (length > shipment->length - HEAD_BYTES)
-        return false;
-    *process = head[0] | (unsigned)head[1] << 8;
-    *records = (struct text_span){shipment->bytes + HEAD_BYTES, length};
-    shipment->bytes += HEAD_BYTES + length;
-    shipment->length -= HEAD_BYTES + length;
-    return true;
-}
+/* --- clocks ------------------------------------------------------------------------------------------------------- */
 
 /* Two good clocks drift apart by less than 100 us a second: so fast an old reading loses its worth. */
 #define DRIFT_PARTS 10000

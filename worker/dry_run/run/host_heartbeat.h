@@ -1,5 +1,5 @@
-/* What hosts of one dry run send each other (queue/dry_runs.h), as JSON: the state of a remote host, the state of
- * the run, and the bytes in which a remote host sends the records of its processes. Pure. */
+/* What hosts of one dry run send each other (queue/dry_runs.h), as JSON: the state of a remote host, and the
+ * state of the run. Records go as they are, with marks. Pure. */
 #ifndef WORKER_DRY_RUN_HOST_HEARTBEAT_H
 #define WORKER_DRY_RUN_HOST_HEARTBEAT_H
 
@@ -59,10 +59,5 @@ void run_state_write(struct buffer *out, enum run_state state, const struct dry_
 /* Of another version it is refused: records have no names for what is in them. The caller frees the plan with
  * plan_fini. */
 bool run_state_read(struct text_span text, enum run_state *state, struct dry_run_plan *plan, struct error *error);
-
-/* A shipment is any number of these: the number of a process, and records of it. */
-void shipment_add(struct buffer *out, unsigned process, const char *records, size_t length);
-/* Takes the first off; false when there is none, or what is left is none. */
-bool shipment_next(struct text_span *shipment, unsigned *process, struct text_span *records);
 
 #endif

@@ -192,8 +192,10 @@ static void call_out(struct loop_timer *timer)
 static void record_take(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
 {
     struct join_client *client = context;
+    size_t before = client->gathered.length;
     (void)record;
-    shipment_add(&client->gathered, number - 1, bytes, length);
+    buffer_append(&client->gathered, bytes, length);
+    record_mark(client->gathered.bytes + before, number - 1);
 }
 
 static void worker_ended(void *context, const struct workforce_exit *end)

@@ -302,19 +302,19 @@ static void host_note(struct trial *trial, unsigned number)
     stats_records_lost(trial->stats, number + 1, host->beat.records_lost);
 }
 
-static void host_brought(void *context, unsigned number, unsigned process, struct text_span records)
+static void host_brought(void *context, unsigned number, struct text_span records)
 {
     struct trial *trial = context;
     static struct record record; /* large; there is one thread */
     const struct remote_host *host = coordinator_host(trial->coordinator, number);
     const char *bytes = records.bytes;
     size_t length = records.length;
-    if (process >= DRY_RUN_PROCESSES_MAX || trial->stats == NULL)
+    if (trial->stats == NULL)
         return;
     int64_t offset_ns = node_clock_between(&host->beat.clock, coordinator_clock(trial->coordinator));
     host_note(trial, number);
     while (record_read(&bytes, &length, &record))
-        if (stats_record(trial->stats, number + 1, process, &record, offset_ns))
+        if (record.by < DRY_RUN_PROCESSES_MAX && stats_record(trial->stats, number + 1, record.by, &record, offset_ns))
             load_follow(trial, 1);
 }
 
