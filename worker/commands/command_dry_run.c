@@ -55,14 +55,16 @@ static void plan_settle(struct dry_run_command *dry)
 
 /* --- the report --------------------------------------------------------------------------------------------------- */
 
-static bool file_write(const char *path, const struct buffer *text)
+/* Frees the text. No path: there is nothing to write. */
+static bool file_write(const char *path, struct buffer *text)
 {
-    FILE *file = fopen(path, "we");
-    bool is_written = file != NULL && fwrite(text->bytes, 1, text->length, file) == text->length;
+    FILE *file = path != NULL ? fopen(path, "we") : NULL;
+    bool is_written = path == NULL || (file != NULL && fwrite(text->bytes, 1, text->length, file) == text->length);
     if (file != NULL && fclose(file) != 0)
         is_written = false;
     if (!is_written)
         fprintf(stderr, "holdfast dry-run: %s: %s\n", path, strerror(errno));
+    buffer_fini(text);
     return is_written;
 }
 
@@ -80,28 +82,6 @@ static bool file_is_writable(const char *path)
     return was_there || unlink(path) == 0;
 }
 
-static bool page_write(const struct dry_run_command *dry, const struct result *result)
-{
-    struct buffer page = {0};
-    if (dry->html == NULL)
-        return true;
-    result_page_write(result, &page);
-    bool is_written = file_write(dry->html, &page);
-    buffer_fini(&page);
-    return is_written;
-}
-
-static bool json_save(const struct dry_run_command *dry, const struct result *result)
-{
-    struct buffer json = {0};
-    if (dry->save == NULL)
-        return true;
-    result_json_write(result, &json);
-    bool is_written = file_write(dry->save, &json);
-    buffer_fini(&json);
-    return is_written;
-}
-
 /* Of a terminal its own, within bounds; else what fits on paper. */
 static unsigned width_of(FILE *out)
 {
@@ -112,17 +92,30 @@ static unsigned width_of(FILE *out)
     return width < RESULT_TEXT_WIDTH_MIN ? RESULT_TEXT_WIDTH_MIN : width;
 }
 
-static void report_print(const struct dry_run_command *dry, const struct result *result)
+/* Prints and frees it. */
+static void text_print(const struct dry_run_command *dry, struct buffer *out)
 {
-    struct buffer out = {0};
     if (dry->as_json) {
-        result_json_write(result, &out);
-        json_print(&out);
+        json_print(out);
         return;
     }
-    result_text_write(result, width_of(stdout), table_has_colour(stdout), &out);
-    fwrite(buffer_text(&out), 1, out.length, stdout);
-    buffer_fini(&out);
+    fwrite(buffer_text(out), 1, out->length, stdout);
+    buffer_fini(out);
+}
+
+static bool report_print(const struct dry_run_command *dry, const struct result *result)
+{
+    struct buffer json = {0}, text = {0}, page = {0};
+    result_json_write(result, &json);
+    if (dry->as_json)
+        buffer_append(&text, json.bytes, json.length);
+    else
+        result_text_write(result, width_of(stdout), table_has_colour(stdout), &text);
+    text_print(dry, &text);
+    if (dry->html != NULL)
+        result_page_write(result, &page);
+    bool has_page = file_write(dry->html, &page);
+    return file_write(dry->save, &json) && has_page;
 }
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
@@ -144,9 +137,7 @@ static int run_told(const struct dry_run_command *dry)
     bool is_told = findings.errors == 0; /* of a what-if that came to an early end there is something to tell, too */
     findings_fini(&findings);
     if (code == EXIT_CODE_OK && !dry->joins) {
-        report_print(dry, &result);
-        bool has_page = page_write(dry, &result);
-        is_told = json_save(dry, &result) && has_page && is_told;
+        is_told = report_print(dry, &result) && is_told;
         result_fini(&result);
     }
     return code == EXIT_CODE_OK && !is_told ? EXIT_CODE_FAILURE : (int)code;
@@ -166,14 +157,11 @@ static bool result_load(const char *path, struct result *result)
 static void comparison_print(const struct dry_run_command *dry, const struct comparison *comparison)
 {
     struct buffer out = {0};
-    if (dry->as_json) {
+    if (dry->as_json)
         comparison_json_write(comparison, &out);
-        json_print(&out);
-        return;
-    }
-    comparison_text_write(comparison, width_of(stdout), table_has_colour(stdout), &out);
-    fwrite(buffer_text(&out), 1, out.length, stdout);
-    buffer_fini(&out);
+    else
+        comparison_text_write(comparison, width_of(stdout), table_has_colour(stdout), &out);
+    text_print(dry, &out);
 }
 
 static int compare(const struct dry_run_command *dry, char *const paths[2])

@@ -195,10 +195,16 @@ static void server_ready(void *context, int events)
     pair_go_on(pair);
 }
 
+static struct sockaddr_in address_of(unsigned port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
 static void pair_begin(struct relay *relay, int client)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)relay->server_port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    struct sockaddr_in address = address_of(relay->server_port);
     int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
     bool begins =
         server >= 0 && (connect(server, (struct sockaddr *)&address, sizeof address) == 0 || errno == EINPROGRESS);
@@ -251,13 +257,6 @@ static bool relay_loop_run(int listener, unsigned server_port, const _Atomic int
  *
  * It is in a session of its own and dies with the thread that started it. A client of a server that does not run is
  * accepted and hung up on. */
-
-static struct sockaddr_in address_of(unsigned port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return address;
-}
 
 /* Listens from here on, so nobody has to wait for the process. -1, with errno. */
 static int listener_open(unsigned *port)
