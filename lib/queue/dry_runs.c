@@ -55,17 +55,16 @@ static void keys_request(struct buffer *out, const char *run)
 
 /* --- calls -------------------------------------------------------------------------------------------------------- */
 
-void dry_runs_lease_request(struct buffer *out, const char *run, const char *owner,
-                            const struct dry_runs_record *record)
+void dry_runs_lease_request(struct buffer *out, const char *run, const char *owner, const char *who,
+                            const char *lock_prefix)
 {
-    redis_request_script(out, &queue_script_dry_lease, 2, record != NULL ? 8 : 4);
+    redis_request_script(out, &queue_script_dry_lease, 2, lock_prefix != NULL ? 8 : 4);
     keys_request(out, run);
     redis_request_texts(out, run, owner);
     redis_request_integer(out, DRY_RUNS_LEASE_S);
     redis_request_integer(out, DRY_RUNS_RECORD_MS);
-    if (record == NULL)
-        return;
-    redis_request_texts(out, "who", record->who, "lock_prefix", record->lock_prefix);
+    if (lock_prefix != NULL)
+        redis_request_texts(out, "who", who, "lock_prefix", lock_prefix);
 }
 
 void dry_runs_ended_request(struct buffer *out, unsigned count)
@@ -93,13 +92,10 @@ void dry_runs_take_request(struct buffer *out, const char *run, const char *owne
     redis_request_integer(out, DRY_RUNS_RECORD_MS);
 }
 
-bool dry_runs_take_read(const struct redis_reply *reply, struct dry_runs_record *record)
+const char *dry_runs_take_read(const struct redis_reply *reply)
 {
-    if (reply->kind != REDIS_ARRAY || reply->count != 3 || reply->elements[0].kind != REDIS_STRING ||
-        reply->elements[1].kind != REDIS_STRING)
-        return false;
-    *record = (struct dry_runs_record){.lock_prefix = reply->elements[0].bytes, .who = reply->elements[1].bytes};
-    return true;
+    bool is_taken = reply->kind == REDIS_ARRAY && reply->count == 3 && reply->elements[0].kind == REDIS_STRING;
+    return is_taken ? reply->elements[0].bytes : NULL;
 }
 
 void dry_runs_forget_request(struct buffer *out, const char *run, const char *owner)

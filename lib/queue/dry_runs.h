@@ -37,21 +37,17 @@ const char *dry_runs_index(void);
 bool dry_runs_key_read(const char *key, char run[DRY_RUNS_ID_DIGITS + 1]) MUST_CHECK;
 bool dry_runs_id_is_sound(const char *run);
 
-/* The record of a run. */
-struct dry_runs_record {
-    const char *who;         /* for people: "host:pid" */
-    const char *lock_prefix; /* the prefix of all its resources on the lock nodes */
-};
-/* With a record, begins the run; without one, renews its lease. Answers 1, or 0: the run was taken over. */
-void dry_runs_lease_request(struct buffer *out, const char *run, const char *owner,
-                            const struct dry_runs_record *record);
+/* Begins the run, with what its record says: for people `who`, "host:pid", and the prefix of all its resources on the
+ * lock nodes. Without a prefix, renews its lease. Answers 1, or 0: the run was taken over. */
+void dry_runs_lease_request(struct buffer *out, const char *run, const char *owner, const char *who,
+                            const char *lock_prefix);
 /* Answers a list of runs. */
 void dry_runs_ended_request(struct buffer *out, unsigned count);
 /* Reads a run from an element of that list; false if it is no run. */
 bool dry_runs_ended_read(const struct redis_reply *reply, size_t index, char run[DRY_RUNS_ID_DIGITS + 1]) MUST_CHECK;
 void dry_runs_take_request(struct buffer *out, const char *run, const char *owner);
-/* False if the run was not taken over. The texts point into the reply. */
-bool dry_runs_take_read(const struct redis_reply *reply, struct dry_runs_record *record) MUST_CHECK;
+/* The prefix of its locks, which points into the reply; NULL if the run was not taken over. */
+const char *dry_runs_take_read(const struct redis_reply *reply);
 void dry_runs_forget_request(struct buffer *out, const char *run, const char *owner);
 
 /* --- the hosts of one dry run ------------------------------------------------------------------------------------- */

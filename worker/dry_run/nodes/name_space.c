@@ -30,8 +30,8 @@ struct name_space {
     char who[WHO_MAX];
     char *lock_prefix;
     bool is_begun;
-    struct removal *removal; /* of dead runs, then of this one */
-    struct loop_timer lease, limit, forget_limit;
+    struct removal *removal;        /* of dead runs, then of this one */
+    struct loop_timer lease, limit; /* of the beginning, and of forgetting the run */
     char refusal[TROUBLE_MAX];
     /* the beginning */
     void (*begun)(void *context, const char *trouble, unsigned removed);
@@ -175,7 +175,7 @@ static void lease_answered(struct retried_call *retried_call, const struct redis
 static void lease_renew(struct loop_timer *timer)
 {
     struct name_space *space = list_owner(timer, struct name_space, lease);
-    dry_runs_lease_request(question(space), space->options.run, space->options.run, NULL);
+    dry_runs_lease_request(question(space), space->options.run, space->options.run, NULL, NULL);
     ask(space, lease_answered);
 }
 
@@ -194,6 +194,11 @@ static void begin_end(struct name_space *space, const char *trouble)
 static void limit_reached(struct loop_timer *timer)
 {
     struct name_space *space = list_owner(timer, struct name_space, limit);
+    if (space->is_deleting) { /* the lease ends by itself, and the next run finds nothing to remove */
+        retried_call_cancel(&space->retried_call);
+        loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
+        return;
+    }
     char text[TROUBLE_MAX];
     bool is_up = redis_node_state(space->node) == REDIS_NODE_UP;
     snprintf(text, sizeof text, "%s", is_up ? space->refusal : redis_node_reason(space->node));
@@ -221,8 +226,7 @@ static void run_begun(struct retried_call *retried_call, const struct redis_repl
 
 static void run_begin(struct name_space *space)
 {
-    const struct dry_runs_record record = {.who = space->who, .lock_prefix = space->lock_prefix};
-    dry_runs_lease_request(question(space), space->options.run, space->options.run, &record);
+    dry_runs_lease_request(question(space), space->options.run, space->options.run, space->who, space->lock_prefix);
     ask_in_time(space, run_begun);
 }
 
@@ -260,14 +264,14 @@ static void leftover_taken(struct retried_call *retried_call, const struct redis
 {
     struct name_space *space = space_of(retried_call);
     const char *run = space->dead[space->dead_count];
-    struct dry_runs_record record;
+    const char *lock_prefix = dry_runs_take_read(reply);
     struct buffer prefix = {0};
-    if (!dry_runs_take_read(reply, &record)) {
+    if (lock_prefix == NULL) {
         leftover_next(space);
         return;
     }
-    if (is_lock_prefix_of(record.lock_prefix, run))
-        buffer_append_text(&prefix, record.lock_prefix);
+    if (is_lock_prefix_of(lock_prefix, run))
+        buffer_append_text(&prefix, lock_prefix);
     else
         name_space_lock_prefix(space->options.config->lock.prefix, run, &prefix);
     removal_begin(space, run, buffer_text(&prefix), space->leftover_limit, leftover_removed);
@@ -316,15 +320,7 @@ static void run_forgotten(struct retried_call *retried_call, const struct redis_
 {
     struct name_space *space = space_of(retried_call);
     (void)reply;
-    loop_timer_clear(space->options.loop, &space->forget_limit);
-    loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
-}
-
-/* The lease ends by itself then, and the next run finds nothing to remove. */
-static void forget_limit_reached(struct loop_timer *timer)
-{
-    struct name_space *space = list_owner(timer, struct name_space, forget_limit);
-    retried_call_cancel(&space->retried_call);
+    loop_timer_clear(space->options.loop, &space->limit);
     loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
 }
 
@@ -335,7 +331,7 @@ static void run_removed(struct name_space *space, const struct removal_end *end)
         loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
         return;
     }
-    loop_timer_set(space->options.loop, &space->forget_limit, loop_after(space->options.loop, FORGET_LIMIT_NS));
+    loop_timer_set(space->options.loop, &space->limit, loop_after(space->options.loop, FORGET_LIMIT_NS));
     dry_runs_forget_request(question(space), space->options.run, space->options.run);
     ask(space, run_forgotten);
 }
@@ -376,7 +372,6 @@ struct name_space *name_space_open(const struct name_space_options *options)
     snprintf(space->who, sizeof space->who, "%s:%d", host, (int)getpid());
     loop_timer_init(&space->lease, lease_renew);
     loop_timer_init(&space->limit, limit_reached);
-    loop_timer_init(&space->forget_limit, forget_limit_reached);
     loop_hook_init(&space->ended, delete_end);
     retried_calls_init(&space->retried_calls, options->loop, CALL_LIMIT_NS, &space->repeats);
     space->retried_calls.refused = refused;
@@ -399,7 +394,6 @@ void name_space_close(struct name_space *space)
         return;
     lease_end(space);
     loop_timer_clear(space->options.loop, &space->limit);
-    loop_timer_clear(space->options.loop, &space->forget_limit);
     loop_hook_cancel(&space->ended);
     removal_cancel(space->removal);
     retried_call_fini(&space->retried_call);
