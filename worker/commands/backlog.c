@@ -23,26 +23,20 @@ static void name_add(struct backlog *backlog, const struct redis_reply *name, bo
 }
 
 /* A key that holds something else is not the end: the rest can still be told. */
-static int names_read(struct backlog *backlog, struct console *console, bool is_listed)
+static void names_read(struct backlog *backlog, struct console *console, bool is_listed)
 {
     const char *key = is_listed ? console->keys.queues : console->keys.paused;
     bool *is_known = is_listed ? &backlog->knows_listed : &backlog->knows_paused;
     char cursor[32] = "0";
     do {
-        inquiry_begin(console->inquiry);
-        inquiry_ask(console->inquiry, "SSCAN", key, cursor, "COUNT", "500", NULL);
-        int code = console_run(console);
-        if (code != EXIT_CODE_OK)
-            return code;
-        const struct redis_reply *reply = inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY);
-        *is_known = reply != NULL && reply->count == 2;
+        const struct redis_reply *reply = console_ask(console, "SSCAN", key, cursor, "COUNT", "500", NULL);
+        *is_known = reply->kind == REDIS_ARRAY && reply->count == 2;
         if (!*is_known)
             break;
         snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
         for (size_t i = 0; i < reply->elements[1].count; i++)
             name_add(backlog, &reply->elements[1].elements[i], is_listed);
     } while (strcmp(cursor, "0") != 0 && !backlog->is_cut);
-    return EXIT_CODE_OK;
 }
 
 static void ask_about(struct console *console, const char *name)
@@ -68,16 +62,14 @@ static int64_t latency_of(const struct redis_reply *oldest, struct wall_time now
     return since.us < now.us ? now.us - since.us : 0;
 }
 
-static int details_read(struct backlog *backlog, struct console *console)
+static void details_read(struct backlog *backlog, struct console *console)
 {
     for (size_t from = 0; from < backlog->count; from += ASKED_AT_ONCE) {
         size_t to = backlog->count - from < ASKED_AT_ONCE ? backlog->count : from + ASKED_AT_ONCE;
         inquiry_begin(console->inquiry);
         for (size_t i = from; i < to; i++)
             ask_about(console, backlog->items[i].name);
-        int code = console_run(console);
-        if (code != EXIT_CODE_OK)
-            return code;
+        console_run(console);
         for (size_t i = from; i < to; i++) {
             struct backlog_queue *queue = &backlog->items[i];
             size_t at = (i - from) * ASKED_OF_EACH;
@@ -86,7 +78,6 @@ static int details_read(struct backlog *backlog, struct console *console)
             queue->is_paused = inquiry_integer(console->inquiry, at + 2, 0) == 1;
         }
     }
-    return EXIT_CODE_OK;
 }
 
 #define GROWTH_US (60 * US_PER_S)
@@ -94,7 +85,7 @@ static int details_read(struct backlog *backlog, struct console *console)
 /* Of a queue whose oldest task has waited for a minute, nothing that was pushed within the minute was taken. So it
  * grows when there is more of that than the fleet did in a minute: clearly more, because both numbers vary. The task in
  * that place tells. */
-int backlog_growth_read(struct backlog *backlog, struct console *console, long long done)
+void backlog_growth_read(struct backlog *backlog, struct console *console, long long done)
 {
     long long more = done + done / 10 + 10;
     char place[24];
@@ -108,8 +99,8 @@ int backlog_growth_read(struct backlog *backlog, struct console *console, long l
                     NULL);
         queue->pushed_lately = more;
     }
-    int code = console_run(console);
-    for (size_t i = 0, asked = 0; code == EXIT_CODE_OK && i < backlog->count; i++) {
+    console_run(console);
+    for (size_t i = 0, asked = 0; i < backlog->count; i++) {
         struct backlog_queue *queue = &backlog->items[i];
         if (queue->pushed_lately == 0)
             continue;
@@ -118,7 +109,6 @@ int backlog_growth_read(struct backlog *backlog, struct console *console, long l
         if (waited_us < 0 || waited_us > GROWTH_US)
             queue->pushed_lately = 0;
     }
-    return code;
 }
 
 static int by_name(const void *a, const void *b)
@@ -130,14 +120,12 @@ static int by_name(const void *a, const void *b)
 int backlog_read(struct backlog *backlog, struct console *console)
 {
     *backlog = (struct backlog){.count = 0};
-    int code = names_read(backlog, console, true);
-    if (code == EXIT_CODE_OK)
-        code = names_read(backlog, console, false);
-    if (code == EXIT_CODE_OK)
-        code = details_read(backlog, console);
+    names_read(backlog, console, true);
+    names_read(backlog, console, false);
+    details_read(backlog, console);
     if (backlog->count > 0)
         qsort(backlog->items, backlog->count, sizeof *backlog->items, by_name);
-    return code;
+    return console->code;
 }
 
 /* What people are told beside its numbers; "" when there is nothing. */

@@ -34,9 +34,9 @@ struct backlog {
 enum { BACKLOG_MAX = 10000 };
 
 /* Every queue that is listed or paused. */
-int backlog_read(struct backlog *backlog, struct console *console) MUST_CHECK; /* an exit code; complains */
+int backlog_read(struct backlog *backlog, struct console *console); /* console->code */
 /* Afterwards: which queues grow. `done` is what the fleet did in a minute, -1: not known. */
-int backlog_growth_read(struct backlog *backlog, struct console *console, long long done) MUST_CHECK;
+void backlog_growth_read(struct backlog *backlog, struct console *console, long long done);
 void backlog_free(struct backlog *backlog);
 /* Says on standard error which of the two keys could not be read. */
 void backlog_complain(const struct backlog *backlog, struct console *console);

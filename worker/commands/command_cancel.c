@@ -13,20 +13,15 @@
 
 enum { JIDS_MAX = 100 };
 
-static int jids_mark(struct console *console, char *const *jids, int count)
+int tasks_cancel(struct console *console, char *const *jids, int count, long long *called)
 {
     inquiry_begin(console->inquiry);
     for (int i = 0; i < count; i++)
         iteration_request_cancel(&console->keys, jids[i], inquiry_compose(console->inquiry));
-    int code = console_run(console);
-    for (int i = 0; code == EXIT_CODE_OK && i < count; i++)
+    console_run(console);
+    for (int i = 0; i < count; i++)
         if (inquiry_reply_of(console->inquiry, (size_t)i, REDIS_INTEGER) == NULL)
-            return (int)inquiry_complain_reply(console->inquiry, (size_t)i, console->command->name);
-    return code;
-}
-
-static int processes_call(struct console *console, char *const *jids, int count, long long *called)
-{
+            return console_refuse(console, (size_t)i);
     inquiry_begin(console->inquiry);
     for (int i = 0; i < count; i++) {
         struct buffer call = {0};
@@ -34,19 +29,13 @@ static int processes_call(struct console *console, char *const *jids, int count,
         control_request_call(&console->keys, "", buffer_text(&call), inquiry_compose(console->inquiry));
         buffer_fini(&call);
     }
-    int code = console_run(console);
-    for (int i = 0; code == EXIT_CODE_OK && i < count; i++) {
+    console_run(console);
+    for (int i = 0; i < count; i++) {
         *called = inquiry_integer(console->inquiry, (size_t)i, -1);
         if (*called < 0)
-            return (int)inquiry_complain_reply(console->inquiry, (size_t)i, console->command->name);
+            return console_refuse(console, (size_t)i);
     }
-    return code;
-}
-
-int tasks_cancel(struct console *console, char *const *jids, int count, long long *called)
-{
-    int code = jids_mark(console, jids, count);
-    return code == EXIT_CODE_OK ? processes_call(console, jids, count, called) : code;
+    return EXIT_CODE_OK;
 }
 
 static void tell(const struct console *console, char *const *jids, int count, long long called)

@@ -52,7 +52,7 @@ static void day_take(struct contention_command *command, struct console *console
                         strtoll(reply->elements[i + 1].bytes, NULL, 10));
 }
 
-static int counts_read(struct contention_command *command, struct console *console)
+static void counts_read(struct contention_command *command, struct console *console)
 {
     inquiry_begin(console->inquiry);
     for (int64_t day = 0; day < command->days; day++) {
@@ -62,8 +62,8 @@ static int counts_read(struct contention_command *command, struct console *conso
         queue_keys_request_our_day(&console->keys, "locks", (struct wall_time){console->now.us - day * DAY_US},
                                    request);
     }
-    int code = console_run(console);
-    for (size_t day = 0; code == EXIT_CODE_OK && day < (size_t)command->days; day++)
+    console_run(console);
+    for (size_t day = 0; day < (size_t)command->days; day++)
         day_take(command, console, day);
     lock_counts_fold(&command->counts);
     size_t kept = 0;
@@ -71,7 +71,6 @@ static int counts_read(struct contention_command *command, struct console *conso
         if (is_wanted(command, &command->counts.rows[i]))
             command->counts.rows[kept++] = command->counts.rows[i];
     command->counts.row_count = kept;
-    return code;
 }
 
 /* --- printing --------------------------------------------------------------------------------------------------- */
@@ -171,11 +170,9 @@ static void lists_put(const struct waiting_lists *lists, struct printer *out)
 
 static int show(struct contention_command *command, struct console *console)
 {
-    int code = counts_read(command, console);
-    if (code == EXIT_CODE_OK)
-        code = waiting_lists_read(&command->lists, console);
-    if (code != EXIT_CODE_OK)
-        return code;
+    counts_read(command, console);
+    if (waiting_lists_read(&command->lists, console) != EXIT_CODE_OK)
+        return console->code;
     struct printer out = printer_begin(console->as_json, console->now, &(struct buffer){0});
     printer_moment(&out, NULL, "time", console->now);
     printer_number(&out, NULL, "days", command->days);
@@ -183,7 +180,7 @@ static int show(struct contention_command *command, struct console *console)
     printer_line(&out, "%s", "");
     lists_put(&command->lists, &out);
     printer_end(&out);
-    return code;
+    return EXIT_CODE_OK;
 }
 
 static int run(int argc, char **argv)

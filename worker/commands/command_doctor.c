@@ -68,7 +68,7 @@ static const char *severity_name(enum doctor_severity severity)
     return names[severity];
 }
 
-static int health_examine(struct doctor *doctor)
+static void health_examine(struct doctor *doctor)
 {
     struct health health;
     health_judge(&health, &doctor->status, &health_bounds_usual, doctor->console->now);
@@ -76,17 +76,6 @@ static int health_examine(struct doctor *doctor)
         if (of_health[health.items[i].kind] != NULL)
             doctor_find(doctor, of_health[health.items[i].kind], "%s", health.items[i].text);
     health_free(&health);
-    return EXIT_CODE_OK;
-}
-
-static int doctor_examine(struct doctor *doctor)
-{
-    static int (*const parts[])(struct doctor *) = {doctor_examine_node, doctor_examine_fleet, doctor_examine_places,
-                                                    doctor_examine_keys, doctor_examine_locks, health_examine};
-    int code = status_read(&doctor->status, doctor->console);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && code == EXIT_CODE_OK; i++)
-        code = parts[i](doctor);
-    return code;
 }
 
 static void finding_put(const struct doctor_finding *finding, struct printer *out)
@@ -131,9 +120,14 @@ static void doctor_print(const struct doctor *doctor)
 static int examine(struct console *console, int64_t key_limit)
 {
     struct doctor doctor = {.console = console, .key_limit = (unsigned long long)key_limit};
-    int code = doctor_examine(&doctor);
-    if (code == EXIT_CODE_OK)
+    static void (*const parts[])(struct doctor *) = {doctor_examine_node, doctor_examine_fleet, doctor_examine_places,
+                                                     doctor_examine_keys, doctor_examine_locks, health_examine};
+    status_read(&doctor.status, console);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && console->code == EXIT_CODE_OK; i++)
+        parts[i](&doctor);
+    if (console->code == EXIT_CODE_OK)
         doctor_print(&doctor);
+    int code = console->code;
     if (code == EXIT_CODE_OK && doctor.counts[DOCTOR_ERROR] > 0)
         code = EXIT_CODE_FAILURE;
     doctor_end(&doctor);

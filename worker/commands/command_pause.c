@@ -51,12 +51,10 @@ static int pause_or_resume(struct console *console, bool pause, char *const *nam
     operate_pause(&console->keys, pause, names, (size_t)count, inquiry_compose(console->inquiry));
     for (int i = 0; i < count; i++)
         inquiry_ask(console->inquiry, "SISMEMBER", console->keys.queues, names[i], NULL);
-    int code = console_run(console);
-    if (code != EXIT_CODE_OK)
-        return code;
+    console_run(console);
     long long told = inquiry_integer(console->inquiry, (size_t)count, -1);
     if (told < 0)
-        return (int)inquiry_complain_reply(console->inquiry, (size_t)count, console->command->name);
+        return console_refuse(console, (size_t)count);
     struct printer out = printer_begin(console->as_json, console->now, &(struct buffer){0});
     for (int i = 0; i < count; i++) {
         char quoted[LOG_QUOTE_MAX];

@@ -54,15 +54,12 @@ static int noted_read(struct listing *listing)
     redis_request_text(request, listing->console.keys.periodic);
     for (size_t i = 0; i < listing->count; i++)
         redis_request_text(request, listing->entries[i].config->name);
-    int code = console_run(&listing->console);
-    if (code != EXIT_CODE_OK)
-        return code;
+    console_run(&listing->console);
     listing->noted = inquiry_reply_of(inquiry, 0, REDIS_ARRAY);
-    if (listing->noted == NULL || listing->noted->count != listing->count) {
-        listing->noted = NULL;
-        return (int)inquiry_complain_reply(inquiry, 0, listing->console.command->name);
-    }
-    return EXIT_CODE_OK;
+    if (listing->noted != NULL && listing->noted->count == listing->count)
+        return EXIT_CODE_OK;
+    listing->noted = NULL;
+    return console_refuse(&listing->console, 0);
 }
 
 static int entries_make(struct listing *listing)

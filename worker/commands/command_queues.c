@@ -29,10 +29,8 @@ static int queues_list(struct console *console)
 {
     struct backlog backlog;
     struct fleet fleet = {0};
-    int code = backlog_read(&backlog, console);
-    if (code == EXIT_CODE_OK)
-        code = fleet_read(&fleet, console);
-    if (code == EXIT_CODE_OK) {
+    backlog_read(&backlog, console);
+    if (fleet_read(&fleet, console) == EXIT_CODE_OK) {
         struct printer out = printer_begin(console->as_json, console->now, &(struct buffer){0});
         backlog_complain(&backlog, console);
         backlog_put(&backlog, &fleet, &out);
@@ -40,7 +38,7 @@ static int queues_list(struct console *console)
     }
     backlog_free(&backlog);
     fleet_free(&fleet);
-    return code;
+    return console->code;
 }
 
 /* --- deleting --------------------------------------------------------------------------------------------------- */
@@ -62,14 +60,12 @@ static int length_read(struct deletion *deletion)
     inquiry_ask(console->inquiry, "LLEN", console_key(console, console->keys.queue_prefix, deletion->name), NULL);
     inquiry_ask(console->inquiry, "SISMEMBER", console->keys.queues, deletion->name, NULL);
     inquiry_ask(console->inquiry, "SISMEMBER", console->keys.paused, deletion->name, NULL);
-    int code = console_run(console);
-    if (code != EXIT_CODE_OK)
-        return code;
+    console_run(console);
     deletion->length = inquiry_integer(console->inquiry, 0, -1);
     bool is_listed = inquiry_integer(console->inquiry, 1, 1) == 1 || inquiry_integer(console->inquiry, 2, 1) == 1;
     if (deletion->length == 0 && !is_listed)
         return console_complain(console, "there is no queue %s", log_quote(deletion->name, quoted));
-    return code;
+    return console->code;
 }
 
 static int drop(struct deletion *deletion)
@@ -79,16 +75,14 @@ static int drop(struct deletion *deletion)
     operate_new_id(deletion->id);
     inquiry_begin(console->inquiry);
     operate_drop(&console->keys, deletion->id, deletion->name, inquiry_compose(console->inquiry));
-    int code = console_run(console);
-    if (code != EXIT_CODE_OK)
-        return code;
+    console_run(console);
     deletion->length = inquiry_integer(console->inquiry, 0, -2);
     if (deletion->length == -2)
-        return (int)inquiry_complain_reply(console->inquiry, 0, "queues");
+        return console_refuse(console, 0);
     if (deletion->length == -1)
         return console_complain(console, "the key of queue %s holds something that is no list; nothing was deleted",
                                 log_quote(deletion->name, quoted));
-    return code;
+    return EXIT_CODE_OK;
 }
 
 /* What is left of the tasks of a page: what they hold as unique, and their places in waiting lists. */
@@ -135,22 +129,20 @@ static void waits_request(const struct leftovers *leftovers, struct console *con
     }
 }
 
-static int leftovers_free(struct leftovers *leftovers, struct deletion *deletion)
+static void leftovers_free(struct leftovers *leftovers, struct deletion *deletion)
 {
     struct console *console = deletion->console;
-    if (leftovers->unique_count + leftovers->wait_count == 0)
-        return EXIT_CODE_OK;
     inquiry_begin(console->inquiry);
     if (leftovers->unique_count > 0)
         operate_free(&console->keys, leftovers->uniques, leftovers->unique_count, inquiry_compose(console->inquiry));
     waits_request(leftovers, console);
-    int code = console_run(console);
-    if (code == EXIT_CODE_OK && leftovers->unique_count > 0)
+    console_run(console);
+    if (leftovers->unique_count > 0)
         deletion->freed += inquiry_integer(console->inquiry, 0, 0);
-    return code;
 }
 
-static int page_free(struct deletion *deletion, long long from, bool *is_over)
+/* False when there is no such page. */
+static bool page_free(struct deletion *deletion, long long from)
 {
     struct console *console = deletion->console;
     struct leftovers leftovers = {.unique_count = 0};
@@ -161,36 +153,30 @@ static int page_free(struct deletion *deletion, long long from, bool *is_over)
     queue_keys_request(console->keys.dropped_prefix, deletion->id, request);
     redis_request_integer(request, from);
     redis_request_integer(request, from + FREE_PAGE - 1);
-    int code = console_run(console);
-    const struct redis_reply *page = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
-    *is_over = page == NULL || page->count == 0;
-    if (page != NULL)
-        leftovers_take(&leftovers, deletion, page);
-    if (code == EXIT_CODE_OK)
-        code = leftovers_free(&leftovers, deletion);
+    console_run(console);
+    const struct redis_reply *page = inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY);
+    if (page == NULL || page->count == 0)
+        return false;
+    leftovers_take(&leftovers, deletion, page);
+    leftovers_free(&leftovers, deletion);
     items_free(leftovers.uniques, leftovers.unique_count);
     items_free(leftovers.waits, leftovers.wait_count);
-    return code;
+    return true;
 }
 
 /* What the deleted tasks held as unique may be pushed again, and nobody waits for them at a lock. */
 static int all_free(struct deletion *deletion)
 {
     struct console *console = deletion->console;
-    int code = EXIT_CODE_OK;
-    bool is_over = false;
-    for (long long from = 0; code == EXIT_CODE_OK && !is_over && from < deletion->length; from += FREE_PAGE)
-        code = page_free(deletion, from, &is_over);
+    for (long long from = 0; from < deletion->length && page_free(deletion, from); from += FREE_PAGE)
+        ;
     task_view_fini(&deletion->view);
-    if (code == EXIT_CODE_OK && deletion->length > 0) {
-        inquiry_begin(console->inquiry);
-        inquiry_ask(console->inquiry, "UNLINK", console_key(console, console->keys.dropped_prefix, deletion->id), NULL);
-        code = console_run(console);
-    }
-    if (code != EXIT_CODE_OK)
+    if (deletion->length > 0)
+        console_ask(console, "UNLINK", console_key(console, console->keys.dropped_prefix, deletion->id), NULL);
+    if (console->code != EXIT_CODE_OK)
         console_complain(console, "the queue is deleted; what some of its tasks held as unique stays held until that "
                                   "expires");
-    return code;
+    return console->code;
 }
 
 static void deletion_tell(const struct deletion *deletion)

@@ -112,11 +112,11 @@ static int tell(struct telling *telling, const struct fleet *fleet)
     if (telling->told_count == 0)
         return console_complain(&telling->console, "there is no living process to tell%s",
                                 telling->drains ? "; --drain is for holdfast workers" : "");
-    int code = console_run(&telling->console);
-    for (size_t i = 0; code == EXIT_CODE_OK && i < inquiry_count(telling->console.inquiry); i++)
+    console_run(&telling->console);
+    for (size_t i = 0; i < inquiry_count(telling->console.inquiry); i++)
         if (inquiry_reply_of(telling->console.inquiry, i, REDIS_INTEGER) == NULL)
-            return (int)inquiry_complain_reply(telling->console.inquiry, i, telling->console.command->name);
-    return code;
+            return console_refuse(&telling->console, i);
+    return EXIT_CODE_OK;
 }
 
 /* --- waiting ---------------------------------------------------------------------------------------------------- */

@@ -80,6 +80,7 @@ static bool look(struct top_command *top)
 {
     struct top_facts fresh = {.away = NULL};
     struct inquiry *inquiry = top->console.inquiry;
+    top->console.code = EXIT_CODE_OK; /* the look before may have failed */
     bool is_good = console_time(&top->console) && top_look(&fresh, &top->console) == EXIT_CODE_OK;
     if (is_good) {
         top_facts_free(&top->facts);
@@ -235,18 +236,18 @@ static void wish_do(struct top_command *top)
     struct console *console = &top->console;
     char *name = view->target, quoted[LOG_QUOTE_MAX];
     long long told = 0;
-    int code;
+    console->code = EXIT_CODE_OK;
     if (view->asked == TOP_CANCEL) {
-        code = tasks_cancel(console, &name, 1, &told);
+        tasks_cancel(console, &name, 1, &told);
     } else {
         inquiry_begin(console->inquiry);
         operate_pause(&console->keys, view->asked == TOP_PAUSE, &name, 1, inquiry_compose(console->inquiry));
-        code = console_run(console);
+        console_run(console);
     }
     snprintf(view->note, sizeof view->note, "%s: %s", log_quote(name, quoted),
-             code != EXIT_CODE_OK        ? "the queue node could not be asked"
-             : view->asked == TOP_CANCEL ? "is to be cancelled"
-                                         : "done");
+             console->code != EXIT_CODE_OK ? "the queue node could not be asked"
+             : view->asked == TOP_CANCEL   ? "is to be cancelled"
+                                           : "done");
 }
 
 static void wish_grant(struct top_command *top)

@@ -55,9 +55,8 @@ static int hear(struct unlock *unlock, unsigned holder, struct console *console,
     for (;;) {
         inquiry_begin(console->inquiry);
         control_request_heard(&console->keys, identity, inquiry_compose(console->inquiry));
-        int code = console_run(console);
-        if (code != EXIT_CODE_OK)
-            return code;
+        if (console_run(console) != EXIT_CODE_OK)
+            return console->code;
         const struct redis_reply *heard = inquiry_reply_of(console->inquiry, 0, REDIS_STRING);
         if (heard != NULL && strcmp(heard->bytes, call) == 0) {
             unlock->telling[holder] = TELLING_HEARD;
@@ -90,10 +89,9 @@ static int holder_tell(struct unlock *unlock, unsigned holder)
     inquiry_begin(view->console.inquiry);
     control_request_call(&view->console.keys, runner->identity, buffer_text(&call),
                          inquiry_compose(view->console.inquiry));
-    int code = console_run(&view->console);
-    long long called = code == EXIT_CODE_OK ? inquiry_integer(view->console.inquiry, 0, -1) : 0;
-    if (called < 0)
-        code = (int)inquiry_complain_reply(view->console.inquiry, 0, view->console.command->name);
+    console_run(&view->console);
+    long long called = inquiry_integer(view->console.inquiry, 0, -1);
+    int code = called < 0 ? console_refuse(&view->console, 0) : EXIT_CODE_OK;
     unlock->telling[holder] = called > 0 ? TELLING_NOT_HEARD : TELLING_NOBODY; /* till it is known */
     if (called > 0)
         code = hear_wait(unlock, holder, &view->console, runner->identity, buffer_text(&call));
@@ -118,11 +116,9 @@ static int waiters_free(struct unlock *unlock)
     struct lock_view *view = &unlock->view;
     inquiry_begin(view->console.inquiry);
     lock_waiters_request_free(&view->console, view->resource, inquiry_compose(view->console.inquiry));
-    int code = console_run(&view->console);
-    if (code == EXIT_CODE_OK && inquiry_integer(view->console.inquiry, 0, -1) < 0)
-        code = (int)inquiry_complain_reply(view->console.inquiry, 0, view->console.command->name);
-    unlock->woke = code == EXIT_CODE_OK;
-    return code;
+    console_run(&view->console);
+    unlock->woke = inquiry_integer(view->console.inquiry, 0, -1) >= 0;
+    return unlock->woke ? EXIT_CODE_OK : console_refuse(&view->console, 0);
 }
 
 /* --- telling the operator ----------------------------------------------------------------------------------------- */
@@ -217,6 +213,7 @@ static int take(struct unlock *unlock)
         return code;
     enum redlock_nodes_end end = redlock_nodes_take(view->session.nodes, view->resource);
     if (view->has_queue) {
+        view->console.code = EXIT_CODE_OK; /* also when the holders could not be told */
         int freed = waiters_free(unlock);
         code = code == EXIT_CODE_OK ? freed : code;
     }

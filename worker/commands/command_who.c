@@ -43,7 +43,7 @@ static int look(struct lock_view *view, int64_t limit)
 {
     struct lock_waiters waiters = {.items = NULL};
     int code = lock_view_look(view);
-    if (code == EXIT_CODE_OK && view->has_queue)
+    if (view->has_queue)
         code = lock_waiters_read(&waiters, &view->console, view->resource, (size_t)limit);
     if (code == EXIT_CODE_OK) {
         show(view, &waiters);

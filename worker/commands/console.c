@@ -49,10 +49,31 @@ const char *console_key(struct console *console, const char *prefix, const char 
 
 int console_run(struct console *console)
 {
-    if (inquiry_run(console->inquiry))
-        return EXIT_CODE_OK;
+    if (console->code != EXIT_CODE_OK || inquiry_run(console->inquiry))
+        return console->code;
     console->has_complained = true;
-    return console->is_silent ? EXIT_CODE_TEMPORARY : (int)inquiry_complain(console->inquiry, console->command->name);
+    console->code = EXIT_CODE_TEMPORARY;
+    if (!console->is_silent)
+        console->code = (int)inquiry_complain(console->inquiry, console->command->name);
+    return console->code;
+}
+
+const struct redis_reply *console_ask(struct console *console, ...)
+{
+    va_list texts;
+    inquiry_begin(console->inquiry);
+    va_start(texts, console);
+    inquiry_ask_list(console->inquiry, texts);
+    va_end(texts);
+    console_run(console);
+    return inquiry_reply(console->inquiry, 0);
+}
+
+int console_refuse(struct console *console, size_t index)
+{
+    if (console->code == EXIT_CODE_OK)
+        console->code = (int)inquiry_complain_reply(console->inquiry, index, console->command->name);
+    return console->code;
 }
 
 bool console_time(struct console *console)
@@ -113,7 +134,7 @@ int console_close(struct console *console, int code)
     config_free(console->config);
     findings_fini(&console->warnings);
     origin_close(&console->origin);
-    return code;
+    return console->code != EXIT_CODE_OK ? console->code : code;
 }
 
 bool console_confirm(struct console *console, bool is_sure, const char *format, ...)

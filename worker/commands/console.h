@@ -28,6 +28,7 @@ struct console {
     struct queue_keys keys;
     struct wall_time now;  /* of the queue node, when the command began */
     struct wall_time here; /* of this machine, at the same moment */
+    int code;              /* not EXIT_CODE_OK: what failed; then nothing more is asked, and every reply is nil */
     bool as_json;
     bool has_complained;
     bool is_silent;        /* what fails is not said: inquiry_reason() tells it */
@@ -43,15 +44,20 @@ int console_open(struct console *console, const struct command *command, enum or
 /* The two parts of it: the configuration, and the connection. */
 int console_configure(struct console *console, const struct command *command, enum origin_needs needs);
 int console_connect(struct console *console, bool changes);
-/* Returns `code`. After a complaint it says which configuration the command went by, unless the user named it. */
+/* Returns what failed, else `code`. After a complaint it says which configuration the command went by, unless the user named it. */
 int console_close(struct console *console, int code);
 
 /* The node's time, asked anew. False after a complaint. */
 bool console_time(struct console *console) MUST_CHECK;
 /* The key that is made of one of the prefixes of `keys` and a name; until the next call. */
 const char *console_key(struct console *console, const char *prefix, const char *name);
-/* Runs the pipeline; complains when it was not answered. Returns an exit code. */
+/* Runs the pipeline; complains when it is not answered, which is final. Returns console->code. A function that asks
+ * more than once need not look at it in between: see `code`. */
 int console_run(struct console *console);
+/* One request of texts, up to NULL, and its reply: until the next request. Never NULL. */
+const struct redis_reply *console_ask(struct console *console, ...) __attribute__((sentinel));
+/* Reports a reply of the pipeline that is none of those that are expected, which is final. Returns console->code. */
+int console_refuse(struct console *console, size_t index);
 /* "holdfast COMMAND: text" on standard error, made safe for a terminal. Returns EXIT_CODE_FAILURE. */
 int console_complain(struct console *console, const char *format, ...) PRINTF_LIKE(2, 3);
 

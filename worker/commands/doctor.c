@@ -156,7 +156,7 @@ static void setting_take(const struct doctor *doctor, size_t index, char *out, s
         snprintf(out, size, "%s", reply->elements[1].bytes);
 }
 
-int doctor_examine_node(struct doctor *doctor)
+void doctor_examine_node(struct doctor *doctor)
 {
     struct inquiry *inquiry = doctor->console->inquiry;
     struct doctor_settings settings = {.is_known = false};
@@ -165,9 +165,8 @@ int doctor_examine_node(struct doctor *doctor)
     inquiry_ask(inquiry, "CONFIG", "GET", "appendfsync", NULL);
     inquiry_ask(inquiry, "CONFIG", "GET", "min-replicas-to-write", NULL);
     inquiry_ask(inquiry, "INFO", NULL);
-    int code = console_run(doctor->console);
-    if (code != EXIT_CODE_OK)
-        return code;
+    if (console_run(doctor->console) != EXIT_CODE_OK)
+        return;
     const struct redis_reply *save = inquiry_reply_of(inquiry, 0, REDIS_ARRAY);
     settings.is_known = save != NULL && save->count == 2;
     setting_take(doctor, 0, settings.save, sizeof settings.save);
@@ -178,7 +177,6 @@ int doctor_examine_node(struct doctor *doctor)
         doctor_judge_node(doctor, info->bytes, info->length, &settings);
     else
         doctor_find(doctor, &not_told, "the queue node does not answer INFO");
-    return code;
 }
 
 /* --- processes and queues ----------------------------------------------------------------------------------------- */
@@ -313,12 +311,11 @@ static void examine_queues(struct doctor *doctor)
     }
 }
 
-int doctor_examine_fleet(struct doctor *doctor)
+void doctor_examine_fleet(struct doctor *doctor)
 {
     examine_own_clock(doctor);
     examine_processes(doctor);
     examine_queues(doctor);
-    return EXIT_CODE_OK;
 }
 
 /* --- places ------------------------------------------------------------------------------------------------------- */
@@ -385,22 +382,19 @@ static void entry_take(struct sample *sample, const struct task_entry *entry)
         unserved_note(sample, queue);
 }
 
-static int sample_take(struct sample *sample)
+static void sample_take(struct sample *sample)
 {
     struct task_walk walk;
     struct error error = ERROR_NONE;
-    int code = EXIT_CODE_OK;
     if (!task_walk_begin(&walk, sample->doctor->console, sample->place, NULL, NULL, &error))
-        return console_complain(sample->doctor->console, "%s", error.text);
+        sample->doctor->console->code = console_complain(sample->doctor->console, "%s", error.text);
     walk.is_sample = true; /* foreign keys are findings already */
-    while (code == EXIT_CODE_OK && !walk.is_over && sample->looked < SAMPLE) {
-        code = task_walk_next(&walk, PAGE);
-        for (size_t i = 0; code == EXIT_CODE_OK && i < walk.count; i++)
+    while (!walk.is_over && sample->looked < SAMPLE && task_walk_next(&walk, PAGE) == EXIT_CODE_OK) {
+        for (size_t i = 0; i < walk.count; i++)
             entry_take(sample, &walk.entries[i]);
         task_walk_advance(&walk, walk.count);
     }
     task_walk_end(&walk);
-    return code;
 }
 
 static void sample_judge(struct sample *sample)
@@ -425,7 +419,7 @@ static void sample_judge(struct sample *sample)
 }
 
 /* Whether the shared keys are what they should be; those that are not cannot be sampled. */
-static int kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
+static void kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
 {
     const struct queue_keys *keys = &doctor->console->keys;
     const struct {
@@ -447,8 +441,8 @@ static int kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
     inquiry_begin(doctor->console->inquiry);
     for (size_t i = 0; i < count; i++)
         inquiry_ask(doctor->console->inquiry, "TYPE", wanted[i].key, NULL);
-    int code = console_run(doctor->console);
-    for (size_t i = 0; i < count && code == EXIT_CODE_OK; i++) {
+    console_run(doctor->console);
+    for (size_t i = 0; i < count; i++) {
         const struct redis_reply *reply = inquiry_reply_of(doctor->console->inquiry, i, REDIS_STATUS);
         bool fits = reply == NULL || strcmp(reply->bytes, "none") == 0 || strcmp(reply->bytes, wanted[i].kind) == 0;
         if (!fits)
@@ -464,7 +458,6 @@ static int kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
             doctor_find(doctor, &key_clash, "the key %s%s holds something else, where a hash should be",
                         keys->process_prefix, log_quote(process->identity, quoted));
     }
-    return code;
 }
 
 static void dead_judge(struct doctor *doctor)
@@ -477,21 +470,20 @@ static void dead_judge(struct doctor *doctor)
                     human_count(count, human), MOST, DEAD_AGE_S / 86400);
 }
 
-int doctor_examine_places(struct doctor *doctor)
+void doctor_examine_places(struct doctor *doctor)
 {
     static const enum task_place places[] = {TASK_IN_SCHEDULE, TASK_IN_RETRY, TASK_IN_DEAD, TASK_IN_CLAIMS};
     bool is_fine[TASK_PLACES] = {[TASK_IN_CLAIMS] = true};
-    int code = kinds_examine(doctor, is_fine);
+    kinds_examine(doctor, is_fine);
     dead_judge(doctor);
-    for (size_t i = 0; i < sizeof places / sizeof places[0] && code == EXIT_CODE_OK; i++) {
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         struct sample sample = {.doctor = doctor, .place = places[i]};
         if (!is_fine[places[i]])
             continue;
-        code = sample_take(&sample);
+        sample_take(&sample);
         sample_judge(&sample);
         task_view_fini(&sample.view);
     }
-    return code;
 }
 
 /* --- our own keys ------------------------------------------------------------------------------------------------- */
@@ -553,36 +545,28 @@ static bool is_over(const struct doctor *doctor, size_t index)
 }
 
 /* Those that the walk did not meet, because it ended before, or because their keys have gone by themselves. */
-static int index_take(struct dry_leftovers *leftovers, struct doctor *doctor)
+static void index_take(struct dry_leftovers *leftovers, struct doctor *doctor)
 {
-    inquiry_begin(doctor->console->inquiry);
-    inquiry_ask(doctor->console->inquiry, "ZRANGE", dry_runs_index(), "0", "31", NULL);
-    int code = console_run(doctor->console);
-    const struct redis_reply *runs =
-        code == EXIT_CODE_OK ? inquiry_reply_of(doctor->console->inquiry, 0, REDIS_ARRAY) : NULL;
+    const struct redis_reply *runs = console_ask(doctor->console, "ZRANGE", dry_runs_index(), "0", "31", NULL);
     char run[DRY_RUNS_ID_DIGITS + 1];
-    for (size_t i = 0; runs != NULL && i < runs->count; i++)
+    for (size_t i = 0; runs->kind == REDIS_ARRAY && i < runs->count; i++)
         if (dry_runs_ended_read(runs, i, run))
             leftover_of(leftovers, run);
-    return code;
 }
 
-/* Finds those that are over. Returns an exit code. */
-static int dry_leftovers_judge(struct dry_leftovers *leftovers, struct doctor *doctor)
+/* Finds those that are over. */
+static void dry_leftovers_judge(struct dry_leftovers *leftovers, struct doctor *doctor)
 {
-    int code = index_take(leftovers, doctor);
-    if (code != EXIT_CODE_OK || leftovers->count == 0)
-        return code;
+    index_take(leftovers, doctor);
     inquiry_begin(doctor->console->inquiry);
     for (size_t i = 0; i < leftovers->count; i++)
         inquiry_ask(doctor->console->inquiry, "ZSCORE", dry_runs_index(), leftovers->runs[i].run, NULL);
-    code = console_run(doctor->console);
+    int code = console_run(doctor->console);
     for (size_t i = 0; code == EXIT_CODE_OK && i < leftovers->count; i++)
         if (is_over(doctor, i))
             doctor_find(doctor, &dry_run_left,
                         "the dry run %s is over and was not cleaned up; %llu of its keys were met",
                         leftovers->runs[i].run, leftovers->runs[i].keys);
-    return code;
 }
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */
@@ -679,30 +663,26 @@ static void key_consider(struct orphans *orphans, const char *key)
     orphans->count = before;
 }
 
-static int scan(struct orphans *orphans, bool *is_whole)
+/* True when all keys were looked at. */
+static bool scan(struct orphans *orphans)
 {
     struct doctor *doctor = orphans->doctor;
     char cursor[32] = "0", count[16];
     snprintf(count, sizeof count, "%d", SCAN_COUNT);
     do {
-        inquiry_begin(doctor->console->inquiry);
-        inquiry_ask(doctor->console->inquiry, "SCAN", cursor, "MATCH", "hf:*", "COUNT", count, NULL);
-        int code = console_run(doctor->console);
-        if (code != EXIT_CODE_OK)
-            return code;
-        const struct redis_reply *reply = inquiry_reply_of(doctor->console->inquiry, 0, REDIS_ARRAY);
-        if (reply == NULL || reply->count != 2)
+        const struct redis_reply *reply =
+            console_ask(doctor->console, "SCAN", cursor, "MATCH", "hf:*", "COUNT", count, NULL);
+        if (reply->kind != REDIS_ARRAY || reply->count != 2)
             break;
         snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
         doctor->keys_looked_at += SCAN_COUNT;
         for (size_t i = 0; i < reply->elements[1].count; i++)
             key_consider(orphans, reply->elements[1].elements[i].bytes);
     } while (strcmp(cursor, "0") != 0 && doctor->keys_looked_at < doctor->key_limit);
-    *is_whole = strcmp(cursor, "0") == 0;
-    return EXIT_CODE_OK;
+    return strcmp(cursor, "0") == 0;
 }
 
-static int orphans_judge(struct orphans *orphans)
+static void orphans_judge(struct orphans *orphans)
 {
     struct doctor *doctor = orphans->doctor;
     char quoted[LOG_QUOTE_MAX];
@@ -717,19 +697,15 @@ static int orphans_judge(struct orphans *orphans)
             inquiry_integer(doctor->console->inquiry, 2 * i + 1, 0) == 1)
             doctor_find(doctor, &orphaned_key, "the key %s belongs to no process that is listed",
                         log_quote(orphans->keys[i], quoted));
-    return code;
 }
 
-int doctor_examine_keys(struct doctor *doctor)
+void doctor_examine_keys(struct doctor *doctor)
 {
     struct orphans orphans = {.doctor = doctor};
     char quoted[LOG_QUOTE_MAX];
-    bool is_whole = true;
-    int code = scan(&orphans, &is_whole);
-    if (code == EXIT_CODE_OK)
-        code = orphans_judge(&orphans);
-    if (code == EXIT_CODE_OK)
-        code = dry_leftovers_judge(&orphans.dry, doctor);
+    bool is_whole = scan(&orphans);
+    orphans_judge(&orphans);
+    dry_leftovers_judge(&orphans.dry, doctor);
     for (size_t i = 0; i < orphans.count; i++) {
         free(orphans.keys[i]);
         free(orphans.identities[i]);
@@ -739,7 +715,6 @@ int doctor_examine_keys(struct doctor *doctor)
                     orphans.unknown == 1 ? "" : "s", log_quote(orphans.unknown_example, quoted));
     if (!is_whole)
         doctor_find(doctor, &scan_cut, "only about %llu keys of the node were looked at", doctor->keys_looked_at);
-    return code;
 }
 
 /* --- the lock nodes ----------------------------------------------------------------------------------------------- */
@@ -807,7 +782,7 @@ static void probe_judge(struct doctor *doctor, const struct node_probe *probe, b
     findings_fini(&findings);
 }
 
-static int nodes_examine(struct doctor *doctor, struct node_probe probes[REDLOCK_NODES_MAX])
+static bool nodes_examine(struct doctor *doctor, struct node_probe probes[REDLOCK_NODES_MAX])
 {
     const struct config *config = doctor->console->config;
     struct error error = ERROR_NONE;
@@ -815,13 +790,15 @@ static int nodes_examine(struct doctor *doctor, struct node_probe probes[REDLOCK
     for (size_t i = 0; i < count; i++)
         probes[i] = (struct node_probe){
             .node = &config->lock_nodes[i], .use = NODE_FOR_LOCKS, .lock_prefix = config->lock.prefix};
-    if (!node_probe_all(probes, count, &error))
-        return console_complain(doctor->console, "%s", error.text);
+    if (!node_probe_all(probes, count, &error)) {
+        doctor->console->code = console_complain(doctor->console, "%s", error.text);
+        return false;
+    }
     for (size_t i = 0; i < count; i++)
         granted += node_probe_grants(&probes[i]);
     for (size_t i = 0; i < count; i++)
         probe_judge(doctor, &probes[i], granted > count / 2);
-    return EXIT_CODE_OK;
+    return true;
 }
 
 static void member_judge(struct doctor *doctor, const struct redlock_node_view *view)
@@ -903,16 +880,12 @@ static void group_examine(struct doctor *doctor, const struct node_probe *probes
     nodes_session_close(&session);
 }
 
-int doctor_examine_locks(struct doctor *doctor)
+void doctor_examine_locks(struct doctor *doctor)
 {
     const struct findings *warnings = &doctor->console->warnings;
     for (size_t i = 0; i < warnings->count; i++)
         doctor_find(doctor, &configuration, "%s", warnings->items[i].text);
-    if (doctor->console->config->lock_node_count == 0)
-        return EXIT_CODE_OK;
     struct node_probe probes[REDLOCK_NODES_MAX] = {0};
-    int code = nodes_examine(doctor, probes);
-    if (code == EXIT_CODE_OK)
+    if (doctor->console->config->lock_node_count > 0 && nodes_examine(doctor, probes))
         group_examine(doctor, probes);
-    return code;
 }

@@ -33,13 +33,13 @@ struct doctor {
 
 void doctor_end(struct doctor *doctor);
 
-/* For the parts of the examination. `what` is made safe for a terminal. */
+/* For the parts of the examination; what could not be asked is in console->code. `what` is made safe for a terminal. */
 void doctor_find(struct doctor *doctor, const struct doctor_kind *kind, const char *what, ...) PRINTF_LIKE(3, 4);
-int doctor_examine_node(struct doctor *doctor) MUST_CHECK;   /* what the queue node says of itself */
-int doctor_examine_fleet(struct doctor *doctor) MUST_CHECK;  /* processes, clocks, queues */
-int doctor_examine_places(struct doctor *doctor) MUST_CHECK; /* what waits, by samples */
-int doctor_examine_keys(struct doctor *doctor) MUST_CHECK;   /* our keys, by a bounded scan */
-int doctor_examine_locks(struct doctor *doctor) MUST_CHECK;  /* the lock nodes and the configuration */
+void doctor_examine_node(struct doctor *doctor);   /* what the queue node says of itself */
+void doctor_examine_fleet(struct doctor *doctor);  /* processes, clocks, queues */
+void doctor_examine_places(struct doctor *doctor); /* what waits, by samples */
+void doctor_examine_keys(struct doctor *doctor);   /* our keys, by a bounded scan */
+void doctor_examine_locks(struct doctor *doctor);  /* the lock nodes and the configuration */
 
 /* By how many ppm the kernel runs this host's clocks faster than its hardware: `tick`, in us, and `freq`, in ppm times
  * 65536, as adjtimex tells them. Pure. */

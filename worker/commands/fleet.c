@@ -30,39 +30,31 @@ static struct fleet_process *process_add(struct fleet *fleet, const struct redis
     return &fleet->items[fleet->count++];
 }
 
-static int leased_read(struct fleet *fleet, struct console *console)
+static void leased_read(struct fleet *fleet, struct console *console)
 {
-    inquiry_begin(console->inquiry);
-    inquiry_ask(console->inquiry, "ZRANGE", console->keys.processes, "0", "9999", "WITHSCORES", NULL);
-    int code = console_run(console);
-    const struct redis_reply *reply = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
-    for (size_t i = 0; reply != NULL && i + 1 < reply->count; i += 2) {
+    const struct redis_reply *reply =
+        console_ask(console, "ZRANGE", console->keys.processes, "0", "9999", "WITHSCORES", NULL);
+    for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
         struct fleet_process *process = process_add(fleet, &reply->elements[i]);
         if (process == NULL)
             break;
         process->is_leased = true;
         process->lease_end = wall_read(reply->elements[i + 1].bytes);
     }
-    return code;
 }
 
-static int shown_read(struct fleet *fleet, struct console *console)
+static void shown_read(struct fleet *fleet, struct console *console)
 {
     char cursor[32] = "0";
-    int code = EXIT_CODE_OK;
     do {
-        inquiry_begin(console->inquiry);
-        inquiry_ask(console->inquiry, "SSCAN", console->keys.listed, cursor, "COUNT", "500", NULL);
-        code = console_run(console);
         const struct redis_reply *reply =
-            code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
-        if (reply == NULL || reply->count != 2)
+            console_ask(console, "SSCAN", console->keys.listed, cursor, "COUNT", "500", NULL);
+        if (reply->kind != REDIS_ARRAY || reply->count != 2)
             break;
         snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
         for (size_t i = 0; i < reply->elements[1].count; i++)
             process_add(fleet, &reply->elements[1].elements[i]);
     } while (strcmp(cursor, "0") != 0 && !fleet->is_cut);
-    return code;
 }
 
 /* --- what each says --------------------------------------------------------------------------------------------- */
@@ -145,20 +137,17 @@ static void answer_take(struct console *console, struct fleet_process *process, 
     state_decide(process, console->now, gone != NULL);
 }
 
-static int details_read(struct fleet *fleet, struct console *console)
+static void details_read(struct fleet *fleet, struct console *console)
 {
     for (size_t from = 0; from < fleet->count; from += ASKED_AT_ONCE) {
         size_t to = fleet->count - from < ASKED_AT_ONCE ? fleet->count : from + ASKED_AT_ONCE;
         inquiry_begin(console->inquiry);
         for (size_t i = from; i < to; i++)
             ask_about(console, &fleet->items[i]);
-        int code = console_run(console);
-        if (code != EXIT_CODE_OK)
-            return code;
+        console_run(console);
         for (size_t i = from; i < to; i++)
             answer_take(console, &fleet->items[i], (i - from) * 3);
     }
-    return EXIT_CODE_OK;
 }
 
 /* --- the fleet -------------------------------------------------------------------------------------------------- */
@@ -172,14 +161,12 @@ static int by_identity(const void *a, const void *b)
 int fleet_read(struct fleet *fleet, struct console *console)
 {
     *fleet = (struct fleet){.count = 0};
-    int code = leased_read(fleet, console);
-    if (code == EXIT_CODE_OK)
-        code = shown_read(fleet, console);
-    if (code == EXIT_CODE_OK)
-        code = details_read(fleet, console);
+    leased_read(fleet, console);
+    shown_read(fleet, console);
+    details_read(fleet, console);
     if (fleet->count > 0)
         qsort(fleet->items, fleet->count, sizeof *fleet->items, by_identity);
-    return code;
+    return console->code;
 }
 
 void fleet_free(struct fleet *fleet)

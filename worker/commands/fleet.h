@@ -46,7 +46,7 @@ struct fleet {
 
 enum { FLEET_MAX = 10000 };
 
-int fleet_read(struct fleet *fleet, struct console *console) MUST_CHECK; /* an exit code; complains */
+int fleet_read(struct fleet *fleet, struct console *console); /* console->code */
 void fleet_free(struct fleet *fleet);
 
 const struct fleet_process *fleet_find(const struct fleet *fleet, const char *identity); /* or NULL */

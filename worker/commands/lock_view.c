@@ -97,8 +97,8 @@ static void process_take(struct lock_runner *runner, const char *identity, bool 
 }
 
 /* A pid comes again: of several processes it is the one that has the task, else one that lives. */
-static int claim_look(struct lock_runner *runner, const struct lock_owner *owner, const char *identity, bool is_living,
-                      struct console *console)
+static void claim_look(struct lock_runner *runner, const struct lock_owner *owner, const char *identity, bool is_living,
+                       struct console *console)
 {
     inquiry_begin(console->inquiry);
     struct buffer *request = inquiry_compose(console->inquiry);
@@ -106,26 +106,25 @@ static int claim_look(struct lock_runner *runner, const struct lock_owner *owner
     redis_request_text(request, "HGET");
     queue_keys_request(console->keys.process_prefix, identity, request);
     redis_request_integer(request, owner->slot);
-    int code = console_run(console);
-    if (code != EXIT_CODE_OK || runner->jid != NULL)
-        return code;
+    console_run(console);
+    if (runner->jid != NULL)
+        return;
     bool has_task = claim_take(runner, owner, inquiry_reply(console->inquiry, 0));
     if (has_task || runner->identity == NULL || (is_living && !runner->is_living))
         process_take(runner, identity, is_living);
-    return code;
 }
 
 /* What the process shows of the tasks that it runs, by their jids: slots may be numbered in another way there. */
-static int run_look(struct lock_runner *runner, const char *jid, struct console *console)
+static void run_look(struct lock_runner *runner, const char *jid, struct console *console)
 {
     inquiry_begin(console->inquiry);
     struct buffer *request = inquiry_compose(console->inquiry);
     redis_request_begin(request, 2);
     redis_request_text(request, "HVALS");
     queue_keys_request_work(&console->keys, runner->identity, request);
-    int code = console_run(console);
-    const struct redis_reply *runs = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
-    for (size_t i = 0; runs != NULL && i < runs->count; i++) {
+    console_run(console);
+    const struct redis_reply *runs = inquiry_reply(console->inquiry, 0);
+    for (size_t i = 0; runs->kind == REDIS_ARRAY && i < runs->count; i++) {
         const struct redis_reply *run = &runs->elements[i];
         struct wall_time since =
             run->kind == REDIS_STRING ? process_run_since(run->bytes, run->length, jid) : (struct wall_time){0};
@@ -135,30 +134,24 @@ static int run_look(struct lock_runner *runner, const char *jid, struct console 
         runner->fence = process_run_fence(run->bytes, run->length, jid);
         break;
     }
-    return code;
 }
 
-int lock_runner_find(struct lock_runner *runner, const struct lock_owner *owner, struct console *console)
+void lock_runner_find(struct lock_runner *runner, const struct lock_owner *owner, struct console *console)
 {
     *runner = (struct lock_runner){.identity = NULL};
-    inquiry_begin(console->inquiry);
-    inquiry_ask(console->inquiry, "ZRANGE", console->keys.processes, "0", "9999", "WITHSCORES", NULL);
-    int code = console_run(console);
-    if (code != EXIT_CODE_OK || inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) == NULL)
-        return code;
+    console_ask(console, "ZRANGE", console->keys.processes, "0", "9999", "WITHSCORES", NULL);
     struct redis_reply *processes = inquiry_take(console->inquiry, 0);
-    for (size_t i = 0; code == EXIT_CODE_OK && i + 1 < processes->count; i += 2) {
+    for (size_t i = 0; processes->kind == REDIS_ARRAY && i + 1 < processes->count; i += 2) {
         const char *identity = processes->elements[i].bytes;
         bool is_living = wall_read(processes->elements[i + 1].bytes).us >= console->now.us;
         if (lock_owner_is_of(owner, identity))
-            code = claim_look(runner, owner, identity, is_living, console);
+            claim_look(runner, owner, identity, is_living, console);
     }
     free(processes);
     if (runner->jid == NULL && !owner->is_cut)
         runner->jid = memory_text(owner->jid);
-    if (code == EXIT_CODE_OK && runner->identity != NULL && runner->jid != NULL)
-        code = run_look(runner, runner->jid, console);
-    return code;
+    if (runner->identity != NULL && runner->jid != NULL)
+        run_look(runner, runner->jid, console);
 }
 
 void lock_runner_free(struct lock_runner *runner)
@@ -249,7 +242,6 @@ static enum lock_state state_of(const struct lock_view *view)
 
 int lock_view_look(struct lock_view *view)
 {
-    int code = EXIT_CODE_OK;
     runners_free(view);
     /* What is wrong with nodes is in their views. */
     (void)redlock_nodes_find(view->session.nodes, view->resource);
@@ -260,10 +252,10 @@ int lock_view_look(struct lock_view *view)
         const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, view->holders[i].node);
         view->is_ours[i] =
             owner != NULL && lock_owner_read(&view->owners[i], owner, key->length - (size_t)(owner - key->value));
-        if (view->is_ours[i] && view->has_queue && code == EXIT_CODE_OK)
-            code = lock_runner_find(&view->runners[i], &view->owners[i], &view->console);
+        if (view->is_ours[i] && view->has_queue)
+            lock_runner_find(&view->runners[i], &view->owners[i], &view->console);
     }
-    return code;
+    return view->console.code;
 }
 
 /* --- words -------------------------------------------------------------------------------------------------------- */

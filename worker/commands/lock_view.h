@@ -21,7 +21,7 @@
  *
  *     struct lock_owner owner;
  *     if (lock_owner_read(&owner, text, length)) {
- *         code = lock_runner_find(&runner, &owner, console);
+ *         lock_runner_find(&runner, &owner, console);
  *         ... lock_runner_free(&runner);                    also after a failure
  *     } */
 enum { LOCK_OWNER_HOST_MAX = 60, LOCK_OWNER_JID_MAX = 40 }; /* what workers cut them to */
@@ -48,8 +48,8 @@ struct lock_runner {
     char *fence;                    /* the token that its handler was told */
 };
 
-/* Fills `runner`; nothing that is not found is an error. Returns an exit code; complains. */
-int lock_runner_find(struct lock_runner *runner, const struct lock_owner *owner, struct console *console) MUST_CHECK;
+/* Fills `runner`; nothing that is not found is an error. */
+void lock_runner_find(struct lock_runner *runner, const struct lock_owner *owner, struct console *console);
 void lock_runner_free(struct lock_runner *runner);
 
 enum lock_state {

@@ -88,7 +88,7 @@ static struct buffer *request_begin(struct inquiry *inquiry, const char *command
     return request;
 }
 
-static int numbers_read(struct status *status, struct console *console)
+static void numbers_read(struct status *status, struct console *console)
 {
     struct inquiry *inquiry = console->inquiry;
     struct wall_time minute = {console->now.us - MINUTE_US};
@@ -107,9 +107,7 @@ static int numbers_read(struct status *status, struct console *console)
     inquiry_ask(inquiry, "INFO", NULL);
     inquiry_ask(inquiry, "ZRANGE", console->keys.schedule, "0", "0", "WITHSCORES", NULL);
     inquiry_ask(inquiry, "ZRANGE", console->keys.retry, "0", "0", "WITHSCORES", NULL);
-    int code = console_run(console);
-    if (code != EXIT_CODE_OK)
-        return code;
+    console_run(console);
     status->schedule = inquiry_integer(inquiry, 0, -1);
     status->retry = inquiry_integer(inquiry, 1, -1);
     status->dead = inquiry_integer(inquiry, 2, -1);
@@ -121,28 +119,24 @@ static int numbers_read(struct status *status, struct console *console)
     info_take(status, inquiry_reply(inquiry, 8));
     status->overdue_us[0] = overdue_of(inquiry_reply(inquiry, 9), console->now);
     status->overdue_us[1] = overdue_of(inquiry_reply(inquiry, 10), console->now);
-    return code;
 }
 
 /* --- classes that nobody serves --------------------------------------------------------------------------------- */
 
 /* Those for which tasks have waited lately. */
-static int classes_read(struct status *status, struct console *console, const char *now)
+static void classes_read(struct status *status, struct console *console, const char *now)
 {
     char most[16];
     snprintf(most, sizeof most, "%d", STATUS_CLASSES_MAX);
-    inquiry_begin(console->inquiry);
-    inquiry_ask(console->inquiry, "ZREVRANGEBYSCORE", console->keys.unserved, "+inf", now, "LIMIT", "0", most, NULL);
-    int code = console_run(console);
-    const struct redis_reply *names = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
-    for (size_t i = 0; names != NULL && i < names->count; i++) {
+    const struct redis_reply *names =
+        console_ask(console, "ZREVRANGEBYSCORE", console->keys.unserved, "+inf", now, "LIMIT", "0", most, NULL);
+    for (size_t i = 0; names->kind == REDIS_ARRAY && i < names->count; i++) {
         if (fleet_announces(&status->fleet, names->elements[i].bytes))
             continue;
         status->unserved = memory_resize(status->unserved, status->unserved_count + 1, sizeof *status->unserved);
         status->unserved[status->unserved_count++] =
             (struct status_class){.name = memory_text(names->elements[i].bytes)};
     }
-    return code;
 }
 
 static int by_tasks(const void *a, const void *b)
@@ -153,47 +147,40 @@ static int by_tasks(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-static int unserved_read(struct status *status, struct console *console)
+static void unserved_read(struct status *status, struct console *console)
 {
     struct buffer now = {0};
     envelope_append_time(&now, console->now);
-    int code = classes_read(status, console, buffer_text(&now));
+    classes_read(status, console, buffer_text(&now));
     inquiry_begin(console->inquiry);
     for (size_t i = 0; i < status->unserved_count; i++)
         inquiry_ask(console->inquiry, "ZCOUNT",
                     console_key(console, console->keys.unserved_prefix, status->unserved[i].name), buffer_text(&now),
                     "+inf", NULL);
     buffer_fini(&now);
-    if (code != EXIT_CODE_OK || status->unserved_count == 0)
-        return code;
-    code = console_run(console);
-    for (size_t i = 0; code == EXIT_CODE_OK && i < status->unserved_count; i++)
+    console_run(console);
+    for (size_t i = 0; i < status->unserved_count; i++)
         status->unserved[i].tasks = inquiry_integer(console->inquiry, i, 0);
-    qsort(status->unserved, status->unserved_count, sizeof *status->unserved, by_tasks);
+    if (status->unserved_count > 0)
+        qsort(status->unserved, status->unserved_count, sizeof *status->unserved, by_tasks);
     while (status->unserved_count > 0 && status->unserved[status->unserved_count - 1].tasks == 0)
         free(status->unserved[--status->unserved_count].name);
-    return code;
 }
 
 int status_read(struct status *status, struct console *console)
 {
     *status = (struct status){.schedule = -1};
-    int code = fleet_read(&status->fleet, console);
-    if (code == EXIT_CODE_OK)
-        code = backlog_read(&status->backlog, console);
-    if (code == EXIT_CODE_OK)
-        code = numbers_read(status, console);
-    if (code == EXIT_CODE_OK)
-        code = backlog_growth_read(&status->backlog, console, status->minute_processed);
-    if (code == EXIT_CODE_OK)
-        code = waiting_lists_read(&status->waiting, console);
-    if (code == EXIT_CODE_OK)
-        code = unserved_read(status, console);
+    fleet_read(&status->fleet, console);
+    backlog_read(&status->backlog, console);
+    numbers_read(status, console);
+    backlog_growth_read(&status->backlog, console, status->minute_processed);
+    waiting_lists_read(&status->waiting, console);
+    unserved_read(status, console);
     /* Who waits for a lock is an entry of `schedule` too, and not scheduled. The two were not read at one moment. */
     long long scheduled = status->schedule - waiting_lists_total(&status->waiting);
     if (status->schedule >= 0)
         status->schedule = scheduled > 0 ? scheduled : 0;
-    return code;
+    return console->code;
 }
 
 /* --- lock nodes --------------------------------------------------------------------------------------------------- */

@@ -39,7 +39,7 @@ struct status {
 
 enum { STATUS_CLASSES_MAX = 100 };
 
-int status_read(struct status *status, struct console *console) MUST_CHECK; /* an exit code; complains */
+int status_read(struct status *status, struct console *console); /* console->code */
 /* Afterwards, if you like. `nodes` looks at them meanwhile, NULL where there are none; here each is tried for a lock,
  * for a moment: a node that refuses to write has no vote. Takes no longer than the patience with one of them. */
 int status_ask_locks(struct status *status, struct console *console, struct top_nodes *nodes) MUST_CHECK;

@@ -42,16 +42,12 @@ struct waiting {
 static int result_look(struct waiting *waiting)
 {
     struct console *console = waiting->console;
-    inquiry_begin(console->inquiry);
-    inquiry_ask(console->inquiry, "GET", console_key(console, console->keys.result_prefix, waiting->await->jid), NULL);
-    int code = console_run(console);
-    if (code != EXIT_CODE_OK)
-        return code;
-    const struct redis_reply *reply = inquiry_reply(console->inquiry, 0);
+    const struct redis_reply *reply =
+        console_ask(console, "GET", console_key(console, console->keys.result_prefix, waiting->await->jid), NULL);
     if (reply->kind == REDIS_NIL)
-        return EXIT_CODE_OK;
+        return console->code;
     if (reply->kind != REDIS_STRING)
-        return (int)inquiry_complain_reply(console->inquiry, 0, console->command->name);
+        return console_refuse(console, 0);
     buffer_append(&waiting->record, reply->bytes, reply->length);
     waiting->is_there = true;
     return EXIT_CODE_OK;

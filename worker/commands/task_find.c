@@ -30,6 +30,11 @@ size_t task_id_score(const char *id)
     return is_score ? length : 0;
 }
 
+static bool is_searching(const struct task_search *search)
+{
+    return search->found == NULL && search->console->code == EXIT_CODE_OK;
+}
+
 static bool is_wanted(struct task_search *search, const struct task_entry *entry, const char *jid)
 {
     task_view_read(&search->view, entry->task.bytes, entry->task.length);
@@ -43,14 +48,13 @@ static void walk_end(struct task_search *search)
     search->is_walking = false;
 }
 
-static int walk_begin(struct task_search *search, enum task_place place, const char *queue, const char *cursor)
+static void walk_begin(struct task_search *search, enum task_place place, const char *queue, const char *cursor)
 {
     struct error error = ERROR_NONE;
     walk_end(search);
     search->is_walking = true;
     if (!task_walk_begin(&search->walk, search->console, place, queue, cursor, &error))
-        return console_complain(search->console, "%s", error.text);
-    return EXIT_CODE_OK;
+        search->console->code = console_complain(search->console, "%s", error.text);
 }
 
 static void cut_tell(struct task_search *search, enum task_place place, const char *queue)
@@ -63,16 +67,16 @@ static void cut_tell(struct task_search *search, enum task_place place, const ch
 }
 
 /* Looks through one walk, at most through scan_limit entries. */
-static int walk_search(struct task_search *search, enum task_place place, const char *queue, const char *jid)
+static void walk_search(struct task_search *search, enum task_place place, const char *queue, const char *jid)
 {
     struct progress progress;
     int64_t looked = 0;
-    int code = walk_begin(search, place, queue, NULL);
+    walk_begin(search, place, queue, NULL);
     progress_start(&progress, search->console->is_silent ? -1 : STDERR_FILENO, "looking", 0);
-    while (code == EXIT_CODE_OK && search->found == NULL && !search->walk.is_over && looked < search->scan_limit) {
+    while (is_searching(search) && !search->walk.is_over && looked < search->scan_limit) {
         int64_t left = search->scan_limit - looked;
-        code = task_walk_next(&search->walk, left < PAGE ? (size_t)left : PAGE);
-        for (size_t i = 0; code == EXIT_CODE_OK && i < search->walk.count && search->found == NULL; i++)
+        task_walk_next(&search->walk, left < PAGE ? (size_t)left : PAGE);
+        for (size_t i = 0; i < search->walk.count && is_searching(search); i++)
             if (is_wanted(search, &search->walk.entries[i], jid))
                 search->found = &search->walk.entries[i];
         looked += (int64_t)search->walk.count;
@@ -80,23 +84,22 @@ static int walk_search(struct task_search *search, enum task_place place, const 
         progress_update(&progress, (uint64_t)looked);
     }
     progress_end(&progress);
-    if (code == EXIT_CODE_OK && search->found == NULL && !search->walk.is_over)
+    if (is_searching(search) && !search->walk.is_over)
         cut_tell(search, place, queue);
-    return code;
 }
 
 /* Only the entries of one score. */
-static int score_search(struct task_search *search, enum task_place place, const char *id, size_t score_length)
+static void score_search(struct task_search *search, enum task_place place, const char *id, size_t score_length)
 {
     char cursor[SCORE_MAX + 4];
     const char *jid = id + score_length + 1;
     snprintf(cursor, sizeof cursor, "%.*s+0", (int)score_length, id);
     double score = real_read(cursor, NULL);
-    int code = walk_begin(search, place, NULL, cursor);
+    walk_begin(search, place, NULL, cursor);
     bool is_same = true;
-    while (code == EXIT_CODE_OK && search->found == NULL && !search->walk.is_over && is_same) {
-        code = task_walk_next(&search->walk, PAGE);
-        for (size_t i = 0; code == EXIT_CODE_OK && is_same && i < search->walk.count && search->found == NULL; i++) {
+    while (is_searching(search) && !search->walk.is_over && is_same) {
+        task_walk_next(&search->walk, PAGE);
+        for (size_t i = 0; is_same && i < search->walk.count && is_searching(search); i++) {
             double other = real_read(search->walk.entries[i].score, NULL);
             is_same = other <= score && other >= score;
             if (is_same && is_wanted(search, &search->walk.entries[i], jid))
@@ -104,42 +107,37 @@ static int score_search(struct task_search *search, enum task_place place, const
         }
         task_walk_advance(&search->walk, search->walk.count);
     }
-    return code;
 }
 
-static int queues_search(struct task_search *search, const char *jid)
+static void queues_search(struct task_search *search, const char *jid)
 {
-    int code = EXIT_CODE_OK;
-    if (search->queue != NULL)
-        return walk_search(search, TASK_IN_QUEUE, search->queue, jid);
-    if (!search->knows_queues) {
-        code = backlog_read(&search->backlog, search->console);
-        search->knows_queues = true;
-        if (code == EXIT_CODE_OK)
-            backlog_complain(&search->backlog, search->console);
+    if (search->queue != NULL) {
+        walk_search(search, TASK_IN_QUEUE, search->queue, jid);
+        return;
     }
-    for (size_t i = 0; code == EXIT_CODE_OK && search->found == NULL && i < search->backlog.count; i++)
+    if (!search->knows_queues && backlog_read(&search->backlog, search->console) == EXIT_CODE_OK)
+        backlog_complain(&search->backlog, search->console);
+    search->knows_queues = true;
+    for (size_t i = 0; is_searching(search) && i < search->backlog.count; i++)
         if (search->backlog.items[i].length > 0)
-            code = walk_search(search, TASK_IN_QUEUE, search->backlog.items[i].name, jid);
-    return code;
+            walk_search(search, TASK_IN_QUEUE, search->backlog.items[i].name, jid);
 }
 
 int task_search_run(struct task_search *search, const char *id)
 {
     size_t score = task_id_score(id);
-    int code = EXIT_CODE_OK;
     search->found = NULL;
     search->was_cut = false;
-    for (size_t i = 0; score > 0 && i < search->place_count && code == EXIT_CODE_OK && search->found == NULL; i++)
+    for (size_t i = 0; score > 0 && i < search->place_count && is_searching(search); i++)
         if (task_place_is_set(search->places[i]))
-            code = score_search(search, search->places[i], id, score);
-    for (size_t i = 0; i < search->place_count && code == EXIT_CODE_OK && search->found == NULL; i++) {
+            score_search(search, search->places[i], id, score);
+    for (size_t i = 0; i < search->place_count && is_searching(search); i++) {
         if (search->places[i] == TASK_IN_QUEUE)
-            code = queues_search(search, id);
+            queues_search(search, id);
         else
-            code = walk_search(search, search->places[i], NULL, id);
+            walk_search(search, search->places[i], NULL, id);
     }
-    return code;
+    return search->console->code;
 }
 
 void task_search_end(struct task_search *search)

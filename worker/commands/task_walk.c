@@ -75,12 +75,18 @@ static void page_clear(struct task_walk *walk)
     walk->count = walk->reply_count = walk->name_count = 0;
 }
 
-static int wrong_kind(struct task_walk *walk, const char *key)
+/* The one reply, which is an array; NULL after a complaint. */
+static const struct redis_reply *page_take(struct task_walk *walk, const char *key, const struct redis_reply *reply)
 {
+    struct console *console = walk->console;
     char quoted[LOG_QUOTE_MAX];
-    const struct redis_reply *reply = inquiry_reply(walk->console->inquiry, 0);
-    return console_complain(walk->console, "%s: %s", log_quote(key, quoted),
-                            reply->kind == REDIS_FAILURE ? reply->bytes : "an answer of an unexpected kind");
+    if (reply->kind == REDIS_ARRAY)
+        return reply_keep(walk, inquiry_take(console->inquiry, 0));
+    if (console->code == EXIT_CODE_OK)
+        console->code =
+            console_complain(console, "%s: %s", log_quote(key, quoted),
+                             reply->kind == REDIS_FAILURE ? reply->bytes : "an answer of an unexpected kind");
+    return NULL;
 }
 
 /* --- sets ------------------------------------------------------------------------------------------------------- */
@@ -104,22 +110,19 @@ static bool set_begin(struct task_walk *walk, const char *cursor, struct error *
     return *after == '\0' || error_set(error, "\"%s\" is no cursor of a set", cursor);
 }
 
-static int set_next(struct task_walk *walk, size_t limit)
+static void set_next(struct task_walk *walk, size_t limit)
 {
     char skip[32], count[32];
     const char *key = task_place_key(walk->console, walk->place);
     bool falls = walk->place == TASK_IN_DEAD;
     snprintf(skip, sizeof skip, "%llu", walk->skip);
     snprintf(count, sizeof count, "%zu", limit);
-    inquiry_begin(walk->console->inquiry);
-    inquiry_ask(walk->console->inquiry, falls ? "ZREVRANGEBYSCORE" : "ZRANGEBYSCORE", key, walk->from,
-                falls ? "-inf" : "+inf", "WITHSCORES", "LIMIT", skip, count, NULL);
-    int code = console_run(walk->console);
-    if (code != EXIT_CODE_OK)
-        return code;
-    if (inquiry_reply_of(walk->console->inquiry, 0, REDIS_ARRAY) == NULL)
-        return wrong_kind(walk, key);
-    const struct redis_reply *reply = reply_keep(walk, inquiry_take(walk->console->inquiry, 0));
+    const struct redis_reply *reply =
+        page_take(walk, key,
+                  console_ask(walk->console, falls ? "ZREVRANGEBYSCORE" : "ZRANGEBYSCORE", key, walk->from,
+                              falls ? "-inf" : "+inf", "WITHSCORES", "LIMIT", skip, count, NULL));
+    if (reply == NULL)
+        return;
     for (size_t i = 0; i + 1 < reply->count; i += 2) {
         const struct redis_reply *task = &reply->elements[i];
         struct task_entry *entry = entry_add(walk);
@@ -127,7 +130,6 @@ static int set_next(struct task_walk *walk, size_t limit)
         entry->score = reply->elements[i + 1].bytes;
     }
     walk->was_short = walk->count < limit;
-    return code;
 }
 
 static void set_advance(struct task_walk *walk, size_t seen)
@@ -158,39 +160,32 @@ static bool list_begin(struct task_walk *walk, const char *cursor, struct error 
     return true;
 }
 
-static int list_measure(struct task_walk *walk, const char *key)
+static void list_measure(struct task_walk *walk, const char *key)
 {
-    inquiry_begin(walk->console->inquiry);
-    inquiry_ask(walk->console->inquiry, "LLEN", key, NULL);
-    int code = console_run(walk->console);
-    if (code != EXIT_CODE_OK)
-        return code;
-    walk->length = inquiry_integer(walk->console->inquiry, 0, -1);
-    if (walk->length < 0)
-        return wrong_kind(walk, key);
+    const struct redis_reply *length = console_ask(walk->console, "LLEN", key, NULL);
+    if (length->kind == REDIS_INTEGER)
+        walk->length = length->integer;
+    else
+        page_take(walk, key, length);
     if (walk->at < 0 || walk->at >= walk->length)
         walk->at = walk->length - 1;
-    return code;
 }
 
-static int list_next(struct task_walk *walk, size_t limit)
+static void list_next(struct task_walk *walk, size_t limit)
 {
     char first[32], last[32];
     const char *key = name_keep(walk, walk->console->keys.queue_prefix, walk->queue, "");
-    int code = walk->length < 0 ? list_measure(walk, key) : EXIT_CODE_OK;
+    if (walk->length < 0)
+        list_measure(walk, key);
     walk->start = walk->at < (long long)limit ? 0 : walk->at - (long long)limit + 1;
-    if (code != EXIT_CODE_OK || walk->at < 0)
-        return code;
+    if (walk->at < 0)
+        return;
     snprintf(first, sizeof first, "%lld", walk->start);
     snprintf(last, sizeof last, "%lld", walk->at);
-    inquiry_begin(walk->console->inquiry);
-    inquiry_ask(walk->console->inquiry, "LRANGE", key, first, last, NULL);
-    code = console_run(walk->console);
-    if (code != EXIT_CODE_OK)
-        return code;
-    if (inquiry_reply_of(walk->console->inquiry, 0, REDIS_ARRAY) == NULL)
-        return wrong_kind(walk, key);
-    const struct redis_reply *reply = reply_keep(walk, inquiry_take(walk->console->inquiry, 0));
+    const struct redis_reply *reply =
+        page_take(walk, key, console_ask(walk->console, "LRANGE", key, first, last, NULL));
+    if (reply == NULL)
+        return;
     for (size_t i = reply->count; i-- > 0;) {
         const struct redis_reply *task = &reply->elements[i];
         struct task_entry *entry = entry_add(walk);
@@ -200,7 +195,6 @@ static int list_next(struct task_walk *walk, size_t limit)
         entry->index = walk->start + (long long)i;
         entry->position = walk->length - entry->index;
     }
-    return code;
 }
 
 static void list_advance(struct task_walk *walk, size_t seen)
@@ -263,26 +257,19 @@ static int by_order(const void *a, const void *b)
 }
 
 /* The members of a set, about `most` of them at most: SSCAN reads it in pieces, each of which may come twice. */
-static int set_read(struct task_walk *walk, const char *key, size_t most,
-                    void (*add)(struct task_walk *walk, const char *member, void *context), void *context)
+static void set_read(struct task_walk *walk, const char *key, size_t most,
+                     void (*add)(struct task_walk *walk, const char *member, void *context), void *context)
 {
-    struct inquiry *inquiry = walk->console->inquiry;
     char cursor[32] = "0";
     size_t count = 0;
     do {
-        inquiry_begin(inquiry);
-        inquiry_ask(inquiry, "SSCAN", key, cursor, "COUNT", "500", NULL);
-        int code = console_run(walk->console);
-        if (code != EXIT_CODE_OK)
-            return code;
-        const struct redis_reply *reply = inquiry_reply_of(inquiry, 0, REDIS_ARRAY);
-        if (reply == NULL || reply->count != 2)
+        const struct redis_reply *reply = console_ask(walk->console, "SSCAN", key, cursor, "COUNT", "500", NULL);
+        if (reply->kind != REDIS_ARRAY || reply->count != 2)
             break;
         snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
         for (size_t i = 0; i < reply->elements[1].count; i++, count++)
             add(walk, reply->elements[1].elements[i].bytes, context);
     } while (strcmp(cursor, "0") != 0 && count < most);
-    return EXIT_CODE_OK;
 }
 
 static void former_add(struct task_walk *walk, const char *identity, void *context)
@@ -301,24 +288,19 @@ static void cursor_find(struct task_walk *walk)
         walk->process_at++;
 }
 
-static int processes_read(struct task_walk *walk)
+static void processes_read(struct task_walk *walk)
 {
-    struct inquiry *inquiry = walk->console->inquiry;
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "ZRANGE", walk->console->keys.processes, "0", "9999", "WITHSCORES", NULL);
-    int code = console_run(walk->console);
-    if (code != EXIT_CODE_OK)
-        return code;
-    const struct redis_reply *reply = inquiry_reply_of(inquiry, 0, REDIS_ARRAY);
-    for (size_t i = 0; reply != NULL && i + 1 < reply->count; i += 2) {
+    const struct console *console = walk->console;
+    const struct redis_reply *reply =
+        console_ask(walk->console, "ZRANGE", console->keys.processes, "0", "9999", "WITHSCORES", NULL);
+    for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
         struct wall_time end = wall_read(reply->elements[i + 1].bytes);
-        process_add(walk, reply->elements[i].bytes, 2, end.us >= walk->console->now.us);
+        process_add(walk, reply->elements[i].bytes, 2, end.us >= console->now.us);
     }
-    code = set_read(walk, walk->console->keys.former_processes, PROCESSES_MAX, former_add, NULL);
+    set_read(walk, console->keys.former_processes, PROCESSES_MAX, former_add, NULL);
     if (walk->process_count > 0)
         qsort(walk->processes, walk->process_count, sizeof *walk->processes, by_order);
     cursor_find(walk);
-    return code;
 }
 
 /* --- the claims of one ------------------------------------------------------------------------------------------ */
@@ -362,26 +344,20 @@ static void slot_take(struct task_walk *walk, const struct task_process *process
 }
 
 /* Reads the slots; `names` becomes the queues that the process says it serves, one a line. */
-static int slots_read(struct task_walk *walk, const struct task_process *process, struct buffer *names)
+static void slots_read(struct task_walk *walk, const struct task_process *process, struct buffer *names)
 {
-    struct inquiry *inquiry = walk->console->inquiry;
     const struct queue_keys *keys = &walk->console->keys;
     const char *prefix = process->scheme == 1 ? keys->former_claims_prefix : keys->process_prefix;
     const char *key = name_keep(walk, prefix, process->identity, "");
     size_t first = walk->count;
     char cursor[32] = "0";
     do {
-        inquiry_begin(inquiry);
-        inquiry_ask(inquiry, "HSCAN", key, cursor, "COUNT", "100", NULL);
-        int code = console_run(walk->console);
-        if (code != EXIT_CODE_OK)
-            return code;
-        if (inquiry_reply_of(inquiry, 0, REDIS_ARRAY) == NULL) {
-            if (!walk->is_sample)
+        if (console_ask(walk->console, "HSCAN", key, cursor, "COUNT", "100", NULL)->kind != REDIS_ARRAY) {
+            if (!walk->is_sample && walk->console->code == EXIT_CODE_OK)
                 console_complain(walk->console, "the key %s holds no hash: what it claimed is not known", key);
-            return EXIT_CODE_OK;
+            return;
         }
-        const struct redis_reply *reply = reply_keep(walk, inquiry_take(inquiry, 0));
+        const struct redis_reply *reply = reply_keep(walk, inquiry_take(walk->console->inquiry, 0));
         const struct redis_reply *fields = &reply->elements[1];
         snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
         for (size_t i = 0; i + 1 < fields->count; i += 2) {
@@ -393,7 +369,6 @@ static int slots_read(struct task_walk *walk, const struct task_process *process
                 slot_take(walk, process, key, first, &fields->elements[i], &fields->elements[i + 1]);
         }
     } while (strcmp(cursor, "0") != 0);
-    return EXIT_CODE_OK;
 }
 
 static void queue_add(struct task_walk *walk, const char *name, void *names)
@@ -403,7 +378,7 @@ static void queue_add(struct task_walk *walk, const char *name, void *names)
 }
 
 /* A bell holds at most one task, for a moment; more only by mistake. */
-static int bells_read(struct task_walk *walk, const struct task_process *process, char *names)
+static void bells_read(struct task_walk *walk, const struct task_process *process, char *names)
 {
     struct inquiry *inquiry = walk->console->inquiry;
     const struct queue_keys *keys = &walk->console->keys;
@@ -419,8 +394,8 @@ static int bells_read(struct task_walk *walk, const struct task_process *process
                                  process->identity, end);
         inquiry_ask(inquiry, "LRANGE", bells[count++], "-10", "-1", NULL);
     }
-    int code = console_run(walk->console);
-    for (size_t i = 0; code == EXIT_CODE_OK && i < count; i++) {
+    console_run(walk->console);
+    for (size_t i = 0; i < count; i++) {
         if (inquiry_reply_of(inquiry, i, REDIS_ARRAY) == NULL)
             continue;
         const struct redis_reply *reply = reply_keep(walk, inquiry_take(inquiry, i));
@@ -430,33 +405,29 @@ static int bells_read(struct task_walk *walk, const struct task_process *process
             entry->seen = entry->task = (struct text_span){reply->elements[j].bytes, reply->elements[j].length};
         }
     }
-    return code;
 }
 
-static int process_read(struct task_walk *walk, const struct task_process *process)
+static void process_read(struct task_walk *walk, const struct task_process *process)
 {
     struct buffer names = {0};
-    int code = slots_read(walk, process, &names);
-    if (code == EXIT_CODE_OK && process->scheme == 1)
-        code = set_read(walk, walk->console->keys.queues, QUEUES_TRIED_MAX, queue_add, &names);
-    if (code == EXIT_CODE_OK) {
-        char *copy = memory_text(buffer_text(&names));
-        code = bells_read(walk, process, copy);
-        free(copy);
-    }
+    slots_read(walk, process, &names);
+    if (process->scheme == 1)
+        set_read(walk, walk->console->keys.queues, QUEUES_TRIED_MAX, queue_add, &names);
+    char *copy = memory_text(buffer_text(&names));
+    bells_read(walk, process, copy);
+    free(copy);
     buffer_fini(&names);
-    return code;
 }
 
 /* --- pages ------------------------------------------------------------------------------------------------------ */
 
-static int claims_next(struct task_walk *walk, size_t limit)
+static void claims_next(struct task_walk *walk, size_t limit)
 {
-    int code = walk->processes == NULL ? processes_read(walk) : EXIT_CODE_OK;
-    for (walk->process_next = walk->process_at;
-         code == EXIT_CODE_OK && walk->process_next < walk->process_count && walk->count < limit; walk->process_next++)
-        code = process_read(walk, &walk->processes[walk->process_next]);
-    return code;
+    if (walk->processes == NULL)
+        processes_read(walk);
+    for (walk->process_next = walk->process_at; walk->process_next < walk->process_count && walk->count < limit;
+         walk->process_next++)
+        process_read(walk, &walk->processes[walk->process_next]);
 }
 
 static void claims_cursor(const struct task_walk *walk, struct buffer *out)
@@ -485,8 +456,12 @@ int task_walk_next(struct task_walk *walk, size_t limit)
 {
     page_clear(walk);
     if (task_place_is_set(walk->place))
-        return set_next(walk, limit);
-    return walk->place == TASK_IN_QUEUE ? list_next(walk, limit) : claims_next(walk, limit);
+        set_next(walk, limit);
+    else if (walk->place == TASK_IN_QUEUE)
+        list_next(walk, limit);
+    else
+        claims_next(walk, limit);
+    return walk->console->code;
 }
 
 void task_walk_advance(struct task_walk *walk, size_t seen)

@@ -83,7 +83,7 @@ struct task_walk {
 bool task_walk_begin(struct task_walk *walk, struct console *console, enum task_place place, const char *queue,
                      const char *cursor, struct error *error) MUST_CHECK;
 /* Reads the next page. An exit code; complains. */
-int task_walk_next(struct task_walk *walk, size_t limit) MUST_CHECK;
+int task_walk_next(struct task_walk *walk, size_t limit);
 void task_walk_advance(struct task_walk *walk, size_t seen);
 void task_walk_cursor(const struct task_walk *walk, struct buffer *out);
 void task_walk_end(struct task_walk *walk);

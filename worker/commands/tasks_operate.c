@@ -147,12 +147,10 @@ static int batch_send(struct operation *operation, struct batch *batch)
     operate_move(&console->keys, id, operation->verb, &place, batch->items, batch->count,
                  inquiry_compose(console->inquiry));
     unserved_forget(console, batch);
-    int code = console_run(console);
-    if (code != EXIT_CODE_OK)
-        return code;
+    console_run(console);
     const struct redis_reply *reply = inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY);
     if (reply == NULL || reply->count != batch->count + 1)
-        return (int)inquiry_complain_reply(console->inquiry, 0, console->command->name);
+        return console_refuse(console, 0);
     operation->trimmed += (unsigned long long)reply->elements[batch->count].integer;
     for (size_t i = 0; i < batch->count; i++) {
         batch->answers[i] = (int)reply->elements[i].integer;
@@ -332,13 +330,11 @@ static int place_measure(struct operation *operation, unsigned long long *count)
     else
         inquiry_ask(inquiry, "LLEN", console_key(&tasks->console, tasks->console.keys.queue_prefix, tasks->queue),
                     NULL);
-    int code = console_run(&tasks->console);
-    if (code != EXIT_CODE_OK)
-        return code;
+    console_run(&tasks->console);
     if (inquiry_reply_of(inquiry, 0, REDIS_INTEGER) == NULL)
-        return (int)inquiry_complain_reply(inquiry, 0, tasks->console.command->name);
+        return console_refuse(&tasks->console, 0);
     *count = (unsigned long long)inquiry_integer(inquiry, 0, 0);
-    return code;
+    return EXIT_CODE_OK;
 }
 
 static int place_operate(struct operation *operation, unsigned long long count)

@@ -46,13 +46,12 @@ static int facts_read(struct showing *showing)
     inquiry_ask(console->inquiry, "EXISTS", console_key(console, console->keys.result_prefix, jid), NULL);
     if (showing->entry->place == TASK_IN_CLAIMS && showing->entry->slot != NULL)
         work_ask(showing);
-    int code = console_run(console);
-    if (code == EXIT_CODE_OK && inquiry_count(console->inquiry) > WORK) {
-        const struct redis_reply *work = inquiry_reply(console->inquiry, WORK);
-        if (work->kind == REDIS_STRING)
-            showing->fence = process_run_fence(work->bytes, work->length, jid);
-    }
-    return code;
+    console_run(console);
+    const struct redis_reply *work =
+        inquiry_count(console->inquiry) > WORK ? inquiry_reply_of(console->inquiry, WORK, REDIS_STRING) : NULL;
+    if (work != NULL)
+        showing->fence = process_run_fence(work->bytes, work->length, jid);
+    return console->code;
 }
 
 static const char *iteration_field(const struct showing *showing, size_t field)
@@ -329,11 +328,9 @@ static int absence_tell(struct tasks *tasks, const char *id)
     struct console *console = &tasks->console;
     char quoted[LOG_QUOTE_MAX];
     bool is_jid = envelope_jid_is_sound(id, strlen(id));
-    inquiry_begin(console->inquiry);
-    inquiry_ask(console->inquiry, "EXISTS", console_key(console, console->keys.result_prefix, is_jid ? id : ""), NULL);
-    int code = console_run(console);
-    if (code != EXIT_CODE_OK)
-        return code;
+    console_ask(console, "EXISTS", console_key(console, console->keys.result_prefix, is_jid ? id : ""), NULL);
+    if (console->code != EXIT_CODE_OK)
+        return console->code;
     bool is_done = inquiry_integer(console->inquiry, 0, 0) == 1;
     return console_complain(console, "the task %s was not found%s", log_quote(id, quoted),
                             is_done ? "; it is done, and holdfast result prints what it has left" : "");
@@ -346,6 +343,7 @@ int tasks_show(struct tasks *tasks)
     places_choose(tasks, &search);
     for (int i = 0; i < tasks->id_count && (code == EXIT_CODE_OK || code == EXIT_CODE_FAILURE); i++) {
         struct showing showing = {.tasks = tasks, .out = tasks->out != NULL ? tasks->out : stdout};
+        tasks->console.code = EXIT_CODE_OK; /* what keeps one from being found need not hide the others */
         int found = task_search_run(&search, tasks->ids[i]);
         showing.entry = search.found;
         if (found == EXIT_CODE_OK && search.found == NULL)

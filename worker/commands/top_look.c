@@ -35,8 +35,8 @@ static int by_age(const void *a, const void *b)
 }
 
 /* Of each process one hash; a field is the number of a slot. */
-static int work_read(struct top_facts *facts, struct console *console, const struct fleet_process *const *processes,
-                     size_t count)
+static void work_read(struct top_facts *facts, struct console *console, const struct fleet_process *const *processes,
+                      size_t count)
 {
     inquiry_begin(console->inquiry);
     for (size_t i = 0; i < count; i++) {
@@ -45,36 +45,32 @@ static int work_read(struct top_facts *facts, struct console *console, const str
         redis_request_text(request, "HVALS");
         queue_keys_request_work(&console->keys, processes[i]->identity, request);
     }
-    int code = console_run(console);
-    for (size_t i = 0; code == EXIT_CODE_OK && i < count; i++) {
+    console_run(console);
+    for (size_t i = 0; i < count; i++) {
         const struct redis_reply *entries = inquiry_reply(console->inquiry, i);
         for (size_t j = 0; entries->kind == REDIS_ARRAY && j < entries->count; j++)
             task_add(facts, processes[i]->identity, &entries->elements[j]);
     }
-    return code;
 }
 
-static int tasks_read(struct top_facts *facts, struct console *console)
+static void tasks_read(struct top_facts *facts, struct console *console)
 {
     const struct fleet_process *some[ASKED_AT_ONCE];
     size_t count = 0, asked = 0;
-    int code = EXIT_CODE_OK;
-    for (size_t i = 0; i < facts->status.fleet.count && code == EXIT_CODE_OK && asked < TOP_PROCESSES_MAX; i++) {
+    for (size_t i = 0; i < facts->status.fleet.count && asked < TOP_PROCESSES_MAX; i++) {
         const struct fleet_process *process = &facts->status.fleet.items[i];
         if (!process->is_shown || process->busy <= 0)
             continue;
         some[count++] = process;
         asked++;
         if (count == ASKED_AT_ONCE) {
-            code = work_read(facts, console, some, count);
+            work_read(facts, console, some, count);
             count = 0;
         }
     }
-    if (code == EXIT_CODE_OK && count > 0)
-        code = work_read(facts, console, some, count);
+    work_read(facts, console, some, count);
     if (facts->task_count > 0)
         qsort(facts->tasks, facts->task_count, sizeof *facts->tasks, by_age);
-    return code;
 }
 
 /* --- resources -------------------------------------------------------------------------------------------------- */
@@ -133,12 +129,10 @@ static void resources_gather(struct top_facts *facts)
 int top_look(struct top_facts *facts, struct console *console)
 {
     *facts = (struct top_facts){.now = console->now};
-    int code = status_read(&facts->status, console);
-    if (code == EXIT_CODE_OK)
-        code = tasks_read(facts, console);
-    if (code == EXIT_CODE_OK)
-        resources_gather(facts);
-    return code;
+    status_read(&facts->status, console);
+    tasks_read(facts, console);
+    resources_gather(facts);
+    return console->code;
 }
 
 void top_facts_free(struct top_facts *facts)

@@ -63,7 +63,7 @@ static const char *list_key(struct console *console, const char *prefix, const c
     return key;
 }
 
-static int jids_read(struct lock_waiters *waiters, struct console *console, const char *resource, size_t limit)
+static void jids_read(struct lock_waiters *waiters, struct console *console, const char *resource, size_t limit)
 {
     char last[24];
     const char *key = list_key(console, console->keys.waiting_prefix, resource);
@@ -71,22 +71,23 @@ static int jids_read(struct lock_waiters *waiters, struct console *console, cons
     inquiry_begin(console->inquiry);
     inquiry_ask(console->inquiry, "ZCARD", key, NULL);
     inquiry_ask(console->inquiry, "ZRANGE", key, "0", last, NULL);
-    int code = console_run(console);
-    const struct redis_reply *jids = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 1, REDIS_ARRAY) : NULL;
-    waiters->total = code == EXIT_CODE_OK ? inquiry_integer(console->inquiry, 0, -1) : 0;
-    if (code == EXIT_CODE_OK && (waiters->total < 0 || jids == NULL))
-        return (int)inquiry_complain_reply(console->inquiry, 0, console->command->name);
-    waiters->items = memory_zeroed(jids != NULL ? jids->count + 1 : 1, sizeof *waiters->items);
-    for (size_t i = 0; jids != NULL && i < jids->count && limit > 0; i++)
+    console_run(console);
+    const struct redis_reply *jids = inquiry_reply(console->inquiry, 1);
+    waiters->total = inquiry_integer(console->inquiry, 0, -1);
+    if (waiters->total < 0 || jids->kind != REDIS_ARRAY) {
+        console_refuse(console, 0);
+        return;
+    }
+    waiters->items = memory_zeroed(jids->count + 1, sizeof *waiters->items);
+    for (size_t i = 0; i < jids->count && limit > 0; i++)
         waiters->items[waiters->count++] = (struct lock_waiter){.jid = memory_text(jids->elements[i].bytes),
                                                                 .queue = memory_text(""),
                                                                 .class_name = memory_text(""),
                                                                 .state = LOCK_WAITER_UNKNOWN};
-    return code;
 }
 
-static int places_read(struct lock_waiters *waiters, size_t from, size_t to, struct console *console,
-                       const char *resource)
+static void places_read(struct lock_waiters *waiters, size_t from, size_t to, struct console *console,
+                        const char *resource)
 {
     inquiry_begin(console->inquiry);
     struct buffer *request = inquiry_compose(console->inquiry);
@@ -95,42 +96,37 @@ static int places_read(struct lock_waiters *waiters, size_t from, size_t to, str
     redis_request_text(request, list_key(console, console->keys.places_prefix, resource));
     for (size_t i = from; i < to; i++)
         redis_request_text(request, waiters->items[i].jid);
-    int code = console_run(console);
-    const struct redis_reply *places = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
-    for (size_t i = from; places != NULL && i < to && i - from < places->count; i++)
+    console_run(console);
+    const struct redis_reply *places = inquiry_reply(console->inquiry, 0);
+    for (size_t i = from; places->kind == REDIS_ARRAY && i < to && i - from < places->count; i++)
         if (places->elements[i - from].kind == REDIS_STRING)
             lock_waiter_read(&waiters->items[i], places->elements[i - from].bytes, places->elements[i - from].length);
-    return code;
 }
 
 /* Times in `schedule` are unique where tasks are parked, so a number tells as much as the tasks, which may be large. */
-static int schedule_look(struct lock_waiters *waiters, size_t from, size_t to, struct console *console)
+static void schedule_look(struct lock_waiters *waiters, size_t from, size_t to, struct console *console)
 {
     inquiry_begin(console->inquiry);
-    for (size_t i = from; i < to; i++)
-        inquiry_ask(console->inquiry, "ZCOUNT", console->keys.schedule,
-                    waiters->items[i].state == LOCK_WAITER_PARKED ? waiters->items[i].due_text : "0",
-                    waiters->items[i].state == LOCK_WAITER_PARKED ? waiters->items[i].due_text : "0", NULL);
-    int code = console_run(console);
-    for (size_t i = from; code == EXIT_CODE_OK && i < to; i++) {
-        struct lock_waiter *waiter = &waiters->items[i];
-        if (waiter->state == LOCK_WAITER_PARKED && inquiry_integer(console->inquiry, i - from, 0) == 0)
-            lock_waiter_gone(waiter, console->now);
+    for (size_t i = from; i < to; i++) {
+        const char *due = waiters->items[i].state == LOCK_WAITER_PARKED ? waiters->items[i].due_text : "0";
+        inquiry_ask(console->inquiry, "ZCOUNT", console->keys.schedule, due, due, NULL);
     }
-    return code;
+    console_run(console);
+    for (size_t i = from; i < to; i++)
+        if (waiters->items[i].state == LOCK_WAITER_PARKED && inquiry_integer(console->inquiry, i - from, 0) == 0)
+            lock_waiter_gone(&waiters->items[i], console->now);
 }
 
 int lock_waiters_read(struct lock_waiters *waiters, struct console *console, const char *resource, size_t limit)
 {
     *waiters = (struct lock_waiters){.items = NULL};
-    int code = jids_read(waiters, console, resource, limit);
-    for (size_t from = 0; code == EXIT_CODE_OK && from < waiters->count; from += ASKED_AT_ONCE) {
+    jids_read(waiters, console, resource, limit);
+    for (size_t from = 0; from < waiters->count; from += ASKED_AT_ONCE) {
         size_t to = waiters->count - from < ASKED_AT_ONCE ? waiters->count : from + ASKED_AT_ONCE;
-        code = places_read(waiters, from, to, console, resource);
-        if (code == EXIT_CODE_OK)
-            code = schedule_look(waiters, from, to, console);
+        places_read(waiters, from, to, console, resource);
+        schedule_look(waiters, from, to, console);
     }
-    return code;
+    return console->code;
 }
 
 void lock_waiters_free(struct lock_waiters *waiters)
@@ -215,18 +211,13 @@ static bool is_list_name(const struct redis_reply *name)
     return name->bytes != NULL && name->length <= WAITING_LIST_BYTES_MAX && strlen(name->bytes) == name->length;
 }
 
-static int names_read(struct waiting_lists *lists, struct console *console)
+static void names_read(struct waiting_lists *lists, struct console *console)
 {
     char last[24];
     snprintf(last, sizeof last, "%d", WAITING_LISTS_MAX);
-    inquiry_begin(console->inquiry);
-    inquiry_ask(console->inquiry, "ZRANGE", console->keys.contended, "0", last, NULL);
-    int code = console_run(console);
-    if (code != EXIT_CODE_OK)
-        return code;
-    const struct redis_reply *reply = inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY);
-    lists->is_clash = reply == NULL;
-    size_t count = reply != NULL ? reply->count : 0;
+    const struct redis_reply *reply = console_ask(console, "ZRANGE", console->keys.contended, "0", last, NULL);
+    lists->is_clash = reply->kind != REDIS_ARRAY;
+    size_t count = reply->kind == REDIS_ARRAY ? reply->count : 0;
     lists->is_cut = count > WAITING_LISTS_MAX;
     lists->items = memory_zeroed(count + 1, sizeof *lists->items);
     for (size_t i = 0; i < count && i < WAITING_LISTS_MAX; i++) {
@@ -236,7 +227,6 @@ static int names_read(struct waiting_lists *lists, struct console *console)
         list->list = memory_text_of(reply->elements[i].bytes, reply->elements[i].length);
         list_name(list);
     }
-    return code;
 }
 
 static int by_length(const void *a, const void *b)
@@ -259,7 +249,7 @@ static struct buffer *request_begin(struct console *console, size_t parts, const
 }
 
 /* How many have a place. The jids at the front become the caller's, one reply a list. */
-static int places_count(struct waiting_list *lists, size_t count, struct console *console, struct redis_reply **jids)
+static void places_count(struct waiting_list *lists, size_t count, struct console *console, struct redis_reply **jids)
 {
     inquiry_begin(console->inquiry);
     for (size_t i = 0; i < count; i++) {
@@ -268,12 +258,11 @@ static int places_count(struct waiting_list *lists, size_t count, struct console
         redis_request_integer(request, 0);
         redis_request_integer(request, PLACES_LOOKED_AT - 1);
     }
-    int code = console_run(console);
-    for (size_t i = 0; code == EXIT_CODE_OK && i < count; i++) {
+    console_run(console);
+    for (size_t i = 0; i < count; i++) {
         lists[i].waiters = inquiry_integer(console->inquiry, 2 * i, 0);
         jids[i] = inquiry_take(console->inquiry, 2 * i + 1);
     }
-    return code;
 }
 
 static bool is_parked(const struct redis_reply *place)
@@ -287,7 +276,7 @@ static bool is_parked(const struct redis_reply *place)
 }
 
 /* Those behind the front are taken for parked. So is for some seconds one that another program put into its queue. */
-static int parked_count(struct waiting_list *lists, size_t count, struct console *console, struct redis_reply **jids)
+static void parked_count(struct waiting_list *lists, size_t count, struct console *console, struct redis_reply **jids)
 {
     inquiry_begin(console->inquiry);
     for (size_t i = 0; i < count; i++) {
@@ -297,28 +286,24 @@ static int parked_count(struct waiting_list *lists, size_t count, struct console
             redis_request_bytes(request, jids[i]->elements[j].bytes, jids[i]->elements[j].length);
         redis_request_text(request, ""); /* nobody's place: a request that names none is an error */
     }
-    int code = console_run(console);
-    for (size_t i = 0; code == EXIT_CODE_OK && i < count; i++) {
-        const struct redis_reply *places = inquiry_reply_of(console->inquiry, i, REDIS_ARRAY);
-        for (size_t j = 0; places != NULL && j + 1 < places->count; j++)
+    console_run(console);
+    for (size_t i = 0; i < count; i++) {
+        const struct redis_reply *places = inquiry_reply(console->inquiry, i);
+        for (size_t j = 0; places->kind == REDIS_ARRAY && j + 1 < places->count; j++)
             lists[i].waiters -= !is_parked(&places->elements[j]);
     }
-    return code;
 }
 
-static int lengths_read(struct waiting_lists *lists, struct console *console)
+static void lengths_read(struct waiting_lists *lists, struct console *console)
 {
-    int code = EXIT_CODE_OK;
-    for (size_t from = 0; code == EXIT_CODE_OK && from < lists->count; from += LISTS_AT_ONCE) {
+    for (size_t from = 0; from < lists->count; from += LISTS_AT_ONCE) {
         struct redis_reply *jids[LISTS_AT_ONCE] = {NULL};
         size_t count = lists->count - from < LISTS_AT_ONCE ? lists->count - from : LISTS_AT_ONCE;
-        code = places_count(&lists->items[from], count, console, jids);
-        if (code == EXIT_CODE_OK)
-            code = parked_count(&lists->items[from], count, console, jids);
+        places_count(&lists->items[from], count, console, jids);
+        parked_count(&lists->items[from], count, console, jids);
         for (size_t i = 0; i < count; i++)
             free(jids[i]);
     }
-    return code;
 }
 
 /* A list in which nobody waits, or that is none at all. */
@@ -338,11 +323,10 @@ static void empty_drop(struct waiting_lists *lists)
 int waiting_lists_read(struct waiting_lists *lists, struct console *console)
 {
     *lists = (struct waiting_lists){.count = 0};
-    int code = names_read(lists, console);
-    if (code == EXIT_CODE_OK)
-        code = lengths_read(lists, console);
+    names_read(lists, console);
+    lengths_read(lists, console);
     empty_drop(lists);
-    return code;
+    return console->code;
 }
 
 long long waiting_lists_total(const struct waiting_lists *lists)

@@ -43,7 +43,7 @@ struct lock_waiters {
 };
 
 int lock_waiters_read(struct lock_waiters *waiters, struct console *console, const char *resource,
-                      size_t limit) MUST_CHECK; /* an exit code; complains */
+                      size_t limit); /* console->code */
 void lock_waiters_free(struct lock_waiters *waiters);
 
 void lock_waiters_put(const struct lock_waiters *waiters, struct printer *out); /* members waiters, waiting */
@@ -73,7 +73,7 @@ struct waiting_lists {
 
 enum { WAITING_LISTS_MAX = 1000 };
 
-int waiting_lists_read(struct waiting_lists *lists, struct console *console) MUST_CHECK; /* an exit code; complains */
+int waiting_lists_read(struct waiting_lists *lists, struct console *console); /* console->code */
 long long waiting_lists_total(const struct waiting_lists *lists);
 /* Rows of a list, at most so many. */
 void waiting_lists_put(const struct waiting_lists *lists, size_t most, struct printer *out);

@@ -391,12 +391,11 @@ struct buffer *inquiry_compose(struct inquiry *inquiry)
     return &exchange->request;
 }
 
-size_t inquiry_ask(struct inquiry *inquiry, ...)
+size_t inquiry_ask_list(struct inquiry *inquiry, va_list texts)
 {
     struct buffer *request = inquiry_compose(inquiry);
-    va_list texts, counted;
+    va_list counted;
     size_t count = 0;
-    va_start(texts, inquiry);
     va_copy(counted, texts);
     while (va_arg(counted, const char *) != NULL)
         count++;
@@ -404,8 +403,16 @@ size_t inquiry_ask(struct inquiry *inquiry, ...)
     redis_request_begin(request, count);
     for (size_t i = 0; i < count; i++)
         redis_request_text(request, va_arg(texts, const char *));
-    va_end(texts);
     return inquiry->count - 1;
+}
+
+size_t inquiry_ask(struct inquiry *inquiry, ...)
+{
+    va_list texts;
+    va_start(texts, inquiry);
+    size_t index = inquiry_ask_list(inquiry, texts);
+    va_end(texts);
+    return index;
 }
 
 size_t inquiry_count(const struct inquiry *inquiry)
@@ -417,8 +424,10 @@ size_t inquiry_count(const struct inquiry *inquiry)
 
 const struct redis_reply *inquiry_reply(const struct inquiry *inquiry, size_t index)
 {
-    invariant(index < inquiry->count && inquiry->exchanges[index]->reply != NULL);
-    return inquiry->exchanges[index]->reply;
+    static const struct redis_reply nothing = {.kind = REDIS_NIL};
+    invariant(index < inquiry->count);
+    const struct redis_reply *reply = inquiry->exchanges[index]->reply;
+    return reply != NULL ? reply : &nothing;
 }
 
 const struct redis_reply *inquiry_reply_of(const struct inquiry *inquiry, size_t index, enum redis_reply_kind kind)
@@ -437,9 +446,8 @@ struct redis_reply *inquiry_take(struct inquiry *inquiry, size_t index)
 {
     static const struct redis_reply nothing = {.kind = REDIS_NIL};
     struct redis_reply *reply = inquiry->exchanges[index]->reply;
-    invariant(reply != NULL);
-    inquiry->exchanges[index]->reply = reply_copy(&nothing);
-    return reply;
+    inquiry->exchanges[index]->reply = NULL;
+    return reply != NULL ? reply : reply_copy(&nothing);
 }
 
 enum inquiry_end inquiry_ended(const struct inquiry *inquiry)

@@ -20,6 +20,7 @@
 #ifndef WORKER_INQUIRY_H
 #define WORKER_INQUIRY_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,6 +53,7 @@ void inquiry_close(struct inquiry *inquiry); /* NULL is fine */
 void inquiry_begin(struct inquiry *inquiry);
 /* Adds a request of texts; the list ends with NULL. Returns its index: 0, 1, 2 ... */
 size_t inquiry_ask(struct inquiry *inquiry, ...) __attribute__((sentinel));
+size_t inquiry_ask_list(struct inquiry *inquiry, va_list texts);
 /* Adds an empty request, to be filled before the next call. Its index is inquiry_count() - 1. */
 struct buffer *inquiry_compose(struct inquiry *inquiry);
 size_t inquiry_count(const struct inquiry *inquiry);
@@ -59,7 +61,7 @@ size_t inquiry_count(const struct inquiry *inquiry);
 /* Sends all and waits. True when each was answered, be it with an error reply. */
 bool inquiry_run(struct inquiry *inquiry) MUST_CHECK;
 
-/* After a run that was answered, until the next inquiry_begin. Never NULL. */
+/* Until the next inquiry_begin. Never NULL: what was not answered is nil. */
 const struct redis_reply *inquiry_reply(const struct inquiry *inquiry, size_t index);
 /* The reply if it is of this kind, else NULL. */
 const struct redis_reply *inquiry_reply_of(const struct inquiry *inquiry, size_t index, enum redis_reply_kind kind);
