@@ -79,7 +79,7 @@ TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source 
                   redlock_counters node_tls tls observer record_ring simulated_handlers argument_check workforce \
                   heartbeat heartbeat_trouble control iteration presence sidekiq soak stopped_worker \
                  job_verifier loss top zygote zygote_ends zygote_worker run_handler program event_commands process_pool \
-                 process_pool_size process_pool_lock outcome)
+                 process_pool_size process_pool_lock mutex_process outcome)
 
 layer_sources = $(wildcard lib/$(1)/*.c)
 layer_scripts = $(wildcard lib/$(1)/scripts/*.lua)
@@ -508,7 +508,8 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	    ln -sf lib$$name.so.$(SOVERSION) $(INSTALL_DIR)/lib/lib$$name.so && \
 	    scripts/library-pc $$name '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/$$name.pc || exit 1; done
 	install -m 644 lib/redlock/redlock.h $(INSTALL_DIR)/include/
-	sed 's|"redlock/redlock.h"|"redlock.h"|' lib/redlock/redlock_nodes.h >$(INSTALL_DIR)/include/redlock_nodes.h
+	for name in mutex nodes; do sed 's|"redlock/redlock.h"|"redlock.h"|' lib/redlock/redlock_$$name.h \
+	    >$(INSTALL_DIR)/include/redlock_$$name.h || exit 1; done
 	install -m 644 jobs/job.h jobs/fence/fence.h lib/queue/holdfast.h $(INSTALL_DIR)/include/holdfast/
 	install -m 644 $(call archive,fence) $(INSTALL_DIR)/lib/libholdfast-fence.a
 	scripts/library-pc holdfast-fence '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/holdfast-fence.pc

@@ -159,6 +159,7 @@ static enum flow_refusal refusal_of(enum redlock_answer answer)
     case REDLOCK_SPLIT:
     case REDLOCK_TOO_SLOW:
     case REDLOCK_CANCELLED:
+    case REDLOCK_IN_DANGER:
         return FLOW_UNDECIDED;
     default:
         return FLOW_NO_QUORUM;

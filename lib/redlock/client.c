@@ -4,30 +4,20 @@
  * once per operation, at the decision. Nothing else is shared: until the semaphore is posted the struct belongs to the
  * loop, afterwards to the caller again. A release in the background gives the struct to the loop, which frees it. Posts
  * that fall into one turn of the loop leave in one write per node. */
-#include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "redlock/group.h"
+#include "redlock/client.h"
 #include "redlock/limits.h"
 
 #define POLL_NS        (1 * NS_PER_MS)
 #define CLOSE_LIMIT_NS (2 * NS_PER_S) /* for releases in the background; after that the ttl does the work */
-
-struct redlock_client {
-    struct loop *loop;
-    struct redlock_group *group;
-    pthread_t thread;
-    sem_t settled;
-    struct loop_timer poll_timer; /* until the group is settled, and later until it can be closed */
-    struct loop_message close_message;
-    struct instant close_by;
-};
 
 struct redlock_held {
     struct loop_message message;
@@ -42,9 +32,16 @@ struct redlock_held {
     uint64_t token;
     unsigned place;
     struct redlock_verify verify;
+    int64_t extend_ns; /* by redlock_held_extend; 0: only to verify */
     bool is_verified;
     char reason[384];
     sem_t decided;
+    struct loop_message cancel_message;
+    atomic_bool is_cancelled; /* the message is on its way, and ends with `cancelled` */
+    sem_t cancelled;
+    bool gives_up, asks; /* on the loop: the message has come; there is a request to give up */
+    void (*told)(void *context, bool is_lost);
+    void *context;
 };
 
 /* --- on the loop ---------------------------------------------------------------------------------------------- */
@@ -52,7 +49,11 @@ struct redlock_held {
 static void held_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
 {
     struct redlock_held *held = context;
-    if (event->kind == REDLOCK_EVENT_ANSWER) {
+    if (event->kind == REDLOCK_EVENT_DANGER || event->kind == REDLOCK_EVENT_LOST) {
+        if (held->told != NULL)
+            held->told(held->context, event->kind == REDLOCK_EVENT_LOST);
+    } else if (event->kind == REDLOCK_EVENT_ANSWER) {
+        held->asks = false;
         held->answer = event->answer;
         held->token = redlock_lock_token(lock);
         held->place = redlock_lock_place(lock);
@@ -76,15 +77,24 @@ static void acquire_deliver(struct loop_message *message)
         sem_post(&held->decided);
         return;
     }
+    if (held->gives_up) {
+        held->answer = REDLOCK_CANCELLED;
+        sem_post(&held->decided);
+        return;
+    }
+    held->asks = true;
     held->lock = redlock_lock_create(group, held->terms, held_event, held);
     bool is_taken = redlock_lock_acquire(held->lock, held->request);
     invariant(is_taken);
 }
 
-static void held_free(struct redlock_held *held)
+static void cancel_deliver(struct loop_message *message)
 {
-    sem_destroy(&held->decided);
-    free(held);
+    struct redlock_held *held = list_owner(message, struct redlock_held, cancel_message);
+    held->gives_up = true;
+    if (held->asks)
+        redlock_lock_release(held->lock);
+    sem_post(&held->cancelled);
 }
 
 static void release_deliver(struct loop_message *message)
@@ -100,15 +110,24 @@ static void release_deliver(struct loop_message *message)
 static void verified(struct redlock_verify *verify, bool is_held)
 {
     struct redlock_held *held = list_owner(verify, struct redlock_held, verify);
-    held->is_verified = is_held;
+    held->is_verified = is_held && redlock_lock_ttl_ns(held->lock) >= held->extend_ns;
     sem_post(&held->decided);
 }
 
 static void verify_deliver(struct loop_message *message)
 {
     struct redlock_held *held = list_owner(message, struct redlock_held, message);
+    int64_t most_ns = redlock_longest_ttl_ns(trust_max_ttl_ns(&held->client->group->trust));
+    if (held->extend_ns > most_ns) {
+        held->is_verified = false;
+        snprintf(held->reason, sizeof held->reason, "%lld ms is above the max_ttl of the lock group, %lld ms",
+                 (long long)(held->extend_ns / NS_PER_MS), (long long)(most_ns / NS_PER_MS));
+        sem_post(&held->decided);
+        return;
+    }
+    snprintf(held->reason, sizeof held->reason, "a majority of the lock nodes does not confirm that it is held");
     held->verify.done = verified;
-    redlock_lock_verify(held->lock, &held->verify);
+    redlock_lock_extend(held->lock, held->extend_ns, &held->verify);
 }
 
 static void settle_fire(struct loop_timer *timer)
@@ -190,6 +209,10 @@ static struct redlock_client *client_discard(struct redlock_client *client)
     if (client->loop != NULL)
         loop_destroy(client->loop);
     sem_destroy(&client->settled);
+    pthread_cond_destroy(&client->changed);
+    pthread_mutex_destroy(&client->lock);
+    if (client->news_descriptor >= 0)
+        close(client->news_descriptor);
     free(client);
     return NULL;
 }
@@ -201,7 +224,15 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
     struct redlock_client *client = memory_new(struct redlock_client);
     struct error error = ERROR_NONE;
     log_set_level(options->logs_to_stderr ? LOG_INFO : LOG_NOTHING);
+    client->process = getpid();
+    client->news_descriptor = -1;
     sem_init(&client->settled, 0, 0);
+    pthread_mutex_init(&client->lock, NULL);
+    pthread_condattr_t by_clock;
+    pthread_condattr_init(&by_clock);
+    pthread_condattr_setclock(&by_clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&client->changed, &by_clock);
+    pthread_condattr_destroy(&by_clock);
     loop_timer_init(&client->poll_timer, settle_fire);
     client->loop = loop_create(&error);
     if (client->loop == NULL) {
@@ -220,9 +251,14 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
     return client;
 }
 
+bool client_is_ours(const struct redlock_client *client)
+{
+    return client != NULL && client->process == getpid();
+}
+
 void redlock_client_close(struct redlock_client *client)
 {
-    if (client == NULL)
+    if (!client_is_ours(client))
         return;
     client->close_message.deliver = close_deliver;
     loop_post(client->loop, &client->close_message);
@@ -235,7 +271,7 @@ void redlock_client_counters(struct redlock_client *client, struct redlock_count
 {
     if (counters != NULL)
         *counters = (struct redlock_counters){0};
-    if (client == NULL || counters == NULL)
+    if (!client_is_ours(client) || counters == NULL)
         return;
     struct redlock_held question = {.client = client, .counters = counters};
     sem_init(&question.decided, 0, 0);
@@ -244,12 +280,57 @@ void redlock_client_counters(struct redlock_client *client, struct redlock_count
     sem_destroy(&question.decided);
 }
 
+struct redlock_held *held_create(struct redlock_client *client, void (*told)(void *context, bool is_lost),
+                                 void *context)
+{
+    struct redlock_held *held = memory_new(struct redlock_held);
+    sem_init(&held->decided, 0, 0);
+    sem_init(&held->cancelled, 0, 0);
+    held->client = client;
+    held->told = told;
+    held->context = context;
+    return held;
+}
+
+enum redlock_answer held_acquire(struct redlock_held *held, const struct redlock_terms *terms,
+                                 const struct redlock_request *request, char *reason, size_t reason_size)
+{
+    struct redlock_terms checked = {0};
+    if (terms != NULL)
+        checked = *terms;
+    if (!redlock_terms_fit(&checked, held->client->group->slowest_timeout_ns, reason, reason_size))
+        return REDLOCK_INVALID;
+    held->terms = &checked;
+    held->request = request;
+    held_post(held, acquire_deliver);
+    semaphore_wait(&held->decided);
+    if (held->answer != REDLOCK_ACQUIRED)
+        redlock_refuse(reason, reason_size, "%s", held->reason);
+    return held->answer;
+}
+
+void held_cancel(struct redlock_held *held)
+{
+    if (atomic_exchange(&held->is_cancelled, true))
+        return;
+    held->cancel_message.deliver = cancel_deliver;
+    loop_post(held->client->loop, &held->cancel_message);
+}
+
+void held_free(struct redlock_held *held)
+{
+    if (atomic_load(&held->is_cancelled))
+        semaphore_wait(&held->cancelled);
+    sem_destroy(&held->cancelled);
+    sem_destroy(&held->decided);
+    free(held);
+}
+
 enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,
                                            const struct redlock_request *request, struct redlock_held **held_out,
                                            char *reason, size_t reason_size)
 {
     const char *missing = client == NULL     ? "the client"
-                          : terms == NULL    ? "the terms"
                           : request == NULL  ? "the request"
                           : held_out == NULL ? "the place for what is held"
                                              : NULL;
@@ -259,29 +340,33 @@ enum redlock_answer redlock_client_acquire(struct redlock_client *client, const 
         redlock_refuse(reason, reason_size, "NULL is given as %s", missing);
         return REDLOCK_INVALID;
     }
-    struct redlock_terms checked = *terms;
-    if (!redlock_terms_fit(&checked, client->group->slowest_timeout_ns, reason, reason_size))
+    if (!client_is_ours(client)) {
+        redlock_refuse(reason, reason_size, CLIENT_OF_PARENT);
         return REDLOCK_INVALID;
-    struct redlock_held *held = memory_new(struct redlock_held);
-    sem_init(&held->decided, 0, 0);
-    held->client = client;
-    held->terms = &checked;
-    held->request = request;
-    held_post(held, acquire_deliver);
-    semaphore_wait(&held->decided);
-    enum redlock_answer answer = held->answer;
-    if (answer == REDLOCK_ACQUIRED) {
-        *held_out = held;
-        return answer;
     }
-    redlock_refuse(reason, reason_size, "%s", held->reason);
-    held_free(held);
+    struct redlock_held *held = held_create(client, NULL, NULL);
+    enum redlock_answer answer = held_acquire(held, terms, request, reason, reason_size);
+    if (answer == REDLOCK_ACQUIRED)
+        *held_out = held;
+    else
+        held_free(held);
     return answer;
+}
+
+static bool is_ours(const struct redlock_held *held)
+{
+    return held != NULL && client_is_ours(held->client);
 }
 
 static struct redlock_validity *validity_of(const struct redlock_held *held)
 {
-    return held != NULL ? redlock_lock_validity(held->lock) : NULL;
+    return is_ours(held) ? redlock_lock_validity(held->lock) : NULL;
+}
+
+int64_t held_valid_until_ns(const struct redlock_held *held)
+{
+    struct redlock_validity *validity = validity_of(held);
+    return redlock_validity_left_ns(validity) > 0 ? atomic_load(&validity->until) : 0;
 }
 
 int64_t redlock_held_valid_for_ms(const struct redlock_held *held)
@@ -301,27 +386,42 @@ int redlock_held_descriptor(struct redlock_held *held)
 
 uint64_t redlock_held_token(const struct redlock_held *held)
 {
-    return held != NULL ? held->token : 0;
+    return is_ours(held) ? held->token : 0;
 }
 
 unsigned redlock_held_place(const struct redlock_held *held)
 {
-    return held != NULL ? held->place : 0;
+    return is_ours(held) ? held->place : 0;
 }
 
-bool redlock_held_verify(struct redlock_held *held)
+static bool verify(struct redlock_held *held, int64_t extend_ns)
 {
-    if (held == NULL)
-        return false;
+    held->extend_ns = extend_ns;
     held_post(held, verify_deliver);
     semaphore_wait(&held->decided);
     return held->is_verified;
 }
 
-enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlock_wait wait)
+bool redlock_held_verify(struct redlock_held *held)
+{
+    return is_ours(held) && verify(held, 0);
+}
+
+bool redlock_held_extend(struct redlock_held *held, int64_t ms, char *reason, size_t reason_size)
 {
     if (held == NULL)
-        return REDLOCK_UNKNOWN;
+        return redlock_refuse(reason, reason_size, "NULL is given as what is held");
+    if (!is_ours(held))
+        return redlock_refuse(reason, reason_size, CLIENT_OF_PARENT);
+    if (ms <= 0)
+        return redlock_refuse(reason, reason_size, "it can be extended by at least 1 ms");
+    return verify(held, ns_from_ms(ms)) || redlock_refuse(reason, reason_size, "%s", held->reason);
+}
+
+enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlock_wait wait)
+{
+    if (!is_ours(held))
+        return REDLOCK_NOT_HELD;
     held->wait = wait;
     held_post(held, release_deliver);
     if (wait == REDLOCK_BACKGROUND)

@@ -193,6 +193,8 @@ struct redlock_lock {
     void *context;
     struct instant asked_at, acquired_at;
     unsigned attempts;
+    int64_t longer_ns; /* the ttl of the round of longer_from, until it won; 0 = usual */
+    struct instant longer_from;
     int64_t linger_ns;                        /* how long its keys stay at the release; 0 = not at all */
     bool was_handed_over;                     /* in the attempt that won */
     bool was_refused;                         /* in this attempt: a node answered with an error */

@@ -242,6 +242,15 @@ struct lease_step lease_verify(struct lease *lease, const struct lease_terms *te
     return hold_tick(lease, terms, now);
 }
 
+void lease_lengthen(struct lease *lease, struct lease_terms *terms, int64_t ttl_ns)
+{
+    invariant(lease->state == LEASE_HELD && ttl_ns >= terms->ttl_ns);
+    terms->ttl_ns = ttl_ns;
+    lease_terms_derive(terms);
+    lease->valid_until = validity_of(terms, lease->confirmed);
+    extension_plan(lease, terms);
+}
+
 static struct instant hold_next(const struct lease *lease, const struct lease_terms *terms)
 {
     return instant_earlier(lease_believed_until(lease, terms), instant_earlier(lease->act_at, danger_at(lease, terms)));

@@ -75,6 +75,7 @@ struct lease_terms {
     double drift_factor;
     int64_t attempt_limit_ns; /* an attempt or a release that a quorum has answered ends by then, undecided or not */
     int64_t silence_limit_ns; /* the same if fewer have answered, and of an extension; at least attempt_limit_ns */
+    int64_t silence_most_ns;  /* that it may become, however slow the nodes are */
     unsigned tries; /* attempts until an acquire is refused, at least 1; LEASE_TRIES_ENDLESS = lease_last_try ends it */
     int64_t retry_delay_ns, retry_jitter_ns;
     bool fenced;
@@ -174,6 +175,9 @@ struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *te
 /* Asks a majority now whether the lock is still ours, by an extension round: HELD only, else nothing happens. EXTENDED
  * with `confirmed` not before `now` is the yes. */
 struct lease_step lease_verify(struct lease *lease, const struct lease_terms *terms, struct instant now);
+/* HELD only: the round that won last was for `ttl_ns`, longer than the terms say. It counts for as much, and so do the
+ * extensions from now on: the caller must send them so. */
+void lease_lengthen(struct lease *lease, struct lease_terms *terms, int64_t ttl_ns);
 /* Our clock is not reliable for the time before now: a hold is LOST, an undecided attempt fails. */
 struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *terms, struct instant now);
 /* Our clock may have stood still for `stood_ns` before now, unless the clock of a node jumped. This shortens a hold by

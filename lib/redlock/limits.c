@@ -51,6 +51,11 @@ int64_t redlock_longest_patience_ns(int64_t timeout_ns)
     return timeout_ns < longest_ns / PATIENCE_TIMES ? PATIENCE_TIMES * timeout_ns : longest_ns;
 }
 
+int64_t redlock_longest_ttl_ns(int64_t max_ttl_ns)
+{
+    return max_ttl_ns > 0 ? max_ttl_ns : TTL_MAX_MS * NS_PER_MS;
+}
+
 double redlock_drift_factor(const struct redlock_options *options)
 {
     return options->drift_factor == 0 ? 0.01 : options->drift_factor;
@@ -191,6 +196,10 @@ bool redlock_terms_fit(struct redlock_terms *terms, int64_t slowest_timeout_ns, 
         return redlock_refuse(reason, size, "it may be handed over at most %d times in a row", HAND_OVER_TASKS_MAX);
     if (!time_fits(&terms->hand_over_ms, 1000, 0, 3600000))
         return redlock_refuse(reason, size, "it may be handed over for up to 1 h at a time");
+    if (!(terms->drift_factor >= 0 && terms->drift_factor <= 0.1))
+        return redlock_refuse(reason, size, "the drift factor must be from 0 to 0.1");
+    if (!(terms->timeout_factor == 0 || (terms->timeout_factor >= 0.01 && terms->timeout_factor <= 0.25)))
+        return redlock_refuse(reason, size, "the timeout factor must be from 0.01 to 0.25");
     if (slowest_timeout_ns > ns_from_ms(terms->ttl_ms) / TIMEOUT_SHARE_OF_TTL)
         return redlock_refuse(reason, size, "the slowest lock node's timeout must be at most a quarter of the ttl");
     return true;
@@ -284,11 +293,14 @@ unsigned redlock_resources_sort(const struct redlock_request *request, const cha
 struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsigned nodes, double drift_factor,
                                        int64_t slowest_timeout_ns)
 {
+    double share = terms->timeout_factor > 0 ? terms->timeout_factor : 1.0 / TIMEOUT_SHARE_OF_TTL;
+    int64_t most_ns = (int64_t)((double)ns_from_ms(terms->ttl_ms) * share);
     struct lease_terms lease = {
         .nodes = nodes,
         .ttl_ns = ns_from_ms(terms->ttl_ms),
-        .drift_factor = drift_factor,
-        .attempt_limit_ns = slowest_timeout_ns + ATTEMPT_SLACK_NS,
+        .drift_factor = terms->drift_factor > drift_factor ? terms->drift_factor : drift_factor,
+        .attempt_limit_ns = (slowest_timeout_ns < most_ns ? slowest_timeout_ns : most_ns) + ATTEMPT_SLACK_NS,
+        .silence_most_ns = most_ns,
         .tries = terms->wait_ms > 0 ? LEASE_TRIES_ENDLESS : terms->tries,
         .retry_delay_ns = ns_from_ms(terms->retry_delay_ms),
         .retry_jitter_ns = ns_from_ms(terms->retry_jitter_ms),
@@ -301,7 +313,7 @@ struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsign
 
 void redlock_lease_terms_wait(struct lease_terms *terms, int64_t patience_ns)
 {
-    int64_t most_ns = terms->ttl_ns / TIMEOUT_SHARE_OF_TTL;
+    int64_t most_ns = terms->silence_most_ns;
     int64_t limit_ns = (patience_ns < most_ns ? patience_ns : most_ns) + ATTEMPT_SLACK_NS;
     if (limit_ns == terms->silence_limit_ns)
         return;
@@ -312,14 +324,14 @@ void redlock_lease_terms_wait(struct lease_terms *terms, int64_t patience_ns)
 const char *redlock_answer_name(enum redlock_answer answer)
 {
     static const char *const names[] = {"acquired", "busy",      "split_vote", "no_quorum",
-                                        "too_slow", "cancelled", "invalid"};
+                                        "too_slow", "cancelled", "invalid",    "in_danger"};
     invariant((unsigned)answer < sizeof names / sizeof names[0]);
     return names[answer];
 }
 
 const char *redlock_ending_name(enum redlock_ending ending)
 {
-    static const char *const names[] = {"released", "expired", "foreign", "unknown"};
+    static const char *const names[] = {"released", "expired", "foreign", "unknown", "still_held", "not_held"};
     invariant((unsigned)ending < sizeof names / sizeof names[0]);
     return names[ending];
 }

@@ -28,6 +28,8 @@ void redlock_node_name(const struct redlock_node *wanted, char name[REDLOCK_NODE
 /* Everything but callbacks and limits; points into its arguments. */
 struct redis_node_options redlock_node_options(const struct redlock_node *wanted, const struct redlock_options *options,
                                                const char *name);
+/* Of any lock, in a group with this max_ttl; 0 = it has none. */
+int64_t redlock_longest_ttl_ns(int64_t max_ttl_ns);
 /* redlock_terms_check for nodes of which the slowest has this timeout. */
 bool redlock_terms_fit(struct redlock_terms *terms, int64_t slowest_timeout_ns, char *reason, size_t size);
 /* False, with a reason, if the request exceeds a limit, or `key_prefix` and a resource make a key of ours. */

@@ -125,6 +125,7 @@ static const char *answer_reason(enum redlock_answer answer)
     case REDLOCK_CANCELLED:
         return "given up before it was acquired";
     case REDLOCK_INVALID:
+    case REDLOCK_IN_DANGER:
         break;
     }
     return "outside the limits";
@@ -351,6 +352,21 @@ void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verif
         lock_take_step(lock, lease_verify(&lock->lease, &lock->terms, verify->asked));
 }
 
+/* Only the requests of this round have the longer ttl; the hold has it once they won. */
+void redlock_lock_extend(struct redlock_lock *lock, int64_t ttl_ns, struct redlock_verify *verify)
+{
+    if (lock == NULL || verify == NULL || verify->done == NULL)
+        return;
+    int64_t usual_ns = lock->terms.ttl_ns;
+    if (ttl_ns > usual_ns) {
+        lock->longer_ns = lock->terms.ttl_ns = ttl_ns;
+        lock->longer_from = loop_now(lock->group->loop);
+    }
+    redlock_lock_verify(lock, verify);
+    if (lock->lease.state == LEASE_HELD)
+        lock->terms.ttl_ns = usual_ns;
+}
+
 void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify *verify)
 {
     if (lock == NULL || verify == NULL)
@@ -502,6 +518,12 @@ static void leave_when_busy(struct redlock_lock *lock, struct lease_step *step)
     step->refusal = refused.refusal;
 }
 
+static void lengthen(struct redlock_lock *lock)
+{
+    if (lock->longer_ns > lock->terms.ttl_ns && lock->lease.confirmed.ns == lock->longer_from.ns)
+        lease_lengthen(&lock->lease, &lock->terms, lock->longer_ns);
+}
+
 /* A vote that decides nothing yet, as most do: it can change no more than when the round ends. */
 static bool is_undecided(const struct redlock_lock *lock, const struct lease_step *step)
 {
@@ -531,6 +553,8 @@ void lock_take_step(struct redlock_lock *lock, struct lease_step step)
     if (step.grant)
         attempt_begin(lock);
     votes_ask(lock, &step);
+    if (step.news == LEASE_NEWS_EXTENDED)
+        lengthen(lock);
     lock_publish(lock);
     if (lock->lease.state == LEASE_WAITING)
         lock_wait_plan(lock);
@@ -577,6 +601,7 @@ struct redlock_lock *redlock_lock_create(struct redlock_group *group, const stru
     lock->event = event;
     lock->context = context;
     lock->terms = redlock_lease_terms(terms, group->node_count, group->drift_factor, group->slowest_timeout_ns);
+    lock->longer_ns = 0;
     lock_wait_take_terms(lock, terms);
     return lock;
 }
@@ -727,6 +752,11 @@ uint64_t redlock_lock_token(const struct redlock_lock *lock)
 unsigned redlock_lock_place(const struct redlock_lock *lock)
 {
     return lock != NULL && lock_has_limit(lock) ? lock->places->place : 0;
+}
+
+int64_t redlock_lock_ttl_ns(const struct redlock_lock *lock)
+{
+    return lock != NULL ? lock->terms.ttl_ns : 0;
 }
 
 struct instant redlock_lock_hold_until(const struct redlock_lock *lock)

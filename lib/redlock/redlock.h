@@ -14,22 +14,34 @@
  * clients and this one exclude each other. Key = key_prefix + resource. Value = 32 hexadecimal digits from the kernel's
  * random generator, fresh for each attempt, then ":" and the owner text. GET on any node therefore shows the holder.
  *
- * There are two ways to use it. A program with threads uses the blocking client below. Code on a loop of this project
- * uses the asynchronous group (redlock_loop.h), on which the client is a thin layer.
+ * Most programs want a mutex (redlock_mutex.h), which is a thin layer on the client below.
  *
+ *     char reason[256];
+ *     struct redlock_node nodes[3] = {{.host = "10.0.0.1", .port = 6379},
+ *                                     {.host = "10.0.0.2", .port = 6379},
+ *                                     {.host = "10.0.0.3", .port = 6379}};
+ *     struct redlock_options options = {.nodes = nodes, .node_count = 3};
  *     struct redlock_client *client = redlock_client_open(&options, reason, sizeof reason);
+ *     if (client == NULL)
+ *         return fail(reason);
+ *
+ *     const char *resources[] = {"account:7", "account:9"};
+ *     struct redlock_request request = {.resources = resources, .resource_count = 2, .owner = "transfer"};
  *     struct redlock_held *held = NULL;
- *     enum redlock_answer answer = redlock_client_acquire(client, &terms, &request, &held, reason, sizeof reason);
- *     if (answer == REDLOCK_ACQUIRED) {
- *         while (more_to_do && redlock_held_valid_for_ms(held) > longest_step_ms)
- *             do_a_step();
- *         redlock_client_release(held, REDLOCK_AWAIT);
- *     }
+ *     if (redlock_client_acquire(client, NULL, &request, &held, reason, sizeof reason) != REDLOCK_ACQUIRED)
+ *         return fail(reason);
+ *     while (more_to_do() && redlock_held_valid_for_ms(held) > 200) // longer than a step takes
+ *         do_a_step(redlock_held_token(held));
+ *     redlock_client_release(held, REDLOCK_AWAIT);
  *     redlock_client_close(client);
  *
  * NULL for a required argument never crashes. A function with a `reason` names the argument there, an action does
- * nothing, and a question is answered as for a lost lock: no time left, in danger, no token, no descriptor. `reason`
- * may be NULL. Any other pointer must be valid.
+ * nothing, and a question is answered as for a lost lock: no time left, in danger, no token, no descriptor. Terms and
+ * `reason` may be NULL. Any other pointer must be valid.
+ *
+ * A child after fork must not use what its parent opened. To the child the functions say so: nothing is acquired,
+ * released or closed, no time is left, and what the parent holds stays held. The memory stays until the child ends or
+ * calls exec. It may open a client of its own.
  *
  * Durations are milliseconds (`_ms`). Texts are copied unless stated otherwise. If the process dies while it holds a
  * lock, nothing needs cleaning up: the keys expire within one ttl. Sources: the Redlock page of redis.io; the edge
@@ -109,6 +121,8 @@ struct redlock_terms {
     unsigned hand_over_tasks; /* how often in a row the lock passes straight to another user in this process [8], */
     int64_t hand_over_ms;     /* and for how long [1000], before other processes get their chance */
     bool unfenced;            /* no fencing token: cheaper, and only good for efficiency */
+    double drift_factor;      /* more than that of the options counts for this lock, up to 0.1; less does not */
+    double timeout_factor;    /* the share of the ttl that one attempt may take [0.25], 0.01 to 0.25 */
 };
 
 /* What to lock, and for whom. Several resources are locked all or none; order and repetition do not matter.
@@ -138,6 +152,7 @@ enum redlock_answer {
     REDLOCK_TOO_SLOW,  /* a majority granted it, but more than half of the ttl had passed by then (E5) */
     REDLOCK_CANCELLED, /* released before it was acquired */
     REDLOCK_INVALID,   /* the request or the terms exceed a limit, such as the group's max_ttl; nothing was sent */
+    REDLOCK_IN_DANGER, /* of a mutex: its owner has entered before, and is to leave, because that lock is in danger */
 };
 
 /* Why a lock was lost. */
@@ -149,12 +164,14 @@ enum redlock_loss {
     REDLOCK_LOST_FORFEIT,  /* the program declared it lost (redlock_lock_forfeit) */
 };
 
-/* The outcome of a release (E39). Each ends the lock. */
+/* The outcome of a release (E39). Each of the first four ends the lock. */
 enum redlock_ending {
-    REDLOCK_RELEASED, /* a majority deleted it */
-    REDLOCK_EXPIRED,  /* it had expired or been deleted before */
-    REDLOCK_FOREIGN,  /* another client already held it */
-    REDLOCK_UNKNOWN,  /* too few nodes answered; the ttl removes what is left (E51) */
+    REDLOCK_RELEASED,   /* a majority deleted it */
+    REDLOCK_EXPIRED,    /* it had expired or been deleted before */
+    REDLOCK_FOREIGN,    /* another client already held it */
+    REDLOCK_UNKNOWN,    /* too few nodes answered; the ttl removes what is left (E51) */
+    REDLOCK_STILL_HELD, /* of a mutex: its owner has entered more often than it left */
+    REDLOCK_NOT_HELD,   /* there was nothing to release: it was not locked, or a parent process has it */
 };
 
 REDLOCK_API const char *redlock_answer_name(enum redlock_answer answer); /* "acquired", "busy", ... */
@@ -196,8 +213,8 @@ REDLOCK_API enum redlock_answer redlock_client_acquire(struct redlock_client *cl
                                                        const struct redlock_request *request,
                                                        struct redlock_held **held, char *reason, size_t reason_size);
 
-/* How much longer the lock is certain; 0 once it is lost. Any thread. Compares the clock with a published deadline: no
- * lock, no system call, and right even if the loop thread is stuck. */
+/* How much longer the lock is certain, rounded down; 0 once it is lost. Any thread. Compares the clock with a published
+ * deadline: it waits for nothing, and is right even if the loop thread is stuck. */
 REDLOCK_API int64_t redlock_held_valid_for_ms(const struct redlock_held *held);
 /* No extension has succeeded for two thirds of the ttl, or the maximum hold is near: finish what is safe to finish. Any
  * thread, by the clock as well. */
@@ -211,6 +228,10 @@ REDLOCK_API unsigned redlock_held_place(const struct redlock_held *held);
 /* For an irreversible step that cannot check the token: asks a majority of the nodes now. True if the lock is still
  * ours; the question has extended it. Blocks for little more than a node's timeout. Any thread, one at a time. */
 REDLOCK_API bool redlock_held_verify(struct redlock_held *held);
+/* The same before a step that takes long: the lock is then certain for about `ms` from now (less its drift), and later
+ * extensions keep it so. At most the max_ttl of the group. False, with a reason, if it is not; what it had before
+ * stays. */
+REDLOCK_API bool redlock_held_extend(struct redlock_held *held, int64_t ms, char *reason, size_t reason_size);
 /* For poll: a descriptor that becomes readable when the lock is lost, by the kernel's clock. It belongs to the lock and
  * ends with the release: do not read or close it. -1 if the process has no descriptor left. Any thread. */
 REDLOCK_API int redlock_held_descriptor(struct redlock_held *held);
@@ -220,7 +241,7 @@ enum redlock_wait {
     REDLOCK_BACKGROUND, /* return REDLOCK_RELEASED at once; only the counters show the outcome */
 };
 
-/* Any thread. Ends the lock and frees `held`, whatever the outcome; UNKNOWN if `held` is NULL. */
+/* Any thread. Ends the lock and frees `held`, whatever the outcome; NOT_HELD if `held` is NULL. */
 REDLOCK_API enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlock_wait wait);
 
 /* Any thread. All counters are 0 if `client` is NULL. */

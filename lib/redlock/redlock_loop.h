@@ -134,6 +134,11 @@ struct redlock_verify {
     struct loop_timer limit;
 };
 REDLOCK_API void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verify);
+/* The same for a longer ttl, at most the max_ttl of the group: if the nodes confirm it, the lock has it until it is
+ * destroyed. Otherwise it keeps its own. */
+REDLOCK_API void redlock_lock_extend(struct redlock_lock *lock, int64_t ttl_ns, struct redlock_verify *verify);
+/* 0 if the lock is NULL. On the loop. */
+REDLOCK_API int64_t redlock_lock_ttl_ns(const struct redlock_lock *lock);
 /* From now on `done` does not run; harmless if it has run. */
 REDLOCK_API void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify *verify);
 

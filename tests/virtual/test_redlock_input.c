@@ -296,7 +296,6 @@ TEST(null_is_no_request_to_the_client)
         const char *reason;
     } cases[] = {
         {NULL, &sound, &request, &held, "NULL is given as the client"},
-        {client, NULL, &request, &held, "NULL is given as the terms"},
         {client, &sound, NULL, &held, "NULL is given as the request"},
         {client, &sound, &request, NULL, "NULL is given as the place for what is held"},
         {client, &sound, &nothing, &held, "the resources are NULL"},
@@ -325,7 +324,7 @@ TEST(null_is_a_hold_that_is_lost)
     assert_int_equal(redlock_held_token(NULL), 0);
     assert_false(redlock_held_verify(NULL));
     assert_int_equal(redlock_held_descriptor(NULL), -1);
-    assert_int_equal(redlock_client_release(NULL, REDLOCK_AWAIT), REDLOCK_UNKNOWN);
+    assert_int_equal(redlock_client_release(NULL, REDLOCK_AWAIT), REDLOCK_NOT_HELD);
     assert_int_equal(redlock_validity_left_ns(NULL), 0);
     assert_true(redlock_validity_in_danger(NULL));
     assert_int_equal(redlock_validity_descriptor(NULL), -1);

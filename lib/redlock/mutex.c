@@ -1,0 +1,557 @@
+/* The mutex: a layer over the blocking client.
+ *
+ * A hold is one lock at the nodes. Its entries are the structs that are inside, more than one only with an owner. What
+ * several threads touch is under the lock of the client. Nobody waits for the loop with it, because the loop takes it
+ * to tell the entries of danger and loss. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "redlock/client.h"
+#include "redlock/limits.h"
+#include "redlock/redlock_mutex.h"
+#include "redlock/reentry.h"
+
+struct redlock_hold {
+    struct reentry_hold rule;
+    struct redlock_client *client;
+    struct redlock_held *held; /* NULL until it is acquired */
+    struct redlock_owner *owner;
+    struct redlock_hold *next; /* of the owner */
+    struct redlock_mutex *inside;
+    bool is_asking; /* a thread verifies or extends it */
+    unsigned news;  /* that its entries do not know yet */
+    const char *names[REDLOCK_RESOURCES_MAX];
+};
+
+/* A callback that runs, on the stack of its thread. */
+struct telling {
+    struct redlock_mutex *mutex; /* NULL once the callback has unlocked it */
+    pthread_t thread;
+    struct telling *next;
+};
+
+/* --- news --------------------------------------------------------------------------------------------------------- */
+
+static struct told_list *told_list_of(struct redlock_client *client, const struct redlock_mutex *mutex)
+{
+    return mutex->is_dispatched ? &client->told_elsewhere : &client->told_here;
+}
+
+static void told_append(struct told_list *list, struct redlock_mutex *mutex)
+{
+    mutex->next_told = NULL;
+    if (list->first == NULL)
+        list->first = mutex;
+    else
+        list->last->next_told = mutex;
+    list->last = mutex;
+}
+
+static void told_remove(struct told_list *list, struct redlock_mutex *mutex)
+{
+    struct redlock_mutex *before = NULL, *at = list->first;
+    for (; at != mutex; at = at->next_told)
+        before = at;
+    if (before == NULL)
+        list->first = mutex->next_told;
+    else
+        before->next_told = mutex->next_told;
+    if (list->last == mutex)
+        list->last = before;
+}
+
+static void telling_end(struct redlock_client *client, const struct telling *telling)
+{
+    struct telling **at = &client->tellings;
+    while (*at != telling)
+        at = &(*at)->next;
+    *at = telling->next;
+    pthread_cond_broadcast(&client->changed);
+}
+
+/* Under the lock, which the callbacks run without. */
+static unsigned tell_all(struct redlock_client *client, struct told_list *list)
+{
+    unsigned calls = 0;
+    for (struct redlock_mutex *mutex = list->first; mutex != NULL; mutex = list->first) {
+        struct telling telling = {.mutex = mutex, .thread = pthread_self(), .next = client->tellings};
+        unsigned news = mutex->news;
+        list->first = mutex->next_told;
+        mutex->news = 0;
+        client->tellings = &telling;
+        for (int kind = REDLOCK_NEWS_DANGER; kind <= REDLOCK_NEWS_LOST && telling.mutex != NULL; kind++) {
+            if ((news & 1u << kind) == 0)
+                continue;
+            pthread_mutex_unlock(&client->lock);
+            mutex->told(mutex, (enum redlock_news)kind);
+            calls++;
+            pthread_mutex_lock(&client->lock);
+        }
+        telling_end(client, &telling);
+    }
+    return calls;
+}
+
+/* Under the lock. */
+static void news_pass_on(struct redlock_hold *hold)
+{
+    struct redlock_client *client = hold->client;
+    for (struct redlock_mutex *mutex = hold->inside; mutex != NULL; mutex = mutex->next_inside) {
+        if (mutex->told == NULL || hold->news == 0)
+            continue;
+        if (mutex->news == 0)
+            told_append(told_list_of(client, mutex), mutex);
+        mutex->news |= hold->news;
+    }
+    hold->news = 0;
+    if (client->told_elsewhere.first != NULL && client->news_descriptor >= 0)
+        (void)eventfd_write(client->news_descriptor, 1);
+    tell_all(client, &client->told_here);
+}
+
+/* On the loop. The thread that locks may not know yet that it has it: then it tells itself. */
+static void hold_told(void *context, bool is_lost)
+{
+    struct redlock_hold *hold = context;
+    struct redlock_client *client = hold->client;
+    pthread_mutex_lock(&client->lock);
+    hold->news |= 1u << (is_lost ? REDLOCK_NEWS_LOST : REDLOCK_NEWS_DANGER);
+    if (hold->rule.is_acquired)
+        news_pass_on(hold);
+    pthread_mutex_unlock(&client->lock);
+}
+
+/* Whether another thread is inside a callback for it. One that runs on this thread is told that the mutex is gone. */
+static bool is_told_elsewhere(struct redlock_client *client, const struct redlock_mutex *mutex)
+{
+    bool is_elsewhere = false;
+    for (struct telling *telling = client->tellings; telling != NULL; telling = telling->next) {
+        if (telling->mutex != mutex)
+            continue;
+        if (pthread_equal(telling->thread, pthread_self()))
+            telling->mutex = NULL;
+        else
+            is_elsewhere = true;
+    }
+    return is_elsewhere;
+}
+
+int redlock_client_news_fd(struct redlock_client *client)
+{
+    if (!client_is_ours(client))
+        return -1;
+    pthread_mutex_lock(&client->lock);
+    if (client->news_descriptor < 0)
+        client->news_descriptor = eventfd(client->told_elsewhere.first != NULL, EFD_NONBLOCK | EFD_CLOEXEC);
+    int descriptor = client->news_descriptor;
+    pthread_mutex_unlock(&client->lock);
+    return descriptor;
+}
+
+unsigned redlock_client_dispatch(struct redlock_client *client)
+{
+    if (!client_is_ours(client))
+        return 0;
+    eventfd_t seen = 0;
+    pthread_mutex_lock(&client->lock);
+    if (client->news_descriptor >= 0)
+        (void)eventfd_read(client->news_descriptor, &seen);
+    unsigned calls = tell_all(client, &client->told_elsewhere);
+    pthread_mutex_unlock(&client->lock);
+    return calls;
+}
+
+/* --- holds -------------------------------------------------------------------------------------------------------- */
+
+/* One call that locks. */
+struct asking {
+    struct redlock_mutex *mutex;
+    struct redlock_client *client;
+    struct redlock_terms terms; /* with the defaults in them */
+    struct redlock_request request;
+    const char *names[REDLOCK_RESOURCES_MAX]; /* sorted */
+    unsigned name_count, cancels;
+};
+
+static enum redlock_answer refuse(struct redlock_mutex *mutex, enum redlock_answer answer, const char *why)
+{
+    redlock_refuse(mutex->reason, sizeof mutex->reason, "%s", why);
+    return answer;
+}
+
+/* With one entry, which is told from now on. */
+static struct redlock_hold *hold_begin(const struct asking *asking)
+{
+    struct redlock_owner *owner = asking->mutex->owner;
+    struct redlock_hold *hold = memory_new(struct redlock_hold);
+    for (unsigned i = 0; i < asking->name_count; i++)
+        hold->names[i] = memory_text(asking->names[i]);
+    hold->rule = (struct reentry_hold){.names = hold->names, .name_count = asking->name_count, .entries = 1};
+    hold->client = asking->client;
+    hold->owner = owner;
+    hold->inside = asking->mutex;
+    asking->mutex->next_inside = NULL;
+    if (owner != NULL) {
+        hold->next = owner->holds;
+        owner->holds = hold;
+    }
+    return hold;
+}
+
+/* Under the lock. Nobody of its owner finds it any more. */
+static void hold_leave_owner(struct redlock_hold *hold)
+{
+    struct redlock_hold **at = hold->owner != NULL ? &hold->owner->holds : NULL;
+    while (at != NULL && *at != hold)
+        at = &(*at)->next;
+    if (at != NULL)
+        *at = hold->next;
+    pthread_cond_broadcast(&hold->client->changed);
+}
+
+static void hold_free(struct redlock_hold *hold)
+{
+    for (unsigned i = 0; i < hold->rule.name_count; i++)
+        free((char *)hold->names[i]);
+    free(hold);
+}
+
+static enum reentry owner_judge(const struct asking *asking, struct redlock_hold **hold_out)
+{
+    const struct redlock_owner *owner = asking->mutex->owner;
+    for (struct redlock_hold *hold = owner != NULL ? owner->holds : NULL; hold != NULL; hold = hold->next) {
+        bool in_danger = redlock_held_in_danger(hold->held);
+        enum reentry judged = reentry_judge(&hold->rule, asking->names, asking->name_count, in_danger);
+        *hold_out = hold;
+        if (judged != REENTRY_NEW)
+            return judged;
+    }
+    return REENTRY_NEW;
+}
+
+/* --- waiting in this process -------------------------------------------------------------------------------------- */
+
+static int64_t monotonic_after_ms(int64_t ms)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return instant_after((struct instant){now.tv_sec * NS_PER_S + now.tv_nsec}, ns_from_ms(ms)).ns;
+}
+
+static bool is_cancelled(const struct asking *asking)
+{
+    return asking->mutex->cancels != asking->cancels;
+}
+
+/* Under the lock: until something changed. False once the time is over. */
+static bool wait_for_change(struct redlock_client *client, int64_t until_ns)
+{
+    struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
+    return pthread_cond_timedwait(&client->changed, &client->lock, &until) == 0;
+}
+
+/* --- locking ------------------------------------------------------------------------------------------------------ */
+
+/* Under the lock, which nobody has while the nodes are asked. */
+static enum redlock_answer ask_nodes(const struct asking *asking, struct redlock_hold *hold,
+                                     const struct redlock_terms *terms)
+{
+    struct redlock_mutex *mutex = asking->mutex;
+    struct redlock_held *held = held_create(asking->client, hold_told, hold);
+    mutex->asks = held;
+    pthread_mutex_unlock(&asking->client->lock);
+    enum redlock_answer answer = held_acquire(held, terms, &asking->request, mutex->reason, sizeof mutex->reason);
+    pthread_mutex_lock(&asking->client->lock);
+    mutex->asks = NULL;
+    if (answer == REDLOCK_ACQUIRED) {
+        hold->held = held;
+        return answer;
+    }
+    pthread_mutex_unlock(&asking->client->lock);
+    held_free(held);
+    pthread_mutex_lock(&asking->client->lock);
+    return answer;
+}
+
+/* With delays of the caller's own, so one attempt at a time. */
+static enum redlock_answer ask_with_delays(const struct asking *asking, struct redlock_hold *hold)
+{
+    struct redlock_mutex *mutex = asking->mutex;
+    struct redlock_terms once = asking->terms;
+    once.tries = 1;
+    for (unsigned attempts = 1;; attempts++) {
+        enum redlock_answer answer = ask_nodes(asking, hold, &once);
+        bool is_final = answer == REDLOCK_ACQUIRED || answer == REDLOCK_CANCELLED || answer == REDLOCK_INVALID;
+        if (is_final || attempts >= asking->terms.tries)
+            return answer;
+        pthread_mutex_unlock(&asking->client->lock);
+        int64_t delay_ms = mutex->delay_ms(mutex, attempts);
+        pthread_mutex_lock(&asking->client->lock);
+        int64_t until_ns = monotonic_after_ms(delay_ms > 0 ? delay_ms : 0);
+        while (!is_cancelled(asking) && wait_for_change(asking->client, until_ns))
+            continue;
+        if (is_cancelled(asking))
+            return refuse(mutex, REDLOCK_CANCELLED, "given up before it was acquired");
+    }
+}
+
+static enum redlock_answer acquire(const struct asking *asking)
+{
+    struct redlock_mutex *mutex = asking->mutex;
+    struct redlock_hold *hold = hold_begin(asking);
+    bool has_delays = mutex->delay_ms != NULL && asking->terms.wait_ms == 0;
+    enum redlock_answer answer = has_delays ? ask_with_delays(asking, hold) : ask_nodes(asking, hold, &asking->terms);
+    if (answer == REDLOCK_ACQUIRED) {
+        hold->rule.is_acquired = true;
+        mutex->hold = hold;
+        mutex->entries = 1;
+        pthread_cond_broadcast(&asking->client->changed);
+        news_pass_on(hold);
+        return answer;
+    }
+    hold_leave_owner(hold);
+    hold_free(hold);
+    return answer;
+}
+
+static enum redlock_answer enter(struct redlock_mutex *mutex, struct redlock_hold *hold)
+{
+    if (mutex->hold != NULL && mutex->hold != hold)
+        return refuse(mutex, REDLOCK_INVALID, "it is locked already, with other names");
+    reentry_enter(&hold->rule);
+    if (mutex->entries++ > 0)
+        return REDLOCK_ACQUIRED;
+    mutex->hold = hold;
+    mutex->next_inside = hold->inside;
+    hold->inside = mutex;
+    return REDLOCK_ACQUIRED;
+}
+
+/* Under the lock. */
+static enum redlock_answer lock_or_enter(const struct asking *asking)
+{
+    struct redlock_mutex *mutex = asking->mutex;
+    struct redlock_hold *hold = NULL;
+    const struct redlock_terms *terms = &asking->terms;
+    int64_t retries_ms = (int64_t)(terms->tries - 1) * (terms->retry_delay_ms + terms->retry_jitter_ms);
+    int64_t until_ns = monotonic_after_ms(terms->wait_ms > 0 ? terms->wait_ms : retries_ms);
+    for (;;) {
+        switch (owner_judge(asking, &hold)) {
+        case REENTRY_NEW:
+            return mutex->hold == NULL ? acquire(asking)
+                                       : refuse(mutex, REDLOCK_INVALID,
+                                                "it is locked already: only an owner may enter "
+                                                "again, and only with names that it has");
+        case REENTRY_AGAIN:
+            return enter(mutex, hold);
+        case REENTRY_OVERLAP:
+            return refuse(mutex, REDLOCK_INVALID, "its owner has some of the names and would wait for itself");
+        case REENTRY_DANGER:
+            return refuse(mutex, REDLOCK_IN_DANGER, "its owner has it, and it is in danger or lost: unlock it first");
+        case REENTRY_UNDECIDED:
+            break;
+        }
+        if (is_cancelled(asking))
+            return refuse(mutex, REDLOCK_CANCELLED, "given up before it was acquired");
+        if (!wait_for_change(asking->client, until_ns))
+            return refuse(mutex, REDLOCK_BUSY, "another thread of its owner is asking for it");
+    }
+}
+
+/* False, with an answer, if nothing can be asked. */
+static bool asking_begin(struct asking *asking, struct redlock_mutex *mutex, const struct redlock_terms *terms)
+{
+    char *reason = mutex->reason;
+    size_t size = sizeof mutex->reason;
+    if (mutex->client == NULL)
+        return redlock_refuse(reason, size, "the client is NULL");
+    if (!client_is_ours(mutex->client))
+        return redlock_refuse(reason, size, CLIENT_OF_PARENT);
+    if (pthread_equal(mutex->client->thread, pthread_self()))
+        return redlock_refuse(reason, size, "a callback on the thread of the client must not lock");
+    if (mutex->name != NULL && mutex->name_count > 0)
+        return redlock_refuse(reason, size, "it has a name and names: set one of them");
+    *asking = (struct asking){.mutex = mutex, .client = mutex->client, .terms = *terms};
+    asking->request = (struct redlock_request){
+        .resources = mutex->name != NULL ? &mutex->name : mutex->names,
+        .resource_count = mutex->name != NULL ? 1 : mutex->name_count,
+        .owner = mutex->owner != NULL ? mutex->owner->name : NULL,
+        .limit = mutex->limit,
+    };
+    if (!redlock_request_check(&asking->request, mutex->client->group->key_prefix, reason, size) ||
+        !redlock_terms_fit(&asking->terms, mutex->client->group->slowest_timeout_ns, reason, size))
+        return false;
+    asking->name_count = redlock_resources_sort(&asking->request, asking->names);
+    return true;
+}
+
+static enum redlock_answer lock_on(struct redlock_mutex *mutex, const struct redlock_terms *terms)
+{
+    struct asking asking;
+    mutex->reason[0] = '\0';
+    if (!asking_begin(&asking, mutex, terms))
+        return REDLOCK_INVALID;
+    struct redlock_owner *owner = mutex->owner;
+    enum redlock_answer answer = REDLOCK_INVALID;
+    pthread_mutex_lock(&asking.client->lock);
+    asking.cancels = mutex->cancels;
+    if (owner != NULL && owner->holds == NULL)
+        owner->client = asking.client;
+    if (owner != NULL && owner->client != asking.client)
+        (void)refuse(mutex, REDLOCK_INVALID, "its owner has locks of another client");
+    else
+        answer = lock_or_enter(&asking);
+    pthread_mutex_unlock(&asking.client->lock);
+    return answer;
+}
+
+enum redlock_answer redlock_mutex_lock(struct redlock_mutex *mutex)
+{
+    return mutex != NULL ? lock_on(mutex, &mutex->terms) : REDLOCK_INVALID;
+}
+
+enum redlock_answer redlock_mutex_try_lock_for(struct redlock_mutex *mutex, int64_t wait_ms, int64_t lease_ms)
+{
+    if (mutex == NULL)
+        return REDLOCK_INVALID;
+    struct redlock_terms terms = mutex->terms;
+    terms.wait_ms = wait_ms;
+    terms.tries = 1;
+    if (lease_ms != 0)
+        terms.max_hold_ms = lease_ms;
+    return lock_on(mutex, &terms);
+}
+
+enum redlock_answer redlock_mutex_try_lock(struct redlock_mutex *mutex)
+{
+    return redlock_mutex_try_lock_for(mutex, 0, 0);
+}
+
+void redlock_mutex_cancel(struct redlock_mutex *mutex)
+{
+    if (mutex == NULL || !client_is_ours(mutex->client))
+        return;
+    pthread_mutex_lock(&mutex->client->lock);
+    mutex->cancels++;
+    if (mutex->asks != NULL)
+        held_cancel(mutex->asks);
+    pthread_cond_broadcast(&mutex->client->changed);
+    pthread_mutex_unlock(&mutex->client->lock);
+}
+
+/* --- leaving ------------------------------------------------------------------------------------------------------ */
+
+/* Under the lock: once this has returned, nobody is told for it. */
+static void leave(struct redlock_client *client, struct redlock_mutex *mutex)
+{
+    struct redlock_mutex **at = &mutex->hold->inside;
+    while (*at != mutex)
+        at = &(*at)->next_inside;
+    *at = mutex->next_inside;
+    if (mutex->news != 0)
+        told_remove(told_list_of(client, mutex), mutex);
+    mutex->news = 0;
+    mutex->hold = NULL;
+    while (is_told_elsewhere(client, mutex))
+        pthread_cond_wait(&client->changed, &client->lock);
+}
+
+enum redlock_ending redlock_mutex_unlock(struct redlock_mutex *mutex)
+{
+    if (mutex == NULL || !client_is_ours(mutex->client) || mutex->hold == NULL)
+        return REDLOCK_NOT_HELD;
+    struct redlock_client *client = mutex->client;
+    struct redlock_hold *hold = mutex->hold;
+    mutex->reason[0] = '\0';
+    if (pthread_equal(client->thread, pthread_self())) {
+        (void)refuse(mutex, REDLOCK_INVALID, "a callback on the thread of the client must not unlock");
+        return REDLOCK_STILL_HELD;
+    }
+    pthread_mutex_lock(&client->lock);
+    bool is_last = reentry_leave(&hold->rule);
+    if (is_last)
+        hold_leave_owner(hold);
+    if (--mutex->entries == 0)
+        leave(client, mutex);
+    pthread_mutex_unlock(&client->lock);
+    if (!is_last)
+        return REDLOCK_STILL_HELD;
+    enum redlock_ending ending = redlock_client_release(hold->held, REDLOCK_AWAIT);
+    hold_free(hold);
+    return ending;
+}
+
+/* --- while it is held --------------------------------------------------------------------------------------------- */
+
+static struct redlock_held *held_of(const struct redlock_mutex *mutex)
+{
+    return mutex != NULL && mutex->hold != NULL ? mutex->hold->held : NULL;
+}
+
+/* One thread at a time asks the nodes about a hold. */
+static void asking_turn(struct redlock_hold *hold, bool begins)
+{
+    pthread_mutex_lock(&hold->client->lock);
+    while (begins && hold->is_asking)
+        pthread_cond_wait(&hold->client->changed, &hold->client->lock);
+    hold->is_asking = begins;
+    pthread_cond_broadcast(&hold->client->changed);
+    pthread_mutex_unlock(&hold->client->lock);
+}
+
+bool redlock_mutex_extend(struct redlock_mutex *mutex, int64_t ms)
+{
+    if (mutex == NULL)
+        return false;
+    mutex->reason[0] = '\0';
+    if (mutex->hold == NULL)
+        return redlock_refuse(mutex->reason, sizeof mutex->reason, "it is not locked");
+    if (!client_is_ours(mutex->client))
+        return redlock_refuse(mutex->reason, sizeof mutex->reason, CLIENT_OF_PARENT);
+    if (pthread_equal(mutex->client->thread, pthread_self()))
+        return redlock_refuse(mutex->reason, sizeof mutex->reason,
+                              "a callback on the thread of the client must not ask the nodes");
+    asking_turn(mutex->hold, true);
+    bool is_held = redlock_held_extend(mutex->hold->held, ms, mutex->reason, sizeof mutex->reason);
+    asking_turn(mutex->hold, false);
+    return is_held;
+}
+
+/* No ttl is shorter, so it stays as it is. */
+bool redlock_mutex_touch(struct redlock_mutex *mutex)
+{
+    return redlock_mutex_extend(mutex, 1);
+}
+
+int64_t redlock_mutex_valid_until_ms(const struct redlock_mutex *mutex)
+{
+    return held_valid_until_ns(held_of(mutex)) / NS_PER_MS;
+}
+
+int64_t redlock_mutex_valid_for_ms(const struct redlock_mutex *mutex)
+{
+    return redlock_held_valid_for_ms(held_of(mutex));
+}
+
+bool redlock_mutex_in_danger(const struct redlock_mutex *mutex)
+{
+    return redlock_held_in_danger(held_of(mutex));
+}
+
+uint64_t redlock_mutex_token(const struct redlock_mutex *mutex)
+{
+    return redlock_held_token(held_of(mutex));
+}
+
+unsigned redlock_mutex_place(const struct redlock_mutex *mutex)
+{
+    return redlock_held_place(held_of(mutex));
+}
+
+int redlock_mutex_lost_fd(struct redlock_mutex *mutex)
+{
+    return redlock_held_descriptor(held_of(mutex));
+}

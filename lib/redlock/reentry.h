@@ -1,0 +1,35 @@
+/* Private to lib/redlock: when an owner may enter a lock that it has already. Pure: no I/O, no clock, no allocation.
+ *
+ * An owner enters again what it holds, or a part of it: with the same token, and without another word to the nodes, so
+ * the ttl stays as it is. Whoever wants more than is held would have to take several locks one after the other, and
+ * could wait for itself: that is refused. After DANGER nobody enters, because whoever is inside has to finish. The last
+ * exit releases. */
+#ifndef REDLOCK_REENTRY_H
+#define REDLOCK_REENTRY_H
+
+#include <stdbool.h>
+
+enum reentry {
+    REENTRY_NEW,       /* the owner has none of it: acquire it */
+    REENTRY_AGAIN,     /* enter */
+    REENTRY_UNDECIDED, /* another thread of the owner acquires some of it at this moment: judge again after that */
+    REENTRY_OVERLAP,   /* some of it is held, and some is not: no */
+    REENTRY_DANGER,    /* the lock may end soon: no */
+};
+
+/* What an owner holds or is acquiring, with one entry from its beginning. */
+struct reentry_hold {
+    const char *const *names; /* sorted by bytes, none twice */
+    unsigned name_count;
+    bool is_acquired;
+    unsigned entries;
+};
+
+/* `names`, sorted as well, are what the owner wants now. `in_danger` is as of now. */
+enum reentry reentry_judge(const struct reentry_hold *hold, const char *const *names, unsigned name_count,
+                           bool in_danger);
+void reentry_enter(struct reentry_hold *hold);
+/* True for the last exit: release it. */
+bool reentry_leave(struct reentry_hold *hold);
+
+#endif

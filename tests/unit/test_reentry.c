@@ -1,0 +1,75 @@
+/* When an owner may enter a lock again. */
+#include "tests/support/test.h"
+
+#include "redlock/reentry.h"
+
+#define NAMES(...)                                                                                                     \
+    (const char *const[])                                                                                              \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+#define COUNT(list) (unsigned)(sizeof(list) / sizeof(list)[0])
+#define JUDGE(hold, in_danger, ...)                                                                                    \
+    reentry_judge(&(hold), NAMES(__VA_ARGS__), COUNT(((const char *[]){__VA_ARGS__})), in_danger)
+
+static const char *const held_names[] = {"a", "c", "e"};
+
+static struct reentry_hold hold_of(bool is_acquired)
+{
+    return (struct reentry_hold){.names = held_names, .name_count = 3, .is_acquired = is_acquired, .entries = 1};
+}
+
+TEST(the_same_names_or_a_part_of_them_enter_again)
+{
+    struct reentry_hold hold = hold_of(true);
+    assert_int_equal(JUDGE(hold, false, "a", "c", "e"), REENTRY_AGAIN);
+    assert_int_equal(JUDGE(hold, false, "a"), REENTRY_AGAIN);
+    assert_int_equal(JUDGE(hold, false, "e"), REENTRY_AGAIN);
+    assert_int_equal(JUDGE(hold, false, "a", "e"), REENTRY_AGAIN);
+}
+
+TEST(other_names_are_another_lock)
+{
+    struct reentry_hold hold = hold_of(true);
+    assert_int_equal(JUDGE(hold, false, "b"), REENTRY_NEW);
+    assert_int_equal(JUDGE(hold, true, "b", "d", "f"), REENTRY_NEW);
+    hold.is_acquired = false;
+    assert_int_equal(JUDGE(hold, true, "b"), REENTRY_NEW);
+}
+
+TEST(whoever_wants_more_than_is_held_is_refused)
+{
+    struct reentry_hold hold = hold_of(true);
+    assert_int_equal(JUDGE(hold, false, "a", "b"), REENTRY_OVERLAP);
+    assert_int_equal(JUDGE(hold, false, "b", "c"), REENTRY_OVERLAP);
+    assert_int_equal(JUDGE(hold, false, "a", "c", "e", "g"), REENTRY_OVERLAP);
+    assert_int_equal(JUDGE(hold, true, "a", "b"), REENTRY_OVERLAP); /* it would be in the wrong after the danger too */
+}
+
+TEST(nobody_enters_after_danger)
+{
+    struct reentry_hold hold = hold_of(true);
+    assert_int_equal(JUDGE(hold, true, "a"), REENTRY_DANGER);
+    assert_int_equal(JUDGE(hold, true, "a", "c", "e"), REENTRY_DANGER);
+}
+
+TEST(an_attempt_of_the_owner_is_waited_for)
+{
+    struct reentry_hold hold = hold_of(false);
+    assert_int_equal(JUDGE(hold, true, "a"), REENTRY_UNDECIDED);
+    assert_int_equal(JUDGE(hold, true, "a", "b"), REENTRY_UNDECIDED);
+}
+
+TEST(the_last_exit_releases)
+{
+    struct reentry_hold hold = hold_of(true);
+    reentry_enter(&hold);
+    reentry_enter(&hold);
+    assert_false(reentry_leave(&hold));
+    reentry_enter(&hold);
+    assert_false(reentry_leave(&hold));
+    assert_false(reentry_leave(&hold));
+    assert_true(reentry_leave(&hold));
+}
+
+RUN_TESTS

@@ -1,0 +1,718 @@
+/* The mutex of libredlock: what a program does with it, and what it must not be able to do. */
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "redlock/redlock_mutex.h"
+#include "tests/support/one_cluster.h"
+
+enum { TTL_MS = 4 * CLUSTER_TIMEOUT_MS, THREADS = 16, ROUNDS = 20, MANY = 10000 };
+
+static struct redlock_client *client;
+static char reason[256];
+
+static int set_up(void **state)
+{
+    (void)state;
+    lock_cluster_heal(&cluster);
+    client = redlock_client_open(&cluster.options, reason, sizeof reason);
+    assert_non_null(client);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    redlock_client_close(client);
+    return 0;
+}
+
+static struct redlock_mutex mutex_of(const char *name)
+{
+    return (struct redlock_mutex){.client = client, .name = name, .terms = quick_terms(TTL_MS, 3)};
+}
+
+static struct redlock_mutex mutex_of_owner(const char *name, struct redlock_owner *owner)
+{
+    struct redlock_mutex mutex = mutex_of(name);
+    mutex.owner = owner;
+    return mutex;
+}
+
+static void lock(struct redlock_mutex *mutex)
+{
+    enum redlock_answer answer = redlock_mutex_lock(mutex);
+    if (answer != REDLOCK_ACQUIRED)
+        fail_msg("%s: %s", redlock_answer_name(answer), mutex->reason);
+}
+
+static struct redlock_counters counted(void)
+{
+    struct redlock_counters counters;
+    redlock_client_counters(client, &counters);
+    return counters;
+}
+
+static int64_t boot_ms(void)
+{
+    return instant_now().ns / NS_PER_MS;
+}
+
+/* --- locking ------------------------------------------------------------------------------------------------------ */
+
+TEST(it_needs_nothing_but_a_client_and_a_name)
+{
+    struct redlock_mutex mutex = {.client = client, .name = "r"}, other = {.client = client, .name = "r"};
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_ACQUIRED);
+    test_await(lock_cluster_holders(&cluster, "lock:r") == NODES);
+    assert_true(redlock_mutex_token(&mutex) > 0);
+    assert_in_range(redlock_mutex_valid_for_ms(&mutex), 9000, 10000);
+    assert_in_range(redlock_mutex_valid_until_ms(&mutex) - boot_ms(), 9000, 10000);
+    assert_false(redlock_mutex_in_danger(&mutex));
+    assert_true(redlock_mutex_lost_fd(&mutex) >= 0);
+    assert_int_equal(redlock_mutex_try_lock(&other), REDLOCK_BUSY);
+    assert_contains(other.reason, "held by");
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+    test_await(lock_cluster_keys(&cluster) == 0);
+    assert_int_equal(redlock_mutex_try_lock(&other), REDLOCK_ACQUIRED);
+    assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_RELEASED);
+}
+
+TEST(several_names_are_locked_all_or_none)
+{
+    const char *names[] = {"b", "a", "b"}, *in_the_way[] = {"c", "a"};
+    struct redlock_mutex mutex = mutex_of(NULL), other = mutex_of(NULL), third = mutex_of("c");
+    mutex.names = names;
+    mutex.name_count = 3;
+    other.names = in_the_way;
+    other.name_count = 2;
+    lock(&mutex);
+    assert_int_equal(redlock_mutex_try_lock(&other), REDLOCK_BUSY);
+    lock(&third);
+    assert_int_equal(redlock_mutex_unlock(&third), REDLOCK_RELEASED);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+}
+
+TEST(a_limit_lets_so_many_in)
+{
+    struct redlock_mutex mutexes[3] = {mutex_of("r"), mutex_of("r"), mutex_of("r")};
+    for (unsigned i = 0; i < 3; i++)
+        mutexes[i].limit = 2;
+    lock(&mutexes[0]);
+    lock(&mutexes[1]);
+    assert_int_equal(redlock_mutex_place(&mutexes[0]) + redlock_mutex_place(&mutexes[1]), 3);
+    assert_int_equal(redlock_mutex_try_lock(&mutexes[2]), REDLOCK_BUSY);
+    assert_int_equal(redlock_mutex_place(&mutexes[2]), 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(redlock_mutex_unlock(&mutexes[i]), REDLOCK_RELEASED);
+}
+
+static volatile unsigned total;
+static _Atomic unsigned failures;
+
+static void *hammer(void *argument)
+{
+    (void)argument;
+    struct redlock_mutex mutex = mutex_of("total");
+    mutex.terms.wait_ms = 600000;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        if (redlock_mutex_lock(&mutex) != REDLOCK_ACQUIRED) {
+            failures++;
+            continue;
+        }
+        unsigned before = total;
+        poll(NULL, 0, 1);
+        total = before + 1;
+        failures += redlock_mutex_unlock(&mutex) != REDLOCK_RELEASED;
+    }
+    return NULL;
+}
+
+static void threads_run(void *(*run)(void *), void *argument)
+{
+    pthread_t threads[THREADS];
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run, argument), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+TEST(a_number_under_the_mutexes_of_many_threads_is_exact)
+{
+    total = failures = 0;
+    threads_run(hammer, NULL);
+    assert_int_equal(failures, 0);
+    assert_int_equal(total, THREADS * ROUNDS);
+}
+
+/* --- time --------------------------------------------------------------------------------------------------------- */
+
+TEST(a_wait_ends_when_the_time_is_over)
+{
+    struct redlock_mutex mutex = mutex_of("r"), other = mutex_of("r");
+    lock(&mutex);
+    int64_t before = boot_ms();
+    assert_int_equal(redlock_mutex_try_lock_for(&other, 3000, 0), REDLOCK_BUSY);
+    assert_in_range(boot_ms() - before, 2990, 3500);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+}
+
+TEST(a_lease_ends_however_often_it_was_extended)
+{
+    struct redlock_mutex mutex = mutex_of("r");
+    int64_t before = boot_ms();
+    assert_int_equal(redlock_mutex_try_lock_for(&mutex, 0, 5000), REDLOCK_ACQUIRED);
+    while (redlock_mutex_valid_for_ms(&mutex) > 0) {
+        (void)redlock_mutex_touch(&mutex);
+        poll(NULL, 0, 20);
+    }
+    assert_in_range(boot_ms() - before, 4980, 5100);
+    assert_false(redlock_mutex_touch(&mutex));
+    assert_contains(mutex.reason, "does not confirm");
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+}
+
+TEST(an_extension_makes_it_certain_for_so_long)
+{
+    struct redlock_mutex mutex = mutex_of("r");
+    lock(&mutex);
+    assert_true(redlock_mutex_extend(&mutex, 30000));
+    assert_in_range(redlock_mutex_valid_for_ms(&mutex), 29000, 30000);
+    test_await(strtol(lock_cluster_ask(&cluster, 0, "PTTL lock:r"), NULL, 10) > 29000);
+    poll(NULL, 0, 60000); /* later extensions keep it so */
+    assert_in_range(redlock_mutex_valid_for_ms(&mutex), 15000, 30000);
+    assert_true(redlock_mutex_extend(&mutex, 60000)); /* the max_ttl of the group */
+    assert_in_range(redlock_mutex_valid_for_ms(&mutex), 58000, 60000);
+    int64_t valid_until = redlock_mutex_valid_until_ms(&mutex);
+    assert_false(redlock_mutex_extend(&mutex, 60001));
+    assert_contains(mutex.reason, "60001 ms is above the max_ttl of the lock group, 60000 ms");
+    assert_false(redlock_mutex_extend(&mutex, INT64_MAX));
+    assert_false(redlock_mutex_extend(&mutex, 0));
+    assert_false(redlock_mutex_extend(&mutex, -1));
+    assert_contains(mutex.reason, "at least 1 ms");
+    assert_int_equal(redlock_mutex_valid_until_ms(&mutex), valid_until);
+    assert_true(redlock_mutex_extend(&mutex, 1)); /* never less than it has */
+    assert_true(redlock_mutex_valid_until_ms(&mutex) >= valid_until);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+}
+
+TEST(an_extension_that_no_majority_confirms_changes_nothing)
+{
+    struct redlock_mutex mutex = mutex_of("r");
+    lock(&mutex);
+    pause_first(QUORUM);
+    assert_false(redlock_mutex_extend(&mutex, 60000));
+    assert_contains(mutex.reason, "does not confirm");
+    assert_true(redlock_mutex_valid_for_ms(&mutex) <= TTL_MS);
+    test_await(redlock_mutex_in_danger(&mutex));
+    test_await(redlock_mutex_valid_for_ms(&mutex) == 0);
+    resume_first(QUORUM);
+    redlock_mutex_unlock(&mutex);
+}
+
+TEST(one_touch_at_a_time_is_enough_for_all_threads_of_an_owner)
+{
+    struct redlock_owner owner = {0};
+    struct redlock_mutex mutex = mutex_of_owner("r", &owner);
+    lock(&mutex);
+    uint64_t before = counted().extensions;
+    for (unsigned i = 0; i < 10; i++)
+        assert_true(redlock_mutex_touch(&mutex));
+    assert_true(counted().extensions >= before + 10);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+}
+
+static int64_t delays[8];
+
+static int64_t delay_of(struct redlock_mutex *mutex, unsigned attempts)
+{
+    assert_ptr_equal(mutex->context, delays);
+    return delays[attempts];
+}
+
+TEST(delays_can_be_a_function)
+{
+    struct redlock_mutex mutex = mutex_of("r"), other = mutex_of("r");
+    lock(&mutex);
+    other.terms.tries = 5;
+    other.delay_ms = delay_of;
+    other.context = delays;
+    memcpy(delays, (int64_t[]){0, 100, 1000, -1, 2000}, 5 * sizeof delays[0]);
+    int64_t before = boot_ms();
+    uint64_t attempts = counted().busy;
+    assert_int_equal(redlock_mutex_lock(&other), REDLOCK_BUSY);
+    assert_in_range(boot_ms() - before, 3100, 3500);
+    assert_int_equal(counted().busy - attempts, 5);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+    assert_int_equal(redlock_mutex_lock(&other), REDLOCK_ACQUIRED);
+    assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_RELEASED);
+}
+
+TEST(factors_bound_what_is_trusted_and_how_long_an_attempt_takes)
+{
+    struct redlock_mutex mutex = mutex_of("r");
+    mutex.terms.ttl_ms = 10000;
+    mutex.terms.drift_factor = 0.1;
+    lock(&mutex);
+    assert_in_range(redlock_mutex_valid_for_ms(&mutex), 8000, 9000);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+    pause_first(QUORUM);
+    mutex.terms.tries = 1;
+    mutex.terms.timeout_factor = 0.01;
+    int64_t before = boot_ms();
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_NO_QUORUM);
+    assert_in_range(boot_ms() - before, 100, 150);
+    resume_first(QUORUM);
+    mutex.terms.timeout_factor = 0.26;
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
+    assert_contains(mutex.reason, "timeout factor");
+    mutex.terms.timeout_factor = 0;
+    mutex.terms.drift_factor = -0.1;
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
+    assert_contains(mutex.reason, "drift factor");
+}
+
+/* --- cancelling --------------------------------------------------------------------------------------------------- */
+
+static enum redlock_answer waited;
+static _Atomic bool begins;
+
+static void *wait_long(void *argument)
+{
+    begins = true;
+    waited = redlock_mutex_lock(argument);
+    return NULL;
+}
+
+static void wait_and_cancel(struct redlock_mutex *mutex)
+{
+    pthread_t thread;
+    begins = false;
+    assert_int_equal(pthread_create(&thread, NULL, wait_long, mutex), 0);
+    test_await(begins);
+    poll(NULL, 0, 500);
+    redlock_mutex_cancel(mutex);
+    pthread_join(thread, NULL);
+    assert_int_equal(waited, REDLOCK_CANCELLED);
+    assert_contains(mutex->reason, "given up");
+}
+
+TEST(another_thread_can_cancel_an_attempt)
+{
+    struct redlock_owner owner = {0};
+    struct redlock_mutex mutex = mutex_of("r"), other = mutex_of_owner("r", &owner);
+    lock(&mutex);
+    redlock_mutex_cancel(&other); /* there is none yet */
+    other.terms.wait_ms = INT64_MAX;
+    wait_and_cancel(&other); /* it waits for this process */
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+    for (unsigned i = 0; i < NODES; i++)
+        (void)lock_cluster_ask(&cluster, i, "SET lock:r somebody PX 3600000");
+    wait_and_cancel(&other); /* for somebody else */
+    other.terms.wait_ms = 0;
+    other.terms.tries = 2;
+    other.delay_ms = delay_of;
+    other.context = delays;
+    delays[1] = 3600000;
+    wait_and_cancel(&other); /* for its own delay */
+    for (unsigned i = 0; i < NODES; i++)
+        (void)lock_cluster_ask(&cluster, i, "DEL lock:r");
+    assert_int_equal(redlock_mutex_lock(&other), REDLOCK_ACQUIRED);
+    redlock_mutex_cancel(&other); /* it is decided */
+    assert_true(redlock_mutex_touch(&other));
+    assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_RELEASED);
+}
+
+/* --- owners ------------------------------------------------------------------------------------------------------- */
+
+TEST(an_owner_enters_again_with_the_same_token)
+{
+    const char *names[] = {"a", "b"};
+    struct redlock_owner owner = {.name = "nightly"};
+    struct redlock_mutex both = mutex_of_owner(NULL, &owner), part = mutex_of_owner("b", &owner);
+    both.names = names;
+    both.name_count = 2;
+    lock(&both);
+    uint64_t attempts = counted().attempts;
+    int64_t valid_until = redlock_mutex_valid_until_ms(&both);
+    lock(&both);
+    lock(&part);
+    assert_int_equal(counted().attempts, attempts);
+    assert_int_equal(redlock_mutex_token(&part), redlock_mutex_token(&both));
+    assert_int_equal(redlock_mutex_valid_until_ms(&part), valid_until);
+    assert_contains(lock_cluster_ask(&cluster, 0, "GET lock:b"), ":nightly");
+    assert_int_equal(redlock_mutex_unlock(&both), REDLOCK_STILL_HELD);
+    assert_int_equal(redlock_mutex_unlock(&both), REDLOCK_STILL_HELD);
+    assert_int_equal(redlock_mutex_unlock(&both), REDLOCK_NOT_HELD);
+    assert_true(redlock_mutex_valid_for_ms(&part) > 0);
+    assert_int_equal(redlock_mutex_unlock(&part), REDLOCK_RELEASED); /* the last exit, whoever it is */
+    assert_int_equal(redlock_mutex_unlock(&part), REDLOCK_NOT_HELD);
+    test_await(lock_cluster_keys(&cluster) == 0);
+    lock(&part);
+    assert_true(redlock_mutex_token(&part) > 0);
+    assert_int_equal(redlock_mutex_unlock(&part), REDLOCK_RELEASED);
+}
+
+TEST(another_owner_waits)
+{
+    struct redlock_owner one = {0}, two = {0};
+    struct redlock_mutex mutex = mutex_of_owner("r", &one), other = mutex_of_owner("r", &two), mine = mutex_of("r");
+    lock(&mutex);
+    assert_int_equal(redlock_mutex_try_lock(&other), REDLOCK_BUSY);
+    assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_NOT_HELD);
+    assert_int_equal(redlock_mutex_try_lock(&mine), REDLOCK_BUSY);
+    assert_true(redlock_mutex_touch(&mutex));
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+    lock(&other);
+    assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_RELEASED);
+}
+
+TEST(what_would_wait_for_itself_is_refused)
+{
+    const char *names[] = {"a", "b"};
+    struct redlock_owner owner = {0};
+    struct redlock_mutex one = mutex_of_owner("a", &owner), both = mutex_of_owner(NULL, &owner), mine = mutex_of("c");
+    both.names = names;
+    both.name_count = 2;
+    lock(&one);
+    assert_int_equal(redlock_mutex_lock(&both), REDLOCK_INVALID);
+    assert_contains(both.reason, "would wait for itself");
+    lock(&mine);
+    assert_int_equal(redlock_mutex_lock(&mine), REDLOCK_INVALID);
+    assert_contains(mine.reason, "locked already");
+    assert_int_equal(redlock_mutex_unlock(&mine), REDLOCK_RELEASED);
+    one.name = "other"; /* while it is locked */
+    assert_int_equal(redlock_mutex_lock(&one), REDLOCK_INVALID);
+    one.name = "a";
+    assert_int_equal(redlock_mutex_unlock(&one), REDLOCK_RELEASED);
+    lock(&both);
+    assert_int_equal(redlock_mutex_unlock(&both), REDLOCK_RELEASED);
+}
+
+TEST(nobody_enters_after_danger)
+{
+    struct redlock_owner owner = {0};
+    struct redlock_mutex mutex = mutex_of_owner("r", &owner), again = mutex_of_owner("r", &owner);
+    lock(&mutex);
+    pause_first(QUORUM);
+    test_await(redlock_mutex_in_danger(&mutex));
+    assert_int_equal(redlock_mutex_lock(&again), REDLOCK_IN_DANGER);
+    assert_contains(again.reason, "in danger or lost");
+    test_await(redlock_mutex_valid_for_ms(&mutex) == 0);
+    assert_int_equal(redlock_mutex_lock(&again), REDLOCK_IN_DANGER);
+    resume_first(QUORUM);
+    enum redlock_ending ending = redlock_mutex_unlock(&mutex); /* after loss */
+    assert_true(ending == REDLOCK_RELEASED || ending == REDLOCK_EXPIRED || ending == REDLOCK_UNKNOWN);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_NOT_HELD);
+    again.terms.wait_ms = 60000;
+    lock(&again);
+    assert_int_equal(redlock_mutex_unlock(&again), REDLOCK_RELEASED);
+}
+
+static struct redlock_owner shared_owner;
+
+/* Every thread enters what the first of them has acquired, and the last one out releases. */
+static void *enter_often(void *argument)
+{
+    (void)argument;
+    struct redlock_mutex mutex = mutex_of_owner("r", &shared_owner);
+    mutex.terms.wait_ms = 600000;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        if (redlock_mutex_lock(&mutex) != REDLOCK_ACQUIRED) {
+            failures++;
+            continue;
+        }
+        failures += redlock_mutex_valid_for_ms(&mutex) == 0;
+        poll(NULL, 0, 1);
+        failures += redlock_mutex_unlock(&mutex) == REDLOCK_NOT_HELD;
+    }
+    return NULL;
+}
+
+TEST(the_threads_of_an_owner_share_one_lock)
+{
+    failures = 0;
+    uint64_t before = counted().acquired;
+    threads_run(enter_often, NULL);
+    assert_int_equal(failures, 0);
+    assert_null(shared_owner.holds);
+    assert_true(counted().acquired - before < THREADS * ROUNDS / 2);
+    test_await(lock_cluster_keys(&cluster) == 0);
+}
+
+static void *try_now(void *argument)
+{
+    waited = redlock_mutex_try_lock(argument);
+    return NULL;
+}
+
+TEST(an_attempt_of_the_owner_keeps_its_other_threads_waiting_for_as_long_as_they_want)
+{
+    pthread_t patient, hasty;
+    struct redlock_owner owner = {0};
+    struct redlock_mutex mutex = mutex_of("r"), first = mutex_of_owner("r", &owner), second = first;
+    lock(&mutex);
+    first.terms.wait_ms = INT64_MAX;
+    begins = false;
+    assert_int_equal(pthread_create(&patient, NULL, wait_long, &first), 0);
+    test_await(begins);
+    poll(NULL, 0, 100);
+    assert_int_equal(pthread_create(&hasty, NULL, try_now, &second), 0);
+    pthread_join(hasty, NULL);
+    assert_int_equal(waited, REDLOCK_BUSY);
+    assert_contains(second.reason, "another thread of its owner");
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+    pthread_join(patient, NULL);
+    assert_int_equal(waited, REDLOCK_ACQUIRED);
+    lock(&second);
+    assert_int_equal(redlock_mutex_unlock(&first), REDLOCK_STILL_HELD);
+    assert_int_equal(redlock_mutex_unlock(&second), REDLOCK_RELEASED);
+}
+
+/* --- danger and loss ---------------------------------------------------------------------------------------------- */
+
+struct told {
+    unsigned dangers, losses;
+    bool unlocks;
+    enum redlock_ending ending;
+};
+
+static void note(struct redlock_mutex *mutex, enum redlock_news news)
+{
+    struct told *told = mutex->context;
+    told->dangers += news == REDLOCK_NEWS_DANGER;
+    told->losses += news == REDLOCK_NEWS_LOST;
+    if (news == REDLOCK_NEWS_LOST)
+        assert_int_equal(redlock_mutex_valid_for_ms(mutex), 0);
+    else
+        assert_true(redlock_mutex_in_danger(mutex));
+    if (told->unlocks)
+        told->ending = redlock_mutex_unlock(mutex);
+}
+
+TEST(a_callback_is_told_of_danger_and_loss)
+{
+    struct told told = {0}, calm = {0};
+    struct redlock_mutex mutex = mutex_of("r"), free = mutex_of("free");
+    mutex.told = free.told = note;
+    mutex.context = &told;
+    free.context = &calm;
+    lock(&free);
+    assert_int_equal(redlock_mutex_unlock(&free), REDLOCK_RELEASED);
+    lock(&mutex);
+    poll(NULL, 0, 5 * TTL_MS);
+    assert_int_equal(told.dangers, 0);
+    pause_first(QUORUM);
+    test_await(told.dangers == 1);
+    assert_int_equal(told.losses, 0);
+    test_await(told.losses == 1);
+    resume_first(QUORUM);
+    redlock_mutex_unlock(&mutex);
+    assert_int_equal(told.dangers, 1);
+    assert_int_equal(calm.dangers + calm.losses, 0);
+}
+
+TEST(a_callback_can_run_where_the_program_wants)
+{
+    struct told told = {0}, second = {0}, early = {.unlocks = true}, never = {0};
+    struct redlock_owner owner = {0};
+    struct redlock_mutex mutex = mutex_of_owner("r", &owner), inner = mutex, other = mutex_of("s");
+    struct redlock_mutex left = mutex_of("t");
+    struct told *contexts[] = {&told, &second, &early, &never};
+    struct redlock_mutex *all[] = {&mutex, &inner, &other, &left};
+    for (unsigned i = 0; i < 4; i++) {
+        all[i]->told = note;
+        all[i]->is_dispatched = true;
+        all[i]->context = contexts[i];
+        all[i]->terms.ttl_ms = 20000; /* nobody is lost while it is unlocked without an answer */
+        lock(all[i]);
+    }
+    struct pollfd poll_for = {.fd = redlock_client_news_fd(client), .events = POLLIN};
+    assert_true(poll_for.fd >= 0);
+    assert_int_equal(poll_for.fd, redlock_client_news_fd(client));
+    assert_int_equal(poll(&poll_for, 1, 0), 0);
+    assert_int_equal(redlock_client_dispatch(client), 0);
+    pause_first(QUORUM);
+    test_await(poll(&poll_for, 1, 0) == 1);
+    test_await(redlock_mutex_in_danger(&left));
+    poll(NULL, 0, 50);
+    assert_int_equal(told.dangers, 0);
+    redlock_mutex_unlock(&left);
+    assert_int_equal(redlock_client_dispatch(client), 3);
+    assert_int_equal(told.dangers + second.dangers + early.dangers, 3);
+    assert_int_equal(never.dangers, 0);
+    assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_NOT_HELD); /* its callback did that */
+    assert_int_equal(poll(&poll_for, 1, 0), 0);
+    test_await(redlock_mutex_valid_for_ms(&mutex) == 0);
+    poll(NULL, 0, 50);
+    redlock_mutex_unlock(&inner); /* before it is told of the loss */
+    assert_int_equal(redlock_client_dispatch(client), 1);
+    assert_int_equal(told.losses, 1);
+    assert_int_equal(second.losses + early.losses, 0);
+    resume_first(QUORUM);
+    redlock_mutex_unlock(&mutex);
+}
+
+/* --- bad input ---------------------------------------------------------------------------------------------------- */
+
+static void refused(const char *name, const char *why)
+{
+    struct redlock_mutex mutex = mutex_of(name);
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
+    assert_contains(mutex.reason, why);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_NOT_HELD);
+}
+
+TEST(names_have_bounds)
+{
+    char long_name[4098];
+    const char *many[REDLOCK_RESOURCES_MAX + 1];
+    memset(long_name, 'x', sizeof long_name);
+    long_name[4097] = '\0';
+    refused("", "has no name");
+    refused(NULL, "no resource was named");
+    refused(long_name, "longer than 512 bytes");
+    long_name[512] = '\0';
+    const char *good[] = {long_name, "two\nlines", " ", "hf:jid" /* behind a prefix it is free */, "\xff\x01"};
+    for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++) {
+        struct redlock_mutex mutex = mutex_of(good[i]), other = mutex_of(good[i]);
+        lock(&mutex);
+        assert_int_equal(redlock_mutex_try_lock(&other), REDLOCK_BUSY);
+        assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+    }
+    struct redlock_mutex mutex = mutex_of("r");
+    mutex.name_count = 1;
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
+    assert_contains(mutex.reason, "set one of them");
+    mutex.name = NULL;
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
+    assert_contains(mutex.reason, "are NULL");
+    for (unsigned i = 0; i <= REDLOCK_RESOURCES_MAX; i++)
+        many[i] = "same";
+    mutex.names = many;
+    mutex.name_count = REDLOCK_RESOURCES_MAX + 1;
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
+    assert_contains(mutex.reason, "17 resources: one lock has at most 16");
+}
+
+TEST(without_a_prefix_no_name_is_a_key_of_ours)
+{
+    struct redlock_options options = cluster.options;
+    options.key_prefix = NULL;
+    struct redlock_client *bare = redlock_client_open(&options, reason, sizeof reason);
+    struct redlock_mutex mutex = mutex_of("hf:lock:group");
+    mutex.client = bare;
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
+    assert_contains(mutex.reason, "begins with \"hf:\"");
+    redlock_client_close(bare);
+}
+
+TEST(terms_have_bounds)
+{
+    static const struct {
+        struct redlock_terms terms;
+        const char *why;
+    } cases[] = {
+        {{.ttl_ms = -1}, "ttl must be"},
+        {{.ttl_ms = 1}, "ttl must be"}, /* below a round trip */
+        {{.ttl_ms = 60001}, "ttl must be"},
+        {{.ttl_ms = TTL_MS - 1}, "a quarter of the ttl"},
+        {{.wait_ms = -1}, "wait must not be negative"},
+        {{.max_hold_ms = -1}, "hold must not be negative"},
+        {{.retry_delay_ms = -1}, "retry delay"},
+        {{.tries = 1001}, "tries must be"},
+    };
+    struct redlock_mutex mutex = mutex_of("r");
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        mutex.terms = cases[i].terms;
+        assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
+        assert_contains(mutex.reason, cases[i].why);
+    }
+    mutex.terms = (struct redlock_terms){0};
+    assert_int_equal(redlock_mutex_try_lock_for(&mutex, -1, 0), REDLOCK_INVALID);
+    assert_int_equal(redlock_mutex_try_lock_for(&mutex, 0, -1), REDLOCK_INVALID);
+    lock(&mutex);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+}
+
+TEST(a_ttl_above_that_of_the_group_is_refused)
+{
+    struct lock_cluster hasty;
+    lock_cluster_start_group(&hasty, 3, 2000);
+    struct redlock_client *other = redlock_client_open(&hasty.options, reason, sizeof reason);
+    struct redlock_mutex mutex = {.client = other, .name = "r"};
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
+    assert_contains(mutex.reason, "above the max_ttl of the lock group, 2000 ms");
+    mutex.terms.ttl_ms = 2000;
+    lock(&mutex);
+    assert_false(redlock_mutex_extend(&mutex, 2001));
+    assert_true(redlock_mutex_extend(&mutex, 2000));
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+    redlock_client_close(other);
+    lock_cluster_stop(&hasty);
+}
+
+TEST(null_is_a_mutex_that_is_not_locked)
+{
+    struct redlock_mutex mutex = {.name = "r"};
+    assert_int_equal(redlock_mutex_lock(NULL), REDLOCK_INVALID);
+    assert_int_equal(redlock_mutex_try_lock(NULL), REDLOCK_INVALID);
+    assert_int_equal(redlock_mutex_try_lock_for(NULL, 1, 1), REDLOCK_INVALID);
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
+    assert_contains(mutex.reason, "the client is NULL");
+    struct redlock_mutex *none[] = {NULL, &mutex};
+    for (unsigned i = 0; i < 2; i++) {
+        redlock_mutex_cancel(none[i]);
+        assert_int_equal(redlock_mutex_unlock(none[i]), REDLOCK_NOT_HELD);
+        assert_false(redlock_mutex_touch(none[i]));
+        assert_false(redlock_mutex_extend(none[i], 1000));
+        assert_int_equal(redlock_mutex_valid_until_ms(none[i]), 0);
+        assert_int_equal(redlock_mutex_valid_for_ms(none[i]), 0);
+        assert_true(redlock_mutex_in_danger(none[i]));
+        assert_int_equal(redlock_mutex_token(none[i]), 0);
+        assert_int_equal(redlock_mutex_lost_fd(none[i]), -1);
+    }
+    assert_int_equal(redlock_client_news_fd(NULL), -1);
+    assert_int_equal(redlock_client_dispatch(NULL), 0);
+    assert_false(redlock_held_extend(NULL, 1, reason, sizeof reason));
+}
+
+TEST(an_owner_belongs_to_one_client)
+{
+    struct redlock_client *second = redlock_client_open(&cluster.options, reason, sizeof reason);
+    struct redlock_owner owner = {0};
+    struct redlock_mutex mutex = mutex_of_owner("r", &owner), other = mutex_of_owner("s", &owner);
+    other.client = second;
+    lock(&mutex);
+    assert_int_equal(redlock_mutex_lock(&other), REDLOCK_INVALID);
+    assert_contains(other.reason, "another client");
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+    lock(&other);
+    assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_RELEASED);
+    redlock_client_close(second);
+}
+
+TEST(ten_thousand_are_locked_at_once)
+{
+    struct redlock_mutex *mutexes = memory_zeroed(MANY, sizeof *mutexes);
+    char(*names)[16] = memory_zeroed(MANY, sizeof *names);
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "many:%u", i);
+        mutexes[i] = mutex_of(names[i]);
+        mutexes[i].terms.ttl_ms = 60000;
+        lock(&mutexes[i]);
+    }
+    for (unsigned i = 0; i < MANY; i++)
+        assert_true(redlock_mutex_valid_for_ms(&mutexes[i]) > 0);
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(redlock_mutex_unlock(&mutexes[i]), REDLOCK_RELEASED);
+    free(mutexes);
+    free(names);
+}
+
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, tear_down)
