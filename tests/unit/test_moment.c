@@ -1,7 +1,7 @@
 /* Points in time as people write them. */
 #include "tests/support/test.h"
 
-#include "worker/commands/moment.h"
+#include "worker/print/human.h"
 
 TEST(test_what_is_understood)
 {

@@ -3,7 +3,6 @@
 
 #include "base/memory.h"
 #include "worker/print/table.h"
-#include "worker/commands/rate_window.h"
 #include "worker/commands/top_screen.h"
 
 enum { MANY = 300 };

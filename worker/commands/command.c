@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/quantity.h"
 #include "jobs/job.h"
 #include "worker/commands/manual.h"
@@ -32,6 +33,25 @@ static void buffer_write(struct buffer *text, FILE *to)
 }
 
 /* --- options ------------------------------------------------------------------------------------------------ */
+
+enum { COMPLAINT_MAX = 1024 };
+
+int command_complain_list(const struct command *command, const char *format, va_list values)
+{
+    char text[COMPLAINT_MAX];
+    vsnprintf(text, sizeof text, format, values);
+    fprintf(stderr, "holdfast %s: %s\n", command->name, log_defuse(text));
+    return EXIT_CODE_FAILURE;
+}
+
+int command_complain(const struct command *command, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    command_complain_list(command, format, values);
+    va_end(values);
+    return EXIT_CODE_FAILURE;
+}
 
 int command_misused(const struct command *command, const char *format, ...)
 {

@@ -12,6 +12,7 @@
 #ifndef WORKER_COMMAND_H
 #define WORKER_COMMAND_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -73,6 +74,9 @@ struct command_line {
  * line->exit_code: help was printed, or a mistake was reported. */
 bool command_line_read(struct command_line *line, const struct command *command, int argc, char **argv,
                        void *into) MUST_CHECK;
+/* "holdfast COMMAND: text" on standard error, made safe for a terminal. Returns EXIT_CODE_FAILURE. */
+int command_complain(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int command_complain_list(const struct command *command, const char *format, va_list values);
 /* Reports a mistake in how the command was called, with a pointer to --help. Returns EXIT_CODE_USAGE. */
 int command_misused(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -6,7 +6,6 @@
 #include "worker/commands/command.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,26 +58,13 @@ static const struct option_row options[] = {
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
-static int complain(const char *format, ...) PRINTF_LIKE(1, 2);
-
-static int complain(const char *format, ...)
-{
-    char text[1024];
-    va_list values;
-    va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
-    va_end(values);
-    fprintf(stderr, "holdfast nodes: %s\n", log_defuse(text));
-    return EXIT_CODE_FAILURE;
-}
-
 /* Every line of the reason is a problem of its own. */
 static void complain_reason(const struct nodes_command *command)
 {
     const char *line = redlock_nodes_reason(command->session.nodes);
     while (*line != '\0') {
         size_t length = strcspn(line, "\n");
-        complain("%.*s", (int)length, line);
+        command_complain(&command_nodes, "%.*s", (int)length, line);
         line += length + (line[length] == '\n');
     }
 }
@@ -169,8 +155,8 @@ static int node_find(const struct config *config, const char *name)
             return (int)i;
         suggestion_offer(&suggestion, config->lock_nodes[i].name);
     }
-    complain("%s: there is no lock node %s%s", config->path, log_quote(name, quoted),
-             suggestion_hint(&suggestion, hint));
+    command_complain(&command_nodes, "%s: there is no lock node %s%s", config->path, log_quote(name, quoted),
+                     suggestion_hint(&suggestion, hint));
     return -1;
 }
 
@@ -202,7 +188,7 @@ static int heal(struct nodes_command *command)
     if (end != REDLOCK_NODES_DONE)
         complain_reason(command);
     if (end == REDLOCK_NODES_WAITING && !command->waits)
-        complain("say --wait to wait for it");
+        command_complain(&command_nodes, "say --wait to wait for it");
     return exit_code_of(end);
 }
 
@@ -223,7 +209,7 @@ static int upgrade(struct nodes_command *command)
         show(command);
     complain_reason(command); /* also of what stayed where it was */
     if (end != REDLOCK_NODES_DONE)
-        complain("run the same command again: it goes on");
+        command_complain(&command_nodes, "run the same command again: it goes on");
     return exit_code_of(end);
 }
 
@@ -325,7 +311,7 @@ static int prepare(struct nodes_command *command)
     if (code == EXIT_CODE_OK)
         code = nodes_login_read(&command->login, &command_nodes);
     if (code == EXIT_CODE_OK && !nodes_session_open(&command->session, command->config, &command->login))
-        code = complain("%s: %s", command->config->path, command->session.reason);
+        code = command_complain(&command_nodes, "%s: %s", command->config->path, command->session.reason);
     return code;
 }
 

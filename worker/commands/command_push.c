@@ -32,11 +32,10 @@
 #include "queue/push.h"
 #include "worker/commands/console.h"
 #include "worker/commands/line_source.h"
-#include "worker/commands/moment.h"
 #include "worker/commands/progress_bar.h"
 #include "worker/commands/task_await.h"
 #include "worker/print/human.h"
-#include "worker/print/json_writer.h"
+#include "worker/print/printer.h"
 
 struct push_command {
     struct console console;
@@ -473,40 +472,38 @@ static void end(struct pusher *pusher)
 
 /* --- the account ------------------------------------------------------------------------------------------------ */
 
-static void single_tell_json(const struct pusher *pusher)
-{
-    const struct hf_task *task = &pusher->command->task;
-    const char *queue = task->queue != NULL ? task->queue : "default";
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_text(&json, "jid", task->jid);
-    json_text(&json, "class", task->class_name);
-    json_text(&json, "queue", queue);
-    if (pusher->ends[HF_PUSH_SCHEDULED] > 0)
-        json_seconds(&json, "at", task->at_ms * 1000);
-    json_finish(&json);
-}
-
 static void single_tell(const struct pusher *pusher)
 {
+    const struct hf_task *task = &pusher->command->task;
     if (pusher->command->dry_run)
         printf("%.*s\n", (int)pusher->command->single_task.payload.length, pusher->command->single_task.payload.bytes);
-    else if (pushed(pusher) > 0 && pusher->command->console.as_json)
-        single_tell_json(pusher);
-    else if (pushed(pusher) > 0)
-        printf("%s\n", pusher->command->task.jid);
+    if (pusher->command->dry_run || pushed(pusher) == 0)
+        return;
+    struct printer out = printer_begin(pusher->command->console.as_json, wall_now(), &(struct buffer){0});
+    printer_line(&out, "%s", task->jid);
+    printer_text(&out, NULL, "jid", task->jid);
+    printer_text(&out, NULL, "class", task->class_name);
+    printer_text(&out, NULL, "queue", task->queue != NULL ? task->queue : "default");
+    if (pusher->ends[HF_PUSH_SCHEDULED] > 0)
+        printer_moment(&out, NULL, "at", (struct wall_time){task->at_ms * 1000});
+    printer_end(&out);
 }
 
 static void bulk_tell_json(const struct pusher *pusher, double seconds)
 {
     const uint64_t *ends = pusher->ends;
     uint64_t in_flight = pusher->command->dry_run ? 0 : pusher->tasks - pusher->ended;
-    uint64_t not_sent = ends[HF_PUSH_DROPPED] + ends[HF_PUSH_UNREACHABLE] + ends[HF_PUSH_DENIED];
-    printf("{\"pushed\":%llu,\"duplicate\":%llu,\"unknown\":%llu,\"refused\":%llu,\"not_sent\":%llu,"
-           "\"bad_lines\":%llu,\"lines\":%llu,\"complete\":%s,\"seconds\":%.3f}\n",
-           (unsigned long long)pushed(pusher), (unsigned long long)ends[HF_PUSH_DUPLICATE],
-           (unsigned long long)(ends[HF_PUSH_UNKNOWN] + in_flight), (unsigned long long)ends[HF_PUSH_REFUSED],
-           (unsigned long long)not_sent, (unsigned long long)pusher->bad, (unsigned long long)pusher->line,
-           pusher->input_ended ? "true" : "false", seconds);
+    struct json_writer json = json_begin(&(struct buffer){0});
+    json_number(&json, "pushed", (int64_t)pushed(pusher));
+    json_number(&json, "duplicate", (int64_t)ends[HF_PUSH_DUPLICATE]);
+    json_number(&json, "unknown", (int64_t)(ends[HF_PUSH_UNKNOWN] + in_flight));
+    json_number(&json, "refused", (int64_t)ends[HF_PUSH_REFUSED]);
+    json_number(&json, "not_sent", (int64_t)(ends[HF_PUSH_DROPPED] + ends[HF_PUSH_UNREACHABLE] + ends[HF_PUSH_DENIED]));
+    json_number(&json, "bad_lines", (int64_t)pusher->bad);
+    json_number(&json, "lines", (int64_t)pusher->line);
+    json_truth(&json, "complete", pusher->input_ended);
+    json_seconds(&json, "seconds", (int64_t)(seconds * 1000 + 0.5) * 1000);
+    json_finish(&json);
 }
 
 static void bulk_tell(struct pusher *pusher)

@@ -105,9 +105,9 @@ static bool arguments_read(const char *given, struct buffer *text, struct text_s
         blanks++;
     *args = (struct text_span){text->bytes + blanks, text->length - blanks};
     if (error_is_set(&error) || !json_check(args->bytes, args->length, &limits, &error))
-        handler_run_complain("the arguments: %s", error.text);
+        command_complain(&command_run_handler, "the arguments: %s", error.text);
     else if (args->bytes[0] != '[')
-        handler_run_complain("the arguments have to be a JSON array, as in '[1,\"two\"]'");
+        command_complain(&command_run_handler, "the arguments have to be a JSON array, as in '[1,\"two\"]'");
     else
         return true;
     return false;

@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "worker/print/json_writer.h"
-#include "worker/commands/rate_window.h"
 #include "worker/commands/tasks.h"
 #include "worker/print/table.h"
 #include "worker/print/terminal.h"

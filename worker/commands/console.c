@@ -30,14 +30,12 @@ const struct option_row console_config_options[] = {
 
 int console_complain(struct console *console, const char *format, ...)
 {
-    char text[COMPLAINT_MAX];
     va_list values;
-    va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
-    va_end(values);
     console->has_complained = true;
+    va_start(values, format);
     if (!console->is_silent)
-        fprintf(stderr, "holdfast %s: %s\n", console->command->name, log_defuse(text));
+        command_complain_list(console->command, format, values);
+    va_end(values);
     return EXIT_CODE_FAILURE;
 }
 

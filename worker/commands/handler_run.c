@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <libgen.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,22 +15,12 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/quantity.h"
+#include "worker/commands/command.h"
 #include "worker/config/suggest.h"
 #include "worker/task/crash_note.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/print/json_writer.h"
-
-int handler_run_complain(const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "holdfast run-handler: %s\n", log_defuse(text));
-    return EXIT_CODE_FAILURE;
-}
 
 struct handler_run *handler_run_create(const struct handler_run_request *request)
 {
@@ -359,11 +348,12 @@ static void exit_tell(const struct run_entry *whose)
 {
     fflush(stdout);
     if (whose != NULL)
-        handler_run_complain("the handler of %s called exit(), which ends the whole process, in a worker with all its "
-                             "tasks: return from run() instead",
-                             whose->class_name);
+        command_complain(&command_run_handler,
+                         "the handler of %s called exit(), which ends the whole process, in a worker with all its "
+                         "tasks: return from run() instead",
+                         whose->class_name);
     else
-        handler_run_complain("a plugin called exit(), which ends the whole process");
+        command_complain(&command_run_handler, "a plugin called exit(), which ends the whole process");
 }
 
 /* Before a plugin is loaded, which may start threads, or end the process. */
@@ -380,7 +370,7 @@ static bool run_table_begin(struct handler_run *run)
         crash_note_tell_exit(exit_tell);
         return true;
     }
-    handler_run_complain("%s", error.text);
+    command_complain(&command_run_handler, "%s", error.text);
     return false;
 }
 
@@ -417,8 +407,8 @@ static const struct plugin_handler *handler_find(struct handler_run *run)
     for (size_t i = 0; i < count; i++)
         suggestion_offer(&suggestion, shipped[i]);
     findings_print(&run->findings, stderr);
-    handler_run_complain("nobody serves the class %s%s", log_quote(class_name, quoted),
-                         suggestion_hint(&suggestion, hint));
+    command_complain(&command_run_handler, "nobody serves the class %s%s", log_quote(class_name, quoted),
+                     suggestion_hint(&suggestion, hint));
     for (size_t i = 0; i < count; i++)
         free(shipped[i]);
     free(shipped);
@@ -450,7 +440,7 @@ static bool plugin_begin(struct handler_run *run)
         .host_for = job_hosts_for, .hosts = run->hosts, .runs_here = runs_here, .context = run};
     if (plugins_open_for(run->plugins, &opening, &error))
         return true;
-    handler_run_complain("%s", error.text);
+    command_complain(&command_run_handler, "%s", error.text);
     return false;
 }
 
@@ -459,7 +449,7 @@ static bool log_begin(void)
     struct error error = ERROR_NONE;
     if (log_start(&(struct log_options){.level = LOG_INFO, .fd = STDERR_FILENO}, &error))
         return true;
-    handler_run_complain("%s", error.text);
+    command_complain(&command_run_handler, "%s", error.text);
     return false;
 }
 
@@ -476,11 +466,12 @@ bool handler_run_prepare(struct handler_run *run)
             setting_put(settings_of(run->config, run->handler->plugin->descriptor.name),
                         &run->request.settings.items[i]);
     if (!task_make(run, &error)) {
-        handler_run_complain("%s", error.text);
+        command_complain(&command_run_handler, "%s", error.text);
         return false;
     }
     if (run->request.lose_after_ns >= 0 && !run->is_locked) {
-        handler_run_complain("there is no lock that could be lost: name what it locks with --resource");
+        command_complain(&command_run_handler,
+                         "there is no lock that could be lost: name what it locks with --resource");
         return false;
     }
     return plugin_begin(run) && log_begin();
@@ -558,7 +549,7 @@ static bool lock_begin(struct handler_run *run)
                                         .ttl_ns = ttl_ns};
     run->loss_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (run->loss_event < 0) {
-        handler_run_complain("no descriptor for the lock: %s", strerror(errno));
+        command_complain(&command_run_handler, "no descriptor for the lock: %s", strerror(errno));
         return false;
     }
     if (run->rules.max_hold_ns > 0)
@@ -700,7 +691,7 @@ static void away_ended(struct isolated_run *isolated, int code)
 static void zygote_lost(void *context)
 {
     (void)context;
-    handler_run_complain("the process that runs the handler's processes has ended");
+    command_complain(&command_run_handler, "the process that runs the handler's processes has ended");
     crash_notes_end();
     exit(EXIT_FAILURE);
 }
@@ -742,7 +733,7 @@ static bool parts_make(struct handler_run *run)
     loop_timer_init(&run->cancel, cancel_fired);
     run->loop = loop_create(&error);
     if (run->loop == NULL || (run->rules.isolation == CONFIG_ISOLATION_THREAD && !thread_begin(run, &error))) {
-        handler_run_complain("%s", error.text);
+        command_complain(&command_run_handler, "%s", error.text);
         return false;
     }
     if (run->rules.isolation != CONFIG_ISOLATION_THREAD)

@@ -124,6 +124,5 @@ void handler_run_say(struct handler_run *run, const char *about, const char *for
 void handler_run_judge(struct handler_run *run);
 /* It is buried before it runs. */
 void handler_run_bury(struct handler_run *run, const char *error_class, const char *reason);
-int handler_run_complain(const char *format, ...) PRINTF_LIKE(1, 2);
 
 #endif

@@ -20,8 +20,7 @@ struct operation {
     struct tasks *tasks;
     enum operate_verb verb;
     struct task_view view;
-    struct json_writer json;
-    struct buffer out;
+    struct printer out;
     unsigned long long done, gone, refused, matched;
     unsigned long long trimmed; /* entries of `dead` that had to make room */
 };
@@ -210,16 +209,15 @@ static void answer_tell(struct operation *operation, const char *id, const struc
                         const char *reason)
 {
     char quoted[LOG_QUOTE_MAX];
-    if (operation->tasks->console.as_json) {
-        json_open(&operation->json, NULL, '{');
-        json_text(&operation->json, "id", id);
-        json_text(&operation->json, "place", entry != NULL ? task_place_name(entry->place) : NULL);
-        json_text(&operation->json, "result", answer_name(answer));
-        json_close(&operation->json, '}');
-    } else if (answer == OPERATE_DONE) {
-        printf("%s: %s (was in %s)\n", log_quote(id, quoted), done_text(operation->verb),
-               task_place_name(entry->place));
-    }
+    struct printer *out = &operation->out;
+    printer_row(out);
+    printer_text(out, NULL, "id", id);
+    printer_text(out, NULL, "place", entry != NULL ? task_place_name(entry->place) : NULL);
+    printer_text(out, NULL, "result", answer_name(answer));
+    printer_row_end(out);
+    if (answer == OPERATE_DONE)
+        printer_line(out, "%s: %s (was in %s)", log_quote(id, quoted), done_text(operation->verb),
+                     task_place_name(entry->place));
     if (answer != OPERATE_DONE)
         answer_complain(operation, id, entry, answer, reason);
 }
@@ -272,10 +270,10 @@ static int all_named_operate(struct operation *operation)
     struct task_search search = {.console = &tasks->console, .queue = tasks->queue, .scan_limit = tasks->scan_limit};
     int code = EXIT_CODE_OK;
     places_choose(operation, &search);
-    json_open(&operation->json, "results", '[');
+    printer_list(&operation->out, "results");
     for (int i = 0; i < tasks->id_count && code == EXIT_CODE_OK; i++)
         code = named_operate(operation, &search, tasks->ids[i]);
-    json_close(&operation->json, ']');
+    printer_list_end(&operation->out, NULL);
     task_search_end(&search);
     return code;
 }
@@ -390,49 +388,45 @@ static int all_operate(struct operation *operation)
 
 static void account_tell(struct operation *operation)
 {
-    char done[HUMAN_TEXT_MAX];
-    if (operation->tasks->console.as_json) {
-        json_number(&operation->json, "done", (int64_t)operation->done);
-        json_number(&operation->json, "gone", (int64_t)operation->gone);
-        json_number(&operation->json, "refused", (int64_t)operation->refused);
-        if (operation->verb == OPERATE_BURY)
-            json_number(&operation->json, "trimmed", (int64_t)operation->trimmed);
-        json_close(&operation->json, '}');
-        json_print(&operation->out);
-        return;
-    }
+    struct printer *out = &operation->out;
+    char human[HUMAN_TEXT_MAX], gone[64] = "", refused[64] = "";
+    printer_number(out, NULL, "done", (int64_t)operation->done);
+    printer_number(out, NULL, "gone", (int64_t)operation->gone);
+    printer_number(out, NULL, "refused", (int64_t)operation->refused);
+    if (operation->verb == OPERATE_BURY)
+        printer_number(out, NULL, "trimmed", (int64_t)operation->trimmed);
     if (operation->trimmed > 0)
-        printf("%s of the oldest entries of dead %s trimmed away: it keeps %d, for %d days\n",
-               human_count((int64_t)operation->trimmed, done), operation->trimmed == 1 ? "was" : "were",
-               DEAD_ENTRIES - 1, DEAD_AGE_S / 86400);
-    if (!operation->tasks->all)
-        return;
-    printf("%s task%s %s", human_count((int64_t)operation->done, done), human_plural((int64_t)operation->done),
-           operation->verb == OPERATE_RETRY  ? "put back"
-           : operation->verb == OPERATE_BURY ? "buried"
-                                             : "deleted");
+        printer_line(out, "%s of the oldest entries of dead %s trimmed away: it keeps %d, for %d days",
+                     human_count((int64_t)operation->trimmed, human), operation->trimmed == 1 ? "was" : "were",
+                     DEAD_ENTRIES - 1, DEAD_AGE_S / 86400);
     if (operation->gone > 0)
-        printf(", %llu left their place meanwhile", operation->gone);
+        snprintf(gone, sizeof gone, ", %llu left their place meanwhile", operation->gone);
     if (operation->refused > 0)
-        printf(", %llu stay where they are", operation->refused);
-    putchar('\n');
+        snprintf(refused, sizeof refused, ", %llu stay where they are", operation->refused);
+    if (operation->tasks->all)
+        printer_line(out, "%s task%s %s%s%s", human_count((int64_t)operation->done, human),
+                     human_plural((int64_t)operation->done),
+                     operation->verb == OPERATE_RETRY ? "put back" : done_text(operation->verb), gone, refused);
+    printer_end(out);
 }
 
 int tasks_operate(struct tasks *tasks, enum operate_verb verb)
 {
     struct operation operation = {.tasks = tasks, .verb = verb};
-    operation.json.out = &operation.out;
+    struct console *console = &tasks->console;
+    struct buffer text = {0};
+    operation.out = printer_begin(console->as_json, console->now, &text);
     origin_tell(&tasks->console.origin, tasks->console.command);
-    json_open(&operation.json, NULL, '{');
-    json_text(&operation.json, "verb", operate_verb_name(verb));
+    printer_text(&operation.out, NULL, "verb", operate_verb_name(verb));
     int code = tasks->all ? all_operate(&operation) : all_named_operate(&operation);
     if (code == EXIT_CODE_OK || operation.done > 0)
         account_tell(&operation);
+    else
+        printer_drop(&operation.out);
     /* Of all, what left by itself was not to be moved any more. */
     bool is_short = operation.refused > 0 || (!tasks->all && operation.gone > 0);
     if (code == EXIT_CODE_OK && is_short)
         code = EXIT_CODE_FAILURE;
-    buffer_fini(&operation.out);
     task_view_fini(&operation.view);
     return code;
 }

@@ -13,7 +13,7 @@
 struct showing {
     struct tasks *tasks;
     const struct task_entry *entry;
-    FILE *out;
+    struct printer out;
     struct task_view view;
     char *fence; /* of a claim that runs under a lock; NULL = not known */
 };
@@ -86,7 +86,7 @@ static bool progress_read(const char *text, int64_t *done, int64_t *total)
            *done >= 0 && *done <= *total;
 }
 
-/* --- for programs ----------------------------------------------------------------------------------------------- */
+/* --- where it is ------------------------------------------------------------------------------------------------ */
 
 void tasks_place_json(const struct task_entry *entry, const char *jid, struct json_writer *json)
 {
@@ -109,120 +109,107 @@ void tasks_place_json(const struct task_entry *entry, const char *jid, struct js
     }
 }
 
-static void recoveries_json(const struct showing *showing, struct json_writer *json)
-{
-    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, RECOVERIES);
-    json_open(json, "recoveries", '[');
-    for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
-        json_open(json, NULL, '{');
-        const char *at = reply->elements[i + 1].bytes;
-        json_bytes(json, "identity", reply->elements[i].bytes, reply->elements[i].length);
-        json_seconds(json, "at", wall_read(at + (at[0] == '-')).us);
-        json_truth(json, "beside_culprit", at[0] == '-');
-        json_close(json, '}');
-    }
-    json_close(json, ']');
-}
-
-static void iteration_json(const struct showing *showing, struct json_writer *json)
-{
-    const char *runs = iteration_field(showing, 0), *progress = iteration_field(showing, 1);
-    const char *seconds = iteration_field(showing, 2), *cancelled = iteration_field(showing, 3);
-    if (runs == NULL && progress == NULL && cancelled == NULL) {
-        json_nothing(json, "iteration");
-        return;
-    }
-    json_open(json, "iteration", '{');
-    json_number(json, "runs", runs != NULL ? strtoll(runs, NULL, 10) : 0);
-    if (is_json(progress))
-        json_raw(json, "progress", progress, strlen(progress));
-    else
-        json_text(json, "progress", progress);
-    json_seconds(json, "seconds", seconds != NULL ? wall_read(seconds).us : 0);
-    json_number_if(json, "cancelled", cancelled != NULL, cancelled != NULL ? strtoll(cancelled, NULL, 10) : 0);
-    json_close(json, '}');
-}
-
-static void print_json(struct showing *showing)
-{
-    struct buffer backtrace = {0};
-    struct json_writer json = json_begin(&(struct buffer){0});
-    tasks_place_json(showing->entry, showing->view.envelope.jid, &json);
-    task_view_json(&showing->view, &json);
-    bool has_backtrace = task_view_backtrace(&showing->view, &backtrace);
-    json_raw(&json, "error_backtrace", has_backtrace ? backtrace.bytes : NULL, backtrace.length);
-    recoveries_json(showing, &json);
-    iteration_json(showing, &json);
-    json_truth(&json, "has_result", has_result(showing));
-    json_text(&json, "fence", showing->fence);
-    json_finish(&json);
-    buffer_fini(&backtrace);
-}
-
-/* --- for people ------------------------------------------------------------------------------------------------- */
-
 static void place_print(const struct showing *showing)
 {
     const struct task_entry *entry = showing->entry;
-    char human[HUMAN_TEXT_MAX], date[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-    fprintf(showing->out, "place         ");
-    if (task_place_is_set(entry->place) && !isfinite(real_read(entry->score, NULL))) {
-        fprintf(showing->out, "%s, score %s\n", task_place_name(entry->place), entry->score);
-    } else if (task_place_is_set(entry->place)) {
-        struct wall_time at = wall_read(entry->score);
-        fprintf(showing->out, "%s, %s (%s, score %s)\n", task_place_name(entry->place),
-                human_moment(at, showing->tasks->console.now, human), human_date(at, date), entry->score);
-    } else if (entry->place == TASK_IN_QUEUE) {
-        fprintf(showing->out, "queue %s, number %lld to run\n", log_quote(entry->queue, quoted), entry->position);
-    } else {
-        fprintf(showing->out, "claimed from queue %s", log_quote(entry->queue, quoted));
-        fprintf(showing->out, " by %s, %s%s, %s\n", log_quote(entry->identity, quoted),
-                entry->slot != NULL ? "slot " : "its bell", entry->slot != NULL ? entry->slot : "",
-                entry->scheme == 1 ? "a process of the previous version"
-                : entry->is_living ? "which is alive"
-                                   : "whose lease has ended");
-    }
+    const struct printer *out = &showing->out;
+    char human[HUMAN_TEXT_MAX], date[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
+    const char *place = task_place_name(entry->place);
+    if (task_place_is_set(entry->place) && !isfinite(real_read(entry->score, NULL)))
+        printer_line(out, "place         %s, score %s", place, entry->score);
+    else if (task_place_is_set(entry->place))
+        printer_line(out, "place         %s, %s (%s, score %s)", place,
+                     human_moment(wall_read(entry->score), out->now, human), human_date(wall_read(entry->score), date),
+                     entry->score);
+    else if (entry->place == TASK_IN_QUEUE)
+        printer_line(out, "place         queue %s, number %lld to run", log_quote(entry->queue, queue),
+                     entry->position);
+    else
+        printer_line(out, "place         claimed from queue %s by %s, %s%s, %s", log_quote(entry->queue, queue),
+                     log_quote(entry->identity, quoted), entry->slot != NULL ? "slot " : "its bell",
+                     entry->slot != NULL ? entry->slot : "",
+                     entry->scheme == 1 ? "a process of the previous version"
+                     : entry->is_living ? "which is alive"
+                                        : "whose lease has ended");
 }
+
+/* --- what it says ----------------------------------------------------------------------------------------------- */
 
 static void member_print(const struct showing *showing, const struct envelope_member *member)
 {
-    struct buffer line = {0};
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)(member->name.length < 60 ? member->name.length : 60), member->name.bytes);
-    buffer_format(&line, "%-13s ", name);
-    buffer_append(&line, member->value.bytes, member->value.length);
     struct buffer safe = {0};
-    json_append_defused(&safe, line.bytes, line.length);
-    fwrite(safe.bytes, 1, safe.length, showing->out);
-    char human[HUMAN_TEXT_MAX];
+    char name[64], human[HUMAN_TEXT_MAX];
     struct wall_time moment = {0};
+    snprintf(name, sizeof name, "%.*s", (int)(member->name.length < 60 ? member->name.length : 60), member->name.bytes);
+    json_append_defused(&safe, name, strlen(name));
+    buffer_format(&safe, "%*s ", safe.length < 13 ? (int)(13 - safe.length) : 0, "");
+    json_append_defused(&safe, member->value.bytes, member->value.length);
     if (strlen(name) > 3 && strcmp(name + strlen(name) - 3, "_at") == 0)
         moment = task_view_time(&showing->view, name);
     if (moment.us != 0)
-        fprintf(showing->out, "  (%s)", human_moment(moment, showing->tasks->console.now, human));
-    fputc('\n', showing->out);
-    buffer_fini(&line);
+        buffer_format(&safe, "  (%s)", human_moment(moment, showing->out.now, human));
+    fprintf(showing->out.file, "%s\n", buffer_text(&safe));
     buffer_fini(&safe);
 }
 
-static void backtrace_print(struct showing *showing)
+static void backtrace_print(const struct showing *showing, const struct buffer *backtrace)
 {
-    struct buffer backtrace = {0}, line = {0}, safe = {0};
-    if (task_view_backtrace(&showing->view, &backtrace)) {
-        fprintf(showing->out, "backtrace\n");
-        struct text_span array = {backtrace.bytes, backtrace.length};
-        for (size_t i = 0;; i++) {
-            struct text_span element = json_array_element(array, i);
-            if (element.bytes == NULL)
-                break;
-            buffer_clear(&safe);
-            json_append_defused(&safe, element.bytes, element.length);
-            fprintf(showing->out, "    %s\n", buffer_text(&safe));
-        }
+    struct buffer safe = {0};
+    struct text_span array = {backtrace->bytes, backtrace->length}, element;
+    printer_line(&showing->out, "backtrace");
+    for (size_t i = 0; (element = json_array_element(array, i)).bytes != NULL; i++) {
+        buffer_clear(&safe);
+        json_append_defused(&safe, element.bytes, element.length);
+        printer_line(&showing->out, "    %s", buffer_text(&safe));
     }
-    buffer_fini(&backtrace);
-    buffer_fini(&line);
     buffer_fini(&safe);
+}
+
+static void members_print(struct showing *showing)
+{
+    struct buffer backtrace = {0};
+    for (size_t i = 0; i < showing->view.envelope.member_count; i++) {
+        const struct envelope_member *member = &showing->view.envelope.members[i];
+        bool is_backtrace = member->name.length == strlen("error_backtrace") &&
+                            memcmp(member->name.bytes, "error_backtrace", member->name.length) == 0;
+        if (!is_backtrace)
+            member_print(showing, member);
+    }
+    if (task_view_backtrace(&showing->view, &backtrace))
+        backtrace_print(showing, &backtrace);
+    buffer_fini(&backtrace);
+}
+
+static void members_json(struct showing *showing)
+{
+    struct buffer backtrace = {0};
+    task_view_json(&showing->view, &showing->out.json);
+    bool has_backtrace = task_view_backtrace(&showing->view, &backtrace);
+    json_raw(&showing->out.json, "error_backtrace", has_backtrace ? backtrace.bytes : NULL, backtrace.length);
+    buffer_fini(&backtrace);
+}
+
+/* --- what else is known ----------------------------------------------------------------------------------------- */
+
+static void recoveries_put(struct showing *showing)
+{
+    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, RECOVERIES);
+    struct printer *out = &showing->out;
+    char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
+    printer_list(out, "recoveries");
+    for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
+        const char *identity = reply->elements[i].bytes, *at = reply->elements[i + 1].bytes;
+        bool is_beside = at[0] == '-';
+        struct wall_time moment = wall_read(at + is_beside);
+        printer_line(out, "recovered     from %s, %s%s", log_quote(identity, quoted),
+                     human_moment(moment, out->now, human), is_beside ? "; another task had crashed it" : "");
+        printer_row(out);
+        printer_text(out, NULL, "identity", identity);
+        printer_moment(out, NULL, "at", moment);
+        printer_truth(out, "beside_culprit", is_beside);
+        printer_row_end(out);
+    }
+    printer_list_end(out, NULL);
 }
 
 /* {"done":40,"total":100}: filled so far; false for anything else. */
@@ -239,63 +226,50 @@ static bool bar_write(const char *text, char *bar, size_t width, int *percent)
     return true;
 }
 
-static void progress_print(const struct showing *showing, const char *text)
+static void progress_print(const struct printer *out, const char *text)
 {
     enum { BAR = 20 };
-    char bar[BAR + 1], quoted[LOG_QUOTE_MAX];
+    char bar[BAR + 1], drawn[BAR + 16] = "", quoted[LOG_QUOTE_MAX];
     struct buffer safe = {0};
     int percent = 0;
-    fprintf(showing->out, "progress      ");
-    if (!is_json(text)) {
-        fprintf(showing->out, "%s\n", log_quote(text, quoted));
-        return;
-    }
-    if (bar_write(text, bar, BAR, &percent))
-        fprintf(showing->out, "[%s] %d %%  ", bar, percent);
+    if (is_json(text) && bar_write(text, bar, BAR, &percent))
+        snprintf(drawn, sizeof drawn, "[%s] %d %%  ", bar, percent);
     json_append_defused(&safe, text, strlen(text));
-    fprintf(showing->out, "%s\n", buffer_text(&safe));
+    printer_line(out, "progress      %s%s", drawn, is_json(text) ? buffer_text(&safe) : log_quote(text, quoted));
     buffer_fini(&safe);
 }
 
-static void facts_print(const struct showing *showing)
+static void iteration_put(struct showing *showing)
 {
-    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, RECOVERIES);
-    char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-    for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
-        const char *at = reply->elements[i + 1].bytes;
-        bool is_beside = at[0] == '-';
-        fprintf(showing->out, "recovered     from %s, %s%s\n", log_quote(reply->elements[i].bytes, quoted),
-                human_moment(wall_read(at + is_beside), showing->tasks->console.now, human),
-                is_beside ? "; another task had crashed it" : "");
-    }
-    if (showing->fence != NULL)
-        fprintf(showing->out, "fence         %s\n", log_quote(showing->fence, quoted));
-    if (iteration_field(showing, 1) != NULL)
-        progress_print(showing, iteration_field(showing, 1));
-    const char *seconds = iteration_field(showing, 2);
-    if (iteration_field(showing, 0) != NULL)
-        fprintf(showing->out, "runs          %lld, which took %s\n", strtoll(iteration_field(showing, 0), NULL, 10),
-                human_span(seconds != NULL ? wall_read(seconds).us : 0, human));
+    const char *runs = iteration_field(showing, 0), *progress = iteration_field(showing, 1);
+    const char *seconds = iteration_field(showing, 2), *cancelled = iteration_field(showing, 3);
+    struct wall_time called = {cancelled != NULL ? strtoll(cancelled, NULL, 10) * US_PER_S : 0};
+    int64_t count = runs != NULL ? strtoll(runs, NULL, 10) : 0, took_us = seconds != NULL ? wall_read(seconds).us : 0;
+    struct printer *out = &showing->out;
+    char human[HUMAN_TEXT_MAX];
+    if (progress != NULL && !out->is_json)
+        progress_print(out, progress);
+    if (runs != NULL)
+        printer_line(out, "runs          %lld, which took %s", (long long)count, human_span(took_us, human));
     if (has_result(showing))
-        fprintf(showing->out, "result        an earlier run left one: holdfast result\n");
-    if (iteration_field(showing, 3) != NULL)
-        fprintf(showing->out, "cancelled     %s\n",
-                human_moment((struct wall_time){strtoll(iteration_field(showing, 3), NULL, 10) * US_PER_S},
-                             showing->tasks->console.now, human));
-}
-
-static void print_for_people(struct showing *showing)
-{
-    place_print(showing);
-    for (size_t i = 0; i < showing->view.envelope.member_count; i++) {
-        const struct envelope_member *member = &showing->view.envelope.members[i];
-        bool is_backtrace = member->name.length == strlen("error_backtrace") &&
-                            memcmp(member->name.bytes, "error_backtrace", member->name.length) == 0;
-        if (!is_backtrace)
-            member_print(showing, member);
+        printer_line(out, "result        an earlier run left one: holdfast result");
+    if (cancelled != NULL)
+        printer_line(out, "cancelled     %s", human_moment(called, out->now, human));
+    if (runs == NULL && progress == NULL && cancelled == NULL) {
+        printer_text(out, NULL, "iteration", NULL);
+        return;
     }
-    backtrace_print(showing);
-    facts_print(showing);
+    if (!out->is_json)
+        return;
+    json_open(&out->json, "iteration", '{');
+    json_number(&out->json, "runs", count);
+    if (is_json(progress))
+        json_raw(&out->json, "progress", progress, strlen(progress));
+    else
+        json_text(&out->json, "progress", progress);
+    json_seconds(&out->json, "seconds", took_us);
+    json_number_if(&out->json, "cancelled", cancelled != NULL, called.us / US_PER_S);
+    json_close(&out->json, '}');
 }
 
 /* --- the command ------------------------------------------------------------------------------------------------ */
@@ -315,10 +289,26 @@ static int found_show(struct showing *showing)
     int code = facts_read(showing);
     if (code != EXIT_CODE_OK)
         return code;
-    if (showing->tasks->console.as_json)
-        print_json(showing);
-    else
-        print_for_people(showing);
+    const struct console *console = &showing->tasks->console;
+    struct buffer text = {0};
+    struct printer *out = &showing->out;
+    char quoted[LOG_QUOTE_MAX];
+    *out = printer_begin(console->as_json, console->now, &text);
+    out->file = showing->tasks->out != NULL ? showing->tasks->out : stdout;
+    if (out->is_json) {
+        tasks_place_json(showing->entry, showing->view.envelope.jid, &out->json);
+        members_json(showing);
+    } else {
+        place_print(showing);
+        members_print(showing);
+    }
+    recoveries_put(showing);
+    if (showing->fence != NULL)
+        printer_line(out, "fence         %s", log_quote(showing->fence, quoted));
+    iteration_put(showing);
+    printer_truth(out, "has_result", has_result(showing));
+    printer_text(out, NULL, "fence", showing->fence);
+    printer_end(out);
     return EXIT_CODE_OK;
 }
 
@@ -342,7 +332,7 @@ int tasks_show(struct tasks *tasks)
     int code = EXIT_CODE_OK;
     places_choose(tasks, &search);
     for (int i = 0; i < tasks->id_count && (code == EXIT_CODE_OK || code == EXIT_CODE_FAILURE); i++) {
-        struct showing showing = {.tasks = tasks, .out = tasks->out != NULL ? tasks->out : stdout};
+        struct showing showing = {.tasks = tasks};
         tasks->console.code = EXIT_CODE_OK; /* what keeps one from being found need not hide the others */
         int found = task_search_run(&search, tasks->ids[i]);
         showing.entry = search.found;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 
 enum { HUMAN_TEXT_MAX = 48 };
 
@@ -24,5 +25,10 @@ const char *human_moment(struct wall_time moment, struct wall_time now, char out
 /* 2026-11-21T18:05:06Z */
 const char *human_date(struct wall_time moment, char out[HUMAN_TEXT_MAX]);
 const char *human_plural(int64_t count); /* "" or "s" */
+
+/* The other way round: points in time, as people write them on command lines: RFC 3339 with a zone
+ * ("2026-11-21T18:00:00Z", "2026-11-21 19:00:00.5+01:00") or seconds since 1970 ("1795284000.5", ten digits or more).
+ * Without a zone it would be a guess whose time is meant. */
+bool moment_parse(const char *text, struct wall_time *moment, struct error *error) MUST_CHECK;
 
 #endif

@@ -9,7 +9,7 @@ enum { CELL_MAX = 512 };
 
 struct printer printer_begin(bool as_json, struct wall_time now, struct buffer *buffer)
 {
-    return (struct printer){.is_json = as_json, .json = json_begin(buffer), .now = now};
+    return (struct printer){.is_json = as_json, .json = json_begin(buffer), .now = now, .file = stdout};
 }
 
 void printer_end(struct printer *out)
@@ -49,10 +49,10 @@ void printer_list_end(struct printer *out, const char *none)
     if (is_empty)
         table_free(out->table);
     else
-        table_print(out->table, stdout);
+        table_print(out->table, out->file);
     out->table = NULL;
     if (is_empty && none != NULL)
-        puts(none);
+        fprintf(out->file, "%s\n", none);
 }
 
 void printer_row(struct printer *out)
@@ -212,9 +212,9 @@ void printer_line(const struct printer *out, const char *format, ...)
     if (out->is_json)
         return;
     va_start(values, format);
-    vprintf(format, values);
+    vfprintf(out->file, format, values);
     va_end(values);
-    putchar('\n');
+    fputc('\n', out->file);
 }
 
 const char *printer_known(const char *text)

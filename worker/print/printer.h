@@ -30,6 +30,7 @@ struct printer {
     struct table *table; /* of the list that is open, for people */
     bool has_titles;     /* the first row is complete */
     const char *unknown;
+    FILE *file;           /* for people: standard output, unless somebody sets another one */
     struct wall_time now; /* from which people are told how long ago a moment is */
 };
 
