@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "worker/print/human.h"
-#include "worker/print/table.h"
+#include "worker/print/printer.h"
 
 struct entry {
     const char *class_name, *resource;
@@ -207,48 +206,61 @@ void history_sums_fini(struct history_sums *sums)
 
 /* --- for readers -------------------------------------------------------------------------------------------------- */
 
-static void wait_cell(struct table *table, const struct history_sum *sum, int64_t us)
+static void count_put(struct printer *out, const char *title, const char *member, uint64_t count,
+                      enum table_style style)
 {
-    if (sum->waits > 0)
-        table_cell(table, TABLE_PLAIN, "%.1f ms", (double)us / 1000);
+    printer_count(out, title, member, (int64_t)count);
+    printer_style(out, count > 0 ? style : TABLE_DIM);
+}
+
+static void wait_put(struct printer *out, const char *title, const char *member, const struct history_sum *sum,
+                     int64_t us)
+{
+    if (out->is_json)
+        json_seconds_if(&out->json, member, sum->waits > 0, us);
+    else if (sum->waits > 0)
+        printer_cell(out, title, TABLE_PLAIN, "%.1f ms", (double)us / 1000);
     else
-        table_cell(table, TABLE_DIM, "-");
+        printer_cell(out, title, TABLE_DIM, "-");
 }
 
-static void count_cell(struct table *table, uint64_t count, enum table_style style)
+/* In the total programs see no name, and people "all". */
+static void name_put(struct printer *out, const char *title, const char *member, const char *name, const char *total)
 {
-    char human[HUMAN_TEXT_MAX];
-    table_cell(table, count > 0 ? style : TABLE_DIM, "%s", human_count((int64_t)count, human));
+    if (out->is_json && name != NULL)
+        json_text(&out->json, member, name);
+    else
+        printer_cell(out, title, TABLE_PLAIN, "%s", name == NULL ? total : name[0] != '\0' ? name : "-");
 }
 
-static void row_write(struct table *table, const struct history_sum *sum)
+static void sum_put(struct printer *out, const struct history_sum *sum)
 {
-    table_cell(table, TABLE_PLAIN, "%s",
-               sum->class_name == NULL      ? "all"
-               : sum->class_name[0] != '\0' ? sum->class_name
-                                            : "-");
-    table_cell(table, TABLE_PLAIN, "%s", sum->resource == NULL ? "" : sum->resource[0] != '\0' ? sum->resource : "-");
-    count_cell(table, sum->holds, TABLE_PLAIN);
-    table_cell(table, TABLE_PLAIN, "%.2f s", (double)sum->held_us / (double)US_PER_S);
-    wait_cell(table, sum, sum->wait_p50_us);
-    wait_cell(table, sum, sum->wait_p99_us);
-    count_cell(table, sum->handed_over, TABLE_PLAIN);
-    count_cell(table, sum->parked, TABLE_PLAIN);
-    count_cell(table, sum->skipped, TABLE_PLAIN);
-    count_cell(table, sum->lost, TABLE_WARN);
-    count_cell(table, sum->refused, TABLE_WARN);
-    count_cell(table, sum->overlaps, TABLE_BAD);
+    name_put(out, "CLASS", "class", sum->class_name, "all");
+    name_put(out, "RESOURCE", "resource", sum->resource, "");
+    count_put(out, ">HOLDS", "holds", sum->holds, TABLE_PLAIN);
+    printer_number(out, NULL, "without_lock", (int64_t)sum->unlocked);
+    if (out->is_json)
+        json_seconds(&out->json, "held", sum->held_us);
+    printer_cell(out, ">HELD", TABLE_PLAIN, "%.2f s", (double)sum->held_us / (double)US_PER_S);
+    wait_put(out, ">WAIT P50", "wait_p50", sum, sum->wait_p50_us);
+    wait_put(out, ">WAIT P99", "wait_p99", sum, sum->wait_p99_us);
+    count_put(out, ">HANDED", "handed_over", sum->handed_over, TABLE_PLAIN);
+    count_put(out, ">PARKED", "parked", sum->parked, TABLE_PLAIN);
+    count_put(out, ">SKIPPED", "skipped", sum->skipped, TABLE_PLAIN);
+    count_put(out, ">LOST", "lost", sum->lost, TABLE_WARN);
+    count_put(out, ">REFUSED", "refused", sum->refused, TABLE_WARN);
+    count_put(out, ">OVERLAPS", "overlaps", sum->overlaps, TABLE_BAD);
+    printer_row_end(out);
 }
 
 void history_sums_text(const struct history_sums *sums, size_t rows_max, bool has_colour, struct buffer *out)
 {
-    struct table *table = table_create(
-        "CLASS|RESOURCE|>HOLDS|>HELD|>WAIT P50|>WAIT P99|>HANDED|>PARKED|>SKIPPED|>LOST|>REFUSED|>OVERLAPS");
+    struct printer people = {.table = table_create(NULL)};
     for (size_t i = 0; i < sums->count && i < rows_max; i++)
-        row_write(table, &sums->rows[i]);
-    row_write(table, &sums->total);
-    table_write(table, UINT_MAX, SIZE_MAX, has_colour, out);
-    table_free(table);
+        sum_put(&people, &sums->rows[i]);
+    sum_put(&people, &sums->total);
+    table_write(people.table, UINT_MAX, SIZE_MAX, has_colour, out);
+    table_free(people.table);
     if (sums->count > rows_max)
         buffer_format(out, "%zu more rows are only in the sum; `holdfast report --json` has all\n",
                       sums->count - rows_max);
@@ -258,37 +270,16 @@ void history_sums_text(const struct history_sums *sums, size_t rows_max, bool ha
         buffer_format(out, "%llu of them ran without a lock\n", (unsigned long long)sums->total.unlocked);
 }
 
-static void wait_json(struct json_writer *json, const char *name, const struct history_sum *sum, int64_t us)
-{
-    json_seconds_if(json, name, sum->waits > 0, us);
-}
-
-static void sum_json(struct json_writer *json, const char *name, const struct history_sum *sum)
-{
-    json_open(json, name, '{');
-    if (sum->class_name != NULL)
-        json_text(json, "class", sum->class_name);
-    if (sum->resource != NULL)
-        json_text(json, "resource", sum->resource);
-    json_number(json, "holds", (int64_t)sum->holds);
-    json_number(json, "without_lock", (int64_t)sum->unlocked);
-    json_seconds(json, "held", sum->held_us);
-    wait_json(json, "wait_p50", sum, sum->wait_p50_us);
-    wait_json(json, "wait_p99", sum, sum->wait_p99_us);
-    json_number(json, "handed_over", (int64_t)sum->handed_over);
-    json_number(json, "parked", (int64_t)sum->parked);
-    json_number(json, "skipped", (int64_t)sum->skipped);
-    json_number(json, "lost", (int64_t)sum->lost);
-    json_number(json, "refused", (int64_t)sum->refused);
-    json_number(json, "overlaps", (int64_t)sum->overlaps);
-    json_close(json, '}');
-}
-
 void history_sums_json(struct json_writer *json, const struct history_sums *sums, size_t rows_max)
 {
-    json_open(json, "rows", '[');
-    for (size_t i = 0; i < sums->count && i < rows_max; i++)
-        sum_json(json, NULL, &sums->rows[i]);
-    json_close(json, ']');
-    sum_json(json, "total", &sums->total);
+    struct printer programs = {.is_json = true, .json = *json};
+    printer_list(&programs, "rows");
+    for (size_t i = 0; i < sums->count && i < rows_max; i++) {
+        printer_row(&programs);
+        sum_put(&programs, &sums->rows[i]);
+    }
+    printer_list_end(&programs, NULL);
+    json_open(&programs.json, "total", '{');
+    sum_put(&programs, &sums->total);
+    *json = programs.json;
 }
