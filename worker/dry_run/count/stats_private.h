@@ -5,7 +5,6 @@
 
 #include "base/heap.h"
 #include "base/histogram.h"
-#include "base/list.h"
 #include "worker/dry_run/report/estimate.h"
 #include "worker/dry_run/count/stats.h"
 #include "worker/dry_run/count/overlap_detector.h"
@@ -21,8 +20,8 @@ enum outstanding_state {
 
 /* Times are nanoseconds of CLOCK_BOOTTIME, 0 = not yet. */
 struct outstanding {
-    struct list link; /* private */
-    uint64_t hash;    /* private */
+    struct outstanding *next; /* private */
+    uint64_t hash;            /* private */
     int64_t pushed;
     int64_t waits_since;    /* while WAITING: when that began, for this try */
     int64_t asked_since;    /* for this try: when it first asked for its lock, or was parked without that */
@@ -41,9 +40,8 @@ struct outstanding {
 };
 
 struct outstanding_table {
-    void *tree;
-    struct list all;
-    size_t count;
+    struct outstanding **buckets;
+    size_t bucket_count, count;
 };
 
 void outstanding_init(struct outstanding_table *table);

@@ -1,6 +1,5 @@
 /* The tables of the statistics of a dry run, each by itself: tasks, resources, turns, seconds (stats_private.h). */
 #include <math.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,64 +11,86 @@
 
 /* --- outstanding tasks -------------------------------------------------------------------------------------------- */
 
-/* A tree by the hashes of the jids. */
-static int compare_tasks(const void *one, const void *other)
-{
-    const struct outstanding *a = one, *b = other;
-    return a->hash != b->hash ? (a->hash < b->hash ? -1 : 1) : strcmp(a->jid, b->jid);
-}
-
-static uint64_t hash_of(const char *jid)
-{
-    return hash_bytes(0, jid, strlen(jid));
-}
+/* A hash table with chains that doubles when there are as many tasks as chains. */
+enum { BUCKETS_AT_FIRST = 1024 };
 
 void outstanding_init(struct outstanding_table *table)
 {
-    *table = (struct outstanding_table){.tree = NULL};
-    list_init(&table->all);
+    table->bucket_count = BUCKETS_AT_FIRST;
+    table->buckets = memory_zeroed(table->bucket_count, sizeof table->buckets[0]);
+    table->count = 0;
+}
+
+static void free_task(void *context, struct outstanding *task)
+{
+    (void)context;
+    free(task);
 }
 
 void outstanding_fini(struct outstanding_table *table)
 {
-    tdestroy(table->tree, free);
+    outstanding_each(table, free_task, NULL);
+    free(table->buckets);
+}
+
+static struct outstanding **place_of(const struct outstanding_table *table, const char *jid, uint64_t hash)
+{
+    struct outstanding **place = &table->buckets[hash & (table->bucket_count - 1)];
+    while (*place != NULL && ((*place)->hash != hash || strcmp((*place)->jid, jid) != 0))
+        place = &(*place)->next;
+    return place;
+}
+
+static void tasks_grow(struct outstanding_table *table)
+{
+    struct outstanding_table larger = {.bucket_count = table->bucket_count * 2, .count = table->count};
+    larger.buckets = memory_zeroed(larger.bucket_count, sizeof larger.buckets[0]);
+    for (size_t i = 0; i < table->bucket_count; i++) {
+        while (table->buckets[i] != NULL) {
+            struct outstanding *task = table->buckets[i];
+            struct outstanding **place = &larger.buckets[task->hash & (larger.bucket_count - 1)];
+            table->buckets[i] = task->next;
+            task->next = *place;
+            *place = task;
+        }
+    }
+    free(table->buckets);
+    *table = larger;
 }
 
 struct outstanding *outstanding_add(struct outstanding_table *table, const char *jid, const unsigned *resources,
                                     unsigned resource_count)
 {
     size_t jid_size = strlen(jid) + 1;
+    uint64_t hash = hash_bytes(0, jid, jid_size);
+    if (*place_of(table, jid, hash) != NULL)
+        return NULL;
+    if (table->count >= table->bucket_count)
+        tasks_grow(table);
+
     struct outstanding *task = memory_zeroed(1, sizeof *task + resource_count * sizeof task->resources[0] + jid_size);
     char *own_jid = (char *)(task->resources + resource_count);
     memcpy(own_jid, jid, jid_size);
     if (resource_count > 0)
         memcpy(task->resources, resources, resource_count * sizeof resources[0]);
-    task->hash = hash_of(jid);
+    task->hash = hash;
     task->jid = own_jid;
     task->resource_count = resource_count;
-    struct outstanding *const *place = tsearch(task, &table->tree, compare_tasks);
-    invariant(place != NULL); /* there is memory */
-    if (*place != task) {
-        free(task);
-        return NULL;
-    }
-    list_init(&task->link);
-    list_append(&table->all, &task->link);
+    *place_of(table, jid, hash) = task;
     table->count++;
     return task;
 }
 
 struct outstanding *outstanding_find(const struct outstanding_table *table, const char *jid)
 {
-    const struct outstanding key = {.hash = hash_of(jid), .jid = jid};
-    struct outstanding *const *place = tfind(&key, &table->tree, compare_tasks);
-    return place != NULL ? *place : NULL;
+    return *place_of(table, jid, hash_bytes(0, jid, strlen(jid) + 1));
 }
 
 void outstanding_remove(struct outstanding_table *table, struct outstanding *task)
 {
-    invariant(tdelete(task, &table->tree, compare_tasks) != NULL);
-    list_remove(&task->link);
+    struct outstanding **place = place_of(table, task->jid, task->hash);
+    invariant(*place == task);
+    *place = task->next;
     free(task);
     table->count--;
 }
@@ -77,8 +98,12 @@ void outstanding_remove(struct outstanding_table *table, struct outstanding *tas
 void outstanding_each(const struct outstanding_table *table, void (*visit)(void *context, struct outstanding *task),
                       void *context)
 {
-    for (struct list *link = table->all.next; link != &table->all; link = link->next)
-        visit(context, list_owner(link, struct outstanding, link));
+    for (size_t i = 0; i < table->bucket_count; i++) {
+        for (struct outstanding *task = table->buckets[i], *next; task != NULL; task = next) {
+            next = task->next;
+            visit(context, task);
+        }
+    }
 }
 
 /* --- resources ---------------------------------------------------------------------------------------------------- */
@@ -161,7 +186,7 @@ void resource_table_arrive(struct resource_table *table, uint32_t number, bool i
 
 /* --- turns in order ----------------------------------------------------------------------------------------------- */
 
-struct turn_entry {
+struct entry {
     struct heap_item item;
     struct turn turn;
 };
@@ -172,7 +197,7 @@ bool turn_order_take(struct heap *order, struct instant until, struct turn *turn
     if (first == NULL || !instant_before(first->at, until))
         return false;
     heap_remove(order, first);
-    struct turn_entry *entry = list_owner(first, struct turn_entry, item);
+    struct entry *entry = list_owner(first, struct entry, item);
     *turn = entry->turn;
     free(entry);
     return true;
@@ -188,7 +213,7 @@ void turn_order_fini(struct heap *order)
 
 void turn_order_add(struct heap *order, const struct turn *turn)
 {
-    struct turn_entry *entry = memory_new(struct turn_entry);
+    struct entry *entry = memory_new(struct entry);
     entry->turn = *turn;
     heap_set(order, &entry->item, (struct instant){turn->at});
 }
