@@ -71,8 +71,9 @@ static void daemon_begin(int socket)
         pause();
 }
 
-int fixture_runner(struct run_table *shared, int socket)
+int fixture_runner(struct run_table *shared, int socket, const void *context)
 {
+    (void)context;
     (void)shared;
     char word[64];
     ssize_t length;

@@ -21,7 +21,7 @@ void launcher_stop(void);
 /* What a runner process does in tests: "NUMBER" written to its socket makes it exit with that, "hang" makes it sleep
  * with all signals blocked, "crash" abort; "daemon" is answered by a child that has left its group, with its pid; each
  * other word is answered with itself. */
-int fixture_runner(struct run_table *shared, int socket);
+int fixture_runner(struct run_table *shared, int socket, const void *context);
 
 struct kid {
     struct child child;

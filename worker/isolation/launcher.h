@@ -39,12 +39,12 @@ struct zygote_options {
     struct run_table *run_table;
     /* The program of a child of kind CHILD_RUNNER: called in the child, returns its exit status. Descriptor 3 is its
      * socket. */
-    int (*runner)(struct run_table *run_table, int socket);
+    int (*runner)(struct run_table *run_table, int socket, const void *context);
     struct log_options log; /* for its messages after the worker has died */
     /* The last act of the zygote if the worker died of the handler at this run entry; may take a few seconds. NULL =
      * nothing. */
     void (*on_worker_death)(const void *context, const struct run_table *run_table, unsigned suspect);
-    const void *context;
+    const void *context; /* of both */
 };
 
 /* Forks the zygote. Call it while the process has one thread, and descriptors 0 to 2 are open. Preferably before the

@@ -601,8 +601,9 @@ static int runner_serve(struct runner *runner)
     }
 }
 
-int runner_main(struct run_table *run_table, int socket)
+int runner_main(struct run_table *run_table, int socket, const void *context)
 {
+    (void)context;
     struct runner *runner = memory_new(struct runner);
     int file = descriptor_raise(RUNNER_PLUGIN_DESCRIPTOR);
     prctl(PR_SET_NAME, "hf-runner");

@@ -22,6 +22,6 @@ enum {
 };
 
 /* For zygote_options.runner. Needs the plugin's file as RUNNER_PLUGIN_DESCRIPTOR. Returns the exit status. */
-int runner_main(struct run_table *run_table, int socket);
+int runner_main(struct run_table *run_table, int socket, const void *context);
 
 #endif

@@ -545,7 +545,7 @@ _Noreturn static void runner_become(const struct zygote_spawn *spawn)
         !signals_unblock())
         _exit(EXIT_NOT_STARTED);
     prctl(PR_SET_NAME, "hf-runner");
-    int status = spawn->options->runner(spawn->options->run_table, STDERR_FILENO + 1);
+    int status = spawn->options->runner(spawn->options->run_table, STDERR_FILENO + 1, spawn->options->context);
     fflush(stdout);
     _exit(status);
 }
