@@ -7,9 +7,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "redis/node.h"
 #include "worker/config/config_secret.h"
+#include "worker/config/config_table.h"
 #include "worker/config/node_options.h"
 #include "worker/servers/local_nodes.h"
 
@@ -21,6 +24,25 @@ const struct option_row origin_options[] = {
     {OPTION_TEXT, 'c', "config", "FILE", "the configuration, instead of the one that is found", .offset = AT(path)},
     {OPTION_FLAG, 0, "local", NULL, "the nodes of `holdfast work --local`", .offset = AT(is_local)},
     {OPTION_FLAG, 'v', "verbose", NULL, "say which configuration was taken", .offset = AT(is_verbose)},
+    {.type = OPTION_END},
+};
+
+static const struct option_row tls_options[] = {
+    {OPTION_FLAG, 0, "tls", NULL, "speak TLS to it", .offset = AT(has_tls)},
+    {OPTION_TEXT, 0, "tls-ca-file", "FILE", "trust the authorities in FILE (those of the system)",
+     .offset = AT(tls_ca_file)},
+    {OPTION_TEXT, 0, "tls-cert-file", "FILE", "show it the certificate in FILE", .offset = AT(tls_cert_file)},
+    {OPTION_TEXT, 0, "tls-key-file", "FILE", "with the key in FILE", .offset = AT(tls_key_file)},
+    {OPTION_TEXT, 0, "tls-server-name", "NAME", "the name that its certificate is for (that of the host)",
+     .offset = AT(tls_server_name)},
+    {.type = OPTION_END},
+};
+
+const struct option_row origin_lock_options[] = {
+    {OPTION_TABLE, .table = origin_options},
+    {OPTION_TEXTS, 0, "node", "HOST:PORT", "a lock node, without a configuration; give all of them",
+     .offset = AT(lock_nodes), .most = REDLOCK_NODES_MAX},
+    {OPTION_TABLE, .table = tls_options},
     {.type = OPTION_END},
 };
 
@@ -36,13 +58,7 @@ const struct option_row origin_queue_options[] = {
      .offset = AT(password_file)},
     {OPTION_TEXT, 0, "password-env", "NAME", "with the password in this environment variable",
      .offset = AT(password_env)},
-    {OPTION_FLAG, 0, "tls", NULL, "speak TLS to it", .offset = AT(has_tls)},
-    {OPTION_TEXT, 0, "tls-ca-file", "FILE", "trust the authorities in FILE (those of the system)",
-     .offset = AT(tls_ca_file)},
-    {OPTION_TEXT, 0, "tls-cert-file", "FILE", "show it the certificate in FILE", .offset = AT(tls_cert_file)},
-    {OPTION_TEXT, 0, "tls-key-file", "FILE", "with the key in FILE", .offset = AT(tls_key_file)},
-    {OPTION_TEXT, 0, "tls-server-name", "NAME", "the name that its certificate is for (that of --host)",
-     .offset = AT(tls_server_name)},
+    {OPTION_TABLE, .table = tls_options},
     {OPTION_COUNT, 0, "database", "N", "its database (0)", .offset = AT(database), .most = UINT16_MAX,
      .given = GIVEN(AT(has_database))},
     {OPTION_DURATION, 0, "node-timeout", "DURATION", "how long to wait for the node", .offset = AT(node_timeout_ns),
@@ -124,20 +140,21 @@ static void file_find(struct origin *origin)
 
 static bool names_node(const struct origin *origin)
 {
-    return origin->host != NULL || origin->has_port || origin->socket != NULL || origin->user != NULL ||
-           origin->password_file != NULL || origin->password_env != NULL || origin->has_tls ||
+    return origin->lock_nodes.count > 0 || origin->host != NULL || origin->has_port || origin->socket != NULL ||
+           origin->user != NULL || origin->password_file != NULL || origin->password_env != NULL || origin->has_tls ||
            origin->tls_ca_file != NULL || origin->tls_cert_file != NULL || origin->tls_key_file != NULL ||
            origin->tls_server_name != NULL || origin->has_database;
 }
 
-static int nothing_found(const struct command *command)
+static int nothing_found(const struct origin *origin, const struct command *command)
 {
     fprintf(stderr,
             "holdfast %s: there is no configuration: neither -c FILE nor $HOLDFAST_CONFIG names one, and there is no "
-            "./holdfast.conf%s, $XDG_CONFIG_HOME/holdfast/holdfast.conf or /etc/holdfast/holdfast.conf\n"
+            "./holdfast.conf%s, $XDG_CONFIG_HOME/holdfast/holdfast.conf or /etc/holdfast/holdfast.conf%s\n"
             "To try it, `holdfast work --local` starts nodes of its own; `holdfast config --sample` prints a "
             "configuration to begin with.\n",
-            command->name, looks_here() ? "" : " (root and services do not look for it)");
+            command->name, looks_here() ? "" : " (root and services do not look for it)",
+            origin->takes_lock_nodes ? "; neither --node nor $HOLDFAST_LOCK_NODES names lock nodes" : "");
     return EXIT_CODE_USAGE;
 }
 
@@ -153,10 +170,52 @@ static int local_find(struct origin *origin, const struct command *command)
     return code;
 }
 
+/* Separated by blanks or commas. */
+static int listed_nodes_take(struct origin *origin, const struct command *command)
+{
+    const char *list = getenv("HOLDFAST_LOCK_NODES");
+    if (!origin->takes_lock_nodes || origin->path != NULL || origin->is_local || origin->lock_nodes.count > 0 ||
+        !is_set(list))
+        return EXIT_CODE_OK;
+    origin->listed = memory_text(list);
+    char *rest = origin->listed;
+    for (char *node; (node = strsep(&rest, ", \t\n")) != NULL;) {
+        if (node[0] == '\0')
+            continue;
+        if (origin->lock_nodes.count == REDLOCK_NODES_MAX)
+            return command_misused(command, "$HOLDFAST_LOCK_NODES: at most %d lock nodes", REDLOCK_NODES_MAX);
+        origin->lock_nodes.items[origin->lock_nodes.count++] = node;
+    }
+    return EXIT_CODE_OK;
+}
+
+static int lock_nodes_check(const struct origin *origin, const struct command *command)
+{
+    char host[REDIS_HOST_MAX], quoted[LOG_QUOTE_MAX];
+    unsigned port;
+    for (size_t i = 0; i < origin->lock_nodes.count; i++) {
+        const char *node = origin->lock_nodes.items[i];
+        if (!redis_address_parse(node, host, &port))
+            return command_misused(command, "the lock node %s is no HOST:PORT or [IPv6]:PORT", log_quote(node, quoted));
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(node, origin->lock_nodes.items[j]) == 0)
+                return command_misused(command, "the lock node %s is named twice", log_quote(node, quoted));
+    }
+    if (origin->takes_lock_nodes && origin->lock_nodes.count == 0 && names_node(origin))
+        return command_misused(command, "the options for TLS go with --node; a configuration has its own");
+    return EXIT_CODE_OK;
+}
+
 int origin_find(struct origin *origin, const struct command *command, enum origin_needs needs)
 {
+    int code = listed_nodes_take(origin, command);
+    if (code == EXIT_CODE_OK)
+        code = lock_nodes_check(origin, command);
+    if (code != EXIT_CODE_OK)
+        return code;
     if (origin->path != NULL && names_node(origin))
-        return command_misused(command, "the queue node comes from -c FILE, not also from other options");
+        return command_misused(command, "the %s from -c FILE, not also from other options",
+                               origin->takes_lock_nodes ? "lock nodes come" : "queue node comes");
     if (origin->is_local && (origin->path != NULL || names_node(origin)))
         return command_misused(command, "--local says which nodes, so neither -c nor the options of a node go with it");
     if ((origin->host != NULL && origin->host[0] == '\0') || (origin->socket != NULL && origin->socket[0] == '\0'))
@@ -178,7 +237,8 @@ int origin_find(struct origin *origin, const struct command *command, enum origi
         file_find(origin);
     if (origin->is_verbose)
         origin_tell(origin, command);
-    return origin->kind == ORIGIN_DEFAULT && needs == ORIGIN_NEEDS_LOCKS ? nothing_found(command) : EXIT_CODE_OK;
+    return origin->kind == ORIGIN_DEFAULT && needs == ORIGIN_NEEDS_LOCKS ? nothing_found(origin, command)
+                                                                         : EXIT_CODE_OK;
 }
 
 const char *origin_path(const struct origin *origin)
@@ -200,7 +260,9 @@ void origin_tell(struct origin *origin, const struct command *command)
                 : origin->is_of_environment  ? ", named by $HOLDFAST_CONFIG"
                                              : ", found because no -c FILE names another");
     else if (origin->kind == ORIGIN_OPTIONS)
-        fprintf(stderr, "the options name the queue node; no configuration was looked for\n");
+        fprintf(stderr, "%s name the %s; no configuration was looked for\n",
+                origin->listed != NULL ? "$HOLDFAST_LOCK_NODES" : "the options",
+                origin->takes_lock_nodes ? "lock nodes" : "queue node");
     else
         fprintf(stderr, "no configuration was found; the queue node is " HOST_DEFAULT ":%d\n", PORT_DEFAULT);
 }
@@ -213,12 +275,37 @@ static void text_replace(char **field, const char *text)
     *field = memory_text(text != NULL ? text : "");
 }
 
-/* Everything by default, but for what the options say of the queue node. */
+static void lock_nodes_print(const struct origin *origin, struct buffer *out)
+{
+    char host[REDIS_HOST_MAX];
+    unsigned port;
+    buffer_append_text(out, " lock_nodes = (");
+    for (size_t i = 0; i < origin->lock_nodes.count; i++) {
+        invariant(redis_address_parse(origin->lock_nodes.items[i], host, &port));
+        buffer_append_text(out, i > 0 ? ", { host = " : " { host = ");
+        config_text_print(host, out);
+        buffer_format(out, "; port = %u; }", port);
+    }
+    buffer_append_text(out, " );");
+}
+
+static void node_tls_take(struct config_node *node, const struct origin *origin)
+{
+    node->tls = origin->has_tls;
+    text_replace(&node->tls_ca_file, origin->tls_ca_file);
+    text_replace(&node->tls_cert_file, origin->tls_cert_file);
+    text_replace(&node->tls_key_file, origin->tls_key_file);
+    text_replace(&node->tls_server_name, origin->tls_server_name);
+}
+
+/* Everything by default, but for what the options say of the nodes. */
 static struct config *config_of_options(const struct origin *origin, struct error *error)
 {
     struct findings findings = {0};
     struct buffer text = {0};
     buffer_format(&text, "queue_node = { host = \"%s\"; port = %d; };", HOST_DEFAULT, PORT_DEFAULT);
+    if (origin->lock_nodes.count > 0)
+        lock_nodes_print(origin, &text);
     struct config *config = config_read_written(&text, &findings);
     buffer_fini(&text);
     if (config == NULL)
@@ -233,11 +320,9 @@ static struct config *config_of_options(const struct origin *origin, struct erro
     text_replace(&node->user, origin->user);
     node->port = origin->has_port ? (unsigned)origin->port : PORT_DEFAULT;
     node->database = (unsigned)origin->database;
-    node->tls = origin->has_tls;
-    text_replace(&node->tls_ca_file, origin->tls_ca_file);
-    text_replace(&node->tls_cert_file, origin->tls_cert_file);
-    text_replace(&node->tls_key_file, origin->tls_key_file);
-    text_replace(&node->tls_server_name, origin->tls_server_name);
+    node_tls_take(node, origin);
+    for (size_t i = 0; i < config->lock_node_count; i++)
+        node_tls_take(&config->lock_nodes[i], origin);
     if (origin->password_file != NULL)
         node->password = secret_read_file(origin->password_file, error);
     else if (origin->password_env != NULL)
@@ -283,5 +368,6 @@ int origin_open(struct origin *origin, const struct command *command, enum origi
 void origin_close(struct origin *origin)
 {
     free(origin->found);
-    origin->found = NULL;
+    free(origin->listed);
+    origin->found = origin->listed = NULL;
 }

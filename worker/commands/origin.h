@@ -6,11 +6,12 @@
  *     ...
  *     origin_close(&example.origin);
  *
- * In this order: -c FILE, --local, the options of the queue node (then nothing else is known of the fleet), else the
- * first of these files that is there: $HOLDFAST_CONFIG, ./holdfast.conf, $XDG_CONFIG_HOME/holdfast/holdfast.conf,
- * /etc/holdfast/holdfast.conf. Root and services do not look at ./holdfast.conf, which others may have put there. A
- * file that is there and cannot be read, or is wrong, ends the command; the next one is not tried. Where there is none,
- * a command that needs nothing but the queue node takes 127.0.0.1:6379. */
+ * In this order: -c FILE, --local, the options of the queue node or of lock nodes (then nothing else is known of the
+ * fleet), $HOLDFAST_LOCK_NODES for a command that takes lock nodes, else the first of these files that is there:
+ * $HOLDFAST_CONFIG, ./holdfast.conf, $XDG_CONFIG_HOME/holdfast/holdfast.conf, /etc/holdfast/holdfast.conf. Root and
+ * services do not look at ./holdfast.conf, which others may have put there. A file that is there and cannot be read, or
+ * is wrong, ends the command; the next one is not tried. Where there is none, a command that needs nothing but the
+ * queue node takes 127.0.0.1:6379. */
 #ifndef WORKER_ORIGIN_H
 #define WORKER_ORIGIN_H
 
@@ -24,7 +25,7 @@
 enum origin_kind {
     ORIGIN_GIVEN,   /* -c FILE */
     ORIGIN_LOCAL,   /* --local */
-    ORIGIN_OPTIONS, /* --host, --port ... */
+    ORIGIN_OPTIONS, /* --host, --port ..., or lock nodes */
     ORIGIN_FOUND,   /* a file that was looked for */
     ORIGIN_DEFAULT, /* no file was found */
 };
@@ -44,9 +45,12 @@ struct origin {
     int64_t port, database;
     bool has_port, has_database;
     int64_t node_timeout_ns; /* 0 = not given */
+    bool takes_lock_nodes;   /* of the command: $HOLDFAST_LOCK_NODES counts */
+    struct option_texts lock_nodes;
     /* From origin_open on. */
     enum origin_kind kind;
-    char *found; /* the file of ORIGIN_FOUND and ORIGIN_LOCAL */
+    char *found;  /* the file of ORIGIN_FOUND and ORIGIN_LOCAL */
+    char *listed; /* what `lock_nodes` points to when the environment named them */
     bool is_of_environment;
     bool is_told;
 };
@@ -54,6 +58,7 @@ struct origin {
 #define ORIGIN_HEADLINE "Which configuration, and which nodes"
 extern const struct option_row origin_options[];       /* -c, --local, -v */
 extern const struct option_row origin_queue_options[]; /* and those of the queue node: for ORIGIN_NEEDS_QUEUE */
+extern const struct option_row origin_lock_options[];  /* and those of lock nodes: with takes_lock_nodes */
 
 /* The file, NULL when there is none; complains, and returns an exit code. Also sets `kind`. */
 int origin_find(struct origin *origin, const struct command *command, enum origin_needs needs) MUST_CHECK;
