@@ -288,6 +288,7 @@ docs: $(PROGRAM) ## print the sample configuration and the pages that come from 
 	$(PROGRAM) config --sample >conf/holdfast.conf
 	$(PROGRAM) config --manual >docs/configuration.md
 	$(PROGRAM) help --manual >docs/commands.md
+	$(PROGRAM) help --metrics >docs/metrics.md
 
 format: ## format all C files
 	clang-format -i $$(find lib worker jobs tests -name '*.[ch]')

@@ -16,7 +16,7 @@ BEGIN {
 
     # The directories of the worker ("." is its top): a file may include its own and earlier ones, so that no two
     # include each other. What commands and dry runs share comes before both.
-    ladder = "print http config plugin task locks isolation periodic nodes events presence supervisor history . servers"
+    ladder = "print http config plugin task locks isolation periodic nodes events monitor presence supervisor history . servers"
     ladder = ladder " dry_run/plan dry_run/report dry_run/load dry_run/count dry_run/nodes dry_run/run commands"
     count = split(ladder, steps, " ")
     for (i = 1; i <= count; i++) { step_of[steps[i]] = i }

@@ -50,6 +50,17 @@ void slot_observe_lost(struct slot *slot)
     slot->observed.was_lost = is_observed(slot);
 }
 
+/* Since it was put into its queue, until it ran or until now; by the clocks of its producer and of this host. -1: not
+ * known. */
+static int64_t waited_ns(const struct slot *slot, struct instant now)
+{
+    const struct envelope *envelope = &slot->envelope;
+    int64_t since_us = envelope->enqueued_at.us != 0 ? envelope->enqueued_at.us : envelope->created_at.us;
+    struct instant until = slot->abandoned ? slot->handed_over : slot->started ? slot->run_started : now;
+    int64_t waited_ns = (wall_now().us - since_us) * NS_PER_US - instant_since(until, now);
+    return since_us == 0 ? -1 : waited_ns > 0 ? waited_ns : 0;
+}
+
 /* A handler that was abandoned still runs, and its runner may be writing when it began. */
 static void run_fill(const struct slot *slot, struct observed_task *task)
 {
@@ -70,12 +81,17 @@ static void observe_left(struct slot *slot, enum flow_ending ending)
     struct observed_task *task = &slot->observed;
     if (observer == NULL || observer->task_left == NULL)
         return;
+    bool is_task = slot->invalid.text[0] == '\0';
     task->jid = slot->jid;
+    task->class_name = is_task ? slot->envelope.class_name : "";
+    task->queue = slot->queue;
+    task->was_fenced_off = slot->was_refused;
     task->resources = slot->resources.names;
-    task->resource_count = slot->invalid.text[0] == '\0' ? slot->resources.count : 0;
+    task->resource_count = is_task ? slot->resources.count : 0;
     task->ending = ending;
     task->left = instant_now();
     run_fill(slot, task);
+    task->waited_ns = is_task && task->started.ns != 0 ? waited_ns(slot, task->left) : -1;
     observer->task_left(observer->context, task);
     *task = (struct observed_task){.jid = NULL};
 }
@@ -302,15 +318,11 @@ static const char *ending_reason(const struct slot *slot, enum flow_ending endin
     return ending == FLOW_INVALID ? slot->invalid.text : slot->job.outcome.failure.message;
 }
 
-/* Since it was put into its queue, until it ran or until now; by the clocks of its producer and of this host. */
 static void waited_add(struct buffer *out, const struct slot *slot, struct instant now)
 {
-    const struct envelope *envelope = &slot->envelope;
-    int64_t since_us = envelope->enqueued_at.us != 0 ? envelope->enqueued_at.us : envelope->created_at.us;
-    struct instant until = slot->abandoned ? slot->handed_over : slot->started ? slot->run_started : now;
-    int64_t waited_ns = (wall_now().us - since_us) * NS_PER_US - instant_since(until, now);
-    if (since_us != 0)
-        buffer_format(out, " waited_ms=%.3f", ms_of(waited_ns > 0 ? waited_ns : 0));
+    int64_t waited = waited_ns(slot, now);
+    if (waited >= 0)
+        buffer_format(out, " waited_ms=%.3f", ms_of(waited));
 }
 
 static void ending_write(const struct slot *slot, enum log_level level, enum flow_ending ending, struct instant now)

@@ -292,11 +292,78 @@ static void process_observe(struct worker *worker)
     observer->looked(observer->context, &process);
 }
 
+/* --- monitoring --------------------------------------------------------------------------------------------------- */
+
+static const char *reason_not_ready(const struct worker *worker, bool queue_is_up)
+{
+    if (worker->stopping)
+        return "the worker is stopping";
+    if (worker->quiet)
+        return "the worker is quiet: it claims nothing more";
+    if (!queue_is_up)
+        return "the queue node cannot be reached";
+    return worker->ready && !worker_may_claim(worker) ? "the worker has taken as many tasks as it was to take" : NULL;
+}
+
+/* Of a worker without lock nodes only its queue node counts. */
+static void readiness_read(const struct worker *worker, struct monitor_state *state)
+{
+    struct redlock_group_status standing = {0};
+    const char *reason = reason_not_ready(worker, state->queue_is_up);
+    if (worker->locks != NULL)
+        redlock_group_status_read(worker->locks, &standing);
+    state->is_ready = reason == NULL && worker->ready;
+    if (reason != NULL)
+        snprintf(state->reason, sizeof state->reason, "%s", reason);
+    else if (worker->locks == NULL)
+        snprintf(state->reason, sizeof state->reason, "the worker claims tasks");
+    else
+        snprintf(state->reason, sizeof state->reason, "the worker claims %s: %u of %u lock nodes may vote%s",
+                 state->is_ready ? "tasks" : "nothing", standing.voters, standing.nodes,
+                 has_quorum(&standing) ? "" : ", which is no majority");
+}
+
+static void process_publish(struct worker *worker)
+{
+    struct monitor_state state = {
+        .at = instant_now(),
+        .queue_is_up = redis_node_state(queue_node(worker->queue)) == REDIS_NODE_UP,
+        .queue = queue_counters(worker->queue),
+        .locks = worker->locks,
+        .runners = worker->runner_count,
+        .busy = running_count(worker),
+        .cpu_ns = cpu_ns(),
+    };
+    if (worker->monitor == NULL)
+        return;
+    readiness_read(worker, &state);
+    monitor_publish(worker->monitor, &state);
+}
+
 static void observe_fire(struct loop_timer *timer)
 {
     struct worker *worker = list_owner(timer, struct worker, observe);
     loop_timer_set(worker->loop, timer, loop_after(worker->loop, OBSERVE_NS));
     process_observe(worker);
+    process_publish(worker);
+}
+
+/* The observer of a dry run has the place of the monitor. */
+static bool monitor_build(struct worker *worker, struct error *error)
+{
+    struct worker_options *options = &worker->options;
+    if (options->config->http.listen.count == 0 || options->observer != NULL)
+        return true;
+    worker->monitor = monitor_create(&(struct monitor_options){.config = options->config,
+                                                               .classes = worker->class_names,
+                                                               .class_count = worker->class_count,
+                                                               .process = options->process},
+                                     error);
+    if (worker->monitor == NULL)
+        return false;
+    options->observer = monitor_observer(worker->monitor);
+    loop_measure_turns(worker->loop, monitor_turns(worker->monitor));
+    return true;
 }
 
 /* --- building ----------------------------------------------------------------------------------------------------- */
@@ -490,6 +557,8 @@ static bool worker_build(struct worker *worker, struct error *error)
     loop_timer_init(&worker->look, worker_look);
     loop_timer_set(worker->loop, &worker->look, instant_now());
     loop_timer_init(&worker->observe, observe_fire);
+    if (!monitor_build(worker, error))
+        return false;
     if (worker->options.observer != NULL)
         loop_timer_set(worker->loop, &worker->observe, loop_now(worker->loop));
     return true;
@@ -503,6 +572,9 @@ static void worker_free(struct worker *worker)
     if (worker->isolation != NULL)
         isolation_destroy(worker->isolation);
     event_commands_destroy(worker->event_commands);
+    if (worker->loop != NULL)
+        loop_measure_turns(worker->loop, NULL);
+    monitor_destroy(worker->monitor);
     if (worker->launcher != NULL)
         launcher_destroy(worker->launcher);
     if (worker->pool != NULL)

@@ -25,6 +25,7 @@ struct worker_options {
     struct job_hosts *hosts;                /* for plugins that are opened later */
     bool drain;                             /* stop when there is nothing to do */
     uint64_t max_tasks;                     /* stop after that many, without those that were parked; 0 = no limit */
+    unsigned process;                       /* its number under a supervisor, from 1; 0 = it is alone */
     unsigned processes;                     /* of its unit, which share a journal; 0 = it is alone */
     struct run_table *run_table;            /* with WORKER_SLOTS(threads) run entries */
     struct zygote *zygote;                  /* that has the run table */

@@ -12,6 +12,7 @@
 #include "worker/events/task_log.h"
 #include "worker/locks/contention.h"
 #include "worker/locks/late_releases.h"
+#include "worker/monitor/monitor.h"
 #include "worker/periodic/periodic.h"
 #include "worker/presence/presence.h"
 #include "worker/slot.h"
@@ -72,6 +73,7 @@ struct worker {
     struct instant others_by;                /* and that for commands of on_event, and for what is read again */
     struct class_resources *class_resources; /* what tasks lock that do not say it */
     struct presence *presence;
+    struct monitor *monitor; /* NULL = nobody listens */
     struct signals *signals;
     struct reload *reload;
     enum exit_code exit_code;

@@ -98,3 +98,13 @@ int64_t histogram_quantile(const struct histogram *histogram, double share)
     }
     return (int64_t)histogram->max_us;
 }
+
+void histogram_spread(const struct histogram *histogram, const int64_t *bounds_us, size_t bounds, uint64_t *counts)
+{
+    size_t bound = 0;
+    for (size_t step = 0; step < HISTOGRAM_STEPS; step++) {
+        while (bound < bounds && (int64_t)step_top(step) > bounds_us[bound])
+            bound++;
+        counts[bound] += histogram->counts[step];
+    }
+}

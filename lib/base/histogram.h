@@ -21,6 +21,10 @@ void histogram_merge(struct histogram *into, const struct histogram *from);
 /* The value below which `share` (0..1) of the records lie, in microseconds; 0 when there are none. */
 int64_t histogram_quantile(const struct histogram *histogram, double share);
 
+/* For each of the ascending bounds adds to `counts` how many records lie above the bound before it and, to within the
+ * width of a step, not above it; the last count is of those beyond all bounds, so there is one more. */
+void histogram_spread(const struct histogram *histogram, const int64_t *bounds_us, size_t bounds, uint64_t *counts);
+
 /* For restoring a histogram that was saved step by step: the largest value of a step in microseconds, and the step
  * of a value. */
 int64_t histogram_step_top(size_t step);

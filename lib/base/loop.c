@@ -28,6 +28,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/histogram.h"
 #include "base/invariant.h"
 #include "base/memory.h"
 
@@ -39,6 +40,8 @@ struct loop {
     int alarm_fd;
 
     struct instant now;
+    struct histogram *turns;   /* NULL = they are not measured */
+    struct instant turn_began; /* 0 = none has since the last wait */
     struct heap deadlines;
     struct instant armed; /* when the timerfd expires; INSTANT_NEVER after it did */
     bool firing;          /* inside fire_due */
@@ -71,6 +74,8 @@ static void fire_due(struct loop *loop)
 static void loop_enter(struct loop *loop)
 {
     loop->now = instant_now();
+    if (loop->turn_began.ns == 0)
+        loop->turn_began = loop->now;
     const struct heap_item *first = heap_first(&loop->deadlines);
     if (first != NULL && instant_reached(loop->now, first->at))
         fire_due(loop);
@@ -150,6 +155,15 @@ static void turn_ends(uv_prepare_t *before_wait)
     struct loop *loop = before_wait->data;
     hooks_run(loop);
     alarm_arm(loop);
+    if (loop->turns != NULL && loop->turn_began.ns != 0)
+        histogram_record(loop->turns, instant_since(loop->turn_began, instant_now()) / NS_PER_US);
+    loop->turn_began.ns = 0;
+}
+
+void loop_measure_turns(struct loop *loop, struct histogram *turns)
+{
+    loop_assert_inside(loop);
+    loop->turns = turns;
 }
 
 /* --- messages ----------------------------------------------------------------------------------------------- */

@@ -35,6 +35,11 @@ void loop_destroy(struct loop *loop);
 void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
+/* From now on records how long each turn takes, from the first event to the next wait: one more look at the clock a
+ * turn. NULL = no longer. */
+struct histogram;
+void loop_measure_turns(struct loop *loop, struct histogram *turns);
+
 /* The time of this turn: read after the wait, so never ahead of the clock, and behind it by at most the turn. Use it
  * as the start of a period, where earlier is safe. To decide whether something is still valid, read instant_now(). */
 struct instant loop_now(const struct loop *loop);

@@ -204,3 +204,27 @@ void redlock_group_status_read(const struct redlock_group *group, struct redlock
         standing->blank += node->seen && !node->has_marker && node->known_id[0] == '\0';
     }
 }
+
+bool redlock_group_node_status_read(const struct redlock_group *group, unsigned node,
+                                    struct redlock_node_status *status)
+{
+    *status = (struct redlock_node_status){.state = ""};
+    if (group == NULL || node >= group->node_count)
+        return false;
+    struct instant now = loop_now(group->loop), until = trust_node_until(&group->trust, node);
+    const struct trust_node *trusted = &group->trust.node[node];
+    status->is_up = redis_node_state(group->nodes[node].node) == REDIS_NODE_UP;
+    status->votes = (trust_voters(&group->trust) >> node & 1) != 0;
+    status->state = trust_state_name(trusted->state);
+    status->reason = trust_reason_name(trusted->reason);
+    if (until.ns != INSTANT_NEVER.ns && instant_before(now, until))
+        status->quarantine_left_ns = instant_since(now, until);
+    status->is_clock_known = trusted->clock.is_known;
+    if (!status->is_clock_known)
+        return true;
+    int64_t low_us = trust_node_time_low_us(&group->trust, node, now);
+    int64_t middle_us = low_us + (trust_node_time_us(&group->trust, node, now) - low_us) / 2;
+    status->clock_ahead_ns = (middle_us - wall_now().us) * NS_PER_US;
+    status->silence_ns = instant_since(trusted->clock.heard, now);
+    return true;
+}

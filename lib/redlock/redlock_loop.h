@@ -155,6 +155,16 @@ struct redlock_node_counters {
 /* `node` is an index into the options; NULL beyond them. */
 REDLOCK_API const struct redlock_node_counters *redlock_group_node_counters(const struct redlock_group *group,
                                                                             unsigned node);
+/* How one node stands; false, and all zero, beyond the options. */
+struct redlock_node_status {
+    bool is_up, votes;
+    const char *state, *reason;         /* a word each, as redlock_node_view of redlock_nodes.h has them */
+    int64_t quarantine_left_ns;         /* 0 = it is in none, or nobody knows how long */
+    bool is_clock_known;                /* what follows is known */
+    int64_t clock_ahead_ns, silence_ns; /* of this machine's clock; since its clock was heard last */
+};
+REDLOCK_API bool redlock_group_node_status_read(const struct redlock_group *group, unsigned node,
+                                                struct redlock_node_status *status);
 /* How long extensions took. */
 REDLOCK_API const struct histogram *redlock_group_extensions(const struct redlock_group *group);
 /* Nodes that are connected now. */

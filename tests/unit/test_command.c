@@ -56,7 +56,7 @@ TEST(mistyped_options_are_suggested)
     assert_misused("check a", "unexpected argument a");
     assert_misused("check -c x --json --print-config", "give either --json or --print-config");
     assert_misused("config --sample --manual", "go without other options");
-    assert_misused("help push --man", "give one of COMMAND, --manual, --man and --completion");
+    assert_misused("help push --man", "give one of COMMAND, --manual, --metrics, --man and --completion");
     assert_misused("help --man=holdfast-pusch.1", "there is no page holdfast-pusch.1");
     assert_misused("help --completion csh", "--completion wants bash, zsh or fish, not \"csh\"");
     assert_misused("quiet --all --wait 20s",
@@ -116,18 +116,24 @@ TEST(a_reader_that_has_seen_enough_is_no_failure)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-TEST(the_manual_is_up_to_date)
+static void page_compare(const char *page, const char *command)
 {
     char *text = calloc(1, 1 << 18);
-    int fd = open("docs/commands.md", O_RDONLY | O_CLOEXEC);
+    int fd = open(page, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_true(read(fd, text, (1 << 18) - 1) > 0);
     close(fd);
-    struct program_result result = program_run("help --manual");
+    struct program_result result = program_run(command);
     if (strcmp(text, result.out) != 0)
-        fail_msg("docs/commands.md is not what the program says: run make docs");
+        fail_msg("%s is not what the program says: run make docs", page);
     program_result_free(&result);
     free(text);
+}
+
+TEST(the_manual_is_up_to_date)
+{
+    page_compare("docs/commands.md", "help --manual");
+    page_compare("docs/metrics.md", "help --metrics");
 }
 
 RUN_TESTS

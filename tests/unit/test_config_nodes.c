@@ -107,4 +107,22 @@ TEST(another_password_is_a_change)
     assert_int_equal(told, 1);
 }
 
+/* --- http --------------------------------------------------------------------------------------------------------- */
+
+#define HTTP_ALONE(settings) "http = { " settings " };\n" CONFIG_NODES
+
+TEST(where_to_listen_is_checked)
+{
+    config_place_write("secret", CANARY "\n", 0600);
+    (void)config_place_read_good(CONFIG_NODES "http = { listen = [\"127.0.0.1:1\", \"/run/x\"]; };\n");
+    struct config *config =
+        config_place_read_good(CONFIG_NODES "http = { listen = \"0.0.0.0:1\"; token_file = \"secret\"; };\n");
+    assert_string_equal(config->http.token, CANARY);
+    config_place_expect_error(HTTP_ALONE("listen = \"0.0.0.0:1\";"),
+                              "t.conf:1: http: 0.0.0.0:1: other machines can reach this address: set token_file, too");
+    config_place_expect_error(HTTP_ALONE("listen = \"9190\";"),
+                              "t.conf:1: http: 9190: an address to listen on is ADDRESS:PORT, [ADDRESS]:PORT or the "
+                              "path of a unix socket, like 127.0.0.1:9190, [::1]:9190 or /run/holdfast/http.sock");
+}
+
 RUN_TESTS_WITH(config_place_enter, config_place_leave)

@@ -24,6 +24,22 @@ TEST(every_single_value_is_found_within_the_promised_error)
     }
 }
 
+TEST(records_are_spread_over_bounds)
+{
+    static struct histogram histogram;
+    static const int64_t bounds_us[] = {7, 1000, 50000};
+    uint64_t counts[4] = {0, 0, 0, 100}; /* it adds */
+    for (int64_t value = 1; value <= 100000; value = value * 10)
+        histogram_record(&histogram, value);
+    histogram_record(&histogram, 7);
+    histogram_record(&histogram, 8);
+    histogram_spread(&histogram, bounds_us, 3, counts);
+    assert_int_equal(counts[0], 2);   /* 1, 7 */
+    assert_int_equal(counts[1], 3);   /* 8, 10, 100: 1000 shares a step with more than the bound */
+    assert_int_equal(counts[2], 2);   /* 1000, 10000 */
+    assert_int_equal(counts[3], 101); /* 100000 */
+}
+
 TEST(every_step_is_reached_and_none_beyond)
 {
     static struct histogram histogram;

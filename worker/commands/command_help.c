@@ -1,15 +1,17 @@
 /* holdfast help: the help of one command, and what else is made of the rows of all commands. */
 #include "worker/commands/command.h"
 #include "worker/commands/manual.h"
+#include "worker/monitor/metric_table.h"
 
 struct help_command {
-    bool is_manual, is_man;
+    bool is_manual, is_metrics, is_man;
     const char *page, *shell;
 };
 
 #define AT(member) offsetof(struct help_command, member)
 static const struct option_row options[] = {
     {OPTION_FLAG, 0, "manual", NULL, "print the page about all commands, in Markdown", .offset = AT(is_manual)},
+    {OPTION_FLAG, 0, "metrics", NULL, "print the page about metrics, in Markdown", .offset = AT(is_metrics)},
     {OPTION_TEXT, 0, "man", "[=PAGE]", "print a page for man (holdfast-push.1), or the names of all",
      .offset = AT(page), .given = GIVEN(AT(is_man))},
     {OPTION_TEXT, 0, "completion", "SHELL", "print what completes command lines in bash, zsh or fish",
@@ -30,6 +32,8 @@ static int text_of(const struct help_command *command, struct buffer *out)
 {
     if (command->is_manual)
         manual_print_markdown(out);
+    else if (command->is_metrics)
+        metric_manual_print(out);
     else if (command->shell != NULL && !completion_print(command->shell, out))
         return command_misused(&command_help, "--completion wants bash, zsh or fish, not \"%s\"", command->shell);
     else if (command->is_man && command->page == NULL)
@@ -46,9 +50,10 @@ static int run(int argc, char **argv)
     struct buffer text = {0};
     if (!command_line_read(&line, &command_help, argc, argv, &command))
         return line.exit_code;
-    int wanted = command.is_manual + command.is_man + (command.shell != NULL) + line.argument_count;
+    int wanted =
+        command.is_manual + command.is_metrics + command.is_man + (command.shell != NULL) + line.argument_count;
     if (wanted > 1)
-        return command_misused(&command_help, "give one of COMMAND, --manual, --man and --completion");
+        return command_misused(&command_help, "give one of COMMAND, --manual, --metrics, --man and --completion");
     if (line.argument_count == 1)
         return help_of(line.arguments[0]);
     if (wanted == 0)

@@ -302,6 +302,7 @@ static int run_supervised(void *context, const struct supervised_process *proces
     }
     config_free(command->config);
     command->process = process;
+    command->worker.process = process->number;
     command->worker.processes = (unsigned)command->processes;
     if (command->worker.report_path != NULL &&
         asprintf(&report_path, "%s.%u", command->worker.report_path, process->number) < 0)

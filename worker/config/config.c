@@ -26,6 +26,7 @@
 #include "worker/config/config_table.h"
 #include "worker/config/node_options.h"
 #include "worker/config/suggest.h"
+#include "worker/http/http_address.h"
 
 /* --- queues ------------------------------------------------------------------------------------------------------- */
 
@@ -272,6 +273,20 @@ static void event_check(const struct config *config, struct findings *findings)
 }
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+static void http_check(struct config_http *http, struct findings *findings)
+{
+    struct http_address address;
+    struct error error = ERROR_NONE;
+    const char *where = http->source.where != NULL ? http->source.where : "";
+    if (http->token_file[0] != '\0')
+        http->token = secret_read_file(http->token_file, &error);
+    for (size_t i = 0; i < http->listen.count && !error_is_set(&error); i++)
+        if (http_address_read(http->listen.items[i], 0, &address, &error) && !address.is_local && http->token == NULL)
+            error_set(&error, "%s: other machines can reach this address: set token_file, too", http->listen.items[i]);
+    if (error_is_set(&error))
+        findings_error(findings, "%s: http: %s", where, error.text);
+}
 
 /* Checks what the table cannot, and reads the passwords. */
 enum { LOCK_NODES_MAX = 15 };
@@ -740,6 +755,7 @@ struct config *config_read(const char *path, struct findings *findings)
     config_queues_check(config, findings);
     config_periodic_check(config, findings);
     event_check(config, findings);
+    http_check(&config->http, findings);
     return config;
 }
 
@@ -749,6 +765,7 @@ void config_free(struct config *config)
         return;
     free(config->queue_node.name); /* it is no key of this section */
     node_forget(&config->queue_node);
+    secret_free(config->http.token);
     for (size_t i = 0; i < config->lock_node_count; i++)
         node_forget(&config->lock_nodes[i]);
     for (const struct config_section *section = config_sections; section->name != NULL; section++) {

@@ -267,6 +267,14 @@ struct config_event {
     unsigned parallel;
 };
 
+/* Where the worker tells how it is; see monitor.h. */
+struct config_http {
+    struct config_source source;
+    struct config_words listen; /* http_address.h; none = nowhere */
+    char *token_file;           /* "" = none; its content is in `token` */
+    char *token;                /* NULL = none */
+};
+
 struct config {
     char *path;
     struct config_worker worker;
@@ -283,6 +291,7 @@ struct config {
     struct config_periodic *periodic;
     size_t periodic_count;
     struct config_event on_event;
+    struct config_http http;
 };
 
 /* NULL if the file cannot be read or parsed at all. Otherwise the configuration, with defaults instead of wrong

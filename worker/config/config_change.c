@@ -169,6 +169,7 @@ static void passwords_tell(const struct config *before, const struct config *aft
     password_tell("queue_node password", before->queue_node.password, after->queue_node.password, tell, context);
     password_tell("queue_node sentinel password", before->queue_node.sentinel_password,
                   after->queue_node.sentinel_password, tell, context);
+    password_tell("http token", before->http.token, after->http.token, tell, context);
     for (size_t i = 0; i < before->lock_node_count && before->lock_node_count == after->lock_node_count; i++) {
         char setting[SETTING_MAX];
         snprintf(setting, sizeof setting, "lock_nodes[%zu] password", i);

@@ -134,6 +134,19 @@ static const struct config_key config_event_keys[] = {
 };
 #undef FIELD
 
+#define FIELD(member) .offset = offsetof(struct config_http, member)
+static const struct config_key config_http_keys[] = {
+    {KEY("listen", CONFIG_WORDS, listen, NULL, 0, 16), .may_be_one = true, .example = "[\"127.0.0.1:9190\"]",
+     .in_sample = true,
+     .help = "Addresses to listen on: ADDRESS:PORT, [ADDRESS]:PORT, or the path of a unix socket. With --processes the "
+             "second process has the next port, or the path with .2 behind it, and so on. Default: none."},
+    {KEY("token_file", CONFIG_PATH, token_file, NULL, 0, 4095), .example = "/etc/holdfast/http-token",
+     .help = "File with the token in its first line, which requests have to bring (Authorization: Bearer TOKEN); only "
+             "its owner may have access to it. Needed if other machines can reach an address."},
+    {.name = NULL},
+};
+#undef FIELD
+
 /* --- classes ------------------------------------------------------------------------------------------------------ */
 
 static const char *const lock_modes[] = {"handler", "required", "optional", "none", NULL};
@@ -447,5 +460,11 @@ const struct config_section config_sections[] = {
      .item_size = sizeof(struct config_event),
      .keys = config_event_keys,
      .help = "A command that runs after events of tasks: docs/operations.md."},
+    {.name = "http",
+     .is_optional = true,
+     .offset = offsetof(struct config, http),
+     .item_size = sizeof(struct config_http),
+     .keys = config_http_keys,
+     .help = "Where a worker serves /metrics, /healthz and /readyz: docs/operations.md."},
     {.name = NULL},
 };

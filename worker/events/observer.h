@@ -16,7 +16,7 @@
  * Instants are read when the thing happens, not at the beginning of a turn of the loop. Of a lock that was asked for
  * twice (the waiting list sent the task back to it), they are those of the last time. */
 struct observed_task {
-    const char *jid;
+    const char *jid, *class_name, *queue;
     const char *const *resources; /* what it locks, or would lock, sorted by bytes */
     unsigned resource_count;
     enum flow_ending ending;
@@ -26,9 +26,11 @@ struct observed_task {
     struct instant started; /* its handler, as its runner saw it; 0 = it did not run */
     struct instant ended;   /* the handler returned; 0 = it did not run, or was abandoned */
     struct instant left;    /* now; its lock is being released */
+    int64_t waited_ns;      /* from its push to `started`, by the clocks of both hosts; -1 = not known */
     bool handed_over;       /* its lock came from the task before without being free */
     bool had_refusal;       /* its lock was asked for and refused; it may have had it later */
     bool was_lost;          /* its lock, while it had it */
+    bool was_fenced_off;    /* a fence refused its write */
 };
 
 /* Twice a second, and when the worker ends: how the process stands. Counters count from its start. */

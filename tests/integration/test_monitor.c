@@ -1,0 +1,146 @@
+/* What a worker tells over HTTP: its figures, whether it lives, and whether it claims. */
+#include "tests/support/test.h"
+
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/buffer.h"
+#include "tests/support/one_fleet.h"
+
+static char sections[PRIVATE_DIRECTORY_MAX + 64];
+static char answer[1 << 18];
+
+static const char *setup_sections(void)
+{
+    snprintf(sections, sizeof sections, "http = { listen = \"%s/http\"; };\n", fleet.directory);
+    return sections;
+}
+
+/* All that the socket of that name says to the request; "" when nobody listens. */
+static const char *ask_at(const char *name, const char *path, const char *header)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    char request[512];
+    size_t length = 0;
+    ssize_t count = 0;
+    snprintf(to.sun_path, sizeof to.sun_path, "%s/%s", fleet.directory, name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0) {
+        snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s\r\n", path, header);
+        assert_true(send(fd, request, strlen(request), MSG_NOSIGNAL) > 0);
+        while (length < sizeof answer - 1 && (count = recv(fd, answer + length, sizeof answer - 1 - length, 0)) > 0)
+            length += (size_t)count;
+    }
+    answer[length] = '\0';
+    close(fd);
+    return answer;
+}
+
+static bool says(const char *path, const char *text)
+{
+    return strstr(ask_at("http", path, ""), text) != NULL;
+}
+
+static bool measured(const char *line)
+{
+    char whole[256];
+    snprintf(whole, sizeof whole, "\n%s\n", line);
+    return says("/metrics", whole);
+}
+
+/* --- figures ------------------------------------------------------------------------------------------------------ */
+
+/* Whether a text is as it has to be, promtool knows. */
+static void promtool_check(const char *text)
+{
+    char path[PRIVATE_DIRECTORY_MAX], *arguments[] = {"promtool", "check", "metrics", NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    int status, fd = private_file_create(path);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO);
+    if (posix_spawnp(&pid, arguments[0], &actions, NULL, arguments, environ) == 0) {
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0); /* it has told what is wrong */
+    } else {
+        print_message("promtool is not installed (Debian package prometheus): it did not check the text\n");
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    close(fd);
+    unlink(path);
+}
+
+static void tasks_are_counted(void **state)
+{
+    (void)state;
+    fleet_work(&fleet, &(struct fleet_setup){.sections = setup_sections()});
+    fleet_push_many(&fleet, "note", 3, 1, 1);
+    fleet_push(&fleet, "{\"class\":\"invented\",\"args\":[],\"jid\":\"i\"}");
+    test_await(measured("holdfast_tasks_total{queue=\"jobs\",class=\"note\",outcome=\"done\"} 3"));
+    test_await(measured("holdfast_tasks_total{queue=\"jobs\",class=\"other\",outcome=\"unknown_class\"} 1"));
+    assert_true(measured("holdfast_task_run_seconds_count{class=\"note\"} 3"));
+    assert_true(measured("holdfast_lock_requests_total{answer=\"acquired\"} 3"));
+    assert_true(measured("holdfast_lock_nodes_voting 3"));
+    assert_true(measured("holdfast_lock_node_up{node=\"lock2\"} 1"));
+    assert_true(measured("holdfast_ready 1"));
+    promtool_check(strstr(answer, "\r\n\r\n") + 4);
+    ask_at("http", "/metrics", "Accept: application/openmetrics-text;version=1.0.0\r\n");
+    assert_non_null(strstr(answer, "Content-Type: application/openmetrics-text; version=1.0.0"));
+    assert_string_equal(answer + strlen(answer) - 6, "# EOF\n");
+    one_fleet_stop(0);
+}
+
+/* --- health ------------------------------------------------------------------------------------------------------- */
+
+static void readiness_names_its_reason(void **state)
+{
+    (void)state;
+    fleet_work(&fleet, &(struct fleet_setup){.sections = setup_sections()});
+    test_await(says("/readyz", "the worker claims tasks: 3 of 3 lock nodes may vote\n"));
+    assert_true(says("/readyz", "HTTP/1.1 200 "));
+    redis_server_kill(fleet.locks.servers[0]);
+    redis_server_kill(fleet.locks.servers[1]);
+    test_await(says("/readyz", "the worker claims nothing: 1 of 3 lock nodes may vote, which is no majority\n"));
+    assert_true(says("/readyz", "HTTP/1.1 503 "));
+    assert_true(says("/healthz", "HTTP/1.1 200 "));
+    fleet_signal(&fleet, 0, SIGTSTP);
+    test_await(says("/readyz", "the worker is quiet: it claims nothing more\n"));
+    one_fleet_stop(0);
+    assert_string_equal(ask_at("http", "/readyz", ""), ""); /* and the socket is gone */
+}
+
+static void a_stuck_loop_is_told_by_another_thread(void **state)
+{
+    (void)state;
+    fleet_work(&fleet, &(struct fleet_setup){.sections = setup_sections(), .fault = "claim:before:2:pause=9000"});
+    test_await(says("/healthz", "the worker is alive"));
+    fleet_push_many(&fleet, "note", 1, 1, 0);
+    test_await(says("/healthz", "the loop of the worker has not turned for "));
+    assert_true(says("/healthz", "HTTP/1.1 503 "));
+    assert_true(says("/readyz", "HTTP/1.1 503 "));
+    test_await(says("/healthz", "HTTP/1.1 200 "));
+    one_fleet_stop(0);
+}
+
+static void each_process_has_an_address(void **state)
+{
+    (void)state;
+    fleet_work(&fleet, &(struct fleet_setup){.sections = setup_sections(), .arguments = "--processes 2"});
+    test_await(strstr(ask_at("http.1", "/metrics", ""), ",process=\"1\",") != NULL);
+    test_await(strstr(ask_at("http.2", "/metrics", ""), ",process=\"2\",") != NULL);
+    one_fleet_stop(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(tasks_are_counted),
+        fleet_test(readiness_names_its_reason),
+        fleet_test(a_stuck_loop_is_told_by_another_thread),
+        fleet_test(each_process_has_an_address),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}

@@ -1,0 +1,53 @@
+/* The values of the metrics of a process, and their text. Memory is bounded by what is configured and loaded, whatever
+ * names producers invent.
+ *
+ *     store = metric_store_create(&names);
+ *     metric_add(store, METRIC_LOCK_REQUESTS, (struct metric_at){answer}, 1);
+ *     metric_observe(store, METRIC_TASK_RUN, (struct metric_at){metric_class(store, "echo")}, us);
+ *     metric_store_copy(snapshot, store); metric_store_print(snapshot, METRIC_TEXT_OPENMETRICS, &out);
+ *
+ * Not thread-safe: one thread writes a store, and copies it for another one under a lock of theirs. */
+#ifndef WORKER_METRIC_STORE_H
+#define WORKER_METRIC_STORE_H
+
+#include "worker/monitor/metric_table.h"
+
+struct metric_store;
+
+struct metric_names {
+    const char *const *queues, *const *nodes; /* copied */
+    unsigned queue_count, node_count;
+    unsigned class_max;  /* classes beyond are counted as other */
+    const char *process; /* the labels of METRIC_INFO, as text */
+};
+
+/* The numbers of the values of its labels. */
+struct metric_at {
+    unsigned at[METRIC_LABELS_MAX];
+};
+
+struct metric_store *metric_store_create(const struct metric_names *names);
+void metric_store_destroy(struct metric_store *store); /* NULL is fine */
+/* One that metric_store_copy fills: it shares the names, and must go first. */
+struct metric_store *metric_store_twin(const struct metric_store *store);
+void metric_store_copy(struct metric_store *to, const struct metric_store *from);
+
+void metric_class_add(struct metric_store *store, const char *class_name); /* harmless again */
+/* METRIC_CLASS_OTHER if it was not added. */
+unsigned metric_class(const struct metric_store *store, const char *class_name);
+/* The first queue if there is none of that name. */
+unsigned metric_queue(const struct metric_store *store, const char *queue);
+
+void metric_add(struct metric_store *store, enum metric metric, struct metric_at at, uint64_t more);
+void metric_set(struct metric_store *store, enum metric metric, struct metric_at at, int64_t value);
+int64_t metric_value(const struct metric_store *store, enum metric metric, struct metric_at at);
+void metric_observe(struct metric_store *store, enum metric metric, struct metric_at at, int64_t us);
+struct histogram;
+/* Takes over what another histogram has counted so far. */
+void metric_spread(struct metric_store *store, enum metric metric, struct metric_at at,
+                   const struct histogram *histogram);
+
+enum metric_text { METRIC_TEXT_PROMETHEUS, METRIC_TEXT_OPENMETRICS }; /* 0.0.4; 1.0.0 */
+void metric_store_print(const struct metric_store *store, enum metric_text form, struct buffer *out);
+
+#endif

@@ -1,0 +1,57 @@
+/* What a worker tells monitoring systems over HTTP: /metrics, /healthz and /readyz (docs/operations.md).
+ *
+ *     monitor = monitor_create(&options, &error);         listens, and starts its thread
+ *     monitor_observer(monitor)                           counts tasks as they leave (events/observer.h)
+ *     monitor_publish(monitor, &state)                    the loop, twice a second
+ *     monitor_destroy(monitor);
+ *
+ * The loop counts into memory of its own and publishes a copy. A thread with a loop of its own answers from the copy:
+ * so a scraper, however slow, costs the worker's loop nothing, and a worker whose loop is stuck can say so. */
+#ifndef WORKER_MONITOR_H
+#define WORKER_MONITOR_H
+
+#include "base/error.h"
+#include "queue/queue.h"
+#include "redlock/redlock_loop.h"
+#include "worker/config/config.h"
+#include "worker/events/observer.h"
+
+struct monitor;
+
+struct monitor_options {
+    const struct config *config;
+    const char *const *classes; /* that are loaded now */
+    unsigned class_count;
+    unsigned process; /* its number under a supervisor, from 1; 0 = it is alone */
+};
+
+/* NULL, with a reason, if it cannot listen. */
+struct monitor *monitor_create(const struct monitor_options *options, struct error *error) MUST_CHECK;
+void monitor_destroy(struct monitor *monitor); /* NULL is fine; the loop's thread */
+
+const struct worker_observer *monitor_observer(const struct monitor *monitor);
+/* Records the turns of the loop; for loop_measure_turns. */
+struct histogram *monitor_turns(struct monitor *monitor);
+/* After a reload. */
+void monitor_class_add(struct monitor *monitor, const char *class_name);
+
+enum { MONITOR_REASON_MAX = 160 };
+
+struct monitor_state {
+    struct instant at;
+    bool is_ready;
+    char reason[MONITOR_REASON_MAX]; /* why it is or is not ready, in words */
+    bool queue_is_up;
+    const struct queue_counters *queue;
+    const struct redlock_group *locks; /* NULL = none */
+    unsigned runners, busy;
+    int64_t cpu_ns;
+};
+
+/* Never waits. */
+void monitor_publish(struct monitor *monitor, const struct monitor_state *state);
+
+/* How long a loop may be silent before /healthz says that it is stuck. */
+#define MONITOR_SILENT_NS (5 * NS_PER_S)
+
+#endif
