@@ -2,7 +2,8 @@
  * and directory, where a file for each thing shows that somebody works at it.
  *
  * Arguments: [MILLISECONDS, THING, ...], all of which may be left out. Each run appends "begin JID" and, if it comes
- * to its end, "end JID", with one write each. Two runs that work at one thing at once append "clash THING". (The things
+ * to its end, "end JID", with one write each. Two runs that work at one thing at once append "clash THING". A run with
+ * a fencing token appends "token RESOURCE TOKEN" behind its begin. (The things
  * are arguments, not the locked resources, so that the witness sees the same with and without a lock.) Classes:
  *   note      works that long and cannot be cancelled
  *   careful   stops when it is cancelled: "stopped JID"
@@ -81,11 +82,22 @@ static void work(int64_t duration)
         ;
 }
 
+static void token_note(const struct witness *witness, hf_job *job)
+{
+    const char *const *names = NULL, *token = witness->kit.lock->fence(job, 0);
+    char text[600];
+    if (witness->kit.lock->resources(job, &names) == 0 || token[0] == '\0')
+        return;
+    snprintf(text, sizeof text, "%s %s", names[0], token);
+    append(witness, "token", text);
+}
+
 static int note(hf_job *job, void *state)
 {
     const struct witness *witness = state;
     append(witness, "begin", witness->kit.job->jid(job));
     things_enter(witness, job);
+    token_note(witness, job);
     work(duration_ns(witness, job));
     things_leave(witness, job);
     append(witness, "end", witness->kit.job->jid(job));

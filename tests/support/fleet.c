@@ -170,7 +170,7 @@ _Noreturn static void worker_exec(const struct fleet *fleet, const char *name, c
     dup2(file, STDERR_FILENO);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(127);
-    execv(program, arguments);
+    execv(setup->program != NULL ? setup->program : program, arguments);
     _exit(127);
 }
 

@@ -45,11 +45,12 @@ void fleet_clean(struct fleet *fleet);
 
 /* Parts of the configuration, each as text and empty when NULL. */
 struct fleet_setup {
-    unsigned threads;   /* 0 = 4 */
-    bool crashes;       /* on purpose, in a handler: what a sanitizer says of it is no finding */
-    int64_t ahead_ns;   /* of its wall clock; 0 = it has that of this machine. See FLEET_HAS_CLOCKS */
-    bool forbid_root;   /* else workers may run as root, as tests in containers do */
-    const char *plugin; /* NULL = witness; "ledger"; else a file of build/jobs */
+    unsigned threads;    /* 0 = 4 */
+    bool crashes;        /* on purpose, in a handler: what a sanitizer says of it is no finding */
+    int64_t ahead_ns;    /* of its wall clock; 0 = it has that of this machine. See FLEET_HAS_CLOCKS */
+    const char *program; /* another release of it; NULL = that of the build */
+    bool forbid_root;    /* else workers may run as root, as tests in containers do */
+    const char *plugin;  /* NULL = witness; "ledger"; else a file of build/jobs */
     const char
         *jobs; /* a directory of plugins, all of which are loaded; `plugin` has the settings. NULL = one plugin */
     const char *settings;   /* more settings of `plugin` */
