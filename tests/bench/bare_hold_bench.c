@@ -57,7 +57,7 @@ static void say(struct node *node, const struct buffer *request)
     node->asked++;
 }
 
-/* An answer has one line (+OK) or, of the script, six: an array of a number and two texts. */
+/* An answer has one line (+OK) or, of the script, two: the length of a text and the text. */
 static void hear(struct node *node)
 {
     char text[1024];
@@ -68,7 +68,7 @@ static void hear(struct node *node)
         fail("a node refuses");
     for (ssize_t i = 0; i < length; i++)
         node->lines += text[i] == '\n';
-    unsigned each = uses_scripts ? 6 : 1;
+    unsigned each = uses_scripts ? 2 : 1;
     for (; node->lines >= each; node->lines -= each)
         node->asked--;
 }

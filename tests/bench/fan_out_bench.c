@@ -75,8 +75,8 @@ static void hear(int fd, unsigned lines, char *text, size_t size)
 
 static bool is_yes(const char *text)
 {
-    const char *last = strrchr(text, '+');
-    return text[0] == ':' || strcmp(text, "$1\r\n1\r\n") == 0 || (last != NULL && (last[1] == 'O' || last[1] != '\r'));
+    return text[0] == ':' || strcmp(text, "$1\r\n1\r\n") == 0 || strcmp(text, "+OK\r\n") == 0 ||
+           strstr(text, " +\r\n") != NULL;
 }
 
 static void *node_run(void *argument)
@@ -89,7 +89,7 @@ static void *node_run(void *argument)
         if (node->request == NULL)
             return NULL;
         say(node->fd, node->request);
-        hear(node->fd, !is_fenced ? 1 : node->request == &grant ? 6 : 2, text, sizeof text);
+        hear(node->fd, is_fenced ? 2 : 1, text, sizeof text);
         if (!is_yes(text))
             fail(text);
         sem_post(&answered);
