@@ -6,6 +6,9 @@
 #   task-name NAME|TASKS|LOCKED|THREADS|YARDSTICK|FLOOR|REACH, task-limit ROUND YARDSTICK RATE and
 #   task ROUND INDEX {"tasks": ...} likewise
 #   latency ROUND open|locked {"rate": ...}
+#   use ROUND WHICH and, a cycle or task: us of the lock nodes and of the queue node, commands, bytes, calls of all nodes
+#   plain ROUND locks|tasks {...} and fan-out ROUND {...}: without the library
+#   counted NAME INSTRUCTIONS                of tests/bench/results
 #   hand-over ROUND {...}, spawn ROUND {...} and away ROUND thread|process|program {"tasks": ...}
 # A task is kept under the index of its case with a "t" before it, a hot case with an "h".
 
@@ -74,7 +77,24 @@ $1 == "task-name" {
     tasks++
 }
 
-$1 == "task-limit" { task_limit_sum[$2, $3] += $4; task_limit_count[$2, $3]++ }
+$1 == "task-limit" {
+    task_limit_sum[$2, $3] += $4; task_limit_count[$2, $3]++
+    if (NF > 4) data["all", "p32", $2] = $5
+}
+
+$1 == "use" {
+    data["locks", $3, $2] = $4; data["queue", $3, $2] = $5
+    data["commands", $3, $2] = $6; data["bytes", $3, $2] = $7; data["calls", $3, $2] = $8
+}
+
+$1 == "plain" {
+    data["cycles", "plain-" $3, $2] = field($0, "per_s")
+    data["cpu", "plain-" $3, $2] = field($0, "client_cpu_us")
+}
+
+$1 == "fan-out" { data["acquire", "fan-out", $2] = field($0, "acq_p50_us"); data["acquire99", "fan-out", $2] = field($0, "acq_p99_us") }
+
+$1 == "counted" { counted[$2] = $3 }
 
 $1 == "latency" {
     data["start", $3, $2] = field($0, "start_p50_us")
@@ -183,6 +203,80 @@ function hot_table(    which) {
     }
 }
 
+# The ratio of one figure of two cases, in each round.
+function share(name, figure, which, other_figure, other,    round) {
+    for (round = 1; round <= rounds; round++)
+        if (data[other_figure, other, round] > 0)
+            data["share", name, round] = data[figure, which, round] / data[other_figure, other, round]
+    spread("share", name)
+}
+
+function use_row(text, which,    i, figure, count) {
+    printf "%-38s", text
+    count = split("cpu queue locks all calls commands bytes", figure, " ")
+    for (i = 1; i <= count; i++) {
+        spread(figure[i], which)
+        printf " %9.1f", middle
+    }
+    print ""
+}
+
+# `wanted` is the least when it begins with ">", else the most.
+function goal_row(text, wanted,    is_least) {
+    is_least = substr(wanted, 1, 1) == ">"
+    printf "%-74s %6.2f (%.2f-%.2f)  %6s  %s\n", text, middle, low, high, wanted,
+        (is_least ? middle >= substr(wanted, 2) + 0 : middle <= substr(wanted, 2) + 0) ? "reached" : "missed"
+}
+
+function goal(text, wanted, figure, which, other_figure, other) {
+    share(text, figure, which, other_figure, other)
+    goal_row(text, wanted)
+}
+
+function goal_counted(text, wanted, ours, plain) {
+    if (counted[plain] == 0) return
+    middle = low = high = counted[ours] / counted[plain]
+    goal_row(text, wanted)
+}
+
+function goals_table(    round, which, kinds, i) {
+    split("2 6 plain-locks t0 t1 plain-tasks", kinds, " ")
+    for (round = 1; round <= rounds; round++)
+        for (i = 1; i in kinds; i++) {
+            which = kinds[i]
+            data["all", which, round] = data["cpu", which, round] + data["queue", which, round] + data["locks", which, round]
+        }
+    printf "\n%-38s %9s %9s %9s %9s %9s %9s %9s\n", "a cycle or task: us of processor time", "client", "queue", "locks", "all",
+        "calls", "commands", "bytes"
+    use_row("lock cycle, 64 users", "2")
+    use_row("the same, no tokens", "6")
+    use_row("the same, plain lock", "plain-locks")
+    use_row("locked task, 50 threads", "t0")
+    use_row("the same, plain lock", "plain-tasks")
+    use_row("task without a lock, 50 threads", "t1")
+    print "calls: reads and writes of the nodes; commands include those of scripts; tasks are pushed in the same measure"
+
+    printf "\n%-74s %21s  %6s\n", "goals", "median (low-high)", "goal"
+    goal_counted("instructions of a lock node as recorded, 32 a call, times plain", "<1.15", "lock_node_32", "lock_node_32_plain")
+    goal_counted("the same, alone in its call", "<2", "lock_node_alone", "lock_node_alone_plain")
+    goal("processor time of a locked task, all processes, times the plain lock", "<1.25", "all", "t0", "all", "plain-tasks")
+    goal("queue node: a locked task, times one without a lock", "<1.3", "queue", "t0", "queue", "t1")
+    spread("cpu", "t0")
+    goal_row("worker: us of processor time of a locked task", "<20")
+    goal("task without a lock, all processes, times LMOVE and RPOP (p32): time", "<1.15", "all", "t1", "all", "p32")
+    goal("the same: rate", ">1.1", "cycles", "t1", "cycles", "limit-p32")
+    goal("locked tasks, 50 threads, share of the rate of the plain lock", ">0.8", "cycles", "t0", "cycles", "plain-tasks")
+    spread("ratio", 5); goal_row("64 threads, release awaited, share of P32c1", ">0.5")
+    spread("ratio", 4); goal_row("64 threads, in the background, share of P32c1", ">0.65")
+    spread("ratio", 2); goal_row("lock cycles of 64 users, share of P32c1", ">0.95")
+    spread("ratio", 6); goal_row("the same without tokens", ">1.1")
+    goal("one resource, 64 users, share of what bare SETs reach", ">0.98", "ratio", "h2", "ratio", "h0")
+    goal("the same, tasks of two worker processes", ">0.95", "ratio", "h5", "ratio", "h0")
+    goal("one user: p50 of acquire, times SETs to all nodes at once", "<1.2", "acquire", 0, "acquire", "fan-out")
+    goal("the same: p99", "<1.2", "acquire99", 0, "acquire99", "fan-out")
+    goal("push to start at 200/s: p50 under a lock, times without", "<1.3", "start", "locked", "start", "open")
+}
+
 function table(    which) {
     spread("cycles", "limit")
     printf "redis-benchmark on 5 nodes, 32 in flight on one connection each (P32c1): %.0f cycles/s (%.0f to %.0f)\n\n",
@@ -197,6 +291,7 @@ function table(    which) {
     hot_table()
     task_table()
     handler_table()
+    goals_table()
     printf "\nMedians of %d round%s with the lowest and highest; acquire: p50 and p99; CPU: of the client, a cycle or task.\n",
         rounds, rounds == 1 ? "" : "s"
 }
