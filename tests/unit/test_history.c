@@ -49,8 +49,7 @@ static void held(const char *process, const char *resource, int64_t from, int64_
 
 static struct history_sum row_of(size_t part, const char *resource)
 {
-    struct history_places places = history_places_of(history, part);
-    struct history_sums sums = history_sums_of(history, part, &places);
+    struct history_sums sums = history_sums_of(history, part);
     struct history_sum found = {0};
     if (resource == NULL)
         found = sums.total;
@@ -58,7 +57,6 @@ static struct history_sum row_of(size_t part, const char *resource)
         if (strcmp(sums.rows[i].resource, resource) == 0)
             found = sums.rows[i];
     history_sums_fini(&sums);
-    history_places_fini(&places);
     return found;
 }
 
@@ -204,11 +202,11 @@ TEST(a_mark_names_a_host_or_a_process)
 
 /* --- lanes -------------------------------------------------------------------------------------------------------- */
 
-static struct timeline_lanes lanes_of(struct history_places *places, size_t lanes_max, size_t bars_max)
+static struct timeline_lanes lanes_of(struct history_sums *sums, size_t lanes_max, size_t bars_max)
 {
     history_order(history);
-    *places = history_places_of(history, 0);
-    return timeline_lanes_of(places, lanes_max, bars_max);
+    *sums = history_sums_of(history, 0);
+    return timeline_lanes_of(&sums->places, lanes_max, bars_max);
 }
 
 static size_t holds_in(const struct timeline_lanes *lanes)
@@ -221,12 +219,12 @@ static size_t holds_in(const struct timeline_lanes *lanes)
 
 TEST(overlapping_bars_lie_in_rows)
 {
-    struct history_places places;
+    struct history_sums sums;
     held("north:1", "r1", 0, 100);
     held("south:1", "r1", 10, 20);
     held("south:1", "r1", 30, 40);
     held("south:1", "r1", 100, 140);
-    struct timeline_lanes lanes = lanes_of(&places, 10, 100);
+    struct timeline_lanes lanes = lanes_of(&sums, 10, 100);
     assert_int_equal(lanes.bar_count, 4);
     assert_int_equal(lanes.bars[0].row, 0);
     assert_int_equal(lanes.bars[1].row, 1);
@@ -234,20 +232,20 @@ TEST(overlapping_bars_lie_in_rows)
     assert_int_equal(lanes.bars[3].row, 0);
     assert_int_equal(lanes.lanes[0].rows, 2);
     timeline_lanes_fini(&lanes);
-    history_places_fini(&places);
+    history_sums_fini(&sums);
 }
 
 /* Neighbours of one process become one bar; what is unusual stays by itself as long as that is enough. */
 TEST(too_many_bars_are_merged_and_none_is_forgotten)
 {
-    struct history_places places;
+    struct history_sums sums;
     const char *resources[2] = {"r1", NULL};
     for (int i = 0; i < 2000; i++) {
         struct history_hold hold = hold_of("north:1", resources, 10 * i, 10 * i + 9);
         hold.is_lost = i == 1000;
         history_add(history, &hold);
     }
-    struct timeline_lanes lanes = lanes_of(&places, 10, 100);
+    struct timeline_lanes lanes = lanes_of(&sums, 10, 100);
     assert_true(lanes.bar_count <= 100);
     assert_int_equal(holds_in(&lanes), 2000);
     assert_int_equal(lanes.merged, 1999);
@@ -256,24 +254,24 @@ TEST(too_many_bars_are_merged_and_none_is_forgotten)
         alone += lanes.bars[i].holds == 1 && lanes.bars[i].place->hold->is_lost;
     assert_int_equal(alone, 1);
     timeline_lanes_fini(&lanes);
-    history_places_fini(&places);
+    history_sums_fini(&sums);
 }
 
 TEST(even_what_is_unusual_is_bounded)
 {
-    struct history_places places;
+    struct history_sums sums;
     for (int i = 0; i < 3000; i++)
         held(i % 2 == 0 ? "north:1" : "south:1", i % 3 == 0 ? "r1" : "r2", i, i + 50);
-    struct timeline_lanes lanes = lanes_of(&places, 10, 40);
+    struct timeline_lanes lanes = lanes_of(&sums, 10, 40);
     assert_true(lanes.bar_count <= 40);
     assert_int_equal(holds_in(&lanes), 3000);
     timeline_lanes_fini(&lanes);
-    history_places_fini(&places);
+    history_sums_fini(&sums);
 }
 
 TEST(lanes_are_those_with_most_to_see)
 {
-    struct history_places places;
+    struct history_sums sums;
     for (int i = 0; i < 50; i++) {
         char name[16];
         snprintf(name, sizeof name, "r%d", i);
@@ -281,14 +279,14 @@ TEST(lanes_are_those_with_most_to_see)
             held("north:1", name, 100 * j, 100 * j + 5);
     }
     held("south:1", "r3", 2, 4);
-    struct timeline_lanes lanes = lanes_of(&places, 3, 1000);
+    struct timeline_lanes lanes = lanes_of(&sums, 3, 1000);
     assert_int_equal(lanes.lane_count, 3);
     assert_int_equal(lanes.lanes_left_out, 47);
     assert_string_equal(lanes.lanes[0].resource, "r3");
     assert_string_equal(lanes.lanes[1].resource, "r48");
     assert_string_equal(lanes.lanes[2].resource, "r49");
     timeline_lanes_fini(&lanes);
-    history_places_fini(&places);
+    history_sums_fini(&sums);
 }
 
 /* --- the page ----------------------------------------------------------------------------------------------------- */

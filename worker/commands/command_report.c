@@ -38,8 +38,7 @@ static void part_print(const struct history *history, size_t part, bool has_titl
     size_t count;
     char quoted[LOG_QUOTE_MAX];
     const struct history_part *parts = history_parts(history, &count);
-    struct history_places places = history_places_of(history, part);
-    struct history_sums sums = history_sums_of(history, part, &places);
+    struct history_sums sums = history_sums_of(history, part);
     if (sums.count > 0) {
         struct buffer text = {0};
         if (has_title)
@@ -49,7 +48,6 @@ static void part_print(const struct history *history, size_t part, bool has_titl
         buffer_fini(&text);
     }
     history_sums_fini(&sums);
-    history_places_fini(&places);
 }
 
 /* --- for programs ------------------------------------------------------------------------------------------- */
@@ -58,14 +56,12 @@ static void part_json(struct json_writer *json, const struct history *history, s
 {
     size_t count;
     const struct history_part *parts = history_parts(history, &count);
-    struct history_places places = history_places_of(history, part);
-    struct history_sums sums = history_sums_of(history, part, &places);
+    struct history_sums sums = history_sums_of(history, part);
     json_open(json, NULL, '{');
     json_text(json, "title", parts[part].title);
     history_sums_json(json, &sums, SIZE_MAX);
     json_close(json, '}');
     history_sums_fini(&sums);
-    history_places_fini(&places);
 }
 
 static void gaps_json(struct json_writer *json, const struct history *history)

@@ -46,7 +46,7 @@ static void overlaps_find(struct history_places *places)
     }
 }
 
-struct history_places history_places_of(const struct history *history, size_t part)
+static struct history_places places_of(const struct history *history, size_t part)
 {
     struct history_places places = {0};
     size_t hold_count, capacity = 0;
@@ -67,12 +67,6 @@ struct history_places history_places_of(const struct history *history, size_t pa
     qsort(places.items, places.count, sizeof *places.items, compare_places);
     overlaps_find(&places);
     return places;
-}
-
-void history_places_fini(struct history_places *places)
-{
-    free(places->items);
-    *places = (struct history_places){0};
 }
 
 /* --- sums ------------------------------------------------------------------------------------------------------- */
@@ -152,9 +146,10 @@ static void total_make(const struct history *history, size_t part, struct histor
     waits_judge(&sums->total, waits);
 }
 
-struct history_sums history_sums_of(const struct history *history, size_t part, const struct history_places *places)
+struct history_sums history_sums_of(const struct history *history, size_t part)
 {
-    struct history_sums sums = {0};
+    struct history_sums sums = {.places = places_of(history, part)};
+    const struct history_places *places = &sums.places;
     struct entry *entries;
     size_t count = entries_collect(history, part, places, &entries);
     int64_t *waits = memory_zeroed(places->count + 1, sizeof *waits);
@@ -201,6 +196,7 @@ const char *history_overlaps_meaning(const struct history_sums *sums)
 void history_sums_fini(struct history_sums *sums)
 {
     free(sums->rows);
+    free(sums->places.items);
     *sums = (struct history_sums){0};
 }
 

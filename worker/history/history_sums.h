@@ -1,8 +1,7 @@
 /* A part of a history, added up by class and resource.
  *
- *     struct history_places places = history_places_of(history, part);
- *     struct history_sums sums = history_sums_of(history, part, &places);
- *     history_sums_fini(&sums); history_places_fini(&places);
+ *     struct history_sums sums = history_sums_of(history, part);
+ *     history_sums_fini(&sums);
  *
  * A hold of several resources counts in each of their rows, and once in the total. Pure; one thread at a time. */
 #ifndef WORKER_HISTORY_SUMS_H
@@ -28,9 +27,6 @@ struct history_places {
     size_t count;
 };
 
-struct history_places history_places_of(const struct history *history, size_t part);
-void history_places_fini(struct history_places *places);
-
 struct history_sum {
     const char *class_name, *resource; /* "" = not known; both NULL in the total */
     uint64_t holds;                    /* of locks, or runs without one */
@@ -45,9 +41,10 @@ struct history_sums {
     struct history_sum *rows; /* by class, then resource */
     size_t count;
     struct history_sum total;
+    struct history_places places; /* what they are sums of */
 };
 
-struct history_sums history_sums_of(const struct history *history, size_t part, const struct history_places *places);
+struct history_sums history_sums_of(const struct history *history, size_t part);
 void history_sums_fini(struct history_sums *sums);
 /* What the overlaps of these sums mean, in words for a reader who sees their number; NULL when there are none. */
 const char *history_overlaps_meaning(const struct history_sums *sums);

@@ -207,7 +207,6 @@ struct part {
     const struct history *history;
     const struct history_part *it;
     size_t number, count; /* of so many */
-    struct history_places places;
     struct history_sums sums;
     const struct history_mark *marks;
     const struct history_fact *facts;
@@ -232,8 +231,7 @@ static struct part part_of(const struct history *history, size_t number, size_t 
     size_t all;
     struct part part = {
         .history = history, .it = &history_parts(history, &all)[number], .number = number, .count = count};
-    part.places = history_places_of(history, number);
-    part.sums = history_sums_of(history, number, &part.places);
+    part.sums = history_sums_of(history, number);
     const struct history_mark *marks = history_marks(history, &all);
     part.marks = items_find(&part, marks, sizeof *marks, all, &part.mark_count);
     const struct history_fact *facts = history_facts(history, &all);
@@ -258,8 +256,8 @@ static bool processes_json(struct json_writer *json, const struct part *part)
     bool has_more = false;
     size_t count = 0, life_count;
     const struct history_process *lives = history_processes(part->history, &life_count);
-    for (size_t i = 0, j; i < part->places.count; i++) {
-        const char *name = part->places.items[i].hold->process;
+    for (size_t i = 0, j; i < part->sums.places.count; i++) {
+        const char *name = part->sums.places.items[i].hold->process;
         for (j = 0; j < count && names[j] != name; j++)
             ;
         has_more |= j == PROCESSES_MAX;
@@ -379,7 +377,7 @@ static void facts_json(struct json_writer *json, const struct part *part)
 static void part_json(struct json_writer *json, const struct part *part)
 {
     struct buffer note = {0};
-    struct timeline_lanes lanes = timeline_lanes_of(&part->places, LANES_MAX, BARS_MAX / part->count);
+    struct timeline_lanes lanes = timeline_lanes_of(&part->sums.places, LANES_MAX, BARS_MAX / part->count);
     size_t marks_max = MARKS_MAX / part->count, marks = part->mark_count < marks_max ? part->mark_count : marks_max;
     json_open(json, NULL, '{');
     json_text(json, "title", part->it->title);
@@ -463,7 +461,6 @@ void timeline_page_write(const struct history *history, const char *title, const
         part_json(&json, &part);
         part_text(&part, &text);
         history_sums_fini(&part.sums);
-        history_places_fini(&part.places);
     }
     json_close(&json, ']');
     json_close(&json, '}');
