@@ -192,6 +192,17 @@ struct known {
     size_t count;
 };
 
+/* `holdfast lock` has options that users of flock, consul and etcdctl expect: -n is a name, --wait takes a time, and
+ * --hold takes none. */
+static bool is_of_lock(const struct option_row *row, const char *command)
+{
+    static const char *const own[] = {"name", "wait", "hold"};
+    bool is_own = false;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        is_own |= strcmp(row->name, own[i]) == 0;
+    return is_own && strcmp(command, "lock") == 0;
+}
+
 static void known_add(struct known *known, const struct option_row *row, const char *command)
 {
     for (size_t i = 0; i < known->count; i++) {
@@ -216,7 +227,8 @@ TEST(letters_and_values_mean_the_same_everywhere)
     for (const struct command *const *command = command_list; *command != NULL; command++) {
         struct option_walk walk = {.table = (*command)->options};
         for (const struct option_row *row; (row = option_next(&walk)) != NULL;)
-            known_add(&known, row, (*command)->name);
+            if (!is_of_lock(row, (*command)->name))
+                known_add(&known, row, (*command)->name);
     }
     assert_true(known.count > 40);
 }

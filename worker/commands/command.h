@@ -41,6 +41,7 @@ extern const struct command command_doctor;
 extern const struct command command_dry_run;
 extern const struct command command_help;
 extern const struct command command_local;
+extern const struct command command_lock;
 extern const struct command command_nodes;
 extern const struct command command_pause;
 extern const struct command command_periodic;

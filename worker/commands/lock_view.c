@@ -172,18 +172,17 @@ const struct option_row lock_view_options[] = {
 };
 #undef AT
 
-/* Keys that begin with "hf:" are the group's own. */
-static int resource_check(const struct lock_view *view, const char *prefix)
+int lock_resource_check(const struct command *command, const char *resource, const char *prefix)
 {
-    size_t length = strlen(view->resource);
+    size_t length = strlen(resource);
     struct buffer key = {0};
-    buffer_format(&key, "%s%s", prefix != NULL ? prefix : "", view->resource);
+    buffer_format(&key, "%s%s", prefix != NULL ? prefix : "", resource);
     bool is_ours = strncmp(buffer_text(&key), "hf:", 3) == 0;
     buffer_fini(&key);
     if (length < 1 || length > REDLOCK_RESOURCE_BYTES_MAX)
-        return command_misused(view->command, "a resource has 1 to %d bytes", REDLOCK_RESOURCE_BYTES_MAX);
+        return command_misused(command, "a resource has 1 to %d bytes", REDLOCK_RESOURCE_BYTES_MAX);
     if (is_ours)
-        return command_misused(view->command, "no resource has a key that begins with hf:");
+        return command_misused(command, "no resource has a key that begins with hf:");
     return EXIT_CODE_OK;
 }
 
@@ -204,7 +203,7 @@ int lock_view_open(struct lock_view *view, const struct command_line *line)
         console->now = wall_now();
     if (!nodes_session_open(&view->session, console->config, &view->login))
         return console_complain(console, "%s: %s", console->config->path, view->session.reason);
-    return resource_check(view, view->session.options.key_prefix);
+    return lock_resource_check(view->command, view->resource, view->session.options.key_prefix);
 }
 
 static void runners_free(struct lock_view *view)

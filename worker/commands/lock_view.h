@@ -78,6 +78,9 @@ struct lock_view {
 
 extern const struct option_row lock_view_options[]; /* --json, the configuration, the login */
 
+/* Whether it can be locked with this prefix (NULL = none). Complains, and returns an exit code. */
+int lock_resource_check(const struct command *command, const char *resource, const char *prefix) MUST_CHECK;
+
 /* Takes the resource from the line. */
 int lock_view_open(struct lock_view *view, const struct command_line *line) MUST_CHECK;
 int lock_view_close(struct lock_view *view, int code); /* returns `code` */

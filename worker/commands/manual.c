@@ -24,6 +24,7 @@ static const struct {
     {EXIT_CODE_FAILURE, "it failed: what and why is on standard error"},
     {EXIT_CODE_USAGE, "it was called with wrong options or arguments"},
     {EXIT_CODE_TEMPORARY, "nodes could not be reached, or it is not there yet: the same call may succeed later"},
+    {EXIT_CODE_LOST, "`lock`: the lock was lost, and the command was killed"},
 };
 enum { EXIT_CODES = sizeof exit_codes / sizeof exit_codes[0] };
 

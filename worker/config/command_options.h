@@ -17,7 +17,7 @@
  * Options follow the rules of GNU: -cFILE, -c FILE, --config=FILE, --config FILE, --conf FILE, and "--" ends them. An
  * optional value ("[=VALUE]") needs the "=". If an option is repeated, the last one counts, except for OPTION_TEXTS.
  * Texts point into argv. In all commands, a letter has the same meaning, and a name the same kind (flag, value,
- * optional value); a unit test checks all tables.
+ * optional value); a unit test checks all tables. `holdfast lock` is the exception, for the habits of its users.
  *
  * Threads: the main thread only; getopt_long has global state. */
 #ifndef WORKER_OPTIONS_H

@@ -1,0 +1,535 @@
+/* holdfast lock, over real lock nodes, with real commands. */
+#include "tests/support/test.h"
+
+#include <pty.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "tests/support/lock_cluster.h"
+#include "tests/support/private_directory.h"
+#include "tests/support/program_run.h"
+
+enum { NODES = 3, WORDS_MAX = 30 };
+
+static struct lock_cluster cluster;
+static char directory[PRIVATE_DIRECTORY_MAX];
+static struct program_result result;
+
+static void nodes_name(unsigned count)
+{
+    struct buffer list = {0};
+    for (unsigned i = 0; i < count; i++)
+        buffer_format(&list, "%s127.0.0.1:%u", i > 0 ? "," : "", cluster.nodes[i].port);
+    setenv("HOLDFAST_LOCK_NODES", buffer_text(&list), 1);
+    buffer_fini(&list);
+}
+
+static int group_set_up(void **state)
+{
+    (void)state;
+    lock_cluster_start(&cluster, NODES);
+    return 0;
+}
+
+static int group_tear_down(void **state)
+{
+    (void)state;
+    lock_cluster_stop(&cluster);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    private_directory_create(directory);
+    nodes_name(NODES);
+    return 0;
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[PRIVATE_DIRECTORY_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static void directory_remove(void)
+{
+    static const char *const names[] = {"alive", "up", "held", "started", "kept"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        unlink(path_of(names[i]));
+    assert_int_equal(rmdir(directory), 0);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    program_result_free(&result);
+    result = (struct program_result){.out = NULL};
+    lock_cluster_heal(&cluster);
+    directory_remove();
+    return 0;
+}
+
+/* --- running it --------------------------------------------------------------------------------------------------- */
+
+static struct program start_with(int input, const char *const *words)
+{
+    const char *arguments[WORDS_MAX + 2] = {"lock"};
+    for (int i = 0; i < WORDS_MAX && words[i] != NULL; i++)
+        arguments[i + 1] = words[i];
+    return program_start(arguments, input);
+}
+
+#define WORDS(...)      ((const char *const[WORDS_MAX]){__VA_ARGS__})
+#define lock_start(...) start_with(-1, WORDS(__VA_ARGS__))
+#define lock_run(...)   run_with(WORDS(__VA_ARGS__))
+
+static int end_await(struct program *program)
+{
+    program_result_free(&result);
+    result = program_wait(program);
+    return result.exit_code;
+}
+
+static int run_with(const char *const *words)
+{
+    struct program program = start_with(-1, words);
+    return end_await(&program);
+}
+
+static bool is_there(const char *name)
+{
+    return access(path_of(name), F_OK) == 0;
+}
+
+/* The commands note what they do in files of the directory, which they get as $D. */
+static void commands_see_the_directory(void)
+{
+    setenv("D", directory, 1);
+}
+
+/* --- the command -------------------------------------------------------------------------------------------------- */
+
+TEST(the_command_has_the_lock_its_token_and_its_exit_status)
+{
+    assert_int_equal(
+        lock_run("a", "b", "--", "sh", "-c", "echo \"$HOLDFAST_RESOURCE\"; echo fence $HOLDFAST_FENCE; exit 7"), 7);
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "a\nb\nfence %s\n", lock_cluster_fence(&cluster, 0, "a"));
+    assert_string_equal(result.out, wanted);
+    assert_string_equal(result.error, "");
+    assert_int_equal(lock_cluster_holders(&cluster, "a"), 0);
+    assert_int_equal(lock_run("a", "--", "sh", "-c", "kill -TERM $$"), 128 + SIGTERM);
+    assert_int_equal(lock_run("a", "--shell", "--", "echo \"$1-$HOLDFAST_RESOURCE\"", "x y"), 0);
+    assert_string_equal(result.out, "x y-a\n");
+}
+
+TEST(json_says_what_happened)
+{
+    assert_int_equal(lock_run("a", "--json", "-n", "somebody", "--", "true"), 0);
+    assert_string_equal(result.out, "");
+    assert_contains(result.error, "{\"event\":\"held\",\"resources\":[\"a\"],\"fence\":\"");
+    assert_contains(result.error, "\"ending\":\"released\"");
+    assert_contains(result.error, "\"exit_status\":0}\n");
+}
+
+struct bad_line {
+    const char *says;
+    int exit_code;
+    const char *words[WORDS_MAX];
+};
+
+static char long_name[4098];
+
+TEST(what_is_wrong_is_said_and_nothing_is_started)
+{
+    memset(long_name, 'x', sizeof long_name - 1);
+    unsigned grants = lock_cluster_calls(&cluster, "zadd");
+    static const struct bad_line lines[] = {
+        {"1 to 512 bytes", 2, {"", "--", "touch"}},
+        {"1 to 512 bytes", 2, {long_name, "--", "touch"}},
+        {"is one line", 2, {"a\nb", "--", "touch"}},
+        {"begins with hf:", 2, {"hf:lock:group", "--", "touch"}},
+        {"17 resources",
+         2,
+         {"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "--", "touch"}},
+        {"name what to lock", 2, {"--", "touch"}},
+        {"behind --", 2, {"a"}},
+        {"behind --", 2, {"a", "--"}},
+        {"--hold runs no command", 2, {"a", "--hold", "--", "touch"}},
+        {"--ttl", 2, {"a", "--ttl", "0", "--", "touch"}},
+        {"ttl must be", 2, {"a", "--ttl", "1ms", "--", "touch"}},
+        {"ttl must be", 2, {"a", "--ttl", "61s", "--", "touch"}},
+        {"max_ttl", 2, {"a", "--at-least", "90s", "--", "touch"}},
+        {"not both", 2, {"a", "--wait", "1s", "--no-wait", "--", "touch"}},
+        {"whole number", 2, {"a", "--same-as-holder", "x", "--", "touch"}},
+        {"no HOST:PORT", 2, {"a", "--node", "nowhere", "--", "touch"}},
+        {"named twice", 2, {"a", "--node", "h:1", "--node", "h:1", "--node", "h:2", "--", "touch"}},
+        {"not also from other", 2, {"a", "-c", "x", "--node", "h:1", "--", "touch"}},
+        {"go with --node", 2, {"a", "-c", "x", "--tls", "--", "touch"}},
+        {"no such command", 127, {"a", "--", "no-such-command"}},
+        {"no such command", 127, {"a", "--", ""}},
+        {"Permission denied", 126, {"a", "--", "/etc/passwd"}},
+        {"directory", 126, {"a", "--", "/etc"}},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        assert_int_equal(run_with(lines[i].words), lines[i].exit_code);
+        assert_contains(result.error, lines[i].says);
+        assert_int_equal(lock_cluster_calls(&cluster, "zadd"), grants);
+    }
+    unsetenv("HOLDFAST_LOCK_NODES");
+    assert_int_equal(lock_run("a", "--", "true"), 2);
+    assert_contains(result.error, "$HOLDFAST_LOCK_NODES");
+    nodes_name(2);
+    assert_int_equal(lock_run("a", "--", "true"), 1);
+    assert_contains(result.error, "odd");
+}
+
+TEST(one_node_will_do_where_it_has_to)
+{
+    char node[64];
+    struct redis_server *server = redis_server_start(&(struct redis_server_options){.password = NULL});
+    snprintf(node, sizeof node, "127.0.0.1:%u", redis_server_port(server));
+    assert_int_equal(lock_run("a", "--node", node, "--", "echo", "here"), 0);
+    assert_string_equal(result.out, "here\n");
+    redis_server_destroy(server);
+}
+
+TEST(another_waits_in_line_or_not)
+{
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    struct program first = start_with(ends[0], WORDS("a", "--", "sh", "-c", "touch $D/held; cat"));
+    commands_see_the_directory();
+    test_await(lock_cluster_holders(&cluster, "a") == NODES);
+    assert_int_equal(lock_run("a", "--no-wait", "--", "true"), 75);
+    assert_contains(result.error, "held by");
+    assert_int_equal(lock_run("a", "--wait", "50ms", "--", "true"), 75);
+    struct program second = lock_start("a", "--", "echo", "then");
+    close(ends[1]);
+    assert_int_equal(end_await(&first), 0);
+    assert_int_equal(end_await(&second), 0);
+    assert_string_equal(result.out, "then\n");
+}
+
+/* --- its end with the lock ---------------------------------------------------------------------------------------- */
+
+/* Each process of the tree has the file locked for as long as it lives: no two trees may ever have it at once. */
+static const char a_tree_that_will_not_die[] =
+    "exec 9>$D/alive; flock -s 9; trap '' TERM INT HUP USR1; "
+    "(setsid sh -c 'trap \"\" TERM HUP; setsid sleep 1000 & exec 0<&- 1>&- 2>&-; sleep 1000' & ) ; "
+    "sleep 1000 0<&- 1>&- 2>&- & touch $D/up; while :; do sleep 1000; done";
+static const char nothing_of_it_lives[] = "exec 9>$D/alive; flock -n -x 9";
+
+static struct program given_a_tree(const char *const *options)
+{
+    const char *words[WORDS_MAX] = {"a", "--ttl", "2s"};
+    int count = 3;
+    for (; *options != NULL; options++)
+        words[count++] = *options;
+    words[count++] = "--";
+    words[count++] = "sh";
+    words[count++] = "-c";
+    words[count] = a_tree_that_will_not_die;
+    commands_see_the_directory();
+    struct program program = start_with(-1, words);
+    test_await(is_there("up"));
+    return program;
+}
+
+TEST(all_die_before_the_next_has_the_lock_when_it_is_stopped)
+{
+    struct program first = given_a_tree(WORDS(NULL));
+    kill(first.pid, SIGSTOP);
+    assert_int_equal(lock_run("a", "--", "sh", "-c", nothing_of_it_lives), 0);
+    kill(first.pid, SIGCONT);
+    assert_int_equal(end_await(&first), 76);
+    assert_contains(result.error, "the lock was lost");
+}
+
+TEST(all_die_at_once_when_it_is_killed_and_the_lock_stays_for_its_ttl)
+{
+    struct program first = given_a_tree(WORDS(NULL));
+    kill(first.pid, SIGKILL);
+    assert_int_equal(end_await(&first), -1);
+    test_await(lock_run("b", "--", "sh", "-c", nothing_of_it_lives) == 0);
+    assert_int_equal(lock_run("a", "--", "sh", "-c", nothing_of_it_lives), 0);
+}
+
+TEST(all_die_when_the_lock_is_taken_away_or_held_for_too_long)
+{
+    struct program first = given_a_tree(WORDS(NULL));
+    lock_cluster_take_away(&cluster, "a");
+    assert_int_equal(end_await(&first), 76);
+    assert_int_equal(lock_run("b", "--", "sh", "-c", nothing_of_it_lives), 0);
+    unlink(path_of("up"));
+    first = given_a_tree(WORDS("--max-hold", "1s"));
+    assert_int_equal(end_await(&first), 76);
+    assert_int_equal(lock_run("a", "--", "sh", "-c", nothing_of_it_lives), 0);
+}
+
+TEST(what_the_command_leaves_behind_is_killed)
+{
+    commands_see_the_directory();
+    assert_int_equal(
+        lock_run("a", "--", "sh", "-c", "exec 9>$D/alive; flock -s 9; setsid sleep 1000 >&- 2>&- & exit 4"), 4);
+    assert_int_equal(lock_run("a", "--", "sh", "-c", nothing_of_it_lives), 0);
+}
+
+TEST(danger_and_the_end_can_be_read_and_are_signalled_when_asked_for)
+{
+    commands_see_the_directory();
+    assert_int_equal(lock_run("a", "--ttl", "1s", "--max-hold", "1s", "--signal-danger", "--", "bash", "-c",
+                              "trap 'echo signal' USR1; read -u $HOLDFAST_DEADLINE_FD word; echo $word; sleep 1000"),
+                     76);
+    assert_contains(result.out, "signal\n");
+    assert_contains(result.out, "danger\n");
+}
+
+TEST(a_lock_kept_at_least_so_long_stays_behind)
+{
+    assert_int_equal(lock_run("a", "--at-least", "40s", "--", "true"), 0);
+    assert_int_equal(lock_cluster_holders(&cluster, "a"), NODES);
+    assert_int_equal(lock_run("a", "--no-wait", "--", "true"), 75);
+    assert_in_range(strtol(lock_cluster_ask(&cluster, 0, "PTTL a"), NULL, 10), 1, 40000);
+}
+
+/* --- as without it ------------------------------------------------------------------------------------------------ */
+
+static bool holds_back(pid_t pid, int signal)
+{
+    char path[64], line[256];
+    unsigned long long mask = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "SigBlk:", 7) == 0)
+            mask = strtoull(line + 7, NULL, 16);
+    if (file != NULL)
+        fclose(file);
+    return (mask >> (signal - 1) & 1) != 0;
+}
+
+TEST(signals_are_passed_on)
+{
+    commands_see_the_directory();
+    struct program program =
+        lock_start("a", "--", "sh", "-c", "trap 'echo got; exit 3' TERM; touch $D/up; while :; do sleep 0.01; done");
+    test_await(is_there("up"));
+    kill(program.pid, SIGTERM);
+    assert_int_equal(end_await(&program), 3);
+    assert_string_equal(result.out, "got\n");
+    struct program holder = lock_start("a", "--", "sh", "-c", "touch $D/held; sleep 1000");
+    test_await(is_there("held"));
+    struct program waiting = lock_start("a", "--", "touch", path_of("started"));
+    test_await(holds_back(waiting.pid, SIGTERM));
+    kill(waiting.pid, SIGTERM);
+    assert_int_equal(end_await(&waiting), 128 + SIGTERM);
+    assert_false(is_there("started"));
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(end_await(&holder), 128 + SIGTERM);
+}
+
+TEST(input_open_files_and_ignored_signals_are_the_commands)
+{
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(write(ends[1], "typed\n", 6), 6);
+    close(ends[1]);
+    commands_see_the_directory();
+    const char *words[] = {
+        "lock", "a", "--", "bash", "-c", "cat; echo kept >&17; sed -n 's/^SigIgn:\\t//p' /proc/self/status", NULL};
+    signal(SIGHUP, SIG_IGN);
+    int file = open(path_of("kept"), O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(dup2(file, 17), 17);
+    struct program program = program_start(words, ends[0]);
+    close(file);
+    close(17);
+    signal(SIGHUP, SIG_DFL);
+    assert_int_equal(end_await(&program), 0);
+    assert_contains(result.out, "typed\n");
+    assert_int_equal(strtoul(result.out + strlen("typed\n"), NULL, 16) & 1, 1);
+    struct stat facts;
+    assert_int_equal(stat(path_of("kept"), &facts), 0);
+    assert_int_equal(facts.st_size, strlen("kept\n"));
+}
+
+/* With any limit it works, or says why not, and starts nothing without the lock. */
+TEST(few_descriptors_are_no_harm)
+{
+    struct rlimit before;
+    getrlimit(RLIMIT_NOFILE, &before);
+    for (rlim_t limit = 6; limit < 40; limit += 2) {
+        struct rlimit few = {limit, before.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &few);
+        const char *words[] = {"lock", "a", "--", "true", NULL};
+        pid_t pid = fork();
+        if (pid == 0) {
+            char program[4096];
+            for (int i = 3; i < 64; i++)
+                close(i);
+            snprintf(program, sizeof program, "%s/holdfast", test_build());
+            execl(program, program, words[0], words[1], words[2], words[3], NULL);
+            _exit(99);
+        }
+        setrlimit(RLIMIT_NOFILE, &before);
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 1 || WEXITSTATUS(status) == 126);
+        assert_true(limit < 32 || WEXITSTATUS(status) == 0);
+    }
+}
+
+/* --- a terminal --------------------------------------------------------------------------------------------------- */
+
+static struct buffer screen;
+
+static void type(int terminal, const char *keys)
+{
+    assert_int_equal(write(terminal, keys, strlen(keys)), strlen(keys));
+}
+
+static bool shows(int terminal, const char *text)
+{
+    struct pollfd readable = {.fd = terminal, .events = POLLIN};
+    while (poll(&readable, 1, 0) > 0) {
+        char bytes[4096];
+        ssize_t length = read(terminal, bytes, sizeof bytes);
+        if (length <= 0)
+            break;
+        buffer_append(&screen, bytes, (size_t)length);
+    }
+    bool is_shown = strstr(buffer_text(&screen), text) != NULL;
+    if (is_shown)
+        buffer_clear(&screen);
+    return is_shown;
+}
+
+static pid_t given_a_shell(int *terminal)
+{
+    char *build = realpath(test_build(), NULL), program[4200];
+    snprintf(program, sizeof program, "%s/holdfast", build);
+    free(build);
+    setenv("H", program, 1);
+    commands_see_the_directory();
+    pid_t shell = forkpty(terminal, NULL, NULL, NULL);
+    if (shell == 0) {
+        setenv("TERM", "dumb", 1);
+        execlp("bash", "bash", "--norc", "--noprofile", "--noediting", "-i", NULL);
+        _exit(99);
+    }
+    type(*terminal, "stty -echo; PS1=ne''xt:\n");
+    test_await(shows(*terminal, "next:"));
+    return shell;
+}
+
+static void shell_end(pid_t shell, int terminal)
+{
+    kill(shell, SIGKILL);
+    assert_int_equal(waitpid(shell, NULL, 0), shell);
+    close(terminal);
+    buffer_fini(&screen);
+}
+
+TEST(a_terminal_sees_one_job)
+{
+    int terminal;
+    pid_t shell = given_a_shell(&terminal);
+    type(terminal, "$H lock a -- sh -c 'echo up; read word; echo read $word; exec cat'\n");
+    test_await(shows(terminal, "up"));
+    type(terminal, "\032");
+    test_await(shows(terminal, "Stopped"));
+    type(terminal, "echo f''irst; fg >/dev/null\n");
+    test_await(shows(terminal, "first"));
+    type(terminal, "words\n");
+    test_await(shows(terminal, "read words"));
+    type(terminal, "\003");
+    test_await(shows(terminal, "next:"));
+    type(terminal, "echo rc=$?\n");
+    test_await(shows(terminal, "rc=130"));
+    shell_end(shell, terminal);
+}
+
+TEST(a_stopped_command_is_killed_at_the_deadline_and_gives_its_terminal_back)
+{
+    int terminal;
+    pid_t shell = given_a_shell(&terminal);
+    type(terminal, "$H lock a --ttl 1s -- sh -c 'stty raw -echo; echo up; kill -TSTP 0; cat'\n");
+    test_await(shows(terminal, "next:"));
+    assert_int_equal(lock_run("a", "--", "true"), 0);
+    type(terminal, "fg\n");
+    test_await(shows(terminal, "next:"));
+    type(terminal, "echo rc=$? $(stty -a | grep -o '.icanon')\n");
+    test_await(shows(terminal, "rc=76 icanon"));
+    shell_end(shell, terminal);
+}
+
+/* --- under the lock of another ------------------------------------------------------------------------------------ */
+
+TEST(a_command_may_enter_the_lock_that_it_runs_under)
+{
+    char inner[4400];
+    snprintf(
+        inner, sizeof inner,
+        "H=%s/holdfast; $H lock a --same-as-holder $HOLDFAST_FENCE -- sh -c 'echo in $HOLDFAST_FENCE'; "
+        "$H lock a --same-as-holder 17 -- true; echo $?; $H lock c --same-as-holder $HOLDFAST_FENCE -- true; echo $?",
+        test_build());
+    assert_int_equal(lock_run("a", "b", "--", "sh", "-c", inner), 0);
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "in %s\n76\n76\n", lock_cluster_fence(&cluster, 0, "b"));
+    assert_string_equal(result.out, wanted);
+    assert_contains(result.error, "a is not held with the token 17");
+}
+
+/* --- as a coprocess ----------------------------------------------------------------------------------------------- */
+
+TEST(a_coprocess_holds_until_its_input_ends)
+{
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    struct program program = start_with(ends[0], WORDS("a", "--hold", "--ttl", "2s"));
+    test_await(lock_cluster_holders(&cluster, "a") == NODES);
+    assert_int_equal(write(ends[1], "\n", 1), 1);
+    close(ends[1]);
+    assert_int_equal(end_await(&program), 0);
+    const char *first = strstr(result.out, "{\"event\":\"held\",\"resources\":[\"a\"],\"fence\":\"");
+    assert_ptr_equal(first, result.out);
+    assert_non_null(strstr(first + 1, "{\"event\":\"held\""));
+    assert_contains(result.out, "\"remaining_ms\":1");
+    assert_contains(result.out, "{\"event\":\"released\"");
+    assert_int_equal(lock_cluster_holders(&cluster, "a"), 0);
+}
+
+TEST(a_coprocess_says_when_the_lock_is_lost)
+{
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    struct program program = start_with(ends[0], WORDS("a", "--hold", "--ttl", "1s", "--max-hold", "1s"));
+    assert_int_equal(end_await(&program), 76);
+    assert_contains(result.out, "{\"event\":\"danger\"");
+    assert_contains(result.out, "{\"event\":\"lost\"");
+    close(ends[1]);
+    assert_int_equal(lock_run("a", "--hold"), 0); /* its input is at its end */
+    assert_contains(result.out, "{\"event\":\"released\"");
+}
+
+TEST(a_coprocess_without_its_caller_waits_no_longer)
+{
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    lock_cluster_ask(&cluster, 0, "SET a x PX 50000");
+    lock_cluster_ask(&cluster, 1, "SET a x PX 50000");
+    struct program program = start_with(ends[0], WORDS("a", "--hold"));
+    assert_int_equal(write(ends[1], "\n", 1), 1);
+    close(ends[1]);
+    assert_int_equal(end_await(&program), 75);
+    assert_contains(result.error, "standard input ended");
+}
+
+RUN_GROUP(group_set_up, group_tear_down, set_up, tear_down)
