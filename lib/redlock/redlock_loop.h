@@ -32,10 +32,10 @@ struct redlock_group; /* N nodes, their connections, and the locks over them */
 struct redlock_lock;  /* one lock: free, being acquired, held or being released */
 
 /* NULL, with a reason, if the options are wrong. The caller owns the loop and runs it. */
-REDLOCK_API struct redlock_group *redlock_group_create(struct loop *loop, const struct redlock_options *options,
-                                                       char *reason, size_t reason_size);
+struct redlock_group *redlock_group_create(struct loop *loop, const struct redlock_options *options, char *reason,
+                                           size_t reason_size);
 /* No lock may be in use. Waits for nothing: the ttl removes what is unanswered. */
-REDLOCK_API void redlock_group_destroy(struct redlock_group *group);
+void redlock_group_destroy(struct redlock_group *group);
 
 enum redlock_event_kind {
     REDLOCK_EVENT_ANSWER, /* the outcome of redlock_lock_acquire */
@@ -68,38 +68,37 @@ struct redlock_event {
 
 /* `event` runs on the loop and may call anything here, even release and destroy this lock. redlock_terms_check must
  * have accepted the terms. Locks are cheap to keep and reuse: create one per user, not one per acquisition. */
-REDLOCK_API struct redlock_lock *redlock_lock_create(struct redlock_group *group, const struct redlock_terms *terms,
-                                                     void (*event)(struct redlock_lock *lock, void *context,
-                                                                   const struct redlock_event *event),
-                                                     void *context);
+struct redlock_lock *redlock_lock_create(struct redlock_group *group, const struct redlock_terms *terms,
+                                         void (*event)(struct redlock_lock *lock, void *context,
+                                                       const struct redlock_event *event),
+                                         void *context);
 /* From now on this function gets the events of the lock; pending redlock_lock_verify calls get no answer. */
-REDLOCK_API void redlock_lock_tell_to(struct redlock_lock *lock,
-                                      void (*event)(struct redlock_lock *lock, void *context,
-                                                    const struct redlock_event *event),
-                                      void *context);
+void redlock_lock_tell_to(struct redlock_lock *lock,
+                          void (*event)(struct redlock_lock *lock, void *context, const struct redlock_event *event),
+                          void *context);
 /* The lock must be free, or released; an outstanding outcome is then not reported. */
-REDLOCK_API void redlock_lock_destroy(struct redlock_lock *lock);
+void redlock_lock_destroy(struct redlock_lock *lock);
 /* The lock must be free. False, with nothing sent, if the request exceeds a limit. The answer is an event, never from
  * inside this call. */
-REDLOCK_API bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_request *request);
+bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_request *request);
 /* Whether clients of other kinds, which the lock met lately at its resources, should have a turn before the next of
  * ours. Then a release leaves the resources free for REDLOCK_TURN_NS before it wakes those who wait with `wait_ms`, and
  * before any such lock of this group asks for them. It hands the lock over to one with `waits_here` all the same. */
 #define REDLOCK_TURN_NS (200 * NS_PER_MS)
-REDLOCK_API bool redlock_lock_gives_way(const struct redlock_lock *lock);
+bool redlock_lock_gives_way(const struct redlock_lock *lock);
 /* In any state but free: a held or lost lock ends with RELEASED; one being acquired ends with ANSWER = CANCELLED, from
  * inside this call. Once this has returned, nothing extends the lock any more (E30). */
-REDLOCK_API void redlock_lock_release(struct redlock_lock *lock);
+void redlock_lock_release(struct redlock_lock *lock);
 /* For work that should not be repeated too soon; it makes nothing safer. Like redlock_lock_release, but on the nodes
  * that can be reached the keys stay for `ns` more, at most the max_ttl of the group. No waiter is notified, and none
  * can get the lock before that, not even in this process. A lock that is no longer held is released as usual. RELEASED
  * means that a majority keeps the keys that long; an unreachable node keeps them until the ttl of the last extension
  * ends. */
-REDLOCK_API void redlock_lock_linger(struct redlock_lock *lock, int64_t ns);
+void redlock_lock_linger(struct redlock_lock *lock, int64_t ns);
 /* Declares the hold over: the LOST event comes from inside this call, and the keys stay as they are. The lock must
  * still be released. Does nothing to a lock that is not held. */
-REDLOCK_API void redlock_lock_forfeit(struct redlock_lock *lock);
-REDLOCK_API bool redlock_lock_is_free(const struct redlock_lock *lock);
+void redlock_lock_forfeit(struct redlock_lock *lock);
+bool redlock_lock_is_free(const struct redlock_lock *lock);
 
 /* What other threads may read of a lock while it exists. The loop publishes it after every change, in nanoseconds of
  * CLOCK_BOOTTIME, for comparison with the clock. */
@@ -108,22 +107,22 @@ struct redlock_validity {
     _Atomic int64_t danger_from; /* no danger before that; 0 when it does not hold */
     _Atomic int descriptor;      /* private */
 };
-REDLOCK_API struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock);
+struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock);
 /* From now on the loop also publishes to `elsewhere`, where other processes may read it, but for the descriptor; NULL =
  * nowhere else. What was published last stays there. On the loop. */
-REDLOCK_API void redlock_lock_publish_to(struct redlock_lock *lock, struct redlock_validity *elsewhere);
+void redlock_lock_publish_to(struct redlock_lock *lock, struct redlock_validity *elsewhere);
 /* 0 once it is lost. */
-REDLOCK_API int64_t redlock_validity_left_ns(const struct redlock_validity *validity);
-REDLOCK_API bool redlock_validity_in_danger(const struct redlock_validity *validity);
+int64_t redlock_validity_left_ns(const struct redlock_validity *validity);
+bool redlock_validity_in_danger(const struct redlock_validity *validity);
 /* A descriptor that the kernel makes readable when the validity ends; created by the first call. -1: none left. */
-REDLOCK_API int redlock_validity_descriptor(struct redlock_validity *validity);
+int redlock_validity_descriptor(struct redlock_validity *validity);
 
 /* Of a held lock: when its maximum hold ends; INSTANT_NEVER without one. On the loop. */
-REDLOCK_API struct instant redlock_lock_hold_until(const struct redlock_lock *lock);
+struct instant redlock_lock_hold_until(const struct redlock_lock *lock);
 /* The fencing token while it is held or lost; 0 = none. On the loop. */
-REDLOCK_API uint64_t redlock_lock_token(const struct redlock_lock *lock);
+uint64_t redlock_lock_token(const struct redlock_lock *lock);
 /* While it is held: which of the places of its resource; 0 without a limit in the request. On the loop. */
-REDLOCK_API unsigned redlock_lock_place(const struct redlock_lock *lock);
+unsigned redlock_lock_place(const struct redlock_lock *lock);
 
 /* Asks a majority now whether the lock is still held, by extending it. `done` runs once, later, with the outcome,
  * unless the lock is NULL or destroyed before. On the loop; the caller keeps the struct until then. */
@@ -133,16 +132,16 @@ struct redlock_verify {
     struct instant asked;
     struct loop_timer limit;
 };
-REDLOCK_API void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verify);
+void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verify);
 /* The same for a longer ttl, at most the max_ttl of the group: if the nodes confirm it, the lock has it until it is
  * destroyed. Otherwise it keeps its own. */
-REDLOCK_API void redlock_lock_extend(struct redlock_lock *lock, int64_t ttl_ns, struct redlock_verify *verify);
+void redlock_lock_extend(struct redlock_lock *lock, int64_t ttl_ns, struct redlock_verify *verify);
 /* 0 if the lock is NULL. On the loop. */
-REDLOCK_API int64_t redlock_lock_ttl_ns(const struct redlock_lock *lock);
+int64_t redlock_lock_ttl_ns(const struct redlock_lock *lock);
 /* From now on `done` does not run; harmless if it has run. */
-REDLOCK_API void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify *verify);
+void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify *verify);
 
-REDLOCK_API const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
+const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
 /* Requests to one node, and its answers, since the group was created. */
 struct redlock_node_counters {
     uint64_t requests;         /* script calls for locks and inspections; hints to waiters do not count */
@@ -153,8 +152,7 @@ struct redlock_node_counters {
     struct histogram latency;  /* of answers to locks, from sending to the answer */
 };
 /* `node` is an index into the options; NULL beyond them. */
-REDLOCK_API const struct redlock_node_counters *redlock_group_node_counters(const struct redlock_group *group,
-                                                                            unsigned node);
+const struct redlock_node_counters *redlock_group_node_counters(const struct redlock_group *group, unsigned node);
 /* How one node stands; false, and all zero, beyond the options. */
 struct redlock_node_status {
     bool is_up, votes;
@@ -163,16 +161,16 @@ struct redlock_node_status {
     bool is_clock_known;                /* what follows is known */
     int64_t clock_ahead_ns, silence_ns; /* of this machine's clock; since its clock was heard last */
 };
-REDLOCK_API bool redlock_group_node_status_read(const struct redlock_group *group, unsigned node,
-                                                struct redlock_node_status *status);
+bool redlock_group_node_status_read(const struct redlock_group *group, unsigned node,
+                                    struct redlock_node_status *status);
 /* How long extensions took. */
-REDLOCK_API const struct histogram *redlock_group_extensions(const struct redlock_group *group);
+const struct histogram *redlock_group_extensions(const struct redlock_group *group);
 /* Nodes that are connected now. */
-REDLOCK_API unsigned redlock_group_nodes_up(const struct redlock_group *group);
+unsigned redlock_group_nodes_up(const struct redlock_group *group);
 /* Nodes that are connected and may vote now. The others are quarantined, or not members of the lock group. */
-REDLOCK_API unsigned redlock_group_voters(const struct redlock_group *group);
+unsigned redlock_group_voters(const struct redlock_group *group);
 /* True once every node was tried and inspected, so that an acquire is not refused only for being early. */
-REDLOCK_API bool redlock_group_is_settled(const struct redlock_group *group);
+bool redlock_group_is_settled(const struct redlock_group *group);
 /* The present state of the nodes. Without a majority of voters nothing is granted. With a majority of blank nodes
  * nothing ever will be, until they become a lock group: no other nodes can outvote them. On the loop. */
 struct redlock_group_status {
@@ -181,8 +179,8 @@ struct redlock_group_status {
     unsigned blank;     /* inspected, and never members of a group; 0 with a single node */
     int64_t max_ttl_ns; /* of the group; 0 = not known, or a single node */
 };
-REDLOCK_API void redlock_group_status_read(const struct redlock_group *group, struct redlock_group_status *status);
+void redlock_group_status_read(const struct redlock_group *group, struct redlock_group_status *status);
 /* Locks that are not free, and releases whose answers are outstanding. */
-REDLOCK_API unsigned redlock_group_busy(const struct redlock_group *group);
+unsigned redlock_group_busy(const struct redlock_group *group);
 
 #endif
