@@ -30,6 +30,7 @@ struct serial {
 struct slot_left {
     enum { SLOT_LEFT_NOTHING, SLOT_LEFT_FREE, SLOT_LEFT_TO_SUCCESSOR, SLOT_LEFT_LINGERS } kind;
     int64_t after_ns;  /* of LINGERS: for so long yet */
+    bool gives_way;    /* of LINGERS: the lock is free, and left to other clients meanwhile */
     const char *jid;   /* whose places in the waiting lists end; NULL = nobody's */
     const char *share; /* the list of its class, which is free now whatever becomes of the others; NULL = as these */
 };

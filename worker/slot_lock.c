@@ -87,7 +87,8 @@ bool slot_must_wait(struct slot *slot)
             wait_plan(slot, list, taken_near_ns(worker, list), own_us);
             return true;
         }
-        if (contention_is_held(worker->contention, list, now, &held)) {
+        if (contention_is_held(worker->contention, list, now, &held) &&
+            (!held.is_left || slot->rules.on_conflict == CONFIG_CONFLICT_PARK)) {
             wait_plan(slot, list, instant_since(now, held.free_at) + random_between(0, EXPIRY_SPREAD_NS),
                       held.seen_us < own_us ? held.seen_us : own_us);
             return true;
@@ -171,12 +172,14 @@ static void busy_note(struct slot *slot, const struct redlock_event *event)
     struct worker *worker = slot->worker;
     const char *list = slot->waiting.names[event->resource];
     int64_t left_ns = event->remaining_ns > 0 ? event->remaining_ns : ns_from_ms(worker->terms.ttl_ms);
+    bool is_looked_at = event->look_again_ns > 0 && event->look_again_ns < left_ns;
+    left_ns = is_looked_at ? event->look_again_ns : left_ns;
     int64_t seen_us = queue_seen_us(worker->queue, slot->number);
     int64_t believed_ns = left_ns < HELD_BELIEVED_NS ? left_ns : HELD_BELIEVED_NS;
     contention_note_held(
         worker->contention, list, loop_after(worker->loop, believed_ns),
         (struct contention_held){.seen_us = seen_us, .free_at = loop_after(worker->loop, left_ns + NS_PER_MS)});
-    wait_plan(slot, list, left_ns + NS_PER_MS + random_between(0, EXPIRY_SPREAD_NS), seen_us);
+    wait_plan(slot, list, left_ns + NS_PER_MS + (is_looked_at ? 0 : random_between(0, EXPIRY_SPREAD_NS)), seen_us);
 }
 
 /* The lock was meant for this successor, so no other task knows that it is free, or will be in a moment. The usual
@@ -310,7 +313,7 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
         redlock_lock_linger(lock, stays_ns);
     else
         redlock_lock_release(lock);
-    bool wakes = slot->left.kind == SLOT_LEFT_FREE;
+    bool wakes = slot->left.kind == SLOT_LEFT_FREE || slot->left.gives_way;
     late_releases_add(slot->worker->pending, lock, slot->waiting.names, wakes ? slot->waiting.resource_count : 0);
 }
 
@@ -339,6 +342,21 @@ static const char *share_left(const struct slot *slot, bool ends)
     return is_told ? list : NULL;
 }
 
+/* Other clients have their turn: the tasks of this process keep away from the lock, and the oldest waiter is due
+ * afterwards. */
+static void left_to_others(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    struct instant until = loop_after(worker->loop, REDLOCK_TURN_NS);
+    for (unsigned i = 0; i < slot->waiting.resource_count; i++)
+        contention_note_held(worker->contention, slot->waiting.names[i], until,
+                             (struct contention_held){.seen_us = INT64_MAX, .free_at = until, .is_left = true});
+    promoter_expect(worker->promoter, REDLOCK_TURN_NS);
+    slot->left.kind = SLOT_LEFT_LINGERS;
+    slot->left.after_ns = REDLOCK_TURN_NS;
+    slot->left.gives_way = true;
+}
+
 /* What becomes of the lists that it was in the way of; slot_moves.c tells the queue node. */
 static void left_note(struct slot *slot, const struct flow_step *step)
 {
@@ -356,6 +374,10 @@ static void left_note(struct slot *slot, const struct flow_step *step)
         return;
     }
     left->kind = slot_has_successor(slot) ? SLOT_LEFT_TO_SUCCESSOR : SLOT_LEFT_FREE;
+    if (left->kind == SLOT_LEFT_FREE && slot->has_lock && redlock_lock_gives_way(slot->lock)) {
+        left_to_others(slot);
+        return;
+    }
     left->share = NULL; /* freed with the others, or the successor's */
 }
 
@@ -364,7 +386,7 @@ void slot_lock_leave(struct slot *slot, const struct flow_step *step)
     left_note(slot, step);
     names_leave(slot);
     if (slot->lock != NULL)
-        lock_let_go(slot, slot->left.after_ns);
+        lock_let_go(slot, slot->left.gives_way ? 0 : slot->left.after_ns);
     slot->has_lock = false;
 }
 

@@ -13,7 +13,7 @@
  * confirmed its claim. The call that settles its holder asks that as well, or one that leaves beside it.
  *
  * A holder that ends while its successor is being claimed waits for that answer, keeping the lock. A run of hand-offs
- * ends after so many tasks or so long a time, so that other hosts have their turn. */
+ * ends after so many tasks or so long a time, so that other hosts have their turn, or clients that are no workers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +65,8 @@ static bool hand_offs_may_go_on(const struct slot *slot)
 {
     const struct config_lock *lock = &slot->worker->options.config->lock;
     struct instant end = instant_after(slot->hand_offs.since, lock->hand_over_ns);
+    if (redlock_lock_gives_way(slot->lock != NULL ? slot->lock : slot->partner->lock))
+        return false;
     return slot->hand_offs.length < lock->hand_over_tasks && instant_before(loop_now(slot->worker->loop), end);
 }
 

@@ -174,11 +174,17 @@ static void others_passed(struct redlock_lock *lock)
         other_clients_passed(&lock->group->others, lock_shared_key(lock, i), lock->wait.row_limit_ns, now_of(lock));
 }
 
+static int64_t held_ns(const struct redlock_lock *lock)
+{
+    return lock->lease.state == LEASE_HELD ? instant_since(lock->acquired_at, now_of(lock)) : 0;
+}
+
 bool redlock_lock_gives_way(const struct redlock_lock *lock)
 {
     bool gives_way = false;
     for (unsigned i = 0; lock != NULL && !is_alone(lock) && i < lock->key_count; i++)
-        gives_way |= other_clients_are_next(&lock->group->others, lock_shared_key(lock, i), now_of(lock));
+        gives_way |=
+            other_clients_are_next(&lock->group->others, lock_shared_key(lock, i), held_ns(lock), now_of(lock));
     return gives_way;
 }
 
@@ -822,6 +828,8 @@ void lock_wait_end(struct redlock_lock *lock)
     listen_no_more(lock);
     wait->is_queued = wait->is_silent = false;
     wait->gives_way = lock->lease.state == LEASE_HELD && lock->linger_ns == 0 && redlock_lock_gives_way(lock);
+    for (unsigned i = 0; !is_alone(lock) && i < lock->key_count; i++)
+        other_clients_had(&lock->group->others, lock_shared_key(lock, i), held_ns(lock), now_of(lock));
     lock->group->leaving = lock;
     local_waiters_leave(lock->group->local_waiters, &wait->claim);
     if (lock_has_limit(lock))

@@ -21,19 +21,6 @@ static const struct shared_resource *find(const struct other_clients *others, ui
     return place->key == key && instant_before(now, place->until) ? place : NULL;
 }
 
-static bool was_let(const struct shared_resource *place)
-{
-    return instant_before(place->since, place->left_free_until);
-}
-
-/* Of ours. What we had too much of is not counted: their turn is in their hands. */
-static void turn_end(struct shared_resource *place, struct instant now)
-{
-    int64_t owed_ns = place->owed_ns - instant_since(place->since, now);
-    place->owed_ns = owed_ns > 0 ? owed_ns : 0;
-    place->since = now;
-}
-
 void other_clients_seen(struct other_clients *others, uint64_t key, uint64_t value, struct instant now)
 {
     struct shared_resource *place = place_of(others, key);
@@ -43,10 +30,8 @@ void other_clients_seen(struct other_clients *others, uint64_t key, uint64_t val
         place->value = value;
         place->value_since = now;
     }
-    if (!place->is_theirs && was_let(place)) /* they took it at any time since: in the middle, in the mean */
-        place->since = instant_after(place->since, instant_since(place->since, place->left_free_until) / 2);
-    else if (!place->is_theirs)
-        turn_end(place, now);
+    if (!place->is_theirs)
+        place->since = now;
     place->is_theirs = true;
     place->until = others->until = instant_after(now, OTHER_CLIENTS_MEMORY_NS);
 }
@@ -65,29 +50,33 @@ void other_clients_passed(struct other_clients *others, uint64_t key, int64_t bu
     if (find(others, key, now) == NULL)
         return;
     struct shared_resource *place = place_of(others, key);
-    bool was_theirs = place->is_theirs || was_let(place);
-    if (!was_theirs || instant_before(now, place->left_free_until))
+    bool was_let = place->left_free_until.ns != 0;
+    if ((!place->is_theirs && !was_let) || instant_before(now, place->left_free_until))
         return;
     int64_t owed_ns = place->is_theirs ? place->owed_ns + instant_since(place->since, now) : budget_ns;
     place->owed_ns = owed_ns < budget_ns ? owed_ns : budget_ns;
     place->is_theirs = false;
-    place->since = now;
     place->left_free_until = (struct instant){0};
 }
 
-bool other_clients_are_next(const struct other_clients *others, uint64_t key, struct instant now)
+bool other_clients_are_next(const struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now)
 {
     const struct shared_resource *place = find(others, key, now);
-    return place != NULL && !place->is_theirs && instant_since(place->since, now) >= place->owed_ns;
+    return place != NULL && !place->is_theirs && held_ns >= place->owed_ns;
 }
 
-void other_clients_let(struct other_clients *others, uint64_t key, struct instant now, struct instant until)
+void other_clients_had(struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now)
 {
     if (find(others, key, now) == NULL)
         return;
     struct shared_resource *place = place_of(others, key);
-    turn_end(place, now);
-    place->left_free_until = until;
+    place->owed_ns = held_ns < place->owed_ns ? place->owed_ns - held_ns : 0;
+}
+
+void other_clients_let(struct other_clients *others, uint64_t key, struct instant now, struct instant until)
+{
+    if (find(others, key, now) != NULL)
+        place_of(others, key)->left_free_until = until;
 }
 
 struct instant other_clients_let_until(const struct other_clients *others, uint64_t key)

@@ -4,10 +4,10 @@
  *   - Their lock may end at any moment, so whoever waits for it looks again: at first after 50 ms, then less and less
  *     often while the same value is there. So the lock is free for at most about a quarter of the hold, or 50 ms, and
  *     never for much more than a second.
- *   - For a minute after one of their locks was seen, our own line gives way. It has the resource, by hand-overs and in
- *     several holds, until it has had it for as long as they, but not beyond its budget. Then it leaves the resource
- *     free for the time in which such a waiter asks once: their turn. If nobody took it, the line has it for its whole
- *     budget.
+ *   - For a minute after one of their locks was seen, the line of this process gives way. It has the resource, by
+ *     hand-overs and in several holds, until it has had it for as long as they, but not beyond its budget. Then it
+ *     leaves the resource free for the time in which such a waiter asks once: their turn. If nobody took it, the line
+ *     has it for its whole budget. Each process counts its own holds, so that many leave no more turns than one.
  *
  * Equal times are fair enough without knowing how many they are: of a resource that many of one side and few of the
  * other want, each side gets at least half of what it would get if all took turns.
@@ -33,10 +33,10 @@ struct shared_resource {
     uint64_t value;                 /* of their last lock: a hash */
     struct instant value_since;     /* when it was first seen */
     struct instant until;           /* remembered; {0} = empty */
-    struct instant since;           /* their turn, or ours, began */
+    struct instant since;           /* their turn began */
     bool is_theirs;                 /* whose it is, as far as anybody knows */
-    int64_t owed_ns;                /* they have had it for so much longer than we, by the beginning of this turn */
-    struct instant left_free_until; /* their turn has begun, and nobody of ours may ask yet */
+    int64_t owed_ns;                /* they have had it for so much longer than we */
+    struct instant left_free_until; /* nobody of ours may ask before then; {0} = it is not left to them */
 };
 
 struct other_clients {
@@ -53,8 +53,10 @@ void other_clients_seen(struct other_clients *others, uint64_t key, uint64_t val
 int64_t other_clients_look_ns(const struct other_clients *others, uint64_t key, struct instant now);
 /* Somebody of ours has it. `budget_ns`: how long our line may have it in a row. */
 void other_clients_passed(struct other_clients *others, uint64_t key, int64_t budget_ns, struct instant now);
-/* Whether our line has had it for long enough. The holder asks. */
-bool other_clients_are_next(const struct other_clients *others, uint64_t key, struct instant now);
+/* Whether our line has had it for long enough, with a hold of so long up to now. */
+bool other_clients_are_next(const struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now);
+/* That hold has ended. */
+void other_clients_had(struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now);
 /* The holder leaves it free until then. */
 void other_clients_let(struct other_clients *others, uint64_t key, struct instant now, struct instant until);
 /* Until when it is left free; in the past if it is not. */

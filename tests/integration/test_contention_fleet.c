@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buffer.h"
 #include "tests/support/contended.h"
@@ -260,6 +261,58 @@ static void ten_thousand_that_wait_cost_next_to_nothing(void **state)
     assert_in_range(commands, 1, 10 * (uint64_t)instant_since(reset, instant_now()) / NS_PER_S);
 }
 
+/* --- beside other programs ---------------------------------------------------------------------------------------- */
+
+/* A plain Redlock client, which announces no release. */
+static bool other_takes(const char *resource)
+{
+    unsigned granted = 0;
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        granted += strcmp(lock_cluster_ask(&fleet.locks, i, "SET lock:%s plain NX PX 600000", resource), "OK") == 0;
+    return granted > fleet.locks.count / 2;
+}
+
+/* Also what it got at a minority. */
+static void other_releases(const char *resource)
+{
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        if (strcmp(lock_cluster_ask(&fleet.locks, i, "GET lock:%s", resource), "plain") == 0)
+            lock_cluster_ask(&fleet.locks, i, "DEL lock:%s", resource);
+}
+
+static void what_another_program_gives_back_early_is_found_long_before_its_ttl(void **state)
+{
+    (void)state;
+    assert_true(other_takes("r"));
+    contended_start(&(struct fleet_setup){.threads = 2, .lock = LOCK("1m", "")});
+    contended_push("waits", "[0,1]", "r");
+    test_await(waiting_count("resource:r") == 1);
+    other_releases("r");
+    test_await(fleet_noted_all(&fleet, "end waits") == 1);
+}
+
+/* By luck it gets the lock once in some hundred tasks. */
+static void a_line_of_tasks_leaves_turns_to_another_program(void **state)
+{
+    (void)state;
+    enum { TASKS = 600, TURNS = 3 };
+    unsigned turns = 1;
+    assert_true(other_takes("r1"));
+    for (unsigned i = 0; i < 2; i++)
+        contended_start(&(struct fleet_setup){.threads = 2, .lock = LOCK("10s", "")});
+    fleet_push_many(&fleet, "hold", TASKS, 5, 1);
+    test_await(waiting_count("resource:r1") > 0);
+    while (turns < TURNS && fleet_noted_all(&fleet, "end ") < TASKS) {
+        other_releases("r1");
+        wait_for(20 * NS_PER_MS);
+        turns += other_takes("r1");
+    }
+    other_releases("r1");
+    assert_int_equal(turns, TURNS);
+    test_await(fleet_noted_all(&fleet, "end ") == TASKS);
+    assert_runs_alone();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +324,8 @@ int main(void)
         fleet_test(behind_a_hot_resource_others_start_when_each_was_parked_once),
         fleet_test(a_class_has_no_more_than_its_share_of_the_runners),
         fleet_test(ten_thousand_that_wait_cost_next_to_nothing),
+        fleet_test(what_another_program_gives_back_early_is_found_long_before_its_ttl),
+        fleet_test(a_line_of_tasks_leaves_turns_to_another_program),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }

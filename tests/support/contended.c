@@ -36,10 +36,14 @@ void contended_push(const char *jid, const char *args, const char *resource)
 
 /* --- what others do ----------------------------------------------------------------------------------------------- */
 
+/* Written as by a worker. */
+#define HELD_BY "0123456789abcdef0123456789abcdef:"
+
 void resource_hold(const char *resource)
 {
     for (unsigned i = 0; i < fleet.locks.count; i++)
-        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "SET lock:%s somebody NX PX 600000", resource), "OK");
+        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "SET lock:%s " HELD_BY "somebody NX PX 600000", resource),
+                            "OK");
 }
 
 void operator_runs(const char *command, const char *arguments)

@@ -14,7 +14,7 @@ void contended_push(const char *jid, const char *args, const char *resource);
 void contended_push_to(const char *queue, const char *class_name, const char *jid, const char *args,
                        const char *resource);
 
-/* As a client of another program does, on every lock node; nothing of the fleet can have it meanwhile. It lasts longer
+/* As a worker of another fleet does, on every lock node; nothing of the fleet can have it meanwhile. It lasts longer
  * than any test. */
 void resource_hold(const char *resource);
 /* What an operator does about that, with the configuration of the first worker: the oldest waiter is let go. */

@@ -59,83 +59,89 @@ TEST(nobody_gives_way_to_clients_that_were_never_seen)
 {
     other_clients_seen(&others, OTHER_KEY, 1, at(0));
     other_clients_passed(&others, KEY, BUDGET, at(0));
-    assert_false(other_clients_are_next(&others, KEY, at(5000)));
+    assert_false(other_clients_are_next(&others, KEY, BUDGET, at(5000)));
     other_clients_let(&others, KEY, at(5000), at(5200));
     assert_int_equal(other_clients_let_until(&others, KEY).ns, 0);
+}
+
+/* The first hold of ours that would be too long, to the millisecond. */
+static void assert_owed(int64_t ms, struct instant now)
+{
+    assert_false(other_clients_are_next(&others, KEY, ms * MS - 1, now));
+    assert_true(other_clients_are_next(&others, KEY, ms * MS, now));
 }
 
 TEST(ours_have_it_for_as_long_as_theirs_had_it)
 {
     other_clients_seen(&others, KEY, 1, at(0));
-    assert_false(other_clients_are_next(&others, KEY, at(0)));
+    assert_false(other_clients_are_next(&others, KEY, 5000 * MS, at(0))); /* it is theirs */
     other_clients_seen(&others, KEY, 2, at(250));
     other_clients_passed(&others, KEY, BUDGET, at(300));
-    other_clients_passed(&others, KEY, BUDGET, at(400)); /* the next of ours: still the same turn */
-    assert_false(other_clients_are_next(&others, KEY, at(599)));
-    assert_true(other_clients_are_next(&others, KEY, at(600)));
+    assert_owed(300, at(310));
+    other_clients_had(&others, KEY, 100 * MS, at(400));
+    other_clients_passed(&others, KEY, BUDGET, at(450)); /* the next of ours: still the same turn */
+    assert_owed(200, at(460));
 }
 
 TEST(what_they_took_too_early_is_owed)
 {
     other_clients_seen(&others, KEY, 1, at(0));
     other_clients_passed(&others, KEY, BUDGET, at(300));
+    other_clients_had(&others, KEY, 100 * MS, at(400));
     other_clients_seen(&others, KEY, 2, at(400));
     other_clients_passed(&others, KEY, BUDGET, at(450));
-    assert_false(other_clients_are_next(&others, KEY, at(699)));
-    assert_true(other_clients_are_next(&others, KEY, at(700)));
+    assert_owed(250, at(450));
 }
 
 TEST(what_ours_had_too_long_is_not)
 {
     other_clients_seen(&others, KEY, 1, at(0));
     other_clients_passed(&others, KEY, BUDGET, at(100));
-    other_clients_let(&others, KEY, at(9000), at(9200));
-    other_clients_seen(&others, KEY, 2, at(9210));
+    other_clients_had(&others, KEY, 9000 * MS, at(9100));
+    other_clients_seen(&others, KEY, 2, at(9200));
     other_clients_passed(&others, KEY, BUDGET, at(9300));
-    assert_false(other_clients_are_next(&others, KEY, at(9499)));
-    assert_true(other_clients_are_next(&others, KEY, at(9500)));
+    assert_owed(100, at(9300));
 }
 
 TEST(but_not_beyond_the_budget)
 {
     other_clients_seen(&others, KEY, 1, at(0));
     other_clients_passed(&others, KEY, BUDGET, at(9000));
-    assert_false(other_clients_are_next(&others, KEY, at(9999)));
-    assert_true(other_clients_are_next(&others, KEY, at(10000)));
+    assert_owed(1000, at(9000));
 }
 
-TEST(what_was_left_to_them_counts_as_theirs_from_its_middle_on)
+TEST(what_was_left_to_them_is_theirs_once_they_are_seen)
 {
     other_clients_seen(&others, KEY, 1, at(0));
     other_clients_passed(&others, KEY, BUDGET, at(100));
+    other_clients_had(&others, KEY, 100 * MS, at(200));
     other_clients_let(&others, KEY, at(200), at(400));
     assert_int_equal(other_clients_let_until(&others, KEY).ns, at(400).ns);
     other_clients_passed(&others, KEY, BUDGET, at(250)); /* what is said of us meanwhile does not end their turn */
     assert_int_equal(other_clients_let_until(&others, KEY).ns, at(400).ns);
     other_clients_seen(&others, KEY, 2, at(410));
     other_clients_passed(&others, KEY, BUDGET, at(500));
-    assert_false(other_clients_are_next(&others, KEY, at(699)));
-    assert_true(other_clients_are_next(&others, KEY, at(700)));
+    assert_owed(90, at(500));
 }
 
 TEST(a_turn_that_nobody_took_gives_ours_the_whole_budget)
 {
     other_clients_seen(&others, KEY, 1, at(0));
     other_clients_passed(&others, KEY, BUDGET, at(100));
+    other_clients_had(&others, KEY, 100 * MS, at(200));
     other_clients_let(&others, KEY, at(200), at(400));
     other_clients_passed(&others, KEY, BUDGET, at(401));
     assert_int_equal(other_clients_let_until(&others, KEY).ns, 0);
-    assert_false(other_clients_are_next(&others, KEY, at(1400)));
-    assert_true(other_clients_are_next(&others, KEY, at(1401)));
+    assert_owed(1000, at(401));
 }
 
 TEST(they_are_forgotten_after_a_minute)
 {
     other_clients_seen(&others, KEY, 1, at(0));
     other_clients_passed(&others, KEY, BUDGET, at(100));
-    assert_true(other_clients_are_next(&others, KEY, at(59999)));
+    assert_true(other_clients_are_next(&others, KEY, BUDGET, at(59999)));
     assert_int_equal(others.until.ns, at(60000).ns);
-    assert_false(other_clients_are_next(&others, KEY, at(60000)));
+    assert_false(other_clients_are_next(&others, KEY, BUDGET, at(60000)));
     other_clients_seen(&others, KEY, 1, at(61000));
     assert_int_equal(other_clients_look_ns(&others, KEY, at(61000)), NEAR_PACE);
 }
@@ -145,9 +151,9 @@ TEST(of_two_resources_at_one_place_the_later_is_remembered)
     other_clients_seen(&others, KEY, 1, at(0));
     other_clients_passed(&others, KEY, BUDGET, at(1));
     other_clients_seen(&others, SAME_PLACE, 1, at(10));
-    assert_false(other_clients_are_next(&others, KEY, at(5000)));
+    assert_false(other_clients_are_next(&others, KEY, BUDGET, at(5000)));
     other_clients_passed(&others, SAME_PLACE, BUDGET, at(20));
-    assert_true(other_clients_are_next(&others, SAME_PLACE, at(5000)));
+    assert_true(other_clients_are_next(&others, SAME_PLACE, BUDGET, at(5000)));
 }
 
 RUN_TESTS_WITH(set_up, NULL)
