@@ -65,7 +65,7 @@ extern "C" {
 
 #define HF_MAGIC     UINT32_C(0x48464a42)
 #define HF_ABI_MAJOR 1
-#define HF_ABI_MINOR 0
+#define HF_ABI_MINOR 1
 #define HF_EXPORT    __attribute__((visibility("default")))
 
 /* What run() returns. */
@@ -147,6 +147,9 @@ typedef struct hf_lock_api {
      * Every call of a run returns the same one; do not read, close or change it, and forget it when run() returns.
      * -1 if the task runs without a lock, or the process has no descriptor left. */
     int (*descriptor)(const hf_job *job);
+    /* Since 1.1. If several tasks may hold the resource at once (`limit` of the class): which of its places this one
+     * has, from 1; else 0. Tokens are ordered for each place only: compare them for each place. */
+    unsigned (*place)(const hf_job *job);
 } hf_lock_api;
 
 /* Being asked to stop: api("cancel", 1). */

@@ -182,7 +182,7 @@ static void task_contend(struct slot *slot, struct flow_task *task)
     const struct task_rules *rules = &slot->rules;
     bool shares = rules->share < slot->worker->runner_count;
     waiting_names_set(&slot->waiting, slot->resources.names, task->wants_lock ? slot->resources.count : 0,
-                      shares ? slot->envelope.class_name : NULL);
+                      shares ? slot->envelope.class_name : NULL, rules->limit > 1);
     slot_successor_judge(slot);
     task->on_conflict = conflict_of(rules->on_conflict);
     task->on_crowd = crowd_of(rules->on_crowd);
@@ -192,8 +192,8 @@ static void task_contend(struct slot *slot, struct flow_task *task)
     task->lacks_runner = slot_lacks_runner(slot);
     if (!task->must_wait || task->on_conflict != FLOW_CONFLICT_FAIL)
         return;
-    failure_set(&slot->job.outcome.failure, "HF::LockRefused", "%s: another task holds it",
-                waiting_names_resource(slot->wait.list));
+    failure_set(&slot->job.outcome.failure, "HF::LockRefused", "%s: %s", waiting_names_resource(slot->wait.list),
+                rules->limit > 1 ? "as many tasks as may hold it do" : "another task holds it");
     task->if_failed = slot_failed_result(slot);
 }
 
@@ -233,6 +233,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     job_outcome_clear(&slot->job.outcome);
     run_entry_clear(slot->job.run_entry);
     slot->job.fence[0] = '\0';
+    slot->job.place = 0;
     slot->started = slot->has_ended = slot->was_told = slot->was_refused = false;
     slot->hold = FLOW_HELD;
     slot->held_ns = 0;

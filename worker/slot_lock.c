@@ -83,7 +83,7 @@ bool slot_must_wait(struct slot *slot)
     }
     for (unsigned i = 0; i < slot->waiting.resource_count; i++) {
         const char *list = slot->waiting.names[i];
-        if (contention_taken(worker->contention, list) > 0) {
+        if (contention_taken(worker->contention, list) >= slot->rules.limit) {
             wait_plan(slot, list, taken_near_ns(worker, list), own_us);
             return true;
         }
@@ -138,6 +138,7 @@ void slot_lock_taken(struct slot *slot, const struct redlock_event *event)
     uint64_t token = redlock_lock_token(slot->lock);
     if (token != 0)
         *decimal_write(slot->job.fence, token) = '\0';
+    slot->job.place = redlock_lock_place(slot->lock);
     failure_clear(&slot->job.outcome.failure); /* of an earlier refusal */
     slot->is_successor = false;
     slot->has_lock = true;
@@ -280,6 +281,7 @@ void slot_lock_take(struct slot *slot,
     bool taken = redlock_lock_acquire(slot->lock, &(struct redlock_request){.resources = slot->resources.names,
                                                                             .resource_count = slot->resources.count,
                                                                             .owner = slot->owner,
+                                                                            .limit = slot->rules.limit,
                                                                             .waits_here = slot->is_successor,
                                                                             .leaves_when_busy = is_parked_when_busy});
     invariant(taken); /* the limits of a task are the lock's */

@@ -95,11 +95,12 @@ bool slot_may_claim(struct slot *slot)
 
 /* --- the successor ------------------------------------------------------------------------------------------------ */
 
+/* Not where several may hold the resource: a successor waits for one of them, and another may end before. */
 bool slot_may_have_successor(const struct slot *slot)
 {
     const struct worker *worker = slot->worker;
-    return slot->flow.state == FLOW_READY && slot->has_lock && !slot->has_ended && slot->rules.hold_at_least_ns == 0 &&
-           worker_may_claim(worker) && hand_offs_may_go_on(slot) &&
+    return slot->rules.limit == 1 && slot->flow.state == FLOW_READY && slot->has_lock && !slot->has_ended &&
+           slot->rules.hold_at_least_ns == 0 && worker_may_claim(worker) && hand_offs_may_go_on(slot) &&
            contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop)) &&
            is_holding(slot);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/invariant.h"
+#include "redlock/redlock_nodes.h"
 #include "redlock/scripts.h"
 
 #define ATTEMPT_SLACK_NS (10 * NS_PER_MS) /* a node's own timer ends its call; this only catches a late timer */

@@ -10,8 +10,6 @@ enum { REDLOCK_NODE_NAME_SIZE = 128 };
 
 /* What is locked for a place of a resource (redlock.h: limit). No resource begins like that. */
 #define REDLOCK_PLACE_PREFIX "hf:place:"
-enum { REDLOCK_PLACE_NAME_SIZE = REDLOCK_RESOURCE_BYTES_MAX + 32 };
-void redlock_place_name(const char *resource, unsigned place, char name[REDLOCK_PLACE_NAME_SIZE]);
 
 #define REDLOCK_CONNECT_TIMEOUT_NS (1000 * NS_PER_MS)
 

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "redlock/group.h"
-#include "redlock/limits.h"
+#include "redlock/redlock_nodes.h"
 
 static void key_append(const struct redlock_lock *lock, unsigned place, struct buffer *out)
 {

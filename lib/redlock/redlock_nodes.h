@@ -194,6 +194,9 @@ struct redlock_holder {
     const char *owner;    /* the "host:pid:slot:jid" in a value of ours, any bytes; NULL in others */
 };
 
+/* What to name as the resource for one of the places of a resource that several may hold (redlock.h: limit). */
+enum { REDLOCK_PLACE_NAME_SIZE = REDLOCK_RESOURCE_BYTES_MAX + 32 };
+REDLOCK_API void redlock_place_name(const char *resource, unsigned place, char name[REDLOCK_PLACE_NAME_SIZE]);
 /* Looks at all nodes, and asks each what it has under the key of the resource (with options.key_prefix before it).
  * REDLOCK_NODES_TOO_FEW if some did not answer. Changes nothing. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_find(struct redlock_nodes *nodes, const char *resource);

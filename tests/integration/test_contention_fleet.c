@@ -108,6 +108,37 @@ static void what_waits_behind_its_own_process_asks_no_lock_node(void **state)
     assert_in_range(lock_node_scripts(), 1, (21 + 1 + inspections) * fleet.locks.count);
 }
 
+/* --- several holders ---------------------------------------------------------------------------------------------- */
+
+/* Other programs have two places of three. */
+static void as_many_tasks_run_as_there_are_places(void **state)
+{
+    (void)state;
+    enum { TASKS = 12 };
+    static const char classes[] = "{ class = \"hold\"; limit = 3; }";
+    resource_hold("r");
+    resource_hold("hf:place:3:r");
+    for (unsigned i = 0; i < 2; i++)
+        contended_start(&(struct fleet_setup){.threads = 4, .classes = classes, .lock = LOCK("10s", "")});
+    contended_push("first", UNTIL_CANCELLED, "r");
+    test_await(fleet_noted_all(&fleet, "begin first") == 1);
+    for (unsigned i = 0; i < TASKS; i++) {
+        char jid[16];
+        snprintf(jid, sizeof jid, "t%u", i);
+        contended_push(jid, UNTIL_CANCELLED, "r");
+    }
+    test_await(waiting_count("places:r") == TASKS && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), 1);
+    resource_free("--place 1 r");
+    test_await(fleet_noted_all(&fleet, "begin ") == 2);
+    resource_free("--place 3 r");
+    test_await(fleet_noted_all(&fleet, "begin ") == 3);
+    for (unsigned place = 1; place <= 3; place++)
+        test_await(lock_cluster_holders(&fleet.locks, place == 1   ? "lock:r"
+                                                      : place == 2 ? "lock:hf:place:2:r"
+                                                                   : "lock:hf:place:3:r") == fleet.locks.count);
+}
+
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
 static void resources_may_be_called_like_keys_but_not_like_ours(void **state)
@@ -319,6 +350,7 @@ int main(void)
         fleet_test(several_hosts_run_what_waits_in_the_recorded_order),
         fleet_test(after_a_chain_of_hand_overs_another_host_has_its_turn),
         fleet_test(what_waits_behind_its_own_process_asks_no_lock_node),
+        fleet_test(as_many_tasks_run_as_there_are_places),
         fleet_test(resources_may_be_called_like_keys_but_not_like_ours),
         fleet_test(who_waits_has_neither_a_runner_nor_a_retry),
         fleet_test(behind_a_hot_resource_others_start_when_each_was_parked_once),

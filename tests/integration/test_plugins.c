@@ -120,7 +120,7 @@ TEST(everything_that_runs_tasks_is_listed)
     assert_string_equal(result.error, "");
     assert_int_equal(result.exit_code, 0);
     assert_contains(result.out, "shows   0.9      b17    ");
-    assert_contains(result.out, "/shows.so  1.0\n");
+    assert_contains(result.out, "/shows.so  1.1\n");
     assert_contains(result.out, "shows.anywhere  shows      process");
     assert_contains(result.out, "shows.inside    shows      process  none  -               2m");
     assert_contains(result.out, "shows.outside   shows      process  none  thing:{0}    1.5 s  never inside");

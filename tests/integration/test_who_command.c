@@ -69,6 +69,24 @@ static void the_task_that_holds_is_named(void **state)
     assert_lacks(result.out, "since    unknown");
 }
 
+static void a_place_of_a_resource_is_shown(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "SET lock:hf:place:2:r theirs PX 600000");
+    fleet_number(&fleet, "ZADD hf:2:waiting:places:r 1 who-waits");
+    assert_int_equal(run_with("who", "--place=1", "r"), 1);
+    assert_contains(result.out, "Place 1 of \"r\" is free.");
+    assert_contains(result.out, "who-waits");
+    assert_int_equal(run_with("who", "--place=2", "r"), 0);
+    assert_contains(result.out, "Place 2 of \"r\" is held.");
+    assert_contains(result.out, "who-waits");
+    assert_int_equal(who("r"), 1); /* nobody waits for it as a resource without a limit */
+    assert_contains(result.out, "No task waits for it.");
+    assert_int_equal(run_with("who", "--place=65", "r"), 2);
+}
+
 static void a_value_of_another_program_is_shown_as_it_is(void **state)
 {
     (void)state;
@@ -364,6 +382,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         holding_test(a_lock_that_nobody_has_is_free),
         holding_test(the_task_that_holds_is_named),
+        holding_test(a_place_of_a_resource_is_shown),
         holding_test(a_value_of_another_program_is_shown_as_it_is),
         holding_test(bytes_are_safe_for_a_terminal),
         holding_test(a_minority_is_left_over),

@@ -31,6 +31,7 @@ static const char *const expected[] = {"begun",
                                        "cancel",
                                        "pushed from elsewhere",
                                        "exact statistics",
+                                       "another place than the first",
                                        "run by the former release",
                                        "a former worker is killed",
                                        NULL};

@@ -211,6 +211,23 @@ TEST(a_resource_belongs_to_one_mode)
     assert_int_equal(findings.errors, 0);
 }
 
+TEST(a_resource_has_one_limit)
+{
+    assert_error(CONFIG_NODES THREE "classes = (\n { class = \"modes.careful\"; resource = \"account:{0}\"; },\n"
+                                    " { class = \"modes.silent\"; resource = \"account:{1}\"; limit = 3; } );\n",
+                 "t.conf:5: the class modes.silent has the resource \"account:{1}\" and a limit of 3",
+                 "the class modes.careful has \"account:{0}\" and a limit of 1 (t.conf:4): a resource has one limit");
+    assert_error(CONFIG_NODES THREE
+                 "classes = (\n { class = \"modes.careful\"; resource = [\"a:{0}\", \"b:{0}\"]; limit = 2; } );\n",
+                 "t.conf:4: limit: the class modes.careful has 2 resources", "a limit is for one");
+    struct findings findings;
+    find(CONFIG_NODES THREE "classes = ( { class = \"modes.careful\"; resource = \"account:{0}\"; limit = 3; },\n"
+                            " { class = \"modes.silent\"; resource = \"account:{0}\"; limit = 3; },\n"
+                            " { class = \"modes.free\"; resource = \"account:{0}\"; } );\n",
+         &findings);
+    assert_int_equal(findings.errors, 0);
+}
+
 static enum task_resources_answer resolve(const char *config_text, const char *task, struct task_resources *resources,
                                           struct error *error)
 {
@@ -260,6 +277,31 @@ TEST(a_task_names_its_resources_or_its_class_does)
         resolve(CONFIG_NODES THREE, "{\"class\":\"modes.free\",\"args\":[1],\"resource\":\"x\"}", &resources, &error),
         TASK_RESOURCES_NONE);
     assert_int_equal(resources.count, 0);
+    task_resources_fini(&resources);
+}
+
+TEST(a_task_of_a_class_with_a_limit_locks_one_resource_of_that_limit)
+{
+    static const char config[] =
+        CONFIG_NODES THREE "classes = ( { class = \"modes.careful\"; resource = \"account:{0}\"; limit = 3; },\n"
+                           " { class = \"modes.silent\"; limit = 2; } );\n";
+    struct task_resources resources = {0};
+    struct error error;
+    assert_int_equal(resolve(config, ACCOUNTS("7", ""), &resources, &error), TASK_RESOURCES_OK);
+    assert_string_equal(resources.names[0], "account:7");
+    assert_int_equal(resolve(config, ACCOUNTS("7", ",\"resource\":[\"account:7\"]"), &resources, &error),
+                     TASK_RESOURCES_OK);
+    assert_int_equal(resolve(config, ACCOUNTS("7", ",\"resource\":[\"account:7\",\"b\"]"), &resources, &error),
+                     TASK_RESOURCES_BAD);
+    assert_string_equal(resources.fault, "HF::BadResource");
+    assert_contains(error.text, "a limit of 3, which is for one resource, and it names 2");
+    assert_int_equal(
+        resolve(config, "{\"class\":\"modes.silent\",\"args\":[],\"resource\":\"account:7\"}", &resources, &error),
+        TASK_RESOURCES_BAD);
+    assert_string_equal(resources.fault, "HF::ResourceMode");
+    assert_contains(error.text, "a limit of 2, and a resource that begins with \"account:\" has a limit of 3");
+    assert_int_equal(resolve(config, "{\"class\":\"modes.silent\",\"args\":[],\"resource\":\"x\"}", &resources, &error),
+                     TASK_RESOURCES_OK);
     task_resources_fini(&resources);
 }
 

@@ -85,9 +85,9 @@ TEST(lists_are_named_in_the_order_of_the_locks)
 {
     struct waiting_names names = {0}, same = {0}, other = {0};
     char set[DIGEST_TEXT_SIZE], same_set[DIGEST_TEXT_SIZE], other_set[DIGEST_TEXT_SIZE];
-    waiting_names_set(&names, (const char *const[]){"b", "a", "b"}, 3, "mail");
-    waiting_names_set(&same, (const char *const[]){"a", "b"}, 2, "mail");
-    waiting_names_set(&other, (const char *const[]){"a", "b"}, 2, NULL); /* of a class with all runners */
+    waiting_names_set(&names, (const char *const[]){"b", "a", "b"}, 3, "mail", false);
+    waiting_names_set(&same, (const char *const[]){"a", "b"}, 2, "mail", false);
+    waiting_names_set(&other, (const char *const[]){"a", "b"}, 2, NULL, false); /* of a class with all runners */
     assert_int_equal(names.count, 3);
     assert_int_equal(names.resource_count, 2);
     assert_string_equal(names.names[0], "resource:a");
@@ -101,9 +101,13 @@ TEST(lists_are_named_in_the_order_of_the_locks)
     waiting_names_digest(&other, other_set);
     assert_string_equal(set, same_set);
     assert_string_not_equal(set, other_set);
-    waiting_names_set(&same, (const char *const[]){"ab"}, 1, NULL);
+    waiting_names_set(&same, (const char *const[]){"ab"}, 1, NULL, false);
     waiting_names_digest(&same, same_set);
     assert_string_not_equal(other_set, same_set);
+    waiting_names_set(&same, (const char *const[]){"a:b"}, 1, "mail", true); /* several may hold it */
+    assert_string_equal(same.names[0], "places:a:b");
+    assert_string_equal(waiting_names_class(&same), "class:mail");
+    assert_string_equal(waiting_names_resource(same.names[0]), "a:b");
     waiting_names_clear(&names);
     assert_int_equal(names.count, 0);
     assert_int_equal(names.text.length, 0);
@@ -122,7 +126,7 @@ TEST(as_many_lists_as_there_can_be)
         snprintf(texts[i], sizeof texts[i], "%03u", i);
         resources[i] = texts[i];
     }
-    waiting_names_set(&names, resources, REDLOCK_RESOURCES_MAX, "mail");
+    waiting_names_set(&names, resources, REDLOCK_RESOURCES_MAX, "mail", false);
     assert_int_equal(names.count, WAITING_NAMES_MAX);
     assert_string_equal(names.names[0], "resource:000");
     assert_string_equal(waiting_names_class(&names), "class:mail");

@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 
 #include "redlock/limits.h"
+#include "redlock/redlock_nodes.h"
 
 static char reason[256];
 

@@ -115,7 +115,7 @@ static int waiters_free(struct unlock *unlock)
 {
     struct lock_view *view = &unlock->view;
     inquiry_begin(view->console.inquiry);
-    lock_waiters_request_free(&view->console, view->resource, inquiry_compose(view->console.inquiry));
+    lock_waiters_request_free(&view->console, view->list, inquiry_compose(view->console.inquiry));
     console_run(&view->console);
     unlock->woke = inquiry_integer(view->console.inquiry, 0, -1) >= 0;
     return unlock->woke ? EXIT_CODE_OK : console_refuse(&view->console, 0);
@@ -211,7 +211,7 @@ static int take(struct unlock *unlock)
         code = holders_tell(unlock);
     if (unlock->is_interrupted)
         return code;
-    enum redlock_nodes_end end = redlock_nodes_take(view->session.nodes, view->resource);
+    enum redlock_nodes_end end = redlock_nodes_take(view->session.nodes, view->name);
     if (view->has_queue) {
         view->console.code = EXIT_CODE_OK; /* also when the holders could not be told */
         int freed = waiters_free(unlock);

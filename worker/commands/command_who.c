@@ -44,7 +44,7 @@ static int look(struct lock_view *view, int64_t limit)
     struct lock_waiters waiters = {.items = NULL};
     int code = lock_view_look(view);
     if (view->has_queue)
-        code = lock_waiters_read(&waiters, &view->console, view->resource, (size_t)limit);
+        code = lock_waiters_read(&waiters, &view->console, view->list, (size_t)limit);
     if (code == EXIT_CODE_OK) {
         show(view, &waiters);
         code = exit_code_of(view);
@@ -74,7 +74,8 @@ const struct command command_who = {
         "since when, the fencing token, when it expires if nobody extends it, and on how many nodes. A lock is held\n"
         "when a majority of the nodes that vote has one value. What a minority has is left over from a client that\n"
         "died or gave up, or two that try at this moment: nobody holds it, and it expires. RESOURCE is what tasks\n"
-        "name; the prefix of the configuration is put before it.\n"
+        "name; the prefix of the configuration is put before it. If several tasks may hold it (`limit` of a class),\n"
+        "each has one of its places: name one with --place.\n"
         "\n"
         "Then the tasks that wait for it, in the order in which they get it: parked ones are woken by the one before\n"
         "them, and LOOKS AGAIN says when they would look by themselves; the others are on their way since that time.\n"
@@ -86,7 +87,8 @@ const struct command command_who = {
         "JSON: resource, prefix, state (held, free, leftover, unknown), quorum, holders: a list of value, value_hex,\n"
         "standing (held, leftover, unknown), nodes, votes, remaining (seconds), token, owner, host, pid, slot, jid,\n"
         "class, queue, identity, process_alive, since; nodes: a list of name, state, votes, answered, trouble, holder\n"
-        "(its place in holders), remaining, fence; waiting: how many; waiters: a list of jid, class, queue, state\n"
+        "(its place in holders), remaining, fence; place; waiting: how many; waiters: a list of jid, class, queue, "
+        "state\n"
         "(parked, on its way, vanished, unknown), at. null is not known.\n",
     .examples = "  holdfast who acct:42\n"
                 "  holdfast who acct:42 --json | jq .holders[0].jid\n",

@@ -166,6 +166,8 @@ void lock_runner_free(struct lock_runner *runner)
 
 #define AT(member) offsetof(struct lock_view, member)
 const struct option_row lock_view_options[] = {
+    {OPTION_COUNT, 0, "place", "K", "of a resource with a limit: its place K, and the line for all its places",
+     .offset = AT(place), .least = 1, .most = REDLOCK_LIMIT_MAX},
     {OPTION_TABLE, .table = console_config_options, .offset = AT(console)},
     {OPTION_TABLE, .table = nodes_login_options, .help = NODES_LOGIN_HEADLINE, .offset = AT(login)},
     {.type = OPTION_END},
@@ -203,7 +205,12 @@ int lock_view_open(struct lock_view *view, const struct command_line *line)
         console->now = wall_now();
     if (!nodes_session_open(&view->session, console->config, &view->login))
         return console_complain(console, "%s: %s", console->config->path, view->session.reason);
-    return lock_resource_check(view->command, view->resource, view->session.options.key_prefix);
+    code = lock_resource_check(view->command, view->resource, view->session.options.key_prefix);
+    if (code != EXIT_CODE_OK)
+        return code;
+    redlock_place_name(view->resource, view->place > 0 ? (unsigned)view->place : 1, view->name);
+    snprintf(view->list, sizeof view->list, "%s:%s", view->place > 0 ? "places" : "resource", view->resource);
+    return EXIT_CODE_OK;
 }
 
 static void runners_free(struct lock_view *view)
@@ -243,7 +250,7 @@ int lock_view_look(struct lock_view *view)
 {
     runners_free(view);
     /* What is wrong with nodes is in their views. */
-    (void)redlock_nodes_find(view->session.nodes, view->resource);
+    (void)redlock_nodes_find(view->session.nodes, view->name);
     view->holder_count = redlock_nodes_holders(view->session.nodes, view->holders);
     view->state = state_of(view);
     for (unsigned i = 0; i < view->holder_count; i++) {
@@ -486,7 +493,10 @@ void lock_view_put(const struct lock_view *view, struct printer *out)
     struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
     struct buffer text = {0};
     bytes_show(view->resource, strlen(view->resource), &text);
-    printer_line(out, "%s %s.", buffer_text(&text), sentences[view->state]);
+    if (view->place > 0)
+        printer_line(out, "Place %d of %s %s.", (int)view->place, buffer_text(&text), sentences[view->state]);
+    else
+        printer_line(out, "%s %s.", buffer_text(&text), sentences[view->state]);
     buffer_fini(&text);
     printer_text(out, NULL, "resource", view->resource);
     printer_text(out, NULL, "prefix", view->session.options.key_prefix != NULL ? view->session.options.key_prefix : "");
@@ -502,4 +512,6 @@ void lock_view_put(const struct lock_view *view, struct printer *out)
     if (out->is_json)
         json_close(&out->json, ']');
     nodes_put(view, group.nodes, out);
+    if (out->is_json)
+        json_number_if(&out->json, "place", view->place > 0, view->place);
 }

@@ -12,6 +12,7 @@
 #define WORKER_LOCK_VIEW_H
 
 #include "queue/envelope.h"
+#include "queue/waiting.h"
 #include "worker/commands/console.h"
 #include "worker/commands/waiting_lists.h"
 #include "worker/commands/nodes.h"
@@ -61,7 +62,10 @@ enum lock_state {
 
 struct lock_view {
     const struct command *command;
-    const char *resource; /* without the prefix of the configuration */
+    const char *resource;                  /* without the prefix of the configuration */
+    int64_t place;                         /* of a resource that several may hold; 0 = it has only one */
+    char name[REDLOCK_PLACE_NAME_SIZE];    /* what is locked: the resource, or a place of it */
+    char list[WAITING_LIST_BYTES_MAX + 1]; /* of those that wait for it, or for any place */
     bool changes;
     struct nodes_login login;
     struct console console;

@@ -54,19 +54,10 @@ void lock_waiter_gone(struct lock_waiter *waiter, struct wall_time now)
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
 
-static const char *list_key(struct console *console, const char *prefix, const char *resource)
-{
-    struct buffer name = {0};
-    buffer_format(&name, "resource:%s", resource);
-    const char *key = console_key(console, prefix, buffer_text(&name));
-    buffer_fini(&name);
-    return key;
-}
-
-static void jids_read(struct lock_waiters *waiters, struct console *console, const char *resource, size_t limit)
+static void jids_read(struct lock_waiters *waiters, struct console *console, const char *list, size_t limit)
 {
     char last[24];
-    const char *key = list_key(console, console->keys.waiting_prefix, resource);
+    const char *key = console_key(console, console->keys.waiting_prefix, list);
     snprintf(last, sizeof last, "%lld", (long long)limit - 1);
     inquiry_begin(console->inquiry);
     inquiry_ask(console->inquiry, "ZCARD", key, NULL);
@@ -86,14 +77,13 @@ static void jids_read(struct lock_waiters *waiters, struct console *console, con
                                                                 .state = LOCK_WAITER_UNKNOWN};
 }
 
-static void places_read(struct lock_waiters *waiters, size_t from, size_t to, struct console *console,
-                        const char *resource)
+static void places_read(struct lock_waiters *waiters, size_t from, size_t to, struct console *console, const char *list)
 {
     inquiry_begin(console->inquiry);
     struct buffer *request = inquiry_compose(console->inquiry);
     redis_request_begin(request, 2 + to - from);
     redis_request_text(request, "HMGET");
-    redis_request_text(request, list_key(console, console->keys.places_prefix, resource));
+    redis_request_text(request, console_key(console, console->keys.places_prefix, list));
     for (size_t i = from; i < to; i++)
         redis_request_text(request, waiters->items[i].jid);
     console_run(console);
@@ -117,13 +107,13 @@ static void schedule_look(struct lock_waiters *waiters, size_t from, size_t to, 
             lock_waiter_gone(&waiters->items[i], console->now);
 }
 
-int lock_waiters_read(struct lock_waiters *waiters, struct console *console, const char *resource, size_t limit)
+int lock_waiters_read(struct lock_waiters *waiters, struct console *console, const char *list, size_t limit)
 {
     *waiters = (struct lock_waiters){.items = NULL};
-    jids_read(waiters, console, resource, limit);
+    jids_read(waiters, console, list, limit);
     for (size_t from = 0; from < waiters->count; from += ASKED_AT_ONCE) {
         size_t to = waiters->count - from < ASKED_AT_ONCE ? waiters->count : from + ASKED_AT_ONCE;
-        places_read(waiters, from, to, console, resource);
+        places_read(waiters, from, to, console, list);
         schedule_look(waiters, from, to, console);
     }
     return console->code;
@@ -140,13 +130,9 @@ void lock_waiters_free(struct lock_waiters *waiters)
     *waiters = (struct lock_waiters){.items = NULL};
 }
 
-void lock_waiters_request_free(const struct console *console, const char *resource, struct buffer *out)
+void lock_waiters_request_free(const struct console *console, const char *list, struct buffer *out)
 {
-    struct buffer name = {0};
-    buffer_format(&name, "resource:%s", resource);
-    const char *list = buffer_text(&name);
     waiting_request_free(&console->keys, &(struct waiting_end){.lists = &list, .list_count = 1}, out);
-    buffer_fini(&name);
 }
 
 /* --- how it is shown ---------------------------------------------------------------------------------------------- */
@@ -193,7 +179,7 @@ enum { LISTS_AT_ONCE = 100, PLACES_LOOKED_AT = 128 };
 
 static void list_name(struct waiting_list *list)
 {
-    static const char *const kinds[] = {"resource", "class"};
+    static const char *const kinds[] = {"resource", "places", "class"};
     list->kind = "";
     list->name = list->list;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

@@ -42,7 +42,7 @@ struct lock_waiters {
     long long total; /* those behind the limit included */
 };
 
-int lock_waiters_read(struct lock_waiters *waiters, struct console *console, const char *resource,
+int lock_waiters_read(struct lock_waiters *waiters, struct console *console, const char *list,
                       size_t limit); /* console->code */
 void lock_waiters_free(struct lock_waiters *waiters);
 
@@ -55,11 +55,11 @@ void lock_waiter_read(struct lock_waiter *waiter, const char *place, size_t leng
 void lock_waiter_gone(struct lock_waiter *waiter, struct wall_time now);
 
 /* Appends a request that lets the oldest of the list go, as if the lock had just been released. May be repeated. */
-void lock_waiters_request_free(const struct console *console, const char *resource, struct buffer *out);
+void lock_waiters_request_free(const struct console *console, const char *list, struct buffer *out);
 
 struct waiting_list {
     char *list;       /* "resource:acct:7" */
-    const char *kind; /* "resource", "class", or "" when it is neither */
+    const char *kind; /* "resource", "places" of a resource, "class", or "" when it is none of them */
     const char *name; /* "acct:7", in the memory of `list` */
     long long waiters;
 };

@@ -220,6 +220,7 @@ struct config_class {
     int64_t conflict_delay_ns; /* 0 = the value of lock.park_delay */
     int64_t hold_at_least_ns;  /* 0 = the handler decides */
     enum config_on_no_quorum on_no_quorum;
+    unsigned limit;       /* tasks that may hold its resource at once, at least 1 */
     unsigned waiters_max; /* 0 = the value of lock.max_waiters */
     enum config_on_crowd on_crowd;
     unsigned share; /* percent of the threads */

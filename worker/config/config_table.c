@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "queue/envelope.h"
+#include "redlock/redlock.h"
 
 #define DAYS(count) ((count)*INT64_C(24) * 3600 * NS_PER_S)
 #define KIB         INT64_C(1024)
@@ -229,6 +230,11 @@ static const struct config_key config_class_keys[] = {
     {KEY("on_no_quorum", CONFIG_CHOICE, on_no_quorum, "closed", 0, 0), .choices = no_quorums, .is_reloadable = true,
      .help = "While no majority of the lock nodes can be reached. closed: its tasks wait. open: they run without a "
              "lock; in mode efficiency only."},
+    {KEY("limit", CONFIG_COUNT, limit, "1", 1, REDLOCK_LIMIT_MAX), .is_reloadable = true,
+     .help =
+         "How many tasks may hold its resource at once, on all hosts together. More than 1: each of its tasks locks "
+         "one resource, and tokens are ordered for each place: docs/contention.md. All classes that lock the "
+         "resource, on all hosts, need the same limit."},
     {KEY("max_waiters", CONFIG_COUNT, waiters_max, "0", 0, 100000000), .is_reloadable = true,
      .help = "How many tasks may wait for one of its resources, on all hosts together. 0: lock.max_waiters."},
     {KEY("on_crowd", CONFIG_CHOICE, on_crowd, "dead", 0, 0), .choices = max_waiters_actions, .is_reloadable = true,

@@ -67,10 +67,10 @@ struct waiting_names {
     struct buffer text;
 };
 
-/* At most REDLOCK_RESOURCES_MAX resources; duplicates count once. `class_name` is NULL for a class with all runners.
- * Everything is copied. */
+/* At most REDLOCK_RESOURCES_MAX resources; duplicates count once. `class_name` is NULL for a class with all runners;
+ * `has_limit`: several tasks may hold the resource. Everything is copied. */
 void waiting_names_set(struct waiting_names *names, const char *const *resources, unsigned count,
-                       const char *class_name);
+                       const char *class_name, bool has_limit);
 void waiting_names_clear(struct waiting_names *names);
 void waiting_names_fini(struct waiting_names *names);
 

@@ -19,8 +19,13 @@ static enum task_resources_answer own_take(struct task_resources *resources, con
                                            const struct task_rules *rules, const struct class_resources *known,
                                            struct error *error)
 {
+    if (rules->limit > 1 && envelope->resource_count > 1) {
+        (void)error_set(error, "its class has a limit of %u, which is for one resource, and it names %u", rules->limit,
+                        envelope->resource_count);
+        return bad(resources, "HF::BadResource");
+    }
     for (unsigned i = 0; i < envelope->resource_count; i++) {
-        if (known != NULL && !class_resources_allow(known, envelope->resources[i], rules->mode, error))
+        if (known != NULL && !class_resources_allow(known, envelope->resources[i], rules, error))
             return bad(resources, "HF::ResourceMode");
         resources->names[i] = envelope->resources[i];
     }
@@ -86,6 +91,7 @@ struct class_entry {
     char *class_name;
     char *where; /* in the configuration or the plugin */
     enum config_mode mode;
+    unsigned limit;
     struct resource_templates templates;
 };
 
@@ -158,11 +164,19 @@ static const struct resource_template *meeting_of(const struct class_entry *a, c
 static void pair_check(const struct class_entry *a, const struct class_entry *b, struct findings *findings)
 {
     const struct resource_template *other = NULL;
-    if (a->mode == b->mode)
+    if (a->mode == b->mode && a->limit == b->limit)
         return;
     const struct resource_template *one = meeting_of(a, b, &other);
     if (one == NULL)
         return;
+    if (a->mode == b->mode) {
+        findings_error(findings,
+                       "%s: the class %s has the resource \"%.200s\" and a limit of %u, and the class %s has "
+                       "\"%.200s\" and a limit of %u (%s): a resource has one limit; give one of them a name that "
+                       "begins otherwise, or both classes one limit",
+                       b->where, b->class_name, other->text, b->limit, a->class_name, one->text, a->limit, a->where);
+        return;
+    }
     findings_error(findings,
                    "%s: the class %s has the resource \"%.200s\" in mode %s, and the class %s has \"%.200s\" in mode "
                    "%s (%s): a resource belongs to one mode; give one of them a name that begins otherwise, or both "
@@ -171,20 +185,34 @@ static void pair_check(const struct class_entry *a, const struct class_entry *b,
                    class_mode_name(a->mode), a->where);
 }
 
-bool class_resources_allow(const struct class_resources *resources, const char *name, enum config_mode mode,
+static const struct resource_template *owner_of(const struct class_entry *entry, const char *name)
+{
+    for (unsigned j = 0; j < entry->templates.count; j++)
+        if (resource_template_owns(&entry->templates.items[j], name))
+            return &entry->templates.items[j];
+    return NULL;
+}
+
+bool class_resources_allow(const struct class_resources *resources, const char *name, const struct task_rules *rules,
                            struct error *error)
 {
     for (size_t i = 0; i < resources->count; i++) {
         const struct class_entry *entry = &resources->items[i];
-        if (entry->mode == mode)
+        bool has_its_mode = entry->mode == rules->mode;
+        const struct resource_template *owner =
+            has_its_mode && entry->limit == rules->limit ? NULL : owner_of(entry, name);
+        if (owner == NULL)
             continue;
-        for (unsigned j = 0; j < entry->templates.count; j++)
-            if (resource_template_owns(&entry->templates.items[j], name))
-                return error_set(error,
-                                 "its class has the mode %s, and a resource that begins with \"%.200s\" belongs to "
-                                 "the mode %s: the class %s has the resource \"%.200s\"",
-                                 class_mode_name(mode), entry->templates.items[j].prefix, class_mode_name(entry->mode),
-                                 entry->class_name, entry->templates.items[j].text);
+        if (!has_its_mode)
+            return error_set(error,
+                             "its class has the mode %s, and a resource that begins with \"%.200s\" belongs to "
+                             "the mode %s: the class %s has the resource \"%.200s\"",
+                             class_mode_name(rules->mode), owner->prefix, class_mode_name(entry->mode),
+                             entry->class_name, owner->text);
+        return error_set(error,
+                         "its class has a limit of %u, and a resource that begins with \"%.200s\" has a limit of %u: "
+                         "the class %s has the resource \"%.200s\"",
+                         rules->limit, owner->prefix, entry->limit, entry->class_name, owner->text);
     }
     return true;
 }
@@ -195,13 +223,19 @@ static void entry_add(struct class_resources *resources, const struct config *co
                       const struct plugin_handler *handler, struct findings *findings)
 {
     const struct config_class *settings = config_class_find(config, handler->class_name);
-    struct class_entry made = {.mode = class_mode_of(config, settings, handler)};
+    struct class_entry made = {.mode = class_mode_of(config, settings, handler), .limit = class_limit_of(settings)};
     if (settings != NULL && settings->resource.count > 0)
         templates_of_config(&made.templates, settings, findings);
     else
         templates_of_handler(&made.templates, handler, findings);
     if (made.mode == CONFIG_MODE_NONE)
         templates_fini(&made.templates); /* they were checked, but the class locks nothing */
+    if (made.limit > 1 && made.templates.count > 1)
+        findings_error(
+            findings,
+            "%s: limit: the class %s has %u resources, and a limit is for one; make one name of them, or set "
+            "the limit to 1",
+            settings->source.where, handler->class_name, made.templates.count);
     if (made.templates.count == 0)
         return;
     made.class_name = memory_text(handler->class_name);

@@ -29,7 +29,8 @@
  * class that locks it for correctness would not be protected from it. The names are unknown before the tasks arrive, so
  * the beginnings of the templates stand for them. Two classes of different modes whose templates could make the same
  * name are refused at the start. A task that names a resource is refused if the name begins like a template of another
- * mode. This does not concern classes without locks.
+ * mode. This does not concern classes without locks. The same holds for limits: a class that admits more holders would
+ * break the promise to the others. A class with a limit locks one resource.
  *
  * Created from the configuration and the plugins at the start and at every reload, constant afterwards; any thread. */
 
@@ -48,8 +49,8 @@ void class_resources_free(struct class_resources *resources); /* NULL is fine */
 
 /* NULL if the class has none. */
 const struct resource_templates *class_resources_find(const struct class_resources *resources, const char *class_name);
-/* False, with a reason, if the name belongs to another mode than `mode`. */
-bool class_resources_allow(const struct class_resources *resources, const char *name, enum config_mode mode,
+/* False, with a reason, if the name belongs to another mode than that of the rules, or has another limit. */
+bool class_resources_allow(const struct class_resources *resources, const char *name, const struct task_rules *rules,
                            struct error *error) MUST_CHECK;
 
 /* --- what a task locks -------------------------------------------------------------------------------------------- */

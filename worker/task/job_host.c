@@ -194,6 +194,11 @@ static const char *lock_fence(const hf_job *job, unsigned resource)
     return job->validity != NULL && resource < job->resource_count ? job->fence : "";
 }
 
+static unsigned lock_place(const hf_job *job)
+{
+    return job->validity != NULL ? job->place : 0;
+}
+
 static int lock_verify(hf_job *job)
 {
     if (job->validity == NULL)
@@ -216,6 +221,7 @@ static const hf_lock_api lock_api = {
     .fence = lock_fence,
     .verify = lock_verify,
     .descriptor = lock_descriptor,
+    .place = lock_place,
 };
 
 /* --- api("cancel", 1) --------------------------------------------------------------------------------------------- */

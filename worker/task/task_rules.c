@@ -78,6 +78,7 @@ static void mode_rules_merge(struct task_rules *rules, const struct config *conf
     rules->conflict_delay_ns = entry->conflict_delay_ns > 0 ? entry->conflict_delay_ns : config->lock.park_delay_ns;
     rules->hold_at_least_ns = class_mode_hold_at_least_ns(rules->mode, entry, handler);
     rules->fails_open = rules->mode == CONFIG_MODE_EFFICIENCY && entry->on_no_quorum == CONFIG_QUORUM_OPEN;
+    rules->limit = class_limit_of(entry);
     rules->waiters_max = entry->waiters_max > 0 ? entry->waiters_max : config->lock.waiters_max;
     rules->on_crowd = entry->on_crowd;
     /* A class without settings has no share: all of them. */
@@ -213,6 +214,11 @@ int64_t class_mode_hold_at_least_ns(enum config_mode mode, const struct config_c
         return 0;
     return entry != NULL && entry->hold_at_least_ns > 0 ? entry->hold_at_least_ns
                                                         : handler->hold_at_least_ms * NS_PER_MS;
+}
+
+unsigned class_limit_of(const struct config_class *entry)
+{
+    return entry != NULL && entry->limit > 1 ? entry->limit : 1;
 }
 
 const char *class_mode_name(enum config_mode mode)

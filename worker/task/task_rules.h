@@ -36,6 +36,7 @@ struct task_rules {
     int64_t conflict_delay_ns;
     int64_t hold_at_least_ns; /* since the lock was acquired, unless the task failed; 0 except in efficiency mode */
     bool fails_open;          /* it runs unlocked if a majority of the lock nodes is unavailable */
+    unsigned limit;           /* how many may hold its resource at once, at least 1 */
     unsigned waiters_max;     /* for one resource; 0 = any number */
     enum config_on_crowd on_crowd;
     unsigned share; /* runners that its class may occupy at once, at least 1 */
@@ -92,6 +93,8 @@ bool class_mode_must_lock(enum config_mode mode, const struct config_class *entr
 /* How long the lock of a successful task is kept; 0 except in CONFIG_MODE_EFFICIENCY. */
 int64_t class_mode_hold_at_least_ns(enum config_mode mode, const struct config_class *entry,
                                     const struct plugin_handler *handler);
+/* How many of its tasks, and of those of other classes with this limit, may hold a resource at once; at least 1. */
+unsigned class_limit_of(const struct config_class *entry);
 /* Whether its locks have fencing tokens. */
 bool class_mode_is_fenced(const struct config *config, const struct config_class *entry);
 const char *class_mode_name(enum config_mode mode); /* "correctness", ... */

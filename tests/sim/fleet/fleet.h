@@ -17,6 +17,7 @@ enum {
     FLEET_PRODUCERS_MAX = 2,
     FLEET_TASKS_MAX = 256,
     FLEET_RESOURCES_MAX = 4,
+    FLEET_LIMIT_MAX = 3,
     FLEET_QUEUES = 3,
     FLEET_NONSENSE_MAX = 4,
     FLEET_GRACE_MS = 2000 /* of handlers outside of the worker */
@@ -120,6 +121,7 @@ struct fleet {
     struct chance chance; /* of what the schedule is like; the world has its own */
     struct node *queue, *replica, *nodes[FLEET_NODES_MAX];
     unsigned node_count, worker_count, producer_count, task_count, resource_count, threads;
+    unsigned limit; /* so many tasks may hold a resource at once */
     char config[4096], config_path[64];
     struct redlock_node lock_nodes[FLEET_NODES_MAX];
     struct redlock_options lock_options;

@@ -2,10 +2,11 @@
  *
  *   twice     a run that was its task's last, or goes on, has none after it, unless its process died or was recovered
  *   once      a task that runs at most once does
- *   overlap   two handlers run at a resource, and both believe in their locks
+ *   overlap   two handlers run at a place of a resource, and both believe in their locks
+ *   places    a run has none of the places that there are
  *   told      a handler whose lock has ended is not cancelled when another begins
  *   outlives  a handler outside of the worker is not killed when its lock has ended
- *   tokens    a run has a higher token than all that ended before it at its resource
+ *   tokens    a run has a higher token than all that ended before it at its place
  *   serial    two runs of a class that is one at a time, for one worker
  *   minority  trouble at a minority of the lock nodes costs no run
  *
@@ -25,6 +26,7 @@ struct run {
     struct process *process;
     pid_t pid;
     uint64_t token;
+    unsigned place;
     bool is_last, is_recovered; /* others may have its task */
     bool is_forced;             /* an operator may take its lock away */
     bool is_late;               /* its lock had ended at the last look */
@@ -34,8 +36,8 @@ struct run {
 
 static struct run runs[RUNS_MAX];
 static unsigned run_count;
-static uint64_t highest[FLEET_RESOURCES_MAX]; /* token of those that ended */
-static unsigned forced[FLEET_RESOURCES_MAX];  /* operators that take its lock away now */
+static uint64_t highest[FLEET_RESOURCES_MAX][FLEET_LIMIT_MAX + 1]; /* token of those that ended, by place */
+static unsigned forced[FLEET_RESOURCES_MAX];                       /* operators that take its lock away now */
 
 /* A runner process runs what its worker claimed. */
 static pid_t worker_pid(const struct process *process)
@@ -83,8 +85,8 @@ static bool share_a_resource(const struct fleet_task *one, const struct fleet_ta
     return false;
 }
 
-/* It begins for the worker with this number. */
-static void run_compare(const struct fleet_task *task, pid_t pid, const struct run *run)
+/* It begins for the worker with this number, at this place. */
+static void run_compare(const struct fleet_task *task, pid_t pid, unsigned place, const struct run *run)
 {
     if (run->task == task && is_current(run) && run->job == NULL && was_heard_too_late(run))
         play_count("excused: its end was heard after that of its lock", 1);
@@ -95,7 +97,7 @@ static void run_compare(const struct fleet_task *task, pid_t pid, const struct r
         return;
     if (task->kind == CLASS_SERIAL && run->task->kind == CLASS_SERIAL && run->pid == pid)
         play_violated("serial", "%s begins while %s runs for the same worker", task->jid, run->task->jid);
-    if (fleet.is_wild || !share_a_resource(task, run->task))
+    if (fleet.is_wild || place != run->place || !share_a_resource(task, run->task))
         return;
     if (run->is_forced) {
         play_count("excused: forced", 1);
@@ -119,11 +121,16 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
     if (job->resource_count != task->resource_count)
         play_violated("unlocked", "%s begins with %u locks", task->jid, job->resource_count);
     for (unsigned i = 0; i < run_count; i++)
-        run_compare(task, worker_pid(process_current()), &runs[i]);
+        run_compare(task, worker_pid(process_current()), job->place, &runs[i]);
+    bool has_places = fleet.limit > 1 && task->resource_count > 0;
+    if (job->place > fleet.limit || (job->place > 0) != has_places)
+        play_violated("places", "%s begins at place %u of %u", task->jid, job->place, fleet.limit);
+    if (job->place > 1)
+        play_count("another place than the first", 1);
     for (unsigned i = 0; i < task->resource_count; i++)
-        if (!fleet.is_wild && token <= highest[task->resources[i]])
-            play_violated("tokens", "%s begins with token %llu, and %llu has ended at its resource", task->jid,
-                          (unsigned long long)token, (unsigned long long)highest[task->resources[i]]);
+        if (!fleet.is_wild && token <= highest[task->resources[i]][job->place])
+            play_violated("tokens", "%s begins with token %llu, and %llu has ended at its place", task->jid,
+                          (unsigned long long)token, (unsigned long long)highest[task->resources[i]][job->place]);
     bool is_forced = false;
     for (unsigned i = 0; i < task->resource_count; i++)
         is_forced |= forced[task->resources[i]] > 0;
@@ -133,6 +140,7 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
                                          .process = process_current(),
                                          .pid = worker_pid(process_current()),
                                          .token = token,
+                                         .place = job->place,
                                          .is_forced = is_forced};
 }
 
@@ -142,7 +150,7 @@ void fleet_judge_ran(struct fleet_task *task, pid_t pid)
     task->begun++;
     task->ended++;
     for (unsigned i = 0; i < run_count; i++)
-        run_compare(task, pid, &runs[i]);
+        run_compare(task, pid, 0, &runs[i]);
     if (run_count < RUNS_MAX)
         runs[run_count++] = (struct run){.task = task, .pid = pid, .is_last = true, .held_until = INSTANT_NEVER};
 }
@@ -189,8 +197,8 @@ void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int co
                                                 : host_truth(process_current()->host,
                                                              (struct instant){atomic_load(&job->validity->until)});
         for (unsigned r = 0; r < task->resource_count; r++)
-            if (run->token > highest[task->resources[r]])
-                highest[task->resources[r]] = run->token;
+            if (run->token > highest[task->resources[r]][run->place])
+                highest[task->resources[r]][run->place] = run->token;
     }
     task->ended += is_last;
     task->failures += code == HF_FAIL || task->kind == CLASS_BRIEF || task->kind == CLASS_HELD;

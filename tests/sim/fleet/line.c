@@ -1,8 +1,9 @@
 /* Who waits for a lock.
  *
  *   order  who leaves a waiting list by a wake or as an heir is the oldest: no task with an older place is parked, and
- *          none has been on its way for less than a minute
- *   wake   the lock of a resource is free, and all who wait for it sleep, for longer than a wake takes
+ *          none has been on its way for less than a minute, unless several may hold the resource
+ *   wake   a place of a resource is free, fewer than it has places are awake, and those who wait for it sleep, for
+ *          longer than a wake takes
  *   sleep  who is parked is due at once
  *   kept   an heir is taken from a process that is well
  *
@@ -72,7 +73,7 @@ static void order_check(const struct fleet_task *task, const struct server_event
                           older->jid);
         bool is_out =
             older->is_on_its_way && !older->is_orphan && (older->place == IN_QUEUE || older->place == IN_CLAIM);
-        if (is_out && !was_paused && !is_holder(older, event) &&
+        if (is_out && fleet.limit == 1 && !was_paused && !is_holder(older, event) &&
             instant_since(older->woken_at, world_time()) < ON_ITS_WAY_NS)
             play_violated("order", "%s takes %s while %s, which has waited longer, is on its way", event->script,
                           task->jid, older->jid);
@@ -145,11 +146,11 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
 
 /* --- lost wakes --------------------------------------------------------------------------------------------------- */
 
-static bool lock_is_free(unsigned resource)
+static bool place_is_free(unsigned resource, unsigned place)
 {
-    char key[] = "r0";
+    char key[32];
     unsigned taken = 0;
-    key[1] = (char)('0' + resource);
+    snprintf(key, sizeof key, place == 1 ? "r%u" : "hf:place:%2$u:r%1$u", resource, place);
     for (unsigned i = 0; i < fleet.node_count; i++) {
         struct keyspace *space = server_keyspace(fleet.nodes[i]->server);
         const struct item *item = table_find(&space->keys, text_of(key));
@@ -157,6 +158,14 @@ static bool lock_is_free(unsigned resource)
         taken += item != NULL && (expires_ms == 0 || expires_ms > node_now_us(fleet.nodes[i]) / 1000);
     }
     return taken < fleet.node_count / 2 + 1;
+}
+
+static bool lock_is_free(unsigned resource)
+{
+    for (unsigned place = 1; place <= fleet.limit; place++)
+        if (place_is_free(resource, place))
+            return true;
+    return false;
 }
 
 /* Else nobody gets a lock before an operator makes the group again. */
@@ -168,20 +177,19 @@ static bool group_is_known(void)
     return known >= fleet.node_count / 2 + 1;
 }
 
-/* Somebody waits for it, and nobody does anything. */
+/* Somebody waits for it, and too few do anything. */
 static bool all_sleep(unsigned resource)
 {
-    unsigned asleep = 0;
+    unsigned asleep = 0, awake = 0;
     for (unsigned i = 0; i < fleet.task_count; i++) {
         const struct fleet_task *task = &fleet.tasks[i];
         if (!fleet_task_locks(task, resource) || task->place == NOWHERE || task->place == IN_DEAD)
             continue;
         bool sleeps = task->place == IN_RETRY || task->place == IN_SCHEDULE;
-        if (!sleeps)
-            return false;
+        awake += !sleeps;
         asleep += task->is_parked && task->resource_count == 1;
     }
-    return asleep > 0;
+    return asleep > 0 && awake < fleet.limit;
 }
 
 void fleet_line_tick(void)

@@ -64,8 +64,11 @@ static void config_write(void)
                (long long)fleet.ttl_ms);
     for (unsigned i = 0; i < fleet.node_count; i++)
         config_add("%s{ host = \"lock%u\"; port = 6379; }", i > 0 ? ", " : " ", i + 1);
-    config_add(" );\nqueue_settings = ( { queue = \"high\"; weight = 5; } );\n"
-               "classes = ( { class = \"later\"; conflict_delay = \"300ms\"; } );\n");
+    config_add(" );\nqueue_settings = ( { queue = \"high\"; weight = 5; } );\nclasses = (");
+    for (unsigned i = 0; i < CLASS_NOBODY; i++)
+        config_add("%s { class = \"%s\"; limit = %u; %s}", i > 0 ? "," : "", fleet_class_names[i], fleet.limit,
+                   i == CLASS_LATER ? "conflict_delay = \"300ms\"; " : "");
+    config_add(" );\n");
     if (fleet.has_ticks)
         config_add("periodic = ( { name = \"tick\"; cron = \"* * * * *\"; class = \"work\"; } );\n");
     /* For the operators' commands. */
@@ -82,7 +85,7 @@ static void resources_draw(struct fleet_task *task)
         return;
     task->resources[task->resource_count++] = pick(fleet.resource_count);
     unsigned other = pick(fleet.resource_count);
-    if (pick(10) == 0 && other != task->resources[0])
+    if (pick(10) == 0 && other != task->resources[0] && fleet.limit == 1)
         task->resources[task->resource_count++] = other;
 }
 
@@ -157,6 +160,7 @@ void fleet_plan(uint64_t seed)
     static const enum config_isolation isolations[] = {CONFIG_ISOLATION_THREAD, CONFIG_ISOLATION_PROCESS,
                                                        CONFIG_ISOLATION_EXEC};
     fleet.chance = (struct chance){.state = chance_mix(seed * 2 + 1)};
+    fleet.limit = chance_mix(~seed) % 4 == 0 ? 2 + (unsigned)(chance_mix(~seed) / 4 % (FLEET_LIMIT_MAX - 1)) : 1;
     fleet.peace = peace_draw();
     fleet.is_minor = fleet.peace == PEACE_NONE && pick(5) == 0;
     fleet.is_wild = fleet.peace == PEACE_NONE && !fleet.is_minor && pick(8) == 0;

@@ -17,9 +17,10 @@ local function waiting_list(order, places, schedule, paused, now)
     local on_its_way, forgotten, looked_at, page = 60, 86400, 128, 16
     local taken_on_its_way, taken_forgotten = 10, 600 -- taken by another program
     local list, now_seconds = {}, now / 1000000
-    -- Several tasks may have a share of the runners at once, and are OUT until they end: an end makes room for one
-    -- more, whatever else is OUT. (Of the list of a resource, only one task can have the lock.)
-    local is_share = string.find(order, '^hf:%d+:waiting:class:') ~= nil
+    -- Several tasks may have a share of the runners at once, or a place of a resource, and are OUT until they end: an
+    -- end makes room for one more, whatever else is OUT. (Of the list of another resource, only one task can have the
+    -- lock.)
+    local is_share = string.find(order, '^hf:%d+:waiting:class:') or string.find(order, '^hf:%d+:waiting:places:')
     local function is_out_lately(place)
         local since = now_seconds - tonumber(place.due)
         return since > -1 and since < (place.digest == '' and on_its_way or taken_on_its_way)
