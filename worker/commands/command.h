@@ -54,6 +54,7 @@ extern const struct command command_report;
 extern const struct command command_result;
 extern const struct command command_resume;
 extern const struct command command_run_handler;
+extern const struct command command_serve;
 extern const struct command command_status;
 extern const struct command command_stop;
 extern const struct command command_tasks;

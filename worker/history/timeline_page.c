@@ -466,7 +466,10 @@ void timeline_page_write(const struct history *history, const char *title, const
     json_close(&json, '}');
     if (all > shown)
         buffer_format(&text, "\n%zu more parts are not shown.\n", all - shown);
-    page_write(&(struct page){title, buffer_text(&text), buffer_text(&data), "timeline_page.js"}, out);
+    page_write(
+        &(struct page){
+            .title = title, .text = buffer_text(&text), .json = buffer_text(&data), .script = "timeline_page.js"},
+        out);
     buffer_fini(&text);
     buffer_fini(&data);
 }

@@ -242,6 +242,14 @@ const char *http_exchange_rest(const struct http_exchange *exchange)
     return exchange->rest;
 }
 
+const char *http_exchange_peer(const struct http_exchange *exchange, struct buffer *out)
+{
+    struct http_address peer = {.length = sizeof peer.bytes};
+    if (getpeername(exchange->fd, (struct sockaddr *)&peer.bytes, &peer.length) != 0)
+        peer.bytes.ss_family = AF_UNIX; /* which has no name */
+    return http_address_text(&peer, out);
+}
+
 static bool route_fits(const struct http_route *route, const char *path)
 {
     size_t length = strlen(route->path);
@@ -539,7 +547,7 @@ static bool listener_open(struct listener *listener, const char *text, struct er
     const struct http_server_options *options = &listener->server->options;
     if (!http_address_read(text, options->process, &listener->address, error))
         return false;
-    if (!listener->address.is_local && options->token == NULL)
+    if (!listener->address.is_local && options->token == NULL && !options->has_login)
         return error_set(error, "%s: other machines can reach this address: it needs a token (token_file)", text);
     struct http_address *address = &listener->address;
     listener->fd = socket(address->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -49,6 +49,7 @@ struct http_server_options {
     unsigned process;   /* its number among several that listen (http_address.h); 0 = it is alone */
     const char *prefix; /* of all paths, for a reverse proxy: "/holdfast"; NULL or "" = none */
     const char *token;  /* every request needs it (Authorization: Bearer); NULL = none does */
+    bool has_login;     /* handlers themselves refuse who may not see something: addresses need no token here */
     const struct http_route *routes;
     size_t route_count;
     void *context; /* of the handlers */
@@ -67,6 +68,8 @@ const char *http_server_address(const struct http_server *server, size_t index, 
 const struct http_request *http_exchange_request(const struct http_exchange *exchange);
 /* The path behind the route's: "7" of /tasks/7 for the route /tasks/. */
 const char *http_exchange_rest(const struct http_exchange *exchange);
+/* Who asks, as one would write the address. */
+const char *http_exchange_peer(const struct http_exchange *exchange, struct buffer *out);
 /* Adds a header to the answer, before it is given. Names and values of the program, without line ends. */
 void http_header_add(struct http_exchange *exchange, const char *name, const char *value);
 void http_respond(struct http_exchange *exchange, unsigned status, const char *type, const void *bytes, size_t length);

@@ -67,16 +67,21 @@ static void json_write(const char *json, struct buffer *out)
 void page_write(const struct page *page, struct buffer *out)
 {
     buffer_append_text(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                            "<meta http-equiv=\"Content-Security-Policy\" content=\"" POLICY "\">\n"
-                            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
+                            "<meta http-equiv=\"Content-Security-Policy\" content=\"" POLICY);
+    buffer_append_text(out, page->connects ? "; connect-src 'self'\">\n" : "\">\n");
+    buffer_append_text(out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
     text_write(page->title, out);
     buffer_append_text(out, "</title><style>\n");
     buffer_append_text(out, embedded("page.css"));
     buffer_append_text(out, "</style></head><body>\n<h1>");
     text_write(page->title, out);
-    buffer_append_text(out, "</h1>\n<main></main>\n<details open><summary>The report as text</summary><pre>");
-    text_write(page->text, out);
-    buffer_append_text(out, "</pre></details>\n<script type=\"application/json\">");
+    buffer_append_text(out, "</h1>\n<main></main>\n");
+    if (page->text != NULL) {
+        buffer_append_text(out, "<details open><summary>The report as text</summary><pre>");
+        text_write(page->text, out);
+        buffer_append_text(out, "</pre></details>\n");
+    }
+    buffer_append_text(out, "<script type=\"application/json\">");
     json_write(page->json, out);
     buffer_append_text(out, "</script>\n<script>\n");
     buffer_append_text(out, embedded("page.js"));

@@ -267,5 +267,5 @@ function box(plot, style, from, to, top, bottom, title) {
 function start(draw) {
     const text = document.querySelector('details'), main = document.querySelector('main');
     draw(JSON.parse(document.querySelector('script[type]').textContent), main);
-    text.removeAttribute('open');
+    text?.removeAttribute('open');
 }

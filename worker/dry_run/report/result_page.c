@@ -90,7 +90,10 @@ void result_page_write(const struct result *result, struct buffer *out)
     result_text_write(result, RESULT_TEXT_WIDTH, false, &text);
     buffer_append_text(&text, "\nTo do it again, with the same load:\n");
     plan_command(&result->plan, &text);
-    page_write(&(struct page){"Dry run", buffer_text(&text), buffer_text(&json), "result_page.js"}, out);
+    page_write(
+        &(struct page){
+            .title = "Dry run", .text = buffer_text(&text), .json = buffer_text(&json), .script = "result_page.js"},
+        out);
     free(bounded.seconds);
     buffer_fini(&text);
     buffer_fini(&json);

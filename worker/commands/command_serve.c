@@ -1,0 +1,266 @@
+/* holdfast serve: the fleet in a browser. Looks at the fleet as `holdfast top` does, and gives what it sees to the site
+ * (serve_site.h), which answers on a thread of its own.
+ *
+ * A look that fails is no end: what was seen before stays, with the reason and its age. */
+#include "worker/commands/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "worker/commands/console.h"
+#include "worker/commands/health.h"
+#include "worker/commands/rate_window.h"
+#include "worker/commands/serve_site.h"
+#include "worker/commands/top_look.h"
+#include "worker/commands/top_nodes.h"
+#include "worker/commands/top_screen.h"
+#include "worker/config/config_secret.h"
+#include "worker/print/json_writer.h"
+
+#define PATIENCE_NS (2 * NS_PER_S)  /* with a queue node that does not answer */
+#define WATCHED_NS  (1 * NS_PER_S)  /* between looks while somebody watches */
+#define SAMPLE_NS   (10 * NS_PER_S) /* between points of the last hour, and between looks that nobody watches */
+
+enum { ROWS_SHOWN = 200 }; /* of running tasks, and of resources */
+
+struct serve_command {
+    struct option_texts listen;
+    const char *prefix, *token_file;
+    struct console console;
+    char *token, *origin;
+    struct serve_site *site;
+    struct top_nodes *nodes;
+    struct top_facts facts; /* of the last look that succeeded */
+    struct rate_window rates;
+    struct instant looked, sampled;
+    bool is_away;
+};
+
+#define AT(member) offsetof(struct serve_command, member)
+static const struct option_row options[] = {
+    {OPTION_TEXTS, 'l', "listen", "ADDRESS", "where to listen: ADDRESS:PORT or a path; repeatable (127.0.0.1:9191)",
+     .offset = AT(listen), .most = 8},
+    {OPTION_TEXT, 0, "token-file", "FILE", "whoever knows its first line may change things; others only look",
+     .offset = AT(token_file)},
+    {OPTION_TEXT, 0, "prefix", "PATH", "the path below which a reverse proxy shows it: /holdfast",
+     .offset = AT(prefix)},
+    {OPTION_TABLE, .table = origin_options, .help = ORIGIN_HEADLINE, .offset = AT(console.origin)},
+    {.type = OPTION_END},
+};
+#undef AT
+
+/* --- looking ------------------------------------------------------------------------------------------------------ */
+
+static void rates_fill(struct serve_command *serve)
+{
+    struct top_facts *facts = &serve->facts;
+    const struct status *status = &facts->status;
+    if (status->processed >= 0 && status->failed >= 0)
+        rate_window_add(&serve->rates, facts->now, status->processed, status->failed);
+    facts->has_rate = rate_window_read(&serve->rates, &facts->processed_rate, &facts->failed_rate);
+    facts->rate_us = rate_window_span_us(&serve->rates);
+}
+
+/* False when a signal asks for the end. */
+static bool look(struct serve_command *serve)
+{
+    struct top_facts fresh = {.away = NULL};
+    bool is_good = console_time(&serve->console) && top_look(&fresh, &serve->console) == EXIT_CODE_OK;
+    if (is_good) {
+        top_facts_free(&serve->facts);
+        serve->facts = fresh;
+        serve->looked = instant_now();
+        rates_fill(serve);
+    } else {
+        top_facts_free(&fresh);
+    }
+    serve->is_away = !is_good;
+    return is_good || inquiry_ended(serve->console.inquiry) != INQUIRY_INTERRUPTED;
+}
+
+static void sample_write(const struct serve_command *serve, struct buffer *out)
+{
+    const struct top_facts *facts = &serve->facts;
+    long long queued = 0, waiting = 0;
+    for (size_t i = 0; i < facts->status.backlog.count; i++)
+        queued += facts->status.backlog.items[i].length;
+    for (size_t i = 0; i < facts->resource_count; i++)
+        waiting += facts->resources[i].waiters;
+    struct json_writer json = json_begin(out);
+    json_seconds(&json, "at", facts->now.us);
+    if (facts->has_rate) {
+        json_decimal(&json, "processed", facts->processed_rate);
+        json_decimal(&json, "failed", facts->failed_rate);
+    }
+    json_number(&json, "queued", queued);
+    json_number(&json, "waiting", waiting);
+    json_number(&json, "running", (int64_t)facts->task_count);
+    json_close(&json, '}');
+}
+
+static void health_write(const struct top_facts *facts, struct json_writer *json)
+{
+    struct health health;
+    struct buffer line = {0};
+    health_judge(&health, &facts->status, &health_bounds_usual, facts->now);
+    health_line(&health, &facts->status, &line);
+    json_truth(json, "well", health.count == 0);
+    json_bytes(json, "health", buffer_text(&line), line.length);
+    buffer_fini(&line);
+    health_free(&health);
+}
+
+/* What `holdfast top --json` prints, and more; long lists are cut, and their lengths told. */
+static void state_write(struct serve_command *serve, struct buffer *out)
+{
+    struct redlock_node_view views[REDLOCK_NODES_MAX];
+    char reason[TOP_NODES_REASON_MAX];
+    struct top_facts shown = serve->facts;
+    size_t tasks = shown.task_count, resources = shown.resource_count;
+    const char *away = inquiry_reason(serve->console.inquiry);
+    shown.node_count = top_nodes_copy(serve->nodes, views, reason);
+    shown.nodes = views;
+    status_take_locks(&shown.status, views, NULL, shown.node_count);
+    shown.nodes_reason = reason[0] != '\0' ? reason : NULL;
+    if (serve->is_away)
+        shown.away = away[0] != '\0' ? away : "no answer in time";
+    shown.old_us = instant_since(serve->looked, instant_now()) / NS_PER_US;
+    shown.task_count = tasks < ROWS_SHOWN ? tasks : ROWS_SHOWN;
+    shown.resource_count = resources < ROWS_SHOWN ? resources : ROWS_SHOWN;
+    top_json_write(&shown, out);
+    out->length -= strlen("}");
+    struct json_writer json = {.out = out, .needs_comma = true};
+    json_number(&json, "running_total", (int64_t)tasks);
+    json_number(&json, "resources_total", (int64_t)resources);
+    health_write(&shown, &json);
+    json_close(&json, '}');
+}
+
+static void tell(struct serve_command *serve)
+{
+    struct buffer state = {0}, sample = {0};
+    struct instant now = instant_now();
+    state_write(serve, &state);
+    if (!serve->is_away && instant_since(serve->sampled, now) >= SAMPLE_NS) {
+        sample_write(serve, &sample);
+        serve->sampled = now;
+    }
+    serve_site_tell(serve->site, &state, &sample);
+}
+
+/* Until the next look; somebody who begins to watch ends it. False when a signal asks for the end. */
+static bool wait_for_look(struct serve_command *serve)
+{
+    struct instant until = instant_after(instant_now(), SAMPLE_NS);
+    do
+        if (!inquiry_pause(serve->console.inquiry, WATCHED_NS))
+            return false;
+    while (!serve_site_is_watched(serve->site) && !instant_reached(instant_now(), until));
+    return true;
+}
+
+/* --- the command -------------------------------------------------------------------------------------------------- */
+
+static int serve_run(struct serve_command *serve)
+{
+    static const char *const usual[] = {"127.0.0.1:9191"};
+    struct error error = ERROR_NONE;
+    struct buffer address = {0};
+    struct serve_site_options site = {.addresses = serve->listen.count > 0 ? serve->listen.items : usual,
+                                      .address_count = serve->listen.count > 0 ? serve->listen.count : 1,
+                                      .prefix = serve->prefix,
+                                      .token = serve->token,
+                                      .origin = serve->origin};
+    bool has_log = log_start(&(struct log_options){.level = LOG_INFO, .fd = STDERR_FILENO}, &error);
+    serve->site = has_log ? serve_site_start(&site, &error) : NULL;
+    if (serve->site == NULL) {
+        log_stop();
+        return console_complain(&serve->console, "%s", error.text);
+    }
+    for (size_t i = 0; serve_site_address(serve->site, i, &address) != NULL; i++)
+        log_event(LOG_INFO, "serve_started", "address=%s prefix=%s changes=%s", buffer_text(&address),
+                  serve->prefix[0] != '\0' ? serve->prefix : "-", serve->token != NULL ? "yes" : "no");
+    buffer_fini(&address);
+    serve->nodes = top_nodes_start(serve->console.config, SAMPLE_NS / 5);
+    inquiry_hold_signals(serve->console.inquiry, true);
+    inquiry_set_patience(serve->console.inquiry, PATIENCE_NS);
+    serve->console.is_silent = true;
+    serve->looked = instant_now();
+    serve->sampled = instant_after(serve->looked, -SAMPLE_NS);
+    while (look(serve)) {
+        tell(serve);
+        if (!wait_for_look(serve))
+            break;
+    }
+    top_nodes_stop(serve->nodes);
+    serve_site_stop(serve->site);
+    log_event(LOG_INFO, "serve_stopped", "exit_code=0");
+    log_stop();
+    return EXIT_CODE_OK;
+}
+
+/* "/holdfast", without a '/' at its end and without what would mean something in a header. */
+static bool prefix_is_good(const char *prefix)
+{
+    size_t length = strlen(prefix);
+    return length == 0 ||
+           (prefix[0] == '/' && prefix[length - 1] != '/' && length < 128 &&
+            strspn(prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/") == length);
+}
+
+static int prepare(struct serve_command *serve)
+{
+    struct error error = ERROR_NONE;
+    if (!prefix_is_good(serve->prefix))
+        return command_misused(&command_serve, "--prefix: %s is no path like /holdfast", serve->prefix);
+    if (serve->token_file != NULL && (serve->token = secret_read_file(serve->token_file, &error)) == NULL)
+        return console_complain(&serve->console, "--token-file: %s", error.text);
+    if (serve->token != NULL && strlen(serve->token) < 16)
+        return console_complain(&serve->console, "--token-file: %s: a token has at least 16 characters",
+                                serve->token_file);
+    int code = console_open(&serve->console, &command_serve, ORIGIN_NEEDS_LOCKS, false);
+    const char *path = origin_path(&serve->console.origin);
+    if (code == EXIT_CODE_OK && asprintf(&serve->origin, "--config=%s", path) < 0)
+        code = EXIT_CODE_FAILURE;
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct serve_command serve = {.prefix = ""};
+    struct command_line line;
+    if (!command_line_read(&line, &command_serve, argc, argv, &serve))
+        return line.exit_code;
+    int code = prepare(&serve);
+    if (code == EXIT_CODE_OK)
+        code = serve_run(&serve);
+    top_facts_free(&serve.facts);
+    secret_free(serve.token);
+    free(serve.origin);
+    return console_close(&serve.console, code);
+}
+
+const struct command command_serve = {
+    .name = "serve",
+    .summary = "show the fleet in a browser, and let people act",
+    .about =
+        "Serves a page that shows the fleet as it is now: processes, queues, tasks a second of the last hour, what\n"
+        "runs, the hottest resources with who holds them and who waits, the lock nodes, and retries and dead\n"
+        "tasks to search through. It needs only the configuration, and runs until SIGTERM or Ctrl-C.\n"
+        "\n"
+        "With --token-file people who log in with the token can pause queues, quiet and stop processes, retry,\n"
+        "bury, delete and cancel tasks, and take locks away. Each of these is one of the other commands, and the\n"
+        "log says who did it. Programs send `Authorization: Bearer TOKEN` instead of logging in.\n"
+        "\n"
+        "On this machine (127.0.0.1, ::1, a unix socket) everybody may look without the token; an address that\n"
+        "others can reach needs it for everything. HTTP is not encrypted: put a reverse proxy with TLS before\n"
+        "such an address. --prefix is the path that the proxy keeps.\n"
+        "\n"
+        "GET /api/state has what `holdfast top --json` prints, with its age; /events sends it again and again.\n",
+    .examples = "  holdfast serve\n"
+                "  holdfast serve --listen 10.0.0.5:9191 --token-file /etc/holdfast/serve-token\n",
+    .options = options,
+    .run = run,
+};

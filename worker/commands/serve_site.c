@@ -1,0 +1,637 @@
+#include "worker/commands/serve_site.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "worker/commands/command_child.h"
+#include "worker/http/http_address.h"
+#include "worker/http/http_server.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/page.h"
+
+#define SESSION_NS (12 * 3600 * NS_PER_S)
+
+enum {
+    CONNECTIONS_MAX = 128,
+    BODY_MAX = 8192,
+    SESSIONS = 64,
+    SECRET_DIGITS = 32,
+    USER_MAX = 64,
+    CHILDREN_MAX = 4,
+    FIELD_MAX = 4096,
+    SAMPLES_MAX = 360, /* an hour */
+};
+
+struct session {
+    char cookie[SECRET_DIGITS + 1]; /* "" = free */
+    char proof[SECRET_DIGITS + 1];  /* that a change comes from our page */
+    char user[USER_MAX];            /* for the log */
+    struct instant until;
+};
+
+struct serve_site {
+    struct serve_site_options options;
+    struct loop *loop;
+    struct http_server *server;
+    struct command_children children;
+    pthread_t thread;
+    bool is_started, is_open; /* anybody may read: only this machine can reach it */
+    atomic_uint watchers;
+    struct list streams;
+    struct session sessions[SESSIONS];
+    struct buffer state;
+    struct instant told;
+    char *samples[SAMPLES_MAX]; /* a ring */
+    unsigned sample_first, sample_count;
+};
+
+/* --- who asks ----------------------------------------------------------------------------------------------------- */
+
+static struct session *session_of(struct serve_site *site, const struct http_request *request)
+{
+    struct buffer cookie = {0};
+    struct session *found = NULL;
+    struct instant now = instant_now();
+    if (http_cookie_value(request, "holdfast", &cookie) && cookie.length == SECRET_DIGITS)
+        for (unsigned i = 0; i < SESSIONS && found == NULL; i++)
+            if (!instant_reached(now, site->sessions[i].until) &&
+                strcmp(site->sessions[i].cookie, buffer_text(&cookie)) == 0)
+                found = &site->sessions[i];
+    buffer_fini(&cookie);
+    return found;
+}
+
+static bool has_token(const struct serve_site *site, const struct http_request *request)
+{
+    return site->options.token != NULL && http_request_has_token(request, site->options.token);
+}
+
+/* Names of this machine, which nobody else can make lead here. */
+static bool host_is_local(const struct http_request *request)
+{
+    const char *host = http_request_header(request, "Host");
+    struct http_address address;
+    struct error error = ERROR_NONE;
+    char text[96];
+    if (host == NULL)
+        return true; /* no browser */
+    const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
+    bool has_port = colon != NULL && (bracket == NULL || colon > bracket);
+    int length = snprintf(text, sizeof text, "%s%s", host, has_port ? "" : ":80");
+    return length > 0 && (size_t)length < sizeof text && text[0] != '/' &&
+           http_address_read(text, 0, &address, &error) && address.is_local;
+}
+
+static bool may_read(struct serve_site *site, const struct http_request *request)
+{
+    return (site->is_open && host_is_local(request)) || has_token(site, request) || session_of(site, request) != NULL;
+}
+
+/* A cookie comes by itself with a request that another page makes; the proof does not. */
+static bool may_change(struct serve_site *site, const struct http_request *request)
+{
+    const struct session *session = session_of(site, request);
+    const char *proof = http_request_header(request, "X-Holdfast-Proof");
+    return has_token(site, request) || (session != NULL && proof != NULL && strcmp(proof, session->proof) == 0);
+}
+
+static void refuse(struct http_exchange *exchange)
+{
+    http_respond_text(exchange, 401, "this needs a login: the token of `holdfast serve`");
+}
+
+static void json_respond(struct http_exchange *exchange, struct json_writer *json)
+{
+    json_close(json, '}');
+    http_respond(exchange, 200, "application/json", json->out->bytes, json->out->length);
+    buffer_fini(json->out);
+}
+
+/* --- logging in --------------------------------------------------------------------------------------------------- */
+
+/* The field of a form, as a text of the caller; NULL when it is missing or too long. */
+static char *field_of(const char *form, size_t length, const char *name)
+{
+    struct buffer value = {0};
+    char *text = NULL;
+    if (http_form_value(form, length, name, &value) && value.length <= FIELD_MAX)
+        text = memory_text_of(buffer_text(&value), value.length);
+    buffer_fini(&value);
+    return text;
+}
+
+static char *body_field(struct http_exchange *exchange, const char *name)
+{
+    const struct http_request *request = http_exchange_request(exchange);
+    return field_of(request->body, request->body_length, name);
+}
+
+static char *query_field(struct http_exchange *exchange, const char *name)
+{
+    const char *query = http_exchange_request(exchange)->query;
+    return field_of(query, strlen(query), name);
+}
+
+/* Who did something, for the log. */
+struct actor {
+    char user[USER_MAX], peer[128], forwarded_for[128]; /* the last as a proxy says */
+};
+
+static struct actor actor_of(struct http_exchange *exchange, const char *user)
+{
+    struct actor actor;
+    struct buffer peer = {0};
+    const char *forwarded = http_request_header(http_exchange_request(exchange), "X-Forwarded-For");
+    snprintf(actor.user, sizeof actor.user, "%s", user);
+    snprintf(actor.peer, sizeof actor.peer, "%s", http_exchange_peer(exchange, &peer));
+    snprintf(actor.forwarded_for, sizeof actor.forwarded_for, "%s", forwarded != NULL ? forwarded : "");
+    buffer_fini(&peer);
+    return actor;
+}
+
+static void action_log(const struct actor *actor, const char *action, const char *name, int code)
+{
+    char quoted[4][LOG_QUOTE_MAX];
+    log_event(code == 0 ? LOG_INFO : LOG_WARN, "serve_action",
+              "action=%s name=%s user=%s peer=%s forwarded_for=%s exit_code=%d", action, log_value(name, quoted[0]),
+              log_value(actor->user, quoted[1]), log_value(actor->peer, quoted[2]),
+              log_value(actor->forwarded_for, quoted[3]), code);
+}
+
+/* The one that ends first makes room. */
+static struct session *session_begin(struct serve_site *site, const char *user)
+{
+    struct session *session = &site->sessions[0];
+    for (unsigned i = 1; i < SESSIONS; i++)
+        if (instant_since(site->sessions[i].until, session->until) > 0)
+            session = &site->sessions[i];
+    random_digits(session->cookie, SECRET_DIGITS);
+    random_digits(session->proof, SECRET_DIGITS);
+    snprintf(session->user, sizeof session->user, "%s", user);
+    session->until = instant_after(instant_now(), SESSION_NS);
+    return session;
+}
+
+static void cookie_set(struct serve_site *site, struct http_exchange *exchange, const char *value, int64_t seconds)
+{
+    char cookie[512];
+    const char *scheme = http_request_header(http_exchange_request(exchange), "X-Forwarded-Proto");
+    snprintf(cookie, sizeof cookie, "holdfast=%s; Path=%s/; Max-Age=%lld; HttpOnly; SameSite=Strict%s", value,
+             site->options.prefix, (long long)seconds,
+             scheme != NULL && strcmp(scheme, "https") == 0 ? "; Secure" : "");
+    http_header_add(exchange, "Set-Cookie", cookie);
+}
+
+/* In the time that it takes for any text of that length. */
+static bool token_is(const char *token, const char *given)
+{
+    size_t length = strlen(token);
+    unsigned char differs = strlen(given) != length;
+    for (size_t i = 0; !differs && i < length; i++)
+        differs |= (unsigned char)(token[i] ^ given[i]);
+    return !differs;
+}
+
+static void login_post(void *context, struct http_exchange *exchange)
+{
+    struct serve_site *site = context;
+    char *token = body_field(exchange, "token"), *user = body_field(exchange, "user");
+    bool is_right = site->options.token != NULL && token != NULL && token_is(site->options.token, token);
+    struct actor actor = actor_of(exchange, user != NULL ? user : "");
+    action_log(&actor, "login", NULL, is_right ? 0 : 1);
+    if (is_right) {
+        cookie_set(site, exchange, session_begin(site, actor.user)->cookie, SESSION_NS / NS_PER_S);
+        http_respond_text(exchange, 200, "welcome");
+    } else {
+        http_respond_text(exchange, 403,
+                          site->options.token != NULL
+                              ? "that is not the token"
+                              : "nothing can be changed here: `holdfast serve` has no --token-file");
+    }
+    if (token != NULL)
+        memory_wipe(token, strlen(token));
+    free(token);
+    free(user);
+}
+
+static void logout_post(void *context, struct http_exchange *exchange)
+{
+    struct serve_site *site = context;
+    struct session *session = session_of(site, http_exchange_request(exchange));
+    if (session != NULL)
+        *session = (struct session){.cookie = ""};
+    cookie_set(site, exchange, "", 0);
+    http_respond_text(exchange, 200, "goodbye");
+}
+
+static void session_get(void *context, struct http_exchange *exchange)
+{
+    struct serve_site *site = context;
+    const struct http_request *request = http_exchange_request(exchange);
+    const struct session *session = session_of(site, request);
+    struct buffer out = {0};
+    struct json_writer json = json_begin(&out);
+    json_truth(&json, "may_read", may_read(site, request));
+    json_truth(&json, "has_token", site->options.token != NULL);
+    json_text(&json, "user", session != NULL ? session->user : NULL);
+    json_text(&json, "proof", session != NULL ? session->proof : NULL);
+    json_respond(exchange, &json);
+}
+
+/* --- the state ---------------------------------------------------------------------------------------------------- */
+
+static void state_write(const struct serve_site *site, struct buffer *out)
+{
+    buffer_format(out, "{\"age\":%.1f,\"state\":", (double)instant_since(site->told, instant_now()) / (double)NS_PER_S);
+    if (site->state.length > 0)
+        buffer_append(out, site->state.bytes, site->state.length);
+    else
+        buffer_append_text(out, "null");
+    buffer_append_text(out, "}");
+}
+
+static void history_write(const struct serve_site *site, struct buffer *out)
+{
+    buffer_append_text(out, "[");
+    for (unsigned i = 0; i < site->sample_count; i++) {
+        buffer_append(out, ",", i > 0);
+        buffer_append_text(out, site->samples[(site->sample_first + i) % SAMPLES_MAX]);
+    }
+    buffer_append_text(out, "]");
+}
+
+static void state_get(void *context, struct http_exchange *exchange)
+{
+    struct buffer out = {0};
+    if (!may_read(context, http_exchange_request(exchange))) {
+        refuse(exchange);
+        return;
+    }
+    state_write(context, &out);
+    http_respond(exchange, 200, "application/json", out.bytes, out.length);
+    buffer_fini(&out);
+}
+
+struct watcher {
+    struct list link;
+    struct serve_site *site;
+    struct http_exchange *exchange;
+};
+
+static void watcher_closed(void *context)
+{
+    struct watcher *watcher = context;
+    list_remove(&watcher->link);
+    atomic_fetch_sub(&watcher->site->watchers, 1);
+    free(watcher);
+}
+
+/* What a slow reader misses it gets with the next one: each state is whole. */
+static void event_send(struct http_exchange *exchange, const char *name, const struct buffer *data)
+{
+    struct buffer event = {0};
+    buffer_format(&event, "event: %s\ndata: ", name);
+    buffer_append(&event, data->bytes, data->length);
+    buffer_append_text(&event, "\n\n");
+    http_stream_write(exchange, event.bytes, event.length);
+    buffer_fini(&event);
+}
+
+static void events_get(void *context, struct http_exchange *exchange)
+{
+    struct serve_site *site = context;
+    struct buffer data = {0};
+    if (!may_read(site, http_exchange_request(exchange))) {
+        refuse(exchange);
+        return;
+    }
+    struct watcher *watcher = memory_new(struct watcher);
+    *watcher = (struct watcher){.site = site, .exchange = exchange};
+    http_header_add(exchange, "X-Accel-Buffering", "no"); /* or proxies keep it back */
+    if (!http_stream_begin(exchange, "text/event-stream", watcher_closed, watcher)) {
+        free(watcher);
+        return;
+    }
+    list_init(&watcher->link);
+    list_append(&site->streams, &watcher->link);
+    atomic_fetch_add(&site->watchers, 1);
+    history_write(site, &data);
+    event_send(exchange, "history", &data);
+    buffer_clear(&data);
+    state_write(site, &data);
+    event_send(exchange, "state", &data);
+    buffer_fini(&data);
+}
+
+struct news {
+    struct loop_message message;
+    struct serve_site *site;
+    struct buffer state, sample;
+};
+
+static void sample_keep(struct serve_site *site, struct buffer *sample)
+{
+    unsigned at = (site->sample_first + site->sample_count) % SAMPLES_MAX;
+    if (site->sample_count == SAMPLES_MAX)
+        site->sample_first = (site->sample_first + 1) % SAMPLES_MAX;
+    else
+        site->sample_count++;
+    free(site->samples[at]);
+    site->samples[at] = memory_text(buffer_text(sample));
+}
+
+static void news_deliver(struct loop_message *message)
+{
+    struct news *news = list_owner(message, struct news, message);
+    struct serve_site *site = news->site;
+    struct buffer data = {0};
+    if (news->state.length > 0) {
+        buffer_fini(&site->state);
+        site->state = news->state;
+        site->told = instant_now();
+    }
+    state_write(site, &data);
+    if (news->sample.length > 0)
+        sample_keep(site, &news->sample);
+    for (struct list *link = site->streams.next; link != &site->streams; link = link->next) {
+        struct http_exchange *exchange = list_owner(link, struct watcher, link)->exchange;
+        event_send(exchange, "state", &data);
+        if (news->sample.length > 0)
+            event_send(exchange, "sample", &news->sample);
+    }
+    buffer_fini(&data);
+    buffer_fini(&news->sample);
+    free(news);
+}
+
+/* --- commands ----------------------------------------------------------------------------------------------------- */
+
+/* What people may ask for. A field of the request becomes an operand behind "--" or the value of an option, and so
+ * never an option itself. */
+struct site_command {
+    const char *name;
+    const char *words[8];
+    const char *options[4]; /* fields that become --NAME=VALUE */
+    const char *operand;    /* the field that follows "--"; NULL = there is none */
+};
+
+static const struct site_command searches[] = {
+    {"tasks", {"tasks", "--json", "list"}, {"queue", "class", "cursor", "limit"}, "place"},
+    {"task", {"tasks", "--json", "show"}, {NULL}, "id"},
+    {"holder", {"who", "--json"}, {NULL}, "resource"},
+    {"contention", {"contention", "--json"}, {"days"}, NULL},
+    {"queues", {"queues", "--json"}, {NULL}, NULL},
+};
+static const struct site_command changes[] = {
+    {"pause", {"pause", "--json"}, {NULL}, "name"},
+    {"resume", {"resume", "--json"}, {NULL}, "name"},
+    {"quiet", {"quiet", "--json"}, {NULL}, "name"},
+    {"stop", {"stop", "--json"}, {NULL}, "name"},
+    {"retry", {"tasks", "--json", "retry"}, {NULL}, "name"},
+    {"bury", {"tasks", "--json", "bury"}, {NULL}, "name"},
+    {"delete", {"tasks", "--json", "delete"}, {NULL}, "name"},
+    {"cancel", {"cancel", "--json"}, {NULL}, "name"},
+    {"unlock", {"unlock", "--json", "--force"}, {NULL}, "name"},
+};
+
+struct asked {
+    struct http_exchange *exchange; /* NULL: the client has gone */
+    const struct site_command *command;
+    struct actor actor;
+    char *operand;
+    bool is_change;
+};
+
+static void asked_free(struct asked *asked)
+{
+    free(asked->operand);
+    free(asked);
+}
+
+static void client_gone(void *context)
+{
+    ((struct asked *)context)->exchange = NULL;
+}
+
+static void command_done(void *context, int exit_code, struct buffer *printed, struct buffer *complaint)
+{
+    struct asked *asked = context;
+    struct http_exchange *exchange = asked->exchange;
+    struct buffer out = {0};
+    if (asked->is_change)
+        action_log(&asked->actor, asked->command->name, asked->operand, exit_code);
+    if (exchange != NULL) {
+        struct json_writer json = json_begin(&out);
+        bool is_object = printed->length > 1 && printed->bytes[0] == '{';
+        json_number(&json, "exit_code", exit_code);
+        json_raw(&json, "answer", is_object ? printed->bytes : NULL, is_object ? printed->length - 1 : 0);
+        json_bytes(&json, "error", buffer_text(complaint), complaint->length);
+        json_respond(exchange, &json);
+    }
+    asked_free(asked);
+}
+
+static const struct site_command *command_named(const struct site_command *table, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    return NULL;
+}
+
+static void command_begin(struct serve_site *site, struct http_exchange *exchange, const struct site_command *command,
+                          bool is_change)
+{
+    const char *arguments[24];
+    char *values[4] = {NULL}, *options[4] = {NULL};
+    unsigned count = 0;
+    const struct session *session = session_of(site, http_exchange_request(exchange));
+    struct asked *asked = memory_new(struct asked);
+    *asked = (struct asked){.exchange = exchange, .command = command, .is_change = is_change};
+    asked->actor = actor_of(exchange, session != NULL ? session->user : "");
+    while (command->words[count] != NULL) {
+        arguments[count] = command->words[count];
+        count++;
+    }
+    arguments[count++] = site->options.origin;
+    for (unsigned i = 0; i < 4 && command->options[i] != NULL; i++) {
+        values[i] = query_field(exchange, command->options[i]);
+        if (values[i] != NULL && values[i][0] != '\0' &&
+            asprintf(&options[i], "--%s=%s", command->options[i], values[i]) > 0)
+            arguments[count++] = options[i];
+    }
+    if (command->operand != NULL) {
+        asked->operand = is_change ? body_field(exchange, command->operand) : query_field(exchange, command->operand);
+        arguments[count++] = "--";
+        arguments[count++] = asked->operand;
+    }
+    arguments[count] = NULL;
+    if (command->operand != NULL && asked->operand == NULL) {
+        http_respond_text(exchange, 400, "the request does not say what it is about");
+        asked_free(asked);
+    } else if (site->children.count == CHILDREN_MAX) {
+        http_respond_text(exchange, 503, "others ask already; try again in a moment");
+        asked_free(asked);
+    } else if (!command_child_start(&site->children, arguments, command_done, asked)) {
+        http_respond_text(exchange, 500, "no process can be started");
+        asked_free(asked);
+    } else {
+        http_exchange_keep(exchange, client_gone, asked);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        free(values[i]);
+        free(options[i]);
+    }
+}
+
+static void search_get(void *context, struct http_exchange *exchange)
+{
+    const struct site_command *command =
+        command_named(searches, sizeof searches / sizeof searches[0], http_exchange_rest(exchange));
+    if (!may_read(context, http_exchange_request(exchange)))
+        refuse(exchange);
+    else if (command == NULL)
+        http_respond_text(exchange, 404, "there is no such search");
+    else
+        command_begin(context, exchange, command, false);
+}
+
+static void change_post(void *context, struct http_exchange *exchange)
+{
+    const struct site_command *command =
+        command_named(changes, sizeof changes / sizeof changes[0], http_exchange_rest(exchange));
+    if (!may_change(context, http_exchange_request(exchange)))
+        refuse(exchange);
+    else if (command == NULL)
+        http_respond_text(exchange, 404, "there is no such action");
+    else
+        command_begin(context, exchange, command, true);
+}
+
+/* --- the page ----------------------------------------------------------------------------------------------------- */
+
+static void page_get(void *context, struct http_exchange *exchange)
+{
+    struct serve_site *site = context;
+    struct buffer json = {0}, out = {0};
+    struct json_writer writer = json_begin(&json);
+    json_text(&writer, "prefix", site->options.prefix);
+    json_close(&writer, '}');
+    page_write(
+        &(struct page){.title = "Holdfast", .json = buffer_text(&json), .script = "serve_page.js", .connects = true},
+        &out);
+    http_header_add(exchange, "Content-Security-Policy", "frame-ancestors 'none'");
+    http_header_add(exchange, "Referrer-Policy", "no-referrer");
+    http_respond(exchange, 200, "text/html; charset=utf-8", out.bytes, out.length);
+    buffer_fini(&json);
+    buffer_fini(&out);
+}
+
+/* --- the thread --------------------------------------------------------------------------------------------------- */
+
+static const struct http_route routes[] = {
+    {HTTP_GET, "/", page_get},
+    {HTTP_GET, "/events", events_get},
+    {HTTP_GET, "/api/state", state_get},
+    {HTTP_GET, "/api/session", session_get},
+    {HTTP_POST, "/api/login", login_post},
+    {HTTP_POST, "/api/logout", logout_post},
+    {HTTP_GET, "/api/search/", search_get},
+    {HTTP_POST, "/api/change/", change_post},
+};
+
+static void *site_run(void *context)
+{
+    struct serve_site *site = context;
+    loop_run(site->loop);
+    return NULL;
+}
+
+static bool all_are_local(const struct serve_site_options *options)
+{
+    struct http_address address;
+    struct error error = ERROR_NONE;
+    for (size_t i = 0; i < options->address_count; i++)
+        if (!http_address_read(options->addresses[i], 0, &address, &error) || !address.is_local)
+            return false;
+    return true;
+}
+
+struct serve_site *serve_site_start(const struct serve_site_options *options, struct error *error)
+{
+    struct serve_site *site = memory_new(struct serve_site);
+    sigset_t all, before;
+    site->options = *options;
+    site->is_open = all_are_local(options);
+    list_init(&site->streams);
+    site->told = instant_now();
+    site->loop = loop_create(error);
+    if (site->loop != NULL) {
+        command_children_init(&site->children, site->loop);
+        site->server = http_server_create(&(struct http_server_options){.loop = site->loop,
+                                                                        .addresses = options->addresses,
+                                                                        .address_count = options->address_count,
+                                                                        .prefix = options->prefix,
+                                                                        .has_login = options->token != NULL,
+                                                                        .routes = routes,
+                                                                        .route_count = sizeof routes / sizeof routes[0],
+                                                                        .context = site,
+                                                                        .connections_max = CONNECTIONS_MAX,
+                                                                        .body_max = BODY_MAX},
+                                          error);
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    site->is_started = site->server != NULL && pthread_create(&site->thread, NULL, site_run, site) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (site->is_started)
+        return site;
+    if (site->server != NULL)
+        error_set(error, "no thread can be started");
+    serve_site_stop(site);
+    return NULL;
+}
+
+void serve_site_stop(struct serve_site *site)
+{
+    if (site == NULL)
+        return;
+    if (site->is_started) {
+        loop_stop(site->loop);
+        pthread_join(site->thread, NULL);
+    }
+    if (site->loop != NULL) {
+        http_server_destroy(site->server);
+        command_children_end(&site->children);
+        loop_destroy(site->loop);
+    }
+    for (unsigned i = 0; i < SAMPLES_MAX; i++)
+        free(site->samples[i]);
+    buffer_fini(&site->state);
+    free(site);
+}
+
+void serve_site_tell(struct serve_site *site, struct buffer *state, struct buffer *sample)
+{
+    struct news *news = memory_new(struct news);
+    *news = (struct news){.message.deliver = news_deliver, .site = site, .state = *state, .sample = *sample};
+    *state = *sample = (struct buffer){.bytes = NULL};
+    loop_post(site->loop, &news->message);
+}
+
+bool serve_site_is_watched(const struct serve_site *site)
+{
+    return atomic_load(&site->watchers) > 0;
+}
+
+const char *serve_site_address(const struct serve_site *site, size_t index, struct buffer *out)
+{
+    return http_server_address(site->server, index, out);
+}

@@ -1,0 +1,45 @@
+/* What `holdfast serve` shows and lets do by HTTP, on a thread and a loop of its own, so that a node that hangs stops no
+ * answer: it goes by the state that it was given last, which says how old it is.
+ *
+ *     struct serve_site *site = serve_site_start(&options, &error);
+ *     serve_site_tell(site, state, sample);       again and again
+ *     serve_site_stop(site);
+ *
+ * Who may do what. Reading needs a login if an address is not local, or if the request names a host that is not this
+ * machine's (a page that makes its own name lead here is no reader). Changing always needs one: the token of the
+ * options, as `Authorization: Bearer TOKEN`, or typed into the page, which gives a cookie that only the server reads and
+ * a text that every change has to repeat. Without a token nothing can be changed. Each change is logged with who did it.
+ *
+ * Searches and changes are our own commands (command_child.h); at most four run at a time. Threads: start, tell and
+ * stop belong to one thread. */
+#ifndef WORKER_SERVE_SITE_H
+#define WORKER_SERVE_SITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+struct serve_site;
+
+struct serve_site_options {
+    const char *const *addresses; /* worker/http/http_address.h */
+    size_t address_count;
+    const char *prefix; /* of all paths; "" = none */
+    const char *token;  /* NULL: nothing can be changed */
+    const char *origin; /* the option that names the configuration for commands: "--config=FILE" */
+};
+
+/* The options must live as long as the site. NULL, with a reason, if it cannot listen. */
+struct serve_site *serve_site_start(const struct serve_site_options *options, struct error *error) MUST_CHECK;
+void serve_site_stop(struct serve_site *site); /* NULL is harmless */
+
+/* JSON, without line ends; the buffers become the site's. `sample` is one more point of the last hour, or empty. */
+void serve_site_tell(struct serve_site *site, struct buffer *state, struct buffer *sample);
+/* Whether somebody looks at the state as it changes. */
+bool serve_site_is_watched(const struct serve_site *site);
+/* Where it listens; NULL beyond the last. */
+const char *serve_site_address(const struct serve_site *site, size_t index, struct buffer *out);
+
+#endif
