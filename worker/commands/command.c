@@ -17,16 +17,11 @@
 
 /* In the order in which `holdfast --help` shows them. */
 const struct command *const command_list[] = {
-    &command_work,       &command_push,    &command_periodic,    &command_status, &command_top,
-    &command_tasks,      &command_result,  &command_cancel,      &command_queues, &command_pause,
-    &command_resume,     &command_quiet,   &command_stop,
-<<<<<<< HEAD
-    &command_lock,
-=======
->>>>>>> 83282ae2 (commands: show the fleet in a browser with holdfast serve)
-    &command_contention, &command_who,     &command_unlock,      &command_local,  &command_nodes,
-    &command_doctor,     &command_dry_run, &command_report,      &command_check,  &command_config,
-    &command_plugins,    &command_plugin,  &command_run_handler, &command_help,   NULL,
+    &command_work,   &command_push,    &command_periodic, &command_status,      &command_top,    &command_serve,
+    &command_tasks,  &command_result,  &command_cancel,   &command_queues,      &command_pause,  &command_resume,
+    &command_quiet,  &command_stop,    &command_lock,     &command_contention,  &command_who,    &command_unlock,
+    &command_local,  &command_nodes,   &command_doctor,   &command_dry_run,     &command_report, &command_check,
+    &command_config, &command_plugins, &command_plugin,   &command_run_handler, &command_help,   NULL,
 };
 
 static void buffer_write(struct buffer *text, FILE *to)

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "worker/commands/console.h"
 #include "worker/commands/health.h"
-#include "worker/commands/rate_window.h"
 #include "worker/commands/serve_site.h"
 #include "worker/commands/top_look.h"
 #include "worker/commands/top_nodes.h"
@@ -53,16 +52,6 @@ static const struct option_row options[] = {
 
 /* --- looking ------------------------------------------------------------------------------------------------------ */
 
-static void rates_fill(struct serve_command *serve)
-{
-    struct top_facts *facts = &serve->facts;
-    const struct status *status = &facts->status;
-    if (status->processed >= 0 && status->failed >= 0)
-        rate_window_add(&serve->rates, facts->now, status->processed, status->failed);
-    facts->has_rate = rate_window_read(&serve->rates, &facts->processed_rate, &facts->failed_rate);
-    facts->rate_us = rate_window_span_us(&serve->rates);
-}
-
 /* False when a signal asks for the end. */
 static bool look(struct serve_command *serve)
 {
@@ -72,7 +61,7 @@ static bool look(struct serve_command *serve)
         top_facts_free(&serve->facts);
         serve->facts = fresh;
         serve->looked = instant_now();
-        rates_fill(serve);
+        top_rates_fill(&serve->facts, &serve->rates);
     } else {
         top_facts_free(&fresh);
     }

@@ -57,23 +57,6 @@ static const struct option_row options[] = {
 
 /* --- looking ---------------------------------------------------------------------------------------------------- */
 
-/* When there are too few samples: what was counted in the last full minute. */
-static void rates_fill(struct top_command *top)
-{
-    struct top_facts *facts = &top->facts;
-    const struct status *status = &facts->status;
-    if (status->processed >= 0 && status->failed >= 0)
-        rate_window_add(&top->rates, facts->now, status->processed, status->failed);
-    facts->has_rate = rate_window_read(&top->rates, &facts->processed_rate, &facts->failed_rate);
-    facts->rate_us = rate_window_span_us(&top->rates);
-    if (facts->has_rate || status->minute_processed < 0 || status->minute_failed < 0)
-        return;
-    facts->has_rate = true;
-    facts->rate_us = 60 * US_PER_S;
-    facts->processed_rate = (double)status->minute_processed / 60;
-    facts->failed_rate = (double)status->minute_failed / 60;
-}
-
 /* False when it was interrupted. */
 static bool look(struct top_command *top)
 {
@@ -85,7 +68,7 @@ static bool look(struct top_command *top)
         top_facts_free(&top->facts);
         top->facts = fresh;
         top->looked = instant_now();
-        rates_fill(top);
+        top_rates_fill(&top->facts, &top->rates);
     } else {
         const char *reason = inquiry_reason(inquiry);
         snprintf(top->away, sizeof top->away, "%s", reason[0] != '\0' ? reason : "no answer in time");
@@ -125,7 +108,7 @@ static int print_once(struct top_command *top)
     if (code != EXIT_CODE_OK)
         return code;
     top->looked = instant_now();
-    rates_fill(top);
+    top_rates_fill(&top->facts, &top->rates);
     top_nodes_wait(top->nodes);
     if (isatty(STDOUT_FILENO)) {
         terminal_size(&width, &height);

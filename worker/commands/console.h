@@ -44,7 +44,8 @@ int console_open(struct console *console, const struct command *command, enum or
 /* The two parts of it: the configuration, and the connection. */
 int console_configure(struct console *console, const struct command *command, enum origin_needs needs);
 int console_connect(struct console *console, bool changes);
-/* Returns what failed, else `code`. After a complaint it says which configuration the command went by, unless the user named it. */
+/* Returns what failed, else `code`. After a complaint it says which configuration the command went by, unless the user
+ * named it. */
 int console_close(struct console *console, int code);
 
 /* The node's time, asked anew. False after a complaint. */

@@ -1,5 +1,5 @@
-/* What `holdfast serve` shows and lets do by HTTP, on a thread and a loop of its own, so that a node that hangs stops no
- * answer: it goes by the state that it was given last, which says how old it is.
+/* What `holdfast serve` shows and lets do by HTTP, on a thread and a loop of its own, so that a node that hangs delays
+ * no answer: it goes by the state that it was given last, which says how old it is.
  *
  *     struct serve_site *site = serve_site_start(&options, &error);
  *     serve_site_tell(site, state, sample);       again and again
@@ -7,8 +7,9 @@
  *
  * Who may do what. Reading needs a login if an address is not local, or if the request names a host that is not this
  * machine's (a page that makes its own name lead here is no reader). Changing always needs one: the token of the
- * options, as `Authorization: Bearer TOKEN`, or typed into the page, which gives a cookie that only the server reads and
- * a text that every change has to repeat. Without a token nothing can be changed. Each change is logged with who did it.
+ * options, as `Authorization: Bearer TOKEN`, or typed into the page, which gives a cookie that only the server reads,
+ * and a text that every change has to repeat. Without a token nothing can be changed. Each change is logged with who
+ * did it.
  *
  * Searches and changes are our own commands (command_child.h); at most four run at a time. Threads: start, tell and
  * stop belong to one thread. */

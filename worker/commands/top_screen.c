@@ -516,6 +516,21 @@ bool rate_window_read(const struct rate_window *window, double *processed, doubl
     return true;
 }
 
+void top_rates_fill(struct top_facts *facts, struct rate_window *window)
+{
+    const struct status *status = &facts->status;
+    if (status->processed >= 0 && status->failed >= 0)
+        rate_window_add(window, facts->now, status->processed, status->failed);
+    facts->has_rate = rate_window_read(window, &facts->processed_rate, &facts->failed_rate);
+    facts->rate_us = rate_window_span_us(window);
+    if (facts->has_rate || status->minute_processed < 0 || status->minute_failed < 0)
+        return;
+    facts->has_rate = true;
+    facts->rate_us = 60 * US_PER_S;
+    facts->processed_rate = (double)status->minute_processed / 60;
+    facts->failed_rate = (double)status->minute_failed / 60;
+}
+
 /* --- for programs ------------------------------------------------------------------------------------------------- */
 
 /* A rate with one digit behind the point. */

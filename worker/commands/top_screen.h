@@ -34,6 +34,8 @@ void rate_window_add(struct rate_window *window, struct wall_time at, long long 
 int64_t rate_window_span_us(const struct rate_window *window);
 /* A second, over the window; false when it is shorter than RATE_LEAST_US. */
 bool rate_window_read(const struct rate_window *window, double *processed, double *failed);
+/* Adds what was counted, and fills the rate: of the window, or of the last full minute while the window is short. */
+void top_rates_fill(struct top_facts *facts, struct rate_window *window);
 
 /* What somebody has chosen to see in `holdfast top`, and what a key means: pure, so that it is the same whatever the
  * terminal is.
