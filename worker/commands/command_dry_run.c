@@ -63,7 +63,7 @@ static bool file_write(const char *path, struct buffer *text)
     if (file != NULL && fclose(file) != 0)
         is_written = false;
     if (!is_written)
-        fprintf(stderr, "holdfast dry-run: %s: %s\n", path, strerror(errno));
+        command_complain(&command_dry_run, "%s: %s", path, strerror(errno));
     buffer_fini(text);
     return is_written;
 }
@@ -74,7 +74,7 @@ static bool file_is_writable(const char *path)
     bool was_there = path == NULL || access(path, F_OK) == 0;
     int file = path != NULL ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
     if (path != NULL && file < 0) {
-        fprintf(stderr, "holdfast dry-run: %s: %s\n", path, strerror(errno));
+        command_complain(&command_dry_run, "%s: %s", path, strerror(errno));
         return false;
     }
     if (file >= 0)

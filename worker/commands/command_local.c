@@ -23,7 +23,7 @@ static const struct option_row options[] = {
 static int complain(const struct error *error, enum exit_code code)
 {
     if (code != EXIT_CODE_OK)
-        fprintf(stderr, "holdfast local: %s\n", error->text);
+        command_complain(&command_local, "%s", error->text);
     return (int)code;
 }
 

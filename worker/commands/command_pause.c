@@ -18,8 +18,8 @@ static void unknown_queue_tell(const struct fleet *fleet, const char *name)
     for (size_t i = 0; i < fleet->count; i++)
         for (size_t j = 0; j < fleet->items[i].info.queue_count; j++)
             suggestion_offer(&suggestion, fleet->items[i].info.queues[j]);
-    fprintf(stderr, "holdfast pause: no process serves the queue %s, and no task was ever pushed to it%s\n",
-            log_quote(name, quoted), suggestion_hint(&suggestion, hint));
+    command_complain(&command_pause, "no process serves the queue %s, and no task was ever pushed to it%s",
+                     log_quote(name, quoted), suggestion_hint(&suggestion, hint));
 }
 
 /* A queue can be paused before its first task, so a mistyped name is paused like any other: say that it may be one.

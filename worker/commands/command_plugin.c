@@ -153,8 +153,8 @@ static int plugin_make(struct plugin_new *plugin)
     if (is_made)
         made_tell(plugin);
     else
-        fprintf(stderr, "holdfast plugin: %s in %s: %s; nothing was made\n", plugin->name,
-                log_quote(plugin->directory, quoted), error.text);
+        command_complain(&command_plugin, "%s in %s: %s; nothing was made", plugin->name,
+                         log_quote(plugin->directory, quoted), error.text);
     if (parent >= 0)
         close(parent);
     if (plugin->fd >= 0)

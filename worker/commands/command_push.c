@@ -151,7 +151,7 @@ static int arguments_take(struct push_command *command, char **arguments, int co
     return EXIT_CODE_OK;
 }
 
-enum { COMPLAINTS_MAX = 20, COMPLAINT_TEXT_MAX = 1024 };
+enum { COMPLAINTS_MAX = 20 };
 
 struct pusher {
     const struct push_command *command;
@@ -191,13 +191,11 @@ static void complain(struct pusher *pusher, const char *format, ...)
 {
     if (++pusher->complaints > COMPLAINTS_MAX)
         return;
-    char text[COMPLAINT_TEXT_MAX];
     va_list values;
-    va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
-    va_end(values);
     progress_end(&pusher->progress);
-    fprintf(stderr, "holdfast push: %s\n", log_defuse(text));
+    va_start(values, format);
+    command_complain_list(&command_push, format, values);
+    va_end(values);
 }
 
 static bool is_good(enum hf_push_answer answer)
@@ -511,10 +509,9 @@ static void bulk_tell(struct pusher *pusher)
     uint64_t done = pushed(pusher);
     double seconds = (double)instant_since(pusher->started, instant_now()) / (double)NS_PER_S;
     if (pusher->complaints > COMPLAINTS_MAX)
-        fprintf(stderr, "holdfast push: ... and %llu more\n",
-                (unsigned long long)(pusher->complaints - COMPLAINTS_MAX));
+        command_complain(&command_push, "... and %llu more", (unsigned long long)(pusher->complaints - COMPLAINTS_MAX));
     if (!pusher->input_ended)
-        fprintf(stderr, "holdfast push: nothing after line %llu was pushed\n", (unsigned long long)pusher->line);
+        command_complain(&command_push, "nothing after line %llu was pushed", (unsigned long long)pusher->line);
     if (pusher->command->console.as_json)
         bulk_tell_json(pusher, seconds);
     else if (pusher->command->dry_run)
@@ -540,11 +537,11 @@ static bool output_reach(struct pusher *pusher)
     if (pushed(pusher) == 0 || pusher->command->dry_run)
         return false;
     if (pusher->command->single != NULL)
-        fprintf(stderr, "holdfast push: the result could not be written, but the task %s was pushed\n",
-                pusher->command->task.jid);
+        command_complain(&command_push, "the result could not be written, but the task %s was pushed",
+                         pusher->command->task.jid);
     else
-        fprintf(stderr, "holdfast push: the result could not be written, but %llu of %llu tasks were pushed\n",
-                (unsigned long long)pushed(pusher), (unsigned long long)pusher->tasks);
+        command_complain(&command_push, "the result could not be written, but %llu of %llu tasks were pushed",
+                         (unsigned long long)pushed(pusher), (unsigned long long)pusher->tasks);
     return false;
 }
 
@@ -579,7 +576,7 @@ static enum exit_code pusher_run(const struct push_command *command)
             _exit((int)code);
         }
     } else {
-        fprintf(stderr, "holdfast push: %s\n", error.text);
+        command_complain(&command_push, "%s", error.text);
     }
     end(&pusher);
     return code;
@@ -682,8 +679,8 @@ static int await_result(struct push_command *command)
     if (code == EXIT_CODE_OK)
         code = task_await(await);
     if (code == EXIT_CODE_TEMPORARY)
-        fprintf(stderr, "holdfast push: the task was pushed; `holdfast result %s%s --wait` goes on waiting\n",
-                await->jid, command->console.origin.kind == ORIGIN_LOCAL ? " --local" : "");
+        command_complain(&command_push, "the task was pushed; `holdfast result %s%s --wait` goes on waiting",
+                         await->jid, command->console.origin.kind == ORIGIN_LOCAL ? " --local" : "");
     return code;
 }
 

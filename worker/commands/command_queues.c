@@ -146,16 +146,12 @@ static bool page_free(struct deletion *deletion, long long from)
 {
     struct console *console = deletion->console;
     struct leftovers leftovers = {.unique_count = 0};
-    inquiry_begin(console->inquiry);
-    struct buffer *request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 4);
-    redis_request_text(request, "LRANGE");
-    queue_keys_request(console->keys.dropped_prefix, deletion->id, request);
-    redis_request_integer(request, from);
-    redis_request_integer(request, from + FREE_PAGE - 1);
-    console_run(console);
-    const struct redis_reply *page = inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY);
-    if (page == NULL || page->count == 0)
+    char first[24], last[24];
+    snprintf(first, sizeof first, "%lld", from);
+    snprintf(last, sizeof last, "%lld", from + FREE_PAGE - 1);
+    const struct redis_reply *page = console_ask(
+        console, "LRANGE", console_key(console, console->keys.dropped_prefix, deletion->id), first, last, NULL);
+    if (page->kind != REDIS_ARRAY || page->count == 0)
         return false;
     leftovers_take(&leftovers, deletion, page);
     leftovers_free(&leftovers, deletion);

@@ -111,12 +111,12 @@ static bool log_read(struct log_reader *reader, const char *path)
     const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
     FILE *file = is_input ? stdin : fopen(path, "rbe");
     if (file == NULL) {
-        fprintf(stderr, "holdfast report: %s cannot be opened: %s\n", path, strerror(errno));
+        command_complain(&command_report, "%s cannot be opened: %s", path, strerror(errno));
         return false;
     }
     bool is_read = log_reader_file(reader, name, file, &error);
     if (!is_read)
-        fprintf(stderr, "holdfast report: %s\n", error.text);
+        command_complain(&command_report, "%s", error.text);
     if (!is_input)
         fclose(file);
     return is_read;
@@ -133,7 +133,7 @@ static bool page_save(const struct buffer *page, const char *path)
         is_saved = fclose(file) == 0 && is_saved;
     is_saved = is_saved && rename(buffer_text(&beside), path) == 0;
     if (!is_saved) {
-        fprintf(stderr, "holdfast report: the page %s cannot be written: %s\n", path, strerror(errno));
+        command_complain(&command_report, "the page %s cannot be written: %s", path, strerror(errno));
         if (file != NULL)
             remove(buffer_text(&beside));
     }
@@ -165,10 +165,10 @@ static void gaps_print(const struct history *history)
     const struct history_gap *gaps = history_gaps(history, &count);
     char from[LOG_TIME_SIZE], to[LOG_TIME_SIZE];
     for (size_t i = 0; i < count && i < ROWS_MAX; i++)
-        fprintf(stderr, "holdfast report: %llu more tasks went well from %s to %s and were only added up\n",
-                (unsigned long long)gaps[i].tasks, log_time(gaps[i].from, from), log_time(gaps[i].to, to));
+        command_complain(&command_report, "%llu more tasks went well from %s to %s and were only added up",
+                         (unsigned long long)gaps[i].tasks, log_time(gaps[i].from, from), log_time(gaps[i].to, to));
     if (count > ROWS_MAX)
-        fprintf(stderr, "holdfast report: and so at %zu more times; --json has all\n", count - ROWS_MAX);
+        command_complain(&command_report, "and so at %zu more times; --json has all", count - ROWS_MAX);
     if (count > 0)
         fprintf(stderr,
                 "holdfast report: so there are more holds than these: worker.log_tasks = \"all\" tells of each\n");
@@ -179,14 +179,15 @@ static void complain(const struct history *history, const struct log_counts *cou
     size_t holds;
     (void)history_holds(history, &holds);
     if (counts->broken + counts->cut > 0)
-        fprintf(stderr, "holdfast report: %llu of %llu lines were no sound lines of a log, and %llu were cut\n",
-                (unsigned long long)counts->broken, (unsigned long long)counts->lines, (unsigned long long)counts->cut);
+        command_complain(&command_report, "%llu of %llu lines were no sound lines of a log, and %llu were cut",
+                         (unsigned long long)counts->broken, (unsigned long long)counts->lines,
+                         (unsigned long long)counts->cut);
     if (counts->dropped > 0)
-        fprintf(stderr, "holdfast report: the workers could not write %llu lines, so some of it is missing here\n",
-                (unsigned long long)counts->dropped);
+        command_complain(&command_report, "the workers could not write %llu lines, so some of it is missing here",
+                         (unsigned long long)counts->dropped);
     if (history_left_out(history) > 0)
-        fprintf(stderr, "holdfast report: %zu holds, tasks and marks are too many for one report and left out\n",
-                history_left_out(history));
+        command_complain(&command_report, "%zu holds, tasks and marks are too many for one report and left out",
+                         history_left_out(history));
     gaps_print(history);
     if (holds == 0)
         fprintf(stderr, "holdfast report: nobody held anything: workers tell of their tasks at the level info or debug "

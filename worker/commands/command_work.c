@@ -242,7 +242,7 @@ static int start(struct work_command *command)
     struct log_options log = log_options_of(command->config);
     mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     if (!log_start(&log, &error)) {
-        fprintf(stderr, "holdfast work: %s\n", error.text);
+        command_complain(&command_work, "%s", error.text);
         return EXIT_CODE_FAILURE;
     }
     if (command->process != NULL)
@@ -297,7 +297,7 @@ static int run_supervised(void *context, const struct supervised_process *proces
     crash_notes_begin(process->run_table);
     signals_hold();
     if (command->origin.kind == ORIGIN_LOCAL && local_nodes_join(&error) != EXIT_CODE_OK) {
-        fprintf(stderr, "holdfast work: %s\n", error.text);
+        command_complain(&command_work, "%s", error.text);
         return EXIT_CODE_FAILURE;
     }
     config_free(command->config);
@@ -351,7 +351,7 @@ static int local_start(struct work_command *command)
               "holdfast config --from-local > holdfast.conf\n",
               stderr);
     else
-        fprintf(stderr, "holdfast work: %s\n", error.text);
+        command_complain(&command_work, "%s", error.text);
     return code;
 }
 

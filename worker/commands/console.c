@@ -45,6 +45,12 @@ const char *console_key(struct console *console, const char *prefix, const char 
     return console->key;
 }
 
+const char *console_work_key(struct console *console, const char *identity)
+{
+    snprintf(console->key, sizeof console->key, "%s:work", identity);
+    return console->key;
+}
+
 int console_run(struct console *console)
 {
     if (console->code != EXIT_CODE_OK || inquiry_run(console->inquiry))

@@ -52,6 +52,8 @@ int console_close(struct console *console, int code);
 bool console_time(struct console *console) MUST_CHECK;
 /* The key that is made of one of the prefixes of `keys` and a name; until the next call. */
 const char *console_key(struct console *console, const char *prefix, const char *name);
+/* That of what a process shows of its running tasks: a hash by "t" and the number of the slot. Until the next call. */
+const char *console_work_key(struct console *console, const char *identity);
 /* Runs the pipeline; complains when it is not answered, which is final. Returns console->code. A function that asks
  * more than once need not look at it in between: see `code`. */
 int console_run(struct console *console);

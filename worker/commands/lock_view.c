@@ -100,16 +100,13 @@ static void process_take(struct lock_runner *runner, const char *identity, bool 
 static void claim_look(struct lock_runner *runner, const struct lock_owner *owner, const char *identity, bool is_living,
                        struct console *console)
 {
-    inquiry_begin(console->inquiry);
-    struct buffer *request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 3);
-    redis_request_text(request, "HGET");
-    queue_keys_request(console->keys.process_prefix, identity, request);
-    redis_request_integer(request, owner->slot);
-    console_run(console);
+    char slot[16];
+    snprintf(slot, sizeof slot, "%u", owner->slot);
+    const struct redis_reply *claim =
+        console_ask(console, "HGET", console_key(console, console->keys.process_prefix, identity), slot, NULL);
     if (runner->jid != NULL)
         return;
-    bool has_task = claim_take(runner, owner, inquiry_reply(console->inquiry, 0));
+    bool has_task = claim_take(runner, owner, claim);
     if (has_task || runner->identity == NULL || (is_living && !runner->is_living))
         process_take(runner, identity, is_living);
 }
@@ -117,13 +114,7 @@ static void claim_look(struct lock_runner *runner, const struct lock_owner *owne
 /* What the process shows of the tasks that it runs, by their jids: slots may be numbered in another way there. */
 static void run_look(struct lock_runner *runner, const char *jid, struct console *console)
 {
-    inquiry_begin(console->inquiry);
-    struct buffer *request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 2);
-    redis_request_text(request, "HVALS");
-    queue_keys_request_work(&console->keys, runner->identity, request);
-    console_run(console);
-    const struct redis_reply *runs = inquiry_reply(console->inquiry, 0);
+    const struct redis_reply *runs = console_ask(console, "HVALS", console_work_key(console, runner->identity), NULL);
     for (size_t i = 0; runs->kind == REDIS_ARRAY && i < runs->count; i++) {
         const struct redis_reply *run = &runs->elements[i];
         struct wall_time since =

@@ -31,8 +31,7 @@ int nodes_login_read(struct nodes_login *login, const struct command *command)
     login->password = secret_read_file(login->password_file, &error);
     if (login->password != NULL)
         return EXIT_CODE_OK;
-    fprintf(stderr, "holdfast %s: %s\n", command->name, error.text);
-    return EXIT_CODE_FAILURE;
+    return command_complain(command, "%s", error.text);
 }
 
 bool nodes_session_open(struct nodes_session *session, const struct config *config, const struct nodes_login *login)

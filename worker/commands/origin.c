@@ -164,7 +164,7 @@ static int local_find(struct origin *origin, const struct command *command)
     origin->kind = ORIGIN_LOCAL;
     int code = (int)local_nodes_find(&origin->found, &error);
     if (code != EXIT_CODE_OK)
-        fprintf(stderr, "holdfast %s: %s\n", command->name, error.text);
+        command_complain(command, "%s", error.text);
     else if (origin->is_verbose)
         origin_tell(origin, command);
     return code;
@@ -359,7 +359,7 @@ int origin_open(struct origin *origin, const struct command *command, enum origi
         *config = config_of_options(origin, &error);
     findings_fini(&findings);
     if (error_is_set(&error))
-        fprintf(stderr, "holdfast %s: %s\n", command->name, error.text);
+        command_complain(command, "%s", error.text);
     if (*config == NULL)
         return EXIT_CODE_FAILURE;
     return EXIT_CODE_OK;

@@ -22,33 +22,23 @@ enum { RECOVERIES, ITERATION, RESULT, WORK }; /* indices of the replies */
 
 /* --- what else the node knows ----------------------------------------------------------------------------------- */
 
-/* What the process shows of the slot that has the task. */
-static void work_ask(const struct showing *showing)
-{
-    const struct console *console = &showing->tasks->console;
-    struct buffer *request = inquiry_compose(console->inquiry), field = {0};
-    buffer_format(&field, "t%s", showing->entry->slot);
-    redis_request_begin(request, 3);
-    redis_request_text(request, "HGET");
-    queue_keys_request_work(&console->keys, showing->entry->identity, request);
-    redis_request_text(request, buffer_text(&field));
-    buffer_fini(&field);
-}
-
 static int facts_read(struct showing *showing)
 {
     struct console *console = &showing->tasks->console;
+    const struct task_entry *entry = showing->entry;
     const char *jid = showing->view.envelope.jid;
+    char field[32];
     inquiry_begin(console->inquiry);
     inquiry_ask(console->inquiry, "HGETALL", console_key(console, console->keys.recovered_prefix, jid), NULL);
     inquiry_ask(console->inquiry, "HMGET", console_key(console, console->keys.iteration_prefix, jid), "ex", "c", "rt",
                 "cancelled", NULL);
     inquiry_ask(console->inquiry, "EXISTS", console_key(console, console->keys.result_prefix, jid), NULL);
-    if (showing->entry->place == TASK_IN_CLAIMS && showing->entry->slot != NULL)
-        work_ask(showing);
+    bool is_run = entry->place == TASK_IN_CLAIMS && entry->slot != NULL;
+    snprintf(field, sizeof field, "t%s", is_run ? entry->slot : "");
+    if (is_run)
+        inquiry_ask(console->inquiry, "HGET", console_work_key(console, entry->identity), field, NULL);
     console_run(console);
-    const struct redis_reply *work =
-        inquiry_count(console->inquiry) > WORK ? inquiry_reply_of(console->inquiry, WORK, REDIS_STRING) : NULL;
+    const struct redis_reply *work = is_run ? inquiry_reply_of(console->inquiry, WORK, REDIS_STRING) : NULL;
     if (work != NULL)
         showing->fence = process_run_fence(work->bytes, work->length, jid);
     return console->code;

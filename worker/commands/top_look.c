@@ -39,12 +39,8 @@ static void work_read(struct top_facts *facts, struct console *console, const st
                       size_t count)
 {
     inquiry_begin(console->inquiry);
-    for (size_t i = 0; i < count; i++) {
-        struct buffer *request = inquiry_compose(console->inquiry);
-        redis_request_begin(request, 2);
-        redis_request_text(request, "HVALS");
-        queue_keys_request_work(&console->keys, processes[i]->identity, request);
-    }
+    for (size_t i = 0; i < count; i++)
+        inquiry_ask(console->inquiry, "HVALS", console_work_key(console, processes[i]->identity), NULL);
     console_run(console);
     for (size_t i = 0; i < count; i++) {
         const struct redis_reply *entries = inquiry_reply(console->inquiry, i);
