@@ -169,6 +169,21 @@ static void worker_look(struct loop_timer *timer)
         worker_drain_look(worker);
 }
 
+/* --- that the loop turns ------------------------------------------------------------------------------------------ */
+
+/* To a supervisor, or to the service manager: also while it stops. */
+#define BEAT_NS (500 * NS_PER_MS)
+
+static void beat_fire(struct loop_timer *timer)
+{
+    struct worker *worker = list_owner(timer, struct worker, beat);
+    int64_t watchdog_ns = service_notify_watchdog_ns();
+    loop_timer_set(worker->loop, timer, loop_after(worker->loop, watchdog_ns > 0 ? watchdog_ns : BEAT_NS));
+    atomic_fetch_add(&worker->options.run_table->beats, 1);
+    if (watchdog_ns > 0)
+        service_notify_alive();
+}
+
 /* --- how others see and call it ----------------------------------------------------------------------------------- */
 
 static size_t runs_fill(const struct worker *worker, struct heartbeat_run *runs)
@@ -556,6 +571,9 @@ static bool worker_build(struct worker *worker, struct error *error)
     loop_timer_init(&worker->log_unserved, worker_log_unserved_fire);
     loop_timer_init(&worker->look, worker_look);
     loop_timer_set(worker->loop, &worker->look, instant_now());
+    loop_timer_init(&worker->beat, beat_fire);
+    if (worker->options.process > 0 || service_notify_watchdog_ns() > 0)
+        loop_timer_set(worker->loop, &worker->beat, loop_now(worker->loop));
     loop_timer_init(&worker->observe, observe_fire);
     if (!monitor_build(worker, error))
         return false;
@@ -605,6 +623,7 @@ static void worker_free(struct worker *worker)
         loop_timer_clear(worker->loop, &worker->log_unserved);
         loop_timer_clear(worker->loop, &worker->look);
         loop_timer_clear(worker->loop, &worker->observe);
+        loop_timer_clear(worker->loop, &worker->beat);
         loop_timer_clear(worker->loop, &worker->limit);
         loop_destroy(worker->loop);
     }
@@ -679,6 +698,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     atomic_store(&options->run_table->is_up, true);
     service_notify_ready();
     loop_run(worker->loop);
+    atomic_store(&options->run_table->beats, 0);
     process_observe(worker);
     worker_log_sums(worker);
     worker_log_unserved(worker);

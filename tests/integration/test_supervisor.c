@@ -468,6 +468,45 @@ static void only_the_supervisor_speaks_to_the_service_manager(void **state)
     close(manager);
 }
 
+/* A worker that is alone feeds the watchdog from its loop, and a supervisor from its own. */
+static void the_watchdog_of_the_service_manager_is_fed(void **state)
+{
+    (void)state;
+    static const struct fleet_setup *const setups[] = {&alone, &pair};
+    for (unsigned i = 0; i < 2; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "@holdfast-dog-%d-%u", (int)getpid(), i);
+        int manager = manager_open(name + 1);
+        setenv("NOTIFY_SOCKET", name, 1);
+        setenv("WATCHDOG_USEC", "200000", 1);
+        unsigned worker = fleet_work(&fleet, setups[i]);
+        unsetenv("NOTIFY_SOCKET");
+        unsetenv("WATCHDOG_USEC");
+        unsigned fed = 0;
+        for (char message[512]; fed < 3;) { /* between what else there is to say */
+            ssize_t length = recv(manager, message, sizeof message, 0);
+            assert_true(length > 0);
+            fed += memcmp(message, "WATCHDOG=1", 10) == 0;
+        }
+        one_fleet_stop(worker);
+        close(manager);
+    }
+}
+
+static void a_process_that_is_silent_is_killed_and_started_again(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &pair);
+    await_ready(worker);
+    pid_t second = pid_of(worker, 2);
+    kill(second, SIGSTOP);
+    test_await(logged_times(worker, " process_silent process=2 ") == 1);
+    test_await(logged_times(worker, "process_ended process=2 ") == 1);
+    test_await(pid_of(worker, 2) != second);
+    assert_int_equal(logged_times(worker, " process_silent process=1 "), 0);
+    one_fleet_stop(worker);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +531,8 @@ int main(void)
         fleet_test(a_configuration_with_errors_starts_nothing),
         fleet_test(a_plugin_that_is_refused_is_refused_once),
         fleet_test(only_the_supervisor_speaks_to_the_service_manager),
+        fleet_test(the_watchdog_of_the_service_manager_is_fed),
+        fleet_test(a_process_that_is_silent_is_killed_and_started_again),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }

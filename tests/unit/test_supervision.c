@@ -154,4 +154,60 @@ TEST(nothing_is_started_while_all_is_ending)
     assert_int_equal(supervision.exit_code, 3);
 }
 
+/* --- silence ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t beats;
+
+/* Looks once a second, for that long; which processes were found silent, one bit each. The first one beats. */
+static unsigned watch(int64_t seconds)
+{
+    unsigned silent = 0;
+    for (; seconds > 0; seconds--) {
+        later(1);
+        supervision_look(&supervision, now);
+        beats++;
+        silent |= supervision_is_silent(&supervision, 0, beats, now);
+        silent |= (unsigned)supervision_is_silent(&supervision, 1, 7, now) << 1;
+    }
+    return silent;
+}
+
+TEST(a_process_whose_beats_stop_is_silent)
+{
+    begin_up(2);
+    assert_int_equal(watch(20), 0); /* its first beat was heard within the first second */
+    assert_int_equal(watch(1), 2);
+    assert_int_equal(watch(19), 0); /* it was told, and takes time to die */
+    assert_int_equal(watch(1), 2);
+}
+
+TEST(a_process_that_starts_or_ends_is_not_judged)
+{
+    begin_up(2);
+    for (unsigned i = 0; i < 100; i++) {
+        later(1);
+        supervision_look(&supervision, now);
+        assert_false(supervision_is_silent(&supervision, 0, 0, now));
+    }
+}
+
+TEST(a_new_process_is_not_judged_by_the_beats_of_the_one_before)
+{
+    begin_up(2);
+    assert_int_equal(watch(21), 2);
+    assert_int_equal(supervision_ended(&supervision, 1, 1, now), SUPERVISION_RESTART);
+    later(1);
+    start_due();
+    assert_int_equal(watch(20), 0);
+}
+
+TEST(time_in_which_the_supervisor_stood_still_does_not_count)
+{
+    begin_up(2);
+    assert_int_equal(watch(15), 0);
+    later(3600); /* the machine was suspended */
+    assert_int_equal(watch(15), 0);
+    assert_int_equal(watch(10), 2);
+}
+
 RUN_TESTS

@@ -65,3 +65,17 @@ void service_notify_status(const char *text)
     snprintf(message, sizeof message, "STATUS=%s", text);
     message_send(message);
 }
+
+int64_t service_notify_watchdog_ns(void)
+{
+    const char *patience = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    if (patience == NULL || getenv("NOTIFY_SOCKET") == NULL || (pid != NULL && strtol(pid, NULL, 10) != getpid()))
+        return 0;
+    long long us = strtoll(patience, NULL, 10);
+    return us > 0 && us < INT64_MAX / NS_PER_US ? us * NS_PER_US / 2 : 0;
+}
+
+void service_notify_alive(void)
+{
+    message_send("WATCHDOG=1");
+}

@@ -4,9 +4,14 @@
 #ifndef WORKER_SERVICE_NOTIFY_H
 #define WORKER_SERVICE_NOTIFY_H
 
+#include <stdint.h>
+
 void service_notify_ready(void);     /* started, or done with reloading */
 void service_notify_reloading(void); /* the next one is service_notify_ready */
 void service_notify_stopping(void);
 void service_notify_status(const char *text); /* one line for people */
+/* How often the manager wants to hear that the process lives (WatchdogSec=): half of its patience; 0 = it does not. */
+int64_t service_notify_watchdog_ns(void);
+void service_notify_alive(void);
 
 #endif

@@ -52,7 +52,8 @@ void supervision_started(struct supervision *supervision, unsigned number, struc
     struct supervised *process = process_at(supervision, number);
     invariant(process->state == SUPERVISED_DUE && !supervision->is_ending);
     process->state = SUPERVISED_ALIVE;
-    process->at = now;
+    process->at = process->heard = now;
+    process->beats = 0;
 }
 
 void supervision_up(struct supervision *supervision, unsigned number)
@@ -60,6 +61,26 @@ void supervision_up(struct supervision *supervision, unsigned number)
     struct supervised *process = process_at(supervision, number);
     invariant(process->state == SUPERVISED_ALIVE);
     process->is_up = process->has_been_up = supervision->has_begun = true;
+}
+
+/* It may have stood still itself, with all the others. */
+void supervision_look(struct supervision *supervision, struct instant now)
+{
+    bool was_away = instant_since(supervision->looked, now) > 3 * SUPERVISION_LOOK_NS;
+    supervision->looked = now;
+    for (unsigned i = 0; was_away && i < supervision->count; i++)
+        supervision->processes[i].heard = now;
+}
+
+bool supervision_is_silent(struct supervision *supervision, unsigned number, uint64_t beats, struct instant now)
+{
+    struct supervised *process = process_at(supervision, number);
+    bool is_silent =
+        beats != 0 && beats == process->beats && instant_since(process->heard, now) >= SUPERVISION_SILENT_NS;
+    if (beats != process->beats || beats == 0 || is_silent) /* to be killed is told once */
+        process->heard = now;
+    process->beats = beats;
+    return is_silent;
 }
 
 static int64_t pause_after(const struct supervised *process, struct instant now)

@@ -28,7 +28,8 @@ struct supervisor {
     struct supervisor_terms terms;
     struct supervision supervision;
     struct process processes[SUPERVISION_MAX];
-    bool is_ready; /* and the service manager knows it */
+    bool is_ready;           /* and the service manager knows it */
+    struct instant alive_at; /* when the service manager is told next; INSTANT_NEVER = it does not want to know */
 };
 
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN};
@@ -267,6 +268,33 @@ static void ups_look(struct supervisor *supervisor)
     status_tell(supervisor);
 }
 
+/* One that is stopped cannot end in order, and one that is stuck does not. */
+static void silent_kill(struct supervisor *supervisor)
+{
+    struct supervision *supervision = &supervisor->supervision;
+    struct instant now = instant_now();
+    supervision_look(supervision, now);
+    for (unsigned i = 0; i < supervision->count; i++) {
+        struct process *process = &supervisor->processes[i];
+        if (process->run_table == NULL ||
+            !supervision_is_silent(supervision, i, atomic_load(&process->run_table->beats), now))
+            continue;
+        tell(supervisor, LOG_ERROR, "process_silent",
+             "process=%u pid=%d seconds=%d advice=\"its loop does not turn any more: it is killed and started again\"",
+             i + 1, (int)process->pid, (int)(SUPERVISION_SILENT_NS / NS_PER_S));
+        kill(process->pid, SIGKILL);
+    }
+}
+
+static void alive_tell(struct supervisor *supervisor)
+{
+    struct instant now = instant_now();
+    if (!instant_reached(now, supervisor->alive_at))
+        return;
+    service_notify_alive();
+    supervisor->alive_at = instant_after(now, service_notify_watchdog_ns());
+}
+
 static sigset_t signals_set(void)
 {
     sigset_t set;
@@ -294,20 +322,24 @@ static void turn_take(struct supervisor *supervisor)
     unsigned due;
     while ((due = supervision_due(supervision, instant_now())) < supervision->count)
         process_start(supervisor, due);
-    struct instant until = supervision_next(supervision);
-    if (supervision_awaits(supervision))
-        until = instant_earlier(until, instant_after(instant_now(), LOOK_NS));
+    int64_t look_ns = supervision_awaits(supervision) ? LOOK_NS : SUPERVISION_LOOK_NS;
+    struct instant until = instant_earlier(supervision_next(supervision), supervisor->alive_at);
+    until = instant_earlier(until, instant_after(instant_now(), look_ns));
     int number = signal_await(until);
     if (number == SIGCHLD)
         ended_reap(supervisor);
     else if (number != 0)
         signal_take(supervisor, number);
     ups_look(supervisor);
+    silent_kill(supervisor);
+    alive_tell(supervisor);
 }
 
 int supervisor_run(const struct supervisor_options *options)
 {
-    struct supervisor supervisor = {.options = options, .terms = options->terms};
+    struct supervisor supervisor = {.options = options, .terms = options->terms, .alive_at = INSTANT_NEVER};
+    if (service_notify_watchdog_ns() > 0)
+        supervisor.alive_at = instant_now();
     sigset_t set = signals_set();
     signal(SIGCHLD, SIG_DFL); /* the parent process may have left it ignored */
     signal(SIGPIPE, SIG_IGN); /* of a log whose reader has closed */

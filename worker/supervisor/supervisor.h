@@ -11,6 +11,9 @@
  * service manager only the supervisor speaks: ready when all workers are up for the first time, and reloaded when the
  * workers have been told (what each of them makes of it, its log says).
  *
+ * A worker whose loop has not turned for 20 s is killed and started again; systemd's watchdog, if it is set, hears from
+ * the supervisor's own loop.
+ *
  * Its log has no thread either: the file is opened for each line, and needs no signal when it was moved away. */
 #ifndef WORKER_SUPERVISOR_H
 #define WORKER_SUPERVISOR_H
