@@ -228,7 +228,7 @@ test: ## install what is missing, build, run all tests and the mutants
 	@$(MAKE) check
 
 ALSO = --also 'demo=scripts/demo --quick --kill-node $(B)' --also 'install=scripts/try-install $(B)' \
-       --also 'pages=scripts/try-tutorial $(B)' \
+       --also 'pages=scripts/try-tutorial $(B)' --also 'metrics=scripts/try-metrics $(B)/holdfast' \
        --also 'demo-efficiency=scripts/demo-efficiency --quick --html "$$TMPDIR/page.html" $(B)' \
        --also 'demo-correctness=scripts/demo-correctness --quick --html "$$TMPDIR/page.html" $(B)'
 check: tests ## build and run all tests, the mutants and short demonstrations; K=PATTERN runs those whose name matches
