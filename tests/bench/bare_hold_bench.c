@@ -73,19 +73,25 @@ static void hear(struct node *node)
         node->asked--;
 }
 
-static void script_load(struct node *node)
+static void ask(struct node *node, const struct buffer *request, char answer)
 {
-    struct buffer load = {0};
     char text[128];
-    redis_request_begin(&load, 3);
-    redis_request_text(&load, "SCRIPT");
-    redis_request_text(&load, "LOAD");
-    redis_request_text(&load, redlock_script_grant.source);
-    say(node, &load);
+    say(node, request);
     node->asked = 0;
-    if (recv(node->fd, text, sizeof text, 0) <= 0 || text[0] != '$')
-        fail("a node does not take the script");
-    buffer_fini(&load);
+    if (recv(node->fd, text, sizeof text, 0) <= 0 || text[0] != answer)
+        fail("a node does not do what is asked before the first hold");
+}
+
+/* The lock may still be there from a run before: then the script would refuse it. */
+static void node_prepare(struct node *node)
+{
+    struct buffer request = {0};
+    redis_request_command(&request, "DEL", KEY);
+    ask(node, &request, ':');
+    buffer_clear(&request);
+    redis_request_command(&request, "SCRIPT", "LOAD", redlock_script_grant.source);
+    ask(node, &request, '$');
+    buffer_fini(&request);
 }
 
 static void watch(int fd, unsigned number)
@@ -101,7 +107,7 @@ static void node_open(unsigned port)
     node->fd = bench_node_connect(port);
     if (node->fd < 0)
         fail("a node cannot be reached");
-    script_load(node);
+    node_prepare(node);
     watch(node->fd, node_count++);
 }
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -20,11 +21,12 @@
 
 enum { NODES_MAX = 15, USERS_MAX = 1024, VALUE_DIGITS = 32, SLICE = 500, TASK_LENGTH = 170 };
 
-static const struct redis_script compare = {
-    .name = "compare",
-    .sha1 = "2e47b373b4dbd63ee966d2eb9fe24ed6a138ad4e",
-    .source = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0",
-};
+#define COMPARE "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+
+static const struct redis_script compare = {.name = "compare",
+                                            .sha1 = "2e47b373b4dbd63ee966d2eb9fe24ed6a138ad4e",
+                                            .source = COMPARE,
+                                            .length = sizeof COMPARE - 1};
 
 struct ask {
     struct redis_call call;
@@ -33,8 +35,8 @@ struct ask {
 
 struct user {
     struct ask grants[NODES_MAX], releases[NODES_MAX], fetch;
-    unsigned number, votes, outstanding;
-    bool has_released, is_over; /* the cycle, but for answers that are still to come */
+    unsigned grants_had, releases_had, outstanding;
+    bool is_over; /* the cycle, but for answers that are still to come */
     char value[VALUE_DIGITS], claims[32], resource[48];
 };
 
@@ -92,9 +94,10 @@ static void removed(struct redis_call *call, const struct redis_result *result)
 static void released(struct redis_call *call, const struct redis_result *result)
 {
     struct user *user = answered(call, result);
-    if (++user->votes == node_count / 2 + 1 && queue == NULL)
+    bool is_free = ++user->releases_had == node_count / 2 + 1;
+    if (is_free && queue == NULL)
         user->is_over = true;
-    else if (user->votes == node_count / 2 + 1) {
+    else if (is_free) {
         buffer_clear(&request);
         redis_request_begin(&request, 2);
         redis_request_text(&request, "RPOP");
@@ -107,8 +110,6 @@ static void released(struct redis_call *call, const struct redis_result *result)
 
 static void release(struct user *user)
 {
-    user->has_released = true;
-    user->votes = 0;
     for (unsigned i = 0; i < node_count; i++) {
         buffer_clear(&request);
         redis_request_script(&request, &compare, 1, 1);
@@ -124,7 +125,7 @@ static void granted(struct redis_call *call, const struct redis_result *result)
     struct user *user = answered(call, result);
     if (!redis_reply_is_status(result->reply, "OK"))
         fail("a lock that nobody has is refused");
-    if (++user->votes == node_count / 2 + 1 && !user->has_released)
+    if (++user->grants_had == node_count / 2 + 1)
         release(user);
     cycle_end(user);
 }
@@ -132,8 +133,8 @@ static void granted(struct redis_call *call, const struct redis_result *result)
 static void lock(struct user *user)
 {
     static unsigned long number;
-    user->votes = 0;
-    user->has_released = user->is_over = false;
+    user->grants_had = user->releases_had = 0;
+    user->is_over = false;
     random_digits(user->value, VALUE_DIGITS);
     snprintf(user->resource, sizeof user->resource, "plain:%lu", number++);
     for (unsigned i = 0; i < node_count; i++) {
@@ -285,10 +286,10 @@ static void command_line_take(int count, char **words)
 int main(int count, char **words)
 {
     command_line_take(count, words);
+    log_set_level(LOG_WARN);
     loop = loop_create(NULL);
     for (unsigned i = 0; i < conc; i++) {
         struct user *user = &users[i];
-        user->number = i;
         snprintf(user->claims, sizeof user->claims, "bench:claims:%u", i);
         user->fetch.user = user;
         for (unsigned node = 0; node < node_count; node++)

@@ -1,7 +1,7 @@
 /* task-bench: how fast a worker drains a queue of tasks that do nothing, with or without a lock for each of them,
  * and how long a task takes from its push to the start of its handler.
  *
- *     task-bench --queue-port P [--lock-ports A,B,C] --threads N --tasks N [--isolation KIND] [--program FILE] [...]
+ *     task-bench --queue-port P [--lock-ports A,B,C] --threads N --tasks N [--processes N] [--isolation KIND] [...]
  *     task-bench --queue-port P --lock-ports A,B,C --hold-ms N --tasks N [--processes N] [...]
  *     task-bench --queue-port P [--lock-ports A,B,C] --rate N --seconds N [--program FILE] [--plugins DIR]
  *
@@ -235,22 +235,47 @@ static void tasks_check(const struct bench *bench, double done)
     exit(1);
 }
 
-static void report_print(const struct bench *bench, const char *path)
+/* The sums of all workers, and the time of the slowest. */
+static void reports_print(const struct bench *bench, char paths[][128])
 {
-    const char *report = report_read(path);
-    double done = report_number(report, "done"), seconds = report_number(report, "active_seconds");
+    double done = 0, longest = 0, cpu_seconds = 0, calls = 0, p50_us = 0, p99_us = 0;
+    for (unsigned i = 0; i < bench->processes; i++) {
+        const char *report = report_read(paths[i]), *wait = strstr(report, "\"lock_wait\":{");
+        double seconds = report_number(report, "active_seconds");
+        done += report_number(report, "done");
+        longest = seconds > longest ? seconds : longest;
+        cpu_seconds += report_number(report, "cpu_seconds");
+        calls += report_number(report, "claim_calls");
+        p50_us = wait != NULL ? report_number(wait, "p50_us") : 0;
+        p99_us = wait != NULL ? report_number(wait, "p99_us") : 0;
+        unlink(paths[i]);
+    }
     tasks_check(bench, done);
-    const char *wait = strstr(report, "\"lock_wait\":{");
     printf("{\"tasks\":%.0f,\"secs\":%.3f,\"tasks_per_s\":%.0f,\"cpu_us_per_task\":%.2f,\"tasks_per_claim_call\":%.1f,"
            "\"lock_p50_us\":%.0f,\"lock_p99_us\":%.0f}\n",
-           done, seconds, done / seconds, report_number(report, "cpu_seconds") / done * 1e6,
-           done / report_number(report, "claim_calls"), wait != NULL ? report_number(wait, "p50_us") : 0,
-           wait != NULL ? report_number(wait, "p99_us") : 0);
+           done, longest, done / longest, cpu_seconds / done * 1e6, done / calls, p50_us, p99_us);
+}
+
+/* --- all workers -------------------------------------------------------------------------------------------------- */
+
+enum { PROCESSES_MAX = 16 };
+
+/* Each has a report of its own, whose path is in `reports` then. */
+static void workers_run(struct bench *bench, const char *config, char reports[PROCESSES_MAX][128])
+{
+    pid_t children[PROCESSES_MAX];
+    queue_fill(bench);
+    for (unsigned i = 0; i < bench->processes; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "report.%u", i);
+        path_make(bench, name, reports[i]);
+        children[i] = worker_start(bench, config, reports[i]);
+    }
+    for (unsigned i = 0; i < bench->processes; i++)
+        worker_wait(children[i]);
 }
 
 /* --- one resource ------------------------------------------------------------------------------------------------ */
-
-enum { PROCESSES_MAX = 16 };
 
 struct hot_sum {
     double done, longest, held, holds, handed_over, attempts, parked, cpu_seconds;
@@ -277,18 +302,10 @@ static void hot_add(struct hot_sum *sum, const char *report)
 
 static void hot_run(struct bench *bench, const char *config)
 {
-    pid_t children[PROCESSES_MAX];
     char reports[PROCESSES_MAX][128];
     struct hot_sum sum = {0};
-    queue_fill(bench);
+    workers_run(bench, config, reports);
     for (unsigned i = 0; i < bench->processes; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "report.%u", i);
-        path_make(bench, name, reports[i]);
-        children[i] = worker_start(bench, config, reports[i]);
-    }
-    for (unsigned i = 0; i < bench->processes; i++) {
-        worker_wait(children[i]);
         hot_add(&sum, report_read(reports[i]));
         unlink(reports[i]);
     }
@@ -345,18 +362,18 @@ static void latency_run(const struct bench *bench, const char *config, const cha
            (double)histogram_quantile(&worker, 0.5) / (double)histogram_quantile(&bare, 0.5));
 }
 
-static void drain_run(struct bench *bench, const char *config, const char *report)
+static void drain_run(struct bench *bench, const char *config)
 {
-    queue_fill(bench);
-    worker_wait(worker_start(bench, config, report));
-    report_print(bench, report);
+    char reports[PROCESSES_MAX][128];
+    workers_run(bench, config, reports);
+    reports_print(bench, reports);
 }
 
 /* --- the command line ----------------------------------------------------------------------------------------- */
 
 static const char usage[] =
     "usage: task-bench --queue-port P [--lock-ports A,B,C] [--threads N] [--tasks N] [--isolation KIND]\n"
-    "                  [--program FILE] [--jobs DIR]\n"
+    "                  [--processes N] [--program FILE] [--jobs DIR]\n"
     "Drains a private queue node of tasks that do nothing and prints one JSON line. With --lock-ports each task is\n"
     "locked on those nodes. KIND is where they run: thread, process, or program, which is /bin/true for each task.\n"
     "Defaults: 50 threads, 100000 tasks, build/holdfast, build/jobs.\n"
@@ -461,7 +478,7 @@ int main(int argc, char **argv)
     else if (bench.hold_ms > 0)
         hot_run(&bench, config);
     else
-        drain_run(&bench, config, report);
+        drain_run(&bench, config);
     unlink(config);
     unlink(report);
     rmdir(bench.directory);
