@@ -8,6 +8,8 @@
 #   latency ROUND open|locked {"rate": ...}
 #   use ROUND WHICH and, a cycle or task: us of the lock nodes and of the queue node, commands, bytes, calls of all nodes
 #   plain ROUND locks|tasks {...} and fan-out ROUND {...}: without the library
+#   grown nodes|processes|waiting|parked COUNT {...}, with a line of use under grown-KIND-COUNT
+#   parked {...} BYTES BYTES                 the memory of the queue node before and behind
 #   counted NAME INSTRUCTIONS                of tests/bench/results
 #   hand-over ROUND {...}, spawn ROUND {...} and away ROUND thread|process|program {"tasks": ...}
 # A task is kept under the index of its case with a "t" before it, a hot case with an "h".
@@ -93,6 +95,15 @@ $1 == "plain" {
 }
 
 $1 == "fan-out" { data["acquire", "fan-out", $2] = field($0, "acq_p50_us"); data["acquire99", "fan-out", $2] = field($0, "acq_p99_us") }
+
+$1 == "grown" {
+    grown[++growths] = "grown-" $2 "-" $3
+    data["cycles", grown[growths], 1] = field($0, "tasks_per_s") + field($0, "cycles") / (field($0, "secs") + !field($0, "secs"))
+    data["cpu", grown[growths], 1] = field($0, "client_cpu_us") + field($0, "cpu_us_per_task")
+    node_count[grown[growths]] = $2 == "nodes" ? $3 : 5
+}
+
+$1 == "parked" { parked_bytes = ($NF - $(NF - 1)) / field($0, "parked") }
 
 $1 == "counted" { counted[$2] = $3 }
 
@@ -277,6 +288,19 @@ function goals_table(    round, which, kinds, i) {
     goal("push to start at 200/s: p50 under a lock, times without", "<1.3", "start", "locked", "start", "open")
 }
 
+function growth_table(    i, which, part) {
+    if (growths == 0) return
+    printf "\n%-38s %9s %9s %9s %9s\n", "growth, measured once", "a second", "client us", "queue us", "lock us"
+    for (i = 1; i <= growths; i++) {
+        which = grown[i]
+        split(which, part, "-")
+        printf "%-38s %9.0f %9.1f %9.1f %9.1f\n", sprintf("%s: %d", part[2], part[3]), data["cycles", which, 1],
+            data["cpu", which, 1], data["queue", which, 1], data["locks", which, 1] / node_count[which]
+    }
+    print "nodes: lock cycles of 64 users; processes, parked: locked tasks; waiting: tasks without a lock, with their push;"
+    printf "lock us: of one lock node; a parked task takes %.0f bytes of the queue node, 170 of which are its text\n", parked_bytes
+}
+
 function table(    which) {
     spread("cycles", "limit")
     printf "redis-benchmark on 5 nodes, 32 in flight on one connection each (P32c1): %.0f cycles/s (%.0f to %.0f)\n\n",
@@ -292,6 +316,7 @@ function table(    which) {
     task_table()
     handler_table()
     goals_table()
+    growth_table()
     printf "\nMedians of %d round%s with the lowest and highest; acquire: p50 and p99; CPU: of the client, a cycle or task.\n",
         rounds, rounds == 1 ? "" : "s"
 }

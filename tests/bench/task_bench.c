@@ -14,15 +14,18 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/loop.h"
 #include "redis/node.h"
+#include "tests/bench/bench_node.h"
 #include "tests/support/pacer.h"
 #include "tests/support/private_directory.h"
 
@@ -35,6 +38,8 @@ struct bench {
     unsigned rate, seconds; /* rate 0 = drain */
     unsigned hold_ms;       /* 0 = each task has a resource of its own, and does nothing */
     unsigned processes;
+    bool by_count;          /* ends when so many are done, whatever is parked */
+    bool parks;             /* somebody else has the lock: ends when all are parked */
     const char *isolation;  /* of class_name, "thread" or "process"; NULL = as the handler says */
     const char *class_name; /* of tasks that are drained: "sleep", or "program" */
     char directory[PRIVATE_DIRECTORY_MAX];
@@ -188,7 +193,7 @@ static pid_t worker_start(const struct bench *bench, const char *config, const c
 {
     char count[32];
     snprintf(count, sizeof count, "%lu", task_count(bench));
-    bool drains = bench->rate == 0;
+    bool drains = bench->rate == 0 && !bench->by_count && !bench->parks;
     pid_t child = fork();
     if (child == 0) {
         execl(bench->program, bench->program, "work", "-c", config, "--report", report,
@@ -369,6 +374,34 @@ static void drain_run(struct bench *bench, const char *config)
     reports_print(bench, reports);
 }
 
+/* --- parking ------------------------------------------------------------------------------------------------------ */
+
+static unsigned long parked_count(int queue)
+{
+    static const char question[] = "ZCARD schedule\r\n";
+    char answer[64] = "";
+    if (send(queue, question, sizeof question - 1, MSG_NOSIGNAL) < 0 ||
+        recv(queue, answer, sizeof answer - 1, 0) <= 0 || answer[0] != ':')
+        die("the queue node does not say what is parked");
+    return strtoul(answer + 1, NULL, 10);
+}
+
+static void park_run(struct bench *bench, const char *config, const char *report)
+{
+    queue_fill(bench);
+    pid_t child = worker_start(bench, config, report);
+    int queue = bench_node_connect(bench->queue_port);
+    while (queue >= 0 && parked_count(queue) < bench->tasks) {
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        if (waitpid(child, NULL, WNOHANG) != 0)
+            die("the worker ended before all were parked: has somebody the lock?");
+    }
+    kill(child, SIGTERM);
+    worker_wait(child);
+    close(queue);
+    printf("{\"parked\":%lu}\n", bench->tasks);
+}
+
 /* --- the command line ----------------------------------------------------------------------------------------- */
 
 static const char usage[] =
@@ -378,7 +411,8 @@ static const char usage[] =
     "locked on those nodes. KIND is where they run: thread, process, or program, which is /bin/true for each task.\n"
     "Defaults: 50 threads, 100000 tasks, build/holdfast, build/jobs.\n"
     "       task-bench --queue-port P --lock-ports A,B,C --hold-ms N [--processes N] [--tasks N] [...]\n"
-    "Drains tasks of one resource that each hold it so long, and compares with what the hold allows.\n"
+    "Drains tasks of one resource that each hold it so long, and compares with what the hold allows. With --parks\n"
+    "somebody else has its lock: it ends when all are parked. --ends-by-count: others may be parked meanwhile.\n"
     "       task-bench --queue-port P [--lock-ports A,B,C] --rate N [--seconds N] [--program FILE] [--plugins DIR]\n"
     "Pushes that many tasks a second for that long (5) and prints the time from push to the start of the handler,\n"
     "beside that of a bare fetch. Default of the directory with the plugin `stamp`: build/tests/plugins.\n";
@@ -409,6 +443,8 @@ static void options_parse(struct bench *bench, int argc, char **argv)
         {"hold-ms", required_argument, NULL, 'm'},
         {"processes", required_argument, NULL, 'c'},
         {"isolation", required_argument, NULL, 'i'},
+        {"ends-by-count", no_argument, NULL, 'e'},
+        {"parks", no_argument, NULL, 'k'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -441,6 +477,10 @@ static void options_parse(struct bench *bench, int argc, char **argv)
             bench->class_name = optarg;
         else if (option == 'i')
             bench->isolation = optarg;
+        else if (option == 'e')
+            bench->by_count = true;
+        else if (option == 'k')
+            bench->parks = true;
         else if (option == 'c')
             bench->processes = (unsigned)number_parse(optarg, PROCESSES_MAX);
         else
@@ -475,6 +515,8 @@ int main(int argc, char **argv)
     config_write(&bench, config);
     if (bench.rate > 0)
         latency_run(&bench, config, report);
+    else if (bench.parks)
+        park_run(&bench, config, report);
     else if (bench.hold_ms > 0)
         hot_run(&bench, config);
     else
