@@ -78,7 +78,8 @@ bool command_line_read(struct command_line *line, const struct command *command,
                        void *into) MUST_CHECK;
 /* "holdfast COMMAND: text" on standard error, made safe for a terminal. Returns EXIT_CODE_FAILURE. */
 int command_complain(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int command_complain_list(const struct command *command, const char *format, va_list values);
+int command_complain_list(const struct command *command, const char *format, va_list values)
+    __attribute__((format(printf, 2, 0)));
 /* Reports a mistake in how the command was called, with a pointer to --help. Returns EXIT_CODE_USAGE. */
 int command_misused(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
