@@ -542,6 +542,7 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	install -d $(INSTALL_DIR)/lib/systemd/system
 	for directory in lib/systemd/system share/holdfast/conf; do \
 	    sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/holdfast.service >$(INSTALL_DIR)/$$directory/holdfast.service || exit 1; done
+	sed -i 's|/usr/local/|$(PREFIX)/|g' $(INSTALL_DIR)/share/holdfast/conf/holdfast.service.d/*.conf
 	$(if $(DESTDIR),,@scripts/announce-libraries '$(PREFIX)/lib')
 
 # Installs into an empty directory, removes the same files from PREFIX, and then our directories that are empty.

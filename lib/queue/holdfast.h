@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* libholdfast: puts tasks into the queues that Holdfast workers (and Sidekiq) serve, from any C or C++ program.
  *
- *     #include <holdfast/holdfast.h>                      cc program.c $(pkg-config --cflags --libs holdfast)
+ *     #include <holdfast/holdfast.h> // cc program.c $(pkg-config --cflags --libs holdfast)
  *
  *     char reason[HF_REASON_SIZE];
  *     struct hf_producer_options options = {.host = "redis.example"};
  *     struct hf_producer *producer = hf_producer_create(&options, reason, sizeof reason);
+ *     if (producer == NULL)
+ *         return fail(reason);
  *
  *     struct hf_task task = {.class_name = "transfer", .args = "[1, 2, 500]", .queue = "bank"};
  *     struct hf_receipt receipt;
  *     switch (hf_push(producer, &task, &receipt)) {
- *     case HF_PUSH_QUEUED:      printf("%s\n", receipt.jid); break;
- *     case HF_PUSH_UNREACHABLE: ... not pushed, try again later ...
- *     ...
+ *     case HF_PUSH_QUEUED:
+ *         printf("%s\n", receipt.jid);
+ *         break;
+ *     case HF_PUSH_UNREACHABLE: // it was not pushed: try again later
+ *     default:
+ *         fail(receipt.reason);
  *     }
  *     hf_producer_destroy(producer);
  *
@@ -160,10 +165,13 @@ HF_API size_t hf_push_many(struct hf_producer *producer, const struct hf_task *t
 
 /* --- streams: more tasks than fit into memory ---------------------------------------------------------------------
  *
- *     struct hf_stream *stream = hf_stream_open(producer, &defaults, ended, context, reason, sizeof reason);
- *     while (more)
- *         if (!hf_stream_add(stream, text, length, number, reason, sizeof reason))
- *             ... that text is no task; the stream goes on ...
+ *     char reason[HF_REASON_SIZE];
+ *     struct hf_stream *stream = hf_stream_open(producer, &defaults, ended, NULL, reason, sizeof reason);
+ *     if (stream == NULL)
+ *         return fail(reason);
+ *     for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++)
+ *         if (!hf_stream_add(stream, texts[i], strlen(texts[i]), i, reason, sizeof reason))
+ *             fail(reason); // that text is no task; the stream goes on
  *     hf_stream_close(stream);
  */
 

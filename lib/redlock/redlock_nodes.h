@@ -8,11 +8,16 @@
  * node's own place, and the server run that is trusted. A client counts a node's vote only if its marker is right;
  * docs/lock-nodes.md has the rules and the runbook. A single node needs no group.
  *
+ *     char reason[256];
  *     struct redlock_nodes *nodes = redlock_nodes_open(&options, reason, sizeof reason);
+ *     if (nodes == NULL)
+ *         return fail(reason);
  *     if (redlock_nodes_look(nodes) != REDLOCK_NODES_DONE)
  *         puts(redlock_nodes_reason(nodes));
- *     for (size_t i = 0; i < options.node_count; i++)
- *         printf("%s: %s, %s\n", ..., redlock_nodes_view(nodes, i)->state, redlock_nodes_view(nodes, i)->advice);
+ *     for (size_t i = 0; i < options.node_count; i++) {
+ *         const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
+ *         printf("%s: %s, %s\n", view->name, view->state, view->advice);
+ *     }
  *     redlock_nodes_close(nodes);
  *
  * NULL is treated as in redlock.h: a NULL session refuses everything (REDLOCK_NODES_REFUSED) and shows nothing, and a
