@@ -466,7 +466,7 @@ static void signal_take(struct guarded_command *command, const struct signalfd_s
     bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
     if (command->was_started && told->ssi_code != SI_KERNEL)
         minder_order(command, MINDER_SIGNAL, (uint64_t)number);
-    if (stops)
+    if (stops && !command->was_started)
         stop_here(number);
     else if (ends && !command->was_started)
         command->interrupted(command->context, number);
@@ -481,7 +481,7 @@ static void signals_ready(void *context, int events)
         signal_take(command, &told);
 }
 
-/* The report may be older than the command's continuation. */
+/* The report may be older than its continuation. */
 static bool command_is_stopped(const struct guarded_command *command)
 {
     char path[40], text[512] = "";
@@ -495,12 +495,12 @@ static bool command_is_stopped(const struct guarded_command *command)
     return behind_name != NULL && strncmp(behind_name, ") T", 3) == 0;
 }
 
-/* A command that stopped itself: the shell that waits for this process has to get its terminal back. A shell may have
- * taken the terminal for a group of its own. */
+/* A terminal's stop ends in the shell that waits for this process: only when the command has stopped may it get its
+ * terminal back, or the command could still read what is typed to the shell. And a command that does not stop keeps
+ * the terminal, as without this process. */
 static void command_stopped(const struct guarded_command *command)
 {
-    pid_t front = command->terminal >= 0 ? tcgetpgrp(command->terminal) : -1;
-    if (front >= 0 && (front == command->group || front == getpgid(command->pid)) && command_is_stopped(command))
+    if (command_is_stopped(command))
         stop_here(SIGTSTP);
 }
 
