@@ -12,6 +12,7 @@
 #include "tests/support/lock_cluster.h"
 #include "tests/support/private_directory.h"
 #include "tests/support/program_run.h"
+#include "tests/support/relay.h"
 
 enum { NODES = 3, WORDS_MAX = 30 };
 
@@ -59,7 +60,7 @@ static const char *path_of(const char *name)
 
 static void directory_remove(void)
 {
-    static const char *const names[] = {"alive", "up", "held", "started", "kept"};
+    static const char *const names[] = {"alive", "up", "held", "started", "kept", "count", "done", "count-go"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unlink(path_of(names[i]));
     assert_int_equal(rmdir(directory), 0);
@@ -111,6 +112,15 @@ static bool is_there(const char *name)
 static void commands_see_the_directory(void)
 {
     setenv("D", directory, 1);
+}
+
+static void commands_see_the_program(void)
+{
+    char program[4200], *build = realpath(test_build(), NULL);
+    snprintf(program, sizeof program, "%s/holdfast", build);
+    free(build);
+    setenv("H", program, 1);
+    commands_see_the_directory();
 }
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
@@ -413,11 +423,7 @@ static bool shows(int terminal, const char *text)
 
 static pid_t given_a_shell(int *terminal)
 {
-    char *build = realpath(test_build(), NULL), program[4200];
-    snprintf(program, sizeof program, "%s/holdfast", build);
-    free(build);
-    setenv("H", program, 1);
-    commands_see_the_directory();
+    commands_see_the_program();
     pid_t shell = forkpty(terminal, NULL, NULL, NULL);
     if (shell == 0) {
         setenv("TERM", "dumb", 1);
@@ -530,6 +536,154 @@ TEST(a_coprocess_without_its_caller_waits_no_longer)
     close(ends[1]);
     assert_int_equal(end_await(&program), 75);
     assert_contains(result.error, "standard input ended");
+}
+
+/* --- many at once ------------------------------------------------------------------------------------------------- */
+
+enum { SHELLS = 10, TIMES = 1000, LANGUAGES = 5, TIMES_EACH = 40 };
+
+static pid_t shell_start(const char *script)
+{
+    pid_t shell = fork();
+    if (shell == 0) {
+        execlp("sh", "sh", "-c", script, NULL);
+        _exit(99);
+    }
+    assert_true(shell > 0);
+    return shell;
+}
+
+static int shell_await(pid_t shell)
+{
+    int status;
+    assert_int_equal(waitpid(shell, &status, 0), shell);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int shell_run(const char *script)
+{
+    return shell_await(shell_start(script));
+}
+
+/* A line for each increment: its number is one more than that of the last line when it began. So two at once, or a late
+ * one, leave a number twice. */
+static const char increments[] =
+    "until [ -e $D/done ]; do $H lock counter --ttl 2s -- sh -c 'n=$(wc -l <$D/count); "
+    "if [ $n -ge $T ]; then touch $D/done; else echo $((n + 1)) $HOLDFAST_FENCE >>$D/count; fi'; done";
+static const char increments_late[] =
+    "n=$(wc -l <$D/count); echo up >$D/up; while :; do sleep 0.2; done; echo $((n + 1)) $HOLDFAST_FENCE >>$D/count";
+
+static long counted(void)
+{
+    long lines = 0;
+    FILE *file = fopen(path_of("count"), "re");
+    assert_non_null(file);
+    for (int byte; (byte = fgetc(file)) != EOF;)
+        lines += byte == '\n';
+    fclose(file);
+    return lines;
+}
+
+static struct program given_one_in_the_middle(void)
+{
+    unlink(path_of("up"));
+    struct program victim = lock_start("counter", "--ttl", "2s", "--", "sh", "-c", increments_late);
+    test_await(is_there("up"));
+    return victim;
+}
+
+static void assert_counted_exactly(void)
+{
+    long number, wanted = 0;
+    long long fence, last = 0;
+    FILE *file = fopen(path_of("count"), "re");
+    assert_non_null(file);
+    while (fscanf(file, "%ld %lld\n", &number, &fence) == 2) {
+        assert_int_equal(number, ++wanted);
+        assert_true(fence > last);
+        last = fence;
+    }
+    assert_true(feof(file));
+    assert_int_equal(wanted, TIMES);
+    fclose(file);
+}
+
+/* Half of the shells are on another host: all that they see of the lock nodes are the relays. */
+TEST(ten_shells_on_two_hosts_count_exactly_whatever_happens_to_holders_and_a_node)
+{
+    pid_t shells[SHELLS];
+    struct relay *relays[NODES];
+    char nodes[256], times[16];
+    commands_see_the_program();
+    snprintf(times, sizeof times, "%d", TIMES);
+    setenv("T", times, 1);
+    close(open(path_of("count"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    for (unsigned i = 0; i < NODES; i++)
+        relays[i] = relay_start(cluster.nodes[i].port);
+    for (unsigned i = 0; i < SHELLS; i++) {
+        nodes_name(NODES);
+        snprintf(nodes, sizeof nodes, "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", relay_port(relays[0]),
+                 relay_port(relays[1]), relay_port(relays[2]));
+        if (i % 2 == 1)
+            setenv("HOLDFAST_LOCK_NODES", nodes, 1);
+        shells[i] = shell_start(increments);
+    }
+    nodes_name(NODES);
+    struct program stopped = given_one_in_the_middle();
+    kill(stopped.pid, SIGSTOP);
+    long before = counted();
+    test_await(counted() > before + TIMES / 10);
+    redis_server_kill(cluster.servers[NODES - 1]);
+    struct program killed = given_one_in_the_middle();
+    kill(killed.pid, SIGKILL);
+    assert_int_equal(end_await(&killed), -1);
+    for (unsigned i = 0; i < SHELLS; i++)
+        assert_int_equal(shell_await(shells[i]), 0);
+    kill(stopped.pid, SIGCONT);
+    assert_int_equal(end_await(&stopped), 76);
+    assert_counted_exactly();
+    for (unsigned i = 0; i < NODES; i++)
+        relay_destroy(relays[i]);
+}
+
+struct language {
+    const char *name, *needs, *runs;
+};
+
+static const struct language languages[LANGUAGES] = {
+    {"bash", "bash -c :", "bash tests/coprocess/count.sh"},
+    {"Python", "python3 -c 'import json, subprocess'", "python3 tests/coprocess/count.py"},
+    {"Ruby", "ruby -e 'require \"json\"'", "ruby tests/coprocess/count.rb"},
+    {"Node.js", "node -e 0", "node tests/coprocess/count.js"},
+    {"Go", "GOCACHE=$D/cache GOFLAGS=-mod=mod go build -o $D/count-go tests/coprocess/count.go && rm -rf $D/cache",
+     "$D/count-go"},
+};
+
+TEST(coprocesses_of_five_languages_count_exactly)
+{
+    pid_t counters[LANGUAGES];
+    unsigned count = 0;
+    char line[256], text[32] = "";
+    commands_see_the_program();
+    assert_int_equal(shell_run("echo 0 >$D/count"), 0);
+    for (unsigned i = 0; i < LANGUAGES; i++) {
+        snprintf(line, sizeof line, "{ %s; } >$D/held 2>&1", languages[i].needs);
+        if (shell_run(line) != 0) {
+            print_message("%s is not tried: it is not installed\n", languages[i].name);
+            continue;
+        }
+        snprintf(line, sizeof line, "exec %s $H $D/count %d", languages[i].runs, TIMES_EACH);
+        counters[count++] = shell_start(line);
+    }
+    test_await(lock_cluster_calls(&cluster, "evalsha") > 0);
+    redis_server_kill(cluster.servers[NODES - 1]);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(shell_await(counters[i]), 0);
+    FILE *file = fopen(path_of("count"), "re");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_int_equal(strtol(text, NULL, 10), count * TIMES_EACH);
 }
 
 RUN_GROUP(group_set_up, group_tear_down, set_up, tear_down)

@@ -94,9 +94,19 @@ static void pair_serve(struct relay *relay, struct pair *pair, short client_even
     }
 }
 
+static void ended_forget(struct relay *relay)
+{
+    for (unsigned i = 0; i < relay->count;)
+        if (relay->pairs[i].client < 0 && relay->pairs[i].server < 0)
+            relay->pairs[i] = relay->pairs[--relay->count];
+        else
+            i++;
+}
+
 static void look(struct relay *relay)
 {
     struct pollfd fds[1 + 2 * PAIRS_MAX];
+    ended_forget(relay);
     unsigned count = relay->count;
     fds[0] = (struct pollfd){.fd = relay->listener, .events = POLLIN};
     for (unsigned i = 0; i < count; i++) {
