@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -90,17 +89,6 @@ static const struct option_row options[] = {
 };
 #undef AT
 
-static void complain(const char *format, ...) PRINTF_LIKE(1, 2);
-static void complain(const char *format, ...)
-{
-    char text[1024];
-    va_list values;
-    va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
-    va_end(values);
-    fprintf(stderr, "holdfast lock: %s\n", log_defuse(text));
-}
-
 /* --- what happened ------------------------------------------------------------------------------------------------ */
 
 static struct json_writer event_begin(const struct lock_command *self, struct buffer *out, const char *name)
@@ -145,7 +133,8 @@ static void loss_tell(const struct lock_command *self, const char *reason)
     struct json_writer json = event_begin(self, &out, "lost");
     json_text(&json, "reason", reason);
     event_end(&json, self);
-    complain("the lock was lost: %s%s", reason, self->holds ? "" : "; the command and all that it started are killed");
+    (void)command_complain(&command_lock, "the lock was lost: %s%s", reason,
+                           self->holds ? "" : "; the command and all that it started are killed");
 }
 
 static void release_tell(const struct lock_command *self, const struct redlock_event *event)
@@ -167,7 +156,7 @@ static void refusal_tell(const struct lock_command *self, const struct redlock_e
     json_text(&json, "reason", event->reason);
     json_text_or_nothing(&json, "holder", event->holder != NULL ? event->holder : "");
     event_end(&json, self);
-    complain("%s: %s", redlock_answer_name(event->answer), event->reason);
+    (void)command_complain(&command_lock, "%s: %s", redlock_answer_name(event->answer), event->reason);
 }
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
@@ -229,7 +218,7 @@ static void command_ended(void *context, int wait_status, bool was_killed)
 static void command_failed(void *context, const char *reason)
 {
     struct lock_command *self = context;
-    complain("the command cannot be guarded: %s", reason);
+    (void)command_complain(&command_lock, "the command cannot be guarded: %s", reason);
     if (!self->is_held || self->is_going) {
         give_back(self, EXIT_CODE_FAILURE);
         return;
@@ -255,7 +244,7 @@ static void input_ended(struct lock_command *self)
 {
     input_close(self);
     if (!self->is_held)
-        complain("standard input ended before the lock was had");
+        (void)command_complain(&command_lock, "standard input ended before the lock was had");
     give_back(self, self->is_held ? EXIT_CODE_OK : EXIT_CODE_TEMPORARY);
 }
 
@@ -338,7 +327,7 @@ static void lock_released(struct lock_command *self, const struct redlock_event 
 {
     bool was_gone = event->ending == REDLOCK_EXPIRED || event->ending == REDLOCK_FOREIGN;
     if (was_gone && !self->is_lost) {
-        complain("the lock was gone before it was given back");
+        (void)command_complain(&command_lock, "the lock was gone before it was given back");
         self->exit_code = EXIT_CODE_LOST;
     }
     release_tell(self, event);
@@ -376,9 +365,11 @@ static bool group_can_serve(struct lock_command *self)
     struct redlock_group_status status;
     redlock_group_status_read(self->group, &status);
     if (status.blank > status.nodes / 2)
-        complain("the lock nodes are no lock group: `holdfast nodes init` makes one of them");
+        (void)command_complain(&command_lock,
+                               "the lock nodes are no lock group: `holdfast nodes init` makes one of them");
     else if (status.max_ttl_ns > 0 && self->at_least_ns > status.max_ttl_ns)
-        complain("--at-least: at most the max_ttl of the group, %" PRId64 " s", status.max_ttl_ns / NS_PER_S);
+        (void)command_complain(&command_lock, "--at-least: at most the max_ttl of the group, %" PRId64 " s",
+                               status.max_ttl_ns / NS_PER_S);
     else
         return true;
     return false;
@@ -390,8 +381,9 @@ static void complaint_fired(struct loop_timer *timer)
     struct redlock_group_status status;
     redlock_group_status_read(self->group, &status);
     if (!self->is_held && status.voters <= status.nodes / 2)
-        complain("%u of %u lock nodes can be reached, and %u vote: too few, so it waits for more", status.up,
-                 status.nodes, status.voters);
+        (void)command_complain(&command_lock,
+                               "%u of %u lock nodes can be reached, and %u vote: too few, so it waits for more",
+                               status.up, status.nodes, status.voters);
 }
 
 static void lock_ask(struct lock_command *self)
@@ -404,7 +396,7 @@ static void lock_ask(struct lock_command *self)
     loop_timer_set(self->loop, &self->complaint, loop_after(self->loop, COMPLAINT_NS));
     if (!redlock_lock_acquire(self->lock, &request)) {
         self->is_asking = false;
-        complain("this cannot be locked");
+        (void)command_complain(&command_lock, "this cannot be locked");
         leave(self, EXIT_CODE_USAGE);
     }
 }
@@ -434,12 +426,12 @@ static bool parts_open(struct lock_command *self)
     char reason[256] = "";
     self->loop = loop_create(&error);
     if (self->loop == NULL) {
-        complain("%s", error.text);
+        (void)command_complain(&command_lock, "%s", error.text);
         return false;
     }
     self->group = redlock_group_create(self->loop, &self->options, reason, sizeof reason);
     if (self->group == NULL) {
-        complain("%s", reason);
+        (void)command_complain(&command_lock, "%s", reason);
         return false;
     }
     self->lock = redlock_lock_create(self->group, &self->terms, lock_event, self);
@@ -450,7 +442,7 @@ static bool parts_open(struct lock_command *self)
     self->is_ready = self->holds;
     if (self->holds || guarded_command_open(&self->guard, self->loop, &error))
         return true;
-    complain("%s", error.text);
+    (void)command_complain(&command_lock, "%s", error.text);
     return false;
 }
 
@@ -501,7 +493,8 @@ static int lock_run(struct lock_command *self)
     self->exit_code = EXIT_CODE_FAILURE;
     self->input = -1;
     if (!has_descriptors()) {
-        complain("too many files are open: is the limit of open files (ulimit -n) too low?");
+        (void)command_complain(&command_lock,
+                               "too many files are open: is the limit of open files (ulimit -n) too low?");
         return EXIT_CODE_FAILURE;
     }
     resources_export(self);
@@ -517,7 +510,7 @@ static int lock_run(struct lock_command *self)
     loop_timer_init(&self->close, close_fired);
     bool is_prepared = self->holds || guarded_command_prepare(&self->guard, &error);
     if (!is_prepared)
-        complain("%s", error.text);
+        (void)command_complain(&command_lock, "%s", error.text);
     if (is_prepared && parts_open(self)) {
         loop_timer_set(self->loop, &self->settle, loop_now(self->loop));
         loop_run(self->loop);
@@ -538,7 +531,8 @@ static int token_check(struct nodes_session *session, const char *resource, uint
         if (holders[i].standing == REDLOCK_HELD && holders[i].token == token)
             return EXIT_CODE_OK;
     bool is_unknown = end == REDLOCK_NODES_TOO_FEW && (count == 0 || holders[0].standing != REDLOCK_HELD);
-    complain("%s %s held with the token %" PRIu64, resource, is_unknown ? "may not be" : "is not", token);
+    (void)command_complain(&command_lock, "%s %s held with the token %" PRIu64, resource,
+                           is_unknown ? "may not be" : "is not", token);
     return is_unknown ? EXIT_CODE_TEMPORARY : EXIT_CODE_LOST;
 }
 
@@ -552,7 +546,7 @@ static int lock_reenter(struct lock_command *self)
     if (token == 0 || *rest != '\0' || self->same_as[0] < '0' || self->same_as[0] > '9')
         return command_misused(&command_lock, "--same-as-holder: a token is a whole number, as in $HOLDFAST_FENCE");
     if (!nodes_session_open(&session, self->config, &self->login)) {
-        complain("%s", session.reason);
+        (void)command_complain(&command_lock, "%s", session.reason);
         return EXIT_CODE_FAILURE;
     }
     for (unsigned i = 0; i < self->resource_count && code == EXIT_CODE_OK; i++)
@@ -564,7 +558,7 @@ static int lock_reenter(struct lock_command *self)
     setenv("HOLDFAST_FENCE", self->same_as, 1);
     execvp(self->arguments[0], self->arguments);
     code = errno == ENOENT ? 127 : 126;
-    complain("%s: %s", self->arguments[0], strerror(errno));
+    (void)command_complain(&command_lock, "%s: %s", self->arguments[0], strerror(errno));
     return code;
 }
 
@@ -575,7 +569,7 @@ static int terms_check(struct lock_command *self)
     char reason[256] = "";
     struct error error = ERROR_NONE;
     if (!lock_setup_terms(self->config, &self->terms, &error)) {
-        complain("%s", error.text);
+        (void)command_complain(&command_lock, "%s", error.text);
         return EXIT_CODE_FAILURE;
     }
     self->options = lock_setup_options(self->config, "holdfast-lock", self->nodes);
@@ -633,7 +627,7 @@ static int command_check_exists(const struct lock_command *self)
     struct error error = ERROR_NONE;
     int code = self->holds ? 0 : guarded_command_check(self->arguments[0], &error);
     if (code != 0)
-        complain("%s: %s", self->arguments[0], error.text);
+        (void)command_complain(&command_lock, "%s: %s", self->arguments[0], error.text);
     return code;
 }
 
@@ -659,7 +653,7 @@ static int lock_with(struct lock_command *self)
     if (code != EXIT_CODE_OK)
         return code;
     if (self->config->lock_node_count == 0) {
-        complain("%s names no lock nodes", self->config->path);
+        (void)command_complain(&command_lock, "%s names no lock nodes", self->config->path);
         return EXIT_CODE_USAGE;
     }
     code = terms_check(self);
