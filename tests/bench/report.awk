@@ -10,6 +10,7 @@
 #   plain ROUND locks|tasks {...} and fan-out ROUND {...}: without the library
 #   grown nodes|processes|waiting|parked COUNT {...}, with a line of use under grown-KIND-COUNT
 #   parked {...} BYTES BYTES                 the memory of the queue node before and behind
+#   memory BYTES BYTES                       the same of a lock node through which ten million resources have gone
 #   counted NAME INSTRUCTIONS                of tests/bench/results
 #   hand-over ROUND {...}, spawn ROUND {...} and away ROUND thread|process|program {"tasks": ...}
 # A task is kept under the index of its case with a "t" before it, a hot case with an "h".
@@ -102,6 +103,8 @@ $1 == "grown" {
     data["cpu", grown[growths], 1] = field($0, "client_cpu_us") + field($0, "cpu_us_per_task")
     node_count[grown[growths]] = $2 == "nodes" ? $3 : 5
 }
+
+$1 == "memory" { memory = ($3 - $2) / 1048576 }
 
 $1 == "parked" { parked_bytes = ($NF - $(NF - 1)) / field($0, "parked") }
 
@@ -285,6 +288,10 @@ function goals_table(    round, which, kinds, i) {
     goal("the same, tasks of two worker processes", ">0.95", "ratio", "h5", "ratio", "h0")
     goal("one user: p50 of acquire, times SETs to all nodes at once", "<1.2", "acquire", 0, "acquire", "fan-out")
     goal("the same: p99", "<1.2", "acquire99", 0, "acquire99", "fan-out")
+    if (memory > 0) {
+        middle = low = high = memory
+        goal_row("MiB of a lock node through which ten million resources have gone", "<64")
+    }
     goal("push to start at 200/s: p50 under a lock, times without", "<1.3", "start", "locked", "start", "open")
 }
 
