@@ -176,6 +176,8 @@ TEST(what_is_wrong_is_said_and_nothing_is_started)
         {"ttl must be", 2, {"a", "--ttl", "1ms", "--", "touch"}},
         {"ttl must be", 2, {"a", "--ttl", "61s", "--", "touch"}},
         {"max_ttl", 2, {"a", "--at-least", "90s", "--", "touch"}},
+        {"--limit is for one resource", 2, {"a", "b", "--limit", "2", "--", "touch"}},
+        {"--limit", 2, {"a", "--limit", "65", "--", "touch"}},
         {"not both", 2, {"a", "--wait", "1s", "--no-wait", "--", "touch"}},
         {"whole number", 2, {"a", "--same-as-holder", "x", "--", "touch"}},
         {"no HOST:PORT", 2, {"a", "--node", "nowhere", "--", "touch"}},
@@ -491,6 +493,27 @@ TEST(a_command_may_enter_the_lock_that_it_runs_under)
     snprintf(wanted, sizeof wanted, "in %s\n76\n76\n", lock_cluster_fence(&cluster, 0, "b"));
     assert_string_equal(result.out, wanted);
     assert_contains(result.error, "a is not held with the token 17");
+}
+
+/* --- several holders ---------------------------------------------------------------------------------------------- */
+
+/* The third of two does not wait; what runs in the second goes on under its place. */
+TEST(as_many_commands_run_as_the_limit_says)
+{
+    char inner[1024];
+    snprintf(inner, sizeof inner,
+             "H=%s/holdfast; echo $HOLDFAST_PLACE; $H lock a --limit 2 -- sh -c \"echo \\$HOLDFAST_PLACE; "
+             "$H lock a --limit 2 --no-wait -- true; echo \\$?; "
+             "$H lock a --same-as-holder \\$HOLDFAST_FENCE -- echo in; $H lock a --no-wait -- true; echo \\$?\"",
+             test_build());
+    assert_int_equal(lock_run("a", "--limit", "2", "--", "sh", "-c", inner), 0);
+    bool is_first = result.out[0] == '1';
+    assert_string_equal(result.out, is_first ? "1\n2\n75\nin\n75\n" : "2\n1\n75\nin\n75\n");
+    assert_int_equal(lock_cluster_holders(&cluster, "a") + lock_cluster_holders(&cluster, "hf:place:2:a"), 0);
+    assert_int_equal(lock_run("a", "--limit", "2", "--json", "--", "true"), 0);
+    assert_contains(result.error, "\"place\":");
+    assert_int_equal(lock_run("a", "--", "sh", "-c", "echo \"<$HOLDFAST_PLACE>\""), 0);
+    assert_string_equal(result.out, "<>\n");
 }
 
 /* --- as a coprocess ----------------------------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ struct lock_command {
     /* Of the options. */
     struct origin origin;
     struct nodes_login login;
-    int64_t wait_ns, ttl_ns, max_hold_ns, at_least_ns;
+    int64_t wait_ns, ttl_ns, max_hold_ns, at_least_ns, limit;
     bool has_wait, never_waits, is_shell, holds, as_json, signals_danger;
     const char *same_as, *name;
     /* Of the arguments. */
@@ -54,6 +54,7 @@ struct lock_command {
     struct loop_timer settle, complaint, close;
     struct instant held_since, close_by;
     uint64_t token;
+    unsigned place; /* of a resource with a limit */
     bool is_ready, is_asking, is_held, in_danger, is_lost, is_going, has_left;
     int input; /* of --hold; -1 = it has ended, or is not read */
     struct loop_watch *input_watch;
@@ -72,6 +73,8 @@ static const struct option_row options[] = {
      .least = 1},
     {OPTION_DURATION, 0, "at-least", "DURATION", "nobody else gets it before this time, however short the command",
      .offset = AT(at_least_ns), .least = 1},
+    {OPTION_COUNT, 0, "limit", "N", "so many may hold RESOURCE at once, each at a place of its own (1)",
+     .offset = AT(limit), .least = 1, .most = REDLOCK_LIMIT_MAX},
     {OPTION_TEXT, 0, "same-as-holder", "TOKEN", "inside another `holdfast lock`: run under its lock, with this token",
      .offset = AT(same_as)},
     {OPTION_FLAG, 0, "shell", NULL, "COMMAND is a line for /bin/sh, and ARGS are its $1, $2 ...",
@@ -99,6 +102,8 @@ static struct json_writer event_begin(const struct lock_command *self, struct bu
     json_texts(&json, "resources", self->resources, self->resource_count);
     snprintf(token, sizeof token, "%" PRIu64, self->token);
     json_text_or_nothing(&json, "fence", self->token > 0 ? token : "");
+    if (self->limit > 1)
+        json_number_if(&json, "place", self->token > 0, self->place);
     return json;
 }
 
@@ -293,6 +298,7 @@ static void lock_had(struct lock_command *self, const struct redlock_event *even
     self->is_held = true;
     self->held_since = instant_now();
     self->token = redlock_lock_token(self->lock);
+    self->place = redlock_lock_place(self->lock);
     state_tell(self, "held", event->waited_ns);
     if (!self->holds)
         guarded_command_start(&self->guard, self->lock, self->token);
@@ -391,6 +397,7 @@ static void lock_ask(struct lock_command *self)
     const struct redlock_request request = {.resources = (const char *const *)self->resources,
                                             .resource_count = self->resource_count,
                                             .owner = self->owner,
+                                            .limit = (unsigned)self->limit,
                                             .leaves_when_busy = self->terms.wait_ms == 0};
     self->is_asking = true;
     loop_timer_set(self->loop, &self->complaint, loop_after(self->loop, COMPLAINT_NS));
@@ -522,10 +529,12 @@ static int lock_run(struct lock_command *self)
 /* --- under the lock of another ------------------------------------------------------------------------------------ */
 
 /* An exit code. */
-static int token_check(struct nodes_session *session, const char *resource, uint64_t token)
+static int token_check(struct nodes_session *session, const char *resource, unsigned place, uint64_t token)
 {
+    char name[REDLOCK_PLACE_NAME_SIZE];
     struct redlock_holder holders[REDLOCK_NODES_MAX];
-    enum redlock_nodes_end end = redlock_nodes_find(session->nodes, resource);
+    redlock_place_name(resource, place, name);
+    enum redlock_nodes_end end = redlock_nodes_find(session->nodes, name);
     unsigned count = redlock_nodes_holders(session->nodes, holders);
     for (unsigned i = 0; i < count; i++)
         if (holders[i].standing == REDLOCK_HELD && holders[i].token == token)
@@ -542,6 +551,9 @@ static int lock_reenter(struct lock_command *self)
     struct nodes_session session;
     char *rest = NULL;
     uint64_t token = strtoull(self->same_as, &rest, 10);
+    const char *text = getenv("HOLDFAST_PLACE"); /* of the outer command */
+    unsigned long place = text != NULL ? strtoul(text, NULL, 10) : 1;
+    place = place >= 1 && place <= REDLOCK_LIMIT_MAX ? place : 1;
     int code = EXIT_CODE_OK;
     if (token == 0 || *rest != '\0' || self->same_as[0] < '0' || self->same_as[0] > '9')
         return command_misused(&command_lock, "--same-as-holder: a token is a whole number, as in $HOLDFAST_FENCE");
@@ -550,7 +562,7 @@ static int lock_reenter(struct lock_command *self)
         return EXIT_CODE_FAILURE;
     }
     for (unsigned i = 0; i < self->resource_count && code == EXIT_CODE_OK; i++)
-        code = token_check(&session, self->resources[i], token);
+        code = token_check(&session, self->resources[i], (unsigned)place, token);
     nodes_session_close(&session);
     if (code != EXIT_CODE_OK)
         return code;
@@ -613,7 +625,10 @@ static int line_check(const struct lock_command *self)
         return command_misused(&command_lock, "say what to run, behind --, or --hold");
     if (self->has_wait && self->never_waits)
         return command_misused(&command_lock, "--wait or --no-wait, not both");
-    if (self->same_as != NULL && (self->holds || self->max_hold_ns > 0 || self->at_least_ns > 0 || self->ttl_ns > 0))
+    if (self->limit > 1 && self->resource_count > 1)
+        return command_misused(&command_lock, "--limit is for one resource");
+    if (self->same_as != NULL &&
+        (self->limit > 1 || self->holds || self->max_hold_ns > 0 || self->at_least_ns > 0 || self->ttl_ns > 0))
         return command_misused(&command_lock, "the lock of --same-as-holder has its own terms");
     if (self->wait_ns > FOREVER_NS)
         return command_misused(&command_lock, "--wait: a year at most; without it, it waits for ever");
@@ -735,6 +750,7 @@ const struct command command_lock = {
         "COMMAND runs as without it: terminal, standard input, open files, signals and Ctrl-Z. It gets\n"
         "  HOLDFAST_RESOURCE     the names, one a line\n"
         "  HOLDFAST_FENCE        the token of this hold: larger than all before it, for what checks it\n"
+        "  HOLDFAST_PLACE        with --limit: which of the places; fences are ordered for each place only\n"
         "  HOLDFAST_DEADLINE_FD  a descriptor that is readable when the lock is in danger, and ends with it\n"
         "When the lock is lost, COMMAND and all that it started are killed before anybody else can have it, also when\n"
         "this process is stopped or was killed. So is a command that Ctrl-Z stopped and that is not continued in "
@@ -757,7 +773,9 @@ const struct command command_lock = {
         "(this\n"
         "process may be stopped) has to go by the last deadline.\n"
         "\n"
-        "JSON: event (held, danger, lost, released, refused, waiting), resources, fence (a decimal string), deadline\n"
+        "JSON: event (held, danger, lost, released, refused, waiting), resources, fence (a decimal string), place "
+        "(with\n"
+        "--limit), deadline\n"
         "(seconds since 1970), remaining_ms, waited_ms, reason, answer, holder, ending, held_ms, exit_status.\n"
         "\n"
         "Exit status: that of COMMAND, 128+n if signal n ended it; 75 the lock was not had in time; 76 it was lost; "

@@ -26,7 +26,7 @@ enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, PASSED_MAX = 64 };
 
 enum minder_kind {
     MINDER_PASS,    /* to the minder: descriptors of the command, and their numbers there */
-    MINDER_START,   /* `value` is the token */
+    MINDER_START,   /* `value` is the token; the first number the place, 0 = there is only one */
     MINDER_SIGNAL,  /* `value` is the signal */
     MINDER_STARTED, /* from the minder: `value` is the pid */
     MINDER_STOPPED, /* the command was stopped */
@@ -136,7 +136,8 @@ static bool signals_restore(const struct guarded_command *command)
     return sigprocmask(SIG_SETMASK, &command->blocked, NULL) == 0;
 }
 
-_Noreturn static void command_become(const struct minder *minder, int deadline, uint64_t token, pid_t parent)
+_Noreturn static void command_become(const struct minder *minder, int deadline, const struct minder_message *order,
+                                     pid_t parent)
 {
     const struct guarded_command *command = minder->command;
     const char *program = command->arguments[0];
@@ -151,8 +152,10 @@ _Noreturn static void command_become(const struct minder *minder, int deadline, 
     int told = is_good ? fcntl(deadline, F_DUPFD, STDERR_FILENO + 1) : -1;
     if (told >= 0) {
         number_set("HOLDFAST_DEADLINE_FD", (uint64_t)told);
-        if (token > 0)
-            number_set("HOLDFAST_FENCE", token);
+        if (order->value > 0)
+            number_set("HOLDFAST_FENCE", order->value);
+        if (order->numbers[0] > 0)
+            number_set("HOLDFAST_PLACE", (uint64_t)order->numbers[0]);
         if (signals_restore(command))
             execvp(program, command->arguments);
     }
@@ -197,7 +200,7 @@ static void minder_tell(const struct minder *minder, enum minder_kind kind, uint
     (void)message_send(minder->watched[MINDER_SOCKET].fd, &message, NULL, flags);
 }
 
-static void command_start(struct minder *minder, uint64_t token)
+static void command_start(struct minder *minder, const struct minder_message *order)
 {
     int ends[2];
     pid_t self = getpid();
@@ -208,7 +211,7 @@ static void command_start(struct minder *minder, uint64_t token)
     }
     pid_t pid = _Fork(); /* see runner_fork in zygote.c */
     if (pid == 0)
-        command_become(minder, ends[0], token, self);
+        command_become(minder, ends[0], order, self);
     close(ends[0]);
     for (size_t i = 0; i < minder->count; i++)
         close(minder->descriptors[i]);
@@ -263,7 +266,7 @@ static void orders_take(struct minder *minder)
             fprintf(stderr, "holdfast lock: too many files are open for those that the command gets\n");
             _exit(1);
         } else if (message.kind == MINDER_START && minder->pid == 0) {
-            command_start(minder, message.value);
+            command_start(minder, &message);
         } else if (message.kind == MINDER_SIGNAL && minder->pid != 0) {
             kill(minder->pid, (int)message.value);
         }
@@ -422,6 +425,7 @@ bool guarded_command_prepare(struct guarded_command *command, struct error *erro
     command->owner = getpid();
     command->group = getpgrp();
     unsetenv("HOLDFAST_FENCE"); /* of an outer lock */
+    unsetenv("HOLDFAST_PLACE");
     signals_take(command);
     if (!descriptors_fill())
         return error_set(error, "/dev/null cannot be opened: %s", strerror(errno));
@@ -627,7 +631,9 @@ void guarded_command_start(struct guarded_command *command, struct redlock_lock 
     atomic_store(&run_entry->is_locked, true);
     launcher_ring(command->launcher);
     command->was_started = true;
-    minder_order(command, MINDER_START, token);
+    const struct minder_message order = {
+        .kind = MINDER_START, .value = token, .numbers = {(int)redlock_lock_place(lock)}};
+    (void)message_send(command->socket, &order, NULL, MSG_DONTWAIT);
 }
 
 void guarded_command_ring(struct guarded_command *command)
