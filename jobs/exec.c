@@ -391,9 +391,11 @@ static int add_lock(struct exec_environment *environment, const struct kit *kit,
 /* PATH, HOME, LANG and TZ of the worker, and the facts of the task. 0 without memory; always call fini. */
 static int exec_environment_make(struct exec_environment *environment, const struct kit *kit, const hf_job *job)
 {
+    const hf_job_api *facts = kit->job;
+    const char *trace = facts->size > offsetof(hf_job_api, traceparent) ? facts->traceparent(job) : "";
     *environment = (struct exec_environment){0};
-    return add_ours(environment) && add(environment, "HF_JID", kit->job->jid(job)) &&
-           add(environment, "HF_CLASS", kit->job->class_name(job)) &&
+    return (trace[0] == '\0' || add(environment, "TRACEPARENT", trace)) && add_ours(environment) &&
+           add(environment, "HF_JID", kit->job->jid(job)) && add(environment, "HF_CLASS", kit->job->class_name(job)) &&
            add(environment, "HF_QUEUE", kit->job->queue(job)) &&
            add_number(environment, "HF_ATTEMPT", kit->job->attempt(job)) && add_lock(environment, kit, job);
 }

@@ -119,6 +119,9 @@ typedef struct hf_job_api {
     /* Why run() is about to return HF_FAIL or HF_BURY; kept in the task's record. If a fence refused the run's write,
      * use "HF::FencedOff" (HF_FENCED_OFF of holdfast/fence.h): the worker counts these. */
     void (*error)(hf_job *job, const char *error_class, const char *format, ...) __attribute__((format(printf, 3, 4)));
+    /* Since 1.1. The trace that the task belongs to, as in the HTTP header `traceparent` (W3C Trace Context); "" if its
+     * producer gave none. Tasks that it pushes get the same one. */
+    const char *(*traceparent)(const hf_job *job);
 } hf_job_api;
 
 /* The lock under which the task runs: api("lock", 1). */

@@ -321,7 +321,8 @@ static bool follow_ups_take(struct slot *slot, struct error *error)
     if (slot->flow.committed)
         return error_set(error,
                          "the task runs at most once and had ended before it ran, so nothing can follow from it");
-    struct follow_up_parent parent = {.jid = slot->jid, .queue = slot->queue, .limits = slot->worker->limits};
+    struct follow_up_parent parent = {
+        .jid = slot->jid, .queue = slot->queue, .traceparent = slot->job.traceparent, .limits = slot->worker->limits};
     return follow_ups_read(&slot->follow_ups, &parent, outcome->follow_ups, outcome->follow_up_count,
                            queue_now(slot->worker->queue), error);
 }
@@ -550,6 +551,7 @@ bool slot_run_start(struct slot *slot)
     slot->job.attempt = envelope_attempt(&slot->envelope);
     slot->job.queue = slot->queue;
     slot->job.jid = slot->jid;
+    envelope_traceparent(&slot->envelope, slot->job.traceparent);
     slot->job.resources = slot->resources.names;
     slot->job.resource_count = slot->lock != NULL ? slot->resources.count : 0;
     slot->job.backtrace_lines = slot->rules.backtrace;

@@ -748,3 +748,32 @@ bool envelope_recover_invalid(const char *record, size_t length, struct buffer *
     envelope_fini(&envelope);
     return recovered;
 }
+
+/* --- the trace ---------------------------------------------------------------------------------------------------- */
+
+static bool is_all_zero(const char *digits, size_t count)
+{
+    return strspn(digits, "0") >= count;
+}
+
+bool traceparent_is_sound(const char *text, size_t length)
+{
+    if (length != ENVELOPE_TRACE_BYTES || memcmp(text, "00-", 3) != 0)
+        return false;
+    for (size_t i = 3; i < length; i++) {
+        bool is_dash = i == 35 || i == 52, is_digit = strchr("0123456789abcdef", text[i]) != NULL && text[i] != '\0';
+        if (is_dash ? text[i] != '-' : !is_digit)
+            return false;
+    }
+    return !is_all_zero(text + 3, 32) && !is_all_zero(text + 36, 16);
+}
+
+void envelope_traceparent(const struct envelope *envelope, char traceparent[ENVELOPE_TRACE_BYTES + 1])
+{
+    struct text_span value = envelope_member_value(envelope, "traceparent"); /* sound ones need no escapes */
+    bool is_sound = value.length == ENVELOPE_TRACE_BYTES + 2 && traceparent_is_sound(value.bytes + 1, value.length - 2);
+    size_t length = is_sound ? ENVELOPE_TRACE_BYTES : 0;
+    if (is_sound)
+        memcpy(traceparent, value.bytes + 1, length);
+    traceparent[length] = '\0';
+}

@@ -34,6 +34,7 @@ enum {
     ENVELOPE_CLASS_BYTES_MAX = 256,
     ENVELOPE_QUEUE_BYTES_MAX = 128,
     ENVELOPE_JID_BYTES_MAX = 128,
+    ENVELOPE_TRACE_BYTES = 55,
     ENVELOPE_MEMBERS_MAX = 64,          /* top-level members of a producer */
     ENVELOPE_OWN_MEMBERS = 14,          /* those that workers add; they do not count */
     ENVELOPE_OWN_BYTES_MAX = 64 << 10,  /* of each of them, with its name: a longer one counts */
@@ -98,6 +99,10 @@ bool envelope_parse(struct envelope *envelope, const char *text, size_t length, 
                     struct error *error) MUST_CHECK;
 void envelope_fini(struct envelope *envelope);
 
+/* Whether a text is a traceparent of W3C Trace Context, as version 00 has it: 00-TRACE-SPAN-FLAGS in hexadecimal. */
+bool traceparent_is_sound(const char *text, size_t length);
+/* That of the task; "" if it has none, or one that is not sound. */
+void envelope_traceparent(const struct envelope *envelope, char traceparent[ENVELOPE_TRACE_BYTES + 1]);
 /* The attempt number for the handler: see jobs/job.h. */
 unsigned envelope_attempt(const struct envelope *envelope);
 /* The time after which the task must not start, 0 = none. A task that was started before no longer expires. Else

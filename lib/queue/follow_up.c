@@ -8,7 +8,9 @@
 
 static struct task_builder *builder_for(const struct follow_up_parent *parent, struct error *error)
 {
-    return task_builder_create(&(struct hf_task){.queue = parent->queue}, &parent->limits, parent->jid, error);
+    bool has_trace = parent->traceparent != NULL && parent->traceparent[0] != '\0';
+    struct hf_task defaults = {.queue = parent->queue, .traceparent = has_trace ? parent->traceparent : NULL};
+    return task_builder_create(&defaults, &parent->limits, parent->jid, error);
 }
 
 bool follow_up_check(const struct follow_up_parent *parent, const char *text, size_t length, struct error *error)

@@ -5,8 +5,8 @@
  *                                queue_finish_with  which copies them
  *
  * A text is a task object as producers hand it in, and is completed as theirs (task_builder.h), with two differences:
- * without a queue it gets the parent's, and the member `hf_parent` is the parent's jid. Relative times (`at`,
- * `expires_in`) count from the end of the parent. No follow-up task is unique.
+ * without a queue or a traceparent it gets those of the parent, and the member `hf_parent` is the parent's jid.
+ * Relative times (`at`, `expires_in`) count from the end of the parent. No follow-up task is unique.
  *
  * Pure, but for the kernel's randomness, from which jids come. Any thread, one at a time per struct. */
 #ifndef QUEUE_FOLLOW_UP_H
@@ -17,6 +17,7 @@
 
 struct follow_up_parent {
     const char *jid, *queue;
+    const char *traceparent;       /* that its follow-up tasks get, too; NULL or "" = none */
     struct envelope_limits limits; /* for its follow-up tasks */
 };
 

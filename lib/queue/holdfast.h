@@ -132,6 +132,9 @@ struct hf_task {
      * longer (docs/data-model.md has the conditions). */
     bool unique;
     int64_t unique_ms;
+    /* The trace it belongs to, as in the HTTP header of that name (W3C Trace Context): its handler, and the tasks that
+     * follow from it, have it too [none]. */
+    const char *traceparent;
 };
 
 enum hf_push_answer {

@@ -10,7 +10,7 @@
 #include "queue/keys.h"
 
 /* The members that may be added, and what they may cost beyond the values: names, quotes, times. */
-enum { ADDED_MAX = 12, ADDED_BYTES = 384 };
+enum { ADDED_MAX = 13, ADDED_BYTES = 384 };
 
 /* A lesser `at` counts from now, as in Sidekiq; a greater one is in milliseconds by mistake. */
 #define AT_RELATIVE_US (INT64_C(1000000000) * US_PER_S)
@@ -25,7 +25,7 @@ struct task_builder {
     int64_t at_us, in_ms, unique_ms, expires_in_us;
     struct buffer head;  /* {"class":"...","args": */
     struct buffer queue; /* JSON values */
-    struct buffer jid, retry, resource, tags, expires_in, parent;
+    struct buffer jid, retry, resource, tags, expires_in, parent, trace;
     struct buffer times, expires_at, unique, wrapped, rewritten; /* of the task being taken */
     char jid_text[ENVELOPE_JID_BYTES_MAX + 1];                   /* as given, or as drawn last */
     char digest[DIGEST_TEXT_SIZE];                               /* of the task being taken */
@@ -97,6 +97,16 @@ static bool jid_take(struct task_builder *builder, const char *jid, struct error
     return value_text(&builder->jid, "the jid", jid, error);
 }
 
+static bool trace_take(struct task_builder *builder, const char *trace, struct error *error)
+{
+    if (trace == NULL)
+        return true;
+    if (!traceparent_is_sound(trace, strlen(trace)))
+        return error_set(error, "the traceparent is not one of W3C Trace Context: 00-TRACE-SPAN-FLAGS, of 32, 16 and 2 "
+                                "hexadecimal digits");
+    return value_text(&builder->trace, "the traceparent", trace, error);
+}
+
 static bool defaults_take(struct task_builder *builder, const struct hf_task *defaults,
                           const struct envelope_limits *limits, const char *parent, struct error *error)
 {
@@ -123,6 +133,7 @@ static bool defaults_take(struct task_builder *builder, const struct hf_task *de
            list_text(&builder->resource, "a resource", defaults->resources, defaults->resource_count,
                      defaults->resource_count > 1, error) &&
            list_text(&builder->tags, "a tag", defaults->tags, defaults->tag_count, has_tags, error) &&
+           trace_take(builder, defaults->traceparent, error) &&
            (parent == NULL || value_text(&builder->parent, "the parent", parent, error)) &&
            times_take(builder, defaults, error);
 }
@@ -152,7 +163,7 @@ struct task_builder *task_builder_create(const struct hf_task *defaults, const s
     builder->default_queue = memory_text(defaults->queue != NULL ? defaults->queue : "default");
     bool is_sound = defaults_take(builder, defaults, limits, parent, error);
     size_t added = ADDED_BYTES + builder->queue.length + builder->jid.length + builder->resource.length +
-                   builder->tags.length + builder->parent.length;
+                   builder->tags.length + builder->parent.length + builder->trace.length;
     builder->limits.size = limits->size > added ? limits->size - added : 0;
     builder->limits.keys = limits->keys > ADDED_MAX ? limits->keys - ADDED_MAX : 0;
     if (is_sound && defaults_try(builder, limits, error))
@@ -168,7 +179,7 @@ void task_builder_destroy(struct task_builder *builder)
     struct buffer *const buffers[] = {&builder->head,       &builder->queue,      &builder->jid,    &builder->retry,
                                       &builder->resource,   &builder->tags,       &builder->times,  &builder->wrapped,
                                       &builder->expires_in, &builder->expires_at, &builder->unique, &builder->rewritten,
-                                      &builder->parent};
+                                      &builder->parent,     &builder->trace};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         buffer_fini(buffers[i]);
     envelope_fini(&builder->envelope);
@@ -313,6 +324,8 @@ static void missing_add(struct task_builder *builder, struct wall_time now, bool
         add(additions, "tags", text_span_of(&builder->tags));
     if (has_member(envelope, "at"))
         add(additions, "at", (struct text_span){NULL, 0});
+    if (builder->trace.length > 0 && !has_member(envelope, "traceparent"))
+        add(additions, "traceparent", text_span_of(&builder->trace));
     if (builder->parent.length > 0)
         add(additions, "hf_parent", text_span_of(&builder->parent));
     buffer_clear(&builder->times);

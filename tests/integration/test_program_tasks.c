@@ -66,21 +66,24 @@ static pid_t pid_in(const char *name)
     return (pid_t)strtol(content_of(name), NULL, 10);
 }
 
+#define TRACE "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
 
 static void a_task_is_done_with_its_result_and_what_follows(void **state)
 {
     (void)state;
-    unsigned worker = work("cat >>$D/out; echo \",$HF_JID,$HF_QUEUE,$HF_ATTEMPT,$HF_RESOURCES\" >>$D/out\n"
+    unsigned worker = work("cat >>$D/out; echo \",$HF_JID,$HF_QUEUE,$HF_ATTEMPT,$HF_RESOURCES,$TRACEPARENT\" >>$D/out\n"
                            "echo visible\n"
                            "[ \"$HF_JID\" = one ] && echo '{\"result\":{\"sum\":3},"
                            "\"push\":{\"class\":\"shell\",\"args\":[9],\"jid\":\"two\",\"queue\":\"jobs\"}}' >&3\n"
                            "exit 0",
                            "result_ttl = \"1h\";", NULL);
-    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[1,\"b\"],\"jid\":\"one\"}");
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[1,\"b\"],\"jid\":\"one\",\"traceparent\":\"" TRACE "\"}");
     test_await(strchr(content_of("out"), '\n') != NULL && strstr(content_of("out"), "[9],two") != NULL);
     test_await(fleet_left(&fleet) == 0);
-    assert_contains(content_of("out"), "[1,\"b\"],one,jobs,0,[]\n");
+    assert_contains(content_of("out"), "[1,\"b\"],one,jobs,0,[]," TRACE "\n");
+    assert_contains(content_of("out"), "[9],two,jobs,0,[]," TRACE "\n"); /* what follows is of the same trace */
     char *result = fleet_ask(&fleet, "get hf:2:result:one");
     assert_contains(result, "\"result\":{\"sum\":3}");
     free(result);

@@ -435,4 +435,21 @@ TEST(a_used_envelope_keeps_nothing_and_needs_no_memory)
     envelope_fini(&envelope);
 }
 
+/* --- the trace ---------------------------------------------------------------------------------------------------- */
+
+TEST(a_traceparent_has_its_form)
+{
+    static const char sound[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    assert_true(traceparent_is_sound(sound, strlen(sound)));
+    for (size_t i = 0; i < strlen(sound); i++) { /* one letter is wrong */
+        char wrong[sizeof sound];
+        memcpy(wrong, sound, sizeof sound);
+        wrong[i] = sound[i] == '-' ? '0' : 'G';
+        assert_false(traceparent_is_sound(wrong, strlen(wrong)));
+    }
+    assert_false(traceparent_is_sound(sound, strlen(sound) - 1));
+    assert_false(traceparent_is_sound("00-00000000000000000000000000000000-b7ad6b7169203331-01", 55));
+    assert_false(traceparent_is_sound("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", 55));
+}
+
 RUN_TESTS_BETWEEN(NULL, forget)

@@ -65,6 +65,25 @@ TEST(what_is_missing_is_added_and_the_parent_named)
                  "\"created_at\":1795194374.5,\"enqueued_at\":1795194374.5}");
 }
 
+TEST(it_belongs_to_the_trace_of_its_parent_unless_it_names_another)
+{
+    struct follow_ups tasks = {.count = 0};
+    struct follow_up_parent traced = parent();
+    struct error error = ERROR_NONE;
+    char texts[2][128] = {"{\"class\":\"mail\",\"args\":[]}",
+                          "{\"class\":\"mail\",\"args\":[],\"traceparent\":\"own\"}"};
+    char *const list[] = {texts[0], texts[1]};
+    traced.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    assert_true(follow_ups_read(&tasks, &traced, list, 2, now, &error));
+    char *first = memory_text_of(tasks.list[0].payload.bytes, tasks.list[0].payload.length);
+    char *second = memory_text_of(tasks.list[1].payload.bytes, tasks.list[1].payload.length);
+    assert_contains(first, "\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"");
+    assert_contains(second, "\"traceparent\":\"own\"");
+    free(first);
+    free(second);
+    follow_ups_fini(&tasks);
+}
+
 TEST(nobody_else_is_its_parent)
 {
     assert_taken("{\"class\":\"m\",\"args\":[],\"jid\":\"c\",\"hf_parent\":\"of its own\",\"retry\":1}", "jobs", 0,

@@ -160,6 +160,7 @@ static void order_write(const char *checkpoint)
                           .resources = resources,
                           .resource_count = 2,
                           .fence = "42",
+                          .traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
                           .checkpoint = checkpoint,
                           .reports_progress = true,
                           .may_push = true,
@@ -190,6 +191,7 @@ TEST(an_order_arrives_as_it_was_sent)
     assert_int_equal(job.resource_count, 2);
     assert_string_equal(job.resources[1], "account:2");
     assert_string_equal(job.fence, "42");
+    assert_string_equal(job.traceparent, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
     assert_string_equal(job.checkpoint, "{\"done\":1}");
     assert_true(job.reports_progress);
     assert_false(job.keeps_result);

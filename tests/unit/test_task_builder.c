@@ -285,6 +285,9 @@ TEST(test_options_that_cannot_be_part_of_a_task)
     assert_no_builder(&(struct hf_task){.resources = &resource, .resource_count = 1}, "resource");
     resource = "hf:lock";
     assert_no_builder(&(struct hf_task){.resources = &resource, .resource_count = 1}, "hf:");
+    assert_no_builder(&(struct hf_task){.traceparent = ""}, "traceparent");
+    assert_no_builder(&(struct hf_task){.traceparent = "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+                      "traceparent");
     resource = "\xc3";
     assert_no_builder(&(struct hf_task){.resources = &resource, .resource_count = 1}, "UTF-8");
 }

@@ -113,6 +113,8 @@ static const struct option_row options[] = {
      .offset = AT(task.expires_in_ms), .take = ms_take},
     {OPTION_TAKEN, 0, "unique", "[=TTL]", "not while a task with the same class and arguments waits or runs (24h)",
      .offset = AT(task.unique_ms), .given = GIVEN(AT(task.unique)), .take = unique_take},
+    {OPTION_TEXT, 0, "traceparent", "TEXT", "the trace it belongs to (W3C Trace Context; default: $TRACEPARENT)",
+     .offset = AT(task.traceparent)},
     {OPTION_TEXTS, 't', "tag", "TEXT", "shown by dashboards; may be repeated", .offset = AT(tags), .most = HF_TAGS_MAX},
     {OPTION_DURATION, 'w', "wait", "[=DURATION]", "print its result, when it has one; wait at most so long",
      .offset = AT(await.wait_ns), .given = GIVEN(AT(await.waits))},
@@ -649,6 +651,9 @@ static int push(struct push_command *command)
     command->limits = config_task_limits(command->console.config);
     command->task.resources = command->resources.items;
     command->task.resource_count = command->resources.count;
+    const char *trace = getenv("TRACEPARENT");
+    if (command->task.traceparent == NULL && trace != NULL && traceparent_is_sound(trace, strlen(trace)))
+        command->task.traceparent = trace;
     command->task.tags = command->tags.items;
     command->task.tag_count = command->tags.count;
     command->task.retry = command->retry[0] != '\0' ? command->retry : NULL;

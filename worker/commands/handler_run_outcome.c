@@ -72,7 +72,10 @@ static bool follow_ups_fit(struct handler_run *run, struct error *error)
 {
     const struct hf_job *job = &run->job;
     struct follow_ups tasks = {0};
-    struct follow_up_parent parent = {.jid = job->jid, .queue = job->queue, .limits = config_task_limits(run->config)};
+    struct follow_up_parent parent = {.jid = job->jid,
+                                      .queue = job->queue,
+                                      .traceparent = job->traceparent,
+                                      .limits = config_task_limits(run->config)};
     bool fit =
         follow_ups_read(&tasks, &parent, job->outcome.follow_ups, job->outcome.follow_up_count, wall_now(), error);
     follow_ups_fini(&tasks);

@@ -72,6 +72,8 @@ static void job_put(struct buffer *text, const struct hf_job *job)
     text_put(text, "HF_CLASS", job->class_name);
     text_put(text, "HF_QUEUE", job->queue);
     number_put(text, "HF_ATTEMPT", job->attempt);
+    if (job->traceparent[0] != '\0')
+        text_put(text, "TRACEPARENT", job->traceparent);
     text_put(text, "HF_RESULT_FD", "3");
     if (job->checkpoint != NULL)
         text_put(text, "HF_CHECKPOINT", job->checkpoint);

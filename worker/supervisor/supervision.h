@@ -11,8 +11,8 @@
  * plugins is said once. A process that ends before it was up for the first time will not do better the next time: then
  * all is brought to an end.
  *
- * A process whose beats stop for SUPERVISION_SILENT_NS is stuck, or stopped, and is to be killed. Only time in which the
- * supervisor itself looked on counts: after a suspend of the machine nobody is to blame. */
+ * A process whose beats stop for SUPERVISION_SILENT_NS is stuck, or stopped, and is to be killed. Only time in which
+ * the supervisor itself looked on counts: after a suspend of the machine nobody is to blame. */
 #ifndef WORKER_SUPERVISION_H
 #define WORKER_SUPERVISION_H
 

@@ -124,6 +124,11 @@ static void job_error(hf_job *job, const char *error_class, const char *format, 
     va_end(arguments);
 }
 
+static const char *job_traceparent(const hf_job *job)
+{
+    return job->traceparent;
+}
+
 static const hf_job_api job_api = {
     .size = sizeof(hf_job_api),
     .jid = job_jid,
@@ -136,6 +141,7 @@ static const hf_job_api job_api = {
     .log = job_log,
     .event = job_event,
     .error = job_error,
+    .traceparent = job_traceparent,
 };
 
 /* --- api("lock", 1) ----------------------------------------------------------------------------------------------- */
@@ -307,7 +313,8 @@ static const hf_checkpoint_api checkpoint_api = {
 /* Checks now whether the task can be pushed after the run, when no handler is left to report to. */
 static bool push_check(const hf_job *job, const char *task, size_t length, struct error *error)
 {
-    struct follow_up_parent parent = {.jid = job->jid, .queue = job->queue, .limits = job->task_limits};
+    struct follow_up_parent parent = {
+        .jid = job->jid, .queue = job->queue, .traceparent = job->traceparent, .limits = job->task_limits};
     if (parent.limits.size == 0)
         parent.limits = ENVELOPE_LIMITS_DEFAULT;
     return follow_up_check(&parent, task, length, error);

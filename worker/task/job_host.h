@@ -89,9 +89,10 @@ struct hf_job {
     unsigned attempt;
     const char *const *resources; /* the locked resources, sorted */
     unsigned resource_count;
-    char fence[JOB_FENCE_SIZE]; /* the token; "" = none */
-    unsigned place;             /* of its resource; 0 = that has only one */
-    const char *checkpoint;     /* what an earlier run saved; NULL = nothing */
+    char fence[JOB_FENCE_SIZE];                 /* the token; "" = none */
+    char traceparent[ENVELOPE_TRACE_BYTES + 1]; /* "" = none */
+    unsigned place;                             /* of its resource; 0 = that has only one */
+    const char *checkpoint;                     /* what an earlier run saved; NULL = nothing */
     bool reports_progress, keeps_result, may_push;
     struct envelope_limits task_limits; /* of the tasks that it pushes; zeroed = the defaults */
     unsigned backtrace_lines;           /* to keep if the handler reports a failure */
