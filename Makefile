@@ -279,7 +279,7 @@ tsan-tree:
 	@mkdir -p build; flock build/tsan.lock $(MAKE) $(PARALLEL) $(TSAN) tests
 
 sanitized: tests
-	@scripts/run-tests $(if $(ONLY),--only '$(ONLY)') --sanitizer --timeout 400 $(B)
+	@scripts/run-tests $(if $(ONLY),--only '$(ONLY)',--also 'browser=tests/browser/serve $(B)') --sanitizer --timeout 400 $(B)
 
 tidy: ## check the house rules: layers, dependencies, the budget of lines, banned functions, format
 	@status=0; $(MAKE) layers || status=1; scripts/tidy || status=1; scripts/size || status=1; exit $$status

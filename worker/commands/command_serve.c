@@ -121,6 +121,7 @@ static void state_write(struct serve_command *serve, struct buffer *out)
     top_json_write(&shown, out);
     out->length -= strlen("}");
     struct json_writer json = {.out = out, .needs_comma = true};
+    json_seconds(&json, "old", shown.old_us);
     json_number(&json, "running_total", (int64_t)tasks);
     json_number(&json, "resources_total", (int64_t)resources);
     health_write(&shown, &json);

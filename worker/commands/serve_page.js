@@ -284,33 +284,30 @@ async function tasksView(parent, place, queue = '') {
 }
 
 function members(parent, object, left = []) {
-    const list = add(parent, 'dl');
+    const list = add(parent, 'dl', 'facts');
     for (const [name, value] of Object.entries(object)) {
         if (value === null || left.includes(name)) continue;
         add(list, 'dt', {}, name);
         const shown = typeof value === 'object' ? JSON.stringify(value, null, 2) : value;
-        const at = /(_at|^at)$/.test(name) && typeof value === 'number' ? `${value} (${stamp(value)})` : shown;
+        const at = /(_at|^at|^since)$/.test(name) && typeof value === 'number' ? `${value} (${stamp(value)})` : shown;
         if (String(at).includes('\n')) add(add(list, 'dd'), 'pre').textContent = String(at).slice(0, 100000);
         else add(list, 'dd', {}, at);
     }
 }
 
 async function taskView(parent, id) {
-    const {answer} = await search('task', {id});
-    if (answer.tasks.length === 0) return add(parent, 'p', 'soft', 'Nobody knows this task: it has ended, or was deleted.');
-    for (const task of answer.tasks) {
-        const verbs = {retry: ['retry', 'bury', 'delete', 'cancel'], dead: ['retry', 'delete'], claims: ['cancel']};
-        add(parent, 'h2', {}, `In ${task.place}`);
-        acts(parent, task.key || task.jid, verbs[task.place] || ['bury', 'delete', 'cancel']);
-        members(parent, task, ['error_backtrace', 'task']);
-        if (task.error_backtrace) {
-            add(parent, 'h3', {}, 'Backtrace');
-            add(parent, 'pre').textContent = [].concat(task.error_backtrace).join('\n').slice(0, 100000);
-        }
-        add(parent, 'h3', {}, 'As it is');
-        add(parent, 'pre').textContent = (typeof task.task === 'string' ? task.task : JSON.stringify(task.task, null, 2)).slice(0, 100000);
+    const {answer: task} = await search('task', {id});
+    const verbs = {retry: ['retry', 'bury', 'delete', 'cancel'], dead: ['retry', 'delete'], claims: ['cancel']};
+    const pre = (text) => { add(parent, 'pre').textContent = text.slice(0, 100000); };
+    add(parent, 'p', {}, `It is in ${task.place}. `);
+    acts(parent, task.key || task.jid, verbs[task.place] || ['bury', 'delete', 'cancel']);
+    members(parent, task, ['error_backtrace', 'task', 'place', 'key']);
+    if (task.error_backtrace) {
+        add(parent, 'h3', {}, 'Backtrace');
+        pre([].concat(task.error_backtrace).join('\n'));
     }
-    return undefined;
+    add(parent, 'h3', {}, 'As it is');
+    pre(typeof task.task === 'string' ? task.task : JSON.stringify(task.task, null, 2));
 }
 
 async function resourceView(parent, name) {
@@ -389,8 +386,8 @@ function draw_overview() {
 
 function headline() {
     const place = document.querySelector('#health'), state = site.state, silent = (Date.now() - site.heard) / 1000;
-    const old = site.age + silent;
     if (!state) return;
+    const old = state.old + site.age + silent;
     place.textContent = state.away ? `The queue node does not answer: ${state.away}. What follows is ${time(old)} old.`
         : silent > 20 ? `\`holdfast serve\` does not answer. What follows is ${time(old)} old.` : clean(state.health);
     place.className = 'answer ' + (state.away || silent > 20 ? 'tone-bad' : state.well ? 'tone-good' : 'tone-warn');
