@@ -27,7 +27,7 @@ enum json_row_kind {
     JSON_ROW_CHOICE,    /* an enum: one of `choices` */
     JSON_ROW_OBJECT,    /* a struct with `rows` */
     JSON_ROW_HISTOGRAM, /* struct histogram *, its own, may be NULL */
-    /* Lists. Elements are structs with `rows`; or values, when `rows` is one row with the name "". */
+    /* Lists. Elements are structs with `rows`; or values, when `rows` has one row, with the name "". */
     JSON_ROW_LIST,    /* an array in the struct, and an unsigned that says how many of it there are */
     JSON_ROW_GROWN,   /* a pointer to memory of its own, and a size_t */
     JSON_ROW_MATCHED, /* a pointer to memory of its own, NULL = none: as many as the unsigned before it says */

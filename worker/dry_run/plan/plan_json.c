@@ -66,7 +66,7 @@ static const struct json_row plan_rows[] = {
 static const struct json_row hold_kind_rows[] = {CHOICE(distribution, kind, hold_names), END};
 static const struct json_row mean_rows[] = {MEAN, END};
 static const struct json_row lognormal_rows[] = {MEAN, USUAL("sigma", REAL, distribution, sigma, BETWEEN(0, 5)), END};
-static const struct json_row quantile_rows[] = {{"", JSON_ROW_REAL, BETWEEN(0, PLAN_SECONDS_MAX)}};
+static const struct json_row quantile_rows[] = {{"", JSON_ROW_REAL, BETWEEN(0, PLAN_SECONDS_MAX)}, END};
 static const struct json_row measured_rows[] = {
     ROW("quantiles", GROWN, distribution, quantiles,
         LIST_OF(quantile_rows, sizeof(double), offsetof(struct distribution, quantile_count),
@@ -77,8 +77,8 @@ static const struct json_row *const hold_rows[] = {[DISTRIBUTION_FIXED] = mean_r
                                                    [DISTRIBUTION_LOGNORMAL] = lognormal_rows,
                                                    [DISTRIBUTION_MEASURED] = measured_rows};
 
-static const struct json_row weight_rows[] = {{"", JSON_ROW_REAL, BETWEEN(0x1p-1000, WEIGHT_MAX)}};
-static const struct json_row name_rows[] = {{"", JSON_ROW_NAME, .size = 0}};
+static const struct json_row weight_rows[] = {{"", JSON_ROW_REAL, BETWEEN(0x1p-1000, WEIGHT_MAX)}, END};
+static const struct json_row name_rows[] = {{"", JSON_ROW_NAME, .size = 0}, END};
 #define NAMED(its_rows, its_size) LIST_OF(its_rows, its_size, offsetof(struct popularity, count), DRY_RUN_NAMED_MAX)
 static const struct json_row popularity_rows[] = {
     CHOICE(popularity, kind, popularity_names),
@@ -98,7 +98,7 @@ static const struct json_row fault_rows[] = {
     USUAL("at_worker", TRUTH, dry_run_fault, at_worker, .size = 0),
     USUAL("number", NUMBER, dry_run_fault, number, BETWEEN(0, DRY_RUN_PROCESSES_MAX)),
     END};
-static const struct json_row point_rows[] = {{"", JSON_ROW_NUMBER, BETWEEN(1, DRY_RUN_THREADS_MAX)}};
+static const struct json_row point_rows[] = {{"", JSON_ROW_NUMBER, BETWEEN(1, DRY_RUN_THREADS_MAX)}, END};
 static const struct json_row rest_rows[] = {
     USUAL("popularity", OBJECT, dry_run_plan, popularity, .rows = popularity_rows),
     USUAL("faults", LIST, dry_run_plan, faults,

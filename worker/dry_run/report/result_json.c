@@ -123,7 +123,7 @@ static const struct json_row point_rows[] = {PLAINS(threads, processes, throughp
                                              PLAIN(share_busy), OBJECT(expected, expected_rows), END};
 #undef STRUCT
 
-static const struct json_row advice_rows[] = {{"", JSON_ROW_TEXT, .size = RESULT_TEXT_MAX}};
+static const struct json_row advice_rows[] = {{"", JSON_ROW_TEXT, .size = RESULT_TEXT_MAX}, END};
 
 #define STRUCT struct result
 const struct json_row result_rows[] = {TEXT(version),
