@@ -37,12 +37,12 @@ TEST(what_is_taken_here_is_counted_exactly)
 TEST(what_is_held_elsewhere_is_believed_for_its_time)
 {
     struct contention_held held = {0};
-    contention_note_held(table, "resource:a", at(100), (struct contention_held){42, at(5000)});
+    contention_note_held(table, "resource:a", at(100), (struct contention_held){.seen_us = 42, .free_at = at(5000)});
     assert_true(contention_is_held(table, "resource:a", at(99), &held));
     assert_int_equal(held.seen_us, 42);
     assert_true(held.free_at.ns == at(5000).ns);
     assert_false(contention_is_held(table, "resource:a", at(100), &held));
-    contention_note_held(table, "resource:a", at(200), (struct contention_held){43, at(5000)});
+    contention_note_held(table, "resource:a", at(200), (struct contention_held){.seen_us = 43, .free_at = at(5000)});
     contention_forget_held(table, "resource:a");
     assert_false(contention_is_held(table, "resource:a", at(150), &held));
     assert_false(contention_is_held(table, "resource:b", at(0), &held));
@@ -69,7 +69,7 @@ TEST(cached_is_bounded_and_what_is_taken_is_not_forgotten)
     contention_take(table, "resource:0");
     for (int i = 0; i < 3 * CONTENTION_CACHED_MAX; i++) {
         snprintf(name, sizeof name, "resource:%d", i);
-        contention_note_held(table, name, at(100), (struct contention_held){i, at(5000)});
+        contention_note_held(table, name, at(100), (struct contention_held){.seen_us = i, .free_at = at(5000)});
     }
     assert_int_equal(contention_taken(table, "resource:0"), 1);
     assert_false(contention_is_held(table, "resource:0", at(0), &held)); /* the oldest the cache went first */
