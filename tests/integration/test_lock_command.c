@@ -285,6 +285,25 @@ TEST(all_die_when_the_lock_is_taken_away_or_held_for_too_long)
     assert_int_equal(lock_run("a", "--", "sh", "-c", nothing_of_it_lives), 0);
 }
 
+/* What the command has started would live on: here it has started nothing. */
+TEST(without_its_zygote_the_command_dies_and_the_lock_stays_for_its_ttl)
+{
+    commands_see_the_directory();
+    struct program program =
+        lock_start("a", "--ttl", "6s", "--", "sh", "-c", "exec 9>$D/alive; flock -s 9; touch $D/up; exec sleep 1000");
+    char path[64], text[64] = "";
+    test_await(is_there("up"));
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)program.pid, (int)program.pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(read(file, text, sizeof text - 1) > 0);
+    close(file);
+    kill((pid_t)strtol(text, NULL, 10), SIGKILL);
+    assert_int_equal(end_await(&program), 76);
+    assert_contains(result.error, "cannot be guarded");
+    assert_int_equal(lock_run("a", "--no-wait", "--", "true"), 75);
+    assert_int_equal(lock_run("a", "--", "sh", "-c", nothing_of_it_lives), 0);
+}
+
 TEST(what_the_command_leaves_behind_is_killed)
 {
     commands_see_the_directory();
