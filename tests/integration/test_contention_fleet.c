@@ -322,6 +322,32 @@ static void what_another_program_gives_back_early_is_found_long_before_its_ttl(v
     test_await(fleet_noted_all(&fleet, "end waits") == 1);
 }
 
+/* A program with libredlock on the same nodes and prefix. */
+static void locks_of_tasks_and_of_programs_exclude_each_other(void **state)
+{
+    (void)state;
+    struct loop *loop = loop_create(NULL);
+    struct redlock_group *group = lock_cluster_group(&fleet.locks, loop);
+    struct redlock_terms terms = quick_terms(10000, 1);
+    struct lock_probe program;
+    lock_probe_create(&program, loop, group, &terms);
+    contended_start(&(struct fleet_setup){.threads = 2, .lock = LOCK("1m", "")});
+    contended_push("holds", UNTIL_CANCELLED, "a");
+    test_await(fleet_noted_all(&fleet, "begin holds") == 1);
+    assert_int_equal(lock_probe_acquire(&program, "a"), REDLOCK_BUSY);
+    assert_int_equal(lock_probe_acquire(&program, "b"), REDLOCK_ACQUIRED);
+    contended_push("waits", "[0,1]", "b");
+    test_await(waiting_count("resource:b") == 1);
+    assert_int_equal(fleet_noted_all(&fleet, "begin waits"), 0);
+    assert_int_equal(lock_probe_release(&program), REDLOCK_RELEASED);
+    resource_free("b"); /* the end of a program wakes no task */
+    test_await(fleet_noted_all(&fleet, "end waits") == 1);
+    lock_probe_destroy(&program);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    redlock_group_destroy(group);
+    loop_destroy(loop);
+}
+
 /* By luck it gets the lock once in some hundred tasks. */
 static void a_line_of_tasks_leaves_turns_to_another_program(void **state)
 {
@@ -358,6 +384,7 @@ int main(void)
         fleet_test(ten_thousand_that_wait_cost_next_to_nothing),
         fleet_test(what_another_program_gives_back_early_is_found_long_before_its_ttl),
         fleet_test(a_line_of_tasks_leaves_turns_to_another_program),
+        fleet_test(locks_of_tasks_and_of_programs_exclude_each_other),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }
