@@ -192,11 +192,11 @@ struct known {
     size_t count;
 };
 
-/* `holdfast lock` has options that users of flock, consul and etcdctl expect: -n is a name, --wait takes a time, and
- * --hold takes none. */
+/* `holdfast lock` has options that users of flock, consul and etcdctl expect: -n is a name, --wait takes a time,
+ * --hold takes none, and --limit is that of holders, as in the configuration of a class. */
 static bool is_of_lock(const struct option_row *row, const char *command)
 {
-    static const char *const own[] = {"name", "wait", "hold"};
+    static const char *const own[] = {"name", "wait", "hold", "limit"};
     bool is_own = false;
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         is_own |= strcmp(row->name, own[i]) == 0;

@@ -206,10 +206,10 @@ TEST(wrong_descriptors_are_refused)
                    "holdfast_plugin has the magic number 12345678 instead of 48464a42: it is no hf_plugin of "
                    "jobs/job.h");
     assert_refused(place->built, "other_major",
-                   "was built for version 2.0 of the interface, this worker has 1.0; build it with the job.h of this "
+                   "was built for version 2.1 of the interface, this worker has 1.1; build it with the job.h of this "
                    "worker");
     assert_refused(place->built, "newer_minor",
-                   "was built for version 1.1 of the interface, this worker has 1.0; build it with the job.h of this "
+                   "was built for version 1.2 of the interface, this worker has 1.1; build it with the job.h of this "
                    "worker");
     assert_refused(place->built, "no_handlers", "has no handler");
     char text[128];
