@@ -12,7 +12,8 @@
  *   group_node.c        one node: patience, pace, calls
  *
  * Each file calls only those below it. A lower file reports to a higher one through take_step, tell_answer,
- * node_sampled and node_doubted of the group. client.c, the blocking client, uses the public header.
+ * node_sampled and node_doubted of the group. client.c, the blocking client, uses the public header;
+ * mutex.c, with the rule of reentry.c, is a layer over it.
  *
  * Everything runs on the loop thread. In one turn of the loop releases leave first, then extensions, then grants
  * (group_send), so that a resource released and asked for again in the same turn is free when the grant arrives,
