@@ -654,7 +654,8 @@ static bool request_take(struct redlock_lock *lock, const struct redlock_request
         buffer_append_text(&lock->keys, sorted[i]);
         lock->key_ends[i] = (uint16_t)lock->keys.length;
     }
-    lock_places_begin(lock, request);
+    if (lock_places_begin(lock, request))
+        lock_wait_init_line(lock);
     lock->owner_length = request->owner != NULL ? strnlen(request->owner, REDLOCK_OWNER_BYTES_MAX) : 0;
     if (lock->owner_length > 0)
         memcpy(lock->owner, request->owner, lock->owner_length);

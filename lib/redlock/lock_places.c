@@ -16,18 +16,18 @@ static void key_append(const struct redlock_lock *lock, unsigned place, struct b
     buffer_append_text(out, name);
 }
 
-void lock_places_begin(struct redlock_lock *lock, const struct redlock_request *request)
+bool lock_places_begin(struct redlock_lock *lock, const struct redlock_request *request)
 {
     struct lock_places *places = lock->places;
+    bool is_new = places == NULL;
     if (request->limit <= 1) {
         if (places != NULL)
             places->limit = 0;
-        return;
+        return false;
     }
-    if (places == NULL) {
+    if (is_new) {
         places = lock->places = memory_new(struct lock_places);
         places->lock = lock;
-        lock_wait_init_line(lock);
     }
     if (lock->group->places_seen == NULL)
         lock->group->places_seen = memory_new(struct places_seen);
@@ -42,6 +42,7 @@ void lock_places_begin(struct redlock_lock *lock, const struct redlock_request *
     key_append(lock, 0, &places->line_text);
     places->line_key = (struct local_key){places->line_text.bytes, places->line_text.length};
     lock_place_set(lock, places->searches ? 1 : request->place);
+    return is_new;
 }
 
 void lock_place_set(struct redlock_lock *lock, unsigned place)
