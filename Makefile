@@ -75,7 +75,7 @@ TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source 
                  redlock_faults hostile node_connect node_message inquiry inquiry_pauses blocking_claim producer producer_trouble holdfast_library \
                  queue_leave queue_repeats \
                  check push push_nodes records fleet stop trouble log_reopen \
-                 control_signals reload supervisor plugin_reload plugin_vetting webhook webhook_places sql \
+                 control_signals reload supervisor monitor plugin_reload plugin_vetting webhook webhook_places sql \
                   redlock_counters node_tls tls observer record_ring simulated_handlers argument_check workforce \
                   heartbeat heartbeat_trouble control iteration presence sidekiq soak stopped_worker \
                  job_verifier loss top zygote zygote_ends zygote_worker run_handler program event_commands process_pool \
