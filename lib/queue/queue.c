@@ -250,7 +250,7 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
     queue->retried_calls.refused = call_refused;
     moves_init(queue);
     waiting_init(queue);
-    claims_init(queue);
+    claim_slots_init(queue);
     node_open(queue);
     queue->retried_calls.node = queue->node;
     blocking_claims_create(queue);

@@ -1,5 +1,6 @@
-/* Private to lib/queue: queue.c (turns of slots, the end, what there is to do), claims.c (what slots hold), moves.c (of
- * single tasks), blocking_claim.c (waking), process_lease.c, waiting.c (for locks), recovery.c (of dead processes). */
+/* Private to lib/queue: queue.c (the end, what there is to do, the claim script), claim_slots.c (what slots hold),
+ * moves.c (of single tasks), blocking_claim.c (waking), process_lease.c, waiting.c (for locks), recovery.c (of dead
+ * processes). */
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 
@@ -127,8 +128,8 @@ static inline struct queue *retried_call_queue(const struct retried_call *retrie
     return list_owner(retried_call->retried_calls, struct queue, retried_calls);
 }
 
-/* claims.c */
-void claims_init(struct queue *queue);
+/* claim_slots.c */
+void claim_slots_init(struct queue *queue);
 struct claim_slot *queue_slot_ask(struct queue *queue, unsigned number);
 void queue_slot_holds(struct claim_slot *slot, const void *id);
 void queue_slot_answer(struct queue *queue, unsigned number, enum queue_answer answer);

@@ -1,5 +1,5 @@
 /* What the process knows of its claims: what the place of each slot holds, and whether the node lists the process. An
- * unlisted process may claim nothing. Turns, moves, waiting and the process lease use this. Runs on the loop. */
+ * unlisted process may claim nothing. Calls that claim, moves, waiting and the process lease use this. On the loop. */
 #include <string.h>
 
 #include "base/invariant.h"
@@ -199,7 +199,7 @@ void queue_slot_read(struct queue *queue, unsigned number, const struct redis_re
     }
 }
 
-void claims_init(struct queue *queue)
+void claim_slots_init(struct queue *queue)
 {
     retried_call_init(&queue->presence, &queue->retried_calls, enlisted);
 }
