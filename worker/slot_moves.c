@@ -57,12 +57,12 @@ static void task_turn(struct slot *slot, bool claims)
 {
     bool in_turn = slot->left.kind == SLOT_LEFT_FREE || slot->left.kind == SLOT_LEFT_TO_SUCCESSOR;
     if (!in_turn || slot->left.jid == NULL) {
-        queue_turn(slot->worker->queue, slot->number, claims);
+        queue_settle_and_claim(slot->worker->queue, slot->number, claims);
         return;
     }
     struct waiting_end end = waiting_end_take(slot);
     slot->asks_for_waiters = true;
-    queue_turn_free(slot->worker->queue, slot->number, claims, &end);
+    queue_settle_and_free(slot->worker->queue, slot->number, claims, &end);
 }
 
 static void task_claim(struct slot *slot)

@@ -1,4 +1,4 @@
-/* Turns of slots: gathering, and the claim script. See queue.h for the protocol. */
+/* The life of a process at the queue node: connects, leaves, and counts the tasks that are left. */
 #include "queue/queue_private.h"
 
 #include <stdlib.h>
@@ -8,24 +8,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/quantity.h"
-#include "base/random.h"
 #include "queue/scripts.h"
-#include "queue/serving_order.h"
 
 #define CLAIM_BYTES_DEFAULT (1 << 20)
-
-enum { CLAIM_NOTES = 4 };
-
-/* One script call: the slots that share it. */
-struct turn {
-    struct list link;      /* in queue->turns */
-    struct list idle_link; /* in queue->idle_turns */
-    struct retried_call retried_call;
-    struct queue *queue;
-    unsigned *order; /* of the queues, as the call looks at them */
-    unsigned count;
-    unsigned slots[];
-};
 
 /* --- the connection ------------------------------------------------------------------------------------------- */
 
@@ -51,140 +36,6 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     queue->was_up = queue->was_up || state == REDIS_NODE_UP;
     if (queue->options.changed != NULL)
         queue->options.changed(queue->options.context, state);
-}
-
-/* Reads what the call saw: which queues are paused (the bells, which come first, stand for them), whether there are
- * tasks to cancel, the node's time, and for which slots' locks a task waits. */
-static void turn_notes(struct queue *queue, const struct turn *turn, const struct redis_reply *notes)
-{
-    if (notes[0].kind == REDIS_STRING && notes[0].length >= queue->options.name_count)
-        queue_note_paused(queue, turn->order, notes[0].bytes, queue->options.name_count);
-    queue->has_cancels = notes[1].kind == REDIS_STRING && notes[1].length == 1 && notes[1].bytes[0] == '1';
-    bool tells = notes[3].kind == REDIS_STRING && notes[3].length == turn->count;
-    for (unsigned i = 0; i < turn->count; i++)
-        queue->slots[turn->slots[i]].has_waiters = tells && notes[3].bytes[i] == '1';
-}
-
-static void turn_done(struct retried_call *retried_call, const struct redis_reply *reply)
-{
-    static const struct redis_reply missing = {.kind = REDIS_NIL};
-    struct turn *turn = list_owner(retried_call, struct turn, retried_call);
-    struct queue *queue = turn->queue;
-    bool fits = reply->kind == REDIS_ARRAY && reply->count == turn->count + CLAIM_NOTES;
-    if (fits)
-        turn_notes(queue, turn, &reply->elements[turn->count]);
-    int64_t seen_us = fits ? reply->elements[turn->count + 2].integer : 0;
-    for (unsigned i = 0; i < turn->count; i++)
-        queue_slot_read(queue, turn->slots[i], fits ? &reply->elements[i] : &missing, seen_us);
-    list_append(&queue->idle_turns, &turn->idle_link);
-}
-
-/* --- the turn of all slots that asked -------------------------------------------------------------------------- */
-
-static struct turn *turn_new(struct queue *queue)
-{
-    struct list *idle = list_take_first(&queue->idle_turns);
-    if (idle != NULL)
-        return list_owner(idle, struct turn, idle_link);
-    struct turn *turn = memory_zeroed(1, sizeof *turn + queue->options.slots * sizeof turn->slots[0]);
-    turn->queue = queue;
-    turn->order = memory_zeroed(queue->options.name_count, sizeof turn->order[0]);
-    list_init(&turn->link);
-    list_init(&turn->idle_link);
-    retried_call_init(&turn->retried_call, &queue->retried_calls, turn_done);
-    list_append(&queue->turns, &turn->link);
-    return turn;
-}
-
-static uint64_t random_below(void *context, uint64_t below)
-{
-    (void)context;
-    return (uint64_t)random_between(0, (int64_t)below - 1);
-}
-
-static void lists_encode(struct queue *queue, const unsigned *order, struct buffer *out)
-{
-    redis_request_texts(out, queue->keys.process, queue->keys.paused, queue->keys.cancels);
-    for (unsigned i = 0; i < queue->options.name_count; i++)
-        queue_keys_request_bell(&queue->keys, queue->names[order[i]], out);
-    for (unsigned i = 0; i < queue->options.name_count; i++)
-        queue_keys_request_queue(&queue->keys, queue->names[order[i]], out);
-}
-
-static unsigned char sign_of(const struct claim_slot *slot)
-{
-    unsigned locks = slot->freed_lists;
-    return (unsigned char)('0' + (slot->wants ? 1u : 0) + (locks > 0 && slot->is_handed_on ? 2u : 0) + 4 * locks);
-}
-
-static void slots_encode(struct queue *queue, const struct turn *turn, struct buffer *out)
-{
-    struct buffer *text = &queue->request;
-    buffer_clear(text);
-    for (unsigned i = 0; i < turn->count; i++)
-        queue_append_number(text, turn->slots[i]);
-    redis_request_bytes(out, text->bytes, text->length);
-    buffer_clear(text);
-    for (unsigned i = 0; i < turn->count; i++) {
-        unsigned char sign = sign_of(&queue->slots[turn->slots[i]]);
-        buffer_append(text, &sign, 1);
-    }
-    redis_request_bytes(out, text->bytes, text->length);
-    buffer_clear(text);
-    for (unsigned i = 0; i < turn->count; i++) {
-        const struct claim_slot *slot = &queue->slots[turn->slots[i]];
-        buffer_append(text, slot->has_id ? (const char *)slot->id : "----------------", CLAIM_ID_BYTES);
-        buffer_append(text, slot->next, CLAIM_ID_BYTES);
-    }
-    redis_request_bytes(out, text->bytes, text->length);
-}
-
-static unsigned turn_freed_lists(const struct turn *turn)
-{
-    unsigned lists = 0;
-    for (unsigned i = 0; i < turn->count; i++)
-        lists += turn->queue->slots[turn->slots[i]].freed_lists;
-    return lists;
-}
-
-static void turn_encode(struct turn *turn)
-{
-    struct queue *queue = turn->queue;
-    struct buffer *out = &turn->retried_call.request;
-    size_t lists = 2 * (size_t)queue->options.name_count, freed = turn_freed_lists(turn);
-    serving_order_draw(turn->order, queue->options.weights, queue->options.name_count, random_below, NULL);
-    buffer_clear(out);
-    redis_request_script(out, &queue_script_claim, 3 + lists + (freed > 0 ? 2 + freed : 0),
-                         6 + lists + (freed > 0 ? 5 : 0));
-    lists_encode(queue, turn->order, out);
-    if (freed > 0)
-        waiting_encode_freed_keys(queue, turn->slots, turn->count, out);
-    redis_request_integer(out, (int64_t)queue->options.claim_bytes);
-    redis_request_integer(out, (int64_t)lists);
-    redis_request_integer(out, turn->count);
-    for (size_t i = 0; i < lists; i++)
-        redis_request_text(out, queue->names[turn->order[i % queue->options.name_count]]);
-    slots_encode(queue, turn, out);
-    if (freed > 0)
-        waiting_encode_freed(queue, turn->slots, turn->count, out);
-}
-
-static void gather_send(struct loop_hook *hook)
-{
-    struct queue *queue = list_owner(hook, struct queue, gather);
-    struct turn *turn = turn_new(queue);
-    turn->count = queue->gathered_count;
-    memcpy(turn->slots, queue->gathered, turn->count * sizeof turn->slots[0]);
-    queue->gathered_count = 0;
-    turn_encode(turn);
-    queue->counters.claim_calls++;
-    retried_call_start(&turn->retried_call);
-}
-
-void queue_turn(struct queue *queue, unsigned slot, bool claim_next)
-{
-    queue->slots[slot].freed_lists = 0;
-    queue_slot_gather(queue, slot, claim_next);
 }
 
 /* --- life ------------------------------------------------------------------------------------------------------ */
@@ -242,31 +93,17 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
     queue->loop = loop;
     options_take(queue, options);
     queue->slots = memory_zeroed(options->slots, sizeof queue->slots[0]);
-    queue->gathered = memory_zeroed(options->slots, sizeof queue->gathered[0]);
-    loop_hook_init(&queue->gather, gather_send);
-    list_init(&queue->turns);
-    list_init(&queue->idle_turns);
     retried_calls_init(&queue->retried_calls, loop, options->timeout_ns, &queue->counters.repeats);
     queue->retried_calls.refused = call_refused;
     moves_init(queue);
     waiting_init(queue);
+    claims_init(queue);
     claim_slots_init(queue);
     node_open(queue);
     queue->retried_calls.node = queue->node;
     blocking_claims_create(queue);
     process_lease_create(queue);
     return queue;
-}
-
-static void turns_free(struct queue *queue)
-{
-    struct list *link = NULL;
-    while ((link = list_take_first(&queue->turns)) != NULL) {
-        struct turn *turn = list_owner(link, struct turn, link);
-        retried_call_fini(&turn->retried_call);
-        free(turn->order);
-        free(turn);
-    }
 }
 
 void queue_destroy(struct queue *queue)
@@ -276,7 +113,7 @@ void queue_destroy(struct queue *queue)
     process_lease_destroy(queue);
     blocking_claims_destroy(queue);
     redis_node_destroy(queue->node);
-    turns_free(queue);
+    claims_free(queue);
     moves_fini(queue);
     waiting_fini(queue);
     retried_call_fini(&queue->presence);

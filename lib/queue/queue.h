@@ -1,6 +1,6 @@
 /* A worker process at the queue node: claims tasks for its slots, settles them, and wakes slots for new tasks.
  *
- *       push (push.h)                    queue_turn                          queue_turn (done, next)
+ *       push (push.h)           queue_settle_and_claim               queue_settle_and_claim (done, next)
  *  ───────────────▶ queue:NAME ──────────────────▶ claim of (process, slot) ─────────────────────────▶ ended
  *                     ▲     ▲                          │        │       │
  *                     │     └──── queue_give_back ─────┘        │       └── queue_postpone ─▶ dead
@@ -66,8 +66,8 @@ struct queue_options {
     /* The limits for reading the tasks of dead processes in a recovery; NULL = the defaults. */
     const struct envelope_limits *limits;
 
-    /* The end of queue_turn, queue_open and of the moves, exactly one for each. `queue` and `payload` are set
-     * for QUEUE_CLAIMED. The slot may ask again from inside. */
+    /* The end of queue_settle_and_claim, queue_open and of the moves, exactly one for each. `queue` and `payload` are
+     * set for QUEUE_CLAIMED. The slot may ask again from inside. */
     void (*answered)(void *context, unsigned slot, enum queue_answer answer, const char *queue, const char *payload,
                      size_t length);
     /* The claim of a slot that has a task and no call outstanding was lost; may be NULL. The slot has no task any
@@ -87,7 +87,7 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
 void queue_destroy(struct queue *queue);
 
 /* Ends the slot's task, if any, as done; claims the next if wanted. */
-void queue_turn(struct queue *queue, unsigned slot, bool claim_next);
+void queue_settle_and_claim(struct queue *queue, unsigned slot, bool claim_next);
 
 /* Identifies the task of a slot beyond its bytes, for moves that end it. */
 struct queue_task_name {
@@ -138,7 +138,7 @@ void queue_unserved(struct queue *queue, unsigned slot, const struct queue_unser
 /* Puts the slot's task back at the head of the queue it came from. */
 void queue_give_back(struct queue *queue, unsigned slot, const char *name);
 /* The last check before a task runs: is it cancelled? With `finishes` it ends here, before it runs, so that it runs at
- * most once; after that only queue_turn, queue_finish and queue_postpone make sense for it. */
+ * most once; after that only queue_settle_and_claim, queue_finish and queue_postpone make sense for it. */
 void queue_open(struct queue *queue, unsigned slot, const char *jid, bool finishes);
 /* True if the last claim saw that there are tasks to cancel: then call queue_open. */
 bool queue_has_cancels(const struct queue *queue);

@@ -1,4 +1,4 @@
-/* Private to lib/queue: queue.c (the end, what there is to do, the claim script), claim_slots.c (what slots hold),
+/* Private to lib/queue: queue.c (the start and the end), claim.c (the claim script), claim_slots.c (what slots hold),
  * moves.c (of single tasks), blocking_claim.c (waking), process_lease.c, waiting.c (for locks), recovery.c (of dead
  * processes). */
 #ifndef QUEUE_QUEUE_PRIVATE_H
@@ -79,11 +79,11 @@ struct queue {
     char **names;
     struct retried_calls retried_calls;
     struct claim_slot *slots;
-    unsigned *gathered; /* slots whose turn leaves at the end of this one */
+    unsigned *gathered; /* slots whose call leaves at the end of this turn of the loop */
     unsigned gathered_count;
     struct loop_hook gather;
-    struct list idle_turns;
-    struct list turns;
+    struct list idle_claim_calls;
+    struct list claim_calls;
     struct blocking_claim *blocking_claims;
     bool listening;
     bool was_up; /* else nothing can have been claimed */
@@ -127,6 +127,10 @@ static inline struct queue *retried_call_queue(const struct retried_call *retrie
 {
     return list_owner(retried_call->retried_calls, struct queue, retried_calls);
 }
+
+/* claim.c */
+void claims_init(struct queue *queue);
+void claims_free(struct queue *queue);
 
 /* claim_slots.c */
 void claim_slots_init(struct queue *queue);

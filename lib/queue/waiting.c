@@ -246,7 +246,7 @@ void queue_claim_successor(struct queue *queue, unsigned number, const struct wa
 
 /* --- ends --------------------------------------------------------------------------------------------------------- */
 
-void queue_turn_free(struct queue *queue, unsigned number, bool claim_next, const struct waiting_end *end)
+void queue_settle_and_free(struct queue *queue, unsigned number, bool claim_next, const struct waiting_end *end)
 {
     struct claim_slot *slot = &queue->slots[number];
     invariant(end->list_count <= FREED_LISTS_MAX);

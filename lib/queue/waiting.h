@@ -1,7 +1,7 @@
 /* Waiting for a lock without holding anything: a task whose lock is held is parked, and the process that frees the lock
  * wakes the task that has waited longest.
  *
- *                 queue_park                      queue_turn_free, queue_free: WAKE the oldest
+ *                 queue_park                queue_settle_and_free, queue_free: WAKE the oldest
  *   claim ───────────────────▶ waiting list ──────────────────────────────────────────────▶ head of its queue
  *     ▲                         │     │ due by time (promoter.h): the fallback of the oldest
  *     └──────── queue_claim_successor ◀────┘     └───────────────────────────────────────────────────▶ its queue
@@ -87,7 +87,7 @@ struct waiting_claim {
 };
 void queue_keep(struct queue *queue, unsigned slot, const struct waiting_claim *claim);
 
-/* The end of a task that held locks, for queue_turn_free and queue_free. */
+/* The end of a task that held locks, for queue_settle_and_free and queue_free. */
 struct waiting_end {
     const char *const *lists;
     unsigned list_count; /* at most 32 */
@@ -96,15 +96,15 @@ struct waiting_end {
     int64_t after_ns;    /* of queue_free: the lock stays for this long; 0 = it is free now */
     unsigned wakes;      /* of queue_free: how many to wake; 0 = 1 */
 };
-/* queue_turn for a task that held locks: they are free now, and the same call wakes the oldest of each list. */
-void queue_turn_free(struct queue *queue, unsigned slot, bool claim_next, const struct waiting_end *end);
+/* queue_settle_and_claim for a task that held locks: they are free now, and the call wakes the oldest of each list. */
+void queue_settle_and_free(struct queue *queue, unsigned slot, bool claim_next, const struct waiting_end *end);
 /* The same for tasks that end by another move, and for a release that took long. Repeated until answered; does not
  * report its end. */
 void queue_free(struct queue *queue, const struct waiting_end *end);
 /* Appends that as a request, for an operator without a queue: answers an integer, and is safe to repeat. */
 void waiting_request_free(const struct queue_keys *keys, const struct waiting_end *end, struct buffer *out);
 
-/* Inside `answered` of a queue_turn_free: a task still waits for one of its lists. */
+/* Inside `answered` of a queue_settle_and_free: a task still waits for one of its lists. */
 bool queue_has_waiters(const struct queue *queue, unsigned slot);
 /* The node's time, in microseconds, when it claimed the slot's task or answered QUEUE_KEPT. */
 int64_t queue_seen_us(const struct queue *queue, unsigned slot);

@@ -118,7 +118,7 @@ void queue_probe_stop(struct queue_probe *probe)
 void queue_probe_turn(struct queue_probe *probe, unsigned slot, bool claim_next)
 {
     probe->slots[slot].asked++;
-    queue_turn(probe->queue, slot, claim_next);
+    queue_settle_and_claim(probe->queue, slot, claim_next);
 }
 
 void queue_probe_postpone(struct queue_probe *probe, unsigned slot, enum queue_place place, int64_t delay_ns,

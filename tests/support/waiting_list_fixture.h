@@ -72,7 +72,7 @@ static inline enum queue_answer turn_free(struct queue_probe *process, unsigned 
                                           const struct waiting_end *end)
 {
     process->slots[slot].asked++;
-    queue_turn_free(process->queue, slot, claim_next, end);
+    queue_settle_and_free(process->queue, slot, claim_next, end);
     return queue_probe_wait(process, slot);
 }
 

@@ -1,0 +1,174 @@
+/* Claims tasks: one call of the claim script for all slots that asked within a turn of the loop. It settles what they
+ * have done, and claims the next tasks (scripts/claim.lua). Runs on the loop. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "queue/queue_private.h"
+#include "queue/scripts.h"
+#include "queue/serving_order.h"
+
+enum { CLAIM_NOTES = 4 };
+
+/* One script call: the slots that share it. */
+struct claim_call {
+    struct list link;      /* in queue->claim_calls */
+    struct list idle_link; /* in queue->idle_claim_calls */
+    struct retried_call retried_call;
+    struct queue *queue;
+    unsigned *order; /* of the queues, as the call looks at them */
+    unsigned count;
+    unsigned slots[];
+};
+
+/* Reads what the call saw: which queues are paused (the lists of blocking claims, which come first, stand for them),
+ * whether there are tasks to cancel, the node's time, and for which slots' locks a task waits. */
+static void call_notes(struct queue *queue, const struct claim_call *call, const struct redis_reply *notes)
+{
+    if (notes[0].kind == REDIS_STRING && notes[0].length >= queue->options.name_count)
+        queue_note_paused(queue, call->order, notes[0].bytes, queue->options.name_count);
+    queue->has_cancels = notes[1].kind == REDIS_STRING && notes[1].length == 1 && notes[1].bytes[0] == '1';
+    bool tells = notes[3].kind == REDIS_STRING && notes[3].length == call->count;
+    for (unsigned i = 0; i < call->count; i++)
+        queue->slots[call->slots[i]].has_waiters = tells && notes[3].bytes[i] == '1';
+}
+
+static void call_done(struct retried_call *retried_call, const struct redis_reply *reply)
+{
+    static const struct redis_reply missing = {.kind = REDIS_NIL};
+    struct claim_call *call = list_owner(retried_call, struct claim_call, retried_call);
+    struct queue *queue = call->queue;
+    bool fits = reply->kind == REDIS_ARRAY && reply->count == call->count + CLAIM_NOTES;
+    if (fits)
+        call_notes(queue, call, &reply->elements[call->count]);
+    int64_t seen_us = fits ? reply->elements[call->count + 2].integer : 0;
+    for (unsigned i = 0; i < call->count; i++)
+        queue_slot_read(queue, call->slots[i], fits ? &reply->elements[i] : &missing, seen_us);
+    list_append(&queue->idle_claim_calls, &call->idle_link);
+}
+
+static struct claim_call *call_new(struct queue *queue)
+{
+    struct list *idle = list_take_first(&queue->idle_claim_calls);
+    if (idle != NULL)
+        return list_owner(idle, struct claim_call, idle_link);
+    struct claim_call *call = memory_zeroed(1, sizeof *call + queue->options.slots * sizeof call->slots[0]);
+    call->queue = queue;
+    call->order = memory_zeroed(queue->options.name_count, sizeof call->order[0]);
+    list_init(&call->link);
+    list_init(&call->idle_link);
+    retried_call_init(&call->retried_call, &queue->retried_calls, call_done);
+    list_append(&queue->claim_calls, &call->link);
+    return call;
+}
+
+static uint64_t random_below(void *context, uint64_t below)
+{
+    (void)context;
+    return (uint64_t)random_between(0, (int64_t)below - 1);
+}
+
+static void lists_encode(struct queue *queue, const unsigned *order, struct buffer *out)
+{
+    redis_request_texts(out, queue->keys.process, queue->keys.paused, queue->keys.cancels);
+    for (unsigned i = 0; i < queue->options.name_count; i++)
+        queue_keys_request_bell(&queue->keys, queue->names[order[i]], out);
+    for (unsigned i = 0; i < queue->options.name_count; i++)
+        queue_keys_request_queue(&queue->keys, queue->names[order[i]], out);
+}
+
+static unsigned char sign_of(const struct claim_slot *slot)
+{
+    unsigned locks = slot->freed_lists;
+    return (unsigned char)('0' + (slot->wants ? 1u : 0) + (locks > 0 && slot->is_handed_on ? 2u : 0) + 4 * locks);
+}
+
+static void slots_encode(struct queue *queue, const struct claim_call *call, struct buffer *out)
+{
+    struct buffer *text = &queue->request;
+    buffer_clear(text);
+    for (unsigned i = 0; i < call->count; i++)
+        queue_append_number(text, call->slots[i]);
+    redis_request_bytes(out, text->bytes, text->length);
+    buffer_clear(text);
+    for (unsigned i = 0; i < call->count; i++) {
+        unsigned char sign = sign_of(&queue->slots[call->slots[i]]);
+        buffer_append(text, &sign, 1);
+    }
+    redis_request_bytes(out, text->bytes, text->length);
+    buffer_clear(text);
+    for (unsigned i = 0; i < call->count; i++) {
+        const struct claim_slot *slot = &queue->slots[call->slots[i]];
+        buffer_append(text, slot->has_id ? (const char *)slot->id : "----------------", CLAIM_ID_BYTES);
+        buffer_append(text, slot->next, CLAIM_ID_BYTES);
+    }
+    redis_request_bytes(out, text->bytes, text->length);
+}
+
+static unsigned call_freed_lists(const struct claim_call *call)
+{
+    unsigned lists = 0;
+    for (unsigned i = 0; i < call->count; i++)
+        lists += call->queue->slots[call->slots[i]].freed_lists;
+    return lists;
+}
+
+static void call_encode(struct claim_call *call)
+{
+    struct queue *queue = call->queue;
+    struct buffer *out = &call->retried_call.request;
+    size_t lists = 2 * (size_t)queue->options.name_count, freed = call_freed_lists(call);
+    serving_order_draw(call->order, queue->options.weights, queue->options.name_count, random_below, NULL);
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_claim, 3 + lists + (freed > 0 ? 2 + freed : 0),
+                         6 + lists + (freed > 0 ? 5 : 0));
+    lists_encode(queue, call->order, out);
+    if (freed > 0)
+        waiting_encode_freed_keys(queue, call->slots, call->count, out);
+    redis_request_integer(out, (int64_t)queue->options.claim_bytes);
+    redis_request_integer(out, (int64_t)lists);
+    redis_request_integer(out, call->count);
+    for (size_t i = 0; i < lists; i++)
+        redis_request_text(out, queue->names[call->order[i % queue->options.name_count]]);
+    slots_encode(queue, call, out);
+    if (freed > 0)
+        waiting_encode_freed(queue, call->slots, call->count, out);
+}
+
+static void gather_send(struct loop_hook *hook)
+{
+    struct queue *queue = list_owner(hook, struct queue, gather);
+    struct claim_call *call = call_new(queue);
+    call->count = queue->gathered_count;
+    memcpy(call->slots, queue->gathered, call->count * sizeof call->slots[0]);
+    queue->gathered_count = 0;
+    call_encode(call);
+    queue->counters.claim_calls++;
+    retried_call_start(&call->retried_call);
+}
+
+void queue_settle_and_claim(struct queue *queue, unsigned slot, bool claim_next)
+{
+    queue->slots[slot].freed_lists = 0;
+    queue_slot_gather(queue, slot, claim_next);
+}
+
+void claims_init(struct queue *queue)
+{
+    queue->gathered = memory_zeroed(queue->options.slots, sizeof queue->gathered[0]);
+    loop_hook_init(&queue->gather, gather_send);
+    list_init(&queue->claim_calls);
+    list_init(&queue->idle_claim_calls);
+}
+
+void claims_free(struct queue *queue)
+{
+    struct list *link = NULL;
+    while ((link = list_take_first(&queue->claim_calls)) != NULL) {
+        struct claim_call *call = list_owner(link, struct claim_call, link);
+        retried_call_fini(&call->retried_call);
+        free(call->order);
+        free(call);
+    }
+}
