@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "queue/metrics.h"
+#include "queue/run_counts.h"
 #include "queue/run_durations.h"
 #include "queue/scripts.h"
 
@@ -40,7 +40,7 @@ struct heartbeat {
     struct loop *loop;
     struct heartbeat_options options;
     char *identity;
-    struct metrics *metrics;
+    struct run_counts *run_counts;
     struct run_durations *run_durations;
     uint64_t processed, failed; /* since the last batch was made */
     struct batch batch;
@@ -73,7 +73,7 @@ static void batch_make(struct heartbeat *heartbeat)
     buffer_clear(&batch->keys);
     buffer_clear(&batch->arguments);
     batch->classes =
-        metrics_take(heartbeat->metrics, heartbeat->options.keys, batch->at, &batch->keys, &batch->arguments);
+        run_counts_take(heartbeat->run_counts, heartbeat->options.keys, batch->at, &batch->keys, &batch->arguments);
     buffer_clear(&batch->times);
     batch->timed = run_durations_take(heartbeat->run_durations, batch->at, &batch->times);
     buffer_clear(&batch->taken);
@@ -132,7 +132,7 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     const struct batch *batch = &heartbeat->batch;
     buffer_clear(out);
     redis_request_script(out, &queue_script_heartbeat, KEYS_FIXED + 2 * (size_t)batch->classes,
-                         ARGUMENTS_FIXED + 2 * facts->run_count + METRICS_ARGUMENTS * (size_t)batch->classes +
+                         ARGUMENTS_FIXED + 2 * facts->run_count + RUN_COUNTS_ARGUMENTS * (size_t)batch->classes +
                              2 * ((size_t)batch->timed + batch->names));
     keys_encode(heartbeat, out);
     redis_request_text(out, heartbeat->identity);
@@ -320,7 +320,7 @@ void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool f
 {
     heartbeat->processed++;
     heartbeat->failed += failed;
-    metrics_count(heartbeat->metrics, class_name, failed, duration_ns);
+    run_counts_count(heartbeat->run_counts, class_name, failed, duration_ns);
     if (!failed)
         run_durations_count(heartbeat->run_durations, class_name, duration_ns);
 }
@@ -352,7 +352,7 @@ struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_opt
     if (heartbeat->options.others == NULL)
         heartbeat->options.others = "";
     heartbeat->identity = memory_text(options->identity);
-    heartbeat->metrics = metrics_create();
+    heartbeat->run_counts = run_counts_create();
     heartbeat->run_durations = run_durations_create();
     heartbeat->call.done = pinged;
     heartbeat->forget.done = forgotten;
@@ -366,7 +366,7 @@ void heartbeat_destroy(struct heartbeat *heartbeat)
     loop_timer_clear(heartbeat->loop, &heartbeat->timer);
     redis_call_cancel(&heartbeat->call);
     redis_call_cancel(&heartbeat->forget);
-    metrics_destroy(heartbeat->metrics);
+    run_counts_destroy(heartbeat->run_counts);
     run_durations_destroy(heartbeat->run_durations);
     buffer_fini(&heartbeat->batch.keys);
     buffer_fini(&heartbeat->batch.arguments);

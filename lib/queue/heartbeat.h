@@ -12,8 +12,8 @@
  *
  * Counts stay here until a heartbeat is answered. Each has a number, which the node keeps: one that is repeated after a
  * lost reply carries the same counts under the same number, and the node adds them once. Later counts go into the next
- * heartbeat. The node may be unreachable for any time: memory is bounded (metrics.h), and nothing is lost. Runs count
- * for the minute and the day in which they are written, as in Sidekiq.
+ * heartbeat. The node may be unreachable for any time: memory is bounded (run_counts.h), and nothing is lost. Runs
+ * count for the minute and the day in which they are written, as in Sidekiq.
  *
  * Durations of successful runs are also kept in fine steps by class (run_durations.h), in one hash a day. Counts of
  * other layers (what became of locks) are added once as well, by name, to one hash a day (docs/data-model.md,

@@ -3,7 +3,7 @@
 
 #include "queue/control.h"
 #include "queue/heartbeat.h"
-#include "queue/metrics.h"
+#include "queue/run_counts.h"
 
 /* --- 1.11: the buckets ------------------------------------------------------------------------------------------- */
 
@@ -13,13 +13,13 @@ TEST(a_duration_is_in_the_first_bucket_whose_bound_is_greater)
                                      750,   1100,  1700,  2500,   3800,   5750,   8500,  13000, 20000,
                                      30000, 45000, 65000, 100000, 150000, 225000, 335000};
     for (unsigned i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
-        assert_int_equal(metrics_bucket(bounds[i] - 1), i);
-        assert_int_equal(metrics_bucket(bounds[i]), i + 1);
-        assert_int_equal(metrics_bucket_bound(i), bounds[i]);
+        assert_int_equal(run_counts_bucket(bounds[i] - 1), i);
+        assert_int_equal(run_counts_bucket(bounds[i]), i + 1);
+        assert_int_equal(run_counts_bucket_bound(i), bounds[i]);
     }
-    assert_true(metrics_bucket_bound(METRICS_BUCKETS - 1) == INT64_MAX);
-    assert_int_equal(metrics_bucket(0), 0);
-    assert_int_equal(metrics_bucket(INT64_MAX), METRICS_BUCKETS - 1);
+    assert_true(run_counts_bucket_bound(RUN_COUNTS_BUCKETS - 1) == INT64_MAX);
+    assert_int_equal(run_counts_bucket(0), 0);
+    assert_int_equal(run_counts_bucket(INT64_MAX), RUN_COUNTS_BUCKETS - 1);
 }
 
 /* --- info -------------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* What became of locks, by class and kind of resource: what is counted together, what is bounded, what is taken. */
 #include "tests/support/test.h"
 
-#include "queue/metrics.h"
+#include "queue/run_counts.h"
 #include "worker/presence/lock_metrics.h"
 #include "tests/support/arguments_text.h"
 

@@ -2,7 +2,7 @@
  * it. */
 #include "tests/support/heartbeat_fixture.h"
 
-#include "queue/metrics.h"
+#include "queue/run_counts.h"
 #include "queue/run_durations.h"
 
 /* --- 1.2, 1.8, 1.9, 1.19: the process ---------------------------------------------------------------------------- */
@@ -179,7 +179,7 @@ TEST(further_classes_are_counted_together)
     char name[32];
     start(3600 * NS_PER_S);
     wait_beats(1);
-    for (int i = 0; i < 3 * METRICS_CLASSES; i++) {
+    for (int i = 0; i < 3 * RUN_COUNTS_CLASSES; i++) {
         snprintf(name, sizeof name, "class%d", i);
         heartbeat_count(heartbeat, name, false, 1 * NS_PER_MS);
     }

@@ -81,8 +81,8 @@ static const char *quantile_text(const struct lock_histogram *histogram, double 
     int bucket = lock_histogram_quantile(histogram, share);
     if (bucket < 0)
         return "-";
-    bool is_last = bucket == METRICS_BUCKETS - 1;
-    int64_t bound_ms = metrics_bucket_bound((unsigned)(is_last ? bucket - 1 : bucket));
+    bool is_last = bucket == RUN_COUNTS_BUCKETS - 1;
+    int64_t bound_ms = run_counts_bucket_bound((unsigned)(is_last ? bucket - 1 : bucket));
     const char *sign = is_last ? ">=" : "<";
     if (bound_ms < 1000)
         snprintf(out, HUMAN_TEXT_MAX, "%s%lld ms", sign, (long long)bound_ms);
@@ -106,9 +106,9 @@ static void quantile_json(struct json_writer *json, const char *name, const stru
                           double share)
 {
     int bucket = lock_histogram_quantile(histogram, share);
-    bool is_known = bucket >= 0 && bucket != METRICS_BUCKETS - 1;
+    bool is_known = bucket >= 0 && bucket != RUN_COUNTS_BUCKETS - 1;
     json_seconds_if(json, name, is_known,
-                    is_known ? metrics_bucket_bound((unsigned)bucket) * (NS_PER_MS / NS_PER_US) : 0);
+                    is_known ? run_counts_bucket_bound((unsigned)bucket) * (NS_PER_MS / NS_PER_US) : 0);
 }
 
 static void histogram_json(struct json_writer *json, const char *name, const struct lock_histogram *histogram)
@@ -118,7 +118,7 @@ static void histogram_json(struct json_writer *json, const char *name, const str
     quantile_json(json, "p50_below", histogram, 0.5);
     quantile_json(json, "p99_below", histogram, 0.99);
     json_open(json, "buckets", '[');
-    for (int i = 0; i < METRICS_BUCKETS; i++)
+    for (int i = 0; i < RUN_COUNTS_BUCKETS; i++)
         json_number(json, NULL, histogram->buckets[i]);
     json_close(json, ']');
     json_close(json, '}');

@@ -60,7 +60,7 @@ static int by_contention(const void *a, const void *b)
 static void bucket_add(struct lock_histogram *histogram, const char *digits, long long number)
 {
     int64_t bucket = 0;
-    if (count_parse(digits, 0, METRICS_BUCKETS - 1, &bucket))
+    if (count_parse(digits, 0, RUN_COUNTS_BUCKETS - 1, &bucket))
         histogram->buckets[bucket] += number;
 }
 
@@ -105,7 +105,7 @@ void lock_counts_free(struct lock_counts *counts)
 long long lock_histogram_total(const struct lock_histogram *histogram)
 {
     long long total = 0;
-    for (int i = 0; i < METRICS_BUCKETS; i++)
+    for (int i = 0; i < RUN_COUNTS_BUCKETS; i++)
         total += histogram->buckets[i];
     return total;
 }
@@ -115,10 +115,10 @@ int lock_histogram_quantile(const struct lock_histogram *histogram, double share
     long long total = lock_histogram_total(histogram), below = 0;
     if (total <= 0)
         return -1;
-    for (int i = 0; i < METRICS_BUCKETS; i++) {
+    for (int i = 0; i < RUN_COUNTS_BUCKETS; i++) {
         below += histogram->buckets[i];
         if (below > 0 && (double)below >= share * (double)total)
             return i;
     }
-    return METRICS_BUCKETS - 1;
+    return RUN_COUNTS_BUCKETS - 1;
 }

@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "queue/metrics.h"
+#include "queue/run_counts.h"
 #include "worker/presence/lock_metrics.h"
 
 struct lock_histogram {
-    long long buckets[METRICS_BUCKETS];
+    long long buckets[RUN_COUNTS_BUCKETS];
 };
 
 struct lock_counts_row {

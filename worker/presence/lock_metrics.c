@@ -9,7 +9,7 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "queue/envelope.h"
-#include "queue/metrics.h"
+#include "queue/run_counts.h"
 #include "redis/request.h"
 
 /* Pairs are found by a hash of their name; the last pair is that of all others. */
@@ -26,7 +26,7 @@ struct pair {
     char name[NAME_SIZE]; /* "CLASS|PREFIX|" */
     bool is_counted;      /* since the last take */
     uint64_t events[LOCK_EVENTS];
-    uint64_t wait[METRICS_BUCKETS], hold[METRICS_BUCKETS];
+    uint64_t wait[RUN_COUNTS_BUCKETS], hold[RUN_COUNTS_BUCKETS];
 };
 
 struct lock_metrics {
@@ -135,22 +135,22 @@ void lock_metrics_acquired(struct lock_metrics *metrics, const char *class_name,
 {
     struct pair *pair = pair_counted(metrics, class_name, resource);
     pair->events[LOCK_EVENT_ACQUIRED]++;
-    pair->wait[metrics_bucket(waited_us / US_PER_MS)]++;
+    pair->wait[run_counts_bucket(waited_us / US_PER_MS)]++;
 }
 
 void lock_metrics_hold(struct lock_metrics *metrics, const char *class_name, const char *resource, int64_t us)
 {
-    pair_counted(metrics, class_name, resource)->hold[metrics_bucket(us / US_PER_MS)]++;
+    pair_counted(metrics, class_name, resource)->hold[run_counts_bucket(us / US_PER_MS)]++;
 }
 
 /* --- taking ----------------------------------------------------------------------------------------------------- */
 
-static void buckets_append(struct buffer *text, const char *name, uint64_t buckets[METRICS_BUCKETS])
+static void buckets_append(struct buffer *text, const char *name, uint64_t buckets[RUN_COUNTS_BUCKETS])
 {
-    for (unsigned i = 0; i < METRICS_BUCKETS; i++)
+    for (unsigned i = 0; i < RUN_COUNTS_BUCKETS; i++)
         if (buckets[i] > 0)
             buffer_format(text, "%s.%u %llu ", name, i, (unsigned long long)buckets[i]);
-    memset(buckets, 0, METRICS_BUCKETS * sizeof buckets[0]);
+    memset(buckets, 0, RUN_COUNTS_BUCKETS * sizeof buckets[0]);
 }
 
 static void pair_take(struct pair *pair, struct buffer *text, struct buffer *arguments)

@@ -56,7 +56,7 @@ void lock_metrics_hold(struct lock_metrics *metrics, const char *class_name, con
 
 /* Moves what was counted into the arguments of a request, two for each pair with any count: "CLASS|PREFIX|", and
  * "NAME NUMBER NAME NUMBER ..." with the names of the events, and "wait.B" and "hold.B" for the B-th bucket of the
- * histograms (queue/metrics.h). Returns the number of pairs. `at` is the time that they count for. */
+ * histograms (queue/run_counts.h). Returns the number of pairs. `at` is the time that they count for. */
 unsigned lock_metrics_take(struct lock_metrics *metrics, struct wall_time at, struct buffer *arguments);
 
 #endif
