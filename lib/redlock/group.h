@@ -300,8 +300,8 @@ void batches_flush_grants(struct redlock_group *group);
 void batches_dispose(struct redlock_group *group);
 
 /* lock_places.c. */
-/* Takes limit and resource of the request, and the key of a place. True when there were no places before: their line has
- * to be initialised. */
+/* Takes limit and resource of the request, and the key of a place. True when there were no places before: their line
+ * has to be initialised. */
 bool lock_places_begin(struct redlock_lock *lock, const struct redlock_request *request);
 /* The lock has no turn. */
 void lock_place_set(struct redlock_lock *lock, unsigned place);
