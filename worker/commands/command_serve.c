@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "worker/commands/console.h"
 #include "worker/commands/health.h"
 #include "worker/commands/serve_site.h"
@@ -23,6 +24,7 @@
 #define SAMPLE_NS   (10 * NS_PER_S) /* between points of the last hour, and between looks that nobody watches */
 
 enum { ROWS_SHOWN = 200 }; /* of running tasks, and of resources */
+enum { QUEUES_MAX = 200 }; /* in /metrics */
 
 struct serve_command {
     struct option_texts listen;
@@ -102,14 +104,13 @@ static void health_write(const struct top_facts *facts, struct json_writer *json
 }
 
 /* What `holdfast top --json` prints, and more; long lists are cut, and their lengths told. */
-static void state_write(struct serve_command *serve, struct buffer *out)
+static void state_write(struct serve_command *serve, const struct redlock_node_view *views, unsigned node_count,
+                        const char *reason, struct buffer *out)
 {
-    struct redlock_node_view views[REDLOCK_NODES_MAX];
-    char reason[TOP_NODES_REASON_MAX];
     struct top_facts shown = serve->facts;
     size_t tasks = shown.task_count, resources = shown.resource_count;
     const char *away = inquiry_reason(serve->console.inquiry);
-    shown.node_count = top_nodes_copy(serve->nodes, views, reason);
+    shown.node_count = node_count;
     shown.nodes = views;
     status_take_locks(&shown.status, views, NULL, shown.node_count);
     shown.nodes_reason = reason[0] != '\0' ? reason : NULL;
@@ -128,16 +129,101 @@ static void state_write(struct serve_command *serve, struct buffer *out)
     json_close(&json, '}');
 }
 
+static int by_length(const void *a, const void *b)
+{
+    const struct backlog_queue *left = *(const struct backlog_queue *const *)a;
+    const struct backlog_queue *right = *(const struct backlog_queue *const *)b;
+    return left->length != right->length ? (left->length < right->length ? 1 : -1) : strcmp(left->name, right->name);
+}
+
+/* Names of queues are those of producers, so their number is bounded. */
+static size_t queues_choose(const struct backlog *backlog, const struct backlog_queue *chosen[QUEUES_MAX])
+{
+    const struct backlog_queue **all = memory_zeroed(backlog->count + 1, sizeof *all);
+    size_t count = backlog->count < QUEUES_MAX ? backlog->count : QUEUES_MAX;
+    for (size_t i = 0; i < backlog->count; i++)
+        all[i] = &backlog->items[i];
+    qsort(all, backlog->count, sizeof *all, by_length);
+    memcpy(chosen, all, count * sizeof *chosen);
+    free(all);
+    return count;
+}
+
+static void totals_set(const struct serve_command *serve, struct metric_store *store)
+{
+    const struct status *status = &serve->facts.status;
+    const struct metric_at once = {{0}};
+    int64_t alive = 0, busy = 0, waiting = 0;
+    for (size_t i = 0; i < status->fleet.count; i++) {
+        bool lives = status->fleet.items[i].state == FLEET_ALIVE || status->fleet.items[i].state == FLEET_FOREIGN;
+        alive += lives;
+        busy += lives ? status->fleet.items[i].busy : 0;
+    }
+    for (size_t i = 0; i < serve->facts.resource_count; i++)
+        waiting += serve->facts.resources[i].waiters;
+    const struct {
+        enum metric metric;
+        int64_t value;
+    } totals[] = {{METRIC_FLEET_PROCESSES, alive},
+                  {METRIC_FLEET_BUSY, busy},
+                  {METRIC_FLEET_WAITING, waiting},
+                  {METRIC_FLEET_PROCESSED, status->processed},
+                  {METRIC_FLEET_FAILED, status->failed},
+                  {METRIC_FLEET_SCHEDULED, status->schedule},
+                  {METRIC_FLEET_RETRIES, status->retry},
+                  {METRIC_FLEET_DEAD, status->dead},
+                  {METRIC_FLEET_QUEUE_NODE_UP, !serve->is_away},
+                  {METRIC_FLEET_AGE, instant_since(serve->looked, instant_now())}};
+    for (size_t i = 0; i < sizeof totals / sizeof totals[0]; i++)
+        metric_set(store, totals[i].metric, once, totals[i].value > 0 ? totals[i].value : 0);
+}
+
+static void metrics_write(const struct serve_command *serve, const struct redlock_node_view *views, unsigned node_count,
+                          struct buffer texts[METRIC_TEXTS])
+{
+    const struct backlog_queue *queues[QUEUES_MAX];
+    const char *names[QUEUES_MAX], *nodes[REDLOCK_NODES_MAX];
+    size_t count = queues_choose(&serve->facts.status.backlog, queues);
+    for (size_t i = 0; i < count; i++)
+        names[i] = queues[i]->name;
+    for (unsigned i = 0; i < node_count; i++)
+        nodes[i] = views[i].name;
+    struct metric_store *store = metric_store_create(&(struct metric_names){.queues = names,
+                                                                            .queue_count = (unsigned)count,
+                                                                            .nodes = nodes,
+                                                                            .node_count = node_count,
+                                                                            .process = "",
+                                                                            .is_of_fleet = true});
+    for (unsigned i = 0; i < count; i++) {
+        metric_set(store, METRIC_FLEET_QUEUE_TASKS, (struct metric_at){{i}}, queues[i]->length);
+        metric_set(store, METRIC_FLEET_QUEUE_LATENCY, (struct metric_at){{i}},
+                   queues[i]->latency_us > 0 ? queues[i]->latency_us : 0);
+        metric_set(store, METRIC_FLEET_QUEUE_PAUSED, (struct metric_at){{i}}, queues[i]->is_paused);
+    }
+    for (unsigned i = 0; i < node_count; i++) {
+        metric_set(store, METRIC_FLEET_NODE_UP, (struct metric_at){{i}}, views[i].is_reached);
+        metric_set(store, METRIC_FLEET_NODE_VOTES, (struct metric_at){{i}}, views[i].votes);
+    }
+    totals_set(serve, store);
+    for (enum metric_text form = 0; form < METRIC_TEXTS; form++)
+        metric_store_print(store, form, &texts[form]);
+    metric_store_destroy(store);
+}
+
 static void tell(struct serve_command *serve)
 {
-    struct buffer state = {0}, sample = {0};
+    struct redlock_node_view views[REDLOCK_NODES_MAX];
+    char reason[TOP_NODES_REASON_MAX];
+    struct serve_news news = {.state = {0}};
     struct instant now = instant_now();
-    state_write(serve, &state);
+    unsigned node_count = top_nodes_copy(serve->nodes, views, reason);
+    state_write(serve, views, node_count, reason, &news.state);
+    metrics_write(serve, views, node_count, news.metrics);
     if (!serve->is_away && instant_since(serve->sampled, now) >= SAMPLE_NS) {
-        sample_write(serve, &sample);
+        sample_write(serve, &news.sample);
         serve->sampled = now;
     }
-    serve_site_tell(serve->site, &state, &sample);
+    serve_site_tell(serve->site, &news);
 }
 
 /* Until the next look; somebody who begins to watch ends it. False when a signal asks for the end. */
@@ -184,6 +270,7 @@ static int serve_run(struct serve_command *serve)
         if (!wait_for_look(serve))
             break;
     }
+    inquiry_hold_signals(serve->console.inquiry, false);
     top_nodes_stop(serve->nodes);
     serve_site_stop(serve->site);
     log_event(LOG_INFO, "serve_stopped", "exit_code=0");

@@ -46,7 +46,7 @@ struct serve_site {
     atomic_uint watchers;
     struct list streams;
     struct session sessions[SESSIONS];
-    struct buffer state;
+    struct buffer state, metrics[METRIC_TEXTS];
     struct instant told;
     char *samples[SAMPLES_MAX]; /* a ring */
     unsigned sample_first, sample_count;
@@ -330,10 +330,10 @@ static void events_get(void *context, struct http_exchange *exchange)
     buffer_fini(&data);
 }
 
-struct news {
+struct told {
     struct loop_message message;
     struct serve_site *site;
-    struct buffer state, sample;
+    struct serve_news news;
 };
 
 static void sample_keep(struct serve_site *site, struct buffer *sample)
@@ -349,26 +349,45 @@ static void sample_keep(struct serve_site *site, struct buffer *sample)
 
 static void news_deliver(struct loop_message *message)
 {
-    struct news *news = list_owner(message, struct news, message);
-    struct serve_site *site = news->site;
-    struct buffer data = {0};
-    if (news->state.length > 0) {
-        buffer_fini(&site->state);
-        site->state = news->state;
-        site->told = instant_now();
+    struct told *told = list_owner(message, struct told, message);
+    struct serve_site *site = told->site;
+    struct buffer data = {0}, *sample = &told->news.sample;
+    buffer_fini(&site->state);
+    site->state = told->news.state;
+    site->told = instant_now();
+    for (unsigned form = 0; form < METRIC_TEXTS; form++) {
+        buffer_fini(&site->metrics[form]);
+        site->metrics[form] = told->news.metrics[form];
     }
     state_write(site, &data);
-    if (news->sample.length > 0)
-        sample_keep(site, &news->sample);
+    if (sample->length > 0)
+        sample_keep(site, sample);
     for (struct list *link = site->streams.next; link != &site->streams; link = link->next) {
         struct http_exchange *exchange = list_owner(link, struct watcher, link)->exchange;
         event_send(exchange, "state", &data);
-        if (news->sample.length > 0)
-            event_send(exchange, "sample", &news->sample);
+        if (sample->length > 0)
+            event_send(exchange, "sample", sample);
     }
     buffer_fini(&data);
-    buffer_fini(&news->sample);
-    free(news);
+    buffer_fini(sample);
+    free(told);
+}
+
+static void metrics_get(void *context, struct http_exchange *exchange)
+{
+    struct serve_site *site = context;
+    const struct http_request *request = http_exchange_request(exchange);
+    enum metric_text form = metric_text_for(http_request_header(request, "Accept"));
+    if (!may_read(site, request))
+        refuse(exchange);
+    else
+        http_respond(exchange, 200, metric_text_types[form], site->metrics[form].bytes, site->metrics[form].length);
+}
+
+static void health_get(void *context, struct http_exchange *exchange)
+{
+    (void)context;
+    http_respond_text(exchange, 200, "holdfast serve is alive");
 }
 
 /* --- commands ----------------------------------------------------------------------------------------------------- */
@@ -539,6 +558,8 @@ static void page_get(void *context, struct http_exchange *exchange)
 static const struct http_route routes[] = {
     {HTTP_GET, "/", page_get},
     {HTTP_GET, "/events", events_get},
+    {HTTP_GET, "/metrics", metrics_get},
+    {HTTP_GET, "/healthz", health_get},
     {HTTP_GET, "/api/state", state_get},
     {HTTP_GET, "/api/session", session_get},
     {HTTP_POST, "/api/login", login_post},
@@ -614,16 +635,17 @@ void serve_site_stop(struct serve_site *site)
     }
     for (unsigned i = 0; i < SAMPLES_MAX; i++)
         free(site->samples[i]);
+    for (unsigned form = 0; form < METRIC_TEXTS; form++)
+        buffer_fini(&site->metrics[form]);
     buffer_fini(&site->state);
     free(site);
 }
 
-void serve_site_tell(struct serve_site *site, struct buffer *state, struct buffer *sample)
+void serve_site_tell(struct serve_site *site, const struct serve_news *news)
 {
-    struct news *news = memory_new(struct news);
-    *news = (struct news){.message.deliver = news_deliver, .site = site, .state = *state, .sample = *sample};
-    *state = *sample = (struct buffer){.bytes = NULL};
-    loop_post(site->loop, &news->message);
+    struct told *told = memory_new(struct told);
+    *told = (struct told){.message.deliver = news_deliver, .site = site, .news = *news};
+    loop_post(site->loop, &told->message);
 }
 
 bool serve_site_is_watched(const struct serve_site *site)

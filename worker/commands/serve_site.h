@@ -21,6 +21,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "worker/monitor/metric_store.h"
 
 struct serve_site;
 
@@ -36,8 +37,13 @@ struct serve_site_options {
 struct serve_site *serve_site_start(const struct serve_site_options *options, struct error *error) MUST_CHECK;
 void serve_site_stop(struct serve_site *site); /* NULL is harmless */
 
-/* JSON, without line ends; the buffers become the site's. `sample` is one more point of the last hour, or empty. */
-void serve_site_tell(struct serve_site *site, struct buffer *state, struct buffer *sample);
+struct serve_news {
+    struct buffer state, sample;         /* JSON, without line ends; a sample is a point of the last hour, or empty */
+    struct buffer metrics[METRIC_TEXTS]; /* for /metrics */
+};
+
+/* The buffers become the site's. */
+void serve_site_tell(struct serve_site *site, const struct serve_news *news);
 /* Whether somebody looks at the state as it changes. */
 bool serve_site_is_watched(const struct serve_site *site);
 /* Where it listens; NULL beyond the last. */

@@ -18,6 +18,7 @@ struct metric_store {
     unsigned queue_count, node_count, class_max; /* class_max counts the other, too */
     unsigned class_count;
     bool is_twin;
+    unsigned begin, end;       /* the metrics that it has */
     size_t first[METRICS + 1]; /* the cells of a metric begin there */
     uint64_t *cells;
 };
@@ -105,13 +106,15 @@ struct metric_store *metric_store_create(const struct metric_names *names)
     store->classes[METRIC_CLASS_OTHER] = memory_text("other");
     store->class_count = 1;
     store->process = memory_text(names->process);
-    for (unsigned metric = 0; metric < METRICS; metric++) {
+    store->begin = names->is_of_fleet ? METRICS_OF_WORKER : 0;
+    store->end = names->is_of_fleet ? METRICS : METRICS_OF_WORKER;
+    for (unsigned metric = store->begin; metric < store->end; metric++) {
         size_t cells = cells_each(metric);
         for (unsigned i = 0; i < METRIC_LABELS_MAX; i++)
             cells *= values_max(store, metric_table[metric].labels[i]);
         store->first[metric + 1] = store->first[metric] + cells;
     }
-    store->cells = memory_zeroed(store->first[METRICS], sizeof store->cells[0]);
+    store->cells = memory_zeroed(store->first[store->end], sizeof store->cells[0]);
     return store;
 }
 
@@ -120,13 +123,13 @@ struct metric_store *metric_store_twin(const struct metric_store *store)
     struct metric_store *twin = memory_new(struct metric_store);
     *twin = *store;
     twin->is_twin = true;
-    twin->cells = memory_zeroed(store->first[METRICS], sizeof store->cells[0]);
+    twin->cells = memory_zeroed(store->first[store->end], sizeof store->cells[0]);
     return twin;
 }
 
 void metric_store_copy(struct metric_store *to, const struct metric_store *from)
 {
-    memcpy(to->cells, from->cells, from->first[METRICS] * sizeof from->cells[0]);
+    memcpy(to->cells, from->cells, from->first[from->end] * sizeof from->cells[0]);
     to->class_count = from->class_count; /* the texts of these stay as they are */
 }
 
@@ -312,10 +315,19 @@ static bool is_nothing(const uint64_t *cells, size_t count)
     return true;
 }
 
+const char *const metric_text_types[METRIC_TEXTS] = {"text/plain; version=0.0.4; charset=utf-8",
+                                                     "application/openmetrics-text; version=1.0.0; charset=utf-8"};
+
+enum metric_text metric_text_for(const char *accept)
+{
+    return accept != NULL && strstr(accept, "application/openmetrics-text") != NULL ? METRIC_TEXT_OPENMETRICS
+                                                                                    : METRIC_TEXT_PROMETHEUS;
+}
+
 void metric_store_print(const struct metric_store *store, enum metric_text form, struct buffer *out)
 {
     struct buffer labels = {0};
-    for (unsigned metric = 0; metric < METRICS; metric++) {
+    for (unsigned metric = store->begin; metric < store->end; metric++) {
         const struct metric_row *row = &metric_table[metric];
         struct metric_at at = {{0}};
         if (store->first[metric] == store->first[metric + 1])

@@ -19,6 +19,7 @@ struct metric_names {
     unsigned queue_count, node_count;
     unsigned class_max;  /* classes beyond are counted as other */
     const char *process; /* the labels of METRIC_INFO, as text */
+    bool is_of_fleet;    /* the store has the metrics of the fleet, else those of a worker */
 };
 
 /* The numbers of the values of its labels. */
@@ -47,7 +48,10 @@ struct histogram;
 void metric_spread(struct metric_store *store, enum metric metric, struct metric_at at,
                    const struct histogram *histogram);
 
-enum metric_text { METRIC_TEXT_PROMETHEUS, METRIC_TEXT_OPENMETRICS }; /* 0.0.4; 1.0.0 */
+enum metric_text { METRIC_TEXT_PROMETHEUS, METRIC_TEXT_OPENMETRICS, METRIC_TEXTS }; /* 0.0.4; 1.0.0 */
+/* The form that the header Accept of a request asks for (NULL = none), and its media type. */
+enum metric_text metric_text_for(const char *accept);
+extern const char *const metric_text_types[METRIC_TEXTS];
 void metric_store_print(const struct metric_store *store, enum metric_text form, struct buffer *out);
 
 #endif

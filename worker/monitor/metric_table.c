@@ -108,6 +108,41 @@ const struct metric_row metric_table[METRICS] = {
     [METRIC_MAX_FDS] = {"process_max_fds", METRIC_GAUGE, COUNT, .help = "How many may be open"},
     [METRIC_START_TIME] = {"process_start_time_seconds", METRIC_GAUGE, IN_US,
                            .help = "When the process began, since 1970"},
+    [METRIC_FLEET_PROCESSES] = {"holdfast_fleet_processes", METRIC_GAUGE, COUNT, .help = "Workers that are alive"},
+    [METRIC_FLEET_BUSY] = {"holdfast_fleet_busy", METRIC_GAUGE, COUNT,
+                           .help = "Handlers that run, as workers last said"},
+    [METRIC_FLEET_PROCESSED] = {"holdfast_fleet_processed", METRIC_COUNTER, COUNT,
+                                .help = "Tasks that were run, ever, failures included"},
+    [METRIC_FLEET_FAILED] = {"holdfast_fleet_failed", METRIC_COUNTER, COUNT, .help = "Runs that failed, ever"},
+    [METRIC_FLEET_QUEUE_TASKS] = {"holdfast_fleet_queue_tasks",
+                                  METRIC_GAUGE,
+                                  {LABEL_QUEUE},
+                                  COUNT,
+                                  .help = "Tasks in the queue; the longest 200 queues"},
+    [METRIC_FLEET_QUEUE_LATENCY] = {"holdfast_fleet_queue_latency_seconds",
+                                    METRIC_GAUGE,
+                                    {LABEL_QUEUE},
+                                    IN_US,
+                                    .help = "How long the oldest task of the queue has waited"},
+    [METRIC_FLEET_QUEUE_PAUSED] =
+        {"holdfast_fleet_queue_paused", METRIC_GAUGE, {LABEL_QUEUE}, COUNT, .help = "1 if the queue is paused"},
+    [METRIC_FLEET_SCHEDULED] = {"holdfast_fleet_scheduled_tasks", METRIC_GAUGE, COUNT,
+                                .help = "Tasks that wait for their time"},
+    [METRIC_FLEET_RETRIES] = {"holdfast_fleet_retry_tasks", METRIC_GAUGE, COUNT,
+                              .help = "Tasks that are to be retried"},
+    [METRIC_FLEET_DEAD] = {"holdfast_fleet_dead_tasks", METRIC_GAUGE, COUNT, .help = "Tasks that were buried"},
+    [METRIC_FLEET_WAITING] = {"holdfast_fleet_waiting_tasks", METRIC_GAUGE, COUNT,
+                              .help = "Tasks that wait for a lock"},
+    [METRIC_FLEET_NODE_UP] =
+        {"holdfast_fleet_lock_node_up", METRIC_GAUGE, {LABEL_NODE}, COUNT, .help = "1 if the lock node answers"},
+    [METRIC_FLEET_NODE_VOTES] = {"holdfast_fleet_lock_node_votes",
+                                 METRIC_GAUGE,
+                                 {LABEL_NODE},
+                                 COUNT,
+                                 .help = "1 if the lock node counts for majorities"},
+    [METRIC_FLEET_QUEUE_NODE_UP] = {"holdfast_fleet_queue_node_up", METRIC_GAUGE, COUNT,
+                                    .help = "1 if the queue node answered the last look"},
+    [METRIC_FLEET_AGE] = {"holdfast_fleet_age_seconds", METRIC_GAUGE, IN_NS, .help = "How old these figures are"},
 };
 
 const char *metric_label_name(enum metric_label label)
@@ -134,10 +169,11 @@ void metric_manual_print(struct buffer *out)
     buffer_append_text(
         out,
         "# Metrics\n\n"
-        "What a worker tells at `/metrics` when [http.listen](configuration.md#http) is set. This page is printed by\n"
-        "`holdfast help --metrics` from the table that the program uses. [operations](operations.md#monitoring) has\n"
-        "the rest: health, alerts, a dashboard.\n\n"
-        "Counters count from the start of the process. Times are seconds; buckets end at");
+        "What a worker tells at `/metrics` when [http.listen](configuration.md#http) is set, and what\n"
+        "[`holdfast serve`](commands.md#holdfast-serve) tells there of the whole fleet (`holdfast_fleet_...`). This\n"
+        "page is printed by `holdfast help --metrics` from the table that the programs use.\n"
+        "[operations](operations.md#monitoring) has the rest: health, alerts, a dashboard.\n\n"
+        "Counters of a worker count from its start. Times are seconds; buckets end at");
     for (unsigned i = 0; i < METRIC_BOUNDS; i++)
         buffer_format(out, "%s%s%g", i > 0 ? "," : "", i == 11 ? "\n" : " ",
                       (double)metric_bounds_us[i] / (double)US_PER_S);

@@ -1,4 +1,4 @@
-/* The one table of what a worker tells monitoring systems: names, kinds, labels and meanings. /metrics, the store of
+/* The one table of what workers and `holdfast serve` tell monitoring systems: names, kinds, labels and meanings. /metrics, the store of
  * their values and docs/metrics.md are loops over it.
  *
  * To add a metric: a name here, a row in metric_table.c, whoever sets it (monitor.c), then `make docs`. */
@@ -52,7 +52,24 @@ enum metric {
     METRIC_OPEN_FDS,
     METRIC_MAX_FDS,
     METRIC_START_TIME,
-    METRICS
+    /* Of the whole fleet, told by `holdfast serve`; the others by each worker. */
+    METRIC_FLEET_PROCESSES,
+    METRIC_FLEET_BUSY,
+    METRIC_FLEET_PROCESSED,
+    METRIC_FLEET_FAILED,
+    METRIC_FLEET_QUEUE_TASKS,
+    METRIC_FLEET_QUEUE_LATENCY,
+    METRIC_FLEET_QUEUE_PAUSED,
+    METRIC_FLEET_SCHEDULED,
+    METRIC_FLEET_RETRIES,
+    METRIC_FLEET_DEAD,
+    METRIC_FLEET_WAITING,
+    METRIC_FLEET_NODE_UP,
+    METRIC_FLEET_NODE_VOTES,
+    METRIC_FLEET_QUEUE_NODE_UP,
+    METRIC_FLEET_AGE,
+    METRICS,
+    METRICS_OF_WORKER = METRIC_FLEET_PROCESSES
 };
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };

@@ -208,16 +208,11 @@ static void process_set(struct monitor *monitor, int64_t age_ns)
 static void metrics_get(void *context, struct http_exchange *exchange)
 {
     struct monitor *monitor = context;
-    const char *accept = http_request_header(http_exchange_request(exchange), "Accept");
-    bool is_open = accept != NULL && strstr(accept, "application/openmetrics-text") != NULL;
+    enum metric_text form = metric_text_for(http_request_header(http_exchange_request(exchange), "Accept"));
     process_set(monitor, published_take(monitor));
     buffer_clear(&monitor->text);
-    metric_store_print(monitor->shown.store, is_open ? METRIC_TEXT_OPENMETRICS : METRIC_TEXT_PROMETHEUS,
-                       &monitor->text);
-    http_respond(exchange, 200,
-                 is_open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                         : "text/plain; version=0.0.4; charset=utf-8",
-                 monitor->text.bytes, monitor->text.length);
+    metric_store_print(monitor->shown.store, form, &monitor->text);
+    http_respond(exchange, 200, metric_text_types[form], monitor->text.bytes, monitor->text.length);
 }
 
 /* True, and answered, if the loop is stuck. */
