@@ -1,7 +1,8 @@
-/* The one table of what workers and `holdfast serve` tell monitoring systems: names, kinds, labels and meanings. /metrics, the store of
- * their values and docs/metrics.md are loops over it.
+/* The one table of what workers and `holdfast serve` tell monitoring systems: names, kinds, labels and meanings.
+ * /metrics, the store of their values and docs/metrics.md are loops over it.
  *
- * To add a metric: a name here, a row in metric_table.c, whoever sets it (monitor.c), then `make docs`. */
+ * To add a metric: a name here, a row in metric_table.c, whoever sets it (monitor.c, or commands/command_serve.c), then
+ * `make docs`. */
 #ifndef WORKER_METRIC_TABLE_H
 #define WORKER_METRIC_TABLE_H
 
