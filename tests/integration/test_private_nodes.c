@@ -322,7 +322,7 @@ TEST(they_die_with_whom_they_belong_to)
 {
     int ends[2];
     pid_t pids[2];
-    char directory[64] = "";
+    char directory[256] = "";
     assert_int_equal(pipe(ends), 0);
     pid_t owner = fork();
     if (owner == 0) {
@@ -342,7 +342,7 @@ TEST(they_die_with_whom_they_belong_to)
     close(ends[0]), close(ends[1]);
     static const char *const files[] = {"queue.conf", "queue.log", "lock1.conf", "lock1.log"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        char path[128];
+        char path[sizeof directory + 16];
         snprintf(path, sizeof path, "%s/%s", directory, files[i]);
         unlink(path);
     }
