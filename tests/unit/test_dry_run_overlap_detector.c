@@ -179,6 +179,22 @@ TEST(who_died_inside_was_there_until_its_death_and_is_not_refused)
     assert_int_equal(refusals, 0);
 }
 
+TEST(who_is_missed_was_there_until_a_second_before_it_was_heard_last)
+{
+    enter(first, 5000);
+    overlap_detector_heard(detector, 0, 0, at(5300)); /* it was left at 5010, which was not told any more */
+    visit(second, 5100, 5110);
+    overlap_detector_missed(detector, 0, 0);
+    assert_int_equal(overlaps, 0);
+    enter(first, 6000);
+    overlap_detector_heard(detector, 0, 0, at(7200));
+    visit(second, 6100, 6110);
+    visit(second, 6250, 6260);
+    overlap_detector_missed(detector, 0, 0);
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(refusals, 0);
+}
+
 TEST(who_died_is_not_refused_by_a_record_that_comes_late_either)
 {
     enter(first, 10);

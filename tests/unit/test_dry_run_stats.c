@@ -281,6 +281,19 @@ TEST(overlaps_and_refusals_are_told_of_their_resource)
     assert_int_equal(resource_named("r1")->overlaps, 0);
 }
 
+TEST(what_a_missed_process_may_have_left_overlaps_with_nothing)
+{
+    push("a", "r0", 100);
+    push("b", "r0", 101);
+    event(RECORD_ENTER, "a", "r0", 5, 0, 110);
+    event(RECORD_ENTER, "b", "r0", 6, 1, 120);
+    event(RECORD_LEAVE, "b", "r0", 6, 1, 130);
+    stats_process_missed(stats, 0, 0, at(150));
+    finish(1000, 1000);
+    assert_int_equal(result.overlaps, 0);
+    assert_int_equal(result.fence_refusals, 0);
+}
+
 TEST(what_a_dead_process_held_is_over_and_its_task_waits_again)
 {
     push("z", "r0", 100);

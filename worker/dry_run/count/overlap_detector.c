@@ -364,6 +364,13 @@ void overlap_detector_died(struct overlap_detector *detector, unsigned host, uns
     detector->heard[host][process] = 0;
 }
 
+void overlap_detector_missed(struct overlap_detector *detector, unsigned host, unsigned process)
+{
+    invariant(host < HOSTS && process < PROCESSES);
+    struct instant told = {detector->heard[host][process] - SLACK_NS};
+    overlap_detector_died(detector, host, process, told);
+}
+
 void overlap_detector_end(struct overlap_detector *detector, struct instant at)
 {
     all_cut(detector, &(struct cut){.at = at.ns});

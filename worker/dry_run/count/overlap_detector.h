@@ -8,7 +8,8 @@
  *
  * Two visits of one resource overlap when they intersect, on different hosts by more than the error of their clocks as
  * it was when their times were told: what is known better later makes older times no better. A visit that was not left
- * goes on until its process has died or the run has ended. Each pair counts once, when both ends are known.
+ * goes on until its process has died or is missed, or the run has ended. Each pair counts once, when both ends are
+ * known.
  *
  * A fence refusal: a visit is left after one with a larger token had begun; a store that compares tokens refuses its
  * late writes. An overlap is fenced when both have tokens, and different ones.
@@ -58,6 +59,9 @@ void overlap_detector_returned(struct overlap_detector *detector, const struct o
 void overlap_detector_heard(struct overlap_detector *detector, unsigned host, unsigned process, struct instant at);
 /* It is dead since `at` at the latest, and all its records were told. */
 void overlap_detector_died(struct overlap_detector *detector, unsigned host, unsigned process, struct instant at);
+/* Nothing more comes of it, and what it told last is lost: its visits may have been left since, so they end a second
+ * before it was last heard. */
+void overlap_detector_missed(struct overlap_detector *detector, unsigned host, unsigned process);
 /* The run is over: what is still open ends here, by no act of its own. */
 void overlap_detector_end(struct overlap_detector *detector, struct instant at);
 

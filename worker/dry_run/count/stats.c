@@ -428,12 +428,23 @@ static void task_died(void *context, struct outstanding *task)
     stats_task_is(stats, task, OUTSTANDING_WAITING, death->at.ns);
 }
 
-void stats_process_died(struct stats *stats, unsigned host, unsigned process, struct instant at)
+static void process_gone(struct stats *stats, unsigned host, unsigned process, struct instant at)
 {
     struct death death = {stats, host, process, at};
     outstanding_each(&stats->tasks, task_died, &death);
     process_count_end(process_of(host_of(stats, host), process));
+}
+
+void stats_process_died(struct stats *stats, unsigned host, unsigned process, struct instant at)
+{
+    process_gone(stats, host, process, at);
     overlap_detector_died(stats->detector, host, process, at);
+}
+
+void stats_process_missed(struct stats *stats, unsigned host, unsigned process, struct instant at)
+{
+    process_gone(stats, host, process, at);
+    overlap_detector_missed(stats->detector, host, process);
 }
 
 /* --- how it stands ------------------------------------------------------------------------------------------------ */

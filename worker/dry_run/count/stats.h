@@ -55,6 +55,8 @@ void stats_pushed(struct stats *stats, const char *jid, const char *const *resou
 bool stats_record(struct stats *stats, unsigned host, unsigned process, const struct record *record, int64_t offset_ns);
 /* The process is gone, and all its records were told. What it held is over; its counters begin anew. */
 void stats_process_died(struct stats *stats, unsigned host, unsigned process, struct instant at);
+/* The same for one that was last heard of at `at`, whose last records may be lost. */
+void stats_process_missed(struct stats *stats, unsigned host, unsigned process, struct instant at);
 
 /* A node as it says it is. Nodes are numbered as the lock nodes of the configuration, and a queue node that is none of
  * them after these; numbers are below RESULT_NODES_MAX. */

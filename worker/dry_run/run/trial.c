@@ -318,7 +318,8 @@ static void host_brought(void *context, unsigned number, struct text_span record
             load_follow(trial, 1);
 }
 
-/* Its workers have died with it, or do as if: what they were at counts as it does when a worker of this host dies. */
+/* Its workers have died with it, or do as if: what they were at counts as it does when a worker of this host dies, but
+ * for when they left, which was perhaps not told any more. */
 static void host_missed(void *context, unsigned number)
 {
     struct trial *trial = context;
@@ -330,7 +331,7 @@ static void host_missed(void *context, unsigned number)
         return;
     host_note(trial, number);
     for (unsigned process = 0; process < host->beat.processes; process++)
-        stats_process_died(trial->stats, number + 1, process, host->heard);
+        stats_process_missed(trial->stats, number + 1, process, host->heard);
 }
 
 static void node_sampled(void *context, unsigned number, const struct node_sample *sample)
