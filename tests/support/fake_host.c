@@ -33,6 +33,11 @@ static const char *job_queue(const hf_job *job)
     return "default";
 }
 
+static const char *job_traceparent(const hf_job *job)
+{
+    return job->trace != NULL ? job->trace : "";
+}
+
 /* The interface says const, because for a handler the job is not changed by asking. */
 static hf_job *own(const hf_job *job)
 {
@@ -203,7 +208,8 @@ static const void *api(const char *name, unsigned version)
                                    .arg_text = job_arg_text,
                                    .log = job_log,
                                    .event = job_event,
-                                   .error = job_error};
+                                   .error = job_error,
+                                   .traceparent = job_traceparent};
     static const hf_lock_api lock = {.size = sizeof lock,
                                      .valid_for_ms = lock_valid_for_ms,
                                      .resources = lock_resources,

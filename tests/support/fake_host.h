@@ -31,6 +31,7 @@ struct hf_job {
     unsigned resource_count;
     const char *token; /* of that lock; NULL: it has none */
     unsigned place;    /* of its resource; 0 = that has only one */
+    const char *trace; /* what traceparent() gives; NULL: "" */
     int lock_lost;     /* what descriptor() gives; 0: none */
     bool is_cancelled;
     enum hf_cancel_reason reason; /* of that; 0: HF_LOCK_LOST */

@@ -99,8 +99,11 @@ TEST(the_environment_has_the_facts_and_nothing_else)
     job.place = 3;
     assert_int_equal(run_with(&job, "echo $HF_FENCE $HF_PLACE"), HF_OK);
     assert_contains(job.last_event, "text=42 3");
+    job = (hf_job){.trace = "00-trace"};
+    assert_int_equal(run_with(&job, "echo $TRACEPARENT"), HF_OK);
+    assert_contains(job.last_event, "text=00-trace");
     job = (hf_job){0};
-    assert_int_equal(run_with(&job, "echo \"<$HF_RESOURCE$HF_FENCE$HF_PLACE$HF_LOCK_UNTIL_MS>\""), HF_OK);
+    assert_int_equal(run_with(&job, "echo \"<$TRACEPARENT$HF_RESOURCE$HF_FENCE$HF_PLACE$HF_LOCK_UNTIL_MS>\""), HF_OK);
     assert_contains(job.last_event, "text=<>");
     unsetenv("SECRET_OF_THE_WORKER");
 }
