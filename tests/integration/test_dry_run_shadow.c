@@ -162,13 +162,24 @@ static void schedule_add(const char *key, const char *jid, int64_t after_ns)
                    key, at, jid));
 }
 
+/* What the worker has parked waits for as long as the lock lasts; now it is due while the run lasts. */
+static void parked_is_due_soon(void)
+{
+    char at[32];
+    snprintf(at, sizeof at, "%.6f", (double)(wall_now().us + US_PER_S) / (double)US_PER_S);
+    free(fleet_ask(&fleet,
+                   "EVAL \"return redis.call('ZADD', KEYS[1], 'XX', 'CH', ARGV[1], redis.call('ZRANGE', KEYS[1], 0, "
+                   "0)[1])\" 1 schedule %s",
+                   at));
+}
+
 /* A fleet that stands still: four tasks run in a process that is dead, with their locks; one waits for a lock, others
  * in the queue, in the schedule, for a retry, and one of each for later than the run lasts. */
 static void fleet_stop_with_work(void)
 {
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 4, .lock = LONG_LOCK});
-    for (unsigned i = 0; i < LOCK_NODES; i++)
-        lock_cluster_ask(&fleet.locks, i, "SET lock:r1 another PX 3600000");
+    for (unsigned i = 0; i < LOCK_NODES; i++) /* as a worker of this program, whose lock is not looked at for long */
+        lock_cluster_ask(&fleet.locks, i, "SET lock:r1 %032d:another PX 3600000", 0);
     guarded_push("a1", "r1", 60000);
     test_await(fleet_number(&fleet, "ZCARD schedule") == 1);
     guarded_push("a2", "r5", 60000);
@@ -179,6 +190,7 @@ static void fleet_stop_with_work(void)
     fleet_push_many(&fleet, "guarded", QUEUED, 60000, 7);
     fleet_signal(&fleet, worker, SIGKILL);
     assert_int_equal(fleet_wait(&fleet, worker), -SIGKILL);
+    parked_is_due_soon();
     for (unsigned i = 0; i < DUE_SOON; i++) {
         char jid[16];
         snprintf(jid, sizeof jid, "s%u", i);
