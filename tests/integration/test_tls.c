@@ -34,10 +34,11 @@ static int set_up(void **state)
                  authority_file(authority));
         servers[i] = redis_server_start(&(struct redis_server_options){.config = config});
     }
-    snprintf(settings, sizeof settings,
-             "tls = true; tls_ca_file = \"%s\"; tls_cert_file = \"%s\"; tls_key_file = \"%s\";",
-             authority_file(authority), authority_path(authority, "client", "pem"),
-             authority_path(authority, "client", "key"));
+    snprintf(
+        settings, sizeof settings,
+        "connect_timeout = \"5s\"; tls = true; tls_ca_file = \"%s\"; tls_cert_file = \"%s\"; tls_key_file = \"%s\";",
+        authority_file(authority), authority_path(authority, "client", "pem"),
+        authority_path(authority, "client", "key"));
     return 0;
 }
 
@@ -104,7 +105,8 @@ TEST(options_of_a_command_name_the_files)
     snprintf(port, sizeof port, "%u", ports[0]);
     const char *ca = authority_file(authority), *pem = authority_path(authority, "client", "pem"),
                *key = authority_path(authority, "client", "key");
-    RUN(0, "queues", "--port", port, "--tls", "--tls-ca-file", ca, "--tls-cert-file", pem, "--tls-key-file", key);
+    RUN(0, "queues", "--port", port, "--tls", "--tls-ca-file", ca, "--tls-cert-file", pem, "--tls-key-file", key,
+        "--node-timeout", "5s");
     assert_contains(RUN(75, "queues", "--port", port, "--tls", "--tls-ca-file", ca, "--node-timeout", "5s"),
                     "certificate required");
     assert_contains(RUN(1, "queues", "--port", port, "--tls-ca-file", ca), "mean nothing without tls");
