@@ -286,14 +286,15 @@ static long memory_now(void)
     return resident * sysconf(_SC_PAGESIZE);
 }
 
-/* Less where each byte costs many times as much. */
+/* Several times what memory may grow by. More takes longer than a test has on a busy machine; less where each byte
+ * costs many times as much. */
 #ifdef TEST_THREAD_SANITIZER
 #define MUCH "50000000"
 #else
-#define MUCH "1000000000"
+#define MUCH "200000000"
 #endif
 
-TEST(a_gigabyte_of_output_fills_neither_log_nor_memory)
+TEST(a_flood_of_output_fills_neither_log_nor_memory)
 {
     long before = memory_now();
     size_t log_size = 0;
