@@ -207,12 +207,11 @@ static struct zygote_child *lingering_of(struct zygote_process *zygote, pid_t st
     return NULL;
 }
 
-/* Kills the strays of lingering children, and sets has_strays of each. */
-static void zygote_strays_kill(struct zygote_process *zygote)
+/* Kills the strays of lingering children that are in the list, and sets has_strays of each. */
+static void zygote_strays_kill(struct zygote_process *zygote, const char *list)
 {
     for (unsigned i = 0; i < zygote->count; i++)
         zygote->children[i].has_strays = false;
-    const char *list = children_list();
     for (pid_t pid; (pid = children_next(&list)) > 0;) {
         struct zygote_child *child = zygote_child_of_pid(zygote, pid) == NULL ? lingering_of(zygote, pid) : NULL;
         if (child == NULL)
@@ -329,11 +328,11 @@ static void dead_reap(struct zygote_process *zygote, pid_t pid)
 }
 
 /* The kernel does not reuse the number of an existing group. Reaped processes have left their children to the
- * zygote, so the search for strays comes after reaping. */
-static void lingering_look(struct zygote_process *zygote)
+ * zygote, so the search for strays comes after reaping. Without any children there is nothing to search. */
+static void lingering_look(struct zygote_process *zygote, bool has_children)
 {
     if (zygote->lingering > 0)
-        zygote_strays_kill(zygote);
+        zygote_strays_kill(zygote, has_children ? children_list() : "");
     for (unsigned i = 0; i < zygote->count && zygote->lingering > 0; i++) {
         struct zygote_child *child = &zygote->children[i];
         if (child->state != CHILD_LINGERS)
@@ -363,10 +362,10 @@ static bool zygote_dead_reap(struct zygote_process *zygote)
 /* Reaps all dead children, and handles what they left behind. */
 static void zygote_children_reap(struct zygote_process *zygote)
 {
-    bool has_others = zygote_dead_reap(zygote);
-    if (has_others && zygote->alive == 0)
-        (void)zygote_strays_end(zygote, STRAYS_NS);
-    lingering_look(zygote);
+    bool has_children = zygote_dead_reap(zygote);
+    if (has_children && zygote->alive == 0)
+        has_children = !zygote_strays_end(zygote, STRAYS_NS);
+    lingering_look(zygote, has_children);
 }
 
 /* --- reports ------------------------------------------------------------------------------------------------------ */
