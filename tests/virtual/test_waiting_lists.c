@@ -285,6 +285,38 @@ static void assert_no_heir(const struct waiting_successor *heir)
     assert_waiting("one=P two=P");
 }
 
+/* A place says nothing of a task that needs the list's resource alone, or its digest if an earlier version wrote it. */
+static void test_an_heir_may_need_what_the_list_is_for(void **state)
+{
+    static const char own_set[] = "ac6f21194a0446a685f35a811eebd322734ba283"; /* SHA-1 of LIST and its NUL */
+    (void)state;
+    start("a");
+    push("a", "holder");
+    queue_probe_claim(&probe, 0, "holder");
+    push("a", "one");
+    queue_probe_claim(&probe, 1, "one");
+    struct waiting_task task = waiting(&probe, 1, "one");
+    task.set = own_set;
+    assert_int_equal(park_as(&probe, 1, &task, "one"), QUEUE_NOTHING);
+    park_new(&probe, 1, "two");
+    assert_reply(server, "a\n\nWork", "EVAL \"return string.sub(redis.call('HGET', KEYS[1], 'one'), -7)\" 1 " PLACES);
+
+    struct waiting_successor heir = heir_of("holder");
+    assert_no_heir(&heir);
+    heir.set = own_set;
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    assert_string_equal(probe.slots[1].payload, "one");
+    task = waiting(&probe, 1, "one");
+    task.set = own_set;
+    assert_int_equal(park_as(&probe, 1, &task, "one"), QUEUE_NOTHING);
+    free(redis_server_command(server,
+                              "EVAL \"local place = redis.call('HGET', KEYS[1], 'one') redis.call('HSET', KEYS[1], "
+                              "'one', string.sub(place, 1, -6) .. ARGV[1] .. string.sub(place, -5))\" 1 " PLACES " %s",
+                              own_set));
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    assert_string_equal(probe.slots[1].payload, "one");
+}
+
 static void test_an_heir_locks_the_same_and_is_of_a_class_of_the_process(void **state)
 {
     (void)state;
@@ -382,6 +414,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place),
     queue_test(test_an_heir_that_is_confirmed_follows_the_lease),
     queue_test(test_the_end_of_a_holder_confirms_its_heir_if_it_is_there),
+    queue_test(test_an_heir_may_need_what_the_list_is_for),
     queue_test(test_an_heir_locks_the_same_and_is_of_a_class_of_the_process),
     queue_test(test_an_heir_is_of_a_queue_of_the_process),
     queue_test(test_a_task_is_skipped),

@@ -51,6 +51,9 @@ end
 local first_class = 13 + tonumber(ARGV[12])
 local successor, out = list.oldest(nil, nil, is_here and holder)
 local holds = ARGV[3]
+if successor and successor.set == '' then
+    successor.set = list.own_set(list_name)
+end
 if successor and out == 0 and is_here and successor.set == ARGV[8] and among(successor.queue, 13, first_class - 1)
     and among(successor.class, first_class, #ARGV) and list.may_go(successor) then
     list.take(successor)

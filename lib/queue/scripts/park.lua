@@ -68,7 +68,8 @@ else
         local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
         redis.call('ZADD', KEYS[3], string.format('%.0f', (tonumber(last[2]) or 0) + 1), jid)
     end
-    list.park(jid, now + delay, task, queue .. '\n' .. set .. '\n' .. class)
+    local kept_set = set ~= list.own_set(list_name) and set or ''
+    list.park(jid, now + delay, task, queue .. '\n' .. kept_set .. '\n' .. class)
     redis.pcall('ZADD', KEYS[6], 'NX', string.format('%.6f', now / 1000000 + 15), list_name)
 end
 for i = 8, #KEYS, 2 do
