@@ -249,6 +249,7 @@ static int serve_run(struct serve_command *serve)
                                       .prefix = serve->prefix,
                                       .token = serve->token,
                                       .origin = serve->origin};
+    inquiry_hold_signals(serve->console.inquiry, true); /* whoever was answered may end it in order */
     bool has_log = log_start(&(struct log_options){.level = LOG_INFO, .fd = STDERR_FILENO}, &error);
     serve->site = has_log ? serve_site_start(&site, &error) : NULL;
     if (serve->site == NULL) {
@@ -260,7 +261,6 @@ static int serve_run(struct serve_command *serve)
                   serve->prefix[0] != '\0' ? serve->prefix : "-", serve->token != NULL ? "yes" : "no");
     buffer_fini(&address);
     serve->nodes = top_nodes_start(serve->console.config, SAMPLE_NS / 5);
-    inquiry_hold_signals(serve->console.inquiry, true);
     inquiry_set_patience(serve->console.inquiry, PATIENCE_NS);
     serve->console.is_silent = true;
     serve->looked = instant_now();
@@ -273,6 +273,7 @@ static int serve_run(struct serve_command *serve)
     inquiry_hold_signals(serve->console.inquiry, false);
     top_nodes_stop(serve->nodes);
     serve_site_stop(serve->site);
+    serve->console.code = EXIT_CODE_OK; /* the last look may have been interrupted: to end is what was asked */
     log_event(LOG_INFO, "serve_stopped", "exit_code=0");
     log_stop();
     return EXIT_CODE_OK;

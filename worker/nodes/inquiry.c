@@ -369,6 +369,7 @@ void inquiry_close(struct inquiry *inquiry)
         return;
     inquiry_begin(inquiry);
     free(inquiry->exchanges);
+    inquiry_hold_signals(inquiry, false);
     if (inquiry->is_attended) {
         signals_stop(inquiry);
         loop_signal_stop(inquiry->resized);
