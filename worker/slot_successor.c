@@ -100,9 +100,9 @@ bool slot_may_have_successor(const struct slot *slot)
 {
     const struct worker *worker = slot->worker;
     return slot->rules.limit == 1 && slot->flow.state == FLOW_READY && slot->has_lock && !slot->has_ended &&
-           slot->rules.hold_at_least_ns == 0 && worker_may_claim(worker) && hand_offs_may_go_on(slot) &&
+           slot->rules.hold_at_least_ns == 0 && worker_may_claim(worker) &&
            contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop)) &&
-           is_holding(slot);
+           hand_offs_may_go_on(slot) && is_holding(slot);
 }
 
 /* The slot's task has ended and its lock goes to its partner: then the call that settles the one claims the successor

@@ -50,6 +50,7 @@ enum field {
     FIELD_RETRY_QUEUE,
     FIELD_ENQUEUED_AT,
     FIELD_ERROR_CLASS,
+    FIELD_TRACEPARENT,
     FIELD_ERROR_MESSAGE,
     FIELD_UNSERVED_AT,
     FIELD_ERROR_BACKTRACE,
@@ -95,6 +96,7 @@ static const struct field_name field_names[FIELD_COUNT] = {
     [FIELD_RETRY_QUEUE] = FIELD_NAME("retry_queue"),
     [FIELD_ENQUEUED_AT] = FIELD_OWN("enqueued_at"),
     [FIELD_ERROR_CLASS] = FIELD_OWN("error_class"),
+    [FIELD_TRACEPARENT] = FIELD_NAME("traceparent"),
     [FIELD_ERROR_MESSAGE] = FIELD_OWN("error_message"),
     [FIELD_UNSERVED_AT] = FIELD_OWN("hf_unserved_at"),
     [FIELD_ERROR_BACKTRACE] = FIELD_OWN("error_backtrace"),
@@ -579,6 +581,7 @@ static void treatment_read(struct envelope *envelope, const struct text_span fie
     envelope->backtrace_given = !envelope_is_unset(fields[FIELD_BACKTRACE]);
     envelope->backtrace = envelope_backtrace_read(fields[FIELD_BACKTRACE]);
     envelope->dead_off = fields[FIELD_DEAD].bytes != NULL && envelope_span_is(fields[FIELD_DEAD], "false");
+    envelope->traceparent = fields[FIELD_TRACEPARENT];
     envelope->has_batch = envelope_is_truthy(fields[FIELD_BID]);
     envelope->is_encrypted = envelope_is_truthy(fields[FIELD_ENCRYPT]);
     envelope->created_at = envelope_time_read(fields[FIELD_CREATED_AT]);
@@ -770,7 +773,7 @@ bool traceparent_is_sound(const char *text, size_t length)
 
 void envelope_traceparent(const struct envelope *envelope, char traceparent[ENVELOPE_TRACE_BYTES + 1])
 {
-    struct text_span value = envelope_member_value(envelope, "traceparent"); /* sound ones need no escapes */
+    struct text_span value = envelope->traceparent; /* sound ones need no escapes */
     bool is_sound = value.length == ENVELOPE_TRACE_BYTES + 2 && traceparent_is_sound(value.bytes + 1, value.length - 2);
     size_t length = is_sound ? ENVELOPE_TRACE_BYTES : 0;
     if (is_sound)

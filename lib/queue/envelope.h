@@ -82,10 +82,11 @@ struct envelope {
     struct wall_time unserved_at; /* hf_unserved_at: when a process that does not serve its class first took it */
     int64_t expires_in_us;        /* 0 = not given */
 
-    const char *unique; /* hf_unique: 40 hexadecimal digits; "" = none, or no such digest */
-    const char *line;   /* hf_line: the waiting list in which it was parked last; "" = none, or invalid */
-    bool has_batch;     /* `bid`: it belongs to a batch, which only Sidekiq's own workers can count down */
-    bool is_encrypted;  /* `encrypt`: its last argument is encrypted with a key that we do not have */
+    const char *unique;           /* hf_unique: 40 hexadecimal digits; "" = none, or no such digest */
+    struct text_span traceparent; /* as it is written: see envelope_traceparent */
+    const char *line;             /* hf_line: the waiting list in which it was parked last; "" = none, or invalid */
+    bool has_batch;               /* `bid`: it belongs to a batch, which only Sidekiq's own workers can count down */
+    bool is_encrypted;            /* `encrypt`: its last argument is encrypted with a key that we do not have */
 
     /* Why retry_queue or hf_unique was ignored, a constant text; NULL = neither was. */
     const char *ignored;

@@ -182,7 +182,9 @@ static int64_t held_ns(const struct redlock_lock *lock)
 bool redlock_lock_gives_way(const struct redlock_lock *lock)
 {
     bool gives_way = false;
-    for (unsigned i = 0; lock != NULL && !is_alone(lock) && i < lock->key_count; i++)
+    if (lock == NULL || is_alone(lock))
+        return false;
+    for (unsigned i = 0; i < lock->key_count; i++)
         gives_way |=
             other_clients_are_next(&lock->group->others, lock_shared_key(lock, i), held_ns(lock), now_of(lock));
     return gives_way;
