@@ -207,13 +207,13 @@ static void change_tell(void *context, const struct config_change *change)
 
 static void ttl_check(const struct worker *worker, const struct plugins *plugins, struct findings *findings)
 {
-    struct redlock_group_status standing;
+    struct redlock_group_status status;
     const struct config *config = worker->options.config;
-    redlock_group_status_read(worker->locks, &standing);
-    if (standing.max_ttl_ns > 0 && config->lock.ttl_ns > standing.max_ttl_ns)
+    redlock_group_status_read(worker->locks, &status);
+    if (status.max_ttl_ns > 0 && config->lock.ttl_ns > status.max_ttl_ns)
         findings_error(findings, "%s: lock.ttl: is above the max_ttl of the lock group, which is %lld ms", config->path,
-                       (long long)(standing.max_ttl_ns / NS_PER_MS));
-    startup_check_holds(config, plugins, standing.max_ttl_ns, findings);
+                       (long long)(status.max_ttl_ns / NS_PER_MS));
+    startup_check_holds(config, plugins, status.max_ttl_ns, findings);
 }
 
 /* What the plugins, and the lock nodes that run, say to the configuration as it would be. */

@@ -53,22 +53,22 @@ static bool holds_fit(const struct config *config, const struct plugins *plugins
 
 /* NULL when they are, else the event to be logged; its values are written into `reason`. */
 static const char *lock_judge(const struct config *config, const struct plugins *plugins,
-                              const struct redlock_group_status *standing, char reason[LOCK_JUDGE_REASON_MAX])
+                              const struct redlock_group_status *status, char reason[LOCK_JUDGE_REASON_MAX])
 {
-    if (standing->blank >= standing->nodes / 2 + 1) {
+    if (status->blank >= status->nodes / 2 + 1) {
         snprintf(reason, LOCK_JUDGE_REASON_MAX,
                  "nodes=%u blank=%u advice=\"the lock nodes are no lock group yet: make them one with holdfast nodes "
                  "init\"",
-                 standing->nodes, standing->blank);
+                 status->nodes, status->blank);
         return "lock_group_missing";
     }
-    if (standing->max_ttl_ns > 0 && config->lock.ttl_ns > standing->max_ttl_ns) {
+    if (status->max_ttl_ns > 0 && config->lock.ttl_ns > status->max_ttl_ns) {
         snprintf(reason, LOCK_JUDGE_REASON_MAX,
                  "ttl_ms=%lld max_ttl_ms=%lld advice=\"lock.ttl is above the max_ttl of the lock group: lower it\"",
-                 (long long)(config->lock.ttl_ns / NS_PER_MS), (long long)(standing->max_ttl_ns / NS_PER_MS));
+                 (long long)(config->lock.ttl_ns / NS_PER_MS), (long long)(status->max_ttl_ns / NS_PER_MS));
         return "lock_ttl_too_long";
     }
-    return holds_fit(config, plugins, standing->max_ttl_ns, reason) ? NULL : "hold_at_least_too_long";
+    return holds_fit(config, plugins, status->max_ttl_ns, reason) ? NULL : "hold_at_least_too_long";
 }
 
 /* --- looking, ten times a second ---------------------------------------------------------------------------------- */
@@ -76,17 +76,17 @@ static const char *lock_judge(const struct config *config, const struct plugins 
 #define LOOK_NS    (100 * NS_PER_MS)
 #define OBSERVE_NS (500 * NS_PER_MS)
 
-static bool has_quorum(const struct redlock_group_status *standing)
+static bool has_quorum(const struct redlock_group_status *status)
 {
-    return standing->voters >= standing->nodes / 2 + 1;
+    return status->voters >= status->nodes / 2 + 1;
 }
 
 /* True when the worker stops because of what the lock nodes are. */
-static bool locks_are_wrong(struct worker *worker, const struct redlock_group_status *standing)
+static bool locks_are_wrong(struct worker *worker, const struct redlock_group_status *status)
 {
     char reason[LOCK_JUDGE_REASON_MAX];
-    const char *event = lock_judge(worker->options.config, worker->options.plugins, standing, reason);
-    worker->judged = event == NULL && has_quorum(standing);
+    const char *event = lock_judge(worker->options.config, worker->options.plugins, status, reason);
+    worker->judged = event == NULL && has_quorum(status);
     if (event == NULL)
         return false;
     log_event(LOG_ERROR, event, "%s", reason);
@@ -105,17 +105,17 @@ static void locks_ready(struct worker *worker)
 
 static void locks_look(struct worker *worker)
 {
-    struct redlock_group_status standing;
+    struct redlock_group_status status;
     if (worker->locks == NULL) {
         if (!worker->ready)
             locks_ready(worker);
         return;
     }
-    redlock_group_status_read(worker->locks, &standing);
+    redlock_group_status_read(worker->locks, &status);
     bool settled = redlock_group_is_settled(worker->locks);
-    if (settled && !worker->judged && locks_are_wrong(worker, &standing))
+    if (settled && !worker->judged && locks_are_wrong(worker, &status))
         return;
-    bool can_lock = worker->judged && has_quorum(&standing);
+    bool can_lock = worker->judged && has_quorum(&status);
     bool ready = can_lock || (settled && config_runs_unlocked(worker->options.config));
     if (ready == worker->ready)
         return;
@@ -127,14 +127,14 @@ static void locks_look(struct worker *worker)
     log_event(LOG_ERROR, "lock_quorum_missing",
               "nodes=%u nodes_up=%u voters=%u advice=\"nothing is claimed until a majority may vote; holdfast nodes "
               "tells why one may not\"",
-              standing.nodes, standing.up, standing.voters);
+              status.nodes, status.up, status.voters);
     worker_listen(worker);
 }
 
 /* A process that stood still for as long as its lease may have lost its claims. The queue node says so
  * too, but perhaps only after a handler has written what another process writes too. So running handlers are cancelled
  * now; one that asks before that sees by the clock that the pulse has expired. */
-static void pulse_beat(struct worker *worker)
+static void pulse_renew(struct worker *worker)
 {
     struct instant now = loop_now(worker->loop);
     int64_t pulse = atomic_load(&worker->options.run_table->pulse);
@@ -152,7 +152,7 @@ static void pulse_beat(struct worker *worker)
 static void worker_look(struct loop_timer *timer)
 {
     struct worker *worker = list_owner(timer, struct worker, look);
-    pulse_beat(worker);
+    pulse_renew(worker);
     if (worker->stopping) {
         atomic_store(&worker->options.run_table->pulse,
                      INT64_MAX); /* not renewed any more: the stop has limits of its own */
@@ -172,14 +172,14 @@ static void worker_look(struct loop_timer *timer)
 /* --- that the loop turns ------------------------------------------------------------------------------------------ */
 
 /* To a supervisor, or to the service manager: also while it stops. */
-#define BEAT_NS (500 * NS_PER_MS)
+#define WATCHDOG_NS (500 * NS_PER_MS)
 
-static void beat_fire(struct loop_timer *timer)
+static void watchdog_fire(struct loop_timer *timer)
 {
-    struct worker *worker = list_owner(timer, struct worker, beat);
+    struct worker *worker = list_owner(timer, struct worker, watchdog);
     int64_t watchdog_ns = service_notify_watchdog_ns();
-    loop_timer_set(worker->loop, timer, loop_after(worker->loop, watchdog_ns > 0 ? watchdog_ns : BEAT_NS));
-    atomic_fetch_add(&worker->options.run_table->beats, 1);
+    loop_timer_set(worker->loop, timer, loop_after(worker->loop, watchdog_ns > 0 ? watchdog_ns : WATCHDOG_NS));
+    atomic_fetch_add(&worker->options.run_table->heartbeats, 1);
     if (watchdog_ns > 0)
         service_notify_alive();
 }
@@ -323,10 +323,10 @@ static const char *reason_not_ready(const struct worker *worker, bool queue_is_u
 /* Of a worker without lock nodes only its queue node counts. */
 static void readiness_read(const struct worker *worker, struct monitor_state *state)
 {
-    struct redlock_group_status standing = {0};
+    struct redlock_group_status status = {0};
     const char *reason = reason_not_ready(worker, state->queue_is_up);
     if (worker->locks != NULL)
-        redlock_group_status_read(worker->locks, &standing);
+        redlock_group_status_read(worker->locks, &status);
     state->is_ready = reason == NULL && worker->ready;
     if (reason != NULL)
         snprintf(state->reason, sizeof state->reason, "%s", reason);
@@ -334,8 +334,8 @@ static void readiness_read(const struct worker *worker, struct monitor_state *st
         snprintf(state->reason, sizeof state->reason, "the worker claims tasks");
     else
         snprintf(state->reason, sizeof state->reason, "the worker claims %s: %u of %u lock nodes may vote%s",
-                 state->is_ready ? "tasks" : "nothing", standing.voters, standing.nodes,
-                 has_quorum(&standing) ? "" : ", which is no majority");
+                 state->is_ready ? "tasks" : "nothing", status.voters, status.nodes,
+                 has_quorum(&status) ? "" : ", which is no majority");
 }
 
 static void process_publish(struct worker *worker)
@@ -571,9 +571,9 @@ static bool worker_build(struct worker *worker, struct error *error)
     loop_timer_init(&worker->log_unserved, worker_log_unserved_fire);
     loop_timer_init(&worker->look, worker_look);
     loop_timer_set(worker->loop, &worker->look, instant_now());
-    loop_timer_init(&worker->beat, beat_fire);
+    loop_timer_init(&worker->watchdog, watchdog_fire);
     if (worker->options.process > 0 || service_notify_watchdog_ns() > 0)
-        loop_timer_set(worker->loop, &worker->beat, loop_now(worker->loop));
+        loop_timer_set(worker->loop, &worker->watchdog, loop_now(worker->loop));
     loop_timer_init(&worker->observe, observe_fire);
     if (!monitor_build(worker, error))
         return false;
@@ -623,7 +623,7 @@ static void worker_free(struct worker *worker)
         loop_timer_clear(worker->loop, &worker->log_unserved);
         loop_timer_clear(worker->loop, &worker->look);
         loop_timer_clear(worker->loop, &worker->observe);
-        loop_timer_clear(worker->loop, &worker->beat);
+        loop_timer_clear(worker->loop, &worker->watchdog);
         loop_timer_clear(worker->loop, &worker->limit);
         loop_destroy(worker->loop);
     }
@@ -698,7 +698,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     atomic_store(&options->run_table->is_up, true);
     service_notify_ready();
     loop_run(worker->loop);
-    atomic_store(&options->run_table->beats, 0);
+    atomic_store(&options->run_table->heartbeats, 0);
     process_observe(worker);
     worker_log_sums(worker);
     worker_log_unserved(worker);

@@ -66,7 +66,7 @@ struct worker {
     struct loop_timer log_unserved;
     struct loop_timer log_sums;              /* when sums are logged */
     struct loop_timer observe;               /* when the observer is called */
-    struct loop_timer beat;                  /* when it is told that the loop turns */
+    struct loop_timer watchdog;              /* when it is told that the loop turns */
     struct loop_timer limit;                 /* of the present phase of stopping */
     struct instant cancel_at, abandon_at;    /* of the handlers, while stopping */
     bool only_node;                          /* while stopping: no handler runs any more */

@@ -198,13 +198,13 @@ bool coordinator_read(const struct redis_reply *reply, const struct coordinator_
            records_read(element_of(reply, 2, REDIS_ARRAY), handler, answer->taken);
 }
 
-void remote_host_request(struct buffer *out, const char *space, const char *name, struct text_span beat,
+void remote_host_request(struct buffer *out, const char *space, const char *name, struct text_span heartbeat,
                          uint64_t number, struct text_span records, unsigned waiting_max)
 {
     redis_request_script(out, &queue_script_dry_join, 3, 6);
     host_keys_request(out, space);
     redis_request_text(out, name);
-    redis_request_bytes(out, beat.bytes, beat.length);
+    redis_request_bytes(out, heartbeat.bytes, heartbeat.length);
     redis_request_integer(out, DRY_RUN_HOSTS_TTL_MS);
     redis_request_integer(out, (int64_t)number);
     redis_request_bytes(out, records.bytes, records.length);

@@ -75,7 +75,7 @@ void coordinator_request(struct buffer *out, const char *space, struct text_span
                          const char *taken, unsigned batches);
 
 struct coordinator_handler {
-    void (*host)(void *context, const char *name, struct text_span beat);
+    void (*host)(void *context, const char *name, struct text_span heartbeat);
     void (*records)(void *context, const char *host, struct text_span bytes);
     void *context;
 };
@@ -91,8 +91,8 @@ bool coordinator_read(const struct redis_reply *reply, const struct coordinator_
 
 /* --- a remote host ------------------------------------------------------------------------------------------------ */
 
-/* `beat` is JSON; `number` is that of the records, from 1 on; so many records may wait until they are taken. */
-void remote_host_request(struct buffer *out, const char *space, const char *name, struct text_span beat,
+/* `heartbeat` is JSON; `number` is that of the records, from 1 on; so many records may wait until they are taken. */
+void remote_host_request(struct buffer *out, const char *space, const char *name, struct text_span heartbeat,
                          uint64_t number, struct text_span records, unsigned waiting_max);
 /* `state` points into the reply; bytes == NULL: there is no such run. `left` is the number of the last stored
  * records. Send records with larger numbers again: the node refused them because too many wait. False if the reply

@@ -1,9 +1,9 @@
 /* Sends heartbeats; see heartbeat.h for their contents, heartbeat_text.c for the texts, scripts/heartbeat.lua for the
  * keys.
  *
- * A batch holds the counts of a numbered beat, encoded when the beat is first sent. It stays, under its number, until
- * the node has answered; then the next beat makes a new one. The displayed facts are read anew each time. A leaving
- * process first sends an unanswered batch, and then one last beat with the rest. */
+ * A batch holds the counts of a numbered heartbeat, encoded when that is first sent. It stays, under its number, until
+ * the node has answered; then the next heartbeat makes a new one. The displayed facts are read anew each time. A
+ * leaving process first sends an unanswered batch, and then one last heartbeat with the rest. */
 #include "queue/heartbeat.h"
 
 #include <inttypes.h>
@@ -46,9 +46,9 @@ struct heartbeat {
     struct batch batch;
     struct redis_call call, forget;
     struct instant sent;
-    bool again; /* beat when this one is answered */
+    bool again; /* another one when this is answered */
     bool is_shown;
-    bool is_doubtful; /* an unanswered beat may be executed at any time */
+    bool is_doubtful; /* an unanswered heartbeat may be executed at any time */
     struct loop_timer timer;
     struct buffer request, text;
     struct heartbeat_counters counters;
@@ -58,7 +58,7 @@ struct heartbeat {
     void (*left)(void *context, bool left);
 };
 
-/* --- one beat ------------------------------------------------------------------------------------------------- */
+/* --- one heartbeat -------------------------------------------------------------------------------------------- */
 
 static void batch_make(struct heartbeat *heartbeat)
 {
@@ -210,7 +210,7 @@ static void forgotten(struct redis_call *call, const struct redis_result *result
     leave_end(list_owner(call, struct heartbeat, forget), true);
 }
 
-/* The number of the last beat guards against beats that arrive late or twice. If all were answered, there are none and
+/* The number of the last heartbeat guards against late and repeated ones. If all were answered, there are none and
  * the number is deleted; otherwise it expires. */
 static void number_forget(struct heartbeat *heartbeat)
 {
@@ -267,7 +267,7 @@ static void beat_answered(struct redis_call *call, const struct redis_result *re
         return;
     }
     beat_read(heartbeat, result->reply);
-    heartbeat->counters.beats++;
+    heartbeat->counters.answered++;
     heartbeat->counters.rtt_us = instant_since(heartbeat->sent, instant_now()) / NS_PER_US;
     heartbeat->batch.is_open = false;
     if (heartbeat->batch.leaves)
@@ -287,7 +287,7 @@ static void pinged(struct redis_call *call, const struct redis_result *result)
     beat_send(heartbeat);
 }
 
-/* Measures how long an answer takes, for the first beat. */
+/* Measures how long an answer takes, for the first heartbeat. */
 static void ping_send(struct heartbeat *heartbeat)
 {
     struct buffer *out = &heartbeat->request;

@@ -71,7 +71,7 @@ static void node_open(struct redlock_group *group, unsigned index, const struct 
     char name[REDLOCK_NODE_NAME_SIZE];
     redlock_node_name(wanted, name);
     *member = (struct group_node){.group = group, .index = index, .timeout_ns = redlock_node_timeout_ns(wanted)};
-    list_init(&member->owed);
+    list_init(&member->pending);
     struct redis_node_options connected = redlock_node_options(wanted, options, name);
     connected.silence_limit_ns = GROUP_SILENCE_LIMIT_NS;
     connected.changed = node_changed;
@@ -187,13 +187,13 @@ unsigned redlock_group_busy(const struct redlock_group *group)
 
 /* Counts the states of the nodes of a group, for a caller that decides whether to go on. On the loop. */
 
-void redlock_group_status_read(const struct redlock_group *group, struct redlock_group_status *standing)
+void redlock_group_status_read(const struct redlock_group *group, struct redlock_group_status *status)
 {
-    if (standing != NULL)
-        *standing = (struct redlock_group_status){0};
-    if (group == NULL || standing == NULL)
+    if (status != NULL)
+        *status = (struct redlock_group_status){0};
+    if (group == NULL || status == NULL)
         return;
-    *standing = (struct redlock_group_status){
+    *status = (struct redlock_group_status){
         .nodes = group->node_count,
         .up = redlock_group_nodes_up(group),
         .voters = redlock_group_voters(group),
@@ -201,7 +201,7 @@ void redlock_group_status_read(const struct redlock_group *group, struct redlock
     };
     for (unsigned i = 0; group->node_count > 1 && i < group->node_count; i++) {
         const struct trust_node *node = &group->trust.node[i];
-        standing->blank += node->seen && !node->has_marker && node->known_id[0] == '\0';
+        status->blank += node->seen && !node->has_marker && node->known_id[0] == '\0';
     }
 }
 

@@ -57,7 +57,7 @@ struct group_node {
     struct redis_call inspect_call, mark_call;
     struct instant inspected_at;     /* when it was last asked, in loop time */
     struct instant inspection_asked; /* the same, exactly */
-    struct list owed;                /* struct pending_release */
+    struct list pending;             /* struct pending_release */
     size_t pending_bytes;
     unsigned grants_since_trim; /* that may have put fences into its set */
     struct redlock_node_counters counters;

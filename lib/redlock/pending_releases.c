@@ -84,14 +84,14 @@ void pending_release_add(struct group_node *node, const struct buffer *request, 
     release->call.done = pending_release_done;
     buffer_append(&release->request, request->bytes, request->length);
     node->pending_bytes += request->length;
-    list_append(&node->owed, &release->link);
+    list_append(&node->pending, &release->link);
     pending_timer_arm(node->group);
 }
 
 static void pending_release_visit(struct group_node *node, bool reconnected)
 {
     struct instant now = loop_now(node->group->loop);
-    for (struct list *link = node->owed.next, *next = NULL; link != &node->owed; link = next) {
+    for (struct list *link = node->pending.next, *next = NULL; link != &node->pending; link = next) {
         struct pending_release *release = list_owner(link, struct pending_release, link);
         next = link->next;
         if (instant_reached(now, release->until))
@@ -112,7 +112,7 @@ void pending_release_fire(struct loop_timer *timer)
     bool any = false;
     for (unsigned i = 0; i < group->node_count; i++) {
         pending_release_visit(&group->nodes[i], false);
-        any = any || !list_is_empty(&group->nodes[i].owed);
+        any = any || !list_is_empty(&group->nodes[i].pending);
     }
     if (any)
         pending_timer_arm(group);
@@ -120,6 +120,6 @@ void pending_release_fire(struct loop_timer *timer)
 
 void pending_release_dispose(struct group_node *node)
 {
-    while (!list_is_empty(&node->owed))
-        pending_release_forget(list_owner(node->owed.next, struct pending_release, link));
+    while (!list_is_empty(&node->pending))
+        pending_release_forget(list_owner(node->pending.next, struct pending_release, link));
 }

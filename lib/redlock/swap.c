@@ -9,13 +9,13 @@ bool swap_may_begin(const struct lease *lease, const struct lease_terms *terms, 
 
 void swap_begin(struct swap *swap, node_set reached)
 {
-    *swap = (struct swap){.owed = reached};
+    *swap = (struct swap){.unreleased = reached};
 }
 
 node_set swap_answered(struct swap *swap, unsigned node, enum swap_answer answer)
 {
-    node_set open = (node_set)(swap->owed & set_of(node));
-    swap->owed &= (node_set)~set_of(node);
+    node_set open = (node_set)(swap->unreleased & set_of(node));
+    swap->unreleased &= (node_set)~set_of(node);
     if (answer == SWAP_TAKEN)
         swap->taken |= set_of(node);
     return answer == SWAP_NOT || answer == SWAP_UNKNOWN ? open : 0;
@@ -23,8 +23,8 @@ node_set swap_answered(struct swap *swap, unsigned node, enum swap_answer answer
 
 node_set swap_failed(struct swap *swap)
 {
-    node_set open = swap->owed;
-    swap->owed = 0;
+    node_set open = swap->unreleased;
+    swap->unreleased = 0;
     return open;
 }
 

@@ -16,8 +16,8 @@
 #include "redlock/lease.h"
 
 struct swap {
-    node_set owed;  /* the old value may be there, and no release was sent */
-    node_set taken; /* these put the new value in its place */
+    node_set unreleased; /* the old value may be there, and no release was sent */
+    node_set taken;      /* these put the new value in its place */
 };
 
 enum swap_answer {

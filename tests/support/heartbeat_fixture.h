@@ -106,13 +106,13 @@ static inline void start(int64_t interval_ns)
 
 static inline bool has_beaten(void *beats)
 {
-    return heartbeat_counters(heartbeat)->beats >= *(const uint64_t *)beats;
+    return heartbeat_counters(heartbeat)->answered >= *(const uint64_t *)beats;
 }
 
 /* Until so many further beats were answered. The first of them may have been sent before. */
 static inline void wait_beats(uint64_t more)
 {
-    uint64_t beats = heartbeat_counters(heartbeat)->beats + more;
+    uint64_t beats = heartbeat_counters(heartbeat)->answered + more;
     assert_true(loop_until(loop, has_beaten, &beats, TEST_PATIENCE_NS));
 }
 

@@ -156,17 +156,17 @@ TEST(nothing_is_started_while_all_is_ending)
 
 /* --- silence ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t beats;
+static uint64_t heartbeats;
 
-/* Looks once a second, for that long; which processes were found silent, one bit each. The first one beats. */
+/* Looks once a second, for that long; which processes were found silent, one bit each. The first one is alive. */
 static unsigned watch(int64_t seconds)
 {
     unsigned silent = 0;
     for (; seconds > 0; seconds--) {
         later(1);
         supervision_look(&supervision, now);
-        beats++;
-        silent |= supervision_is_silent(&supervision, 0, beats, now);
+        heartbeats++;
+        silent |= supervision_is_silent(&supervision, 0, heartbeats, now);
         silent |= (unsigned)supervision_is_silent(&supervision, 1, 7, now) << 1;
     }
     return silent;
@@ -175,7 +175,7 @@ static unsigned watch(int64_t seconds)
 TEST(a_process_whose_beats_stop_is_silent)
 {
     begin_up(2);
-    assert_int_equal(watch(20), 0); /* its first beat was heard within the first second */
+    assert_int_equal(watch(20), 0); /* its first heartbeat was heard within the first second */
     assert_int_equal(watch(1), 2);
     assert_int_equal(watch(19), 0); /* it was told, and takes time to die */
     assert_int_equal(watch(1), 2);

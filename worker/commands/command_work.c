@@ -89,7 +89,7 @@ static void outcome_tell(const struct inquiry *inquiry, const struct run_entry *
  * blamed when they are recovered. Runs in the zygote, whose children are gone by then: a single thread with a copy of
  * the configuration as it was when the worker began. When the node cannot be had within ten seconds, or the zygote was
  * killed too, nothing is noted, and all tasks of the worker are counted. */
-static void culprit_note(const void *config, const struct run_table *run_table, unsigned culprit)
+static void suspect_note(const void *config, const struct run_table *run_table, unsigned suspect)
 {
     static const struct redis_script *const scripts[] = {&queue_script_crash_suspect};
     const struct config *own = config;
@@ -108,9 +108,9 @@ static void culprit_note(const void *config, const struct run_table *run_table, 
     }
     queue_keys_init(&keys, "", "");
     inquiry_begin(inquiry);
-    crash_suspect_request(inquiry_compose(inquiry), &keys, run_table->identity, culprit);
+    crash_suspect_request(inquiry_compose(inquiry), &keys, run_table->identity, suspect);
     if (inquiry_run(inquiry))
-        outcome_tell(inquiry, &run_table->run_entries[culprit]);
+        outcome_tell(inquiry, &run_table->run_entries[suspect]);
     else
         failure_tell(inquiry_reason(inquiry));
     queue_keys_fini(&keys);
@@ -169,7 +169,7 @@ static void zygote_begin(struct work_command *command)
                       &(struct zygote_options){.run_table = command->run_table,
                                                .runner = runner_main,
                                                .log = log_options_of(config),
-                                               .on_worker_death = culprit_note,
+                                               .on_worker_death = suspect_note,
                                                .context = config},
                       &error))
         findings_error(&command->findings, "%s: %s", config->path, error.text);

@@ -114,7 +114,7 @@ static void locks_set(struct monitor *monitor, const struct redlock_group *locks
     const uint64_t answers[] = {counted->acquired, counted->busy,      counted->split,  counted->no_quorum,
                                 counted->too_slow, counted->cancelled, counted->invalid};
     const uint64_t releases[] = {counted->released, counted->expired, counted->foreign, counted->unknown};
-    struct redlock_group_status standing;
+    struct redlock_group_status status;
     several_set(monitor, METRIC_LOCK_REQUESTS, answers, sizeof answers / sizeof answers[0]);
     several_set(monitor, METRIC_LOCK_RELEASES, releases, sizeof releases / sizeof releases[0]);
     set(monitor, METRIC_LOCK_TRIES, (int64_t)counted->attempts);
@@ -123,10 +123,10 @@ static void locks_set(struct monitor *monitor, const struct redlock_group *locks
     set(monitor, METRIC_LOCK_DANGERS, (int64_t)counted->dangers);
     set(monitor, METRIC_LOCK_LOST, (int64_t)counted->lost);
     metric_spread(monitor->counted, METRIC_LOCK_EXTENSION, nowhere, redlock_group_extensions(locks));
-    redlock_group_status_read(locks, &standing);
-    set(monitor, METRIC_NODES, standing.nodes);
-    set(monitor, METRIC_NODES_VOTING, standing.voters);
-    for (unsigned i = 0; i < standing.nodes; i++)
+    redlock_group_status_read(locks, &status);
+    set(monitor, METRIC_NODES, status.nodes);
+    set(monitor, METRIC_NODES_VOTING, status.voters);
+    for (unsigned i = 0; i < status.nodes; i++)
         node_set(monitor, locks, i);
 }
 

@@ -1,5 +1,5 @@
 /* A pair keeps its place for a day, also when there is nothing to count: so the names that one process brings to the
- * queue node are bounded, and not only those of one beat. */
+ * queue node are bounded, and not only those of one heartbeat. */
 #include "worker/presence/lock_metrics.h"
 
 #include <stdbool.h>

@@ -53,7 +53,7 @@ void supervision_started(struct supervision *supervision, unsigned number, struc
     invariant(process->state == SUPERVISED_DUE && !supervision->is_ending);
     process->state = SUPERVISED_ALIVE;
     process->at = process->heard = now;
-    process->beats = 0;
+    process->heartbeats = 0;
 }
 
 void supervision_up(struct supervision *supervision, unsigned number)
@@ -72,14 +72,14 @@ void supervision_look(struct supervision *supervision, struct instant now)
         supervision->processes[i].heard = now;
 }
 
-bool supervision_is_silent(struct supervision *supervision, unsigned number, uint64_t beats, struct instant now)
+bool supervision_is_silent(struct supervision *supervision, unsigned number, uint64_t heartbeats, struct instant now)
 {
     struct supervised *process = process_at(supervision, number);
-    bool is_silent =
-        beats != 0 && beats == process->beats && instant_since(process->heard, now) >= SUPERVISION_SILENT_NS;
-    if (beats != process->beats || beats == 0 || is_silent) /* to be killed is told once */
+    bool is_silent = heartbeats != 0 && heartbeats == process->heartbeats &&
+                     instant_since(process->heard, now) >= SUPERVISION_SILENT_NS;
+    if (heartbeats != process->heartbeats || heartbeats == 0 || is_silent) /* to be killed is told once */
         process->heard = now;
-    process->beats = beats;
+    process->heartbeats = heartbeats;
     return is_silent;
 }
 

@@ -11,7 +11,7 @@
  * plugins is said once. A process that ends before it was up for the first time will not do better the next time: then
  * all is brought to an end.
  *
- * A process whose beats stop for SUPERVISION_SILENT_NS is stuck, or stopped, and is to be killed. Only time in which
+ * A process without heartbeats for SUPERVISION_SILENT_NS is stuck, or stopped, and is to be killed. Only time in which
  * the supervisor itself looked on counts: after a suspend of the machine nobody is to blame. */
 #ifndef WORKER_SUPERVISION_H
 #define WORKER_SUPERVISION_H
@@ -29,11 +29,11 @@ enum { SUPERVISION_MAX = 64 };
 
 struct supervised {
     enum { SUPERVISED_DUE, SUPERVISED_ALIVE, SUPERVISED_OVER } state;
-    struct instant at; /* DUE: it is to be started then; ALIVE: it was */
-    int64_t pause_ns;  /* before its last restart; 0 = it had none */
-    bool is_up;        /* ALIVE: and serves */
-    bool has_been_up;  /* at any time */
-    uint64_t beats;    /* when it was heard last; 0 = never */
+    struct instant at;   /* DUE: it is to be started then; ALIVE: it was */
+    int64_t pause_ns;    /* before its last restart; 0 = it had none */
+    bool is_up;          /* ALIVE: and serves */
+    bool has_been_up;    /* at any time */
+    uint64_t heartbeats; /* when it was heard last; 0 = never */
     struct instant heard;
 };
 
@@ -59,7 +59,7 @@ void supervision_up(struct supervision *supervision, unsigned number);
 
 /* Once before a round of supervision_is_silent, which says of each living process whether it is to be killed now. */
 void supervision_look(struct supervision *supervision, struct instant now);
-bool supervision_is_silent(struct supervision *supervision, unsigned number, uint64_t beats, struct instant now);
+bool supervision_is_silent(struct supervision *supervision, unsigned number, uint64_t heartbeats, struct instant now);
 
 /* `exit_code`: of an orderly end, or what stands for another one, which is never 0. HOPELESS: the others are to be
  * stopped, all is ending. */

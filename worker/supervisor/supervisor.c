@@ -63,7 +63,7 @@ static void status_tell(const struct supervisor *supervisor)
 }
 
 /* " jid=... class=...", or nothing. */
-static const char *culprit_text(const struct former_process *former, char text[2 * LOG_QUOTE_MAX + 16])
+static const char *suspect_text(const struct former_process *former, char text[2 * LOG_QUOTE_MAX + 16])
 {
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
     text[0] = '\0';
@@ -75,10 +75,10 @@ static const char *culprit_text(const struct former_process *former, char text[2
 
 void supervised_process_tell(const struct supervised_process *process)
 {
-    char culprit[2 * LOG_QUOTE_MAX + 16];
+    char suspect[2 * LOG_QUOTE_MAX + 16];
     if (process->former->how[0] != '\0')
         log_event(LOG_WARN, "restarted_after_crash", "process=%u %s%s", process->number, process->former->how,
-                  culprit_text(process->former, culprit));
+                  suspect_text(process->former, suspect));
 }
 
 static void forward(const struct supervisor *supervisor, int number)
@@ -205,16 +205,16 @@ static int end_code(const struct process *process, int status)
 static void former_note(struct process *process, int status)
 {
     struct former_process *former = &process->former;
-    const struct run_entry *culprit = run_table_suspect(process->run_table);
+    const struct run_entry *suspect = run_table_suspect(process->run_table);
     *former = (struct former_process){0};
     if (WIFSIGNALED(status))
         snprintf(former->how, sizeof former->how, "signal=SIG%s", sigabbrev_np(WTERMSIG(status)));
     else
         snprintf(former->how, sizeof former->how, "status=%d", WEXITSTATUS(status));
-    if (culprit == NULL)
+    if (suspect == NULL)
         return;
-    memcpy(former->jid, culprit->jid, sizeof former->jid);
-    memcpy(former->class_name, culprit->class_name, sizeof former->class_name);
+    memcpy(former->jid, suspect->jid, sizeof former->jid);
+    memcpy(former->class_name, suspect->class_name, sizeof former->class_name);
 }
 
 static void process_over(struct supervisor *supervisor, unsigned number, int status)
@@ -222,7 +222,7 @@ static void process_over(struct supervisor *supervisor, unsigned number, int sta
     struct process *process = &supervisor->processes[number];
     struct supervision *supervision = &supervisor->supervision;
     struct instant now = instant_now();
-    char culprit[2 * LOG_QUOTE_MAX + 16];
+    char suspect[2 * LOG_QUOTE_MAX + 16];
     int code = end_code(process, status);
     double lived = (double)instant_since(supervision->processes[number].at, now) / (double)NS_PER_S;
     if (atomic_load(&process->run_table->is_up))
@@ -233,7 +233,7 @@ static void process_over(struct supervisor *supervisor, unsigned number, int sta
     enum supervision_verdict verdict = supervision_ended(supervision, number, code, now);
     tell(supervisor, code == EXIT_CODE_OK ? LOG_INFO : LOG_ERROR, "process_ended",
          "process=%u pid=%d %s%s seconds=%.1f", number + 1, (int)process->pid, process->former.how,
-         culprit_text(&process->former, culprit), lived);
+         suspect_text(&process->former, suspect), lived);
     verdict_follow(supervisor, verdict);
     status_tell(supervisor);
 }
@@ -277,7 +277,7 @@ static void silent_kill(struct supervisor *supervisor)
     for (unsigned i = 0; i < supervision->count; i++) {
         struct process *process = &supervisor->processes[i];
         if (process->run_table == NULL ||
-            !supervision_is_silent(supervision, i, atomic_load(&process->run_table->beats), now))
+            !supervision_is_silent(supervision, i, atomic_load(&process->run_table->heartbeats), now))
             continue;
         tell(supervisor, LOG_ERROR, "process_silent",
              "process=%u pid=%d seconds=%d advice=\"its loop does not turn any more: it is killed and started again\"",

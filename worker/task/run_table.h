@@ -54,7 +54,7 @@ struct run_table {
     _Atomic int64_t pulse;                 /* until then the process was not stopped for as long as its lease */
     _Atomic int64_t wakes_at;              /* when the zygote looks next by itself */
     atomic_bool is_up;                     /* the process serves its queues, or did */
-    _Atomic uint64_t beats;                /* grows while the loop of the process turns; 0 = it does not yet, or ends */
+    _Atomic uint64_t heartbeats;           /* grows while the loop of the process turns; 0 = it does not yet, or ends */
     atomic_bool has_asked;                 /* for tasks, and got an answer: its lock nodes and its queue node work */
     atomic_bool has_ended;                 /* it ended in order: no plugin caused its exit */
     atomic_bool exit_was_called;           /* exit() or quick_exit(), by a plugin */

@@ -12,10 +12,10 @@
 --       class its name, milliseconds, runs, failed runs, and "bucket number bucket number ..."; then of those that are
 --       timed, and of what else is counted, for each its name, and "end number end number ...", where name and end
 --       together are a field.
--- Returns 'late' (a later beat came before: nothing is done), 'new' (the node did not know the process) or 'known'; and
+-- Returns 'late' (a later one came before: nothing is done), 'new' (the node did not know the process) or 'known'; and
 -- how many commands failed because a foreign value is under their key.
 --
--- Writes the number before the counts, so a repeated beat never counts twice, whatever happens in between.
+-- Writes the number before the counts, so a repeated heartbeat never counts twice, whatever happens in between.
 -- Removes before it adds, so that it works on a node that is out of memory.
 local SHOWN_S, NUMBER_S, NUMBER_AFTER_S = 60, 86400, 600
 local DAY_S, MINUTE_S, TEN_MINUTES_S, OURS_S = 157680000, 28800, 259200, 1209600
