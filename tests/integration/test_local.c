@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/buffer.h"
 #include "tests/support/node_talk.h"
@@ -104,10 +105,28 @@ static bool has_said(const struct program *program, const char *text)
     return has;
 }
 
+static bool is_over(const struct program *program)
+{
+    siginfo_t end = {0};
+    return waitid(P_PID, (id_t)program->pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid != 0;
+}
+
+static void up_await(const struct program *worker)
+{
+    struct instant patience = instant_after(instant_now(), TEST_PATIENCE_NS);
+    bool is_up;
+    while (!(is_up = has_said(worker, "node_up node=queue ")) && !is_over(worker) &&
+           !instant_reached(instant_now(), patience))
+        poll(NULL, 0, 1);
+    if (!is_up)
+        fail_msg("the worker has %s and said: %s", is_over(worker) ? "ended" : "not come up",
+                 program_error_text(worker));
+}
+
 static struct program work_until_up(void)
 {
     struct program worker = work(NULL);
-    test_await(has_said(&worker, "node_up node=queue "));
+    up_await(&worker);
     return worker;
 }
 
@@ -231,7 +250,7 @@ TEST(a_task_runs_and_its_result_is_there)
 TEST(root_is_warned_once)
 {
     struct program worker = program_start((const char *const[]){"work", "--local", "--processes", "2", NULL}, -1);
-    test_await(has_said(&worker, "node_up node=queue "));
+    up_await(&worker);
     end(&worker, SIGTERM);
     const char *warning = strstr(result.error, "runs as root");
     assert_int_equal(warning != NULL, geteuid() == 0);
@@ -280,7 +299,7 @@ static struct program work_by_sample(void)
     assert_int_equal(run_line(buffer_text(&line)), 0);
     buffer_fini(&line);
     struct program worker = program_start((const char *const[]){"work", "-c", path, "--allow-root", NULL}, -1);
-    test_await(has_said(&worker, "node_up node=queue "));
+    up_await(&worker);
     return worker;
 }
 
@@ -323,7 +342,8 @@ TEST(who_gives_up_waiting_is_told_how_to_go_on)
 TEST(two_starts_at_once_share_the_nodes)
 {
     struct program first = work(NULL), second = work(NULL);
-    test_await(has_said(&first, "node_up node=queue ") && has_said(&second, "node_up node=queue "));
+    up_await(&first);
+    up_await(&second);
     assert_int_equal(look().up, LOCAL_NODES);
     all_vote_expect();
     assert_int_equal(run_line("local stop"), EXIT_CODE_FAILURE);

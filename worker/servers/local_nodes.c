@@ -261,15 +261,18 @@ static bool record_write(const struct local_nodes *nodes, struct error *error)
     return is_written;
 }
 
-/* Another program may have begun to listen at the port since it was chosen. Then another one is chosen and recorded. */
-static bool port_was_taken(struct local_nodes *nodes, unsigned number, FILE *told)
+/* A server has ended at once. Another program may have begun to listen at the port since it was chosen: then another one
+ * is chosen and recorded, unless that program is gone already. */
+static bool may_begin_again(struct local_nodes *nodes, unsigned number, FILE *told)
 {
     struct private_server *server = &nodes->servers[number];
     struct error error = ERROR_NONE;
     unsigned before = server->port;
     private_server_release(server);
-    if (private_server_lives(server) || private_server_reserve_port(server, before))
+    if (private_server_lives(server))
         return false;
+    if (private_server_reserve_port(server, before))
+        return true;
     server->port = 0;
     if (!port_choose(server, before, told, &error))
         return false;
@@ -288,7 +291,7 @@ static bool server_begin(struct local_nodes *nodes, unsigned number, const struc
             break;
         if (private_server_await(server, instant_after(instant_now(), ANSWER_LIMIT_NS), &reason))
             return true;
-        if (!port_was_taken(nodes, number, told))
+        if (!may_begin_again(nodes, number, told))
             break;
     }
     if (server->pid != 0)
