@@ -336,10 +336,9 @@ static void verify_fire(struct loop_timer *timer)
     verify->done(verify, false);
 }
 
-void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verify)
+/* With the ttl of the terms. */
+static void confirmation_ask(struct redlock_lock *lock, struct redlock_verify *verify)
 {
-    if (lock == NULL || verify == NULL || verify->done == NULL)
-        return;
     struct loop *loop = lock->group->loop;
     loop_assert_inside(loop);
     bool is_held = lock->lease.state == LEASE_HELD;
@@ -352,17 +351,26 @@ void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verif
         lock_take_step(lock, lease_verify(&lock->lease, &lock->terms, verify->asked));
 }
 
+/* In the same turn of the loop it takes the place of a round with a longer ttl. */
+void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verify)
+{
+    if (lock == NULL || verify == NULL || verify->done == NULL)
+        return;
+    lock->longer_ns = 0;
+    confirmation_ask(lock, verify);
+}
+
 /* Only the requests of this round have the longer ttl; the hold has it once they won. */
 void redlock_lock_extend(struct redlock_lock *lock, int64_t ttl_ns, struct redlock_verify *verify)
 {
     if (lock == NULL || verify == NULL || verify->done == NULL)
         return;
     int64_t usual_ns = lock->terms.ttl_ns;
-    if (ttl_ns > usual_ns) {
-        lock->longer_ns = lock->terms.ttl_ns = ttl_ns;
-        lock->longer_from = loop_now(lock->group->loop);
-    }
-    redlock_lock_verify(lock, verify);
+    lock->longer_ns = ttl_ns > usual_ns ? ttl_ns : 0;
+    lock->longer_from = loop_now(lock->group->loop);
+    if (ttl_ns > usual_ns)
+        lock->terms.ttl_ns = ttl_ns;
+    confirmation_ask(lock, verify);
     if (lock->lease.state == LEASE_HELD)
         lock->terms.ttl_ns = usual_ns;
 }

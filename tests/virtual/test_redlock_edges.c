@@ -18,6 +18,7 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/lock_fixture.h"
@@ -153,6 +154,28 @@ static void note_loss(struct lock_probe *probe, const struct redlock_event *even
         loss = event->loss;
 }
 
+static void nothing_done(struct redlock_verify *verify, bool is_held)
+{
+    (void)verify;
+    (void)is_held;
+}
+
+/* The later requests shorten the ttl again, and the votes for them count from the same moment. */
+static void an_extension_of_the_same_turn_takes_the_place_of_a_longer_one(void **state)
+{
+    (void)state;
+    struct redlock_verify longer = {.done = nothing_done}, usual = {.done = nothing_done};
+    have("r");
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    redlock_lock_extend(mine.lock, 30 * NS_PER_S, &longer);
+    redlock_lock_verify(mine.lock, &usual);
+    unsigned before = mine.extended;
+    loop_await(loop, mine.extended > before);
+    assert_in_range(redlock_validity_left_ns(redlock_lock_validity(mine.lock)), 1, 10 * NS_PER_S);
+    assert_in_range(strtol(lock_cluster_ask(&cluster, 0, "PTTL lock:r"), NULL, 10), 1, 10000);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+}
+
 /* E37: extended as long as its terms allow, and not once more; by time, not by counting extensions. */
 static void a_hold_ends_at_its_maximum_however_often_it_was_extended(void **state)
 {
@@ -262,6 +285,7 @@ int main(void)
         lock_test(a_user_without_the_right_to_mget_releases),
         extend_test(many_locks_are_extended_by_few_calls),
         lock_test(an_extension_sets_the_ttl_to_what_was_agreed),
+        lock_test(an_extension_of_the_same_turn_takes_the_place_of_a_longer_one),
         lock_test(a_hold_ends_at_its_maximum_however_often_it_was_extended),
         extend_test(a_lock_deleted_on_a_majority_is_lost_and_stays_deleted),
         extend_test(a_lock_deleted_on_a_minority_goes_on_without_it),
