@@ -309,7 +309,8 @@ static enum redlock_answer acquire(const struct asking *asking)
         mutex->hold = hold;
         mutex->entries = 1;
         pthread_cond_broadcast(&asking->client->changed);
-        news_pass_on(hold);
+        if (hold->news != 0)
+            news_pass_on(hold);
         return answer;
     }
     hold_leave_owner(hold);
