@@ -302,7 +302,7 @@ static int minder_main(struct run_table *run_table, int socket, const void *cont
             return 0;
         if (minder.watched[MINDER_SOCKET].revents & POLLIN)
             orders_take(&minder);
-        else if (minder.watched[MINDER_SOCKET].revents != 0)
+        if (minder.watched[MINDER_SOCKET].revents & ~POLLIN) /* its end can be read, too */
             return 1;
     }
 }
