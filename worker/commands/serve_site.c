@@ -89,9 +89,20 @@ static bool host_is_local(const struct http_request *request)
            http_address_read(text, 0, &address, &error) && address.is_local;
 }
 
+/* By a proxy, for somebody elsewhere: many give us a Host of their own, the address that we listen on. */
+static bool is_forwarded(const struct http_request *request)
+{
+    static const char *const added[] = {"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"};
+    for (size_t i = 0; i < sizeof added / sizeof added[0]; i++)
+        if (http_request_header(request, added[i]) != NULL)
+            return true;
+    return false;
+}
+
 static bool may_read(struct serve_site *site, const struct http_request *request)
 {
-    return (site->is_open && host_is_local(request)) || has_token(site, request) || session_of(site, request) != NULL;
+    return (site->is_open && host_is_local(request) && !is_forwarded(request)) || has_token(site, request) ||
+           session_of(site, request) != NULL;
 }
 
 /* A cookie comes by itself with a request that another page makes; the proof does not. */
@@ -448,7 +459,7 @@ static void command_done(void *context, int exit_code, struct buffer *printed, s
         action_log(&asked->actor, asked->command->name, asked->operand, exit_code);
     if (exchange != NULL) {
         struct json_writer json = json_begin(&out);
-        bool is_object = printed->length > 1 && printed->bytes[0] == '{';
+        bool is_object = exit_code >= 0 && printed->length > 1 && printed->bytes[0] == '{'; /* it was not cut off */
         json_number(&json, "exit_code", exit_code);
         json_raw(&json, "answer", is_object ? printed->bytes : NULL, is_object ? printed->length - 1 : 0);
         json_bytes(&json, "error", buffer_text(complaint), complaint->length);
