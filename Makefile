@@ -347,7 +347,9 @@ $$(B)/generated/worker/$(1).c: $(2) scripts/embed-texts scripts/c-literal $$(B)/
 endef
 $(eval $(call embed_texts,plugin_templates,$(TEMPLATES)))
 $(eval $(call embed_texts,page_texts,$(PAGE_TEXTS)))
-embedded_texts = $(B)/obj/generated/worker/plugin_templates.o $(B)/obj/generated/worker/page_texts.o
+$(eval $(call embed_texts,user_rules,conf/redis-users.conf))
+embedded_texts = $(B)/obj/generated/worker/plugin_templates.o $(B)/obj/generated/worker/page_texts.o \
+    $(B)/obj/generated/worker/user_rules.o
 
 # --------------------------------------------------------------------------------------- archives
 define layer_archive

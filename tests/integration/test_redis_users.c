@@ -509,6 +509,42 @@ static void the_lock_group_is_made_and_changed_with_exactly_these_rights(void **
     redis_server_destroy(successor);
 }
 
+static void assert_doctor_says(const char *text, bool says)
+{
+    char line[160];
+    snprintf(line, sizeof line, "doctor -c %s", config);
+    struct program_result result = program_run(line);
+    assert_contains(result.out, "error");
+    if ((strstr(result.out, text) != NULL) != says)
+        fail_msg("%s: %s%s", text, result.out, result.error);
+    program_result_free(&result);
+}
+
+/* With the line that gives them. */
+static void a_doctor_names_rights_that_are_missing(void **state)
+{
+    (void)state;
+    static const struct fleet_setup setup = {.queue_node = QUEUE_USER, .lock_node = LOCK_USER};
+    users_make();
+    unsigned worker = fleet_work(&fleet, &setup);
+    fleet_signal(&fleet, worker, SIGKILL); /* its configuration is all that is wanted */
+    fleet_wait(&fleet, worker);
+    snprintf(config, sizeof config, "%s/host%u.conf", fleet.directory, worker);
+    assert_doctor_says("right-missing", false);
+    assert_doctor_says("rights-unknown", false);
+    free(fleet_ask(&fleet, "ACL SETUSER holdfast-queue -xadd -client|kill -hset"));
+    assert_doctor_says(
+        "queue: the user holdfast-queue lacks rights: ACL SETUSER holdfast-queue +client|kill +hset +xadd", true);
+    lock_cluster_ask(&fleet.locks, 1,
+                     "ACL SETUSER holdfast-lock -zadd resetchannels resetkeys ~lock:* ~hf:lock:group "
+                     "~hf:fence:* ~hf:fences ~hf:fences:floor");
+    assert_doctor_says("lock2: the user holdfast-lock lacks rights: ACL SETUSER holdfast-lock ~hf:listeners +zadd "
+                       "+publish &hf:free:* +subscribe &hf:free:*",
+                       true);
+    lock_cluster_ask(&fleet.locks, 1, "ACL SETUSER holdfast-lock -script|load");
+    assert_doctor_says("no permissions to run the 'script|load' command", true);
+}
+
 static bool is_command(const char *word)
 {
     char *reply = redis_server_command(fleet.queue, "COMMAND INFO %s", word);
@@ -586,6 +622,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         fleet_test(the_lock_group_is_made_and_changed_with_exactly_these_rights),
         fleet_test(everything_works_with_exactly_these_rights),
+        fleet_test(a_doctor_names_rights_that_are_missing),
         fleet_test(every_command_of_the_scripts_is_allowed),
         fleet_test(what_nobody_needs_is_refused),
     };

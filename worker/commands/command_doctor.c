@@ -121,7 +121,8 @@ static int examine(struct console *console, int64_t key_limit)
 {
     struct doctor doctor = {.console = console, .key_limit = (unsigned long long)key_limit};
     static void (*const parts[])(struct doctor *) = {doctor_examine_node, doctor_examine_fleet, doctor_examine_places,
-                                                     doctor_examine_keys, doctor_examine_locks, health_examine};
+                                                     doctor_examine_keys, doctor_examine_locks, doctor_examine_rights,
+                                                     health_examine};
     status_read(&doctor.status, console);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && console->code == EXIT_CODE_OK; i++)
         parts[i](&doctor);
@@ -153,8 +154,10 @@ const struct command command_doctor = {
         "Looks at the settings of the queue node (persistence, eviction, memory, replicas, version), at processes "
         "that\n"
         "died and were not recovered, workers of other programs, clocks, queues that nobody serves or that are\n"
-        "paused, entries that are no tasks, keys that belong to nobody, the lock nodes, and the rates of their clocks\n"
-        "and of this host's, which takes a second. Each finding says what it is, why it matters, and what to do.\n"
+        "paused, entries that are no tasks, keys that belong to nobody, the rights of the nodes' users, the lock "
+        "nodes,\n"
+        "and the rates of their clocks and of this host's, which takes a second. Each finding says what it is, why it "
+        "matters, and what to do.\n"
         "Nothing is changed, and every look is bounded: the first thousand entries of a set, the first --key-limit\n"
         "keys. What the node does not let us ask is a note.\n"
         "\n"

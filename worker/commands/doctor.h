@@ -40,6 +40,7 @@ void doctor_examine_fleet(struct doctor *doctor);  /* processes, clocks, queues 
 void doctor_examine_places(struct doctor *doctor); /* what waits, by samples */
 void doctor_examine_keys(struct doctor *doctor);   /* our keys, by a bounded scan */
 void doctor_examine_locks(struct doctor *doctor);  /* the lock nodes and the configuration */
+void doctor_examine_rights(struct doctor *doctor); /* what the users of all nodes may do */
 
 /* By how many ppm the kernel runs this host's clocks faster than its hardware: `tick`, in us, and `freq`, in ppm times
  * 65536, as adjtimex tells them. Pure. */

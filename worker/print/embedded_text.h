@@ -13,5 +13,6 @@ struct embedded_text {
 
 extern const struct embedded_text plugin_templates[]; /* jobs/template; the directory is the language */
 extern const struct embedded_text page_texts[];       /* the style and the scripts of pages */
+extern const struct embedded_text user_rules[];       /* conf/redis-users.conf */
 
 #endif
