@@ -261,8 +261,8 @@ static bool record_write(const struct local_nodes *nodes, struct error *error)
     return is_written;
 }
 
-/* A server has ended at once. Another program may have begun to listen at the port since it was chosen: then another one
- * is chosen and recorded, unless that program is gone already. */
+/* A server has ended at once. Another program may have begun to listen at the port since it was chosen: then another
+ * one is chosen and recorded, unless that program is gone already. */
 static bool may_begin_again(struct local_nodes *nodes, unsigned number, FILE *told)
 {
     struct private_server *server = &nodes->servers[number];
