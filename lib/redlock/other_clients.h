@@ -44,20 +44,20 @@ struct other_clients {
     struct shared_resource table[OTHER_CLIENTS_TABLE];
 };
 
-/* Whether a value is of this program: 32 digits, a colon and the owner. */
+/* Whether a client of another library wrote the value: ours are 32 digits, a colon and the owner. */
 bool other_clients_wrote(const char *value);
 
-/* A lock of theirs is there. */
+/* Notes that one of them holds the lock, with this value. */
 void other_clients_seen(struct other_clients *others, uint64_t key, uint64_t value, struct instant now);
 /* How long to wait before the next look at what other_clients_seen noted last. */
 int64_t other_clients_look_ns(const struct other_clients *others, uint64_t key, struct instant now);
-/* Somebody of ours has it. `budget_ns`: how long our line may have it in a row. */
+/* Notes that this process holds it. `budget_ns`: how long our line may have it in a row. */
 void other_clients_passed(struct other_clients *others, uint64_t key, int64_t budget_ns, struct instant now);
-/* Whether our line has had it for long enough, with a hold of so long up to now. */
+/* Whether it is their turn, if the present hold ends now after `held_ns`. */
 bool other_clients_are_next(const struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now);
-/* That hold has ended. */
+/* Notes that our hold has ended after `held_ns`. */
 void other_clients_had(struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now);
-/* The holder leaves it free until then. */
+/* Leaves it free for them until then. */
 void other_clients_let(struct other_clients *others, uint64_t key, struct instant now, struct instant until);
 /* Until when it is left free; in the past if it is not. */
 struct instant other_clients_let_until(const struct other_clients *others, uint64_t key);

@@ -1,6 +1,6 @@
 /* Places of a resource that several may hold at once (`limit` of a request). Each place is an ordinary exclusive lock
- * on a key of its own, with a fence of its own. Whoever wants one of them asks at one place after another, each at most
- * once in a pass, and begins where one was free last.
+ * on a key of its own, with a fence of its own. A client asks for one place after another, each at most once in a pass,
+ * and begins with the one that was free last.
  *
  *     place_pass_begin(&pass, limit, places_start(...));
  *     while ((place = place_pass_next(&pass)) != 0)
@@ -8,8 +8,8 @@
  *
  * Holders are never counted by a majority: with quorum q of n nodes that would admit n * limit / q of them.
  *
- * Where one was free is kept for the PLACES_REMEMBERED resources that were seen last; another resource may take an
- * entry over, which costs a request. Pure; one thread. */
+ * The free place of PLACES_REMEMBERED resources is remembered. A resource may overwrite the entry of another one, which
+ * then needs one more request. Pure; one thread. */
 #ifndef REDLOCK_PLACES_H
 #define REDLOCK_PLACES_H
 
@@ -28,7 +28,7 @@ static inline void place_pass_begin(struct place_pass *pass, unsigned limit, uns
     *pass = (struct place_pass){.limit = (uint8_t)limit, .next = (uint8_t)start, .left = (uint8_t)limit};
 }
 
-/* 0: each had its turn. */
+/* 0 once all places were asked for. */
 static inline unsigned place_pass_next(struct place_pass *pass)
 {
     unsigned place = pass->next;
@@ -60,7 +60,7 @@ static inline void places_note_taken(struct places_seen *seen, uint64_t resource
         seen->free[resource % PLACES_REMEMBERED].place = 0;
 }
 
-/* Where a pass begins: where a place was free last, else anywhere. */
+/* The place with which a pass begins: the one that was free last, else any. */
 static inline unsigned places_start(const struct places_seen *seen, uint64_t resource, unsigned limit, uint64_t noise)
 {
     unsigned place = seen->free[resource % PLACES_REMEMBERED].place;

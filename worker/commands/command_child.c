@@ -34,7 +34,7 @@ struct command_child {
     void *context;
 };
 
-/* The process cannot be another one yet: it was not waited for. */
+/* The pid still names the child, because nobody has waited for it. */
 static void child_kill(struct command_child *child)
 {
     kill(child->pid, SIGKILL);
@@ -105,7 +105,7 @@ static void ended(void *context, int events)
         child_end(child, status);
 }
 
-/* Only the end for the child outlives exec, as its descriptor `number`. */
+/* Only the child's end of the pipe stays open across exec, as its descriptor `number`. */
 static bool output_open(struct command_child *child, struct output *output, int number,
                         posix_spawn_file_actions_t *actions, int *child_end)
 {

@@ -1,5 +1,5 @@
-/* One of our own commands, run as a child process beside a loop: what `holdfast serve` searches and changes, it does by
- * the commands that operators type, with their checks and their messages.
+/* Runs one of our own commands as a child process beside a loop. `holdfast serve` searches and changes by the commands
+ * that operators type, with their checks and their messages.
  *
  *     command_child_start(&children, (const char *const[]){"pause", "--json", "--", name, NULL}, done, context)
  *

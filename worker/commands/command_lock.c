@@ -107,7 +107,7 @@ static struct json_writer event_begin(const struct lock_command *self, struct bu
     return json;
 }
 
-/* One write a line, at once: who reads it waits for it. */
+/* Writes the line at once: the reader waits for it. */
 static void event_end(struct json_writer *json, const struct lock_command *self)
 {
     struct buffer line = {0};
@@ -186,7 +186,7 @@ static void leave(struct lock_command *self, int exit_code)
     loop_timer_set(self->loop, &self->close, loop_after(self->loop, 0));
 }
 
-/* Ends with RELEASED, or CANCELLED if the lock was not had yet. */
+/* Ends with RELEASED, or with CANCELLED if the lock was not acquired yet. */
 static void give_back(struct lock_command *self, int exit_code)
 {
     int64_t held_ns = instant_since(self->held_since, instant_now());
@@ -219,7 +219,7 @@ static void command_ended(void *context, int wait_status, bool was_killed)
     give_back(self, self->is_lost ? EXIT_CODE_LOST : status);
 }
 
-/* Without its guard nothing is known to be over, so the lock stays until its ttl ends. */
+/* Without its guard nobody knows whether the command has ended, so the lock stays until its ttl ends. */
 static void command_failed(void *context, const char *reason)
 {
     struct lock_command *self = context;
@@ -249,11 +249,11 @@ static void input_ended(struct lock_command *self)
 {
     input_close(self);
     if (!self->is_held)
-        (void)command_complain(&command_lock, "standard input ended before the lock was had");
+        (void)command_complain(&command_lock, "standard input ended before the lock was acquired");
     give_back(self, self->is_held ? EXIT_CODE_OK : EXIT_CODE_TEMPORARY);
 }
 
-/* Each line asks how it stands: who gets no answer must not believe that it holds. */
+/* Each line asks for the state. A program that gets no answer must not believe that it holds the lock. */
 static void input_ready(void *context, int events)
 {
     struct lock_command *self = context;
@@ -269,8 +269,8 @@ static void input_ready(void *context, int events)
             state_tell(self, !self->is_held ? "waiting" : self->in_danger ? "danger" : "held", -1);
 }
 
-/* A description of its own, because the loop makes it non-blocking for all who share it. A file or /dev/null cannot be
- * waited for: it is at its end soon, so it is over. */
+/* Opens a description of its own, because the loop makes it non-blocking for everybody who shares it. A file or
+ * /dev/null cannot be watched, and would end soon: it counts as ended. */
 static void input_open(struct lock_command *self)
 {
     struct stat facts;
@@ -317,7 +317,7 @@ static void lock_refused(struct lock_command *self, const struct redlock_event *
     leave(self, event->answer == REDLOCK_INVALID ? EXIT_CODE_USAGE : EXIT_CODE_TEMPORARY);
 }
 
-/* The zygote kills the command; what is left of the lock is given back when that is over. */
+/* The zygote kills the command. The lock is released after that. */
 static void lock_lost(struct lock_command *self, const struct redlock_event *event)
 {
     self->is_lost = true;
@@ -328,7 +328,7 @@ static void lock_lost(struct lock_command *self, const struct redlock_event *eve
         guarded_command_ring(&self->guard);
 }
 
-/* Who finds its lock gone at the release had lost it before. */
+/* A lock that is gone at its release was lost before. */
 static void lock_released(struct lock_command *self, const struct redlock_event *event)
 {
     bool was_gone = event->ending == REDLOCK_EXPIRED || event->ending == REDLOCK_FOREIGN;
@@ -365,7 +365,7 @@ static void lock_event(struct redlock_lock *lock, void *context, const struct re
     }
 }
 
-/* False after a complaint: waiting would be for nothing. */
+/* False after a complaint: waiting would not help. */
 static bool group_can_serve(struct lock_command *self)
 {
     struct redlock_group_status status;
@@ -482,7 +482,7 @@ static void resources_export(const struct lock_command *self)
     buffer_fini(&names);
 }
 
-/* Without them libraries abort in the middle of things. */
+/* Libraries abort when no descriptor is left, so the command refuses to begin with too few. */
 static bool has_descriptors(void)
 {
     enum { NEEDED = 16 };
@@ -778,10 +778,9 @@ const struct command command_lock = {
         "--limit), deadline\n"
         "(seconds since 1970), remaining_ms, waited_ms, reason, answer, holder, ending, held_ms, exit_status.\n"
         "\n"
-        "Exit status: that of COMMAND, 128+n if signal n ended it; 75 the lock was not had in time; 76 it was lost; "
-        "126\n"
-        "COMMAND cannot be executed; 127 it is not there; 1 and 2 as for every command. --json tells 75 and 76 of the\n"
-        "lock from those of COMMAND.\n"
+        "Exit status: that of COMMAND, 128+n if signal n ended it; 75 the lock could not be taken in time; 76 it was\n"
+        "lost; 126 COMMAND cannot be executed; 127 it is not there; 1 and 2 as for every command. --json tells 75 and\n"
+        "76 of the lock from those of COMMAND.\n"
         "\n"
         "Without a configuration, --node or HOLDFAST_LOCK_NODES (separated by commas) name the lock nodes.\n",
     .examples = "  holdfast lock deploy:web -- ./deploy.sh\n"

@@ -29,11 +29,11 @@ struct metric_at {
 
 struct metric_store *metric_store_create(const struct metric_names *names);
 void metric_store_destroy(struct metric_store *store); /* NULL is fine */
-/* One that metric_store_copy fills: it shares the names, and must go first. */
+/* For metric_store_copy to fill. It shares the names of `store`, and must be destroyed before it. */
 struct metric_store *metric_store_twin(const struct metric_store *store);
 void metric_store_copy(struct metric_store *to, const struct metric_store *from);
 
-void metric_class_add(struct metric_store *store, const char *class_name); /* harmless again */
+void metric_class_add(struct metric_store *store, const char *class_name); /* may be repeated */
 /* METRIC_CLASS_OTHER if it was not added. */
 unsigned metric_class(const struct metric_store *store, const char *class_name);
 /* The first queue if there is none of that name. */

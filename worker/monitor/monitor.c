@@ -155,7 +155,7 @@ void monitor_publish(struct monitor *monitor, const struct monitor_state *state)
 
 /* --- answering, on the thread ------------------------------------------------------------------------------------- */
 
-/* Its age. */
+/* Copies what was published; returns its age. */
 static int64_t published_take(struct monitor *monitor)
 {
     struct published *shown = &monitor->shown;
