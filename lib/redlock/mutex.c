@@ -445,7 +445,7 @@ void redlock_mutex_cancel(struct redlock_mutex *mutex)
 
 /* --- leaving ------------------------------------------------------------------------------------------------------ */
 
-/* Under the lock: once this has returned, nobody is told for it. */
+/* Under the lock: once this has returned, nobody is told for it. A callback that runs may ask about the hold. */
 static void leave(struct redlock_client *client, struct redlock_mutex *mutex)
 {
     struct redlock_mutex **at = &mutex->hold->inside;
@@ -455,9 +455,9 @@ static void leave(struct redlock_client *client, struct redlock_mutex *mutex)
     if (mutex->news != 0)
         told_remove(told_list_of(client, mutex), mutex);
     mutex->news = 0;
-    mutex->hold = NULL;
     while (is_told_elsewhere(client, mutex))
         pthread_cond_wait(&client->changed, &client->lock);
+    mutex->hold = NULL;
 }
 
 enum redlock_ending redlock_mutex_unlock(struct redlock_mutex *mutex)
