@@ -622,6 +622,12 @@ static bool may_take_over(struct redlock_lock *lock)
     return handed <= wait->row_most && instant_since(wait->row_began, now_of(lock)) < wait->row_limit_ns;
 }
 
+/* Until when others have their turn: it begins now, or a lock that waited for its end has given up. */
+static struct instant left_until(const struct redlock_lock *lock)
+{
+    return lock->group->leaving->wait.gives_way ? instant_after(now_of(lock), REDLOCK_TURN_NS) : let_until(lock);
+}
+
 /* Called inside the release of the lock that had the turn before; that release has not gathered yet. */
 static void has_turn(struct local_waiter *claim)
 {
@@ -631,7 +637,9 @@ static void has_turn(struct local_waiter *claim)
         wait->give_up_at = INSTANT_NEVER;
     else if (wait->waits_here)
         wait->give_up_at = instant_after(now_of(lock), wait->limit_ns);
-    if (may_take_over(lock) && !(lock->group->leaving->wait.gives_way && !wait->waits_here)) {
+    struct instant until = left_until(lock);
+    bool is_left = instant_before(now_of(lock), until);
+    if (may_take_over(lock) && (!is_left || wait->waits_here)) {
         wait->is_silent = true;
         (void)lock_swap_begin(lock->group->leaving, lock);
         start(lock);
@@ -640,8 +648,8 @@ static void has_turn(struct local_waiter *claim)
     local_waiter_restart(claim);
     if (searches(lock))
         lock->places->row = 0;
-    if (lock->group->leaving->wait.gives_way)
-        (void)must_give_way(lock, instant_after(now_of(lock), REDLOCK_TURN_NS));
+    if (is_left)
+        (void)must_give_way(lock, until);
     ask_at(lock, after_release(lock, 1));
     wait->row_began = wait->starts_at;
     if (wait->limit_ns > 0)

@@ -268,4 +268,26 @@ TEST(processes_of_ours_and_one_of_theirs)
     both_have_their_share();
 }
 
+TEST(their_turn_lasts_though_a_lock_that_waited_for_its_end_gives_up)
+{
+    struct lock_probe *first = waiter(0, 60000), *second = waiter(0, 60000), *third = waiter(0, 60000);
+    unsigned held = plain_acquire();
+    lock_probe_ask(first, "r");
+    loop_for(loop, 100 * NS_PER_MS);
+    plain_release(held);
+    loop_await(loop, first->answers == 1);
+    loop_for(loop, 500 * NS_PER_MS);
+    assert_true(redlock_lock_gives_way(first->lock));
+    lock_probe_ask(second, "r");
+    lock_probe_ask(third, "r");
+    struct instant began = loop_now(loop);
+    redlock_lock_release(first->lock);
+    redlock_lock_release(second->lock);
+    assert_int_equal(second->answer, REDLOCK_CANCELLED);
+    loop_await(loop, third->answers == 1);
+    assert_int_equal(third->answer, REDLOCK_ACQUIRED);
+    assert_true(instant_since(began, loop_now(loop)) >= REDLOCK_TURN_NS);
+    assert_int_equal(lock_probe_release(third), REDLOCK_RELEASED);
+}
+
 RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, tear_down)
