@@ -481,7 +481,7 @@ TEST(an_attempt_of_the_owner_keeps_its_other_threads_waiting_for_as_long_as_they
 /* --- danger and loss ---------------------------------------------------------------------------------------------- */
 
 struct told {
-    unsigned dangers, losses;
+    _Atomic unsigned dangers, losses; /* counted by the client's thread */
     bool unlocks;
     enum redlock_ending ending;
 };
