@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "queue/operate.h"
 #include "queue/scripts.h"
-#include "worker/nodes/inquiry.h"
+#include "worker/nodes/node_client.h"
 
 static char none[] = "", local[] = "127.0.0.1", name[] = "queue";
 static struct config_node node;

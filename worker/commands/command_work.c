@@ -12,7 +12,7 @@
 #include "worker/commands/origin.h"
 #include "worker/config/config.h"
 #include "worker/task/crash_note.h"
-#include "worker/nodes/inquiry.h"
+#include "worker/nodes/node_client.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"

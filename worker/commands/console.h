@@ -17,7 +17,7 @@
 #include "queue/keys.h"
 #include "worker/commands/origin.h"
 #include "worker/config/config.h"
-#include "worker/nodes/inquiry.h"
+#include "worker/nodes/node_client.h"
 
 struct console {
     struct origin origin; /* filled by options, as as_json is */

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/commands/doctor.h"
-#include "worker/nodes/inquiry.h"
+#include "worker/nodes/node_client.h"
 #include "worker/print/embedded_text.h"
 
 /* Channels are judged together with the commands that name them. */

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "queue/keys.h"
 #include "queue/dry_runs.h"
-#include "worker/nodes/inquiry.h"
+#include "worker/nodes/node_client.h"
 #include "worker/dry_run/run/apart.h"
 #include "worker/dry_run/run/host_heartbeat.h"
 #include "worker/config/node_options.h"

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "queue/keys.h"
 #include "queue/run_durations.h"
-#include "worker/nodes/inquiry.h"
+#include "worker/nodes/node_client.h"
 #include "worker/dry_run/run/apart.h"
 #include "worker/print/exit_code.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "tests/support/inquiry_fixture.h"
+#include "tests/support/node_client_fixture.h"
 #include "tests/support/relay.h"
 
 TEST(a_pipeline_is_answered_in_order_and_errors_are_answers)

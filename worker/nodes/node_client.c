@@ -3,7 +3,7 @@
  * Each request of a pipeline is an exchange: waiting (to be sent, or sent again), in flight, or answered. All that
  * wait are sent when the connection comes up, and again a moment after one was not answered. The run ends when none is
  * left, when the first attempt to connect has failed (unless it keeps trying), or when the patience is over. */
-#include "worker/nodes/inquiry.h"
+#include "worker/nodes/node_client.h"
 
 #include <signal.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "tests/support/inquiry_fixture.h"
+#include "tests/support/node_client_fixture.h"
 #include "tests/support/relay.h"
 
 static char *given_busy; /* what the long script answered */

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "worker/nodes/inquiry.h"
+#include "worker/nodes/node_client.h"
 
 static struct inquiry *opened(void)
 {

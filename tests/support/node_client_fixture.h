@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "tests/support/one_server.h"
 #include "tests/support/queue_probe.h"
-#include "worker/nodes/inquiry.h"
+#include "worker/nodes/node_client.h"
 
 static inline struct config_node node_at(unsigned port)
 {
