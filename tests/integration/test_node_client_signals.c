@@ -26,21 +26,21 @@ static bool is_busy(void)
 TEST(a_node_that_is_busy_is_asked_again)
 {
     struct config_node node = node_at(redis_server_port(server));
-    struct inquiry *inquiry = open_at(&node, TEST_PATIENCE_NS);
+    struct node_client *client = open_at(&node, TEST_PATIENCE_NS);
     pthread_t other;
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "CONFIG", "SET", "lua-time-limit", "10", NULL);
-    assert_true(inquiry_run(inquiry));
+    node_client_begin(client);
+    node_client_ask(client, "CONFIG", "SET", "lua-time-limit", "10", NULL);
+    assert_true(node_client_run(client));
     assert_int_equal(pthread_create(&other, NULL, keep_busy, NULL), 0);
     test_await(is_busy());
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "PING", NULL);
-    assert_true(inquiry_run(inquiry));
-    assert_true(redis_reply_is_status(inquiry_reply(inquiry, 0), "PONG"));
+    node_client_begin(client);
+    node_client_ask(client, "PING", NULL);
+    assert_true(node_client_run(client));
+    assert_true(redis_reply_is_status(node_client_reply(client, 0), "PONG"));
     pthread_join(other, NULL);
     assert_string_equal(given_busy, "over");
     free(given_busy);
-    inquiry_close(inquiry);
+    node_client_close(client);
 }
 
 static struct relay *relay;
@@ -57,21 +57,21 @@ TEST(a_signal_ends_the_waiting)
 {
     relay = relay_start(redis_server_port(server));
     struct config_node node = node_at(relay_port(relay));
-    struct inquiry *inquiry = open_at(&node, TEST_PATIENCE_NS);
+    struct node_client *client = open_at(&node, TEST_PATIENCE_NS);
     pthread_t other;
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "PING", NULL);
-    assert_true(inquiry_run(inquiry));
+    node_client_begin(client);
+    node_client_ask(client, "PING", NULL);
+    assert_true(node_client_run(client));
     relay_swallow(relay, true);
     assert_int_equal(pthread_create(&other, NULL, interrupt_when_asked, NULL), 0);
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "SET", "mark", "1", NULL);
-    assert_false(inquiry_run(inquiry));
-    assert_int_equal(inquiry_ended(inquiry), INQUIRY_INTERRUPTED);
-    assert_int_equal(inquiry_complain(inquiry, "test"), EXIT_CODE_FAILURE);
+    node_client_begin(client);
+    node_client_ask(client, "SET", "mark", "1", NULL);
+    assert_false(node_client_run(client));
+    assert_int_equal(node_client_ended(client), NODE_CLIENT_INTERRUPTED);
+    assert_int_equal(node_client_complain(client, "test"), EXIT_CODE_FAILURE);
     pthread_join(other, NULL);
-    inquiry_close(inquiry);
+    node_client_close(client);
     relay_destroy(relay);
 }
 
-RUN_GROUP(one_server_set_up, one_server_tear_down, inquiry_set_up, NULL)
+RUN_GROUP(one_server_set_up, one_server_tear_down, node_client_set_up, NULL)

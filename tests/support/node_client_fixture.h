@@ -1,6 +1,6 @@
 /* What tests of the blocking questions share. */
-#ifndef SUPPORT_INQUIRY_FIXTURE_H
-#define SUPPORT_INQUIRY_FIXTURE_H
+#ifndef SUPPORT_NODE_CLIENT_FIXTURE_H
+#define SUPPORT_NODE_CLIENT_FIXTURE_H
 
 #include "tests/support/test.h"
 
@@ -21,15 +21,15 @@ static inline struct config_node node_at(unsigned port)
                                 .call_timeout_ns = NS_PER_S};
 }
 
-static inline struct inquiry *open_at(const struct config_node *node, int64_t patience_ns)
+static inline struct node_client *open_at(const struct config_node *node, int64_t patience_ns)
 {
-    struct inquiry *inquiry =
-        inquiry_open(&(struct inquiry_options){.node = node, .client_name = "test", .patience_ns = patience_ns}, NULL);
-    assert_non_null(inquiry);
-    return inquiry;
+    struct node_client *client = node_client_open(
+        &(struct node_client_options){.node = node, .client_name = "test", .patience_ns = patience_ns}, NULL);
+    assert_non_null(client);
+    return client;
 }
 
-static inline int inquiry_set_up(void **state)
+static inline int node_client_set_up(void **state)
 {
     (void)state;
     log_set_level(LOG_NOTHING);

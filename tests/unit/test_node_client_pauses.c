@@ -6,26 +6,27 @@
 
 #include "worker/nodes/node_client.h"
 
-static struct inquiry *opened(void)
+static struct node_client *opened(void)
 {
     char none[] = "", host[] = "127.0.0.1", name[] = "queue";
     const struct config_node node = {
         .name = name, .host = host, .port = 1, .unix_path = none, .user = none, .connect_timeout_ns = NS_PER_S};
-    struct inquiry *inquiry = inquiry_open(&(struct inquiry_options){.node = &node, .client_name = "test"}, NULL);
-    assert_non_null(inquiry);
-    return inquiry;
+    struct node_client *client =
+        node_client_open(&(struct node_client_options){.node = &node, .client_name = "test"}, NULL);
+    assert_non_null(client);
+    return client;
 }
 
 TEST(a_signal_ends_what_comes_after_it_while_signals_are_held)
 {
-    struct inquiry *inquiry = opened();
-    assert_true(inquiry_pause(inquiry, 1)); /* which hears signals itself, and no more */
-    inquiry_hold_signals(inquiry, true);
+    struct node_client *client = opened();
+    assert_true(node_client_pause(client, 1)); /* which hears signals itself, and no more */
+    node_client_hold_signals(client, true);
     raise(SIGTERM);
-    assert_false(inquiry_pause(inquiry, TEST_PATIENCE_NS));
-    assert_false(inquiry_pause(inquiry, 1));
-    inquiry_hold_signals(inquiry, false);
-    inquiry_close(inquiry);
+    assert_false(node_client_pause(client, TEST_PATIENCE_NS));
+    assert_false(node_client_pause(client, 1));
+    node_client_hold_signals(client, false);
+    node_client_close(client);
 }
 
 /* It was caught, and nobody looks any more: as if it had come a moment later. In a child. */
@@ -33,10 +34,10 @@ TEST(a_signal_that_comes_as_a_run_ends_is_not_lost)
 {
     pid_t child = fork();
     if (child == 0) {
-        struct inquiry *inquiry = opened();
-        inquiry_hold_signals(inquiry, true);
+        struct node_client *client = opened();
+        node_client_hold_signals(client, true);
         raise(SIGTERM);
-        inquiry_hold_signals(inquiry, false);
+        node_client_hold_signals(client, false);
         _exit(0);
     }
     int status = 0;

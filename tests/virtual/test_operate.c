@@ -8,7 +8,7 @@
 
 static char none[] = "", local[] = "127.0.0.1", name[] = "queue";
 static struct config_node node;
-static struct inquiry *inquiry;
+static struct node_client *client;
 static struct queue_keys keys;
 
 static int set_up(void **state)
@@ -22,8 +22,9 @@ static int set_up(void **state)
                                 .unix_path = none,
                                 .user = none,
                                 .connect_timeout_ns = 5 * NS_PER_S};
-    inquiry = inquiry_open(
-        &(struct inquiry_options){.node = &node, .scripts = queue_scripts, .script_count = QUEUE_SCRIPT_COUNT}, NULL);
+    client = node_client_open(
+        &(struct node_client_options){.node = &node, .scripts = queue_scripts, .script_count = QUEUE_SCRIPT_COUNT},
+        NULL);
     queue_keys_init(&keys, "", "");
     return 0;
 }
@@ -31,7 +32,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    inquiry_close(inquiry);
+    node_client_close(client);
     queue_keys_fini(&keys);
     return 0;
 }
@@ -49,10 +50,10 @@ static const char *move(const char *id, enum operate_verb verb, const struct ope
                         const struct operate_entry *entries, size_t count)
 {
     static char text[256];
-    inquiry_begin(inquiry);
-    operate_move(&keys, id, verb, place, entries, count, inquiry_compose(inquiry));
-    assert_true(inquiry_run(inquiry));
-    const struct redis_reply *reply = inquiry_reply(inquiry, 0);
+    node_client_begin(client);
+    operate_move(&keys, id, verb, place, entries, count, node_client_compose(client));
+    assert_true(node_client_run(client));
+    const struct redis_reply *reply = node_client_reply(client, 0);
     text[0] = '\0';
     if (reply->kind == REDIS_FAILURE)
         return reply->bytes;
@@ -195,9 +196,9 @@ static void a_node_without_memory_still_gets_rid_of_things(void **state)
         {.seen = SPAN("two"), .fresh = SPAN("two"), .queue = "q"},
     };
     given("ZADD retry 1 one 2 two");
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "PING", NULL);
-    assert_true(inquiry_run(inquiry)); /* the scripts are loaded */
+    node_client_begin(client);
+    node_client_ask(client, "PING", NULL);
+    assert_true(node_client_run(client)); /* the scripts are loaded */
     given("CONFIG SET maxmemory 1");
     assert_string_equal(move("i", OPERATE_DELETE, &retry, entries, 1), "1");
     assert_string_equal(move("j", OPERATE_RETRY, &retry, entries + 1, 1), "1");
@@ -212,10 +213,10 @@ static void a_dropped_queue_answers_the_same_again(void **state)
     given("SADD queues q r");
     given("SADD paused q");
     for (int i = 0; i < 2; i++) {
-        inquiry_begin(inquiry);
-        operate_drop(&keys, "i", "q", inquiry_compose(inquiry));
-        assert_true(inquiry_run(inquiry));
-        assert_int_equal(inquiry_integer(inquiry, 0, -9), 3);
+        node_client_begin(client);
+        operate_drop(&keys, "i", "q", node_client_compose(client));
+        assert_true(node_client_run(client));
+        assert_int_equal(node_client_integer(client, 0, -9), 3);
         given("RPUSH queue:q new");
     }
     assert_reply(server, "new\nnew", "LRANGE queue:q 0 -1");

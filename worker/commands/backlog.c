@@ -42,9 +42,9 @@ static void names_read(struct backlog *backlog, struct console *console, bool is
 static void ask_about(struct console *console, const char *name)
 {
     const char *key = console_key(console, console->keys.queue_prefix, name);
-    inquiry_ask(console->inquiry, "LLEN", key, NULL);
-    inquiry_ask(console->inquiry, "LINDEX", key, "-1", NULL);
-    inquiry_ask(console->inquiry, "SISMEMBER", console->keys.paused, name, NULL);
+    node_client_ask(console->client, "LLEN", key, NULL);
+    node_client_ask(console->client, "LINDEX", key, "-1", NULL);
+    node_client_ask(console->client, "SISMEMBER", console->keys.paused, name, NULL);
 }
 
 static int64_t latency_of(const struct redis_reply *oldest, struct wall_time now)
@@ -66,16 +66,16 @@ static void details_read(struct backlog *backlog, struct console *console)
 {
     for (size_t from = 0; from < backlog->count; from += ASKED_AT_ONCE) {
         size_t to = backlog->count - from < ASKED_AT_ONCE ? backlog->count : from + ASKED_AT_ONCE;
-        inquiry_begin(console->inquiry);
+        node_client_begin(console->client);
         for (size_t i = from; i < to; i++)
             ask_about(console, backlog->items[i].name);
         console_run(console);
         for (size_t i = from; i < to; i++) {
             struct backlog_queue *queue = &backlog->items[i];
             size_t at = (i - from) * ASKED_OF_EACH;
-            queue->length = inquiry_integer(console->inquiry, at, -1);
-            queue->latency_us = latency_of(inquiry_reply(console->inquiry, at + 1), console->now);
-            queue->is_paused = inquiry_integer(console->inquiry, at + 2, 0) == 1;
+            queue->length = node_client_integer(console->client, at, -1);
+            queue->latency_us = latency_of(node_client_reply(console->client, at + 1), console->now);
+            queue->is_paused = node_client_integer(console->client, at + 2, 0) == 1;
         }
     }
 }
@@ -90,13 +90,13 @@ void backlog_growth_read(struct backlog *backlog, struct console *console, long 
     long long more = done + done / 10 + 10;
     char place[24];
     snprintf(place, sizeof place, "%lld", more - 1);
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     for (size_t i = 0; done >= 0 && i < backlog->count; i++) {
         struct backlog_queue *queue = &backlog->items[i];
         if (queue->is_paused || queue->latency_us <= GROWTH_US || queue->length < more)
             continue;
-        inquiry_ask(console->inquiry, "LINDEX", console_key(console, console->keys.queue_prefix, queue->name), place,
-                    NULL);
+        node_client_ask(console->client, "LINDEX", console_key(console, console->keys.queue_prefix, queue->name), place,
+                        NULL);
         queue->pushed_lately = more;
     }
     console_run(console);
@@ -104,7 +104,7 @@ void backlog_growth_read(struct backlog *backlog, struct console *console, long 
         struct backlog_queue *queue = &backlog->items[i];
         if (queue->pushed_lately == 0)
             continue;
-        const struct redis_reply *task = inquiry_reply(console->inquiry, asked++);
+        const struct redis_reply *task = node_client_reply(console->client, asked++);
         int64_t waited_us = task->kind == REDIS_STRING ? latency_of(task, console->now) : -1;
         if (waited_us < 0 || waited_us > GROWTH_US)
             queue->pushed_lately = 0;

@@ -15,23 +15,23 @@ enum { JIDS_MAX = 100 };
 
 int tasks_cancel(struct console *console, char *const *jids, int count, long long *called)
 {
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     for (int i = 0; i < count; i++)
-        iteration_request_cancel(&console->keys, jids[i], inquiry_compose(console->inquiry));
+        iteration_request_cancel(&console->keys, jids[i], node_client_compose(console->client));
     console_run(console);
     for (int i = 0; i < count; i++)
-        if (inquiry_reply_of(console->inquiry, (size_t)i, REDIS_INTEGER) == NULL)
+        if (node_client_reply_of(console->client, (size_t)i, REDIS_INTEGER) == NULL)
             return console_refuse(console, (size_t)i);
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     for (int i = 0; i < count; i++) {
         struct buffer call = {0};
         buffer_format(&call, "CANCEL %s", jids[i]);
-        control_request_call(&console->keys, "", buffer_text(&call), inquiry_compose(console->inquiry));
+        control_request_call(&console->keys, "", buffer_text(&call), node_client_compose(console->client));
         buffer_fini(&call);
     }
     console_run(console);
     for (int i = 0; i < count; i++) {
-        *called = inquiry_integer(console->inquiry, (size_t)i, -1);
+        *called = node_client_integer(console->client, (size_t)i, -1);
         if (*called < 0)
             return console_refuse(console, (size_t)i);
     }

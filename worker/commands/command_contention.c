@@ -43,7 +43,7 @@ static bool is_wanted(const struct contention_command *command, const struct loc
 
 static void day_take(struct contention_command *command, struct console *console, size_t day)
 {
-    const struct redis_reply *reply = inquiry_reply(console->inquiry, day);
+    const struct redis_reply *reply = node_client_reply(console->client, day);
     if (reply->kind == REDIS_FAILURE)
         console_complain(console, "the counts of %s cannot be read: %s", day == 0 ? "today" : "an earlier day",
                          reply->bytes);
@@ -54,9 +54,9 @@ static void day_take(struct contention_command *command, struct console *console
 
 static void counts_read(struct contention_command *command, struct console *console)
 {
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     for (int64_t day = 0; day < command->days; day++) {
-        struct buffer *request = inquiry_compose(console->inquiry);
+        struct buffer *request = node_client_compose(console->client);
         redis_request_begin(request, 2);
         redis_request_text(request, "HGETALL");
         queue_keys_request_our_day(&console->keys, "locks", (struct wall_time){console->now.us - day * DAY_US},

@@ -30,7 +30,7 @@ static void unknown_tell(struct console *console, char *const *names, int count,
     int code = EXIT_CODE_FAILURE;                                        /* not read yet */
     bool *was_pushed = memory_zeroed((size_t)count, sizeof *was_pushed); /* reading the fleet replaces the answers */
     for (int i = 0; i < count; i++)
-        was_pushed[i] = inquiry_integer(console->inquiry, pushed_at + (size_t)i, 1) == 1;
+        was_pushed[i] = node_client_integer(console->client, pushed_at + (size_t)i, 1) == 1;
     for (int i = 0; i < count; i++) {
         if (was_pushed[i])
             continue;
@@ -45,20 +45,20 @@ static void unknown_tell(struct console *console, char *const *names, int count,
 
 static int pause_or_resume(struct console *console, bool pause, char *const *names, int count)
 {
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     for (int i = 0; i < count; i++)
-        inquiry_ask(console->inquiry, "SISMEMBER", console->keys.paused, names[i], NULL);
-    operate_pause(&console->keys, pause, names, (size_t)count, inquiry_compose(console->inquiry));
+        node_client_ask(console->client, "SISMEMBER", console->keys.paused, names[i], NULL);
+    operate_pause(&console->keys, pause, names, (size_t)count, node_client_compose(console->client));
     for (int i = 0; i < count; i++)
-        inquiry_ask(console->inquiry, "SISMEMBER", console->keys.queues, names[i], NULL);
+        node_client_ask(console->client, "SISMEMBER", console->keys.queues, names[i], NULL);
     console_run(console);
-    long long told = inquiry_integer(console->inquiry, (size_t)count, -1);
+    long long told = node_client_integer(console->client, (size_t)count, -1);
     if (told < 0)
         return console_refuse(console, (size_t)count);
     struct printer out = printer_begin(console->as_json, console->now, &(struct buffer){0});
     for (int i = 0; i < count; i++) {
         char quoted[LOG_QUOTE_MAX];
-        bool was_paused = inquiry_integer(console->inquiry, (size_t)i, 0) == 1;
+        bool was_paused = node_client_integer(console->client, (size_t)i, 0) == 1;
         printer_line(&out, "%s %s", log_quote(names[i], quoted),
                      pause        ? "is paused"
                      : was_paused ? "is resumed"

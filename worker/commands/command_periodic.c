@@ -46,16 +46,16 @@ static int64_t noted_at(const struct listing *listing, size_t index)
 
 static int noted_read(struct listing *listing)
 {
-    struct inquiry *inquiry = listing->console.inquiry;
-    inquiry_begin(inquiry);
-    struct buffer *request = inquiry_compose(inquiry);
+    struct node_client *client = listing->console.client;
+    node_client_begin(client);
+    struct buffer *request = node_client_compose(client);
     redis_request_begin(request, listing->count + 2);
     redis_request_text(request, "HMGET");
     redis_request_text(request, listing->console.keys.periodic);
     for (size_t i = 0; i < listing->count; i++)
         redis_request_text(request, listing->entries[i].config->name);
     console_run(&listing->console);
-    listing->noted = inquiry_reply_of(inquiry, 0, REDIS_ARRAY);
+    listing->noted = node_client_reply_of(client, 0, REDIS_ARRAY);
     if (listing->noted != NULL && listing->noted->count == listing->count)
         return EXIT_CODE_OK;
     listing->noted = NULL;
@@ -165,7 +165,7 @@ static int periodic_list(struct listing *listing)
 {
     struct console *console = &listing->console;
     int code = console_open(console, &command_periodic, ORIGIN_NEEDS_LOCKS, false);
-    if (console->inquiry == NULL)
+    if (console->client == NULL)
         return code; /* there is no good configuration */
     int made = entries_make(listing);
     if (made != EXIT_CODE_OK)

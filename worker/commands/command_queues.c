@@ -56,13 +56,13 @@ static int length_read(struct deletion *deletion)
 {
     struct console *console = deletion->console;
     char quoted[LOG_QUOTE_MAX];
-    inquiry_begin(console->inquiry);
-    inquiry_ask(console->inquiry, "LLEN", console_key(console, console->keys.queue_prefix, deletion->name), NULL);
-    inquiry_ask(console->inquiry, "SISMEMBER", console->keys.queues, deletion->name, NULL);
-    inquiry_ask(console->inquiry, "SISMEMBER", console->keys.paused, deletion->name, NULL);
+    node_client_begin(console->client);
+    node_client_ask(console->client, "LLEN", console_key(console, console->keys.queue_prefix, deletion->name), NULL);
+    node_client_ask(console->client, "SISMEMBER", console->keys.queues, deletion->name, NULL);
+    node_client_ask(console->client, "SISMEMBER", console->keys.paused, deletion->name, NULL);
     console_run(console);
-    deletion->length = inquiry_integer(console->inquiry, 0, -1);
-    bool is_listed = inquiry_integer(console->inquiry, 1, 1) == 1 || inquiry_integer(console->inquiry, 2, 1) == 1;
+    deletion->length = node_client_integer(console->client, 0, -1);
+    bool is_listed = node_client_integer(console->client, 1, 1) == 1 || node_client_integer(console->client, 2, 1) == 1;
     if (deletion->length == 0 && !is_listed)
         return console_complain(console, "there is no queue %s", log_quote(deletion->name, quoted));
     return console->code;
@@ -73,10 +73,10 @@ static int drop(struct deletion *deletion)
     struct console *console = deletion->console;
     char quoted[LOG_QUOTE_MAX];
     operate_new_id(deletion->id);
-    inquiry_begin(console->inquiry);
-    operate_drop(&console->keys, deletion->id, deletion->name, inquiry_compose(console->inquiry));
+    node_client_begin(console->client);
+    operate_drop(&console->keys, deletion->id, deletion->name, node_client_compose(console->client));
     console_run(console);
-    deletion->length = inquiry_integer(console->inquiry, 0, -2);
+    deletion->length = node_client_integer(console->client, 0, -2);
     if (deletion->length == -2)
         return console_refuse(console, 0);
     if (deletion->length == -1)
@@ -125,20 +125,20 @@ static void waits_request(const struct leftovers *leftovers, struct console *con
         const char *list = leftovers->waits[i].digest;
         waiting_request_free(&console->keys,
                              &(struct waiting_end){.lists = &list, .list_count = 1, .jid = leftovers->waits[i].jid},
-                             inquiry_compose(console->inquiry));
+                             node_client_compose(console->client));
     }
 }
 
 static void leftovers_free(struct leftovers *leftovers, struct deletion *deletion)
 {
     struct console *console = deletion->console;
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     if (leftovers->unique_count > 0)
-        operate_free(&console->keys, leftovers->uniques, leftovers->unique_count, inquiry_compose(console->inquiry));
+        operate_free(&console->keys, leftovers->uniques, leftovers->unique_count, node_client_compose(console->client));
     waits_request(leftovers, console);
     console_run(console);
     if (leftovers->unique_count > 0)
-        deletion->freed += inquiry_integer(console->inquiry, 0, 0);
+        deletion->freed += node_client_integer(console->client, 0, 0);
 }
 
 /* False when there is no such page. */

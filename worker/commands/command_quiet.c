@@ -85,23 +85,23 @@ static int targets_check(struct telling *telling, const struct fleet *fleet)
 static void ask_to_tell(struct telling *telling, const char *identity)
 {
     struct buffer key = {0};
-    struct inquiry *inquiry = telling->console.inquiry;
+    struct node_client *client = telling->console.client;
     if (telling->drains)
         buffer_format(&key, "%s%s", telling->console.keys.calls_prefix, identity);
     else
         buffer_format(&key, "%s-signals", identity);
-    inquiry_ask(inquiry, "LPUSH", buffer_text(&key),
-                telling->drains  ? "DRAIN"
-                : telling->stops ? "TERM"
-                                 : "TSTP",
-                NULL);
-    inquiry_ask(inquiry, "EXPIRE", buffer_text(&key), "60", NULL);
+    node_client_ask(client, "LPUSH", buffer_text(&key),
+                    telling->drains  ? "DRAIN"
+                    : telling->stops ? "TERM"
+                                     : "TSTP",
+                    NULL);
+    node_client_ask(client, "EXPIRE", buffer_text(&key), "60", NULL);
     buffer_fini(&key);
 }
 
 static int tell(struct telling *telling, const struct fleet *fleet)
 {
-    inquiry_begin(telling->console.inquiry);
+    node_client_begin(telling->console.client);
     for (size_t i = 0; i < fleet->count; i++) {
         if (!is_chosen(telling, &fleet->items[i]))
             continue;
@@ -113,8 +113,8 @@ static int tell(struct telling *telling, const struct fleet *fleet)
         return console_complain(&telling->console, "there is no living process to tell%s",
                                 telling->drains ? "; --drain is for holdfast workers" : "");
     console_run(&telling->console);
-    for (size_t i = 0; i < inquiry_count(telling->console.inquiry); i++)
-        if (inquiry_reply_of(telling->console.inquiry, i, REDIS_INTEGER) == NULL)
+    for (size_t i = 0; i < node_client_count(telling->console.client); i++)
+        if (node_client_reply_of(telling->console.client, i, REDIS_INTEGER) == NULL)
             return console_refuse(&telling->console, i);
     return EXIT_CODE_OK;
 }
@@ -132,7 +132,7 @@ static int left_count(struct telling *telling, size_t *left)
 {
     struct fleet fleet;
     if (!console_time(&telling->console))
-        return (int)inquiry_complain(telling->console.inquiry, telling->console.command->name);
+        return (int)node_client_complain(telling->console.client, telling->console.command->name);
     int code = fleet_read(&fleet, &telling->console);
     *left = 0;
     for (size_t i = 0; i < telling->told_count; i++)
@@ -153,7 +153,7 @@ static int await_end(struct telling *telling)
         if (left > 0 && instant_reached(instant_now(), until))
             return console_complain(&telling->console, "%zu of %zu have not %s in time", left, telling->told_count,
                                     done);
-        if (left > 0 && !inquiry_pause(telling->console.inquiry, LOOK_EVERY_NS))
+        if (left > 0 && !node_client_pause(telling->console.client, LOOK_EVERY_NS))
             return console_complain(&telling->console, "interrupted; %zu of %zu have not %s yet", left,
                                     telling->told_count, done);
     }
@@ -163,9 +163,9 @@ static int await_end(struct telling *telling)
 /* A signal between two looks is heard as well: who is told says what is left. */
 static int await(struct telling *telling)
 {
-    inquiry_hold_signals(telling->console.inquiry, true);
+    node_client_hold_signals(telling->console.client, true);
     int code = await_end(telling);
-    inquiry_hold_signals(telling->console.inquiry, false);
+    node_client_hold_signals(telling->console.client, false);
     return code;
 }
 

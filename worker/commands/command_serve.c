@@ -68,7 +68,7 @@ static bool look(struct serve_command *serve)
         top_facts_free(&fresh);
     }
     serve->is_away = !is_good;
-    return is_good || inquiry_ended(serve->console.inquiry) != INQUIRY_INTERRUPTED;
+    return is_good || node_client_ended(serve->console.client) != NODE_CLIENT_INTERRUPTED;
 }
 
 static void sample_write(const struct serve_command *serve, struct buffer *out)
@@ -109,7 +109,7 @@ static void state_write(struct serve_command *serve, const struct redlock_node_v
 {
     struct top_facts shown = serve->facts;
     size_t tasks = shown.task_count, resources = shown.resource_count;
-    const char *away = inquiry_reason(serve->console.inquiry);
+    const char *away = node_client_reason(serve->console.client);
     shown.node_count = node_count;
     shown.nodes = views;
     status_take_locks(&shown.status, views, NULL, shown.node_count);
@@ -231,7 +231,7 @@ static bool wait_for_look(struct serve_command *serve)
 {
     struct instant until = instant_after(instant_now(), SAMPLE_NS);
     do
-        if (!inquiry_pause(serve->console.inquiry, WATCHED_NS))
+        if (!node_client_pause(serve->console.client, WATCHED_NS))
             return false;
     while (!serve_site_is_watched(serve->site) && !instant_reached(instant_now(), until));
     return true;
@@ -249,7 +249,7 @@ static int serve_run(struct serve_command *serve)
                                       .prefix = serve->prefix,
                                       .token = serve->token,
                                       .origin = serve->origin};
-    inquiry_hold_signals(serve->console.inquiry, true); /* whoever was answered may end it in order */
+    node_client_hold_signals(serve->console.client, true); /* whoever was answered may end it in order */
     bool has_log = log_start(&(struct log_options){.level = LOG_INFO, .fd = STDERR_FILENO}, &error);
     serve->site = has_log ? serve_site_start(&site, &error) : NULL;
     if (serve->site == NULL) {
@@ -261,7 +261,7 @@ static int serve_run(struct serve_command *serve)
                   serve->prefix[0] != '\0' ? serve->prefix : "-", serve->token != NULL ? "yes" : "no");
     buffer_fini(&address);
     serve->nodes = top_nodes_start(serve->console.config, SAMPLE_NS / 5);
-    inquiry_set_patience(serve->console.inquiry, PATIENCE_NS);
+    node_client_set_patience(serve->console.client, PATIENCE_NS);
     serve->console.is_silent = true;
     serve->looked = instant_now();
     serve->sampled = instant_after(serve->looked, -SAMPLE_NS);
@@ -270,7 +270,7 @@ static int serve_run(struct serve_command *serve)
         if (!wait_for_look(serve))
             break;
     }
-    inquiry_hold_signals(serve->console.inquiry, false);
+    node_client_hold_signals(serve->console.client, false);
     top_nodes_stop(serve->nodes);
     serve_site_stop(serve->site);
     serve->console.code = EXIT_CODE_OK; /* the last look may have been interrupted: to end is what was asked */

@@ -195,16 +195,16 @@ static int status_watch(struct status_command *command, struct console *console)
 {
     bool is_terminal = isatty(STDOUT_FILENO) && !command->console.as_json;
     int code = EXIT_CODE_OK;
-    inquiry_hold_signals(console->inquiry, true);
+    node_client_hold_signals(console->client, true);
     while (code == EXIT_CODE_OK && ferror(stdout) == 0) {
         if (is_terminal)
             printf("\x1b[H\x1b[2J");
         code = status_once(command, console);
         fflush(stdout);
-        if (code == EXIT_CODE_OK && (!inquiry_pause(console->inquiry, command->watch_ns) || !console_time(console)))
+        if (code == EXIT_CODE_OK && (!node_client_pause(console->client, command->watch_ns) || !console_time(console)))
             break;
     }
-    inquiry_hold_signals(console->inquiry, false);
+    node_client_hold_signals(console->client, false);
     return code;
 }
 

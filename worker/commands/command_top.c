@@ -61,7 +61,7 @@ static const struct option_row options[] = {
 static bool look(struct top_command *top)
 {
     struct top_facts fresh = {.away = NULL};
-    struct inquiry *inquiry = top->console.inquiry;
+    struct node_client *client = top->console.client;
     top->console.code = EXIT_CODE_OK; /* the look before may have failed */
     bool is_good = console_time(&top->console) && top_look(&fresh, &top->console) == EXIT_CODE_OK;
     if (is_good) {
@@ -70,12 +70,12 @@ static bool look(struct top_command *top)
         top->looked = instant_now();
         top_rates_fill(&top->facts, &top->rates);
     } else {
-        const char *reason = inquiry_reason(inquiry);
+        const char *reason = node_client_reason(client);
         snprintf(top->away, sizeof top->away, "%s", reason[0] != '\0' ? reason : "no answer in time");
         top_facts_free(&fresh);
     }
     top->is_away = !is_good;
-    return is_good || inquiry_ended(inquiry) != INQUIRY_INTERRUPTED;
+    return is_good || node_client_ended(client) != NODE_CLIENT_INTERRUPTED;
 }
 
 /* --- one snapshot ----------------------------------------------------------------------------------------------- */
@@ -146,24 +146,24 @@ static void keys_take(struct top_command *top)
     memmove(top->keys, top->keys + at, top->key_count);
 }
 
-/* A wish is granted between two looks: a run of the inquiry may be going on here. */
-static enum inquiry_typed typed(void *context)
+/* A wish is granted between two looks: a run of the client may be going on here. */
+static enum node_client_typed typed(void *context)
 {
     struct top_command *top = context;
-    enum inquiry_typed answer = INQUIRY_TYPED_NOTHING;
+    enum node_client_typed answer = NODE_CLIENT_TYPED_NOTHING;
     char spare;
     for (;;) {
         size_t room = sizeof top->keys - top->key_count;
         ssize_t length = read(top->terminal.input, room > 0 ? top->keys + top->key_count : &spare, room > 0 ? room : 1);
         if (length < 0)
-            return errno == EAGAIN || errno == EINTR ? answer : INQUIRY_TYPED_END;
+            return errno == EAGAIN || errno == EINTR ? answer : NODE_CLIENT_TYPED_END;
         if (length == 0)
-            return INQUIRY_TYPED_END;
-        answer = INQUIRY_TYPED_KEY;
+            return NODE_CLIENT_TYPED_END;
+        answer = NODE_CLIENT_TYPED_KEY;
         top->key_count += room > 0 ? (size_t)length : 0;
         keys_take(top);
         if (top->wish == TOP_QUIT)
-            return INQUIRY_TYPED_END;
+            return NODE_CLIENT_TYPED_END;
     }
 }
 
@@ -222,8 +222,8 @@ static void wish_do(struct top_command *top)
     if (view->asked == TOP_CANCEL) {
         tasks_cancel(console, &name, 1, &told);
     } else {
-        inquiry_begin(console->inquiry);
-        operate_pause(&console->keys, view->asked == TOP_PAUSE, &name, 1, inquiry_compose(console->inquiry));
+        node_client_begin(console->client);
+        operate_pause(&console->keys, view->asked == TOP_PAUSE, &name, 1, node_client_compose(console->client));
         console_run(console);
     }
     snprintf(view->note, sizeof view->note, "%s: %s", log_quote(name, quoted),
@@ -279,7 +279,7 @@ static bool show_until(struct top_command *top, struct instant until)
             return false;
         draw(top);
         int64_t left_ns = instant_since(instant_now(), until);
-        if (!inquiry_pause(top->console.inquiry, left_ns > 0 ? left_ns : 0))
+        if (!node_client_pause(top->console.client, left_ns > 0 ? left_ns : 0))
             return false;
     } while (!instant_reached(instant_now(), until));
     return true;
@@ -290,11 +290,11 @@ static int run_live(struct top_command *top)
     struct error error = ERROR_NONE;
     if (!terminal_enter(&top->terminal, &error))
         return print_once(top);
-    inquiry_attend(
-        top->console.inquiry,
-        &(struct inquiry_terminal){
+    node_client_attend(
+        top->console.client,
+        &(struct node_client_terminal){
             .input = top->terminal.input, .typed = typed, .resized = resized, .suspended = suspended, .context = top});
-    inquiry_set_patience(top->console.inquiry, PATIENCE_NS);
+    node_client_set_patience(top->console.client, PATIENCE_NS);
     top->console.is_silent = top->is_live = true;
     top->view.section = TOP_TASKS;
     top->looked = instant_now();

@@ -53,18 +53,18 @@ static int hear(struct unlock *unlock, unsigned holder, struct console *console,
 {
     struct instant patience = instant_after(instant_now(), HEAR_WITHIN_NS);
     for (;;) {
-        inquiry_begin(console->inquiry);
-        control_request_heard(&console->keys, identity, inquiry_compose(console->inquiry));
+        node_client_begin(console->client);
+        control_request_heard(&console->keys, identity, node_client_compose(console->client));
         if (console_run(console) != EXIT_CODE_OK)
             return console->code;
-        const struct redis_reply *heard = inquiry_reply_of(console->inquiry, 0, REDIS_STRING);
+        const struct redis_reply *heard = node_client_reply_of(console->client, 0, REDIS_STRING);
         if (heard != NULL && strcmp(heard->bytes, call) == 0) {
             unlock->telling[holder] = TELLING_HEARD;
             return EXIT_CODE_OK;
         }
         if (instant_reached(instant_now(), patience))
             return EXIT_CODE_OK;
-        if (!inquiry_pause(console->inquiry, HEAR_STEP_NS))
+        if (!node_client_pause(console->client, HEAR_STEP_NS))
             unlock->is_interrupted = true;
         if (unlock->is_interrupted)
             return console_complain(console, "interrupted when the holder had been called; nothing was deleted");
@@ -74,9 +74,9 @@ static int hear(struct unlock *unlock, unsigned holder, struct console *console,
 static int hear_wait(struct unlock *unlock, unsigned holder, struct console *console, const char *identity,
                      const char *call)
 {
-    inquiry_hold_signals(console->inquiry, true);
+    node_client_hold_signals(console->client, true);
     int code = hear(unlock, holder, console, identity, call);
-    inquiry_hold_signals(console->inquiry, false);
+    node_client_hold_signals(console->client, false);
     return code;
 }
 
@@ -86,11 +86,11 @@ static int holder_tell(struct unlock *unlock, unsigned holder)
     struct buffer call = {0};
     const struct lock_runner *runner = &view->runners[holder];
     buffer_format(&call, "LOSE %s", runner->jid);
-    inquiry_begin(view->console.inquiry);
+    node_client_begin(view->console.client);
     control_request_call(&view->console.keys, runner->identity, buffer_text(&call),
-                         inquiry_compose(view->console.inquiry));
+                         node_client_compose(view->console.client));
     console_run(&view->console);
-    long long called = inquiry_integer(view->console.inquiry, 0, -1);
+    long long called = node_client_integer(view->console.client, 0, -1);
     int code = called < 0 ? console_refuse(&view->console, 0) : EXIT_CODE_OK;
     unlock->telling[holder] = called > 0 ? TELLING_NOT_HEARD : TELLING_NOBODY; /* till it is known */
     if (called > 0)
@@ -114,10 +114,10 @@ static int holders_tell(struct unlock *unlock)
 static int waiters_free(struct unlock *unlock)
 {
     struct lock_view *view = &unlock->view;
-    inquiry_begin(view->console.inquiry);
-    lock_waiters_request_free(&view->console, view->list, inquiry_compose(view->console.inquiry));
+    node_client_begin(view->console.client);
+    lock_waiters_request_free(&view->console, view->list, node_client_compose(view->console.client));
     console_run(&view->console);
-    unlock->woke = inquiry_integer(view->console.inquiry, 0, -1) >= 0;
+    unlock->woke = node_client_integer(view->console.client, 0, -1) >= 0;
     return unlock->woke ? EXIT_CODE_OK : console_refuse(&view->console, 0);
 }
 

@@ -73,13 +73,13 @@ static void failure_tell(const char *reason)
               log_value(reason, text));
 }
 
-static void outcome_tell(const struct inquiry *inquiry, const struct run_entry *run_entry)
+static void outcome_tell(const struct node_client *client, const struct run_entry *run_entry)
 {
     char jid[LOG_QUOTE_MAX];
-    const struct redis_reply *reply = inquiry_reply(inquiry, 0);
+    const struct redis_reply *reply = node_client_reply(client, 0);
     if (reply->kind == REDIS_FAILURE)
         failure_tell(reply->bytes);
-    else if (inquiry_integer(inquiry, 0, 0) != 1)
+    else if (node_client_integer(client, 0, 0) != 1)
         failure_tell("it was recovered before");
     else
         log_event(LOG_INFO, "culprit_noted", "jid=%s", log_value(run_entry->jid, jid));
@@ -95,26 +95,26 @@ static void suspect_note(const void *config, const struct run_table *run_table, 
     const struct config *own = config;
     struct error error = ERROR_NONE;
     struct queue_keys keys;
-    struct inquiry *inquiry = inquiry_open(&(struct inquiry_options){.node = &own->queue_node,
-                                                                     .client_name = "holdfast-zygote",
-                                                                     .scripts = scripts,
-                                                                     .script_count = 1,
-                                                                     .patience_ns = PATIENCE_NS,
-                                                                     .keeps_trying = true},
-                                           &error);
-    if (inquiry == NULL) {
+    struct node_client *client = node_client_open(&(struct node_client_options){.node = &own->queue_node,
+                                                                                .client_name = "holdfast-zygote",
+                                                                                .scripts = scripts,
+                                                                                .script_count = 1,
+                                                                                .patience_ns = PATIENCE_NS,
+                                                                                .keeps_trying = true},
+                                                  &error);
+    if (client == NULL) {
         failure_tell(error.text);
         return;
     }
     queue_keys_init(&keys, "", "");
-    inquiry_begin(inquiry);
-    crash_suspect_request(inquiry_compose(inquiry), &keys, run_table->identity, suspect);
-    if (inquiry_run(inquiry))
-        outcome_tell(inquiry, &run_table->run_entries[suspect]);
+    node_client_begin(client);
+    crash_suspect_request(node_client_compose(client), &keys, run_table->identity, suspect);
+    if (node_client_run(client))
+        outcome_tell(client, &run_table->run_entries[suspect]);
     else
-        failure_tell(inquiry_reason(inquiry));
+        failure_tell(node_client_reason(client));
     queue_keys_fini(&keys);
-    inquiry_close(inquiry);
+    node_client_close(client);
 }
 
 /* --- getting ready ------------------------------------------------------------------------------------------------ */

@@ -53,41 +53,41 @@ const char *console_work_key(struct console *console, const char *identity)
 
 int console_run(struct console *console)
 {
-    if (console->code != EXIT_CODE_OK || inquiry_run(console->inquiry))
+    if (console->code != EXIT_CODE_OK || node_client_run(console->client))
         return console->code;
     console->has_complained = true;
     console->code = EXIT_CODE_TEMPORARY;
     if (!console->is_silent)
-        console->code = (int)inquiry_complain(console->inquiry, console->command->name);
+        console->code = (int)node_client_complain(console->client, console->command->name);
     return console->code;
 }
 
 const struct redis_reply *console_ask(struct console *console, ...)
 {
     va_list texts;
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     va_start(texts, console);
-    inquiry_ask_list(console->inquiry, texts);
+    node_client_ask_list(console->client, texts);
     va_end(texts);
     console_run(console);
-    return inquiry_reply(console->inquiry, 0);
+    return node_client_reply(console->client, 0);
 }
 
 int console_refuse(struct console *console, size_t index)
 {
     if (console->code == EXIT_CODE_OK)
-        console->code = (int)inquiry_complain_reply(console->inquiry, index, console->command->name);
+        console->code = (int)node_client_complain_reply(console->client, index, console->command->name);
     return console->code;
 }
 
 bool console_time(struct console *console)
 {
     struct instant asked = instant_now();
-    inquiry_begin(console->inquiry);
-    inquiry_ask(console->inquiry, "TIME", NULL);
-    if (!inquiry_run(console->inquiry))
+    node_client_begin(console->client);
+    node_client_ask(console->client, "TIME", NULL);
+    if (!node_client_run(console->client))
         return false;
-    const struct redis_reply *time = inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY);
+    const struct redis_reply *time = node_client_reply_of(console->client, 0, REDIS_ARRAY);
     console->here = wall_now();
     console->round_trip_us = instant_since(asked, instant_now()) / NS_PER_US;
     console->now = console->here;
@@ -101,19 +101,19 @@ int console_connect(struct console *console, bool changes)
 {
     struct error error = ERROR_NONE;
     log_set_level(LOG_NOTHING); /* what connections log is told in our own words */
-    console->inquiry = inquiry_open(&(struct inquiry_options){.node = &console->config->queue_node,
-                                                              .client_name = "holdfast-console",
-                                                              .scripts = changes ? queue_scripts : NULL,
-                                                              .script_count = changes ? QUEUE_SCRIPT_COUNT : 0,
-                                                              .patience_ns = console->origin.node_timeout_ns},
-                                    &error);
-    if (console->inquiry == NULL)
+    console->client = node_client_open(&(struct node_client_options){.node = &console->config->queue_node,
+                                                                     .client_name = "holdfast-console",
+                                                                     .scripts = changes ? queue_scripts : NULL,
+                                                                     .script_count = changes ? QUEUE_SCRIPT_COUNT : 0,
+                                                                     .patience_ns = console->origin.node_timeout_ns},
+                                       &error);
+    if (console->client == NULL)
         return console_complain(console, "%s", error.text);
     /* The first question pays for the connection; the second one tells the clocks apart. */
     if (console_time(console) && console_time(console))
         return EXIT_CODE_OK;
     console->has_complained = true;
-    return (int)inquiry_complain(console->inquiry, console->command->name);
+    return (int)node_client_complain(console->client, console->command->name);
 }
 
 int console_configure(struct console *console, const struct command *command, enum origin_needs needs)
@@ -133,7 +133,7 @@ int console_close(struct console *console, int code)
 {
     if (console->has_complained)
         origin_tell(&console->origin, console->command);
-    inquiry_close(console->inquiry);
+    node_client_close(console->client);
     queue_keys_fini(&console->keys);
     config_free(console->config);
     findings_fini(&console->warnings);

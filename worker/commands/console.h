@@ -24,14 +24,14 @@ struct console {
     const struct command *command;
     struct config *config;
     struct findings warnings; /* about it */
-    struct inquiry *inquiry;
+    struct node_client *client;
     struct queue_keys keys;
     struct wall_time now;  /* of the queue node, when the command began */
     struct wall_time here; /* of this machine, at the same moment */
     int code;              /* not EXIT_CODE_OK: what failed; then nothing more is asked, and every reply is nil */
     bool as_json;
     bool has_complained;
-    bool is_silent;        /* what fails is not said: inquiry_reason() tells it */
+    bool is_silent;        /* what fails is not said: node_client_reason() tells it */
     char key[1024];        /* of console_key */
     int64_t round_trip_us; /* how long asking for it took: the two times are apart by what they say, give or take */
 };

@@ -151,28 +151,28 @@ void doctor_judge_node(struct doctor *doctor, const char *info, size_t length, c
 /* CONFIG GET answers a name and a value. */
 static void setting_take(const struct doctor *doctor, size_t index, char *out, size_t size)
 {
-    const struct redis_reply *reply = inquiry_reply_of(doctor->console->inquiry, index, REDIS_ARRAY);
+    const struct redis_reply *reply = node_client_reply_of(doctor->console->client, index, REDIS_ARRAY);
     if (reply != NULL && reply->count == 2 && reply->elements[1].bytes != NULL)
         snprintf(out, size, "%s", reply->elements[1].bytes);
 }
 
 void doctor_examine_node(struct doctor *doctor)
 {
-    struct inquiry *inquiry = doctor->console->inquiry;
+    struct node_client *client = doctor->console->client;
     struct doctor_settings settings = {.is_known = false};
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "CONFIG", "GET", "save", NULL);
-    inquiry_ask(inquiry, "CONFIG", "GET", "appendfsync", NULL);
-    inquiry_ask(inquiry, "CONFIG", "GET", "min-replicas-to-write", NULL);
-    inquiry_ask(inquiry, "INFO", NULL);
+    node_client_begin(client);
+    node_client_ask(client, "CONFIG", "GET", "save", NULL);
+    node_client_ask(client, "CONFIG", "GET", "appendfsync", NULL);
+    node_client_ask(client, "CONFIG", "GET", "min-replicas-to-write", NULL);
+    node_client_ask(client, "INFO", NULL);
     if (console_run(doctor->console) != EXIT_CODE_OK)
         return;
-    const struct redis_reply *save = inquiry_reply_of(inquiry, 0, REDIS_ARRAY);
+    const struct redis_reply *save = node_client_reply_of(client, 0, REDIS_ARRAY);
     settings.is_known = save != NULL && save->count == 2;
     setting_take(doctor, 0, settings.save, sizeof settings.save);
     setting_take(doctor, 1, settings.fsync, sizeof settings.fsync);
     setting_take(doctor, 2, settings.min_replicas, sizeof settings.min_replicas);
-    const struct redis_reply *info = inquiry_reply_of(inquiry, 3, REDIS_STRING);
+    const struct redis_reply *info = node_client_reply_of(client, 3, REDIS_STRING);
     if (info != NULL)
         doctor_judge_node(doctor, info->bytes, info->length, &settings);
     else
@@ -438,12 +438,12 @@ static void kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
                   {keys->processed, "string", -1},
                   {keys->failed, "string", -1}};
     size_t count = sizeof wanted / sizeof wanted[0];
-    inquiry_begin(doctor->console->inquiry);
+    node_client_begin(doctor->console->client);
     for (size_t i = 0; i < count; i++)
-        inquiry_ask(doctor->console->inquiry, "TYPE", wanted[i].key, NULL);
+        node_client_ask(doctor->console->client, "TYPE", wanted[i].key, NULL);
     console_run(doctor->console);
     for (size_t i = 0; i < count; i++) {
-        const struct redis_reply *reply = inquiry_reply_of(doctor->console->inquiry, i, REDIS_STATUS);
+        const struct redis_reply *reply = node_client_reply_of(doctor->console->client, i, REDIS_STATUS);
         bool fits = reply == NULL || strcmp(reply->bytes, "none") == 0 || strcmp(reply->bytes, wanted[i].kind) == 0;
         if (!fits)
             doctor_find(doctor, &key_clash, "the key %s holds a %s, where a %s should be", wanted[i].key, reply->bytes,
@@ -540,7 +540,7 @@ static bool dry_leftovers_note(struct dry_leftovers *leftovers, const char *key)
 
 static bool is_over(const struct doctor *doctor, size_t index)
 {
-    const struct redis_reply *score = inquiry_reply_of(doctor->console->inquiry, index, REDIS_STRING);
+    const struct redis_reply *score = node_client_reply_of(doctor->console->client, index, REDIS_STRING);
     return score == NULL || wall_read(score->bytes).us < doctor->console->now.us;
 }
 
@@ -558,9 +558,9 @@ static void index_take(struct dry_leftovers *leftovers, struct doctor *doctor)
 static void dry_leftovers_judge(struct dry_leftovers *leftovers, struct doctor *doctor)
 {
     index_take(leftovers, doctor);
-    inquiry_begin(doctor->console->inquiry);
+    node_client_begin(doctor->console->client);
     for (size_t i = 0; i < leftovers->count; i++)
-        inquiry_ask(doctor->console->inquiry, "ZSCORE", dry_runs_index(), leftovers->runs[i].run, NULL);
+        node_client_ask(doctor->console->client, "ZSCORE", dry_runs_index(), leftovers->runs[i].run, NULL);
     int code = console_run(doctor->console);
     for (size_t i = 0; code == EXIT_CODE_OK && i < leftovers->count; i++)
         if (is_over(doctor, i))
@@ -686,15 +686,16 @@ static void orphans_judge(struct orphans *orphans)
 {
     struct doctor *doctor = orphans->doctor;
     char quoted[LOG_QUOTE_MAX];
-    inquiry_begin(doctor->console->inquiry);
+    node_client_begin(doctor->console->client);
     for (size_t i = 0; i < orphans->count; i++) {
-        inquiry_ask(doctor->console->inquiry, "ZSCORE", doctor->console->keys.processes, orphans->identities[i], NULL);
-        inquiry_ask(doctor->console->inquiry, "EXISTS", orphans->keys[i], NULL);
+        node_client_ask(doctor->console->client, "ZSCORE", doctor->console->keys.processes, orphans->identities[i],
+                        NULL);
+        node_client_ask(doctor->console->client, "EXISTS", orphans->keys[i], NULL);
     }
     int code = console_run(doctor->console);
     for (size_t i = 0; code == EXIT_CODE_OK && i < orphans->count; i++)
-        if (inquiry_reply(doctor->console->inquiry, 2 * i)->kind == REDIS_NIL &&
-            inquiry_integer(doctor->console->inquiry, 2 * i + 1, 0) == 1)
+        if (node_client_reply(doctor->console->client, 2 * i)->kind == REDIS_NIL &&
+            node_client_integer(doctor->console->client, 2 * i + 1, 0) == 1)
             doctor_find(doctor, &orphaned_key, "the key %s belongs to no process that is listed",
                         log_quote(orphans->keys[i], quoted));
 }

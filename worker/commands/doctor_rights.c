@@ -142,23 +142,23 @@ static void rights_examine(struct doctor *doctor, const struct config_node *node
 {
     struct error error = ERROR_NONE;
     struct rules rules = {0};
-    struct inquiry *inquiry =
-        inquiry_open(&(struct inquiry_options){.node = node, .client_name = "holdfast-console"}, &error);
-    if (inquiry == NULL)
+    struct node_client *client =
+        node_client_open(&(struct node_client_options){.node = node, .client_name = "holdfast-console"}, &error);
+    if (client == NULL)
         return;
     rules_read(&rules, file_user);
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "SCRIPT", "LOAD", asking, NULL);
-    bool is_answered = inquiry_run(inquiry);
-    const struct redis_reply *digest = inquiry_reply(inquiry, 0);
+    node_client_begin(client);
+    node_client_ask(client, "SCRIPT", "LOAD", asking, NULL);
+    bool is_answered = node_client_run(client);
+    const struct redis_reply *digest = node_client_reply(client, 0);
     if (is_answered && digest->kind == REDIS_FAILURE)
         doctor_find(doctor, &right_missing, "%s: %s", node->name, digest->bytes);
     if (is_answered && digest->kind == REDIS_STRING) {
         char *text = memory_text(digest->bytes);
-        inquiry_begin(inquiry);
-        asking_write(&rules, text, doctor->console->config->lock.prefix, inquiry_compose(inquiry));
-        is_answered = inquiry_run(inquiry);
-        const struct redis_reply *reply = inquiry_reply(inquiry, 0);
+        node_client_begin(client);
+        asking_write(&rules, text, doctor->console->config->lock.prefix, node_client_compose(client));
+        is_answered = node_client_run(client);
+        const struct redis_reply *reply = node_client_reply(client, 0);
         if (is_answered && reply->kind == REDIS_ARRAY)
             refusals_find(doctor, node, &rules, reply);
         else if (is_answered && reply->kind == REDIS_FAILURE)
@@ -167,7 +167,7 @@ static void rights_examine(struct doctor *doctor, const struct config_node *node
             doctor_find(doctor, &rights_unknown, "%s cannot tell what its user may do", node->name);
         free(text);
     }
-    inquiry_close(inquiry);
+    node_client_close(client);
     free(rules.text);
 }
 

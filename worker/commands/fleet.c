@@ -116,22 +116,22 @@ static void state_decide(struct fleet_process *process, struct wall_time now, bo
 static void ask_about(struct console *console, const struct fleet_process *process)
 {
     const char *key = console_key(console, console->keys.process_prefix, process->identity);
-    inquiry_ask(console->inquiry, "HMGET", process->identity, FLEET_FIELDS, NULL);
-    inquiry_ask(console->inquiry, "HMGET", key, "queues", "gone", NULL);
-    inquiry_ask(console->inquiry, "HLEN", key, NULL);
+    node_client_ask(console->client, "HMGET", process->identity, FLEET_FIELDS, NULL);
+    node_client_ask(console->client, "HMGET", key, "queues", "gone", NULL);
+    node_client_ask(console->client, "HLEN", key, NULL);
 }
 
 static void answer_take(struct console *console, struct fleet_process *process, size_t at)
 {
-    fleet_process_read(process, inquiry_reply(console->inquiry, at));
-    const struct redis_reply *ours = inquiry_reply(console->inquiry, at + 1);
+    fleet_process_read(process, node_client_reply(console->client, at));
+    const struct redis_reply *ours = node_client_reply(console->client, at + 1);
     bool is_whole = ours->kind == REDIS_ARRAY && ours->count == 2;
     const char *queues = is_whole ? ours->elements[0].bytes : NULL, *gone = is_whole ? ours->elements[1].bytes : NULL;
     if (queues != NULL)
         queues_take(process, queues);
     else if (gone != NULL && gone[0] != '\0')
         queues_take(process, gone + 1);
-    long long fields = inquiry_integer(console->inquiry, at + 2, 0);
+    long long fields = node_client_integer(console->client, at + 2, 0);
     process->is_clash = ours->kind == REDIS_FAILURE;
     process->claims = fields - (queues != NULL) - (gone != NULL);
     state_decide(process, console->now, gone != NULL);
@@ -141,7 +141,7 @@ static void details_read(struct fleet *fleet, struct console *console)
 {
     for (size_t from = 0; from < fleet->count; from += ASKED_AT_ONCE) {
         size_t to = fleet->count - from < ASKED_AT_ONCE ? fleet->count : from + ASKED_AT_ONCE;
-        inquiry_begin(console->inquiry);
+        node_client_begin(console->client);
         for (size_t i = from; i < to; i++)
             ask_about(console, &fleet->items[i]);
         console_run(console);

@@ -131,7 +131,7 @@ void lock_runner_find(struct lock_runner *runner, const struct lock_owner *owner
 {
     *runner = (struct lock_runner){.identity = NULL};
     console_ask(console, "ZRANGE", console->keys.processes, "0", "9999", "WITHSCORES", NULL);
-    struct redis_reply *processes = inquiry_take(console->inquiry, 0);
+    struct redis_reply *processes = node_client_take(console->client, 0);
     for (size_t i = 0; processes->kind == REDIS_ARRAY && i + 1 < processes->count; i += 2) {
         const char *identity = processes->elements[i].bytes;
         bool is_living = wall_read(processes->elements[i + 1].bytes).us >= console->now.us;
@@ -190,7 +190,7 @@ int lock_view_open(struct lock_view *view, const struct command_line *line)
         return code;
     view->queue_code = console_open(console, view->command, ORIGIN_NEEDS_LOCKS, view->changes);
     view->has_queue = view->queue_code == EXIT_CODE_OK;
-    if (!view->has_queue && (console->inquiry == NULL || console->config == NULL))
+    if (!view->has_queue && (console->client == NULL || console->config == NULL))
         return view->queue_code;
     if (!view->has_queue)
         console->now = wall_now();

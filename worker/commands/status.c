@@ -80,9 +80,9 @@ static int64_t overdue_of(const struct redis_reply *first, struct wall_time now)
 }
 
 /* The caller adds the key. */
-static struct buffer *request_begin(struct inquiry *inquiry, const char *command)
+static struct buffer *request_begin(struct node_client *client, const char *command)
 {
-    struct buffer *request = inquiry_compose(inquiry);
+    struct buffer *request = node_client_compose(client);
     redis_request_begin(request, 2);
     redis_request_text(request, command);
     return request;
@@ -90,35 +90,35 @@ static struct buffer *request_begin(struct inquiry *inquiry, const char *command
 
 static void numbers_read(struct status *status, struct console *console)
 {
-    struct inquiry *inquiry = console->inquiry;
+    struct node_client *client = console->client;
     struct wall_time minute = {console->now.us - MINUTE_US};
     struct tm then = parts_of(minute);
     const char *processed = console->keys.processed, *failed = console->keys.failed;
     strftime(status->minute, sizeof status->minute, "%Y-%m-%dT%H:%MZ", &then);
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "ZCARD", console->keys.schedule, NULL);
-    inquiry_ask(inquiry, "ZCARD", console->keys.retry, NULL);
-    inquiry_ask(inquiry, "ZCARD", console->keys.dead, NULL);
-    inquiry_ask(inquiry, "GET", processed, NULL);
-    inquiry_ask(inquiry, "GET", failed, NULL);
-    queue_keys_request_day(processed, console->now, request_begin(inquiry, "GET"));
-    queue_keys_request_day(failed, console->now, request_begin(inquiry, "GET"));
-    queue_keys_request_period(&console->keys, QUEUE_MINUTE_8, minute, request_begin(inquiry, "HGETALL"));
-    inquiry_ask(inquiry, "INFO", NULL);
-    inquiry_ask(inquiry, "ZRANGE", console->keys.schedule, "0", "0", "WITHSCORES", NULL);
-    inquiry_ask(inquiry, "ZRANGE", console->keys.retry, "0", "0", "WITHSCORES", NULL);
+    node_client_begin(client);
+    node_client_ask(client, "ZCARD", console->keys.schedule, NULL);
+    node_client_ask(client, "ZCARD", console->keys.retry, NULL);
+    node_client_ask(client, "ZCARD", console->keys.dead, NULL);
+    node_client_ask(client, "GET", processed, NULL);
+    node_client_ask(client, "GET", failed, NULL);
+    queue_keys_request_day(processed, console->now, request_begin(client, "GET"));
+    queue_keys_request_day(failed, console->now, request_begin(client, "GET"));
+    queue_keys_request_period(&console->keys, QUEUE_MINUTE_8, minute, request_begin(client, "HGETALL"));
+    node_client_ask(client, "INFO", NULL);
+    node_client_ask(client, "ZRANGE", console->keys.schedule, "0", "0", "WITHSCORES", NULL);
+    node_client_ask(client, "ZRANGE", console->keys.retry, "0", "0", "WITHSCORES", NULL);
     console_run(console);
-    status->schedule = inquiry_integer(inquiry, 0, -1);
-    status->retry = inquiry_integer(inquiry, 1, -1);
-    status->dead = inquiry_integer(inquiry, 2, -1);
-    status->processed = number_of(inquiry_reply(inquiry, 3));
-    status->failed = number_of(inquiry_reply(inquiry, 4));
-    status->processed_today = number_of(inquiry_reply(inquiry, 5));
-    status->failed_today = number_of(inquiry_reply(inquiry, 6));
-    minute_take(status, inquiry_reply(inquiry, 7));
-    info_take(status, inquiry_reply(inquiry, 8));
-    status->overdue_us[0] = overdue_of(inquiry_reply(inquiry, 9), console->now);
-    status->overdue_us[1] = overdue_of(inquiry_reply(inquiry, 10), console->now);
+    status->schedule = node_client_integer(client, 0, -1);
+    status->retry = node_client_integer(client, 1, -1);
+    status->dead = node_client_integer(client, 2, -1);
+    status->processed = number_of(node_client_reply(client, 3));
+    status->failed = number_of(node_client_reply(client, 4));
+    status->processed_today = number_of(node_client_reply(client, 5));
+    status->failed_today = number_of(node_client_reply(client, 6));
+    minute_take(status, node_client_reply(client, 7));
+    info_take(status, node_client_reply(client, 8));
+    status->overdue_us[0] = overdue_of(node_client_reply(client, 9), console->now);
+    status->overdue_us[1] = overdue_of(node_client_reply(client, 10), console->now);
 }
 
 /* --- classes that nobody serves --------------------------------------------------------------------------------- */
@@ -152,15 +152,15 @@ static void unserved_read(struct status *status, struct console *console)
     struct buffer now = {0};
     envelope_append_time(&now, console->now);
     classes_read(status, console, buffer_text(&now));
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     for (size_t i = 0; i < status->unserved_count; i++)
-        inquiry_ask(console->inquiry, "ZCOUNT",
-                    console_key(console, console->keys.unserved_prefix, status->unserved[i].name), buffer_text(&now),
-                    "+inf", NULL);
+        node_client_ask(console->client, "ZCOUNT",
+                        console_key(console, console->keys.unserved_prefix, status->unserved[i].name),
+                        buffer_text(&now), "+inf", NULL);
     buffer_fini(&now);
     console_run(console);
     for (size_t i = 0; i < status->unserved_count; i++)
-        status->unserved[i].tasks = inquiry_integer(console->inquiry, i, 0);
+        status->unserved[i].tasks = node_client_integer(console->client, i, 0);
     if (status->unserved_count > 0)
         qsort(status->unserved, status->unserved_count, sizeof *status->unserved, by_tasks);
     while (status->unserved_count > 0 && status->unserved[status->unserved_count - 1].tasks == 0)

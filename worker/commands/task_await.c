@@ -120,9 +120,9 @@ static int interrupted(struct waiting *waiting)
 static int failed(struct waiting *waiting, int code)
 {
     waiting->console->is_silent = false;
-    if (inquiry_ended(waiting->console->inquiry) == INQUIRY_INTERRUPTED)
+    if (node_client_ended(waiting->console->client) == NODE_CLIENT_INTERRUPTED)
         return interrupted(waiting);
-    inquiry_complain(waiting->console->inquiry, waiting->console->command->name);
+    node_client_complain(waiting->console->client, waiting->console->command->name);
     return code;
 }
 
@@ -157,7 +157,7 @@ static int await_end(struct waiting *waiting)
     while (code == EXIT_CODE_OK && !waiting->is_there && may_come(waiting) &&
            !instant_reached(instant_now(), waiting->until)) {
         int64_t left = instant_since(instant_now(), waiting->until);
-        if (!inquiry_pause(waiting->console->inquiry, left < pause ? left : pause)) {
+        if (!node_client_pause(waiting->console->client, left < pause ? left : pause)) {
             waiting->console->is_silent = false;
             return interrupted(waiting);
         }
@@ -179,9 +179,9 @@ static int await_end(struct waiting *waiting)
 /* A signal that comes between two looks would be lost with the watch of the look before. */
 static int wait_for_it(struct waiting *waiting)
 {
-    inquiry_hold_signals(waiting->console->inquiry, true);
+    node_client_hold_signals(waiting->console->client, true);
     int code = await_end(waiting);
-    inquiry_hold_signals(waiting->console->inquiry, false);
+    node_client_hold_signals(waiting->console->client, false);
     return code;
 }
 

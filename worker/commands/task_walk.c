@@ -81,7 +81,7 @@ static const struct redis_reply *page_take(struct task_walk *walk, const char *k
     struct console *console = walk->console;
     char quoted[LOG_QUOTE_MAX];
     if (reply->kind == REDIS_ARRAY)
-        return reply_keep(walk, inquiry_take(console->inquiry, 0));
+        return reply_keep(walk, node_client_take(console->client, 0));
     if (console->code == EXIT_CODE_OK)
         console->code =
             console_complain(console, "%s: %s", log_quote(key, quoted),
@@ -357,7 +357,7 @@ static void slots_read(struct task_walk *walk, const struct task_process *proces
                 console_complain(walk->console, "the key %s holds no hash: what it claimed is not known", key);
             return;
         }
-        const struct redis_reply *reply = reply_keep(walk, inquiry_take(walk->console->inquiry, 0));
+        const struct redis_reply *reply = reply_keep(walk, node_client_take(walk->console->client, 0));
         const struct redis_reply *fields = &reply->elements[1];
         snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
         for (size_t i = 0; i + 1 < fields->count; i += 2) {
@@ -380,11 +380,11 @@ static void queue_add(struct task_walk *walk, const char *name, void *names)
 /* A bell holds at most one task, for a moment; more only by mistake. */
 static void bells_read(struct task_walk *walk, const struct task_process *process, char *names)
 {
-    struct inquiry *inquiry = walk->console->inquiry;
+    struct node_client *client = walk->console->client;
     const struct queue_keys *keys = &walk->console->keys;
     char *queues[QUEUES_TRIED_MAX], *bells[QUEUES_TRIED_MAX], *rest = names;
     size_t count = 0;
-    inquiry_begin(inquiry);
+    node_client_begin(client);
     for (char *name; (name = strsep(&rest, "\n")) != NULL && count < QUEUES_TRIED_MAX;) {
         if (name[0] == '\0')
             continue;
@@ -392,13 +392,13 @@ static void bells_read(struct task_walk *walk, const struct task_process *proces
         queues[count] = end + 1;
         bells[count] = name_keep(walk, process->scheme == 1 ? keys->former_bell_prefix : keys->any_bell_prefix,
                                  process->identity, end);
-        inquiry_ask(inquiry, "LRANGE", bells[count++], "-10", "-1", NULL);
+        node_client_ask(client, "LRANGE", bells[count++], "-10", "-1", NULL);
     }
     console_run(walk->console);
     for (size_t i = 0; i < count; i++) {
-        if (inquiry_reply_of(inquiry, i, REDIS_ARRAY) == NULL)
+        if (node_client_reply_of(client, i, REDIS_ARRAY) == NULL)
             continue;
-        const struct redis_reply *reply = reply_keep(walk, inquiry_take(inquiry, i));
+        const struct redis_reply *reply = reply_keep(walk, node_client_take(client, i));
         for (size_t j = reply->count; j-- > 0;) {
             struct task_entry *entry = claim_add(walk, process, bells[i]);
             entry->queue = queues[i];

@@ -130,9 +130,9 @@ static void unserved_forget(struct console *console, const struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
         if (batch->texts[i][TEXT_UNSERVED] != NULL)
-            inquiry_ask(console->inquiry, "ZREM",
-                        console_key(console, console->keys.unserved_prefix, batch->texts[i][TEXT_UNSERVED]),
-                        batch->items[i].jid, NULL);
+            node_client_ask(console->client, "ZREM",
+                            console_key(console, console->keys.unserved_prefix, batch->texts[i][TEXT_UNSERVED]),
+                            batch->items[i].jid, NULL);
 }
 
 /* Sends the batch, whose entries are in one place, and reads the answers. */
@@ -142,12 +142,12 @@ static int batch_send(struct operation *operation, struct batch *batch)
     struct operate_place place = place_of(operation, batch->entries[0]);
     char id[OPERATE_ID_SIZE];
     operate_new_id(id);
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     operate_move(&console->keys, id, operation->verb, &place, batch->items, batch->count,
-                 inquiry_compose(console->inquiry));
+                 node_client_compose(console->client));
     unserved_forget(console, batch);
     console_run(console);
-    const struct redis_reply *reply = inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY);
+    const struct redis_reply *reply = node_client_reply_of(console->client, 0, REDIS_ARRAY);
     if (reply == NULL || reply->count != batch->count + 1)
         return console_refuse(console, 0);
     operation->trimmed += (unsigned long long)reply->elements[batch->count].integer;
@@ -318,20 +318,20 @@ static int page_operate(struct operation *operation, struct task_walk *walk)
 static int place_measure(struct operation *operation, unsigned long long *count)
 {
     struct tasks *tasks = operation->tasks;
-    struct inquiry *inquiry = tasks->console.inquiry;
+    struct node_client *client = tasks->console.client;
     *count = 0;
     if (tasks->place == TASK_IN_CLAIMS)
         return EXIT_CODE_OK;
-    inquiry_begin(inquiry);
+    node_client_begin(client);
     if (task_place_is_set(tasks->place))
-        inquiry_ask(inquiry, "ZCARD", task_place_key(&tasks->console, tasks->place), NULL);
+        node_client_ask(client, "ZCARD", task_place_key(&tasks->console, tasks->place), NULL);
     else
-        inquiry_ask(inquiry, "LLEN", console_key(&tasks->console, tasks->console.keys.queue_prefix, tasks->queue),
-                    NULL);
+        node_client_ask(client, "LLEN", console_key(&tasks->console, tasks->console.keys.queue_prefix, tasks->queue),
+                        NULL);
     console_run(&tasks->console);
-    if (inquiry_reply_of(inquiry, 0, REDIS_INTEGER) == NULL)
+    if (node_client_reply_of(client, 0, REDIS_INTEGER) == NULL)
         return console_refuse(&tasks->console, 0);
-    *count = (unsigned long long)inquiry_integer(inquiry, 0, 0);
+    *count = (unsigned long long)node_client_integer(client, 0, 0);
     return EXIT_CODE_OK;
 }
 

@@ -28,17 +28,17 @@ static int facts_read(struct showing *showing)
     const struct task_entry *entry = showing->entry;
     const char *jid = showing->view.envelope.jid;
     char field[32];
-    inquiry_begin(console->inquiry);
-    inquiry_ask(console->inquiry, "HGETALL", console_key(console, console->keys.recovered_prefix, jid), NULL);
-    inquiry_ask(console->inquiry, "HMGET", console_key(console, console->keys.iteration_prefix, jid), "ex", "c", "rt",
-                "cancelled", NULL);
-    inquiry_ask(console->inquiry, "EXISTS", console_key(console, console->keys.result_prefix, jid), NULL);
+    node_client_begin(console->client);
+    node_client_ask(console->client, "HGETALL", console_key(console, console->keys.recovered_prefix, jid), NULL);
+    node_client_ask(console->client, "HMGET", console_key(console, console->keys.iteration_prefix, jid), "ex", "c",
+                    "rt", "cancelled", NULL);
+    node_client_ask(console->client, "EXISTS", console_key(console, console->keys.result_prefix, jid), NULL);
     bool is_run = entry->place == TASK_IN_CLAIMS && entry->slot != NULL;
     snprintf(field, sizeof field, "t%s", is_run ? entry->slot : "");
     if (is_run)
-        inquiry_ask(console->inquiry, "HGET", console_work_key(console, entry->identity), field, NULL);
+        node_client_ask(console->client, "HGET", console_work_key(console, entry->identity), field, NULL);
     console_run(console);
-    const struct redis_reply *work = is_run ? inquiry_reply_of(console->inquiry, WORK, REDIS_STRING) : NULL;
+    const struct redis_reply *work = is_run ? node_client_reply_of(console->client, WORK, REDIS_STRING) : NULL;
     if (work != NULL)
         showing->fence = process_run_fence(work->bytes, work->length, jid);
     return console->code;
@@ -46,14 +46,14 @@ static int facts_read(struct showing *showing)
 
 static const char *iteration_field(const struct showing *showing, size_t field)
 {
-    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, ITERATION);
+    const struct redis_reply *reply = node_client_reply(showing->tasks->console.client, ITERATION);
     return reply->kind == REDIS_ARRAY && reply->count == 4 ? reply->elements[field].bytes : NULL;
 }
 
 /* Of an earlier run of the same jid: a task that is done is nowhere. */
 static bool has_result(const struct showing *showing)
 {
-    return inquiry_integer(showing->tasks->console.inquiry, RESULT, 0) == 1;
+    return node_client_integer(showing->tasks->console.client, RESULT, 0) == 1;
 }
 
 static bool is_json(const char *text)
@@ -183,7 +183,7 @@ static void members_json(struct showing *showing)
 
 static void recoveries_put(struct showing *showing)
 {
-    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, RECOVERIES);
+    const struct redis_reply *reply = node_client_reply(showing->tasks->console.client, RECOVERIES);
     struct printer *out = &showing->out;
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     printer_list(out, "recoveries");
@@ -311,7 +311,7 @@ static int absence_tell(struct tasks *tasks, const char *id)
     console_ask(console, "EXISTS", console_key(console, console->keys.result_prefix, is_jid ? id : ""), NULL);
     if (console->code != EXIT_CODE_OK)
         return console->code;
-    bool is_done = inquiry_integer(console->inquiry, 0, 0) == 1;
+    bool is_done = node_client_integer(console->client, 0, 0) == 1;
     return console_complain(console, "the task %s was not found%s", log_quote(id, quoted),
                             is_done ? "; it is done, and holdfast result prints what it has left" : "");
 }

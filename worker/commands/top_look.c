@@ -38,12 +38,12 @@ static int by_age(const void *a, const void *b)
 static void work_read(struct top_facts *facts, struct console *console, const struct fleet_process *const *processes,
                       size_t count)
 {
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     for (size_t i = 0; i < count; i++)
-        inquiry_ask(console->inquiry, "HVALS", console_work_key(console, processes[i]->identity), NULL);
+        node_client_ask(console->client, "HVALS", console_work_key(console, processes[i]->identity), NULL);
     console_run(console);
     for (size_t i = 0; i < count; i++) {
-        const struct redis_reply *entries = inquiry_reply(console->inquiry, i);
+        const struct redis_reply *entries = node_client_reply(console->client, i);
         for (size_t j = 0; entries->kind == REDIS_ARRAY && j < entries->count; j++)
             task_add(facts, processes[i]->identity, &entries->elements[j]);
     }

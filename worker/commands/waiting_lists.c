@@ -59,12 +59,12 @@ static void jids_read(struct lock_waiters *waiters, struct console *console, con
     char last[24];
     const char *key = console_key(console, console->keys.waiting_prefix, list);
     snprintf(last, sizeof last, "%lld", (long long)limit - 1);
-    inquiry_begin(console->inquiry);
-    inquiry_ask(console->inquiry, "ZCARD", key, NULL);
-    inquiry_ask(console->inquiry, "ZRANGE", key, "0", last, NULL);
+    node_client_begin(console->client);
+    node_client_ask(console->client, "ZCARD", key, NULL);
+    node_client_ask(console->client, "ZRANGE", key, "0", last, NULL);
     console_run(console);
-    const struct redis_reply *jids = inquiry_reply(console->inquiry, 1);
-    waiters->total = inquiry_integer(console->inquiry, 0, -1);
+    const struct redis_reply *jids = node_client_reply(console->client, 1);
+    waiters->total = node_client_integer(console->client, 0, -1);
     if (waiters->total < 0 || jids->kind != REDIS_ARRAY) {
         console_refuse(console, 0);
         return;
@@ -79,15 +79,15 @@ static void jids_read(struct lock_waiters *waiters, struct console *console, con
 
 static void places_read(struct lock_waiters *waiters, size_t from, size_t to, struct console *console, const char *list)
 {
-    inquiry_begin(console->inquiry);
-    struct buffer *request = inquiry_compose(console->inquiry);
+    node_client_begin(console->client);
+    struct buffer *request = node_client_compose(console->client);
     redis_request_begin(request, 2 + to - from);
     redis_request_text(request, "HMGET");
     redis_request_text(request, console_key(console, console->keys.places_prefix, list));
     for (size_t i = from; i < to; i++)
         redis_request_text(request, waiters->items[i].jid);
     console_run(console);
-    const struct redis_reply *places = inquiry_reply(console->inquiry, 0);
+    const struct redis_reply *places = node_client_reply(console->client, 0);
     for (size_t i = from; places->kind == REDIS_ARRAY && i < to && i - from < places->count; i++)
         if (places->elements[i - from].kind == REDIS_STRING)
             lock_waiter_read(&waiters->items[i], places->elements[i - from].bytes, places->elements[i - from].length);
@@ -96,14 +96,14 @@ static void places_read(struct lock_waiters *waiters, size_t from, size_t to, st
 /* Times in `schedule` are unique where tasks are parked, so a number tells as much as the tasks, which may be large. */
 static void schedule_look(struct lock_waiters *waiters, size_t from, size_t to, struct console *console)
 {
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     for (size_t i = from; i < to; i++) {
         const char *due = waiters->items[i].state == LOCK_WAITER_PARKED ? waiters->items[i].due_text : "0";
-        inquiry_ask(console->inquiry, "ZCOUNT", console->keys.schedule, due, due, NULL);
+        node_client_ask(console->client, "ZCOUNT", console->keys.schedule, due, due, NULL);
     }
     console_run(console);
     for (size_t i = from; i < to; i++)
-        if (waiters->items[i].state == LOCK_WAITER_PARKED && inquiry_integer(console->inquiry, i - from, 0) == 0)
+        if (waiters->items[i].state == LOCK_WAITER_PARKED && node_client_integer(console->client, i - from, 0) == 0)
             lock_waiter_gone(&waiters->items[i], console->now);
 }
 
@@ -227,7 +227,7 @@ static int by_length(const void *a, const void *b)
 static struct buffer *request_begin(struct console *console, size_t parts, const char *command, const char *prefix,
                                     const struct waiting_list *list)
 {
-    struct buffer *request = inquiry_compose(console->inquiry);
+    struct buffer *request = node_client_compose(console->client);
     redis_request_begin(request, parts);
     redis_request_text(request, command);
     queue_keys_request(prefix, list->list, request);
@@ -237,7 +237,7 @@ static struct buffer *request_begin(struct console *console, size_t parts, const
 /* How many have a place. The jids at the front become the caller's, one reply a list. */
 static void places_count(struct waiting_list *lists, size_t count, struct console *console, struct redis_reply **jids)
 {
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     for (size_t i = 0; i < count; i++) {
         request_begin(console, 2, "ZCARD", console->keys.waiting_prefix, &lists[i]);
         struct buffer *request = request_begin(console, 4, "ZRANGE", console->keys.waiting_prefix, &lists[i]);
@@ -246,8 +246,8 @@ static void places_count(struct waiting_list *lists, size_t count, struct consol
     }
     console_run(console);
     for (size_t i = 0; i < count; i++) {
-        lists[i].waiters = inquiry_integer(console->inquiry, 2 * i, 0);
-        jids[i] = inquiry_take(console->inquiry, 2 * i + 1);
+        lists[i].waiters = node_client_integer(console->client, 2 * i, 0);
+        jids[i] = node_client_take(console->client, 2 * i + 1);
     }
 }
 
@@ -264,7 +264,7 @@ static bool is_parked(const struct redis_reply *place)
 /* Those behind the front are taken for parked. So is for some seconds one that another program put into its queue. */
 static void parked_count(struct waiting_list *lists, size_t count, struct console *console, struct redis_reply **jids)
 {
-    inquiry_begin(console->inquiry);
+    node_client_begin(console->client);
     for (size_t i = 0; i < count; i++) {
         size_t total = jids[i]->kind == REDIS_ARRAY ? jids[i]->count : 0;
         struct buffer *request = request_begin(console, 3 + total, "HMGET", console->keys.places_prefix, &lists[i]);
@@ -274,7 +274,7 @@ static void parked_count(struct waiting_list *lists, size_t count, struct consol
     }
     console_run(console);
     for (size_t i = 0; i < count; i++) {
-        const struct redis_reply *places = inquiry_reply(console->inquiry, i);
+        const struct redis_reply *places = node_client_reply(console->client, i);
         for (size_t j = 0; places->kind == REDIS_ARRAY && j + 1 < places->count; j++)
             lists[i].waiters -= !is_parked(&places->elements[j]);
     }

@@ -30,15 +30,15 @@ enum { ENDS = 4, ENDS_OF_RUN = 2 };
 enum { REPLY_LIMIT = 256 << 20, ELEMENT_LIMIT = 1 << 18, UNANSWERED_LIMIT = 64 << 20, REASON_MAX = 400 };
 
 struct exchange {
-    struct inquiry *inquiry;
+    struct node_client *client;
     struct buffer request;
     struct redis_call call;
     bool was_sent;
     struct redis_reply *reply; /* NULL = not answered */
 };
 
-struct inquiry {
-    struct inquiry_options options;
+struct node_client {
+    struct node_client_options options;
     struct loop *loop;
     struct redis_node *node;
     struct exchange **exchanges;
@@ -52,8 +52,8 @@ struct inquiry {
     bool is_closing; /* the watches of signals are about to be stopped */
     int late;        /* the signal that came then */
     bool is_over;    /* attended, and told to end: so are all further runs */
-    struct inquiry_terminal terminal;
-    enum inquiry_end end;
+    struct node_client_terminal terminal;
+    enum node_client_end end;
     char reason[REASON_MAX];
 };
 
@@ -105,47 +105,47 @@ static struct redis_reply *reply_copy(const struct redis_reply *reply)
 
 /* --- a run ------------------------------------------------------------------------------------------------------ */
 
-static void run_end(struct inquiry *inquiry, enum inquiry_end end)
+static void run_end(struct node_client *client, enum node_client_end end)
 {
-    if (!inquiry->running)
+    if (!client->running)
         return;
-    inquiry->running = false;
-    inquiry->end = end;
-    loop_stop(inquiry->loop);
+    client->running = false;
+    client->end = end;
+    loop_stop(client->loop);
 }
 
-static void again_later(struct inquiry *inquiry)
+static void again_later(struct node_client *client)
 {
-    if (!loop_timer_is_set(&inquiry->again))
-        loop_timer_set(inquiry->loop, &inquiry->again, loop_after(inquiry->loop, AGAIN_NS));
+    if (!loop_timer_is_set(&client->again))
+        loop_timer_set(client->loop, &client->again, loop_after(client->loop, AGAIN_NS));
 }
 
 static void answered(struct redis_call *call, const struct redis_result *result)
 {
     struct exchange *exchange = list_owner(call, struct exchange, call);
-    struct inquiry *inquiry = exchange->inquiry;
+    struct node_client *client = exchange->client;
     if (result->reply == NULL || (result->outcome == REDIS_ERROR && redis_error_is_passing(result->error))) {
         exchange->was_sent = exchange->was_sent && result->outcome == REDIS_UNKNOWN;
-        snprintf(inquiry->reason, sizeof inquiry->reason, "%s", result->reason);
-        again_later(inquiry);
+        snprintf(client->reason, sizeof client->reason, "%s", result->reason);
+        again_later(client);
         return;
     }
     exchange->reply = reply_copy(result->reply);
-    if (++inquiry->answered == inquiry->count)
-        run_end(inquiry, INQUIRY_ANSWERED);
+    if (++client->answered == client->count)
+        run_end(client, NODE_CLIENT_ANSWERED);
 }
 
-static void send_waiting(struct inquiry *inquiry)
+static void send_waiting(struct node_client *client)
 {
-    int64_t limit = inquiry->options.node->call_timeout_ns;
+    int64_t limit = client->options.node->call_timeout_ns;
     struct instant deadline = instant_after(instant_now(), limit > ANSWER_LEAST_NS ? limit : ANSWER_LEAST_NS);
-    for (size_t i = 0; inquiry->running && i < inquiry->count; i++) {
-        struct exchange *exchange = inquiry->exchanges[i];
+    for (size_t i = 0; client->running && i < client->count; i++) {
+        struct exchange *exchange = client->exchanges[i];
         if (exchange->reply != NULL || redis_call_is_outstanding(&exchange->call))
             continue;
         exchange->call.done = answered;
-        if (!redis_node_call(inquiry->node, &exchange->request, deadline, &exchange->call)) {
-            again_later(inquiry);
+        if (!redis_node_call(client->node, &exchange->request, deadline, &exchange->call)) {
+            again_later(client);
             return;
         }
         exchange->was_sent = true;
@@ -154,247 +154,247 @@ static void send_waiting(struct inquiry *inquiry)
 
 static void again_fire(struct loop_timer *timer)
 {
-    struct inquiry *inquiry = list_owner(timer, struct inquiry, again);
-    if (inquiry->running && redis_node_state(inquiry->node) == REDIS_NODE_UP)
-        send_waiting(inquiry);
+    struct node_client *client = list_owner(timer, struct node_client, again);
+    if (client->running && redis_node_state(client->node) == REDIS_NODE_UP)
+        send_waiting(client);
 }
 
-static bool anything_unknown(const struct inquiry *inquiry)
+static bool anything_unknown(const struct node_client *client)
 {
-    for (size_t i = 0; i < inquiry->count; i++)
-        if (inquiry->exchanges[i]->was_sent && inquiry->exchanges[i]->reply == NULL)
+    for (size_t i = 0; i < client->count; i++)
+        if (client->exchanges[i]->was_sent && client->exchanges[i]->reply == NULL)
             return true;
     return false;
 }
 
-static void run_fail(struct inquiry *inquiry, enum inquiry_end end)
+static void run_fail(struct node_client *client, enum node_client_end end)
 {
-    run_end(inquiry, end != INQUIRY_REFUSED && anything_unknown(inquiry) ? INQUIRY_UNKNOWN : end);
+    run_end(client, end != NODE_CLIENT_REFUSED && anything_unknown(client) ? NODE_CLIENT_UNKNOWN : end);
 }
 
 static void patience_fire(struct loop_timer *timer)
 {
-    run_fail(list_owner(timer, struct inquiry, patience), INQUIRY_UNREACHABLE);
+    run_fail(list_owner(timer, struct node_client, patience), NODE_CLIENT_UNREACHABLE);
 }
 
 /* The reasons of lib/redis say "ADDRESS refused COMMAND: why" when a server is there and does not let us in. */
 static void changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
 {
-    struct inquiry *inquiry = context;
+    struct node_client *client = context;
     (void)node;
     if (state == REDIS_NODE_UP) {
-        inquiry->was_up = true;
-        if (inquiry->running)
-            send_waiting(inquiry);
+        client->was_up = true;
+        if (client->running)
+            send_waiting(client);
         return;
     }
-    snprintf(inquiry->reason, sizeof inquiry->reason, "%s", reason);
+    snprintf(client->reason, sizeof client->reason, "%s", reason);
     if (strstr(reason, " refused ") != NULL)
-        run_fail(inquiry, INQUIRY_REFUSED);
-    else if (!inquiry->was_up && !inquiry->options.keeps_trying)
-        run_fail(inquiry, INQUIRY_UNREACHABLE);
+        run_fail(client, NODE_CLIENT_REFUSED);
+    else if (!client->was_up && !client->options.keeps_trying)
+        run_fail(client, NODE_CLIENT_UNREACHABLE);
 }
 
 static void input_ready(void *context, int events)
 {
-    struct inquiry *inquiry = context;
+    struct node_client *client = context;
     (void)events;
-    enum inquiry_typed typed = inquiry->terminal.typed(inquiry->terminal.context);
-    inquiry->is_over |= typed == INQUIRY_TYPED_END;
-    if (typed == INQUIRY_TYPED_END)
-        run_end(inquiry, INQUIRY_INTERRUPTED);
-    else if (typed == INQUIRY_TYPED_KEY && inquiry->is_pause)
-        run_end(inquiry, INQUIRY_ANSWERED);
+    enum node_client_typed typed = client->terminal.typed(client->terminal.context);
+    client->is_over |= typed == NODE_CLIENT_TYPED_END;
+    if (typed == NODE_CLIENT_TYPED_END)
+        run_end(client, NODE_CLIENT_INTERRUPTED);
+    else if (typed == NODE_CLIENT_TYPED_KEY && client->is_pause)
+        run_end(client, NODE_CLIENT_ANSWERED);
 }
 
 /* During a run it is only told: what was asked is waited for. */
 static void terminal_changed(void *context, int number)
 {
-    struct inquiry *inquiry = context;
-    (number == SIGWINCH ? inquiry->terminal.resized : inquiry->terminal.suspended)(inquiry->terminal.context);
-    if (inquiry->is_pause)
-        run_end(inquiry, INQUIRY_ANSWERED);
+    struct node_client *client = context;
+    (number == SIGWINCH ? client->terminal.resized : client->terminal.suspended)(client->terminal.context);
+    if (client->is_pause)
+        run_end(client, NODE_CLIENT_ANSWERED);
 }
 
 static void interrupted(void *context, int number)
 {
-    struct inquiry *inquiry = context;
-    if (inquiry->is_closing) {
-        inquiry->late = number;
+    struct node_client *client = context;
+    if (client->is_closing) {
+        client->late = number;
         return;
     }
-    snprintf(inquiry->reason, sizeof inquiry->reason, "%s", number == SIGINT ? "interrupted" : "told to stop");
-    inquiry->is_over = inquiry->is_attended || inquiry->is_held;
-    run_end(inquiry, INQUIRY_INTERRUPTED);
+    snprintf(client->reason, sizeof client->reason, "%s", number == SIGINT ? "interrupted" : "told to stop");
+    client->is_over = client->is_attended || client->is_held;
+    run_end(client, NODE_CLIENT_INTERRUPTED);
 }
 
-static void signals_start(struct inquiry *inquiry, unsigned count)
+static void signals_start(struct node_client *client, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        inquiry->signals[i] = loop_signal_start(inquiry->loop, end_signals[i], interrupted, inquiry);
+        client->signals[i] = loop_signal_start(client->loop, end_signals[i], interrupted, client);
 }
 
 /* What came too late to end the run does to the process what it does to any: no signal is lost between the two. The
  * last turn of the loop delivers what was caught by then, and what comes during it is kept back. */
-static void signals_stop(struct inquiry *inquiry)
+static void signals_stop(struct node_client *client)
 {
     sigset_t ends, before;
     sigemptyset(&ends);
     for (unsigned i = 0; i < ENDS; i++)
-        if (inquiry->signals[i] != NULL)
+        if (client->signals[i] != NULL)
             sigaddset(&ends, end_signals[i]);
     pthread_sigmask(SIG_BLOCK, &ends, &before);
-    inquiry->is_closing = true;
-    loop_stop(inquiry->loop);
-    loop_run(inquiry->loop);
-    inquiry->is_closing = false;
+    client->is_closing = true;
+    loop_stop(client->loop);
+    loop_run(client->loop);
+    client->is_closing = false;
     for (unsigned i = 0; i < ENDS; i++) {
-        if (inquiry->signals[i] != NULL)
-            loop_signal_stop(inquiry->signals[i]);
-        inquiry->signals[i] = NULL;
+        if (client->signals[i] != NULL)
+            loop_signal_stop(client->signals[i]);
+        client->signals[i] = NULL;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (inquiry->late != 0)
-        raise(inquiry->late);
-    inquiry->late = 0;
+    if (client->late != 0)
+        raise(client->late);
+    client->late = 0;
 }
 
 /* Runs the loop until run_end, at the latest after `limit_ns`. */
-static void loop_turn(struct inquiry *inquiry, int64_t limit_ns)
+static void loop_turn(struct node_client *client, int64_t limit_ns)
 {
     struct loop_watch *input = NULL;
-    inquiry->running = true;
-    inquiry->reason[0] = '\0';
-    bool is_heard = inquiry->is_attended || inquiry->is_held;
+    client->running = true;
+    client->reason[0] = '\0';
+    bool is_heard = client->is_attended || client->is_held;
     if (!is_heard)
-        signals_start(inquiry, ENDS_OF_RUN);
-    if (inquiry->is_attended && inquiry->terminal.input >= 0)
-        input = loop_watch_start(inquiry->loop, inquiry->terminal.input, LOOP_READABLE, input_ready, inquiry);
-    loop_timer_set(inquiry->loop, &inquiry->patience, instant_after(instant_now(), limit_ns));
-    loop_run(inquiry->loop);
+        signals_start(client, ENDS_OF_RUN);
+    if (client->is_attended && client->terminal.input >= 0)
+        input = loop_watch_start(client->loop, client->terminal.input, LOOP_READABLE, input_ready, client);
+    loop_timer_set(client->loop, &client->patience, instant_after(instant_now(), limit_ns));
+    loop_run(client->loop);
     if (input != NULL)
         loop_watch_stop(input);
     if (!is_heard)
-        signals_stop(inquiry);
-    loop_timer_clear(inquiry->loop, &inquiry->patience);
-    loop_timer_clear(inquiry->loop, &inquiry->again);
+        signals_stop(client);
+    loop_timer_clear(client->loop, &client->patience);
+    loop_timer_clear(client->loop, &client->again);
 }
 
-bool inquiry_run(struct inquiry *inquiry)
+bool node_client_run(struct node_client *client)
 {
-    int64_t patience = inquiry->options.patience_ns > 0 ? inquiry->options.patience_ns : PATIENCE_NS;
-    if (inquiry->answered == inquiry->count || inquiry->is_over) {
-        inquiry->end = inquiry->is_over ? INQUIRY_INTERRUPTED : INQUIRY_ANSWERED;
-        return !inquiry->is_over;
+    int64_t patience = client->options.patience_ns > 0 ? client->options.patience_ns : PATIENCE_NS;
+    if (client->answered == client->count || client->is_over) {
+        client->end = client->is_over ? NODE_CLIENT_INTERRUPTED : NODE_CLIENT_ANSWERED;
+        return !client->is_over;
     }
-    if (redis_node_state(inquiry->node) == REDIS_NODE_UP)
-        loop_timer_set(inquiry->loop, &inquiry->again, instant_now());
-    loop_turn(inquiry, patience);
-    for (size_t i = 0; i < inquiry->count; i++)
-        redis_call_cancel(&inquiry->exchanges[i]->call);
-    return inquiry->end == INQUIRY_ANSWERED;
+    if (redis_node_state(client->node) == REDIS_NODE_UP)
+        loop_timer_set(client->loop, &client->again, instant_now());
+    loop_turn(client, patience);
+    for (size_t i = 0; i < client->count; i++)
+        redis_call_cancel(&client->exchanges[i]->call);
+    return client->end == NODE_CLIENT_ANSWERED;
 }
 
-bool inquiry_pause(struct inquiry *inquiry, int64_t duration_ns)
+bool node_client_pause(struct node_client *client, int64_t duration_ns)
 {
-    inquiry_begin(inquiry);
-    if (inquiry->is_over)
+    node_client_begin(client);
+    if (client->is_over)
         return false;
-    inquiry->is_pause = true;
-    loop_turn(inquiry, duration_ns);
-    inquiry->is_pause = false;
-    return inquiry->end != INQUIRY_INTERRUPTED;
+    client->is_pause = true;
+    loop_turn(client, duration_ns);
+    client->is_pause = false;
+    return client->end != NODE_CLIENT_INTERRUPTED;
 }
 
-void inquiry_attend(struct inquiry *inquiry, const struct inquiry_terminal *terminal)
+void node_client_attend(struct node_client *client, const struct node_client_terminal *terminal)
 {
-    inquiry->terminal = *terminal;
-    inquiry->is_attended = true;
-    signals_start(inquiry, ENDS);
-    inquiry->resized = loop_signal_start(inquiry->loop, SIGWINCH, terminal_changed, inquiry);
-    inquiry->suspended = loop_signal_start(inquiry->loop, SIGTSTP, terminal_changed, inquiry);
+    client->terminal = *terminal;
+    client->is_attended = true;
+    signals_start(client, ENDS);
+    client->resized = loop_signal_start(client->loop, SIGWINCH, terminal_changed, client);
+    client->suspended = loop_signal_start(client->loop, SIGTSTP, terminal_changed, client);
 }
 
-void inquiry_hold_signals(struct inquiry *inquiry, bool holds)
+void node_client_hold_signals(struct node_client *client, bool holds)
 {
-    if (holds && !inquiry->is_held)
-        signals_start(inquiry, ENDS_OF_RUN);
-    else if (!holds && inquiry->is_held)
-        signals_stop(inquiry);
-    inquiry->is_held = holds;
+    if (holds && !client->is_held)
+        signals_start(client, ENDS_OF_RUN);
+    else if (!holds && client->is_held)
+        signals_stop(client);
+    client->is_held = holds;
 }
 
-void inquiry_set_patience(struct inquiry *inquiry, int64_t patience_ns)
+void node_client_set_patience(struct node_client *client, int64_t patience_ns)
 {
-    inquiry->options.patience_ns = patience_ns;
+    client->options.patience_ns = patience_ns;
 }
 
 /* --- the pipeline ----------------------------------------------------------------------------------------------- */
 
-struct inquiry *inquiry_open(const struct inquiry_options *options, struct error *error)
+struct node_client *node_client_open(const struct node_client_options *options, struct error *error)
 {
     struct loop *loop = loop_create(error);
     if (loop == NULL)
         return NULL;
-    struct inquiry *inquiry = memory_new(struct inquiry);
+    struct node_client *client = memory_new(struct node_client);
     struct redis_node_options node = node_options(options->node, options->client_name);
-    inquiry->options = *options;
-    inquiry->loop = loop;
-    loop_timer_init(&inquiry->again, again_fire);
-    loop_timer_init(&inquiry->patience, patience_fire);
+    client->options = *options;
+    client->loop = loop;
+    loop_timer_init(&client->again, again_fire);
+    loop_timer_init(&client->patience, patience_fire);
     node.reply_limit = REPLY_LIMIT;
     node.element_limit = ELEMENT_LIMIT;
     node.unanswered_limit = UNANSWERED_LIMIT;
     node.scripts = options->scripts;
     node.script_count = options->script_count;
     node.changed = changed;
-    node.context = inquiry;
-    inquiry->node = redis_node_create(loop, &node);
-    return inquiry;
+    node.context = client;
+    client->node = redis_node_create(loop, &node);
+    return client;
 }
 
-void inquiry_begin(struct inquiry *inquiry)
+void node_client_begin(struct node_client *client)
 {
-    for (size_t i = 0; i < inquiry->count; i++) {
-        buffer_fini(&inquiry->exchanges[i]->request);
-        free(inquiry->exchanges[i]->reply);
-        free(inquiry->exchanges[i]);
+    for (size_t i = 0; i < client->count; i++) {
+        buffer_fini(&client->exchanges[i]->request);
+        free(client->exchanges[i]->reply);
+        free(client->exchanges[i]);
     }
-    inquiry->count = inquiry->answered = 0;
+    client->count = client->answered = 0;
 }
 
-void inquiry_close(struct inquiry *inquiry)
+void node_client_close(struct node_client *client)
 {
-    if (inquiry == NULL)
+    if (client == NULL)
         return;
-    inquiry_begin(inquiry);
-    free(inquiry->exchanges);
-    inquiry_hold_signals(inquiry, false);
-    if (inquiry->is_attended) {
-        signals_stop(inquiry);
-        loop_signal_stop(inquiry->resized);
-        loop_signal_stop(inquiry->suspended);
+    node_client_begin(client);
+    free(client->exchanges);
+    node_client_hold_signals(client, false);
+    if (client->is_attended) {
+        signals_stop(client);
+        loop_signal_stop(client->resized);
+        loop_signal_stop(client->suspended);
     }
-    redis_node_destroy(inquiry->node);
-    loop_destroy(inquiry->loop);
-    free(inquiry);
+    redis_node_destroy(client->node);
+    loop_destroy(client->loop);
+    free(client);
 }
 
-struct buffer *inquiry_compose(struct inquiry *inquiry)
+struct buffer *node_client_compose(struct node_client *client)
 {
-    if (inquiry->count == inquiry->capacity) {
-        inquiry->capacity = inquiry->capacity * 2 + 16;
-        inquiry->exchanges = memory_resize(inquiry->exchanges, inquiry->capacity, sizeof(struct exchange *));
+    if (client->count == client->capacity) {
+        client->capacity = client->capacity * 2 + 16;
+        client->exchanges = memory_resize(client->exchanges, client->capacity, sizeof(struct exchange *));
     }
     struct exchange *exchange = memory_new(struct exchange);
-    exchange->inquiry = inquiry;
-    inquiry->exchanges[inquiry->count++] = exchange;
+    exchange->client = client;
+    client->exchanges[client->count++] = exchange;
     return &exchange->request;
 }
 
-size_t inquiry_ask_list(struct inquiry *inquiry, va_list texts)
+size_t node_client_ask_list(struct node_client *client, va_list texts)
 {
-    struct buffer *request = inquiry_compose(inquiry);
+    struct buffer *request = node_client_compose(client);
     va_list counted;
     size_t count = 0;
     va_copy(counted, texts);
@@ -404,86 +404,87 @@ size_t inquiry_ask_list(struct inquiry *inquiry, va_list texts)
     redis_request_begin(request, count);
     for (size_t i = 0; i < count; i++)
         redis_request_text(request, va_arg(texts, const char *));
-    return inquiry->count - 1;
+    return client->count - 1;
 }
 
-size_t inquiry_ask(struct inquiry *inquiry, ...)
+size_t node_client_ask(struct node_client *client, ...)
 {
     va_list texts;
-    va_start(texts, inquiry);
-    size_t index = inquiry_ask_list(inquiry, texts);
+    va_start(texts, client);
+    size_t index = node_client_ask_list(client, texts);
     va_end(texts);
     return index;
 }
 
-size_t inquiry_count(const struct inquiry *inquiry)
+size_t node_client_count(const struct node_client *client)
 {
-    return inquiry->count;
+    return client->count;
 }
 
 /* --- answers ---------------------------------------------------------------------------------------------------- */
 
-const struct redis_reply *inquiry_reply(const struct inquiry *inquiry, size_t index)
+const struct redis_reply *node_client_reply(const struct node_client *client, size_t index)
 {
     static const struct redis_reply nothing = {.kind = REDIS_NIL};
-    invariant(index < inquiry->count);
-    const struct redis_reply *reply = inquiry->exchanges[index]->reply;
+    invariant(index < client->count);
+    const struct redis_reply *reply = client->exchanges[index]->reply;
     return reply != NULL ? reply : &nothing;
 }
 
-const struct redis_reply *inquiry_reply_of(const struct inquiry *inquiry, size_t index, enum redis_reply_kind kind)
+const struct redis_reply *node_client_reply_of(const struct node_client *client, size_t index,
+                                               enum redis_reply_kind kind)
 {
-    const struct redis_reply *reply = inquiry_reply(inquiry, index);
+    const struct redis_reply *reply = node_client_reply(client, index);
     return reply->kind == kind ? reply : NULL;
 }
 
-long long inquiry_integer(const struct inquiry *inquiry, size_t index, long long otherwise)
+long long node_client_integer(const struct node_client *client, size_t index, long long otherwise)
 {
-    const struct redis_reply *reply = inquiry_reply(inquiry, index);
+    const struct redis_reply *reply = node_client_reply(client, index);
     return reply->kind == REDIS_INTEGER ? reply->integer : otherwise;
 }
 
-struct redis_reply *inquiry_take(struct inquiry *inquiry, size_t index)
+struct redis_reply *node_client_take(struct node_client *client, size_t index)
 {
     static const struct redis_reply nothing = {.kind = REDIS_NIL};
-    struct redis_reply *reply = inquiry->exchanges[index]->reply;
-    inquiry->exchanges[index]->reply = NULL;
+    struct redis_reply *reply = client->exchanges[index]->reply;
+    client->exchanges[index]->reply = NULL;
     return reply != NULL ? reply : reply_copy(&nothing);
 }
 
-enum inquiry_end inquiry_ended(const struct inquiry *inquiry)
+enum node_client_end node_client_ended(const struct node_client *client)
 {
-    return inquiry->end;
+    return client->end;
 }
 
-const char *inquiry_reason(const struct inquiry *inquiry)
+const char *node_client_reason(const struct node_client *client)
 {
-    return inquiry->reason;
+    return client->reason;
 }
 
-enum exit_code inquiry_complain(const struct inquiry *inquiry, const char *command)
+enum exit_code node_client_complain(const struct node_client *client, const char *command)
 {
     static const char *const texts[] = {
-        [INQUIRY_ANSWERED] = "answered",
-        [INQUIRY_UNREACHABLE] = "cannot be reached",
-        [INQUIRY_REFUSED] = "does not let us in",
-        [INQUIRY_UNKNOWN] = "did not answer, what was asked may have been done; repeating it is harmless",
-        [INQUIRY_INTERRUPTED] = "was not waited for",
+        [NODE_CLIENT_ANSWERED] = "answered",
+        [NODE_CLIENT_UNREACHABLE] = "cannot be reached",
+        [NODE_CLIENT_REFUSED] = "does not let us in",
+        [NODE_CLIENT_UNKNOWN] = "did not answer, what was asked may have been done; repeating it is harmless",
+        [NODE_CLIENT_INTERRUPTED] = "was not waited for",
     };
     struct buffer address = {0};
     char reason[REASON_MAX];
-    snprintf(reason, sizeof reason, "%s", inquiry->reason[0] != '\0' ? inquiry->reason : "no answer in time");
-    config_node_address(inquiry->options.node, &address);
-    fprintf(stderr, "holdfast %s: the node %s %s: %s\n", command, buffer_text(&address), texts[inquiry->end],
+    snprintf(reason, sizeof reason, "%s", client->reason[0] != '\0' ? client->reason : "no answer in time");
+    config_node_address(client->options.node, &address);
+    fprintf(stderr, "holdfast %s: the node %s %s: %s\n", command, buffer_text(&address), texts[client->end],
             log_defuse(reason));
     buffer_fini(&address);
-    bool is_passing_trouble = inquiry->end == INQUIRY_UNREACHABLE || inquiry->end == INQUIRY_UNKNOWN;
+    bool is_passing_trouble = client->end == NODE_CLIENT_UNREACHABLE || client->end == NODE_CLIENT_UNKNOWN;
     return is_passing_trouble ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
 }
 
-enum exit_code inquiry_complain_reply(const struct inquiry *inquiry, size_t index, const char *command)
+enum exit_code node_client_complain_reply(const struct node_client *client, size_t index, const char *command)
 {
-    const struct redis_reply *reply = inquiry_reply(inquiry, index);
+    const struct redis_reply *reply = node_client_reply(client, index);
     char text[REASON_MAX];
     snprintf(text, sizeof text, "%s", reply->kind == REDIS_FAILURE ? reply->bytes : "an answer of an unexpected kind");
     fprintf(stderr, "holdfast %s: the node refused: %s\n", command, log_defuse(text));

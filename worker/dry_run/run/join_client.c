@@ -43,23 +43,23 @@ static int run_ask(void *context, int descriptor)
 {
     struct join_client_question *question = context;
     struct error error = ERROR_NONE;
-    struct inquiry *inquiry = inquiry_open(
-        &(struct inquiry_options){.node = &question->config->queue_node, .client_name = "dry-run"}, &error);
-    if (inquiry == NULL)
+    struct node_client *client = node_client_open(
+        &(struct node_client_options){.node = &question->config->queue_node, .client_name = "dry-run"}, &error);
+    if (client == NULL)
         return EXIT_CODE_FAILURE;
-    inquiry_begin(inquiry);
-    inquiry_ask(inquiry, "GET", question->key, NULL);
-    if (!inquiry_run(inquiry)) {
-        dprintf(descriptor, "%s", inquiry_reason(inquiry));
-        return inquiry_ended(inquiry) == INQUIRY_UNREACHABLE ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
+    node_client_begin(client);
+    node_client_ask(client, "GET", question->key, NULL);
+    if (!node_client_run(client)) {
+        dprintf(descriptor, "%s", node_client_reason(client));
+        return node_client_ended(client) == NODE_CLIENT_UNREACHABLE ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
     }
-    const struct redis_reply *run = inquiry_reply_of(inquiry, 0, REDIS_STRING);
+    const struct redis_reply *run = node_client_reply_of(client, 0, REDIS_STRING);
     if (run == NULL) {
         dprintf(descriptor, "there is no such run on this queue node: the host that leads it tells its id");
         return EXIT_CODE_FAILURE;
     }
     bool is_written = write(descriptor, run->bytes, run->length) == (ssize_t)run->length;
-    inquiry_close(inquiry);
+    node_client_close(client);
     return is_written ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
 

@@ -31,14 +31,14 @@ struct holds_answer {
 
 /* --- in the process apart ----------------------------------------------------------------------------------------- */
 
-static void days_ask(struct inquiry *inquiry)
+static void days_ask(struct node_client *client)
 {
     struct queue_keys keys;
     struct wall_time now = wall_now();
     queue_keys_init(&keys, "", "");
-    inquiry_begin(inquiry);
+    node_client_begin(client);
     for (int64_t day = 0; day < DAYS; day++) {
-        struct buffer *request = inquiry_compose(inquiry);
+        struct buffer *request = node_client_compose(client);
         redis_request_begin(request, 2);
         redis_request_text(request, "HGETALL");
         queue_keys_request_our_day(&keys, "runtimes", (struct wall_time){now.us - day * DAY_US}, request);
@@ -68,25 +68,25 @@ static int holds_ask(void *context, int descriptor)
     const struct holds_question *question = context;
     struct run_durations_read read = {0};
     struct error error = ERROR_NONE;
-    struct inquiry *inquiry =
-        inquiry_open(&(struct inquiry_options){.node = &question->live->queue_node, .client_name = "dry-run"}, &error);
-    if (inquiry == NULL) {
+    struct node_client *client = node_client_open(
+        &(struct node_client_options){.node = &question->live->queue_node, .client_name = "dry-run"}, &error);
+    if (client == NULL) {
         dprintf(descriptor, "%s", error.text);
         return EXIT_CODE_FAILURE;
     }
-    days_ask(inquiry);
-    if (!inquiry_run(inquiry)) {
-        dprintf(descriptor, "%s", inquiry_reason(inquiry));
+    days_ask(client);
+    if (!node_client_run(client)) {
+        dprintf(descriptor, "%s", node_client_reason(client));
         return EXIT_CODE_FAILURE;
     }
     for (size_t day = 0; day < DAYS; day++) {
-        const struct redis_reply *fields = inquiry_reply_of(inquiry, day, REDIS_ARRAY);
+        const struct redis_reply *fields = node_client_reply_of(client, day, REDIS_ARRAY);
         if (fields != NULL)
             run_durations_read_add(&read, fields);
     }
     bool is_told = classes_tell(question->plugins, &read, descriptor);
     run_durations_read_fini(&read);
-    inquiry_close(inquiry);
+    node_client_close(client);
     return is_told ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
 
