@@ -1,4 +1,4 @@
-/* The lock of a slot's task: asking for it, what it tells, and leaving it. On the loop.
+/* Takes the lock of a slot's task, hears of danger and loss, and releases it. On the loop.
  *
  * What a task needs is taken in the process's own table first (contention.h), and left together with the task, whatever
  * became of the lock: while it is there, other tasks of the process that need it are parked without a word to the lock

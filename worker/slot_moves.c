@@ -1,5 +1,5 @@
-/* How the task of a slot leaves it: what is written into its record, and which arrow takes it where. The move that
- * takes a task out may claim the next in the same call. On the loop. */
+/* Settles the task of a slot: writes what its record gets, and moves it to where it belongs now (queue/queue.h). The
+ * move that takes a task out may claim the next one in the same call. On the loop. */
 #include <string.h>
 
 #include "base/invariant.h"

@@ -1,6 +1,6 @@
-/* The run of a slot's task: handing it to where its class runs, what it says meanwhile, the time that it has, and its
- * result. On the loop; only handler_run is on a runner, between the two hand-offs, and touches nothing but the job, the
- * code and the two facts about the run.
+/* Runs a slot's task: hands it to a thread, a process or a program, hears what it says meanwhile, limits its time, and
+ * takes its result. On the loop; only handler_run is on a runner, between the two hand-offs. It touches nothing but the
+ * job, the code and the two facts about the run.
  *
  * A run that has to stop is asked first: a handler in a thread or a process sees that by cancelled(), and a program
  * gets SIGTERM. When the grace is over, the zygote kills it. The request and the time of the kill are in the slot's run

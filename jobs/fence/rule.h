@@ -1,4 +1,4 @@
-/* The common rules of the sinks in C. */
+/* How a sink in C compares a token with the fence of its resource. */
 #ifndef JOBS_FENCE_RULE_H
 #define JOBS_FENCE_RULE_H
 
@@ -7,7 +7,7 @@
 
 #include "jobs/fence/fence.h"
 
-/* An equal token is the same holder. */
+/* Whether the token is no smaller than the fence. An equal one is the same holder. */
 static inline int hf_fence_admits(int64_t stored, int64_t offered)
 {
     return offered >= stored;

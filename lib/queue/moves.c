@@ -1,5 +1,5 @@
-/* Moves of single tasks: out of a slot's place into a list or a sorted set, or to their end. One script each. Every
- * call names the id that it expects in the place and the one that it leaves, so it can be repeated until it is
+/* Settles single tasks: moves them out of a slot's place into a list or a sorted set, or ends them. One script each.
+ * Every call names the id that it expects in the place and the one that it leaves, so it can be repeated until it is
  * answered. */
 #include <string.h>
 

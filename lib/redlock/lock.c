@@ -1,4 +1,4 @@
-/* One lock: performs what its lease asks for, and what its caller does. Runs on the loop. */
+/* One lock: performs what its rules (lease.h) and its caller ask for. Runs on the loop. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
