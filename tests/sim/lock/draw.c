@@ -106,6 +106,8 @@ void lock_draw(uint64_t seed)
         schedule.limit = schedule.resource_count = 2 + (unsigned)(chance_mix(~seed) / 4 % (LOCK_RESOURCES_MAX - 1));
     promises_derive();
     nodes_make();
+    schedule.in_strings =
+        schedule.node_count > 1 && chance_mix(seed * 2 + 2) % (schedule.profile == LOCK_WILD ? 2 : 4) == 0;
     schedule.is_minor = schedule.is_minor && schedule.node_count > 1;
     for (unsigned i = 0; i < schedule.client_count; i++)
         client_make(&schedule.clients[i], i);

@@ -106,7 +106,10 @@ struct lock_schedule {
     bool is_calm;      /* the trouble has ended: holds are short */
     bool is_quitting;  /* users take no more */
     bool is_made;      /* the group */
-    bool is_minor;     /* things go wrong at a minority of the nodes, and nowhere else */
+    bool in_strings;   /* it keeps its fences as earlier versions do, until an operator upgrades it */
+    bool is_upgrading, is_upgraded;
+    struct instant quiet_until; /* nobody wants a lock before then */
+    bool is_minor;              /* things go wrong at a minority of the nodes, and nowhere else */
 };
 
 extern struct lock_schedule lock_schedule; /* of this process */
@@ -140,6 +143,7 @@ void lock_group_make(void *argument);
 void lock_heal(void); /* unless somebody changes the members */
 void lock_group_replace(void *argument);
 void lock_group_look(void *argument);
+void lock_group_upgrade(void); /* unless somebody changes the members */
 void lock_node_move(unsigned index);
 void lock_node_move_end(unsigned index);
 

@@ -39,6 +39,8 @@ int64_t lock_user_hold_ns(struct lock_user *user)
 int64_t lock_user_rest_ns(struct lock_user *user)
 {
     int64_t ns = chance_below(&user->chance, user->client->terms.ttl_ms * NS_PER_MS);
+    if (instant_before(world_time(), lock_schedule.quiet_until))
+        return instant_since(world_time(), lock_schedule.quiet_until) + ns;
     if (lock_schedule.is_calm && user->acquired > user->acquired_before)
         return NS_PER_S + ns;
     if (lock_schedule.is_herd)
