@@ -331,8 +331,16 @@ static enum redlock_answer enter(struct redlock_mutex *mutex, struct redlock_hol
     return REDLOCK_ACQUIRED;
 }
 
+/* A thread that waited for another one of its owner has less time for the nodes. */
+static void wait_shorten(struct asking *asking, int64_t until_ns)
+{
+    int64_t left_ns = until_ns - monotonic_after_ms(0);
+    if (asking->terms.wait_ms > 0)
+        asking->terms.wait_ms = left_ns > NS_PER_MS ? ms_from_ns(left_ns) : 1;
+}
+
 /* Under the lock. */
-static enum redlock_answer lock_or_enter(const struct asking *asking)
+static enum redlock_answer lock_or_enter(struct asking *asking)
 {
     struct redlock_mutex *mutex = asking->mutex;
     struct redlock_hold *hold = NULL;
@@ -359,6 +367,7 @@ static enum redlock_answer lock_or_enter(const struct asking *asking)
             return refuse(mutex, REDLOCK_CANCELLED, "given up before it was acquired");
         if (!wait_for_change(asking->client, until_ns))
             return refuse(mutex, REDLOCK_BUSY, "another thread of its owner is asking for it");
+        wait_shorten(asking, until_ns);
     }
 }
 

@@ -455,6 +455,24 @@ static void *try_now(void *argument)
     return NULL;
 }
 
+TEST(a_wait_for_the_owner_and_then_for_others_is_one_wait)
+{
+    pthread_t quicker;
+    struct redlock_owner owner = {0};
+    struct redlock_mutex mutex = mutex_of("r"), first = mutex_of_owner("r", &owner), second = first;
+    lock(&mutex);
+    first.terms.wait_ms = 2000;
+    begins = false;
+    assert_int_equal(pthread_create(&quicker, NULL, wait_long, &first), 0);
+    test_await(begins);
+    poll(NULL, 0, 100);
+    int64_t before = boot_ms();
+    assert_int_equal(redlock_mutex_try_lock_for(&second, 3000, 0), REDLOCK_BUSY);
+    assert_in_range(boot_ms() - before, 2990, 3500);
+    pthread_join(quicker, NULL);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+}
+
 TEST(an_attempt_of_the_owner_keeps_its_other_threads_waiting_for_as_long_as_they_want)
 {
     pthread_t patient, hasty;
