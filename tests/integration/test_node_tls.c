@@ -238,6 +238,17 @@ static void connection_lose(void)
     loop_await(loop, probe.ups > ups || strstr(redis_node_reason(probe.node), "TLS") != NULL);
 }
 
+/* The server shows another one from now on. */
+static void certificate_change(long ends_in_s)
+{
+    authority_issue(authority, "server", NULL, ends_in_s);
+    char *reply =
+        redis_server_command(server, "CONFIG SET tls-key-file %s tls-cert-file %s",
+                             authority_path(authority, "server", "key"), authority_path(authority, "server", "pem"));
+    assert_string_equal(reply, "OK");
+    free(reply);
+}
+
 /* The client shows the one that is in its file when it connects; one that cannot be read changes nothing. */
 static void test_a_certificate_that_is_renewed(void **state)
 {
@@ -263,6 +274,26 @@ static void test_a_certificate_that_is_renewed(void **state)
     const char *told = log_capture_end(&length);
     assert_contains(told, "error tls_reload_failed node=probe reason=\"cannot read the certificate in ");
     assert_null(strstr(strstr(told, "tls_reload_failed") + 1, "tls_reload_failed"));
+}
+
+/* It is looked at when a connection is made: an open one goes on, the next one fails and says why, until there is a
+ * new one. */
+static void test_a_certificate_that_expires_meanwhile(void **state)
+{
+    (void)state;
+    struct call_probe call = {.completions = 0};
+    server_begin(NULL, HOUR_S, NULL);
+    struct redis_node_options options = options_for(tls_port);
+    assert_comes_up(&options);
+    certificate_change(-HOUR_S);
+    call_probe_run(&call, &probe, "PING");
+    assert_int_equal(call.outcome, REDIS_VALUE);
+    assert_int_equal(probe.downs, 0);
+    connection_lose();
+    loop_await(loop, strstr(redis_node_reason(probe.node), "certificate has expired") != NULL);
+    assert_int_equal(probe.ups, 1);
+    certificate_change(HOUR_S);
+    loop_await(loop, probe.ups == 2);
 }
 
 /* A connection that ends anywhere, in the middle of a record too, costs what any lost connection costs. */
@@ -300,6 +331,7 @@ int main(void)
         tls_test(test_a_peer_that_stalls_in_the_handshake),
         tls_test(test_files_that_cannot_be_used),
         tls_test(test_a_certificate_that_is_renewed),
+        tls_test(test_a_certificate_that_expires_meanwhile),
         tls_test(test_a_connection_that_is_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "queue/holdfast.h"
+#include "redlock/redlock_mutex.h"
 #include "tests/support/authority.h"
 #include "tests/support/private_directory.h"
 #include "tests/support/program_run.h"
@@ -53,13 +55,13 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* `first_settings` are those of the queue node. */
-static void config_write(const char *first_settings)
+/* The host of the queue node, and more of its settings. */
+static void config_write_host(const char *host, const char *first_settings)
 {
     if (conf[0] != '\0')
         unlink(conf);
     FILE *file = fdopen(private_file_create(conf), "w");
-    fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; %s };\nlock_nodes = (", ports[0], first_settings);
+    fprintf(file, "queue_node = { host = \"%s\"; port = %u; %s };\nlock_nodes = (", host, ports[0], first_settings);
     for (unsigned i = 1; i < NODES; i++)
         fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; timeout = \"5s\"; %s }", i > 1 ? ", " : "", ports[i],
                 settings);
@@ -68,6 +70,11 @@ static void config_write(const char *first_settings)
             "[\"echo\"]; };\n",
             build);
     fclose(file);
+}
+
+static void config_write(const char *first_settings)
+{
+    config_write_host("127.0.0.1", first_settings);
 }
 
 /* Its arguments end with NULL. What it prints, and fails unless it ends with this code. */
@@ -120,6 +127,73 @@ TEST(wrong_settings_are_told_with_their_line)
     assert_contains(RUN(1, "check", "-c", conf), ":1: queue: files and a server name for TLS mean nothing without tls");
     config_write("tls = true; tls_ca_file = \"/nowhere/at/all\";");
     assert_contains(RUN(1, "check", "-c", conf), "cannot read the certificates of authorities in /nowhere/at/all");
+}
+
+/* tls = true, in one word with the address. Who knows the configuration need not know the password. */
+TEST(an_address_may_ask_for_tls)
+{
+    char address[64];
+    snprintf(address, sizeof address, "rediss://127.0.0.1:%u", ports[0]);
+    const char *ca = authority_file(authority), *pem = authority_path(authority, "client", "pem"),
+               *key = authority_path(authority, "client", "key");
+    RUN(0, "queues", "--host", address, "--tls-ca-file", ca, "--tls-cert-file", pem, "--tls-key-file", key);
+    assert_contains(RUN(1, "queues", "--host", "rediss://me:secret@127.0.0.1:1"),
+                    "no user and no password belong into");
+    assert_contains(RUN(1, "queues", "--host", "rediss://127.0.0.1"), "is no rediss://HOST:PORT");
+    assert_contains(RUN(1, "queues", "--host", "rediss://127.0.0.1:6379/3"), "is no rediss://HOST:PORT");
+
+    const char *files = strstr(settings, "tls_ca_file");
+    config_write_host("rediss://127.0.0.1", files);
+    assert_contains(RUN(1, "check", "-c", conf), "is no rediss://HOST:PORT");
+    config_write_host(address, files);
+    assert_contains(RUN(0, "queues", "-c", conf, "--json"), "\"queues\":");
+}
+
+TEST(the_library_of_producers_speaks_tls)
+{
+    char reason[256] = "";
+    struct hf_producer_options options = {.host = "127.0.0.1",
+                                          .port = ports[0],
+                                          .tls = true,
+                                          .tls_ca_file = authority_file(authority),
+                                          .tls_cert_file = authority_path(authority, "client", "pem"),
+                                          .tls_key_file = authority_path(authority, "client", "key")};
+    struct hf_producer *producer = hf_producer_create(&options, reason, sizeof reason);
+    struct hf_receipt receipt;
+    assert_non_null(producer);
+    assert_int_equal(hf_push(producer, &(struct hf_task){.class_name = "echo", .queue = "lib"}, &receipt),
+                     HF_PUSH_QUEUED);
+    hf_producer_destroy(producer);
+    options.tls_server_name = "elsewhere.example"; /* the certificate is not for it */
+    options.wait_ms = 500;
+    producer = hf_producer_create(&options, reason, sizeof reason);
+    assert_int_not_equal(hf_push(producer, &(struct hf_task){.class_name = "echo", .queue = "lib"}, &receipt),
+                         HF_PUSH_QUEUED);
+    assert_contains(receipt.reason, "its certificate is refused: hostname mismatch");
+    hf_producer_destroy(producer);
+}
+
+TEST(the_library_of_locks_speaks_tls)
+{
+    char reason[REDLOCK_REASON_SIZE] = "";
+    struct redlock_node node = {.host = "127.0.0.1",
+                                .port = ports[1],
+                                .timeout_ms = 5000,
+                                .tls = true,
+                                .tls_ca_file = authority_file(authority),
+                                .tls_cert_file = authority_path(authority, "client", "pem"),
+                                .tls_key_file = authority_path(authority, "client", "key")};
+    struct redlock_options options = {.nodes = &node, .node_count = 1, .key_prefix = "lib:"};
+    free(redis_server_command(servers[1], "FLUSHALL")); /* alone, it is no member of a group */
+    struct redlock_client *client = redlock_client_open(&options, reason, sizeof reason);
+    assert_non_null(client);
+    struct redlock_mutex mutex = {.client = client, .name = "r", .terms = {.ttl_ms = 30000, .tries = 50}};
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_ACQUIRED);
+    char *there = redis_server_command(servers[1], "EXISTS lib:r");
+    assert_string_equal(there, "1");
+    free(there);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+    redlock_client_close(client);
 }
 
 RUN_GROUP(set_up, tear_down, NULL, NULL)

@@ -327,7 +327,7 @@ static struct config *config_of_options(const struct origin *origin, struct erro
         node->password = secret_read_file(origin->password_file, error);
     else if (origin->password_env != NULL)
         node->password = secret_read_environment(origin->password_env, error);
-    if (!error_is_set(error) && node_tls_check(node, error))
+    if (!error_is_set(error) && node_url_take(node, error) && node_tls_check(node, error))
         return config;
     config_free(config);
     return NULL;

@@ -311,10 +311,10 @@ static bool has_text(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
-static void tls_check(const struct config_node *node, struct findings *findings)
+static void tls_check(struct config_node *node, struct findings *findings)
 {
     struct error error = ERROR_NONE;
-    if (!node_tls_check(node, &error))
+    if (!node_url_take(node, &error) || !node_tls_check(node, &error))
         findings_error(findings, "%s: %s: %s", node->source.where, node->name, error.text);
 }
 
@@ -364,8 +364,8 @@ static void node_check(struct config_node *node, struct findings *findings)
         return;
     }
     address_check(node, findings);
-    sentinels_check(node, findings);
     tls_check(node, findings);
+    sentinels_check(node, findings);
     password_resolve(node, findings);
     sentinel_password_resolve(node, findings);
     node->source.is_broken |= findings->errors > errors_before;

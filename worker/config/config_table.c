@@ -15,7 +15,7 @@
 #define FIELD(member) .offset = offsetof(struct config_node, member)
 #define ADDRESS_KEYS(sample_port)                                                                                      \
     {KEY("host", CONFIG_TEXT, host, NULL, 0, 255), .example = "127.0.0.1", .in_sample = true,                          \
-     .help = "Name or address of the server."},                                                                        \
+     .help = "Name or address of the server; or rediss://HOST:PORT, which means tls too."},                            \
         {KEY("port", CONFIG_COUNT, port, "6379", 1, 65535), .example = sample_port, .in_sample = true,                 \
          .help = "Its TCP port."},                                                                                     \
         {KEY("unix_path", CONFIG_PATH, unix_path, NULL, 0, 107), .example = "/run/redis/redis.sock",                   \

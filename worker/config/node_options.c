@@ -1,7 +1,12 @@
 #include "worker/config/node_options.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/invariant.h"
+#include "base/memory.h"
+#include "redis/node.h"
 
 /* The configuration has "" where the libraries have NULL. */
 static const char *text_or_null(const char *text)
@@ -27,6 +32,28 @@ bool node_tls_check(const struct config_node *node, struct error *error)
     if (tls.is_on && text_or_null(node->unix_path) != NULL)
         return error_set(error, "a unix socket has no TLS: leave tls out, or name a host and a port");
     return !tls.is_on || redis_tls_check(&tls, error);
+}
+
+bool node_url_take(struct config_node *node, struct error *error)
+{
+    static const char with_tls[] = "rediss://", plain[] = "redis://";
+    const char *url = text_or_null(node->host);
+    bool is_secure = url != NULL && strncmp(url, with_tls, strlen(with_tls)) == 0;
+    if (url == NULL || (!is_secure && strncmp(url, plain, strlen(plain)) != 0))
+        return true;
+    char host[REDIS_HOST_MAX];
+    unsigned port;
+    const char *address = strstr(url, "://") + strlen("://");
+    if (strchr(address, '@') != NULL)
+        return error_set(error, "host: no user and no password belong into an address, which everybody may read: use "
+                                "user, and password_file or password_env");
+    if (!redis_address_parse(address, host, &port))
+        return error_set(error, "host: %.64s is no rediss://HOST:PORT (a database goes into the key database)", url);
+    free(node->host);
+    node->host = memory_text(host);
+    node->port = port;
+    node->tls = node->tls || is_secure;
+    return true;
 }
 
 struct redis_node_options node_options(const struct config_node *node, const char *client_name)

@@ -9,6 +9,8 @@
 #include "redlock/redlock_loop.h"
 #include "worker/config/config.h"
 
+/* A host that is an address, rediss://HOST:PORT or redis://HOST:PORT, becomes host, port and, for the first, tls. */
+bool node_url_take(struct config_node *node, struct error *error) MUST_CHECK;
 /* False, with what is wrong, unless the settings go together and the files can be used as they are now. */
 bool node_tls_check(const struct config_node *node, struct error *error) MUST_CHECK;
 struct redis_node_options node_options(const struct config_node *node, const char *client_name);
