@@ -14,9 +14,10 @@
 #include "redlock/scripts.h"
 #include "redlock/limits.h"
 
-#define SETTLE_SLACK_NS (1 * NS_PER_S)
-#define ANSWER_LEAST_NS (2 * NS_PER_S)    /* an operator has more patience than a lock */
-#define WATCHED_NS      (250 * NS_PER_MS) /* how often a watch hears that time passes */
+#define SETTLE_SLACK_NS   (1 * NS_PER_S)
+#define ANSWER_LEAST_NS   (2 * NS_PER_S) /* an operator has more patience than a lock */
+#define REMAINING_MOST_MS (INT64_C(100) * 365 * 86400 * 1000)
+#define WATCHED_NS        (250 * NS_PER_MS) /* how often a watch hears that time passes */
 
 _Static_assert(sizeof(((struct redlock_node_view *)NULL)->eviction) == INSPECTION_POLICY_SIZE, "a view has the policy");
 
@@ -593,7 +594,10 @@ static bool key_read(struct server *server, const struct redis_reply *reply)
     key->kind = (enum redlock_key_kind)(kind - '0');
     memcpy(key->value, parts[VALUE].bytes, parts[VALUE].length);
     key->length = parts[VALUE].length;
+    /* Another program may have given its key any ttl: what is beyond a century is one. */
     key->remaining_ms = parts[REMAINING].integer < 0 ? -1 : parts[REMAINING].integer;
+    if (key->remaining_ms > REMAINING_MOST_MS)
+        key->remaining_ms = REMAINING_MOST_MS;
     key->fence = fence_read(&parts[FENCE]);
     return true;
 }

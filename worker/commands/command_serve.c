@@ -334,8 +334,8 @@ const struct command command_serve = {
         "\n"
         "On this machine (127.0.0.1, ::1, a unix socket) everybody may look without the token; an address that\n"
         "others can reach needs it for everything. HTTP is not encrypted: put a reverse proxy with TLS before\n"
-        "such an address. --prefix is the path that the proxy keeps. The proxy has to keep Host, too: by that, or by\n"
-        "X-Forwarded-For, its requests are told from those of this machine, and need the token.\n"
+        "such an address, and name the path that the proxy keeps by --prefix: then everything needs the token. So\n"
+        "does a request that a proxy marks (X-Forwarded-For, Via, ...), or that names another host.\n"
         "\n"
         "GET /api/state has what `holdfast top --json` prints, with its age; /events sends it again and again.\n",
     .examples = "  holdfast serve\n"

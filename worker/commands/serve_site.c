@@ -601,7 +601,7 @@ struct serve_site *serve_site_start(const struct serve_site_options *options, st
     struct serve_site *site = memory_new(struct serve_site);
     sigset_t all, before;
     site->options = *options;
-    site->is_open = all_are_local(options);
+    site->is_open = all_are_local(options) && options->prefix[0] == '\0'; /* with one there is a proxy */
     list_init(&site->streams);
     site->told = instant_now();
     site->loop = loop_create(error);

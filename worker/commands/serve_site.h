@@ -5,8 +5,9 @@
  *     serve_site_tell(site, state, sample);       again and again
  *     serve_site_stop(site);
  *
- * Who may do what. Reading needs a login if an address is not local, or if the request names a host that is not this
- * machine's (a page that makes its own name lead here is no reader). Changing always needs one: the token of the
+ * Who may do what. Reading needs a login if an address is not local, if a proxy is before it (a prefix, or what it
+ * adds), or if the request names a host that is not this machine's (a page that makes its own name lead here is no
+ * reader). Changing always needs one: the token of the
  * options, as `Authorization: Bearer TOKEN`, or typed into the page, which gives a cookie that only the server reads,
  * and a text that every change has to repeat. Without a token nothing can be changed. Each change is logged with who
  * did it.

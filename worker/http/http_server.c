@@ -210,6 +210,8 @@ bool http_stream_write(struct http_exchange *exchange, const void *bytes, size_t
 {
     invariant(exchange->state == EXCHANGE_STREAMS);
     size_t waiting = exchange->out.length - exchange->sent;
+    if (exchange->request.method == HTTP_HEAD)
+        return true;
     if (waiting > 0 && waiting + length > STREAM_WAITING_MAX)
         return false;
     if (waiting == 0)
