@@ -754,13 +754,9 @@ bool envelope_recover_invalid(const char *record, size_t length, struct buffer *
 
 /* --- the trace ---------------------------------------------------------------------------------------------------- */
 
-static bool is_all_zero(const char *digits, size_t count)
-{
-    return strspn(digits, "0") >= count;
-}
-
 bool traceparent_is_sound(const char *text, size_t length)
 {
+    static const char zeros[] = "00000000000000000000000000000000";
     if (length != ENVELOPE_TRACE_BYTES || memcmp(text, "00-", 3) != 0)
         return false;
     for (size_t i = 3; i < length; i++) {
@@ -768,7 +764,7 @@ bool traceparent_is_sound(const char *text, size_t length)
         if (is_dash ? text[i] != '-' : !is_digit)
             return false;
     }
-    return !is_all_zero(text + 3, 32) && !is_all_zero(text + 36, 16);
+    return memcmp(text + 3, zeros, 32) != 0 && memcmp(text + 36, zeros, 16) != 0;
 }
 
 void envelope_traceparent(const struct envelope *envelope, char traceparent[ENVELOPE_TRACE_BYTES + 1])

@@ -448,6 +448,10 @@ TEST(a_traceparent_has_its_form)
         assert_false(traceparent_is_sound(wrong, strlen(wrong)));
     }
     assert_false(traceparent_is_sound(sound, strlen(sound) - 1));
+    char *alone = malloc(strlen(sound)); /* nothing ends it */
+    memcpy(alone, sound, strlen(sound));
+    assert_true(traceparent_is_sound(alone, strlen(sound)));
+    free(alone);
     assert_false(traceparent_is_sound("00-00000000000000000000000000000000-b7ad6b7169203331-01", 55));
     assert_false(traceparent_is_sound("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", 55));
 }
