@@ -150,7 +150,8 @@ TEST(bytes_may_come_one_by_one_and_records_together)
     assert_reads("+four\r\n");
 }
 
-/* The peer asks for new keys of both sides while we have something to say: the answer goes out by itself. */
+/* The peer asks for new keys of both sides while we have something to say: the answer goes out with what we
+ * say next. */
 TEST(keys_change_in_the_middle_of_what_is_said)
 {
     begin();
@@ -162,7 +163,6 @@ TEST(keys_change_in_the_middle_of_what_is_said)
         server_sends(5);
         assert_true(tls_write(client, "GET k\r\n", 7, &error)); /* under the old keys: nothing was read yet */
         assert_reads("+before\r\n");
-        assert_true(tls_output(client)->length > 0);
         assert_true(tls_write(client, "GET l\r\n", 7, &error));
         client_sends();
         if (i == 0)
