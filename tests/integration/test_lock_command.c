@@ -322,12 +322,18 @@ TEST(danger_and_the_end_can_be_read_and_are_signalled_when_asked_for)
     assert_contains(result.out, "danger\n");
 }
 
+/* On a majority: a node that answers too late may have let go of it. */
 TEST(a_lock_kept_at_least_so_long_stays_behind)
 {
+    unsigned kept = 0;
     assert_int_equal(lock_run("a", "--at-least", "40s", "--", "true"), 0);
-    assert_int_equal(lock_cluster_holders(&cluster, "a"), NODES);
     assert_int_equal(lock_run("a", "--no-wait", "--", "true"), 75);
-    assert_in_range(strtol(lock_cluster_ask(&cluster, 0, "PTTL a"), NULL, 10), 1, 40000);
+    for (unsigned i = 0; i < NODES; i++) {
+        long left_ms = strtol(lock_cluster_ask(&cluster, i, "PTTL a"), NULL, 10);
+        kept += left_ms > 0;
+        assert_true(left_ms <= 40000);
+    }
+    assert_in_range(kept, NODES / 2 + 1, NODES);
 }
 
 /* --- as without it ------------------------------------------------------------------------------------------------ */
