@@ -151,13 +151,11 @@ const struct command command_doctor = {
     .name = "doctor",
     .summary = "find what is wrong with the queue node, the fleet and what waits",
     .about =
-        "Looks at the settings of the queue node (persistence, eviction, memory, replicas, version), at processes "
-        "that\n"
-        "died and were not recovered, workers of other programs, clocks, queues that nobody serves or that are\n"
-        "paused, entries that are no tasks, keys that belong to nobody, the rights of the nodes' users, the lock "
-        "nodes,\n"
-        "and the rates of their clocks and of this host's, which takes a second. Each finding says what it is, why it "
-        "matters, and what to do.\n"
+        "Looks at the settings of the queue node (persistence, eviction, memory, replicas, version), at processes\n"
+        "that died and were not recovered, workers of other programs, clocks, queues that nobody serves or that are\n"
+        "paused, entries that are no tasks, keys that belong to nobody, the rights of the nodes' users, the lock\n"
+        "nodes, and the rates of their clocks and of this host's, which takes a second. Each finding says what it\n"
+        "is, why it matters, and what to do.\n"
         "Nothing is changed, and every look is bounded: the first thousand entries of a set, the first --key-limit\n"
         "keys. What the node does not let us ask is a note.\n"
         "\n"
