@@ -1,6 +1,10 @@
 /* The program as somebody at a terminal meets it. */
 #include "tests/support/test.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/support/private_directory.h"
 #include "tests/support/program_run.h"
 
 static void assert_misused(const char *line, const char *part)
@@ -19,6 +23,15 @@ static void assert_prints(const char *line, const char *part)
     assert_contains(result.out, part);
     assert_string_equal(result.error, "");
     assert_int_equal(result.exit_code, 0);
+    program_result_free(&result);
+}
+
+static void assert_fails(const char *line, const char *part)
+{
+    struct program_result result = program_run(line);
+    assert_contains(result.error, part);
+    assert_string_equal(result.out, "");
+    assert_int_equal(result.exit_code, 1);
     program_result_free(&result);
 }
 
@@ -128,6 +141,19 @@ static void page_compare(const char *page, const char *command)
         fail_msg("%s is not what the program says: run make docs", page);
     program_result_free(&result);
     free(text);
+}
+
+TEST(a_token_that_cannot_be_used_is_an_error)
+{
+    char path[PRIVATE_DIRECTORY_MAX], line[PRIVATE_DIRECTORY_MAX + 32];
+    int fd = private_file_create(path);
+    assert_int_equal(write(fd, "too-short\n", 10), 10);
+    close(fd);
+    snprintf(line, sizeof line, "serve --token-file %s", path);
+    assert_fails(line, "holdfast serve: --token-file: ");
+    assert_fails(line, "a token has at least 16 characters");
+    unlink(path);
+    assert_fails(line, "cannot be opened: No such file or directory");
 }
 
 TEST(the_manual_is_up_to_date)

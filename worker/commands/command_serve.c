@@ -294,9 +294,9 @@ static int prepare(struct serve_command *serve)
     if (!prefix_is_good(serve->prefix))
         return command_misused(&command_serve, "--prefix: %s is no path like /holdfast", serve->prefix);
     if (serve->token_file != NULL && (serve->token = secret_read_file(serve->token_file, &error)) == NULL)
-        return console_complain(&serve->console, "--token-file: %s", error.text);
+        return command_complain(&command_serve, "--token-file: %s", error.text);
     if (serve->token != NULL && strlen(serve->token) < 16)
-        return console_complain(&serve->console, "--token-file: %s: a token has at least 16 characters",
+        return command_complain(&command_serve, "--token-file: %s: a token has at least 16 characters",
                                 serve->token_file);
     int code = console_open(&serve->console, &command_serve, ORIGIN_NEEDS_LOCKS, false);
     const char *path = origin_path(&serve->console.origin);
