@@ -574,6 +574,17 @@ TEST(a_coprocess_says_when_the_lock_is_lost)
     assert_contains(result.out, "{\"event\":\"released\"");
 }
 
+TEST(a_coprocess_that_nobody_can_hear_fails_and_holds_nothing)
+{
+    int ends[2], full = open("/dev/full", O_RDWR | O_CLOEXEC);
+    assert_true(full >= 0 && pipe2(ends, O_CLOEXEC) == 0);
+    struct program program = program_start_to(WORDS("lock", "a", "--hold"), ends[0], full);
+    assert_int_equal(end_await(&program), 1);
+    assert_contains(result.error, "nobody knows that the lock is held");
+    assert_int_equal(lock_cluster_holders(&cluster, "a"), 0);
+    close(ends[1]);
+}
+
 TEST(a_coprocess_without_its_caller_waits_no_longer)
 {
     int ends[2];

@@ -107,20 +107,23 @@ static struct json_writer event_begin(const struct lock_command *self, struct bu
     return json;
 }
 
-/* Writes the line at once: the reader waits for it. */
-static void event_end(struct json_writer *json, const struct lock_command *self)
+/* Writes the line at once: the reader waits for it. False if it was not written. */
+static bool event_end(struct json_writer *json, const struct lock_command *self)
 {
     struct buffer line = {0};
+    bool is_written = true;
     json_close(json, '}');
     json_append_defused(&line, json->out->bytes, json->out->length);
     buffer_append(&line, "\n", 1);
     if (self->holds || self->as_json)
-        (void)!write(self->holds ? STDOUT_FILENO : STDERR_FILENO, line.bytes, line.length);
+        is_written =
+            write(self->holds ? STDOUT_FILENO : STDERR_FILENO, line.bytes, line.length) == (ssize_t)line.length;
     buffer_fini(json->out);
     buffer_fini(&line);
+    return is_written;
 }
 
-static void state_tell(const struct lock_command *self, const char *name, int64_t waited_ns)
+static bool state_tell(const struct lock_command *self, const char *name, int64_t waited_ns)
 {
     struct buffer out = {0};
     int64_t left_ns = redlock_validity_left_ns(redlock_lock_validity(self->lock));
@@ -129,7 +132,7 @@ static void state_tell(const struct lock_command *self, const char *name, int64_
     json_number(&json, "remaining_ms", left_ns / NS_PER_MS);
     if (waited_ns >= 0)
         json_number(&json, "waited_ms", waited_ns / NS_PER_MS);
-    event_end(&json, self);
+    return event_end(&json, self);
 }
 
 static void loss_tell(const struct lock_command *self, const char *reason)
@@ -299,8 +302,10 @@ static void lock_had(struct lock_command *self, const struct redlock_event *even
     self->held_since = instant_now();
     self->token = redlock_lock_token(self->lock);
     self->place = redlock_lock_place(self->lock);
-    state_tell(self, "held", event->waited_ns);
-    if (!self->holds)
+    if (!state_tell(self, "held", event->waited_ns) && self->holds) {
+        (void)command_complain(&command_lock, "cannot write to standard output, so nobody knows that the lock is held");
+        give_back(self, EXIT_CODE_FAILURE);
+    } else if (!self->holds)
         guarded_command_start(&self->guard, self->lock, self->token);
     else if (self->input < 0)
         input_ended(self);

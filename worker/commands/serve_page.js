@@ -207,8 +207,11 @@ function overview(parent, state) {
     ], state.queues, 'No queue has been used.');
     add(parent, 'h2', {}, 'Hottest resources');
     grid(parent, 'Hottest resources', [
-        ['Resource', (row, cell) => row.for === 'resource' ? void link(cell, ['resource', row.name], row.name)
-            : `${row.name} (share of threads)`],
+        ['Resource', (row, cell) => {
+            if (row.for === 'class') return `${row.name} (share of threads)`;
+            link(cell, ['resource', row.name], row.name);
+            return row.for === 'places' ? ' (its places)' : undefined;
+        }],
         ['Waiters', (row) => number(row.waiters), 'n'],
         ['Held by', (row, cell) => row.holder ? void link(cell, ['task', row.holder], row.holder) : null],
         ['At', (row) => row.process],
