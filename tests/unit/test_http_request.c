@@ -201,6 +201,40 @@ TEST(a_page_of_another_origin_is_recognised)
     }
 }
 
+TEST(a_host_is_this_machine_or_an_address_or_a_name)
+{
+    static const struct {
+        const char *host;
+        enum http_host is;
+    } cases[] = {
+        {"localhost", HTTP_HOST_LOCAL},
+        {"localhost:9190", HTTP_HOST_LOCAL},
+        {"127.0.0.1:9190", HTTP_HOST_LOCAL},
+        {"127.0.0.1", HTTP_HOST_LOCAL},
+        {"[::1]:9190", HTTP_HOST_LOCAL},
+        {"[::1]", HTTP_HOST_LOCAL},
+        {"", HTTP_HOST_LOCAL},
+        {"10.0.0.5:9190", HTTP_HOST_ADDRESS},
+        {"[fd00::1]", HTTP_HOST_ADDRESS},
+        {"evil.example", HTTP_HOST_NAME},
+        {"localhost.evil.example", HTTP_HOST_NAME},
+        {"127.0.0.1.evil.example:9190", HTTP_HOST_NAME},
+        {"evil.example:80:127.0.0.1", HTTP_HOST_NAME},
+        {"/run/http.sock", HTTP_HOST_NAME},
+        {"[::1", HTTP_HOST_NAME},
+        {"127.0.0.1:x", HTTP_HOST_NAME},
+    };
+    char text[128];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", cases[i].host);
+        assert_int_equal(request_read(text), HTTP_DONE);
+        if (http_request_host(&request) != cases[i].is)
+            fail_msg("wrong: %s", cases[i].host);
+    }
+    assert_int_equal(request_read("GET / HTTP/1.0\r\n\r\n"), HTTP_DONE);
+    assert_int_equal(http_request_host(&request), HTTP_HOST_LOCAL);
+}
+
 TEST(fields_of_forms_and_cookies_are_decoded)
 {
     struct buffer out = {0};

@@ -17,6 +17,7 @@
 #include "worker/print/page.h"
 
 #define SESSION_NS (12 * 3600 * NS_PER_S)
+#define LATE_NS    (1 * NS_PER_S) /* until one who gave a wrong token is told so */
 
 enum {
     CONNECTIONS_MAX = 128,
@@ -25,6 +26,7 @@ enum {
     SECRET_DIGITS = 32,
     USER_MAX = 64,
     CHILDREN_MAX = 4,
+    LATE_MAX = 16,
     FIELD_MAX = 4096,
     SAMPLES_MAX = 360, /* an hour */
 };
@@ -45,6 +47,7 @@ struct serve_site {
     bool is_started, is_open; /* anybody may read: only this machine can reach it */
     atomic_uint watchers;
     struct list streams;
+    unsigned late; /* answers to wrong tokens that are not given yet */
     struct session sessions[SESSIONS];
     struct buffer state, metrics[METRIC_TEXTS];
     struct instant told;
@@ -68,25 +71,15 @@ static struct session *session_of(struct serve_site *site, const struct http_req
     return found;
 }
 
-static bool has_token(const struct serve_site *site, const struct http_request *request)
+/* While too many wrong tokens are unanswered, none is looked at: so there are at most LATE_MAX guesses a second. */
+static bool is_guessed(const struct serve_site *site)
 {
-    return site->options.token != NULL && http_request_has_token(request, site->options.token);
+    return site->late >= LATE_MAX;
 }
 
-/* Names of this machine, which nobody else can make lead here. */
-static bool host_is_local(const struct http_request *request)
+static bool has_token(const struct serve_site *site, const struct http_request *request)
 {
-    const char *host = http_request_header(request, "Host");
-    struct http_address address;
-    struct error error = ERROR_NONE;
-    char text[96];
-    if (host == NULL)
-        return true; /* no browser */
-    const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
-    bool has_port = colon != NULL && (bracket == NULL || colon > bracket);
-    int length = snprintf(text, sizeof text, "%s%s", host, has_port ? "" : ":80");
-    return length > 0 && (size_t)length < sizeof text && text[0] != '/' &&
-           http_address_read(text, 0, &address, &error) && address.is_local;
+    return !is_guessed(site) && site->options.token != NULL && http_request_has_token(request, site->options.token);
 }
 
 /* By a proxy, for somebody elsewhere: many give us a Host of their own, the address that we listen on. */
@@ -99,10 +92,15 @@ static bool is_forwarded(const struct http_request *request)
     return false;
 }
 
+static bool may_see_page(struct serve_site *site, const struct http_request *request)
+{
+    bool is_here = http_request_host(request) == HTTP_HOST_LOCAL && !is_forwarded(request);
+    return (site->is_open && is_here) || session_of(site, request) != NULL;
+}
+
 static bool may_read(struct serve_site *site, const struct http_request *request)
 {
-    return (site->is_open && host_is_local(request) && !is_forwarded(request)) || has_token(site, request) ||
-           session_of(site, request) != NULL;
+    return may_see_page(site, request) || has_token(site, request);
 }
 
 /* A cookie comes by itself with a request that another page makes; the proof does not. */
@@ -113,9 +111,51 @@ static bool may_change(struct serve_site *site, const struct http_request *reque
     return has_token(site, request) || (session != NULL && proof != NULL && strcmp(proof, session->proof) == 0);
 }
 
-static void refuse(struct http_exchange *exchange)
+struct late {
+    struct loop_timer timer;
+    struct serve_site *site;
+    struct http_exchange *exchange;
+    unsigned status;
+    const char *line;
+};
+
+static void late_end(void *context)
 {
-    http_respond_text(exchange, 401, "this needs a login: the token of `holdfast serve`");
+    struct late *late = context;
+    loop_timer_clear(late->site->loop, &late->timer);
+    late->site->late--;
+    free(late);
+}
+
+static void late_fire(struct loop_timer *timer)
+{
+    struct late *late = list_owner(timer, struct late, timer);
+    http_respond_text(late->exchange, late->status, late->line);
+    late_end(late);
+}
+
+/* The answer to a wrong token. */
+static void respond_late(struct serve_site *site, struct http_exchange *exchange, unsigned status, const char *line)
+{
+    if (is_guessed(site)) {
+        http_respond_text(exchange, 429, "too many wrong tokens just now; try again in a moment");
+        return;
+    }
+    struct late *late = memory_new(struct late);
+    *late = (struct late){.site = site, .exchange = exchange, .status = status, .line = line};
+    loop_timer_init(&late->timer, late_fire);
+    loop_timer_set(site->loop, &late->timer, loop_after(site->loop, LATE_NS));
+    site->late++;
+    http_exchange_keep(exchange, late_end, late);
+}
+
+static void refuse(struct serve_site *site, struct http_exchange *exchange)
+{
+    static const char line[] = "this needs a login: the token of `holdfast serve`";
+    if (http_request_header(http_exchange_request(exchange), "Authorization") != NULL)
+        respond_late(site, exchange, 401, line);
+    else
+        http_respond_text(exchange, 401, line);
 }
 
 static void json_respond(struct http_exchange *exchange, struct json_writer *json)
@@ -213,6 +253,10 @@ static bool token_is(const char *token, const char *given)
 static void login_post(void *context, struct http_exchange *exchange)
 {
     struct serve_site *site = context;
+    if (is_guessed(site)) {
+        respond_late(site, exchange, 0, NULL);
+        return;
+    }
     char *token = body_field(exchange, "token"), *user = body_field(exchange, "user");
     bool is_right = site->options.token != NULL && token != NULL && token_is(site->options.token, token);
     struct actor actor = actor_of(exchange, user != NULL ? user : "");
@@ -221,10 +265,9 @@ static void login_post(void *context, struct http_exchange *exchange)
         cookie_set(site, exchange, session_begin(site, actor.user)->cookie, SESSION_NS / NS_PER_S);
         http_respond_text(exchange, 200, "welcome");
     } else {
-        http_respond_text(exchange, 403,
-                          site->options.token != NULL
-                              ? "that is not the token"
-                              : "nothing can be changed here: `holdfast serve` has no --token-file");
+        respond_late(site, exchange, 403,
+                     site->options.token != NULL ? "that is not the token"
+                                                 : "nothing can be changed here: `holdfast serve` has no --token-file");
     }
     if (token != NULL)
         memory_wipe(token, strlen(token));
@@ -249,7 +292,7 @@ static void session_get(void *context, struct http_exchange *exchange)
     const struct session *session = session_of(site, request);
     struct buffer out = {0};
     struct json_writer json = json_begin(&out);
-    json_truth(&json, "may_read", may_read(site, request));
+    json_truth(&json, "may_read", may_see_page(site, request)); /* tells nobody whether a token is right */
     json_truth(&json, "has_token", site->options.token != NULL);
     json_text(&json, "user", session != NULL ? session->user : NULL);
     json_text(&json, "proof", session != NULL ? session->proof : NULL);
@@ -282,7 +325,7 @@ static void state_get(void *context, struct http_exchange *exchange)
 {
     struct buffer out = {0};
     if (!may_read(context, http_exchange_request(exchange))) {
-        refuse(exchange);
+        refuse(context, exchange);
         return;
     }
     state_write(context, &out);
@@ -320,7 +363,7 @@ static void events_get(void *context, struct http_exchange *exchange)
     struct serve_site *site = context;
     struct buffer data = {0};
     if (!may_read(site, http_exchange_request(exchange))) {
-        refuse(exchange);
+        refuse(context, exchange);
         return;
     }
     struct watcher *watcher = memory_new(struct watcher);
@@ -390,7 +433,7 @@ static void metrics_get(void *context, struct http_exchange *exchange)
     const struct http_request *request = http_exchange_request(exchange);
     enum metric_text form = metric_text_for(http_request_header(request, "Accept"));
     if (!may_read(site, request))
-        refuse(exchange);
+        refuse(site, exchange);
     else
         http_respond(exchange, 200, metric_text_types[form], site->metrics[form].bytes, site->metrics[form].length);
 }
@@ -526,7 +569,7 @@ static void search_get(void *context, struct http_exchange *exchange)
     const struct site_command *command =
         command_named(searches, sizeof searches / sizeof searches[0], http_exchange_rest(exchange));
     if (!may_read(context, http_exchange_request(exchange)))
-        refuse(exchange);
+        refuse(context, exchange);
     else if (command == NULL)
         http_respond_text(exchange, 404, "there is no such search");
     else
@@ -538,7 +581,7 @@ static void change_post(void *context, struct http_exchange *exchange)
     const struct site_command *command =
         command_named(changes, sizeof changes / sizeof changes[0], http_exchange_rest(exchange));
     if (!may_change(context, http_exchange_request(exchange)))
-        refuse(exchange);
+        refuse(context, exchange);
     else if (command == NULL)
         http_respond_text(exchange, 404, "there is no such action");
     else

@@ -10,7 +10,7 @@
  * reader). Changing always needs one: the token of the
  * options, as `Authorization: Bearer TOKEN`, or typed into the page, which gives a cookie that only the server reads,
  * and a text that every change has to repeat. Without a token nothing can be changed. Each change is logged with who
- * did it.
+ * did it. Whoever gives a wrong token waits a second for the answer, and at most sixteen wait at a time.
  *
  * Searches and changes are our own commands (command_child.h); at most four run at a time. Threads: start, tell and
  * stop belong to one thread. */

@@ -1,7 +1,10 @@
 #include "worker/http/http_request.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include "worker/http/http_address.h"
 
 /* --- characters ------------------------------------------------------------------------------------------------- */
 
@@ -241,6 +244,22 @@ bool http_request_has_token(const struct http_request *request, const char *toke
     for (size_t i = 0; token[i] != '\0'; i++)
         differs |= (unsigned char)(given[7 + i] ^ token[i]);
     return differs == 0;
+}
+
+enum http_host http_request_host(const struct http_request *request)
+{
+    const char *host = http_request_header(request, "Host");
+    struct http_address address;
+    struct error error = ERROR_NONE;
+    char text[96];
+    if (host == NULL || host[0] == '\0')
+        return HTTP_HOST_LOCAL;
+    const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
+    bool has_port = colon != NULL && (bracket == NULL || colon > bracket);
+    int length = snprintf(text, sizeof text, "%s%s", host, has_port ? "" : ":80");
+    if (length < 0 || (size_t)length >= sizeof text || text[0] == '/' || !http_address_read(text, 0, &address, &error))
+        return HTTP_HOST_NAME;
+    return address.is_local ? HTTP_HOST_LOCAL : HTTP_HOST_ADDRESS;
 }
 
 bool http_request_is_same_origin(const struct http_request *request)

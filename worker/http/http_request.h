@@ -23,6 +23,14 @@
 enum { HTTP_HEAD_MAX = 8192, HTTP_HEADERS_MAX = 64 };
 enum { HTTP_MORE = 0, HTTP_DONE = 1 }; /* statuses are above */
 
+/* What Host names. A page of any site can make a name of its own lead to this machine, and then the browser lets it
+ * read what is answered; an address leads nowhere else. */
+enum http_host {
+    HTTP_HOST_LOCAL,   /* localhost or a loopback address; or there is none: this is no browser */
+    HTTP_HOST_ADDRESS, /* of another machine, or of this one in a network */
+    HTTP_HOST_NAME,
+};
+
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_OTHER };
 
 struct http_header {
@@ -50,6 +58,7 @@ unsigned http_request_read(struct http_request *request, char *bytes, size_t len
 const char *http_request_header(const struct http_request *request, const char *name);
 /* Whether Authorization is "Bearer TOKEN". Takes equally long for every wrong token of a length. */
 bool http_request_has_token(const struct http_request *request, const char *token);
+enum http_host http_request_host(const struct http_request *request);
 /* False for what a page of another origin makes a browser send: Origin is not the Host, or Sec-Fetch-Site says so. */
 bool http_request_is_same_origin(const struct http_request *request);
 /* Appends the decoded value of a field of a query or of a form (`a=1&b=x+y%20z`). False, and nothing appended, when

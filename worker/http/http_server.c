@@ -45,6 +45,7 @@ struct http_exchange {
     char *in;
     size_t in_length;
     bool client_ended; /* it sends nothing more */
+    bool is_by_path;   /* it came by a unix socket, where there are no browsers */
     bool is_last;      /* the connection ends with this answer */
     struct buffer out, headers;
     size_t sent; /* of out */
@@ -117,8 +118,9 @@ static const char *status_text(unsigned status)
         /* clang-format off */
         {200, "OK"}, {204, "No Content"}, {303, "See Other"}, {308, "Permanent Redirect"}, {400, "Bad Request"},
         {401, "Unauthorized"}, {403, "Forbidden"}, {404, "Not Found"}, {405, "Method Not Allowed"}, {409, "Conflict"},
-        {413, "Content Too Large"}, {431, "Request Header Fields Too Large"}, {500, "Internal Server Error"},
-        {501, "Not Implemented"}, {503, "Service Unavailable"}, {505, "HTTP Version Not Supported"},
+        {413, "Content Too Large"}, {429, "Too Many Requests"}, {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"}, {501, "Not Implemented"}, {503, "Service Unavailable"},
+        {505, "HTTP Version Not Supported"},
         /* clang-format on */
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -305,6 +307,12 @@ static void request_handle(struct http_exchange *exchange)
                           "this address needs the token of the configuration: Authorization: Bearer TOKEN");
         return;
     }
+    bool is_open = options->token == NULL && !options->has_login && !exchange->is_by_path;
+    if (is_open && http_request_host(request) == HTTP_HOST_NAME) {
+        http_respond_text(exchange, 403,
+                          "without a token this server answers only to its address as the Host, or to localhost");
+        return;
+    }
     if (path == NULL) {
         if (options->prefix != NULL && strcmp(request->path, options->prefix) == 0)
             redirect_to_root(exchange);
@@ -458,11 +466,13 @@ static void exchange_ready(void *context, int events)
 
 /* --- connections -------------------------------------------------------------------------------------------------- */
 
-static void exchange_begin(struct http_server *server, int fd)
+static void exchange_begin(const struct listener *listener, int fd)
 {
+    struct http_server *server = listener->server;
     struct http_exchange *exchange = memory_new(struct http_exchange);
     exchange->server = server;
     exchange->fd = fd;
+    exchange->is_by_path = listener->address.bytes.ss_family == AF_UNIX;
     exchange->in = memory_zeroed(1, HTTP_HEAD_MAX + server->options.body_max);
     loop_timer_init(&exchange->limit, limit_fire);
     loop_hook_init(&exchange->turn_end, turn_end);
@@ -508,7 +518,7 @@ static void listener_ready(void *context, int events)
         if (fd < 0)
             return;
         if (room_make(server))
-            exchange_begin(server, fd);
+            exchange_begin(listener, fd);
         else
             close(fd);
     }

@@ -21,6 +21,9 @@
  * keep others out. At most half of the connections are streams. What the client does not take of a stream is kept up to
  * 256 KiB.
  *
+ * Without a token and without a login a request has to name an address or localhost in its Host: else a page whose name
+ * leads to this machine could read the answers. No browser reaches a unix socket, where any Host will do.
+ *
  * All of it belongs to the thread of the loop. When the process dies, unix sockets stay as files, and the next server
  * replaces them. */
 #ifndef WORKER_HTTP_SERVER_H
