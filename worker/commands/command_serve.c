@@ -284,7 +284,8 @@ static bool prefix_is_good(const char *prefix)
 {
     size_t length = strlen(prefix);
     return length == 0 ||
-           (prefix[0] == '/' && prefix[length - 1] != '/' && length < 128 &&
+           (prefix[0] == '/' && prefix[length - 1] != '/' && length < 128 && strstr(prefix, "//") == NULL &&
+            strstr(prefix, "/.") == NULL && /* no request has such a path */
             strspn(prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/") == length);
 }
 
@@ -293,16 +294,21 @@ static int prepare(struct serve_command *serve)
     struct error error = ERROR_NONE;
     if (!prefix_is_good(serve->prefix))
         return command_misused(&command_serve, "--prefix: %s is no path like /holdfast", serve->prefix);
+    int code = console_configure(&serve->console, &command_serve, ORIGIN_NEEDS_LOCKS);
+    if (code != EXIT_CODE_OK)
+        return code;
     if (serve->token_file != NULL && (serve->token = secret_read_file(serve->token_file, &error)) == NULL)
         return command_complain(&command_serve, "--token-file: %s", error.text);
     if (serve->token != NULL && strlen(serve->token) < 16)
         return command_complain(&command_serve, "--token-file: %s: a token has at least 16 characters",
                                 serve->token_file);
-    int code = console_open(&serve->console, &command_serve, ORIGIN_NEEDS_LOCKS, false);
-    const char *path = origin_path(&serve->console.origin);
-    if (code == EXIT_CODE_OK && asprintf(&serve->origin, "--config=%s", path) < 0)
-        code = EXIT_CODE_FAILURE;
-    return code;
+    if (asprintf(&serve->origin, "--config=%s", origin_path(&serve->console.origin)) < 0)
+        return EXIT_CODE_FAILURE;
+    /* A node that is away now may come back: the page says so until then. */
+    code = console_connect(&serve->console, false);
+    struct node_client *client = serve->console.client;
+    bool may_come_back = client != NULL && node_client_ended(client) != NODE_CLIENT_INTERRUPTED;
+    return may_come_back ? EXIT_CODE_OK : code;
 }
 
 static int run(int argc, char **argv)
