@@ -294,14 +294,14 @@ static int prepare(struct serve_command *serve)
     struct error error = ERROR_NONE;
     if (!prefix_is_good(serve->prefix))
         return command_misused(&command_serve, "--prefix: %s is no path like /holdfast", serve->prefix);
-    int code = console_configure(&serve->console, &command_serve, ORIGIN_NEEDS_LOCKS);
-    if (code != EXIT_CODE_OK)
-        return code;
     if (serve->token_file != NULL && (serve->token = secret_read_file(serve->token_file, &error)) == NULL)
         return command_complain(&command_serve, "--token-file: %s", error.text);
     if (serve->token != NULL && strlen(serve->token) < 16)
         return command_complain(&command_serve, "--token-file: %s: a token has at least 16 characters",
                                 serve->token_file);
+    int code = console_configure(&serve->console, &command_serve, ORIGIN_NEEDS_LOCKS);
+    if (code != EXIT_CODE_OK)
+        return code;
     if (asprintf(&serve->origin, "--config=%s", origin_path(&serve->console.origin)) < 0)
         return EXIT_CODE_FAILURE;
     /* A node that is away now may come back: the page says so until then. */
