@@ -6,11 +6,11 @@
  *     serve_site_stop(site);
  *
  * Who may do what. Reading needs a login if an address is not local, if a proxy is before it (a prefix, or what it
- * adds), or if the request names a host that is not this machine's (a page that makes its own name lead here is no
- * reader). Changing always needs one: the token of the
- * options, as `Authorization: Bearer TOKEN`, or typed into the page, which gives a cookie that only the server reads,
- * and a text that every change has to repeat. Without a token nothing can be changed. Each change is logged with who
- * did it. Whoever gives a wrong token waits a second for the answer, and at most sixteen wait at a time.
+ * adds), or if the request names another host than this machine: a page of any site can make its name lead here.
+ * Changing always needs a login: the token of the options as `Authorization: Bearer TOKEN`, or typed into the page.
+ * That gives a cookie that no script can read, and a text that every change has to repeat. Without a token nothing can
+ * be changed. Each change is logged with who did it. Whoever gives a wrong token waits a second for the answer, and at
+ * most sixteen wait at a time.
  *
  * Searches and changes are our own commands (command_child.h); at most four run at a time. Threads: start, tell and
  * stop belong to one thread. */
