@@ -13,9 +13,10 @@
 #include "tests/support/loop_until.h"
 #include "tests/support/one_loop.h"
 #include "tests/support/private_directory.h"
+#include "worker/http/http_guess.h"
 #include "worker/http/http_server.h"
 
-enum { CONNECTIONS_MAX = 8 };
+enum { CONNECTIONS_MAX = 16 };
 
 static struct http_server *server;
 static struct http_exchange *stream, *kept;
@@ -110,17 +111,24 @@ static int tear_down(void **state)
 
 /* --- a client ----------------------------------------------------------------------------------------------------- */
 
-static int client_connect(void)
+static int client_connect_from(const char *address)
 {
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(address)};
     struct buffer text = {0};
     const char *colon = strrchr(http_server_address(server, 0, &text), ':');
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10)),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
     buffer_fini(&text);
     return fd;
+}
+
+static int client_connect(void)
+{
+    return client_connect_from("127.0.0.1");
 }
 
 static void client_send(int fd, const char *text)
@@ -242,6 +250,42 @@ TEST(a_token_and_a_prefix_are_demanded)
     assert_non_null(strstr(ask("GET /hf" CLOSING "Authorization: Bearer s3cret\r\n\r\n"), "Location: /hf/\r\n"));
     assert_non_null(strstr(ask("GET /" CLOSING "Authorization: Bearer s3cret\r\n\r\n"), " 404 "));
     assert_non_null(strstr(ask("GET /hfx/" CLOSING "Authorization: Bearer s3cret\r\n\r\n"), " 404 "));
+}
+
+/* All ask within one turn of the loop, so it does not matter how long that takes. */
+TEST(guesses_of_a_token_are_slowed)
+{
+    enum { GUESSERS = HTTP_GUESSES_OF_ONE + 1, KNOWS = GUESSERS, KNOWS_ELSEWHERE, CLIENTS };
+    static const char wrong[] = "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer guess\r\n\r\n";
+    static const char right[] = "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3cret\r\n\r\n";
+    struct error error = ERROR_NONE;
+    struct buffer answers[CLIENTS] = {{0}};
+    int fds[CLIENTS];
+    http_server_destroy(server);
+    server = server_begin("127.0.0.1:0", "", "s3cret", &error);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        fds[i] = client_connect_from(i == KNOWS_ELSEWHERE ? "127.0.0.2" : "127.0.0.1");
+        client_send(fds[i], right);
+        loop_await(loop, answer_has(fds[i], &answers[i], "hello"));
+        buffer_clear(&answers[i]);
+    }
+    struct instant asked = instant_now();
+    for (unsigned i = 0; i < CLIENTS; i++)
+        client_send(fds[i], i < GUESSERS ? wrong : right);
+    loop_await(loop, answer_has(fds[KNOWS_ELSEWHERE], &answers[KNOWS_ELSEWHERE], "hello"));
+    loop_await(loop, answer_has(fds[GUESSERS - 1], &answers[GUESSERS - 1], " 429 "));
+    loop_await(loop, answer_has(fds[KNOWS], &answers[KNOWS], " 429 ")); /* or it would tell which guess was right */
+    for (unsigned i = 0; i < GUESSERS - 1; i++) {
+        loop_await(loop, answer_has(fds[i], &answers[i], " 401 "));
+        assert_true(instant_since(asked, instant_now()) >= NS_PER_S);
+    }
+    buffer_clear(&answers[KNOWS]);
+    client_send(fds[KNOWS], right);
+    loop_await(loop, answer_has(fds[KNOWS], &answers[KNOWS], "hello"));
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        buffer_fini(&answers[i]);
+        close(fds[i]);
+    }
 }
 
 TEST(a_name_of_another_site_reads_nothing)

@@ -17,7 +17,6 @@
 #include "worker/print/page.h"
 
 #define SESSION_NS (12 * 3600 * NS_PER_S)
-#define LATE_NS    (1 * NS_PER_S) /* until one who gave a wrong token is told so */
 
 enum {
     CONNECTIONS_MAX = 128,
@@ -26,7 +25,6 @@ enum {
     SECRET_DIGITS = 32,
     USER_MAX = 64,
     CHILDREN_MAX = 4,
-    LATE_MAX = 16,
     FIELD_MAX = 4096,
     SAMPLES_MAX = 360, /* an hour */
 };
@@ -47,7 +45,6 @@ struct serve_site {
     bool is_started, is_open; /* anybody may read: only this machine can reach it */
     atomic_uint watchers;
     struct list streams;
-    unsigned late; /* answers to wrong tokens that are not given yet */
     struct session sessions[SESSIONS];
     struct buffer state, metrics[METRIC_TEXTS];
     struct instant told;
@@ -71,15 +68,9 @@ static struct session *session_of(struct serve_site *site, const struct http_req
     return found;
 }
 
-/* While too many wrong tokens are unanswered, none is looked at: so there are at most LATE_MAX guesses a second. */
-static bool is_guessed(const struct serve_site *site)
+static bool has_token(const struct serve_site *site, const struct http_exchange *exchange)
 {
-    return site->late >= LATE_MAX;
-}
-
-static bool has_token(const struct serve_site *site, const struct http_request *request)
-{
-    return !is_guessed(site) && site->options.token != NULL && http_request_has_token(request, site->options.token);
+    return site->options.token != NULL && http_exchange_has_token(exchange, site->options.token);
 }
 
 /* By a proxy, for somebody elsewhere: many give us a Host of their own, the address that we listen on. */
@@ -98,64 +89,23 @@ static bool may_see_page(struct serve_site *site, const struct http_request *req
     return (site->is_open && is_here) || session_of(site, request) != NULL;
 }
 
-static bool may_read(struct serve_site *site, const struct http_request *request)
+static bool may_read(struct serve_site *site, const struct http_exchange *exchange)
 {
-    return may_see_page(site, request) || has_token(site, request);
+    return may_see_page(site, http_exchange_request(exchange)) || has_token(site, exchange);
 }
 
 /* A cookie comes by itself with a request that another page makes; the proof does not. */
-static bool may_change(struct serve_site *site, const struct http_request *request)
+static bool may_change(struct serve_site *site, const struct http_exchange *exchange)
 {
+    const struct http_request *request = http_exchange_request(exchange);
     const struct session *session = session_of(site, request);
     const char *proof = http_request_header(request, "X-Holdfast-Proof");
-    return has_token(site, request) || (session != NULL && proof != NULL && strcmp(proof, session->proof) == 0);
+    return has_token(site, exchange) || (session != NULL && proof != NULL && strcmp(proof, session->proof) == 0);
 }
 
-struct late {
-    struct loop_timer timer;
-    struct serve_site *site;
-    struct http_exchange *exchange;
-    unsigned status;
-    const char *line;
-};
-
-static void late_end(void *context)
+static void refuse(struct http_exchange *exchange)
 {
-    struct late *late = context;
-    loop_timer_clear(late->site->loop, &late->timer);
-    late->site->late--;
-    free(late);
-}
-
-static void late_fire(struct loop_timer *timer)
-{
-    struct late *late = list_owner(timer, struct late, timer);
-    http_respond_text(late->exchange, late->status, late->line);
-    late_end(late);
-}
-
-/* The answer to a wrong token. */
-static void respond_late(struct serve_site *site, struct http_exchange *exchange, unsigned status, const char *line)
-{
-    if (is_guessed(site)) {
-        http_respond_text(exchange, 429, "too many wrong tokens just now; try again in a moment");
-        return;
-    }
-    struct late *late = memory_new(struct late);
-    *late = (struct late){.site = site, .exchange = exchange, .status = status, .line = line};
-    loop_timer_init(&late->timer, late_fire);
-    loop_timer_set(site->loop, &late->timer, loop_after(site->loop, LATE_NS));
-    site->late++;
-    http_exchange_keep(exchange, late_end, late);
-}
-
-static void refuse(struct serve_site *site, struct http_exchange *exchange)
-{
-    static const char line[] = "this needs a login: the token of `holdfast serve`";
-    if (http_request_header(http_exchange_request(exchange), "Authorization") != NULL)
-        respond_late(site, exchange, 401, line);
-    else
-        http_respond_text(exchange, 401, line);
+    http_ask_for_token(exchange, "this needs a login: the token of `holdfast serve`");
 }
 
 static void json_respond(struct http_exchange *exchange, struct json_writer *json)
@@ -240,34 +190,24 @@ static void cookie_set(struct serve_site *site, struct http_exchange *exchange, 
     http_header_add(exchange, "Set-Cookie", cookie);
 }
 
-/* In the time that it takes for any text of that length. */
-static bool token_is(const char *token, const char *given)
-{
-    size_t length = strlen(token);
-    unsigned char differs = strlen(given) != length;
-    for (size_t i = 0; !differs && i < length; i++)
-        differs |= (unsigned char)(token[i] ^ given[i]);
-    return !differs;
-}
-
 static void login_post(void *context, struct http_exchange *exchange)
 {
     struct serve_site *site = context;
-    if (is_guessed(site)) {
-        respond_late(site, exchange, 0, NULL);
-        return;
-    }
     char *token = body_field(exchange, "token"), *user = body_field(exchange, "user");
-    bool is_right = site->options.token != NULL && token != NULL && token_is(site->options.token, token);
+    bool is_looked_at = http_exchange_may_guess(exchange);
+    bool is_right =
+        is_looked_at && site->options.token != NULL && token != NULL && http_token_is(site->options.token, token);
     struct actor actor = actor_of(exchange, user != NULL ? user : "");
-    action_log(&actor, "login", NULL, is_right ? 0 : 1);
+    if (is_looked_at)
+        action_log(&actor, "login", NULL, is_right ? 0 : 1);
     if (is_right) {
         cookie_set(site, exchange, session_begin(site, actor.user)->cookie, SESSION_NS / NS_PER_S);
         http_respond_text(exchange, 200, "welcome");
     } else {
-        respond_late(site, exchange, 403,
-                     site->options.token != NULL ? "that is not the token"
-                                                 : "nothing can be changed here: `holdfast serve` has no --token-file");
+        http_refuse_token(exchange, 403,
+                          site->options.token != NULL
+                              ? "that is not the token"
+                              : "nothing can be changed here: `holdfast serve` has no --token-file");
     }
     if (token != NULL)
         memory_wipe(token, strlen(token));
@@ -324,8 +264,8 @@ static void history_write(const struct serve_site *site, struct buffer *out)
 static void state_get(void *context, struct http_exchange *exchange)
 {
     struct buffer out = {0};
-    if (!may_read(context, http_exchange_request(exchange))) {
-        refuse(context, exchange);
+    if (!may_read(context, exchange)) {
+        refuse(exchange);
         return;
     }
     state_write(context, &out);
@@ -362,8 +302,8 @@ static void events_get(void *context, struct http_exchange *exchange)
 {
     struct serve_site *site = context;
     struct buffer data = {0};
-    if (!may_read(site, http_exchange_request(exchange))) {
-        refuse(context, exchange);
+    if (!may_read(site, exchange)) {
+        refuse(exchange);
         return;
     }
     struct watcher *watcher = memory_new(struct watcher);
@@ -432,8 +372,8 @@ static void metrics_get(void *context, struct http_exchange *exchange)
     struct serve_site *site = context;
     const struct http_request *request = http_exchange_request(exchange);
     enum metric_text form = metric_text_for(http_request_header(request, "Accept"));
-    if (!may_read(site, request))
-        refuse(site, exchange);
+    if (!may_read(site, exchange))
+        refuse(exchange);
     else
         http_respond(exchange, 200, metric_text_types[form], site->metrics[form].bytes, site->metrics[form].length);
 }
@@ -568,8 +508,8 @@ static void search_get(void *context, struct http_exchange *exchange)
 {
     const struct site_command *command =
         command_named(searches, sizeof searches / sizeof searches[0], http_exchange_rest(exchange));
-    if (!may_read(context, http_exchange_request(exchange)))
-        refuse(context, exchange);
+    if (!may_read(context, exchange))
+        refuse(exchange);
     else if (command == NULL)
         http_respond_text(exchange, 404, "there is no such search");
     else
@@ -580,8 +520,8 @@ static void change_post(void *context, struct http_exchange *exchange)
 {
     const struct site_command *command =
         command_named(changes, sizeof changes / sizeof changes[0], http_exchange_rest(exchange));
-    if (!may_change(context, http_exchange_request(exchange)))
-        refuse(context, exchange);
+    if (!may_change(context, exchange))
+        refuse(exchange);
     else if (command == NULL)
         http_respond_text(exchange, 404, "there is no such action");
     else

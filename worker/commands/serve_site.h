@@ -9,8 +9,7 @@
  * adds), or if the request names another host than this machine: a page of any site can make its name lead here.
  * Changing always needs a login: the token of the options as `Authorization: Bearer TOKEN`, or typed into the page.
  * That gives a cookie that no script can read, and a text that every change has to repeat. Without a token nothing can
- * be changed. Each change is logged with who did it. Whoever gives a wrong token waits a second for the answer, and at
- * most sixteen wait at a time.
+ * be changed. Each change is logged with who did it. http_guess.h says how fast tokens can be guessed.
  *
  * Searches and changes are our own commands (command_child.h); at most four run at a time. Threads: start, tell and
  * stop belong to one thread. */

@@ -235,15 +235,20 @@ const char *http_request_header(const struct http_request *request, const char *
     return NULL;
 }
 
+bool http_token_is(const char *token, const char *given)
+{
+    unsigned char differs = 0;
+    if (strlen(given) != strlen(token))
+        return false;
+    for (size_t i = 0; token[i] != '\0'; i++)
+        differs |= (unsigned char)(given[i] ^ token[i]);
+    return differs == 0;
+}
+
 bool http_request_has_token(const struct http_request *request, const char *token)
 {
     const char *given = http_request_header(request, "Authorization");
-    if (given == NULL || strncasecmp(given, "Bearer ", 7) != 0 || strlen(given + 7) != strlen(token))
-        return false;
-    unsigned char differs = 0;
-    for (size_t i = 0; token[i] != '\0'; i++)
-        differs |= (unsigned char)(given[7 + i] ^ token[i]);
-    return differs == 0;
+    return given != NULL && strncasecmp(given, "Bearer ", 7) == 0 && http_token_is(token, given + 7);
 }
 
 enum http_host http_request_host(const struct http_request *request)

@@ -56,7 +56,9 @@ unsigned http_request_read(struct http_request *request, char *bytes, size_t len
 
 /* The value of the first header of that name in any case, or NULL. */
 const char *http_request_header(const struct http_request *request, const char *name);
-/* Whether Authorization is "Bearer TOKEN". Takes equally long for every wrong token of a length. */
+/* Takes equally long for every wrong token of a length. */
+bool http_token_is(const char *token, const char *given);
+/* Whether Authorization is "Bearer TOKEN". */
 bool http_request_has_token(const struct http_request *request, const char *token);
 enum http_host http_request_host(const struct http_request *request);
 /* False for what a page of another origin makes a browser send: Origin is not the Host, or Sec-Fetch-Site says so. */

@@ -17,11 +17,13 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/http/http_address.h"
+#include "worker/http/http_guess.h"
 
 #define REQUEST_NS (10 * NS_PER_S)   /* for a whole request */
 #define IDLE_NS    (120 * NS_PER_S)  /* between requests: longer than scrapers pause */
 #define ANSWER_NS  (30 * NS_PER_S)   /* for the client to take an answer, or something of a stream */
 #define LINGER_NS  (1 * NS_PER_S)    /* for the client to see the last answer before the connection ends */
+#define LATE_NS    (1 * NS_PER_S)    /* until one who gave a wrong token is told so */
 #define ACCEPT_NS  (100 * NS_PER_MS) /* until the next attempt when the process has no descriptor left */
 
 enum { BACKLOG = 128, ACCEPTS_PER_TURN = 32, STREAM_WAITING_MAX = 256 * 1024 };
@@ -29,6 +31,7 @@ enum { BACKLOG = 128, ACCEPTS_PER_TURN = 32, STREAM_WAITING_MAX = 256 * 1024 };
 enum exchange_state {
     EXCHANGE_READS,   /* a request, or nothing */
     EXCHANGE_HANDLED, /* a handler has it */
+    EXCHANGE_LATE,    /* it brought a wrong token, and is told so when its limit fires */
     EXCHANGE_SENDS,   /* the whole answer is in `out` */
     EXCHANGE_STREAMS,
     EXCHANGE_LINGERS, /* all is sent; what still comes is thrown away */
@@ -39,6 +42,7 @@ struct http_exchange {
     struct list link; /* in server->waiting, or in server->kept */
     enum exchange_state state;
     int fd;
+    struct http_address peer;
     struct loop_watch *watch;
     struct loop_timer limit;
     struct loop_hook turn_end;
@@ -51,6 +55,8 @@ struct http_exchange {
     size_t sent; /* of out */
     struct http_request request;
     const char *rest;
+    unsigned late_status;
+    const char *late_line;
     void (*closed)(void *context);
     void *context;
 };
@@ -67,6 +73,7 @@ struct http_server {
     struct listener *listeners;
     struct list waiting, kept; /* exchanges: for bytes of the client, longest first; for a handler */
     unsigned connections, streams;
+    struct http_guesses guesses;
     struct loop_timer accept_again;
 };
 
@@ -92,7 +99,13 @@ static void exchange_close(struct http_exchange *exchange)
 
 static void limit_fire(struct loop_timer *timer)
 {
-    exchange_close(list_owner(timer, struct http_exchange, limit));
+    struct http_exchange *exchange = list_owner(timer, struct http_exchange, limit);
+    if (exchange->state != EXCHANGE_LATE) {
+        exchange_close(exchange);
+        return;
+    }
+    exchange->state = EXCHANGE_HANDLED;
+    http_respond_text(exchange, exchange->late_status, exchange->late_line);
 }
 
 static void limit_set(struct http_exchange *exchange, int64_t ns)
@@ -234,6 +247,44 @@ void http_stream_end(struct http_exchange *exchange)
     send_soon(exchange);
 }
 
+/* --- tokens ------------------------------------------------------------------------------------------------------- */
+
+bool http_exchange_may_guess(const struct http_exchange *exchange)
+{
+    const struct http_server *server = exchange->server;
+    return http_guess_is_allowed(&server->guesses, &exchange->peer, loop_now(server->options.loop));
+}
+
+bool http_exchange_has_token(const struct http_exchange *exchange, const char *token)
+{
+    return http_exchange_may_guess(exchange) && http_request_has_token(&exchange->request, token);
+}
+
+void http_refuse_token(struct http_exchange *exchange, unsigned status, const char *line)
+{
+    struct http_server *server = exchange->server;
+    invariant(exchange->state == EXCHANGE_HANDLED);
+    if (!http_exchange_may_guess(exchange)) {
+        http_respond_text(exchange, 429, "too many wrong tokens just now; try again in a moment");
+        return;
+    }
+    http_guess_count(&server->guesses, &exchange->peer, loop_now(server->options.loop));
+    exchange->state = EXCHANGE_LATE;
+    exchange->late_status = status;
+    exchange->late_line = line;
+    list_change(exchange, &server->kept);
+    limit_set(exchange, LATE_NS);
+}
+
+void http_ask_for_token(struct http_exchange *exchange, const char *line)
+{
+    http_header_add(exchange, "WWW-Authenticate", "Bearer");
+    if (http_request_header(&exchange->request, "Authorization") != NULL)
+        http_refuse_token(exchange, 401, line);
+    else
+        http_respond_text(exchange, 401, line);
+}
+
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
 const struct http_request *http_exchange_request(const struct http_exchange *exchange)
@@ -248,10 +299,7 @@ const char *http_exchange_rest(const struct http_exchange *exchange)
 
 const char *http_exchange_peer(const struct http_exchange *exchange, struct buffer *out)
 {
-    struct http_address peer = {.length = sizeof peer.bytes};
-    if (getpeername(exchange->fd, (struct sockaddr *)&peer.bytes, &peer.length) != 0)
-        peer.bytes.ss_family = AF_UNIX; /* which has no name */
-    return http_address_text(&peer, out);
+    return http_address_text(&exchange->peer, out);
 }
 
 static bool route_fits(const struct http_route *route, const char *path)
@@ -301,10 +349,8 @@ static void request_handle(struct http_exchange *exchange)
     bool is_known = false;
     const char *path = path_inside(exchange->server, request->path);
     exchange->is_last = !request->keeps_alive;
-    if (options->token != NULL && !http_request_has_token(request, options->token)) {
-        http_header_add(exchange, "WWW-Authenticate", "Bearer");
-        http_respond_text(exchange, 401,
-                          "this address needs the token of the configuration: Authorization: Bearer TOKEN");
+    if (options->token != NULL && !http_exchange_has_token(exchange, options->token)) {
+        http_ask_for_token(exchange, "this address needs the token of the configuration: Authorization: Bearer TOKEN");
         return;
     }
     bool is_open = options->token == NULL && !options->has_login && !exchange->is_by_path;
@@ -466,12 +512,13 @@ static void exchange_ready(void *context, int events)
 
 /* --- connections -------------------------------------------------------------------------------------------------- */
 
-static void exchange_begin(const struct listener *listener, int fd)
+static void exchange_begin(const struct listener *listener, int fd, const struct http_address *peer)
 {
     struct http_server *server = listener->server;
     struct http_exchange *exchange = memory_new(struct http_exchange);
     exchange->server = server;
     exchange->fd = fd;
+    exchange->peer = *peer;
     exchange->is_by_path = listener->address.bytes.ss_family == AF_UNIX;
     exchange->in = memory_zeroed(1, HTTP_HEAD_MAX + server->options.body_max);
     loop_timer_init(&exchange->limit, limit_fire);
@@ -510,7 +557,8 @@ static void listener_ready(void *context, int events)
     struct http_server *server = listener->server;
     (void)events;
     for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct http_address peer = {.length = sizeof peer.bytes};
+        int fd = accept4(listener->fd, (struct sockaddr *)&peer.bytes, &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
             listeners_watch(server, 0);
             loop_timer_set(server->options.loop, &server->accept_again, loop_after(server->options.loop, ACCEPT_NS));
@@ -518,7 +566,7 @@ static void listener_ready(void *context, int events)
         if (fd < 0)
             return;
         if (room_make(server))
-            exchange_begin(listener, fd);
+            exchange_begin(listener, fd, &peer);
         else
             close(fd);
     }

@@ -21,6 +21,8 @@
  * keep others out. At most half of the connections are streams. What the client does not take of a stream is kept up to
  * 256 KiB.
  *
+ * Whoever gives a wrong token waits a second for the answer, and http_guess.h says how many are looked at.
+ *
  * Without a token and without a login a request has to name an address or localhost in its Host: else a page whose name
  * leads to this machine could read the answers. No browser reaches a unix socket, where any Host will do.
  *
@@ -78,6 +80,14 @@ void http_header_add(struct http_exchange *exchange, const char *name, const cha
 void http_respond(struct http_exchange *exchange, unsigned status, const char *type, const void *bytes, size_t length);
 /* A line of text/plain. */
 void http_respond_text(struct http_exchange *exchange, unsigned status, const char *line);
+/* Whether a token that the client gives is looked at now; a handler asks before it compares one. */
+bool http_exchange_may_guess(const struct http_exchange *exchange);
+/* Whether it is, and `Authorization: Bearer TOKEN` is this one. */
+bool http_exchange_has_token(const struct http_exchange *exchange, const char *token);
+/* Answers who gave a wrong token, in a second; or at once, with 429, while none is looked at. `line` stays. */
+void http_refuse_token(struct http_exchange *exchange, unsigned status, const char *line);
+/* 401 for a request without the token it needs; the same for one with a wrong Authorization. */
+void http_ask_for_token(struct http_exchange *exchange, const char *line);
 /* The answer comes later. `closed` runs, from the loop, if the client or the server goes before; the exchange is gone
  * then. */
 void http_exchange_keep(struct http_exchange *exchange, void (*closed)(void *context), void *context);
