@@ -3,10 +3,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "base/buffer.h"
@@ -20,7 +22,16 @@ enum { CONNECTIONS_MAX = 16 };
 
 static struct http_server *server;
 static struct http_exchange *stream, *kept;
+static mode_t mode_at_first;
 static unsigned streams_closed, kept_closed;
+
+/* Instead of libc's: what others could do with the file until now. */
+int chmod(const char *path, mode_t mode)
+{
+    struct stat file;
+    mode_at_first = stat(path, &file) == 0 ? file.st_mode & 07777 : 0;
+    return fchmodat(AT_FDCWD, path, mode, 0);
+}
 
 static void hello_get(void *context, struct http_exchange *exchange)
 {
@@ -459,6 +470,28 @@ TEST(a_socket_that_was_left_over_is_replaced)
     close(fd);
     http_server_destroy(on_path);
     assert_int_equal(access(path, F_OK), -1);
+    rmdir(place);
+}
+
+TEST(a_unix_socket_is_never_open_to_all)
+{
+    static const mode_t umasks[] = {0, 0022, 0077};
+    char place[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 16];
+    struct error error = ERROR_NONE;
+    struct stat file;
+    private_directory_create(place);
+    snprintf(path, sizeof path, "%s/http.sock", place);
+    for (size_t i = 0; i < sizeof umasks / sizeof umasks[0]; i++) {
+        mode_at_first = 07777;
+        mode_t former = umask(umasks[i]);
+        struct http_server *on_path = server_begin(path, "", NULL, &error);
+        umask(former);
+        assert_non_null(on_path);
+        assert_int_equal(mode_at_first & ~0660U, 0);
+        assert_int_equal(stat(path, &file), 0);
+        assert_int_equal(file.st_mode & 07777, 0660);
+        http_server_destroy(on_path);
+    }
     rmdir(place);
 }
 

@@ -586,20 +586,23 @@ static bool is_left_over(const struct http_address *address)
     return refuses;
 }
 
+/* The file of a unix socket gets the mode of its descriptor without the bits of the umask, which belongs to all
+ * threads. So nobody else can ever open it, and what the umask took is given back behind. */
 static bool address_bind(int fd, const struct http_address *address)
 {
     const struct sockaddr *to = (const struct sockaddr *)&address->bytes;
     const char *path = ((const struct sockaddr_un *)&address->bytes)->sun_path;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-    if (bind(fd, to, address->length) == 0)
-        return address->bytes.ss_family != AF_UNIX || chmod(path, 0660) == 0;
-    if (errno != EADDRINUSE)
+    bool is_path = address->bytes.ss_family == AF_UNIX;
+    if (is_path ? fchmod(fd, 0660) != 0 : setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) != 0)
         return false;
-    if (!is_left_over(address)) {
-        errno = EADDRINUSE;
-        return false;
+    bool is_bound = bind(fd, to, address->length) == 0;
+    if (!is_bound && errno == EADDRINUSE) {
+        if (is_left_over(address))
+            is_bound = unlink(path) == 0 && bind(fd, to, address->length) == 0;
+        else
+            errno = EADDRINUSE;
     }
-    return unlink(path) == 0 && bind(fd, to, address->length) == 0 && chmod(path, 0660) == 0;
+    return is_bound && (!is_path || chmod(path, 0660) == 0);
 }
 
 static bool listener_open(struct listener *listener, const char *text, struct error *error)
@@ -608,7 +611,7 @@ static bool listener_open(struct listener *listener, const char *text, struct er
     if (!http_address_read(text, options->process, &listener->address, error))
         return false;
     if (!listener->address.is_local && options->token == NULL && !options->has_login)
-        return error_set(error, "%s: other machines can reach this address: it needs a token (token_file)", text);
+        return error_set(error, "%s: other machines can reach this address: it needs a token", text);
     struct http_address *address = &listener->address;
     listener->fd = socket(address->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (listener->fd < 0 || !address_bind(listener->fd, address) || listen(listener->fd, BACKLOG) != 0) {
