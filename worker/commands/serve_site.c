@@ -24,7 +24,10 @@ enum {
     SESSIONS = 64,
     SECRET_DIGITS = 32,
     USER_MAX = 64,
-    CHILDREN_MAX = 4,
+    CHILDREN_MAX = 5, /* a search and four changes */
+    SEARCHES_MAX = 32,
+    ARGUMENTS_MAX = 24,
+    OPTIONS_MAX = 4,
     FIELD_MAX = 4096,
     SAMPLES_MAX = 360, /* an hour */
 };
@@ -45,6 +48,8 @@ struct serve_site {
     bool is_started, is_open; /* anybody may read: only this machine can reach it */
     atomic_uint watchers;
     struct list streams;
+    struct list searches; /* jobs */
+    unsigned search_count;
     struct session sessions[SESSIONS];
     struct buffer state, metrics[METRIC_TEXTS];
     struct instant told;
@@ -391,8 +396,8 @@ static void health_get(void *context, struct http_exchange *exchange)
 struct site_command {
     const char *name;
     const char *words[8];
-    const char *options[4]; /* fields that become --NAME=VALUE */
-    const char *operand;    /* the field that follows "--"; NULL = there is none */
+    const char *options[OPTIONS_MAX]; /* fields that become --NAME=VALUE */
+    const char *operand;              /* the field that follows "--"; NULL = there is none */
 };
 
 static const struct site_command searches[] = {
@@ -414,43 +419,6 @@ static const struct site_command changes[] = {
     {"unlock", {"unlock", "--json", "--force"}, {NULL}, "name"},
 };
 
-struct asked {
-    struct http_exchange *exchange; /* NULL: the client has gone */
-    const struct site_command *command;
-    struct actor actor;
-    char *operand;
-    bool is_change;
-};
-
-static void asked_free(struct asked *asked)
-{
-    free(asked->operand);
-    free(asked);
-}
-
-static void client_gone(void *context)
-{
-    ((struct asked *)context)->exchange = NULL;
-}
-
-static void command_done(void *context, int exit_code, struct buffer *printed, struct buffer *complaint)
-{
-    struct asked *asked = context;
-    struct http_exchange *exchange = asked->exchange;
-    struct buffer out = {0};
-    if (asked->is_change)
-        action_log(&asked->actor, asked->command->name, asked->operand, exit_code);
-    if (exchange != NULL) {
-        struct json_writer json = json_begin(&out);
-        bool is_object = exit_code >= 0 && printed->length > 1 && printed->bytes[0] == '{'; /* it was not cut off */
-        json_number(&json, "exit_code", exit_code);
-        json_raw(&json, "answer", is_object ? printed->bytes : NULL, is_object ? printed->length - 1 : 0);
-        json_bytes(&json, "error", buffer_text(complaint), complaint->length);
-        json_respond(exchange, &json);
-    }
-    asked_free(asked);
-}
-
 static const struct site_command *command_named(const struct site_command *table, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
@@ -459,48 +427,189 @@ static const struct site_command *command_named(const struct site_command *table
     return NULL;
 }
 
+/* A change that runs, or a search that runs or waits for its turn. Searches may walk through much of the queue node, so
+ * one runs at a time, however many readers there are. Who asks for what waits already joins it; what runs already may
+ * have missed what happened since. */
+struct job {
+    struct list link; /* of a search, in site->searches: the first one runs */
+    struct serve_site *site;
+    const struct site_command *command;
+    char *arguments[ARGUMENTS_MAX + 1];
+    unsigned argument_count;
+    struct list askers;
+    bool is_change;
+    struct actor actor; /* of a change */
+};
+
+struct asker {
+    struct list link;
+    struct http_exchange *exchange;
+    struct job *job;
+};
+
+static void job_free(struct job *job)
+{
+    list_remove(&job->link);
+    for (unsigned i = 0; i < job->argument_count; i++)
+        free(job->arguments[i]);
+    free(job);
+}
+
+static void argument_add(struct job *job, char *argument)
+{
+    job->arguments[job->argument_count++] = argument;
+}
+
+/* NULL when the request does not say what it is about. */
+static struct job *job_create(struct serve_site *site, struct http_exchange *exchange,
+                              const struct site_command *command, bool is_change)
+{
+    const struct session *session = session_of(site, http_exchange_request(exchange));
+    struct job *job = memory_new(struct job);
+    *job = (struct job){.site = site, .command = command, .is_change = is_change};
+    list_init(&job->link);
+    list_init(&job->askers);
+    job->actor = actor_of(exchange, session != NULL ? session->user : "");
+    for (unsigned i = 0; command->words[i] != NULL; i++)
+        argument_add(job, memory_text(command->words[i]));
+    argument_add(job, memory_text(site->options.origin));
+    for (unsigned i = 0; i < OPTIONS_MAX && command->options[i] != NULL; i++) {
+        char *value = query_field(exchange, command->options[i]), *option;
+        if (value != NULL && value[0] != '\0' && asprintf(&option, "--%s=%s", command->options[i], value) > 0)
+            argument_add(job, option);
+        free(value);
+    }
+    if (command->operand == NULL)
+        return job;
+    char *operand = is_change ? body_field(exchange, command->operand) : query_field(exchange, command->operand);
+    if (operand == NULL) {
+        job_free(job);
+        return NULL;
+    }
+    argument_add(job, memory_text("--"));
+    argument_add(job, operand);
+    return job;
+}
+
+static bool is_same(const struct job *a, const struct job *b)
+{
+    bool same = a->argument_count == b->argument_count;
+    for (unsigned i = 0; same && i < a->argument_count; i++)
+        same = strcmp(a->arguments[i], b->arguments[i]) == 0;
+    return same;
+}
+
+/* The client has gone: a search for nobody does not begin. */
+static void asker_gone(void *context)
+{
+    struct asker *asker = context;
+    struct job *job = asker->job;
+    list_remove(&asker->link);
+    free(asker);
+    bool is_waiting = !job->is_change && job != list_owner(job->site->searches.next, struct job, link);
+    if (is_waiting && list_is_empty(&job->askers)) {
+        job->site->search_count--;
+        job_free(job);
+    }
+}
+
+static void asker_add(struct job *job, struct http_exchange *exchange)
+{
+    struct asker *asker = memory_new(struct asker);
+    *asker = (struct asker){.exchange = exchange, .job = job};
+    list_init(&asker->link);
+    list_append(&job->askers, &asker->link);
+    http_exchange_keep(exchange, asker_gone, asker);
+}
+
+static struct http_exchange *asker_take(struct job *job)
+{
+    struct list *link = list_take_first(&job->askers);
+    if (link == NULL)
+        return NULL;
+    struct asker *asker = list_owner(link, struct asker, link);
+    struct http_exchange *exchange = asker->exchange;
+    free(asker);
+    return exchange;
+}
+
+static void searches_go_on(struct serve_site *site);
+
+static void job_done(void *context, int exit_code, struct buffer *printed, struct buffer *complaint)
+{
+    struct job *job = context;
+    struct serve_site *site = job->site;
+    bool is_object = exit_code >= 0 && printed->length > 1 && printed->bytes[0] == '{'; /* it was not cut off */
+    bool is_search = !job->is_change;
+    if (job->is_change)
+        action_log(&job->actor, job->command->name, job->arguments[job->argument_count - 1], exit_code);
+    for (struct http_exchange *exchange; (exchange = asker_take(job)) != NULL;) {
+        struct buffer out = {0};
+        struct json_writer json = json_begin(&out);
+        json_number(&json, "exit_code", exit_code);
+        json_raw(&json, "answer", is_object ? printed->bytes : NULL, is_object ? printed->length - 1 : 0);
+        json_bytes(&json, "error", buffer_text(complaint), complaint->length);
+        json_respond(exchange, &json);
+    }
+    job_free(job);
+    if (is_search) {
+        site->search_count--;
+        searches_go_on(site);
+    }
+}
+
+/* False when no process can be started: the job is gone. */
+static bool job_start(struct job *job)
+{
+    if (command_child_start(&job->site->children, (const char *const *)job->arguments, job_done, job))
+        return true;
+    for (struct http_exchange *exchange; (exchange = asker_take(job)) != NULL;)
+        http_respond_text(exchange, 500, "no process can be started");
+    job_free(job);
+    return false;
+}
+
+static void searches_go_on(struct serve_site *site)
+{
+    while (!list_is_empty(&site->searches) && !job_start(list_owner(site->searches.next, struct job, link)))
+        site->search_count--;
+}
+
+static void search_begin(struct serve_site *site, struct http_exchange *exchange, struct job *job)
+{
+    bool is_free = list_is_empty(&site->searches);
+    for (struct list *link = site->searches.next->next; !is_free && link != &site->searches; link = link->next)
+        if (is_same(list_owner(link, struct job, link), job)) {
+            job_free(job);
+            asker_add(list_owner(link, struct job, link), exchange);
+            return;
+        }
+    if (site->search_count == SEARCHES_MAX) {
+        job_free(job);
+        http_respond_text(exchange, 503, "many others search; try again in a moment");
+        return;
+    }
+    asker_add(job, exchange);
+    list_append(&site->searches, &job->link);
+    site->search_count++;
+    if (is_free)
+        searches_go_on(site);
+}
+
 static void command_begin(struct serve_site *site, struct http_exchange *exchange, const struct site_command *command,
                           bool is_change)
 {
-    const char *arguments[24];
-    char *values[4] = {NULL}, *options[4] = {NULL};
-    unsigned count = 0;
-    const struct session *session = session_of(site, http_exchange_request(exchange));
-    struct asked *asked = memory_new(struct asked);
-    *asked = (struct asked){.exchange = exchange, .command = command, .is_change = is_change};
-    asked->actor = actor_of(exchange, session != NULL ? session->user : "");
-    while (command->words[count] != NULL) {
-        arguments[count] = command->words[count];
-        count++;
-    }
-    arguments[count++] = site->options.origin;
-    for (unsigned i = 0; i < 4 && command->options[i] != NULL; i++) {
-        values[i] = query_field(exchange, command->options[i]);
-        if (values[i] != NULL && values[i][0] != '\0' &&
-            asprintf(&options[i], "--%s=%s", command->options[i], values[i]) > 0)
-            arguments[count++] = options[i];
-    }
-    if (command->operand != NULL) {
-        asked->operand = is_change ? body_field(exchange, command->operand) : query_field(exchange, command->operand);
-        arguments[count++] = "--";
-        arguments[count++] = asked->operand;
-    }
-    arguments[count] = NULL;
-    if (command->operand != NULL && asked->operand == NULL) {
+    struct job *job = job_create(site, exchange, command, is_change);
+    if (job == NULL) {
         http_respond_text(exchange, 400, "the request does not say what it is about");
-        asked_free(asked);
-    } else if (site->children.count == CHILDREN_MAX) {
+    } else if (!is_change) {
+        search_begin(site, exchange, job);
+    } else if (site->children.count >= CHILDREN_MAX) {
+        job_free(job);
         http_respond_text(exchange, 503, "others ask already; try again in a moment");
-        asked_free(asked);
-    } else if (!command_child_start(&site->children, arguments, command_done, asked)) {
-        http_respond_text(exchange, 500, "no process can be started");
-        asked_free(asked);
     } else {
-        http_exchange_keep(exchange, client_gone, asked);
-    }
-    for (unsigned i = 0; i < 4; i++) {
-        free(values[i]);
-        free(options[i]);
+        asker_add(job, exchange);
+        (void)job_start(job);
     }
 }
 
@@ -586,6 +695,7 @@ struct serve_site *serve_site_start(const struct serve_site_options *options, st
     site->options = *options;
     site->is_open = all_are_local(options) && options->prefix[0] == '\0'; /* with one there is a proxy */
     list_init(&site->streams);
+    list_init(&site->searches);
     site->told = instant_now();
     site->loop = loop_create(error);
     if (site->loop != NULL) {
