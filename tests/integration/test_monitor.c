@@ -2,14 +2,13 @@
 #include "tests/support/test.h"
 
 #include <spawn.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "base/buffer.h"
+#include "tests/support/http_ask.h"
 #include "tests/support/one_fleet.h"
 
 static char sections[PRIVATE_DIRECTORY_MAX + 64];
-static char answer[1 << 18];
+static const char *answer;
 
 static const char *setup_sections(void)
 {
@@ -20,21 +19,9 @@ static const char *setup_sections(void)
 /* All that the socket of that name says to the request; "" when nobody listens. */
 static const char *ask_at(const char *name, const char *path, const char *header)
 {
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    char request[512];
-    size_t length = 0;
-    ssize_t count = 0;
-    snprintf(to.sun_path, sizeof to.sun_path, "%s/%s", fleet.directory, name);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0) {
-        snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s\r\n", path, header);
-        assert_true(send(fd, request, strlen(request), MSG_NOSIGNAL) > 0);
-        while (length < sizeof answer - 1 && (count = recv(fd, answer + length, sizeof answer - 1 - length, 0)) > 0)
-            length += (size_t)count;
-    }
-    answer[length] = '\0';
-    close(fd);
-    return answer;
+    char socket[PRIVATE_DIRECTORY_MAX + 16];
+    snprintf(socket, sizeof socket, "%s/%s", fleet.directory, name);
+    return answer = http_ask(socket, "GET", path, header, "");
 }
 
 static bool says(const char *path, const char *text)

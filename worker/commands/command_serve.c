@@ -17,6 +17,7 @@
 #include "worker/commands/top_nodes.h"
 #include "worker/commands/top_screen.h"
 #include "worker/config/config_secret.h"
+#include "worker/http/http_address.h"
 #include "worker/print/json_writer.h"
 
 #define PATIENCE_NS (2 * NS_PER_S)  /* with a queue node that does not answer */
@@ -24,6 +25,7 @@
 #define SAMPLE_NS   (10 * NS_PER_S) /* between points of the last hour, and between looks that nobody watches */
 
 enum { ROWS_SHOWN = 200 }; /* of running tasks, and of resources */
+enum { TOKEN_MIN = 16 };   /* characters */
 enum { QUEUES_MAX = 200 }; /* in /metrics */
 
 struct serve_command {
@@ -36,7 +38,7 @@ struct serve_command {
     struct top_facts facts; /* of the last look that succeeded */
     struct rate_window rates;
     struct instant looked, sampled;
-    bool is_away;
+    bool is_away, must_reload;
 };
 
 #define AT(member) offsetof(struct serve_command, member)
@@ -233,8 +235,76 @@ static bool wait_for_look(struct serve_command *serve)
     do
         if (!node_client_pause(serve->console.client, WATCHED_NS))
             return false;
-    while (!serve_site_is_watched(serve->site) && !instant_reached(instant_now(), until));
+    while (!serve_site_is_watched(serve->site) && !serve->must_reload && !instant_reached(instant_now(), until));
     return true;
+}
+
+/* --- beginning and reloading -------------------------------------------------------------------------------------- */
+
+static void reload_asked(void *context)
+{
+    ((struct serve_command *)context)->must_reload = true;
+}
+
+/* Connects, and looks after signals and lock nodes. A queue node that is away may come back: the page says so until
+ * then. */
+static int attend(struct serve_command *serve)
+{
+    int code = console_connect(&serve->console, false);
+    struct node_client *client = serve->console.client;
+    if (client == NULL || node_client_ended(client) == NODE_CLIENT_INTERRUPTED)
+        return code;
+    node_client_hold_signals(client, true); /* whoever was answered may end it in order */
+    node_client_watch_reload(client, reload_asked, serve);
+    node_client_set_patience(client, PATIENCE_NS);
+    return EXIT_CODE_OK;
+}
+
+/* Complains; NULL with an exit code then, and without a --token-file. */
+static char *token_read(const struct serve_command *serve, int *code)
+{
+    struct error error = ERROR_NONE;
+    if (serve->token_file == NULL)
+        return NULL;
+    char *token = secret_read_file(serve->token_file, &error);
+    if (token != NULL && strlen(token) >= TOKEN_MIN)
+        return token;
+    if (token == NULL)
+        *code = command_complain(&command_serve, "--token-file: %s", error.text);
+    else
+        *code = command_complain(&command_serve, "--token-file: %s: a token has at least %d characters",
+                                 serve->token_file, TOKEN_MIN);
+    secret_free(token);
+    return NULL;
+}
+
+/* Takes all or nothing of the token and the configuration. False when a signal asks for the end. */
+static bool reload(struct serve_command *serve)
+{
+    int code = EXIT_CODE_OK;
+    struct console former = serve->console, fresh = {.origin.path = serve->origin + strlen("--config=")};
+    serve->must_reload = false;
+    char *token = token_read(serve, &code);
+    if (code == EXIT_CODE_OK)
+        code = console_configure(&fresh, &command_serve, ORIGIN_NEEDS_LOCKS);
+    bool is_good = code == EXIT_CODE_OK;
+    if (is_good) {
+        if (token != NULL)
+            serve_site_change_token(serve->site, token);
+        top_nodes_stop(serve->nodes);
+        serve->console = fresh;
+        fresh = former;
+        code = attend(serve);
+        log_set_level(LOG_INFO);
+        serve->console.is_silent = true;
+        serve->nodes = top_nodes_start(serve->console.config, SAMPLE_NS / 5);
+        log_event(LOG_INFO, "serve_reloaded", "changes=%s", token != NULL ? "yes" : "no");
+    } else {
+        log_event(LOG_ERROR, "serve_reload_refused", "reason=\"it goes on with what it had: see above\"");
+    }
+    secret_free(token);
+    (void)console_close(&fresh, EXIT_CODE_OK);
+    return !is_good || code == EXIT_CODE_OK;
 }
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
@@ -249,7 +319,6 @@ static int serve_run(struct serve_command *serve)
                                       .prefix = serve->prefix,
                                       .token = serve->token,
                                       .origin = serve->origin};
-    node_client_hold_signals(serve->console.client, true); /* whoever was answered may end it in order */
     bool has_log = log_start(&(struct log_options){.level = LOG_INFO, .fd = STDERR_FILENO}, &error);
     serve->site = has_log ? serve_site_start(&site, &error) : NULL;
     if (serve->site == NULL) {
@@ -261,13 +330,12 @@ static int serve_run(struct serve_command *serve)
                   serve->prefix[0] != '\0' ? serve->prefix : "-", serve->token != NULL ? "yes" : "no");
     buffer_fini(&address);
     serve->nodes = top_nodes_start(serve->console.config, SAMPLE_NS / 5);
-    node_client_set_patience(serve->console.client, PATIENCE_NS);
     serve->console.is_silent = true;
     serve->looked = instant_now();
     serve->sampled = instant_after(serve->looked, -SAMPLE_NS);
     while (look(serve)) {
         tell(serve);
-        if (!wait_for_look(serve))
+        if (!wait_for_look(serve) || (serve->must_reload && !reload(serve)))
             break;
     }
     node_client_hold_signals(serve->console.client, false);
@@ -289,26 +357,34 @@ static bool prefix_is_good(const char *prefix)
             strspn(prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/") == length);
 }
 
+static int address_check(const struct serve_command *serve, const char *text)
+{
+    struct http_address address;
+    struct error error = ERROR_NONE;
+    if (!http_address_read(text, 0, &address, &error))
+        return command_misused(&command_serve, "--listen: %s", error.text);
+    if (!address.is_local && serve->token_file == NULL)
+        return command_misused(&command_serve, "--listen: %s: other machines can reach it: give --token-file, too",
+                               text);
+    return EXIT_CODE_OK;
+}
+
 static int prepare(struct serve_command *serve)
 {
-    struct error error = ERROR_NONE;
+    int code = EXIT_CODE_OK;
     if (!prefix_is_good(serve->prefix))
         return command_misused(&command_serve, "--prefix: %s is no path like /holdfast", serve->prefix);
-    if (serve->token_file != NULL && (serve->token = secret_read_file(serve->token_file, &error)) == NULL)
-        return command_complain(&command_serve, "--token-file: %s", error.text);
-    if (serve->token != NULL && strlen(serve->token) < 16)
-        return command_complain(&command_serve, "--token-file: %s: a token has at least 16 characters",
-                                serve->token_file);
-    int code = console_configure(&serve->console, &command_serve, ORIGIN_NEEDS_LOCKS);
+    for (size_t i = 0; i < serve->listen.count && code == EXIT_CODE_OK; i++)
+        code = address_check(serve, serve->listen.items[i]);
+    if (code == EXIT_CODE_OK)
+        serve->token = token_read(serve, &code);
+    if (code == EXIT_CODE_OK)
+        code = console_configure(&serve->console, &command_serve, ORIGIN_NEEDS_LOCKS);
     if (code != EXIT_CODE_OK)
         return code;
     if (asprintf(&serve->origin, "--config=%s", origin_path(&serve->console.origin)) < 0)
         return EXIT_CODE_FAILURE;
-    /* A node that is away now may come back: the page says so until then. */
-    code = console_connect(&serve->console, false);
-    struct node_client *client = serve->console.client;
-    bool may_come_back = client != NULL && node_client_ended(client) != NODE_CLIENT_INTERRUPTED;
-    return may_come_back ? EXIT_CODE_OK : code;
+    return attend(serve);
 }
 
 static int run(int argc, char **argv)
@@ -332,7 +408,8 @@ const struct command command_serve = {
     .about =
         "Serves a page that shows the fleet as it is now: processes, queues, tasks a second of the last hour, what\n"
         "runs, the hottest resources with who holds them and who waits, the lock nodes, and retries and dead\n"
-        "tasks to search through. It needs only the configuration, and runs until SIGTERM or Ctrl-C.\n"
+        "tasks to search through. It needs only the configuration, and runs until SIGTERM or Ctrl-C. SIGHUP makes\n"
+        "it read the configuration and the token file again.\n"
         "\n"
         "With --token-file people who log in with the token can pause queues, quiet and stop processes, retry,\n"
         "bury, delete and cancel tasks, and take locks away. Each of these is one of the other commands, and the\n"

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "worker/commands/command_child.h"
+#include "worker/config/config_secret.h"
 #include "worker/http/http_address.h"
 #include "worker/http/http_server.h"
 #include "worker/print/json_writer.h"
@@ -41,6 +42,7 @@ struct session {
 
 struct serve_site {
     struct serve_site_options options;
+    char *token; /* NULL: nothing can be changed */
     struct loop *loop;
     struct http_server *server;
     struct command_children children;
@@ -75,7 +77,7 @@ static struct session *session_of(struct serve_site *site, const struct http_req
 
 static bool has_token(const struct serve_site *site, const struct http_exchange *exchange)
 {
-    return site->options.token != NULL && http_exchange_has_token(exchange, site->options.token);
+    return site->token != NULL && http_exchange_has_token(exchange, site->token);
 }
 
 /* By a proxy, for somebody elsewhere: many give us a Host of their own, the address that we listen on. */
@@ -200,8 +202,7 @@ static void login_post(void *context, struct http_exchange *exchange)
     struct serve_site *site = context;
     char *token = body_field(exchange, "token"), *user = body_field(exchange, "user");
     bool is_looked_at = http_exchange_may_guess(exchange);
-    bool is_right =
-        is_looked_at && site->options.token != NULL && token != NULL && http_token_is(site->options.token, token);
+    bool is_right = is_looked_at && site->token != NULL && token != NULL && http_token_is(site->token, token);
     struct actor actor = actor_of(exchange, user != NULL ? user : "");
     if (is_looked_at)
         action_log(&actor, "login", NULL, is_right ? 0 : 1);
@@ -210,9 +211,8 @@ static void login_post(void *context, struct http_exchange *exchange)
         http_respond_text(exchange, 200, "welcome");
     } else {
         http_refuse_token(exchange, 403,
-                          site->options.token != NULL
-                              ? "that is not the token"
-                              : "nothing can be changed here: `holdfast serve` has no --token-file");
+                          site->token != NULL ? "that is not the token"
+                                              : "nothing can be changed here: `holdfast serve` has no --token-file");
     }
     if (token != NULL)
         memory_wipe(token, strlen(token));
@@ -238,7 +238,7 @@ static void session_get(void *context, struct http_exchange *exchange)
     struct buffer out = {0};
     struct json_writer json = json_begin(&out);
     json_truth(&json, "may_read", may_see_page(site, request)); /* tells nobody whether a token is right */
-    json_truth(&json, "has_token", site->options.token != NULL);
+    json_truth(&json, "has_token", site->token != NULL);
     json_text(&json, "user", session != NULL ? session->user : NULL);
     json_text(&json, "proof", session != NULL ? session->proof : NULL);
     json_respond(exchange, &json);
@@ -693,6 +693,7 @@ struct serve_site *serve_site_start(const struct serve_site_options *options, st
     struct serve_site *site = memory_new(struct serve_site);
     sigset_t all, before;
     site->options = *options;
+    site->token = options->token != NULL ? memory_text(options->token) : NULL;
     site->is_open = all_are_local(options) && options->prefix[0] == '\0'; /* with one there is a proxy */
     list_init(&site->streams);
     list_init(&site->searches);
@@ -742,7 +743,33 @@ void serve_site_stop(struct serve_site *site)
     for (unsigned form = 0; form < METRIC_TEXTS; form++)
         buffer_fini(&site->metrics[form]);
     buffer_fini(&site->state);
+    secret_free(site->token);
     free(site);
+}
+
+struct new_token {
+    struct loop_message message;
+    struct serve_site *site;
+    char *token;
+};
+
+/* Who logged in with another token has to do so again. */
+static void token_deliver(struct loop_message *message)
+{
+    struct new_token *fresh = list_owner(message, struct new_token, message);
+    struct serve_site *site = fresh->site;
+    if (strcmp(fresh->token, site->token) != 0)
+        memset(site->sessions, 0, sizeof site->sessions);
+    secret_free(site->token);
+    site->token = fresh->token;
+    free(fresh);
+}
+
+void serve_site_change_token(struct serve_site *site, const char *token)
+{
+    struct new_token *fresh = memory_new(struct new_token);
+    *fresh = (struct new_token){.message.deliver = token_deliver, .site = site, .token = memory_text(token)};
+    loop_post(site->loop, &fresh->message);
 }
 
 void serve_site_tell(struct serve_site *site, const struct serve_news *news)

@@ -11,8 +11,9 @@
  * That gives a cookie that no script can read, and a text that every change has to repeat. Without a token nothing can
  * be changed. Each change is logged with who did it. http_guess.h says how fast tokens can be guessed.
  *
- * Searches and changes are our own commands (command_child.h); at most four run at a time. Threads: start, tell and
- * stop belong to one thread. */
+ * Searches and changes are our own commands (command_child.h). Searches run one after the other, so many readers cost
+ * the queue node no more than one; up to 32 wait. At most four changes run at a time. Threads: start, tell,
+ * change_token and stop belong to one thread. */
 #ifndef WORKER_SERVE_SITE_H
 #define WORKER_SERVE_SITE_H
 
@@ -44,6 +45,8 @@ struct serve_news {
 
 /* The buffers become the site's. */
 void serve_site_tell(struct serve_site *site, const struct serve_news *news);
+/* `token` is copied; for a site that has one. All sessions end if it is another one. */
+void serve_site_change_token(struct serve_site *site, const char *token);
 /* Whether somebody looks at the state as it changes. */
 bool serve_site_is_watched(const struct serve_site *site);
 /* Where it listens; NULL beyond the last. */

@@ -47,6 +47,9 @@ struct node_client {
     bool running, was_up;
     struct loop_signal *signals[ENDS]; /* of a run; while attended all the time */
     struct loop_signal *resized, *suspended;
+    struct loop_signal *reload_watch;
+    void (*reload)(void *context);
+    void *reload_context;
     bool is_attended, is_pause;
     bool is_held;    /* signals are heard between runs, too */
     bool is_closing; /* the watches of signals are about to be stopped */
@@ -324,6 +327,22 @@ void node_client_hold_signals(struct node_client *client, bool holds)
     client->is_held = holds;
 }
 
+static void reload_asked(void *context, int number)
+{
+    struct node_client *client = context;
+    (void)number;
+    client->reload(client->reload_context);
+    if (client->is_pause)
+        run_end(client, NODE_CLIENT_ANSWERED);
+}
+
+void node_client_watch_reload(struct node_client *client, void (*reload)(void *context), void *context)
+{
+    client->reload = reload;
+    client->reload_context = context;
+    client->reload_watch = loop_signal_start(client->loop, SIGHUP, reload_asked, client);
+}
+
 void node_client_set_patience(struct node_client *client, int64_t patience_ns)
 {
     client->options.patience_ns = patience_ns;
@@ -375,6 +394,8 @@ void node_client_close(struct node_client *client)
         loop_signal_stop(client->resized);
         loop_signal_stop(client->suspended);
     }
+    if (client->reload_watch != NULL)
+        loop_signal_stop(client->reload_watch);
     redis_node_destroy(client->node);
     loop_destroy(client->loop);
     free(client);

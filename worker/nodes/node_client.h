@@ -113,5 +113,7 @@ bool node_client_pause(struct node_client *client, int64_t duration_ns) MUST_CHE
 /* For callers that pause again and again: signals are heard between the runs, too; the first one ends this and all
  * later runs. */
 void node_client_hold_signals(struct node_client *client, bool holds);
+/* SIGHUP is told by `reload`, from a run or a pause, and ends a pause: until node_client_close. */
+void node_client_watch_reload(struct node_client *client, void (*reload)(void *context), void *context);
 
 #endif
