@@ -3,6 +3,7 @@
  * this worker is called.
  *
  *     begin JID PROCESS             ok JID PROCESS, fail JID PROCESS, ...
+ *     begin JID PROCESS TOKEN RESOURCE                    if its lock has a fencing token
  *
  * Arguments: [MILLISECONDS, FATE]; fates: ok; fail (the first run fails, the retry succeeds); discard; bury; crash
  * (the process kills itself); parent (the third argument is a task that follows from it, as JSON, and it has a
@@ -21,14 +22,23 @@ struct ledger {
     const char *journal, *process;
 };
 
-static void append(const struct ledger *ledger, const char *what, const hf_job *job)
+static void append(const struct ledger *ledger, const char *what, const hf_job *job, const char *lock)
 {
     char line[600];
-    int length = snprintf(line, sizeof line, "%s %s %s\n", what, ledger->kit.job->jid(job), ledger->process);
+    int length = snprintf(line, sizeof line, "%s %s %s%s\n", what, ledger->kit.job->jid(job), ledger->process, lock);
     int file = open(ledger->journal, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0 || write(file, line, (size_t)length) != length)
         abort();
     close(file);
+}
+
+static void begin(const struct ledger *ledger, hf_job *job)
+{
+    const char *const *names = NULL, *token = ledger->kit.lock->fence(job, 0);
+    char lock[400] = "";
+    if (ledger->kit.lock->resources(job, &names) > 0 && token[0] != '\0')
+        snprintf(lock, sizeof lock, " %s %s", token, names[0]);
+    append(ledger, "begin", job, lock);
 }
 
 static void work(int64_t ms)
@@ -53,7 +63,7 @@ static int run(hf_job *job, void *state)
     const struct ledger *ledger = state;
     const char *fate = "ok";
     int64_t ms = 0;
-    append(ledger, "begin", job);
+    begin(ledger, job);
     ledger->kit.job->arg_integer(job, 0, &ms);
     ledger->kit.job->arg_text(job, 1, &fate);
     work(ms);
@@ -64,7 +74,7 @@ static int run(hf_job *job, void *state)
     int code = strcmp(fate, "discard") == 0 ? HF_DISCARD : strcmp(fate, "bury") == 0 ? HF_BURY : HF_OK;
     if (strcmp(fate, "fail") == 0 && ledger->kit.job->attempt(job) == 0)
         code = HF_FAIL;
-    append(ledger, code == HF_OK ? "ok" : fate, job);
+    append(ledger, code == HF_OK ? "ok" : fate, job, "");
     return code;
 }
 
