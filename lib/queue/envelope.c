@@ -662,7 +662,7 @@ bool envelope_find_queue(const char *text, size_t length, struct buffer *out)
  *
  * `dead` may only hold objects that look like tasks: one other entry makes the dashboards fail for the whole list.
  * So the unreadable text becomes the argument of a task of a class without a handler. The bytes can always be
- * recovered, because they may be all that is left of somebody's order: readable as a JSON string if that is
+ * recovered, because they may be all that is left of an order: readable as a JSON string if that is
  * possible, else in base64. Any thread. */
 
 #define INVALID_CLASS "hf.invalid"

@@ -39,7 +39,7 @@ struct queue;
 
 enum queue_answer {
     QUEUE_CLAIMED,   /* the slot has a task */
-    QUEUE_NOTHING,   /* the slot has none: there was none, or the slot asked for none */
+    QUEUE_NOTHING,   /* the slot has none: there was none, or the slot wanted none */
     QUEUE_LOST,      /* another process took the claim; the slot has none */
     QUEUE_OPENED,    /* of queue_open: it may run */
     QUEUE_CANCELLED, /* of queue_open: it must not run; the slot still has it */

@@ -40,7 +40,7 @@ struct claim_slot {
     bool is_confirmed;                      /* by that call, or by the one of another slot, */
     unsigned char confirms[CLAIM_ID_BYTES]; /* as long as its place holds this id */
     unsigned settles_for;                   /* the slot that its queue_claim_successor confirms */
-    int64_t seen_us; /* the node's time of its last claim, or later: when its lock had not been asked for yet */
+    int64_t seen_us; /* the node's time of its last claim, or later, but before its lock was requested */
 };
 
 /* The server's name of a connection. */

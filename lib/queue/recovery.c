@@ -35,7 +35,7 @@ struct recovery {
     unsigned back, buried;   /* of the present one */
     struct envelope envelope;
     struct buffer request, keys, claims, record;
-    struct buffer jids; /* of the claims that are asked for, each with its NUL */
+    struct buffer jids; /* of the claims that are requested, each with its NUL */
 };
 
 static void orphans_ask(struct recovery *recovery);

@@ -12,7 +12,7 @@
  * A server that stops answering costs bounded memory and time: the node closes the connection when more than
  * `unanswered_limit` bytes are unanswered, or the oldest request is for longer than `silence_limit`.
  *
- * Connecting = resolving the name (off the loop), connect, the handshake of TLS (tls.h) if it is asked for, AUTH,
+ * Connecting = resolving the name (off the loop), connect, the handshake of TLS (tls.h) if it is wanted, AUTH,
  * SELECT, CLIENT SETNAME, ROLE, and when that says "master" SCRIPT LOAD for each script, all within `connect_timeout`.
  * While it is not up, calls fail at once with REDIS_ERROR_DOWN; no call waits for a reconnect (E17).
  *

@@ -37,7 +37,7 @@ static bool failure_set(struct error *error, const char *what, const char *detai
 
 enum { TLS_FILES = 3 };
 
-/* Tells a file from the one that was there before. */
+/* What changes when another file takes the name. */
 struct file_version {
     struct timespec changed;
     ino_t inode;
@@ -266,7 +266,7 @@ enum tls_state tls_advance(struct tls *tls, struct error *error)
 {
     ERR_clear_error();
     int answer = SSL_do_handshake(tls->ssl);
-    output_take(tls); /* of a failure, too: the alert that tells the peer */
+    output_take(tls); /* after a failure, too: the alert to the peer */
     if (answer == 1)
         return TLS_OPEN;
     if (is_waiting(tls, answer, error))
@@ -286,7 +286,7 @@ ssize_t tls_read(struct tls *tls, char *bytes, size_t size, struct error *error)
 {
     invariant(size <= INT_MAX);
     if (BIO_ctrl_pending(tls->from_peer) == 0 && !SSL_has_pending(tls->ssl))
-        return 0; /* cheaper than to be told so */
+        return 0; /* a call that only returns this costs more */
     ERR_clear_error();
     int got = SSL_read(tls->ssl, bytes, (int)size);
     output_take(tls); /* such as the answer to a change of keys */

@@ -4,9 +4,9 @@
  *     tls = tls_create(context, host, &error);              a connection was made
  *     tls_advance(tls, &error);                             the handshake; then send what tls_output holds
  *     tls_give(tls, bytes, n);                              what the peer sent
- *     tls_advance(tls, &error) == TLS_OPEN                  the peer is who it should be
+ *     tls_advance(tls, &error) == TLS_OPEN                  the peer has proved who it is
  *     while ((n = tls_read(tls, room, size, &error)) > 0)   what it said
- *     tls_write(tls, bytes, n, &error);                     what it shall hear; then send what tls_output holds
+ *     tls_write(tls, bytes, n, &error);                     what goes to the peer; then send what tls_output holds
  *     buffer_drop_front(tls_output(tls), sent);
  *     tls_destroy(tls);
  *

@@ -157,7 +157,7 @@ void batch_add_swapped(struct lock_swap *swap, node_set nodes, node_set unsure, 
         swap->ttl_ns);
 }
 
-/* No other process hears that the lock is free: the next lock has it, or may still get it. */
+/* No release is announced to other processes: the next lock has the keys, or may still get them. */
 static void swap_conclude(struct lock_swap *swap, unsigned node, enum swap_answer answer, node_set release,
                           struct instant now)
 {
@@ -348,7 +348,7 @@ static void own_vote(struct batch *batch, const struct batch_entry *entry, unsig
     batch->group->take_step(lock, lease_vote(&lock->lease, &lock->terms, node, entry->round, vote, detail, now));
 }
 
-/* The lock that takes over hears first that it has the lock. Then the one before it hears that it no longer has it. */
+/* The lock that takes over learns first that it holds. Then the one before it learns that it no longer does. */
 static void entry_vote(struct batch *batch, const struct batch_entry *entry, unsigned node,
                        const struct batch_answer *answer, struct instant now)
 {

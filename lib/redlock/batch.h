@@ -28,8 +28,8 @@ struct batch {
     struct redlock_group *group;
     enum batch_kind kind;
     unsigned lock_count, key_count, unanswered;
-    bool is_quiet; /* of releases: announces nothing, and learns whether anybody would listen */
-    uint64_t announced[BATCH_KEYS_MAX / 64]; /* of quiet releases: the keys that are announced if somebody does */
+    bool is_quiet;                           /* of releases: announces nothing, and learns whether a process listens */
+    uint64_t announced[BATCH_KEYS_MAX / 64]; /* of quiet releases: the keys to announce if one does */
     unsigned old_count; /* of a batch of grants: the old values in `others`, "" for the first ones that have none */
     node_set nodes;
     struct lease_terms terms;           /* of a batch of grants: those of all its locks; of one lock: its own */
@@ -52,7 +52,7 @@ struct batch_answer {
     int64_t node_us;                /* the node's time; 0 = unknown */
     const char *text;               /* what follows the code and the time */
     size_t length;                  /* of it */
-    bool is_heard;                  /* of quiet releases: somebody listens */
+    bool is_heard;                  /* of quiet releases: a process listens */
     const char *signs;              /* of grants: one a lock, when all have the token at `text` */
     int64_t token;                  /* that one, read */
     const struct redis_reply *list; /* of grants that differ: one a lock; `signs` is NULL */

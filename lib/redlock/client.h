@@ -22,10 +22,10 @@ struct redlock_client {
     struct loop_message close_message;
     struct instant close_by;
     pthread_mutex_t lock;                       /* of what mutex.c keeps; nobody waits for the loop with it */
-    pthread_cond_t changed;                     /* by CLOCK_MONOTONIC: somebody left, gave up or was told */
-    struct told_list told_here, told_elsewhere; /* who is to be told: on our thread, or by dispatch */
+    pthread_cond_t changed;                     /* by CLOCK_MONOTONIC: after a leave, a cancel or a callback */
+    struct told_list told_here, told_elsewhere; /* mutexes with news: for our thread, or for dispatch */
     struct telling *tellings;                   /* callbacks that run now */
-    int news_descriptor;                        /* -1: nobody asked for it */
+    int news_descriptor;                        /* -1: not requested yet */
 };
 
 #define CLIENT_OF_PARENT "a parent process opened the client: open another one here"

@@ -136,15 +136,15 @@ struct lock_wait {
     int64_t local_limit_ns;    /* how long it waits for other locks of this process, if tries count */
     struct instant give_up_at; /* INSTANT_NEVER: the tries end it */
     struct instant starts_at;  /* queued, and it has its turn: when its first attempt begins */
-    struct instant freed_at;   /* when it last heard of a release */
-    struct instant row_began;  /* since when this process has had the resource, or asked for it, without a break */
+    struct instant freed_at;   /* when the last notice of a release arrived */
+    struct instant row_began;  /* since when this process has held or requested the resource without a break */
     unsigned row_most;         /* of the terms: how often it may be handed over, */
     int64_t row_limit_ns;      /* and for how long */
     uint32_t planned_round;    /* of the lease, when it was decided how long to wait */
     unsigned polls;            /* waits in a row that only time ends */
     bool is_queued;            /* requested, but its lease has not started: waits for its turn or for starts_at */
     bool is_long;              /* waits for a wake, or for the ttl of the holder */
-    bool is_silent;            /* took its turn over from a lock of this process, and no other process heard of it */
+    bool is_silent;            /* took its turn over from a lock of this process, and no other process was notified */
     bool is_quiet;             /* its releases need no hint */
     bool gives_way;            /* its release leaves the key to other clients */
     struct instant not_before; /* the key is left to other clients until then */
@@ -156,15 +156,15 @@ struct lock_wait {
  * if this process has all places, it waits in a line of their resource for one of them. */
 struct lock_places {
     struct redlock_lock *lock;
-    unsigned limit; /* 0: of the lock as it is asked for now, there is none */
+    unsigned limit; /* 0: the present request has none */
     unsigned place; /* its key is the lock's */
     bool searches;  /* any place will do */
     struct place_pass pass;
     bool was_asked;            /* in this pass */
     struct instant pass_began; /* with its first attempt */
-    struct instant free_at;    /* the earliest that was said in this pass; INSTANT_NEVER = not known */
+    struct instant free_at;    /* the earliest that was reported in this pass; INSTANT_NEVER = not known */
     unsigned next;             /* where to ask at once, after a refusal; 0 = nowhere */
-    unsigned freed;            /* heard of since the pass began; 0 = none */
+    unsigned freed;            /* reported since the pass began; 0 = none */
     unsigned row;              /* how often in a row a place passed from lock to lock of this process */
     struct local_waiter line;
     struct local_key line_key;
@@ -180,7 +180,7 @@ struct redlock_lock {
     struct lease lease;
     struct lease_terms terms;
     struct lock_wait wait;
-    struct lock_places *places; /* NULL until it was asked for with a limit */
+    struct lock_places *places; /* NULL until the first request with a limit */
     struct redlock_group *group;
     struct lock_swap *swaps_in;    /* its first attempt takes over what another lock held, and is undecided */
     struct lock_swap *swapped_out; /* what it holds is taken over; between that and its release */
@@ -268,9 +268,9 @@ bool group_must_wait(const struct redlock_group *group);
 bool group_node_refused(struct group_node *node, const struct redis_result *result);
 /* True if it was sent: it is answered, or has failed, within group_node_patience_ns. */
 bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call) MUST_CHECK;
-/* Nobody is known to listen to releases, and whoever does would tell (NOTIFICATIONS_KEY). */
+/* No process is known to listen to releases; one that did would have left NOTIFICATIONS_KEY. */
 bool group_is_unheard(const struct redlock_group *group);
-/* So many fences may just have been put into its set: now and then it is told to drop the lowest beyond the limit. */
+/* Up to `fences` may be new in its set: now and then the node is asked to drop the lowest ones beyond the limit. */
 void group_node_put_fences(struct group_node *node, unsigned fences);
 void node_counts_result(struct group_node *node, const struct redis_result *result);
 /* An attempt failed because no owner can have a majority; these nodes had granted to it. */
@@ -307,7 +307,7 @@ bool lock_places_begin(struct redlock_lock *lock, const struct redlock_request *
 void lock_place_set(struct redlock_lock *lock, unsigned place);
 /* The lock of this process that has the turn of a place; NULL = none. */
 struct local_waiter *lock_place_owner(const struct redlock_lock *lock, unsigned place);
-/* Stays in place until that of place 1 is asked for again. Ask for that first. */
+/* Valid until the next call with place 1, which has to be the first call. */
 struct key_span lock_place_key(struct redlock_lock *lock, unsigned place);
 void lock_places_dispose(struct redlock_lock *lock);
 

@@ -5,7 +5,7 @@
 #include "redlock/limits.h"
 
 #define PULSE_NS      (5 * NS_PER_S)
-#define HELD_PULSE_NS (1 * NS_PER_S) /* while anything is held: the first node heard shows that our clock stood still */
+#define HELD_PULSE_NS (1 * NS_PER_S)    /* while anything is held: the first answer shows that our clock stopped */
 #define RETRY_NS      (100 * NS_PER_MS) /* of an inspection without an answer: until then the node has no vote */
 
 /* --- what trust asks for ---------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* Private to lib/redlock: the driver of trust.c. Every node is inspected when its connection is up, when a script meets
  * another marker there, and every few seconds: that shows a clock that steps, a policy that begins to evict, and a
- * marker that another client healed, at a cost that does not grow with the locks. While anything is held, every node is
- * heard about once a second, so that a stop of our own clock shows. All on the loop. */
+ * marker that another client healed, at a cost that does not grow with the locks. While anything is held, every node
+ * answers about once a second, so that a stop of our own clock shows. All on the loop. */
 #ifndef REDLOCK_INSPECTION_H
 #define REDLOCK_INSPECTION_H
 

@@ -1,4 +1,4 @@
-/* A hash table of the keys that somebody wants, each with a line of waiters.
+/* A hash table of the keys that locks of this process want, each with a line of waiters.
  *
  * A turn exists while it has an owner and borrows the bytes of its key from the owner, so handing it on borrows them
  * anew. The last owner frees it, which also resets its count. */

@@ -190,7 +190,7 @@ bool redlock_lock_gives_way(const struct redlock_lock *lock)
     return gives_way;
 }
 
-/* Nobody of this process asks before then. Those of other processes are told that somebody has it. */
+/* No lock of this process asks before then. Waiters in other processes get the hint that the lock is held. */
 static void give_way(struct redlock_lock *lock)
 {
     struct instant until = instant_after(now_of(lock), REDLOCK_TURN_NS);
@@ -424,7 +424,7 @@ static struct instant asks_at(const struct redlock_lock *lock)
     return lock->wait.is_queued ? lock->wait.starts_at : lock->lease.act_at;
 }
 
-/* --- what is heard ------------------------------------------------------------------------------------------------ */
+/* --- what notifications bring ------------------------------------------------------------------------------------- */
 
 static void free_heard(struct redlock_lock *lock, int64_t listeners)
 {
@@ -674,7 +674,7 @@ static void has_line(struct local_waiter *line)
     start(lock);
 }
 
-/* The place that a lock leaves goes to the first in line, if no lock of the process asked for this very place. */
+/* The place that a lock leaves goes to the first in line, unless a lock of the process requested this very place. */
 static void place_left(struct redlock_lock *lock)
 {
     struct lock_places *places = lock->places;
@@ -819,7 +819,7 @@ void lock_wait_won(struct redlock_lock *lock)
         lock->wait.row_began = now_of(lock);
     if (lock_has_limit(lock))
         places_note_taken(lock->group->places_seen, lock->places->hash, lock->places->place);
-    if (!lock->wait.is_silent) /* else no other process heard that it was free */
+    if (!lock->wait.is_silent) /* else no other process was notified that it was free */
         say_held(lock, lowest(lock->lease.yes, HINT_NODES), lock->terms.ttl_ns);
     lock->wait.is_silent = false;
 }

@@ -1,6 +1,6 @@
 /* What must be written next to turn a lock group into the wanted one, as a pure function: from the markers as they are
- * to one write, a wait, or the end. Nothing is remembered between two calls but how long was waited. So if an
- * operator's process is killed in the middle, anybody on any host who asks for the same continues its work.
+ * to one write, a wait, or the end. Only the time waited is remembered between two calls. So if an operator's process
+ * is killed in the middle, the same command on any host continues its work.
  *
  * Giving a place of the group to another server takes two steps, because a majority with the old server and one with
  * the new server need not meet:

@@ -124,7 +124,7 @@ static void hold_told(void *context, bool is_lost)
     pthread_mutex_unlock(&client->lock);
 }
 
-/* Whether another thread is inside a callback for it. One that runs on this thread is told that the mutex is gone. */
+/* Whether another thread is inside a callback for it. One on this thread learns that the mutex no longer exists. */
 static bool is_told_elsewhere(struct redlock_client *client, const struct redlock_mutex *mutex)
 {
     bool is_elsewhere = false;
@@ -182,7 +182,7 @@ static enum redlock_answer refuse(struct redlock_mutex *mutex, enum redlock_answ
     return answer;
 }
 
-/* With one entry, which is told from now on. */
+/* With one entry, which gets notifications from now on. */
 static struct redlock_hold *hold_begin(const struct asking *asking)
 {
     struct redlock_owner *owner = asking->mutex->owner;
@@ -454,7 +454,7 @@ void redlock_mutex_cancel(struct redlock_mutex *mutex)
 
 /* --- leaving ------------------------------------------------------------------------------------------------------ */
 
-/* Under the lock: once this has returned, nobody is told for it. A callback that runs may ask about the hold. */
+/* Under the lock: once this has returned, no new callback runs for it. One that runs may read the hold. */
 static void leave(struct redlock_client *client, struct redlock_mutex *mutex)
 {
     struct redlock_mutex **at = &mutex->hold->inside;

@@ -15,9 +15,9 @@
 #include "redlock/limits.h"
 
 #define SETTLE_SLACK_NS   (1 * NS_PER_S)
-#define ANSWER_LEAST_NS   (2 * NS_PER_S) /* an operator has more patience than a lock */
+#define ANSWER_LEAST_NS   (2 * NS_PER_S) /* an operator can wait longer than a lock */
 #define REMAINING_MOST_MS (INT64_C(100) * 365 * 86400 * 1000)
-#define WATCHED_NS        (250 * NS_PER_MS) /* how often a watch hears that time passes */
+#define WATCHED_NS        (250 * NS_PER_MS) /* how often a watch gets a call while nothing changes */
 
 _Static_assert(sizeof(((struct redlock_node_view *)NULL)->eviction) == INSPECTION_POLICY_SIZE, "a view has the policy");
 

@@ -1,9 +1,9 @@
 /* Sharing a resource with other Redlock clients. They announce no release and hear of none: a waiter of theirs asks
  * again every 200 ms or so, and one that was refused leaves no trace.
  *
- *   - Their lock may end at any moment, so whoever waits for it looks again: at first after 50 ms, then less and less
- *     often while the same value is there. So the lock is free for at most about a quarter of the hold, or 50 ms, and
- *     never for much more than a second.
+ *   - Their lock may end at any moment, so a waiter of ours looks again: at first after 50 ms, then less and less often
+ *     while the same value is there. So the lock is free for at most about a quarter of the hold, or 50 ms, and never
+ *     for much more than a second.
  *   - For a minute after one of their locks was seen, the line of this process gives way. It has the resource, by
  *     hand-overs and in several holds, until it has had it for as long as they, but not beyond its budget. Then it
  *     leaves the resource free for the time in which such a waiter asks once: their turn. If nobody took it, the line

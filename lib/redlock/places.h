@@ -28,7 +28,7 @@ static inline void place_pass_begin(struct place_pass *pass, unsigned limit, uns
     *pass = (struct place_pass){.limit = (uint8_t)limit, .next = (uint8_t)start, .left = (uint8_t)limit};
 }
 
-/* 0 once all places were asked for. */
+/* 0 once all places have been tried. */
 static inline unsigned place_pass_next(struct place_pass *pass)
 {
     unsigned place = pass->next;

@@ -157,9 +157,9 @@ const struct redlock_node_counters *redlock_group_node_counters(const struct red
 struct redlock_node_status {
     bool is_up, votes;
     const char *state, *reason;         /* a word each, as redlock_node_view of redlock_nodes.h has them */
-    int64_t quarantine_left_ns;         /* 0 = it is in none, or nobody knows how long */
+    int64_t quarantine_left_ns;         /* 0 = it is in none, or its length is not known */
     bool is_clock_known;                /* what follows is known */
-    int64_t clock_ahead_ns, silence_ns; /* of this machine's clock; since its clock was heard last */
+    int64_t clock_ahead_ns, silence_ns; /* of this machine's clock; since the last sample of it */
 };
 bool redlock_group_node_status_read(const struct redlock_group *group, unsigned node,
                                     struct redlock_node_status *status);

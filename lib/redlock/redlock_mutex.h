@@ -112,7 +112,7 @@ REDLOCK_API unsigned redlock_mutex_place(const struct redlock_mutex *mutex);
 /* For poll: becomes readable when the lock is lost (redlock_held_descriptor). */
 REDLOCK_API int redlock_mutex_lost_fd(struct redlock_mutex *mutex);
 
-/* For poll: becomes readable when redlock_client_dispatch has something to tell. It belongs to the client. -1 if the
+/* For poll: becomes readable when redlock_client_dispatch has callbacks to make. It belongs to the client. -1 if the
  * process has no descriptor left. */
 REDLOCK_API int redlock_client_news_fd(struct redlock_client *client);
 /* Calls `told` of the mutexes with `is_dispatched`, on this thread. Does not wait. Returns the number of calls. */

@@ -1,8 +1,8 @@
 /* Private to lib/redlock: when an owner may enter a lock that it has already. Pure: no I/O, no clock, no allocation.
  *
- * An owner enters again what it holds, or a part of it: with the same token, and without another word to the nodes, so
- * the ttl stays as it is. Whoever wants more than is held would have to take several locks one after the other, and
- * could wait for itself: that is refused. After DANGER nobody enters, because whoever is inside has to finish. The last
+ * An owner enters again what it holds, or a part of it: with the same token, and without a request to the nodes, so the
+ * ttl stays as it is. An owner that wants more than it holds would have to take several locks one after the other, and
+ * could wait for itself: that is refused. After DANGER no entry succeeds, because the owner has to finish. The last
  * exit releases. */
 #ifndef REDLOCK_REENTRY_H
 #define REDLOCK_REENTRY_H

@@ -217,7 +217,7 @@ void notifications_say_held(struct notifications *notifications, node_set nodes,
 
 /* --- subscriptions ------------------------------------------------------------------------------------------------ */
 
-/* Tells LIVE or DEAF, when it has become the other one. */
+/* Reports LIVE or DEAF if that has changed. */
 static void subscription_set(struct subscription *subscription, bool is_on)
 {
     struct notifications *notifications = subscription->node->notifications;
@@ -232,7 +232,7 @@ static void subscription_set(struct subscription *subscription, bool is_on)
     bucket_tell(notifications, bucket, &(struct news){.kind = is_live ? NOTIFIED_LIVE : NOTIFIED_DEAF});
 }
 
-/* Asks for what is wanted, unless a request is under way. */
+/* Subscribes or unsubscribes as the wants require, unless a request is under way. */
 static void subscription_follow(struct subscription *subscription)
 {
     struct notification_node *node = subscription->node;
@@ -274,7 +274,7 @@ static void node_follow(struct notification_node *node)
         subscription_follow(&node->subscriptions[i]);
 }
 
-/* The server has forgotten the subscriptions; the end of a request under way says so itself. */
+/* The server has forgotten the subscriptions. A request under way reports that with its own end. */
 static void node_forget(struct notification_node *node)
 {
     for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++)
@@ -282,7 +282,7 @@ static void node_forget(struct notification_node *node)
             subscription_set(&node->subscriptions[i], false);
 }
 
-/* Before the first subscription on a connection: whoever hears that it is live has told that he listens. */
+/* Before the first subscription on a connection: once a want is live, the node has the key. */
 static void listener_tell(struct notification_node *node, struct redis_node *connection)
 {
     struct notifications *notifications = node->notifications;
@@ -346,7 +346,7 @@ static void notifications_close(struct notifications *notifications)
     }
 }
 
-/* Unsubscribes from what nobody has wanted for a while, and tries again what was refused. */
+/* Unsubscribes from buckets that have been without wants for a while, and tries again what was refused. */
 static void sweep(struct loop_timer *timer)
 {
     struct notifications *notifications = list_owner(timer, struct notifications, sweep_timer);

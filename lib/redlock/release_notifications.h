@@ -1,26 +1,26 @@
 /* Hints between processes about when a lock may be free, over the lock nodes themselves (PUBLISH). A hint may be lost,
- * late, doubled or wrong; then somebody asks the nodes later, or for nothing.
+ * late, doubled or wrong; then a process asks the nodes later, or in vain.
  *
  *     struct notifications *notifications = notifications_create(loop, &options);
  *     notification_want_init(&want, heard);
  *     notifications_want(notifications, &want, key, key_length);
- *         ... heard(&want, NOTIFIED_FREE, listeners) when somebody released it
+ *         ... heard(&want, NOTIFIED_FREE, listeners) after a release
  *     notifications_unwant(&want);
  *
  * A channel, `hf:free:GROUP:DATABASE:BUCKET`, serves many keys: the bucket is a number from 0 to 63 made of the key. It
  * carries two kinds of messages:
- *     hf:free:LISTENERS:KEY    the lock was released, and so many processes hear it (published by release.lua, on each
- *                              node that had the lock, if anybody listens)
- *     hf:held:MILLISECONDS:KEY somebody who waited for the lock has it now, at least for so long unless it is released
+ *     hf:free:LISTENERS:KEY    the lock was released, and LISTENERS processes get this message (release.lua publishes
+ *                              it on each node that had the lock, if a process is subscribed)
+ *     hf:held:MILLISECONDS:KEY a waiter now has the lock, at least for so long unless it releases the lock
  * A bare KEY, which other programs may publish, means that it was released, too. No key begins with "hf:".
  *
  * Where releases look for it, a process that listens keeps the key `hf:listeners` on each node: set on the connection
- * that will be subscribed, before it is, and renewed on the group's. So a release need not ask for each channel whether
- * anybody listens.
+ * that will be subscribed, before it is, and renewed on the group's. So a release need not count the subscribers of
+ * each channel.
  *
- * Connections cost something only while somebody waits: the first want opens one to each node. A bucket is subscribed
- * to with its first want and unsubscribed from some seconds after its last. Half a minute after the last want of all,
- * the connections close. There is one connection per node and process, however many wait.
+ * Connections exist only while a lock waits: the first want opens one to each node. A bucket is subscribed to with its
+ * first want and unsubscribed from some seconds after its last. Half a minute after the last want of all, the
+ * connections close. There is one connection per node and process, however many locks wait.
  *
  * Threads: the loop's. If the process dies, the nodes see the connections close. */
 #ifndef REDLOCK_RELEASE_NOTIFICATIONS_H
@@ -36,7 +36,7 @@
 #include "redis/node.h"
 #include "redlock/lease.h"
 
-/* There while somebody listens, on any channel: release_quiet.lua looks for it. */
+/* Exists while a process is subscribed to any channel: release_quiet.lua looks for it. */
 #define NOTIFICATIONS_KEY "hf:listeners"
 
 enum { NOTIFICATIONS_CHANNEL_MAX = 64, NOTIFICATIONS_BUCKETS = 64 };
@@ -44,9 +44,9 @@ enum { NOTIFICATIONS_CHANNEL_MAX = 64, NOTIFICATIONS_BUCKETS = 64 };
 struct notifications;
 
 enum notification_kind {
-    NOTIFIED_FREE, /* released: once a release, though each node says so. Detail: processes that hear it; 0 = unknown */
-    NOTIFIED_HELD, /* somebody has it. Detail: nanoseconds */
-    NOTIFIED_LIVE, /* releases are heard from now on: a majority of the nodes is subscribed to */
+    NOTIFIED_FREE, /* released: once a release, not once a node. Detail: subscribed processes; 0 = unknown */
+    NOTIFIED_HELD, /* another process has it. Detail: nanoseconds */
+    NOTIFIED_LIVE, /* from now on releases arrive: subscribed to a majority of the nodes */
     NOTIFIED_DEAF, /* not any more */
 };
 
@@ -71,13 +71,13 @@ struct notifications_options {
     unsigned node_count;
     int64_t linger_ns; /* a bucket without wants stays subscribed to for so long; 0 = 5 s */
     int64_t close_ns;  /* connections without wants stay for so long; 0 = 30 s */
-    int64_t series_ns; /* after that anything heard is new; 0 = 50 ms */
+    int64_t series_ns; /* after that any message is a new release; 0 = 50 ms */
 };
 
 struct notifications *notifications_create(struct loop *loop, const struct notifications_options *options);
 /* notifications_unwant stays harmless for wants that are left. NULL is harmless. */
 void notifications_destroy(struct notifications *notifications);
-/* The name of the lock group, "-" before it is known: only processes with the same one hear each other. A new name
+/* The name of the lock group, "-" before it is known: only processes with the same name notify each other. A new name
  * costs new subscriptions. */
 void notifications_name_group(struct notifications *notifications, const char *group);
 
@@ -98,7 +98,7 @@ void notifications_want(struct notifications *notifications, struct notification
                         size_t length);
 /* Harmless if nothing is wanted. */
 void notifications_unwant(struct notification_want *want);
-/* Since when this want has heard of releases without a break; INSTANT_NEVER while it does not. */
+/* Since when every release reaches this want; INSTANT_NEVER while one could be missed. */
 struct instant notification_live_since(const struct notification_want *want);
 
 /* Whether this process wanted a key of this bucket a short while ago: then other processes may listen, too. */

@@ -2,11 +2,11 @@
  * made anew from the facts of all nodes after every event, and nothing else changes them, so no order of events can
  * leave one behind.
  *
- * When a quarantine ends early. A marker whose run is that of the server again says that somebody healed it after a
- * quarantine of his own, so what the node forgot when it restarted or was emptied has expired. It says nothing about a
- * step of its clock or an eviction, which leave the marker as it is: whoever healed it may not have seen them. The same
- * holds for a doubted marker: nobody gets a grant there, but holders put their keys back, and a second step may lose
- * those. */
+ * When a quarantine ends early. A marker whose run is that of the server again shows that another client healed it
+ * after a quarantine of its own, so what the node forgot when it restarted or was emptied has expired. It shows nothing
+ * about a step of its clock or an eviction, which leave the marker as it is: that client may not have seen them. The
+ * same holds for a doubted marker: no client gets a grant there, but holders put their keys back, and a second step may
+ * lose those. */
 #include "redlock/trust_private.h"
 
 #include <stdio.h>
@@ -205,7 +205,7 @@ static void know_place(struct trust *trust, unsigned index)
  * once more, and holders could not give their keys back there.
  *
  * Each doubt differs, even when its write is repeated (its run is the time of the write), so that a newer one never
- * looks like one that somebody has waited for. */
+ * looks like one whose quarantine a client has waited out. */
 static void decide_doubt(struct trust *trust, unsigned index, struct instant now)
 {
     struct trust_node *node = &trust->node[index];

@@ -60,8 +60,8 @@
  *   clocks keep the promise of lease.h are a step, whether a clock jumped or creeps. All nodes are asked at once then.
  *   While only some of them show the step, our own clock may have stood still: `suspect_ns` says for how long.
  * - If a quorum steps by the same amount within a few seconds, our own clock stood still. Those nodes are not blamed,
- *   `own_clock_stood` is set, and every hold that began before is in doubt. A node not heard since then is expected to
- *   show the same step when it is heard next.
+ *   `own_clock_stood` is set, and every hold that began before is in doubt. A node that has not answered since then is
+ *   expected to show the same step with its next answer.
  * - A node whose samples before and after a step fit together vouches for our clock. When the vouching nodes and the
  *   one that stepped are a quorum, its marker is doubted (its run is no server's), so that clients that did not see the
  *   step get no grant there either.
@@ -208,7 +208,7 @@ struct trust_node {
     struct instant stepped_at, step_from;    /* between these two samples, the later one first */
     struct trust_span shown;                 /* the last step, with the parts of it that showed before */
     struct instant shown_from, shown_to;     /* a common cause with other steps lies between these moments */
-    struct instant shown_asked;              /* when its first part was asked for */
+    struct instant shown_asked;              /* when the sample that showed its first part was requested */
     struct instant blamed_before;            /* the quarantine for an older step; 0 = none */
     struct trust_span owed;                  /* steps of our own clock that it has yet to show; all 0 = none */
     node_set vouched;                        /* nodes whose clocks show that the step was not ours */
@@ -218,7 +218,7 @@ struct trust_node {
     struct instant unmarked_since;           /* when it was first seen without its marker */
     bool records;                            /* its marker must name another membership */
     struct instant write_at;                 /* not before */
-    struct instant seen_at;                  /* when the last inspection was asked for */
+    struct instant seen_at;                  /* when the last inspection was requested */
     bool wants_look;                         /* the quarantine is over, and no inspection has followed */
     struct instant look_at;                  /* not before */
     uint32_t incarnation;                    /* counts the times its memory was, or may have been, lost */

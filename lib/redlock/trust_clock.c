@@ -262,7 +262,7 @@ static void acquit(struct trust_node *node)
         node->quarantine = TRUST_CLOCK_UNCOMPARED;
 }
 
-/* A node not heard since the first of them showed the step has yet to show it. */
+/* A node that has not answered since the first of them showed the step has yet to show it. */
 static void blame_own_clock(struct trust *trust, node_set along, struct instant now)
 {
     struct trust_span size = {INT64_MIN, INT64_MAX};
@@ -336,7 +336,7 @@ static void take_step(struct trust *trust, unsigned index, const struct trust_cl
 }
 
 /* The samples of `index` before and after another node's step fit together, so our clock did not stand still between
- * them. Returns whether that was news. */
+ * them. Returns whether that was not known yet. */
 static bool vouch(struct trust *trust, unsigned index, const struct trust_clock_news *news,
                   const struct trust_reading *reading)
 {

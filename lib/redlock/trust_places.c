@@ -111,9 +111,9 @@ bool trust_is_confirmed(const struct trust *trust, unsigned index)
  * so that no membership has a quorum any more. Clients that adopted the earlier one go on by themselves; this is for
  * all others, which need not remember anything.
  *
- * Suppose a quorum of members is heard, and each lists all others of them: as far as any of them knows, none of them
- * was replaced. A record of a replacement needs a quorum of the other members, and that shares with the quorum that is
- * heard a member whose own place stayed. So none of them was replaced at all, and one of them knows every membership
+ * Suppose a quorum of members answers, and each lists all others of them: as far as any of them knows, none of them
+ * was replaced. A record of a replacement needs a quorum of the other members, and that shares with the quorum that
+ * answers a member whose own place stayed. So none of them was replaced at all, and one of them knows every membership
  * that was ever adopted: none is newer than the newest one here, and that one follows all those that it replaces. So
  * the members that are behind take it, as any client would have written it that knew what they know. Of two ids that
  * were recorded for one place at once, the smaller wins when the other cannot, as always.
@@ -182,7 +182,7 @@ static bool has_lost(const struct trust *trust, const struct marker *newest, con
     return contested_place(newest, other) >= 0 && trust->nodes - 1 - takers < quorum(trust);
 }
 
-/* The members that are heard and list each other, if they are a quorum and all of them may take this membership, the
+/* The members that answer and list each other, if they are a quorum and all of them may take this membership, the
  * newest; else none. */
 static node_set consistent_members(const struct trust *trust, const struct marker *newest, bool counts_restarted)
 {

@@ -1,6 +1,6 @@
 /* What must be done next so that every node of a lock group keeps its fences in one sorted set (scheme MARKER_SET), as
- * a pure function: from the nodes as they are to one step. Nothing is remembered between two calls but how long was
- * waited, so whoever asks for the same after a kill continues.
+ * a pure function: from the nodes as they are to one step. Only the time waited is remembered between two calls, so the
+ * same command continues after a kill.
  *
  * A node goes from MARKER_STRINGS to MARKER_MOVING, its fences are moved, and it goes on to MARKER_SET; each change by
  * compare-and-set of its marker. Scripts compare the marker, so no string is written after the first change, and nobody

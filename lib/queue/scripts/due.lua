@@ -94,7 +94,7 @@ each(ARGV[8] and KEYS[5], '+inf', 64, empty_bells)
 each(KEYS[6], now_text, 64, bring_back)
 
 local first, count = tonumber(ARGV[1]), tonumber(ARGV[2])
--- one more than asked for tells whether more are due
+-- one more than wanted shows whether more are due
 local page = redis.call('ZRANGE', KEYS[1], first, first + count, 'WITHSCORES')
 local budget, answer = tonumber(ARGV[3]), {0}
 for i = 1, #page, 2 do

@@ -1,7 +1,7 @@
--- Pauses or resumes queues, and tells every living process to look at once.
+-- Pauses or resumes queues, and signals every living process to look at once.
 -- KEYS: `paused`, processes. ARGV: pause or resume, prefixes of the keys of calls and processes, then the names of the
 -- queues.
--- Returns how many processes it told. Safe to repeat.
+-- Returns how many processes it signalled. Safe to repeat.
 local verb = ARGV[1] == 'pause' and 'SADD' or 'SREM'
 for i = 4, #ARGV do
     redis.call(verb, KEYS[1], ARGV[i])

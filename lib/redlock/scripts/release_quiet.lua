@@ -1,5 +1,5 @@
--- As release.lua, while nobody is known to listen for releases. KEYS[i] belongs to ARGV[i]. Returns what release.lua
--- does, and "w" behind it if somebody listens, which the key hf:listeners shows: then the caller announces.
+-- As release.lua, while no process is known to listen for releases. KEYS[i] belongs to ARGV[i]. Returns the same, and
+-- "w" behind it if the key hf:listeners shows that a process listens: then the caller announces.
 local keys, values = KEYS, ARGV -- names of their own are found at once
 local held = redis.pcall('MGET', 'hf:listeners', unpack(keys))
 if held.err then -- a user without the right to that key
