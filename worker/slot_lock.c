@@ -283,7 +283,8 @@ void slot_lock_take(struct slot *slot,
                                                                             .owner = slot->owner,
                                                                             .limit = slot->rules.limit,
                                                                             .waits_here = slot->is_successor,
-                                                                            .leaves_when_busy = is_parked_when_busy});
+                                                                            .leaves_when_busy = is_parked_when_busy,
+                                                                            .comes_back = is_parked_when_busy});
     invariant(taken); /* the limits of a task are the lock's */
 }
 

@@ -32,21 +32,22 @@ static struct batch *batch_new(struct redlock_group *group)
     return batch;
 }
 
-static struct batch *batch_open(struct redlock_group *group, enum batch_kind kind)
+static struct batch *batch_open(struct redlock_group *group, enum batch_kind kind, bool is_shared)
 {
-    if (group->gathering[kind] != NULL)
-        return group->gathering[kind];
+    if (group->gathering[kind][is_shared] != NULL)
+        return group->gathering[kind][is_shared];
     struct batch *batch = batch_new(group);
     batch->kind = kind;
+    batch->is_shared = is_shared;
     batch->lock_count = batch->key_count = batch->old_count = 0;
     batch->nodes = 0;
-    batch->is_quiet = kind == BATCH_RELEASE && group_is_unheard(group);
+    batch->is_quiet = kind == BATCH_RELEASE && !is_shared && group_is_unheard(group);
     memset(batch->announced, 0, sizeof batch->announced);
     batch->gone_by = (struct instant){0};
     buffer_clear(&batch->keys);
     buffer_clear(&batch->values);
     buffer_clear(&batch->others);
-    group->gathering[kind] = batch;
+    group->gathering[kind][is_shared] = batch;
     group->batches_in_flight++;
     loop_at_turn_end(group->loop, LOOP_BATCH, &group->send);
     return batch;
@@ -86,19 +87,20 @@ static bool batch_has_room(const struct batch *batch, const struct redlock_lock 
     if (batch->kind == BATCH_GRANT &&
         (batch->terms.ttl_ns != lock->terms.ttl_ns || batch->terms.fenced != lock->terms.fenced))
         return false;
-    bool is_alone = batch->kind == BATCH_GRANT_ALL || batch->kind == BATCH_RAISE || batch->kind == BATCH_REPLANT;
-    return !is_alone && batch->lock_count < BATCH_LOCKS_MAX && batch->key_count + key_count <= BATCH_KEYS_MAX;
+    return !batch_is_of_one(batch) && batch->lock_count < BATCH_LOCKS_MAX &&
+           batch->key_count + key_count <= BATCH_KEYS_MAX;
 }
 
-static struct batch *batch_with_room(enum batch_kind kind, const struct redlock_lock *lock, unsigned key_count)
+static struct batch *batch_with_room(enum batch_kind kind, bool is_shared, const struct redlock_lock *lock,
+                                     unsigned key_count)
 {
     struct redlock_group *group = lock->group;
-    struct batch *batch = batch_open(group, kind);
+    struct batch *batch = batch_open(group, kind, is_shared);
     if (batch_has_room(batch, lock, key_count))
         return batch;
-    group->gathering[kind] = NULL;
+    group->gathering[kind][is_shared] = NULL;
     list_append(&group->full_batches[kind], &batch->idle_link);
-    return batch_open(group, kind);
+    return batch_open(group, kind, is_shared);
 }
 
 /* Call it after batch_codec_add. */
@@ -117,7 +119,7 @@ void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, 
 {
     if (nodes == 0)
         return;
-    struct batch *batch = batch_with_room(kind, lock, lock->key_count);
+    struct batch *batch = batch_with_room(kind, lock->is_shared, lock, lock->key_count);
     struct batch_entry entry = {.lock = lock, .round = round, .key_count = (uint16_t)lock->key_count, .nodes = nodes};
     if (is_grant(kind) && lock->swaps_in != NULL) {
         entry.swap = lock->swaps_in;
@@ -144,11 +146,12 @@ static bool is_widened(struct batch *batch, const struct lock_swap *swap, node_s
     return false;
 }
 
+/* The lock that had the keys may be another by now. */
 void batch_add_swapped(struct lock_swap *swap, node_set nodes, node_set unsure, const struct redlock_lock *failed)
 {
-    if (nodes == 0 || is_widened(swap->group->gathering[BATCH_RELEASE], swap, nodes, unsure))
+    if (nodes == 0 || is_widened(swap->group->gathering[BATCH_RELEASE][false], swap, nodes, unsure))
         return;
-    struct batch *batch = batch_with_room(BATCH_RELEASE, swap->before, swap->key_count);
+    struct batch *batch = batch_with_room(BATCH_RELEASE, false, swap->before, swap->key_count);
     batch_codec_add_swapped(batch, swap, failed);
     entry_add(
         batch,
@@ -212,7 +215,7 @@ static void node_counts_batch(struct group_node *node, const struct batch *batch
 static bool send_to(struct batch *batch, unsigned node, struct instant now)
 {
     struct group_node *member = &batch->group->nodes[node];
-    if (is_grant(batch->kind) && !group_node_takes_grants(member))
+    if (is_grant(batch->kind) && (!group_node_takes_grants(member) || !batch_codec_suits(batch, node)))
         return false;
     if (batch->kind != BATCH_RELEASE)
         batch_codec_request(batch, node);
@@ -293,10 +296,12 @@ static void kind_flush(struct redlock_group *group, enum batch_kind kind)
     struct list *full = NULL;
     while ((full = list_take_first(&group->full_batches[kind])) != NULL)
         batch_send(list_owner(full, struct batch, idle_link));
-    struct batch *batch = group->gathering[kind];
-    group->gathering[kind] = NULL;
-    if (batch != NULL)
-        batch_send(batch);
+    for (int is_shared = 0; is_shared <= 1; is_shared++) {
+        struct batch *batch = group->gathering[kind][is_shared];
+        group->gathering[kind][is_shared] = NULL;
+        if (batch != NULL)
+            batch_send(batch);
+    }
 }
 
 void batches_flush(struct redlock_group *group)

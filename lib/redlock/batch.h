@@ -27,6 +27,7 @@ struct batch {
     struct list idle_link; /* in group->idle_batches or group->full_batches */
     struct redlock_group *group;
     enum batch_kind kind;
+    bool is_shared;
     unsigned lock_count, key_count, unanswered;
     bool is_quiet;                           /* of releases: announces nothing, and learns whether a process listens */
     uint64_t announced[BATCH_KEYS_MAX / 64]; /* of quiet releases: the keys to announce if one does */
@@ -58,10 +59,19 @@ struct batch_answer {
     const struct redis_reply *list; /* of grants that differ: one a lock; `signs` is NULL */
 };
 
+/* One lock a call, and one value for all its keys. */
+static inline bool batch_is_of_one(const struct batch *batch)
+{
+    return batch->kind == BATCH_GRANT_ALL || batch->kind == BATCH_RAISE || batch->kind == BATCH_REPLANT ||
+           batch->kind == BATCH_INTENT;
+}
+
 /* batch_codec.c */
 void batch_codec_add(struct batch *batch, const struct redlock_lock *lock);
 void batch_codec_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed);
 void batch_codec_request(struct batch *batch, unsigned node); /* into batch->request */
+/* Whether the node can grant what the batch asks for. */
+bool batch_codec_suits(const struct batch *batch, unsigned node);
 /* Whether the call writes fences into the node's set. */
 bool batch_codec_puts_fences(const struct batch *batch, unsigned node);
 struct batch_answer batch_codec_answer(const struct batch *batch, const struct redis_result *result);

@@ -33,7 +33,7 @@ bool lock_is_taken_over(const struct redlock_lock *lock, unsigned index)
 static void channel_add(struct batch *batch, const struct redlock_lock *lock, unsigned index, unsigned number)
 {
     char channel[NOTIFICATIONS_CHANNEL_MAX] = "";
-    bool is_announced = lock != NULL && !lock->wait.is_quiet && !lock_is_taken_over(lock, index);
+    bool is_announced = batch->is_shared || (lock != NULL && !lock->wait.is_quiet && !lock_is_taken_over(lock, index));
     if (batch->is_quiet) {
         batch->announced[number / 64] |= (uint64_t)is_announced << number % 64;
         return;
@@ -50,8 +50,7 @@ static void old_value_add(struct batch *batch, const struct redlock_lock *lock)
 {
     if (lock->swaps_in == NULL)
         return;
-    bool one_value = batch->kind == BATCH_GRANT_ALL;
-    for (; !one_value && batch->old_count < batch->key_count; batch->old_count++)
+    for (; !batch_is_of_one(batch) && batch->old_count < batch->key_count; batch->old_count++)
         redis_request_text(&batch->others, "");
     redis_request_bytes(&batch->others, lock->swaps_in->value, lock->swaps_in->value_length);
     batch->old_count++;
@@ -61,8 +60,7 @@ static void key_add(struct batch *batch, const struct redlock_lock *lock, unsign
 {
     struct key_span key = lock_key(lock, index);
     redis_request_bytes(&batch->keys, key.bytes, key.length);
-    bool one_value = batch->kind == BATCH_REPLANT || batch->kind == BATCH_RAISE || batch->kind == BATCH_GRANT_ALL;
-    if (!one_value || index == 0)
+    if (!batch_is_of_one(batch) || index == 0)
         redis_request_bytes(&batch->values, lock->value, lock->value_length);
     if (batch->kind == BATCH_EXTEND)
         redis_request_integer(&batch->others, lock->terms.ttl_ns / NS_PER_MS);
@@ -90,16 +88,50 @@ void batch_codec_add_swapped(struct batch *batch, const struct lock_swap *swap, 
     }
 }
 
+static bool has_token(const struct batch *batch)
+{
+    return batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL || batch->kind == BATCH_REPLANT ||
+           batch->kind == BATCH_RAISE;
+}
+
 /* A script runs only under the marker that it names, which says where the fences are. */
 bool batch_codec_puts_fences(const struct batch *batch, unsigned node)
 {
-    bool is_grant = batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL;
-    bool has_token = is_grant ? batch->terms.fenced : batch->kind == BATCH_REPLANT || batch->kind == BATCH_RAISE;
-    return has_token && !batch->group->has_own_resources && trust_uses_set(&batch->group->trust, node);
+    return has_token(batch) && batch->terms.fenced && !batch->group->has_own_resources &&
+           trust_uses_set(&batch->group->trust, node);
+}
+
+bool batch_codec_suits(const struct batch *batch, unsigned node)
+{
+    return !batch->is_shared || !batch->terms.fenced || batch_codec_puts_fences(batch, node);
+}
+
+static const struct redis_script *shared_script_of(const struct batch *batch)
+{
+    switch (batch->kind) {
+    case BATCH_RELEASE:
+    case BATCH_LINGER:
+        return &redlock_script_shared_release;
+    case BATCH_EXTEND:
+        return &redlock_script_shared_extend;
+    case BATCH_REPLANT:
+        return &redlock_script_shared_replant;
+    case BATCH_RAISE:
+        return &redlock_script_shared_raise;
+    case BATCH_GRANT_ALL:
+        return &redlock_script_shared_grant;
+    case BATCH_INTENT:
+    case BATCH_GRANT:
+    case BATCH_KINDS:
+        break;
+    }
+    invariant_unreachable("a kind that shared locks do not have");
 }
 
 static const struct redis_script *script_of(const struct batch *batch, bool is_set)
 {
+    if (batch->is_shared)
+        return shared_script_of(batch);
     switch (batch->kind) {
     case BATCH_RELEASE:
         return batch->is_quiet ? &redlock_script_release_quiet : &redlock_script_release;
@@ -111,6 +143,8 @@ static const struct redis_script *script_of(const struct batch *batch, bool is_s
         return is_set ? &redlock_script_replant_set : &redlock_script_replant;
     case BATCH_RAISE:
         return is_set ? &redlock_script_raise_set : &redlock_script_raise;
+    case BATCH_INTENT:
+        return &redlock_script_intent;
     case BATCH_GRANT:
         return is_set ? &redlock_script_grant_set : &redlock_script_grant;
     case BATCH_GRANT_ALL:
@@ -140,6 +174,8 @@ static size_t argument_count(const struct batch *batch)
         return 6;
     case BATCH_RAISE:
         return 5;
+    case BATCH_INTENT:
+        return 2;
     case BATCH_GRANT:
         return 5 + (size_t)batch->key_count + batch->old_count;
     case BATCH_GRANT_ALL:
@@ -197,7 +233,7 @@ void batch_codec_request(struct batch *batch, unsigned node)
     struct buffer *out = &batch->request;
     struct instant now = loop_now(group->loop);
     buffer_clear(out);
-    bool is_set = batch_codec_puts_fences(batch, node);
+    bool is_set = has_token(batch) && (batch->is_shared || batch_codec_puts_fences(batch, node));
     redis_request_script(out, script_of(batch, is_set), batch->key_count + !gives_up(batch),
                          argument_count(batch) - is_set);
     if (!gives_up(batch))
@@ -350,11 +386,19 @@ static bool is_readable(const char *text)
     return *text == '\0';
 }
 
+static const char *owner_in(const char *value)
+{
+    if (strcmp(value, READERS_VALUE) == 0)
+        return "readers";
+    if (strcmp(value, INTENT_VALUE) == 0)
+        return "a writer that waits";
+    return other_clients_wrote(value) ? value : value + 2 * VALUE_RANDOM_BYTES + 1;
+}
+
 static void refused_by(struct redlock_lock *lock, const char *value, int64_t remaining_ns)
 {
-    bool is_ours = !other_clients_wrote(value);
-    const char *owner = is_ours ? value + 2 * VALUE_RANDOM_BYTES + 1 : value;
-    if (lock->holder[0] == '\0' && (is_ours || is_readable(owner)))
+    const char *owner = owner_in(value);
+    if (lock->holder[0] == '\0' && (owner != value || is_readable(owner)))
         snprintf(lock->holder, sizeof lock->holder, "%s", owner);
     lock->told_at = loop_now(lock->group->loop);
     if (remaining_ns > lock->remaining_ns)
@@ -397,7 +441,9 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
     const char *value = end + 1;
     *detail = owner_digest(value, word->length - (size_t)(value - word->text)); /* a value may have any bytes */
     refused_by(lock, value, pttl < 0 ? -1 : (pttl < REMAINING_MAX_MS ? pttl : REMAINING_MAX_MS) * NS_PER_MS);
-    if (other_clients_wrote(value)) {
+    if (strcmp(value, READERS_VALUE) == 0) {
+        lock->readers_at |= set_of(node);
+    } else if (owner_in(value) == value) {
         lock->others_at |= set_of(node);
         other_clients_seen(&lock->group->others, lock_refused_key(lock), *detail, lock->told_at);
     }
@@ -468,6 +514,8 @@ static enum lease_vote executed_vote(const struct batch *batch, const struct bat
         return keys_read(entry, answer->text);
     case BATCH_REPLANT:
         return answer->text[0] == '1' ? LEASE_YES : LEASE_NO;
+    case BATCH_INTENT:
+        return LEASE_UNKNOWN; /* nobody asks */
     case BATCH_RAISE:
         return answer->text[0] == '+' ? token_read(entry->lock, strtoll(answer->text + 1, NULL, 10), detail) : LEASE_NO;
     case BATCH_GRANT:

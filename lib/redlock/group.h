@@ -70,10 +70,15 @@ enum batch_kind {
     BATCH_EXTEND,
     BATCH_REPLANT,
     BATCH_RAISE,
+    BATCH_INTENT, /* one lock that waits for readers */
     BATCH_GRANT,
-    BATCH_GRANT_ALL, /* one lock of several keys */
+    BATCH_GRANT_ALL, /* one lock of several keys, or a shared one */
     BATCH_KINDS,
 };
+
+/* What a key holds while it has readers; and what refuses new readers while a writer waits (scripts/readers.lua). */
+#define READERS_VALUE "hf:shared"
+#define INTENT_VALUE  "hf:writer"
 
 struct redlock_group {
     struct loop *loop;
@@ -102,16 +107,16 @@ struct redlock_group {
     struct notifications *notifications;
     struct places_seen *places_seen; /* NULL until somebody asks for a resource with a limit */
     struct other_clients others;
-    struct redlock_lock *leaving;          /* whose turn is being handed on */
-    struct buffer request;                 /* scratch for requests that are sent once */
-    struct batch *gathering[BATCH_KINDS];  /* NULL when nothing gathered in this turn */
-    struct list full_batches[BATCH_KINDS]; /* of this turn, in the order in which they leave, before those */
-    struct list batches;                   /* all that were ever made */
-    struct list idle_batches;              /* finished ones, to be used again */
-    struct list locks;                     /* all that were ever created */
-    struct list idle_locks;                /* destroyed ones, to be used again */
-    struct list swaps, idle_swaps;         /* struct lock_swap */
-    struct list granting;                  /* locks whose grants leave at the end of this turn */
+    struct redlock_lock *leaving;            /* whose turn is being handed on */
+    struct buffer request;                   /* scratch for requests that are sent once */
+    struct batch *gathering[BATCH_KINDS][2]; /* of exclusive and of shared locks; NULL: nothing in this turn */
+    struct list full_batches[BATCH_KINDS];   /* of this turn, in the order in which they leave, before those */
+    struct list batches;                     /* all that were ever made */
+    struct list idle_batches;                /* finished ones, to be used again */
+    struct list locks;                       /* all that were ever created */
+    struct list idle_locks;                  /* destroyed ones, to be used again */
+    struct list swaps, idle_swaps;           /* struct lock_swap */
+    struct list granting;                    /* locks whose grants leave at the end of this turn */
     struct loop_hook send;
     struct instant granted_in;    /* the turn in which grants left last */
     struct loop_timer pace_timer; /* set while grants are held back */
@@ -150,6 +155,7 @@ struct lock_wait {
     struct instant not_before; /* the key is left to other clients until then */
     bool waits_here;           /* of the request: for others of this process without limit */
     bool leaves_when_busy;     /* of the request: one refusal by a holder is the last */
+    bool comes_back;           /* of the request */
 };
 
 /* Of a lock whose resource several may hold. It has the turn of one place, at which it asks, or waits for a release;
@@ -197,11 +203,13 @@ struct redlock_lock {
     int64_t longer_ns; /* the ttl of the round of longer_from, until it won; 0 = usual */
     struct instant longer_from;
     int64_t linger_ns;                        /* how long its keys stay at the release; 0 = not at all */
+    bool is_shared;                           /* of the request */
     bool was_handed_over;                     /* in the attempt that won */
     bool was_refused;                         /* in this attempt: a node answered with an error */
     bool clashes;                             /* in this attempt: something that is no lock is under a key */
     char holder[REDLOCK_OWNER_BYTES_MAX + 1]; /* the owner that refused in this attempt, "" = unknown */
-    node_set others_at;                       /* a client of another kind refused in this attempt */
+    node_set others_at;                       /* a client of another kind refused in this attempt, */
+    node_set readers_at;                      /* readers did */
     unsigned refused_key;                     /* index of the key that was taken */
     int64_t remaining_ns;                     /* the longest that a node reported in this attempt; 0 = unknown */
     struct instant told_at;
@@ -260,6 +268,8 @@ static inline uint64_t lock_refused_key(const struct redlock_lock *lock)
 /* group_node.c. How long to wait for an answer of the node, and of the slowest node, now. */
 int64_t group_node_patience_ns(const struct group_node *node);
 int64_t group_patience_ns(struct redlock_group *group);
+/* A token of a shared lock comes from the set of the node, and such nodes are too few. */
+bool group_lacks_sets(const struct redlock_group *group);
 /* Whether a grant sent to the node now is useful. Logs when that changes. */
 bool group_node_takes_grants(struct group_node *node);
 /* Whether grants stay here until a busy node has caught up. */
@@ -329,6 +339,8 @@ void lock_wait_dispose(struct redlock_lock *lock);
 void lock_wait_begin(struct redlock_lock *lock);
 /* An attempt was refused, and another will follow: decides when to start it. */
 void lock_wait_plan(struct redlock_lock *lock);
+/* Readers refused it, and it will ask again: they leave it a turn. */
+void lock_wait_keeps_turn(struct redlock_lock *lock);
 void lock_wait_won(struct redlock_lock *lock);
 /* The lock is given up, but its keys stay for linger_ns: the other locks wait for that long. */
 void lock_wait_lingers(struct redlock_lock *lock);

@@ -246,6 +246,8 @@ static bool limit_check(const struct redlock_request *request, char *reason, siz
         return redlock_refuse(reason, size, "a limit is for one resource, and %zu were named", request->resource_count);
     if (request->place > (request->limit > 1 ? request->limit : 0))
         return redlock_refuse(reason, size, "place %u is beyond the limit of %u", request->place, request->limit);
+    if (request->limit > 1 && request->shared)
+        return redlock_refuse(reason, size, "a shared lock has no limit: any number of readers may hold it");
     return true;
 }
 

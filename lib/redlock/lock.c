@@ -99,6 +99,11 @@ static bool lock_outlives_quarantines(const struct redlock_lock *lock)
     return longest > 0 && lock->terms.ttl_ns > longest;
 }
 
+static bool lacks_sets(const struct redlock_lock *lock)
+{
+    return lock->is_shared && lock->terms.fenced && group_lacks_sets(lock->group);
+}
+
 static void lock_retire(struct redlock_lock *lock)
 {
     loop_timer_clear(lock->group->loop, &lock->timer);
@@ -217,6 +222,9 @@ static const char *no_quorum_reason(struct redlock_lock *lock)
 /* A longer ttl than the group's longest would outlive its quarantines. */
 static const char *invalid_reason(struct redlock_lock *lock)
 {
+    if (lacks_sets(lock))
+        return "a shared lock has a token only where the lock nodes keep tokens in a set (holdfast nodes upgrade): ask "
+               "for it unfenced";
     snprintf(lock->group->reason, sizeof lock->group->reason,
              "its ttl of %lld ms is above the max_ttl of the lock group, %lld ms",
              (long long)(lock->terms.ttl_ns / NS_PER_MS),
@@ -244,7 +252,7 @@ static void answer_fill(struct redlock_lock *lock, struct redlock_event *event, 
 
 static enum redlock_answer refusal_answer(const struct redlock_lock *lock, enum redlock_answer refusal)
 {
-    bool was_invalid = refusal == REDLOCK_NO_QUORUM && lock_outlives_quarantines(lock);
+    bool was_invalid = refusal == REDLOCK_NO_QUORUM && (lock_outlives_quarantines(lock) || lacks_sets(lock));
     return was_invalid ? REDLOCK_INVALID : refusal;
 }
 
@@ -446,11 +454,12 @@ static void refuse_for_good(struct redlock_lock *lock, node_set all)
 void lock_grants_gather(struct redlock_lock *lock)
 {
     node_set all = (node_set)((1u << lock->group->node_count) - 1u);
-    if (lock_outlives_quarantines(lock)) {
+    if (lock_outlives_quarantines(lock) || lacks_sets(lock)) {
         refuse_for_good(lock, all);
         return;
     }
-    batch_add(lock->key_count == 1 ? BATCH_GRANT : BATCH_GRANT_ALL, lock, lock->lease.round, all);
+    bool is_single = lock->key_count == 1 && !lock->is_shared;
+    batch_add(is_single ? BATCH_GRANT : BATCH_GRANT_ALL, lock, lock->lease.round, all);
 }
 
 /* Others need no hint about keys that nobody could take now, or that this lock asks for again at once. */
@@ -482,7 +491,7 @@ static void attempt_begin(struct redlock_lock *lock)
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
     lock->refused_key = REFUSED_KEY_UNKNOWN;
-    lock->others_at = 0;
+    lock->others_at = lock->readers_at = 0;
     lock->clashes = lock->was_refused = lock->was_handed_over = false;
     lock->group->counters.attempts++;
     list_append(&lock->group->granting, &lock->granting_link);
@@ -522,6 +531,8 @@ static void leave_when_busy(struct redlock_lock *lock, struct lease_step *step)
     if (!lock->wait.leaves_when_busy || lease->state != LEASE_WAITING || lease->refusal != REDLOCK_BUSY)
         return;
     struct lease_step refused = lease_last_try(lease);
+    if (lock->wait.comes_back)
+        lock_wait_keeps_turn(lock);
     step->news = refused.news;
     step->refusal = refused.refusal;
 }
@@ -670,6 +681,8 @@ static bool request_take(struct redlock_lock *lock, const struct redlock_request
     lock->owner[lock->owner_length] = '\0';
     lock->wait.waits_here = request->waits_here;
     lock->wait.leaves_when_busy = request->leaves_when_busy;
+    lock->wait.comes_back = request->comes_back;
+    lock->is_shared = request->shared;
     return true;
 }
 

@@ -17,9 +17,13 @@
  *   - A release may have gone unheard, before the subscription began or while too few nodes are listened to. Then it
  *     asks after 20 ms, and then ever more slowly up to a second.
  *   - With too few nodes it does the same.
+ *   - If readers hold it, a writer that waits keeps its turn: the nodes refuse new readers until the last one has left,
+ *     and for a moment after that (scripts/intent.lua).
  *   - If a client of another kind holds it, nobody announces the release, so it asks by itself. And the line of this
  *     process gives way to such clients now and then (other_clients.h): then a release is announced when their turn is
  *     over.
+ *
+ * A reader stands in no line: it asks the nodes beside other readers of its process, and waits as if it were alone.
  *
  * If several may hold the resource (places.h), a refusal at one place leads to the next at once, without the places
  * that other locks of this process have or ask for; a pass has ended when none is left. A lock that waits listens for
@@ -86,6 +90,8 @@ static node_set lowest(node_set set, unsigned count)
 /* Only if a lock of this process has waited lately: otherwise it is unlikely that anybody listens. */
 static void say_held(struct redlock_lock *lock, node_set nodes, int64_t held_ns)
 {
+    if (lock->is_shared || lock->readers_at != 0) /* other readers need not wait for it */
+        return;
     for (unsigned i = 0; i < lock->key_count; i++) {
         struct key_span key = lock_key(lock, i);
         if (notifications_are_warm(lock->group->notifications, key.bytes, key.length))
@@ -154,10 +160,11 @@ static void listen_no_more(struct redlock_lock *lock)
 
 /* --- clients of other kinds --------------------------------------------------------------------------------------- */
 
-/* None was met for long, as nearly always; and none knows the places of a resource with a limit. */
+/* None was met for long, as nearly always; none knows the places of a resource with a limit; and readers hand nothing
+ * on. */
 static bool is_alone(const struct redlock_lock *lock)
 {
-    return lock_has_limit(lock) || instant_reached(now_of(lock), lock->group->others.until);
+    return lock_has_limit(lock) || lock->is_shared || instant_reached(now_of(lock), lock->group->others.until);
 }
 
 int64_t lock_others_look_ns(const struct redlock_lock *lock)
@@ -253,12 +260,20 @@ static struct instant after_release(const struct redlock_lock *lock, int64_t lis
     return within(lock, attempts * attempt_of(lock));
 }
 
+void lock_wait_keeps_turn(struct redlock_lock *lock)
+{
+    node_set all = (node_set)((1u << lock->group->node_count) - 1u);
+    if (!lock->is_shared && !lock_has_limit(lock) && lock->readers_at != 0)
+        batch_add(BATCH_INTENT, lock, BATCH_NO_VOTE, all);
+}
+
 /* When to repeat an attempt that another holder refused. */
 static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
 {
     struct lock_wait *wait = &lock->wait;
     struct instant asked = searches(lock) ? lock->places->pass_began : lock->lease.validity_from;
     int64_t look_ns = lock_others_look_ns(lock);
+    lock_wait_keeps_turn(lock);
     listen_for_release(lock);
     if (look_ns > 0)
         return instant_after(now_of(lock), look_ns);
@@ -782,7 +797,7 @@ void lock_wait_begin(struct redlock_lock *lock)
     wait->polls = 0;
     wait->is_long = wait->is_silent = wait->gives_way = false;
     wait->not_before = (struct instant){0};
-    lock->others_at = 0;
+    lock->others_at = lock->readers_at = 0;
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
     lock->refused_key = REFUSED_KEY_UNKNOWN;
@@ -796,7 +811,7 @@ void lock_wait_begin(struct redlock_lock *lock)
         places_wait_begin(lock);
         return;
     }
-    if (local_waiters_want(lock->group->local_waiters, &wait->claim, wait->keys, lock->key_count)) {
+    if (lock->is_shared || local_waiters_want(lock->group->local_waiters, &wait->claim, wait->keys, lock->key_count)) {
         wait->give_up_at = wait->limit_ns > 0 ? instant_after(lock->asked_at, wait->limit_ns) : INSTANT_NEVER;
         wait->is_queued = must_give_way(lock, let_until(lock));
         if (wait->is_queued)

@@ -131,7 +131,16 @@ struct redlock_terms {
  * lock takes any place that is free. Its token is ordered only among the holds of the same place, so a sink compares
  * tokens for each place (redlock_held_place). Place 1 has the key of the resource itself, so a client that asks for
  * the resource without a limit competes for place 1; place k has the key key_prefix + "hf:place:k:" + resource. Clients
- * that disagree about N admit as many holders as the largest of their limits. Such a request names one resource. */
+ * that disagree about N admit as many holders as the largest of their limits. Such a request names one resource.
+ *
+ * A `shared` lock is for readers: any number of them may hold the resource at once, and nobody who asks for it without
+ * `shared` does meanwhile, other Redlock clients included: on a node the key then holds "hf:shared". A writer is any
+ * other request. One that waits (`wait_ms`, `comes_back`) is not starved by readers that overlap: while it waits, the
+ * nodes refuse new readers, and for 200 ms after the last one has left. A reader has the token of the last writer, or a
+ * greater one below that of the next writer, and may share it with other readers. So a sink remembers the tokens of
+ * writers, and a reader is stale once the sink has seen a greater one. Tokens of shared locks need nodes that keep
+ * tokens in a set (`holdfast nodes upgrade`), and no `has_own_resources`; otherwise the answer is REDLOCK_INVALID,
+ * unless the terms are `unfenced`. */
 struct redlock_request {
     const char *const *resources; /* NUL-terminated */
     size_t resource_count;
@@ -142,6 +151,9 @@ struct redlock_request {
     unsigned limit;        /* how many may hold the resource at once, at most REDLOCK_LIMIT_MAX; 0 = 1. BUSY then means
                               that each place has a holder, and `tries` counts rounds through all places */
     unsigned place;        /* with a limit: ask for this place only, 1 to limit; 0 = any */
+    bool shared;           /* for a reader; not with a limit above 1 */
+    bool comes_back;       /* after BUSY it will be asked for again, when the remaining time that was told is over: of a
+                              writer, new readers leave it that turn, as they do to one that waits */
 };
 
 enum redlock_answer {

@@ -365,6 +365,36 @@ static void lock_waits(void)
     program_result_free(&result);
 }
 
+/* Two share it; a writer waits in vain, and gets it when they have left. */
+static void readers_share(void)
+{
+    struct redlock_node nodes[CLUSTER_MAX];
+    struct redlock_options options = {.nodes = nodes, .node_count = fleet.locks.count, .key_prefix = "lock:"};
+    struct redlock_terms terms = {.wait_ms = 200};
+    struct redlock_request request = {.resources = (const char *const[]){"read"}, .resource_count = 1, .shared = true};
+    struct redlock_held *held[3] = {NULL};
+    char reason[256];
+    for (unsigned i = 0; i < fleet.locks.count; i++) {
+        nodes[i] = fleet.locks.nodes[i];
+        nodes[i].user = "holdfast-lock";
+        nodes[i].password = getenv("HF_TEST_LOCK");
+    }
+    struct redlock_client *client = redlock_client_open(&options, reason, sizeof reason);
+    assert_non_null(client);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(redlock_client_acquire(client, NULL, &request, &held[i], reason, sizeof reason),
+                         REDLOCK_ACQUIRED);
+    assert_true(redlock_held_verify(held[0]));
+    request.shared = false;
+    assert_int_equal(redlock_client_acquire(client, &terms, &request, &held[2], reason, sizeof reason), REDLOCK_BUSY);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(redlock_client_release(held[i], REDLOCK_AWAIT), REDLOCK_RELEASED);
+    assert_int_equal(redlock_client_acquire(client, &terms, &request, &held[2], reason, sizeof reason),
+                     REDLOCK_ACQUIRED);
+    assert_int_equal(redlock_client_release(held[2], REDLOCK_AWAIT), REDLOCK_RELEASED);
+    redlock_client_close(client);
+}
+
 static bool says_run(struct program *program, char id[13])
 {
     char *said = program_error_text(program), *at = strstr(said, "--join ");
@@ -425,6 +455,7 @@ static void everything_works_with_exactly_these_rights(void **state)
     test_await(fleet_noted(&fleet, "begin given-back") == 1);
     run("who -c %s held", config);
     lock_waits();
+    readers_share();
     dry_run_of_two_hosts();
     run("dry-run -c %s --for 1s --warm-up 0s --threads 4 --shadow", config);
     run("quiet -c %s --all --wait=20s", config);
@@ -538,7 +569,8 @@ static void a_doctor_names_rights_that_are_missing(void **state)
     lock_cluster_ask(&fleet.locks, 1,
                      "ACL SETUSER holdfast-lock -zadd resetchannels resetkeys ~lock:* ~hf:lock:group "
                      "~hf:fence:* ~hf:fences ~hf:fences:floor");
-    assert_doctor_says("lock2: the user holdfast-lock lacks rights: ACL SETUSER holdfast-lock ~hf:listeners +zadd "
+    assert_doctor_says("lock2: the user holdfast-lock lacks rights: ACL SETUSER holdfast-lock ~hf:listeners "
+                       "~hf:readers:* ~hf:writer:* +zadd "
                        "+publish &hf:free:* +subscribe &hf:free:*",
                        true);
     lock_cluster_ask(&fleet.locks, 1, "ACL SETUSER holdfast-lock -script|load");

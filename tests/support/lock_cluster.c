@@ -242,6 +242,8 @@ void lock_probe_ask(struct lock_probe *probe, const char *resources)
                                       .waits_here = probe->waits_here,
                                       .limit = probe->limit,
                                       .place = probe->place,
+                                      .shared = probe->shared,
+                                      .comes_back = probe->comes_back,
                                       .leaves_when_busy = probe->leaves_when_busy};
     assert_true(redlock_lock_acquire(probe->lock, &request));
     free(copy);

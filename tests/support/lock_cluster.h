@@ -68,7 +68,7 @@ struct lock_probe {
     bool handed_over;
     enum redlock_loss loss;
     bool leaves_when_busy;
-    bool waits_here;                                                               /* what it asks for */
+    bool waits_here, shared, comes_back;                                           /* what it asks for */
     unsigned limit, place;                                                         /* the same */
     char reason[384];                                                              /* of the last event that had one */
     void (*on_event)(struct lock_probe *probe, const struct redlock_event *event); /* may be NULL; runs last */

@@ -280,6 +280,10 @@ TEST(limits_have_bounds_and_are_for_one_resource)
     refuse_limit(2, 0, 2, "one resource");
     refuse_limit(2, 3, 1, "beyond the limit");
     refuse_limit(1, 1, 1, "beyond the limit");
+    assert_false(redlock_request_check(
+        &(struct redlock_request){.resources = names, .resource_count = 1, .limit = 2, .shared = true}, "", reason,
+        sizeof reason));
+    assert_contains(reason, "a shared lock has no limit");
     for (unsigned place = 0; place <= REDLOCK_LIMIT_MAX; place++)
         assert_true(redlock_request_check(
             &(struct redlock_request){

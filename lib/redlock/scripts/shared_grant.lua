@@ -1,0 +1,42 @@
+-- Takes a shared lock of one or more keys, all or none, on a node that keeps its fences in the set hf:fences, or without
+-- a token on any node. KEYS: the marker, then the keys. ARGV: marker text, deadline in microseconds of this node's
+-- clock, ttl in milliseconds, proposed fencing token ("" = no token), value.
+-- Returns what grant_all.lua does: a key with readers holds "hf:shared", and a key that is kept for a waiting writer
+-- counts as held by "hf:writer". The token is the highest that the keys have: readers do not count it up. Only where a
+-- key has none the proposal counts: this node may have forgotten the token of a writer.
+-- include: fences.lua
+-- include: deadline.lua
+-- include: fence_member.lua
+-- include: fence_scores.lua
+-- include: readers.lua
+for i = 2, #KEYS do
+    local key, held = KEYS[i], redis.pcall('GET', KEYS[i])
+    if not held or held == 'hf:shared' then
+        key = 'hf:writer:' .. key
+        held = redis.call('PTTL', key) > 0 and 'hf:writer'
+    end
+    if held then
+        local left = string.format('%.0f', redis.call('PTTL', key)) -- as text of its own, Lua would round it
+        left = left .. '@' .. (i - 2)
+        left = type(held) == 'table' and '!' .. left or '-' .. left .. ':' .. string.sub(held, 1, 192)
+        return '0 ' .. stamp .. ' ' .. left
+    end
+end
+local token = ''
+if ARGV[4] ~= '' then
+    local highest = highest_fence()
+    if not highest then
+        return '0 ' .. stamp .. ' #'
+    end
+    for i = 2, #KEYS do
+        if not redis.call('ZSCORE', 'hf:fences', member_of(KEYS[i])) then
+            highest = math.max(highest, math.min(tonumber(ARGV[4]), now + 60000000))
+        end
+    end
+    token = string.format('%.0f', highest)
+    raise_fences(token)
+end
+for i = 2, #KEYS do
+    add_reader(KEYS[i], ARGV[5], ARGV[3])
+end
+return '0 ' .. stamp .. ' +' .. token

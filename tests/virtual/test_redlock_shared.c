@@ -1,0 +1,372 @@
+/* Readers share a resource; a writer has it alone. Every group is a process of its own. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/waiting_fixture.h"
+
+enum { TTL_MS = 10000, TURN_MS = 200 };
+
+static int in_sets(void **state)
+{
+    waiting_set_up(state);
+    lock_cluster_scheme(&cluster, MARKER_SET);
+    return 0;
+}
+
+static struct lock_probe *reader(unsigned of_process, int64_t wait_ms)
+{
+    struct lock_probe *probe = waiter(of_process, wait_ms);
+    probe->shared = true;
+    return probe;
+}
+
+static uint64_t acquire(struct lock_probe *probe, const char *resources)
+{
+    assert_int_equal(lock_probe_acquire(probe, resources), REDLOCK_ACQUIRED);
+    return redlock_lock_token(probe->lock);
+}
+
+/* On all nodes: some get it after the majority that decided. */
+static void release(struct lock_probe *probe)
+{
+    struct redlock_group *group = probe->lock->group;
+    assert_int_equal(lock_probe_release(probe), REDLOCK_RELEASED);
+    loop_await(loop, redlock_group_busy(group) == 0 || !redlock_lock_is_free(probe->lock));
+}
+
+static unsigned number(unsigned node, const char *command)
+{
+    return (unsigned)strtoul(lock_cluster_ask(&cluster, node, "%s", command), NULL, 10);
+}
+
+static void run_ms(int64_t ms)
+{
+    loop_for(loop, ms * NS_PER_MS);
+}
+
+static void all_have(const char *command, unsigned count)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        loop_await(loop, number(i, command) == count);
+}
+
+/* --- who excludes whom -------------------------------------------------------------------------------------------- */
+
+TEST(readers_of_one_and_of_many_processes_share_it)
+{
+    for (unsigned i = 0; i < 6; i++)
+        acquire(reader(i / 2, 0), "r");
+    all_have("ZCARD hf:readers:lock:r", 6);
+    assert_string_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), "hf:shared");
+}
+
+TEST(a_writer_and_readers_exclude_each_other)
+{
+    struct lock_probe *one = reader(0, 0), *other = reader(1, 0), *writer = waiter(2, 0);
+    acquire(one, "r");
+    acquire(other, "r");
+    assert_int_equal(lock_probe_acquire(writer, "r"), REDLOCK_BUSY);
+    assert_contains(writer->reason, "held by readers for 9");
+    release(one);
+    assert_int_equal(lock_probe_acquire(writer, "r"), REDLOCK_BUSY);
+    release(other);
+    acquire(writer, "r");
+    assert_int_equal(lock_probe_acquire(one, "r"), REDLOCK_BUSY);
+    assert_contains(one->reason, "held by host:1:2:test for ");
+    release(writer);
+    acquire(one, "r");
+}
+
+TEST(of_several_resources_all_or_none_are_shared)
+{
+    struct lock_probe *writer = waiter(0, 0), *both = reader(1, 0);
+    acquire(writer, "b");
+    assert_int_equal(lock_probe_acquire(both, "a b"), REDLOCK_BUSY);
+    all_have("EXISTS lock:a hf:readers:lock:a", 0);
+    release(writer);
+    uint64_t token = acquire(both, "a b");
+    all_have("EXISTS lock:a lock:b hf:readers:lock:a hf:readers:lock:b", 4);
+    assert_int_equal(lock_probe_acquire(writer, "a"), REDLOCK_BUSY);
+    release(both);
+    all_have("EXISTS lock:a lock:b hf:readers:lock:a hf:readers:lock:b", 0);
+    assert_true(acquire(writer, "a") > token);
+}
+
+TEST(clients_that_know_only_set_nx_and_readers_exclude_each_other)
+{
+    struct lock_probe *one = reader(0, 0);
+    acquire(one, "r");
+    for (unsigned i = 0; i < NODES; i++)
+        loop_await(loop, strcmp(lock_cluster_ask(&cluster, i, "SET lock:r foreign NX PX 5000"), "(nil)") == 0);
+    release(one);
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "SET lock:r foreign NX PX 5000");
+    assert_int_equal(lock_probe_acquire(one, "r"), REDLOCK_BUSY);
+}
+
+/* --- how long ----------------------------------------------------------------------------------------------------- */
+
+TEST(the_key_lasts_as_long_as_the_last_reader)
+{
+    struct redlock_terms terms = quick_terms(2000, 1);
+    struct lock_probe *brief = &waiters[waiter_count++], *lasting = reader(1, 0);
+    lock_probe_create(brief, loop, process(0), &terms);
+    brief->shared = true;
+    acquire(brief, "r");
+    assert_true(number(0, "PTTL lock:r") <= 2000);
+    acquire(lasting, "r");
+    all_have("ZCARD hf:readers:lock:r", 2);
+    assert_in_range(number(0, "PTTL lock:r"), TTL_MS - 1000, TTL_MS);
+    assert_in_range(number(0, "PTTL hf:readers:lock:r"), TTL_MS - 1000, TTL_MS);
+    release(lasting);
+    all_have("ZCARD hf:readers:lock:r", 1);
+    assert_true(number(0, "PTTL lock:r") <= 2000);
+    assert_true(number(0, "PTTL hf:readers:lock:r") <= 2000);
+}
+
+/* For three ttls, while others come and go. */
+TEST(a_reader_is_extended_beside_others)
+{
+    struct redlock_terms terms = quick_terms(2000, 1);
+    struct lock_probe *brief = &waiters[waiter_count++];
+    lock_probe_create(brief, loop, process(0), &terms);
+    brief->shared = true;
+    acquire(brief, "r");
+    for (unsigned i = 0; i < 6; i++) {
+        struct lock_probe *other = reader(1, 0);
+        acquire(other, "r");
+        run_ms(1000);
+        release(other);
+    }
+    assert_true(brief->extended >= 6);
+    assert_int_equal(brief->losses, 0);
+    all_have("ZCARD hf:readers:lock:r", 1);
+}
+
+/* An entry that a deleted key left, and a reader of the next generation. */
+TEST(a_reader_whose_key_was_deleted_is_not_planted_again)
+{
+    struct redlock_terms terms = quick_terms(2000, 1);
+    struct lock_probe *lost = &waiters[waiter_count++], *next = reader(1, 0);
+    lock_probe_create(lost, loop, process(0), &terms);
+    lost->shared = true;
+    acquire(lost, "r");
+    lock_cluster_take_away(&cluster, "lock:r");
+    acquire(next, "r");
+    all_have("ZCARD hf:readers:lock:r", 1);
+    loop_await(loop, lost->losses == 1);
+    assert_int_equal(lost->loss, REDLOCK_LOST_TAKEN);
+    assert_int_equal(lock_probe_release(lost), REDLOCK_EXPIRED);
+    all_have("ZCARD hf:readers:lock:r", 1);
+    assert_int_equal(next->losses, 0);
+}
+
+TEST(a_reader_that_lingers_keeps_writers_out_and_readers_in)
+{
+    struct lock_probe *one = reader(0, 0), *other = reader(1, 0), *writer = waiter(2, 0);
+    acquire(one, "r");
+    loop_for(loop, 0);
+    redlock_lock_linger(one->lock, 3 * NS_PER_S);
+    loop_await(loop, one->releases == 1);
+    assert_int_equal(one->ending, REDLOCK_RELEASED);
+    all_have("ZCARD hf:readers:lock:r", 1);
+    assert_in_range(number(0, "PTTL lock:r"), 1, 3000);
+    assert_int_equal(lock_probe_acquire(writer, "r"), REDLOCK_BUSY);
+    acquire(other, "r");
+    release(other);
+    run_ms(3000);
+    acquire(writer, "r");
+}
+
+/* --- whose turn it is --------------------------------------------------------------------------------------------- */
+
+TEST(a_writer_that_waits_keeps_new_readers_out_and_gets_the_next_turn)
+{
+    struct lock_probe *one = reader(0, 0), *late = reader(1, 0), *writer = waiter(2, 30000);
+    acquire(one, "r");
+    lock_probe_ask(writer, "r");
+    all_have("EXISTS hf:writer:lock:r", 1);
+    assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_BUSY);
+    assert_contains(late->reason, "held by a writer that waits for ");
+    assert_int_equal(writer->answers, 0);
+    release(one);
+    loop_await(loop, writer->answers == 1);
+    assert_int_equal(writer->answer, REDLOCK_ACQUIRED);
+    run_ms(2 * TURN_MS);
+    all_have("EXISTS hf:writer:lock:r", 0);
+    release(writer);
+    acquire(late, "r");
+}
+
+/* Readers that wait get it after the writer, all of them. */
+TEST(readers_that_wait_get_it_behind_the_writer)
+{
+    struct lock_probe *one = reader(0, 0), *writer = waiter(1, 30000), *late[4];
+    acquire(one, "r");
+    lock_probe_ask(writer, "r");
+    all_have("EXISTS hf:writer:lock:r", 1);
+    for (unsigned i = 0; i < 4; i++) {
+        late[i] = reader(2 + i % 2, 30000);
+        lock_probe_ask(late[i], "r");
+    }
+    run_ms(500);
+    release(one);
+    loop_await(loop, writer->answers == 1);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(late[i]->answers, 0);
+    release(writer);
+    for (unsigned i = 0; i < 4; i++) {
+        loop_await(loop, late[i]->answers == 1);
+        assert_int_equal(late[i]->answer, REDLOCK_ACQUIRED);
+        assert_true(late[i]->waited_ns < 5 * NS_PER_S);
+    }
+}
+
+TEST(a_writer_that_gave_up_keeps_readers_out_no_longer_than_the_present_ones_last)
+{
+    struct lock_probe *one = reader(0, 0), *late = reader(1, 0), *writer = waiter(2, 100);
+    acquire(one, "r");
+    assert_int_equal(lock_probe_acquire(writer, "r"), REDLOCK_BUSY);
+    assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_BUSY);
+    run_ms(TTL_MS + TURN_MS);
+    acquire(late, "r"); /* beside the first, which was extended */
+    assert_int_equal(one->losses, 0);
+}
+
+TEST(a_writer_that_gave_up_costs_the_next_readers_one_turn)
+{
+    struct lock_probe *one = reader(0, 0), *late = reader(1, 0), *writer = waiter(2, 100);
+    acquire(one, "r");
+    assert_int_equal(lock_probe_acquire(writer, "r"), REDLOCK_BUSY);
+    release(one);
+    assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_BUSY);
+    run_ms(TURN_MS);
+    acquire(late, "r");
+}
+
+TEST(only_a_writer_that_will_ask_again_keeps_readers_out)
+{
+    struct lock_probe *one = reader(0, 0), *late = reader(1, 0), *writer = waiter(2, 0);
+    acquire(one, "r");
+    assert_int_equal(lock_probe_acquire(writer, "r"), REDLOCK_BUSY);
+    writer->leaves_when_busy = true;
+    assert_int_equal(lock_probe_acquire(writer, "r"), REDLOCK_BUSY);
+    run_ms(100);
+    acquire(late, "r");
+    writer->comes_back = true;
+    assert_int_equal(lock_probe_acquire(writer, "r"), REDLOCK_BUSY);
+    all_have("EXISTS hf:writer:lock:r", 1);
+    assert_int_equal(lock_probe_acquire(reader(3, 0), "r"), REDLOCK_BUSY);
+}
+
+/* --- tokens ------------------------------------------------------------------------------------------------------- */
+
+TEST(readers_share_the_token_of_the_last_writer)
+{
+    struct lock_probe *writer = waiter(0, 0), *one = reader(1, 0), *other = reader(2, 0);
+    uint64_t first = acquire(writer, "r");
+    release(writer);
+    assert_int_equal(acquire(one, "r"), first);
+    assert_int_equal(acquire(other, "r"), first);
+    release(one);
+    release(other);
+    assert_int_equal(acquire(one, "r"), first);
+    release(one);
+    assert_true(acquire(writer, "r") > first);
+}
+
+/* From the clocks, as that of a writer: the nodes may have forgotten one. */
+TEST(where_no_token_is_known_the_first_reader_has_a_new_one)
+{
+    struct lock_probe *writer = waiter(0, 0), *one = reader(1, 0), *other = reader(2, 0);
+    uint64_t written = acquire(writer, "r");
+    release(writer);
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "DEL hf:fences");
+    uint64_t read = acquire(one, "r");
+    assert_true(read > written);
+    assert_int_equal(acquire(other, "r"), read);
+    release(one);
+    release(other);
+    assert_true(acquire(writer, "r") > read);
+}
+
+/* The fence of each node is another; those that have less are raised to the highest. */
+TEST(a_reader_has_no_less_than_any_node_that_granted_it)
+{
+    static const char *const fences[NODES] = {"3000000000000001", "3000000000000002", "3000000000000003",
+                                              "3000000000000004", "3000000000000005"};
+    struct lock_probe *writer = waiter(0, 0), *one = reader(1, 0);
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_fence_put(&cluster, i, "lock:r", fences[i]);
+    uint64_t token = acquire(one, "r");
+    assert_in_range(token, UINT64_C(3000000000000003), UINT64_C(3000000000000005));
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)token);
+    unsigned having = 0;
+    for (unsigned i = 0; i < NODES; i++)
+        having += strtoull(lock_cluster_fence(&cluster, i, "lock:r"), NULL, 10) >= token;
+    assert_true(having >= QUORUM);
+    release(one);
+    assert_true(acquire(writer, "r") > token);
+}
+
+/* The floor of a node's set stands for what it dropped. */
+TEST(a_reader_has_no_less_than_what_was_dropped)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "SET hf:fences:floor 4000000000000000");
+    assert_int_equal(acquire(reader(0, 0), "r"), UINT64_C(4000000000000000));
+}
+
+TEST(where_tokens_are_kept_in_strings_a_reader_needs_none)
+{
+    lock_cluster_scheme(&cluster, MARKER_STRINGS);
+    struct lock_probe *fenced = reader(0, 0);
+    assert_int_equal(lock_probe_acquire(fenced, "r"), REDLOCK_INVALID);
+    assert_contains(fenced->reason, "keep tokens in a set");
+    assert_int_equal(fenced->attempts, 1);
+    struct redlock_terms terms = quick_terms(TTL_MS, 1);
+    terms.unfenced = true;
+    for (unsigned i = 0; i < 2; i++) {
+        struct lock_probe *unfenced = &waiters[waiter_count++];
+        lock_probe_create(unfenced, loop, process(i), &terms);
+        unfenced->shared = true;
+        assert_int_equal(acquire(unfenced, "r"), 0);
+    }
+    assert_int_equal(lock_probe_acquire(waiter(2, 0), "r"), REDLOCK_BUSY);
+}
+
+/* --- a node that forgets ------------------------------------------------------------------------------------------ */
+
+static void forget_first(unsigned nodes)
+{
+    for (unsigned i = 0; i < nodes; i++)
+        lock_cluster_ask(&cluster, i, "FLUSHALL");
+}
+
+TEST(a_node_that_forgot_gets_the_reader_back_but_for_a_later_writer)
+{
+    struct redlock_terms terms = quick_terms(3000, 1);
+    struct lock_probe *writer = waiter(0, 0), *one = &waiters[waiter_count++];
+    lock_probe_create(one, loop, process(1), &terms);
+    one->shared = true;
+    acquire(writer, "r");
+    release(writer);
+    acquire(one, "r");
+    all_have("ZCARD hf:readers:lock:r", 1);
+    forget_first(1);
+    loop_await(loop, number(0, "ZCARD hf:readers:lock:r") == 1);
+    assert_string_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), "hf:shared");
+    assert_true(strtoull(lock_cluster_fence(&cluster, 0, "lock:r"), NULL, 10) == redlock_lock_token(one->lock));
+    lock_cluster_ask(&cluster, 1, "FLUSHALL");
+    lock_cluster_ask(&cluster, 1, "ZADD hf:fences 4000000000000000 lock:r");
+    run_ms(4000);
+    assert_int_equal(number(1, "EXISTS lock:r"), 0);
+    assert_int_equal(one->losses, 0);
+}
+
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, in_sets, waiting_tear_down)
