@@ -22,6 +22,8 @@ static const char *const expected[] = {"acquired",
                                        "replaced a node",
                                        "moved address",
                                        "acquired another place than the first",
+                                       "acquired to read",
+                                       "readers kept out for a writer",
                                        NULL};
 
 static void locks_keep_their_promises(void **state)

@@ -10,7 +10,7 @@ const char *const lock_profile_names[LOCK_PROFILES] = {"steady", "loss", "steps"
 
 #define schedule lock_schedule
 
-/* HF_PROFILE plays only schedules of one kind. */
+/* HF_PROFILE plays only schedules of one kind; HF_READERS=1 (in lock_draw) only those with readers. */
 static enum lock_profile profile_draw(void)
 {
     static const enum lock_profile profiles[] = {LOCK_STEADY, LOCK_STEADY, LOCK_STEADY, LOCK_LOSS, LOCK_LOSS, LOCK_LOSS,
@@ -67,6 +67,8 @@ static void terms_draw(struct redlock_terms *terms)
                                     .wait_ms = chance_pick(chance, 2) == 0 ? 0 : chance_scale(chance, 1, 3000),
                                     .hand_over_tasks = chance_pick(chance, 2) == 0 ? 1 + chance_pick(chance, 4) : 0,
                                     .unfenced = chance_pick(chance, 8) == 0};
+    if (schedule.is_crowded)
+        terms->wait_ms = 20000;
     if (chance_pick(chance, 4) == 0)
         terms->max_hold_ms = chance_between(chance, terms->ttl_ms / 2, 3 * terms->ttl_ms);
 }
@@ -102,8 +104,12 @@ void lock_draw(uint64_t seed)
     schedule.resource_count = 1 + chance_pick(&schedule.chance, LOCK_RESOURCES_MAX);
     schedule.max_ttl_ns = chance_scale(&schedule.chance, NS_PER_S, 5 * NS_PER_S);
     schedule.max_ttl_ns -= schedule.max_ttl_ns % NS_PER_MS;
-    if (chance_mix(~seed) % 4 == 0)
+    bool has_limit = chance_mix(~seed) % 4 == 0, are_readers_wanted = getenv("HF_READERS") != NULL;
+    if (has_limit && !are_readers_wanted)
         schedule.limit = schedule.resource_count = 2 + (unsigned)(chance_mix(~seed) / 4 % (LOCK_RESOURCES_MAX - 1));
+    else
+        schedule.has_readers = are_readers_wanted || chance_mix(~seed) / 16 % 2 == 0;
+    schedule.is_crowded = schedule.has_readers && chance_mix(~seed) / 64 % 2 == 0;
     promises_derive();
     nodes_make();
     schedule.in_strings =

@@ -1,14 +1,14 @@
 /* What must never happen, judged from outside: from what users were told, by the clocks of their hosts, and from what
  * the lock nodes hold.
  *
- *   overlap   two users believe in the same resource at once. A belief lasts until the published deadline, so a process
- *             that stands still counts as well: it would believe when it goes on.
+ *   overlap   two users believe in the same resource at once, and not both are readers. A belief lasts until the
+ *             published deadline, so a process that stands still counts as well: it would believe when it goes on.
  *   lease     while a user believes, fewer than a quorum of nodes would grant its resource to another: looked ahead to
  *             the end of the belief, so that a key which will expire too early is found although nobody asks for it
  *   minority  with trouble at a minority of the nodes alone, nobody loses a lock or misses a majority
  *   members   who knows too few of the nodes gets no lock
  *   liveness  when the trouble is over everybody gets locks again, every node votes again, and nothing is left behind
- *   tokens, told, trespass   judge_tokens.c, judge_told.c, judge_nodes.c
+ *   tokens, told, trespass, readers   judge_tokens.c, judge_told.c, judge_nodes.c, judge_readers.c
  *
  * `overlap` and `lease` hold where exclusion is promised, but for a hold whose key was deleted by hand, or where the
  * clock of its client stood still: others may rightly have the resource then. And `overlap` but for one who was granted
@@ -44,14 +44,19 @@ struct lock_user *lock_user_of_value(struct text value)
     return is_its ? found : NULL;
 }
 
-const struct value *lock_value_on(const struct node *node, unsigned resource)
+const struct value *lock_named_on(const struct node *node, const char *name)
 {
     struct keyspace *space = server_keyspace(node->server);
     int64_t before_us = space->now_us;
     space->now_us = node_now_us(node);
-    const struct value *value = keyspace_find(space, text_of(lock_key_name(resource)));
+    const struct value *value = keyspace_find(space, text_of(name));
     space->now_us = before_us;
     return value;
+}
+
+const struct value *lock_value_on(const struct node *node, unsigned resource)
+{
+    return lock_named_on(node, lock_key_name(resource));
 }
 
 /* What it has or wants. Between its lock and the news of it any clock may stop. */
@@ -136,7 +141,8 @@ static void overlap_check(const struct lock_user *user)
     for (unsigned i = 0; i < schedule.client_count; i++)
         for (unsigned k = 0; k < schedule.user_count; k++) {
             const struct lock_user *other = &schedule.clients[i].users[k];
-            if (other != user && (resources_of(other) & resources_of(user)) != 0 && lock_judge_belief_ns(other) > 0)
+            if (other != user && !(user->is_reader && other->is_reader) &&
+                (resources_of(other) & resources_of(user)) != 0 && lock_judge_belief_ns(other) > 0)
                 overlapped(user, other);
         }
 }
@@ -146,6 +152,9 @@ static void overlap_check(const struct lock_user *user)
 static bool keeps_until(const struct node *node, unsigned resource, const struct lock_user *user, struct instant end)
 {
     const struct value *value = lock_value_on(node, resource);
+    int64_t ends_ms = user->is_reader ? lock_reader_ends_ms(node, resource, user) : 0;
+    if (ends_ms > 0)
+        return !instant_before(instant_after(world_time(), ends_ms * NS_PER_MS - node_now_us(node) * NS_PER_US), end);
     if (value == NULL || value->type != VALUE_STRING ||
         lock_user_of_value((struct text){value->string.bytes, value->string.length}) != user)
         return false;
@@ -263,6 +272,7 @@ static void hand_check(struct lock_user *user)
 void lock_judge_acquired(struct lock_user *user)
 {
     user->acquired++;
+    play_count("acquired to read", user->is_reader);
     if (user->client->kind == LOCK_OLD)
         play_violated("members", "user %u.%u got a lock, and knows too few of the nodes", user->client->number,
                       user->number);

@@ -30,6 +30,7 @@ void lock_judge_forget_node(unsigned index)
 {
     for (unsigned i = 0; i < LOCK_RESOURCES_MAX; i++)
         key_note(&keys[index][i], lock_value_on(lock_schedule.nodes[index], i));
+    lock_judge_readers_forget(index);
     seen_at[index] = world_time();
 }
 
@@ -61,7 +62,7 @@ static void owner_left(unsigned index, const struct key *key, const struct value
 static void key_judge(const struct node *node, unsigned resource, const struct key *key, const struct value *value,
                       const struct server_event *event)
 {
-    if (key->value[0] != '\0' && !votes_names(event, text_of(key->value)))
+    if (key->value[0] != '\0' && strcmp(key->value, "hf:shared") != 0 && !votes_names(event, text_of(key->value)))
         play_violated("trespass", "%s changed %s on %s, whose value %s it does not name", event->command,
                       lock_key_name(resource), node->name, key->value);
     if (value != NULL && value->expires_ms == 0)
@@ -120,6 +121,8 @@ unsigned lock_judge_executed(unsigned index, const struct server_event *event)
     for (unsigned resource = 0; resource < lock_schedule.resource_count; resource++) {
         struct key *key = &keys[index][resource];
         const struct value *value = lock_value_on(node, resource);
+        if (lock_schedule.has_readers)
+            lock_judge_readers(index, resource, is_fresh, event);
         struct lock_user *owner =
             value != NULL && value->type == VALUE_STRING ? lock_user_of_value(text_of_value(value)) : NULL;
         if (owner != NULL && votes_names(event, text_of_value(value))) {

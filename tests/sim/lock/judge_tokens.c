@@ -1,6 +1,7 @@
 /* Fencing: a hold that was complete before another was asked for has the smaller token, and no two are the same,
  * whatever pauses, clocks and networks do, as long as no more than a minority forgets. Where more is forgotten, the
- * same holds for those that are so far apart that right clocks can tell them apart.
+ * same holds for those that are so far apart that right clocks can tell them apart. A reader may have the token of an
+ * earlier hold, and has no smaller one.
  *
  * What a lock protects is written to by its holders, over a network of its own with delays of any length, and refuses a
  * token that is smaller than one that it has seen. */
@@ -18,6 +19,7 @@ static struct hold {
     struct instant asked, complete;
     uint64_t token;
     unsigned resources;
+    bool is_reader;
 } holds[HOLDS_MAX];
 static unsigned hold_count;
 
@@ -45,6 +47,11 @@ static bool is_before(const struct hold *one, struct instant asked)
     return lock_schedule.profile != LOCK_ANY && instant_before(instant_after(one->complete, gap_ns), asked);
 }
 
+static bool is_too_low(const struct hold *before, const struct lock_user *user)
+{
+    return user->is_reader ? before->token > user->token : before->token >= user->token;
+}
+
 void lock_judge_token(struct lock_user *user)
 {
     bool is_unique = lock_schedule.profile != LOCK_RUIN && lock_schedule.profile != LOCK_ANY;
@@ -54,10 +61,10 @@ void lock_judge_token(struct lock_user *user)
     for (unsigned i = 0; i < hold_count; i++) {
         if ((holds[i].resources & user->resources) == 0)
             continue;
-        if (is_unique && holds[i].token == user->token)
+        if (is_unique && !holds[i].is_reader && !user->is_reader && holds[i].token == user->token)
             play_violated("tokens", "user %u.%u got token %llu, which another hold of the same has",
                           user->client->number, user->number, (unsigned long long)user->token);
-        if (is_before(&holds[i], user->asked) && holds[i].token >= user->token)
+        if (is_before(&holds[i], user->asked) && is_too_low(&holds[i], user))
             play_violated("tokens", "user %u.%u got token %llu, but %llu was given before it was asked for",
                           user->client->number, user->number, (unsigned long long)user->token,
                           (unsigned long long)holds[i].token);
@@ -65,8 +72,11 @@ void lock_judge_token(struct lock_user *user)
     if (hold_count == HOLDS_MAX)
         return;
     user->hold = hold_count++;
-    holds[user->hold] = (struct hold){
-        .asked = user->asked, .complete = world_time(), .token = user->token, .resources = user->resources};
+    holds[user->hold] = (struct hold){.asked = user->asked,
+                                      .complete = world_time(),
+                                      .token = user->token,
+                                      .resources = user->resources,
+                                      .is_reader = user->is_reader};
 }
 
 static void write_arrives(struct world_event *event)
@@ -84,6 +94,8 @@ static void write_arrives(struct world_event *event)
         if (sink->asked.ns != 0 && is_before(hold, sink->asked))
             play_violated("tokens", "%s accepts a stale write with token %llu", lock_key_name(resource),
                           (unsigned long long)hold->token);
+        if (hold->is_reader) /* it looks at what is there */
+            continue;
         sink->token = hold->token;
         if (instant_before(sink->asked, hold->asked))
             sink->asked = hold->asked;

@@ -53,6 +53,7 @@ struct lock_user {
     const char *wanted[2];
     unsigned resources; /* a set: of the lock that it has or wants; 0 = it wants none */
     bool searches;      /* it has not been told yet which of these places it has */
+    bool is_reader;     /* of that lock */
     char owner[24];     /* another for each hold */
     uint64_t token;
     unsigned hold;        /* of judge_tokens.c, while it has a token */
@@ -87,7 +88,9 @@ struct lock_schedule {
     struct chance chance; /* of what the schedule is like; the world has its own */
     enum lock_profile profile;
     unsigned node_count, client_count, user_count, resource_count;
-    unsigned limit; /* so many may hold the resource, each at its place: for judges a resource each. 0 = one */
+    unsigned limit;   /* so many may hold the resource, each at its place: for judges a resource each. 0 = one */
+    bool has_readers; /* some of those who want locks share them; */
+    bool is_crowded;  /* they overlap without end, and everybody waits */
     struct node *nodes[LOCK_NODES_MAX];
     struct node *former[LOCK_NODES_MAX]; /* lives on beside the one that has its address now; NULL = there is none */
     struct node *spare;                  /* for a replacement */
@@ -164,10 +167,19 @@ void lock_judge_left(void);
 struct lock_user *lock_user_of_value(struct text value);
 /* What a node has for it; NULL = nothing. */
 const struct value *lock_value_on(const struct node *node, unsigned resource);
+const struct value *lock_named_on(const struct node *node, const char *name);
 
 /* lock/judge_nodes.c: what is done to the keys of others. Returns the set of resources whose keys are changed. */
 unsigned lock_judge_executed(unsigned index, const struct server_event *event);
 void lock_judge_forget_node(unsigned index); /* its keys were changed by hand, or it is another server now */
+
+/* lock/judge_readers.c. What the node has is that of readers. */
+bool lock_is_shared(const struct value *value);
+/* Until when the node has it, in milliseconds of its clock; 0 = it has not. */
+int64_t lock_reader_ends_ms(const struct node *node, unsigned resource, const struct lock_user *user);
+/* `is_fresh`: what the node had before is not known. */
+void lock_judge_readers(unsigned index, unsigned resource, bool is_fresh, const struct server_event *event);
+void lock_judge_readers_forget(unsigned index);
 
 /* lock/judge_tokens.c */
 void lock_judge_tokens_begin(void);

@@ -41,6 +41,8 @@ int64_t lock_user_rest_ns(struct lock_user *user)
     int64_t ns = chance_below(&user->chance, user->client->terms.ttl_ms * NS_PER_MS);
     if (instant_before(world_time(), lock_schedule.quiet_until))
         return instant_since(world_time(), lock_schedule.quiet_until) + ns;
+    if (lock_schedule.is_crowded && user->is_reader)
+        return ns / 32;
     if (lock_schedule.is_calm && user->acquired > user->acquired_before)
         return NS_PER_S + ns;
     if (lock_schedule.is_herd)
@@ -61,6 +63,17 @@ static void place_wants(struct lock_user *user, struct redlock_request *request)
     user->resources = user->searches ? (1u << lock_schedule.limit) - 1 : knows ? 1u << (place - 1) : 1;
 }
 
+/* Only nodes with a set have tokens for readers. In a crowd each user is one or the other. */
+static void share_wants(struct lock_user *user, struct redlock_request *request)
+{
+    bool has_tokens = lock_schedule.node_count > 1 && (!lock_schedule.in_strings || lock_schedule.is_upgraded);
+    bool wants =
+        lock_schedule.is_crowded ? (user->client->number + user->number) % 3 != 0 : chance_pick(&user->chance, 3) != 0;
+    user->is_reader = wants && user->client->kind != LOCK_FOREIGN && (has_tokens || user->client->terms.unfenced);
+    request->shared = user->is_reader;
+    request->comes_back = request->leaves_when_busy && chance_pick(&user->chance, 2) == 0;
+}
+
 void lock_user_wants(struct lock_user *user, struct redlock_request *request)
 {
     unsigned count = lock_schedule.resource_count, first = chance_pick(&user->chance, count), second = first;
@@ -79,6 +92,8 @@ void lock_user_wants(struct lock_user *user, struct redlock_request *request)
                                         .leaves_when_busy = chance_pick(&user->chance, 8) == 0};
     if (lock_schedule.limit > 0)
         place_wants(user, request);
+    else if (lock_schedule.has_readers)
+        share_wants(user, request);
     lock_judge_asked(user);
 }
 
@@ -120,13 +135,13 @@ static void take(struct lock_user *user, struct redlock_client *client)
     struct redlock_held *held = NULL;
     lock_user_wants(user, &request);
     struct redlock_terms terms = user->client->terms; /* each user its own mixture of the waits */
-    if (chance_pick(&user->chance, 4) == 0)
+    if (chance_pick(&user->chance, 4) == 0 && !lock_schedule.is_crowded)
         terms.wait_ms = 0;
     const char *first = request.resources[0];
     enum redlock_answer answer = redlock_client_acquire(client, &terms, &request, &held, reason, sizeof reason);
     play_count(redlock_answer_name(answer), 1);
-    world_tell("%s wants %s%s: %s %s", user->owner, first, request.resource_count > 1 ? " and another" : "",
-               redlock_answer_name(answer), reason);
+    world_tell("%s wants %s%s%s: %s %s", user->owner, first, request.resource_count > 1 ? " and another" : "",
+               user->is_reader ? " to read" : "", redlock_answer_name(answer), reason);
     if (answer != REDLOCK_ACQUIRED) {
         lock_judge_refused(user, answer);
         user->resources = 0;

@@ -1,0 +1,163 @@
+/* The readers of a key on its node, seen from there:
+ *
+ *   trespass  nobody changes or ends what a reader has without naming it, and the key goes to nobody else before that
+ *   readers   a key that is shared has readers, and it and their set end with the last of them; what keeps readers out
+ *             for a writer ends soon, and is cut to a turn when the last reader leaves */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/lock/schedule.h"
+
+#define TURN_MS 200
+#define LATE_MS 2 /* what is rounded */
+
+enum { READERS_MAX = 64 };
+
+/* What each node had, when something was executed there last. */
+static struct readers {
+    unsigned count;
+    struct reader {
+        char value[80];
+        int64_t ends_ms;
+    } each[READERS_MAX];
+} readers[LOCK_NODES_MAX][LOCK_RESOURCES_MAX];
+
+static const struct value *readers_on(const struct node *node, unsigned resource)
+{
+    char name[64];
+    snprintf(name, sizeof name, "hf:readers:%s", lock_key_name(resource));
+    return lock_named_on(node, name);
+}
+
+bool lock_is_shared(const struct value *value)
+{
+    return value != NULL && value->type == VALUE_STRING &&
+           text_is((struct text){value->string.bytes, value->string.length}, text_of("hf:shared"));
+}
+
+int64_t lock_reader_ends_ms(const struct node *node, unsigned resource, const struct lock_user *user)
+{
+    const struct value *key = lock_value_on(node, resource), *set = readers_on(node, resource);
+    size_t place = 0;
+    if (!lock_is_shared(key) || set == NULL || set->type != VALUE_ZSET)
+        return 0;
+    for (struct item *item; (item = table_next(&set->table, &place)) != NULL;)
+        if (lock_user_of_value(item_name(item)) == user)
+            return item->score < (double)key->expires_ms ? (int64_t)item->score : key->expires_ms;
+    return 0;
+}
+
+static void violated(const struct server_event *event, const struct node *node, unsigned resource, const char *what)
+{
+    play_violated("readers", "%s on %s: %s %s", event->script != NULL ? event->script : event->command, node->name,
+                  lock_key_name(resource), what);
+}
+
+/* Of what the node has now. */
+static void note(struct readers *had, const struct node *node, unsigned resource)
+{
+    const struct value *set = lock_is_shared(lock_value_on(node, resource)) ? readers_on(node, resource) : NULL;
+    size_t place = 0;
+    had->count = 0;
+    if (set == NULL || set->type != VALUE_ZSET)
+        return;
+    for (struct item *item; (item = table_next(&set->table, &place)) != NULL && had->count < READERS_MAX;) {
+        struct reader *reader = &had->each[had->count++];
+        snprintf(reader->value, sizeof reader->value, "%s", item->name);
+        reader->ends_ms = (int64_t)item->score;
+    }
+}
+
+void lock_judge_readers_forget(unsigned index)
+{
+    for (unsigned i = 0; i < lock_schedule.resource_count; i++)
+        note(&readers[index][i], lock_schedule.nodes[index], i);
+}
+
+static const struct reader *find(const struct readers *had, const char *value)
+{
+    for (unsigned i = 0; i < had->count; i++)
+        if (strcmp(had->each[i].value, value) == 0)
+            return &had->each[i];
+    return NULL;
+}
+
+/* Who was there and has not ended is there still, unless the event names it. */
+static void entries_judge(const struct readers *had, const struct readers *has, const struct node *node, unsigned index,
+                          unsigned resource, const struct server_event *event)
+{
+    bool is_by_hand = votes_names(event, text_of("hf:shared"));
+    for (unsigned i = 0; i < had->count; i++) {
+        const struct reader *before = &had->each[i], *now = find(has, before->value);
+        struct lock_user *owner = lock_user_of_value(text_of(before->value));
+        bool is_over = before->ends_ms * 1000 <= event->now_us;
+        if (is_over || (now != NULL && now->ends_ms == before->ends_ms))
+            continue;
+        if (owner != NULL && now == NULL)
+            owner->deleted |= 1u << index;
+        if (!is_by_hand && !votes_names(event, text_of(before->value)))
+            play_violated("trespass", "%s changed what %s has of %s on %s, and does not name it",
+                          event->script != NULL ? event->script : event->command, before->value,
+                          lock_key_name(resource), node->name);
+    }
+}
+
+/* What the event names, and is there, is a vote. */
+static void votes_take(const struct readers *has, unsigned index, const struct server_event *event)
+{
+    for (unsigned i = 0; i < has->count; i++) {
+        struct text value = text_of(has->each[i].value);
+        struct lock_user *owner = lock_user_of_value(value);
+        if (owner == NULL || !votes_names(event, value))
+            continue;
+        votes_note(&owner->votes, index, value);
+        owner->confirmed_at[index] = world_time();
+    }
+}
+
+static void ends_judge(const struct readers *has, const struct node *node, unsigned resource,
+                       const struct server_event *event)
+{
+    const struct value *key = lock_value_on(node, resource), *set = readers_on(node, resource);
+    int64_t last_ms = 0;
+    if (!lock_is_shared(key))
+        return;
+    for (unsigned i = 0; i < has->count; i++)
+        last_ms = has->each[i].ends_ms > last_ms ? has->each[i].ends_ms : last_ms;
+    if ((last_ms + LATE_MS) * 1000 <= event->now_us)
+        violated(event, node, resource, "is held by readers, and has none");
+    else if (key->expires_ms < last_ms || set->expires_ms < last_ms)
+        violated(event, node, resource, "ends before its last reader");
+    else if (key->expires_ms > last_ms + LATE_MS || set->expires_ms > last_ms + LATE_MS)
+        violated(event, node, resource, "outlives its last reader");
+}
+
+static void intent_judge(bool has_left, const struct node *node, unsigned resource, const struct server_event *event)
+{
+    char name[64];
+    snprintf(name, sizeof name, "hf:writer:%s", lock_key_name(resource));
+    const struct value *intent = lock_named_on(node, name);
+    int64_t left_ms = intent != NULL ? intent->expires_ms - event->now_us / 1000 : 0;
+    int64_t most_ms = has_left ? TURN_MS : lock_schedule.max_ttl_ns / NS_PER_MS + TURN_MS;
+    play_count("readers kept out for a writer", intent != NULL);
+    if (left_ms > most_ms + LATE_MS)
+        violated(event, node, resource, "keeps readers out for too long");
+}
+
+void lock_judge_readers(unsigned index, unsigned resource, bool is_fresh, const struct server_event *event)
+{
+    const struct node *node = lock_schedule.nodes[index];
+    struct readers *had = &readers[index][resource], has;
+    note(&has, node, resource);
+    if (is_fresh)
+        had->count = 0;
+    entries_judge(had, &has, node, index, resource, event);
+    votes_take(&has, index, event);
+    bool has_left = had->count > 0 && has.count == 0 && votes_names(event, text_of(had->each[0].value)) &&
+                    had->each[0].ends_ms * 1000 > event->now_us;
+    *had = has;
+    if (node->lost_at.ns != 0) /* some keys may be gone, and its clock may be anywhere */
+        return;
+    ends_judge(&has, node, resource, event);
+    intent_judge(has_left, node, resource, event);
+}
