@@ -19,18 +19,19 @@
  * the queue has said that its claim is still there. The question leaves when the holder ends, so the answer is usually
  * there.
  *
- * UNSERVED is for tasks of a class that nobody here serves, between CLAIMING and the end: the move into `retry` is
- * refused when the grace of the task is over and nobody in the fleet serves the class. Then it has failed.
+ * UNSERVED is for tasks of a class that this process does not serve, between CLAIMING and the end: the move into
+ * `retry` is refused when the grace of the task is over and no process of the fleet serves the class. Then it has
+ * failed.
  *
- * OPENING is for few tasks: those that run at most once, that report progress, or when somebody cancelled something.
- * LOCKING is for those that name something to lock. What of it is known to be held is not asked for.
+ * OPENING is for few tasks: those that run at most once or report progress, and all while a cancellation is recorded.
+ * LOCKING is for those that name a resource. A lock that is known to be held is not requested.
  *
  * Rules:
  *  - A slot claims only when it has a runner to give, so an unclaimed task stays visible to other processes.
  *  - Every task that was claimed leaves by exactly one move, whatever happens; the move names its ending.
  *  - A lock is released exactly when the task leaves the slot, together with the move, and never before.
  *  - The result of a run whose lock was lost is refused, whatever the handler says (E38). The task goes where
- *    on_lost of its class says. Usually it is tried again, also when it asks for no retry: it was the lock that failed,
+ *    on_lost of its class says. Usually it is tried again, also when it wants no retry: it was the lock that failed,
  *    as when a process dies. A lock that was held for longer than it may be is different: that is a failure of the
  *    task.
  *  - The result of a run whose claim was lost is nobody's: the task is in other hands, and only the lock is let go.
@@ -62,22 +63,22 @@ enum flow_state {
 /* How a task ended in this slot. Every ending is counted and logged under its name. */
 enum flow_ending {
     FLOW_DONE,
-    FLOW_DISCARDED,     /* the handler said so, or it failed and asks for no retry */
+    FLOW_DISCARDED,     /* the handler said so, or it failed and wants no retry */
     FLOW_FAILED,        /* to be retried */
     FLOW_DEAD,          /* failed once too often, or buried by its handler, or for the loss of its lock */
     FLOW_EXPIRED,       /* it was to be started by a time that is past */
-    FLOW_SNOOZED,       /* its handler asked for another time */
-    FLOW_CANCELLED,     /* somebody cancelled it */
-    FLOW_REFUSED,       /* its queue may not run its class, or it asks for what we do not do */
+    FLOW_SNOOZED,       /* its handler postponed it */
+    FLOW_CANCELLED,     /* an operator cancelled it */
+    FLOW_REFUSED,       /* its queue may not run its class, or it uses a feature that we do not have */
     FLOW_INVALID,       /* not a task */
     FLOW_NO_RESOURCE,   /* its class needs a lock and it names nothing to lock */
-    FLOW_UNKNOWN_CLASS, /* nobody here serves it; somebody does elsewhere, or may after a deployment */
+    FLOW_UNKNOWN_CLASS, /* not served here; another process serves it, or may after a deployment */
     FLOW_PARKED,        /* its lock is held: it waits in the queue store */
     FLOW_SKIPPED,       /* its lock is held, and its class is not worth doing twice */
     FLOW_DROPPED,       /* too many waited for its lock already */
     FLOW_LOCK_LOST,     /* its lock was lost while it ran: to be retried, or back in its queue */
     FLOW_GIVEN_BACK,    /* not run, or not to its end: back to the head of its queue */
-    FLOW_CLAIM_LOST,    /* somebody else recovered it meanwhile */
+    FLOW_CLAIM_LOST,    /* another process recovered it meanwhile */
     FLOW_ENDINGS,
 };
 
@@ -90,12 +91,12 @@ enum flow_result {
     FLOW_RUN_OK,
     FLOW_RUN_FAILED,    /* and may be tried again */
     FLOW_RUN_EXHAUSTED, /* and was tried often enough: dead */
-    FLOW_RUN_HOPELESS,  /* and asks for neither retry nor grave */
+    FLOW_RUN_HOPELESS,  /* and wants neither a retry nor a place in the dead set */
     FLOW_RUN_DISCARDED,
     FLOW_RUN_SNOOZED, /* to be run again later, which is no failure */
     FLOW_RUN_BURIED,
     FLOW_RUN_CANCELLED,   /* stopped because it was asked to */
-    FLOW_RUN_UNWANTED,    /* stopped because somebody cancelled the task */
+    FLOW_RUN_UNWANTED,    /* stopped because an operator cancelled the task */
     FLOW_RUN_NOT_STARTED, /* the lock was gone before the first act */
 };
 
@@ -116,11 +117,11 @@ struct flow_task {
     bool at_most_once; /* and ends it there; must_open is set too */
     bool must_confirm; /* it was claimed as a successor, so others may have it by now */
     bool is_unique;    /* its end gives something free, so it takes a call of its own */
-    bool is_cancelled; /* somebody cancelled it, perhaps while it ran: so does its end */
+    bool is_cancelled; /* an operator cancelled it, perhaps while it ran: so does its end */
     bool leaves_more;  /* its run left tasks that follow from it, or a result; set before flow_ran */
-    bool must_wait;    /* its lock is known to be taken: it is not asked for */
+    bool must_wait;    /* its lock is known to be taken: it is not requested */
     bool lacks_runner; /* its class's share of the runners is used up */
-    bool ran_before;   /* as far as its own record tells */
+    bool ran_before;   /* as far as its own record shows */
     bool fails_open;   /* runs without its lock when too few lock nodes can be asked */
     enum flow_conflict on_conflict;
     enum flow_crowd on_crowd;
@@ -130,7 +131,7 @@ struct flow_task {
 
 /* Why a lock was not acquired. */
 enum flow_refusal {
-    FLOW_BUSY,      /* somebody holds it */
+    FLOW_BUSY,      /* another owner holds it */
     FLOW_UNDECIDED, /* several tried at once, or it took too long: worth another try soon */
     FLOW_NO_QUORUM, /* too few lock nodes could be asked */
 };
@@ -164,7 +165,7 @@ struct flow_step {
     enum flow_ending ending;
     enum flow_move move;
     bool lock;
-    bool confirm; /* unless it was asked for already */
+    bool confirm; /* unless that is under way */
     bool open;
     bool run;
 };

@@ -52,7 +52,7 @@ struct signals {
  * that no signal ever meets its default; that is why it is not the loop's, and why the bell is never closed. */
 static struct {
     atomic_bool is_heard; /* there is, or was, a loop that acts */
-    atomic_int bell;      /* an eventfd of the loop, once it is heard */
+    atomic_int bell;      /* an eventfd of the loop, once that acts */
     atomic_uint came[MEANINGS];
 } caught;
 

@@ -16,7 +16,7 @@
 struct signals;
 struct worker;
 
-/* The first thing that the process does; also after a fork, in the child. SIGTERM and SIGINT end it with exit code 0
+/* The first call of the process; also after a fork, in the child. SIGTERM and SIGINT end it with exit code 0
  * from now on, as it has nothing yet; the others are kept until signals_create. */
 void signals_hold(void);
 /* Once in a process, after signals_hold. NULL with `error` when there is no descriptor left. */

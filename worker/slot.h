@@ -53,22 +53,22 @@ struct slot_locked {
     struct wall_time at, left_at; /* us = 0: it had none; it has it still */
     int64_t waited_ns;
     bool was_handed;                            /* by the task that `successor_of` names */
-    char successor[ENVELOPE_JID_BYTES_MAX + 1]; /* to whom it was handed on; empty = to nobody */
+    char successor[ENVELOPE_JID_BYTES_MAX + 1]; /* the task that got it by hand-over; empty = none */
 };
 
 struct slot {
     struct worker *worker;
     unsigned number;
-    struct slot *partner; /* with whom it shares a runner; see slot_lock.c */
+    struct slot *partner; /* the slot that shares its runner; see slot_successor.c */
     struct flow flow;
     bool is_successor;      /* its task is claimed, or being claimed, to have the lock of its partner's task */
     bool is_confirming;     /* a successor: the queue was asked to make its claim final, so nothing keeps it any more */
     struct loop_timer keep; /* of its claim, until then */
     char successor_of[ENVELOPE_JID_BYTES_MAX + 1];
     bool is_sent_back;       /* a successor whose holder did not get the lock */
-    bool was_deserted;       /* its task was claimed as a successor, and there is nobody to hand the lock on */
+    bool was_deserted;       /* its task was claimed as a successor, and no holder is left to hand the lock on */
     bool asks_for_waiters;   /* its outstanding turn does */
-    bool claim_deferred;     /* it asks for a task once its partner is idle */
+    bool claim_deferred;     /* it claims once its partner is idle */
     bool claims;             /* its outstanding turn claims a task */
     struct list idle_link;   /* in worker->idle while FLOW_IDLE */
     struct list serial_link; /* in a serial's waiting list */
@@ -79,7 +79,7 @@ struct slot {
     char jid[ENVELOPE_JID_BYTES_MAX + 1];
     struct envelope envelope;
     struct error invalid;       /* why the payload is no task */
-    struct error bad_resources; /* why it cannot be told what it locks */
+    struct error bad_resources; /* why its resources are not known */
     const struct plugin_handler *handler;
     struct task_rules rules;
     struct task_resources resources;
@@ -92,14 +92,14 @@ struct slot {
     const char *outcome_reason;   /* why its failure ends it, or does not; NULL = it did not fail */
     struct serial *serial;
     struct redlock_lock *lock;
-    char owner[REDLOCK_OWNER_BYTES_MAX + 1]; /* what the lock says of who holds it: "host:pid:slot:jid" */
+    char owner[REDLOCK_OWNER_BYTES_MAX + 1]; /* the holder's name in the lock: "host:pid:slot:jid" */
     size_t owner_start;                      /* so much of it is the same for all tasks */
     unsigned taken;                          /* of what `waiting` names, the first so many, in the process's table */
     bool has_lock;                           /* it was acquired */
     struct instant locked_at;
     struct slot_locked locked;
     int64_t held_ns;        /* once it was left */
-    enum redlock_loss loss; /* how it was lost; told once job.lost is set */
+    enum redlock_loss loss; /* how it was lost; valid once job.lost is set */
     struct job_verifier verifier;
     struct hf_job job;
     struct slot_progress *progress;  /* NULL until a task of the slot needs it */
@@ -118,7 +118,7 @@ struct slot {
     struct instant handed_over;            /* to the runners */
     bool was_refused;                      /* its write, by a fence */
     bool was_told;                         /* the log has its end */
-    bool abandoned;                        /* its handler still runs, and nobody waits for it any more */
+    bool abandoned;                        /* its handler still runs, and its end is not awaited */
     struct instant run_started, run_ended; /* as the runner saw it */
     struct observed_task observed;         /* as far as it has come; all zero without an observer */
 };
@@ -130,7 +130,7 @@ void slot_stop(struct slot *slot);
 /* Gives the task back (or buries it, when it was ended before it ran) while its handler runs, and keeps its lock: for a
  * process that is about to end. */
 void slot_abandon(struct slot *slot);
-/* What the queue tells of a slot; the context is the worker. */
+/* The queue's answers for a slot; the context is the worker. */
 void slot_answered(void *worker, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
                    size_t length);
 void slot_lost(void *worker, unsigned number); /* its claim is in other hands */
@@ -143,7 +143,7 @@ void slots_give_back(struct loop_hook *hook);
 
 /* slot_lock.c: its lock */
 void slot_lock_init(struct slot *slot);
-/* Asks for it; `told` hears of it with the slot as its context, and calls those below. */
+/* Requests it; `told` gets its events with the slot as the context, and calls those below. */
 void slot_lock_take(struct slot *slot,
                     void (*told)(struct redlock_lock *lock, void *context, const struct redlock_event *event));
 void slot_lock_taken(struct slot *slot, const struct redlock_event *event);

@@ -1,8 +1,8 @@
-/* Takes the lock of a slot's task, hears of danger and loss, and releases it. On the loop.
+/* Takes the lock of a slot's task, reacts to danger and loss, and releases it. On the loop.
  *
  * What a task needs is taken in the process's own table first (contention.h), and left together with the task, whatever
- * became of the lock: while it is there, other tasks of the process that need it are parked without a word to the lock
- * nodes. */
+ * became of the lock: while it is there, other tasks of the process that need it are parked without a request to the
+ * lock nodes. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,14 +107,14 @@ bool slot_lacks_runner(struct slot *slot)
     return true;
 }
 
-/* --- what a lock tells -------------------------------------------------------------------------------------------- */
+/* --- events of a lock --------------------------------------------------------------------------------------------- */
 
 static void metrics_count(const struct slot *slot, enum lock_event event)
 {
     lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0], event);
 }
 
-/* Since it was parked for the first time, by the clocks of the hosts; else since it was asked for. */
+/* Since the task was parked for the first time, by the clocks of the hosts; else since the lock was requested. */
 static int64_t waited_ns(const struct slot *slot, const struct redlock_event *event)
 {
     int64_t parked_us = slot->envelope.parked_at.us;
@@ -336,7 +336,7 @@ static bool had_all(const struct slot *slot)
     return slot->has_lock || (slot->lock == NULL && slot->taken > 0);
 }
 
-/* The list of its class, if it had a share and somebody may wait for that. */
+/* The list of its class, if it had a share and another task may wait for that. */
 static const char *share_left(const struct slot *slot, bool ends)
 {
     const char *list = slot->taken == slot->waiting.count ? waiting_names_class(&slot->waiting) : NULL;
@@ -360,7 +360,7 @@ static void left_to_others(struct slot *slot)
     slot->left.gives_way = true;
 }
 
-/* What becomes of the lists that it was in the way of; slot_moves.c tells the queue node. */
+/* What becomes of the lists that it was in the way of; slot_moves.c sends that to the queue node. */
 static void left_note(struct slot *slot, const struct flow_step *step)
 {
     bool ends = step->ends || step->move == FLOW_MOVE_FINISH_WITH;

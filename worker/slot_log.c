@@ -224,7 +224,7 @@ void slot_log_started(struct slot *slot)
 
 /* --- classes that are not served ---------------------------------------------------------------------------------- */
 
-/* After the first task, so that the line tells of those that come with it; then one a class and minute. */
+/* After the first task, so that the line counts those that come with it; then one a class and minute. */
 #define UNSERVED_FIRST_NS (1 * NS_PER_S)
 #define UNSERVED_NEXT_NS  (60 * NS_PER_S)
 
@@ -385,7 +385,7 @@ static void ending_count(struct slot *slot, enum flow_ending ending)
         lock_metrics_count(worker->lock_metrics, class_name, resource, LOCK_EVENT_SKIPPED);
 }
 
-/* A slot may lose its place at the queue node while it asks for a task. It has none then, and nothing has ended. */
+/* A slot may lose its place at the queue node while it claims. It has no task then, and nothing has ended. */
 void slot_ending_tell(struct slot *slot, enum flow_ending ending)
 {
     if (ending == FLOW_CLAIM_LOST && slot->jid[0] == '\0')

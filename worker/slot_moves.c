@@ -25,7 +25,7 @@ static void postpone(struct slot *slot, enum queue_place place, int64_t delay_ns
     queue_postpone(slot->worker->queue, slot->number, place, delay_ns, &name, text->bytes, text->length);
 }
 
-/* What waits for what the task had; nothing when it had nothing, or was told already. */
+/* The lists that wait for what the task had; none if it had nothing, or if they were passed on already. */
 static struct waiting_end waiting_end_take(struct slot *slot)
 {
     unsigned count = slot->left.share != NULL ? slot->waiting.resource_count : slot->waiting.count;

@@ -1,4 +1,4 @@
-/* Runs a slot's task: hands it to a thread, a process or a program, hears what it says meanwhile, limits its time, and
+/* Runs a slot's task: hands it to a thread, a process or a program, takes its reports meanwhile, limits its time, and
  * takes its result. On the loop; only handler_run is on a runner, between the two hand-offs. It touches nothing but the
  * job, the code and the two facts about the run.
  *
@@ -7,8 +7,8 @@
  * entry, so the kill also happens while this process is stopped.
  *
  * Tasks whose handler reports progress (HF_PROGRESS): their state on the queue node is begun before they run, written
- * every few seconds from what the handler said last, and closed when they leave the slot. A cancellation that a
- * dashboard asked for is seen at the beginning and at every write. */
+ * every few seconds from the handler's last report, and closed when they leave the slot. A cancellation from a
+ * dashboard is seen at the beginning and at every write. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@
 #include "worker/task/run_outcome.h"
 #include "worker/worker_state.h"
 
-/* Between the kill and the time at which the worker abandons what runs: the zygote reaps the process, and tells the
- * worker, also on a machine that has much else to do. A stop now has less time. */
+/* Between the kill and the time at which the worker abandons what runs: the zygote reaps the process and reports that
+ * to the worker, also on a busy machine. A stop now has less time. */
 #define REAP_NS     (500 * NS_PER_MS)
 #define REAP_NOW_NS (150 * NS_PER_MS)
 
@@ -39,7 +39,7 @@ static void kill_by(struct slot *slot, struct instant at)
         launcher_ring(worker->launcher);
 }
 
-/* Also by the run table alone: the worker may stand still while it stops. */
+/* Also by the run table alone: the worker process may be stopped at the time. */
 void slot_end_with_worker(struct slot *slot)
 {
     const struct worker *worker = slot->worker;
@@ -115,7 +115,7 @@ static void isolated_began(struct isolated_run *run)
     time_begin(slot);
     if (slot->worker->stopping)
         slot_end_with_worker(slot);
-    if (atomic_load(&slot->worker->options.run_table->must_stop)) /* the others were told when that was set */
+    if (atomic_load(&slot->worker->options.run_table->must_stop)) /* the others were interrupted when that was set */
         slot_interrupt(slot);
 }
 
@@ -430,7 +430,7 @@ static enum flow_hold hold_of(const struct slot *slot)
     return job_lock_loss(&slot->job) == HF_HELD_TOO_LONG ? FLOW_HELD_TOO_LONG : FLOW_LOST;
 }
 
-/* If the loop has not heard yet how the lock was lost, the clock alone decides. */
+/* If the loop does not know yet how the lock was lost, the clock alone decides. */
 static const char *loss_text(const struct slot *slot)
 {
     static const char *const texts[] = {
@@ -528,7 +528,7 @@ static int64_t lock_hold_until(const struct slot *slot)
     return until.ns != INSTANT_NEVER.ns ? until.ns : 0;
 }
 
-/* The queue node has a task again that ended here: it lost what it was told last, or somebody pushed the jid twice. */
+/* The queue node has a task again that ended here: it lost its last writes, or the jid was pushed twice. */
 static void repeat_tell(const struct slot *slot)
 {
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];

@@ -2,15 +2,15 @@
  *
  * Two slots share a runner. Of such a pair at most one claims from the queues or runs, so a pair is as much work as a
  * runner can do. While the one runs a task under a lock for which others wait, the other claims the one that has waited
- * longest, its successor, and asks for the lock in the process's own line, right behind the holder. When the holder
+ * longest, its successor, and requests the lock in the process's own line, right behind the holder. When the holder
  * ends, the lock nodes change its value for the successor's in one step, and the runner goes on with the successor.
  *
  *     holder runs ─▶ queue_claim_successor ─▶ claimed, waits for the lock ─▶ holder ends: lock handed on ─▶ successor
  *                         └─▶ nothing: the partner is idle               runs, its partner looks for the next
  *
- * The queue keeps the successor for this process for about a ttl, and again whenever the process says so: one that
- * stands still loses its successor to others when it loses its lock. So a successor starts only when the queue has
- * confirmed its claim. The call that settles its holder asks that as well, or one that leaves beside it.
+ * The queue keeps the successor for this process for about a ttl, and longer whenever the process renews that: a
+ * process that is stopped loses its successor to others when it loses its lock. So a successor starts only when the
+ * queue has confirmed its claim. The call that settles its holder confirms that as well, or one that leaves beside it.
  *
  * A holder that ends while its successor is being claimed waits for that answer, keeping the lock. A run of hand-offs
  * ends after so many tasks or so long a time, so that other hosts have their turn, or clients that are no workers. */
@@ -205,7 +205,7 @@ void slot_successor_missing(struct slot *slot)
                                 loop_now(slot->worker->loop));
 }
 
-/* The call that settled its last task saw whether somebody waits for what it had. */
+/* The call that settled its last task saw whether a task waits for what it had. */
 void slot_waiters_note(struct slot *slot)
 {
     struct worker *worker = slot->worker;
@@ -223,7 +223,7 @@ static bool will_hand_on(const struct slot *holder)
     return is_holding(holder) || (holder->flow.state == FLOW_LOCKING && holder->is_successor);
 }
 
-/* Whether the claimed task is what was asked for, and its holder still there to hand the lock on. */
+/* Whether the claimed task needs what its holder has, and the holder is still there to hand the lock on. */
 void slot_successor_judge(struct slot *slot)
 {
     char own[DIGEST_TEXT_SIZE], holders[DIGEST_TEXT_SIZE];

@@ -11,7 +11,7 @@
 /* Leaves out, with a warning each, the classes whose mode is correctness when there are fewer lock nodes than that
  * needs: their tasks count as those of a class that this worker does not serve. Before startup_check. */
 void startup_leave_out(const struct config *config, struct plugins *plugins, struct findings *findings);
-/* Periodic tasks that nobody would run: for `holdfast check`, as a worker may be told to serve some queues only. */
+/* Finds periodic tasks that no worker would run. For `holdfast check`: a worker may serve only some queues. */
 void startup_check_periodic(const struct config *config, const struct plugins *plugins, struct findings *findings);
 /* Whether the log file can be written, without making it: a worker finds out when it opens the file. */
 void startup_check_log(const struct config *config, struct findings *findings);

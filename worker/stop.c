@@ -4,7 +4,7 @@
  *   drain            quiet, and a stop as soon as nothing runs
  *   stop             nothing is started any more either: locks that are being acquired are given up, tasks that no
  *                    runner has taken are given back at the head of their queue; what runs may go on
- *   + stop_timeout   handlers are told to stop (cancelled() turns true, reason SHUTDOWN). From now on what is given
+ *   + stop_timeout   handlers have to stop (cancelled() turns true, reason SHUTDOWN). From now on what is given
  *                    back is gathered and sent together, the task that was claimed last first: so the queue is as it
  *                    was
  *   + grace          a handler that runs on is abandoned: its task is given back, its lock is left to expire (a

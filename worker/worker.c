@@ -504,8 +504,7 @@ static void zygote_lost(void *context)
     log_event(LOG_ERROR, "zygote_lost",
               "advice=\"what runs handlers in processes was killed: the worker stops, and has to be started again\"");
     worker->exit_code = EXIT_CODE_FAILURE;
-    bool waits_in_vain =
-        false; /* for the end of a run that nobody will tell, whose lock would be extended all the time */
+    bool waits_in_vain = false; /* for the end of a run that no process will report, while its lock is extended */
     for (unsigned i = 0; i < worker->slot_count; i++)
         waits_in_vain = waits_in_vain || worker->slots[i].is_isolated;
     if (waits_in_vain)

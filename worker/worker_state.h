@@ -50,7 +50,7 @@ struct worker {
     struct buffer text; /* where records are written */
     struct report report;
     struct lock_metrics *lock_metrics; /* what presence writes of them */
-    uint64_t claimed;                  /* tasks taken, and not parked, or being asked for: for --max-tasks */
+    uint64_t claimed;                  /* tasks taken and not parked, or being claimed: for --max-tasks */
     uint64_t taken;                    /* tasks claimed so far */
     struct list given_back;            /* slots whose task goes back at the end of this turn, the last claimed first */
     struct loop_hook give_back;
@@ -66,7 +66,7 @@ struct worker {
     struct loop_timer log_unserved;
     struct loop_timer log_sums;              /* when sums are logged */
     struct loop_timer observe;               /* when the observer is called */
-    struct loop_timer watchdog;              /* when it is told that the loop turns */
+    struct loop_timer watchdog;              /* when it gets the next sign that the loop turns */
     struct loop_timer limit;                 /* of the present phase of stopping */
     struct instant cancel_at, abandon_at;    /* of the handlers, while stopping */
     bool only_node;                          /* while stopping: no handler runs any more */

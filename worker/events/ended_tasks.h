@@ -1,4 +1,4 @@
-/* Which tasks ended for good in this process lately, so that a second run can be told: after a failover, or when the
+/* Which tasks ended for good in this process lately, so that a second run can be logged: after a failover, or when the
  * queue node lost the end of its log, a task that was done is in its queue again.
  *
  *     ended_tasks_note(ended, "0123456789ab", now);

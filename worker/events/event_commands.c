@@ -29,7 +29,7 @@ struct event_commands {
     struct program_inheritance inheritance;
     struct list waiting, running; /* struct event_command */
     unsigned waiting_count, running_count;
-    unsigned dropped; /* that were not told of */
+    unsigned dropped; /* and not logged yet */
     struct loop_timer dropped_told;
 };
 

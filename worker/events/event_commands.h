@@ -2,15 +2,15 @@
  * people, a ticket, a counter elsewhere.
  *
  *     struct event_commands *commands = event_commands_create(loop, launcher, &config->on_event, host);
- *     event_commands_tell(commands, &event);       does nothing unless the configuration asks for this one
+ *     event_commands_tell(commands, &event);       does nothing unless the configuration names this event
  *     ... event_commands_are_busy(commands) ...    a worker that ends waits for them, a little
  *     event_commands_destroy(commands);            kills what runs, before the launcher is destroyed
  *
  * Each event is one process, started by the zygote: a JSON object on its standard input, HF_EVENT, HF_JID and HF_CLASS
  * beside PATH, HOME, LANG and TZ in its environment, the directory /. What it prints is logged as `event_output`. It
  * has a time limit. A command that fails is a warning in the log and is not repeated, and nothing waits for it: neither
- * the task nor its lock. At most EVENTS_WAITING_MAX events wait for their turn; what comes then is dropped and counted,
- * which is told once a second.
+ * the task nor its lock. At most EVENTS_WAITING_MAX events wait for their turn; further ones are dropped, and their
+ * number is logged once a second.
  *
  * So events are lost when the worker dies or is in a hurry. What must not be lost is in the dead set.
  *
@@ -43,7 +43,7 @@ struct event_commands *event_commands_create(struct loop *loop, struct launcher 
                                              const struct config_event *settings, const char *host);
 void event_commands_destroy(struct event_commands *commands); /* NULL is fine */
 
-/* Whether the configuration asks for this event: so that nobody gathers facts in vain. */
+/* Whether the configuration names this event: so that no facts are gathered in vain. */
 bool event_commands_want(const struct event_commands *commands, const char *name);
 void event_commands_tell(struct event_commands *commands, const struct event *event);
 /* Some run, or wait for their turn. */

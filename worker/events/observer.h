@@ -10,25 +10,26 @@
 #include "redlock/redlock_loop.h"
 #include "worker/flow.h"
 
-/* A task leaves its slot: it was parked, it ended, it was given back. Texts are valid during the call. What was told as
- * ended may be told once more, as FLOW_CLAIM_LOST and with `claimed` 0: its end came too late, others have it.
+/* A task leaves its slot: it was parked, it ended, it was given back. Texts are valid during the call. A task that was
+ * reported as ended may be reported once more, as FLOW_CLAIM_LOST and with `claimed` 0: its end came too late, another
+ * process has it.
  *
- * Instants are read when the thing happens, not at the beginning of a turn of the loop. Of a lock that was asked for
- * twice (the waiting list sent the task back to it), they are those of the last time. */
+ * Instants are read when it happens, not at the beginning of a turn of the loop. Of a lock that was requested twice
+ * (the waiting list sent the task back to it), they are those of the last time. */
 struct observed_task {
     const char *jid, *class_name, *queue;
     const char *const *resources; /* what it locks, or would lock, sorted by bytes */
     unsigned resource_count;
     enum flow_ending ending;
-    struct instant claimed; /* the claim's answer was there; 0 = it was told as ended before */
-    struct instant asked;   /* its lock was asked for, also in the process's own line; 0 = it was not */
+    struct instant claimed; /* the claim's answer was there; 0 = it was reported as ended before */
+    struct instant asked;   /* its lock was requested, also in the process's own line; 0 = it was not */
     struct instant locked;  /* it had its lock; 0 = it had none */
     struct instant started; /* its handler, as its runner saw it; 0 = it did not run */
     struct instant ended;   /* the handler returned; 0 = it did not run, or was abandoned */
     struct instant left;    /* now; its lock is being released */
     int64_t waited_ns;      /* from its push to `started`, by the clocks of both hosts; -1 = not known */
     bool handed_over;       /* its lock came from the task before without being free */
-    bool had_refusal;       /* its lock was asked for and refused; it may have had it later */
+    bool had_refusal;       /* its lock was requested and refused; it may have had it later */
     bool was_lost;          /* its lock, while it had it */
     bool was_fenced_off;    /* a fence refused its write */
 };

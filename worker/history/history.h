@@ -1,5 +1,5 @@
-/* What happened: who held what when, and what happened to processes and nodes meanwhile. Whoever saw it writes it down
- * here, a log (log_reader.h), a dry run or a test; history_sums.h adds it up, timeline_page.h draws it.
+/* What happened: who held what when, and what happened to processes and nodes meanwhile. The source is a log
+ * (log_reader.h), a dry run or a test; history_sums.h adds it up, timeline_page.h draws it.
  *
  *     struct history *history = history_create();
  *     history_add(history, &(struct history_part){from, "with the lock"});
@@ -28,7 +28,7 @@ enum { HISTORY_HOLDS_MAX = 1000000, HISTORY_NOTES_MAX = 20000, HISTORY_RESOURCES
 /* One run of a task: under its lock from the moment it has it, or without any. */
 struct history_hold {
     struct wall_time from, to;
-    const char *process; /* HOST:PID, or what else tells processes apart */
+    const char *process; /* HOST:PID, or another text that is unique to the process */
     const char *class_name, *jid, *fence, *ending;
     const char *const *resources;
     unsigned resource_count; /* at most HISTORY_RESOURCES_MAX; what is more is left out */
@@ -79,7 +79,7 @@ struct history_gap {
 
 struct history_process {
     const char *name;
-    struct wall_time from, to; /* what was heard of it */
+    struct wall_time from, to; /* of its first and last sign of life */
 };
 
 struct history;

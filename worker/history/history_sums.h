@@ -15,9 +15,8 @@
 struct history_place {
     const struct history_hold *hold;
     const char *resource; /* "" = it names none */
-    /* Somebody else was at the same resource when it began: that is what a lock is to prevent. A hold goes on here
-     * until its task has ended, also when its lock was lost before: what such a task writes late is what fences are
-     * for. */
+    /* Another task was at the same resource when it began: a lock is to prevent that. A hold goes on here until its
+     * task has ended, also when its lock was lost before: fences are for what such a task writes late. */
     bool overlaps;
 };
 

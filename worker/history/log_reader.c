@@ -1,5 +1,5 @@
-/* Mostly the line of its end tells all of a task. Where starts are told, it is an open run in between, found by its
- * jid; a process has a few of them at a time, so they are searched from the newest. */
+/* Usually the line of its end has all facts about a task. If the log has starts, a task is an open run in between,
+ * found by its jid; a process has a few of them at a time, so they are searched from the newest. */
 #include "worker/history/log_reader.h"
 
 #include <errno.h>
@@ -315,7 +315,7 @@ static const char *value_of(const struct log_line *line, const char *key)
     return strcmp(value, "-") != 0 ? value : "";
 }
 
-/* A cut line may name a few of several; who names more knows better. */
+/* A cut line may name a few of several: the longer list is right. */
 static void resources_take(const struct log_reader *reader, struct run *run)
 {
     const struct log_line *line = &reader->line;

@@ -51,7 +51,7 @@ struct log_line {
     const char *level, *event;
     struct log_pair pairs[LOG_LINE_PAIRS_MAX];
     unsigned pair_count;
-    bool is_cut; /* by whoever wrote it, or within its last value */
+    bool is_cut; /* by its writer, or within its last value */
     char bytes[LOG_LINE_BYTES_MAX + 1];
 };
 
@@ -79,7 +79,7 @@ struct log_counts {
 struct log_reader *log_reader_create(struct history *history);
 void log_reader_destroy(struct log_reader *reader);
 
-/* A new log. `name` stands for the process until the log says who it is. */
+/* A new log. `name` stands for the process until the log names it. */
 void log_reader_begin(struct log_reader *reader, const char *name);
 void log_reader_line(struct log_reader *reader, const char *text, size_t length);
 /* A whole log, from where the file stands. False with the reason when reading it failed; what was read is kept. */

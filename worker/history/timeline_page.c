@@ -248,8 +248,8 @@ static int compare_texts(const void *first, const void *second)
     return strverscmp(*(const char *const *)first, *(const char *const *)second);
 }
 
-/* Those that held something, with when something was heard of them, as far as that is known. Returns whether there are
- * more. */
+/* Those that held something, with the times of their first and last signs of life, as far as known. Returns whether
+ * there are more. */
 static bool processes_json(struct json_writer *json, const struct part *part)
 {
     const char *names[PROCESSES_MAX];

@@ -15,9 +15,9 @@
 #include "worker/history/history_sums.h"
 
 /* What a timeline shows of a part of a history: a lane for each resource, and bars in it. However much there is, there
- * are never more lanes and bars than asked for (at least a bar a lane). Bars that are close together become one: first
+ * are never more lanes and bars than wanted (at least a bar a lane). Bars that are close together become one: first
  * only those of one process with nothing unusual about them (an overlap, a loss, a refusal, an unknown end), when that
- * is not enough any. All that is told. Pure.
+ * is not enough any. The page says so. Pure.
  *
  *     struct timeline_lanes lanes = timeline_lanes_of(&places, 60, 3000);
  *     timeline_lanes_fini(&lanes); */

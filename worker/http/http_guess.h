@@ -1,7 +1,7 @@
-/* How many wrong tokens a server looks at: of an address eight a second, of all 32. While one has given that many, no
- * token of its is looked at, so a right one tells nothing either; and somebody who guesses elsewhere keeps no scraper
- * out. It counts when a token came, so to break off the connection makes no room. Addresses of IPv6 count as one if
- * they share 64 bits: who has one of them has all. Pure. */
+/* How many wrong tokens a server compares: eight a second from one address, 32 from all. An address that has given so
+ * many has no token compared, not even the right one; guesses from elsewhere keep no scraper out. The time when a token
+ * arrived counts, so closing the connection makes no room. IPv6 addresses that share 64 bits count as one, because one
+ * host may have all of them. Pure. */
 #ifndef WORKER_HTTP_GUESS_H
 #define WORKER_HTTP_GUESS_H
 

@@ -3,7 +3,7 @@
  *     switch (status = http_request_read(&request, bytes, length, body_max)) {
  *     case HTTP_MORE: ... read more behind `length`, and ask again with the same bytes
  *     case HTTP_DONE: ... the first request.length bytes are the request; zero the struct for the next one
- *     default:        ... refuse it with this status, and close: what follows cannot be told apart
+ *     default:        ... refuse it with this status, and close: where the next request begins is unknown
  *     }
  *
  * Strict where two readers could disagree about where a request ends: lines end with CRLF, no header goes on in a

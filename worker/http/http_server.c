@@ -1,6 +1,6 @@
 /* A connection reads one request at a time; what follows it waits in the buffer. Output leaves at the end of the turn,
- * and only there, or when a deadline fires or the client is heard, does a connection end: so no handler finds its
- * exchange gone under its hands. */
+ * and only there, when a deadline fires or when input arrives does a connection end: so no exchange disappears while a
+ * handler uses it. */
 #include "worker/http/http_server.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define IDLE_NS    (120 * NS_PER_S)  /* between requests: longer than scrapers pause */
 #define ANSWER_NS  (30 * NS_PER_S)   /* for the client to take an answer, or something of a stream */
 #define LINGER_NS  (1 * NS_PER_S)    /* for the client to see the last answer before the connection ends */
-#define LATE_NS    (1 * NS_PER_S)    /* until one who gave a wrong token is told so */
+#define LATE_NS    (1 * NS_PER_S)    /* until the answer to a wrong token */
 #define ACCEPT_NS  (100 * NS_PER_MS) /* until the next attempt when the process has no descriptor left */
 
 enum { BACKLOG = 128, ACCEPTS_PER_TURN = 32, STREAM_WAITING_MAX = 256 * 1024 };
@@ -31,10 +31,10 @@ enum { BACKLOG = 128, ACCEPTS_PER_TURN = 32, STREAM_WAITING_MAX = 256 * 1024 };
 enum exchange_state {
     EXCHANGE_READS,   /* a request, or nothing */
     EXCHANGE_HANDLED, /* a handler has it */
-    EXCHANGE_LATE,    /* it brought a wrong token, and is told so when its limit fires */
+    EXCHANGE_LATE,    /* it brought a wrong token: the answer goes out when its limit fires */
     EXCHANGE_SENDS,   /* the whole answer is in `out` */
     EXCHANGE_STREAMS,
-    EXCHANGE_LINGERS, /* all is sent; what still comes is thrown away */
+    EXCHANGE_LINGERS, /* all is sent; further input is dropped */
 };
 
 struct http_exchange {

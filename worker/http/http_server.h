@@ -21,7 +21,7 @@
  * keep others out. At most half of the connections are streams. What the client does not take of a stream is kept up to
  * 256 KiB.
  *
- * Whoever gives a wrong token waits a second for the answer, and http_guess.h says how many are looked at.
+ * The answer to a wrong token comes after a second, and http_guess.h says how many tokens are compared.
  *
  * Without a token and without a login a request has to name an address or localhost in its Host: else a page whose name
  * leads to this machine could read the answers. No browser reaches a unix socket, where any Host will do.
@@ -39,7 +39,7 @@
 #include "worker/http/http_request.h"
 
 struct http_server;
-struct http_exchange; /* a request and its answer; gone once it was answered, or `closed` was told */
+struct http_exchange; /* a request and its answer; gone once it was answered, or `closed` was called */
 
 struct http_route {
     enum http_method method; /* HTTP_GET or HTTP_POST */
@@ -54,7 +54,7 @@ struct http_server_options {
     unsigned process;   /* its number among several that listen (http_address.h); 0 = it is alone */
     const char *prefix; /* of all paths, for a reverse proxy: "/holdfast"; NULL or "" = none */
     const char *token;  /* every request needs it (Authorization: Bearer); NULL = none does */
-    bool has_login;     /* handlers themselves refuse who may not see something: addresses need no token here */
+    bool has_login;     /* handlers check the rights themselves: addresses need no token here */
     const struct http_route *routes;
     size_t route_count;
     void *context; /* of the handlers */
@@ -73,18 +73,18 @@ const char *http_server_address(const struct http_server *server, size_t index, 
 const struct http_request *http_exchange_request(const struct http_exchange *exchange);
 /* The path behind the route's: "7" of /tasks/7 for the route /tasks/. */
 const char *http_exchange_rest(const struct http_exchange *exchange);
-/* Who asks, as one would write the address. */
+/* The address of the client, as one would write it. */
 const char *http_exchange_peer(const struct http_exchange *exchange, struct buffer *out);
 /* Adds a header to the answer, before it is given. Names and values of the program, without line ends. */
 void http_header_add(struct http_exchange *exchange, const char *name, const char *value);
 void http_respond(struct http_exchange *exchange, unsigned status, const char *type, const void *bytes, size_t length);
 /* A line of text/plain. */
 void http_respond_text(struct http_exchange *exchange, unsigned status, const char *line);
-/* Whether a token that the client gives is looked at now; a handler asks before it compares one. */
+/* Whether a token of the client is compared now; a handler asks before it compares one. */
 bool http_exchange_may_guess(const struct http_exchange *exchange);
 /* Whether it is, and `Authorization: Bearer TOKEN` is this one. */
 bool http_exchange_has_token(const struct http_exchange *exchange, const char *token);
-/* Answers who gave a wrong token, in a second; or at once, with 429, while none is looked at. `line` stays. */
+/* Answers a wrong token after a second; or at once, with 429, while none is compared. `line` stays. */
 void http_refuse_token(struct http_exchange *exchange, unsigned status, const char *line);
 /* 401 for a request without the token it needs; the same for one with a wrong Authorization. */
 void http_ask_for_token(struct http_exchange *exchange, const char *line);

@@ -144,7 +144,7 @@ _Noreturn static void command_become(const struct minder *minder, int deadline, 
     bool is_good = prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0;
     if (getppid() != parent)
         _exit(EXIT_NOT_EXECUTABLE);
-    (void)setpgid(0, command->group); /* fails when the group is gone, and with it who would care */
+    (void)setpgid(0, command->group); /* fails when the group is gone, and then it does not matter */
     /* The minder's own are closed here: their numbers may be needed. */
     for (int i = 0; i < MINDER_WATCHED; i++)
         close(minder->watched[i].fd);
@@ -174,7 +174,7 @@ static void alarm_set(const struct minder *minder, int64_t at)
     (void)timerfd_settime(minder->watched[MINDER_ALARM].fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* The loop moves the danger with each extension and nobody tells the minder, so it looks again then. */
+/* The loop moves the danger with each extension without a notice to the minder, so the minder looks again then. */
 static void danger_look(struct minder *minder)
 {
     int64_t from = atomic_load(&minder->run_entry->validity.danger_from), now = instant_now().ns;
@@ -273,7 +273,7 @@ static void orders_take(struct minder *minder)
     }
 }
 
-/* Runs in the child of the zygote. Returns when the command has ended, or when who wanted it is gone; then the zygote
+/* Runs in the child of the zygote. Returns when the command or the process that wanted it has ended; then the zygote
  * ends all. */
 static int minder_main(struct run_table *run_table, int socket, const void *context)
 {
@@ -536,7 +536,7 @@ static void socket_close(struct guarded_command *command)
     command->socket = -1;
 }
 
-/* The minder reports the end and exits, so an end of the socket is told by `minder_exited`. */
+/* The minder reports the end and exits, so `minder_exited` reports the end of the socket. */
 static void socket_ready(void *context, int events)
 {
     struct guarded_command *command = context;
@@ -567,7 +567,7 @@ static void minder_exited(struct child *child, const struct child_exit *end)
         terminal_restore(command);
     if (!command->was_started)
         command->failed(command->context, "its parent has ended");
-    else /* who killed the minder killed the command */
+    else /* the command dies with a minder that is killed */
         command->ended(command->context, command->has_status ? command->wait_status : SIGKILL, was_killed);
 }
 

@@ -17,8 +17,8 @@
  * dies with its parent, and what the command started falls to the zygote, which kills it. The command belongs to the
  * process group of this process, so a terminal treats both as one job.
  *
- * Who kills the zygote too kills the minder and the command, and leaves what the command started. A process that was
- * started by somebody else for the command (a service manager, a container engine, another host) is none of its own.
+ * If the zygote is killed too, the minder and the command die, and what the command started stays. A process that
+ * another program started for the command (a service manager, a container engine, another host) is none of its own.
  *
  * Threads: the loop's. From guarded_command_prepare on, signals that would end or stop this process are blocked, and
  * handled on the loop: passed on when the command runs, else given to `interrupted`. */
@@ -38,7 +38,7 @@ struct guarded_command {
     /* Of the command: as of waitpid. `was_killed`: because its lock had ended. All that it started is gone. */
     void (*ended)(void *context, int wait_status, bool was_killed);
     /* Instead of the others: `reason` says why it does not run, or is not watched any more. If it was started, what it
-     * has started may live on. */
+     * has started may go on. */
     void (*failed)(void *context, const char *reason);
     void *context;
     /* Private. */

@@ -71,7 +71,7 @@ static void entry_drop(struct contention *table, struct entry **place)
     table->idle = entry;
 }
 
-/* The entry, if something was heard of it: usually nothing was of any. */
+/* The entry, if the table has one: usually it has none at all. */
 static struct entry *cached_find(const struct contention *table, const char *list)
 {
     return table->cached_count > 0 ? *place_of(table, list) : NULL;

@@ -39,7 +39,7 @@ unsigned contention_taken(const struct contention *table, const char *list);
 struct contention_held {
     int64_t seen_us;
     struct instant free_at; /* unless its holder extends it */
-    bool is_left; /* nobody holds it: it is left to other clients until then, and only who parks waits for it */
+    bool is_left;           /* free, but left to other clients until then: only a task that parks waits for it */
 };
 void contention_note_held(struct contention *table, const char *list, struct instant until,
                           struct contention_held held);

@@ -7,7 +7,7 @@
  * as long as the release was late, or STALE_GRANTS_PAUSE_MAX_NS longer than that, and never beyond the ttl.
  *
  *     stale_grants_note(table, list, now, ttl)
- *     at stale_grants_next(table): while ((list = stale_grants_due(table, now)) != NULL) tell
+ *     at stale_grants_next(table): while ((list = stale_grants_due(table, now)) != NULL) wake
  *
  * A list is in the table once. Noting it again prolongs its stay, but does not reset its pauses: while the nodes do not
  * answer, each woken task fails the same way and notes the list again, which must not accelerate the wakes. A table

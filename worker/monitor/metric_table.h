@@ -1,8 +1,8 @@
-/* The one table of what workers and `holdfast serve` tell monitoring systems: names, kinds, labels and meanings.
+/* The one table of what workers and `holdfast serve` give monitoring systems: names, kinds, labels and meanings.
  * /metrics, the store of their values and docs/metrics.md are loops over it.
  *
- * To add a metric: a name here, a row in metric_table.c, whoever sets it (monitor.c, or commands/command_serve.c), then
- * `make docs`. */
+ * To add a metric: a name here, a row in metric_table.c, its value (monitor.c, or commands/command_serve.c), then `make
+ * docs`. */
 #ifndef WORKER_METRIC_TABLE_H
 #define WORKER_METRIC_TABLE_H
 
@@ -53,7 +53,7 @@ enum metric {
     METRIC_OPEN_FDS,
     METRIC_MAX_FDS,
     METRIC_START_TIME,
-    /* Of the whole fleet, told by `holdfast serve`; the others by each worker. */
+    /* Of the whole fleet, from `holdfast serve`; the others come from each worker. */
     METRIC_FLEET_PROCESSES,
     METRIC_FLEET_BUSY,
     METRIC_FLEET_PROCESSED,

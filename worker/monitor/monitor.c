@@ -66,7 +66,7 @@ static void task_left(void *context, const struct observed_task *task)
     struct metric_at place = {{metric_queue(store, task->queue), by_class.at[0], (unsigned)task->ending}};
     metric_add(store, METRIC_TASKS, place, 1);
     if (task->claimed.ns == 0)
-        return; /* it was told already */
+        return; /* it was counted already */
     lock_count(monitor, task, by_class);
     if (task->was_fenced_off)
         metric_add(store, METRIC_FENCED_OFF, by_class, 1);

@@ -1,4 +1,4 @@
-/* One connection, and a loop that runs only while somebody waits for answers.
+/* One connection, and a loop that runs only while the caller waits for answers.
  *
  * Each request of a pipeline is an exchange: waiting (to be sent, or sent again), in flight, or answered. All that
  * wait are sent when the connection comes up, and again a moment after one was not answered. The run ends when none is
@@ -23,7 +23,7 @@
 #define AGAIN_NS        (200 * NS_PER_MS)
 
 /* Operators look at more than a worker does. */
-/* What ends a run, and what a program that owns the terminal has to hear as well. */
+/* What ends a run, and what a program that owns the terminal has to watch as well. */
 static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 enum { ENDS = 4, ENDS_OF_RUN = 2 };
 
@@ -51,10 +51,10 @@ struct node_client {
     void (*reload)(void *context);
     void *reload_context;
     bool is_attended, is_pause;
-    bool is_held;    /* signals are heard between runs, too */
+    bool is_held;    /* signals are watched between runs, too */
     bool is_closing; /* the watches of signals are about to be stopped */
     int late;        /* the signal that came then */
-    bool is_over;    /* attended, and told to end: so are all further runs */
+    bool is_over;    /* attended, and a signal or key ended it: all further runs end at once */
     struct node_client_terminal terminal;
     enum node_client_end end;
     char reason[REASON_MAX];
@@ -210,7 +210,7 @@ static void input_ready(void *context, int events)
         run_end(client, NODE_CLIENT_ANSWERED);
 }
 
-/* During a run it is only told: what was asked is waited for. */
+/* During a run this only notifies: the run goes on until its answers are there. */
 static void terminal_changed(void *context, int number)
 {
     struct node_client *client = context;

@@ -92,7 +92,7 @@ enum exit_code node_client_complain_reply(const struct node_client *client, size
 /* For a command that owns the terminal: from now on, until node_client_close, SIGINT, SIGTERM, SIGHUP and SIGQUIT are
  * watched all the time, also between runs, and end the run or pause that goes on or comes next. `input` (-1 = none;
  * open, non-blocking, the caller's) is watched during runs and pauses: `typed` reads it and says what comes of it.
- * SIGWINCH and SIGTSTP are told by `resized` and `suspended`, and end a pause. */
+ * SIGWINCH and SIGTSTP call `resized` and `suspended`, and end a pause. */
 enum node_client_typed {
     NODE_CLIENT_TYPED_NOTHING,
     NODE_CLIENT_TYPED_KEY, /* ends a pause */
@@ -110,10 +110,10 @@ void node_client_set_patience(struct node_client *client, int64_t patience_ns);
 
 /* Waits without asking anything; false when a signal ended it. */
 bool node_client_pause(struct node_client *client, int64_t duration_ns) MUST_CHECK;
-/* For callers that pause again and again: signals are heard between the runs, too; the first one ends this and all
+/* For callers that pause again and again: signals are watched between the runs, too; the first one ends this and all
  * later runs. */
 void node_client_hold_signals(struct node_client *client, bool holds);
-/* SIGHUP is told by `reload`, from a run or a pause, and ends a pause: until node_client_close. */
+/* SIGHUP calls `reload`, from a run or a pause, and ends a pause: until node_client_close. */
 void node_client_watch_reload(struct node_client *client, void (*reload)(void *context), void *context);
 
 #endif

@@ -58,7 +58,7 @@ bool node_facts_parse(struct node_facts *facts, const char *info, size_t length)
     facts->has_aof = field_is_one(info, length, "aof_enabled");
     field_read(info, length, "connected_slaves", replicas, sizeof replicas);
     facts->replicas = (unsigned)strtoul(replicas, NULL, 10);
-    field_read(info, length, "min_slaves_good_slaves", good, sizeof good); /* only told when the setting is on */
+    field_read(info, length, "min_slaves_good_slaves", good, sizeof good); /* only there when the setting is on */
     facts->needs_replicas = good[0] != '\0';
     return facts->run_id[0] != '\0' && sscanf(compatible, "%3u.%3u", &facts->major, &facts->minor) == 2;
 }

@@ -23,7 +23,7 @@ enum { TICK_PUSHED = 1, TICK_HAD = 0, TICK_EARLY = -1, TICK_OLD = -2, TICK_ANSWE
 struct task {
     struct periodic *periodic;
     struct periodic_entry entry;
-    int64_t noted;      /* the last tick that was pushed, or when the task was first heard of */
+    int64_t noted;      /* the last tick that was pushed, or when the task was first noted */
     int64_t told;       /* up to where missed ticks were logged */
     int64_t trying;     /* the tick of the call */
     struct instant due; /* when to try the next one */
@@ -85,7 +85,7 @@ static void timer_set(struct periodic *periodic)
         loop_timer_set(periodic->loop, &periodic->timer, at);
 }
 
-/* Whatever failed: after a pause the node is asked how things are. */
+/* After any failure: reads the state from the node again, after a pause. */
 static void look_again(struct periodic *periodic)
 {
     struct instant at = loop_after(periodic->loop, random_between(RETRY_MIN_NS, RETRY_MAX_NS));
@@ -107,7 +107,7 @@ static void missed_tell(struct task *task)
               log_value(task->entry.config->name, name), (long long)task->noted);
 }
 
-/* `noted` is what the node said just now: what was missed since then is told. */
+/* `noted` has just been read from the node: ticks missed since then are logged. */
 static void task_plan(struct task *task)
 {
     struct periodic *periodic = task->periodic;

@@ -7,11 +7,10 @@
  *                                                 └───────────── answered ───────────────────┘
  *
  * Every worker that has an entry tries each of its ticks, a random moment after it is due; the script (tick.lua) lets
- * the first one push. The clock is the queue node's alone: a look asks for it, and between two looks it is carried on
- * by CLOCK_BOOTTIME, so the wall clocks of hosts do not matter, and a worker that is too early is told so. Nothing is
- * remembered here that the node does not know: after a failure or a lost reply the next look tells what happened.
- * When the worker dies, the others push; when all are gone, the next one that starts finds what was missed
- * (periodic_entry.h has the rules).
+ * the first one push. The clock is the queue node's alone: a look reads it, and between two looks CLOCK_BOOTTIME
+ * carries it on, so the wall clocks of hosts do not matter, and the node refuses a worker that is too early. All state
+ * is on the node: after a failure or a lost reply the next look shows what happened. When the worker dies, the others
+ * push; when all are gone, the next one that starts finds what was missed (periodic_entry.h has the rules).
  *
  * Runs on the loop. */
 #ifndef WORKER_PERIODIC_H

@@ -75,7 +75,7 @@ void periodic_entry_fini(struct periodic_entry *entry)
 
 /* --- when ------------------------------------------------------------------------------------------------------- */
 
-/* A tick is never exactly on time, so also who skips missed ones has a minute. */
+/* A tick is never exactly on time, so an entry that skips missed ticks has a minute, too. */
 int64_t periodic_entry_patience_s(const struct periodic_entry *entry)
 {
     int64_t seconds = entry->config->catch_up_ns / NS_PER_S;

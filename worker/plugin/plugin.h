@@ -10,7 +10,7 @@
  *
  * A worker that reads its configuration again loads what has changed beside what it has (plugins_load_again), and then
  * its set becomes another (plugins_become): at one instant, on the thread that owns it. Plugins and handlers stay where
- * they are until plugins_close, so whoever has a pointer to one goes on with it.
+ * they are until plugins_close, so pointers to them stay valid.
  *
  * Threads: the set belongs to one thread, the main one and then the loop's. Handlers may be read by any thread. */
 #ifndef WORKER_PLUGIN_H

@@ -73,7 +73,7 @@ void plugins_add_programs(struct plugins *plugins, const struct plugins *running
 
 /* --- the file of a program ---------------------------------------------------------------------------------------- */
 
-/* 0, or what `execve` would say; EPERM for what somebody else may change. */
+/* 0, or what `execve` would say; EPERM for what another user may change. */
 static int refusal_of(int fd, const char *program, struct error *error)
 {
     static const struct trust trust = {.what = "runs with the worker's rights"};

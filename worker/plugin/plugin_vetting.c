@@ -270,7 +270,7 @@ static int child_reap(struct vetting *vetting)
         else
             poll(NULL, 0, 1);
     }
-    kill(-vetting->child, SIGKILL); /* and whom it has started */
+    kill(-vetting->child, SIGKILL); /* and what it has started */
     while (waitpid(vetting->child, &status, 0) < 0 && errno == EINTR)
         ;
     return status;

@@ -48,7 +48,7 @@ void lock_metrics_destroy(struct lock_metrics *metrics);
 void lock_metrics_count(struct lock_metrics *metrics, const char *class_name, const char *resource,
                         enum lock_event event);
 /* Counts LOCK_EVENT_ACQUIRED, and how long the task waited: from when it was parked for the first time, else from when
- * the lock was asked for, until it was held. */
+ * the lock was requested, until it was held. */
 void lock_metrics_acquired(struct lock_metrics *metrics, const char *class_name, const char *resource,
                            int64_t waited_us);
 /* How long it was held. */

@@ -93,7 +93,7 @@ void printer_rank(struct printer *out, int64_t number)
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
-/* False when nobody who reads this sees the value. */
+/* False if this output does not have the value. */
 static bool is_shown(struct printer *out, const char *title, const char *member)
 {
     if (!out->is_json && title != NULL && !out->has_titles)

@@ -30,8 +30,8 @@ struct printer {
     struct table *table; /* of the list that is open, for people */
     bool has_titles;     /* the first row is complete */
     const char *unknown;
-    FILE *file;           /* for people: standard output, unless somebody sets another one */
-    struct wall_time now; /* from which people are told how long ago a moment is */
+    FILE *file;           /* for people: standard output, unless the caller sets another one */
+    struct wall_time now; /* from which ages are counted */
 };
 
 struct printer printer_begin(bool as_json, struct wall_time now, struct buffer *buffer);
@@ -42,7 +42,7 @@ void printer_list(struct printer *out, const char *member);
 void printer_list_end(struct printer *out, const char *none); /* `none` may be NULL */
 void printer_row(struct printer *out);
 void printer_row_end(struct printer *out);
-/* What the row is about, for those who look for it in the table (table_name). */
+/* What the row is about, to find it in the table (table_name). */
 void printer_about(struct printer *out, const char *name);
 /* What people see of unknown values from here to the end of the list. */
 void printer_unknown(struct printer *out, const char *text);

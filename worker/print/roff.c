@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Bare, these become typographic: whoever copies a command from the page would copy a wrong character. */
+/* Bare, these become typographic: a command copied from the page would have a wrong character. */
 static const char escapes[256][6] = {['\\'] = "\\e",  ['-'] = "\\-",   ['\''] = "\\(aq", ['"'] = "\\(dq",
                                      ['`'] = "\\(ga", ['^'] = "\\(ha", ['~'] = "\\(ti"};
 

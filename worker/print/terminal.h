@@ -19,7 +19,7 @@
 #include "base/error.h"
 
 struct terminal {
-    int input; /* /dev/tty, opened anew: whoever shares standard input is not disturbed */
+    int input; /* /dev/tty, opened anew: programs that share standard input are not disturbed */
 };
 
 /* False with a reason: standard output is no terminal that can do this. */

@@ -29,7 +29,7 @@ struct crash_stack {
 /* May be called again with another run table. */
 void crash_notes_begin(struct run_table *run_table);
 void crash_notes_end(void);
-/* For a process whose run table nobody reads afterwards. exit() and quick_exit() call `tell` on their thread before
+/* For a process whose run table is not read afterwards. exit() and quick_exit() call `tell` on their thread before
  * the process ends, with the run entry of the handler, or NULL. */
 void crash_note_tell_exit(void (*tell)(const struct run_entry *whose));
 /* The process is about to end itself. Any thread, also in a signal handler. */

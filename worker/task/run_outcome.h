@@ -25,7 +25,7 @@ enum flow_result run_result_of(const struct run_end *end, struct wall_time now, 
 enum flow_result run_failed_result(const struct envelope *envelope, const struct task_rules *rules,
                                    struct wall_time now, const char **reason);
 
-/* The delay before its retry: the one its handler asked for, or the usual one. */
+/* The delay before its retry: the one its handler chose, or the usual one. */
 int64_t run_retry_delay_ns(const struct hf_job *job, const struct envelope *envelope);
 int64_t run_snooze_ns(const struct hf_job *job);
 
