@@ -369,4 +369,30 @@ TEST(a_node_that_forgot_gets_the_reader_back_but_for_a_later_writer)
     assert_int_equal(one->losses, 0);
 }
 
+/* As after a power failure: what it wrote last is gone, and its marker names another run. */
+static void fall_back(unsigned node, uint64_t token)
+{
+    char marker[512];
+    snprintf(marker, sizeof marker, "%s", lock_cluster_ask(&cluster, node, "GET hf:lock:group"));
+    memset(strstr(marker, " run=") + 5, 'e', 40);
+    lock_cluster_ask(&cluster, node, "ZADD hf:fences %llu lock:r", (unsigned long long)token);
+    lock_cluster_ask(&cluster, node, "SET hf:lock:group \"%s\"", marker);
+}
+
+TEST(a_reader_has_no_less_than_what_nodes_forgot_in_part)
+{
+    struct lock_probe *writer = waiter(0, 0), *one = reader(1, 0);
+    uint64_t first = acquire(writer, "r");
+    release(writer);
+    run_ms(1000);
+    uint64_t second = acquire(writer, "r");
+    release(writer);
+    for (unsigned node = 0; node < QUORUM; node++) {
+        fall_back(node, first);
+        run_ms(CLUSTER_MAX_TTL_MS * 11 / 10 + 10000);
+        assert_int_equal(redlock_group_voters(process(0)), NODES);
+    }
+    assert_true(acquire(one, "r") >= second);
+}
+
 RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, in_sets, waiting_tear_down)
