@@ -12,8 +12,8 @@ struct key_status {
     const struct redlock_key_view *key;
 };
 
-/* Fills one entry per value, the value on most nodes first; returns how many. */
+/* Fills one entry per value and reader, the one on most nodes first; returns how many. */
 unsigned holders_judge(const struct key_status *statuses, unsigned count,
-                       struct redlock_holder holders[REDLOCK_NODES_MAX]);
+                       struct redlock_holder holders[REDLOCK_HOLDERS_MAX]);
 
 #endif

@@ -569,7 +569,7 @@ enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes,
 
 /* --- who holds a lock --------------------------------------------------------------------------------------------- */
 
-enum { KIND, VALUE, REMAINING, FENCE, PARTS };
+enum { KIND, VALUE, REMAINING, FENCE, READERS, PARTS };
 
 /* Above what a counter of Lua can be, or no number at all: no token. */
 static uint64_t fence_read(const struct redis_reply *text)
@@ -580,13 +580,30 @@ static uint64_t fence_read(const struct redis_reply *text)
     return is_number ? strtoull(text->bytes, NULL, 10) : 0;
 }
 
+/* Values and remaining times by turns. What is no value of ours is left out: a number shows that readers are there. */
+static void readers_read(struct redlock_key_view *key, const struct redis_reply *list)
+{
+    key->reader_count = 0;
+    for (size_t i = 0; i + 1 < list->count && key->reader_count < REDLOCK_READERS_MAX; i += 2) {
+        const struct redis_reply *value = &list->elements[i], *remaining = &list->elements[i + 1];
+        struct redlock_reader_view *reader = &key->readers[key->reader_count];
+        if (value->kind != REDIS_STRING || value->length >= sizeof reader->value || remaining->kind != REDIS_INTEGER)
+            continue;
+        memcpy(reader->value, value->bytes, value->length);
+        reader->value[value->length] = '\0';
+        reader->length = value->length;
+        reader->remaining_ms = remaining->integer > 0 ? remaining->integer : 0;
+        key->reader_count++;
+    }
+}
+
 static bool key_read(struct server *server, const struct redis_reply *reply)
 {
     struct redlock_key_view *key = &server->key;
     const struct redis_reply *parts = reply->elements;
     if (reply->kind != REDIS_ARRAY || reply->count != PARTS || parts[KIND].kind != REDIS_STRING ||
         parts[KIND].length != 1 || parts[VALUE].kind != REDIS_STRING || parts[REMAINING].kind != REDIS_INTEGER ||
-        parts[FENCE].kind != REDIS_STRING)
+        parts[FENCE].kind != REDIS_STRING || parts[READERS].kind != REDIS_ARRAY)
         return false;
     char kind = parts[KIND].bytes[0];
     if (kind < '0' || kind > '3' || parts[VALUE].length > REDLOCK_KEY_VALUE_MAX)
@@ -599,6 +616,7 @@ static bool key_read(struct server *server, const struct redis_reply *reply)
     if (key->remaining_ms > REMAINING_MOST_MS)
         key->remaining_ms = REMAINING_MOST_MS;
     key->fence = fence_read(&parts[FENCE]);
+    readers_read(key, &parts[READERS]);
     return true;
 }
 
@@ -653,7 +671,7 @@ const struct redlock_key_view *redlock_nodes_key(const struct redlock_nodes *nod
     return nodes != NULL && index < nodes->count ? &nodes->servers[index].key : NULL;
 }
 
-unsigned redlock_nodes_holders(const struct redlock_nodes *nodes, struct redlock_holder holders[REDLOCK_NODES_MAX])
+unsigned redlock_nodes_holders(const struct redlock_nodes *nodes, struct redlock_holder holders[REDLOCK_HOLDERS_MAX])
 {
     if (nodes == NULL || holders == NULL)
         return 0;

@@ -153,7 +153,11 @@ REDLOCK_API enum redlock_nodes_end redlock_nodes_upgrade(struct redlock_nodes *n
 
 /* --- one lock ----------------------------------------------------------------------------------------------------- */
 
-enum { REDLOCK_KEY_VALUE_MAX = 512 }; /* bytes of a value that is shown; ours are shorter */
+enum {
+    REDLOCK_KEY_VALUE_MAX = 512, /* bytes of a value that is shown; ours are shorter */
+    REDLOCK_READERS_MAX = 64,    /* of one key that are shown, on each node those that last longest */
+    REDLOCK_HOLDERS_MAX = 64,
+};
 
 enum redlock_key_kind {
     REDLOCK_KEY_NOTHING,
@@ -171,6 +175,13 @@ enum redlock_taking {
     REDLOCK_TAKING_FAILED,  /* the node did not answer; a value that the find has read may be deleted */
 };
 
+/* One of those who share a lock. */
+struct redlock_reader_view {
+    char value[REDLOCK_OWNER_BYTES_MAX + 40]; /* any bytes, then a NUL */
+    size_t length;
+    int64_t remaining_ms;
+};
+
 /* What a node has under the key of a lock. */
 struct redlock_key_view {
     bool is_answered; /* if not, only `trouble` is meaningful */
@@ -178,8 +189,10 @@ struct redlock_key_view {
     enum redlock_key_kind kind;
     char value[REDLOCK_KEY_VALUE_MAX + 1]; /* any bytes, then a NUL; for REDLOCK_KEY_LONG its length in digits */
     size_t length;
-    int64_t remaining_ms;       /* -1: it does not expire */
-    uint64_t fence;             /* the node's counter of fencing tokens; 0 = none */
+    int64_t remaining_ms;  /* -1: it does not expire */
+    uint64_t fence;        /* the node's counter of fencing tokens; 0 = none */
+    unsigned reader_count; /* of a shared lock, those that are shown */
+    struct redlock_reader_view readers[REDLOCK_READERS_MAX];
     enum redlock_taking taking; /* the outcome of redlock_nodes_take */
 };
 
@@ -189,9 +202,12 @@ enum redlock_holding {
     REDLOCK_LEFTOVER,   /* no majority: from a client that died or gave up, or from a split vote that will pass */
 };
 
-/* One value, and how many nodes have it. */
+/* One value, or one reader of a shared lock, and how many nodes have it. */
 struct redlock_holder {
-    unsigned node; /* the first node that has it: redlock_nodes_key(nodes, node)->value */
+    unsigned node;     /* the first node that has it */
+    const char *value; /* as that node has it: any bytes; of a key that is no value see its view */
+    size_t length;
+    bool is_reader;
     unsigned nodes, votes;
     enum redlock_holding standing;
     int64_t remaining_ms; /* on the node that keeps it longest; -1: for ever */
@@ -207,9 +223,10 @@ REDLOCK_API void redlock_place_name(const char *resource, unsigned place, char n
 REDLOCK_API enum redlock_nodes_end redlock_nodes_find(struct redlock_nodes *nodes, const char *resource);
 /* From the last find; valid until the next call. */
 REDLOCK_API const struct redlock_key_view *redlock_nodes_key(const struct redlock_nodes *nodes, size_t index);
-/* Fills one entry per value, the value on most nodes first. Returns how many there are; 0 = nobody holds it. */
+/* Fills one entry per value, or per reader, the one on most nodes first. Returns how many there are; 0 = nobody holds
+ * it. Their texts are valid until the next call that asks the nodes. */
 REDLOCK_API unsigned redlock_nodes_holders(const struct redlock_nodes *nodes,
-                                           struct redlock_holder holders[REDLOCK_NODES_MAX]);
+                                           struct redlock_holder holders[REDLOCK_HOLDERS_MAX]);
 
 /* Deletes the values that the last find has shown for the same resource, each on its node and only while it is
  * unchanged. The keys (redlock_nodes_key) have the outcome. Fences stay. A live holder learns of it only when it asks

@@ -325,6 +325,32 @@ static void of_thousands_some_are_shown(void **state)
 }
 
 /* Whatever names it: it is shown, and does not steer the terminal. */
+static void readers_are_shown_one_by_one(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_values("hf:shared", 3);
+    for (unsigned i = 0; i < 3; i++) {
+        lock_cluster_ask(&fleet.locks, i,
+                         "EVAL \"local t = redis.call('TIME')[1] * 1000 return redis.call('ZADD', KEYS[1], t + 40000, "
+                         "'0123456789abcdef0123456789abcdef:one', t + 50000, 'fedcba9876543210fedcba9876543210:other', "
+                         "t - 50000, '00000000000000000000000000000000:over')\" 1 hf:readers:lock:r");
+    }
+    assert_int_equal(who("r"), 0);
+    assert_contains(result.out, "\"r\" is held.");
+    assert_contains(result.out, " reader \"one\"\n");
+    assert_contains(result.out, " reader \"other\"\n");
+    assert_null(strstr(result.out, "over"));
+    assert_contains(result.out, "2 readers");
+    assert_int_equal(who_json("r"), 0);
+    assert_contains(result.out, "\"owner\":\"one\"");
+    assert_contains(result.out, "\"since\":null,\"reader\":true");
+    assert_contains(result.out, "\"readers\":2");
+    assert_int_equal(run_with("unlock", "--force", "r"), 0);
+    assert_int_equal(who("r"), 1);
+    assert_contains(result.out, "\"r\" is free.");
+}
+
 static void names_are_safe_for_a_terminal(void **state)
 {
     (void)state;
@@ -397,6 +423,7 @@ int main(void)
         holding_test(a_waiting_task_that_is_deleted_leaves_no_place),
         holding_test(a_queue_that_is_deleted_leaves_nobody_on_its_way),
         holding_test(of_thousands_some_are_shown),
+        holding_test(readers_are_shown_one_by_one),
         holding_test(names_are_safe_for_a_terminal),
         holding_test(a_foreign_value_under_the_list_is_told),
         holding_test(what_is_no_resource_is_refused),

@@ -7,7 +7,7 @@ enum { NODES = 5 };
 
 static struct redlock_key_view keys[NODES];
 static struct key_status statuses[NODES];
-static struct redlock_holder holders[REDLOCK_NODES_MAX];
+static struct redlock_holder holders[REDLOCK_HOLDERS_MAX];
 
 #define OURS "0123456789abcdef0123456789abcdef:host:1:0:jid"
 
@@ -147,6 +147,48 @@ TEST(a_token_needs_a_majority)
     keys[3].fence = 10;
     assert_int_equal(judge(), 1);
     assert_int_equal(holders[0].token, 0);
+}
+
+static void given_reader(unsigned node, const char *value, int64_t remaining_ms)
+{
+    struct redlock_reader_view *reader = &keys[node].readers[keys[node].reader_count++];
+    given(node, "hf:shared", remaining_ms, 7);
+    reader->length = (size_t)snprintf(reader->value, sizeof reader->value, "%s", value);
+    reader->remaining_ms = remaining_ms;
+}
+
+TEST(each_reader_holds_by_a_majority_of_its_own)
+{
+    static const char other[] = "fedcba9876543210fedcba9876543210:host:2:0:jid";
+    for (unsigned i = 0; i < 3; i++)
+        given_reader(i, OURS, 100 + i);
+    for (unsigned i = 1; i < 5; i++)
+        given_reader(i, other, 200);
+    given_reader(4, "0000000000000000ffffffffffffffff:left", 50);
+    assert_int_equal(judge(), 3);
+    assert_string_equal(holders[0].owner, "host:2:0:jid");
+    assert_int_equal(holders[0].nodes, 4);
+    assert_int_equal(holders[0].token, 7);
+    assert_string_equal(holders[1].owner, "host:1:0:jid");
+    assert_int_equal(holders[1].standing, REDLOCK_HELD);
+    assert_int_equal(holders[1].remaining_ms, 102);
+    assert_int_equal(holders[2].standing, REDLOCK_LEFTOVER);
+    for (unsigned i = 0; i < 3; i++)
+        assert_true(holders[i].is_reader);
+}
+
+TEST(of_too_many_readers_those_on_most_nodes_are_shown)
+{
+    char value[80];
+    for (unsigned i = 0; i < 2 * REDLOCK_READERS_MAX; i++) {
+        snprintf(value, sizeof value, "0123456789abcdef0123456789abcdef:host:%u:0:jid", i);
+        given_reader(i < REDLOCK_READERS_MAX ? 0 : 1, value, 100);
+        if (i >= REDLOCK_READERS_MAX)
+            given_reader(2, value, 100);
+    }
+    assert_int_equal(judge(), REDLOCK_HOLDERS_MAX);
+    for (unsigned i = 0; i < REDLOCK_HOLDERS_MAX; i++)
+        assert_int_equal(holders[i].nodes, 2);
 }
 
 RUN_TESTS_BETWEEN(begin, NULL)

@@ -382,7 +382,7 @@ TEST(null_is_a_group_without_nodes)
 
 TEST(null_is_a_session_that_refuses)
 {
-    struct redlock_holder holders[REDLOCK_NODES_MAX];
+    struct redlock_holder holders[REDLOCK_HOLDERS_MAX];
     assert_int_equal(redlock_nodes_look(NULL), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_compare_clocks(NULL, 1), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_init(NULL, &(struct redlock_group_terms){0}), REDLOCK_NODES_REFUSED);
@@ -453,7 +453,7 @@ TEST(a_session_refuses_null)
 
 TEST(who_holds_a_lock_is_found_and_loses_it)
 {
-    struct redlock_holder holders[REDLOCK_NODES_MAX];
+    struct redlock_holder holders[REDLOCK_HOLDERS_MAX];
     struct redlock_nodes *nodes = redlock_nodes_open(&cluster.options, why, sizeof why);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);

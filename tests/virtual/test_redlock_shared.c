@@ -262,6 +262,47 @@ TEST(only_a_writer_that_will_ask_again_keeps_readers_out)
     assert_int_equal(lock_probe_acquire(reader(3, 0), "r"), REDLOCK_BUSY);
 }
 
+/* Without end: each asks again at once when it has given back. */
+static void reads_again(struct lock_probe *probe, const struct redlock_event *event)
+{
+    if (event->kind == REDLOCK_EVENT_RELEASED)
+        lock_probe_ask(probe, "r");
+    else if (event->kind == REDLOCK_EVENT_ANSWER && event->answer != REDLOCK_ACQUIRED)
+        fail_msg("a reader was refused: %s", event->reason);
+}
+
+TEST(readers_that_overlap_without_end_do_not_starve_writers)
+{
+    enum { READERS = 6, WRITERS = 2, ROUNDS = 5 };
+    struct lock_probe *readers[READERS], *writers[WRITERS];
+    for (unsigned i = 0; i < READERS; i++) {
+        readers[i] = reader(i % 3, 30000);
+        readers[i]->on_event = reads_again;
+        lock_probe_ask(readers[i], "r");
+    }
+    for (unsigned i = 0; i < WRITERS; i++)
+        writers[i] = waiter(2 + i, 30000);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < WRITERS; i++)
+            lock_probe_ask(writers[i], "r");
+        for (unsigned ms = 0; ms < 3000; ms += 50) { /* one leaves after the other, and comes back */
+            struct lock_probe *one = readers[ms / 50 % READERS];
+            run_ms(50);
+            if (one->lock->lease.state == LEASE_HELD)
+                redlock_lock_release(one->lock);
+            for (unsigned i = 0; i < WRITERS; i++)
+                if (writers[i]->lock->lease.state == LEASE_HELD)
+                    redlock_lock_release(writers[i]->lock);
+        }
+        for (unsigned i = 0; i < WRITERS; i++)
+            assert_int_equal(writers[i]->releases, round + 1);
+    }
+    for (unsigned i = 0; i < READERS; i++) {
+        assert_true(readers[i]->releases >= ROUNDS);
+        readers[i]->on_event = NULL;
+    }
+}
+
 /* --- tokens ------------------------------------------------------------------------------------------------------- */
 
 TEST(readers_share_the_token_of_the_last_writer)

@@ -537,7 +537,7 @@ static int lock_run(struct lock_command *self)
 static int token_check(struct nodes_session *session, const char *resource, unsigned place, uint64_t token)
 {
     char name[REDLOCK_PLACE_NAME_SIZE];
-    struct redlock_holder holders[REDLOCK_NODES_MAX];
+    struct redlock_holder holders[REDLOCK_HOLDERS_MAX];
     redlock_place_name(resource, place, name);
     enum redlock_nodes_end end = redlock_nodes_find(session->nodes, name);
     unsigned count = redlock_nodes_holders(session->nodes, holders);

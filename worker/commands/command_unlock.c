@@ -27,7 +27,7 @@ enum telling {
 struct unlock {
     struct lock_view view;
     bool is_forced;
-    enum telling telling[REDLOCK_NODES_MAX]; /* of the view's holders */
+    enum telling telling[REDLOCK_HOLDERS_MAX]; /* of the view's holders */
     bool is_interrupted;
     bool woke; /* those that wait were let go */
 };

@@ -75,7 +75,7 @@ const struct command command_who = {
         "when a majority of the nodes that vote has one value. What a minority has is left over from a client that\n"
         "died or gave up, or two that try at this moment: nobody holds it, and it expires. RESOURCE is what tasks\n"
         "name; the prefix of the configuration is put before it. If several tasks may hold it (`limit` of a class),\n"
-        "each has one of its places: name one with --place.\n"
+        "each has one of its places: name one with --place. Of a shared lock every reader is shown.\n"
         "\n"
         "Then the tasks that wait for it, in the order in which they get it: parked ones are woken by the one before\n"
         "them, and LOOKS AGAIN says when they would look by themselves; the others are on their way since that time.\n"
@@ -86,10 +86,10 @@ const struct command command_who = {
         "\n"
         "JSON: resource, prefix, state (held, free, leftover, unknown), quorum, holders: a list of value, value_hex,\n"
         "standing (held, leftover, unknown), nodes, votes, remaining (seconds), token, owner, host, pid, slot, jid,\n"
-        "class, queue, identity, process_alive, since; nodes: a list of name, state, votes, answered, trouble, holder\n"
-        "(its place in holders), remaining, fence; place; waiting: how many; waiters: a list of jid, class, queue, "
-        "state\n"
-        "(parked, on its way, vanished, unknown), at. null is not known.\n",
+        "class, queue, identity, process_alive, since, reader; nodes: a list of name, state, votes, answered,\n"
+        "trouble, holder (its place in holders), readers (how many it has, 64 at most), remaining, fence; place;\n"
+        "waiting: how many; waiters: a list of jid, class, queue, state (parked, on its way, vanished, unknown), at.\n"
+        "null is not known.\n",
     .examples = "  holdfast who acct:42\n"
                 "  holdfast who acct:42 --json | jq .holders[0].jid\n",
     .options = options,

@@ -206,7 +206,7 @@ int lock_view_open(struct lock_view *view, const struct command_line *line)
 
 static void runners_free(struct lock_view *view)
 {
-    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++)
+    for (unsigned i = 0; i < REDLOCK_HOLDERS_MAX; i++)
         lock_runner_free(&view->runners[i]);
 }
 
@@ -237,6 +237,11 @@ static enum lock_state state_of(const struct lock_view *view)
     return view->holder_count > 0 ? LOCK_IS_LEFTOVER : LOCK_IS_FREE;
 }
 
+static size_t owner_length(const struct redlock_holder *holder)
+{
+    return holder->length - (size_t)(holder->owner - holder->value);
+}
+
 int lock_view_look(struct lock_view *view)
 {
     runners_free(view);
@@ -246,9 +251,7 @@ int lock_view_look(struct lock_view *view)
     view->state = state_of(view);
     for (unsigned i = 0; i < view->holder_count; i++) {
         const char *owner = view->holders[i].owner;
-        const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, view->holders[i].node);
-        view->is_ours[i] =
-            owner != NULL && lock_owner_read(&view->owners[i], owner, key->length - (size_t)(owner - key->value));
+        view->is_ours[i] = owner != NULL && lock_owner_read(&view->owners[i], owner, owner_length(&view->holders[i]));
         if (view->is_ours[i] && view->has_queue)
             lock_runner_find(&view->runners[i], &view->owners[i], &view->console);
     }
@@ -291,7 +294,7 @@ static void value_show(const struct lock_view *view, unsigned holder, struct buf
 {
     const struct redlock_key_view *key = key_of(view, holder);
     if (key->kind == REDLOCK_KEY_VALUE)
-        bytes_show(key->value, key->length, out);
+        bytes_show(view->holders[holder].value, view->holders[holder].length, out);
     else if (key->kind == REDLOCK_KEY_LONG)
         buffer_format(out, "a value of %s bytes, which no lock client writes", key->value);
     else
@@ -301,10 +304,11 @@ static void value_show(const struct lock_view *view, unsigned holder, struct buf
 /* The end of the value that says who wrote it, if that was a worker. */
 static void owner_show(const struct lock_view *view, unsigned holder, struct buffer *out)
 {
-    const struct redlock_key_view *key = key_of(view, holder);
     const char *owner = view->holders[holder].owner;
+    if (view->holders[holder].is_reader)
+        buffer_append_text(out, "reader ");
     if (owner != NULL)
-        bytes_show(owner, key->length - (size_t)(owner - key->value), out);
+        bytes_show(owner, owner_length(&view->holders[holder]), out);
     else
         buffer_append_text(out, "another program");
 }
@@ -363,14 +367,16 @@ static void holder_print(const struct lock_view *view, unsigned index, unsigned 
     buffer_fini(&text);
 }
 
-/* Which of the values a node has: 0 = none. */
+/* Which of the values a node has: 0 = none, or those of readers. */
 static unsigned number_of(const struct lock_view *view, unsigned node)
 {
     const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, node);
+    if (key->reader_count > 0)
+        return 0;
     for (unsigned i = 0; i < view->holder_count && key->is_answered && key->kind != REDLOCK_KEY_NOTHING; i++) {
-        const struct redlock_key_view *other = key_of(view, i);
-        bool is_equal = key->kind == REDLOCK_KEY_VALUE && other->kind == REDLOCK_KEY_VALUE &&
-                        key->length == other->length && memcmp(key->value, other->value, key->length) == 0;
+        const struct redlock_holder *holder = &view->holders[i];
+        bool is_equal = key->kind == REDLOCK_KEY_VALUE && key_of(view, i)->kind == REDLOCK_KEY_VALUE &&
+                        key->length == holder->length && memcmp(key->value, holder->value, key->length) == 0;
         if (is_equal || view->holders[i].node == node)
             return i + 1;
     }
@@ -379,7 +385,8 @@ static unsigned number_of(const struct lock_view *view, unsigned node)
 
 /* --- for programs ------------------------------------------------------------------------------------------------- */
 
-static void value_json(const struct redlock_key_view *key, struct json_writer *json)
+static void value_json(const struct redlock_key_view *key, const struct redlock_holder *holder,
+                       struct json_writer *json)
 {
     struct buffer digits = {0};
     if (key->kind != REDLOCK_KEY_VALUE) {
@@ -387,10 +394,10 @@ static void value_json(const struct redlock_key_view *key, struct json_writer *j
         json_nothing(json, "value_hex");
         return;
     }
-    for (size_t i = 0; i < key->length; i++)
-        buffer_format(&digits, "%02x", (unsigned char)key->value[i]);
-    json_bytes(json, "value", key->value, key->length);
-    json_text(json, "value_hex", key->length > 0 ? buffer_text(&digits) : "");
+    for (size_t i = 0; i < holder->length; i++)
+        buffer_format(&digits, "%02x", (unsigned char)holder->value[i]);
+    json_bytes(json, "value", holder->value, holder->length);
+    json_text(json, "value_hex", holder->length > 0 ? buffer_text(&digits) : "");
     buffer_fini(&digits);
 }
 
@@ -414,17 +421,16 @@ static void holder_json(const struct lock_view *view, unsigned index, struct jso
     static const char *const standings[] = {
         [REDLOCK_HELD] = "held", [REDLOCK_HELD_MAYBE] = "unknown", [REDLOCK_LEFTOVER] = "leftover"};
     const struct redlock_holder *holder = &view->holders[index];
-    const struct redlock_key_view *key = key_of(view, index);
     json_open(json, NULL, '{');
-    value_json(key, json);
+    value_json(key_of(view, index), holder, json);
     json_text(json, "standing", standings[holder->standing]);
     json_number(json, "nodes", holder->nodes);
     json_number(json, "votes", holder->votes);
     json_seconds_if(json, "remaining", holder->remaining_ms >= 0, holder->remaining_ms * 1000);
     json_number_if(json, "token", holder->token != 0, (int64_t)holder->token);
-    json_bytes(json, "owner", holder->owner,
-               holder->owner != NULL ? key->length - (size_t)(holder->owner - key->value) : 0);
+    json_bytes(json, "owner", holder->owner, holder->owner != NULL ? owner_length(holder) : 0);
     runner_json(view, index, json);
+    json_truth(json, "reader", holder->is_reader);
     json_close(json, '}');
 }
 
@@ -438,7 +444,7 @@ static void node_put(const struct lock_view *view, unsigned index, struct printe
     const struct redlock_node_view *node = redlock_nodes_view(view->session.nodes, index);
     const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, index);
     unsigned number = number_of(view, index);
-    bool is_lasting = number == 0 || key->remaining_ms < 0;
+    bool is_lasting = (number == 0 && key->reader_count == 0) || key->remaining_ms < 0;
     printer_row(out);
     printer_text(out, "NODE", "name", node->name);
     printer_text(out, "STATE", "state", node->state);
@@ -447,8 +453,11 @@ static void node_put(const struct lock_view *view, unsigned index, struct printe
     printer_truth(out, "answered", key->is_answered);
     printer_text(out, NULL, "trouble", printer_known(key->trouble));
     printer_number(out, NULL, "holder", (int64_t)number - 1);
+    printer_number(out, NULL, "readers", key->reader_count);
     if (number > 0)
         printer_cell(out, "HAS", TABLE_PLAIN, "#%u", number);
+    else if (key->reader_count > 0)
+        printer_cell(out, "HAS", TABLE_PLAIN, "%u reader%s", key->reader_count, key->reader_count > 1 ? "s" : "");
     else
         printer_cell(out, "HAS", key->is_answered ? TABLE_PLAIN : TABLE_BAD, "%s",
                      key->is_answered ? "nothing" : "no answer");

@@ -74,10 +74,10 @@ struct lock_view {
     struct nodes_session session;
     enum lock_state state;
     unsigned holder_count;
-    struct redlock_holder holders[REDLOCK_NODES_MAX]; /* values */
-    struct lock_owner owners[REDLOCK_NODES_MAX];      /* of those with is_ours */
-    struct lock_runner runners[REDLOCK_NODES_MAX];
-    bool is_ours[REDLOCK_NODES_MAX]; /* a worker's value */
+    struct redlock_holder holders[REDLOCK_HOLDERS_MAX]; /* values, or readers */
+    struct lock_owner owners[REDLOCK_HOLDERS_MAX];      /* of those with is_ours */
+    struct lock_runner runners[REDLOCK_HOLDERS_MAX];
+    bool is_ours[REDLOCK_HOLDERS_MAX]; /* a worker's value */
 };
 
 extern const struct option_row lock_view_options[]; /* --json, the configuration, the login */

@@ -90,7 +90,7 @@ static void entries_judge(const struct readers *had, const struct readers *has, 
     for (unsigned i = 0; i < had->count; i++) {
         const struct reader *before = &had->each[i], *now = find(has, before->value);
         struct lock_user *owner = lock_user_of_value(text_of(before->value));
-        bool is_over = before->ends_ms * 1000 <= event->now_us;
+        bool is_over = (before->ends_ms + 1) * 1000 <= event->now_us;
         if (is_over || (now != NULL && now->ends_ms == before->ends_ms))
             continue;
         if (owner != NULL && now == NULL)
@@ -154,7 +154,7 @@ void lock_judge_readers(unsigned index, unsigned resource, bool is_fresh, const 
     entries_judge(had, &has, node, index, resource, event);
     votes_take(&has, index, event);
     bool has_left = had->count > 0 && has.count == 0 && votes_names(event, text_of(had->each[0].value)) &&
-                    had->each[0].ends_ms * 1000 > event->now_us;
+                    (had->each[0].ends_ms + 1) * 1000 > event->now_us;
     *had = has;
     if (node->lost_at.ns != 0) /* some keys may be gone, and its clock may be anywhere */
         return;
