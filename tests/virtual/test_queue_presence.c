@@ -32,6 +32,17 @@ TEST(test_a_process_that_was_struck_off_lists_itself_again)
     assert_true(is_listed(NULL));
 }
 
+/* No call is refused: only the renewal of its lease shows it. */
+TEST(test_an_idle_process_that_was_struck_off_lists_itself_again)
+{
+    start("a");
+    assert_true(loop_until(loop, is_listed, NULL, TEST_PATIENCE_NS));
+    free(redis_server_command(server, "FLUSHALL"));
+    assert_false(is_listed(NULL));
+    assert_true(loop_until(loop, is_listed, NULL, TEST_PATIENCE_NS));
+    assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
+}
+
 /* --- how many serve the same -------------------------------------------------------------------------------------- */
 
 /* `queues` is a list with commas; "-" = it was recovered. */

@@ -109,6 +109,17 @@ static void test_a_call_frees_what_each_of_its_slots_held(void **state)
     assert_false(queue_has_waiters(probe.queue, 1));
 }
 
+static void test_a_foreign_value_in_place_of_the_times_is_replaced(void **state)
+{
+    (void)state;
+    start("a");
+    claim_new(0, "holder");
+    free(redis_server_command(server, "SET " FREED " foreign"));
+    struct waiting_end end = end_of("holder");
+    assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
+    assert_reply(server, "1", "HEXISTS " FREED " " GROUP);
+}
+
 static void test_who_lost_its_claim_frees_nothing(void **state)
 {
     (void)state;
@@ -288,6 +299,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_who_cannot_be_claimed_is_passed_over),
     queue_test(test_what_stays_locked_for_a_while_is_due_then),
     queue_test(test_a_call_frees_what_each_of_its_slots_held),
+    queue_test(test_a_foreign_value_in_place_of_the_times_is_replaced),
     queue_test(test_who_lost_its_claim_frees_nothing),
     queue_test(test_a_list_whose_head_has_vanished_goes_on),
     queue_test(test_who_is_due_is_left_alone),
