@@ -24,6 +24,8 @@ struct redlock_client {
     pthread_mutex_t lock;                       /* of what mutex.c keeps; nobody waits for the loop with it */
     pthread_cond_t changed;                     /* by CLOCK_MONOTONIC: after a leave, a cancel or a callback */
     struct told_list told_here, told_elsewhere; /* mutexes with news: for our thread, or for dispatch */
+    struct loop_message tell_message;           /* another thread has found somebody for told_here */
+    bool is_posted;                             /* it is on its way */
     struct telling *tellings;                   /* callbacks that run now */
     int news_descriptor;                        /* -1: not requested yet */
 };

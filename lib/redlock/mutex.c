@@ -63,6 +63,15 @@ static void told_remove(struct told_list *list, struct redlock_mutex *mutex)
         list->last = before;
 }
 
+/* Whether a thread is inside a callback for it. */
+static bool is_told_now(const struct redlock_client *client, const struct redlock_mutex *mutex)
+{
+    for (const struct telling *telling = client->tellings; telling != NULL; telling = telling->next)
+        if (telling->mutex == mutex)
+            return true;
+    return false;
+}
+
 static void telling_end(struct redlock_client *client, const struct telling *telling)
 {
     struct telling **at = &client->tellings;
@@ -72,27 +81,36 @@ static void telling_end(struct redlock_client *client, const struct telling *tel
     pthread_cond_broadcast(&client->changed);
 }
 
-/* Under the lock, which the callbacks run without. */
+/* Under the lock, which the callbacks run without. What comes for a mutex during its callback is told behind it, by the
+ * same thread: so two threads in dispatch never tell one mutex at once. */
 static unsigned tell_all(struct redlock_client *client, struct told_list *list)
 {
     unsigned calls = 0;
     for (struct redlock_mutex *mutex = list->first; mutex != NULL; mutex = list->first) {
         struct telling telling = {.mutex = mutex, .thread = pthread_self(), .next = client->tellings};
-        unsigned news = mutex->news;
         list->first = mutex->next_told;
-        mutex->news = 0;
         client->tellings = &telling;
-        for (int kind = REDLOCK_NEWS_DANGER; kind <= REDLOCK_NEWS_LOST && telling.mutex != NULL; kind++) {
-            if ((news & 1u << kind) == 0)
-                continue;
+        while (telling.mutex != NULL && mutex->news != 0) {
+            bool is_danger = (mutex->news & 1u << REDLOCK_NEWS_DANGER) != 0; /* which is told first */
+            enum redlock_news kind = is_danger ? REDLOCK_NEWS_DANGER : REDLOCK_NEWS_LOST;
+            mutex->news &= ~(1u << kind);
             pthread_mutex_unlock(&client->lock);
-            mutex->told(mutex, (enum redlock_news)kind);
+            mutex->told(mutex, kind);
             calls++;
             pthread_mutex_lock(&client->lock);
         }
         telling_end(client, &telling);
     }
     return calls;
+}
+
+static void tell_deliver(struct loop_message *message)
+{
+    struct redlock_client *client = list_owner(message, struct redlock_client, tell_message);
+    pthread_mutex_lock(&client->lock);
+    client->is_posted = false;
+    tell_all(client, &client->told_here);
+    pthread_mutex_unlock(&client->lock);
 }
 
 /* Under the lock. */
@@ -102,17 +120,23 @@ static void news_pass_on(struct redlock_hold *hold)
     for (struct redlock_mutex *mutex = hold->inside; mutex != NULL; mutex = mutex->next_inside) {
         if (mutex->told == NULL || hold->news == 0)
             continue;
-        if (mutex->news == 0)
+        if (mutex->news == 0 && !is_told_now(client, mutex))
             told_append(told_list_of(client, mutex), mutex);
         mutex->news |= hold->news;
     }
     hold->news = 0;
     if (client->told_elsewhere.first != NULL && client->news_descriptor >= 0)
         (void)eventfd_write(client->news_descriptor, 1);
-    tell_all(client, &client->told_here);
+    if (pthread_equal(client->thread, pthread_self())) {
+        tell_all(client, &client->told_here);
+    } else if (client->told_here.first != NULL && !client->is_posted) {
+        client->is_posted = true;
+        client->tell_message.deliver = tell_deliver;
+        loop_post(client->loop, &client->tell_message);
+    }
 }
 
-/* On the loop. The thread that locks may not know yet that it has it: then it tells itself. */
+/* On the loop. The thread that locks may not know yet that it has it: then it passes on what came before. */
 static void hold_told(void *context, bool is_lost)
 {
     struct redlock_hold *hold = context;
@@ -461,7 +485,7 @@ static void leave(struct redlock_client *client, struct redlock_mutex *mutex)
     while (*at != mutex)
         at = &(*at)->next_inside;
     *at = mutex->next_inside;
-    if (mutex->news != 0)
+    if (mutex->news != 0 && !is_told_now(client, mutex))
         told_remove(told_list_of(client, mutex), mutex);
     mutex->news = 0;
     while (is_told_elsewhere(client, mutex))

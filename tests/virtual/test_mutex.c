@@ -581,6 +581,77 @@ TEST(a_callback_can_run_where_the_program_wants)
     redlock_mutex_unlock(&mutex);
 }
 
+static pthread_t locking;
+static _Atomic unsigned told_here, told_there;
+
+static void note_thread(struct redlock_mutex *mutex, enum redlock_news news)
+{
+    (void)mutex;
+    if (news == REDLOCK_NEWS_LOST)
+        *(pthread_equal(pthread_self(), locking) ? &told_here : &told_there) += 1;
+}
+
+/* The lease is over before the thread that locks knows that it has it. */
+TEST(a_callback_never_runs_on_the_thread_that_locks)
+{
+    struct redlock_mutex mutex = mutex_of("r");
+    mutex.told = note_thread;
+    locking = pthread_self();
+    told_here = told_there = 0;
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(redlock_mutex_try_lock_for(&mutex, 1000, 1), REDLOCK_ACQUIRED);
+        test_await(told_here + told_there == i + 1);
+        redlock_mutex_unlock(&mutex);
+    }
+    assert_int_equal(told_here, 0);
+}
+
+static _Atomic unsigned running, most_running, ended;
+static _Atomic bool may_end;
+
+static void note_slowly(struct redlock_mutex *mutex, enum redlock_news news)
+{
+    (void)mutex, (void)news;
+    if (++running > most_running)
+        most_running = running;
+    test_await(may_end);
+    running--;
+    ended++;
+}
+
+static void *dispatch(void *calls)
+{
+    *(_Atomic unsigned *)calls = redlock_client_dispatch(client);
+    return NULL;
+}
+
+TEST(a_mutex_is_told_one_thing_after_the_other)
+{
+    struct redlock_mutex mutex = mutex_of("r");
+    _Atomic unsigned calls = 0;
+    pthread_t thread;
+    running = most_running = ended = 0;
+    may_end = false;
+    mutex.told = note_slowly;
+    mutex.is_dispatched = true;
+    lock(&mutex);
+    pause_first(QUORUM);
+    test_await(redlock_mutex_in_danger(&mutex));
+    struct pollfd poll_for = {.fd = redlock_client_news_fd(client), .events = POLLIN};
+    test_await(poll(&poll_for, 1, 0) == 1);
+    assert_int_equal(pthread_create(&thread, NULL, dispatch, (void *)&calls), 0);
+    test_await(running == 1);
+    test_await(redlock_mutex_valid_for_ms(&mutex) == 0);
+    poll(NULL, 0, 50);
+    may_end = true; /* for us, if we are told while that one still is */
+    assert_int_equal(redlock_client_dispatch(client), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(calls, 2);
+    assert_int_equal(most_running, 1);
+    resume_first(QUORUM);
+    redlock_mutex_unlock(&mutex);
+}
+
 /* --- bad input ---------------------------------------------------------------------------------------------------- */
 
 static void refused(const char *name, const char *why)

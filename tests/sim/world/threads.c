@@ -304,6 +304,7 @@ WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes
         void *argument);
 WRAPPED(int, pthread_join, pthread_t thread, void **result);
 WRAPPED(int, pthread_detach, pthread_t thread);
+WRAPPED(pthread_t, pthread_self, void);
 WRAPPED(int, pthread_setname_np, pthread_t thread, const char *name);
 WRAPPED(int, pthread_sigmask, int how, const sigset_t *set, sigset_t *before);
 WRAPPED(int, pthread_mutex_lock, pthread_mutex_t *mutex);
@@ -342,6 +343,11 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 int __wrap_pthread_detach(pthread_t thread)
 {
     return fibers.current == NULL ? __real_pthread_detach(thread) : 0;
+}
+
+pthread_t __wrap_pthread_self(void)
+{
+    return fibers.current == NULL ? __real_pthread_self() : (pthread_t)fibers.current;
 }
 
 int __wrap_pthread_setname_np(pthread_t thread, const char *name)
