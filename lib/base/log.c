@@ -36,9 +36,10 @@
 
 #define CUT_MARK " [cut]"
 
-/* log_stop lets the thread write for one second, then gives it a little time to notice. */
+/* log_stop lets the thread wait for room for one second in all. Then it has only to notice, unless it hangs in a write:
+ * far longer than a thread gets no processor on a busy machine. */
 static const int64_t STOP_WRITING_NS = NS_PER_S;
-static const int64_t STOP_WAITING_NS = NS_PER_S + NS_PER_S / 4;
+static const int64_t STOP_WAITING_NS = 15 * NS_PER_S;
 
 enum { PRIORITY_SIZE = sizeof "<6>" - 1, LINE_ROOM = PRIORITY_SIZE + LOG_JSON_MAX + 1 };
 enum { ROOM_POLL_MS = 50, DIRECT_POLL_MS = 100, BATCH_MAX = PIPE_BUF };
@@ -170,13 +171,16 @@ static bool time_is_up(void)
     return instant_now().ns >= atomic_load(&give_up_ns);
 }
 
-/* Waits until the file accepts bytes or has an error, or the time to stop is over. */
+/* Waits until the file accepts bytes or has an error, or the time to stop is over: then it looks only once. */
 static bool room_await(int fd)
 {
     struct pollfd watched = {.fd = fd, .events = POLLOUT};
-    while (!time_is_up())
-        if (poll(&watched, 1, ROOM_POLL_MS) > 0)
+    bool is_last;
+    do {
+        is_last = time_is_up();
+        if (poll(&watched, 1, is_last ? 0 : ROOM_POLL_MS) > 0)
             return true;
+    } while (!is_last);
     return false;
 }
 

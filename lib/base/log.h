@@ -8,7 +8,7 @@
  *
  *     log_start(&(struct log_options){.level = LOG_INFO, .fd = 2});
  *     log_event(LOG_WARN, "node_down", "node=%s reason=%s", name, log_value(reason, (char[LOG_QUOTE_MAX]){0}));
- *     log_stop();     writes what is still in the ring, for at most one second
+ *     log_stop();     writes what is still in the ring; waits for a reader for one second at most
  *
  * Before log_start and after log_stop the caller writes its line at once, to standard error. Never pass secrets. If
  * standard error is the journal of systemd, each line begins with its priority: <3> to <7>. */

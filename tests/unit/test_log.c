@@ -3,12 +3,24 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
 
 static char path[PRIVATE_DIRECTORY_MAX];
 static char content[4 * 1024 * 1024];
+static _Atomic bool is_starved;
+
+/* Instead of libc's: the log thread may find the machine so busy that it goes on late. */
+int poll(struct pollfd *watched, nfds_t count, int timeout_ms)
+{
+    static const struct timespec late = {.tv_sec = 2};
+    struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * NS_PER_MS};
+    if (atomic_exchange(&is_starved, false))
+        nanosleep(&late, NULL);
+    return ppoll(watched, count, timeout_ms >= 0 ? &timeout : NULL, NULL);
+}
 
 static void set_up(void)
 {
@@ -392,6 +404,20 @@ TEST(stopping_does_not_wait_for_a_reader_who_never_comes)
     assert_in_range(lost, 2000 - 65536 / 200, 1999); /* all but what the pipe took */
     close(pipe_fds[0]);
     close(pipe_fds[1]);
+}
+
+TEST(a_log_thread_that_gets_no_processor_is_waited_for)
+{
+    unsigned long before = log_dropped();
+    start(LOG_INFO, -1);
+    is_starved = true;
+    flood(500); /* more than one write */
+    log_stop();
+    assert_false(is_starved);
+    assert_non_null(strstr(logged(), "info flood number=0 "));
+    assert_non_null(strstr(logged(), "info flood number=499 "));
+    assert_int_equal(log_dropped(), before);
+    start(LOG_INFO, -1); /* the thread has ended */
 }
 
 TEST(a_forked_child_that_starts_its_own_log_leaves_the_parents_lines_alone)
