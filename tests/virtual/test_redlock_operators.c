@@ -274,4 +274,24 @@ TEST(a_marker_that_cannot_be_written_is_named)
     assert_contains(redlock_nodes_reason(nodes), "its marker cannot be written: ");
 }
 
+/* --- clocks ------------------------------------------------------------------------------------------------------- */
+
+static bool restart_first(void *context, const char *what, int64_t left_ms)
+{
+    (void)what, (void)left_ms;
+    if (!*(bool *)context)
+        redis_server_restart(cluster.servers[0]);
+    return *(bool *)context = true;
+}
+
+TEST(a_server_that_restarted_between_two_looks_has_no_rate)
+{
+    bool was_restarted = false;
+    redlock_nodes_watch(nodes, restart_first, &was_restarted);
+    redlock_nodes_compare_clocks(nodes, 4000);
+    const struct redlock_node_view *first = redlock_nodes_view(nodes, 0), *second = redlock_nodes_view(nodes, 1);
+    assert_true(first->is_reached && first->rate_least_ppm == INT64_MIN && first->rate_most_ppm == INT64_MAX);
+    assert_true(second->rate_least_ppm > INT64_MIN && second->rate_most_ppm < INT64_MAX);
+}
+
 RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, tear_down)
