@@ -2,6 +2,8 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -165,6 +167,53 @@ TEST(numbers_under_locks_of_many_threads_are_exact)
         pthread_join(threads[i], NULL);
     assert_int_equal(failures, 0);
     assert_int_equal(totals[0] + totals[1] + totals[2], THREADS * ROUNDS);
+    test_await(lock_cluster_keys(&cluster) == 0);
+}
+
+/* --- readers and writers ------------------------------------------------------------------------------------------ */
+
+static atomic_uint readers_inside, readers_met, writers_inside;
+
+/* Every fourth thread writes. */
+static void *read_or_write(void *argument)
+{
+    bool writes = (uintptr_t)argument % 4 == 0;
+    const char *resource = "r";
+    struct redlock_request request = {.resources = &resource, .resource_count = 1, .shared = !writes};
+    struct redlock_terms patient = terms;
+    patient.wait_ms = 60000;
+    patient.unfenced = true; /* some nodes keep tokens in strings here */
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct redlock_held *held = NULL;
+        char why[256];
+        if (redlock_client_acquire(client, &patient, &request, &held, why, sizeof why) != REDLOCK_ACQUIRED)
+            return "not acquired";
+        atomic_uint *inside = writes ? &writers_inside : &readers_inside;
+        unsigned others = atomic_fetch_add(inside, 1);
+        if (atomic_load(&writers_inside) != writes || (writes && (others > 0 || atomic_load(&readers_inside) > 0)))
+            return "a writer was not alone";
+        if (!writes && others > 0)
+            atomic_fetch_add(&readers_met, 1);
+        if (!redlock_held_verify(held)) /* meanwhile others come */
+            return "lost";
+        atomic_fetch_sub(inside, 1);
+        redlock_client_release(held, REDLOCK_AWAIT);
+    }
+    return NULL;
+}
+
+TEST(threads_that_write_are_alone_and_those_that_read_are_not)
+{
+    pthread_t threads[THREADS];
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_or_write, (void *)i), 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        void *why = NULL;
+        pthread_join(threads[i], &why);
+        if (why != NULL)
+            fail_msg("%s", (const char *)why);
+    }
+    assert_true(atomic_load(&readers_met) > 0);
     test_await(lock_cluster_keys(&cluster) == 0);
 }
 
