@@ -9,8 +9,8 @@
  * work --drain` on it with a configuration of its own, and prints one JSON line: what the worker reports of itself,
  * where the time is that from its first claim to its last ending. The second does so with tasks of one resource,
  * each of which holds it for that long, and one or more worker processes: one resource cannot be held more often
- * than 1 / hold, as the workers measured it. The third pushes tasks at that rate to a worker that is otherwise idle,
- * and measures in the same run what a bare fetch by a blocking move takes. */
+ * than limit / hold, as the workers measured it. The third pushes tasks at that rate to a worker that is otherwise
+ * idle, and measures in the same run what a bare fetch by a blocking move takes. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "redis/node.h"
+#include "redlock/redlock.h"
 #include "tests/bench/bench_node.h"
 #include "tests/support/pacer.h"
 #include "tests/support/private_directory.h"
@@ -37,6 +38,7 @@ struct bench {
     const char *program, *jobs, *plugins;
     unsigned rate, seconds; /* rate 0 = drain */
     unsigned hold_ms;       /* 0 = each task has a resource of its own, and does nothing */
+    unsigned limit;         /* so many may hold it */
     unsigned processes;
     bool by_count;          /* ends when so many are done, whatever is parked */
     bool parks;             /* somebody else has the lock: ends when all are parked */
@@ -154,6 +156,8 @@ static void class_write(const struct bench *bench, FILE *file)
     if (strcmp(bench->class_name, "program") == 0)
         fprintf(file, " { class = \"program\"; program = \"/bin/true\";%s },", lock);
     fprintf(file, " { class = \"%s\";%s", bench->rate > 0 ? "stamp" : "sleep", lock);
+    if (bench->limit > 1)
+        fprintf(file, " limit = %u;", bench->limit);
     if (bench->isolation != NULL)
         fprintf(file, " isolation = \"%s\";", bench->isolation);
     fprintf(file, " } );\n");
@@ -318,8 +322,9 @@ static void hot_run(struct bench *bench, const char *config)
     printf("{\"cycles\":%.0f,\"processes\":%u,\"secs\":%.3f,\"held_us\":%.0f,\"share\":%.3f,\"handed_over\":%.3f,"
            "\"fails\":%.0f,\"acq_p50_us\":%.0f,\"acq_p99_us\":%.0f,\"client_cpu_us\":%.1f,\"parked_per_task\":%.2f}\n",
            sum.done, bench->processes, sum.longest, sum.held / sum.holds * 1e6,
-           sum.done / sum.longest * (sum.held / sum.holds), sum.handed_over / sum.holds, sum.attempts - sum.holds,
-           sum.lock_p50_us, sum.lock_p99_us, sum.cpu_seconds / sum.done * 1e6, sum.parked / sum.done);
+           sum.done / sum.longest * (sum.held / sum.holds) / bench->limit, sum.handed_over / sum.holds,
+           sum.attempts - sum.holds, sum.lock_p50_us, sum.lock_p99_us, sum.cpu_seconds / sum.done * 1e6,
+           sum.parked / sum.done);
 }
 
 /* --- latency ---------------------------------------------------------------------------------------------------- */
@@ -410,8 +415,9 @@ static const char usage[] =
     "Drains a private queue node of tasks that do nothing and prints one JSON line. With --lock-ports each task is\n"
     "locked on those nodes. KIND is where they run: thread, process, or program, which is /bin/true for each task.\n"
     "Defaults: 50 threads, 100000 tasks, build/holdfast, build/jobs.\n"
-    "       task-bench --queue-port P --lock-ports A,B,C --hold-ms N [--processes N] [--tasks N] [...]\n"
-    "Drains tasks of one resource that each hold it so long, and compares with what the hold allows. With --parks\n"
+    "       task-bench --queue-port P --lock-ports A,B,C --hold-ms N [--limit N] [--processes N] [...]\n"
+    "Drains tasks of one resource that each hold it so long, and compares with what the hold allows. Of several\n"
+    "processes the slowest counts. With --limit, so many may hold the resource at once. With --parks\n"
     "somebody else has its lock: it ends when all are parked. --ends-by-count: others may be parked meanwhile.\n"
     "       task-bench --queue-port P [--lock-ports A,B,C] --rate N [--seconds N] [--program FILE] [--plugins DIR]\n"
     "Pushes that many tasks a second for that long (5) and prints the time from push to the start of the handler,\n"
@@ -441,6 +447,7 @@ static void options_parse(struct bench *bench, int argc, char **argv)
         {"rate", required_argument, NULL, 'r'},
         {"seconds", required_argument, NULL, 's'},
         {"hold-ms", required_argument, NULL, 'm'},
+        {"limit", required_argument, NULL, 'w'},
         {"processes", required_argument, NULL, 'c'},
         {"isolation", required_argument, NULL, 'i'},
         {"ends-by-count", no_argument, NULL, 'e'},
@@ -473,6 +480,8 @@ static void options_parse(struct bench *bench, int argc, char **argv)
             bench->seconds = (unsigned)number_parse(optarg, 3600);
         else if (option == 'm')
             bench->hold_ms = (unsigned)number_parse(optarg, 3600000);
+        else if (option == 'w')
+            bench->limit = (unsigned)number_parse(optarg, REDLOCK_LIMIT_MAX);
         else if (option == 'i' && strcmp(optarg, "program") == 0)
             bench->class_name = optarg;
         else if (option == 'i')
@@ -500,6 +509,7 @@ int main(int argc, char **argv)
                           .jobs = "build/jobs",
                           .plugins = "build/tests/plugins",
                           .seconds = 5,
+                          .limit = 1,
                           .processes = 1,
                           .class_name = "sleep"};
     char config[128], report[128];
