@@ -65,7 +65,8 @@ struct slot {
     bool is_confirming;     /* a successor: the queue was asked to make its claim final, so nothing keeps it any more */
     struct loop_timer keep; /* of its claim, until then */
     char successor_of[ENVELOPE_JID_BYTES_MAX + 1];
-    bool is_sent_back;       /* a successor whose holder did not get the lock */
+    bool is_sent_back;       /* a successor whose holder did not get the lock, or holds it for long */
+    bool has_waited;         /* the latter */
     bool was_deserted;       /* its task was claimed as a successor, and no holder is left to hand the lock on */
     bool asks_for_waiters;   /* its outstanding turn does */
     bool claim_deferred;     /* it claims once its partner is idle */

@@ -26,9 +26,10 @@ enum { OWNER_JID_MAX = 40 };
 
 static void names_take(struct slot *slot)
 {
-    /* A successor inherits the holder's share of the runners as soon as the holder leaves it. */
-    bool inherits_share = slot->is_successor && slot->partner->taken == slot->partner->waiting.count;
-    unsigned count = inherits_share ? slot->waiting.resource_count : slot->waiting.count;
+    /* A successor inherits the holder's share of the runners as soon as the holder leaves it, and the holder's place
+     * where a resource has several. */
+    bool inherits = slot->is_successor && slot->partner->taken == slot->partner->waiting.count;
+    unsigned count = !inherits ? slot->waiting.count : slot->rules.limit > 1 ? 0 : slot->waiting.resource_count;
     for (; slot->taken < count; slot->taken++)
         contention_take(slot->worker->contention, slot->waiting.names[slot->taken]);
 }
@@ -227,15 +228,18 @@ enum flow_refusal slot_lock_refused(struct slot *slot, const struct redlock_even
     bool was_successor = slot->is_successor;
     enum flow_refusal refusal =
         was_successor && event->answer == REDLOCK_BUSY ? FLOW_UNDECIDED : refusal_of(event->answer);
-    if (was_successor && !slot->is_sent_back) /* else the slot that sent it back has done so */
+    if (was_successor && !slot->is_sent_back) /* else nothing was freed, or who freed it says so */
         inheritance_failed(slot);
     if (event->may_obstruct || (was_successor && event->attempts > 0))
         stale_grants_tell(slot);
-    slot->is_successor = slot->is_sent_back = false;
+    bool has_waited = slot->has_waited;
+    slot->is_successor = slot->is_sent_back = slot->has_waited = false;
     int64_t seen_us = queue_seen_us(worker->queue, slot->number);
     int64_t delay_ns = worker->options.config->lock.park_delay_ns;
     if (refusal == FLOW_BUSY)
         busy_note(slot, event);
+    else if (has_waited)
+        wait_plan(slot, slot->waiting.names[0], taken_near_ns(worker, slot->waiting.names[0]), seen_us);
     else if (refusal == FLOW_UNDECIDED)
         wait_plan(slot, slot->waiting.names[0], random_between(SOON_MIN_NS, SOON_MAX_NS), seen_us);
     else
@@ -277,11 +281,13 @@ void slot_lock_take(struct slot *slot,
     slot_observe_asking(slot);
     slot->lock = redlock_lock_create(slot->worker->locks, &terms, told, slot);
     /* What is parked costs nothing, and is woken at the right moment. */
+    unsigned place = slot->is_successor ? redlock_lock_place(slot->partner->lock) : 0;
     bool is_parked_when_busy = !slot->is_successor && slot->flow.task.on_conflict == FLOW_CONFLICT_PARK;
     bool taken = redlock_lock_acquire(slot->lock, &(struct redlock_request){.resources = slot->resources.names,
                                                                             .resource_count = slot->resources.count,
                                                                             .owner = slot->owner,
                                                                             .limit = slot->rules.limit,
+                                                                            .place = place,
                                                                             .waits_here = slot->is_successor,
                                                                             .leaves_when_busy = is_parked_when_busy,
                                                                             .comes_back = is_parked_when_busy});

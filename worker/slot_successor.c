@@ -12,6 +12,9 @@
  * process that is stopped loses its successor to others when it loses its lock. So a successor starts only when the
  * queue has confirmed its claim. The call that settles its holder confirms that as well, or one that leaves beside it.
  *
+ * Where several may hold the resource, the successor gets the very place of its holder. Another place may become free
+ * before, so it waits for a short while only, and is then parked again, as the oldest.
+ *
  * A holder that ends while its successor is being claimed waits for that answer, keeping the lock. A run of hand-offs
  * ends after so many tasks or so long a time, so that other hosts have their turn, or clients that are no workers. */
 #include <stdio.h>
@@ -20,6 +23,9 @@
 #include "worker/worker_state.h"
 
 #define KEPT_MIN_NS (1 * NS_PER_S)
+/* Where several may hold the resource, a successor waits so long for one of them. A hand-over saves a round to the
+ * queue node, which is nothing beside a hold of that length. */
+#define SUCCESSOR_PATIENCE_NS (100 * NS_PER_MS)
 
 /* --- from the queues ---------------------------------------------------------------------------------------------- */
 
@@ -95,11 +101,17 @@ bool slot_may_claim(struct slot *slot)
 
 /* --- the successor ------------------------------------------------------------------------------------------------ */
 
-/* Not where several may hold the resource: a successor waits for one of them, and another may end before. */
+/* Where several may hold the resource, another place may become free before the holder's. */
+static bool holds_for_long(const struct slot *slot)
+{
+    return slot->rules.limit > 1 &&
+           instant_since(slot->locked_at, loop_now(slot->worker->loop)) > SUCCESSOR_PATIENCE_NS;
+}
+
 bool slot_may_have_successor(const struct slot *slot)
 {
     const struct worker *worker = slot->worker;
-    return slot->rules.limit == 1 && slot->flow.state == FLOW_READY && slot->has_lock && !slot->has_ended &&
+    return !holds_for_long(slot) && slot->flow.state == FLOW_READY && slot->has_lock && !slot->has_ended &&
            slot->rules.hold_at_least_ns == 0 && worker_may_claim(worker) &&
            contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop)) &&
            hand_offs_may_go_on(slot) && is_holding(slot);
@@ -151,7 +163,8 @@ void slot_successor_claim(struct slot *slot)
 static void keep_later(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    loop_timer_set(worker->loop, &slot->keep, loop_after(worker->loop, kept_ns(worker) / 2));
+    int64_t ns = slot->rules.limit > 1 ? SUCCESSOR_PATIENCE_NS : kept_ns(worker) / 2;
+    loop_timer_set(worker->loop, &slot->keep, loop_after(worker->loop, ns));
 }
 
 static void claim_keep(struct slot *slot, int64_t for_ns)
@@ -168,6 +181,11 @@ static void keep_fire(struct loop_timer *timer)
     bool is_waiting = slot->is_successor && slot->flow.state == FLOW_LOCKING && !slot->flow.claim_lost;
     if (!is_waiting || slot->is_confirming)
         return;
+    if (slot->rules.limit > 1) {
+        slot->is_sent_back = slot->has_waited = true;
+        redlock_lock_release(slot->lock);
+        return;
+    }
     claim_keep(slot, kept_ns(slot->worker));
     keep_later(slot);
 }
@@ -232,7 +250,8 @@ void slot_successor_judge(struct slot *slot)
         return;
     waiting_names_digest(&slot->waiting, own);
     waiting_names_digest(&slot->partner->waiting, holders);
-    slot->is_successor = will_hand_on(slot->partner) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0;
+    slot->is_successor = will_hand_on(slot->partner) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0 &&
+                         redlock_lock_place(slot->partner->lock) <= slot->rules.limit; /* it may be lower by now */
     slot->is_confirming = false;
     if (slot->is_successor)
         keep_later(slot);

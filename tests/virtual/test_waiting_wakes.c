@@ -230,6 +230,103 @@ static void test_what_is_due_soon_is_looked_for(void **state)
     assert_true(was_in_time);
 }
 
+/* --- where several may hold the resource -------------------------------------------------------------------------- */
+
+#define SEATS "places:seat"
+
+static void park_for_a_place(unsigned slot, const char *jid, int64_t near_ns)
+{
+    claim_new(slot, jid);
+    struct waiting_task task = waiting(&probe, slot, jid);
+    task.list = SEATS;
+    task.near_ns = near_ns;
+    assert_int_equal(park_as(&probe, slot, &task, jid), QUEUE_NOTHING);
+}
+
+static void assert_parked(unsigned tasks)
+{
+    assert_int_equal(queue_probe_number(server, "ZCARD schedule"), tasks);
+}
+
+/* "a" runs, and "b" is on its way. */
+static void start_with_two_places_taken(void)
+{
+    start("a");
+    claim_new(0, "a");
+    park_for_a_place(1, "b", NEAR_NS);
+    struct waiting_end end = {.lists = (const char *const[]){SEATS}, .list_count = 1, .wakes = 1};
+    queue_free(probe.queue, &end);
+    queue_probe_claim(&probe, 1, "b");
+    age_freed(0);
+    park_for_a_place(2, "c", NEAR_NS);
+    park_for_a_place(2, "d", NEAR_NS);
+    park_for_a_place(2, "e", NEAR_NS);
+}
+
+static void test_an_heir_is_claimed_whoever_has_another_place(void **state)
+{
+    (void)state;
+    start_with_two_places_taken();
+    struct waiting_successor heir = heir_of("a");
+    heir.list = SEATS;
+    heir.holder = 0;
+    assert_int_equal(claim_heir(&probe, 2, &heir), QUEUE_CLAIMED);
+    assert_string_equal(probe.slots[2].payload, "c");
+    assert_parked(2);
+    struct waiting_end end = {.lists = (const char *const[]){SEATS}, .list_count = 1, .jid = "a", .is_handed_on = true};
+    assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_NOTHING); /* the place goes to "c": "d" stays */
+    assert_parked(2);
+    queue_free(probe.queue, &(struct waiting_end){.lists = end.lists, .list_count = 1, .is_handed_on = true});
+    heir.holder = 2;
+    heir.holder_jid = "c";
+    heir.ended_jid = NULL;
+    assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_CLAIMED);
+    assert_string_equal(probe.slots[0].payload, "d");
+    assert_parked(1);
+    end.is_handed_on = false;
+    end.jid = "b";
+    assert_int_equal(turn_free(&probe, 1, false, &end), QUEUE_NOTHING);
+    assert_parked(0);
+    assert_reply(server, "e", "LINDEX queue:a -1"); /* the place of "b" goes to nobody: one is woken for it */
+}
+
+/* Whoever comes back by time was woken by nobody: there may be more than one free place. */
+static void test_each_that_comes_back_by_time_lets_the_next_look(void **state)
+{
+    (void)state;
+    static const struct envelope_limits limits = {.size = 1 << 20, .depth = 64, .keys = 1000};
+    static const char text[] =
+        "{\"class\":\"Work\",\"args\":[],\"queue\":\"a\",\"jid\":\"%s\",\"hf_line\":\"" SEATS "\"}";
+    start("a");
+    for (unsigned i = 0; i < 3; i++) {
+        char jid[4], task[160];
+        snprintf(jid, sizeof jid, "t%u", i);
+        snprintf(task, sizeof task, text, jid);
+        push("a", jid);
+        queue_probe_claim(&probe, 0, jid);
+        struct waiting_task waits = waiting(&probe, 0, jid);
+        waits.list = SEATS;
+        waits.near_ns = i == 0 ? 0 : NEAR_NS;
+        assert_int_equal(park_as(&probe, 0, &waits, task), QUEUE_NOTHING);
+    }
+    struct promoter *promoter =
+        promoter_create(loop, probe.queue, &(struct promoter_options){.limits = &limits, .timeout_ns = NS_PER_S});
+    assert_true(loop_until(loop, is_promoted, NULL, TEST_PATIENCE_NS));
+    promoter_destroy(promoter);
+}
+
+/* Other tasks run all the time. */
+static void test_the_oldest_looks_now_and_then_though_others_are_out(void **state)
+{
+    (void)state;
+    start_with_two_places_taken();
+    assert_true(due_in("c") > 300);
+    free(redis_server_command(server, "ZADD hf:2:contended XX 1 " SEATS));
+    look_once();
+    assert_true(due_in("c") < 1);
+    assert_true(due_in("d") > 300);
+}
+
 /* --- who dies ----------------------------------------------------------------------------------------------------- */
 
 static bool is_claimable(void *context)
@@ -305,6 +402,9 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_who_is_due_is_left_alone),
     queue_test(test_a_list_without_places_is_forgotten),
     queue_test(test_what_is_due_soon_is_looked_for),
+    queue_test(test_an_heir_is_claimed_whoever_has_another_place),
+    queue_test(test_each_that_comes_back_by_time_lets_the_next_look),
+    queue_test(test_the_oldest_looks_now_and_then_though_others_are_out),
     queue_test(test_a_task_whose_process_died_keeps_its_place),
     queue_test(test_no_two_have_one_time),
 };

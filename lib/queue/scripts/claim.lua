@@ -97,9 +97,7 @@ if orders < #KEYS then
                 local places_key = ARGV[ends + 2] .. sub(order, #ARGV[ends + 1] + 1)
                 local list = waiting_list(order, places_key, KEYS[orders - 1], KEYS[2], now)
                 list.give_up(jids[s])
-                -- After a hand-over nothing is woken while the successor is on its way. It may have failed to get the
-                -- lock since.
-                list.wake(1, ARGV[ends])
+                list.wake(1, ARGV[ends], holders[l] < 0)
                 exists = redis.call('EXISTS', order)
             end
             if exists == 1 then

@@ -62,7 +62,7 @@ if successor and out == 0 and is_here and successor.set == ARGV[8] and among(suc
     redis.pcall('ZADD', KEYS[7], kept_until, successor_entry(KEYS[1], ARGV[1], ARGV[3], list_name, successor.jid, holder))
     redis.pcall('PEXPIRE', KEYS[7], 3600000)
 elseif ended ~= '' then
-    list.wake(1, ARGV[9]) -- wakes none while the holder is on its way; it may have failed to get the lock since
+    list.wake(1, ARGV[9], is_here)
 end
 redis.call('HSET', KEYS[1], ARGV[1], holds)
 return answer(holds)

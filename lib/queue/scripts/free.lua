@@ -27,10 +27,8 @@ for i = 4, #KEYS, 2 do
         if place then
             list.move(place, now + delay)
         end
-    elseif not is_handed_on then
-        list.wake(count, ARGV[1])
     else
-        list.wake(1, ARGV[1]) -- wakes none while the successor is on its way; it may have failed to get the lock since
+        list.wake(is_handed_on and 1 or count, ARGV[1], is_handed_on)
     end
 end
 return 1

@@ -88,6 +88,7 @@ struct fleet_task {
     unsigned rank;
     char line[40]; /* the list */
     bool is_parked, is_on_its_way, is_unordered;
+    struct instant heir_since; /* of a place of its resource; 0 = it is none, or runs */
     struct instant woken_at;
     struct votes votes; /* for its locks */
 };

@@ -116,6 +116,7 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
     play_count("begun", 1);
     task->begun++;
     task->is_on_its_way = false;
+    task->heir_since = (struct instant){0};
     if (task->kind == CLASS_ONCE && task->begun > 1 + task->snoozed && !task->is_unwanted && !task->was_forgotten)
         play_violated("once", "%s begins for the second time", task->jid);
     if (job->resource_count != task->resource_count)

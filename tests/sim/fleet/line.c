@@ -6,6 +6,7 @@
  *          longer than a wake takes
  *   sleep  who is parked is due at once
  *   kept   an heir is taken from a process that is well
+ *   stuck  an heir waits for the place of its holder, where several may hold the resource, for longer than it may
  *
  * Excused from the order are tasks that an operator may have touched, that the queue node forgot, that were given back
  * or recovered, and that wait for something else too; whose queue is paused is passed by. No wake is missed while a
@@ -18,6 +19,8 @@
 #define ON_ITS_WAY_NS (59 * NS_PER_S)
 /* A wake, and what it may wait for: a release whose answers are late. */
 #define WAKE_NS (1500 * NS_PER_MS)
+/* Of an heir, and as much as above. */
+#define PATIENCE_NS (1600 * NS_PER_MS)
 /* After trouble: the sweep of every list, each 15 s; and a minute for whoever was on his way, and died. */
 #define SWEEP_NS (25 * NS_PER_S)
 #define OUT_NS   (95 * NS_PER_S)
@@ -142,6 +145,20 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
         play_count(is_by(event, "claim_successor") ? "heirs" : "woken", 1);
     if (is_woken && is_ordered(task))
         order_check(task, event);
+    bool is_heir = is_woken && is_by(event, "claim_successor") && fleet.limit > 1;
+    task->heir_since = is_heir ? world_time() : (struct instant){0};
+    play_count("heirs of a place", is_heir);
+}
+
+static void heirs_check(void)
+{
+    for (unsigned i = 0; fleet.limit > 1 && fleet_is_quiet() && i < fleet.task_count; i++) {
+        const struct fleet_task *task = &fleet.tasks[i];
+        if (task->heir_since.ns != 0 && task->place == IN_CLAIM && !task->is_orphan &&
+            instant_since(task->heir_since, world_time()) > PATIENCE_NS)
+            play_violated("stuck", "%s is the heir of one place since %.3f s", task->jid,
+                          (double)instant_since(task->heir_since, world_time()) / 1e9);
+    }
 }
 
 /* --- lost wakes --------------------------------------------------------------------------------------------------- */
@@ -197,12 +214,14 @@ void fleet_line_tick(void)
     bool may_judge = (fleet_is_quiet() || fleet.is_calm) && group_is_known();
     bool is_paused = is_any_paused();
     was_paused = was_paused || is_paused;
+    heirs_check();
     for (unsigned r = 0; r < fleet.resource_count; r++) {
         bool sleeps = may_judge && !is_paused && all_sleep(r) && lock_is_free(r);
         if (sleeps && !is_asleep[r])
             asleep_since[r] = world_time();
         is_asleep[r] = sleeps;
         int64_t bound_ns = fleet_is_quiet()                                                   ? WAKE_NS
+                           : fleet.limit > 1                                                  ? SWEEP_NS
                            : fleet.was_killed || fleet.was_rolled_back || fleet.has_operators ? OUT_NS
                                                                                               : SWEEP_NS;
         if (sleeps && instant_since(asleep_since[r], world_time()) > bound_ns)

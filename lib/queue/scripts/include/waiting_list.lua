@@ -18,8 +18,8 @@ local function waiting_list(order, places, schedule, paused, now)
     local taken_on_its_way, taken_forgotten = 10, 600 -- taken by another program
     local list, now_seconds = {}, now / 1000000
     -- Several tasks may have a share of the runners at once, or a place of a resource, and are OUT until they end: an
-    -- end makes room for one more, whatever else is OUT. (Of the list of another resource, only one task can have the
-    -- lock.)
+    -- end makes room for one more, so none of them counts as on its way. (Of the list of another resource, only one
+    -- task can have the lock.)
     local is_share = string.find(order, '^hf:%d+:waiting:class:') or string.find(order, '^hf:%d+:waiting:places:')
     local function is_out_lately(place)
         local since = now_seconds - tonumber(place.due)
@@ -105,7 +105,8 @@ local function waiting_list(order, places, schedule, paused, now)
                 else
                     from = from + 1
                     if not place.task then
-                        local counts = jids[i] ~= except and is_out_lately(place) and list.may_go(place)
+                        local counts = not is_share and jids[i] ~= except and is_out_lately(place)
+                            and list.may_go(place)
                         out = out + (counts and 1 or 0)
                     elseif not accepts or accepts(place) then
                         return place, out
@@ -176,16 +177,26 @@ local function waiting_list(order, places, schedule, paused, now)
         return true
     end
 
+    -- A task came back by time: no end woke it, so its holder died, or there are more places than before. Then another
+    -- may be free too, for which the next task looks. It does the same, until one finds none.
+    function list.let_next_look()
+        local next_place = is_share and list.oldest(list.may_go)
+        if next_place and tonumber(next_place.due) > now_seconds then
+            list.move(next_place, now)
+        end
+    end
+
     -- Moves the oldest to the heads of their queues, until `count` are on their way. Passes over a task whose queue is
-    -- paused or has a foreign value under its key.
-    function list.wake(count, queue_prefix)
+    -- paused or has a foreign value under its key. After a hand-over nothing is woken while the successor is on its
+    -- way. It may have failed to get the lock since; where several may be OUT, its process says so itself.
+    function list.wake(count, queue_prefix, is_handed_on)
         local function can_go(place)
             return type(redis.pcall('LLEN', queue_prefix .. place.queue)) == 'number'
                 and list.may_go(place)
         end
         for _ = 1, count do
             local place, out = list.oldest(can_go)
-            if not place or (out >= count and not is_share) then
+            if not place or out >= count or (is_handed_on and is_share) then
                 break
             end
             list.take(place)
