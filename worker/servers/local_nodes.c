@@ -141,7 +141,7 @@ static bool lock_open(struct local_nodes *nodes, int flags, struct error *error)
     return nodes->lock >= 0;
 }
 
-/* Until others that change something are done. Whoever wiped the directory meanwhile has removed this file. */
+/* Until others that change something are done. If the directory was wiped meanwhile, this file is gone. */
 static bool turn_take(const struct local_nodes *nodes, struct error *error)
 {
     struct flock wanted = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = BYTE_OF_CHANGES, .l_len = 1};

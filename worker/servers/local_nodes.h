@@ -8,13 +8,14 @@
  *
  *     local.conf            a complete configuration, and so the record of ports; written anew by each start
  *     password              of all four servers, drawn once
- *     lock                  who lives, see below
+ *     lock                  which processes live, see below
  *     NAME.conf, NAME.log   of each server: queue, lock1, lock2, lock3
  *     queue/                the data
  *
- * The servers outlive who started them. Nobody records process ids: each server, each worker and each command that
- * changes something holds a byte of the file `lock` (fcntl), which the kernel gives free when that process ends, and
- * it tells who holds it. So there is never a second server on the same data, and no process is ended that is not ours.
+ * The servers outlive the process that started them. No process id is recorded: each server, each worker and each
+ * command that changes something holds a byte of the file `lock` (fcntl). The kernel frees the byte when that process
+ * ends, and names its holder. So there is never a second server on the same data, and no process is ended that is not
+ * ours.
  *
  * All functions return an exit code; when it is not EXIT_CODE_OK, `error` says what is wrong and what to do. They block
  * for some seconds; a start that finds no answer, for half a minute. The process must have one thread and no loop. */
@@ -32,7 +33,7 @@
 
 /* Starts the servers that do not run, after waiting for another start that goes on. Lock nodes that are all new become
  * a group, so that nothing waits for a quarantine. `path` is that of the configuration, freed by the caller; lines that
- * people should read are `told` as they come. From now on this process counts as a worker of these nodes. */
+ * people should read are written to `told` as they come. From now on this process counts as a worker of these nodes. */
 enum exit_code local_nodes_start(char **path, FILE *told, struct error *error) MUST_CHECK;
 /* A further process of the same worker counts as well: locks are not inherited by fork. */
 enum exit_code local_nodes_join(struct error *error) MUST_CHECK;
@@ -44,7 +45,7 @@ struct local_nodes_view {
     char *directory;  /* freed by local_nodes_view_fini */
     pid_t worker;     /* one of those that live; 0 = none does */
     unsigned up;      /* servers */
-    bool is_changing; /* somebody is starting or ending them: they may be up, and not a lock group yet */
+    bool is_changing; /* a command is starting or ending them: they may be up, and not a lock group yet */
     struct local_node_view {
         const char *name;
         unsigned port; /* 0 = there is no record */

@@ -11,10 +11,10 @@
  *
  * The port is held by a socket of ours that is bound to it and does not listen: the kernel then gives it to nobody,
  * also while the server is dead. The server may bind it all the same, because both say SO_REUSEADDR. So may another
- * program that was told this port, and then whoever listens first has it.
+ * program that got this port, and then the first to listen has it.
  *
  * A server that is kept outlives us. It holds one byte of an open file, its life, by a lock (fcntl) that the kernel
- * gives free when it ends: so every process can tell whether it lives, and under which id, and no second one can be
+ * gives free when it ends: so every process can see whether it lives, and under which id, and no second one can be
  * started while it does. The locks of a process on a file go when it closes any descriptor of that file.
  *
  * It is started without SIGINT of the terminal (a session of its own). Only private_server_await and _kill block. */
@@ -54,7 +54,7 @@ bool private_server_give_clock(struct private_server *server, const char *preloa
  * the byte `life` of the file `lives`. Before it is started. */
 void private_server_keep(struct private_server *server, int lives, off_t life, bool keeps_data);
 bool private_server_reserve(struct private_server *server, struct error *error) MUST_CHECK;
-/* This port; false when somebody else has it. */
+/* This port; false when another program has it. */
 bool private_server_reserve_port(struct private_server *server, unsigned port) MUST_CHECK;
 /* The port is held no longer. Harmless when none is. */
 void private_server_release(struct private_server *server);
@@ -66,7 +66,7 @@ bool private_server_await(struct private_server *server, struct instant deadline
 bool private_server_answers(const struct private_server *server, const char *command, const char *line);
 /* Also when it was stopped; harmless when it does not run. */
 void private_server_kill(struct private_server *server);
-/* Whether the process is there; one that ended by itself is not. Of one that is kept, whoever started it. */
+/* Whether the process is there; one that ended by itself is not. Of one that is kept, whichever process started it. */
 bool private_server_lives(struct private_server *server);
 
 /* Holds a byte of an open file for this process, alone or together with others. False when others are in the way. */
@@ -88,14 +88,14 @@ bool new_group_make(const struct private_server *servers, unsigned count, int64_
 /* --- the directory of a dry run ----------------------------------------------------------------------------------- */
 
 /* A directory below TMPDIR (/tmp) for the files of a dry run, readable by nobody else. Its path is known before it is
- * there, so that somebody can be called who removes it whatever happens (cleanup.h). */
+ * there, so that another process can be charged with removing it (cleanup.h). */
 
 /* Of the run with that id, which is random. The caller frees it. */
 char *temporary_directory_path(const char *run);
 /* False when it cannot be made, or is there already: then it is not ours. */
 bool temporary_directory_make(const char *path, struct error *error) MUST_CHECK;
 /* With everything in it, if it is a directory of this user. Links are not followed. False when something is left,
- * because somebody still writes there. */
+ * because a program still writes there. */
 bool temporary_directory_remove(const char *path);
 
 #endif

@@ -43,7 +43,7 @@ void service_notify_ready(void)
     message_send("READY=1\nSTATUS=running");
 }
 
-/* The time tells the manager which answer belongs to which of its requests. */
+/* By the time the manager assigns answers to its requests. */
 void service_notify_reloading(void)
 {
     struct timespec now;

@@ -77,7 +77,7 @@ bool supervision_is_silent(struct supervision *supervision, unsigned number, uin
     struct supervised *process = process_at(supervision, number);
     bool is_silent = heartbeats != 0 && heartbeats == process->heartbeats &&
                      instant_since(process->heard, now) >= SUPERVISION_SILENT_NS;
-    if (heartbeats != process->heartbeats || heartbeats == 0 || is_silent) /* to be killed is told once */
+    if (heartbeats != process->heartbeats || heartbeats == 0 || is_silent) /* reported once as to be killed */
         process->heard = now;
     process->heartbeats = heartbeats;
     return is_silent;

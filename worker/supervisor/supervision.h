@@ -33,7 +33,7 @@ struct supervised {
     int64_t pause_ns;    /* before its last restart; 0 = it had none */
     bool is_up;          /* ALIVE: and serves */
     bool has_been_up;    /* at any time */
-    uint64_t heartbeats; /* when it was heard last; 0 = never */
+    uint64_t heartbeats; /* the count at its last sign of life; 0 = none yet */
     struct instant heard;
 };
 
@@ -71,7 +71,7 @@ enum supervision_verdict supervision_ended(struct supervision *supervision, unsi
 void supervision_end(struct supervision *supervision);
 
 unsigned supervision_alive(const struct supervision *supervision);
-/* Somebody is alive, and not up yet. */
+/* A worker is alive, and not up yet. */
 bool supervision_awaits(const struct supervision *supervision);
 bool supervision_is_over(const struct supervision *supervision);
 

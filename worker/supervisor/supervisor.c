@@ -29,7 +29,7 @@ struct supervisor {
     struct supervision supervision;
     struct process processes[SUPERVISION_MAX];
     bool is_ready;           /* and the service manager knows it */
-    struct instant alive_at; /* when the service manager is told next; INSTANT_NEVER = it does not want to know */
+    struct instant alive_at; /* when the service manager gets the next sign of life; INSTANT_NEVER = it expects none */
 };
 
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN};
@@ -100,7 +100,7 @@ static void verdict_follow(struct supervisor *supervisor, enum supervision_verdi
 
 /* --- starting ----------------------------------------------------------------------------------------------------- */
 
-/* What is sent to it is kept until it can be heard. */
+/* Signals to it stay pending until it handles them. */
 _Noreturn static void process_become(const struct supervisor *supervisor, unsigned number, pid_t parent)
 {
     const struct process *process = &supervisor->processes[number];

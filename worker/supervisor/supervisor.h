@@ -2,17 +2,17 @@
  *
  * It has one thread and maps no plugin, so that nothing of a handler can bring it down, and so that it may fork at any
  * time. Each worker is whole: its own run table, zygote, connections and identity; they know nothing of each other. The
- * run table is made here, so that it can still be read when its worker is dead: it tells what that died of. When a
- * worker is started again, and when all is over, supervision.h decides.
+ * run table is made here, so that it can still be read when its worker is dead: it shows the cause. supervision.h
+ * decides when a worker is started again, and when all is over.
  *
  * Signals SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGTTIN are forwarded to all workers, which have a
  * process group each, so that those of a terminal come here only. After SIGTERM, SIGINT, SIGUSR2 and SIGTSTP nothing is
- * started again: what is new would not have heard of them. When the supervisor dies the workers get SIGTERM. To the
- * service manager only the supervisor speaks: ready when all workers are up for the first time, and reloaded when the
- * workers have been told (what each of them makes of it, its log says).
+ * started again, because a new worker would miss the signal. When the supervisor dies the workers get SIGTERM. Only the
+ * supervisor notifies the service manager: ready when all workers are up for the first time, and reloaded when the
+ * workers have been signalled (the log of each worker has the result).
  *
- * A worker whose loop has not turned for 20 s is killed and started again; systemd's watchdog, if it is set, hears from
- * the supervisor's own loop.
+ * A worker whose loop has not turned for 20 s is killed and started again. The supervisor's own loop feeds systemd's
+ * watchdog, if that is set.
  *
  * Its log has no thread either: the file is opened for each line, and needs no signal when it was moved away. */
 #ifndef WORKER_SUPERVISOR_H

@@ -19,7 +19,7 @@ struct recorded {
     struct distribution hold;
     struct popularity popularity; /* WEIGHTS, with names; the DRY_RUN_NAMED_MAX most wanted */
     unsigned resources_per_task;  /* as most tasks, rounded */
-    double rate;                  /* tasks a second; 0 = there were too few to tell */
+    double rate;                  /* tasks a second; 0 = too few to know */
     unsigned population;          /* of a closed loop; 0 = it was none */
     uint64_t tasks;               /* that it is made of */
     uint64_t left_out;            /* resources that were wanted least */

@@ -28,11 +28,11 @@ enum { PAGE = 100, CLAIM_HEAD = CLAIM_ID_BYTES, PROCESSES_MAX = 10000 };
  * comes to its queue. */
 enum { SCHEDULE_AGAIN = 1000 };
 #define TELL_NS (5 * NS_PER_MS)
-/* What was not told in time is made up for within this. */
+/* What was not passed on in time is made up for within this. */
 #define ALLOWANCE_NS (50 * NS_PER_MS)
 enum { REPLY_BYTES_MAX = 256 * 1024 * 1024, REPLY_ELEMENTS_MAX = 65536 };
 
-/* A task that was read and not told yet. */
+/* A task that was read and not passed on yet. */
 struct shadow_entry {
     struct list link;
     int64_t at_us; /* 0 = now */
@@ -80,7 +80,7 @@ struct shadow {
     long long total_first; /* -1 = not known yet */
     /* what was found */
     struct seen_set seen;
-    struct list waiting; /* to be told, in this order */
+    struct list waiting; /* to be passed on, in this order */
     struct shadow_counts counts;
     struct envelope envelope;
     struct task_resources resources;
@@ -135,7 +135,7 @@ static bool is_new(struct shadow *shadow, const char *payload, size_t length, bo
     return is_task ? seen_set_add(&shadow->seen, jid, strlen(jid)) : seen_set_add(&shadow->seen, payload, length);
 }
 
-/* Notes a task, unless it is known or none. NULL: it is not to be told. */
+/* Notes a task, unless it is known or none. NULL: it is not to be passed on. */
 static struct shadow_entry *entry_take(struct shadow *shadow, const char *queue, const char *payload, size_t length,
                                        int64_t at_us)
 {
@@ -517,7 +517,7 @@ void shadow_end(struct shadow *shadow)
 struct shadow *shadow_create(const struct shadow_options *options)
 {
     struct shadow *shadow = memory_new(struct shadow);
-    struct findings findings = {0}; /* were told when the configuration was checked */
+    struct findings findings = {0}; /* were reported when the configuration was checked */
     struct redis_node_options node = node_options(&options->live->queue_node, "dry-run");
     node.reply_limit = REPLY_BYTES_MAX;
     node.element_limit = REPLY_ELEMENTS_MAX;

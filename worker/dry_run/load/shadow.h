@@ -4,19 +4,19 @@
  *
  *     shadow = shadow_create(&options);
  *     shadow_begin(shadow);            `found` is called for each task from now on, also from inside timers
- *     shadow_end(shadow);              nothing more is read or told
+ *     shadow_end(shadow);              nothing more is read or passed on
  *     shadow_destroy(shadow);
  *
  * First come running tasks, then each queue in the order in which it will be emptied, then tasks that wait for their
  * time or for a lock; `copied` says that this is done. Then the shadow looks every 100 ms at the left end of each queue
  * until it finds what it knows, at the claims, and at the schedule. A task that is pushed, run and gone between two
- * looks is missed; shadow_counts tells how many that may have been.
+ * looks is missed; shadow_counts has how many that may have been.
  *
- * It reads at most `copy_rate` entries a second, and tells at most as many tasks a second as shadow_limit says, so that
- * what they cause stays within its share of the nodes (rate_limiter.h).
+ * It reads at most `copy_rate` entries a second, and passes on at most as many tasks a second as shadow_limit says, so
+ * that what they cause stays within its share of the nodes (rate_limiter.h).
  *
- * Memory: 16 bytes for each task that was seen, and the tasks that were read and not told yet, at most SHADOW_QUEUE_MAX
- * of a queue. Runs on the loop. If the process dies, nothing is left anywhere. */
+ * Memory: 16 bytes for each task that was seen, and the tasks that were read and not passed on yet, at most
+ * SHADOW_QUEUE_MAX of a queue. Runs on the loop. If the process dies, nothing is left anywhere. */
 #ifndef WORKER_DRY_RUN_SHADOW_H
 #define WORKER_DRY_RUN_SHADOW_H
 
@@ -52,12 +52,12 @@ void shadow_destroy(struct shadow *shadow); /* NULL is fine */
 void shadow_begin(struct shadow *shadow);
 void shadow_end(struct shadow *shadow);
 
-/* So many tasks a second may be told at most, from now on. */
+/* The most tasks a second that it passes on, from now on. */
 void shadow_limit(struct shadow *shadow, double rate);
 
 struct shadow_counts {
-    uint64_t running, queued, scheduled, followed; /* tasks that were told */
-    uint64_t waiting;                              /* were read, and are not told yet */
+    uint64_t running, queued, scheduled, followed; /* tasks that were passed on */
+    uint64_t waiting;                              /* were read, and are not passed on yet */
     uint64_t invalid;                              /* are no tasks, or nobody here serves their class or queue */
     uint64_t missed;                               /* may have come and gone unseen: by the fleet's own count of runs */
 };

@@ -63,7 +63,7 @@ struct json_place {
     long index;                     /* of its element; below 0: it is no list */
 };
 
-/* The first thing that is wrong ends it; what was read until then is there. */
+/* The first fault ends it; what was read until then is there. */
 bool json_rows_read(const json_t *object, const struct json_row *rows, const struct json_place *place, void *owner,
                     struct error *error) MUST_CHECK;
 /* The place of the text; false when it is none of them. */

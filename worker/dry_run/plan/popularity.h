@@ -37,7 +37,7 @@ void popularity_weigh(struct popularity *popularity, struct popular *resources, 
 /* Once, after the rest is set; and again whenever it was changed. */
 void popularity_prepare(struct popularity *popularity);
 /* `uniform` in [0, 1): a resource that is not in `taken`, which is ascending and shorter than the number of resources.
- * What is left is drawn by its weights, so a second draw never has to be thrown away. */
+ * What is left is drawn by its weights, so a second draw is never rejected. */
 unsigned popularity_at(const struct popularity *popularity, double uniform, const unsigned *taken,
                        unsigned taken_count);
 

@@ -153,7 +153,7 @@ static double throughput_error(const struct result *result)
     return batch_means_error(&means);
 }
 
-/* The wider of what the seconds tell and of what chance arrivals have. */
+/* The wider one of the interval of the seconds and of that of chance arrivals. */
 static struct estimate throughput_of(const struct result *result)
 {
     double seconds = result->measured_for, count = result->throughput * seconds;
@@ -202,7 +202,7 @@ static void run_rows(struct comparison *comparison, const struct result *before,
     spread_rows(comparison, holds, &before->hold, &after->hold);
     spread_rows(comparison, acquires, &before->acquire, &after->acquire);
     count_rows(comparison, before, after);
-    /* What has no interval is told and not judged. */
+    /* What has no interval is printed and not judged. */
     const struct difference unknown = {.chance = 1};
     row_add(comparison, OF_RUN("runners busy", SHARE, NEITHER), before->utilisation, after->utilisation, unknown);
     row_add(comparison, OF_RUN("tries a hold", RATE, NEITHER), before->tries_per_hold, after->tries_per_hold, unknown);

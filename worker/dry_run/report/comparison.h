@@ -13,7 +13,7 @@
 #include "worker/dry_run/report/estimate.h"
 
 enum comparison_verdict {
-    COMPARISON_UNKNOWN, /* there was too little to tell */
+    COMPARISON_UNKNOWN, /* there was too little to decide */
     COMPARISON_SAME,    /* not more than noise */
     COMPARISON_MAYBE,   /* alone it would be more, but among so many some are */
     COMPARISON_CHANGED,
@@ -44,7 +44,7 @@ struct comparison {
 void comparison_make(const struct result *before, const struct result *after, struct comparison *comparison);
 void comparison_fini(struct comparison *comparison);
 
-/* 1 = better, -1 = worse, 0 = neither, or not told. */
+/* 1 = better, -1 = worse, 0 = neither, or not known. */
 int comparison_judgement(const struct comparison_row *row);
 
 /* Of resources and nodes the text shows what changed or may have; the JSON has all. */

@@ -57,7 +57,7 @@ struct batch_means {
 };
 
 void batch_means_add(struct batch_means *means, double value);
-/* Half the width of the 95 % interval of the mean; 0 = there were too few values to tell. */
+/* Half the width of the 95 % interval of the mean; 0 = too few values. */
 double batch_means_error(const struct batch_means *means);
 
 #endif

@@ -45,7 +45,7 @@ struct result_resource {
     double hold_mean, hold_second_moment;
     double wait_mean, wait_p50, wait_p99;
     double wait_error; /* half the width of the 95 % interval of wait_mean, by batch means; 0 = not known */
-    double turn_mean;  /* from one holder's end to the next holder's start, while somebody waited */
+    double turn_mean;  /* from one holder's end to the next holder's start, while a task waited */
     double turn_second_moment;
     uint64_t turns;
     double lone_turn_mean, lone_turn_second_moment; /* of those to the only one that waited */
@@ -115,7 +115,7 @@ struct result {
         overlaps_unfenced /* tokens would not have kept one of the two out */, twice /* ended more than once */,
         left /* not ended */;
     double throughput;
-    double tries_per_hold;    /* acquisitions that were asked for, for one hold */
+    double tries_per_hold;    /* acquisitions that were requested, for one hold */
     double commands_per_hold; /* on one lock node */
     double utilisation;       /* of the runners */
     double overhead_share;    /* of one processor: what the dry run itself used, counting and pushing */

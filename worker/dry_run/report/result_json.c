@@ -10,7 +10,7 @@
 #include "worker/print/json_writer.h"
 
 #define RESULT_FORMAT "holdfast dry run"
-/* Raised when a member changes its meaning or goes away. */
+/* Raised when a member changes its meaning or disappears. */
 enum { RESULT_FORMAT_VERSION = 1 };
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */

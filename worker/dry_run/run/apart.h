@@ -18,7 +18,7 @@ int apart_do(int (*act)(void *context, int descriptor), void *context, struct bu
  * on. */
 int apart_do_interruptible(int (*act)(void *context, int descriptor), void *context, struct buffer *output);
 
-/* SIGINT and SIGTERM wait until somebody hears them: what is half made would stay. */
+/* SIGINT and SIGTERM stay pending until a loop handles them: what is half made would stay. */
 void interrupts_hold(void);
 void interrupts_hear(void);
 

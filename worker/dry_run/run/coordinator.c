@@ -11,7 +11,7 @@
 
 #define INTERVAL_NS (200 * NS_PER_MS)
 #define PATIENCE_NS (2 * NS_PER_S)
-/* So many of the largest shipments, of 8 MB (join_client.c), are one reply. What is more is asked for next. */
+/* So many of the largest shipments, of 8 MB (join_client.c), are one reply. The rest is requested next. */
 enum { BATCHES = 8, REPLY_BYTES_MAX = 72 * 1024 * 1024, REPLY_ELEMENTS_MAX = 4096 };
 
 struct coordinator {

@@ -29,7 +29,7 @@ struct coordinator_options {
     const struct dry_run_plan *plan;
     /* Marked records of a remote host; `host` is its place in the table, from 0 on. */
     void (*brought)(void *context, unsigned host, struct text_span records);
-    /* Nothing was heard of it for HOST_SILENCE_NS, and it had not said that it ends. Once, unless it comes back. */
+    /* No sign of life from it for HOST_SILENCE_NS, and it had not said that it ends. Once, unless it comes back. */
     void (*missed)(void *context, unsigned host);
     void *context;
 };
@@ -40,9 +40,9 @@ struct coordinator *coordinator_create(struct loop *loop, const struct coordinat
 void coordinator_destroy(struct coordinator *coordinator); /* NULL is fine */
 
 void coordinator_tell(struct coordinator *coordinator, enum run_state state);
-/* From now on nothing is asked or written; what was heard stays. */
+/* From now on nothing is asked or written; what was read stays. */
 void coordinator_stop(struct coordinator *coordinator);
-/* True once the node has the last state that was told. */
+/* True once the node has the last state that was given. */
 bool coordinator_is_heard(const struct coordinator *coordinator);
 unsigned coordinator_host_count(const struct coordinator *coordinator);
 const struct remote_host *coordinator_host(const struct coordinator *coordinator, unsigned host);

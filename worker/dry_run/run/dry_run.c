@@ -81,7 +81,7 @@ static int group_ask(void *context, int descriptor)
     struct redlock_nodes *nodes = redlock_nodes_open(&options, reason, sizeof reason);
     if (nodes == NULL)
         return EXIT_CODE_FAILURE;
-    (void)redlock_nodes_look(nodes); /* what it saw is all that is asked for */
+    (void)redlock_nodes_look(nodes); /* what it saw is all that is wanted */
     struct redlock_group_view group = redlock_nodes_group(nodes);
     facts.max_ttl_ns = ns_from_ms(group.max_ttl_ms);
     facts.voters = group.reached < group.quorum ? group.reached : group.voters; /* too few to know which may vote */

@@ -36,14 +36,14 @@ static inline int64_t node_clock_between(const struct node_clock *from, const st
     return from->offset_ns - to->offset_ns;
 }
 
-/* --- what they tell ----------------------------------------------------------------------------------------------- */
+/* --- what they report --------------------------------------------------------------------------------------------- */
 
 struct host_heartbeat {
     unsigned processes, threads;
     unsigned serving;        /* processes that claim what comes */
     struct node_clock clock; /* of the remote host */
     uint64_t records_lost;
-    bool has_ended; /* its workers are gone, and all that they told is there */
+    bool has_ended; /* its workers are gone, and all their records are there */
 };
 
 void host_heartbeat_write(struct buffer *out, const struct host_heartbeat *beat);

@@ -100,7 +100,7 @@ struct join_client {
     struct instant asked, heard;
     struct node_clock clock;
     enum run_state state;
-    bool is_stopping, is_parting; /* the workers were asked to end; they are gone, and the leader hears so */
+    bool is_stopping, is_parting; /* the workers were asked to end; they are gone, and the leader gets that */
     bool said_last;               /* the call that is outstanding says so */
     bool is_orderly;
     struct instant part_by;

@@ -58,7 +58,7 @@ size_t record_ring_take(struct record_ring *ring, struct buffer *out)
     uint64_t begin = atomic_load_explicit(&ring->begin, memory_order_relaxed);
     uint64_t end = atomic_load_explicit(&ring->end, memory_order_acquire);
     if (end < begin || end - begin > ring->capacity)
-        return 0; /* somebody wrote over it */
+        return 0; /* it was overwritten */
     size_t length = (size_t)(end - begin), offset = (size_t)begin & (ring->capacity - 1);
     size_t first = length < ring->capacity - offset ? length : ring->capacity - offset;
     buffer_append(out, ring->bytes + offset, first);

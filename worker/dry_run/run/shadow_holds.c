@@ -23,7 +23,7 @@ struct holds_question {
     const struct plugins *plugins;
 };
 
-/* What the process apart tells of a class. */
+/* What the process apart reports of a class. */
 struct holds_answer {
     size_t handler; /* its index among those of the plugins */
     double seconds[QUANTILES];

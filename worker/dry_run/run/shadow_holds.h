@@ -22,7 +22,7 @@ struct shadow_holds {
 };
 
 /* Of all classes that the plugins serve, which must stay. Classes of which no run is known, or all of them when the
- * queue node does not tell, are named in a warning: their tasks hold as the plan says. Blocks. */
+ * queue node does not have, are named in a warning: their tasks hold as the plan says. Blocks. */
 void shadow_holds_read(struct shadow_holds *holds, const struct config *live, const struct plugins *plugins,
                        struct findings *findings);
 void shadow_holds_fini(struct shadow_holds *holds);

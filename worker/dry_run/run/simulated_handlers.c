@@ -47,7 +47,7 @@ static void thread_prepare(struct simulation *simulation)
     prctl(PR_SET_TIMERSLACK, 1);
 }
 
-/* Where the record is to be written; NULL when it cannot be told, which is counted. */
+/* Where the record is to be written; NULL when it cannot be written, which is counted. */
 static struct buffer *record_begin(struct simulation *simulation)
 {
     struct handler_post *post = own_post;

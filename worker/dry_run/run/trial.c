@@ -1,14 +1,14 @@
 /* One dry run from its gate to its end. Everything is prepared and the workers wait; here the load is put in, records
- * are counted, remote hosts are heard, faults are done, and the result is made.
+ * are counted, states of remote hosts are read, faults are done, and the result is made.
  *
  *     GATHERING ──────▶ STARTING ──────▶ LOADING ──────▶ DRAINING ─────▶ ENDING ──────▶ LOOKING ──▶ CLEANING ─▶ over
- *     workers, nodes,   they are told    warm-up, then   no new tasks;   workers stop,  the nodes'   all keys of
- *     others are there  to go, and are   measured        what is there   others too     own counts   the run are
+ *     workers, nodes,   they get the     warm-up, then   no new tasks;   workers stop,  the nodes'   all keys of
+ *     others are there  signal, and are  measured        what is there   others too     own counts   the run are
  *                       up                               may end                                     removed
  *
  * SIGINT or SIGTERM ends the load, without draining; a second one ends the waiting for remote hosts and nodes too. The
  * result says what was found out so far. Runs a loop of its own on the calling thread, the only one.
- * trial_report.c has what it tells. */
+ * trial_report.c prints it. */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -219,14 +219,14 @@ static void load_end(struct trial *trial)
         shadow_end(trial->shadow);
 }
 
-/* --- what is heard ------------------------------------------------------------------------------------------------ */
+/* --- what happens ------------------------------------------------------------------------------------------------- */
 
-/* Where a trial hears what happens: the rings of its own workers, what remote hosts bring, the nodes themselves, the
+/* A trial learns what happens from the rings of its own workers, the states of remote hosts, the nodes themselves, the
  * clock of the machine. Everything goes to the statistics, which there is from the moment the load begins. */
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
 
-/* The first time; the result tells all of it. */
+/* The first time only; the result has all of them. */
 static void crash_told(struct trial *trial, const struct crash *crash)
 {
     char quoted[LOG_QUOTE_MAX];

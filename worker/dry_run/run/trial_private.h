@@ -66,8 +66,8 @@ struct trial {
     struct coordinator *coordinator;
     struct name_space *space;
     bool is_written_down; /* the run, among those that there are */
-    bool is_introduced;   /* its id was told */
-    bool has_crashes;     /* of a check(), and it was told */
+    bool is_introduced;   /* its id was printed */
+    bool has_crashes;     /* of a check(), and it was printed */
     struct live_block block;
     uint64_t keys_left[RESULT_NODES_MAX]; /* by node, the queue node first */
     struct trial_node nodes[RESULT_NODES_MAX];
@@ -82,7 +82,7 @@ struct trial {
 void trial_progress_show(struct trial *trial);
 void trial_progress_clear(struct trial *trial);
 void trial_say(struct trial *trial, const char *format, ...) PRINTF_LIKE(2, 3);
-/* False when the kernel does not tell. */
+/* False when the kernel does not know. */
 bool machine_load_read(struct machine_load *load);
 void trial_node_tell(struct trial *trial, unsigned number, const struct node_sample *sample);
 void trial_result_make(struct trial *trial, struct result *result);

@@ -1,4 +1,4 @@
-/* What a trial tells: sentences while it goes on, and on a terminal below them a block of numbers that is drawn again
+/* What a trial prints: sentences while it goes on, and on a terminal below them a block of numbers that is drawn again
  * once a second. At its end, what was counted, what the nodes say of themselves, what the faults did, and what it cost
  * to look become the result. */
 #include <stdarg.h>

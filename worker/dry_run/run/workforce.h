@@ -36,7 +36,7 @@ struct workforce_options {
 
 /* Forks them; each prepares itself and waits until it may go. NULL when that is not possible: then none is left. */
 struct workforce *workforce_start(const struct workforce_options *options, struct error *error) MUST_CHECK;
-/* How many are prepared and wait (or went). Those that could not get so far end: workforce_reap tells. */
+/* How many are prepared and wait (or went). Those that could not get so far end: workforce_reap reports them. */
 unsigned workforce_ready(const struct workforce *workforce);
 /* They begin to work. */
 void workforce_go(struct workforce *workforce);
@@ -75,10 +75,10 @@ struct workforce_exit {
     pid_t pid;
     int wait_status;  /* as of waitpid */
     bool was_killed;  /* by workforce_signal */
-    bool was_wanted;  /* it was told to stop, or killed: all others ended by themselves, which is a fault */
+    bool was_wanted;  /* it was stopped on purpose, or killed: all others ended by themselves, which is a fault */
     bool was_orderly; /* it came to its end by itself, with exit code 0 */
 };
-/* Tells each that has ended since, once. Returns how many that were. */
+/* Reports each that has ended since, once. Returns how many that were. */
 unsigned workforce_reap(struct workforce *workforce, void (*ended)(void *context, const struct workforce_exit *exit),
                         void *context);
 unsigned workforce_alive(const struct workforce *workforce);
