@@ -146,8 +146,8 @@ TEST(mistakes_say_what_is_wrong)
     assert_wrong("--count wants a number from 2 to 9, not \"10\"", "-n10");
     assert_wrong("--count wants a number from 2 to 9, not \"3x\"", "-n", "3x");
     assert_wrong("--any wants a number from 1 on, not \"0\"", "--any", "0");
-    assert_wrong("--wait wants at least 1s, not \"500ms\"", "--wait=500ms");
-    assert_wrong("--wait wants at most 1m, not \"61s\"", "--wait=61s");
+    assert_wrong("--wait wants a time from 1s to 1m, not \"500ms\"", "--wait=500ms");
+    assert_wrong("--wait wants a time from 1s to 1m, not \"61s\"", "--wait=61s");
     assert_wrong("--even: 'abc' is odd", "--even=abc");
     assert_wrong("--pair can be given 2 times at most", "--pair=a", "--pair=b", "--pair=c");
     assert_wrong("a value is missing after --text", "--text");

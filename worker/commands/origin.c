@@ -62,7 +62,7 @@ const struct option_row origin_queue_options[] = {
     {OPTION_COUNT, 0, "database", "N", "its database (0)", .offset = AT(database), .most = UINT16_MAX,
      .given = GIVEN(AT(has_database))},
     {OPTION_DURATION, 0, "node-timeout", "DURATION", "how long to wait for the node", .offset = AT(node_timeout_ns),
-     .least = 1},
+     .least = NS_PER_MS},
     {.type = OPTION_END},
 };
 #undef AT

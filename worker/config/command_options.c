@@ -98,17 +98,18 @@ static bool count_take(const struct option_row *row, const char *text, int64_t *
 
 static bool duration_take(const struct option_row *row, const char *text, int64_t *ns, struct error *error)
 {
-    char bound[QUANTITY_TEXT_MAX];
+    char least[QUANTITY_TEXT_MAX], most[QUANTITY_TEXT_MAX];
     int64_t value;
     if (!duration_parse(text, &value, error)) {
         error_prefix(error, "--%s", row->name);
         return false;
     }
+    if (row->most > 0 && (value < row->least || value > row->most))
+        return error_set(error, "--%s wants a time from %s to %s, not \"%s\"", row->name,
+                         duration_print(row->least, least), duration_print(row->most, most), text);
     if (value < row->least)
-        return error_set(error, "--%s wants at least %s, not \"%s\"", row->name, duration_print(row->least, bound),
+        return error_set(error, "--%s wants at least %s, not \"%s\"", row->name, duration_print(row->least, least),
                          text);
-    if (row->most > 0 && value > row->most)
-        return error_set(error, "--%s wants at most %s, not \"%s\"", row->name, duration_print(row->most, bound), text);
     *ns = value;
     return true;
 }
