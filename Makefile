@@ -79,7 +79,7 @@ TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source 
                   redlock_counters node_tls tls observer record_ring simulated_handlers argument_check workforce \
                   heartbeat heartbeat_trouble control iteration presence sidekiq soak stopped_worker \
                  job_verifier loss top zygote zygote_ends zygote_worker run_handler program event_commands process_pool \
-                 process_pool_size process_pool_lock mutex mutex_process http_server serve outcome)
+                 process_pool_size process_pool_lock mutex mutex_process http_server serve lock_command outcome)
 
 layer_sources = $(wildcard lib/$(1)/*.c)
 layer_scripts = $(wildcard lib/$(1)/scripts/*.lua)
