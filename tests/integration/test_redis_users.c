@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "queue/scripts.h"
 #include "redlock/scripts.h"
+#include "tests/support/http_ask.h"
 #include "tests/support/one_fleet.h"
 #include "tests/support/program_run.h"
 #include "tests/support/relay.h"
@@ -322,35 +323,61 @@ static void commands_run(void)
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:foreign"), 0);
 }
 
-static bool fd_connects(int *fd, const struct sockaddr_in *place)
+static void password_write(const char *path, const char *password)
 {
-    if (*fd >= 0)
-        close(*fd);
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    return connect(*fd, (const struct sockaddr *)place, sizeof *place) == 0;
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fchmod(fileno(file), 0600), 0);
+    fprintf(file, "%s\n", password);
+    assert_int_equal(fclose(file), 0);
 }
 
-/* A page that shows the fleet, asked once. */
+/* What people do with a page that shows the fleet. */
 static void page_serve(void)
 {
-    char address[32], request[] = "GET /api/state HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n", answer[64] = "";
-    unsigned port = free_port();
-    snprintf(address, sizeof address, "127.0.0.1:%u", port);
-    const char *const arguments[] = {"serve", "-c", config, "--listen", address, NULL};
+    static const char login[] = "Authorization: Bearer the token of this test\r\n";
+    static const char *const reads[] = {"/api/state",
+                                        "/metrics",
+                                        "/api/search/queues",
+                                        "/api/search/contention?days=1",
+                                        "/api/search/tasks?place=retry",
+                                        "/api/search/task?id=retried",
+                                        "/api/search/holder?resource=r"};
+    static const char *const changes[][2] = {{"pause", "other"}, {"resume", "other"}, {"retry", "retried"}};
+    char http[160], token[160], path[64], body[64];
+    snprintf(http, sizeof http, "%s/serve", fleet.directory);
+    snprintf(token, sizeof token, "%s/token", fleet.directory);
+    password_write(token, "the token of this test");
+    const char *const arguments[] = {"serve", "-c", config, "--listen", http, "--token-file", token, NULL};
     struct program serving = program_start(arguments, -1);
-    struct sockaddr_in place = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = -1;
-    test_await(fd_connects(&fd, &place));
-    assert_true(write(fd, request, sizeof request - 1) > 0);
-    assert_true(recv(fd, answer, sizeof answer - 1, MSG_WAITALL) > 0);
-    assert_contains(answer, " 200 ");
-    close(fd);
+    test_await(strstr(http_ask(http, "GET", "/metrics", "", ""), "\nholdfast_fleet_queue_node_up 1\n") != NULL);
+    for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++)
+        assert_contains(http_ask(http, "GET", reads[i], "", ""), " 200 ");
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        snprintf(path, sizeof path, "/api/change/%s", changes[i][0]);
+        snprintf(body, sizeof body, "name=%s", changes[i][1]);
+        assert_contains(http_ask(http, "POST", path, login, body), "{\"exit_code\":0,");
+    }
     kill(serving.pid, SIGTERM);
     struct program_result result = program_wait(&serving);
     if (result.exit_code != 0)
         fail_msg("holdfast serve: %d, signal %d: %s", result.exit_code, result.signal, result.error);
     program_result_free(&result);
+    unlink(token);
+}
+
+/* Two of its tasks at a time have places; the worker tells what it has seen of that. */
+static void places_are_taken(unsigned worker)
+{
+    char http[160];
+    snprintf(http, sizeof http, "%s/http", fleet.directory);
+    for (unsigned i = 0; i < 6; i++)
+        fleet_push(&fleet, "{\"class\":\"lonely\",\"args\":[300],\"jid\":\"place%u\",\"resource\":\"places\"}", i);
+    test_await(lock_cluster_holders(&fleet.locks, "lock:hf:place:2:places") >= 2);
+    test_await(fleet_noted_all(&fleet, "end place") == 6);
+    assert_contains(http_ask(http, "GET", "/metrics", "", ""), "holdfast_lock_nodes_voting 3\n");
+    assert_contains(http_ask(http, "GET", "/readyz", "", ""), " 200 ");
+    assert_false(fleet_logged(&fleet, worker, "NOPERM"));
 }
 
 /* Somebody waits in line until the lock is free, and hears of it. */
@@ -423,7 +450,7 @@ static void everything_works_with_exactly_these_rights(void **state)
 {
     (void)state;
     struct relay *relay = relay_start(redis_server_port(fleet.queue));
-    char through[64];
+    char through[64], sections[512];
     snprintf(through, sizeof through, "host = \"127.0.0.1\"; port = %u;", relay_port(relay));
     struct fleet_setup setup = {
         .queue_node = QUEUE_USER,
@@ -432,13 +459,20 @@ static void everything_works_with_exactly_these_rights(void **state)
         .queue_at = through,
         .lock = "ttl = \"5s\"; tries = 20; retry_delay = \"2ms\"; park_delay = \"100ms\"; prefix = \"lock:\"; "
                 "fence_memory = \"1MiB\";",
-        .sections = "periodic = ({ cron = \"0 0 1 1 *\"; class = \"note\"; queue = \"jobs\"; });"};
+        .classes = "{ class = \"lonely\"; limit = 2; }",
+        .sections = sections};
+    snprintf(sections, sizeof sections,
+             "periodic = ({ cron = \"0 0 1 1 *\"; class = \"note\"; queue = \"jobs\"; });\nhttp = { listen = "
+             "\"%s/http\"; };",
+             fleet.directory);
     users_make();
     for (unsigned i = 0; i < fleet.locks.count; i++) /* more than may stay */
         lock_cluster_ask(&fleet.locks, i,
                          "EVAL \"for i = 1, 20000 do redis.call('ZADD', 'hf:fences', i, 'f' .. i) end\" 0");
     int queue_record = record_begin(fleet.queue), lock_record = record_begin(fleet.locks.servers[0]);
-    unsigned first = fleet_work(&fleet, &setup), second = fleet_work(&fleet, &setup);
+    unsigned first = fleet_work(&fleet, &setup);
+    setup.sections = NULL;
+    unsigned second = fleet_work(&fleet, &setup);
     snprintf(config, sizeof config, "%s/host%u.conf", fleet.directory, first);
     test_await(fleet_number(&fleet, "ZCARD hf:2:processes") == 2);
     test_await(redis_server_info(fleet.queue, "clients", "blocked_clients:") == 4);
@@ -447,6 +481,7 @@ static void everything_works_with_exactly_these_rights(void **state)
     lock_cluster_scheme(&fleet.locks, MARKER_SET); /* as after `holdfast nodes upgrade` */
     fleet_push_many(&fleet, "guarded", 200, 0, 3);
     commands_run();
+    places_are_taken(first);
     page_serve();
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"cancelled\"}");
     test_await(fleet_noted(&fleet, "begin cancelled") == 1);
@@ -476,15 +511,6 @@ static void everything_works_with_exactly_these_rights(void **state)
     record_free(&queue);
     record_free(&locks);
     relay_destroy(relay);
-}
-
-static void password_write(const char *path, const char *password)
-{
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_int_equal(fchmod(fileno(file), 0600), 0);
-    fprintf(file, "%s\n", password);
-    assert_int_equal(fclose(file), 0);
 }
 
 static void assert_init_is_refused(void)
