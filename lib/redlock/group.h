@@ -96,7 +96,7 @@ struct redlock_group {
     int64_t patience_ns;
     int64_t fences_max; /* entries of the set of a node */
     double drift_factor;
-    int64_t attempt_ns;         /* how long refused attempts have taken lately */
+    int64_t attempt_ns;         /* how long refused attempts have taken lately (backoff.h); 0 = there was none */
     struct instant heard_until; /* somebody listened to releases lately */
     bool is_guest;              /* other processes write the markers */
     bool has_own_resources;

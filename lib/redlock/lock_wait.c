@@ -10,10 +10,10 @@
  * process does not keep a resource for ever.
  *
  * Then the nodes. A lock with wait_ns goes on until then:
- *   - After a split vote it tries again soon, as the lease does.
+ *   - After a split vote it tries again soon (backoff.h), unless it hears meanwhile that somebody has the lock.
  *   - If another owner holds it, it listens for the release (release_notifications.c) and asks a random moment after
- *     it. Of many waiting processes the first to ask wins and announces that, so most of the others do not ask at all.
- *     A holder that dies announces nothing, so the lock also asks when the longest reported ttl is over.
+ *     it (backoff.h). Of many waiting processes the first to ask wins and announces that, so most of the others do not
+ *     ask at all. A holder that dies announces nothing, so the lock also asks when the longest reported ttl is over.
  *   - A release may have gone unheard, before the subscription began or while too few nodes are listened to. Then it
  *     asks after 20 ms, and then ever more slowly up to a second.
  *   - With too few nodes it does the same.
@@ -37,14 +37,9 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "redlock/backoff.h"
 #include "redlock/group.h"
 
-/* The random wait after a release, so that the waiting processes do not collide. The more there are, the sooner the
- * first of them asks, so each one widens the range by two attempts. The first asks when the attempt of a quicker one
- * would be over. How long that takes depends on the distance to the nodes and on the load of the machines. */
-#define WAKE_ATTEMPT_MIN_NS ((int64_t)2500 * NS_PER_US)
-#define WAKE_ATTEMPT_MAX_NS (50 * NS_PER_MS)
-enum { WAKE_ATTEMPTS_MIN = 4, WAKE_ATTEMPTS_MAX = 40 };
 #define EXPIRY_SPREAD_NS (50 * NS_PER_MS)
 #define LONG_MAX_NS      (60 * NS_PER_S)
 #define POLL_MIN_NS      (20 * NS_PER_MS)
@@ -243,21 +238,21 @@ static struct instant expiry_at(struct redlock_lock *lock, int64_t remaining_ns)
     return instant_after(within(lock, EXPIRY_SPREAD_NS), at_most + NS_PER_MS);
 }
 
-/* The duration of recent attempts of this process. */
-static int64_t attempt_of(const struct redlock_lock *lock)
+static double draw(void)
 {
-    int64_t attempt_ns = 2 * lock->group->attempt_ns;
-    return attempt_ns < WAKE_ATTEMPT_MIN_NS   ? WAKE_ATTEMPT_MIN_NS
-           : attempt_ns > WAKE_ATTEMPT_MAX_NS ? WAKE_ATTEMPT_MAX_NS
-                                              : attempt_ns;
+    return (double)random_between(0, UINT32_MAX) / UINT32_MAX;
 }
 
 static struct instant after_release(const struct redlock_lock *lock, int64_t listeners)
 {
-    int64_t attempts = listeners < WAKE_ATTEMPTS_MIN   ? WAKE_ATTEMPTS_MIN
-                       : listeners > WAKE_ATTEMPTS_MAX ? WAKE_ATTEMPTS_MAX
-                                                       : listeners;
-    return within(lock, attempts * attempt_of(lock));
+    return instant_after(now_of(lock), backoff_after_release_ns(listeners, lock->group->attempt_ns, draw()));
+}
+
+/* It listens, because of many that split a vote most hear soon that somebody has the lock. */
+static struct instant split_until(struct redlock_lock *lock)
+{
+    listen_for_release(lock);
+    return instant_after(now_of(lock), backoff_after_split_ns(lock->lease.splits, lock->group->attempt_ns, draw()));
 }
 
 void lock_wait_keeps_turn(struct redlock_lock *lock)
@@ -387,7 +382,8 @@ void lock_wait_plan(struct redlock_lock *lock)
     if (wait->planned_round == lock->lease.round)
         return;
     wait->planned_round = lock->lease.round;
-    lock->group->attempt_ns += (instant_since(lock->lease.validity_from, now_of(lock)) - lock->group->attempt_ns) / 4;
+    lock->group->attempt_ns =
+        backoff_attempt_ns(lock->group->attempt_ns, instant_since(lock->lease.validity_from, now_of(lock)));
     bool by_expiry = wait->is_long;
     wait->is_long = false;
     if (wait->is_silent && lock->lease.refusal != REDLOCK_SPLIT) {
@@ -397,9 +393,12 @@ void lock_wait_plan(struct redlock_lock *lock)
     }
     if (searches(lock) && lock->lease.refusal == REDLOCK_BUSY && pass_goes_on(lock))
         return;
-    if (wait->limit_ns == 0 || lock->lease.refusal == REDLOCK_SPLIT)
+    if (wait->limit_ns == 0)
         return;
-    lease_wait_until(&lock->lease, lock->lease.refusal == REDLOCK_BUSY ? busy_until(lock, by_expiry) : poll_at(lock));
+    enum redlock_answer refusal = lock->lease.refusal;
+    lease_wait_until(&lock->lease, refusal == REDLOCK_BUSY    ? busy_until(lock, by_expiry)
+                                   : refusal == REDLOCK_SPLIT ? split_until(lock)
+                                                              : poll_at(lock));
 }
 
 /* Also after a step without requests: an attempt that reached no node goes to wait silently. */
@@ -476,12 +475,19 @@ static bool place_heard(struct redlock_lock *lock, unsigned place, bool waits)
     return true;
 }
 
+/* It split a vote, so whoever has the lock now is in its way. Readers are not in the way of readers. */
+static bool is_outvoted(const struct redlock_lock *lock)
+{
+    return lock->lease.refusal == REDLOCK_SPLIT && !lock->wait.is_silent && !lock->is_shared;
+}
+
 static void heard(struct notification_want *want, enum notification_kind kind, int64_t detail)
 {
     struct lock_want *heard_of = list_owner(want, struct lock_want, want);
     struct redlock_lock *lock = heard_of->lock;
     struct lock_wait *wait = &lock->wait;
-    bool waits = lock->lease.state == LEASE_WAITING && lock->lease.refusal == REDLOCK_BUSY;
+    bool waits = lock->lease.state == LEASE_WAITING &&
+                 (lock->lease.refusal == REDLOCK_BUSY || wait->is_long || (kind == NOTIFIED_HELD && is_outvoted(lock)));
     if (searches(lock) && kind == NOTIFIED_FREE && !place_heard(lock, (unsigned)(heard_of - wait->wants) + 1, waits))
         return;
     if (searches(lock) && kind == NOTIFIED_HELD) /* others may be free */
