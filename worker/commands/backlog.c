@@ -22,7 +22,7 @@ static void name_add(struct backlog *backlog, const struct redis_reply *name, bo
     backlog->items[backlog->count++] = (struct backlog_queue){.name = memory_text(name->bytes), .is_listed = is_listed};
 }
 
-/* A key that holds something else is not the end: the rest can still be told. */
+/* A key that holds something else is not the end: the rest can still be shown. */
 static void names_read(struct backlog *backlog, struct console *console, bool is_listed)
 {
     const char *key = is_listed ? console->keys.queues : console->keys.paused;
@@ -84,7 +84,7 @@ static void details_read(struct backlog *backlog, struct console *console)
 
 /* Of a queue whose oldest task has waited for a minute, nothing that was pushed within the minute was taken. So it
  * grows when there is more of that than the fleet did in a minute: clearly more, because both numbers vary. The task in
- * that place tells. */
+ * that place shows it. */
 void backlog_growth_read(struct backlog *backlog, struct console *console, long long done)
 {
     long long more = done + done / 10 + 10;
@@ -128,7 +128,7 @@ int backlog_read(struct backlog *backlog, struct console *console)
     return console->code;
 }
 
-/* What people are told beside its numbers; "" when there is nothing. */
+/* What people read beside its numbers; "" when there is nothing. */
 static const char *remark_of(const struct backlog *backlog, const struct backlog_queue *queue)
 {
     if (queue->length < 0)

@@ -65,7 +65,7 @@ int command_misused(const struct command *command, const char *format, ...)
     return EXIT_CODE_USAGE;
 }
 
-/* "--wait 5s": whoever writes that means a value, and no argument. */
+/* "--wait 5s": the second word is meant as a value, and not as an argument. */
 static bool is_stray_value(const struct options_found *found)
 {
     struct error error = ERROR_NONE;

@@ -1,4 +1,5 @@
-/* holdfast cancel: a task is marked, so that it does not start, or does not start again; and whoever runs it is called.
+/* holdfast cancel: a task is marked, so that it does not start, or does not start again; and the process that runs it
+ * is called.
  *
  * The mark comes first: a process that is called looks only at what it runs at that moment. */
 #include "worker/commands/command.h"

@@ -70,8 +70,8 @@ static void check_probe(struct check *check, const struct node_probe *probe)
     buffer_fini(&address);
 }
 
-/* The addresses may differ and still lead to one server. Lock nodes among themselves are judged as a group. Somebody
- * who has one lock node may well mean one server for everything. */
+/* The addresses may differ and still lead to one server. Lock nodes among themselves are judged as a group. With one
+ * lock node, one server for everything may well be intended. */
 static void check_distinct(struct check *check, const struct node_probe *probe, const struct node_probe *other)
 {
     if (probe->state != PROBE_ANSWERED || other->state != PROBE_ANSWERED ||

@@ -27,7 +27,7 @@ static const struct option_row options[] = {
 };
 #undef AT
 
-/* What `status` tells too. */
+/* What `status` shows, too. */
 static const struct doctor_kind no_workers = {"no-workers", DOCTOR_WARNING,
                                               "Nothing is run, and tasks that become due wait in their sets.",
                                               "Start a worker: `holdfast work -c FILE`."};

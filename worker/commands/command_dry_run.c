@@ -68,7 +68,7 @@ static bool file_write(const char *path, struct buffer *text)
     return is_written;
 }
 
-/* Told before the run, not after it. What is there already stays as it is until there is a report. */
+/* Checked before the run, not after it. An existing file stays as it is until there is a report. */
 static bool file_is_writable(const char *path)
 {
     bool was_there = path == NULL || access(path, F_OK) == 0;
@@ -134,7 +134,7 @@ static int run_told(const struct dry_run_command *dry)
                           : dry->plan.point_count > 0 ? dry_run_explore(&request, &result, &findings)
                                                       : dry_run_perform(&request, &result, &findings);
     findings_print(&findings, stderr);
-    bool is_told = findings.errors == 0; /* of a what-if that came to an early end there is something to tell, too */
+    bool is_told = findings.errors == 0; /* a what-if that ended early has a report, too */
     findings_fini(&findings);
     if (code == EXIT_CODE_OK && !dry->joins) {
         is_told = report_print(dry, &result) && is_told;
@@ -189,7 +189,7 @@ static int run_or_compare(struct dry_run_command *dry, const struct command_line
     if (line->argument_count > 0)
         return command_misused(&command_dry_run, "\"%s\" is no option; the only word it knows is compare",
                                line->arguments[0]);
-    log_set_level(LOG_NOTHING); /* what connections log is told in our own words */
+    log_set_level(LOG_NOTHING); /* instead of what connections log, the command has its own words */
     plan_settle(dry);
     if (dry->joins && dry->path == NULL)
         return command_misused(&command_dry_run, "--join wants the configuration with the nodes of the run: -c FILE");

@@ -52,7 +52,7 @@ static void view_put(const struct local_nodes_view *view, struct printer *out)
     printer_list_end(out, NULL);
 }
 
-/* Servers that do not run are what was asked for, not a failure of asking. */
+/* Servers that do not run are a result, not a failure. */
 static int status(const struct local_nodes_view *view, const struct local_command *command)
 {
     bool are_there = view->nodes[0].port != 0 || view->up > 0;

@@ -272,7 +272,7 @@ static void input_ready(void *context, int events)
             state_tell(self, !self->is_held ? "waiting" : self->in_danger ? "danger" : "held", -1);
 }
 
-/* Opens a description of its own, because the loop makes it non-blocking for everybody who shares it. A file or
+/* Opens a description of its own, because the loop makes it non-blocking for all that share it. A file or
  * /dev/null cannot be watched, and would end soon: it counts as ended. */
 static void input_open(struct lock_command *self)
 {

@@ -109,7 +109,7 @@ static void show(const struct nodes_command *command)
     nodes_print(command->session.nodes, command->as_json);
 }
 
-/* The state of the nodes is what was asked for: it goes to standard output, and the exit code sums it up. */
+/* The state of the nodes is the result: it goes to standard output, and the exit code sums it up. */
 static int list(struct nodes_command *command)
 {
     struct redlock_group_view group;
@@ -322,7 +322,7 @@ static int run(int argc, char **argv)
     int code = command_read(&command, argc, argv);
     if (code >= 0)
         return code;
-    log_set_level(LOG_NOTHING); /* what connections log is told in our own words */
+    log_set_level(LOG_NOTHING); /* instead of what connections log, the command has its own words */
     code = prepare(&command);
     if (code == EXIT_CODE_OK && command.action != ACTION_LIST)
         origin_tell(&command.origin, &command_nodes);

@@ -23,7 +23,7 @@ static void unknown_queue_tell(const struct fleet *fleet, const char *name)
 }
 
 /* A queue can be paused before its first task, so a mistyped name is paused like any other: say that it may be one.
- * `pushed_at` is the index of the first answer that tells whether a task was ever pushed to a queue. */
+ * `pushed_at` is the index of the first answer that shows whether a task was ever pushed to a queue. */
 static void unknown_tell(struct console *console, char *const *names, int count, size_t pushed_at)
 {
     struct fleet fleet = {0};

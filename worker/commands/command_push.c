@@ -11,8 +11,8 @@
  * is not for us to decide. The exit code says TEMPORARY only when nothing can have been pushed, so that a script may
  * simply call again.
  *
- * Everything here runs on a loop of its own, on the calling thread; the library tells about ends on its thread, from
- * where they are posted to the loop. */
+ * Everything here runs on a loop of its own, on the calling thread; the library reports ends on its thread, which
+ * posts them to the loop. */
 #include "worker/commands/command.h"
 
 #include <inttypes.h>
@@ -175,7 +175,7 @@ struct pusher {
     uint64_t ended, ends[HF_PUSH_UNKNOWN + 1];
 };
 
-/* What the library told about some tasks, on its way to the loop. */
+/* What the library reported about some tasks, on its way to the loop. */
 struct ending {
     struct loop_message message;
     struct pusher *pusher;
@@ -531,7 +531,7 @@ static bool may_call_again(const struct pusher *pusher)
     return ends[HF_PUSH_UNREACHABLE] > 0 && pusher->tasks == unsent && pusher->bad == 0;
 }
 
-/* The answer to "what was pushed" must not get lost: who does not know would push it again. */
+/* The answer to "what was pushed" must not get lost: a caller without it would push again. */
 static bool output_reach(struct pusher *pusher)
 {
     if (fflush(stdout) == 0 && ferror(stdout) == 0)
@@ -573,7 +573,7 @@ static enum exit_code pusher_run(const struct push_command *command)
         feed(&pusher);
         loop_run(pusher.loop);
         code = account(&pusher);
-        if (pusher.interrupts > 1) { /* whoever asks twice does not want to wait for answers */
+        if (pusher.interrupts > 1) { /* a second signal means: do not wait for answers */
             fflush(stdout);
             _exit((int)code);
         }

@@ -88,7 +88,7 @@ static int drop(struct deletion *deletion)
 /* What is left of the tasks of a page: what they hold as unique, and their places in waiting lists. */
 struct leftovers {
     struct operate_unique uniques[FREE_PAGE];
-    struct operate_unique waits[FREE_PAGE]; /* the name of a list, and who has a place there */
+    struct operate_unique waits[FREE_PAGE]; /* the name of a list, and the jid that has a place there */
     size_t unique_count, wait_count;
 };
 
@@ -118,7 +118,7 @@ static void items_free(struct operate_unique *items, size_t count)
     }
 }
 
-/* Who was on its way to a lock will not come: the next of its line is woken. */
+/* A deleted task that was on its way to a lock will not come: the next of its line is woken. */
 static void waits_request(const struct leftovers *leftovers, struct console *console)
 {
     for (size_t i = 0; i < leftovers->wait_count; i++) {

@@ -1,5 +1,5 @@
-/* holdfast quiet and stop: told through the queue node, so that it works from any host, and for every process that
- * reads what dashboards write. */
+/* holdfast quiet and stop. The signal goes through the queue node, so it works from any host, and for every process
+ * that reads what dashboards write. */
 #include "worker/commands/command.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static bool is_chosen(const struct telling *telling, const struct fleet_process 
     return telling->all;
 }
 
-/* Every target has to mean somebody. */
+/* Every target has to name a process. */
 static int targets_check(struct telling *telling, const struct fleet *fleet)
 {
     char quoted[LOG_QUOTE_MAX];
@@ -160,7 +160,7 @@ static int await_end(struct telling *telling)
     return EXIT_CODE_OK;
 }
 
-/* A signal between two looks is heard as well: who is told says what is left. */
+/* Signals are watched between two looks, too, so that the output says what is left. */
 static int await(struct telling *telling)
 {
     node_client_hold_signals(telling->console.client, true);

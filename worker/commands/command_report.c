@@ -1,5 +1,5 @@
 /* holdfast report: who held what when, from the logs of workers: sums for people and for programs, and a page with a
- * timeline. Reads files only: no node is asked, so it also tells of a fleet that is gone. */
+ * timeline. Reads files only: no node is asked, so it also works for a fleet that is gone. */
 #include "worker/commands/command.h"
 
 #include <errno.h>

@@ -21,7 +21,7 @@
 #include "worker/print/json_writer.h"
 
 #define PATIENCE_NS (2 * NS_PER_S)  /* with a queue node that does not answer */
-#define WATCHED_NS  (1 * NS_PER_S)  /* between looks while somebody watches */
+#define WATCHED_NS  (1 * NS_PER_S)  /* between looks while a browser watches */
 #define SAMPLE_NS   (10 * NS_PER_S) /* between points of the last hour, and between looks that nobody watches */
 
 enum { ROWS_SHOWN = 200 }; /* of running tasks, and of resources */
@@ -56,7 +56,7 @@ static const struct option_row options[] = {
 
 /* --- looking ------------------------------------------------------------------------------------------------------ */
 
-/* False when a signal asks for the end. */
+/* False when a signal ends it. */
 static bool look(struct serve_command *serve)
 {
     struct top_facts fresh = {.away = NULL};

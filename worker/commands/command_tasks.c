@@ -98,7 +98,7 @@ struct listing {
     int64_t shown, looked;
 };
 
-/* Tells of the page as much as is wanted; the rest begins the next one. Claims come by whole processes. */
+/* Prints as much of the page as is wanted; the rest begins the next one. Claims come by whole processes. */
 static void page_tell(struct listing *listing)
 {
     const struct tasks *tasks = listing->tasks;

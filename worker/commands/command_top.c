@@ -41,7 +41,7 @@ struct top_command {
     char keys[64]; /* that were typed and not taken yet */
     size_t key_count;
     struct terminal terminal;
-    bool is_suspended; /* somebody wants the terminal for a while */
+    bool is_suspended; /* the user suspends the command */
 };
 
 #define AT(member) offsetof(struct top_command, member)
@@ -136,7 +136,7 @@ static void draw(struct top_command *top)
     buffer_fini(&lines);
 }
 
-/* Up to the first that asks for something; the others wait until it was granted. */
+/* Up to the first key with a wish; the others wait until it was granted. */
 static void keys_take(struct top_command *top)
 {
     size_t at = 0;

@@ -1,9 +1,9 @@
-/* holdfast unlock: takes a lock away from whoever holds it.
+/* holdfast unlock: takes a lock away from its holder.
  *
- * The order is what keeps the damage small: the holder is told first, so that its handler hears that it lost the lock
- * before somebody else can get it; then the value is deleted where it was seen, by comparison; then the next one that
- * waits is let go. A holder that cannot be told (dead, stopped, of another program) goes on believing until it asks
- * the nodes, or until its validity ends: fenced sinks refuse it, others do not. That is why --force is asked for. */
+ * The order keeps the damage small. First the holder is notified, so that its handler knows of the loss before another
+ * owner can get the lock. Then the value is deleted where it was seen, by comparison. Then the next waiter is woken. A
+ * holder that cannot be notified (dead, stopped, of another program) relies on its lock until it asks the nodes, or
+ * until its validity ends: fenced sinks refuse it, others do not. So --force is required. */
 #include "worker/commands/command.h"
 
 #include <inttypes.h>
@@ -213,7 +213,7 @@ static int take(struct unlock *unlock)
         return code;
     enum redlock_nodes_end end = redlock_nodes_take(view->session.nodes, view->name);
     if (view->has_queue) {
-        view->console.code = EXIT_CODE_OK; /* also when the holders could not be told */
+        view->console.code = EXIT_CODE_OK; /* also when the holders could not be notified */
         int freed = waiters_free(unlock);
         code = code == EXIT_CODE_OK ? freed : code;
     }

@@ -1,4 +1,4 @@
-/* holdfast work: runs tasks until it is told to stop. */
+/* holdfast work: runs tasks until a signal stops it. */
 #include "worker/commands/command.h"
 
 #include <errno.h>
@@ -85,10 +85,10 @@ static void outcome_tell(const struct node_client *client, const struct run_entr
         log_event(LOG_INFO, "culprit_noted", "jid=%s", log_value(run_entry->jid, jid));
 }
 
-/* Tells the queue node whose handler crashed the worker (queue/crash_suspect.h), so that the tasks beside it are not
+/* Notes at the queue node whose handler crashed the worker (queue/crash_suspect.h), so that the tasks beside it are not
  * blamed when they are recovered. Runs in the zygote, whose children are gone by then: a single thread with a copy of
- * the configuration as it was when the worker began. When the node cannot be had within ten seconds, or the zygote was
- * killed too, nothing is noted, and all tasks of the worker are counted. */
+ * the configuration as it was when the worker began. If the node cannot be reached within ten seconds, or the zygote
+ * was killed too, nothing is noted, and all tasks of the worker are counted. */
 static void suspect_note(const void *config, const struct run_table *run_table, unsigned suspect)
 {
     static const struct redis_script *const scripts[] = {&queue_script_crash_suspect};
@@ -283,7 +283,7 @@ static void terms_renew(void *context, struct supervisor_terms *terms)
         config_free(command->config);
         command->config = fresh;
     } else {
-        config_free(fresh); /* whoever is started says what is wrong with it */
+        config_free(fresh); /* a worker that starts says what is wrong with it */
     }
     findings_fini(&findings);
 }
@@ -313,7 +313,7 @@ static int run_supervised(void *context, const struct supervised_process *proces
     return code;
 }
 
-/* What is wrong with the plugins, only those find out who load them. */
+/* Only processes that load the plugins find out what is wrong with them. */
 static int supervise(struct work_command *command)
 {
     struct findings *findings = &command->findings;

@@ -100,7 +100,7 @@ bool console_time(struct console *console)
 int console_connect(struct console *console, bool changes)
 {
     struct error error = ERROR_NONE;
-    log_set_level(LOG_NOTHING); /* what connections log is told in our own words */
+    log_set_level(LOG_NOTHING); /* instead of what connections log, the command has its own words */
     console->client = node_client_open(&(struct node_client_options){.node = &console->config->queue_node,
                                                                      .client_name = "holdfast-console",
                                                                      .scripts = changes ? queue_scripts : NULL,
@@ -109,7 +109,7 @@ int console_connect(struct console *console, bool changes)
                                        &error);
     if (console->client == NULL)
         return console_complain(console, "%s", error.text);
-    /* The first question pays for the connection; the second one tells the clocks apart. */
+    /* The first question pays for the connection; the second one measures the clocks. */
     if (console_time(console) && console_time(console))
         return EXIT_CODE_OK;
     console->has_complained = true;

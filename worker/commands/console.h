@@ -31,7 +31,7 @@ struct console {
     int code;              /* not EXIT_CODE_OK: what failed; then nothing more is asked, and every reply is nil */
     bool as_json;
     bool has_complained;
-    bool is_silent;        /* what fails is not said: node_client_reason() tells it */
+    bool is_silent;        /* a failure is not printed: node_client_reason() has it */
     char key[1024];        /* of console_key */
     int64_t round_trip_us; /* how long asking for it took: the two times are apart by what they say, give or take */
 };
@@ -64,7 +64,7 @@ int console_refuse(struct console *console, size_t index);
 /* "holdfast COMMAND: text" on standard error, made safe for a terminal. Returns EXIT_CODE_FAILURE. */
 int console_complain(struct console *console, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* True when somebody at a terminal said yes, or `is_sure`. Without a terminal, asks for --yes. */
+/* True after a yes at a terminal, or with `is_sure`. Without a terminal, requires --yes. */
 bool console_confirm(struct console *console, bool is_sure, const char *format, ...) PRINTF_LIKE(3, 4);
 
 #endif

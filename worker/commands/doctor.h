@@ -43,10 +43,10 @@ void doctor_examine_locks(struct doctor *doctor);  /* the lock nodes and the con
 void doctor_examine_rights(struct doctor *doctor); /* what the users of all nodes may do */
 
 /* By how many ppm the kernel runs this host's clocks faster than its hardware: `tick`, in us, and `freq`, in ppm times
- * 65536, as adjtimex tells them. Pure. */
+ * 65536, as adjtimex gives them. Pure. */
 int64_t doctor_clock_slew_ppm(long tick, long freq, long ticks_per_s);
 
-/* Judges what INFO says of the queue node, with the values of CONFIG ("" = not told). Pure. */
+/* Judges what INFO says of the queue node, with the values of CONFIG ("" = not given). Pure. */
 struct doctor_settings {
     char save[256], fsync[32], min_replicas[32];
     bool is_known; /* CONFIG was answered */

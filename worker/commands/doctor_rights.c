@@ -1,5 +1,5 @@
 /* Whether the users of the nodes have the rights of conf/redis-users.conf, which is part of the program. A server is
- * asked by a script, because redis.acl_check_cmd tells a user of its own rights and needs none. */
+ * asked by a script, because redis.acl_check_cmd shows a user its own rights and needs none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

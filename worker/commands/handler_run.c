@@ -500,7 +500,7 @@ static void lock_tell(struct handler_run *run, const struct pretended_view *view
                         view->lost == HF_HELD_TOO_LONG ? ": it was held for as long as its class may" : "");
 }
 
-/* The end comes by the words alone, and is told afterwards, as with a real lock. */
+/* The lock words alone bring the end, which is printed afterwards, as with a real lock. */
 static void lock_show(struct handler_run *run)
 {
     struct hf_job *job = &run->job;

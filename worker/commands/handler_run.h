@@ -32,7 +32,7 @@
 
 enum { HANDLER_RUN_SETTINGS_MAX = 64 };
 
-/* What the command line asks for. The texts stay the caller's. */
+/* What the command line wants. The texts stay the caller's. */
 struct handler_run_request {
     const char *class_name;
     struct text_span args;                      /* a JSON array */
@@ -61,7 +61,7 @@ enum handler_run_ending {
     HANDLER_RUN_SNOOZED,
     HANDLER_RUN_LOCK_LOST, /* what it said was refused */
     HANDLER_RUN_RETURNED,  /* to its queue: it was asked to stop */
-    HANDLER_RUN_CANCELLED, /* somebody did not want it any more */
+    HANDLER_RUN_CANCELLED, /* an operator cancelled it */
 };
 
 struct handler_run {
@@ -103,7 +103,7 @@ struct handler_run {
     enum handler_run_ending ending;
     const char *failure_outcome; /* of a failure; NULL = none */
     int64_t comes_again_ns;      /* after so long; -1 = it does not, or at once */
-    FILE *out;                   /* what is told while it runs */
+    FILE *out;                   /* for what it prints while it runs */
 };
 
 struct handler_run *handler_run_create(const struct handler_run_request *request);

@@ -21,7 +21,7 @@ enum health_kind {
     HEALTH_CLASS,
     HEALTH_DEAD,
     HEALTH_GROWTH,
-    HEALTH_BOUND, /* that somebody has set */
+    HEALTH_BOUND, /* that an option has set */
     HEALTH_KINDS
 };
 

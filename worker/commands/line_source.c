@@ -3,8 +3,8 @@
  * that lies in one chunk is given out as it lies there; only the pieces of one that does not are copied together.
  *
  * The thread waits in poll before it reads, with a descriptor beside the input that ends the wait. (Waiting in the
- * loop instead would need a non-blocking descriptor, and that flag would be seen by everybody who shares the terminal
- * or the pipe.) */
+ * loop instead would need a non-blocking descriptor, and all programs that share the terminal or the pipe would get
+ * that flag.) */
 #include "worker/commands/line_source.h"
 
 #include <errno.h>

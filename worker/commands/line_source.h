@@ -1,5 +1,5 @@
 /* Lines of a file descriptor, for a loop that must not block on it: a thread of its own reads ahead, two chunks at
- * most, and tells the loop.
+ * most, and notifies the loop.
  *
  *     struct line_source *source = line_source_start(loop, 0, line_max, ready, context, &error);
  *     ready:  while (line_source_next(source, &line) == LINE_READ) ...     until LINE_NONE, or as long as one likes

@@ -301,7 +301,7 @@ static void value_show(const struct lock_view *view, unsigned holder, struct buf
         buffer_append_text(out, "something that is no string, and so no lock");
 }
 
-/* The end of the value that says who wrote it, if that was a worker. */
+/* The end of the value that names its writer, if that was a worker. */
 static void owner_show(const struct lock_view *view, unsigned holder, struct buffer *out)
 {
     const char *owner = view->holders[holder].owner;

@@ -46,7 +46,7 @@ struct lock_runner {
     bool is_living;                 /* its lease runs */
     char *jid, *queue, *class_name; /* of what the slot has claimed */
     struct wall_time since;         /* when it began to run, by the clock of its host, in whole seconds */
-    char *fence;                    /* the token that its handler was told */
+    char *fence;                    /* the token that its handler got */
 };
 
 /* Fills `runner`; nothing that is not found is an error. */
@@ -57,7 +57,7 @@ enum lock_state {
     LOCK_IS_FREE,
     LOCK_IS_HELD,     /* a majority has one value */
     LOCK_IS_LEFTOVER, /* a minority has values: nobody holds it */
-    LOCK_IS_UNKNOWN,  /* too few nodes answered, or vote, to tell */
+    LOCK_IS_UNKNOWN,  /* too few nodes answered, or vote, to decide */
 };
 
 struct lock_view {
@@ -89,7 +89,7 @@ int lock_resource_check(const struct command *command, const char *resource, con
 int lock_view_open(struct lock_view *view, const struct command_line *line) MUST_CHECK;
 int lock_view_close(struct lock_view *view, int code); /* returns `code` */
 
-/* Returns an exit code: not EXIT_CODE_OK only when the queue node went away meanwhile. */
+/* Returns an exit code: not EXIT_CODE_OK only when the queue node became unreachable meanwhile. */
 int lock_view_look(struct lock_view *view);
 
 void lock_view_put(const struct lock_view *view, struct printer *out);

@@ -124,7 +124,7 @@ static void group_text(const struct redlock_nodes *nodes, struct buffer *out)
         buffer_format(out, "lock group %s, generation %u, longest ttl ", group->group, (unsigned)group->generation);
     if (group->has_group)
         append_span(group->max_ttl_ms, out);
-    /* Workers that know the group count those that confirm it; who looks once cannot. */
+    /* Workers that know the group count those that confirm it; a single look cannot. */
     bool is_cut_off = !group->has_group && group->reached < group->quorum && group->nodes > 1;
     unsigned marked = is_cut_off ? nodes_markers_of(nodes).marked : 0;
     if (marked > 0)

@@ -1,5 +1,5 @@
 /* What `holdfast nodes` shows: every lock node with its verdict, and what to do about it. The verdicts come from
- * lib/redlock; `check` and `doctor` tell them in their own ways. */
+ * lib/redlock; `check` and `doctor` print them in their own ways. */
 #ifndef WORKER_NODES_H
 #define WORKER_NODES_H
 
@@ -46,8 +46,8 @@ void nodes_print(const struct redlock_nodes *nodes, bool as_json);
 /* "quarantined for at most 61 s more: The server was restarted ..."; of a node that does not vote. */
 void nodes_verdict_text(const struct redlock_node_view *view, struct buffer *out);
 
-/* What is wrong with the group that the nodes are, or are not. Nodes that cannot be reached are not told of, nor what
- * cannot be known because of them. */
+/* What is wrong with the group that the nodes are, or are not. Nodes that cannot be reached are left out, and so
+ * is what cannot be known because of them. */
 void nodes_judge(const struct redlock_nodes *nodes, struct findings *findings);
 
 #endif

@@ -99,8 +99,8 @@ void origin_places(const struct origin_surroundings *surroundings, char *places[
     places[count] = memory_text("/etc/holdfast/holdfast.conf");
 }
 
-/* systemd tells so the program that it started; what that one starts inherits it. A parent 1 proves nothing: a shell in
- * a container is one, and so it is for what outlives its shell. */
+/* systemd sets the variable to the id of the program that it starts; children inherit it. A parent 1 proves nothing: it
+ * may be the shell of a container, or the shell may have ended. */
 static bool is_service(void)
 {
     const char *started = getenv("SYSTEMD_EXEC_PID");

@@ -70,8 +70,8 @@ int origin_open(struct origin *origin, const struct command *command, enum origi
                 struct findings *warnings) MUST_CHECK;
 void origin_close(struct origin *origin);
 
-/* Says on standard error what the command goes by, once, and not what the user named, unless -v asks for it. For what
- * fails, and before what cannot be undone. */
+/* Says on standard error which configuration the command uses, once; with -v also one that the user named. For
+ * failures, and before what cannot be undone. */
 void origin_tell(struct origin *origin, const struct command *command);
 
 /* The files that are looked for, in their order; at most ORIGIN_PLACES, the others are NULL; each is freed by the

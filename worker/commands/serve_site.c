@@ -59,7 +59,7 @@ struct serve_site {
     unsigned sample_first, sample_count;
 };
 
-/* --- who asks ----------------------------------------------------------------------------------------------------- */
+/* --- the client of a request -------------------------------------------------------------------------------------- */
 
 static struct session *session_of(struct serve_site *site, const struct http_request *request)
 {
@@ -80,7 +80,7 @@ static bool has_token(const struct serve_site *site, const struct http_exchange 
     return site->token != NULL && http_exchange_has_token(exchange, site->token);
 }
 
-/* By a proxy, for somebody elsewhere: many give us a Host of their own, the address that we listen on. */
+/* By a proxy, for a client elsewhere: many proxies send a Host of their own, the address that we listen on. */
 static bool is_forwarded(const struct http_request *request)
 {
     static const char *const added[] = {"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"};
@@ -147,7 +147,7 @@ static char *query_field(struct http_exchange *exchange, const char *name)
     return field_of(query, strlen(query), name);
 }
 
-/* Who did something, for the log. */
+/* The author of a change, for the log. */
 struct actor {
     char user[USER_MAX], peer[128], forwarded_for[128]; /* the last as a proxy says */
 };
@@ -237,7 +237,7 @@ static void session_get(void *context, struct http_exchange *exchange)
     const struct session *session = session_of(site, request);
     struct buffer out = {0};
     struct json_writer json = json_begin(&out);
-    json_truth(&json, "may_read", may_see_page(site, request)); /* tells nobody whether a token is right */
+    json_truth(&json, "may_read", may_see_page(site, request)); /* does not give away whether a token is right */
     json_truth(&json, "has_token", site->token != NULL);
     json_text(&json, "user", session != NULL ? session->user : NULL);
     json_text(&json, "proof", session != NULL ? session->proof : NULL);
@@ -428,8 +428,8 @@ static const struct site_command *command_named(const struct site_command *table
 }
 
 /* A change that runs, or a search that runs or waits for its turn. Searches may walk through much of the queue node, so
- * one runs at a time, however many readers there are. Who asks for what waits already joins it; what runs already may
- * have missed what happened since. */
+ * one runs at a time, however many readers there are. A reader joins an equal search that still waits; one that runs
+ * may have missed what happened since. */
 struct job {
     struct list link; /* of a search, in site->searches: the first one runs */
     struct serve_site *site;
@@ -753,7 +753,7 @@ struct new_token {
     char *token;
 };
 
-/* Who logged in with another token has to do so again. */
+/* Ends the logins with another token. */
 static void token_deliver(struct loop_message *message)
 {
     struct new_token *fresh = list_owner(message, struct new_token, message);

@@ -5,11 +5,11 @@
  *     serve_site_tell(site, state, sample);       again and again
  *     serve_site_stop(site);
  *
- * Who may do what. Reading needs a login if an address is not local, if a proxy is before it (a prefix, or what it
+ * Rights. Reading needs a login if an address is not local, if a proxy is before it (a prefix, or what it
  * adds), or if the request names another host than this machine: a page of any site can make its name lead here.
  * Changing always needs a login: the token of the options as `Authorization: Bearer TOKEN`, or typed into the page.
  * That gives a cookie that no script can read, and a text that every change has to repeat. Without a token nothing can
- * be changed. Each change is logged with who did it. http_guess.h says how fast tokens can be guessed.
+ * be changed. Each change is logged with its author. http_guess.h says how fast tokens can be guessed.
  *
  * Searches and changes are our own commands (command_child.h). Searches run one after the other, so many readers cost
  * the queue node no more than one; up to 32 wait. At most four changes run at a time. Threads: start, tell,
@@ -47,7 +47,7 @@ struct serve_news {
 void serve_site_tell(struct serve_site *site, const struct serve_news *news);
 /* `token` is copied; for a site that has one. All sessions end if it is another one. */
 void serve_site_change_token(struct serve_site *site, const char *token);
-/* Whether somebody looks at the state as it changes. */
+/* Whether a browser follows the state as it changes. */
 bool serve_site_is_watched(const struct serve_site *site);
 /* Where it listens; NULL beyond the last. */
 const char *serve_site_address(const struct serve_site *site, size_t index, struct buffer *out);

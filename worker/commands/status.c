@@ -176,7 +176,8 @@ int status_read(struct status *status, struct console *console)
     backlog_growth_read(&status->backlog, console, status->minute_processed);
     waiting_lists_read(&status->waiting, console);
     unserved_read(status, console);
-    /* Who waits for a lock is an entry of `schedule` too, and not scheduled. The two were not read at one moment. */
+    /* A task that waits for a lock is an entry of `schedule` too, and not scheduled. The two numbers were not read at
+     * one moment. */
     long long scheduled = status->schedule - waiting_lists_total(&status->waiting);
     if (status->schedule >= 0)
         status->schedule = scheduled > 0 ? scheduled : 0;
@@ -208,7 +209,7 @@ void status_take_locks(struct status *status, const struct redlock_node_view *vi
     for (size_t i = 0; i < count; i++)
         reached += views[i].is_reached;
     for (size_t i = 0; i < count; i++) {
-        /* Who has just come cannot confirm the group without a majority; those who know it count these. */
+        /* A new client cannot confirm the group without a majority; clients that know the group count these nodes. */
         bool may_vote = views[i].votes || (reached <= count / 2 && views[i].group[0] != '\0');
         if (may_vote && (probes == NULL || node_probe_grants(&probes[i]))) {
             status->lock_voters++;

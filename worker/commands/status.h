@@ -1,4 +1,4 @@
-/* What `holdfast status` tells: the fleet, the queues, the sets, the rates. Whether that is well: health.h.
+/* What `holdfast status` shows: the fleet, the queues, the sets, the rates. Whether that is well: health.h.
  *
  *     struct status status;
  *     int code = status_read(&status, &console);

@@ -82,7 +82,7 @@ static int task_look(struct waiting *waiting)
     return code;
 }
 
-/* Where somebody who asks will most often find it first, what costs most last. */
+/* The most likely places first, the most expensive ones last. */
 static void places_choose(struct task_search *search)
 {
     static const enum task_place places[] = {TASK_IN_CLAIMS, TASK_IN_RETRY, TASK_IN_DEAD, TASK_IN_SCHEDULE,
@@ -134,7 +134,7 @@ static struct instant search_next(struct instant began, struct instant ended, in
     return instant_after(ended, rest > gap ? rest : gap);
 }
 
-/* Somebody who looks on learns why nothing comes. */
+/* Says on a terminal why nothing comes. */
 static void delay_tell(const struct waiting *waiting)
 {
     char quoted[LOG_QUOTE_MAX], error[LOG_QUOTE_MAX];

@@ -5,7 +5,7 @@
  *     task_view_fini(&view);
  *
  * A text that is no task is viewed too: is_task is false, and `reason` says why. Limits on size and depth are those
- * of JSON itself, because a stored task was let in by whoever stored it. */
+ * of JSON itself, because a stored task has already passed those of its producer. */
 #ifndef WORKER_TASK_VIEW_H
 #define WORKER_TASK_VIEW_H
 

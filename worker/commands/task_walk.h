@@ -9,7 +9,7 @@
  *     task_walk_cursor(&walk, &out);                      from where to go on, "" at the end
  *     task_walk_end(&walk);
  *
- * A place changes while somebody walks through it. An entry that stays there the whole time is seen at least once:
+ * A place changes during the walk. An entry that stays there the whole time is seen at least once:
  *   sets      `schedule` and `retry` from the earliest, `dead` from the latest. The cursor is a score and how many
  *             entries of that score were seen: equal scores do not confuse it.
  *   queues    from the next task to run. The cursor is the index, counted from the end where producers push: what

@@ -1,4 +1,4 @@
-/* The parts of `holdfast tasks`: what was asked for, and who does it. */
+/* The parts of `holdfast tasks`: the request, and the functions that perform it. */
 #ifndef WORKER_TASKS_H
 #define WORKER_TASKS_H
 

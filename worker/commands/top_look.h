@@ -43,7 +43,7 @@ struct top_facts {
     const char *nodes_reason; /* why there are none to be seen; NULL */
 };
 
-/* Of how many processes tasks are asked for, and how many tasks and resources are kept. */
+/* Of how many processes the tasks are read, and how many tasks and resources are kept. */
 enum { TOP_PROCESSES_MAX = 500, TOP_ROWS_MAX = 1000 };
 
 int top_look(struct top_facts *facts, struct console *console) MUST_CHECK; /* an exit code; complains */

@@ -219,8 +219,8 @@ static const struct {
 
 /* --- the screen ------------------------------------------------------------------------------------------------- */
 
-/* Who has rows gets a line for titles and one row; then each one more in turn, until there is no line or no row. A
- * blank line goes before each section if there is room for all of them. */
+/* A section with rows gets a line for titles and one row; then each one more in turn, until no line or no row is left.
+ * A blank line goes before each section if there is room for all of them. */
 static bool rows_share(struct table *const *tables, unsigned lines, size_t rows[TOP_SECTIONS])
 {
     unsigned shown = 0;
@@ -280,7 +280,7 @@ void top_screen_chosen(const struct top_facts *facts, const struct top_view *vie
     table_free(table);
 }
 
-/* The last line: keys, or what is typed, asked or told. */
+/* The last line: keys, what is typed, a question or a message. */
 static void write_keys(struct screen *screen, const struct top_view *view)
 {
     static const char keys[] = "q quit   Tab section   up/down row   / filter   s sort   r reverse   Enter task   "

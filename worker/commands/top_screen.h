@@ -13,7 +13,7 @@
 /* A rate from totals that are looked at again and again: of the last RATE_WINDOW_US, because workers write what they
  * have done every 5 s, in one piece. */
 #define RATE_WINDOW_US (15 * US_PER_S)
-/* What is shorter tells more about when workers write than about what they do. */
+/* A shorter one shows when workers write rather than what they do. */
 #define RATE_LEAST_US (5 * US_PER_S)
 
 enum { RATE_SAMPLES = 32 };
@@ -37,7 +37,7 @@ bool rate_window_read(const struct rate_window *window, double *processed, doubl
 /* Adds what was counted, and fills the rate: of the window, or of the last full minute while the window is short. */
 void top_rates_fill(struct top_facts *facts, struct rate_window *window);
 
-/* What somebody has chosen to see in `holdfast top`, and what a key means: pure, so that it is the same whatever the
+/* What the user has chosen to see in `holdfast top`, and what a key means: pure, so that it is the same whatever the
  * terminal is.
  *
  *     struct top_view view = {.section = TOP_TASKS};
@@ -74,14 +74,14 @@ struct top_view {
     enum top_wish asked;         /* of TOP_CONFIRMS */
     char target[TOP_NAME_MAX];   /* of it: the jid, or the queue */
     char note[TOP_NOTE_MAX];     /* the question, or what came of the last wish; "" */
-    char *text;                  /* of TOP_READS; its owner is who set it */
+    char *text;                  /* of TOP_READS; owned by its setter */
     size_t text_line;            /* the first that is shown */
 };
 
 /* Takes one key from the front of the bytes; `used` is its length. */
 enum top_wish top_view_type(struct top_view *view, const char *bytes, size_t length, size_t *used);
 
-/* Appends the lines, each with a line end. `view` is what somebody at a terminal has chosen, with a last line that says
+/* Appends the lines, each with a line end. `view` is what the user has chosen, with a last line that says
  * which keys there are; NULL for a snapshot. A row and a column that are not there become one that is. */
 void top_screen_write(const struct top_facts *facts, struct top_view *view, unsigned width, unsigned height,
                       bool has_colour, struct buffer *out);

@@ -93,7 +93,7 @@ static void places_read(struct lock_waiters *waiters, size_t from, size_t to, st
             lock_waiter_read(&waiters->items[i], places->elements[i - from].bytes, places->elements[i - from].length);
 }
 
-/* Times in `schedule` are unique where tasks are parked, so a number tells as much as the tasks, which may be large. */
+/* Times in `schedule` are unique where tasks are parked, so a number says as much as the tasks, which may be large. */
 static void schedule_look(struct lock_waiters *waiters, size_t from, size_t to, struct console *console)
 {
     node_client_begin(console->client);
@@ -191,7 +191,7 @@ static void list_name(struct waiting_list *list)
     }
 }
 
-/* Whoever may write to the node may have put anything there. */
+/* Any client of the node may have put anything there. */
 static bool is_list_name(const struct redis_reply *name)
 {
     return name->bytes != NULL && name->length <= WAITING_LIST_BYTES_MAX && strlen(name->bytes) == name->length;

@@ -67,7 +67,7 @@ struct waiting_list {
 struct waiting_lists {
     struct waiting_list *items; /* the longest first; none is empty */
     size_t count;
-    bool is_cut;   /* there are more than WAITING_LISTS_MAX, of which only those were asked for */
+    bool is_cut;   /* there are more than WAITING_LISTS_MAX, of which only so many were read */
     bool is_clash; /* the key that lists them holds something else */
 };
 
