@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+#include "redlock/scripts.h"
 #include "tests/support/waiting_fixture.h"
 
 enum { TTL_MS = 10000, TURN_MS = 200 };
@@ -353,6 +355,17 @@ TEST(a_reader_has_no_less_than_any_node_that_granted_it)
     assert_true(having >= QUORUM);
     release(one);
     assert_true(acquire(writer, "r") > token);
+    release(writer);
+    /* A raise that comes when the reader is gone does nothing. */
+    snprintf(text, sizeof text, "%s", lock_cluster_fence(&cluster, 0, "lock:r"));
+    char *marker = memory_text(lock_cluster_ask(&cluster, 0, "GET hf:lock:group"));
+    const char *answer =
+        lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 hf:lock:group lock:r \"%s\" late 4000000000000000 500",
+                         redlock_script_shared_raise.sha1, marker);
+    assert_string_equal(answer + strlen(answer) - 2, " 0");
+    assert_string_equal(lock_cluster_fence(&cluster, 0, "lock:r"), text);
+    assert_int_equal(number(0, "EXISTS lock:r hf:readers:lock:r"), 0);
+    free(marker);
 }
 
 /* The floor of a node's set stands for what it dropped. */
@@ -408,6 +421,28 @@ TEST(a_node_that_forgot_gets_the_reader_back_but_for_a_later_writer)
     run_ms(4000);
     assert_int_equal(number(1, "EXISTS lock:r"), 0);
     assert_int_equal(one->losses, 0);
+    lock_cluster_ask(&cluster, 0, "EVAL \"redis.call('FLUSHALL') redis.call('SET','lock:r','other','PX',60000)\" 0");
+    run_ms(4000);
+    assert_string_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), "other");
+    assert_int_equal(number(0, "EXISTS hf:readers:lock:r"), 0);
+}
+
+/* It holds at the others still. */
+TEST(a_reader_whose_entry_is_over_has_left)
+{
+    struct lock_probe *one = reader(0, 0), *other = reader(1, 0);
+    acquire(one, "r");
+    acquire(other, "r");
+    all_have("ZCARD hf:readers:lock:r", 2);
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(
+            &cluster, i,
+            "EVAL \"local r = redis.call('ZRANGE', KEYS[1], 0, 0)[1] return redis.call('ZADD', KEYS[1], 1, r)"
+            "\" 1 hf:readers:lock:r");
+    loop_await(loop, one->losses + other->losses == 1);
+    struct lock_probe *lost = one->losses > 0 ? one : other;
+    assert_int_equal(lock_probe_release(lost), REDLOCK_EXPIRED);
+    all_have("ZCARD hf:readers:lock:r", 1);
 }
 
 /* As after a power failure: what it wrote last is gone, and its marker names another run. */
