@@ -113,13 +113,6 @@ void queue_keys_request(const char *prefix, const char *name, struct buffer *out
     redis_request_bytes(out, key, prefix_length + name_length);
 }
 
-void queue_keys_request_work(const struct queue_keys *keys, const char *identity, struct buffer *out)
-{
-    char *key = key_join(keys->space, "", identity, ":work");
-    redis_request_text(out, key);
-    free(key);
-}
-
 void queue_keys_request_queue(const struct queue_keys *keys, const char *queue, struct buffer *out)
 {
     queue_keys_request(keys->queue_prefix, queue, out);

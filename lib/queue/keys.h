@@ -66,8 +66,6 @@ void queue_keys_request_queue(const struct queue_keys *keys, const char *queue, 
 void queue_keys_request_bell(const struct queue_keys *keys, const char *queue, struct buffer *out);
 /* Appends the key `prefix` + `name` as one argument of a request. */
 void queue_keys_request(const char *prefix, const char *name, struct buffer *out);
-/* Appends the key with the displayed running tasks of a process as one argument of a request. */
-void queue_keys_request_work(const struct queue_keys *keys, const char *identity, struct buffer *out);
 
 /* Keys that name a time (UTC), each appended as one argument of a request.
  *

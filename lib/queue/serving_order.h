@@ -8,8 +8,6 @@
 
 #include <stdint.h>
 
-enum { SERVING_QUEUES_MAX = 64 };
-
 /* Fills `order` with the numbers 0 to count - 1. `weights` NULL: strict. `random` gets the sum of the remaining
  * weights and returns a number from 0 to below that. */
 void serving_order_draw(unsigned *order, const unsigned *weights, unsigned count,

@@ -236,17 +236,6 @@ bool http_stream_write(struct http_exchange *exchange, const void *bytes, size_t
     return true;
 }
 
-void http_stream_end(struct http_exchange *exchange)
-{
-    invariant(exchange->state == EXCHANGE_STREAMS);
-    exchange->server->streams--;
-    exchange->state = EXCHANGE_SENDS;
-    exchange->closed = NULL;
-    list_change(exchange, &exchange->server->waiting);
-    limit_set(exchange, ANSWER_NS);
-    send_soon(exchange);
-}
-
 /* --- tokens ------------------------------------------------------------------------------------------------------- */
 
 bool http_exchange_may_guess(const struct http_exchange *exchange)

@@ -92,12 +92,11 @@ void http_ask_for_token(struct http_exchange *exchange, const char *line);
  * then. */
 void http_exchange_keep(struct http_exchange *exchange, void (*closed)(void *context), void *context);
 
-/* An answer of unknown length, in pieces; the exchange is kept as above, and `closed` runs unless http_stream_end was
- * called. False when there are too many streams: that was answered with 503, and `closed` does not run. */
+/* An answer without an end, in pieces; the exchange is kept as above. False when there are too many streams: that was
+ * answered with 503, and `closed` does not run. */
 bool http_stream_begin(struct http_exchange *exchange, const char *type, void (*closed)(void *context), void *context);
 /* False, and nothing is sent, when the client has not taken enough of what was sent before: leave this piece out, or
  * send it later. */
 bool http_stream_write(struct http_exchange *exchange, const void *bytes, size_t length);
-void http_stream_end(struct http_exchange *exchange);
 
 #endif

@@ -194,11 +194,6 @@ void metric_set(struct metric_store *store, enum metric metric, struct metric_at
     *cells_of(store, metric, at) = (uint64_t)value;
 }
 
-int64_t metric_value(const struct metric_store *store, enum metric metric, struct metric_at at)
-{
-    return (int64_t)*cells_of(store, metric, at);
-}
-
 void metric_observe(struct metric_store *store, enum metric metric, struct metric_at at, int64_t us)
 {
     uint64_t *cells = cells_of(store, metric, at);

@@ -41,7 +41,6 @@ unsigned metric_queue(const struct metric_store *store, const char *queue);
 
 void metric_add(struct metric_store *store, enum metric metric, struct metric_at at, uint64_t more);
 void metric_set(struct metric_store *store, enum metric metric, struct metric_at at, int64_t value);
-int64_t metric_value(const struct metric_store *store, enum metric metric, struct metric_at at);
 void metric_observe(struct metric_store *store, enum metric metric, struct metric_at at, int64_t us);
 struct histogram;
 /* Takes over what another histogram has counted so far. */

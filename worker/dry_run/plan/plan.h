@@ -43,8 +43,7 @@ enum {
 /* Holds are divided by a factor between these. */
 #define DRY_RUN_SPEED_MIN 0.001
 #define DRY_RUN_SPEED_MAX 1000.0
-/* Durations of a plan are between these. */
-#define DRY_RUN_FOR_MIN_NS  NS_PER_S
+/* The longest durations of a plan. */
 #define DRY_RUN_FOR_MAX_NS  (24 * 3600 * NS_PER_S)
 #define DRY_RUN_HOLD_MAX_NS (24 * 3600 * NS_PER_S)
 
