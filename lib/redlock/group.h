@@ -317,6 +317,8 @@ bool lock_places_begin(struct redlock_lock *lock, const struct redlock_request *
 void lock_place_set(struct redlock_lock *lock, unsigned place);
 /* The lock of this process that has the turn of a place; NULL = none. */
 struct local_waiter *lock_place_owner(const struct redlock_lock *lock, unsigned place);
+/* The first that waits for any place of the resource behind one of the keys of a lock without a limit; NULL = none. */
+struct local_waiter *lock_line_first(const struct redlock_lock *lock, unsigned index);
 /* Valid until the next call with place 1, which has to be the first call. */
 struct key_span lock_place_key(struct redlock_lock *lock, unsigned place);
 void lock_places_dispose(struct redlock_lock *lock);

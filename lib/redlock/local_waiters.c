@@ -200,6 +200,13 @@ struct local_waiter *local_waiter_blocker(const struct local_waiter *waiter)
     return waiter->had < waiter->count ? waiter->turns[waiter->had]->owner : NULL;
 }
 
+struct local_waiter *local_waiter_behind(const struct local_waiter *waiter)
+{
+    const struct list *line = &waiter->turns[0]->line;
+    const struct list *at = waiter->had > 0 ? line : &waiter->link;
+    return at->next != line ? list_owner(at->next, struct local_waiter, link) : NULL;
+}
+
 unsigned local_waiter_handed(const struct local_waiter *waiter)
 {
     unsigned most = 0;

@@ -66,6 +66,8 @@ static inline bool local_waiter_has_all(const struct local_waiter *waiter)
 struct local_waiter *local_waiters_owner(const struct local_waiters *waiters, struct local_key key);
 /* The waiter that has the turn for which this one waits; NULL = it waits for none. */
 struct local_waiter *local_waiter_blocker(const struct local_waiter *waiter);
+/* The one behind it, in the line that it is the first of, or in which it waits. It wants one key; NULL = none. */
+struct local_waiter *local_waiter_behind(const struct local_waiter *waiter);
 /* How often in a row its turns were handed on, this time included; of several the most. 0 = it waited for none. */
 unsigned local_waiter_handed(const struct local_waiter *waiter);
 /* Resets that count for the turns that it has. */

@@ -63,6 +63,19 @@ struct local_waiter *lock_place_owner(const struct redlock_lock *lock, unsigned 
     return local_waiters_owner(lock->group->local_waiters, (struct local_key){key->bytes, key->length});
 }
 
+struct local_waiter *lock_line_first(const struct redlock_lock *lock, unsigned index)
+{
+    const struct redlock_group *group = lock->group;
+    struct key_span key = lock_key(lock, index);
+    char resource[REDLOCK_RESOURCE_BYTES_MAX + 1], line[REDLOCK_PREFIX_BYTES_MAX + REDLOCK_PLACE_NAME_SIZE];
+    size_t length = key.length - group->key_prefix_length;
+    memcpy(resource, key.bytes + group->key_prefix_length, length);
+    resource[length] = '\0';
+    memcpy(line, key.bytes, group->key_prefix_length);
+    redlock_place_name(resource, 0, line + group->key_prefix_length);
+    return local_waiters_owner(group->local_waiters, (struct local_key){line, strlen(line)});
+}
+
 struct key_span lock_place_key(struct redlock_lock *lock, unsigned place)
 {
     struct lock_places *places = lock->places;

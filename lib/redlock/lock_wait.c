@@ -695,7 +695,28 @@ static void has_line(struct local_waiter *line)
     start(lock);
 }
 
+/* The first in line that may have this place: others may know of fewer. NULL = nobody. */
+static struct lock_places *place_heir(struct local_waiter *line, unsigned place)
+{
+    while (line != NULL && list_owner(line, struct lock_places, line)->limit < place)
+        line = local_waiter_behind(line);
+    return line != NULL ? list_owner(line, struct lock_places, line) : NULL;
+}
+
 /* The place that a lock leaves goes to the first in line, unless a lock of the process requested this very place. */
+static void place_hand_on(struct redlock_lock *lock, struct local_waiter *line, unsigned place, unsigned row)
+{
+    struct lock_places *nexts = place_heir(line, place);
+    if (nexts == NULL || lock_place_owner(nexts->lock, place) != NULL)
+        return;
+    place_take(nexts->lock, place);
+    pass_begin_here(nexts->lock);
+    nexts->row = row + 1;
+    local_waiters_leave(lock->group->local_waiters, &nexts->line);
+    lock->group->leaving = lock;
+    has_turn(&nexts->lock->wait.claim);
+}
+
 static void place_left(struct redlock_lock *lock)
 {
     struct lock_places *places = lock->places;
@@ -703,18 +724,15 @@ static void place_left(struct redlock_lock *lock)
     local_waiters_leave(waiters, &places->line);
     if (lock->lease.state == LEASE_HELD)
         places_note_free(lock->group->places_seen, places->hash, places->place);
-    struct local_waiter *line = local_waiters_owner(waiters, places->line_key);
-    if (line == NULL)
-        return;
-    struct lock_places *nexts = list_owner(line, struct lock_places, line);
-    if (places->place > nexts->limit || lock_place_owner(lock, places->place) != NULL)
-        return;
-    place_take(nexts->lock, places->place);
-    pass_begin_here(nexts->lock);
-    nexts->row = places->row + 1;
-    local_waiters_leave(waiters, line);
-    lock->group->leaving = lock;
-    has_turn(&nexts->lock->wait.claim);
+    place_hand_on(lock, local_waiters_owner(waiters, places->line_key), places->place, places->row);
+}
+
+/* What a lock without a limit leaves is the first place of each resource. A reader had no turn that it could leave. */
+static void first_places_left(struct redlock_lock *lock)
+{
+    bool may_matter = lock->group->places_seen != NULL && !lock->is_shared;
+    for (unsigned i = 0; may_matter && i < lock->key_count; i++)
+        place_hand_on(lock, lock_line_first(lock, i), 1, 0);
 }
 
 /* Asks at a place that no other lock of this process has, or waits in line. */
@@ -865,6 +883,8 @@ void lock_wait_end(struct redlock_lock *lock)
     local_waiters_leave(lock->group->local_waiters, &wait->claim);
     if (lock_has_limit(lock))
         place_left(lock);
+    else
+        first_places_left(lock);
     for (unsigned i = 0; wait->gives_way && i < lock->key_count; i++)
         wait->gives_way = !lock_is_taken_over(lock, i);
     if (wait->gives_way)

@@ -232,6 +232,83 @@ TEST(who_gives_up_in_line_leaves_the_others_their_turn)
     assert_int_equal(patient->answer, REDLOCK_ACQUIRED);
 }
 
+/* Who knows of more places does not wait for who knows of fewer. */
+TEST(a_place_passes_over_who_does_not_know_it)
+{
+    struct lock_probe *holders[LIMIT], *waiting[3];
+    take_all(holders, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        waiting[i] = user_of(0, 60000);
+        waiting[i]->limit = i < 2 ? LIMIT - 1 : LIMIT;
+        lock_probe_ask(waiting[i], "r");
+    }
+    loop_for(loop, REDLOCK_MS(100));
+    for (unsigned i = 0; i < LIMIT; i++)
+        if (place_of(holders[i]) == LIMIT)
+            let_go(holders[i]);
+    loop_await(loop, waiting[2]->answers == 1);
+    assert_int_equal(waiting[2]->answer, REDLOCK_ACQUIRED);
+    assert_int_equal(place_of(waiting[2]), LIMIT);
+    for (unsigned i = 0; i < LIMIT; i++)
+        if (place_of(holders[i]) == 1)
+            let_go(holders[i]);
+    loop_await(loop, waiting[0]->answers == 1);
+    assert_int_equal(place_of(waiting[0]), 1);
+    assert_int_equal(waiting[1]->answers, 0);
+}
+
+/* A lock without a limit has the first place. */
+TEST(what_knows_no_limit_leaves_the_first_place_to_the_line)
+{
+    struct lock_probe *plain = waiter(0, 0), *holder = user_of(0, 0), *waiting = user_of(0, 60000);
+    holder->limit = waiting->limit = 2;
+    assert_int_equal(lock_probe_acquire(plain, "q r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_acquire(holder, "r"), REDLOCK_ACQUIRED);
+    lock_probe_ask(waiting, "r");
+    loop_for(loop, REDLOCK_MS(1500));
+    assert_int_equal(waiting->answers, 0);
+    let_go(plain);
+    struct instant released_at = loop_now(loop);
+    loop_await(loop, waiting->answers == 1);
+    assert_int_equal(waiting->answer, REDLOCK_ACQUIRED);
+    assert_int_equal(place_of(waiting), 1);
+    assert_true(instant_since(released_at, loop_now(loop)) < REDLOCK_MS(300));
+}
+
+static struct lock_probe *greedy;
+
+static void takes_another(struct lock_probe *probe, const struct redlock_event *event)
+{
+    (void)event;
+    if (probe->answers == 1 && redlock_lock_is_free(greedy->lock))
+        lock_probe_ask(greedy, "r");
+}
+
+/* The caller requests a place while the answers come that say which places are free. */
+TEST(a_callback_may_ask_for_the_place_that_was_just_left)
+{
+    struct lock_probe *holders[LIMIT], *waiting[4];
+    take_all(holders, 1);
+    greedy = user_of(0, 60000);
+    for (unsigned i = 0; i < 4; i++) {
+        waiting[i] = user_of(i % 2, 60000);
+        waiting[i]->on_event = takes_another;
+        lock_probe_ask(waiting[i], "r");
+    }
+    loop_for(loop, REDLOCK_MS(100));
+    for (unsigned i = 0; i < LIMIT; i++) {
+        holders[i]->on_event = takes_another;
+        let_go(holders[i]);
+        loop_for(loop, REDLOCK_MS(500));
+    }
+    unsigned acquired = 0;
+    for (unsigned i = 0; i < 4; i++)
+        acquired += waiting[i]->answers;
+    assert_int_equal(acquired + greedy->answers, LIMIT);
+    for (unsigned i = 0; i < waiter_count; i++)
+        waiters[i].on_event = NULL;
+}
+
 /* The next life of a lock has no limit any more. */
 TEST(a_lock_is_used_with_and_without_a_limit)
 {
