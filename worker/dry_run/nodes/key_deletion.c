@@ -198,10 +198,12 @@ static void step_answered(struct redis_call *call, const struct redis_result *re
     if (result->outcome == REDIS_VALUE) {
         deletion->answered = instant_now();
         step_take(deletion, result->reply);
-    } else if (result->outcome == REDIS_ERROR && result->reply != NULL && !redis_error_is_passing(result->error))
+    } else if (result->outcome == REDIS_ERROR && result->reply != NULL && !redis_error_is_passing(result->error)) {
+        deletion->state.is_refused = true;
         key_deletion_end(deletion, result->reason);
-    else
+    } else {
         loop_timer_set(loop, &deletion->rest, loop_after(loop, RETRY_NS));
+    }
 }
 
 static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)

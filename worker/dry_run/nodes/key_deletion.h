@@ -26,6 +26,7 @@ struct key_deletion_options {
 struct key_deletion_state {
     const char *name;       /* of the node */
     bool is_over, is_clean; /* clean: it was walked through, and there was nothing more */
+    bool is_refused;        /* the node does not let us look: to try again is of no use */
     uint64_t deleted;
     uint64_t left;                          /* about so many: see key_deletion_estimate */
     char trouble[KEY_DELETION_TROUBLE_MAX]; /* why it is not clean, for people */

@@ -386,13 +386,19 @@ static void all_deleted(void *context, const struct removal_end *end)
 {
     struct trial *trial = context;
     for (unsigned i = 0; i < end->count && i < RESULT_NODES_MAX; i++) {
-        trial->keys_left[i] = end->nodes[i].left;
-        if (!end->nodes[i].is_clean && trial->run->nodes == NULL)
+        const struct key_deletion_state *node = &end->nodes[i];
+        trial->keys_left[i] = node->left;
+        trial->run->leaves_names |= !node->is_clean && !node->is_refused;
+        if (node->is_clean || trial->run->nodes != NULL)
+            continue;
+        if (node->is_refused)
+            trial_say(trial, "%s may still have keys of this run, and refuses to let us look: %s (%s)", node->name,
+                      i > 0 ? "they expire" : "the next dry run that may look removes them", node->trouble);
+        else
             trial_say(trial,
                       "%s still has keys of this run, about %" PRIu64 ": a cleanup process goes on removing them (%s)",
-                      end->nodes[i].name, end->nodes[i].left, end->nodes[i].trouble);
+                      node->name, node->left, node->trouble);
     }
-    trial->run->leaves_names |= !end->is_clean;
     over(trial);
 }
 
