@@ -12,8 +12,9 @@
  * Then the nodes. A lock with wait_ns goes on until then:
  *   - After a split vote it tries again soon (backoff.h), unless it hears meanwhile that somebody has the lock.
  *   - If another owner holds it, it listens for the release (release_notifications.c) and asks a random moment after
- *     it (backoff.h). Of many waiting processes the first to ask wins and announces that, so most of the others do not
- *     ask at all. A holder that dies announces nothing, so the lock also asks when the longest reported ttl is over.
+ *     it (backoff.h), or at once if no other process listens. Of many waiting processes the first to ask wins and
+ *     announces that, so most of the others do not ask at all. A holder that dies announces nothing, so the lock also
+ *     asks when the longest reported ttl is over.
  *   - A release may have gone unheard, before the subscription began or while too few nodes are listened to. Then it
  *     asks after 20 ms, and then ever more slowly up to a second.
  *   - With too few nodes it does the same.
@@ -488,17 +489,22 @@ static void heard(struct notification_want *want, enum notification_kind kind, i
     struct lock_wait *wait = &lock->wait;
     bool waits = lock->lease.state == LEASE_WAITING &&
                  (lock->lease.refusal == REDLOCK_BUSY || wait->is_long || (kind == NOTIFIED_HELD && is_outvoted(lock)));
-    if (searches(lock) && kind == NOTIFIED_FREE && !place_heard(lock, (unsigned)(heard_of - wait->wants) + 1, waits))
+    bool is_free = kind == NOTIFIED_FREE || kind == NOTIFIED_ALONE;
+    if (searches(lock) && is_free && !place_heard(lock, (unsigned)(heard_of - wait->wants) + 1, waits))
         return;
     if (searches(lock) && kind == NOTIFIED_HELD) /* others may be free */
         return;
-    if (kind == NOTIFIED_FREE)
+    if (is_free)
         wait->freed_at = now_of(lock);
     if (!waits && !wait->is_queued)
         return;
     switch (kind) {
     case NOTIFIED_FREE:
         free_heard(lock, detail);
+        break;
+    case NOTIFIED_ALONE:
+        wait->is_long = false;
+        ask_at(lock, now_of(lock));
         break;
     case NOTIFIED_HELD:
         held_heard(lock, detail);

@@ -109,10 +109,25 @@ struct news {
     int64_t detail;
 };
 
-static bool is_new(struct notification_want *want, const struct news *news, struct instant now)
+static bool is_majority(const struct notifications *notifications, node_set nodes)
+{
+    return (unsigned)__builtin_popcount(nodes) > notifications->options.node_count / 2;
+}
+
+/* Whoever hears of releases hears them from a majority of the nodes, so two majorities cannot both miss him. */
+static bool is_alone_now(struct notification_want *want, const struct news *news)
+{
+    bool was_alone = is_majority(want->notifications, want->alone);
+    if (news->detail == 1 && want->reported[news->node] == want->releases)
+        want->alone |= set_of(news->node);
+    return !was_alone && is_majority(want->notifications, want->alone);
+}
+
+/* Whether the news is to be told. Its kind becomes NOTIFIED_ALONE if it shows that. */
+static bool is_new(struct notification_want *want, struct news *news, struct instant now)
 {
     if (instant_reached(now, instant_after(want->series_from, want->notifications->options.series_ns))) {
-        want->releases = 0;
+        want->releases = want->alone = 0;
         memset(want->reported, 0, sizeof want->reported);
         want->series_from = now;
     }
@@ -120,10 +135,14 @@ static bool is_new(struct notification_want *want, const struct news *news, stru
         want->reported[news->node] = (uint16_t)want->releases;
     if (news->kind != NOTIFIED_FREE)
         return true;
-    if (want->reported[news->node]++ < want->releases)
-        return false;
-    want->releases++;
-    return true;
+    bool is_new = want->reported[news->node]++ >= want->releases;
+    if (is_new) {
+        want->releases++;
+        want->alone = 0;
+    }
+    if (is_alone_now(want, news))
+        news->kind = NOTIFIED_ALONE;
+    return is_new || news->kind == NOTIFIED_ALONE;
 }
 
 /* `heard` may remove itself and others, and add them again. */
@@ -140,8 +159,9 @@ static void bucket_tell(struct notifications *notifications, struct bucket *buck
         list_append(&bucket->wants, link);
         bool is_about = news->key == NULL || (want->hash == hash && want->length == news->length &&
                                               memcmp(want->key, news->key, news->length) == 0);
-        if (is_about && is_new(want, news, now))
-            want->heard(want, news->kind, news->detail);
+        struct news told = *news;
+        if (is_about && is_new(want, &told, now))
+            want->heard(want, told.kind, told.detail);
     }
 }
 
@@ -225,7 +245,7 @@ static void subscription_set(struct subscription *subscription, bool is_on)
     node_set node = set_of(subscription->node->index);
     bool was_live = bucket->live_since.ns != INSTANT_NEVER.ns;
     bucket->on = (node_set)(is_on ? bucket->on | node : bucket->on & ~node);
-    bool is_live = (unsigned)__builtin_popcount(bucket->on) > notifications->options.node_count / 2;
+    bool is_live = is_majority(notifications, bucket->on);
     if (is_live == was_live)
         return;
     bucket->live_since = is_live ? loop_now(notifications->loop) : INSTANT_NEVER;

@@ -44,10 +44,11 @@ enum { NOTIFICATIONS_CHANNEL_MAX = 64, NOTIFICATIONS_BUCKETS = 64 };
 struct notifications;
 
 enum notification_kind {
-    NOTIFIED_FREE, /* released: once a release, not once a node. Detail: subscribed processes; 0 = unknown */
-    NOTIFIED_HELD, /* another process has it. Detail: nanoseconds */
-    NOTIFIED_LIVE, /* from now on releases arrive: subscribed to a majority of the nodes */
-    NOTIFIED_DEAF, /* not any more */
+    NOTIFIED_FREE,  /* released: once a release, not once a node. Detail: subscribed processes; 0 = unknown */
+    NOTIFIED_ALONE, /* the same, later: a majority of the nodes says that no other process hears of it */
+    NOTIFIED_HELD,  /* another process has it. Detail: nanoseconds */
+    NOTIFIED_LIVE,  /* from now on releases arrive: subscribed to a majority of the nodes */
+    NOTIFIED_DEAF,  /* not any more */
 };
 
 /* Interest in one key. Private; zeroed by notification_want_init. */
@@ -61,6 +62,7 @@ struct notification_want {
     uint64_t hash;
     unsigned releases;                  /* of the series that began at `series_from` */
     uint16_t reported[LEASE_NODES_MAX]; /* how many of them each node has reported */
+    node_set alone;                     /* these say of the last of them that only this process hears it */
     struct instant series_from;
     struct instant since; /* when notifications_want was called */
 };

@@ -311,6 +311,38 @@ TEST(test_after_a_while_every_word_is_news)
     assert_int_equal(free_heard(ear), 2);
 }
 
+TEST(test_who_hears_alone_is_told_by_a_majority)
+{
+    one_series();
+    listen_and_wait(ear, "lock:a");
+    hear(0, "hf:free:1:lock:a");
+    hear(1, "hf:free:1:lock:a");
+    hear(2, "hf:free:2:lock:a"); /* another process hears it, or heard the one before */
+    hear(3, "lock:a");           /* does not say */
+    assert_int_equal(ear->heard[NOTIFIED_ALONE], 0);
+    hear(4, "hf:free:1:lock:a");
+    assert_int_equal(ear->heard[NOTIFIED_ALONE], 1);
+    assert_int_equal(free_heard(ear), 1);
+}
+
+TEST(test_each_release_has_its_own_majority)
+{
+    one_series();
+    listen_and_wait(ear, "lock:a");
+    for (unsigned i = 0; i < 3; i++)
+        hear(i, "hf:free:1:lock:a");
+    assert_int_equal(ear->heard[NOTIFIED_ALONE], 1);
+    hear(0, "hf:free:1:lock:a"); /* the next release */
+    hear(1, "hf:free:1:lock:a");
+    hear(3, "hf:free:1:lock:a"); /* late, of the one before */
+    assert_int_equal(free_heard(ear), 2);
+    assert_int_equal(ear->heard[NOTIFIED_ALONE], 1);
+    hear(3, "hf:free:1:lock:a");
+    assert_int_equal(ear->heard[NOTIFIED_ALONE], 2);
+    hear(2, "hf:free:1:lock:a"); /* told already */
+    assert_int_equal(ear->heard[NOTIFIED_ALONE], 2);
+}
+
 TEST(test_what_makes_no_sense_is_not_told)
 {
     static const char *const senseless[] = {"hf:held::lock:a",

@@ -138,6 +138,22 @@ TEST(test_the_more_hear_it_the_wider_they_spread)
     assert_int_equal(other->answers, 0);
 }
 
+/* Of several each would wait for up to 200 ms, because attempts take so long here. The first release does not know yet
+ * that anybody listens. */
+TEST(test_who_hears_it_alone_asks_at_once)
+{
+    for (unsigned round = 0; round < 4; round++) {
+        hold("r");
+        struct lock_probe *other = wait_for_good(1, 60000, "r");
+        process(1)->attempt_ns = REDLOCK_MS(25);
+        struct instant freed = instant_now();
+        let_go(holder);
+        await_acquired(other);
+        assert_true(round == 0 || instant_since(freed, instant_now()) < REDLOCK_MS(30));
+        assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED);
+    }
+}
+
 TEST(test_who_cannot_listen_asks_now_and_then)
 {
     ask_first(NODES, "ACL SETUSER default resetchannels");
