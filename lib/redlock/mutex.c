@@ -213,7 +213,8 @@ static struct redlock_hold *hold_begin(const struct asking *asking)
     struct redlock_hold *hold = memory_new(struct redlock_hold);
     for (unsigned i = 0; i < asking->name_count; i++)
         hold->names[i] = memory_text(asking->names[i]);
-    hold->rule = (struct reentry_hold){.names = hold->names, .name_count = asking->name_count, .entries = 1};
+    hold->rule = (struct reentry_hold){
+        .names = hold->names, .name_count = asking->name_count, .is_shared = asking->request.shared, .entries = 1};
     hold->client = asking->client;
     hold->owner = owner;
     hold->inside = asking->mutex;
@@ -248,7 +249,8 @@ static enum reentry owner_judge(const struct asking *asking, struct redlock_hold
     const struct redlock_owner *owner = asking->mutex->owner;
     for (struct redlock_hold *hold = owner != NULL ? owner->holds : NULL; hold != NULL; hold = hold->next) {
         bool in_danger = redlock_held_in_danger(hold->held);
-        enum reentry judged = reentry_judge(&hold->rule, asking->names, asking->name_count, in_danger);
+        enum reentry judged =
+            reentry_judge(&hold->rule, asking->names, asking->name_count, asking->request.shared, in_danger);
         *hold_out = hold;
         if (judged != REENTRY_NEW)
             return judged;
@@ -382,6 +384,9 @@ static enum redlock_answer lock_or_enter(struct asking *asking)
             return enter(mutex, hold);
         case REENTRY_OVERLAP:
             return refuse(mutex, REDLOCK_INVALID, "its owner has some of the names and would wait for itself");
+        case REENTRY_UPGRADE:
+            return refuse(mutex, REDLOCK_INVALID,
+                          "its owner has it for reading: unlock it before it is locked to write");
         case REENTRY_DANGER:
             return refuse(mutex, REDLOCK_IN_DANGER, "its owner has it, and it is in danger or lost: unlock it first");
         case REENTRY_UNDECIDED:
@@ -414,6 +419,7 @@ static bool asking_begin(struct asking *asking, struct redlock_mutex *mutex, con
         .resource_count = mutex->name != NULL ? 1 : mutex->name_count,
         .owner = mutex->owner != NULL ? mutex->owner->name : NULL,
         .limit = mutex->limit,
+        .shared = mutex->shared,
     };
     if (!redlock_request_check(&asking->request, mutex->client->group->key_prefix, reason, size) ||
         !redlock_terms_fit(&asking->terms, mutex->client->group->slowest_timeout_ns, reason, size))

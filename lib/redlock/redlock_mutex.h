@@ -30,7 +30,12 @@
  *
  * All entries share one lock: its token, its ttl as it is, and its end. Once it is in danger or lost, it can only be
  * left (REDLOCK_IN_DANGER). An owner that has some of the names and wants others as well is refused
- * (REDLOCK_INVALID), because it might wait for itself. Another owner waits like another program.
+ * (REDLOCK_INVALID), because it might wait for itself. So is one that reads and wants to write; one that writes may
+ * enter to read. Another owner waits like another program.
+ *
+ * Readers. Any number of `shared` mutexes of a name may be locked at once, and none that is not (redlock_request):
+ *
+ *     struct redlock_mutex reader = {.client = client, .name = "report:2026", .shared = true};
  *
  * If the process dies, the lock expires within its ttl. What a child after fork may do: redlock.h. NULL never crashes:
  * it is refused, or it is a mutex that is not locked. Durations are milliseconds. */
@@ -64,6 +69,7 @@ struct redlock_mutex {
     size_t name_count;
     struct redlock_owner *owner; /* who may enter again [NULL = nobody] */
     unsigned limit;              /* how many may hold it at once, each at a place (redlock_request) [0 = 1] */
+    bool shared;                 /* for a reader: others may read at the same time */
     struct redlock_terms terms;  /* ttl, tries, delay and jitter, wait, drift factor, timeout factor, ... */
     /* How long to wait before the next attempt, after so many: instead of the delay and jitter of the terms. Runs on
      * the thread that locks. Such a waiter has no place in the line of this process. */

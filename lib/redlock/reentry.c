@@ -17,7 +17,7 @@ static unsigned names_common(const struct reentry_hold *hold, const char *const 
     return common;
 }
 
-enum reentry reentry_judge(const struct reentry_hold *hold, const char *const *names, unsigned name_count,
+enum reentry reentry_judge(const struct reentry_hold *hold, const char *const *names, unsigned name_count, bool shared,
                            bool in_danger)
 {
     unsigned common = names_common(hold, names, name_count);
@@ -27,6 +27,8 @@ enum reentry reentry_judge(const struct reentry_hold *hold, const char *const *n
         return REENTRY_UNDECIDED;
     if (common < name_count)
         return REENTRY_OVERLAP;
+    if (hold->is_shared && !shared)
+        return REENTRY_UPGRADE;
     return in_danger ? REENTRY_DANGER : REENTRY_AGAIN;
 }
 

@@ -2,7 +2,7 @@
  *
  * An owner enters again what it holds, or a part of it: with the same token, and without a request to the nodes, so the
  * ttl stays as it is. An owner that wants more than it holds would have to take several locks one after the other, and
- * could wait for itself: that is refused. After DANGER no entry succeeds, because the owner has to finish. The last
+ * could wait for itself: that is refused. So could two readers that both want to write. After DANGER no entry succeeds, because the owner has to finish. The last
  * exit releases. */
 #ifndef REDLOCK_REENTRY_H
 #define REDLOCK_REENTRY_H
@@ -14,6 +14,7 @@ enum reentry {
     REENTRY_AGAIN,     /* enter */
     REENTRY_UNDECIDED, /* another thread of the owner acquires some of it at this moment: judge again after that */
     REENTRY_OVERLAP,   /* some of it is held, and some is not: no */
+    REENTRY_UPGRADE,   /* it is held for reading, and wanted for writing: no */
     REENTRY_DANGER,    /* the lock may end soon: no */
 };
 
@@ -21,12 +22,12 @@ enum reentry {
 struct reentry_hold {
     const char *const *names; /* sorted by bytes, none twice */
     unsigned name_count;
-    bool is_acquired;
+    bool is_acquired, is_shared;
     unsigned entries;
 };
 
-/* `names`, sorted as well, are what the owner wants now. `in_danger` is as of now. */
-enum reentry reentry_judge(const struct reentry_hold *hold, const char *const *names, unsigned name_count,
+/* `names`, sorted as well, are what the owner wants now, for reading alone if `shared`. `in_danger` is as of now. */
+enum reentry reentry_judge(const struct reentry_hold *hold, const char *const *names, unsigned name_count, bool shared,
                            bool in_danger);
 void reentry_enter(struct reentry_hold *hold);
 /* True for the last exit: release it. */

@@ -177,6 +177,8 @@ TEST(what_is_wrong_is_said_and_nothing_is_started)
         {"--ttl wants a time from 500ms to 1m, not", 2, {"a", "--ttl", "61s", "--", "touch"}},
         {"max_ttl", 2, {"a", "--at-least", "90s", "--", "touch"}},
         {"--limit is for one resource", 2, {"a", "b", "--limit", "2", "--", "touch"}},
+        {"--limit or --shared", 2, {"a", "--limit", "2", "--shared", "--", "touch"}},
+        {"has its own terms", 2, {"a", "--same-as-holder", "7", "--shared", "--", "touch"}},
         {"--limit", 2, {"a", "--limit", "65", "--", "touch"}},
         {"not both", 2, {"a", "--wait", "1s", "--no-wait", "--", "touch"}},
         {"whole number", 2, {"a", "--same-as-holder", "x", "--", "touch"}},
@@ -540,6 +542,23 @@ TEST(as_many_commands_run_as_the_limit_says)
     assert_contains(result.error, "\"place\":");
     assert_int_equal(lock_run("a", "--", "sh", "-c", "echo \"<$HOLDFAST_PLACE>\""), 0);
     assert_string_equal(result.out, "<>\n");
+}
+
+/* --- readers ------------------------------------------------------------------------------------------------------ */
+
+TEST(commands_that_read_share_a_lock)
+{
+    char inner[512];
+    snprintf(inner, sizeof inner,
+             "H=%s/holdfast; $H lock a --shared --no-wait -- echo in; $H lock a --no-wait -- true; echo $?",
+             test_build());
+    assert_int_equal(lock_run("a", "--shared", "--", "sh", "-c", inner), 0);
+    assert_string_equal(result.out, "in\n75\n");
+    assert_int_equal(lock_run("a", "--", "sh", "-c", inner), 0);
+    assert_string_equal(result.out, "75\n");
+    assert_int_equal(lock_run("a", "--shared", "--json", "--", "true"), 0);
+    assert_contains(result.error, "\"shared\":true");
+    test_await(lock_cluster_keys(&cluster) == 0);
 }
 
 /* --- as a coprocess ----------------------------------------------------------------------------------------------- */

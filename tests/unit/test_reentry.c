@@ -10,7 +10,7 @@
     }
 #define COUNT(list) (unsigned)(sizeof(list) / sizeof(list)[0])
 #define JUDGE(hold, in_danger, ...)                                                                                    \
-    reentry_judge(&(hold), NAMES(__VA_ARGS__), COUNT(((const char *[]){__VA_ARGS__})), in_danger)
+    reentry_judge(&(hold), NAMES(__VA_ARGS__), COUNT(((const char *[]){__VA_ARGS__})), false, in_danger)
 
 static const char *const held_names[] = {"a", "c", "e"};
 
@@ -51,6 +51,16 @@ TEST(nobody_enters_after_danger)
     struct reentry_hold hold = hold_of(true);
     assert_int_equal(JUDGE(hold, true, "a"), REENTRY_DANGER);
     assert_int_equal(JUDGE(hold, true, "a", "c", "e"), REENTRY_DANGER);
+}
+
+TEST(a_reader_does_not_become_a_writer)
+{
+    struct reentry_hold hold = hold_of(true);
+    assert_int_equal(reentry_judge(&hold, held_names, 1, true, false), REENTRY_AGAIN);
+    hold.is_shared = true;
+    assert_int_equal(reentry_judge(&hold, held_names, 1, true, false), REENTRY_AGAIN);
+    assert_int_equal(JUDGE(hold, false, "a"), REENTRY_UPGRADE);
+    assert_int_equal(JUDGE(hold, false, "b"), REENTRY_NEW);
 }
 
 TEST(an_attempt_of_the_owner_is_waited_for)

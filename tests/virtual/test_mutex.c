@@ -112,6 +112,32 @@ TEST(a_limit_lets_so_many_in)
         assert_int_equal(redlock_mutex_unlock(&mutexes[i]), REDLOCK_RELEASED);
 }
 
+TEST(readers_share_a_name_and_a_writer_has_it_alone)
+{
+    struct redlock_mutex readers[2] = {mutex_of("r"), mutex_of("r")}, writer = mutex_of("r");
+    readers[0].shared = readers[1].shared = true;
+    lock(&readers[0]);
+    lock(&readers[1]);
+    assert_int_equal(redlock_mutex_try_lock(&writer), REDLOCK_BUSY);
+    assert_int_equal(redlock_mutex_unlock(&readers[0]), REDLOCK_RELEASED);
+    assert_int_equal(redlock_mutex_try_lock(&writer), REDLOCK_BUSY);
+    uint64_t read_under = redlock_mutex_token(&readers[1]);
+    assert_int_equal(redlock_mutex_unlock(&readers[1]), REDLOCK_RELEASED);
+    lock(&writer);
+    assert_true(redlock_mutex_token(&writer) > read_under && read_under > 0);
+    assert_int_equal(redlock_mutex_try_lock(&readers[0]), REDLOCK_BUSY);
+    assert_int_equal(redlock_mutex_unlock(&writer), REDLOCK_RELEASED);
+}
+
+TEST(a_shared_mutex_has_no_limit)
+{
+    struct redlock_mutex mutex = mutex_of("r");
+    mutex.shared = true;
+    mutex.limit = 2;
+    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
+    assert_contains(mutex.reason, "has no limit");
+}
+
 static volatile unsigned total;
 static _Atomic unsigned failures;
 
@@ -396,6 +422,22 @@ TEST(what_would_wait_for_itself_is_refused)
     assert_int_equal(redlock_mutex_unlock(&one), REDLOCK_RELEASED);
     lock(&both);
     assert_int_equal(redlock_mutex_unlock(&both), REDLOCK_RELEASED);
+}
+
+TEST(an_owner_that_reads_does_not_become_a_writer)
+{
+    struct redlock_owner owner = {0};
+    struct redlock_mutex reader = mutex_of_owner("a", &owner), writer = mutex_of_owner("a", &owner);
+    reader.shared = true;
+    lock(&reader);
+    assert_int_equal(redlock_mutex_lock(&writer), REDLOCK_INVALID);
+    assert_contains(writer.reason, "for reading");
+    assert_int_equal(redlock_mutex_unlock(&reader), REDLOCK_RELEASED);
+    lock(&writer);
+    lock(&reader);
+    assert_int_equal(redlock_mutex_token(&reader), redlock_mutex_token(&writer));
+    assert_int_equal(redlock_mutex_unlock(&writer), REDLOCK_STILL_HELD);
+    assert_int_equal(redlock_mutex_unlock(&reader), REDLOCK_RELEASED);
 }
 
 TEST(nobody_enters_after_danger)

@@ -34,7 +34,7 @@ struct lock_command {
     struct origin origin;
     struct nodes_login login;
     int64_t wait_ns, ttl_ns, max_hold_ns, at_least_ns, limit;
-    bool has_wait, never_waits, is_shell, holds, as_json, signals_danger;
+    bool has_wait, never_waits, is_shared, is_shell, holds, as_json, signals_danger;
     const char *same_as, *name;
     /* Of the arguments. */
     char **resources;
@@ -75,6 +75,8 @@ static const struct option_row options[] = {
      .offset = AT(at_least_ns), .least = NS_PER_MS},
     {OPTION_COUNT, 0, "limit", "N", "so many may hold RESOURCE at once, each at a place of its own (1)",
      .offset = AT(limit), .least = 1, .most = REDLOCK_LIMIT_MAX},
+    {OPTION_FLAG, 0, "shared", NULL, "for a command that only reads: others may hold it with --shared at the same time",
+     .offset = AT(is_shared)},
     {OPTION_TEXT, 0, "same-as-holder", "TOKEN", "inside another `holdfast lock`: run under its lock, with this token",
      .offset = AT(same_as)},
     {OPTION_FLAG, 0, "shell", NULL, "COMMAND is a line for /bin/sh, and ARGS are its $1, $2 ...",
@@ -104,6 +106,8 @@ static struct json_writer event_begin(const struct lock_command *self, struct bu
     json_text_or_nothing(&json, "fence", self->token > 0 ? token : "");
     if (self->limit > 1)
         json_number_if(&json, "place", self->token > 0, self->place);
+    if (self->is_shared)
+        json_truth(&json, "shared", true);
     return json;
 }
 
@@ -403,6 +407,7 @@ static void lock_ask(struct lock_command *self)
                                             .resource_count = self->resource_count,
                                             .owner = self->owner,
                                             .limit = (unsigned)self->limit,
+                                            .shared = self->is_shared,
                                             .leaves_when_busy = self->terms.wait_ms == 0};
     self->is_asking = true;
     loop_timer_set(self->loop, &self->complaint, loop_after(self->loop, COMPLAINT_NS));
@@ -632,8 +637,10 @@ static int line_check(const struct lock_command *self)
         return command_misused(&command_lock, "--wait or --no-wait, not both");
     if (self->limit > 1 && self->resource_count > 1)
         return command_misused(&command_lock, "--limit is for one resource");
-    if (self->same_as != NULL &&
-        (self->limit > 1 || self->holds || self->max_hold_ns > 0 || self->at_least_ns > 0 || self->ttl_ns > 0))
+    if (self->limit > 1 && self->is_shared)
+        return command_misused(&command_lock, "--limit or --shared, not both: any number may hold it with --shared");
+    if (self->same_as != NULL && (self->limit > 1 || self->is_shared || self->holds || self->max_hold_ns > 0 ||
+                                  self->at_least_ns > 0 || self->ttl_ns > 0))
         return command_misused(&command_lock, "the lock of --same-as-holder has its own terms");
     if (self->wait_ns > FOREVER_NS)
         return command_misused(&command_lock, "--wait: a year at most; without it, it waits for ever");
@@ -754,7 +761,8 @@ const struct command command_lock = {
         "\n"
         "COMMAND runs as without it: terminal, standard input, open files, signals and Ctrl-Z. It gets\n"
         "  HOLDFAST_RESOURCE     the names, one a line\n"
-        "  HOLDFAST_FENCE        the token of this hold: larger than all before it, for what checks it\n"
+        "  HOLDFAST_FENCE        the token of this hold: larger than all before it, for what checks it (with\n"
+        "                        --shared, not smaller than that of the last writer)\n"
         "  HOLDFAST_PLACE        with --limit: which of the places; fences are ordered for each place only\n"
         "  HOLDFAST_DEADLINE_FD  a descriptor that is readable when the lock is in danger, and ends with it\n"
         "When the lock is lost, COMMAND and all that it started are killed before anybody else can have it, also when\n"
@@ -780,8 +788,8 @@ const struct command command_lock = {
         "\n"
         "JSON: event (held, danger, lost, released, refused, waiting), resources, fence (a decimal string), place "
         "(with\n"
-        "--limit), deadline\n"
-        "(seconds since 1970), remaining_ms, waited_ms, reason, answer, holder, ending, held_ms, exit_status.\n"
+        "--limit), shared, deadline (seconds since 1970), remaining_ms, waited_ms, reason, answer, holder, ending,\n"
+        "held_ms, exit_status.\n"
         "\n"
         "Exit status: that of COMMAND, 128+n if signal n ended it; 75 the lock could not be taken in time; 76 it was\n"
         "lost; 126 COMMAND cannot be executed; 127 it is not there; 1 and 2 as for every command. --json tells 75 and\n"
@@ -790,6 +798,7 @@ const struct command command_lock = {
         "Without a configuration, --node or HOLDFAST_LOCK_NODES (separated by commas) name the lock nodes.\n",
     .examples = "  holdfast lock deploy:web -- ./deploy.sh\n"
                 "  holdfast lock report --no-wait --at-least 30s -- ./report    # from cron on several hosts\n"
+                "  holdfast lock site --shared -- ./backup    # beside others that only read\n"
                 "  holdfast lock acct:42 --wait 10s --shell -- 'echo \"token $HOLDFAST_FENCE\"'\n",
     .options = options,
     .arguments_max = ARGUMENTS_MAX,
