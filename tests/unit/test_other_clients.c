@@ -150,6 +150,8 @@ TEST(of_two_resources_at_one_place_the_later_is_remembered)
 {
     other_clients_seen(&others, KEY, 1, at(0));
     other_clients_passed(&others, KEY, BUDGET, at(1));
+    other_clients_had(&others, SAME_PLACE, 100 * MS, at(5)); /* nothing of theirs was seen there */
+    assert_owed(1, at(5));
     other_clients_seen(&others, SAME_PLACE, 1, at(10));
     assert_false(other_clients_are_next(&others, KEY, BUDGET, at(5000)));
     other_clients_passed(&others, SAME_PLACE, BUDGET, at(20));

@@ -207,6 +207,14 @@ TEST(test_what_is_not_wanted_for_a_while_is_left_and_closed)
     assert_int_equal(listeners(), NODES);
 }
 
+TEST(test_connections_without_wants_stay_for_a_while)
+{
+    listen_and_wait(ear, "lock:a");
+    notifications_unwant(&ear->want);
+    loop_for(loop, 10 * NS_PER_S);
+    assert_int_equal(listeners(), NODES);
+}
+
 TEST(test_a_pause_between_wants_costs_nothing)
 {
     listen_and_wait(ear, "lock:a");

@@ -230,6 +230,20 @@ TEST(test_foreign_values_keep_no_task)
     }
 }
 
+/* What stands for a place and has no queue is removed, and is in nobody's way. */
+TEST(test_a_foreign_place_is_removed)
+{
+    struct waiting_end end = end_of(NULL);
+    start("a");
+    park_new(&probe, 0, "one");
+    free(redis_server_command(server, "ZADD " ORDER " 0 ghost"));
+    free(redis_server_command(server, "EVAL \"return redis.call('HSET', KEYS[1], 'ghost', redis.call('TIME')[1] .. "
+                                      "'.000000' .. string.char(10, 10) .. 'foreign')\" 1 " PLACES));
+    queue_free(probe.queue, &end);
+    wait_places("queue:a one");
+    assert_waiting("one=O");
+}
+
 /* Nothing can be parked where `schedule` is no sorted set: the task stays claimed, and its call is repeated. */
 TEST(test_a_foreign_schedule_keeps_the_claim)
 {
