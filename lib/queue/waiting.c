@@ -39,11 +39,12 @@ static void list_encode(const struct queue_keys *keys, const char *list, struct 
 }
 
 /* Lists of one group share a stamp of when they were freed last (stamps.lua): there are so many that groups rarely
- * collide. */
+ * collide. All have five digits, so that the claim script cuts them out of a text without looking for their ends. */
+enum { GROUPS = 1 << 14, GROUP_OF_NO_LIST = 10000 };
+
 static uint16_t group_of(const char *list)
 {
-    enum { GROUPS = 1 << 14 };
-    return (uint16_t)(hash_bytes(0, list, strlen(list)) % GROUPS);
+    return (uint16_t)(GROUP_OF_NO_LIST + 1 + hash_bytes(0, list, strlen(list)) % GROUPS);
 }
 
 static void microseconds_encode(int64_t ns, struct buffer *out)
@@ -253,7 +254,7 @@ void queue_settle_and_free(struct queue *queue, unsigned number, bool claim_next
     buffer_clear(&slot->freed);
     for (unsigned i = 0; i < end->list_count; i++) {
         queue_keys_request(queue->keys.waiting_prefix, end->lists[i], &slot->freed);
-        slot->freed_groups[i] = group_of(end->lists[i]);
+        slot->freed_groups[i] = end->is_handed_on ? GROUP_OF_NO_LIST : group_of(end->lists[i]);
     }
     size_t jid = end->jid != NULL ? strnlen(end->jid, sizeof slot->freed_jid - 1) : 0;
     memcpy(slot->freed_jid, end->jid != NULL ? end->jid : "", jid);

@@ -17,7 +17,7 @@
 #define ORDER  "hf:2:waiting:" LIST
 #define PLACES "hf:2:places:" LIST
 #define FREED  "hf:2:freed"
-#define GROUP  "9856" /* of LIST (stamps.lua) */
+#define GROUP  "19857" /* of LIST (stamps.lua) */
 
 /* To the next look of the oldest, far enough that no test sees it pass. */
 #define NEAR_NS (600 * NS_PER_S)

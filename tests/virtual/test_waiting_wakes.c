@@ -102,7 +102,7 @@ static void test_a_call_frees_what_each_of_its_slots_held(void **state)
     assert_true(queue_has_waiters(probe.queue, 0)); /* the one that was woken still has its place */
     assert_false(queue_has_waiters(probe.queue, 1));
     assert_places("queue:a one");
-    assert_reply(server, "1", "HEXISTS hf:2:freed 2582");
+    assert_reply(server, "1", "HEXISTS hf:2:freed 12583");
     queue_probe_claim(&probe, 1, "one");
     end.jid = "one";
     assert_int_equal(turn_free(&probe, 1, false, &end), QUEUE_NOTHING);

@@ -10,8 +10,8 @@
 --       their numbers, separated by blanks; a byte a slot, '0', and 1 more if it is to claim, 2 more if its locks go to
 --       a successor (no task is woken), 4 more for each lock; 32 bytes a slot, the id that its place holds (16
 --       times '-' = none) and the new one; then, if tasks end that held locks, the prefixes of the keys of queues, orders and
---       places, the groups of their lists (stamps.lua), separated by blanks, and a line for each slot, the jid that
---       gives up its place in these lists.
+--       places, the groups of their lists (stamps.lua), five digits and a blank each, and a line for each slot, the jid
+--       that gives up its place in these lists. Locks that go to a successor have a group that no list has.
 -- Returns for each slot what its place now holds: the new id, followed by queue, newline and payload of the claimed
 -- task; anything else means that the claim is lost. Then, for each list, '1' if its queue is paused, '0' if not ('' =
 -- no slot wanted to claim); '1' if a task was claimed and there are tasks to cancel, else '0'; the node's time in
@@ -59,41 +59,39 @@ redis.call('HDEL', process, '')
 -- finds that out for many lists.
 local waits, orders, ends = '', 5 + lists, first + 3
 if orders < #KEYS then
-    local has_moved, holders, locks = {}, {}, 0
-    for m = 1, moves do
-        has_moved[moved[m]] = true
-    end
-    for s = 1, slots do
-        local sign = signs[s] - 48
-        for _ = 4, sign, 4 do
-            locks = locks + 1
-            holders[locks] = sign % 4 > 1 and -s or s
-        end
-    end
-    local groups, freed_at, waiting, jids = string.gmatch(ARGV[ends + 3], '%d+'), string.format('%.0f', now), {}, nil
+    local locks, groups, freed_at = #KEYS - orders, ARGV[ends + 3], string.format('%.0f', now)
+    local waiting, holders, has_moved, jids = {}, nil, {}, {}
     for from = 1, locks, 256 do
-        local stamps, stamped, last = {}, 0, math.min(from + 255, locks)
-        for l = from, last do
-            local group = groups()
-            if has_moved[holders[l]] then
-                stamps[stamped + 1], stamps[stamped + 2] = group, freed_at
+        local last = math.min(from + 255, locks)
+        if moves > 0 then
+            -- This stamps what a slot that did not move has freed, too, which costs a task one more look.
+            local stamps, stamped = {}, 0
+            for at = 6 * from - 5, 6 * last, 6 do
+                stamps[stamped + 1], stamps[stamped + 2] = sub(groups, at, at + 4), freed_at
                 stamped = stamped + 2
             end
-        end
-        if stamped > 0 then
             stamps_set(KEYS[orders], stamps)
         end
         local exist = redis.call('EXISTS', unpack(KEYS, orders + from, orders + last)) > 0
+        if exist and not holders then
+            holders = {}
+            for m = 1, moves do
+                has_moved[moved[m]] = true
+            end
+            for s = 1, slots do
+                local sign = signs[s] - 48
+                for _ = 4, sign, 4 do
+                    holders[#holders + 1] = sign % 4 > 1 and -s or s
+                end
+            end
+            for jid in string.gmatch(ARGV[ends + 4], '([^\n]*)\n') do
+                jids[#jids + 1] = jid
+            end
+        end
         for l = exist and from or last + 1, last do
             local s, order = math.abs(holders[l]), KEYS[orders + l]
             local exists = redis.call('EXISTS', order)
             if exists == 1 and has_moved[s] then
-                if not jids then
-                    jids = {}
-                    for jid in string.gmatch(ARGV[ends + 4], '([^\n]*)\n') do
-                        jids[#jids + 1] = jid
-                    end
-                end
                 local places_key = ARGV[ends + 2] .. sub(order, #ARGV[ends + 1] + 1)
                 local list = waiting_list(order, places_key, KEYS[orders - 1], KEYS[2], now)
                 list.give_up(jids[s])
