@@ -2,8 +2,8 @@
  *
  * An owner enters again what it holds, or a part of it: with the same token, and without a request to the nodes, so the
  * ttl stays as it is. An owner that wants more than it holds would have to take several locks one after the other, and
- * could wait for itself: that is refused. So could two readers that both want to write. After DANGER no entry succeeds, because the owner has to finish. The last
- * exit releases. */
+ * could wait for itself: that is refused. So could two readers that both want to write. After DANGER no entry succeeds,
+ * because the owner has to finish. The last exit releases. */
 #ifndef REDLOCK_REENTRY_H
 #define REDLOCK_REENTRY_H
 
