@@ -1,5 +1,5 @@
 /* The life of locks in simulated worlds (tests/sim/world/play.h says what the environment chooses; HF_PROFILE: one of
- * steady, loss, steps, wild, ruin, any). */
+ * steady, loss, steps, wild, ruin, any; HF_READERS=1: readers wherever there is no limit). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

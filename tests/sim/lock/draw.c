@@ -10,7 +10,7 @@ const char *const lock_profile_names[LOCK_PROFILES] = {"steady", "loss", "steps"
 
 #define schedule lock_schedule
 
-/* HF_PROFILE plays only schedules of one kind; HF_READERS=1 (in lock_draw) only those with readers. */
+/* HF_PROFILE plays only schedules of one kind. */
 static enum lock_profile profile_draw(void)
 {
     static const enum lock_profile profiles[] = {LOCK_STEADY, LOCK_STEADY, LOCK_STEADY, LOCK_LOSS, LOCK_LOSS, LOCK_LOSS,
@@ -104,8 +104,8 @@ void lock_draw(uint64_t seed)
     schedule.resource_count = 1 + chance_pick(&schedule.chance, LOCK_RESOURCES_MAX);
     schedule.max_ttl_ns = chance_scale(&schedule.chance, NS_PER_S, 5 * NS_PER_S);
     schedule.max_ttl_ns -= schedule.max_ttl_ns % NS_PER_MS;
-    bool has_limit = chance_mix(~seed) % 4 == 0, are_readers_wanted = getenv("HF_READERS") != NULL;
-    if (has_limit && !are_readers_wanted)
+    bool are_readers_wanted = getenv("HF_READERS") != NULL;
+    if (chance_mix(~seed) % 4 == 0)
         schedule.limit = schedule.resource_count = 2 + (unsigned)(chance_mix(~seed) / 4 % (LOCK_RESOURCES_MAX - 1));
     else
         schedule.has_readers = are_readers_wanted || chance_mix(~seed) / 16 % 2 == 0;
