@@ -150,6 +150,8 @@ void slot_lock_take(struct slot *slot,
 void slot_lock_taken(struct slot *slot, const struct redlock_event *event);
 enum flow_refusal slot_lock_refused(struct slot *slot, const struct redlock_event *event);
 void slot_lock_lost(struct slot *slot, enum redlock_loss loss);
+/* A program has released the lock behind this list, perhaps. The context is the worker. */
+void slot_lock_may_be_free(void *worker, const char *list);
 /* Leaves all that the task had: the lock, and what is noted in the process's table. */
 void slot_lock_leave(struct slot *slot, const struct flow_step *step);
 void slot_runner_take(struct slot *slot); /* of its class's share; harmless again */

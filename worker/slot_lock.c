@@ -181,7 +181,17 @@ static void busy_note(struct slot *slot, const struct redlock_event *event)
     contention_note_held(
         worker->contention, list, loop_after(worker->loop, believed_ns),
         (struct contention_held){.seen_us = seen_us, .free_at = loop_after(worker->loop, left_ns + NS_PER_MS)});
+    if (!is_looked_at)
+        program_releases_expect(worker->program_releases, event->holder, list, slot->resources.names[event->resource],
+                                slot->rules.limit, loop_after(worker->loop, left_ns + NS_PER_S));
     wait_plan(slot, list, left_ns + NS_PER_MS + (is_looked_at ? 0 : random_between(0, EXPIRY_SPREAD_NS)), seen_us);
+}
+
+void slot_lock_may_be_free(void *context, const char *list)
+{
+    struct worker *worker = context;
+    contention_forget_held(worker->contention, list);
+    queue_free(worker->queue, &(struct waiting_end){.lists = &list, .list_count = 1});
 }
 
 /* The lock was meant for this successor, so no other task knows that it is free, or will be in a moment. The usual

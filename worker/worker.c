@@ -556,6 +556,7 @@ static bool worker_build(struct worker *worker, struct error *error)
         return false;
     queue_build(worker);
     worker->pending = late_releases_create(worker->loop, worker->queue, &worker->terms);
+    worker->program_releases = program_releases_create(worker->loop, worker->locks, slot_lock_may_be_free, worker);
     if (!periodic_build(worker, error))
         return false;
     worker_resources_take(worker);
@@ -604,6 +605,7 @@ static void worker_free(struct worker *worker)
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
         slot_run_fini(&worker->slots[i]);
     late_releases_destroy(worker->pending);
+    program_releases_destroy(worker->program_releases);
     dead_set_watch_destroy(worker->dead_set_watch);
     if (worker->promoter != NULL)
         promoter_destroy(worker->promoter);

@@ -11,6 +11,7 @@
 #include "worker/events/work_report.h"
 #include "worker/events/task_log.h"
 #include "worker/locks/contention.h"
+#include "worker/locks/program_releases.h"
 #include "worker/locks/late_releases.h"
 #include "worker/monitor/monitor.h"
 #include "worker/periodic/periodic.h"
@@ -29,6 +30,7 @@ struct worker {
     struct event_commands *event_commands;
     struct isolation *isolation;
     struct contention *contention;
+    struct program_releases *program_releases;
     struct ended_tasks *ended;
     struct late_releases *pending;
     struct queue *queue;

@@ -141,6 +141,14 @@ int64_t redlock_lock_ttl_ns(const struct redlock_lock *lock);
 /* From now on `done` does not run; harmless if it has run. */
 void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify *verify);
 
+/* Calls `released`, later and on the loop, whenever a process of the group announces that it released the resource, or
+ * its place (from 1), and once when such announcements begin to arrive, because one may have been missed. Announcements
+ * may be lost. `released` must not destroy the watch. Ends before the group. On the loop. */
+struct redlock_watch;
+struct redlock_watch *redlock_watch_create(struct redlock_group *group, const char *resource, unsigned place,
+                                           void (*released)(void *context), void *context);
+void redlock_watch_destroy(struct redlock_watch *watch);
+
 const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
 /* Requests to one node, and its answers, since the group was created. */
 struct redlock_node_counters {

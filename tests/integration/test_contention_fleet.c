@@ -215,7 +215,8 @@ static void behind_a_hot_resource_others_start_when_each_was_parked_once(void **
     contended_push("other", "[0]", "s");
     contended_start(&(struct fleet_setup){.threads = 1, .lock = LOCK("1m", "")});
     test_await(fleet_noted_all(&fleet, "end other") == 1);
-    assert_int_equal(parked_before("task_started jid=other"), CROWD);
+    /* The oldest looks again once its worker listens for the release of what holds the lock. */
+    assert_in_range(parked_before("task_started jid=other"), CROWD, CROWD + 1);
     assert_int_equal(waiting_count("resource:r1"), CROWD);
 }
 
@@ -322,13 +323,13 @@ static void what_another_program_gives_back_early_is_found_long_before_its_ttl(v
     test_await(fleet_noted_all(&fleet, "end waits") == 1);
 }
 
-/* A program with libredlock on the same nodes and prefix. */
+/* A program with libredlock on the same nodes and prefix. It knows no queue node that could wake the task. */
 static void locks_of_tasks_and_of_programs_exclude_each_other(void **state)
 {
     (void)state;
     struct loop *loop = loop_create(NULL);
     struct redlock_group *group = lock_cluster_group(&fleet.locks, loop);
-    struct redlock_terms terms = quick_terms(10000, 1);
+    struct redlock_terms terms = quick_terms(50000, 1);
     struct lock_probe program;
     lock_probe_create(&program, loop, group, &terms);
     contended_start(&(struct fleet_setup){.threads = 2, .lock = LOCK("1m", "")});
@@ -340,8 +341,9 @@ static void locks_of_tasks_and_of_programs_exclude_each_other(void **state)
     test_await(waiting_count("resource:b") == 1);
     assert_int_equal(fleet_noted_all(&fleet, "begin waits"), 0);
     assert_int_equal(lock_probe_release(&program), REDLOCK_RELEASED);
-    resource_free("b"); /* the end of a program wakes no task */
+    struct instant released_at = instant_now();
     test_await(fleet_noted_all(&fleet, "end waits") == 1);
+    assert_true(instant_since(released_at, instant_now()) < 30 * NS_PER_S); /* else after 50 s */
     lock_probe_destroy(&program);
     loop_await(loop, redlock_group_busy(group) == 0);
     redlock_group_destroy(group);
