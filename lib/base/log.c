@@ -50,6 +50,7 @@ static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char priorities[] = {'7', '6', '4', '3'}; /* of syslog */
 
 static atomic_int level_now = LOG_INFO, format_now = LOG_TEXT;
+static atomic_bool has_level; /* somebody has set it */
 static atomic_ulong dropped;
 static _Atomic(int64_t) give_up_ns = INT64_MAX; /* when the thread has to end, on CLOCK_BOOTTIME */
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
@@ -466,7 +467,14 @@ void log_reopen(const char *path)
 
 void log_set_level(enum log_level level)
 {
+    atomic_store_explicit(&has_level, true, memory_order_relaxed);
     atomic_store_explicit(&level_now, (int)level, memory_order_relaxed);
+}
+
+void log_suggest_level(enum log_level level)
+{
+    if (!atomic_load_explicit(&has_level, memory_order_relaxed))
+        log_set_level(level);
 }
 
 void log_set_format(enum log_format format)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/invariant.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "redlock/holders.h"
 #include "redlock/inspection_call.h"
@@ -124,6 +125,7 @@ struct redlock_nodes *redlock_nodes_open(const struct redlock_options *options, 
         redlock_refuse(reason, reason_size, "%s", error.text);
         return NULL;
     }
+    log_suggest_level(options->logs_to_stderr ? LOG_INFO : LOG_NOTHING);
     struct redlock_nodes *nodes = memory_new(struct redlock_nodes);
     nodes->loop = loop;
     nodes->options = options;

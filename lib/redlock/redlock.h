@@ -103,7 +103,8 @@ struct redlock_options {
     double drift_factor;     /* how much the rates of two clocks may differ, 0.001 to 0.1; 0 = 0.01. A lock is trusted
                                 for that share less than its ttl. A node whose clock differs by more has no vote */
     const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
-    bool logs_to_stderr;     /* a client logs what happens to nodes and locks; otherwise it is silent */
+    bool logs_to_stderr;     /* a client, or a session of redlock_nodes.h, logs what happens to nodes and locks; otherwise
+                                it is silent. One setting for the process: the first session, and each client, sets it */
     bool is_guest;           /* others maintain the lock group: never write a marker. A node that forgot its locks gets
                                 its vote back when another client, or an operator, heals it */
     bool has_own_resources;  /* no other client asks for these resources: tokens are kept in strings, which end by
