@@ -380,8 +380,9 @@ static void timer_fired(struct loop_timer *timer)
     case NODE_CONNECTING:
     case NODE_TLS:
     case NODE_HANDSHAKE:
-        node_lose(node, "%s took longer than %lld ms", node_phase_name(node->phase),
-                  (long long)(node->step_limit_ns / NS_PER_MS));
+        node_lose(node, "%s took longer than %lld ms%s", node_phase_name(node->phase),
+                  (long long)(node->step_limit_ns / NS_PER_MS),
+                  node->phase == NODE_TLS ? "; does the server speak TLS?" : "");
         break;
     case NODE_UP:
         if (node_read(node))

@@ -170,7 +170,7 @@ static bool refused(struct redis_node *node, const struct pending *entry, const 
 {
     char word[32];
     bool is_failure = reply->kind == REDIS_FAILURE;
-    const char *text = is_failure ? reply->bytes : "an unexpected reply";
+    const char *text = is_failure ? reply->bytes : "an unexpected reply, as of no Redis server";
     const char *advice = is_failure && redis_error_classify(reply->bytes, reply->length) == REDIS_ERROR_AUTH
                              ? "; check the user, its password and its rights"
                              : "";
@@ -270,7 +270,7 @@ static void become_up(struct redis_node *node)
     node->up_since = loop_now(node->loop);
     redis_reader_limit(node->reader, node->options.reply_limit);
     node->is_tried = true;
-    node->told_down = false;
+    node->told_reasons = 0;
     node->failures = 0;
     node->reason[0] = '\0';
     node->counters.connects++;

@@ -87,15 +87,18 @@ static int64_t backoff_ns(const struct redis_node *node)
     return high > low ? random_between(low, high) : low;
 }
 
-static void tell_down(struct redis_node *node)
+enum { REASONS_TOLD = 3 };
+
+/* How a connection ended says less than why there is no other, so the log has what is new, up to a limit. */
+static void tell_down(struct redis_node *node, const char *reason_before)
 {
     char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
-    log_event(node->told_down ? LOG_DEBUG : LOG_WARN, "node_down", "node=%s reason=%s",
-              log_value(node->options.name, name), log_value(node->reason, reason));
-    if (node->told_down)
-        return;
-    node->told_down = true;
-    if (node->options.changed != NULL)
+    bool is_first = node->told_reasons == 0;
+    bool is_told = is_first || (node->told_reasons < REASONS_TOLD && strcmp(node->reason, reason_before) != 0);
+    log_event(is_told ? LOG_WARN : LOG_DEBUG, "node_down", "node=%s reason=%s", log_value(node->options.name, name),
+              log_value(node->reason, reason));
+    node->told_reasons += is_told;
+    if (is_first && node->options.changed != NULL)
         node->options.changed(node->options.context, node, REDIS_NODE_DOWN, node->reason);
 }
 
@@ -152,7 +155,9 @@ static void restart_search(struct redis_node *node)
 
 void node_lose(struct redis_node *node, const char *format, ...)
 {
+    char before[sizeof node->reason];
     va_list arguments;
+    memcpy(before, node->reason, sizeof before);
     va_start(arguments, format);
     vsnprintf(node->reason, sizeof node->reason, format, arguments);
     va_end(arguments);
@@ -169,7 +174,7 @@ void node_lose(struct redis_node *node, const char *format, ...)
     node->phase = NODE_WAITING;
     node->is_tried = true;
     node->failures++;
-    tell_down(node);
+    tell_down(node, before);
     complete_lost(node);
     node_drop_output(node);
     node_wake_at(node, loop_after(node->loop, backoff_ns(node)));

@@ -145,7 +145,8 @@ struct redis_node {
 
     bool overloaded;             /* close at the end of the turn */
     enum redis_error demoted_by; /* not NONE: close after the replies that have arrived */
-    bool is_tried, told_down;
+    bool is_tried;
+    unsigned told_reasons; /* why it is down, since it was last up */
     unsigned failures;  /* since it was last up */
     unsigned demotions; /* in quick succession */
     struct instant up_since;

@@ -177,3 +177,12 @@ unsigned redlock_group_nodes_up(const struct redlock_group *group)
         up += redis_node_state(group->nodes[i].node) == REDIS_NODE_UP;
     return up;
 }
+
+const char *redlock_group_trouble(const struct redlock_group *group)
+{
+    const char *reason = "";
+    for (unsigned i = 0; group != NULL && i < group->node_count && reason[0] == '\0'; i++)
+        if (redis_node_state(group->nodes[i].node) != REDIS_NODE_UP)
+            reason = redis_node_reason(group->nodes[i].node);
+    return reason;
+}

@@ -210,8 +210,12 @@ static const char *no_quorum_reason(struct redlock_lock *lock)
     const struct group_node *voteless = voteless_node(group);
     if (lock->was_refused)
         return group->refusal;
-    if (voteless == NULL || redlock_group_nodes_up(group) < group->node_count / 2 + 1)
-        return answer_reason(REDLOCK_NO_QUORUM);
+    if (voteless == NULL || redlock_group_nodes_up(group) < group->node_count / 2 + 1) {
+        const char *trouble = redlock_group_trouble(group);
+        snprintf(lock->group->reason, sizeof lock->group->reason, "%s%s%s", answer_reason(REDLOCK_NO_QUORUM),
+                 trouble[0] != '\0' ? ": " : "", trouble);
+        return group->reason;
+    }
     const struct trust_node *node = &group->trust.node[voteless->index];
     snprintf(lock->group->reason, sizeof lock->group->reason, "too few lock nodes may vote: %s is %s (%s): %s",
              redis_node_name(voteless->node), trust_state_name(node->state), trust_reason_name(node->reason),

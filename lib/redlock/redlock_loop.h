@@ -175,6 +175,8 @@ bool redlock_group_node_status_read(const struct redlock_group *group, unsigned 
 const struct histogram *redlock_group_extensions(const struct redlock_group *group);
 /* Nodes that are connected now. */
 unsigned redlock_group_nodes_up(const struct redlock_group *group);
+/* Why the first node that is not connected is not; "" if all are. Valid until the loop runs. */
+const char *redlock_group_trouble(const struct redlock_group *group);
 /* Nodes that are connected and may vote now. The others are quarantined, or not members of the lock group. */
 unsigned redlock_group_voters(const struct redlock_group *group);
 /* True once every node was tried and inspected, so that an acquire is not refused only for being early. */

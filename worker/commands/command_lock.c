@@ -395,10 +395,11 @@ static void complaint_fired(struct loop_timer *timer)
     struct lock_command *self = list_owner(timer, struct lock_command, complaint);
     struct redlock_group_status status;
     redlock_group_status_read(self->group, &status);
+    const char *trouble = redlock_group_trouble(self->group);
     if (!self->is_held && status.voters <= status.nodes / 2)
-        (void)command_complain(&command_lock,
-                               "%u of %u lock nodes can be reached, and %u vote: too few, so it waits for more",
-                               status.up, status.nodes, status.voters);
+        (void)command_complain(
+            &command_lock, "%u of %u lock nodes can be reached, and %u vote: too few, so it waits for more%s%s%s",
+            status.up, status.nodes, status.voters, trouble[0] != '\0' ? " (" : "", trouble, &")"[trouble[0] == '\0']);
 }
 
 static void lock_ask(struct lock_command *self)
