@@ -77,10 +77,12 @@ struct hf_producer;
 
 /* Zero means the default in brackets. */
 struct hf_producer_options {
-    const char *host;      /* name or address ["127.0.0.1"] */
-    unsigned port;         /* [6379] */
+    /* A name, an IP address, or redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], with TLS rediss:// ["127.0.0.1"] */
+    const char *host;
+    unsigned port;         /* [that of the address, or 6379] */
     const char *unix_path; /* instead of host and port */
-    /* Or ask Redis Sentinel where the master of this name is: addresses are "host:port" or "[IPv6]:port". */
+    /* Or ask Redis Sentinel where the master of this name is: addresses are "host:port", "[IPv6]:port", or
+     * "rediss://host:port", which means TLS to the master, too. */
     const char *sentinel_master;
     const char *const *sentinels;
     size_t sentinel_count;

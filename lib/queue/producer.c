@@ -12,8 +12,6 @@
 #include "base/memory.h"
 #include "queue/push.h"
 
-enum { PORT_DEFAULT = 6379 };
-
 struct hf_producer {
     struct loop *loop;
     struct push *push; /* the loop's */
@@ -55,15 +53,6 @@ static bool thread_start(struct hf_producer *producer)
     return started;
 }
 
-static struct redis_tls_options tls_of(const struct hf_producer_options *options)
-{
-    return (struct redis_tls_options){.is_on = options->tls,
-                                      .ca_file = options->tls_ca_file,
-                                      .cert_file = options->tls_cert_file,
-                                      .key_file = options->tls_key_file,
-                                      .server_name = options->tls_server_name};
-}
-
 static struct push_options push_options(const struct hf_producer_options *options)
 {
     bool is_elsewhere = options->unix_path != NULL || options->sentinel_count > 0;
@@ -71,7 +60,7 @@ static struct push_options push_options(const struct hf_producer_options *option
     return (struct push_options){
         .node = {.name = "queue",
                  .host = is_elsewhere ? NULL : host,
-                 .port = is_elsewhere || options->port != 0 ? options->port : PORT_DEFAULT,
+                 .port = options->port,
                  .unix_path = options->unix_path,
                  .sentinels = {.master = options->sentinel_master,
                                .addresses = options->sentinels,
@@ -83,7 +72,11 @@ static struct push_options push_options(const struct hf_producer_options *option
                  .database = options->database,
                  .client_name = options->client_name != NULL ? options->client_name : "holdfast-producer",
                  .connect_timeout_ns = options->connect_timeout_ms * NS_PER_MS,
-                 .tls = tls_of(options)},
+                 .tls = {.is_on = options->tls,
+                         .ca_file = options->tls_ca_file,
+                         .cert_file = options->tls_cert_file,
+                         .key_file = options->tls_key_file,
+                         .server_name = options->tls_server_name}},
         .timeout_ns = options->answer_ms * NS_PER_MS,
         .patience_ns = options->wait_ms * NS_PER_MS,
         .space = options->key_space,
@@ -103,14 +96,9 @@ static bool address_check(const struct hf_producer_options *options, struct erro
         return error_set(error, "the name of a master needs sentinels that know where it is");
     if (options->sentinel_count > 0 && (options->sentinel_master == NULL || options->sentinel_master[0] == '\0'))
         return error_set(error, "sentinels need the name of the master");
-    for (size_t i = 0; i < options->sentinel_count; i++) {
-        char host[REDIS_HOST_MAX];
-        unsigned port = 0;
+    for (size_t i = 0; i < options->sentinel_count; i++)
         if (options->sentinels[i] == NULL)
             return error_set(error, "the address of a sentinel is NULL");
-        if (!redis_address_parse(options->sentinels[i], host, &port))
-            return error_set(error, "'%.100s' is not the address of a sentinel: host:port", options->sentinels[i]);
-    }
     return true;
 }
 
@@ -121,12 +109,8 @@ static bool options_check(const struct hf_producer_options *options, struct erro
         return error_set(error, "there are no options: they are NULL");
     if (!address_check(options, error))
         return false;
-    if (options->user != NULL && options->password == NULL)
-        return error_set(error, "a user needs a password");
-    if (options->tls && options->unix_path != NULL)
-        return error_set(error, "a unix socket has no TLS");
-    struct redis_tls_options tls = tls_of(options);
-    if (tls.is_on && !redis_tls_check(&tls, error))
+    const struct redis_node_options node = push_options(options).node;
+    if (!redis_node_options_check(&node, error))
         return false;
     if (options->wait_ms < 0 || options->answer_ms < 0 || options->connect_timeout_ms < 0 ||
         options->wait_ms > longest_ms || options->answer_ms > longest_ms || options->connect_timeout_ms > longest_ms)

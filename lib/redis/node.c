@@ -99,66 +99,6 @@ static bool node_is_pulse_reply(const struct redis_reply *reply)
 
 /* --- creation ----------------------------------------------------------------------------------------------- */
 
-static char *copy_text(const char *text)
-{
-    return text != NULL ? memory_text(text) : NULL;
-}
-
-static void take_options(struct redis_node_options *own, const struct redis_node_options *given)
-{
-    *own = *given;
-    own->name = memory_text(given->name);
-    own->host = copy_text(given->host);
-    own->unix_path = copy_text(given->unix_path);
-    own->user = copy_text(given->user);
-    own->password = copy_text(given->password);
-    own->client_name = copy_text(given->client_name);
-    own->sentinels.master = copy_text(given->sentinels.master);
-    own->sentinels.user = copy_text(given->sentinels.user);
-    own->sentinels.password = copy_text(given->sentinels.password);
-    own->sentinels.addresses = NULL; /* the search has copies */
-    if (own->sentinels.timeout_ns == 0)
-        own->sentinels.timeout_ns = 300 * NS_PER_MS;
-    if (own->connect_timeout_ns == 0)
-        own->connect_timeout_ns = NS_PER_S;
-    if (own->backoff_min_ns == 0)
-        own->backoff_min_ns = 50 * NS_PER_MS;
-    if (own->backoff_max_ns == 0)
-        own->backoff_max_ns = 2 * NS_PER_S;
-    if (own->silence_limit_ns == 0)
-        own->silence_limit_ns = 10 * NS_PER_S;
-    if (own->unanswered_limit == 0)
-        own->unanswered_limit = (size_t)4 << 20;
-    if (own->unanswered_limit > UINT32_MAX)
-        own->unanswered_limit = UINT32_MAX;
-    if (own->reply_limit == 0)
-        own->reply_limit = (size_t)1 << 20;
-    if (own->element_limit == 0)
-        own->element_limit = 1024;
-    if (own->pulse_interval_ns == 0)
-        own->pulse_interval_ns = 5 * NS_PER_S;
-}
-
-static void drop_secret(const char *secret)
-{
-    if (secret != NULL)
-        memory_wipe((char *)secret, strlen(secret));
-    free((char *)secret);
-}
-
-static void drop_options(struct redis_node_options *own)
-{
-    free((char *)own->name);
-    free((char *)own->host);
-    free((char *)own->unix_path);
-    free((char *)own->user);
-    drop_secret(own->password);
-    free((char *)own->client_name);
-    free((char *)own->sentinels.master);
-    free((char *)own->sentinels.user);
-    drop_secret(own->sentinels.password);
-}
-
 static bool node_read(struct redis_node *node);
 static bool node_write(struct redis_node *node);
 static void timer_fired(struct loop_timer *timer);
@@ -174,9 +114,9 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
 
     struct redis_node *node = memory_new(struct redis_node);
     node->loop = loop;
-    take_options(&node->options, options);
-    if (options->tls.is_on) {
-        node->tls_context = tls_context_create(&options->tls, options->name);
+    node_options_take(&node->options, options);
+    if (node->options.tls.is_on) {
+        node->tls_context = tls_context_create(&node->options.tls, options->name);
         node->options.tls = *tls_context_options(node->tls_context);
     }
     sentinel_search_init(&node->search, &options->sentinels);
@@ -213,7 +153,7 @@ void redis_node_destroy(struct redis_node *node)
     free(node->reload_places);
     sentinel_search_fini(&node->search);
     tls_context_destroy(node->tls_context);
-    drop_options(&node->options);
+    node_options_drop(&node->options);
     free(node);
 }
 

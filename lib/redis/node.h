@@ -48,6 +48,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/loop.h"
+#include "redis/address.h"
 #include "redis/reply.h"
 #include "redis/request.h"
 #include "redis/tls.h"
@@ -59,7 +60,7 @@ enum redis_node_state { REDIS_NODE_DOWN, REDIS_NODE_CONNECTING, REDIS_NODE_UP };
 /* Where to ask for the address of the node. */
 struct redis_sentinels {
     const char *master;           /* the name that the sentinels know it by */
-    const char *const *addresses; /* each "host:port" or "[IPv6]:port"; redis_address_parse must accept them */
+    const char *const *addresses; /* each an address (address.h); rediss:// means TLS to the node, too */
     size_t count;
     const char *user;     /* of the sentinels themselves; NULL: AUTH with the password only */
     const char *password; /* NULL: no AUTH */
@@ -68,8 +69,8 @@ struct redis_sentinels {
 
 struct redis_node_options {
     const char *name; /* for logs: "lock1"; required */
-    const char *host; /* name or address; give this, unix_path or sentinels */
-    unsigned port;
+    const char *host; /* name, IP address, or an address with a scheme (address.h); this, unix_path or sentinels */
+    unsigned port;    /* used if the address names none; 0 = 6379 */
     const char *unix_path;
     struct redis_sentinels sentinels; /* count 0: none */
     const char *user;                 /* NULL: AUTH with the password only */
@@ -101,7 +102,12 @@ struct redis_node_options {
     void *context;
 };
 
-/* Starts connecting. The options are copied. */
+/* False with a reason if the addresses are wrong or contradict the other options, or files for TLS cannot be used. */
+bool redis_node_options_check(const struct redis_node_options *options, struct error *error) MUST_CHECK;
+/* Whether they ask for TLS, by `tls` or by an address. */
+bool redis_node_options_want_tls(const struct redis_node_options *options);
+
+/* Starts connecting. The options, which have to be sound, are copied. */
 struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_options *options);
 /* Outstanding calls are dropped without `done`. */
 void redis_node_destroy(struct redis_node *node);
@@ -153,9 +159,5 @@ struct redis_node_counters {
     uint64_t demotions, sentinels_asked, messages;
 };
 const struct redis_node_counters *redis_node_counters(const struct redis_node *node);
-
-/* Splits "host:port" or "[IPv6]:port"; false if the text is neither. `host` has room for REDIS_HOST_MAX bytes. */
-enum { REDIS_HOST_MAX = 256 };
-bool redis_address_parse(const char *text, char host[REDIS_HOST_MAX], unsigned *port) MUST_CHECK;
 
 #endif

@@ -2,6 +2,7 @@
  *
  *   node.c          creation, calls, cancellation, deadlines; bytes out, replies and messages in, scripts that a server
  *                   forgot
+ *   node_options.c  what may not be, and what an address says of the others
  *   node_connect.c  from a name to a connection that is up: resolve, connect, handshake
  *   node_lose.c     how every connection ends
  *   sentinel.c      which sentinel is asked next, and what it answered: no I/O
@@ -147,14 +148,18 @@ struct redis_node {
     enum redis_error demoted_by; /* not NONE: close after the replies that have arrived */
     bool is_tried;
     unsigned told_reasons; /* why it is down, since it was last up */
-    unsigned failures;  /* since it was last up */
-    unsigned demotions; /* in quick succession */
+    unsigned failures;     /* since it was last up */
+    unsigned demotions;    /* in quick succession */
     struct instant up_since;
     int64_t step_limit_ns; /* of the current step, until the end of its handshake */
     char reason[256];
 
     struct redis_node_counters counters;
 };
+
+/* --- node_options.c --- */
+void node_options_take(struct redis_node_options *own, const struct redis_node_options *given);
+void node_options_drop(struct redis_node_options *own);
 
 /* --- node_lose.c --- */
 /* Ends the connection or the attempt, keeps and reports the reason, and schedules the next attempt. */

@@ -9,49 +9,6 @@
 #include "base/memory.h"
 #include "redis/request.h"
 
-enum { PORT_MAX = 65535, PORT_DIGITS = 5 };
-
-/* --- addresses ---------------------------------------------------------------------------------------------- */
-
-/* 0 if the text is no port. */
-static unsigned port_parse(const char *text, size_t length)
-{
-    unsigned port = 0;
-    if (length == 0 || length > PORT_DIGITS)
-        return 0;
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return 0;
-        port = port * 10 + (unsigned)(text[i] - '0');
-    }
-    return port <= PORT_MAX ? port : 0;
-}
-
-static bool host_copy(char host[REDIS_HOST_MAX], const char *text, size_t length)
-{
-    if (length == 0 || length >= REDIS_HOST_MAX)
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if (text[i] <= ' ' || text[i] >= 0x7f)
-            return false;
-    memcpy(host, text, length);
-    host[length] = '\0';
-    return true;
-}
-
-bool redis_address_parse(const char *text, char host[REDIS_HOST_MAX], unsigned *port)
-{
-    const char *colon = strrchr(text, ':');
-    if (colon == NULL)
-        return false;
-    size_t length = (size_t)(colon - text);
-    bool is_bracketed = length >= 2 && text[0] == '[' && colon[-1] == ']';
-    if (!is_bracketed && memchr(text, ':', length) != NULL)
-        return false; /* an IPv6 address without brackets is ambiguous */
-    *port = port_parse(colon + 1, strlen(colon + 1));
-    return *port != 0 && host_copy(host, is_bracketed ? text + 1 : text, is_bracketed ? length - 2 : length);
-}
-
 /* --- the list ----------------------------------------------------------------------------------------------- */
 
 void sentinel_search_init(struct sentinel_search *search, const struct redis_sentinels *options)
@@ -62,7 +19,12 @@ void sentinel_search_init(struct sentinel_search *search, const struct redis_sen
     search->items = memory_zeroed(options->count, sizeof *search->items);
     for (size_t i = 0; i < options->count; i++) {
         struct sentinel *sentinel = &search->items[i];
-        invariant(redis_address_parse(options->addresses[i], sentinel->host, &sentinel->port));
+        struct redis_address address;
+        struct error error = ERROR_NONE;
+        invariant(redis_address_parse(options->addresses[i], &address, &error));
+        memcpy(sentinel->host, address.host, sizeof address.host);
+        sentinel->port = address.port != 0 ? address.port : SENTINEL_PORT_DEFAULT;
+        redis_address_drop(&address);
     }
 }
 
@@ -117,9 +79,10 @@ static bool is_address(const struct redis_reply *reply)
 
 static bool address_take(struct sentinel_search *search, const struct redis_reply *reply)
 {
-    if (!is_address(reply) || !host_copy(search->master_host, reply->elements[0].bytes, reply->elements[0].length))
+    if (!is_address(reply) ||
+        !redis_host_copy(search->master_host, reply->elements[0].bytes, reply->elements[0].length))
         return false;
-    search->master_port = port_parse(reply->elements[1].bytes, reply->elements[1].length);
+    search->master_port = redis_port_parse(reply->elements[1].bytes, reply->elements[1].length);
     return search->master_port != 0;
 }
 

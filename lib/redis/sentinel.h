@@ -20,7 +20,7 @@
 #include "base/buffer.h"
 #include "redis/node.h"
 
-enum { SENTINEL_REASON_MAX = 160 };
+enum { SENTINEL_REASON_MAX = 160, SENTINEL_PORT_DEFAULT = 26379 };
 
 struct sentinel {
     char host[REDIS_HOST_MAX];

@@ -62,13 +62,28 @@ double redlock_drift_factor(const struct redlock_options *options)
     return options->drift_factor == 0 ? 0.01 : options->drift_factor;
 }
 
+/* Of a node that has no unix socket and was checked. */
+static void server_read(const struct redlock_node *node, char host[REDIS_HOST_MAX], unsigned *port)
+{
+    struct redis_address address = {.port = 0};
+    struct error unused = ERROR_NONE;
+    bool is_address = redis_address_has_scheme(node->host) && redis_address_parse(node->host, &address, &unused);
+    snprintf(host, REDIS_HOST_MAX, "%s", is_address ? address.host : node->host);
+    *port = address.port != 0 ? address.port : node->port != 0 ? node->port : REDIS_PORT_DEFAULT;
+    redis_address_drop(&address);
+}
+
 void redlock_node_name(const struct redlock_node *wanted, char name[REDLOCK_NODE_NAME_SIZE])
 {
     const char *known = wanted->name != NULL ? wanted->name : wanted->unix_path;
-    if (known != NULL)
+    char host[REDIS_HOST_MAX];
+    unsigned port;
+    if (known != NULL) {
         snprintf(name, REDLOCK_NODE_NAME_SIZE, "%s", known);
-    else
-        snprintf(name, REDLOCK_NODE_NAME_SIZE, "%s:%u", wanted->host, wanted->port);
+        return;
+    }
+    server_read(wanted, host, &port);
+    snprintf(name, REDLOCK_NODE_NAME_SIZE, "%.*s:%u", REDLOCK_NODE_NAME_SIZE - 12, host, port);
 }
 
 struct redis_node_options redlock_node_options(const struct redlock_node *wanted, const struct redlock_options *options,
@@ -99,7 +114,11 @@ static bool same_server(const struct redlock_node *a, const struct redlock_node 
 {
     if (a->unix_path != NULL || b->unix_path != NULL)
         return a->unix_path != NULL && b->unix_path != NULL && strcmp(a->unix_path, b->unix_path) == 0;
-    return a->port == b->port && strcmp(a->host, b->host) == 0;
+    char host_a[REDIS_HOST_MAX], host_b[REDIS_HOST_MAX];
+    unsigned port_a, port_b;
+    server_read(a, host_a, &port_a);
+    server_read(b, host_b, &port_b);
+    return port_a == port_b && strcmp(host_a, host_b) == 0;
 }
 
 static bool node_check(const struct redlock_options *options, size_t index, char *reason, size_t size)
@@ -107,15 +126,13 @@ static bool node_check(const struct redlock_options *options, size_t index, char
     const struct redlock_node *node = &options->nodes[index];
     if (node->unix_path == NULL && (node->host == NULL || node->host[0] == '\0'))
         return redlock_refuse(reason, size, "lock node %zu has neither a host nor a unix socket", index + 1);
-    if (node->unix_path == NULL && (node->port == 0 || node->port > 65535))
+    if (node->unix_path == NULL && (node->port > 65535 || (node->port == 0 && !redis_address_has_scheme(node->host))))
         return redlock_refuse(reason, size, "lock node %zu: port %u is outside 1..65535", index + 1, node->port);
     if (node->timeout_ms < 0)
         return redlock_refuse(reason, size, "lock node %zu: its timeout is negative", index + 1);
     struct error error = ERROR_NONE;
-    if (node->tls && node->unix_path != NULL)
-        return redlock_refuse(reason, size, "lock node %zu: a unix socket has no TLS", index + 1);
-    struct redis_tls_options tls = redlock_node_options(node, options, "").tls;
-    if (tls.is_on && !redis_tls_check(&tls, &error))
+    const struct redis_node_options own = redlock_node_options(node, options, "");
+    if (!redis_node_options_check(&own, &error))
         return redlock_refuse(reason, size, "lock node %zu: %s", index + 1, error.text);
     for (size_t other = 0; other < index; other++)
         if (same_server(&options->nodes[other], node)) /* E19: one server must not vote twice */

@@ -75,8 +75,8 @@ enum {
  * Three or more nodes must form a lock group (`holdfast nodes init`), and their database must hold nothing else. */
 struct redlock_node {
     const char *name; /* for logs; NULL = host:port */
-    const char *host; /* or unix_path */
-    unsigned port;
+    const char *host; /* a name, an IP address, or redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], with TLS rediss:// */
+    unsigned port;    /* 0 = that of the address, else 6379 */
     const char *unix_path;
     const char *user;     /* NULL: AUTH with the password alone */
     const char *password; /* NULL: none. Copied; never logged */
@@ -103,11 +103,11 @@ struct redlock_options {
     double drift_factor;     /* how much the rates of two clocks may differ, 0.001 to 0.1; 0 = 0.01. A lock is trusted
                                 for that share less than its ttl. A node whose clock differs by more has no vote */
     const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
-    bool logs_to_stderr;     /* a client, or a session of redlock_nodes.h, logs what happens to nodes and locks; otherwise
-                                it is silent. One setting for the process: the first session, and each client, sets it */
-    bool is_guest;           /* others maintain the lock group: never write a marker. A node that forgot its locks gets
+    bool logs_to_stderr; /* logs what happens to nodes and locks; otherwise the library is silent. The process has one
+                                such setting: each client sets it, and a session (redlock_nodes.h) if it comes first */
+    bool is_guest;       /* others maintain the lock group: never write a marker. A node that forgot its locks gets
                                 its vote back when another client, or an operator, heals it */
-    bool has_own_resources;  /* no other client asks for these resources: tokens are kept in strings, which end by
+    bool has_own_resources; /* no other client asks for these resources: tokens are kept in strings, which end by
                                 themselves, on every node. A dry run leaves nothing in the set of its fleet */
 };
 

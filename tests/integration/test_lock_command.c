@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/memory.h"
+#include "tests/support/hostile_server.h"
 #include "tests/support/lock_cluster.h"
 #include "tests/support/private_directory.h"
 #include "tests/support/program_run.h"
@@ -182,7 +183,7 @@ TEST(what_is_wrong_is_said_and_nothing_is_started)
         {"--limit", 2, {"a", "--limit", "65", "--", "touch"}},
         {"not both", 2, {"a", "--wait", "1s", "--no-wait", "--", "touch"}},
         {"whole number", 2, {"a", "--same-as-holder", "x", "--", "touch"}},
-        {"no HOST:PORT", 2, {"a", "--node", "nowhere", "--", "touch"}},
+        {"nowhere: it has no port: HOST:PORT", 2, {"a", "--node", "nowhere", "--", "touch"}},
         {"named twice", 2, {"a", "--node", "h:1", "--node", "h:1", "--node", "h:2", "--", "touch"}},
         {"not also from other", 2, {"a", "-c", "x", "--node", "h:1", "--", "touch"}},
         {"go with --node", 2, {"a", "-c", "x", "--tls", "--", "touch"}},
@@ -559,6 +560,55 @@ TEST(commands_that_read_share_a_lock)
     assert_int_equal(lock_run("a", "--shared", "--json", "--", "true"), 0);
     assert_contains(result.error, "\"shared\":true");
     test_await(lock_cluster_keys(&cluster) == 0);
+}
+
+/* --- nodes that cannot be used ------------------------------------------------------------------------------------ */
+
+static void assert_unusable(const char *scheme, unsigned port, const char *why)
+{
+    char node[96];
+    snprintf(node, sizeof node, "%s127.0.0.1:%u", scheme, port);
+    assert_int_equal(lock_run("--node", node, "--no-wait", "a", "--", "true"), 75);
+    assert_contains(result.error, why);
+    assert_lacks(result.error, "secret");
+}
+
+static bool has_told(const struct program *program, const char *what)
+{
+    char *text = program_error_text(program);
+    bool is_there = strstr(text, what) != NULL;
+    free(text);
+    return is_there;
+}
+
+TEST(why_a_node_cannot_be_used_is_told)
+{
+    struct redis_server *server = redis_server_start(&(struct redis_server_options){.password = "secret"});
+    struct hostile_server *other = hostile_server_start(HOSTILE_SAYS);
+    unsigned port = redis_server_port(server);
+    hostile_server_say(other, "HTTP/1.1 400 Bad Request\r\n\r\n");
+    free(redis_server_command(server, "ACL SETUSER me on >secret ~* &* +client"));
+    assert_unusable("", port, "refused CLIENT SETNAME: NOAUTH Authentication required.");
+    assert_unusable("redis://:secrets@", port, "refused AUTH (WRONGPASS); check user and password");
+    assert_unusable("redis://me:secret@", port, "NOPERM");
+    assert_unusable("rediss://:secret@", port,
+                    "the handshake of TLS took longer than 1000 ms; does the server speak TLS?");
+    assert_unusable("", hostile_server_port(other), "sent an unacceptable reply");
+    assert_unusable("", free_port(), "Connection refused");
+    assert_int_equal(lock_run("--node", "redis://me@h", "a", "--", "true"), 1);
+    assert_contains(result.error, "lock node 1: a user needs a password");
+
+    /* While it waits, too. */
+    char node[64];
+    snprintf(node, sizeof node, "127.0.0.1:%u", port);
+    struct program waiting = lock_start("--node", node, "a", "--", "true");
+    test_await(has_told(&waiting, "too few, so it waits for more (127.0.0.1:"));
+    free(redis_server_command(server, "CONFIG SET requirepass ''"));
+    free(redis_server_command(server, "ACL SETUSER default nopass"));
+    assert_int_equal(end_await(&waiting), 0);
+    assert_contains(result.error, "NOAUTH");
+    hostile_server_destroy(other);
+    redis_server_destroy(server);
 }
 
 /* --- as a coprocess ----------------------------------------------------------------------------------------------- */

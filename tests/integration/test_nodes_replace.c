@@ -239,7 +239,10 @@ TEST(strangers_cannot_be_replaced)
     nodes("replace lock9 127.0.0.1:%u", port_of(NEW));
     assert_refused(1, "there is no lock node lock9");
     nodes("replace lock2 nowhere");
-    assert_refused(2, "\"nowhere\" is no address");
+    assert_refused(2, "nowhere is no address");
+    nodes("replace lock2 redis://u:%s@127.0.0.1", "secret/");
+    assert_refused(2, "is written %2F");
+    assert_lacks(result.error, "secret");
 }
 
 /* A member that takes no writes is as good as away: with two of three nothing goes on. */

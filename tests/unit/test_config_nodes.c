@@ -32,6 +32,63 @@ TEST(sentinels_take_the_place_of_an_address)
     buffer_fini(&text);
 }
 
+TEST(a_sentinel_may_ask_for_tls)
+{
+    struct config *config =
+        config_place_read_good("queue_node = { sentinels = [\"a:1\", \"rediss://b\"]; master = \"m\"; };\n");
+    assert_true(config->queue_node.tls);
+    config_place_expect_error("queue_node = { sentinels = [\"rediss://a\", \"redis://b\"]; master = \"m\"; };\n",
+                              "t.conf:1: queue: the sentinel b:6379: redis:// is without TLS, which is for the node "
+                              "and all of its sentinels: "
+                              "write rediss://");
+    config_place_expect_error(
+        "queue_node = { sentinels = [\"redis://u:p@a\"]; master = \"m\"; };\n",
+        "t.conf:1: queue: the sentinel a:6379: no user, no password and no database belong into the "
+        "address of a sentinel");
+}
+
+TEST(a_host_with_a_scheme_is_taken_apart)
+{
+    config_place_write("secret", CANARY "\n", 0600);
+    struct config *config = config_place_read_good(
+        "queue_node = { host = \"rediss://me@q:7000/3\"; password_file = \"secret\"; };\n"
+        "lock_nodes = ( { host = \"redis://a\"; }, { host = \"redis://b\"; port = 7; }, { host = \"c\"; } );\n");
+    const struct config_node *queue = &config->queue_node, *locks = config->lock_nodes;
+    assert_string_equal(queue->host, "q");
+    assert_string_equal(queue->user, "me");
+    assert_string_equal(queue->password, CANARY);
+    assert_true(queue->tls && queue->port == 7000 && queue->database == 3);
+    assert_true(!locks[0].tls && locks[0].port == 6379 && locks[1].port == 7);
+    struct buffer text = {0};
+    config_print(config, &text);
+    config_place_read_good(buffer_text(&text));
+    buffer_fini(&text);
+}
+
+TEST(a_wrong_address_is_told_without_its_password)
+{
+    static const struct {
+        const char *settings, *why;
+    } cases[] = {
+        {"host = \"redis://u:" CANARY "@q\";", "t.conf:1: queue: host: no password belongs into a configuration"},
+        {"host = \"redis://:" CANARY "\";", "t.conf:1: queue: host: its port is not 1 to 65535"},
+        {"host = \"redis://u:" CANARY "/@q\";", "host: a / in its user or password is written %2F"},
+        {"host = \"redis://q:1\"; port = 2;", "host: its port is given twice"},
+        {"host = \"redis://q/1\"; database = 2;", "host: its database is given twice"},
+        {"host = \"redis://q\"; tls = true;", "host: redis:// is without TLS"},
+        {"host = \"redis://u@q\";", "has a user but neither password_file nor password_env"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        struct findings findings = {0};
+        snprintf(text, sizeof text, "queue_node = { %s };\n", cases[i].settings);
+        config_place_read(text, &findings);
+        assert_non_null(findings_find(&findings, cases[i].why));
+        assert_null(findings_find(&findings, CANARY));
+        findings_fini(&findings);
+    }
+}
+
 TEST(without_sentinels_there_are_none)
 {
     struct config *config = config_place_read_good(CONFIG_NODES);
@@ -51,9 +108,8 @@ TEST(mistakes_are_told_with_what_is_allowed)
     config_place_expect_error(
         "queue_node = { sentinels = [\"b:1\"]; };\n",
         "t.conf:1: queue: sentinels need the key master: the name under which they know the server");
-    config_place_expect_error(
-        "queue_node = { sentinels = [\"b:1\", \"c\"]; master = \"m\"; };\n",
-        "t.conf:1: queue: sentinels: c is no HOST:PORT or [IPv6]:PORT with a port from 1 to 65535");
+    config_place_expect_error("queue_node = { sentinels = [\"b:1\", \"c\"]; master = \"m\"; };\n",
+                              "t.conf:1: queue: the sentinel c: it has no port: HOST:PORT, or [IPv6]:PORT");
     config_place_expect_error("queue_node = { sentinels = [\"b:1\", \"b:1\"]; master = \"m\"; };\n",
                               "t.conf:1: queue_node.sentinels: names the same one twice");
     config_place_expect_error("queue_node = { sentinels = [\"b:1\"]; master = \"m\"; sentinel_user = \"u\"; };\n",

@@ -31,41 +31,6 @@ static bool tells(struct sentinel_search *search, const char *host, const char *
     return sentinel_take(search, &(struct redis_reply){.kind = REDIS_ARRAY, .elements = parts, .count = 2}, reason);
 }
 
-TEST(addresses_are_taken_apart)
-{
-    static const struct {
-        const char *text, *host;
-        unsigned port;
-    } good[] = {{"host:1", "host", 1},
-                {"10.0.0.1:26379", "10.0.0.1", 26379},
-                {"[::1]:65535", "::1", 65535},
-                {"s.example.org:6379", "s.example.org", 6379}};
-    static const char *const bad[] = {"",           "host",    "host:",   ":1",          "host:0",
-                                      "host:65536", "host:1x", "host: 1", "ho st:1",     "::1:100",
-                                      "[::1]",      "[]:1",    "host:-1", "host:123456", "h\n:1"};
-    char host[REDIS_HOST_MAX];
-    unsigned port;
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_true(redis_address_parse(good[i].text, host, &port));
-        assert_string_equal(host, good[i].host);
-        assert_int_equal(port, good[i].port);
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (redis_address_parse(bad[i], host, &port))
-            fail_msg("\"%s\" was taken for an address", bad[i]);
-}
-
-TEST(a_host_that_is_too_long_is_refused)
-{
-    char text[REDIS_HOST_MAX + 3], host[REDIS_HOST_MAX];
-    unsigned port;
-    memset(text, 'x', sizeof text);
-    memcpy(text + REDIS_HOST_MAX - 1, ":1", 3);
-    assert_true(redis_address_parse(text, host, &port));
-    memcpy(text + REDIS_HOST_MAX - 1, "x:1", 4);
-    assert_false(redis_address_parse(text, host, &port));
-}
-
 TEST(each_is_asked_once_in_a_round)
 {
     struct sentinel_search search = search_of(3);

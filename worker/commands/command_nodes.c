@@ -50,7 +50,7 @@ static const struct option_row options[] = {
     {OPTION_DURATION, 'w', "wait", "[=DURATION]",
      "heal: wait for what takes time, one longest ttl or more; at most so long", .offset = AT(wait_ns),
      .given = GIVEN(AT(waits))},
-    {OPTION_TABLE, .table = origin_options, .help = ORIGIN_HEADLINE, .offset = AT(origin)},
+    {OPTION_TABLE, .table = origin_lock_options, .help = ORIGIN_HEADLINE, .offset = AT(origin)},
     {OPTION_TABLE, .table = nodes_login_options, .help = NODES_LOGIN_HEADLINE, .offset = AT(login)},
     {.type = OPTION_END},
 };
@@ -213,8 +213,9 @@ static int upgrade(struct nodes_command *command)
     return exit_code_of(end);
 }
 
-/* "host:port" or a path. */
-static bool successor_parse(const char *text, char host[REDIS_HOST_MAX], struct redlock_node *successor)
+/* An address or a path. What the address does not say is as of the old node. */
+static bool successor_parse(const char *text, char name[REDIS_ADDRESS_SHOWN_MAX], struct redlock_node *successor,
+                            struct redis_address *address, struct error *error)
 {
     successor->name = text;
     if (text[0] == '/') {
@@ -222,9 +223,19 @@ static bool successor_parse(const char *text, char host[REDIS_HOST_MAX], struct 
         successor->host = NULL;
         return true;
     }
+    if (!redis_address_parse(text, address, error))
+        return false;
+    successor->name = redis_address_shown(text, name);
     successor->unix_path = NULL;
-    successor->host = host;
-    return redis_address_parse(text, host, &successor->port);
+    successor->host = address->host;
+    successor->port = address->port != 0 ? address->port : REDIS_PORT_DEFAULT;
+    successor->tls = address->has_scheme ? address->is_secure : successor->tls;
+    successor->database = address->has_database ? address->database : successor->database;
+    if (address->password != NULL) {
+        successor->user = address->user;
+        successor->password = address->password;
+    }
+    return true;
 }
 
 static void replaced_tell(const struct nodes_command *command, const struct config_node *old, const char *successor)
@@ -246,21 +257,26 @@ static void replaced_tell(const struct nodes_command *command, const struct conf
 
 static int replace(struct nodes_command *command)
 {
-    char host[REDIS_HOST_MAX];
+    char name[REDIS_ADDRESS_SHOWN_MAX];
+    struct redis_address address = {.port = 0};
+    struct error error = ERROR_NONE;
     int index = node_find(command->config, command->names[0]);
     if (index < 0)
         return EXIT_CODE_FAILURE;
     struct redlock_node successor = command->session.list[index];
-    if (!successor_parse(command->names[1], host, &successor))
-        return command_misused(&command_nodes, "\"%s\" is no address: host:port, [IPv6]:port or /path/of/a/socket",
-                               command->names[1]);
+    if (!successor_parse(command->names[1], name, &successor, &address, &error))
+        return command_misused(&command_nodes, "%s is no address, nor /path/of/a/socket: %s",
+                               redis_address_shown(command->names[1], name), error.text);
+    if (address.has_scheme)
+        redis_address_hide(command->names[1]); /* what it says was copied */
     redlock_nodes_watch(command->session.nodes, show_progress, command);
     enum redlock_nodes_end end = redlock_nodes_replace(command->session.nodes, (size_t)index, &successor);
     line_end(command);
     if (end == REDLOCK_NODES_DONE)
-        replaced_tell(command, &command->config->lock_nodes[index], command->names[1]);
+        replaced_tell(command, &command->config->lock_nodes[index], successor.name);
     else
         complain_reason(command);
+    redis_address_drop(&address);
     return exit_code_of(end);
 }
 
@@ -318,7 +334,8 @@ static int prepare(struct nodes_command *command)
 static int run(int argc, char **argv)
 {
     static int (*const actions[ACTIONS])(struct nodes_command *) = {list, init, heal, upgrade, replace};
-    struct nodes_command command = {.action = ACTION_LIST, .wait_ns = INT64_MAX, .until = INSTANT_NEVER};
+    struct nodes_command command = {
+        .action = ACTION_LIST, .origin.takes_lock_nodes = true, .wait_ns = INT64_MAX, .until = INSTANT_NEVER};
     int code = command_read(&command, argc, argv);
     if (code >= 0)
         return code;
@@ -368,8 +385,9 @@ const struct command command_nodes = {
         "\n"
         "`replace` puts another, empty server into the place of a node, which may be dead: first the place is made\n"
         "vacant, then, one longest ttl later, the new server gets it, so that any two majorities have a node in\n"
-        "common all the time. ADDRESS is host:port or the path of a socket; user and password are those of the node.\n"
-        "It says what to change in the configurations. When it is interrupted, the same command goes on.\n"
+        "common all the time. ADDRESS is host:port, an address as for --node, or the path of a socket; what it does\n"
+        "not say (TLS, user and password) is as of the node. It says what to change in the configurations. When it is\n"
+        "interrupted, the same command goes on.\n"
         "\n"
         "JSON: group, generation, max_ttl (seconds), vacant, voters, quorum, nodes: a list of name, address, reached,\n"
         "votes, state, reason, advice, trouble, quarantine_left (seconds), group, id, generation, run_id, eviction,\n"

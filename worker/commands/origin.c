@@ -16,7 +16,7 @@
 #include "worker/config/node_options.h"
 #include "worker/servers/local_nodes.h"
 
-#define PORT_DEFAULT 6379
+#define PORT_DEFAULT REDIS_PORT_DEFAULT
 #define HOST_DEFAULT "127.0.0.1"
 
 #define AT(member) offsetof(struct origin, member)
@@ -40,7 +40,7 @@ static const struct option_row tls_options[] = {
 
 const struct option_row origin_lock_options[] = {
     {OPTION_TABLE, .table = origin_options},
-    {OPTION_TEXTS, 0, "node", "HOST:PORT", "a lock node, without a configuration; give all of them",
+    {OPTION_TEXTS, 0, "node", "ADDRESS", "a lock node, HOST:PORT or rediss://HOST:PORT; give all of them",
      .offset = AT(lock_nodes), .most = REDLOCK_NODES_MAX},
     {OPTION_TABLE, .table = tls_options},
     {.type = OPTION_END},
@@ -48,7 +48,7 @@ const struct option_row origin_lock_options[] = {
 
 const struct option_row origin_queue_options[] = {
     {OPTION_TABLE, .table = origin_options},
-    {OPTION_TEXT, 0, "host", "NAME", "the queue node's name or address, without a configuration (" HOST_DEFAULT ")",
+    {OPTION_TEXT, 0, "host", "NAME", "the queue node's name, or rediss://HOST:PORT (" HOST_DEFAULT ")",
      .offset = AT(host)},
     {OPTION_COUNT, 'p', "port", "N", "its port (6379)", .offset = AT(port), .least = 1, .most = UINT16_MAX,
      .given = GIVEN(AT(has_port))},
@@ -189,17 +189,37 @@ static int listed_nodes_take(struct origin *origin, const struct command *comman
     return EXIT_CODE_OK;
 }
 
+/* What `ps` shows from now on of an argument with a password. The address itself goes on as a copy. */
+static void secret_hide(struct origin *origin, const char **argument)
+{
+    if (*argument == NULL || strchr(*argument, '@') == NULL)
+        return;
+    char *copy = memory_text(*argument);
+    origin->secrets[origin->secret_count++] = copy;
+    redis_address_hide((char *)*argument);
+    *argument = copy;
+}
+
+static void secrets_hide(struct origin *origin)
+{
+    secret_hide(origin, &origin->host);
+    for (size_t i = 0; i < origin->lock_nodes.count && origin->listed == NULL; i++)
+        secret_hide(origin, &origin->lock_nodes.items[i]);
+}
+
 static int lock_nodes_check(const struct origin *origin, const struct command *command)
 {
-    char host[REDIS_HOST_MAX], quoted[LOG_QUOTE_MAX];
-    unsigned port;
+    char shown[REDIS_ADDRESS_SHOWN_MAX], other[REDIS_ADDRESS_SHOWN_MAX];
+    struct error error = ERROR_NONE;
     for (size_t i = 0; i < origin->lock_nodes.count; i++) {
         const char *node = origin->lock_nodes.items[i];
-        if (!redis_address_parse(node, host, &port))
-            return command_misused(command, "the lock node %s is no HOST:PORT or [IPv6]:PORT", log_quote(node, quoted));
+        struct redis_address address;
+        if (!redis_address_parse(node, &address, &error))
+            return command_misused(command, "the lock node %s: %s", redis_address_shown(node, shown), error.text);
+        redis_address_drop(&address);
         for (size_t j = 0; j < i; j++)
-            if (strcmp(node, origin->lock_nodes.items[j]) == 0)
-                return command_misused(command, "the lock node %s is named twice", log_quote(node, quoted));
+            if (strcmp(redis_address_shown(node, shown), redis_address_shown(origin->lock_nodes.items[j], other)) == 0)
+                return command_misused(command, "the lock node %s is named twice", shown);
     }
     if (origin->takes_lock_nodes && origin->lock_nodes.count == 0 && names_node(origin))
         return command_misused(command, "the options for TLS go with --node; a configuration has its own");
@@ -208,6 +228,7 @@ static int lock_nodes_check(const struct origin *origin, const struct command *c
 
 int origin_find(struct origin *origin, const struct command *command, enum origin_needs needs)
 {
+    secrets_hide(origin);
     int code = listed_nodes_take(origin, command);
     if (code == EXIT_CODE_OK)
         code = lock_nodes_check(origin, command);
@@ -275,27 +296,82 @@ static void text_replace(char **field, const char *text)
     *field = memory_text(text != NULL ? text : "");
 }
 
+static struct redis_address lock_node_address(const struct origin *origin, size_t index)
+{
+    struct redis_address address;
+    struct error error = ERROR_NONE;
+    invariant(redis_address_parse(origin->lock_nodes.items[index], &address, &error));
+    return address;
+}
+
+/* Only host and port: a password belongs into no text. */
 static void lock_nodes_print(const struct origin *origin, struct buffer *out)
 {
-    char host[REDIS_HOST_MAX];
-    unsigned port;
     buffer_append_text(out, " lock_nodes = (");
     for (size_t i = 0; i < origin->lock_nodes.count; i++) {
-        invariant(redis_address_parse(origin->lock_nodes.items[i], host, &port));
+        struct redis_address address = lock_node_address(origin, i);
         buffer_append_text(out, i > 0 ? ", { host = " : " { host = ");
-        config_text_print(host, out);
-        buffer_format(out, "; port = %u; }", port);
+        config_text_print(address.host, out);
+        buffer_format(out, "; port = %u; }", address.port != 0 ? address.port : PORT_DEFAULT);
+        redis_address_drop(&address);
     }
     buffer_append_text(out, " );");
 }
 
-static void node_tls_take(struct config_node *node, const struct origin *origin)
+/* What the address of a node says, and the options for TLS. */
+static bool node_take(struct config_node *node, const struct origin *origin, struct redis_address *address,
+                      struct error *error)
 {
+    const struct redis_address_beside beside = {.port = origin->has_port ? (unsigned)origin->port : 0,
+                                                .database = (unsigned)origin->database,
+                                                .has_user = origin->user != NULL,
+                                                .has_password = node->password != NULL,
+                                                .has_tls = origin->has_tls};
+    bool agrees = !address->has_scheme || redis_address_agrees(address, &beside, error);
     node->tls = origin->has_tls;
     text_replace(&node->tls_ca_file, origin->tls_ca_file);
     text_replace(&node->tls_cert_file, origin->tls_cert_file);
     text_replace(&node->tls_key_file, origin->tls_key_file);
     text_replace(&node->tls_server_name, origin->tls_server_name);
+    if (address->host[0] != '\0')
+        node_address_take(node, address);
+    redis_address_drop(address);
+    return agrees && node_options_check(node, error);
+}
+
+static bool lock_nodes_take(struct config *config, const struct origin *origin, struct error *error)
+{
+    for (size_t i = 0; i < config->lock_node_count; i++) {
+        struct redis_address address = lock_node_address(origin, i);
+        if (!node_take(&config->lock_nodes[i], origin, &address, error)) {
+            error_prefix(error, "the lock node %s:%u", config->lock_nodes[i].host, config->lock_nodes[i].port);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool queue_node_take(struct config *config, const struct origin *origin, struct error *error)
+{
+    struct config_node *node = &config->queue_node;
+    struct redis_address address = {.port = 0};
+    text_replace(&node->host, origin->host != NULL ? origin->host : origin->socket != NULL ? "" : HOST_DEFAULT);
+    text_replace(&node->unix_path, origin->socket);
+    text_replace(&node->user, origin->user);
+    node->port = origin->has_port ? (unsigned)origin->port : PORT_DEFAULT;
+    node->database = (unsigned)origin->database;
+    if (origin->password_file != NULL)
+        node->password = secret_read_file(origin->password_file, error);
+    else if (origin->password_env != NULL)
+        node->password = secret_read_environment(origin->password_env, error);
+    if (error_is_set(error))
+        return false;
+    if (redis_address_has_scheme(node->host) && !redis_address_parse(node->host, &address, error)) {
+        error_prefix(error, "--host");
+        return false;
+    }
+    return node_take(node, origin, &address, error) &&
+           (node->user[0] == '\0' || node->password != NULL || error_set(error, "--host: a user needs a password"));
 }
 
 /* Everything by default, but for what the options say of the nodes. */
@@ -313,21 +389,10 @@ static struct config *config_of_options(const struct origin *origin, struct erro
     findings_fini(&findings);
     if (config == NULL)
         return NULL;
-    struct config_node *node = &config->queue_node;
     text_replace(&config->path, "the options");
-    text_replace(&node->host, origin->host != NULL ? origin->host : origin->socket != NULL ? "" : HOST_DEFAULT);
-    text_replace(&node->unix_path, origin->socket);
-    text_replace(&node->user, origin->user);
-    node->port = origin->has_port ? (unsigned)origin->port : PORT_DEFAULT;
-    node->database = (unsigned)origin->database;
-    node_tls_take(node, origin);
-    for (size_t i = 0; i < config->lock_node_count; i++)
-        node_tls_take(&config->lock_nodes[i], origin);
-    if (origin->password_file != NULL)
-        node->password = secret_read_file(origin->password_file, error);
-    else if (origin->password_env != NULL)
-        node->password = secret_read_environment(origin->password_env, error);
-    if (!error_is_set(error) && node_url_take(node, error) && node_tls_check(node, error))
+    bool is_good =
+        origin->lock_nodes.count > 0 ? lock_nodes_take(config, origin, error) : queue_node_take(config, origin, error);
+    if (is_good)
         return config;
     config_free(config);
     return NULL;
@@ -368,6 +433,9 @@ int origin_open(struct origin *origin, const struct command *command, enum origi
 void origin_close(struct origin *origin)
 {
     free(origin->found);
-    free(origin->listed);
+    secret_free(origin->listed);
+    for (size_t i = 0; i < origin->secret_count; i++)
+        secret_free(origin->secrets[i]);
     origin->found = origin->listed = NULL;
+    origin->secret_count = 0;
 }

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "redlock/redlock.h"
 #include "worker/commands/command.h"
 #include "worker/config/config.h"
 #include "worker/config/command_options.h"
@@ -49,8 +50,10 @@ struct origin {
     struct option_texts lock_nodes;
     /* From origin_open on. */
     enum origin_kind kind;
-    char *found;  /* the file of ORIGIN_FOUND and ORIGIN_LOCAL */
-    char *listed; /* what `lock_nodes` points to when the environment named them */
+    char *found;                          /* the file of ORIGIN_FOUND and ORIGIN_LOCAL */
+    char *listed;                         /* what `lock_nodes` points to when the environment named them */
+    char *secrets[REDLOCK_NODES_MAX + 1]; /* addresses with passwords, which are hidden where `ps` looks */
+    size_t secret_count;
     bool is_of_environment;
     bool is_told;
 };

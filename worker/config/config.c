@@ -311,10 +311,18 @@ static bool has_text(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
-static void tls_check(struct config_node *node, struct findings *findings)
+static void host_take(struct config_node *node, struct findings *findings)
 {
     struct error error = ERROR_NONE;
-    if (!node_url_take(node, &error) || !node_tls_check(node, &error))
+    if (!node_host_take(node, &error))
+        findings_error(findings, "%s: %s: %s", node->source.where, node->name, error.text);
+}
+
+/* After the passwords were read. */
+static void options_check(struct config_node *node, struct findings *findings)
+{
+    struct error error = ERROR_NONE;
+    if (!node_options_check(node, &error))
         findings_error(findings, "%s: %s: %s", node->source.where, node->name, error.text);
 }
 
@@ -340,12 +348,6 @@ static void address_check(const struct config_node *node, struct findings *findi
 
 static void sentinels_check(const struct config_node *node, struct findings *findings)
 {
-    char host[REDIS_HOST_MAX], quoted[LOG_QUOTE_MAX];
-    unsigned port;
-    for (size_t i = 0; i < node->sentinels.count; i++)
-        if (!redis_address_parse(node->sentinels.items[i], host, &port))
-            findings_error(findings, "%s: %s: sentinels: %s is no HOST:PORT or [IPv6]:PORT with a port from 1 to 65535",
-                           node->source.where, node->name, log_quote(node->sentinels.items[i], quoted));
     if (node->sentinels.count > 0 && !has_text(node->master))
         findings_error(findings, "%s: %s: sentinels need the key master: the name under which they know the server",
                        node->source.where, node->name);
@@ -364,10 +366,12 @@ static void node_check(struct config_node *node, struct findings *findings)
         return;
     }
     address_check(node, findings);
-    tls_check(node, findings);
+    host_take(node, findings);
     sentinels_check(node, findings);
     password_resolve(node, findings);
     sentinel_password_resolve(node, findings);
+    if (findings->errors == errors_before)
+        options_check(node, findings);
     node->source.is_broken |= findings->errors > errors_before;
 }
 

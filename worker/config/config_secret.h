@@ -1,5 +1,5 @@
-/* Reads passwords from a file that only its owner can read, or from the environment; never from the configuration or
- * the command line. */
+/* Reads passwords from a file that only its owner can read, or from the environment; never from the configuration.
+ * The command line may have one in an address, which is overwritten there (redis_address_hide). */
 #ifndef WORKER_CONFIG_SECRET_H
 #define WORKER_CONFIG_SECRET_H
 

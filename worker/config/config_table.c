@@ -15,7 +15,7 @@
 #define FIELD(member) .offset = offsetof(struct config_node, member)
 #define ADDRESS_KEYS(sample_port)                                                                                      \
     {KEY("host", CONFIG_TEXT, host, NULL, 0, 255), .example = "127.0.0.1", .in_sample = true,                          \
-     .help = "Name or address of the server; or rediss://HOST:PORT, which means tls too."},                            \
+     .help = "Name or address of the server; or redis://[USER@]HOST[:PORT][/DATABASE], with tls rediss://."},          \
         {KEY("port", CONFIG_COUNT, port, "6379", 1, 65535), .example = sample_port, .in_sample = true,                 \
          .help = "Its TCP port."},                                                                                     \
         {KEY("unix_path", CONFIG_PATH, unix_path, NULL, 0, 107), .example = "/run/redis/redis.sock",                   \
@@ -48,7 +48,8 @@ static const struct config_key config_queue_node_keys[] = {
     ADDRESS_KEYS("7000"),
     {KEY("sentinels", CONFIG_WORDS, sentinels, NULL, 0, 16),
      .example = "[\"10.0.0.1:26379\", \"10.0.0.2:26379\", \"10.0.0.3:26379\"]",
-     .help = "Instead of host: the Redis Sentinels, each HOST:PORT, to ask for its address."},
+     .help = "Instead of host: the Redis Sentinels to ask for its address, each HOST:PORT, or with tls "
+             "rediss://HOST:PORT."},
     {KEY("master", CONFIG_TEXT, master, NULL, 0, 128), .example = "mymaster",
      .help = "The name under which the sentinels know the server."},
     {KEY("sentinel_user", CONFIG_TEXT, sentinel_user, NULL, 0, 128), .example = "holdfast",

@@ -14,46 +14,54 @@ static const char *text_or_null(const char *text)
     return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
-static struct redis_tls_options node_tls(const struct config_node *node)
+bool node_options_check(struct config_node *node, struct error *error)
 {
-    return (struct redis_tls_options){.is_on = node->tls,
-                                      .ca_file = text_or_null(node->tls_ca_file),
-                                      .cert_file = text_or_null(node->tls_cert_file),
-                                      .key_file = text_or_null(node->tls_key_file),
-                                      .server_name = text_or_null(node->tls_server_name)};
-}
-
-bool node_tls_check(const struct config_node *node, struct error *error)
-{
-    struct redis_tls_options tls = node_tls(node);
-    bool has_details = tls.ca_file != NULL || tls.cert_file != NULL || tls.key_file != NULL || tls.server_name != NULL;
-    if (!tls.is_on && has_details)
+    struct redis_node_options options = node_options(node, NULL);
+    const struct redis_tls_options *tls = &options.tls;
+    node->tls = redis_node_options_want_tls(&options);
+    if (!node->tls &&
+        (tls->ca_file != NULL || tls->cert_file != NULL || tls->key_file != NULL || tls->server_name != NULL))
         return error_set(error, "files and a server name for TLS mean nothing without tls itself");
-    if (tls.is_on && text_or_null(node->unix_path) != NULL)
-        return error_set(error, "a unix socket has no TLS: leave tls out, or name a host and a port");
-    return !tls.is_on || redis_tls_check(&tls, error);
+    if (options.password == NULL)
+        options.user = NULL; /* the password may still come from elsewhere */
+    return redis_node_options_check(&options, error);
 }
 
-bool node_url_take(struct config_node *node, struct error *error)
+void node_address_take(struct config_node *node, struct redis_address *address)
 {
-    static const char with_tls[] = "rediss://", plain[] = "redis://";
-    const char *url = text_or_null(node->host);
-    bool is_secure = url != NULL && strncmp(url, with_tls, strlen(with_tls)) == 0;
-    if (url == NULL || (!is_secure && strncmp(url, plain, strlen(plain)) != 0))
-        return true;
-    char host[REDIS_HOST_MAX];
-    unsigned port;
-    const char *address = strstr(url, "://") + strlen("://");
-    if (strchr(address, '@') != NULL)
-        return error_set(error, "host: no user and no password belong into an address, which everybody may read: use "
-                                "user, and password_file or password_env");
-    if (!redis_address_parse(address, host, &port))
-        return error_set(error, "host: %.64s is no rediss://HOST:PORT (a database goes into the key database)", url);
     free(node->host);
-    node->host = memory_text(host);
-    node->port = port;
-    node->tls = node->tls || is_secure;
-    return true;
+    node->host = memory_text(address->host);
+    node->port = address->port != 0 ? address->port : node->port;
+    node->database = address->has_database ? address->database : node->database;
+    node->tls = node->tls || address->is_secure;
+    if (address->user != NULL) {
+        free(node->user);
+        node->user = address->user;
+    }
+    if (address->password != NULL)
+        node->password = address->password;
+    address->user = address->password = NULL;
+}
+
+bool node_host_take(struct config_node *node, struct error *error)
+{
+    struct redis_address address = {.port = 0};
+    const struct redis_address_beside beside = {.port = node->port,
+                                                .database = node->database,
+                                                .has_user = text_or_null(node->user) != NULL,
+                                                .has_tls = node->tls};
+    if (!redis_address_has_scheme(node->host))
+        return true;
+    bool is_good = redis_address_parse(node->host, &address, error) && redis_address_agrees(&address, &beside, error);
+    if (is_good && address.password != NULL)
+        is_good = error_set(error, "no password belongs into a configuration, which everybody may read: use "
+                                   "password_file or password_env");
+    if (is_good)
+        node_address_take(node, &address);
+    else
+        error_prefix(error, "host");
+    redis_address_drop(&address);
+    return is_good;
 }
 
 struct redis_node_options node_options(const struct config_node *node, const char *client_name)
@@ -73,7 +81,11 @@ struct redis_node_options node_options(const struct config_node *node, const cha
         .database = node->database,
         .client_name = client_name,
         .connect_timeout_ns = node->connect_timeout_ns,
-        .tls = node_tls(node),
+        .tls = {.is_on = node->tls,
+                .ca_file = text_or_null(node->tls_ca_file),
+                .cert_file = text_or_null(node->tls_cert_file),
+                .key_file = text_or_null(node->tls_key_file),
+                .server_name = text_or_null(node->tls_server_name)},
     };
 }
 

@@ -9,10 +9,14 @@
 #include "redlock/redlock_loop.h"
 #include "worker/config/config.h"
 
-/* A host that is an address, rediss://HOST:PORT or redis://HOST:PORT, becomes host, port and, for the first, tls. */
-bool node_url_take(struct config_node *node, struct error *error) MUST_CHECK;
-/* False, with what is wrong, unless the settings go together and the files can be used as they are now. */
-bool node_tls_check(const struct config_node *node, struct error *error) MUST_CHECK;
+/* A host with a scheme (redis/address.h) is taken apart: it becomes host, port, user, database and tls. False with a
+ * reason if it is wrong, contradicts these, or has a password. */
+bool node_host_take(struct config_node *node, struct error *error) MUST_CHECK;
+/* The same with any address; the user and the password move. */
+void node_address_take(struct config_node *node, struct redis_address *address);
+/* False, with what is wrong, unless the settings go together and the files for TLS can be used as they are now. Sets
+ * `tls` if a sentinel's address asks for it. */
+bool node_options_check(struct config_node *node, struct error *error) MUST_CHECK;
 struct redis_node_options node_options(const struct config_node *node, const char *client_name);
 struct redlock_node node_for_locks(const struct config_node *node);
 
