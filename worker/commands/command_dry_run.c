@@ -209,7 +209,7 @@ static int run(int argc, char **argv)
 
 const struct command command_dry_run = {
     .name = "dry-run",
-    .summary = "know the contention before production does",
+    .summary = "see how long tasks will wait for locks, before production does",
     .arguments = "[compare A.json B.json]",
     .about =
         "Runs the workers of production with handlers that only hold their locks: claiming, locking, extending, "

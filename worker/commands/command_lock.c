@@ -67,11 +67,11 @@ static const struct option_row options[] = {
     {OPTION_DURATION, 'w', "wait", "DURATION", "wait in line for at most so long (for ever)", .offset = AT(wait_ns),
      .given = GIVEN(AT(has_wait))},
     {OPTION_FLAG, 0, "no-wait", NULL, "do not wait for a holder", .offset = AT(never_waits)},
-    {OPTION_DURATION, 0, "ttl", "DURATION", "what a lock outlives a holder that died (lock.ttl: 10s)",
+    {OPTION_DURATION, 0, "ttl", "DURATION", "how long the lock stays when its holder has died (lock.ttl: 10s)",
      .offset = AT(ttl_ns), .least = 500 * NS_PER_MS, .most = 60 * NS_PER_S},
-    {OPTION_DURATION, 0, "max-hold", "DURATION", "the lock is lost after this time (never)", .offset = AT(max_hold_ns),
-     .least = NS_PER_MS},
-    {OPTION_DURATION, 0, "at-least", "DURATION", "nobody else gets it before this time, however short the command",
+    {OPTION_DURATION, 0, "max-hold", "DURATION", "after this time the lock is lost, and COMMAND killed (never)",
+     .offset = AT(max_hold_ns), .least = NS_PER_MS},
+    {OPTION_DURATION, 0, "at-least", "DURATION", "keep the lock for this time at least, however short COMMAND is",
      .offset = AT(at_least_ns), .least = NS_PER_MS},
     {OPTION_COUNT, 0, "limit", "N", "so many may hold RESOURCE at once, each at a place of its own (1)",
      .offset = AT(limit), .least = 1, .most = REDLOCK_LIMIT_MAX},
@@ -85,7 +85,8 @@ static const struct option_row options[] = {
      .offset = AT(signals_danger)},
     {OPTION_FLAG, 0, "hold", NULL, "no command: hold it until standard input ends, and print what happens",
      .offset = AT(holds)},
-    {OPTION_TEXT, 'n', "name", "NAME", "who it is, in `holdfast who` (host, pid and command)", .offset = AT(name)},
+    {OPTION_TEXT, 'n', "name", "NAME", "what `holdfast who` shows of the holder (host, pid and command)",
+     .offset = AT(name)},
     {OPTION_FLAG, 0, "json", NULL, "say on standard error what happens, each as a JSON object on a line",
      .offset = AT(as_json)},
     {OPTION_TABLE, .table = origin_lock_options, .help = ORIGIN_HEADLINE, .offset = AT(origin)},
@@ -755,42 +756,38 @@ const struct command command_lock = {
     .summary = "run a command under a lock, from any shell or language",
     .arguments = "RESOURCE... -- COMMAND [ARGS]",
     .about =
-        "Takes the lock on every RESOURCE, all or none, runs COMMAND, and gives the lock back when that has ended. "
-        "The\n"
-        "lock is extended meanwhile. It is the lock of tasks that name the same resource, and excludes them. Without\n"
-        "--wait it waits for ever, in line; nothing is started before it is held.\n"
+        "Takes the lock on every RESOURCE, all or none, runs COMMAND, and gives the lock back when COMMAND has ended.\n"
+        "The lock is extended meanwhile. It is the lock of tasks that name the same resource, and excludes them.\n"
+        "Without --wait it waits for ever, in line; nothing is started before it is held.\n"
         "\n"
         "COMMAND runs as without it: terminal, standard input, open files, signals and Ctrl-Z. It gets\n"
         "  HOLDFAST_RESOURCE     the names, one a line\n"
         "  HOLDFAST_FENCE        the token of this hold: larger than all before it, for what checks it (with\n"
         "                        --shared, not smaller than that of the last writer)\n"
         "  HOLDFAST_PLACE        with --limit: which of the places; fences are ordered for each place only\n"
-        "  HOLDFAST_DEADLINE_FD  a descriptor that is readable when the lock is in danger, and ends with it\n"
+        "  HOLDFAST_DEADLINE_FD  a descriptor: readable when the lock is in danger, end of file when it ends\n"
         "When the lock is lost, COMMAND and all that it started are killed before anybody else can have it, also when\n"
         "this process is stopped or was killed. So is a command that Ctrl-Z stopped and that is not continued in "
         "time.\n"
-        "What COMMAND leaves behind when it ends is killed too. It cannot gain privileges (sudo), because then it "
-        "could\n"
-        "not be killed: run `holdfast lock` under sudo instead. Who kills the process hf-zygote as well, with "
-        "SIGKILL,\n"
-        "kills the command, but not what that has started; and what another service started for it (at, systemd-run,\n"
-        "docker) is not killed at all. A machine that stood still may write late: send the fence along.\n"
+        "What COMMAND leaves behind when it ends is killed too. It cannot gain privileges (sudo), because then it\n"
+        "could not be killed: run `holdfast lock` under sudo instead.\n"
+        "\n"
+        "Not killed is what another service started for it (at, systemd-run, docker), and what COMMAND started if\n"
+        "somebody also kills the process hf-zygote with SIGKILL. A machine that stood still may write late: what is\n"
+        "written to can refuse that if it compares HOLDFAST_FENCE (docs/fencing.md).\n"
         "\n"
         "With --same-as-holder nothing is locked: if the nodes say that every RESOURCE is held with that token, this\n"
-        "process becomes COMMAND. It is for scripts that call each other, inside the outer `holdfast lock`, which "
-        "kills\n"
-        "it when the outer command ends or its lock is lost. Elsewhere nothing kills it.\n"
+        "process becomes COMMAND. It is for scripts that call each other, inside the outer `holdfast lock`, which\n"
+        "kills it when the outer command ends or its lock is lost. Elsewhere nothing kills it.\n"
         "\n"
         "With --hold there is no command, for programs in any language: it prints a line of JSON when it holds, when\n"
         "the lock is in danger and out of it, when it is lost, and when it is released. It releases when its standard\n"
-        "input ends. Each line that it reads there is answered by one with the remaining time. Who gets no answer "
-        "(this\n"
-        "process may be stopped) has to go by the last deadline.\n"
+        "input ends. Each line that it reads there is answered by one with the remaining time. Who gets no answer\n"
+        "(this process may be stopped) has to go by the last deadline.\n"
         "\n"
-        "JSON: event (held, danger, lost, released, refused, waiting), resources, fence (a decimal string), place "
-        "(with\n"
-        "--limit), shared, deadline (seconds since 1970), remaining_ms, waited_ms, reason, answer, holder, ending,\n"
-        "held_ms, exit_status.\n"
+        "The lines of --hold and --json have: event (held, danger, lost, released, refused, waiting), resources,\n"
+        "fence (a decimal string), place (with --limit), shared, deadline (seconds since 1970), remaining_ms,\n"
+        "waited_ms, reason, answer, holder, ending, held_ms, exit_status.\n"
         "\n"
         "Exit status: that of COMMAND, 128+n if signal n ended it; 75 the lock could not be taken in time; 76 it was\n"
         "lost; 126 COMMAND cannot be executed; 127 it is not there; 1 and 2 as for every command. --json tells 75 and\n"

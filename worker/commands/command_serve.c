@@ -43,11 +43,11 @@ struct serve_command {
 
 #define AT(member) offsetof(struct serve_command, member)
 static const struct option_row options[] = {
-    {OPTION_TEXTS, 'l', "listen", "ADDRESS", "where to listen: ADDRESS:PORT or a path; repeatable (127.0.0.1:9191)",
+    {OPTION_TEXTS, 'l', "listen", "ADDRESS", "ADDRESS:PORT, or the path of a unix socket; repeatable (127.0.0.1:9191)",
      .offset = AT(listen), .most = 8},
-    {OPTION_TEXT, 0, "token-file", "FILE", "whoever knows its first line may change things; others only look",
+    {OPTION_TEXT, 0, "token-file", "FILE", "its first line is the token: who logs in with it may change things",
      .offset = AT(token_file)},
-    {OPTION_TEXT, 0, "prefix", "PATH", "the path below which a reverse proxy shows it: /holdfast",
+    {OPTION_TEXT, 0, "prefix", "PATH", "the path below which a reverse proxy shows the page, like /holdfast",
      .offset = AT(prefix)},
     {OPTION_TABLE, .table = origin_options, .help = ORIGIN_HEADLINE, .offset = AT(console.origin)},
     {.type = OPTION_END},
@@ -407,20 +407,24 @@ const struct command command_serve = {
     .summary = "show the fleet in a browser, and let people act",
     .about =
         "Serves a page that shows the fleet as it is now: processes, queues, tasks a second of the last hour, what\n"
-        "runs, the hottest resources with who holds them and who waits, the lock nodes, and retries and dead\n"
-        "tasks to search through. It needs only the configuration, and runs until SIGTERM or Ctrl-C. SIGHUP makes\n"
-        "it read the configuration and the token file again.\n"
+        "runs, the hottest resources with who holds them and who waits, the lock nodes, and retries and dead tasks to\n"
+        "search through. It needs only the configuration, and runs until SIGTERM or Ctrl-C. SIGHUP makes it read the\n"
+        "configuration and the token again.\n"
         "\n"
-        "With --token-file people who log in with the token can pause queues, quiet and stop processes, retry,\n"
-        "bury, delete and cancel tasks, and take locks away. Each of these is one of the other commands, and the\n"
-        "log says who did it. Programs send `Authorization: Bearer TOKEN` instead of logging in.\n"
+        "With --token-file people who log in with the token can pause queues, quiet and stop processes, retry, bury,\n"
+        "delete and cancel tasks, and take locks away. Each of these is one of the other commands, and the log says\n"
+        "who did it. Programs send `Authorization: Bearer TOKEN` instead of logging in.\n"
         "\n"
-        "On this machine (127.0.0.1, ::1, a unix socket) everybody may look without the token; an address that\n"
-        "others can reach needs it for everything. HTTP is not encrypted: put a reverse proxy with TLS before\n"
-        "such an address, and name the path that the proxy keeps by --prefix: then everything needs the token. So\n"
-        "does a request that a proxy marks (X-Forwarded-For, Via, ...), or that names another host.\n"
+        "Who needs the token to look:\n"
+        "  nobody     on this machine: at 127.0.0.1, ::1 or a unix socket\n"
+        "  everybody  at an address that others can reach, which needs --token-file\n"
+        "  everybody  with --prefix, and who comes through a proxy (X-Forwarded-For, Via, ...) or names another host\n"
+        "HTTP is not encrypted: put a reverse proxy with TLS before an address that others can reach, and give the\n"
+        "path that the proxy keeps as --prefix.\n"
         "\n"
-        "GET /api/state has what `holdfast top --json` prints, with its age; /events sends it again and again.\n",
+        "Without a browser: /metrics is for Prometheus, /healthz says that it lives, /api/state has what `holdfast "
+        "top\n"
+        "--json` prints, with its age, and /events sends that again and again.\n",
     .examples = "  holdfast serve\n"
                 "  holdfast serve --listen 10.0.0.5:9191 --token-file /etc/holdfast/serve-token\n",
     .options = options,

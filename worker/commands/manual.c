@@ -23,17 +23,18 @@ static const struct {
     {EXIT_CODE_OK, "all went well"},
     {EXIT_CODE_FAILURE, "it failed: what and why is on standard error"},
     {EXIT_CODE_USAGE, "it was called with wrong options or arguments"},
-    {EXIT_CODE_TEMPORARY, "nodes could not be reached, or it is not there yet: the same call may succeed later"},
+    {EXIT_CODE_TEMPORARY, "nodes could not be reached, or what was asked for is not there yet: try again later"},
     {EXIT_CODE_LOST, "`lock`: the lock was lost, and the command was killed"},
 };
 enum { EXIT_CODES = sizeof exit_codes / sizeof exit_codes[0] };
 
-static const char what_it_is[] = "A distributed job worker: tasks from a Redis list, each run under a Redlock.\n";
+static const char what_it_is[] =
+    "A distributed job worker: runs tasks from Redis lists, each under a lock on what it works on (a Redlock).\n";
 
 static const char on_failure[] =
     "A command that fails says why on standard error, also with --json: standard output then holds\n"
     "nothing, or what was done so far. Only `check --json` prints its errors as JSON, and `result --json`\n"
-    "where a task is that has no result.\n";
+    "where a task is that has no result yet.\n";
 
 /* --- help --------------------------------------------------------------------------------------------------------- */
 
@@ -124,7 +125,7 @@ void manual_print_program(struct buffer *out)
                   "Commands:\n",
                   what_it_is);
     for (const struct command *const *command = command_list; *command != NULL; command++)
-        buffer_format(out, "  %-10s %s\n", (*command)->name, (*command)->summary);
+        buffer_format(out, "  %-11s %s\n", (*command)->name, (*command)->summary);
     buffer_append_text(out, "\n`holdfast COMMAND --help` says more about a command.\n\nExit codes:\n");
     for (size_t i = 0; i < EXIT_CODES; i++)
         buffer_format(out, "  %-3d %s\n", exit_codes[i].code, exit_codes[i].meaning);
