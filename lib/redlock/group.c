@@ -243,7 +243,7 @@ static void watch_heard(struct notification_want *want, enum notification_kind k
 {
     struct redlock_watch *watch = list_owner(want, struct redlock_watch, want);
     (void)detail;
-    if (kind == NOTIFIED_FREE || kind == NOTIFIED_LIVE)
+    if (kind == NOTIFIED_FREE || kind == NOTIFIED_ALONE || kind == NOTIFIED_LIVE)
         watch->released(watch->context);
 }
 

@@ -143,7 +143,7 @@ void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify
 
 /* Calls `released`, later and on the loop, whenever a process of the group announces that it released the resource, or
  * its place (from 1), and once when such announcements begin to arrive, because one may have been missed. Announcements
- * may be lost. `released` must not destroy the watch. Ends before the group. On the loop. */
+ * may be lost or come twice. `released` must not destroy the watch. Ends before the group. On the loop. */
 struct redlock_watch;
 struct redlock_watch *redlock_watch_create(struct redlock_group *group, const char *resource, unsigned place,
                                            void (*released)(void *context), void *context);

@@ -45,7 +45,7 @@ struct notifications;
 
 enum notification_kind {
     NOTIFIED_FREE,  /* released: once a release, not once a node. Detail: subscribed processes; 0 = unknown */
-    NOTIFIED_ALONE, /* the same, later: a majority of the nodes says that no other process hears of it */
+    NOTIFIED_ALONE, /* the same, later (with one node, instead): a majority says that no other process hears of it */
     NOTIFIED_HELD,  /* another process has it. Detail: nanoseconds */
     NOTIFIED_LIVE,  /* from now on releases arrive: subscribed to a majority of the nodes */
     NOTIFIED_DEAF,  /* not any more */

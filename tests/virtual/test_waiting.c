@@ -154,6 +154,37 @@ TEST(test_who_hears_it_alone_asks_at_once)
     }
 }
 
+static void count_call(void *context)
+{
+    ++*(unsigned *)context;
+}
+
+/* Its first report of a release is that of a majority. */
+TEST(test_a_watch_is_told_of_a_release_on_one_node)
+{
+    static struct lock_cluster single;
+    struct lock_probe probe;
+    struct redlock_terms terms = quick_terms(10000, 1);
+    unsigned told = 0;
+    lock_cluster_start(&single, 1);
+    struct redlock_group *holds = lock_cluster_group(&single, loop), *watches = lock_cluster_group(&single, loop);
+    lock_probe_create(&probe, loop, holds, &terms);
+    struct redlock_watch *watch = redlock_watch_create(watches, "r", 1, count_call, &told);
+    loop_await(loop, told == 1); /* it listens */
+    for (unsigned releases = 1; releases <= 3; releases++) {
+        assert_int_equal(lock_probe_acquire(&probe, "r"), REDLOCK_ACQUIRED);
+        assert_int_equal(lock_probe_release(&probe), REDLOCK_RELEASED);
+        loop_await(loop, told == 1 + releases);
+        loop_for(loop, REDLOCK_MS(100)); /* longer than a series */
+    }
+    redlock_watch_destroy(watch);
+    lock_probe_destroy(&probe);
+    loop_await(loop, redlock_group_busy(holds) == 0);
+    redlock_group_destroy(holds);
+    redlock_group_destroy(watches);
+    lock_cluster_stop(&single);
+}
+
 TEST(test_who_cannot_listen_asks_now_and_then)
 {
     ask_first(NODES, "ACL SETUSER default resetchannels");
