@@ -151,6 +151,7 @@ struct lock_wait {
     bool is_long;              /* waits for a wake, or for the ttl of the holder */
     bool is_silent;            /* took its turn over from a lock of this process, and no other process was notified */
     bool is_quiet;             /* its releases need no hint */
+    bool has_waited;           /* for another lock, so what it wants was not free before */
     bool gives_way;            /* its release leaves the key to other clients */
     struct instant not_before; /* the key is left to other clients until then */
     bool waits_here;           /* of the request: for others of this process without limit */

@@ -156,8 +156,8 @@ static void listen_no_more(struct redlock_lock *lock)
 
 /* --- clients of other kinds --------------------------------------------------------------------------------------- */
 
-/* None was met for long, as nearly always; none knows the places of a resource with a limit; and readers hand nothing
- * on. */
+/* Nothing is wanted by several, and none was met for long; none knows the places of a resource with a limit; and
+ * readers hand nothing on. */
 static bool is_alone(const struct redlock_lock *lock)
 {
     return lock_has_limit(lock) || lock->is_shared || instant_reached(now_of(lock), lock->group->others.until);
@@ -180,6 +180,14 @@ static void others_passed(struct redlock_lock *lock)
 static int64_t held_ns(const struct redlock_lock *lock)
 {
     return lock->lease.state == LEASE_HELD ? instant_since(lock->acquired_at, now_of(lock)) : 0;
+}
+
+static void others_had(struct redlock_lock *lock)
+{
+    bool begins = lock->wait.has_waited && lock->lease.state == LEASE_HELD && !lock_has_limit(lock) && !lock->is_shared;
+    for (unsigned i = 0; (begins || !is_alone(lock)) && i < lock->key_count; i++)
+        other_clients_had(&lock->group->others, lock_shared_key(lock, i), held_ns(lock), lock->wait.has_waited,
+                          now_of(lock));
 }
 
 bool redlock_lock_gives_way(const struct redlock_lock *lock)
@@ -383,6 +391,7 @@ void lock_wait_plan(struct redlock_lock *lock)
     if (wait->planned_round == lock->lease.round)
         return;
     wait->planned_round = lock->lease.round;
+    wait->has_waited = true;
     lock->group->attempt_ns =
         backoff_attempt_ns(lock->group->attempt_ns, instant_since(lock->lease.validity_from, now_of(lock)));
     bool by_expiry = wait->is_long;
@@ -825,7 +834,7 @@ void lock_wait_begin(struct redlock_lock *lock)
     wait->row_began = now_of(lock);
     wait->planned_round = lock->lease.round;
     wait->polls = 0;
-    wait->is_long = wait->is_silent = wait->gives_way = false;
+    wait->is_long = wait->is_silent = wait->gives_way = wait->has_waited = false;
     wait->not_before = (struct instant){0};
     lock->others_at = lock->readers_at = 0;
     lock->holder[0] = '\0';
@@ -850,7 +859,7 @@ void lock_wait_begin(struct redlock_lock *lock)
             start(lock);
         return;
     }
-    wait->is_queued = true;
+    wait->is_queued = wait->has_waited = true;
     wait->give_up_at = local_give_up_at(lock);
     timer_follow(lock);
 }
@@ -883,8 +892,7 @@ void lock_wait_end(struct redlock_lock *lock)
     listen_no_more(lock);
     wait->is_queued = wait->is_silent = false;
     wait->gives_way = lock->lease.state == LEASE_HELD && lock->linger_ns == 0 && redlock_lock_gives_way(lock);
-    for (unsigned i = 0; !is_alone(lock) && i < lock->key_count; i++)
-        other_clients_had(&lock->group->others, lock_shared_key(lock, i), held_ns(lock), now_of(lock));
+    others_had(lock);
     lock->group->leaving = lock;
     local_waiters_leave(lock->group->local_waiters, &wait->claim);
     if (lock_has_limit(lock))

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+
 enum { RANDOM_DIGITS = 32 };
 
 bool other_clients_wrote(const char *value)
@@ -21,6 +23,12 @@ static const struct shared_resource *find(const struct other_clients *others, ui
     return place->key == key && instant_before(now, place->until) ? place : NULL;
 }
 
+/* Half to one and a half of it. Each process counts its own holds: their turns are not to come all at once. */
+static int64_t about(int64_t ns, struct instant now)
+{
+    return ns / 2 + (int64_t)(hash_bytes(0, &now.ns, sizeof now.ns) % (uint64_t)ns);
+}
+
 void other_clients_seen(struct other_clients *others, uint64_t key, uint64_t value, struct instant now)
 {
     struct shared_resource *place = place_of(others, key);
@@ -30,9 +38,12 @@ void other_clients_seen(struct other_clients *others, uint64_t key, uint64_t val
         place->value = value;
         place->value_since = now;
     }
+    if (!place->is_known) /* what we were to have before we knew is no debt of theirs */
+        place->owed_ns = 0;
     if (!place->is_theirs)
         place->since = now;
-    place->is_theirs = true;
+    place->is_theirs = place->is_known = true;
+    place->missed = 0;
     place->until = others->until = instant_after(now, OTHER_CLIENTS_MEMORY_NS);
 }
 
@@ -53,8 +64,15 @@ void other_clients_passed(struct other_clients *others, uint64_t key, int64_t bu
     bool was_let = place->left_free_until.ns != 0;
     if ((!place->is_theirs && !was_let) || instant_before(now, place->left_free_until))
         return;
-    int64_t owed_ns = place->is_theirs ? place->owed_ns + instant_since(place->since, now) : budget_ns;
-    place->owed_ns = owed_ns < budget_ns ? owed_ns : budget_ns;
+    int64_t theirs_ns = place->owed_ns + instant_since(place->since, now);
+    if (!place->is_theirs)
+        place->missed += place->missed < OTHER_CLIENTS_TURNS;
+    if (place->is_theirs)
+        place->owed_ns = theirs_ns < budget_ns ? theirs_ns : budget_ns;
+    else if (place->is_known && place->missed < OTHER_CLIENTS_TURNS)
+        place->owed_ns = budget_ns;
+    else
+        place->owed_ns = about(budget_ns < OTHER_CLIENTS_RARELY_NS ? OTHER_CLIENTS_RARELY_NS : budget_ns, now);
     place->is_theirs = false;
     place->left_free_until = (struct instant){0};
 }
@@ -65,12 +83,20 @@ bool other_clients_are_next(const struct other_clients *others, uint64_t key, in
     return place != NULL && !place->is_theirs && held_ns >= place->owed_ns;
 }
 
-void other_clients_had(struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now)
+void other_clients_had(struct other_clients *others, uint64_t key, int64_t held_ns, bool was_wanted, struct instant now)
 {
-    if (find(others, key, now) == NULL)
-        return;
     struct shared_resource *place = place_of(others, key);
-    place->owed_ns = held_ns < place->owed_ns ? place->owed_ns - held_ns : 0;
+    bool is_there = find(others, key, now) != NULL;
+    if (!is_there && (!was_wanted || instant_before(now, place->until)))
+        return;
+    if (!is_there)
+        *place = (struct shared_resource){.key = key};
+    if (!is_there || (!was_wanted && !place->is_known))
+        place->owed_ns = about(OTHER_CLIENTS_RARELY_NS / 2, now);
+    if (!place->is_known)
+        place->until = others->until = instant_after(now, OTHER_CLIENTS_MEMORY_NS);
+    if (was_wanted || place->is_known)
+        place->owed_ns = held_ns < place->owed_ns ? place->owed_ns - held_ns : 0;
 }
 
 void other_clients_let(struct other_clients *others, uint64_t key, struct instant now, struct instant until)

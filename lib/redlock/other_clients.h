@@ -8,6 +8,9 @@
  *     hand-overs and in several holds, until it has had it for as long as they, but not beyond its budget. Then it
  *     leaves the resource free for the time in which such a waiter asks once: their turn. If nobody took it, the line
  *     has it for its whole budget. Each process counts its own holds, so that many leave no more turns than one.
+ *   - Before one of them has had the lock, nobody knows of it. So a resource that is wanted without a break is left
+ *     free for one such turn after about 10 s of our holds, and then every 20 s. While nobody takes them they cost 1 %.
+ *     After some turns that nobody took, those who were known become as rare.
  *
  * Equal times are fair enough without knowing how many they are: of a resource that many of one side and few of the
  * other want, each side gets at least half of what it would get if all took turns.
@@ -26,7 +29,8 @@
 #define OTHER_CLIENTS_LOOK_MIN_NS (50 * NS_PER_MS)
 #define OTHER_CLIENTS_LOOK_MAX_NS (1 * NS_PER_S)
 #define OTHER_CLIENTS_MEMORY_NS   (60 * NS_PER_S)
-enum { OTHER_CLIENTS_TABLE = 128 };
+#define OTHER_CLIENTS_RARELY_NS   (20 * NS_PER_S)
+enum { OTHER_CLIENTS_TABLE = 128, OTHER_CLIENTS_TURNS = 8 };
 
 struct shared_resource {
     uint64_t key;                   /* a hash */
@@ -35,7 +39,9 @@ struct shared_resource {
     struct instant until;           /* remembered; {0} = empty */
     struct instant since;           /* their turn began */
     bool is_theirs;                 /* whose it is, as far as anybody knows */
-    int64_t owed_ns;                /* they have had it for so much longer than we */
+    int64_t owed_ns;                /* for so long we have it before their next turn */
+    unsigned missed;                /* turns in a row that they did not take */
+    bool is_known;                  /* one of them was seen */
     struct instant left_free_until; /* nobody of ours may ask before then; {0} = it is not left to them */
 };
 
@@ -55,8 +61,10 @@ int64_t other_clients_look_ns(const struct other_clients *others, uint64_t key, 
 void other_clients_passed(struct other_clients *others, uint64_t key, int64_t budget_ns, struct instant now);
 /* Whether it is their turn, if the present hold ends now after `held_ns`. */
 bool other_clients_are_next(const struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now);
-/* Notes that our hold has ended after `held_ns`. */
-void other_clients_had(struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now);
+/* Notes that our hold has ended after `held_ns`. `was_wanted`: it began when another one had ended, so the resource was
+ * not free before. */
+void other_clients_had(struct other_clients *others, uint64_t key, int64_t held_ns, bool was_wanted,
+                       struct instant now);
 /* Leaves it free for them until then. */
 void other_clients_let(struct other_clients *others, uint64_t key, struct instant now, struct instant until);
 /* Until when it is left free; in the past if it is not. */

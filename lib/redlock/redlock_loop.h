@@ -81,7 +81,7 @@ void redlock_lock_destroy(struct redlock_lock *lock);
 /* The lock must be free. False, with nothing sent, if the request exceeds a limit. The answer is an event, never from
  * inside this call. */
 bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_request *request);
-/* Whether clients of other kinds, which the lock met lately at its resources, should have a turn before the next of
+/* Whether clients of other kinds, met lately at its resources or not known yet, should have a turn before the next of
  * ours. Then a release leaves the resources free for REDLOCK_TURN_NS before it wakes those who wait with `wait_ms`, and
  * before any such lock of this group asks for them. It hands the lock over to one with `waits_here` all the same. */
 #define REDLOCK_TURN_NS (200 * NS_PER_MS)
