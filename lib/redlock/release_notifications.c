@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "redis/request.h"
+#include "redlock/limits.h"
 
 #define FREE_PREFIX "hf:free:"
 #define HELD_PREFIX "hf:held:" /* of the same length */
@@ -172,14 +173,15 @@ static bool begins_with(const char *text, size_t length, const char *prefix)
     return length >= strlen(prefix) && memcmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* "hf:WORD:NUMBER:KEY", or a bare key. An absurd number is no message of ours. */
+/* "hf:WORD:NUMBER:KEY", or a bare key, which begins with "hf:" only if it is that of a place. An absurd number is no
+ * message of ours. */
 static bool news_parse(const char *text, size_t length, struct news *news)
 {
     static const size_t skip = sizeof HELD_PREFIX - 1;
     char digits[12];
     bool is_held = begins_with(text, length, HELD_PREFIX);
     if (!is_held && !begins_with(text, length, FREE_PREFIX))
-        return !begins_with(text, length, "hf:");
+        return !begins_with(text, length, "hf:") || begins_with(text, length, REDLOCK_PLACE_PREFIX);
     const char *number = text + skip, *colon = memchr(number, ':', length - skip);
     if (colon == NULL || (size_t)(colon - number) >= sizeof digits)
         return false;

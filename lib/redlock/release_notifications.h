@@ -12,7 +12,8 @@
  *     hf:free:LISTENERS:KEY    the lock was released, and LISTENERS processes get this message (release.lua publishes
  *                              it on each node that had the lock, if a process is subscribed)
  *     hf:held:MILLISECONDS:KEY a waiter now has the lock, at least for so long unless it releases the lock
- * A bare KEY, which other programs may publish, means that it was released, too. No key begins with "hf:".
+ * A bare KEY, which other programs may publish, means that it was released, too. No key begins with "hf:" but those of
+ * places (limits.h).
  *
  * Where releases look for it, a process that listens keeps the key `hf:listeners` on each node: set on the connection
  * that will be subscribed, before it is, and renewed on the group's. So a release need not count the subscribers of
