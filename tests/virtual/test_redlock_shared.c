@@ -445,6 +445,27 @@ TEST(a_reader_whose_entry_is_over_has_left)
     all_have("ZCARD hf:readers:lock:r", 1);
 }
 
+/* Somebody has written there. Both releases leave in one call. */
+TEST(what_is_no_set_of_readers_harms_its_own_key_alone)
+{
+    struct lock_probe *spoilt = reader(0, 0), *other = reader(0, 0);
+    acquire(spoilt, "r");
+    acquire(other, "s");
+    all_have("ZCARD hf:readers:lock:s", 1);
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "SET hf:readers:lock:r x");
+    loop_for(loop, 0); /* outside it the loop's clock stands still */
+    redlock_lock_release(spoilt->lock);
+    redlock_lock_release(other->lock);
+    loop_await(loop, redlock_lock_is_free(spoilt->lock) && redlock_lock_is_free(other->lock));
+    assert_int_equal(spoilt->ending, REDLOCK_EXPIRED);
+    assert_int_equal(other->ending, REDLOCK_RELEASED);
+    all_have("EXISTS lock:s hf:readers:lock:s", 0);
+    run_ms(TTL_MS + 1000);
+    acquire(spoilt, "r"); /* what was written there does not outlive the key */
+    all_have("ZCARD hf:readers:lock:r", 1);
+}
+
 /* As after a power failure: what it wrote last is gone, and its marker names another run. */
 static void fall_back(unsigned node, uint64_t token)
 {

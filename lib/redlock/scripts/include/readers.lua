@@ -2,8 +2,8 @@
 -- this node's clock. While there are any, the key holds "hf:shared" and expires with the last of them, as the set does.
 local moment = time[1] * 1000 + math.floor(time[2] / 1000)
 local function is_reader(key, value)
-    local ends = redis.pcall('GET', key) == 'hf:shared' and redis.call('ZSCORE', 'hf:readers:' .. key, value)
-    return ends and tonumber(ends) >= moment
+    local ends = redis.pcall('GET', key) == 'hf:shared' and redis.pcall('ZSCORE', 'hf:readers:' .. key, value)
+    return type(ends) == 'string' and tonumber(ends) >= moment
 end
 -- Call it after each change. True if no reader is left: then the key is gone.
 local function follow_readers(key)
@@ -21,8 +21,9 @@ end
 -- is out of memory then lets it go on.
 local function add_reader(key, value, ttl)
     local readers = 'hf:readers:' .. key
-    redis.call('ZREM', readers, value)
-    if not redis.call('GET', key) then
+    if redis.call('GET', key) then
+        redis.call('ZREM', readers, value)
+    else
         redis.call('DEL', readers)
     end
     redis.call('ZADD', readers, moment + ttl, value)
