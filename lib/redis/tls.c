@@ -236,6 +236,13 @@ void tls_destroy(struct tls *tls)
     free(tls);
 }
 
+/* What an earlier call left would be taken for the reason of the next failure. A look costs less than to clear. */
+static void failures_forget(void)
+{
+    if (ERR_peek_error() != 0)
+        ERR_clear_error();
+}
+
 static void output_take(struct tls *tls)
 {
     size_t length = BIO_ctrl_pending(tls->to_peer);
@@ -287,7 +294,7 @@ ssize_t tls_read(struct tls *tls, char *bytes, size_t size, struct error *error)
     invariant(size <= INT_MAX);
     if (BIO_ctrl_pending(tls->from_peer) == 0 && !SSL_has_pending(tls->ssl))
         return 0; /* a call that only returns this costs more */
-    ERR_clear_error();
+    failures_forget();
     int got = SSL_read(tls->ssl, bytes, (int)size);
     output_take(tls); /* such as the answer to a change of keys */
     if (got > 0)
@@ -298,7 +305,7 @@ ssize_t tls_read(struct tls *tls, char *bytes, size_t size, struct error *error)
 bool tls_write(struct tls *tls, const char *bytes, size_t length, struct error *error)
 {
     invariant(length > 0 && length <= INT_MAX);
-    ERR_clear_error();
+    failures_forget();
     int written = SSL_write(tls->ssl, bytes, (int)length);
     output_take(tls);
     return (written > 0 && (size_t)written == length) || failure_set(error, "TLS", "cannot write");
