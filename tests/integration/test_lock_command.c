@@ -179,7 +179,7 @@ TEST(what_is_wrong_is_said_and_nothing_is_started)
         {"max_ttl", 2, {"a", "--at-least", "90s", "--", "touch"}},
         {"--limit is for one resource", 2, {"a", "b", "--limit", "2", "--", "touch"}},
         {"--limit or --shared", 2, {"a", "--limit", "2", "--shared", "--", "touch"}},
-        {"has its own terms", 2, {"a", "--same-as-holder", "7", "--shared", "--", "touch"}},
+        {"has its own terms", 2, {"a", "--same-as-holder", "7", "--ttl", "5s", "--", "touch"}},
         {"--limit", 2, {"a", "--limit", "65", "--", "touch"}},
         {"not both", 2, {"a", "--wait", "1s", "--no-wait", "--", "touch"}},
         {"whole number", 2, {"a", "--same-as-holder", "x", "--", "touch"}},
@@ -560,6 +560,21 @@ TEST(commands_that_read_share_a_lock)
     assert_int_equal(lock_run("a", "--shared", "--json", "--", "true"), 0);
     assert_contains(result.error, "\"shared\":true");
     test_await(lock_cluster_keys(&cluster) == 0);
+}
+
+/* Its token is that of the last writer. */
+TEST(a_command_that_reads_lets_none_in_that_writes)
+{
+    char inner[512];
+    snprintf(inner, sizeof inner,
+             "H=\"%s/holdfast lock a --same-as-holder $HOLDFAST_FENCE\"; $H -- echo writes; echo $?; "
+             "$H --shared -- echo reads",
+             test_build());
+    assert_int_equal(lock_run("a", "--", "sh", "-c", inner), 0);
+    assert_string_equal(result.out, "writes\n0\nreads\n");
+    assert_int_equal(lock_run("a", "--shared", "--", "sh", "-c", inner), 0);
+    assert_string_equal(result.out, "76\nreads\n");
+    assert_contains(result.error, "except for reading: say --shared");
 }
 
 /* --- nodes that cannot be used ------------------------------------------------------------------------------------ */

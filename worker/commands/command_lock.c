@@ -540,20 +540,26 @@ static int lock_run(struct lock_command *self)
 
 /* --- under the lock of another ------------------------------------------------------------------------------------ */
 
-/* An exit code. */
-static int token_check(struct nodes_session *session, const char *resource, unsigned place, uint64_t token)
+/* An exit code. Readers have the token of the last writer, so it does not tell who may write. */
+static int token_check(struct nodes_session *session, const char *resource, unsigned place, uint64_t token,
+                       bool only_reads)
 {
     char name[REDLOCK_PLACE_NAME_SIZE];
     struct redlock_holder holders[REDLOCK_HOLDERS_MAX];
     redlock_place_name(resource, place, name);
     enum redlock_nodes_end end = redlock_nodes_find(session->nodes, name);
     unsigned count = redlock_nodes_holders(session->nodes, holders);
+    bool has_reader = false;
     for (unsigned i = 0; i < count; i++)
-        if (holders[i].standing == REDLOCK_HELD && holders[i].token == token)
-            return EXIT_CODE_OK;
+        if (holders[i].standing == REDLOCK_HELD && holders[i].token == token) {
+            if (only_reads || !holders[i].is_reader)
+                return EXIT_CODE_OK;
+            has_reader = true;
+        }
     bool is_unknown = end == REDLOCK_NODES_TOO_FEW && (count == 0 || holders[0].standing != REDLOCK_HELD);
-    (void)command_complain(&command_lock, "%s %s held with the token %" PRIu64, resource,
-                           is_unknown ? "may not be" : "is not", token);
+    (void)command_complain(&command_lock, "%s %s held with the token %" PRIu64 "%s", resource,
+                           is_unknown ? "may not be" : "is not", token,
+                           has_reader ? ", except for reading: say --shared if the command only reads" : "");
     return is_unknown ? EXIT_CODE_TEMPORARY : EXIT_CODE_LOST;
 }
 
@@ -574,7 +580,7 @@ static int lock_reenter(struct lock_command *self)
         return EXIT_CODE_FAILURE;
     }
     for (unsigned i = 0; i < self->resource_count && code == EXIT_CODE_OK; i++)
-        code = token_check(&session, self->resources[i], (unsigned)place, token);
+        code = token_check(&session, self->resources[i], (unsigned)place, token, self->is_shared);
     nodes_session_close(&session);
     if (code != EXIT_CODE_OK)
         return code;
@@ -641,8 +647,8 @@ static int line_check(const struct lock_command *self)
         return command_misused(&command_lock, "--limit is for one resource");
     if (self->limit > 1 && self->is_shared)
         return command_misused(&command_lock, "--limit or --shared, not both: any number may hold it with --shared");
-    if (self->same_as != NULL && (self->limit > 1 || self->is_shared || self->holds || self->max_hold_ns > 0 ||
-                                  self->at_least_ns > 0 || self->ttl_ns > 0))
+    if (self->same_as != NULL &&
+        (self->limit > 1 || self->holds || self->max_hold_ns > 0 || self->at_least_ns > 0 || self->ttl_ns > 0))
         return command_misused(&command_lock, "the lock of --same-as-holder has its own terms");
     if (self->wait_ns > FOREVER_NS)
         return command_misused(&command_lock, "--wait: a year at most; without it, it waits for ever");
@@ -778,7 +784,8 @@ const struct command command_lock = {
         "\n"
         "With --same-as-holder nothing is locked: if the nodes say that every RESOURCE is held with that token, this\n"
         "process becomes COMMAND. It is for scripts that call each other, inside the outer `holdfast lock`, which\n"
-        "kills it when the outer command ends or its lock is lost. Elsewhere nothing kills it.\n"
+        "kills it when the outer command ends or its lock is lost. Elsewhere nothing kills it. Under a lock that was\n"
+        "taken with --shared it needs --shared, too.\n"
         "\n"
         "With --hold there is no command, for programs in any language: it prints a line of JSON when it holds, when\n"
         "the lock is in danger and out of it, when it is lost, and when it is released. It releases when its standard\n"
