@@ -1,10 +1,14 @@
 /* holdfast lock, over real lock nodes, with real commands. */
 #include "tests/support/test.h"
 
+#include <errno.h>
+#include <net/if.h>
 #include <pty.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include "base/buffer.h"
@@ -684,7 +688,7 @@ TEST(a_coprocess_without_its_caller_waits_no_longer)
 
 /* --- many at once ------------------------------------------------------------------------------------------------- */
 
-enum { SHELLS = 10, TIMES = 1000, LANGUAGES = 5, TIMES_EACH = 40 };
+enum { HOSTS = 2, SHELLS = 10, TIMES = 1000, LANGUAGES = 5, TIMES_EACH = 40 };
 
 static pid_t shell_start(const char *script)
 {
@@ -728,10 +732,109 @@ static long counted(void)
     return lines;
 }
 
-static struct program given_one_in_the_middle(void)
+/* A network namespace with nothing but a loopback device. All that can be seen there of the lock nodes are relays,
+ * which listen inside and connect outside. Where a namespace is refused, all have one network. */
+struct host {
+    int network;
+    struct relay *relays[NODES];
+};
+
+static struct host hosts[HOSTS];
+static int home = -1;
+static pid_t shells[SHELLS];
+static struct program stopped;
+
+static int network_here(void)
+{
+    int network = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    assert_true(network >= 0);
+    return network;
+}
+
+/* For what this thread opens and starts from now on. Whoever may not has never left. */
+static void network_enter(int network)
+{
+    assert_true(setns(network, CLONE_NEWNET) == 0 || errno == EPERM);
+}
+
+static void assert_no_lock_node_here(void)
+{
+    char node[64];
+    snprintf(node, sizeof node, "127.0.0.1:%u", cluster.nodes[0].port);
+    assert_int_equal(lock_run("--node", node, "--no-wait", "counter", "--", "true"), 75);
+    assert_contains(result.error, "Connection refused");
+}
+
+static void network_create(void)
+{
+    struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    if (unshare(CLONE_NEWNET) != 0) {
+        print_message("the hosts have one network: another is refused here (%s)\n", strerror(errno));
+        return;
+    }
+    int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(ioctl(any, SIOCSIFFLAGS, &up), 0);
+    close(any);
+    assert_no_lock_node_here();
+}
+
+static void host_start(struct host *host)
+{
+    int listeners[NODES];
+    network_create();
+    host->network = network_here();
+    for (unsigned i = 0; i < NODES; i++)
+        listeners[i] = relay_listen();
+    network_enter(home);
+    for (unsigned i = 0; i < NODES; i++)
+        host->relays[i] = relay_start_on(listeners[i], cluster.nodes[i].port);
+}
+
+static void host_enter(const struct host *host)
+{
+    char nodes[256];
+    snprintf(nodes, sizeof nodes, "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", relay_port(host->relays[0]),
+             relay_port(host->relays[1]), relay_port(host->relays[2]));
+    setenv("HOLDFAST_LOCK_NODES", nodes, 1);
+    network_enter(host->network);
+}
+
+static unsigned shells_await(void)
+{
+    unsigned failed = 0;
+    for (unsigned i = 0; i < SHELLS; i++) {
+        pid_t shell = shells[i];
+        shells[i] = 0;
+        if (shell > 0 && shell_await(shell) != 0)
+            failed++;
+    }
+    return failed;
+}
+
+/* After a failed test, too, nothing goes on: the shells see that all is done. */
+static int hosts_end(void **state)
+{
+    network_enter(home);
+    if (stopped.pid > 0)
+        kill(stopped.pid, SIGKILL);
+    close(open(path_of("done"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    (void)shells_await();
+    for (struct host *host = hosts; host < hosts + HOSTS; host++) {
+        for (unsigned i = 0; i < NODES; i++)
+            relay_destroy(host->relays[i]);
+        if (host->relays[0] != NULL)
+            close(host->network);
+    }
+    close(home);
+    return tear_down(state);
+}
+
+static struct program given_one_in_the_middle(const struct host *host)
 {
     unlink(path_of("up"));
+    host_enter(host);
     struct program victim = lock_start("counter", "--ttl", "2s", "--", "sh", "-c", increments_late);
+    network_enter(home);
     test_await(is_there("up"));
     return victim;
 }
@@ -752,42 +855,34 @@ static void assert_counted_exactly(void)
     fclose(file);
 }
 
-/* Half of the shells are on another host: all that they see of the lock nodes are the relays. */
-TEST(ten_shells_on_two_hosts_count_exactly_whatever_happens_to_holders_and_a_node)
+TEST_WITH(ten_shells_on_two_hosts_count_exactly_whatever_happens_to_holders_and_a_node, set_up, hosts_end)
 {
-    pid_t shells[SHELLS];
-    struct relay *relays[NODES];
-    char nodes[256], times[16];
+    char times[16];
     commands_see_the_program();
     snprintf(times, sizeof times, "%d", TIMES);
     setenv("T", times, 1);
     close(open(path_of("count"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    for (unsigned i = 0; i < NODES; i++)
-        relays[i] = relay_start(cluster.nodes[i].port);
+    home = network_here();
+    for (unsigned i = 0; i < HOSTS; i++)
+        host_start(&hosts[i]);
     for (unsigned i = 0; i < SHELLS; i++) {
-        nodes_name(NODES);
-        snprintf(nodes, sizeof nodes, "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", relay_port(relays[0]),
-                 relay_port(relays[1]), relay_port(relays[2]));
-        if (i % 2 == 1)
-            setenv("HOLDFAST_LOCK_NODES", nodes, 1);
+        host_enter(&hosts[i % HOSTS]);
         shells[i] = shell_start(increments);
+        network_enter(home);
     }
-    nodes_name(NODES);
-    struct program stopped = given_one_in_the_middle();
+    stopped = given_one_in_the_middle(&hosts[0]);
     kill(stopped.pid, SIGSTOP);
     long before = counted();
     test_await(counted() > before + TIMES / 10);
     redis_server_kill(cluster.servers[NODES - 1]);
-    struct program killed = given_one_in_the_middle();
+    struct program killed = given_one_in_the_middle(&hosts[1]);
     kill(killed.pid, SIGKILL);
     assert_int_equal(end_await(&killed), -1);
-    for (unsigned i = 0; i < SHELLS; i++)
-        assert_int_equal(shell_await(shells[i]), 0);
+    assert_int_equal(shells_await(), 0);
     kill(stopped.pid, SIGCONT);
     assert_int_equal(end_await(&stopped), 76);
+    stopped.pid = 0;
     assert_counted_exactly();
-    for (unsigned i = 0; i < NODES; i++)
-        relay_destroy(relays[i]);
 }
 
 struct language {

@@ -142,20 +142,33 @@ static void *serve(void *context)
 
 /* --- life ------------------------------------------------------------------------------------------------------ */
 
-struct relay *relay_start(unsigned server_port)
+int relay_listen(void)
+{
+    struct sockaddr_in address = loopback(0);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 64) != 0)
+        give_up("relay");
+    return listener;
+}
+
+struct relay *relay_start_on(int listener, unsigned server_port)
 {
     struct relay *relay = memory_new(struct relay);
-    struct sockaddr_in address = loopback(0);
+    struct sockaddr_in address;
     socklen_t length = sizeof address;
     atomic_init(&relay->server_port, server_port);
-    relay->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(relay->listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(relay->listener, 64) != 0 ||
-        getsockname(relay->listener, (struct sockaddr *)&address, &length) != 0)
+    relay->listener = listener;
+    if (getsockname(listener, (struct sockaddr *)&address, &length) != 0)
         give_up("relay");
     relay->port = ntohs(address.sin_port);
     if (pthread_create(&relay->thread, NULL, serve, relay) != 0)
         give_up("relay");
     return relay;
+}
+
+struct relay *relay_start(unsigned server_port)
+{
+    return relay_start_on(relay_listen(), server_port);
 }
 
 void relay_destroy(struct relay *relay)

@@ -9,6 +9,10 @@ struct relay;
 
 /* Listens on a free port of 127.0.0.1 and connects to `server_port` for each client. */
 struct relay *relay_start(unsigned server_port);
+/* The same in two steps, for clients in another network: where relay_listen is called is where the clients are. The
+ * relay takes the listener over. */
+int relay_listen(void);
+struct relay *relay_start_on(int listener, unsigned server_port);
 void relay_destroy(struct relay *relay); /* NULL is harmless */
 unsigned relay_port(const struct relay *relay);
 
