@@ -20,7 +20,7 @@ static struct redis_address_beside beside_of(const struct redis_node_options *op
 static bool host_check(const struct redis_node_options *options, struct redis_address *address, struct error *error)
 {
     const struct redis_address_beside beside = beside_of(options);
-    if (!redis_address_has_scheme(options->host))
+    if (options->host == NULL || strpbrk(options->host, "@/") == NULL)
         return true;
     bool is_good = redis_address_parse(options->host, address, error) && redis_address_agrees(address, &beside, error);
     if (!is_good)

@@ -201,6 +201,8 @@ TEST(a_host_and_sentinels_may_be_addresses)
     assert_options_wrong(&options, "its address: its password is given twice");
     assert_options_wrong(&(struct redis_node_options){.name = "n", .host = "redis://u@h:1"}, "a user needs a password");
     assert_options_wrong(&(struct redis_node_options){.name = "n", .host = "redis://:secret"}, "its port is not");
+    assert_options_wrong(&(struct redis_node_options){.name = "n", .host = "http://secret@h"}, "begins neither with");
+    assert_options_wrong(&(struct redis_node_options){.name = "n", .host = "u:secret@h"}, "begins with redis://");
     options = (struct redis_node_options){.name = "n", .host = "rediss://h", .tls.ca_file = "/nowhere"};
     assert_true(redis_node_options_want_tls(&options));
     assert_options_wrong(&options, "/nowhere");

@@ -428,12 +428,15 @@ static void node_forget(struct config_node *node)
 
 const char *config_node_address(const struct config_node *node, struct buffer *out)
 {
+    char shown[REDIS_ADDRESS_SHOWN_MAX];
     buffer_clear(out);
     if (node->sentinels.count > 0)
         buffer_format(out, "%s (by %zu sentinel%s)", node->master, node->sentinels.count,
                       node->sentinels.count == 1 ? "" : "s");
     else if (node->unix_path[0] != '\0')
         buffer_append_text(out, node->unix_path);
+    else if (strpbrk(node->host, "@/") != NULL)
+        buffer_append_text(out, redis_address_shown(node->host, shown));
     else
         buffer_format(out, "%s:%u", node->host, node->port);
     return buffer_text(out);
