@@ -182,7 +182,8 @@ static void trouble_pass(void)
     trouble_end();
 }
 
-/* Those that an operator asked to end, or made quiet, end and begin anew; what he paused goes on. */
+/* Those that an operator asked to end, or made quiet, end and begin anew; what he paused goes on. What a worker of the
+ * former release left in its claims he moves only when none runs any more: he alone can know that. */
 static void calm_begin(bool is_again)
 {
     for (unsigned i = 0; i < fleet.worker_count; i++)
@@ -190,7 +191,7 @@ static void calm_begin(bool is_again)
             fleet_worker_start(&fleet.workers[i]);
     if (fleet.has_operators)
         fleet_resume();
-    if (fleet_former_was_killed())
+    if (fleet_former_was_killed() && fleet_former_has_ended())
         fleet_rescue();
 }
 
