@@ -36,9 +36,10 @@ static bool may_be_late(const struct fleet_task *task)
     return task->kind == CLASS_BRIEF;
 }
 
+/* Its program may be asked to stop while its lock is in danger, and end before its first step. */
 static bool may_lose_its_lock(const struct fleet_task *task)
 {
-    return task->resource_count > 0 && task->begun > 0;
+    return task->resource_count > 0 && task->begun + task->programs > 0;
 }
 
 static bool may_be_refused(const struct fleet_task *task)

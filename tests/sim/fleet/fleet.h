@@ -64,6 +64,7 @@ struct fleet_task {
     unsigned slice; /* what is pushed as a whole or not at all has the same; 0 = it is pushed alone */
     /* what became of it */
     unsigned begun, ended, failures, snoozed; /* runs: of its handler, that were its last, that failed or came again */
+    unsigned programs;                        /* of its own that started, whether its handler began in them or not */
     unsigned crashes, refusals;               /* of processes of its handler; of its program, which did not start */
     unsigned deaths;                          /* of workers that it was recovered from */
     pid_t died_with;                          /* the last of those */

@@ -482,6 +482,8 @@ static void program_spawn(struct zygote_world *zygote, const struct zygote_order
         return;
     }
     struct fleet_task *task = fleet_task_of(program->job.jid);
+    if (task != NULL)
+        task->programs++;
     program->dies_of_it = (task == NULL || !task->is_slow) && chance_pick(world_chance(), 2) == 0;
     program->child = child_make(zygote, order->number);
     program->child->program = program;
