@@ -36,6 +36,10 @@
  * Readers. Any number of `shared` mutexes of a name may be locked at once, and none that is not (redlock_request):
  *
  *     struct redlock_mutex reader = {.client = client, .name = "report:2026", .shared = true};
+ *     if (redlock_mutex_lock(&reader) == REDLOCK_ACQUIRED) {
+ *         do_a_step(redlock_mutex_token(&reader)); // while others read, too
+ *         redlock_mutex_unlock(&reader);
+ *     }
  *
  * If the process dies, the lock expires within its ttl. What a child after fork may do: redlock.h. NULL never crashes:
  * it is refused, or it is a mutex that is not locked. Durations are milliseconds. */
