@@ -178,8 +178,8 @@ static void parked_is_due_soon(void)
 static void fleet_stop_with_work(void)
 {
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 4, .lock = LONG_LOCK});
-    for (unsigned i = 0; i < LOCK_NODES; i++) /* as a worker of this program, whose lock is not looked at for long */
-        lock_cluster_ask(&fleet.locks, i, "SET lock:r1 %032d:another PX 3600000", 0);
+    for (unsigned i = 0; i < LOCK_NODES; i++) /* as a task of another worker */
+        lock_cluster_ask(&fleet.locks, i, "SET lock:r1 %032d:other:1:0:a0 PX 3600000", 0);
     guarded_push("a1", "r1", 60000);
     test_await(fleet_number(&fleet, "ZCARD schedule") == 1);
     guarded_push("a2", "r5", 60000);

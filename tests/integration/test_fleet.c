@@ -278,10 +278,11 @@ static void the_last_failure_goes_to_dead(void **state)
 /* --- the lock is held by somebody else ---------------------------------------------------------------------------- */
 
 /* By a value as this program's locks have it: a lock of another client is looked at again and again. */
+/* As a task of another worker does: nobody listens for its release at the lock nodes. */
 static void hold_on_all_nodes(const char *resource, unsigned ttl_ms)
 {
     for (unsigned i = 0; i < fleet.locks.count; i++)
-        lock_cluster_ask(&fleet.locks, i, "SET lock:%s %032d:somebody PX %u", resource, 0, ttl_ms);
+        lock_cluster_ask(&fleet.locks, i, "SET lock:%s %032d:other:1:0:somebody PX %u", resource, 0, ttl_ms);
 }
 
 static void a_drain_waits_for_a_lock_that_lasts_longer_than_its_own(void **state)

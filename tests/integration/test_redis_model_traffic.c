@@ -258,7 +258,7 @@ TEST(test_what_tests_say_is_answered_alike)
                                         "test_control",       "test_queue_leave",        "test_heartbeat_trouble",
                                         "test_redlock_fence", "test_follow_ups",         "test_crash_suspect",
                                         "test_operate",       "test_periodic",           "test_redlock_replant",
-                                        "test_queue_repeats"};
+                                        "test_queue_repeats", "test_redlock_shared"};
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         record_play(traffic_of("virtual_tests", tests[i], "1", "1"), ALL_SERVERS, tests[i]);
 }
