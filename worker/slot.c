@@ -176,7 +176,7 @@ static enum flow_on_lost on_lost_of(enum config_on_lost on_lost)
     invariant_unreachable("an on_lost outside its enum");
 }
 
-/* What it locks, and what it has to wait for now. */
+/* What it locks, and what it has to wait for. */
 static void task_contend(struct slot *slot, struct flow_task *task)
 {
     const struct task_rules *rules = &slot->rules;

@@ -56,7 +56,7 @@ void tls_destroy(struct tls *tls); /* NULL is harmless */
 enum tls_state { TLS_SHAKING_HANDS, TLS_OPEN, TLS_FAILED };
 enum tls_state tls_advance(struct tls *tls, struct error *error) MUST_CHECK;
 void tls_give(struct tls *tls, const char *bytes, size_t length);
-/* Bytes that were read, 0 = no more for now, -1 = there will be none: closed in order (no error), or failed. */
+/* Bytes that were read, 0 = no more yet, -1 = there will be none: closed in order (no error), or failed. */
 ssize_t tls_read(struct tls *tls, char *bytes, size_t size, struct error *error) MUST_CHECK;
 bool tls_write(struct tls *tls, const char *bytes, size_t length, struct error *error) MUST_CHECK;
 /* What is to be sent. */

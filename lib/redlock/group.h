@@ -255,7 +255,7 @@ static inline struct key_span lock_key(const struct redlock_lock *lock, unsigned
 }
 
 /* Of the table of group->others. */
-static inline uint64_t lock_shared_key(const struct redlock_lock *lock, unsigned index)
+static inline uint64_t lock_key_hash(const struct redlock_lock *lock, unsigned index)
 {
     struct key_span key = lock_key(lock, index);
     return hash_bytes(0, key.bytes, key.length);
@@ -263,7 +263,7 @@ static inline uint64_t lock_shared_key(const struct redlock_lock *lock, unsigned
 
 static inline uint64_t lock_refused_key(const struct redlock_lock *lock)
 {
-    return lock_shared_key(lock, lock->refused_key < lock->key_count ? lock->refused_key : 0);
+    return lock_key_hash(lock, lock->refused_key < lock->key_count ? lock->refused_key : 0);
 }
 
 /* group_node.c. How long to wait for an answer of the node, and of the slowest node, now. */

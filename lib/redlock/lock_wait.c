@@ -174,7 +174,7 @@ int64_t lock_others_look_ns(const struct redlock_lock *lock)
 static void others_passed(struct redlock_lock *lock)
 {
     for (unsigned i = 0; !is_alone(lock) && i < lock->key_count; i++)
-        other_clients_passed(&lock->group->others, lock_shared_key(lock, i), lock->wait.row_limit_ns, now_of(lock));
+        other_clients_passed(&lock->group->others, lock_key_hash(lock, i), lock->wait.row_limit_ns, now_of(lock));
 }
 
 static int64_t held_ns(const struct redlock_lock *lock)
@@ -186,7 +186,7 @@ static void others_had(struct redlock_lock *lock)
 {
     bool begins = lock->wait.has_waited && lock->lease.state == LEASE_HELD && !lock_has_limit(lock) && !lock->is_shared;
     for (unsigned i = 0; (begins || !is_alone(lock)) && i < lock->key_count; i++)
-        other_clients_had(&lock->group->others, lock_shared_key(lock, i), held_ns(lock), lock->wait.has_waited,
+        other_clients_had(&lock->group->others, lock_key_hash(lock, i), held_ns(lock), lock->wait.has_waited,
                           now_of(lock));
 }
 
@@ -196,8 +196,7 @@ bool redlock_lock_gives_way(const struct redlock_lock *lock)
     if (lock == NULL || is_alone(lock))
         return false;
     for (unsigned i = 0; i < lock->key_count; i++)
-        gives_way |=
-            other_clients_are_next(&lock->group->others, lock_shared_key(lock, i), held_ns(lock), now_of(lock));
+        gives_way |= other_clients_are_next(&lock->group->others, lock_key_hash(lock, i), held_ns(lock), now_of(lock));
     return gives_way;
 }
 
@@ -206,7 +205,7 @@ static void give_way(struct redlock_lock *lock)
 {
     struct instant until = instant_after(now_of(lock), REDLOCK_TURN_NS);
     for (unsigned i = 0; i < lock->key_count; i++)
-        other_clients_let(&lock->group->others, lock_shared_key(lock, i), now_of(lock), until);
+        other_clients_let(&lock->group->others, lock_key_hash(lock, i), now_of(lock), until);
     say_held(lock, lowest(lock->lease.yes, HINT_NODES), REDLOCK_TURN_NS);
 }
 
@@ -223,7 +222,7 @@ static struct instant let_until(const struct redlock_lock *lock)
 {
     struct instant latest = {0};
     for (unsigned i = 0; !is_alone(lock) && i < lock->key_count; i++) {
-        struct instant until = other_clients_let_until(&lock->group->others, lock_shared_key(lock, i));
+        struct instant until = other_clients_let_until(&lock->group->others, lock_key_hash(lock, i));
         latest = instant_before(latest, until) ? until : latest;
     }
     return latest;

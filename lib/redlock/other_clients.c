@@ -11,15 +11,15 @@ bool other_clients_wrote(const char *value)
     return strspn(value, "0123456789abcdef") != RANDOM_DIGITS || value[RANDOM_DIGITS] != ':';
 }
 
-static struct shared_resource *place_of(struct other_clients *others, uint64_t key)
+static struct contested_resource *place_of(struct other_clients *others, uint64_t key)
 {
     return &others->table[key % OTHER_CLIENTS_TABLE];
 }
 
 /* NULL if nothing is remembered. */
-static const struct shared_resource *find(const struct other_clients *others, uint64_t key, struct instant now)
+static const struct contested_resource *find(const struct other_clients *others, uint64_t key, struct instant now)
 {
-    const struct shared_resource *place = &others->table[key % OTHER_CLIENTS_TABLE];
+    const struct contested_resource *place = &others->table[key % OTHER_CLIENTS_TABLE];
     return place->key == key && instant_before(now, place->until) ? place : NULL;
 }
 
@@ -31,9 +31,9 @@ static int64_t about(int64_t ns, struct instant now)
 
 void other_clients_seen(struct other_clients *others, uint64_t key, uint64_t value, struct instant now)
 {
-    struct shared_resource *place = place_of(others, key);
+    struct contested_resource *place = place_of(others, key);
     if (find(others, key, now) == NULL)
-        *place = (struct shared_resource){.key = key};
+        *place = (struct contested_resource){.key = key};
     if (place->value != value || place->value_since.ns == 0) {
         place->value = value;
         place->value_since = now;
@@ -49,7 +49,7 @@ void other_clients_seen(struct other_clients *others, uint64_t key, uint64_t val
 
 int64_t other_clients_look_ns(const struct other_clients *others, uint64_t key, struct instant now)
 {
-    const struct shared_resource *place = find(others, key, now);
+    const struct contested_resource *place = find(others, key, now);
     int64_t ns = place != NULL ? instant_since(place->value_since, now) / 4 : 0;
     return ns < OTHER_CLIENTS_LOOK_MIN_NS   ? OTHER_CLIENTS_LOOK_MIN_NS
            : ns > OTHER_CLIENTS_LOOK_MAX_NS ? OTHER_CLIENTS_LOOK_MAX_NS
@@ -60,7 +60,7 @@ void other_clients_passed(struct other_clients *others, uint64_t key, int64_t bu
 {
     if (find(others, key, now) == NULL)
         return;
-    struct shared_resource *place = place_of(others, key);
+    struct contested_resource *place = place_of(others, key);
     bool was_let = place->left_free_until.ns != 0;
     if ((!place->is_theirs && !was_let) || instant_before(now, place->left_free_until))
         return;
@@ -79,18 +79,18 @@ void other_clients_passed(struct other_clients *others, uint64_t key, int64_t bu
 
 bool other_clients_are_next(const struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now)
 {
-    const struct shared_resource *place = find(others, key, now);
+    const struct contested_resource *place = find(others, key, now);
     return place != NULL && !place->is_theirs && held_ns >= place->owed_ns;
 }
 
 void other_clients_had(struct other_clients *others, uint64_t key, int64_t held_ns, bool was_wanted, struct instant now)
 {
-    struct shared_resource *place = place_of(others, key);
+    struct contested_resource *place = place_of(others, key);
     bool is_there = find(others, key, now) != NULL;
     if (!is_there && (!was_wanted || instant_before(now, place->until)))
         return;
     if (!is_there)
-        *place = (struct shared_resource){.key = key};
+        *place = (struct contested_resource){.key = key};
     if (!is_there || (!was_wanted && !place->is_known))
         place->owed_ns = about(OTHER_CLIENTS_RARELY_NS / 2, now);
     if (!place->is_known)
@@ -107,6 +107,6 @@ void other_clients_let(struct other_clients *others, uint64_t key, struct instan
 
 struct instant other_clients_let_until(const struct other_clients *others, uint64_t key)
 {
-    const struct shared_resource *place = &others->table[key % OTHER_CLIENTS_TABLE];
+    const struct contested_resource *place = &others->table[key % OTHER_CLIENTS_TABLE];
     return place->key == key ? place->left_free_until : (struct instant){0};
 }

@@ -32,7 +32,7 @@
 #define OTHER_CLIENTS_RARELY_NS   (20 * NS_PER_S)
 enum { OTHER_CLIENTS_TABLE = 128, OTHER_CLIENTS_TURNS = 8 };
 
-struct shared_resource {
+struct contested_resource {
     uint64_t key;                   /* a hash */
     uint64_t value;                 /* of their last lock: a hash */
     struct instant value_since;     /* when it was first seen */
@@ -47,7 +47,7 @@ struct shared_resource {
 
 struct other_clients {
     struct instant until; /* anything is remembered */
-    struct shared_resource table[OTHER_CLIENTS_TABLE];
+    struct contested_resource table[OTHER_CLIENTS_TABLE];
 };
 
 /* Whether a client of another library wrote the value: ours are 32 digits, a colon and the owner. */

@@ -25,6 +25,16 @@ static struct lock_probe *reader(unsigned of_process, int64_t wait_ms)
     return probe;
 }
 
+/* Its ttl is 2 s. */
+static struct lock_probe *brief_reader(void)
+{
+    struct redlock_terms terms = quick_terms(2000, 1);
+    struct lock_probe *probe = &waiters[waiter_count++];
+    lock_probe_create(probe, loop, process(0), &terms);
+    probe->shared = true;
+    return probe;
+}
+
 static uint64_t acquire(struct lock_probe *probe, const char *resources)
 {
     assert_int_equal(lock_probe_acquire(probe, resources), REDLOCK_ACQUIRED);
@@ -113,10 +123,7 @@ TEST(clients_that_know_only_set_nx_and_readers_exclude_each_other)
 
 TEST(the_key_lasts_as_long_as_the_last_reader)
 {
-    struct redlock_terms terms = quick_terms(2000, 1);
-    struct lock_probe *brief = &waiters[waiter_count++], *lasting = reader(1, 0);
-    lock_probe_create(brief, loop, process(0), &terms);
-    brief->shared = true;
+    struct lock_probe *brief = brief_reader(), *lasting = reader(1, 0);
     acquire(brief, "r");
     assert_true(number(0, "PTTL lock:r") <= 2000);
     acquire(lasting, "r");
@@ -132,10 +139,7 @@ TEST(the_key_lasts_as_long_as_the_last_reader)
 /* For three ttls, while others come and go. */
 TEST(a_reader_is_extended_beside_others)
 {
-    struct redlock_terms terms = quick_terms(2000, 1);
-    struct lock_probe *brief = &waiters[waiter_count++];
-    lock_probe_create(brief, loop, process(0), &terms);
-    brief->shared = true;
+    struct lock_probe *brief = brief_reader();
     acquire(brief, "r");
     for (unsigned i = 0; i < 6; i++) {
         struct lock_probe *other = reader(1, 0);
@@ -151,10 +155,7 @@ TEST(a_reader_is_extended_beside_others)
 /* An entry that a deleted key left, and a reader of the next generation. */
 TEST(a_reader_whose_key_was_deleted_is_not_planted_again)
 {
-    struct redlock_terms terms = quick_terms(2000, 1);
-    struct lock_probe *lost = &waiters[waiter_count++], *next = reader(1, 0);
-    lock_probe_create(lost, loop, process(0), &terms);
-    lost->shared = true;
+    struct lock_probe *lost = brief_reader(), *next = reader(1, 0);
     acquire(lost, "r");
     lock_cluster_take_away(&cluster, "lock:r");
     acquire(next, "r");
