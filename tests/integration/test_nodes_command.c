@@ -1,4 +1,5 @@
-/* holdfast nodes over real servers: making a lock group, every reason not to, what is shown, and healing. */
+/* holdfast nodes over real servers: making a lock group, what is shown, and healing. Every reason not to make one, and
+ * the other ways of healing, are in tests/virtual/test_redlock_nodes.c. */
 #include "tests/support/nodes_fixture.h"
 
 /* --- init --------------------------------------------------------------------------------------------------------- */
@@ -49,33 +50,6 @@ TEST(a_group_whose_majority_is_away_is_named)
     assert_contains(result.out, expected);
     assert_contains(result.out, "lock1 is excluded (no_group): Its marker names a lock group");
     assert_lacks(result.out, "init");
-}
-
-TEST(an_emptied_majority_is_not_made_a_group_of)
-{
-    group_begin();
-    ask(1, "FLUSHALL");
-    ask(2, "FLUSHALL");
-    assert_int_equal(nodes("%s", ""), 1);
-    assert_contains(result.out, "lock2 is excluded (no_group): It has no marker, but other lock nodes name a group");
-    assert_lacks(result.out, "init");
-}
-
-TEST(a_group_is_made_once)
-{
-    group_begin();
-    char *before = marker_text(1);
-    nodes("init");
-    assert_refused(1, "lock1: belongs to a lock group already (");
-    ask(0, "DEL " MARKER_KEY);
-    ask(2, "DEL " MARKER_KEY);
-    nodes("init");
-    assert_refused(1, "lock2: belongs to a lock group already (");
-    assert_unmarked(0);
-    char *after = marker_text(1);
-    assert_string_equal(before, after);
-    free(before);
-    free(after);
 }
 
 TEST(all_nodes_have_to_be_there)
@@ -132,36 +106,6 @@ TEST(keys_are_in_the_way)
     assert_unmarked(0);
 }
 
-/* A prefix is no pattern, and what is looked for may be far behind. */
-TEST(keys_are_found_among_many)
-{
-    ask(2, "EVAL \"for i = 1, 50000 do redis.call('SET', 'lock[1]:' .. i, '') end\" 0");
-    config_write("lock_nodes = ( " AT ", " AT ", " AT " );\nlock = { prefix = \"lock[a]:\"; };\n", port_of(0),
-                 port_of(1), port_of(2));
-    assert_int_equal(nodes("init --max-ttl 1s"), 0);
-    for (unsigned i = 0; i < MEMBERS; i++)
-        ask(i, "DEL " MARKER_KEY);
-    ask(2, "SET lock[a]:x 1");
-    nodes("init");
-    assert_refused(1, "lock3: there are keys already, such as \"lock[a]:x\": ");
-}
-
-TEST(nodes_that_evict_are_refused)
-{
-    group_begin();
-    ask(1, "CONFIG SET maxmemory-policy volatile-lru");
-    assert_int_equal(nodes("%s", ""), 0); /* not while there is no limit */
-    ask(1, "CONFIG SET maxmemory 1000000000");
-    assert_int_equal(nodes("%s", ""), 1);
-    assert_contains(result.out, "lock2 is excluded (evicts): ");
-    for (unsigned i = 0; i < MEMBERS; i++)
-        ask(i, "DEL " MARKER_KEY);
-    nodes("init");
-    assert_refused(1, "lock2: evicts keys when its memory is full (maxmemory-policy volatile-lru)");
-    ask(1, "CONFIG SET maxmemory 0");
-    ask(1, "CONFIG SET maxmemory-policy noeviction");
-}
-
 TEST(what_is_no_marker_is_told)
 {
     ask(0, "LPUSH " MARKER_KEY " x");
@@ -197,26 +141,6 @@ TEST(numbers_of_nodes_and_ttls_have_bounds)
     config_write("%s", "classes = ();\n");
     nodes("%s", "");
     assert_refused(1, "names no lock nodes");
-}
-
-/* A node that refuses to be written: the others are as they were. */
-TEST(a_failure_in_the_middle_is_taken_back)
-{
-    ask(2, "ACL SETUSER default -set");
-    nodes("init");
-    ask(2, "ACL SETUSER default +set");
-    assert_refused(75, "lock3: its marker could not be written: ");
-    assert_contains(result.error, "There is no group; what was written is taken back");
-    assert_lacks(result.error, "could not be taken back");
-    for (unsigned i = 0; i < MEMBERS; i++)
-        assert_unmarked(i);
-    ask(0, "ACL SETUSER default -del");
-    ask(2, "ACL SETUSER default -set");
-    nodes("init");
-    ask(2, "ACL SETUSER default +set");
-    ask(0, "ACL SETUSER default +del");
-    assert_contains(result.error, "lock1: its marker could not be taken back (");
-    assert_unmarked(1);
 }
 
 TEST(nodes_that_hold_locks_begin_in_quarantine)
@@ -270,68 +194,6 @@ TEST(a_restarted_node_votes_after_its_quarantine)
     assert_string_equal(after.self, before.self);
     assert_string_not_equal(after.run, before.run);
     assert_int_equal(nodes("%s", ""), 0);
-}
-
-/* Also one that was up for long, elsewhere, and is empty (H2). */
-TEST(a_node_that_lost_its_marker_comes_in_under_a_new_id)
-{
-    group_begin();
-    struct marker before = marker_of(1);
-    ask(1, "FLUSHALL");
-    assert_int_equal(nodes("%s", ""), 1);
-    assert_contains(result.out, "lock2 is excluded (no_marker): ");
-    assert_int_equal(nodes("heal"), 75);
-    assert_true(seconds_told() > 2); /* with the 4 s in which workers may come back to it */
-    assert_unmarked(1);
-    assert_int_equal(nodes("heal --wait"), 0);
-    struct marker after = marker_of(1), other = marker_of(0);
-    assert_int_equal(after.generation, 3);
-    assert_string_not_equal(after.self, before.self);
-    assert_true(marker_same_membership(&after, &other));
-    assert_int_equal(nodes("%s", ""), 0);
-}
-
-/* Whoever saw which place it had gives it back that place. */
-TEST(a_node_that_is_emptied_meanwhile_keeps_its_id)
-{
-    group_begin();
-    struct marker before = marker_of(0);
-    redis_server_restart(servers[1]);
-    unsigned looks = redis_server_calls(servers[0], "evalsha");
-    const char *const arguments[] = {"nodes", "-c", nodes_config, "heal", "--wait", NULL};
-    struct program program = program_start(arguments, -1);
-    test_await(redis_server_calls(servers[0], "evalsha") > looks + 1);
-    ask(0, "FLUSHALL");
-    program_result_free(&result);
-    result = program_wait(&program);
-    assert_int_equal(result.exit_code, 0);
-    assert_contains(result.out, "3 of 3 nodes vote");
-    struct marker after = marker_of(0);
-    assert_true(marker_same_membership(&before, &after));
-    assert_string_equal(after.self, before.self);
-}
-
-TEST(an_empty_server_at_the_address_of_a_node_is_healed)
-{
-    group_begin();
-    redis_server_kill(servers[1]);
-    config_members(port_of(0), port_of(3), port_of(2)); /* the one that was there all the time */
-    assert_int_equal(nodes("%s", ""), 1);
-    assert_contains(result.out, "lock2 is excluded (no_marker): ");
-    assert_int_equal(nodes("heal --wait"), 0);
-    struct marker marker = marker_of(3);
-    assert_int_equal(marker.generation, 3);
-    assert_string_equal(marker.self, marker.places[1]);
-}
-
-TEST(a_majority_that_forgot_cannot_be_healed)
-{
-    group_begin();
-    ask(0, "FLUSHALL");
-    ask(1, "FLUSHALL");
-    nodes("heal --wait");
-    assert_refused(1, "only 1 of 3 nodes remember the group ");
-    assert_unmarked(0);
 }
 
 TEST(too_few_nodes_may_come_back)

@@ -1,6 +1,6 @@
-/* holdfast nodes replace over real servers: a new server takes a place, whatever happens meanwhile; and every reason
- * why a server cannot take one. What can happen to markers is tested to the last state in
- * tests/unit/test_membership.c. */
+/* holdfast nodes replace over real servers: a new server takes a place, although a process is killed meanwhile; and
+ * what is told. All other reasons why a server cannot take one are in tests/virtual/test_redlock_nodes.c; what can
+ * happen to markers is tested to the last state in tests/unit/test_membership.c. */
 #include "tests/support/nodes_fixture.h"
 
 enum { OLD = 1, NEW = 3 };
@@ -77,52 +77,6 @@ TEST(a_socket_will_do)
 
 /* --- interruptions ------------------------------------------------------------------------------------------------ */
 
-static void mark_vacant(unsigned server)
-{
-    struct marker marker = founding[server];
-    marker.generation = 2;
-    marker.places[1][0] = '\0';
-    lock_group_mark(servers[server], &marker);
-}
-
-static void mark_filled(unsigned server)
-{
-    struct marker marker = founding[server == NEW ? 0 : server], own = lock_group_marker(servers[server], 0, 3, 1000);
-    marker.generation = 3;
-    memcpy(marker.places[1], "feedbeef", MARKER_ID_DIGITS);
-    if (server == NEW) {
-        memcpy(marker.self, "feedbeef", MARKER_ID_DIGITS);
-        memcpy(marker.run, own.run, sizeof marker.run);
-    }
-    lock_group_mark(servers[server], &marker);
-}
-
-TEST(another_replacement_under_way_is_told)
-{
-    three_members();
-    mark_vacant(0);
-    mark_vacant(2);
-    nodes("replace lock1 127.0.0.1:%u", port_of(NEW));
-    assert_refused(1, "another node than lock1 is being replaced");
-}
-
-/* All that a process can leave behind, one write further each time. */
-TEST(it_goes_on_wherever_it_stopped)
-{
-    static void (*const marks[])(unsigned server) = {mark_vacant, mark_vacant, mark_filled, mark_filled, mark_filled};
-    static const unsigned marked[] = {0, 2, NEW, 0, 2};
-    for (unsigned written = 0; written <= 5; written++) {
-        nodes_begin(NULL);
-        three_members();
-        for (unsigned i = 0; i < written; i++)
-            marks[i](marked[i]);
-        assert_int_equal(replace(), 0);
-        assert_replaced();
-        struct marker new = marker_of(NEW);
-        assert_int_equal(strcmp(new.self, "feedbeef") == 0, written >= 3);
-    }
-}
-
 static bool is_vacant(unsigned server)
 {
     struct marker marker = marker_of(server);
@@ -149,21 +103,6 @@ TEST(a_killed_process_is_followed_by_another)
     assert_replaced();
 }
 
-/* Who was away meanwhile learns of it later. */
-TEST(a_member_that_was_away_is_brought_up_to_date)
-{
-    three_members();
-    mark_vacant(0);
-    mark_vacant(2);
-    mark_filled(NEW);
-    mark_filled(0);
-    config_members(port_of(0), port_of(NEW), port_of(2));
-    assert_int_equal(nodes("%s", ""), 1);
-    assert_contains(result.out, "lock3 is excluded (other_generation): ");
-    assert_int_equal(nodes("heal"), 0); /* it needs no time */
-    assert_replaced();
-}
-
 /* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void assert_unchanged(void)
@@ -174,29 +113,6 @@ static void assert_unchanged(void)
     }
 }
 
-TEST(the_new_server_has_to_be_empty)
-{
-    three_members();
-    ask(NEW, "SET something 1");
-    replace();
-    assert_refused(1, "there are keys, such as something: only an empty server can take a place");
-    assert_unchanged();
-}
-
-TEST(the_new_server_may_not_have_a_place)
-{
-    three_members();
-    struct marker foreign = lock_group_marker(servers[NEW], 0, 3, 1000);
-    lock_group_mark(servers[NEW], &foreign);
-    replace();
-    assert_refused(1, "belongs to another lock group (00000000deadbeef)");
-    ask(NEW, "LPUSH " MARKER_KEY "2 x");
-    ask(NEW, "RENAME " MARKER_KEY "2 " MARKER_KEY);
-    replace();
-    assert_refused(1, "what is under its key hf:lock:group is no marker");
-    assert_unchanged();
-}
-
 TEST(a_node_cannot_stand_for_another)
 {
     three_members();
@@ -204,31 +120,6 @@ TEST(a_node_cannot_stand_for_another)
     assert_refused(1, "is the same server as lock3 (run id ");
     nodes("replace lock2 %s", redis_server_unix_path(servers[OLD]));
     assert_refused(1, "is the same server as lock2 (run id ");
-    assert_unchanged();
-}
-
-TEST(the_new_server_may_not_evict)
-{
-    three_members();
-    ask(NEW, "CONFIG SET maxmemory 1000000000");
-    ask(NEW, "CONFIG SET maxmemory-policy allkeys-lru");
-    replace();
-    ask(NEW, "CONFIG SET maxmemory 0");
-    ask(NEW, "CONFIG SET maxmemory-policy noeviction");
-    assert_refused(1, "evicts keys when its memory is full (maxmemory-policy allkeys-lru)");
-    assert_unchanged();
-}
-
-TEST(too_few_nodes_change_nothing)
-{
-    three_members();
-    redis_server_kill(servers[2]);
-    replace();
-    assert_refused(75, "only 1 of the 2 nodes that stay can be reached: 2 are needed");
-    redis_server_restart(servers[2]);
-    redis_server_kill(servers[NEW]);
-    replace();
-    assert_refused(75, "cannot be asked: ");
     assert_unchanged();
 }
 

@@ -1,6 +1,6 @@
-/* What operators do to a lock group (redlock_nodes.h). An upgrade moves the fences of all nodes from strings into sets,
- * while locks are held and taken; a server takes the place of another one; a node is healed. What comes next in which
- * state is in test_upgrade.c and test_membership.c. */
+/* What operators do to the fences of a lock group (redlock_nodes.h): an upgrade moves those of all nodes from strings
+ * into sets, while locks are held and taken. What comes next in which state is in test_upgrade.c. And how clocks are
+ * compared. What operators do to its members is in test_redlock_nodes.c. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -237,41 +237,6 @@ TEST(a_lock_is_extended_on_a_node_whose_fences_move)
     assert_int_equal(lock_cluster_holders(&cluster, "lock:s"), 0);
     assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);
     redlock_client_close(client);
-}
-
-/* --- membership --------------------------------------------------------------------------------------------------- */
-
-static struct marker marker_read(const char *text)
-{
-    struct marker marker = {.generation = 0};
-    assert_true(marker_parse(&marker, text, strlen(text)));
-    return marker;
-}
-
-TEST(an_empty_server_takes_the_place_of_a_node)
-{
-    struct redis_server *spare = redis_server_start(NULL);
-    struct redlock_node successor = {.host = "127.0.0.1", .port = redis_server_port(spare)};
-    if (redlock_nodes_replace(nodes, 1, &successor) != REDLOCK_NODES_DONE)
-        fail_msg("%s", redlock_nodes_reason(nodes));
-    char *text = redis_server_command(spare, "GET %s", MARKER_KEY);
-    struct marker marker = marker_read(text), other = marker_read(lock_cluster_ask(&cluster, 0, "GET " MARKER_KEY));
-    assert_int_equal(marker.generation, 3);
-    assert_int_equal(marker_place_of(&marker, marker.self), 1);
-    assert_true(marker_same_membership(&marker, &other));
-    free(text);
-    redis_server_destroy(spare);
-}
-
-/* Healing refuses, instead of saying that all is well. */
-TEST(a_marker_that_cannot_be_written_is_named)
-{
-    lock_cluster_ask(&cluster, 1, "DEL " MARKER_KEY);
-    lock_cluster_ask(&cluster, 1, "ACL SETUSER default -set");
-    enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, true);
-    lock_cluster_ask(&cluster, 1, "ACL SETUSER default +set");
-    assert_int_equal(end, REDLOCK_NODES_REFUSED);
-    assert_contains(redlock_nodes_reason(nodes), "its marker cannot be written: ");
 }
 
 /* --- clocks ------------------------------------------------------------------------------------------------------- */
