@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "redlock/holders.h"
 #include "redlock/inspection_call.h"
+#include "redlock/release_notifications.h"
 #include "redlock/scripts.h"
 #include "redlock/limits.h"
 
@@ -622,14 +623,11 @@ static bool key_read(struct server *server, const struct redis_reply *reply)
     return true;
 }
 
-static void request_key(const struct redlock_nodes *nodes, const char *resource, struct buffer *request)
+static void key_write(const struct redlock_nodes *nodes, const char *resource, struct buffer *key)
 {
-    struct buffer key = {0};
     if (nodes->options->key_prefix != NULL)
-        buffer_append_text(&key, nodes->options->key_prefix);
-    buffer_append_text(&key, resource);
-    redis_request_bytes(request, key.bytes, key.length);
-    buffer_fini(&key);
+        buffer_append_text(key, nodes->options->key_prefix);
+    buffer_append_text(key, resource);
 }
 
 static bool find_begin(struct redlock_nodes *nodes, const char *resource)
@@ -646,11 +644,12 @@ enum redlock_nodes_end redlock_nodes_find(struct redlock_nodes *nodes, const cha
 {
     if (!find_begin(nodes, resource))
         return REDLOCK_NODES_REFUSED;
-    struct buffer request = {0};
+    struct buffer request = {0}, key = {0};
     unsigned answered = 0;
     nodes_inspect(nodes);
+    key_write(nodes, resource, &key);
     redis_request_script(&request, &redlock_script_holder, 1, 1);
-    request_key(nodes, resource, &request);
+    redis_request_bytes(&request, key.bytes, key.length);
     redis_request_integer(&request, REDLOCK_KEY_VALUE_MAX);
     for (unsigned i = 0; i < nodes->count; i++) {
         nodes->servers[i].key = (struct redlock_key_view){.kind = REDLOCK_KEY_NOTHING};
@@ -658,6 +657,7 @@ enum redlock_nodes_end redlock_nodes_find(struct redlock_nodes *nodes, const cha
     }
     nodes_run(nodes);
     buffer_fini(&request);
+    buffer_fini(&key);
     for (unsigned i = 0; i < nodes->count; i++) {
         struct server *server = &nodes->servers[i];
         answered += server->key.is_answered = server->is_understood;
@@ -696,8 +696,21 @@ static bool taking_read(struct server *server, const struct redis_reply *reply)
     return true;
 }
 
-/* A value is deleted only where the find saw it, and only while it is the one that was seen. */
-static void take_begin(struct server *server, const char *resource)
+/* Where those listen that wait for the key. */
+static void channel_write(const struct redlock_nodes *nodes, const struct buffer *name,
+                          char channel[NOTIFICATIONS_CHANNEL_MAX])
+{
+    unsigned database = redis_node_options_of(nodes->servers[0].connection)->database;
+    bool is_common = true;
+    for (unsigned i = 1; i < nodes->count; i++)
+        is_common &= redis_node_options_of(nodes->servers[i].connection)->database == database;
+    notifications_channel_of(nodes->trust.has_group ? nodes->trust.group.group : "-", is_common, database, name->bytes,
+                             name->length, channel);
+}
+
+/* A value is deleted only where the find saw it, and only while it is the one that was seen. Who waits for it hears
+ * that, as of any release. */
+static void take_begin(struct server *server, const struct buffer *name, const char *channel)
 {
     struct buffer request = {0};
     struct redlock_key_view *key = &server->key;
@@ -708,9 +721,10 @@ static void take_begin(struct server *server, const char *resource)
         key->taking = key->kind == REDLOCK_KEY_NOTHING ? REDLOCK_TAKING_NOTHING : REDLOCK_TAKING_REFUSED;
         return;
     }
-    redis_request_script(&request, &redlock_script_release, 1, 1);
-    request_key(server->all, resource, &request);
+    redis_request_script(&request, &redlock_script_release, 1, 2);
+    redis_request_bytes(&request, name->bytes, name->length);
     redis_request_bytes(&request, key->value, key->length);
+    redis_request_text(&request, channel);
     server_ask(server, &request, taking_read);
     buffer_fini(&request);
 }
@@ -720,9 +734,14 @@ enum redlock_nodes_end redlock_nodes_take(struct redlock_nodes *nodes, const cha
     if (!find_begin(nodes, resource))
         return REDLOCK_NODES_REFUSED;
     unsigned failed = 0, refused = 0;
+    struct buffer name = {0};
+    char channel[NOTIFICATIONS_CHANNEL_MAX];
+    key_write(nodes, resource, &name);
+    channel_write(nodes, &name, channel);
     for (unsigned i = 0; i < nodes->count; i++)
-        take_begin(&nodes->servers[i], resource);
+        take_begin(&nodes->servers[i], &name, channel);
     nodes_run(nodes);
+    buffer_fini(&name);
     for (unsigned i = 0; i < nodes->count; i++) {
         struct server *server = &nodes->servers[i];
         refused += server->key.taking == REDLOCK_TAKING_REFUSED;

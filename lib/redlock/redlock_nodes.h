@@ -229,9 +229,10 @@ REDLOCK_API unsigned redlock_nodes_holders(const struct redlock_nodes *nodes,
                                            struct redlock_holder holders[REDLOCK_HOLDERS_MAX]);
 
 /* Deletes the values that the last find has shown for the same resource, each on its node and only while it is
- * unchanged. The keys (redlock_nodes_key) have the outcome. Fences stay. A live holder learns of it only when it asks
- * the nodes: notify it first. REDLOCK_NODES_DONE: no node has the value any more, though that of a next holder may be
- * there. REDLOCK_NODES_REFUSED if the find could not read a value, REDLOCK_NODES_TOO_FEW if a node did not answer. */
+ * unchanged. The keys (redlock_nodes_key) have the outcome. Fences stay. Who waits hears of it as of a release; a live
+ * holder learns of it only when it asks the nodes: notify it first. REDLOCK_NODES_DONE: no node has the value any
+ * more, though that of a next holder may be there. REDLOCK_NODES_REFUSED if the find could not read a value,
+ * REDLOCK_NODES_TOO_FEW if a node did not answer. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_take(struct redlock_nodes *nodes, const char *resource);
 
 #ifdef __cplusplus

@@ -25,6 +25,8 @@
 /* Many times linger_ns, after which it is renewed. */
 #define LISTENER_TTL_MS "60000"
 
+enum { PREFIX_MAX = NOTIFICATIONS_CHANNEL_MAX - 4 };
+
 static const int64_t number_max = 24 * 3600 * 1000; /* milliseconds of a day */
 
 struct subscription {
@@ -54,7 +56,7 @@ struct bucket {
 struct notifications {
     struct loop *loop;
     struct notifications_options options;
-    char prefix[NOTIFICATIONS_CHANNEL_MAX - 4]; /* of channels */
+    char prefix[PREFIX_MAX]; /* of channels */
     size_t prefix_length;
     struct buffer request;
     bool keeps_key; /* NOTIFICATIONS_KEY */
@@ -67,6 +69,11 @@ struct notifications {
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
+static unsigned bucket_of(const char *key, size_t length)
+{
+    return (unsigned)(hash_bytes(0, key, length) % NOTIFICATIONS_BUCKETS);
+}
+
 static void bucket_channel(const struct notifications *notifications, unsigned bucket,
                            char channel[NOTIFICATIONS_CHANNEL_MAX])
 {
@@ -78,26 +85,36 @@ static void bucket_channel(const struct notifications *notifications, unsigned b
 void notifications_channel(const struct notifications *notifications, const char *key, size_t length,
                            char channel[NOTIFICATIONS_CHANNEL_MAX])
 {
-    bucket_channel(notifications, (unsigned)(hash_bytes(0, key, length) % NOTIFICATIONS_BUCKETS), channel);
+    bucket_channel(notifications, bucket_of(key, length), channel);
 }
 
 bool notifications_are_warm(const struct notifications *notifications, const char *key, size_t length)
 {
-    return notifications->buckets[hash_bytes(0, key, length) % NOTIFICATIONS_BUCKETS].is_kept;
+    return notifications->buckets[bucket_of(key, length)].is_kept;
 }
 
 /* All processes that share the nodes form the same name: nodes with different databases get none. */
+static size_t prefix_format(char prefix[PREFIX_MAX], const char *group, bool has_database, unsigned database)
+{
+    int length = has_database ? snprintf(prefix, PREFIX_MAX, "hf:free:%.16s:%u:", group, database)
+                              : snprintf(prefix, PREFIX_MAX, "hf:free:%.16s:-:", group);
+    return (size_t)length;
+}
+
 static void prefix_write(struct notifications *notifications, const char *group)
 {
     unsigned database = redis_node_options_of(notifications->nodes[0].of)->database;
     bool is_common = true;
     for (unsigned i = 1; i < notifications->options.node_count; i++)
         is_common &= redis_node_options_of(notifications->nodes[i].of)->database == database;
-    if (is_common)
-        snprintf(notifications->prefix, sizeof notifications->prefix, "hf:free:%.16s:%u:", group, database);
-    else
-        snprintf(notifications->prefix, sizeof notifications->prefix, "hf:free:%.16s:-:", group);
-    notifications->prefix_length = strlen(notifications->prefix);
+    notifications->prefix_length = prefix_format(notifications->prefix, group, is_common, database);
+}
+
+void notifications_channel_of(const char *group, bool has_database, unsigned database, const char *key, size_t length,
+                              char channel[NOTIFICATIONS_CHANNEL_MAX])
+{
+    size_t prefix_length = prefix_format(channel, group, has_database, database);
+    *decimal_write(channel + prefix_length, bucket_of(key, length)) = '\0';
 }
 
 /* --- telling ------------------------------------------------------------------------------------------------------ */
@@ -202,8 +219,7 @@ static void message_came(void *context, struct redis_node *connection, const cha
     struct news news = {.kind = NOTIFIED_FREE, .node = node->index, .key = payload, .length = payload_length};
     if (!news_parse(payload, payload_length, &news))
         return;
-    unsigned bucket = (unsigned)(hash_bytes(0, news.key, news.length) % NOTIFICATIONS_BUCKETS);
-    bucket_tell(node->notifications, &node->notifications->buckets[bucket], &news);
+    bucket_tell(node->notifications, &node->notifications->buckets[bucket_of(news.key, news.length)], &news);
 }
 
 static void hint_send(struct notifications *notifications, node_set nodes, const char *key, size_t key_length,

@@ -109,6 +109,9 @@ bool notifications_are_warm(const struct notifications *notifications, const cha
 /* The channel of a key, for the release script. */
 void notifications_channel(const struct notifications *notifications, const char *key, size_t length,
                            char channel[NOTIFICATIONS_CHANNEL_MAX]);
+/* The same for whoever has none: `has_database` if all nodes of the group have this one. Pure. */
+void notifications_channel_of(const char *group, bool has_database, unsigned database, const char *key, size_t length,
+                              char channel[NOTIFICATIONS_CHANNEL_MAX]);
 /* Both send hints over the group's connections to these nodes and ignore the outcome. */
 void notifications_say_free(struct notifications *notifications, node_set nodes, const char *key, size_t length);
 void notifications_say_held(struct notifications *notifications, node_set nodes, const char *key, size_t length,

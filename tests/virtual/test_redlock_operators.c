@@ -259,4 +259,68 @@ TEST(a_server_that_restarted_between_two_looks_has_no_rate)
     assert_true(second->rate_least_ppm > INT64_MIN && second->rate_most_ppm < INT64_MAX);
 }
 
+/* --- a lock that is taken away ------------------------------------------------------------------------------------ */
+
+enum { HOLDS_MS = 30000, SOON_MS = 5000 };
+
+struct contender {
+    struct redlock_group *group;
+    struct lock_probe probe;
+};
+
+static void contender_begin(struct contender *contender, struct loop *loop, int64_t wait_ms)
+{
+    struct redlock_terms terms = quick_terms(HOLDS_MS, 3);
+    terms.wait_ms = wait_ms;
+    contender->group = lock_cluster_group(&cluster, loop);
+    lock_probe_create(&contender->probe, loop, contender->group, &terms);
+}
+
+static void contender_end(struct contender *contender, struct loop *loop)
+{
+    loop_for(loop, 0); /* outside it the loop's clock stands still */
+    if (!redlock_lock_is_free(contender->probe.lock))
+        redlock_lock_release(contender->probe.lock);
+    loop_await(loop, redlock_lock_is_free(contender->probe.lock));
+    lock_probe_destroy(&contender->probe);
+    redlock_group_destroy(contender->group);
+}
+
+/* Long before the ttl of the holder is over. */
+static void expect_waiter_hears(const char *taken, bool is_shared, unsigned place)
+{
+    struct loop *loop = loop_create(NULL);
+    struct contender holder, waits;
+    contender_begin(&holder, loop, 0);
+    contender_begin(&waits, loop, HOLDS_MS);
+    holder.probe.shared = is_shared;
+    waits.probe.limit = holder.probe.limit = place > 0 ? 3 : 0;
+    waits.probe.place = holder.probe.place = place;
+    assert_int_equal(lock_probe_acquire(&holder.probe, "r"), REDLOCK_ACQUIRED);
+    lock_probe_ask(&waits.probe, "r");
+    loop_for(loop, 2 * NS_PER_S); /* it listens, and has asked again since */
+    assert_int_equal(waits.probe.answers, 0);
+    redlock_nodes_find(nodes, taken);
+    assert_int_equal(redlock_nodes_take(nodes, taken), REDLOCK_NODES_DONE);
+    loop_await(loop, waits.probe.answers == 1);
+    assert_int_equal(waits.probe.answer, REDLOCK_ACQUIRED);
+    assert_true(waits.probe.waited_ns < SOON_MS * NS_PER_MS);
+    contender_end(&waits, loop);
+    contender_end(&holder, loop);
+    loop_destroy(loop);
+}
+
+TEST(who_waits_hears_that_a_lock_was_taken_away)
+{
+    char place[REDLOCK_PLACE_NAME_SIZE];
+    redlock_place_name("r", 2, place);
+    redlock_nodes_close(nodes);
+    cluster.max_ttl_ms = HOLDS_MS;
+    lock_cluster_heal(&cluster);
+    nodes = redlock_nodes_open(&cluster.options, why, sizeof why);
+    expect_waiter_hears("r", false, 0);
+    expect_waiter_hears("r", true, 0);
+    expect_waiter_hears(place, false, 2);
+}
+
 RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, tear_down)

@@ -223,8 +223,9 @@ static int take(struct unlock *unlock)
     }
     telling_print(unlock);
     taking_print(view);
-    puts(unlock->woke ? "The task that has waited longest for it, if any does, was let go."
-                      : "Who waits for it looks again when its time has come: the queue node could not be asked.");
+    puts(unlock->woke
+             ? "The task that has waited longest for it, if any does, was let go."
+             : "A task that waits for it looks again when its time has come: the queue node could not be asked.");
     return exit_code_of(end, code);
 }
 
@@ -252,9 +253,9 @@ const struct command command_unlock = {
         "With it, what was shown is taken away, whoever holds it, other programs included. First the holder is told,\n"
         "if it is a process of this fleet: its handler sees at once that the lock is lost, and its task is treated as\n"
         "one that lost its lock (on_lost). That is waited for, for at most 2 s. Then the value is deleted on every\n"
-        "lock node, but only where the value is the one that was shown. Then the task that has waited longest is let\n"
-        "go. Of a lock over several resources only this one is freed at once; a holder that was told gives up the\n"
-        "others too.\n"
+        "lock node, but only where the value is the one that was shown. Programs that wait for it ask at once, and\n"
+        "the task that has waited longest is let go. Of a lock over several resources only this one is freed at\n"
+        "once; a holder that was told gives up the others too.\n"
         "\n"
         "WHAT IS AT STAKE: a holder that does not hear of it (stopped, cut off, of another program) goes on, and two\n"
         "work at one thing until it notices, for up to the ttl of the lock, or for as long as it is stopped. Sinks\n"
