@@ -208,6 +208,16 @@ TEST(test_sentinels_that_answer_badly_are_skipped)
     }
 }
 
+TEST(test_a_sentinel_is_no_node)
+{
+    sentinel = sentinel_start(NULL, NULL);
+    struct redis_node_options options = quick_options();
+    options.host = "127.0.0.1";
+    options.port = redis_server_port(sentinel);
+    node_probe_start(&probe, loop, &options);
+    assert_stays_down("is a sentinel");
+}
+
 TEST(test_sentinels_with_a_password)
 {
     start_pair();

@@ -83,6 +83,7 @@ static void call_done(struct redis_call *call, const struct redis_result *result
         probe->kind = result->reply->kind;
         probe->integer = result->reply->integer;
         probe->count = result->reply->count;
+        probe->length = result->reply->length;
         snprintf(probe->text, sizeof probe->text, "%s", result->reply->bytes != NULL ? result->reply->bytes : "");
     }
     if (probe->on_done != NULL)

@@ -32,8 +32,8 @@ struct call_probe {
     enum redis_error error;
     enum redis_reply_kind kind;
     long long integer;
-    size_t count;
-    char text[128]; /* the beginning of a string, a status or an error */
+    size_t count, length; /* of an array, of a text */
+    char text[128];       /* the beginning of a string, a status or an error */
     char reason[256];
     void (*on_done)(struct call_probe *probe); /* may be NULL; runs last */
 };

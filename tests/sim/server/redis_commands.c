@@ -444,6 +444,7 @@ static const struct command commands[] = {
     {"pubsub", -2, KEYLESS, 0, command_pubsub},
     {"quit", -1, KEYLESS, N | S | COMMAND_STRANGER | COMMAND_AT_ONCE, command_quit},
     {"rename", 3, TYPE_LATE, W, command_rename},
+    {"replicaof", 3, KEYLESS, N, command_replicaof},
     {"role", 1, KEYLESS, N, command_role},
     {"rpop", -2, TYPE_LATE, W, command_rpop},
     {"rpush", -3, VALUE_LIST, G, command_rpush},

@@ -108,7 +108,8 @@ struct reply *scan_tell(struct command_call *call, const struct table *table, co
     X(zremrangebyscore) X(zrevrangebyscore) X(zscan) X(zscore) \
     X(xadd) X(xdel) X(xlen) X(xrange) \
     X(acl) X(auth) X(blmove) X(brpop) X(client) X(config) X(discard) X(echo) X(eval) X(evalsha) X(exec) X(info) \
-    X(multi) X(ping) X(publish) X(pubsub) X(quit) X(role) X(save) X(script) X(select) X(subscribe) X(unsubscribe)
+    X(multi) X(ping) X(publish) X(pubsub) X(quit) X(replicaof) X(role) X(save) X(script) X(select) X(subscribe) \
+    X(unsubscribe)
 /* clang-format on */
 
 #define DECLARE(name) struct reply *command_##name(struct command_call *call);

@@ -1,4 +1,5 @@
-/* INFO, CONFIG, ROLE. */
+/* INFO, CONFIG, ROLE, REPLICAOF. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/sim/server/server_private.h"
@@ -248,15 +249,16 @@ struct reply *command_info(struct command_call *call)
     return reply;
 }
 
-/* --- ROLE --------------------------------------------------------------------------------------------------------- */
+/* --- ROLE, REPLICAOF ---------------------------------------------------------------------------------------------- */
 
 static struct reply *replica_role(struct command_call *call)
 {
     const struct server *server = call->server, *primary = server->primary != NULL ? server->primary : server;
+    bool is_named = server->primary == NULL && server->named_host[0] != '\0';
     struct reply *role = reply_array(call->replies, 5);
     reply_add(role, reply_bulk(call->replies, text_of("slave")));
-    reply_add(role, reply_bulk(call->replies, text_of(primary->host)));
-    reply_add(role, reply_integer(call->replies, primary->port));
+    reply_add(role, reply_bulk(call->replies, text_of(is_named ? server->named_host : primary->host)));
+    reply_add(role, reply_integer(call->replies, is_named ? server->named_port : primary->port));
     reply_add(role, reply_bulk(call->replies, text_of(server->primary != NULL ? "connected" : "connect")));
     reply_add(role, reply_integer(call->replies, 0));
     return role;
@@ -280,4 +282,19 @@ struct reply *command_role(struct command_call *call)
     reply_add(role, reply_integer(call->replies, 0));
     reply_add(role, replicas);
     return role;
+}
+
+/* It takes no writes from then on, and nothing comes from the primary that is named. */
+struct reply *command_replicaof(struct command_call *call)
+{
+    struct server *server = call->server;
+    server->is_read_only = !call_says(call, 1, "NO") || !call_says(call, 2, "ONE");
+    long long port = 0;
+    if (server->is_read_only && !call_integer(call, 2, &port))
+        return reply_error(call->replies, "ERR Invalid master port");
+    snprintf(server->named_host, sizeof server->named_host, "%s", server->is_read_only ? call->arguments[1].bytes : "");
+    server->named_port = (unsigned)port;
+    if (server->is_read_only)
+        blocked_refuse_all(server);
+    return reply_status(call->replies, "OK");
 }

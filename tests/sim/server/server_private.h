@@ -8,7 +8,7 @@
  *   server_transaction.c  MULTI, EXEC
  *   server_client.c       CLIENT and the other commands about a connection
  *   server_users.c        ACL, AUTH
- *   server_info.c         INFO, CONFIG, ROLE
+ *   server_info.c         INFO, CONFIG, ROLE, REPLICAOF
  *   server_journal.c      what was changed: for the disk and for replicas
  *   traffic.c             what it was told, for those who want to tell it to another */
 #ifndef SIM_SERVER_PRIVATE_H
@@ -73,6 +73,8 @@ struct server {
     struct table channels;
 
     bool is_out_of_memory, is_misconfigured, is_read_only;
+    char named_host[64]; /* by REPLICAOF: whose replica it says it is; "" = nobody was named */
+    unsigned named_port;
     long long maxmemory, replicas_needed; /* as set */
     bool was_out_of_memory;               /* when the running command began */
     bool script_wrote;

@@ -128,12 +128,25 @@ void network_name(const char *name, const struct host *host)
     network.names[i].host = host;
 }
 
+/* The last one to listen there. */
 static const struct host *host_of_port(unsigned port)
 {
     for (unsigned i = 0; i < network.port_count; i++)
         if (network.ports[i].port == port)
             return network.ports[i].host;
     return NULL;
+}
+
+static void port_name(unsigned port, const struct host *host)
+{
+    unsigned i = 0;
+    while (i < network.port_count && network.ports[i].port != port)
+        i++;
+    if (i == NAMES_MAX)
+        return;
+    network.port_count += i == network.port_count;
+    network.ports[i].port = port;
+    network.ports[i].host = host;
 }
 
 /* However it is written. */
@@ -402,10 +415,7 @@ void network_listen(struct listener *listener)
     list_init(&listener->link);
     list_init(&listener->peers);
     list_append(&network.listeners, &listener->link);
-    if (host_of_port(listener->port) == NULL && network.port_count < NAMES_MAX) {
-        network.ports[network.port_count].port = listener->port;
-        network.ports[network.port_count++].host = listener->host;
-    }
+    port_name(listener->port, listener->host);
 }
 
 void network_shut(struct listener *listener, bool is_silent)

@@ -7,16 +7,15 @@
 
 #include "redis/node.h"
 #include "tests/support/node_fixture.h"
-#include "tests/support/sentinel.h"
+#include "tests/support/redis_server.h"
 
-static struct redis_server *master, *replica;
+static struct redis_server *master;
 
 static int teardown(void **state)
 {
     (void)node_teardown(state);
-    redis_server_destroy(replica);
     redis_server_destroy(master);
-    master = replica = NULL;
+    master = NULL;
     return 0;
 }
 
@@ -53,23 +52,20 @@ static void run_one(const char *command)
 
 /* --- when it connects --------------------------------------------------------------------------------------- */
 
+static void demote(struct redis_server *server)
+{
+    free(redis_server_command(server, "REPLICAOF 127.0.0.1 1"));
+}
+
 TEST(test_a_replica_is_told_and_never_up)
 {
     master = redis_server_start(NULL);
-    replica = replica_start(master);
-    struct redis_node_options options = options_for(replica);
-    node_probe_start(&probe, loop, &options);
-    assert_stays_down("is a replica of 127.0.0.1");
-    free(redis_server_command(replica, "REPLICAOF NO ONE"));
-    node_probe_wait_up(&probe);
-}
-
-TEST(test_a_sentinel_is_no_node)
-{
-    master = sentinel_start(NULL, NULL);
+    demote(master);
     struct redis_node_options options = options_for(master);
     node_probe_start(&probe, loop, &options);
-    assert_stays_down("is a sentinel");
+    assert_stays_down("is a replica of 127.0.0.1:1");
+    free(redis_server_command(master, "REPLICAOF NO ONE"));
+    node_probe_wait_up(&probe);
 }
 
 static void start_without_role(void)
@@ -89,11 +85,6 @@ TEST(test_a_user_without_the_right_to_role_is_let_in)
 }
 
 /* --- a master that becomes a replica ------------------------------------------------------------------------ */
-
-static void demote(struct redis_server *server)
-{
-    free(redis_server_command(server, "REPLICAOF 127.0.0.1 1"));
-}
 
 static void start_alone(void)
 {
@@ -160,7 +151,7 @@ TEST(test_a_wait_that_ends_because_of_it)
 {
     start_alone();
     struct call_probe call = {.completions = 0};
-    assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BLPOP list 0"));
+    assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BRPOP list 0"));
     assert_true(loop_until(loop, has_blocked, NULL, TEST_PATIENCE_NS));
     demote(master);
     call_probe_wait(&call, loop);
@@ -175,7 +166,7 @@ TEST(test_a_wait_that_an_operator_ends_is_no_demotion)
     start_alone();
     struct call_probe id = {.completions = 0}, call = {.completions = 0};
     call_probe_run(&id, &probe, "CLIENT ID");
-    assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BLPOP list 0"));
+    assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BRPOP list 0"));
     assert_true(loop_until(loop, has_blocked, NULL, TEST_PATIENCE_NS));
     free(redis_server_command(master, "CLIENT UNBLOCK %lld ERROR", id.integer));
     call_probe_wait(&call, loop);

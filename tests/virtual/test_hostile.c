@@ -39,8 +39,6 @@ static int teardown(void **state)
     return 0;
 }
 
-#define hostile_test(function) cmocka_unit_test_setup_teardown(function, node_setup, teardown)
-
 static const struct redis_node_counters *counters(void)
 {
     return redis_node_counters(probe.node);
@@ -82,7 +80,7 @@ static void assert_closes(enum hostile_mode mode, const char *reason, unsigned d
     assert_recovers();
 }
 
-static void test_f39_f40_what_is_no_reply_closes_the_connection(void **state)
+TEST(test_f39_f40_what_is_no_reply_closes_the_connection)
 {
     static const struct {
         enum hostile_mode mode;
@@ -129,21 +127,18 @@ static void assert_surplus_is_nobodys(enum hostile_mode mode, const char *reason
     assert_recovers();
 }
 
-static void test_e50_an_extra_reply_never_answers_another_call(void **state)
+TEST(test_e50_an_extra_reply_never_answers_another_call)
 {
-    (void)state;
     assert_surplus_is_nobodys(HOSTILE_EXTRA_REPLY, "a reply that nothing asked for");
 }
 
-static void test_e50_half_an_extra_reply_never_answers_another_call(void **state)
+TEST(test_e50_half_an_extra_reply_never_answers_another_call)
 {
-    (void)state;
     assert_surplus_is_nobodys(HOSTILE_EXTRA_HALF, "bytes that nothing asked for");
 }
 
-static void test_e50_an_extra_reply_to_an_idle_connection(void **state)
+TEST(test_e50_an_extra_reply_to_an_idle_connection)
 {
-    (void)state;
     start_hostile(HOSTILE_EXTRA_REPLY);
     node_probe_wait_up(&probe);
     struct call_probe call = {.completions = 0};
@@ -154,9 +149,8 @@ static void test_e50_an_extra_reply_to_an_idle_connection(void **state)
     assert_recovers();
 }
 
-static void test_f39_a_late_reply_is_discarded(void **state)
+TEST(test_f39_a_late_reply_is_discarded)
 {
-    (void)state;
     start_hostile(HOSTILE_LATE);
     node_probe_wait_up(&probe);
     struct call_probe calls[2] = {{.completions = 0}};
@@ -173,9 +167,8 @@ static void test_f39_a_late_reply_is_discarded(void **state)
 }
 
 /* It would go on for minutes. */
-static void test_f39_a_dripping_reply_does_not_stretch_the_deadline(void **state)
+TEST(test_f39_a_dripping_reply_does_not_stretch_the_deadline)
 {
-    (void)state;
     start_hostile(HOSTILE_DRIP);
     node_probe_wait_up(&probe);
     struct call_probe calls[2] = {{.completions = 0}};
@@ -192,9 +185,8 @@ static void test_f39_a_dripping_reply_does_not_stretch_the_deadline(void **state
     assert_int_equal(counters()->disconnects, 0);
 }
 
-static void test_silence_ends_at_the_deadline_and_then_the_connection(void **state)
+TEST(test_silence_ends_at_the_deadline_and_then_the_connection)
 {
-    (void)state;
     hostile = hostile_server_start(HOSTILE_SILENT);
     struct redis_node_options options = options_for(hostile_server_port(hostile));
     options.silence_limit_ns = 4 * NS_PER_S; /* longer than this process stands still before it sees the deadline */
@@ -211,9 +203,8 @@ static void test_silence_ends_at_the_deadline_and_then_the_connection(void **sta
     assert_recovers();
 }
 
-static void test_e11_a_server_error_is_an_error_and_no_failure_of_the_node(void **state)
+TEST(test_e11_a_server_error_is_an_error_and_no_failure_of_the_node)
 {
-    (void)state;
     start_hostile(HOSTILE_BUSY_ERROR);
     node_probe_wait_up(&probe);
     struct call_probe call = {.completions = 0};
@@ -224,18 +215,16 @@ static void test_e11_a_server_error_is_an_error_and_no_failure_of_the_node(void 
     assert_int_equal(counters()->disconnects, 0);
 }
 
-static void test_a_greeting_is_not_the_reply_to_the_handshake(void **state)
+TEST(test_a_greeting_is_not_the_reply_to_the_handshake)
 {
-    (void)state;
     start_hostile(HOSTILE_UNASKED);
     node_probe_wait_downs(&probe, 1);
     assert_int_equal(counters()->connects, 0);
     assert_recovers();
 }
 
-static void test_the_connect_deadline_covers_the_handshake(void **state)
+TEST(test_the_connect_deadline_covers_the_handshake)
 {
-    (void)state;
     hostile = hostile_server_start(HOSTILE_MUTE);
     struct redis_node_options options = options_for(hostile_server_port(hostile));
     options.connect_timeout_ns = 50 * NS_PER_MS;
@@ -246,9 +235,8 @@ static void test_the_connect_deadline_covers_the_handshake(void **state)
     assert_recovers();
 }
 
-static void test_e43_a_call_is_repeated_once_at_most(void **state)
+TEST(test_e43_a_call_is_repeated_once_at_most)
 {
-    (void)state;
     static const struct redis_script script = {
         .name = "one", .sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", .source = "return 1", .length = 8};
     const struct redis_script *const scripts[] = {&script};
@@ -266,9 +254,8 @@ static void test_e43_a_call_is_repeated_once_at_most(void **state)
     assert_int_equal(counters()->script_reloads, 1);
 }
 
-static void test_attempts_to_connect_back_off(void **state)
+TEST(test_attempts_to_connect_back_off)
 {
-    (void)state;
     hostile = hostile_server_start(HOSTILE_MUTE);
     struct redis_node_options options = options_for(hostile_server_port(hostile));
     options.connect_timeout_ns = 10 * NS_PER_MS;
@@ -281,9 +268,8 @@ static void test_attempts_to_connect_back_off(void **state)
     assert_true(instant_since(began, instant_now()) >= 9 * 30 * NS_PER_MS);
 }
 
-static void test_a_real_server_takes_the_place_of_a_hostile_one(void **state)
+TEST(test_a_real_server_takes_the_place_of_a_hostile_one)
 {
-    (void)state;
     start_hostile(HOSTILE_GARBAGE);
     node_probe_wait_up(&probe);
     struct call_probe calls[2] = {{.completions = 0}};
@@ -302,24 +288,4 @@ static void test_a_real_server_takes_the_place_of_a_hostile_one(void **state)
     redis_server_destroy(server);
 }
 
-int main(void)
-{
-#define test(name) hostile_test(name)
-    const struct CMUnitTest tests[] = {
-        test(test_f39_f40_what_is_no_reply_closes_the_connection),
-        test(test_e50_an_extra_reply_never_answers_another_call),
-        test(test_e50_half_an_extra_reply_never_answers_another_call),
-        test(test_e50_an_extra_reply_to_an_idle_connection),
-        test(test_f39_a_late_reply_is_discarded),
-        test(test_f39_a_dripping_reply_does_not_stretch_the_deadline),
-        test(test_silence_ends_at_the_deadline_and_then_the_connection),
-        test(test_e11_a_server_error_is_an_error_and_no_failure_of_the_node),
-        test(test_a_greeting_is_not_the_reply_to_the_handshake),
-        test(test_the_connect_deadline_covers_the_handshake),
-        test(test_e43_a_call_is_repeated_once_at_most),
-        test(test_attempts_to_connect_back_off),
-        test(test_a_real_server_takes_the_place_of_a_hostile_one),
-    };
-#undef test
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(node_setup, teardown)

@@ -1,4 +1,4 @@
-/* Subscriptions over one connection: messages of a real server, and servers that say things nobody asked for. */
+/* Subscriptions over one connection: messages of a server, and servers that say things nobody asked for. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -7,7 +7,6 @@
 
 #include "redis/node.h"
 #include "tests/support/hostile_server.h"
-#include "tests/support/lock_cluster.h"
 #include "tests/support/node_fixture.h"
 #include "tests/support/one_server.h"
 
@@ -53,7 +52,7 @@ static void start(const struct redis_node_options *options)
     node_probe_wait_up(&probe);
 }
 
-static int setup_real(void **state)
+static int setup(void **state)
 {
     redis_server_heal(server);
     (void)node_setup(state);
@@ -70,8 +69,7 @@ static int teardown(void **state)
     return 0;
 }
 
-#define real_test(function)    cmocka_unit_test_setup_teardown(function, setup_real, teardown)
-#define hostile_test(function) cmocka_unit_test_setup_teardown(function, node_setup, teardown)
+#define HOSTILE_TEST(name) TEST_WITH(name, node_setup, teardown)
 
 static const struct redis_node_counters *counters(void)
 {
@@ -91,11 +89,10 @@ static void run(const char *command)
     assert_int_equal(call.count, 3);
 }
 
-/* --- a real server ------------------------------------------------------------------------------------------------ */
+/* --- a server ----------------------------------------------------------------------------------------------------- */
 
-static void test_messages_come_while_subscribed_and_not_afterwards(void **state)
+TEST(test_messages_come_while_subscribed_and_not_afterwards)
 {
-    (void)state;
     publish("a", "early");
     run("SUBSCRIBE a");
     publish("b", "other");
@@ -120,9 +117,8 @@ static void test_messages_come_while_subscribed_and_not_afterwards(void **state)
     assert_int_equal(counters()->disconnects, 0);
 }
 
-static void test_payloads_are_bytes(void **state)
+TEST(test_payloads_are_bytes)
 {
-    (void)state;
     static const char payload[] = {'*', '1', '\r', '\n', '\0', '$', (char)0xff};
     run("SUBSCRIBE a");
     free(redis_server_command(server, "EVAL \"redis.call('PUBLISH', 'a', string.char(42,49,13,10,0,36,255))\" 0"));
@@ -166,9 +162,8 @@ static void send_told(struct told *told, const char *word, unsigned channel)
 
 enum { PAIRS = 40, ROUNDS = 20 };
 
-static void test_messages_never_take_the_place_of_replies(void **state)
+TEST(test_messages_never_take_the_place_of_replies)
 {
-    (void)state;
     static struct told told[2 * PAIRS];
     run("SUBSCRIBE noise");
     unsigned published = 0;
@@ -207,9 +202,8 @@ static void subscribe_further(struct redis_node *node)
     assert_true(call_probe_send(&from_within, &probe, TEST_PATIENCE_NS, "SUBSCRIBE b"));
 }
 
-static void test_calls_can_be_made_from_within_a_message(void **state)
+TEST(test_calls_can_be_made_from_within_a_message)
 {
-    (void)state;
     from_within = (struct call_probe){.completions = 0};
     run("SUBSCRIBE a");
     on_message = subscribe_further;
@@ -222,9 +216,8 @@ static void test_calls_can_be_made_from_within_a_message(void **state)
     assert_string_equal(channel_seen, "b");
 }
 
-static void test_an_idle_subscription_has_a_pulse_and_stays(void **state)
+TEST(test_an_idle_subscription_has_a_pulse_and_stays)
 {
-    (void)state;
     node_probe_stop(&probe);
     struct redis_node_options options = options_for(redis_server_port(server));
     options.pulse_interval_ns = 5 * NS_PER_MS;
@@ -246,9 +239,8 @@ static void test_an_idle_subscription_has_a_pulse_and_stays(void **state)
     assert_int_equal(counters()->disconnects, 0);
 }
 
-static void test_the_silence_limit_leaves_a_quiet_subscription_alone(void **state)
+TEST(test_the_silence_limit_leaves_a_quiet_subscription_alone)
 {
-    (void)state;
     node_probe_stop(&probe);
     struct redis_node_options options = options_for(redis_server_port(server));
     options.pulse_interval_ns = 3600 * NS_PER_S;
@@ -261,9 +253,8 @@ static void test_the_silence_limit_leaves_a_quiet_subscription_alone(void **stat
     loop_await(loop, messages == 1);
 }
 
-static void test_a_server_that_hangs_is_found(void **state)
+TEST(test_a_server_that_hangs_is_found)
 {
-    (void)state;
     node_probe_stop(&probe);
     struct redis_node_options options = options_for(redis_server_port(server));
     options.pulse_interval_ns = 10 * NS_PER_MS;
@@ -277,9 +268,8 @@ static void test_a_server_that_hangs_is_found(void **state)
     node_probe_wait_up(&probe);
 }
 
-static void test_a_new_connection_has_no_subscriptions(void **state)
+TEST(test_a_new_connection_has_no_subscriptions)
 {
-    (void)state;
     run("SUBSCRIBE a");
     free(redis_server_command(server, "CLIENT KILL TYPE pubsub"));
     node_probe_wait_downs(&probe, 1);
@@ -322,9 +312,8 @@ static void assert_closes(const char *says, const char *reason, unsigned message
     assert_int_equal(messages, messages_before);
 }
 
-static void test_messages_behind_the_reply_are_messages(void **state)
+HOSTILE_TEST(test_messages_behind_the_reply_are_messages)
 {
-    (void)state;
     struct call_probe call = {.completions = 0};
     start_hostile(SUBSCRIBED MESSAGE MESSAGE, TEST_PATIENCE_NS);
     assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "SUBSCRIBE a"));
@@ -334,15 +323,13 @@ static void test_messages_behind_the_reply_are_messages(void **state)
     assert_int_equal(counters()->disconnects, 0);
 }
 
-static void test_a_message_without_a_subscription_closes(void **state)
+HOSTILE_TEST(test_a_message_without_a_subscription_closes)
 {
-    (void)state;
-    assert_closes("+OK\r\n" MESSAGE, "a reply that nothing asked for", 0);
+    assert_closes("+OK\r\n" MESSAGE, "that nothing asked for", 0);
 }
 
-static void test_a_message_on_a_new_connection_closes(void **state)
+HOSTILE_TEST(test_a_message_on_a_new_connection_closes)
 {
-    (void)state;
     struct call_probe calls[2] = {{.completions = 0}};
     start_hostile(SUBSCRIBED, TEST_PATIENCE_NS);
     run("SUBSCRIBE a");
@@ -353,25 +340,22 @@ static void test_a_message_on_a_new_connection_closes(void **state)
     node_probe_wait_up(&probe);
     assert_true(call_probe_send(&calls[1], &probe, 60 * NS_PER_S, "GET key"));
     node_probe_wait_downs(&probe, 2);
-    assert_contains(probe.reason, "a reply that nothing asked for");
+    assert_contains(probe.reason, "that nothing asked for");
     assert_int_equal(messages, 0);
 }
 
-static void test_a_message_after_the_last_channel_closes(void **state)
+HOSTILE_TEST(test_a_message_after_the_last_channel_closes)
 {
-    (void)state;
-    assert_closes(UNSUBSCRIBED MESSAGE, "a reply that nothing asked for", 0);
+    assert_closes(UNSUBSCRIBED MESSAGE, "that nothing asked for", 0);
 }
 
-static void test_half_a_message_without_a_subscription_closes(void **state)
+HOSTILE_TEST(test_half_a_message_without_a_subscription_closes)
 {
-    (void)state;
-    assert_closes("+OK\r\n*3\r\n$7\r\nmess", "bytes that nothing asked for", 0);
+    assert_closes("+OK\r\n*3\r\n$7\r\nmess", "that nothing asked for", 0);
 }
 
-static void test_what_is_no_message_closes_a_subscription(void **state)
+HOSTILE_TEST(test_what_is_no_message_closes_a_subscription)
 {
-    (void)state;
     static const char *const others[] = {
         SUBSCRIBED ":1\r\n",
         SUBSCRIBED "*2\r\n$7\r\nmessage\r\n$1\r\na\r\n",
@@ -382,7 +366,7 @@ static void test_what_is_no_message_closes_a_subscription(void **state)
         SUBSCRIBED SUBSCRIBED,
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        assert_closes(others[i], "a reply that nothing asked for", 0);
+        assert_closes(others[i], "that nothing asked for", 0);
         node_probe_stop(&probe);
         hostile_server_destroy(hostile);
         hostile = NULL;
@@ -391,9 +375,8 @@ static void test_what_is_no_message_closes_a_subscription(void **state)
     hostile = hostile_server_start(HOSTILE_GOOD);
 }
 
-static void test_half_a_message_does_not_hang_for_ever(void **state)
+HOSTILE_TEST(test_half_a_message_does_not_hang_for_ever)
 {
-    (void)state;
     struct call_probe call = {.completions = 0};
     start_hostile(SUBSCRIBED "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$100\r\nhi", 200 * NS_PER_MS);
     assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "SUBSCRIBE a"));
@@ -402,9 +385,8 @@ static void test_half_a_message_does_not_hang_for_ever(void **state)
     assert_int_equal(messages, 0);
 }
 
-static void test_a_message_that_looks_like_a_reply_is_one_before_the_subscription(void **state)
+HOSTILE_TEST(test_a_message_that_looks_like_a_reply_is_one_before_the_subscription)
 {
-    (void)state;
     struct call_probe call = {.completions = 0};
     start_hostile(MESSAGE, TEST_PATIENCE_NS);
     call_probe_run(&call, &probe, "LRANGE list 0 -1");
@@ -412,9 +394,8 @@ static void test_a_message_that_looks_like_a_reply_is_one_before_the_subscriptio
     assert_int_equal(messages, 0);
 }
 
-static void test_a_server_that_goes_mute_is_found(void **state)
+HOSTILE_TEST(test_a_server_that_goes_mute_is_found)
 {
-    (void)state;
     start_hostile(SUBSCRIBED, 200 * NS_PER_MS);
     run("SUBSCRIBE a");
     hostile_server_set_mode(hostile, HOSTILE_MUTE);
@@ -422,9 +403,8 @@ static void test_a_server_that_goes_mute_is_found(void **state)
     assert_contains(probe.reason, "no reply for");
 }
 
-static void test_a_pulse_is_answered_by_a_pulse(void **state)
+HOSTILE_TEST(test_a_pulse_is_answered_by_a_pulse)
 {
-    (void)state;
     start_hostile(SUBSCRIBED, TEST_PATIENCE_NS);
     run("SUBSCRIBE a");
     hostile_server_set_mode(hostile, HOSTILE_BAD_PONG);
@@ -433,9 +413,8 @@ static void test_a_pulse_is_answered_by_a_pulse(void **state)
     assert_int_equal(counters()->desyncs, 1);
 }
 
-static void test_a_pulse_may_be_refused(void **state)
+HOSTILE_TEST(test_a_pulse_may_be_refused)
 {
-    (void)state;
     redis_server_heal(server);
     struct redis_node_options options = options_for(redis_server_port(server));
     options.pulse_interval_ns = 2 * NS_PER_MS;
@@ -448,28 +427,4 @@ static void test_a_pulse_may_be_refused(void **state)
     assert_int_equal(counters()->disconnects, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        real_test(test_messages_come_while_subscribed_and_not_afterwards),
-        real_test(test_payloads_are_bytes),
-        real_test(test_messages_never_take_the_place_of_replies),
-        real_test(test_calls_can_be_made_from_within_a_message),
-        real_test(test_an_idle_subscription_has_a_pulse_and_stays),
-        real_test(test_the_silence_limit_leaves_a_quiet_subscription_alone),
-        real_test(test_a_server_that_hangs_is_found),
-        real_test(test_a_new_connection_has_no_subscriptions),
-        hostile_test(test_messages_behind_the_reply_are_messages),
-        hostile_test(test_a_message_without_a_subscription_closes),
-        hostile_test(test_a_message_on_a_new_connection_closes),
-        hostile_test(test_a_message_after_the_last_channel_closes),
-        hostile_test(test_half_a_message_without_a_subscription_closes),
-        hostile_test(test_what_is_no_message_closes_a_subscription),
-        hostile_test(test_half_a_message_does_not_hang_for_ever),
-        hostile_test(test_a_message_that_looks_like_a_reply_is_one_before_the_subscription),
-        hostile_test(test_a_server_that_goes_mute_is_found),
-        hostile_test(test_a_pulse_is_answered_by_a_pulse),
-        hostile_test(test_a_pulse_may_be_refused),
-    };
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, setup, teardown)
