@@ -625,7 +625,6 @@ static void worker_free(struct worker *worker)
         loop_timer_clear(worker->loop, &worker->look);
         loop_timer_clear(worker->loop, &worker->observe);
         loop_timer_clear(worker->loop, &worker->watchdog);
-        loop_timer_clear(worker->loop, &worker->limit);
         loop_destroy(worker->loop);
     }
     if (worker->reload != NULL)

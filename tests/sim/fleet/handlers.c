@@ -125,6 +125,7 @@ struct plugins *fleet_handlers_make(void)
     };
     static const char *const program[] = {"/world", NULL};
     struct plugins *plugins = plugins_create_built_in("world", NULL);
+    (void)host_find(); /* which is for all processes, and stays */
     for (unsigned i = 0; i < CLASS_NOBODY; i++) {
         struct plugin_handler handler = kinds[i];
         handler.class_name = fleet_class_names[i];

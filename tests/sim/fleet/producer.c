@@ -154,6 +154,7 @@ static void producer_main(void *argument)
     char reason[HF_REASON_SIZE];
     struct fleet_task *tasks[MANY];
     struct chance *chance = &process_current()->chance;
+    process_blocks_begin();
     struct hf_producer *producer =
         hf_producer_create(&(struct hf_producer_options){.host = "queue"}, reason, sizeof reason);
     invariant(producer != NULL);
@@ -174,6 +175,7 @@ static void producer_main(void *argument)
     if (count > 0)
         push(producer, tasks, count);
     hf_producer_destroy(producer);
+    play_freed();
 }
 
 static void producer_born(struct world_event *event)

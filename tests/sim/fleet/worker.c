@@ -91,7 +91,10 @@ static void worker_main(void *argument)
                                      .run_table = run_table_create(WORKER_SLOTS(config->worker.threads)),
                                      .zygote = &zygote};
     fleet_zygote_start(&zygote, options.run_table);
+    process_blocks_begin();
     (void)worker_run(&options, &abandoned);
+    if (!abandoned) /* else a handler goes on */
+        play_freed();
 }
 
 void fleet_worker_start(struct fleet_worker *worker)

@@ -107,7 +107,7 @@ void lock_judge_write(struct lock_user *user)
 {
     if (user->token == 0 || user->hold >= HOLDS_MAX)
         return;
-    struct write *write = memory_new(struct write);
+    struct write *write = world_owns(memory_new(struct write));
     *write = (struct write){.event = {.fire = write_arrives}, .hold = user->hold};
     world_at(&write->event, instant_after(world_time(), chance_scale(&user->chance, NS_PER_MS, LATE_MAX_NS)));
 }

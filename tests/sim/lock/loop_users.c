@@ -147,6 +147,7 @@ void lock_loop_main(void *argument)
     struct lock_client *client = argument;
     struct error error = ERROR_NONE;
     char reason[256] = "";
+    process_blocks_begin();
     client->loop = loop_create(&error);
     invariant(client->loop != NULL);
     client->group = redlock_group_create(client->loop, &client->options, reason, sizeof reason);
@@ -164,4 +165,5 @@ void lock_loop_main(void *argument)
     redlock_group_destroy(client->group);
     client->group = NULL;
     loop_destroy(client->loop);
+    play_freed();
 }

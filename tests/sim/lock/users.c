@@ -181,6 +181,7 @@ static void blocking_main(void *argument)
     pthread_t threads[LOCK_USERS_MAX];
     struct use uses[LOCK_USERS_MAX];
     char reason[256] = "";
+    process_blocks_begin();
     struct redlock_client *redlock = redlock_client_open(&client->options, reason, sizeof reason);
     invariant(redlock != NULL);
     for (unsigned i = 0; i < lock_schedule.user_count; i++) {
@@ -190,6 +191,7 @@ static void blocking_main(void *argument)
     for (unsigned i = 0; i < lock_schedule.user_count; i++)
         pthread_join(threads[i], NULL);
     redlock_client_close(redlock);
+    play_freed();
 }
 
 /* --- processes ---------------------------------------------------------------------------------------------------- */

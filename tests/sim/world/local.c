@@ -99,7 +99,7 @@ void local_listen(struct local *local, void (*told)(void *context), void *contex
 
 static struct local *local_make(bool is_packet)
 {
-    struct local *local = memory_new(struct local);
+    struct local *local = world_owns(memory_new(struct local));
     local->is_packet = is_packet;
     local->references = 1;
     list_init(&local->in);
@@ -110,7 +110,7 @@ static struct local *local_make(bool is_packet)
 
 static struct local_message *message_add(struct local *to, size_t length)
 {
-    struct local_message *message = memory_zeroed(1, sizeof *message + length);
+    struct local_message *message = world_owns(memory_zeroed(1, sizeof *message + length));
     message->length = length;
     list_init(&message->link);
     list_append(&to->in, &message->link);

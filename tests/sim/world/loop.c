@@ -303,6 +303,8 @@ void loop_destroy(struct loop *loop)
     messages_deliver(loop);
     resolutions_drop(loop);
     invariant(list_is_empty(&loop->watches));
+    /* What they belong to is freed by now. */
+    invariant(heap_first(&loop->deadlines) == NULL && hook_take(loop) == NULL);
     for (struct list *link; (link = list_take_first(&loop->stopped)) != NULL;)
         free(list_owner(link, struct loop_watch, link));
     heap_fini(&loop->deadlines);

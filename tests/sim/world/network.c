@@ -304,7 +304,7 @@ static void way_send(struct way *way, enum segment_kind kind, const char *bytes,
 {
     if (way->is_over)
         return;
-    struct segment *segment = memory_zeroed(1, sizeof *segment + length);
+    struct segment *segment = world_owns(memory_zeroed(1, sizeof *segment + length));
     segment->kind = kind;
     segment->length = length;
     list_init(&segment->link);

@@ -64,6 +64,15 @@ bool play_is_violated(void)
     return play.result->judge[0] != '\0';
 }
 
+void play_freed(void)
+{
+    size_t largest;
+    unsigned left = process_blocks_left(&largest);
+    if (left > 0)
+        play_violated("freed", "%s ends and has not freed %u blocks, the largest of %zu bytes", process_current()->name,
+                      left, largest);
+}
+
 static void count(struct result *result, const char *name, uint64_t times)
 {
     unsigned i = 0;

@@ -22,6 +22,8 @@ enum { PLAY_COUNTERS_MAX = 96, PLAY_TEXT_MAX = 600 };
 /* What must not be was seen: the schedule ends, the first counts. */
 void play_violated(const char *judge, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool play_is_violated(void);
+/* The process that runs has freed what it allocated since process_blocks_begin. */
+void play_freed(void);
 /* How often something happened; the name is a fixed text. */
 void play_count(const char *name, uint64_t times);
 /* Moves are numbered in the order in which they are drawn, from 0 on, before the schedule begins. False: it is left

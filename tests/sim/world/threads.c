@@ -220,7 +220,7 @@ static struct thread *thread_create(struct process *process, void *argument)
 struct thread *thread_start(struct process *process, void (*main)(void *argument), void *argument)
 {
     bool is_first = list_is_empty(&process->threads);
-    struct thread *thread = thread_create(process, argument);
+    struct thread *thread = world_owns(thread_create(process, argument));
     thread->main = main;
     thread->ends_process = is_first;
     return thread;

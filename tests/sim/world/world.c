@@ -48,6 +48,7 @@ struct chance *world_chance(void)
 void world_at(struct world_event *event, struct instant at)
 {
     heap_set(&world.events, &event->item, instant_before(at, world.now) ? world.now : at);
+    (void)world_owns(world.events.slots);
 }
 
 void world_cancel(struct world_event *event)
@@ -212,7 +213,7 @@ void process_look(struct process *process)
 
 struct process *process_start(struct host *host, const char *name, void (*main)(void *argument), void *argument)
 {
-    struct process *process = memory_new(struct process);
+    struct process *process = world_owns(memory_new(struct process));
     process->host = host;
     process->pid = (pid_t)++world.pids;
     process->is_alive = true;
@@ -222,6 +223,7 @@ struct process *process_start(struct host *host, const char *name, void (*main)(
     list_init(&process->link);
     list_init(&process->threads);
     list_init(&process->sockets);
+    list_init(&process->blocks);
     list_append(&host->processes, &process->link);
     thread_start(process, main, argument);
     return process;

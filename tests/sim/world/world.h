@@ -94,6 +94,7 @@ struct process {
     int64_t stall_ns;
     struct list threads;
     struct list sockets; /* network.c */
+    struct list blocks;  /* blocks.c: of memory */
     void *signals;       /* system.c: what hears its signals */
     void (*ended)(struct process *process);
     void *context; /* of whoever started it */
@@ -130,6 +131,15 @@ bool thread_wait(const void *what, struct instant until);
 void thread_wake(struct process *process, const void *what, bool all);
 /* Inside a turn of a loop, where nothing may block. */
 void thread_set_in_turn(bool is_in_turn);
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+/* The process that runs has nothing so far; and what it has allocated since then and not freed: how many blocks, and
+ * the size of the largest. */
+void process_blocks_begin(void);
+unsigned process_blocks_left(size_t *largest);
+/* The block belongs to the kernel, whoever runs. Returns it. */
+void *world_owns(void *block);
 
 /* --- what the parts of the kernel have of one another ------------------------------------------------------------- */
 
