@@ -1,4 +1,4 @@
-/* A node behind sentinels: real servers, real sentinels, and some that lie. */
+/* A node behind real sentinels. Those that lie: tests/virtual/test_node_sentinels.c. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "redis/node.h"
-#include "tests/support/hostile_server.h"
 #include "tests/support/node_fixture.h"
 #include "tests/support/sentinel.h"
 
@@ -17,7 +16,6 @@ enum { ASKED_MAX = 3 };
 
 /* What a test started; it is all ended after the test. */
 static struct redis_server *master, *replica, *sentinel, *other_sentinel;
-static struct hostile_server *liar;
 static char *asked[ASKED_MAX];
 static size_t asked_count;
 
@@ -29,8 +27,6 @@ static int teardown(void **state)
         redis_server_destroy(*servers[i]);
         *servers[i] = NULL;
     }
-    hostile_server_destroy(liar);
-    liar = NULL;
     while (asked_count > 0)
         free(asked[--asked_count]);
     return 0;
@@ -172,42 +168,6 @@ TEST(test_a_master_that_no_sentinel_knows_is_told_once)
     assert_true(redis_node_was_tried(probe.node));
 }
 
-TEST(test_sentinels_that_answer_badly_are_skipped)
-{
-    static const char *const lies[] = {"*2\r\n$1\r\nx\r\n$1\r\nx\r\n",
-                                       "*2\r\n$9\r\n127.0.0.1\r\n$1\r\n0\r\n",
-                                       "*1\r\n$9\r\n127.0.0.1\r\n",
-                                       "$-1\r\n",
-                                       "*-1\r\n",
-                                       "*0\r\n",
-                                       "*2\r\n$-1\r\n$-1\r\n",
-                                       "+127.0.0.1:1\r\n",
-                                       "-ERR no\r\n",
-                                       ":1\r\n"};
-    start_all();
-    liar = hostile_server_start(HOSTILE_GOOD);
-    ask(hostile_server_port(liar));
-    ask(redis_server_port(sentinel));
-    for (enum hostile_mode mode = HOSTILE_GOOD; mode < HOSTILE_MODES; mode++) {
-        if (mode == HOSTILE_SAYS)
-            continue;
-        hostile_server_set_mode(liar, mode);
-        start_by_sentinels();
-        node_probe_wait_up(&probe);
-        assert_is_at(master);
-        assert_int_equal(probe.downs, 0);
-        assert_int_equal(counters()->sentinels_asked, 2);
-        node_probe_stop(&probe);
-    }
-    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
-        hostile_server_say(liar, lies[i]);
-        start_by_sentinels();
-        node_probe_wait_up(&probe);
-        assert_int_equal(counters()->sentinels_asked, 2);
-        node_probe_stop(&probe);
-    }
-}
-
 TEST(test_a_sentinel_is_no_node)
 {
     sentinel = sentinel_start(NULL, NULL);
@@ -241,76 +201,6 @@ TEST(test_sentinels_with_a_password)
     options.sentinels.password = NULL;
     node_probe_start(&probe, loop, &options);
     assert_stays_down("refused: NOAUTH");
-}
-
-/* --- only a master ------------------------------------------------------------------------------------------ */
-
-static const char *address_reply(const struct redis_server *server)
-{
-    static char text[2][64];
-    static unsigned next;
-    char port[8];
-    next = 1 - next;
-    snprintf(port, sizeof port, "%u", redis_server_port(server));
-    snprintf(text[next], sizeof text[next], "*2\r\n$9\r\n127.0.0.1\r\n$%zu\r\n%s\r\n", strlen(port), port);
-    return text[next];
-}
-
-TEST(test_a_sentinel_that_points_to_a_replica_is_not_believed)
-{
-    start_pair();
-    liar = hostile_server_start(HOSTILE_GOOD);
-    hostile_server_say(liar, address_reply(replica));
-    ask(hostile_server_port(liar));
-    start_by_sentinels();
-    assert_stays_down("is a replica of 127.0.0.1");
-    assert_int_equal(redis_server_calls(replica, "script|load"), 0);
-    hostile_server_say(liar, address_reply(master));
-    node_probe_wait_up(&probe);
-    assert_is_at(master);
-}
-
-TEST(test_a_sentinel_that_is_behind_the_times_is_asked_last)
-{
-    start_all();
-    liar = hostile_server_start(HOSTILE_GOOD);
-    hostile_server_say(liar, address_reply(replica));
-    ask(hostile_server_port(liar));
-    ask(redis_server_port(sentinel));
-    start_by_sentinels();
-    node_probe_wait_up(&probe);
-    assert_is_at(master);
-    assert_int_equal(probe.downs, 1);
-    assert_int_equal(counters()->sentinels_asked, 2);
-}
-
-TEST(test_behind_sentinels_the_role_has_to_be_known)
-{
-    master = redis_server_start(
-        &(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\nuser w on >w ~* &* +@all -role\n"});
-    liar = hostile_server_start(HOSTILE_GOOD);
-    hostile_server_say(liar, address_reply(master));
-    ask(hostile_server_port(liar));
-    struct redis_node_options options = options_by_sentinels();
-    options.user = options.password = "w";
-    node_probe_start(&probe, loop, &options);
-    assert_stays_down("does not say whether it is a master");
-}
-
-TEST(test_noreplicas_behind_sentinels_asks_them_again)
-{
-    start_all();
-    ask(redis_server_port(sentinel));
-    start_by_sentinels();
-    node_probe_wait_up(&probe);
-    free(redis_server_command(master, "CONFIG SET min-replicas-to-write 2"));
-    struct call_probe call = {.completions = 0};
-    assert_true(call_probe_send(&call, &probe, TEST_PATIENCE_NS, "SET key value"));
-    call_probe_wait(&call, loop);
-    assert_int_equal(call.error, REDIS_ERROR_NOREPLICAS);
-    node_probe_wait_downs(&probe, 1);
-    node_probe_wait_up(&probe);
-    assert_int_equal(counters()->sentinels_asked, 2);
 }
 
 /* --- failover ----------------------------------------------------------------------------------------------- */

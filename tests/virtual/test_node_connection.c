@@ -1,0 +1,321 @@
+/* How a connection comes up, why it does not, and what happens when it ends. */
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/node.h"
+#include "tests/support/hostile_server.h"
+#include "tests/support/node_fixture.h"
+#include "tests/support/redis_server.h"
+
+static struct redis_server *server;
+
+static int teardown(void **state)
+{
+    (void)node_teardown(state);
+    redis_server_destroy(server);
+    server = NULL;
+    return 0;
+}
+
+static struct redis_node_options options_for_server(void)
+{
+    return node_options_for(server != NULL ? redis_server_port(server) : 1);
+}
+
+static void start_server(const struct redis_server_options *options)
+{
+    server = redis_server_start(options);
+}
+
+/* --- who we are --------------------------------------------------------------------------------------------- */
+
+TEST(test_password)
+{
+    start_server(&(struct redis_server_options){.password = "s3cret"});
+    struct redis_node_options options = options_for_server();
+    options.password = "s3cret";
+    assert_comes_up(&options);
+}
+
+TEST(test_wrong_password_is_told_without_the_password)
+{
+    start_server(&(struct redis_server_options){.password = "s3cret"});
+    struct redis_node_options options = options_for_server();
+    options.password = "wr0ng";
+    assert_never_up(&options, "WRONGPASS");
+    assert_contains(probe.reason, "127.0.0.1");
+    assert_contains(probe.reason, "check user and password");
+    assert_lacks(probe.reason, "wr0ng");
+}
+
+TEST(test_missing_password_is_told)
+{
+    start_server(&(struct redis_server_options){.password = "s3cret"});
+    struct redis_node_options options = options_for_server();
+    assert_never_up(&options, "NOAUTH");
+}
+
+TEST(test_a_server_that_repeats_the_password_in_its_error)
+{
+    struct hostile_server *hostile = hostile_server_start(HOSTILE_GOOD);
+    hostile_server_say(hostile, "-ERR unknown command 'AUTH', with args beginning with: 's3cret'\r\n");
+    struct redis_node_options options = node_options_for(hostile_server_port(hostile));
+    options.password = "s3cret";
+    assert_never_up(&options, "refused AUTH (ERR)");
+    assert_lacks(probe.reason, "s3cret");
+    node_probe_stop(&probe);
+    hostile_server_destroy(hostile);
+}
+
+TEST(test_acl_user)
+{
+    start_server(&(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\n"
+                                                       "user worker on >w0rk ~* &* +@all -set\n"});
+    struct redis_node_options options = options_for_server();
+    options.user = "worker";
+    options.password = "w0rk";
+    assert_comes_up(&options);
+    struct call_probe calls[2] = {{.completions = 0}};
+    call_probe_run(&calls[0], &probe, "GET a");
+    assert_true(call_probe_send(&calls[1], &probe, NS_PER_S, "SET a 1"));
+    call_probe_wait(&calls[1], loop);
+    assert_int_equal(calls[1].outcome, REDIS_ERROR);
+    assert_int_equal(calls[1].error, REDIS_ERROR_AUTH);
+}
+
+TEST(test_acl_user_without_the_right_to_a_handshake_command)
+{
+    start_server(&(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\n"
+                                                       "user worker on >w0rk ~* &* +@all -client\n"});
+    struct redis_node_options options = options_for_server();
+    options.user = "worker";
+    options.password = "w0rk";
+    options.client_name = "holdfast-test";
+    assert_never_up(&options, "NOPERM");
+    assert_contains(probe.reason, "its rights");
+}
+
+/* --- what the connection is --------------------------------------------------------------------------------- */
+
+TEST(test_the_server_knows_its_name)
+{
+    start_server(NULL);
+    struct redis_node_options options = options_for_server();
+    options.client_name = "holdfast-test";
+    assert_comes_up(&options);
+    char *list = redis_server_command(server, "CLIENT LIST");
+    assert_contains(list, "name=holdfast-test");
+    free(list);
+}
+
+TEST(test_database_out_of_range)
+{
+    start_server(NULL);
+    struct redis_node_options options = options_for_server();
+    options.database = 99999;
+    assert_never_up(&options, "refused SELECT 99999");
+}
+
+TEST(test_a_name_that_does_not_exist)
+{
+    struct redis_node_options options = options_for_server();
+    options.host = "no-such-host.invalid";
+    options.connect_timeout_ns = 2 * NS_PER_S;
+    assert_never_up(&options, "resolv");
+}
+
+TEST(test_destroy_while_resolving)
+{
+    struct redis_node_options options = options_for_server();
+    options.host = "localhost";
+    node_probe_start(&probe, loop, &options);
+    loop_for(loop, 0);
+    node_probe_stop(&probe);
+    loop_for(loop, 20 * NS_PER_MS);
+    assert_int_equal(probe.ups + probe.downs, 0);
+}
+
+TEST(test_scripts_that_are_not_what_the_build_says)
+{
+    start_server(NULL);
+    static const struct redis_script wrong_digest = {
+        .name = "wrong", .sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", .source = "return 9", .length = 8};
+    static const struct redis_script not_lua = {
+        .name = "broken", .sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", .source = "retur n", .length = 7};
+    const struct redis_script *script = &wrong_digest;
+    struct redis_node_options options = options_for_server();
+    options.scripts = &script;
+    options.script_count = 1;
+    assert_never_up(&options, "SCRIPT LOAD of wrong");
+    node_probe_stop(&probe);
+
+    probe = (struct node_probe){.node = NULL};
+    script = &not_lua;
+    assert_never_up(&options, "SCRIPT LOAD of broken");
+}
+
+/* --- failures and recovery ---------------------------------------------------------------------------------- */
+
+TEST(test_e17_while_it_is_down_calls_fail_at_once)
+{
+    struct redis_node_options options = options_for_server();
+    options.port = free_port();
+    assert_never_up(&options, "refused");
+}
+
+TEST(test_reconnect_after_kill_and_restart)
+{
+    start_server(NULL);
+    static const struct redis_script script = {
+        .name = "one", .sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", .source = "return 1", .length = 8};
+    const struct redis_script *const scripts[] = {&script};
+    struct redis_node_options options = options_for_server();
+    options.scripts = scripts;
+    options.script_count = 1;
+    assert_comes_up(&options);
+
+    for (unsigned i = 1; i <= 3; i++) {
+        redis_server_kill(server);
+        node_probe_wait_downs(&probe, i);
+        assert_true(strstr(probe.reason, "closed the connection") != NULL || strstr(probe.reason, "reset") != NULL);
+        redis_server_restart(server);
+        node_probe_wait_up(&probe);
+        struct call_probe call = {.completions = 0};
+        assert_true(call_probe_send(&call, &probe, TEST_PATIENCE_NS, "EVALSHA %s 0", script.sha1));
+        call_probe_wait(&call, loop);
+        assert_int_equal(call.integer, 1);
+    }
+    const struct redis_node_counters *counters = redis_node_counters(probe.node);
+    assert_int_equal(counters->connects, 4);
+    assert_int_equal(counters->disconnects, 3);
+    assert_int_equal(counters->script_reloads, 0);
+    assert_int_equal(probe.ups, 4);
+}
+
+TEST(test_a_server_that_hangs_during_the_handshake)
+{
+    start_server(NULL);
+    redis_server_pause(server);
+    struct redis_node_options options = options_for_server();
+    options.connect_timeout_ns = 100 * NS_PER_MS;
+    node_probe_start(&probe, loop, &options);
+    node_probe_wait_downs(&probe, 1);
+    assert_contains(probe.reason, "the handshake took longer than 100 ms");
+    redis_server_resume(server);
+    node_probe_wait_up(&probe);
+}
+
+static struct call_probe lost[3];
+
+static void cancel_the_second_and_call(struct node_probe *changed, enum redis_node_state state)
+{
+    if (state != REDIS_NODE_DOWN)
+        return;
+    assert_int_equal(lost[0].completions, 0); /* `changed` comes first */
+    assert_int_equal(redis_node_state(changed->node), REDIS_NODE_DOWN);
+    redis_call_cancel(&lost[1].call);
+    struct call_probe call = {.completions = 0};
+    assert_false(call_probe_send(&call, changed, NS_PER_S, "PING"));
+}
+
+static void call_again(struct call_probe *call)
+{
+    struct call_probe again = {.completions = 0};
+    assert_false(call_probe_send(&again, &probe, NS_PER_S, "PING"));
+    assert_string_equal(call->reason, redis_node_reason(probe.node));
+}
+
+TEST(test_e1_calls_of_a_lost_connection_are_unknown)
+{
+    start_server(NULL);
+    struct redis_node_options options = options_for_server();
+    assert_comes_up(&options);
+    memset(lost, 0, sizeof lost);
+    probe.on_change = cancel_the_second_and_call;
+    redis_server_pause(server);
+    for (int i = 0; i < 3; i++) {
+        lost[i].on_done = call_again;
+        assert_true(call_probe_send(&lost[i], &probe, 60 * NS_PER_S, "INCR counter"));
+    }
+    loop_for(loop, 10 * NS_PER_MS); /* they are written */
+    redis_server_kill(server);
+    call_probe_wait(&lost[2], loop);
+    assert_int_equal(lost[0].outcome, REDIS_UNKNOWN);
+    assert_int_equal(lost[1].completions, 0);
+    assert_int_equal(lost[2].outcome, REDIS_UNKNOWN);
+    assert_int_equal(lost[2].completions, 1);
+}
+
+/* --- overload ----------------------------------------------------------------------------------------------- */
+
+enum { BULKY = 400, BULK = 60000 };
+
+TEST(test_calls_that_were_never_written_are_down_and_the_others_unknown)
+{
+    start_server(NULL);
+    struct redis_node_options options = options_for_server();
+    options.unanswered_limit = (size_t)64 << 20;
+    options.silence_limit_ns = 60 * NS_PER_S;
+    assert_comes_up(&options);
+    static struct call_probe calls[BULKY];
+    static char bulk[BULK + 1];
+    memset(calls, 0, sizeof calls);
+    memset(bulk, 'x', BULK);
+    redis_server_pause(server);
+    for (int i = 0; i < BULKY; i++)
+        assert_true(call_probe_send(&calls[i], &probe, 60 * NS_PER_S, "SET key %s", bulk));
+    loop_for(loop, 0); /* 24 MB are more than two kernels' buffers hold */
+    redis_server_kill(server);
+    call_probe_wait(&calls[BULKY - 1], loop);
+
+    assert_int_equal(calls[0].outcome, REDIS_UNKNOWN);
+    assert_int_equal(calls[BULKY - 1].outcome, REDIS_ERROR);
+    for (int i = 1; i < BULKY; i++) {
+        assert_int_equal(calls[i].completions, 1);
+        assert_true(calls[i].outcome != REDIS_ERROR || calls[i].error == REDIS_ERROR_DOWN);
+        assert_false(calls[i - 1].outcome == REDIS_ERROR && calls[i].outcome == REDIS_UNKNOWN);
+    }
+}
+
+TEST(test_more_unanswered_bytes_than_the_limit_close_the_connection)
+{
+    start_server(NULL);
+    struct redis_node_options options = options_for_server();
+    options.unanswered_limit = 1000;
+    assert_comes_up(&options);
+    struct call_probe calls[100] = {{.completions = 0}};
+    unsigned taken = 0;
+    redis_server_pause(server);
+    while (taken < 100 && call_probe_send(&calls[taken], &probe, 60 * NS_PER_S, "INCR counter"))
+        taken++;
+    assert_true(taken > 10 && taken < 100);
+    assert_true(redis_node_unanswered(probe.node) <= 1000);
+    assert_int_equal(probe.downs, 0); /* not from inside the call */
+    assert_false(call_probe_send(&calls[99], &probe, NS_PER_S, "PING"));
+    node_probe_wait_downs(&probe, 1);
+    assert_contains(probe.reason, "unanswered");
+    for (unsigned i = 0; i < taken; i++)
+        assert_int_equal(calls[i].completions, 1);
+    redis_server_resume(server);
+    node_probe_wait_up(&probe);
+}
+
+TEST(test_one_request_above_the_limit_is_refused_and_harms_nobody)
+{
+    start_server(NULL);
+    struct redis_node_options options = options_for_server();
+    options.unanswered_limit = 1000;
+    assert_comes_up(&options);
+    static char bulk[2001];
+    memset(bulk, 'x', sizeof bulk - 1);
+    struct call_probe calls[2] = {{.completions = 0}};
+    assert_true(call_probe_send(&calls[0], &probe, TEST_PATIENCE_NS, "PING"));
+    assert_false(call_probe_send(&calls[1], &probe, TEST_PATIENCE_NS, "SET key %s", bulk));
+    call_probe_wait(&calls[0], loop);
+    assert_int_equal(calls[0].outcome, REDIS_VALUE);
+    assert_int_equal(probe.downs, 0);
+}
+
+RUN_TESTS_WITH(node_setup, teardown)
