@@ -240,6 +240,8 @@ static void settings_apply(struct worker *worker, const struct config *old)
     if (strcmp(config->worker.log_file, old->worker.log_file) != 0)
         log_reopen(config->worker.log_file);
     worker->limits = config_task_limits(config);
+    if (worker->monitor != NULL && config->http.token != NULL)
+        monitor_change_token(worker->monitor, config->http.token);
     if (worker->locks != NULL && !lock_setup_terms(config, &worker->terms, &error))
         log_event(LOG_ERROR, "lock_terms_refused", "reason=\"%s\"", error.text);
 }

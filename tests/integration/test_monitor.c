@@ -4,10 +4,11 @@
 #include <spawn.h>
 
 #include "base/buffer.h"
+#include "tests/support/config_place.h"
 #include "tests/support/http_ask.h"
 #include "tests/support/one_fleet.h"
 
-static char sections[PRIVATE_DIRECTORY_MAX + 64];
+static char sections[2 * PRIVATE_DIRECTORY_MAX + 64];
 static const char *answer;
 
 static const char *setup_sections(void)
@@ -112,6 +113,38 @@ static void a_stuck_loop_is_told_by_another_thread(void **state)
     one_fleet_stop(0);
 }
 
+static bool lets_in(const char *token)
+{
+    char header[64];
+    snprintf(header, sizeof header, "Authorization: Bearer %s\r\n", token);
+    return strstr(ask_at("http", "/healthz", header), "HTTP/1.1 200 ") != NULL;
+}
+
+static void a_reload_reads_the_token_again(void **state)
+{
+    (void)state;
+    char path[PRIVATE_DIRECTORY_MAX + 16];
+    snprintf(path, sizeof path, "%s/token", fleet.directory);
+    snprintf(sections, sizeof sections, "http = { listen = \"%s/http\"; token_file = \"%s\"; };\n", fleet.directory,
+             path);
+    config_place_write(path, "first", 0600);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.sections = sections});
+    test_await(lets_in("first"));
+    config_place_write(path, "second", 0600);
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(lets_in("second"));
+    assert_false(lets_in("first"));
+    test_await(fleet_logged(&fleet, worker, "setting_changed setting=\"http token\" before=\"(secret)\""));
+    config_place_write(path, "third", 0644); /* so that everybody can read it */
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(fleet_logged(&fleet, worker, "reload_refused"));
+    assert_true(fleet_logged(&fleet, worker, "others than its owner have access to this password (mode 644)"));
+    assert_true(lets_in("second"));
+    assert_false(lets_in("third"));
+    one_fleet_stop(worker);
+    unlink(path);
+}
+
 static void each_process_has_an_address(void **state)
 {
     (void)state;
@@ -127,6 +160,7 @@ int main(void)
         fleet_test(tasks_are_counted),
         fleet_test(readiness_names_its_reason),
         fleet_test(a_stuck_loop_is_told_by_another_thread),
+        fleet_test(a_reload_reads_the_token_again),
         fleet_test(each_process_has_an_address),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);

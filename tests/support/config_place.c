@@ -34,7 +34,8 @@ int config_place_leave(void **state)
     while (read_count > 0)
         config_free(read_here[--read_count]);
     char path[300];
-    static const char *const files[] = {"t.conf", "part.conf", "secret", "sub/part.conf", "sub/deep.conf", "fifo"};
+    static const char *const files[] = {"t.conf",        "part.conf", "secret", "sub/part.conf",
+                                        "sub/deep.conf", "fifo",      "other"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         snprintf(path, sizeof path, "%s/%s", place->directory, files[i]);
         unlink(path);

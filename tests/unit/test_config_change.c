@@ -108,4 +108,25 @@ TEST(secrets_are_compared_but_never_told)
                    "queue_node password: (secret) -> (secret) (restart)\n");
 }
 
+static struct config *with_token(const char *token, const char *file)
+{
+    char text[256], line[64];
+    snprintf(line, sizeof line, "%s\n", token);
+    snprintf(text, sizeof text, CONFIG_NODES "http = { token_file = \"%s\"; };\n", file);
+    config_place_write(file, line, 0600);
+    return config_place_read_good(text);
+}
+
+TEST(a_token_is_taken_from_the_same_file_only)
+{
+    struct config *before = with_token("first", "secret"), *after = with_token("second", "secret");
+    assert_changes(before, after, "http token: (secret) -> (secret)\n");
+    config_exchange(before, after);
+    assert_string_equal(before->http.token, "second");
+    assert_string_equal(after->http.token, "first");
+    after = with_token("third", "other");
+    config_exchange(before, after);
+    assert_string_equal(before->http.token, "second");
+}
+
 RUN_TESTS_WITH(config_place_enter, config_place_leave)

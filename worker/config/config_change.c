@@ -157,10 +157,22 @@ static void section_tell(const struct pair *pair, tell_function tell, void *cont
 
 /* --- passwords ---------------------------------------------------------------------------------------------------- */
 
-static void password_tell(const char *setting, const char *before, const char *after, tell_function tell, void *context)
+static void secret_tell(const char *setting, const char *before, const char *after, bool is_reloadable,
+                        tell_function tell, void *context)
 {
     if (strcmp(before != NULL ? before : "", after != NULL ? after : "") != 0)
-        tell(context, &(struct config_change){setting, "(secret)", "(secret)", false});
+        tell(context, &(struct config_change){setting, "(secret)", "(secret)", is_reloadable});
+}
+
+static void password_tell(const char *setting, const char *before, const char *after, tell_function tell, void *context)
+{
+    secret_tell(setting, before, after, false, tell, context);
+}
+
+/* The same file is read again; what others may do depends on whether there is one. */
+static bool token_is_reloadable(const struct config *running, const struct config *fresh)
+{
+    return strcmp(running->http.token_file, fresh->http.token_file) == 0;
 }
 
 /* Passwords are not keys: they come from files and from the environment. */
@@ -169,7 +181,7 @@ static void passwords_tell(const struct config *before, const struct config *aft
     password_tell("queue_node password", before->queue_node.password, after->queue_node.password, tell, context);
     password_tell("queue_node sentinel password", before->queue_node.sentinel_password,
                   after->queue_node.sentinel_password, tell, context);
-    password_tell("http token", before->http.token, after->http.token, tell, context);
+    secret_tell("http token", before->http.token, after->http.token, token_is_reloadable(before, after), tell, context);
     for (size_t i = 0; i < before->lock_node_count && before->lock_node_count == after->lock_node_count; i++) {
         char setting[SETTING_MAX];
         snprintf(setting, sizeof setting, "lock_nodes[%zu] password", i);
@@ -190,6 +202,8 @@ void config_changes(const struct config *before, const struct config *after, tel
 
 void config_exchange(struct config *running, struct config *fresh)
 {
+    if (token_is_reloadable(running, fresh))
+        bytes_exchange(&running->http.token, &fresh->http.token, sizeof running->http.token);
     for (const struct config_section *section = config_sections; section->name != NULL; section++) {
         struct pair pair = pair_of(section, running, fresh);
         if (!section->is_list) {

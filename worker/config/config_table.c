@@ -144,7 +144,7 @@ static const struct config_key config_http_keys[] = {
              "second process has the next port, or the path with .2 behind it, and so on. Default: none."},
     {KEY("token_file", CONFIG_PATH, token_file, NULL, 0, 4095), .example = "/etc/holdfast/http-token",
      .help = "File with the token in its first line, which requests have to bring (Authorization: Bearer TOKEN); only "
-             "its owner may have access to it. Needed if other machines can reach an address."},
+             "its owner may have access to it. Needed if other machines can reach an address. Read again by a reload."},
     {.name = NULL},
 };
 #undef FIELD

@@ -635,6 +635,11 @@ const char *http_server_address(const struct http_server *server, size_t index, 
     return index < server->options.address_count ? http_address_text(&server->listeners[index].address, out) : NULL;
 }
 
+void http_server_change_token(struct http_server *server, const char *token)
+{
+    server->options.token = token;
+}
+
 struct http_server *http_server_create(const struct http_server_options *options, struct error *error)
 {
     struct http_server *server = memory_new(struct http_server);

@@ -69,6 +69,8 @@ struct http_server *http_server_create(const struct http_server_options *options
 void http_server_destroy(struct http_server *server);
 /* Where it listens, as one would write it; NULL beyond the last. */
 const char *http_server_address(const struct http_server *server, size_t index, struct buffer *out);
+/* For a server that has one; the former may go then. */
+void http_server_change_token(struct http_server *server, const char *token);
 
 const struct http_request *http_exchange_request(const struct http_exchange *exchange);
 /* The path behind the route's: "7" of /tasks/7 for the route /tasks/. */

@@ -13,6 +13,7 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/config/config_secret.h"
 #include "worker/http/http_server.h"
 #include "worker/monitor/metric_store.h"
 #include "worker/print/version.h"
@@ -35,7 +36,8 @@ struct monitor {
     struct published published; /* under the lock */
     struct published shown;     /* the thread's copy */
     struct http_server *server;
-    struct loop *loop; /* the thread's */
+    char *token; /* the thread's, as the loop is; NULL: none is needed */
+    struct loop *loop;
     pthread_t thread;
     struct wall_time started;
     struct buffer text;
@@ -319,6 +321,7 @@ struct monitor *monitor_create(const struct monitor_options *options, struct err
     struct monitor *monitor = memory_new(struct monitor);
     monitor->observer = (struct worker_observer){.task_left = task_left, .context = monitor};
     monitor->started = wall_now();
+    monitor->token = http->token != NULL ? memory_text(http->token) : NULL;
     monitor->published.at = instant_now();
     snprintf(monitor->published.reason, MONITOR_REASON_MAX, "the worker is starting");
     pthread_mutex_init(&monitor->lock, NULL);
@@ -330,7 +333,7 @@ struct monitor *monitor_create(const struct monitor_options *options, struct err
                                                              .addresses = (const char *const *)http->listen.items,
                                                              .address_count = http->listen.count,
                                                              .process = options->process,
-                                                             .token = http->token,
+                                                             .token = monitor->token,
                                                              .routes = routes,
                                                              .route_count = sizeof routes / sizeof routes[0],
                                                              .context = monitor,
@@ -354,6 +357,7 @@ void monitor_destroy(struct monitor *monitor)
         pthread_join(monitor->thread, NULL);
     }
     http_server_destroy(monitor->server);
+    monitor->server = NULL; /* a new token may still be on its way */
     if (monitor->loop != NULL)
         loop_destroy(monitor->loop);
     metric_store_destroy(monitor->shown.store);
@@ -361,6 +365,7 @@ void monitor_destroy(struct monitor *monitor)
     metric_store_destroy(monitor->counted);
     pthread_mutex_destroy(&monitor->lock);
     buffer_fini(&monitor->text);
+    secret_free(monitor->token);
     free(monitor);
 }
 
@@ -377,4 +382,28 @@ struct histogram *monitor_turns(struct monitor *monitor)
 void monitor_class_add(struct monitor *monitor, const char *class_name)
 {
     metric_class_add(monitor->counted, class_name);
+}
+
+struct new_token {
+    struct loop_message message;
+    struct monitor *monitor;
+    char *token;
+};
+
+static void token_deliver(struct loop_message *message)
+{
+    struct new_token *fresh = list_owner(message, struct new_token, message);
+    struct monitor *monitor = fresh->monitor;
+    if (monitor->server != NULL)
+        http_server_change_token(monitor->server, fresh->token);
+    secret_free(monitor->token);
+    monitor->token = fresh->token;
+    free(fresh);
+}
+
+void monitor_change_token(struct monitor *monitor, const char *token)
+{
+    struct new_token *fresh = memory_new(struct new_token);
+    *fresh = (struct new_token){.message.deliver = token_deliver, .monitor = monitor, .token = memory_text(token)};
+    loop_post(monitor->loop, &fresh->message);
 }
