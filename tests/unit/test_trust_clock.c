@@ -456,6 +456,21 @@ TEST(a_clock_votes_when_a_quorum_agrees_with_it)
     expect(0, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
 }
 
+/* Answers to other requests are enough for that. */
+TEST(a_clock_is_compared_with_each_answer_until_a_quorum_agrees)
+{
+    start(3);
+    pass(11 * NS_PER_S); /* what the others showed is old */
+    restart(0, 40);
+    mark(0, group_marker(3, 1, 0), run_of(40));
+    look(0);
+    expect(0, TRUST_QUARANTINED, TRUST_CLOCK_UNCOMPARED);
+    sample(1);
+    expect(0, TRUST_QUARANTINED, TRUST_CLOCK_UNCOMPARED);
+    expect_after(sample_after(NS_PER_MS, 0), 0, 0, 1);
+    expect_votes(0);
+}
+
 /* Two of three nodes are met, an hour apart. */
 static void meet_two_that_disagree(void)
 {

@@ -225,6 +225,31 @@ TEST(the_smaller_of_two_changes_wins_when_the_other_cannot)
     assert_string_equal(world.trust.group.places[0], id_of(40));
 }
 
+/* Each place by itself: the members differ in the other one, too. */
+TEST(the_smaller_change_wins_beside_another_change)
+{
+    start(5);
+    for (unsigned i = 2; i < 5; i++) {
+        struct marker marker = group_marker(5, i == 2 ? 3 : 2, i);
+        memcpy(marker.places[0], id_of(i == 2 ? 41 : 40), sizeof marker.places[0]);
+        if (i == 2)
+            memcpy(marker.places[1], id_of(50), sizeof marker.places[1]);
+        mark(i, marker, run_of(i));
+        look(i);
+    }
+    trust_unseen(&world.trust, 0, world.now);
+    trust_unseen(&world.trust, 1, world.now);
+    pass(NS_PER_S);
+    assert_int_equal(tick().write & 0x1c, 0x1c);
+    record_at(0x1c);
+    for (unsigned i = 2; i < 5; i++) {
+        assert_int_equal(marker_at(i).generation, 3);
+        assert_string_equal(marker_at(i).places[0], id_of(40));
+        assert_string_equal(marker_at(i).places[1], id_of(50));
+    }
+    assert_int_equal(world.trust.group.generation, 3);
+}
+
 TEST(nothing_is_recorded_while_an_operator_replaces_a_node)
 {
     start(5);
