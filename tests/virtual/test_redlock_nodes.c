@@ -932,6 +932,9 @@ TEST(only_what_was_found_is_taken)
     for (unsigned i = 0; i < 5; i++)
         assert_true(redlock_nodes_key(nodes, i)->taking == takings[i]);
     assert_string_equal(ask(2, "GET lock:r"), "two");
+    expect(redlock_nodes_find(nodes, "r"), REDLOCK_NODES_TOO_FEW, "lock5: ");
+    assert_string_equal(redlock_nodes_key(nodes, 3)->trouble, ""); /* that was the matter with it before */
+    assert_true(redlock_nodes_key(nodes, 3)->is_answered);
 }
 
 TEST(readers_are_shown_with_what_they_have_left)
