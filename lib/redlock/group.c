@@ -89,7 +89,8 @@ static void waiting_init(struct redlock_group *group)
         nodes[i] = group->nodes[i].node;
     group->local_waiters = local_waiters_create(seed);
     group->notifications = notifications_create(
-        group->loop, &(struct notifications_options){.nodes = nodes, .node_count = group->node_count});
+        group->loop, &(struct notifications_options){
+                         .nodes = nodes, .node_count = group->node_count, .series_ns = NOTIFICATIONS_SERIES_NS});
 }
 
 struct redlock_group *redlock_group_create(struct loop *loop, const struct redlock_options *options, char *reason,

@@ -22,7 +22,10 @@
 #define FREE_PREFIX "hf:free:"
 #define HELD_PREFIX "hf:held:" /* of the same length */
 
-/* Many times linger_ns, after which it is renewed. */
+#define LINGER_NS (5 * NS_PER_S)  /* a bucket without wants stays subscribed to for so long */
+#define CLOSE_NS  (30 * NS_PER_S) /* connections without wants stay for so long */
+
+/* Many times LINGER_NS, after which it is renewed. */
 #define LISTENER_TTL_MS "60000"
 
 enum { PREFIX_MAX = NOTIFICATIONS_CHANNEL_MAX - 4 };
@@ -369,8 +372,7 @@ static void notifications_open(struct notifications *notifications)
         return;
     for (unsigned i = 0; i < notifications->options.node_count; i++)
         node_open(&notifications->nodes[i]);
-    loop_timer_set(notifications->loop, &notifications->sweep_timer,
-                   loop_after(notifications->loop, notifications->options.linger_ns));
+    loop_timer_set(notifications->loop, &notifications->sweep_timer, loop_after(notifications->loop, LINGER_NS));
 }
 
 static void notifications_close(struct notifications *notifications)
@@ -389,18 +391,16 @@ static void sweep(struct loop_timer *timer)
 {
     struct notifications *notifications = list_owner(timer, struct notifications, sweep_timer);
     struct instant now = loop_now(notifications->loop);
-    if (notifications->want_count == 0 &&
-        instant_reached(now, instant_after(notifications->idle_since, notifications->options.close_ns))) {
+    if (notifications->want_count == 0 && instant_reached(now, instant_after(notifications->idle_since, CLOSE_NS))) {
         for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++)
             notifications->buckets[i].is_kept = false;
         notifications_close(notifications);
         return;
     }
-    loop_timer_set(notifications->loop, timer, loop_after(notifications->loop, notifications->options.linger_ns));
+    loop_timer_set(notifications->loop, timer, loop_after(notifications->loop, LINGER_NS));
     for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++) {
         struct bucket *bucket = &notifications->buckets[i];
-        if (list_is_empty(&bucket->wants) &&
-            instant_reached(now, instant_after(bucket->idle_since, notifications->options.linger_ns)))
+        if (list_is_empty(&bucket->wants) && instant_reached(now, instant_after(bucket->idle_since, LINGER_NS)))
             bucket->is_kept = false;
     }
     for (unsigned i = 0; i < notifications->options.node_count; i++) {
@@ -418,12 +418,6 @@ struct notifications *notifications_create(struct loop *loop, const struct notif
         memory_zeroed(1, sizeof *notifications + options->node_count * sizeof notifications->nodes[0]);
     notifications->loop = loop;
     notifications->options = *options;
-    if (notifications->options.linger_ns == 0)
-        notifications->options.linger_ns = 5 * NS_PER_S;
-    if (notifications->options.close_ns == 0)
-        notifications->options.close_ns = 30 * NS_PER_S;
-    if (notifications->options.series_ns == 0)
-        notifications->options.series_ns = 50 * NS_PER_MS;
     loop_timer_init(&notifications->sweep_timer, sweep);
     for (unsigned i = 0; i < NOTIFICATIONS_BUCKETS; i++) {
         list_init(&notifications->buckets[i].wants);

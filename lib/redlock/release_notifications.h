@@ -40,6 +40,9 @@
 /* Exists while a process is subscribed to any channel: release_quiet.lua looks for it. */
 #define NOTIFICATIONS_KEY "hf:listeners"
 
+/* All messages about one release arrive within so long. */
+#define NOTIFICATIONS_SERIES_NS (50 * NS_PER_MS)
+
 enum { NOTIFICATIONS_CHANNEL_MAX = 64, NOTIFICATIONS_BUCKETS = 64 };
 
 struct notifications;
@@ -72,9 +75,7 @@ struct notifications_options {
     struct redis_node *const *nodes; /* the group's connections: ours copy their options, and hints go over them. They
                                         must outlive the notifications; the array need not */
     unsigned node_count;
-    int64_t linger_ns; /* a bucket without wants stays subscribed to for so long; 0 = 5 s */
-    int64_t close_ns;  /* connections without wants stay for so long; 0 = 30 s */
-    int64_t series_ns; /* after that any message is a new release; 0 = 50 ms */
+    int64_t series_ns; /* after that any message is a new release */
 };
 
 struct notifications *notifications_create(struct loop *loop, const struct notifications_options *options);

@@ -1,4 +1,4 @@
-/* Hints between processes over five real lock nodes: who hears what, and what it costs. */
+/* Hints between processes over five lock nodes: who hears what, and what it costs. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -36,20 +36,17 @@ static unsigned free_heard(const struct ear *own)
     return own->heard[NOTIFIED_FREE];
 }
 
-static void notifications_start(int64_t linger_ms, int64_t close_ms, int64_t series_ms)
+static void notifications_start(int64_t series_ns)
 {
-    notifications = notifications_create(loop, &(struct notifications_options){.nodes = nodes,
-                                                                               .node_count = NODES,
-                                                                               .linger_ns = linger_ms * NS_PER_MS,
-                                                                               .close_ns = close_ms * NS_PER_MS,
-                                                                               .series_ns = series_ms * NS_PER_MS});
+    notifications = notifications_create(
+        loop, &(struct notifications_options){.nodes = nodes, .node_count = NODES, .series_ns = series_ns});
 }
 
 /* A series lasts for as long as the test. */
 static void one_series(void)
 {
     notifications_destroy(notifications);
-    notifications_start(0, 0, 3600 * MS_PER_S);
+    notifications_start(3600 * NS_PER_S);
 }
 
 static int set_up(void **state)
@@ -70,7 +67,7 @@ static int set_up(void **state)
     memset(ears, 0, sizeof ears);
     for (unsigned i = 0; i < 4; i++)
         notification_want_init(&ears[i].want, ear_heard);
-    notifications_start(0, 0, 0);
+    notifications_start(NOTIFICATIONS_SERIES_NS);
     return 0;
 }
 
@@ -188,31 +185,67 @@ TEST(test_another_group_means_other_channels)
     loop_await(loop, free_heard(ear) == 1);
 }
 
-TEST(test_what_is_not_wanted_for_a_while_is_left_and_closed)
+static bool is_subscribed_anywhere(const char *key)
 {
-    notifications_destroy(notifications);
-    notifications_start(20, 200, 0);
+    for (unsigned i = 0; i < NODES; i++)
+        if (strstr(lock_cluster_ask(&cluster, i, "PUBSUB NUMSUB %s", channel_of(key)), "\n1") != NULL)
+            return true;
+    return false;
+}
+
+TEST(test_what_is_not_wanted_for_a_while_is_left)
+{
     listen_and_wait(&ears[1], "lock:b");
+    loop_for(loop, 7 * NS_PER_S); /* as long as somebody wants it, it stays */
+    assert_true(is_subscribed_everywhere("lock:b"));
+    assert_true(notifications_are_warm(notifications, "lock:b", 6));
     notifications_unwant(&ears[1].want);
     listen_to(ear, "lock:a");
-    loop_await(loop, is_subscribed_everywhere("lock:a"));
-    for (unsigned i = 0; i < NODES; i++)
-        loop_await(loop, strstr(lock_cluster_ask(&cluster, i, "PUBSUB NUMSUB %s", channel_of("lock:b")), "\n0"));
-    loop_for(loop, 300 * NS_PER_MS); /* as long as somebody wants they stay */
+    loop_for(loop, 4 * NS_PER_S);
+    assert_true(is_subscribed_everywhere("lock:b"));
+    loop_for(loop, 7 * NS_PER_S);
+    assert_false(is_subscribed_anywhere("lock:b"));
+    assert_false(notifications_are_warm(notifications, "lock:b", 6));
     assert_true(is_subscribed_everywhere("lock:a"));
     assert_int_equal(listeners(), NODES);
-    notifications_unwant(&ear->want);
-    loop_await(loop, listeners() == 0);
-    listen_and_wait(ear, "lock:a");
-    assert_int_equal(listeners(), NODES);
+    listen_and_wait(&ears[1], "lock:b");
 }
 
 TEST(test_connections_without_wants_stay_for_a_while)
 {
     listen_and_wait(ear, "lock:a");
-    notifications_unwant(&ear->want);
-    loop_for(loop, 10 * NS_PER_S);
+    loop_for(loop, 40 * NS_PER_S);
     assert_int_equal(listeners(), NODES);
+    notifications_unwant(&ear->want);
+    loop_for(loop, 28 * NS_PER_S);
+    assert_int_equal(listeners(), NODES);
+    loop_for(loop, 8 * NS_PER_S);
+    assert_int_equal(listeners(), 0);
+    assert_false(notifications_are_warm(notifications, "lock:a", 6));
+    listen_and_wait(ear, "lock:a");
+    assert_int_equal(listeners(), NODES);
+    assert_int_equal(ear->heard[NOTIFIED_LIVE], 2);
+}
+
+/* Those who release look for it, if all nodes have been told to. */
+TEST(test_the_key_of_listeners_lasts_as_long_as_they_do)
+{
+    listen_and_wait(ear, "lock:a");
+    assert_string_equal(lock_cluster_ask(&cluster, 0, "EXISTS " NOTIFICATIONS_KEY), "0");
+    notifications_keep_key(notifications, true);
+    loop_for(loop, 6 * NS_PER_S);
+    for (unsigned i = 0; i < NODES; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "EXISTS " NOTIFICATIONS_KEY), "1");
+    redis_server_kill(cluster.servers[0]);
+    redis_server_restart(cluster.servers[0]); /* empty: it is there before anything can be missed */
+    loop_await(loop, is_subscribed_everywhere("lock:a"));
+    assert_string_equal(lock_cluster_ask(&cluster, 0, "EXISTS " NOTIFICATIONS_KEY), "1");
+    loop_for(loop, 100 * NS_PER_S);
+    assert_string_equal(lock_cluster_ask(&cluster, 1, "EXISTS " NOTIFICATIONS_KEY), "1");
+    notifications_unwant(&ear->want);
+    loop_for(loop, 100 * NS_PER_S);
+    for (unsigned i = 0; i < NODES; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "EXISTS " NOTIFICATIONS_KEY), "0");
 }
 
 TEST(test_a_pause_between_wants_costs_nothing)
@@ -400,8 +433,6 @@ TEST(test_a_majority_must_be_heard)
 
 TEST(test_who_may_not_listen_is_deaf_until_it_may)
 {
-    notifications_destroy(notifications);
-    notifications_start(20, 60000, 0);
     ask_first(QUORUM, "ACL SETUSER default resetchannels");
     listen_to(ear, "lock:a");
     loop_for(loop, 100 * NS_PER_MS);
