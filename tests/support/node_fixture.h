@@ -1,5 +1,5 @@
-/* What tests of one connection share: a loop and a node for each test, and whether it comes up. Its state is in the header, because a test
- * program is one file. */
+/* What tests of one connection share: a loop and a node for each test, and whether it comes up. Its state is in the
+ * header, because a test program is one file. */
 #ifndef SUPPORT_NODE_FIXTURE_H
 #define SUPPORT_NODE_FIXTURE_H
 

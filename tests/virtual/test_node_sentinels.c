@@ -187,7 +187,7 @@ TEST(test_that_none_of_them_helps_is_told_once)
     probe = (struct node_probe){.node = NULL};
     options.sentinels.count = 2;
     assert_never_up(&options,
-                      "no sentinel of 2 told where master \"mymaster\" is; the last: connect to sentinel 127.0");
+                    "no sentinel of 2 told where master \"mymaster\" is; the last: connect to sentinel 127.0");
 }
 
 TEST(test_sentinels_that_answer_badly_are_skipped)

@@ -302,9 +302,4 @@ TEST(test_hostile_servers_are_no_longer_than_bounded)
     }
 }
 
-struct restart {
-    struct hf_receipt receipts[THREADS][EACH];
-    _Atomic unsigned next, done;
-};
-
 RUN_GROUP(one_server_set_up, one_server_tear_down, set_up, tear_down)
