@@ -72,7 +72,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 # Tests that involve threads: in what they test, in a program they start, or beside them (a relay, a server). `make
 # tsan` runs these.
 TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source thread_pool transfer command blocking \
-                 redlock_faults hostile node_connect node_message node_client node_client_pauses blocking_claim producer producer_trouble holdfast_library \
+                 redlock_faults hostile node_connect node_connection node_message node_client node_client_pauses blocking_claim producer producer_trouble holdfast_library \
                  queue_leave queue_repeats \
                  check push push_nodes records fleet stop trouble log_reopen \
                  control_signals reload supervisor monitor plugin_reload plugin_vetting webhook webhook_places sql \

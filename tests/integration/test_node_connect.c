@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "redis/node.h"
+#include "tests/support/authority.h"
 #include "tests/support/node_fixture.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/relay.h"
 
 static struct redis_server *server;
 
@@ -108,6 +110,36 @@ TEST(test_too_many_clients_is_an_ordinary_failure)
     assert_contains(probe.reason, "max number of clients");
     node_probe_stop(&first);
     node_probe_wait_up(&probe);
+}
+
+/* A connection that ends anywhere, in the middle of a record of TLS too, costs what any lost connection costs. */
+TEST(test_a_connection_through_tls_that_is_cut)
+{
+    char config[1024];
+    struct authority *authority = authority_create();
+    unsigned tls_port = free_port();
+    authority_issue(authority, "server", NULL, 3600);
+    snprintf(config, sizeof config,
+             "tls-port %u\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\n"
+             "tls-auth-clients no\n",
+             tls_port, authority_path(authority, "server", "pem"), authority_path(authority, "server", "key"),
+             authority_file(authority));
+    start_server(&(struct redis_server_options){.config = config});
+    struct relay *relay = relay_start(tls_port);
+    struct redis_node_options options = node_options_for(relay_port(relay));
+    options.tls = (struct redis_tls_options){.is_on = true, .ca_file = authority_file(authority)};
+    assert_comes_up(&options);
+    for (unsigned i = 0; i < 20; i++) {
+        struct call_probe call = {.completions = 0};
+        unsigned ups = probe.ups;
+        assert_true(call_probe_send(&call, &probe, TEST_PATIENCE_NS, "PING"));
+        relay_cut(relay);
+        call_probe_wait(&call, loop);
+        loop_await(loop, probe.ups > ups || redis_node_state(probe.node) == REDIS_NODE_UP);
+    }
+    node_probe_stop(&probe);
+    relay_destroy(relay);
+    authority_destroy(authority);
 }
 
 RUN_TESTS_WITH(node_setup, teardown)

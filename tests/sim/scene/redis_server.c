@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "redis/reader.h"
 #include "tests/sim/scene/scene.h"
+#include "tests/sim/scene/tls_front.h"
 #include "tests/sim/server/simulated_client.h"
 #include "tests/support/reply_text.h"
 
@@ -20,7 +21,8 @@ enum { FIRST_PORT = 7000, SERVERS_MAX = 64 };
 struct redis_server {
     struct node *node;
     char *password;
-    bool is_durable; /* what it was told outlasts it */
+    struct tls_front *tls; /* NULL = it has none */
+    bool is_durable;       /* what it was told outlasts it */
 };
 
 static unsigned ports = FIRST_PORT;
@@ -55,6 +57,20 @@ static void last_reply_write(const struct buffer *bytes, struct buffer *out)
     redis_reader_destroy(reader);
 }
 
+/* CONFIG SET of settings of TLS, which the model has none of. */
+static bool is_about_tls(struct redis_server *server, const char *command)
+{
+    static const char begin[] = "CONFIG SET tls-";
+    char name[64], value[256];
+    int length = 0;
+    if (strncmp(command, begin, sizeof begin - 1) != 0)
+        return false;
+    for (command += strlen("CONFIG SET"); sscanf(command, " %63s %255s%n", name, value, &length) == 2;
+         command += length)
+        tls_front_configure(server->tls, name, value);
+    return true;
+}
+
 char *redis_server_command(struct redis_server *server, const char *format, ...)
 {
     struct buffer text = {0};
@@ -65,6 +81,10 @@ char *redis_server_command(struct redis_server *server, const char *format, ...)
     char *command = NULL;
     invariant(vasprintf(&command, format, values) >= 0);
     va_end(values);
+    if (is_about_tls(server, command)) {
+        free(command);
+        return memory_text("OK");
+    }
     process_current()->ahead_ns += COMMAND_NS;
     node_catch_up(node);
     simulated_client_connect(&client, node->server);
@@ -92,8 +112,15 @@ static void settings_take(struct redis_server *server, const char *config)
 {
     char name[64], value[256];
     int length = 0;
-    for (; config != NULL && sscanf(config, " %63s %255[^\n]%n", name, value, &length) == 2; config += length)
-        invariant(server_configure(server->node->server, name, value));
+    for (; config != NULL && sscanf(config, " %63s %255[^\n]%n", name, value, &length) == 2; config += length) {
+        bool is_tls = strncmp(name, "tls-", strlen("tls-")) == 0;
+        if (is_tls && server->tls == NULL)
+            server->tls = tls_front_create(server->node);
+        if (is_tls)
+            tls_front_configure(server->tls, name, value);
+        else
+            invariant(server_configure(server->node->server, name, value));
+    }
 }
 
 /* The lines of an ACL file. */
@@ -133,6 +160,7 @@ void redis_server_destroy(struct redis_server *server)
     if (server == NULL)
         return;
     node_stop(server->node, false);
+    tls_front_destroy(server->tls);
     free(server->password);
     free(server);
 }

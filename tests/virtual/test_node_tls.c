@@ -1,4 +1,4 @@
-/* Connections through TLS to a real server: who is trusted, what is refused and why, and certificates that change. */
+/* Connections through TLS: who is trusted, what is refused and why, and certificates that change. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -13,7 +13,6 @@
 #include "tests/support/log_capture.h"
 #include "tests/support/node_fixture.h"
 #include "tests/support/redis_server.h"
-#include "tests/support/relay.h"
 
 enum { HOUR_S = 3600 };
 
@@ -38,8 +37,6 @@ static int teardown(void **state)
     return 0;
 }
 
-#define tls_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
 /* With a certificate for `name`, NULL = for 127.0.0.1. `further` are lines of its configuration. */
 static void server_begin(const char *name, long ends_in_s, const char *further)
 {
@@ -54,21 +51,9 @@ static void server_begin(const char *name, long ends_in_s, const char *further)
 
 static struct redis_node_options options_for(unsigned port)
 {
-    return (struct redis_node_options){.name = "probe",
-                                       .host = "127.0.0.1",
-                                       .port = port,
-                                       .tls = trusting,
-                                       .connect_timeout_ns = TEST_PATIENCE_NS,
-                                       .backoff_min_ns = 2 * NS_PER_MS,
-                                       .backoff_max_ns = 10 * NS_PER_MS};
-}
-
-static void assert_comes_up(const struct redis_node_options *options)
-{
-    struct call_probe call = {.completions = 0};
-    node_probe_start(&probe, loop, options);
-    node_probe_wait_up(&probe);
-    call_probe_run(&call, &probe, "PING");
+    struct redis_node_options options = node_options_for(port);
+    options.tls = trusting;
+    return options;
 }
 
 static void assert_refused(const struct redis_node_options *options, const char *reason)
@@ -82,9 +67,8 @@ static void assert_refused(const struct redis_node_options *options, const char 
 
 /* --- what works --------------------------------------------------------------------------------------------------- */
 
-static void test_requests_and_replies_of_any_size(void **state)
+TEST(test_requests_and_replies_of_any_size)
 {
-    (void)state;
     enum { VALUE_SIZE = 700 * 1000 };
     server_begin(NULL, HOUR_S, NULL);
     struct redis_node_options options = options_for(tls_port);
@@ -104,26 +88,23 @@ static void test_requests_and_replies_of_any_size(void **state)
     free(value);
 }
 
-static void test_an_older_version_of_tls(void **state)
+TEST(test_an_older_version_of_tls)
 {
-    (void)state;
     server_begin(NULL, HOUR_S, "tls-auth-clients no\ntls-protocols TLSv1.2");
     struct redis_node_options options = options_for(tls_port);
     assert_comes_up(&options);
 }
 
-static void test_a_name_of_its_own(void **state)
+TEST(test_a_name_of_its_own)
 {
-    (void)state;
     server_begin("lock1.example", HOUR_S, NULL);
     trusting.server_name = "lock1.example";
     struct redis_node_options options = options_for(tls_port);
     assert_comes_up(&options);
 }
 
-static void test_a_certificate_of_the_client(void **state)
+TEST(test_a_certificate_of_the_client)
 {
-    (void)state;
     server_begin(NULL, HOUR_S, "tls-auth-clients yes");
     authority_issue(authority, "client", "client", HOUR_S);
     trusting.cert_file = authority_path(authority, "client", "pem");
@@ -134,9 +115,8 @@ static void test_a_certificate_of_the_client(void **state)
 
 /* --- what is refused ---------------------------------------------------------------------------------------------- */
 
-static void test_an_unknown_authority(void **state)
+TEST(test_an_unknown_authority)
 {
-    (void)state;
     server_begin(NULL, HOUR_S, NULL);
     struct authority *another = authority_create();
     trusting.ca_file = authority_file(another);
@@ -145,17 +125,15 @@ static void test_an_unknown_authority(void **state)
     authority_destroy(another);
 }
 
-static void test_an_expired_certificate(void **state)
+TEST(test_an_expired_certificate)
 {
-    (void)state;
     server_begin(NULL, -HOUR_S, NULL);
     struct redis_node_options options = options_for(tls_port);
     assert_refused(&options, "TLS: its certificate is refused: certificate has expired");
 }
 
-static void test_a_certificate_for_another_name(void **state)
+TEST(test_a_certificate_for_another_name)
 {
-    (void)state;
     server_begin("lock1.example", HOUR_S, NULL);
     struct redis_node_options options = options_for(tls_port);
     assert_refused(&options, "TLS: its certificate is refused: IP address mismatch");
@@ -164,17 +142,15 @@ static void test_a_certificate_for_another_name(void **state)
     assert_refused(&options, "TLS: its certificate is refused: hostname mismatch");
 }
 
-static void test_no_certificate_where_one_is_asked_for(void **state)
+TEST(test_no_certificate_where_one_is_asked_for)
 {
-    (void)state;
     server_begin(NULL, HOUR_S, "tls-auth-clients yes");
     struct redis_node_options options = options_for(tls_port);
     assert_refused(&options, "certificate required");
 }
 
-static void test_a_server_without_tls_and_a_client_without_it(void **state)
+TEST(test_a_server_without_tls_and_a_client_without_it)
 {
-    (void)state;
     server_begin(NULL, HOUR_S, NULL);
     struct redis_node_options options = options_for(redis_server_port(server));
     options.connect_timeout_ns = 50 * NS_PER_MS; /* it may wait for the rest of what it takes for a request */
@@ -185,9 +161,8 @@ static void test_a_server_without_tls_and_a_client_without_it(void **state)
     assert_refused(&options, "; does it want TLS?");
 }
 
-static void test_a_peer_that_stalls_in_the_handshake(void **state)
+TEST(test_a_peer_that_stalls_in_the_handshake)
 {
-    (void)state;
     struct hostile_server *mute = hostile_server_start(HOSTILE_MUTE);
     struct redis_node_options options = options_for(hostile_server_port(mute));
     options.connect_timeout_ns = 50 * NS_PER_MS;
@@ -196,9 +171,8 @@ static void test_a_peer_that_stalls_in_the_handshake(void **state)
     hostile_server_destroy(mute);
 }
 
-static void test_files_that_cannot_be_used(void **state)
+TEST(test_files_that_cannot_be_used)
 {
-    (void)state;
     struct error error = ERROR_NONE;
     assert_false(redis_tls_check(&(struct redis_tls_options){.ca_file = "/nowhere/at/all.pem"}, &error));
     assert_string_equal(error.text, "cannot read the certificates of authorities in /nowhere/at/all.pem: No such file "
@@ -250,9 +224,8 @@ static void certificate_change(long ends_in_s)
 }
 
 /* The client shows the one that is in its file when it connects; one that cannot be read changes nothing. */
-static void test_a_certificate_that_is_renewed(void **state)
+TEST(test_a_certificate_that_is_renewed)
 {
-    (void)state;
     size_t length;
     server_begin(NULL, HOUR_S, "tls-auth-clients yes");
     authority_issue(authority, "client", "client", -HOUR_S);
@@ -278,9 +251,8 @@ static void test_a_certificate_that_is_renewed(void **state)
 
 /* It is looked at when a connection is made: an open one goes on, the next one fails and says why, until there is a
  * new one. */
-static void test_a_certificate_that_expires_meanwhile(void **state)
+TEST(test_a_certificate_that_expires_meanwhile)
 {
-    (void)state;
     struct call_probe call = {.completions = 0};
     server_begin(NULL, HOUR_S, NULL);
     struct redis_node_options options = options_for(tls_port);
@@ -296,43 +268,4 @@ static void test_a_certificate_that_expires_meanwhile(void **state)
     loop_await(loop, probe.ups == 2);
 }
 
-/* A connection that ends anywhere, in the middle of a record too, costs what any lost connection costs. */
-static void test_a_connection_that_is_cut(void **state)
-{
-    (void)state;
-    server_begin(NULL, HOUR_S, NULL);
-    struct relay *relay = relay_start(tls_port);
-    struct redis_node_options options = options_for(relay_port(relay));
-    assert_comes_up(&options);
-    for (unsigned i = 0; i < 20; i++) {
-        struct call_probe call = {.completions = 0};
-        unsigned ups = probe.ups;
-        assert_true(call_probe_send(&call, &probe, TEST_PATIENCE_NS, "PING"));
-        relay_cut(relay);
-        call_probe_wait(&call, loop);
-        loop_await(loop, probe.ups > ups || redis_node_state(probe.node) == REDIS_NODE_UP);
-    }
-    node_probe_stop(&probe);
-    relay_destroy(relay);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        tls_test(test_requests_and_replies_of_any_size),
-        tls_test(test_an_older_version_of_tls),
-        tls_test(test_a_name_of_its_own),
-        tls_test(test_a_certificate_of_the_client),
-        tls_test(test_an_unknown_authority),
-        tls_test(test_an_expired_certificate),
-        tls_test(test_a_certificate_for_another_name),
-        tls_test(test_no_certificate_where_one_is_asked_for),
-        tls_test(test_a_server_without_tls_and_a_client_without_it),
-        tls_test(test_a_peer_that_stalls_in_the_handshake),
-        tls_test(test_files_that_cannot_be_used),
-        tls_test(test_a_certificate_that_is_renewed),
-        tls_test(test_a_certificate_that_expires_meanwhile),
-        tls_test(test_a_connection_that_is_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(setup, teardown)
