@@ -41,13 +41,9 @@ for i = 2, #KEYS do
             end
         end
     else
-        local held = redis.pcall('GET', key)
-        local left = string.format('%.0f', redis.call('PTTL', key)) -- as text of its own, Lua would round it
-        if type(held) == 'table' then
-            refusals[i - 1] = '!' .. left
-        else
-            refusals[i - 1] = '-' .. left .. ':' .. string.sub(held or '', 1, 192)
-        end
+        local held, where = redis.pcall('GET', key), ''
+        -- include: refusal.lua
+        refusals[i - 1] = refusal
     end
 end
 if not next(tokens) and not next(refusals) then

@@ -7,14 +7,14 @@
 -- include: deadline.lua
 local old, replaced = ARGV[7], 0
 for i = 2, #KEYS do
-    local held = redis.pcall('GET', KEYS[i])
+    local key = KEYS[i]
+    local held = redis.pcall('GET', key)
     if held and held == old then
         replaced = replaced + 1
     elseif held then
-        local left = string.format('%.0f', redis.call('PTTL', KEYS[i])) -- as text of its own, Lua would round it
-        left = left .. '@' .. (i - 2)
-        left = type(held) == 'table' and '!' .. left or '-' .. left .. ':' .. string.sub(held, 1, 192)
-        return '0 ' .. stamp .. ' ' .. left
+        local where = '@' .. (i - 2)
+        -- include: refusal.lua
+        return '0 ' .. stamp .. ' ' .. refusal
     end
 end
 local token = ''

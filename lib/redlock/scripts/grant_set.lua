@@ -24,13 +24,9 @@ for i = 2, last do
         fences[2 * grants + 3] = proposal
         fences[2 * grants + 4] = member_of(key)
     else
-        local held = redis.pcall('GET', key)
-        local left = string.format('%.0f', call('PTTL', key)) -- as text of its own, Lua would round it
-        if type(held) == 'table' then
-            refusals[i] = '!' .. left
-        else
-            refusals[i] = '-' .. left .. ':' .. string.sub(held or '', 1, 192)
-        end
+        local held, where = redis.pcall('GET', key), ''
+        -- include: refusal.lua
+        refusals[i] = refusal
     end
 end
 local tokens, place = {}, 4

@@ -16,10 +16,9 @@ for i = 2, #KEYS do
         held = redis.call('PTTL', key) > 0 and 'hf:writer'
     end
     if held then
-        local left = string.format('%.0f', redis.call('PTTL', key)) -- as text of its own, Lua would round it
-        left = left .. '@' .. (i - 2)
-        left = type(held) == 'table' and '!' .. left or '-' .. left .. ':' .. string.sub(held, 1, 192)
-        return '0 ' .. stamp .. ' ' .. left
+        local where = '@' .. (i - 2)
+        -- include: refusal.lua
+        return '0 ' .. stamp .. ' ' .. refusal
     end
 end
 local token = ''
