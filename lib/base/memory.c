@@ -1,8 +1,10 @@
 #include "base/memory.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/invariant.h"
 
@@ -40,6 +42,17 @@ char *memory_text_of(const char *bytes, size_t length)
         memcpy(copy, bytes, length);
     copy[length] = '\0';
     return copy;
+}
+
+int64_t memory_resident(void)
+{
+    long all = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL)
+        return 0;
+    int read = fscanf(file, "%ld %ld", &all, &resident);
+    fclose(file);
+    return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
 void memory_wipe(void *bytes, size_t length)

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <locale.h>
 #include <poll.h>
@@ -479,7 +478,7 @@ static bool runner_open(struct runner *runner, int file)
 
 /* --- a run -------------------------------------------------------------------------------------------------------- */
 
-/* Resident bytes; -1 if they were measured recently. */
+/* Resident bytes; -1 if they were measured recently, or are not known. */
 static int64_t memory_look(struct runner *runner)
 {
     struct instant now = instant_now();
@@ -487,16 +486,8 @@ static int64_t memory_look(struct runner *runner)
         return -1;
     runner->runs_since_look = 0;
     runner->looked = now;
-    char text[128];
-    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    ssize_t length = file >= 0 ? read(file, text, sizeof text - 1) : -1;
-    if (file >= 0)
-        close(file);
-    if (length <= 0)
-        return -1;
-    text[length] = '\0';
-    int64_t all = 0, resident = 0;
-    return sscanf(text, "%" SCNd64 " %" SCNd64, &all, &resident) == 2 ? resident * sysconf(_SC_PAGESIZE) : -1;
+    int64_t resident = memory_resident();
+    return resident > 0 ? resident : -1;
 }
 
 /* The lock may have expired on the way. */

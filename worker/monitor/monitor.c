@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/invariant.h"
 #include "base/log.h"
@@ -170,17 +169,6 @@ static int64_t published_take(struct monitor *monitor)
     return instant_since(shown->at, instant_now());
 }
 
-static int64_t memory_bytes(void)
-{
-    long all = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file == NULL)
-        return 0;
-    int read = fscanf(file, "%ld %ld", &all, &resident);
-    fclose(file);
-    return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
-}
-
 static int64_t descriptors_open(void)
 {
     int64_t count = 0;
@@ -201,7 +189,7 @@ static void process_set(struct monitor *monitor, int64_t age_ns)
     getrlimit(RLIMIT_NOFILE, &limit);
     metric_set(store, METRIC_AGE, nowhere, age_ns);
     metric_set(store, METRIC_INFO, nowhere, 1);
-    metric_set(store, METRIC_MEMORY, nowhere, memory_bytes());
+    metric_set(store, METRIC_MEMORY, nowhere, memory_resident());
     metric_set(store, METRIC_OPEN_FDS, nowhere, descriptors_open());
     metric_set(store, METRIC_MAX_FDS, nowhere, limit.rlim_cur > INT64_MAX ? INT64_MAX : (int64_t)limit.rlim_cur);
     metric_set(store, METRIC_START_TIME, nowhere, monitor->started.us);

@@ -1,6 +1,5 @@
 #include "worker/presence/presence.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -23,18 +22,6 @@ struct presence {
 
 /* --- what is shown ---------------------------------------------------------------------------------------------- */
 
-/* The resident memory of the process in KiB; 0 when the system does not tell. */
-static long rss_kb(void)
-{
-    long all = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file == NULL)
-        return 0;
-    int read = fscanf(file, "%ld %ld", &all, &resident);
-    fclose(file);
-    return read == 2 ? resident * (sysconf(_SC_PAGESIZE) / 1024) : 0;
-}
-
 static bool is_weighted(const struct config *config)
 {
     return config->worker.queue_order == CONFIG_ORDER_WEIGHTED;
@@ -51,7 +38,7 @@ static void facts_fill(void *context, struct heartbeat_facts *facts)
         .pid = (long)getpid(),
         .started = presence->started,
         .concurrency = presence->options.runner_count,
-        .rss_kb = rss_kb(),
+        .rss_kb = (long)(memory_resident() / 1024),
         .mode = is_weighted(config) ? HEARTBEAT_WEIGHTED : HEARTBEAT_STRICT,
         .queues = presence->queues,
         .queue_count = presence->queue_count,
