@@ -351,18 +351,6 @@ void slot_outcome_refuse(struct slot *slot, const char *reason)
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-/* The handler's own opinion of the arguments, if it has one. */
-static bool arguments_pass(struct slot *slot)
-{
-    char reason[256] = "";
-    const struct text_span *args = &slot->envelope.args;
-    if (slot->handler->check == NULL || slot->handler->check(args->bytes, args->length, reason, sizeof reason))
-        return true;
-    reason[sizeof reason - 1] = '\0';
-    failure_set(&slot->job.outcome.failure, "HF::BadArguments", "%s", reason);
-    return false;
-}
-
 /* On a runner. The deadline is checked as its first act: the lock may have run out while the task waited here. */
 static void handler_run(struct work *work)
 {
@@ -372,9 +360,7 @@ static void handler_run(struct work *work)
     if (!slot->started)
         return;
     crash_note_run_begin(slot->number);
-    slot->code = job_is_unwanted(&slot->job) ? HF_CANCELLED
-                 : arguments_pass(slot)      ? slot->handler->run(&slot->job, plugin_handler_state(slot->handler))
-                                             : HF_BURY;
+    slot->code = job_is_unwanted(&slot->job) ? HF_CANCELLED : job_run(&slot->job, slot->handler);
     slot->run_ended = instant_now();
     crash_note_run_end();
 }

@@ -618,30 +618,16 @@ static void times_begin(struct handler_run *run)
 
 /* --- in a thread -------------------------------------------------------------------------------------------------- */
 
-/* The handler's own opinion of the arguments, if it has one. */
-static bool arguments_pass(struct handler_run *run)
-{
-    char reason[256] = "";
-    const struct hf_job *job = &run->job;
-    const struct plugin_handler *handler = run->handler;
-    if (handler->check == NULL || handler->check(job->args.bytes, job->args.length, reason, sizeof reason))
-        return true;
-    reason[sizeof reason - 1] = '\0';
-    failure_set(&run->job.outcome.failure, "HF::BadArguments", "%s", reason);
-    return false;
-}
-
 /* On the handler's thread. */
 static void thread_run(struct work *work)
 {
     struct handler_run *run = list_owner(work, struct handler_run, work);
-    const struct plugin_handler *handler = run->handler;
     run->began = instant_now();
     run->started = job_lock_is_valid(&run->job);
     if (!run->started)
         return;
     crash_note_run_begin(0);
-    run->code = arguments_pass(run) ? handler->run(&run->job, plugin_handler_state(handler)) : HF_BURY;
+    run->code = job_run(&run->job, run->handler);
     crash_note_run_end();
 }
 

@@ -493,19 +493,9 @@ static int64_t memory_look(struct runner *runner)
 /* The lock may have expired on the way. */
 static void task_run(struct hf_job *job, const struct plugin_handler *handler, struct runner_end *end)
 {
-    char reason[256] = "";
     end->started = job_lock_is_valid(job);
-    if (!end->started)
-        return;
-    if (job_is_unwanted(job)) {
-        end->code = HF_CANCELLED;
-    } else if (handler->check != NULL && !handler->check(job->args.bytes, job->args.length, reason, sizeof reason)) {
-        reason[sizeof reason - 1] = '\0';
-        failure_set(&job->outcome.failure, "HF::BadArguments", "%s", reason);
-        end->code = HF_BURY;
-    } else {
-        end->code = handler->run(job, plugin_handler_state(handler));
-    }
+    if (end->started)
+        end->code = job_is_unwanted(job) ? HF_CANCELLED : job_run(job, handler);
 }
 
 /* If a handler forked, and the child returned from it, the child must not report. */

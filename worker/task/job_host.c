@@ -412,6 +412,16 @@ const struct hf_host *job_hosts_for(void *context, const char *plugin_name)
     return &host->host;
 }
 
+int job_run(struct hf_job *job, const struct plugin_handler *handler)
+{
+    char reason[256] = "";
+    if (handler->check == NULL || handler->check(job->args.bytes, job->args.length, reason, sizeof reason))
+        return handler->run(job, plugin_handler_state(handler));
+    reason[sizeof reason - 1] = '\0';
+    failure_set(&job->outcome.failure, "HF::BadArguments", "%s", reason);
+    return HF_BURY;
+}
+
 void job_finish(struct hf_job *job)
 {
     while (job->texts != NULL) {

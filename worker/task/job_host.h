@@ -29,6 +29,7 @@
 #include "queue/json.h"
 #include "redlock/redlock_loop.h"
 #include "worker/config/config.h"
+#include "worker/plugin/plugin.h"
 #include "worker/task/backtrace.h"
 #include "worker/task/run_table.h"
 #include "worker/task/failure_outcome.h"
@@ -118,6 +119,8 @@ bool job_was_cancelled(const struct hf_job *job);
 bool job_is_unwanted(const struct hf_job *job);
 /* Asks the run to stop; the first reason stays. Loop thread. */
 void job_cancel(struct hf_job *job, enum hf_cancel_reason reason);
+/* Runs the handler, unless it refuses the arguments. Returns its code. */
+int job_run(struct hf_job *job, const struct plugin_handler *handler);
 /* Frees the texts lent to the handler. */
 void job_finish(struct hf_job *job);
 
