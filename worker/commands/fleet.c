@@ -64,7 +64,10 @@ static long long number_of(const struct redis_reply *value)
     return value->bytes != NULL ? strtoll(value->bytes, NULL, 10) : 0;
 }
 
-void fleet_process_read(struct fleet_process *process, const struct redis_reply *fields)
+/* Of the hash that dashboards read. */
+#define PROCESS_FIELDS "info", "busy", "beat", "rtt_us", "quiet", "rss", "concurrency", "hf_classes"
+
+static void process_read(struct fleet_process *process, const struct redis_reply *fields)
 {
     static const struct redis_reply nothing = {.kind = REDIS_NIL};
     bool is_whole = fields->kind == REDIS_ARRAY && fields->count == FIELD_COUNT;
@@ -116,14 +119,14 @@ static void state_decide(struct fleet_process *process, struct wall_time now, bo
 static void ask_about(struct console *console, const struct fleet_process *process)
 {
     const char *key = console_key(console, console->keys.process_prefix, process->identity);
-    node_client_ask(console->client, "HMGET", process->identity, FLEET_FIELDS, NULL);
+    node_client_ask(console->client, "HMGET", process->identity, PROCESS_FIELDS, NULL);
     node_client_ask(console->client, "HMGET", key, "queues", "gone", NULL);
     node_client_ask(console->client, "HLEN", key, NULL);
 }
 
 static void answer_take(struct console *console, struct fleet_process *process, size_t at)
 {
-    fleet_process_read(process, node_client_reply(console->client, at));
+    process_read(process, node_client_reply(console->client, at));
     const struct redis_reply *ours = node_client_reply(console->client, at + 1);
     bool is_whole = ours->kind == REDIS_ARRAY && ours->count == 2;
     const char *queues = is_whole ? ours->elements[0].bytes : NULL, *gone = is_whole ? ours->elements[1].bytes : NULL;
@@ -225,7 +228,7 @@ size_t fleet_servers(const struct fleet *fleet, const char *queue)
     return servers;
 }
 
-const char *fleet_state_name(enum fleet_state state)
+static const char *state_name(enum fleet_state state)
 {
     static const char *const names[] = {[FLEET_ALIVE] = "alive",
                                         [FLEET_LOST] = "lost",
@@ -243,7 +246,7 @@ static void state_put(const struct fleet_process *process, struct printer *out)
                                               [FLEET_UNLEASED] = TABLE_DIM,
                                               [FLEET_FOREIGN] = TABLE_WARN};
     enum table_style style = styles[process->state];
-    const char *name = fleet_state_name(process->state);
+    const char *name = state_name(process->state);
     char since[HUMAN_TEXT_MAX];
     if (process->is_clash)
         printer_cell(out, "STATE:0,1", style, "%s, claims ?", name);
@@ -261,7 +264,7 @@ void fleet_process_put(const struct fleet_process *process, struct printer *out)
     char human[HUMAN_TEXT_MAX];
     printer_row(out);
     printer_name(out, "PROCESS:12", "identity", process->identity);
-    printer_text(out, NULL, "state", fleet_state_name(process->state));
+    printer_text(out, NULL, "state", state_name(process->state));
     state_put(process, out);
     printer_moment(out, NULL, "lease_end", process->is_leased ? process->lease_end : (struct wall_time){0});
     printer_text(out, NULL, "host", process->info.host);

@@ -55,13 +55,8 @@ bool fleet_announces(const struct fleet *fleet, const char *class_name);
 /* Whether it lives, be it ours or not, and the queue is one of its. */
 bool fleet_process_serves(const struct fleet_process *process, const char *queue);
 size_t fleet_servers(const struct fleet *fleet, const char *queue); /* how many do */
-const char *fleet_state_name(enum fleet_state state);               /* "alive", "lost", ... */
 
 /* A row of the list of processes. */
 void fleet_process_put(const struct fleet_process *process, struct printer *out);
-
-/* Fills what a hash says that dashboards read: `fields` are the values of FLEET_FIELDS. Pure. */
-#define FLEET_FIELDS "info", "busy", "beat", "rtt_us", "quiet", "rss", "concurrency", "hf_classes"
-void fleet_process_read(struct fleet_process *process, const struct redis_reply *fields);
 
 #endif

@@ -127,7 +127,8 @@ static void run_look(struct lock_runner *runner, const char *jid, struct console
     }
 }
 
-void lock_runner_find(struct lock_runner *runner, const struct lock_owner *owner, struct console *console)
+/* Nothing that is not found is an error. */
+static void runner_find(struct lock_runner *runner, const struct lock_owner *owner, struct console *console)
 {
     *runner = (struct lock_runner){.identity = NULL};
     console_ask(console, "ZRANGE", console->keys.processes, "0", "9999", "WITHSCORES", NULL);
@@ -145,7 +146,7 @@ void lock_runner_find(struct lock_runner *runner, const struct lock_owner *owner
         run_look(runner, runner->jid, console);
 }
 
-void lock_runner_free(struct lock_runner *runner)
+static void runner_free(struct lock_runner *runner)
 {
     char *const all[] = {runner->identity, runner->jid, runner->queue, runner->class_name, runner->fence};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
@@ -207,7 +208,7 @@ int lock_view_open(struct lock_view *view, const struct command_line *line)
 static void runners_free(struct lock_view *view)
 {
     for (unsigned i = 0; i < REDLOCK_HOLDERS_MAX; i++)
-        lock_runner_free(&view->runners[i]);
+        runner_free(&view->runners[i]);
 }
 
 int lock_view_close(struct lock_view *view, int code)
@@ -253,7 +254,7 @@ int lock_view_look(struct lock_view *view)
         const char *owner = view->holders[i].owner;
         view->is_ours[i] = owner != NULL && lock_owner_read(&view->owners[i], owner, owner_length(&view->holders[i]));
         if (view->is_ours[i] && view->has_queue)
-            lock_runner_find(&view->runners[i], &view->owners[i], &view->console);
+            runner_find(&view->runners[i], &view->owners[i], &view->console);
     }
     return view->console.code;
 }

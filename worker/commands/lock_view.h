@@ -17,14 +17,7 @@
 #include "worker/commands/waiting_lists.h"
 #include "worker/commands/nodes.h"
 
-/* Whose value a lock has: workers write "host:pid:slot:jid" into it. That text is read here, and the process and task
- * that it means are looked for among what the queue node knows of the fleet.
- *
- *     struct lock_owner owner;
- *     if (lock_owner_read(&owner, text, length)) {
- *         lock_runner_find(&runner, &owner, console);
- *         ... lock_runner_free(&runner);                    also after a failure
- *     } */
+/* Whose value a lock has: workers write "host:pid:slot:jid" into it. */
 enum { LOCK_OWNER_HOST_MAX = 60, LOCK_OWNER_JID_MAX = 40 }; /* what workers cut them to */
 
 struct lock_owner {
@@ -48,10 +41,6 @@ struct lock_runner {
     struct wall_time since;         /* when it began to run, by the clock of its host, in whole seconds */
     char *fence;                    /* the token that its handler got */
 };
-
-/* Fills `runner`; nothing that is not found is an error. */
-void lock_runner_find(struct lock_runner *runner, const struct lock_owner *owner, struct console *console);
-void lock_runner_free(struct lock_runner *runner);
 
 enum lock_state {
     LOCK_IS_FREE,

@@ -30,14 +30,15 @@ void task_view_fini(struct task_view *view)
     buffer_fini(&view->text);
 }
 
-struct text_span task_view_member(const struct task_view *view, const char *name)
+/* The raw value of a top-level member; bytes == NULL when there is none, or no task. */
+static struct text_span member_of(const struct task_view *view, const char *name)
 {
     return view->is_task ? envelope_member_value(&view->envelope, name) : (struct text_span){NULL, 0};
 }
 
 const char *task_view_text(struct task_view *view, const char *name)
 {
-    struct text_span value = task_view_member(view, name);
+    struct text_span value = member_of(view, name);
     buffer_clear(&view->text);
     if (value.bytes == NULL || value.bytes[0] != '"' || !json_string_read(value, &view->text))
         return NULL;
@@ -46,7 +47,7 @@ const char *task_view_text(struct task_view *view, const char *name)
 
 struct wall_time task_view_time(const struct task_view *view, const char *name)
 {
-    struct text_span value = task_view_member(view, name);
+    struct text_span value = member_of(view, name);
     char text[TIME_TEXT_MAX], *after = NULL;
     if (value.bytes != NULL && value.length > 2 && value.bytes[0] == '"')
         value = (struct text_span){value.bytes + 1, value.length - 2};

@@ -31,8 +31,6 @@ extern const struct envelope_limits task_view_limits;
 void task_view_read(struct task_view *view, const char *bytes, size_t length);
 void task_view_fini(struct task_view *view);
 
-/* The raw value of a top-level member; bytes == NULL when there is none, or no task. */
-struct text_span task_view_member(const struct task_view *view, const char *name);
 /* A member that is a string, as text until the next call; NULL when it is none. */
 const char *task_view_text(struct task_view *view, const char *name);
 /* A member that is a time in any of the forms that are about: seconds, integer milliseconds, either in a string. The

@@ -89,7 +89,7 @@ struct redis_node_options node_options(const struct config_node *node, const cha
     };
 }
 
-struct redlock_node node_for_locks(const struct config_node *node)
+static struct redlock_node node_for_locks(const struct config_node *node)
 {
     return (struct redlock_node){
         .name = node->name,

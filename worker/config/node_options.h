@@ -18,7 +18,6 @@ void node_address_take(struct config_node *node, struct redis_address *address);
  * `tls` if a sentinel's address asks for it. */
 bool node_options_check(struct config_node *node, struct error *error) MUST_CHECK;
 struct redis_node_options node_options(const struct config_node *node, const char *client_name);
-struct redlock_node node_for_locks(const struct config_node *node);
 
 /* The options of the group. Fills `nodes`, which must live as long as the options, like the configuration. */
 struct redlock_options lock_setup_options(const struct config *config, const char *identity,

@@ -236,7 +236,8 @@ int64_t log_line_thousandths(const struct log_line *line, const char *key)
     return *text == '\0' ? number : -1;
 }
 
-bool log_line_time(const struct log_line *line, const char *key, struct wall_time *at)
+/* False when it is no time. */
+static bool line_time(const struct log_line *line, const char *key, struct wall_time *at)
 {
     return time_read(log_line_value(line, key), at);
 }
@@ -348,7 +349,7 @@ static void facts_take(const struct log_reader *reader, struct run *run)
     text_take(reader, &hold->class_name, "class");
     text_take(reader, &hold->fence, "fence");
     resources_take(reader, run);
-    hold->is_locked |= log_line_time(line, "locked", &hold->from) || hold->fence != NULL;
+    hold->is_locked |= line_time(line, "locked", &hold->from) || hold->fence != NULL;
     hold->is_handed_over |= value_of(line, "handed_from")[0] != '\0';
     hold->is_lost |= strcmp(value_of(line, "lost"), "yes") == 0;
     hold->is_refused |= strcmp(value_of(line, "refused"), "yes") == 0;
@@ -428,7 +429,7 @@ static bool ended_read(struct log_reader *reader)
     if (ending[0] == '\0')
         return false;
     struct run *open = run_find(reader, jid);
-    if (open == NULL && ran_us < 0 && !log_line_time(line, "locked", &locked)) {
+    if (open == NULL && ran_us < 0 && !line_time(line, "locked", &locked)) {
         history_add(reader->history,
                     &(struct history_ending){line->at, value_of(line, "class"), value_of(line, "resource"), ending});
         return true;
@@ -436,7 +437,7 @@ static bool ended_read(struct log_reader *reader)
     struct run run = open != NULL ? run_take(reader, open)
                                   : run_begin(reader, jid, (struct wall_time){to.us - (ran_us > 0 ? ran_us : 0)});
     facts_take(reader, &run);
-    (void)log_line_time(line, "released", &to);
+    (void)line_time(line, "released", &to);
     run.hold.is_lost |= strcmp(ending, "lock_lost") == 0;
     run.hold.process = reader->process;
     run_add(reader, &run, to, ending);
@@ -452,7 +453,7 @@ static bool summed_read(struct log_reader *reader)
         int64_t tasks = log_line_thousandths(line, sums[i]);
         gap.tasks += tasks > 0 ? (uint64_t)tasks / 1000 : 0;
     }
-    if (!log_line_time(line, "since", &gap.from) || !log_line_time(line, "until", &gap.to))
+    if (!line_time(line, "since", &gap.from) || !line_time(line, "until", &gap.to))
         return false;
     history_add(reader->history, &gap);
     return true;

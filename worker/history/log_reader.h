@@ -62,9 +62,6 @@ const char *log_line_value(const struct log_line *line, const char *key);
 /* A number with up to 15 digits before the point, in thousandths of its unit; -1 when it is none. */
 int64_t log_line_thousandths(const struct log_line *line, const char *key);
 
-/* False when it is no time. */
-bool log_line_time(const struct log_line *line, const char *key, struct wall_time *at);
-
 struct log_reader;
 
 struct log_counts {

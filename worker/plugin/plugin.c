@@ -164,7 +164,7 @@ void plugin_free(struct plugin *plugin)
     free(plugin);
 }
 
-void handler_entry_free(struct handler_entry *entry)
+static void handler_entry_free(struct handler_entry *entry)
 {
     for (char **word = entry->program; word != NULL && *word != NULL; word++)
         free(*word);

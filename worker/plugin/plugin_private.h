@@ -47,6 +47,5 @@ void plugins_share_handler(struct plugins *plugins, const struct plugin_handler 
 void plugins_sort(struct plugins *plugins);
 const struct plugin_handler *plugins_handler_of(const struct plugins *plugins, const char *class_name); /* unsorted */
 void plugin_free(struct plugin *plugin);
-void handler_entry_free(struct handler_entry *entry);
 
 #endif

@@ -44,7 +44,8 @@ static bool path_search(const char *name, struct server_program *program)
     return false;
 }
 
-bool server_version_read(const char *text, unsigned *major, unsigned *minor)
+/* "Redis server v=7.0.15 sha=..." and "Valkey server v=8.0.1 ...". False when that is no version. */
+static bool version_read(const char *text, unsigned *major, unsigned *minor)
 {
     const char *version = strstr(text, " v=");
     return version != NULL && sscanf(version, " v=%u.%u", major, minor) == 2;
@@ -99,7 +100,7 @@ static bool is_new_enough(struct server_program *program, struct error *error)
     char text[512];
     if (!version_ask(program->path, text, sizeof text))
         return error_set(error, "%s: cannot be started: %s", program->path, strerror(errno));
-    if (!server_version_read(text, &program->major, &program->minor))
+    if (!version_read(text, &program->major, &program->minor))
         return error_set(error, "%s: does not say its version when it is started with --version: " PACKAGES,
                          program->path);
     if (program->major < OLDEST_MAJOR || (program->major == OLDEST_MAJOR && program->minor < OLDEST_MINOR))

@@ -17,7 +17,4 @@ struct server_program {
  * has it. Blocks; forks, so the process must have one thread and no loop. */
 bool server_program_find(struct server_program *program, struct error *error) MUST_CHECK;
 
-/* "Redis server v=7.0.15 sha=..." and "Valkey server v=8.0.1 ...". False when that is no version. Pure. */
-bool server_version_read(const char *text, unsigned *major, unsigned *minor) MUST_CHECK;
-
 #endif

@@ -287,7 +287,6 @@ void stats_task_goes(struct stats *stats, struct outstanding *task, int64_t at_n
 void stats_task_waited(struct stats *stats, struct outstanding *task, int64_t until_ns);
 /* Times in `left` are this host's. */
 bool stats_task_left(struct stats *stats, const struct observed_task *left);
-void stats_task_gone(struct stats *stats, struct outstanding *task);
 /* Holds that have come into order by then. */
 void stats_turns_take(struct stats *stats, struct instant until);
 

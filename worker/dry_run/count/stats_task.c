@@ -111,7 +111,7 @@ void stats_task_waited(struct stats *stats, struct outstanding *task, int64_t un
     }
 }
 
-void stats_task_gone(struct stats *stats, struct outstanding *task)
+static void task_gone(struct stats *stats, struct outstanding *task)
 {
     parked_set(stats, task, false);
     state_count(stats, task, -1);
@@ -356,7 +356,7 @@ static void task_end(struct stats *stats, struct outstanding *task, const struct
     stats->series.ended++;
     stats->ended_measured += stats_is_measured(stats, left->left.ns);
     end_remember(stats, left->left.ns);
-    stats_task_gone(stats, task);
+    task_gone(stats, task);
 }
 
 static void task_goes_on(struct stats *stats, struct outstanding *task, const struct observed_task *left)
