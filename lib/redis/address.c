@@ -9,8 +9,9 @@
 #include "base/memory.h"
 
 enum { PORT_MAX = 65535, DIGITS_MAX = 5 };
-_Static_assert((int)REDIS_ADDRESS_SHOWN_MAX >= (int)LOG_QUOTE_MAX, "what is wrong is quoted");
+_Static_assert((int)REDIS_ADDRESS_SHOWN_MAX >= (int)LOG_QUOTE_MAX + 4, "what is wrong is quoted, with :... behind it");
 
+static const char of_ipv6[] = "0123456789abcdefABCDEF:.";
 static const char plain[] = "redis://", secure[] = "rediss://";
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
@@ -47,6 +48,14 @@ bool redis_host_copy(char host[REDIS_HOST_MAX], const char *text, size_t length)
     return true;
 }
 
+/* An IPv6 address has two colons at least, and may end with a % and a zone. */
+bool redis_host_is_alone(const char *host)
+{
+    const char *colon = strchr(host, ':'), *end = host + strspn(host, of_ipv6);
+    bool is_ipv6 = colon != NULL && strchr(colon + 1, ':') != NULL && (*end == '\0' || *end == '%');
+    return strpbrk(host, "@/") == NULL && (colon == NULL || is_ipv6);
+}
+
 /* HOST, HOST:PORT, and the same with an IPv6 address in brackets. */
 static bool host_parse(const char *text, size_t length, struct redis_address *address, struct error *error)
 {
@@ -58,13 +67,15 @@ static bool host_parse(const char *text, size_t length, struct redis_address *ad
         return error_set(error, "it has no port: HOST:PORT, or [IPv6]:PORT");
     if (colon != NULL && (*colon != ':' || (bracket == NULL && memchr(colon + 1, ':', (size_t)(end - colon - 1)))))
         return error_set(error, "an IPv6 address belongs into brackets, and then the port: [IPv6]:PORT");
+    if (host_end == text)
+        return error_set(error, "it has no host");
     address->port = colon != NULL ? redis_port_parse(colon + 1, (size_t)(end - colon - 1)) : 0;
     if (colon != NULL && address->port == 0)
         return error_set(error, "its port is not 1 to 65535");
     if (bracket != NULL)
         text++, host_end--;
-    return redis_host_copy(address->host, text, (size_t)(host_end - text)) ||
-           error_set(error, "its host is empty, has a blank, or is longer than %d bytes", REDIS_HOST_MAX - 1);
+    return (redis_host_copy(address->host, text, (size_t)(host_end - text)) && redis_host_is_alone(address->host)) ||
+           error_set(error, "its host is no name and no IP address of at most %d bytes", REDIS_HOST_MAX - 1);
 }
 
 static int digit_of(char digit)
@@ -176,14 +187,25 @@ void redis_address_drop(struct redis_address *address)
     address->user = address->password = NULL;
 }
 
+/* How much of a wrong address can hold no password. */
+static size_t harmless_length(const char *text)
+{
+    size_t bracket = text[0] == '[' ? 1 + strspn(text + 1, of_ipv6) : 0;
+    size_t from = text[bracket] == ']' ? bracket : 0;
+    return from + strcspn(text + from, ":");
+}
+
 const char *redis_address_shown(const char *text, char out[REDIS_ADDRESS_SHOWN_MAX])
 {
     struct redis_address address;
     struct error unused = ERROR_NONE;
+    char quoted[LOG_QUOTE_MAX];
     if (!redis_address_parse(text, &address, &unused)) {
-        if (strpbrk(text, "@/") == NULL)
-            return log_quote(text, out);
-        snprintf(out, REDIS_ADDRESS_SHOWN_MAX, "(not quoted: it may hold a password)");
+        size_t length = harmless_length(text);
+        bool is_hidden = strpbrk(text, "@/") != NULL || (length == 0 && text[0] != '\0');
+        snprintf(out, REDIS_ADDRESS_SHOWN_MAX, "%s%s",
+                 is_hidden ? "(not quoted: it may hold a password)" : log_quote_bytes(text, length, quoted),
+                 !is_hidden && text[length] != '\0' ? ":..." : "");
         return out;
     }
     bool is_ipv6 = strchr(address.host, ':') != NULL;

@@ -30,7 +30,7 @@ bool redis_address_is_secure(const char *text); /* with rediss:// */
 /* False with a reason, which reads well behind the name of the thing that has the address. */
 bool redis_address_parse(const char *text, struct redis_address *address, struct error *error) MUST_CHECK;
 void redis_address_drop(struct redis_address *address); /* overwrites the password */
-/* HOST:PORT without user and password; of a wrong address, itself in quotes, unless a password may be in it. */
+/* HOST:PORT without user and password; of a wrong address, what stands before all that may be a password. */
 const char *redis_address_shown(const char *text, char out[REDIS_ADDRESS_SHOWN_MAX]);
 /* Overwrites user and password in an argument, which others can read with `ps`. */
 void redis_address_hide(char *text);
@@ -44,6 +44,8 @@ struct redis_address_beside {
 bool redis_address_agrees(const struct redis_address *address, const struct redis_address_beside *beside,
                           struct error *error) MUST_CHECK;
 
+/* A name or an IP address, without a port, and nothing that may hold a password. */
+bool redis_host_is_alone(const char *host);
 /* The parts alone. A port is 0 if the text is none; a host is printable and without blanks. */
 unsigned redis_port_parse(const char *text, size_t length);
 bool redis_host_copy(char host[REDIS_HOST_MAX], const char *text, size_t length) MUST_CHECK;

@@ -20,9 +20,11 @@ static struct redis_address_beside beside_of(const struct redis_node_options *op
 static bool host_check(const struct redis_node_options *options, struct redis_address *address, struct error *error)
 {
     const struct redis_address_beside beside = beside_of(options);
-    if (options->host == NULL || strpbrk(options->host, "@/") == NULL)
+    if (options->host == NULL || redis_host_is_alone(options->host))
         return true;
-    bool is_good = redis_address_parse(options->host, address, error) && redis_address_agrees(address, &beside, error);
+    bool is_good = redis_address_parse(options->host, address, error) &&
+                   (address->has_scheme || error_set(error, "with a port it begins with redis:// or rediss://")) &&
+                   redis_address_agrees(address, &beside, error);
     if (!is_good)
         error_prefix(error, "its address");
     return is_good;

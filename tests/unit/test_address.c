@@ -53,9 +53,9 @@ TEST(without_a_scheme_host_and_port_are_taken_apart)
                 {"10.0.0.1:26379", "10.0.0.1", 26379},
                 {"[::1]:65535", "::1", 65535},
                 {"s.example.org:6379", "s.example.org", 6379}};
-    static const char *const bad[] = {"",        "host",        "host:",   ":1",      "host:0", "host:65536",
-                                      "host:1x", "host: 1",     "ho st:1", "::1:100", "[::1]",  "[]:1",
-                                      "host:-1", "host:123456", "h\n:1",   "[::1]1",  "[::1:1", "host:1/2"};
+    static const char *const bad[] = {
+        "",      "host", "host:",   ":1",          "host:0", "host:65536", "host:1x", "host: 1",  "ho st:1", "::1:100",
+        "[::1]", "[]:1", "host:-1", "host:123456", "h\n:1",  "[::1]1",     "[::1:1",  "host:1/2", "a/b:1",   "[a:b]:1"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         parse(good[i].text);
         assert_string_equal(address.host, good[i].host);
@@ -75,7 +75,7 @@ TEST(a_host_that_is_too_long_is_refused)
     memcpy(text + REDIS_HOST_MAX - 1, ":1", 3);
     parse(text);
     memcpy(text + REDIS_HOST_MAX - 1, "x:1", 4);
-    assert_wrong(text, "longer than 255 bytes");
+    assert_wrong(text, "at most 255 bytes");
 }
 
 TEST(with_a_scheme_the_rest_may_be_missing)
@@ -109,14 +109,14 @@ TEST(each_wrong_part_is_named_and_no_password)
     static const struct {
         const char *text, *why;
     } cases[] = {
-        {"redis://", "its host is empty"},
-        {"redis://:1", "its host is empty"},
-        {"redis://u:secret@", "its host is empty"},
-        {"redis://u:secret@:1", "its host is empty"},
-        {"redis://u:secret@h h", "has a blank"},
+        {"redis://", "it has no host"},
+        {"redis://:1", "it has no host"},
+        {"redis://u:secret@", "it has no host"},
+        {"redis://u:secret@:1", "it has no host"},
+        {"redis://u:secret@h h", "no name and no IP address"},
         {"redis://u:secret@h:0", "its port is not 1 to 65535"},
         {"redis://u:secret@h:secret", "its port is not 1 to 65535"},
-        {"redis://:secret", "its port is not 1 to 65535"}, /* the @ was forgotten */
+        {"redis://:secret", "it has no host"}, /* the @ was forgotten */
         {"redis://u:secret@::1:1", "belongs into brackets"},
         {"redis://u:secret@[::1]x", "belongs into brackets"},
         {"redis://u:@h", "no password before its @"},
@@ -139,6 +139,40 @@ TEST(each_wrong_part_is_named_and_no_password)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_wrong(cases[i].text, cases[i].why);
+}
+
+TEST(a_wrong_address_is_shown_up_to_its_first_colon)
+{
+    static const struct {
+        const char *text, *shown;
+    } cases[] = {
+        {"host", "host"},
+        {"", "\"\""},
+        {"u:secret", "u:..."},
+        {"u:secret:1", "u:..."},
+        {"a b:secret", "\"a b\":..."},
+        {"host:65536", "host:..."},
+        {"[2001:db8::1]", "\"[2001:db8::1]\""},
+        {"[2001:db8::1]:secret", "\"[2001:db8::1]\":..."},
+        {"[u:secret]", "\"[u\":..."},
+        {":", "(not quoted: it may hold a password)"},
+        {":secret", "(not quoted: it may hold a password)"},
+        {"u/secret", "(not quoted: it may hold a password)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_wrong(cases[i].text, "");
+        assert_string_equal(redis_address_shown(cases[i].text, shown), cases[i].shown);
+    }
+}
+
+TEST(a_host_alone_is_a_name_or_an_ip_address)
+{
+    static const char *const alone[] = {"h", "h.example", "10.0.0.1", "::1", "2001:db8::a.1", "fe80::1%eth0", ""};
+    static const char *const more[] = {"h:1", "u:secret", "u:secret:x", "u@h", "/s", "1:2", "::1/8"};
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        assert_true(redis_host_is_alone(alone[i]));
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        assert_false(redis_host_is_alone(more[i]));
 }
 
 TEST(what_is_beside_an_address_must_agree)
@@ -200,9 +234,12 @@ TEST(a_host_and_sentinels_may_be_addresses)
     options.password = "other";
     assert_options_wrong(&options, "its address: its password is given twice");
     assert_options_wrong(&(struct redis_node_options){.name = "n", .host = "redis://u@h:1"}, "a user needs a password");
-    assert_options_wrong(&(struct redis_node_options){.name = "n", .host = "redis://:secret"}, "its port is not");
+    assert_options_wrong(&(struct redis_node_options){.name = "n", .host = "redis://:secret"}, "it has no host");
     assert_options_wrong(&(struct redis_node_options){.name = "n", .host = "http://secret@h"}, "begins neither with");
     assert_options_wrong(&(struct redis_node_options){.name = "n", .host = "u:secret@h"}, "begins with redis://");
+    assert_options_wrong(&(struct redis_node_options){.name = "n", .host = "u:secret"}, "its port is not");
+    assert_options_wrong(&(struct redis_node_options){.name = "n", .host = "h:1"},
+                         "with a port it begins with redis://");
     options = (struct redis_node_options){.name = "n", .host = "rediss://h", .tls.ca_file = "/nowhere"};
     assert_true(redis_node_options_want_tls(&options));
     assert_options_wrong(&options, "/nowhere");

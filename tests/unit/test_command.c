@@ -78,6 +78,22 @@ TEST(mistyped_options_are_suggested)
     assert_misused("push echo [1] x", "unexpected argument x");
 }
 
+/* The first piece of each list could be a node. */
+TEST(no_message_quotes_a_password_that_a_comma_cuts)
+{
+    static const char *const lists[] = {"redis://u:1,secret,x@h:1", "redis://u:1 secret x@h:1",
+                                        "redis://u:1,secret:2,secret:2,x@h:1"};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        setenv("HOLDFAST_LOCK_NODES", lists[i], 1);
+        struct program_result result = program_run("lock a -- true");
+        unsetenv("HOLDFAST_LOCK_NODES");
+        assert_int_equal(result.exit_code, 2);
+        assert_contains(result.error, "$HOLDFAST_LOCK_NODES: number ");
+        assert_lacks(result.error, "secret");
+        program_result_free(&result);
+    }
+}
+
 TEST(options_may_be_written_in_every_gnu_way)
 {
     static const char *const lines[] = {"config -c conf/holdfast.conf", "config -cconf/holdfast.conf",

@@ -71,7 +71,8 @@ TEST(a_wrong_address_is_told_without_its_password)
         const char *settings, *why;
     } cases[] = {
         {"host = \"redis://u:" CANARY "@q\";", "t.conf:1: queue: host: no password belongs into a configuration"},
-        {"host = \"redis://:" CANARY "\";", "t.conf:1: queue: host: its port is not 1 to 65535"},
+        {"host = \"redis://:" CANARY "\";", "t.conf:1: queue: host: it has no host"},
+        {"host = \"u:" CANARY "\";", "t.conf:1: queue: its address: its port is not 1 to 65535"},
         {"host = \"redis://u:" CANARY "/@q\";", "host: a / in its user or password is written %2F"},
         {"host = \"redis://q:1\"; port = 2;", "host: its port is given twice"},
         {"host = \"redis://q/1\"; database = 2;", "host: its database is given twice"},

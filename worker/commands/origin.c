@@ -207,16 +207,35 @@ static void secrets_hide(struct origin *origin)
         secret_hide(origin, &origin->lock_nodes.items[i]);
 }
 
+/* A piece of a list is never quoted: a password with a comma may have been cut there. */
+static int lock_nodes_parse(const struct origin *origin, const struct command *command)
+{
+    char shown[REDIS_ADDRESS_SHOWN_MAX];
+    struct error error = ERROR_NONE;
+    struct redis_address address;
+    for (size_t i = 0; i < origin->lock_nodes.count; i++) {
+        const char *node = origin->lock_nodes.items[i];
+        bool is_good = redis_address_parse(node, &address, &error);
+        redis_address_drop(&address);
+        if (!is_good && origin->listed != NULL)
+            return command_misused(command,
+                                   "$HOLDFAST_LOCK_NODES: number %zu: %s (in a password a comma is written %%2C, and a "
+                                   "blank %%20)",
+                                   i + 1, error.text);
+        if (!is_good)
+            return command_misused(command, "the lock node %s: %s", redis_address_shown(node, shown), error.text);
+    }
+    return EXIT_CODE_OK;
+}
+
 static int lock_nodes_check(const struct origin *origin, const struct command *command)
 {
     char shown[REDIS_ADDRESS_SHOWN_MAX], other[REDIS_ADDRESS_SHOWN_MAX];
-    struct error error = ERROR_NONE;
+    int code = lock_nodes_parse(origin, command);
+    if (code != EXIT_CODE_OK)
+        return code;
     for (size_t i = 0; i < origin->lock_nodes.count; i++) {
         const char *node = origin->lock_nodes.items[i];
-        struct redis_address address;
-        if (!redis_address_parse(node, &address, &error))
-            return command_misused(command, "the lock node %s: %s", redis_address_shown(node, shown), error.text);
-        redis_address_drop(&address);
         for (size_t j = 0; j < i; j++)
             if (strcmp(redis_address_shown(node, shown), redis_address_shown(origin->lock_nodes.items[j], other)) == 0)
                 return command_misused(command, "the lock node %s is named twice", shown);

@@ -435,7 +435,7 @@ const char *config_node_address(const struct config_node *node, struct buffer *o
                       node->sentinels.count == 1 ? "" : "s");
     else if (node->unix_path[0] != '\0')
         buffer_append_text(out, node->unix_path);
-    else if (strpbrk(node->host, "@/") != NULL)
+    else if (!redis_host_is_alone(node->host))
         buffer_append_text(out, redis_address_shown(node->host, shown));
     else
         buffer_format(out, "%s:%u", node->host, node->port);
