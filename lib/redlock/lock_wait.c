@@ -278,6 +278,8 @@ static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
     int64_t look_ns = lock_others_look_ns(lock);
     lock_wait_keeps_turn(lock);
     listen_for_release(lock);
+    for (unsigned i = 0; i < wait->want_count; i++)
+        wait->wants[i].want.hears_each = lock->readers_at != 0;
     if (look_ns > 0)
         return instant_after(now_of(lock), look_ns);
     if (!is_live(lock) || lock->remaining_ns <= 0)

@@ -163,7 +163,7 @@ static bool is_new(struct notification_want *want, struct news *news, struct ins
     }
     if (is_alone_now(want, news))
         news->kind = NOTIFIED_ALONE;
-    return is_new || news->kind == NOTIFIED_ALONE;
+    return is_new || want->hears_each || news->kind == NOTIFIED_ALONE;
 }
 
 /* `heard` may remove itself and others, and add them again. */

@@ -48,7 +48,8 @@ enum { NOTIFICATIONS_CHANNEL_MAX = 64, NOTIFICATIONS_BUCKETS = 64 };
 struct notifications;
 
 enum notification_kind {
-    NOTIFIED_FREE,  /* released: once a release, not once a node. Detail: subscribed processes; 0 = unknown */
+    NOTIFIED_FREE,  /* released: once a release, not once a node, but for `hears_each`. Detail: subscribed processes;
+                       0 = unknown */
     NOTIFIED_ALONE, /* the same, later (with one node, instead): a majority says that no other process hears of it */
     NOTIFIED_HELD,  /* another process has it. Detail: nanoseconds */
     NOTIFIED_LIVE,  /* from now on releases arrive: subscribed to a majority of the nodes */
@@ -64,6 +65,8 @@ struct notification_want {
     const char *key;
     size_t length;
     uint64_t hash;
+    bool hears_each;                    /* of the caller, at any time: it waits for readers, and the last of them leaves
+                                           each node at another time. So each node is heard */
     unsigned releases;                  /* of the series that began at `series_from` */
     uint16_t reported[LEASE_NODES_MAX]; /* how many of them each node has reported */
     node_set alone;                     /* these say of the last of them that only this process hears it */

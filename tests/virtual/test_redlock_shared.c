@@ -228,6 +228,27 @@ TEST(readers_that_wait_get_it_behind_the_writer)
     }
 }
 
+/* On one node the first reader is the last to leave, on the others the second, a moment later. */
+TEST(a_writer_hears_the_last_reader_of_each_node)
+{
+    struct lock_probe *one = reader(0, 0), *other = reader(1, 0), *writer = waiter(2, 30000);
+    acquire(one, "r");
+    acquire(other, "r");
+    all_have("ZCARD hf:readers:lock:r", 2);
+    lock_cluster_ask(&cluster, 4, "ZREM hf:readers:lock:r %.*s", (int)other->lock->value_length, other->lock->value);
+    lock_probe_ask(writer, "r");
+    lock_probe_ask(reader(3, 30000), "r"); /* else the writer hears that it alone listens */
+    run_ms(1000);
+    redlock_lock_release(one->lock);
+    run_ms(20);
+    assert_int_equal(number(4, "EXISTS lock:r"), 0);
+    assert_int_equal(number(3, "EXISTS lock:r"), 1);
+    redlock_lock_release(other->lock);
+    loop_await(loop, writer->answers == 1);
+    assert_int_equal(writer->answer, REDLOCK_ACQUIRED);
+    assert_true(writer->waited_ns < 3 * NS_PER_S);
+}
+
 TEST(a_writer_that_gave_up_keeps_readers_out_no_longer_than_the_present_ones_last)
 {
     struct lock_probe *one = reader(0, 0), *late = reader(1, 0), *writer = waiter(2, 100);
