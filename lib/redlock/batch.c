@@ -130,6 +130,20 @@ void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, 
     entry_add(batch, entry, lock->terms.ttl_ns);
 }
 
+/* Readers release in the same way. */
+void batch_add_withdrawal(struct redlock_lock *lock, bool is_told)
+{
+    struct redlock_group *group = lock->group;
+    node_set all = (node_set)((1u << group->node_count) - 1u);
+    int64_t longest_ns = trust_max_ttl_ns(&group->trust);
+    struct batch *batch = batch_with_room(BATCH_RELEASE, true, lock, lock->key_count);
+    batch_codec_add_withdrawal(batch, lock, is_told);
+    entry_add(batch,
+              (struct batch_entry){
+                  .lock = lock, .round = BATCH_NO_VOTE, .key_count = (uint16_t)lock->key_count, .nodes = all},
+              longest_ns > 0 ? longest_ns : lock->terms.ttl_ns);
+}
+
 /* If it were twice in a call, the first would delete the key at the nodes of the second, whose votes would then say
  * that it was gone. */
 static bool is_widened(struct batch *batch, const struct lock_swap *swap, node_set nodes, node_set unsure)
@@ -306,7 +320,7 @@ static void kind_flush(struct redlock_group *group, enum batch_kind kind)
 
 void batches_flush(struct redlock_group *group)
 {
-    for (int kind = BATCH_RELEASE; kind < BATCH_GRANT; kind++)
+    for (int kind = 0; kind < BATCH_GRANT; kind++)
         kind_flush(group, (enum batch_kind)kind);
 }
 

@@ -68,6 +68,7 @@ static inline bool batch_is_of_one(const struct batch *batch)
 
 /* batch_codec.c */
 void batch_codec_add(struct batch *batch, const struct redlock_lock *lock);
+void batch_codec_add_withdrawal(struct batch *batch, const struct redlock_lock *lock, bool is_told);
 void batch_codec_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed);
 void batch_codec_request(struct batch *batch, unsigned node); /* into batch->request */
 /* Whether the node can grant what the batch asks for. */

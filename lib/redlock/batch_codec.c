@@ -33,7 +33,8 @@ bool lock_is_taken_over(const struct redlock_lock *lock, unsigned index)
 static void channel_add(struct batch *batch, const struct redlock_lock *lock, unsigned index, unsigned number)
 {
     char channel[NOTIFICATIONS_CHANNEL_MAX] = "";
-    bool is_announced = batch->is_shared || (lock != NULL && !lock->wait.is_quiet && !lock_is_taken_over(lock, index));
+    bool is_announced =
+        lock != NULL && (batch->is_shared || (!lock->wait.is_quiet && !lock_is_taken_over(lock, index)));
     if (batch->is_quiet) {
         batch->announced[number / 64] |= (uint64_t)is_announced << number % 64;
         return;
@@ -60,7 +61,9 @@ static void key_add(struct batch *batch, const struct redlock_lock *lock, unsign
 {
     struct key_span key = lock_key(lock, index);
     redis_request_bytes(&batch->keys, key.bytes, key.length);
-    if (!batch_is_of_one(batch) || index == 0)
+    if (batch->kind == BATCH_INTENT && index == 0)
+        redis_request_bytes(&batch->values, lock->intent, lock->intent_length);
+    else if (!batch_is_of_one(batch) || index == 0)
         redis_request_bytes(&batch->values, lock->value, lock->value_length);
     if (batch->kind == BATCH_EXTEND)
         redis_request_integer(&batch->others, lock->terms.ttl_ns / NS_PER_MS);
@@ -76,6 +79,16 @@ void batch_codec_add(struct batch *batch, const struct redlock_lock *lock)
         key_add(batch, lock, i);
     if (batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL)
         old_value_add(batch, lock);
+}
+
+void batch_codec_add_withdrawal(struct batch *batch, const struct redlock_lock *lock, bool is_told)
+{
+    for (unsigned i = 0; i < lock->key_count; i++) {
+        struct key_span key = lock_key(lock, i);
+        redis_request_bytes(&batch->keys, key.bytes, key.length);
+        redis_request_bytes(&batch->values, lock->intent, lock->intent_length);
+        channel_add(batch, is_told ? lock : NULL, i, batch->key_count + i);
+    }
 }
 
 /* Only the lock that failed to take the keys over may still announce that they are free: it has the same keys. */
@@ -175,7 +188,7 @@ static size_t argument_count(const struct batch *batch)
     case BATCH_RAISE:
         return 5;
     case BATCH_INTENT:
-        return 2;
+        return 3;
     case BATCH_GRANT:
         return 5 + (size_t)batch->key_count + batch->old_count;
     case BATCH_GRANT_ALL:
@@ -193,7 +206,7 @@ static int64_t token_proposal(const struct batch *batch, struct instant now)
     return proposal > 0 ? proposal : wall_now().us;
 }
 
-/* The last useful moment of a grant, in the time of the node: a later one would be an orphan. */
+/* The last useful moment of a grant or an intent, in the time of the node: a later one would be an orphan. */
 static int64_t grant_deadline_us(const struct batch *batch, unsigned node, struct instant now)
 {
     int64_t latest = trust_node_time_us(&batch->group->trust, node, instant_after(now, batch->terms.silence_limit_ns));
@@ -243,6 +256,8 @@ void batch_codec_request(struct batch *batch, unsigned node)
         redis_request_text(out, trust_marker_expected(&group->trust, node));
     if (batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL)
         grant_head(batch, node, is_set, now);
+    if (batch->kind == BATCH_INTENT)
+        redis_request_integer(out, grant_deadline_us(batch, node, now));
     if (batch->kind == BATCH_REPLANT)
         redis_request_integer(
             out, trust_node_time_low_us(&group->trust, node, batch->entries[0].lock->lease.kept_until[node]));

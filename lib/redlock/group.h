@@ -65,12 +65,12 @@ struct group_node {
 
 /* In the order in which they leave at the end of a turn. */
 enum batch_kind {
+    BATCH_INTENT, /* one lock that waits for readers; a release may withdraw it */
     BATCH_RELEASE,
     BATCH_LINGER,
     BATCH_EXTEND,
     BATCH_REPLANT,
     BATCH_RAISE,
-    BATCH_INTENT, /* one lock that waits for readers */
     BATCH_GRANT,
     BATCH_GRANT_ALL, /* one lock of several keys, or a shared one */
     BATCH_KINDS,
@@ -222,6 +222,8 @@ struct redlock_lock {
     size_t owner_length;
     char value[VALUE_BYTES_MAX];
     size_t value_length;
+    char intent[VALUE_BYTES_MAX]; /* of a writer that waits: what keeps new readers out */
+    size_t intent_length;         /* 0 = nothing was sent */
 };
 
 /* A held lock passes to the next one of the same process (swap.h): everything needed to undo the old value. Both locks
@@ -301,6 +303,8 @@ bool lock_is_taken_over(const struct redlock_lock *lock, unsigned index);
 /* batch.c */
 enum { BATCH_NO_VOTE = 0 }; /* round of a release whose outcome nobody waits for; leases never use round 0 */
 void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, node_set nodes);
+/* Withdraws its intent at all nodes. `is_told`: readers that wait are to ask again. */
+void batch_add_withdrawal(struct redlock_lock *lock, bool is_told);
 /* Releases the old value of a swap; at the `unsure` nodes it may have been replaced. `failed`: the lock that did not
  * get it, else NULL. */
 void batch_add_swapped(struct lock_swap *swap, node_set nodes, node_set unsure, const struct redlock_lock *failed);

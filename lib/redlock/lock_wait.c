@@ -19,7 +19,7 @@
  *     asks after 20 ms, and then ever more slowly up to a second.
  *   - With too few nodes it does the same.
  *   - If readers hold it, a writer that waits keeps its turn: the nodes refuse new readers until the last one has left,
- *     and for a moment after that (scripts/intent.lua).
+ *     and for a moment after that (scripts/intent.lua). One that gives up, or has had its turn, withdraws that.
  *   - If a client of another kind holds it, nobody announces the release, so it asks by itself. And the line of this
  *     process gives way to such clients now and then (other_clients.h): then a release is announced when their turn is
  *     over.
@@ -266,8 +266,23 @@ static struct instant split_until(struct redlock_lock *lock)
 void lock_wait_keeps_turn(struct redlock_lock *lock)
 {
     node_set all = (node_set)((1u << lock->group->node_count) - 1u);
-    if (!lock->is_shared && !lock_has_limit(lock) && lock->readers_at != 0)
-        batch_add(BATCH_INTENT, lock, BATCH_NO_VOTE, all);
+    if (lock->is_shared || lock_has_limit(lock) || lock->readers_at == 0)
+        return;
+    if (lock->intent_length == 0) {
+        memcpy(lock->intent, lock->value, lock->value_length);
+        lock->intent_length = lock->value_length;
+    }
+    batch_add(BATCH_INTENT, lock, BATCH_NO_VOTE, all);
+}
+
+/* One that comes back leaves it for its next request. After a hold the release tells those who wait. */
+static void turn_give_up(struct redlock_lock *lock)
+{
+    const struct lease *lease = &lock->lease;
+    bool comes_back = lock->wait.comes_back && lease->state == LEASE_FREE && lease->refusal == REDLOCK_BUSY;
+    if (lock->intent_length > 0 && !comes_back)
+        batch_add_withdrawal(lock, lease->state != LEASE_HELD);
+    lock->intent_length = 0;
 }
 
 /* When to repeat an attempt that another holder refused. */
@@ -838,6 +853,7 @@ void lock_wait_begin(struct redlock_lock *lock)
     wait->is_long = wait->is_silent = wait->gives_way = wait->has_waited = false;
     wait->not_before = (struct instant){0};
     lock->others_at = lock->readers_at = 0;
+    lock->intent_length = 0;
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
     lock->refused_key = REFUSED_KEY_UNKNOWN;
@@ -891,6 +907,7 @@ void lock_wait_end(struct redlock_lock *lock)
     bool says_free = wait->is_silent && (is_cancelled || lock->lease.refusal != REDLOCK_BUSY);
     loop_timer_clear(lock->group->loop, &wait->timer);
     listen_no_more(lock);
+    turn_give_up(lock);
     wait->is_queued = wait->is_silent = false;
     wait->gives_way = lock->lease.state == LEASE_HELD && lock->linger_ns == 0 && redlock_lock_gives_way(lock);
     others_had(lock);

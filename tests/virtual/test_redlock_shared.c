@@ -228,6 +228,49 @@ TEST(readers_that_wait_get_it_behind_the_writer)
     }
 }
 
+/* It gives up when its time is over, or is cancelled. One reader has waited since before that, another comes then. */
+TEST(a_writer_that_gave_up_keeps_no_reader_out)
+{
+    for (int is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
+        struct lock_probe *one = reader(0, 0), *waits = reader(1, 30000),
+                          *writer = waiter(2, is_cancelled ? 30000 : 900);
+        acquire(one, "r s");
+        lock_probe_ask(writer, "r s");
+        all_have("EXISTS hf:writer:lock:r hf:writer:lock:s", 2);
+        lock_probe_ask(waits, "r");
+        run_ms(500);
+        assert_int_equal(waits->answers, 0);
+        if (is_cancelled)
+            redlock_lock_release(writer->lock);
+        loop_await(loop, writer->answers == 1 && waits->answers == 1);
+        assert_int_equal(writer->answer, is_cancelled ? REDLOCK_CANCELLED : REDLOCK_BUSY);
+        assert_int_equal(waits->answer, REDLOCK_ACQUIRED);
+        assert_true(waits->waited_ns < 3 * NS_PER_S);
+        all_have("EXISTS hf:writer:lock:r hf:writer:lock:s", 0);
+        acquire(reader(3, 0), "s");
+        for (unsigned i = 0; i < waiter_count; i++)
+            if (!redlock_lock_is_free(waiters[i].lock))
+                release(&waiters[i]);
+    }
+}
+
+/* Of two that wait, the intent is that of the one who asked last; the other renews it when that one gives up. */
+TEST(of_two_writers_the_one_that_still_waits_keeps_its_turn)
+{
+    struct lock_probe *one = reader(0, 0), *first = waiter(1, 30000), *second = waiter(2, 900);
+    acquire(one, "r");
+    lock_probe_ask(first, "r");
+    all_have("EXISTS hf:writer:lock:r", 1);
+    assert_int_equal(lock_probe_acquire(second, "r"), REDLOCK_BUSY);
+    run_ms(1000);
+    all_have("EXISTS hf:writer:lock:r", 1);
+    release(one);
+    loop_await(loop, first->answers == 1);
+    assert_int_equal(first->answer, REDLOCK_ACQUIRED);
+    release(first);
+    all_have("EXISTS hf:writer:lock:r", 0);
+}
+
 /* On one node the first reader is the last to leave, on the others the second, a moment later. */
 TEST(a_writer_hears_the_last_reader_of_each_node)
 {
@@ -249,9 +292,15 @@ TEST(a_writer_hears_the_last_reader_of_each_node)
     assert_true(writer->waited_ns < 3 * NS_PER_S);
 }
 
-TEST(a_writer_that_gave_up_keeps_readers_out_no_longer_than_the_present_ones_last)
+static void comes_back(struct lock_probe *writer)
 {
-    struct lock_probe *one = reader(0, 0), *late = reader(1, 0), *writer = waiter(2, 100);
+    writer->leaves_when_busy = writer->comes_back = true;
+}
+
+TEST(a_writer_that_never_comes_back_keeps_readers_out_no_longer_than_the_present_ones_last)
+{
+    struct lock_probe *one = reader(0, 0), *late = reader(1, 0), *writer = waiter(2, 0);
+    comes_back(writer);
     acquire(one, "r");
     assert_int_equal(lock_probe_acquire(writer, "r"), REDLOCK_BUSY);
     assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_BUSY);
@@ -260,9 +309,10 @@ TEST(a_writer_that_gave_up_keeps_readers_out_no_longer_than_the_present_ones_las
     assert_int_equal(one->losses, 0);
 }
 
-TEST(a_writer_that_gave_up_costs_the_next_readers_one_turn)
+TEST(a_writer_that_never_comes_back_costs_the_next_readers_one_turn)
 {
-    struct lock_probe *one = reader(0, 0), *late = reader(1, 0), *writer = waiter(2, 100);
+    struct lock_probe *one = reader(0, 0), *late = reader(1, 0), *writer = waiter(2, 0);
+    comes_back(writer);
     acquire(one, "r");
     assert_int_equal(lock_probe_acquire(writer, "r"), REDLOCK_BUSY);
     release(one);

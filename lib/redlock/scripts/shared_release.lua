@@ -1,20 +1,28 @@
--- Ends what a reader has of each key. KEYS[i] belongs to ARGV[i], its value, and to ARGV[#KEYS + i]: the channel of the
--- key, or the milliseconds for which the reader stays. Returns one character a key, as release.lua does.
--- The last reader of a key announces that it is free, if anybody listens. What a waiting writer asked for is then cut
--- to one turn (REDLOCK_TURN_NS): only a writer gets in until it is over.
+-- Ends what a reader has of each key, or what a writer that no longer waits asked for there (intent.lua). KEYS[i] belongs
+-- to ARGV[i], its value, and to ARGV[#KEYS + i]: the channel of the key, or the milliseconds for which the reader stays.
+-- Returns one character a key, as release.lua does.
+-- The last reader of a key, and the writer, announce that it is free, if anybody listens. What a waiting writer asked
+-- for is cut to one turn (REDLOCK_TURN_NS) by the last reader: only a writer gets in until it is over.
 local time = redis.call('TIME')
 -- include: readers.lua
 local answer = {}
 for i, key in ipairs(KEYS) do
-    local held, channel = redis.pcall('GET', key), ARGV[#KEYS + i]
-    local was_reader, stays = is_reader(key, ARGV[i]), tonumber(channel)
+    local value, channel, writer = ARGV[i], ARGV[#KEYS + i], 'hf:writer:' .. key
+    local held, stays, is_free = redis.pcall('GET', key), tonumber(channel), false
+    local was_reader = is_reader(key, value)
     answer[i] = was_reader and '1' or held and held ~= 'hf:shared' and '2' or '0'
     if was_reader and stays then
-        add_reader(key, ARGV[i], stays)
-    elseif was_reader and redis.call('ZREM', 'hf:readers:' .. key, ARGV[i]) == 1 and follow_readers(key) then
-        if redis.call('PTTL', 'hf:writer:' .. key) > 200 then
-            redis.call('PEXPIRE', 'hf:writer:' .. key, 200)
+        add_reader(key, value, stays)
+    elseif was_reader then
+        is_free = redis.call('ZREM', 'hf:readers:' .. key, value) == 1 and follow_readers(key)
+        if is_free and redis.call('PTTL', writer) > 200 then
+            redis.call('PEXPIRE', writer, 200)
         end
+    elseif redis.pcall('GET', writer) == value then
+        redis.call('DEL', writer)
+        answer[i], is_free = '1', true
+    end
+    if is_free then
         local count = tonumber(redis.pcall('PUBSUB', 'NUMSUB', channel)[2]) or 0
         if count > 0 then
             redis.pcall('PUBLISH', channel, 'hf:free:' .. count .. ':' .. key)

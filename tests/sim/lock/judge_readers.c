@@ -2,14 +2,16 @@
  *
  *   trespass  nobody changes or ends what a reader has without naming it, and the key goes to nobody else before that
  *   readers   a key that is shared has readers, and it and their set end with the last of them; what keeps readers out
- *             for a writer ends soon, and is cut to a turn when the last reader leaves */
+ *             for a writer ends soon, is cut to a turn when the last reader leaves, and is withdrawn by a writer that
+ *             gives up and has a connection */
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/sim/lock/schedule.h"
 
-#define TURN_MS 200
-#define LATE_MS 2 /* what is rounded */
+#define TURN_MS  200
+#define STAYS_NS (500 * NS_PER_MS)
+#define LATE_MS  2 /* what is rounded */
 
 enum { READERS_MAX = 64 };
 
@@ -21,6 +23,13 @@ static struct readers {
         int64_t ends_ms;
     } each[READERS_MAX];
 } readers[LOCK_NODES_MAX][LOCK_RESOURCES_MAX];
+
+/* What keeps new readers out there. */
+static struct intent {
+    char value[80];
+    const struct process *planter; /* by a connection that it still had; NULL = another one, or it comes back */
+    struct instant heard_at;       /* when a script of the planter was executed there, and it did not wait any more */
+} intents[LOCK_NODES_MAX][LOCK_RESOURCES_MAX];
 
 static const struct value *readers_on(const struct node *node, unsigned resource)
 {
@@ -132,12 +141,46 @@ static void ends_judge(const struct readers *has, const struct node *node, unsig
         violated(event, node, resource, "outlives its last reader");
 }
 
-static void intent_judge(bool has_left, const struct node *node, unsigned resource, const struct server_event *event)
+/* It is as it was before. Its writer has a connection, since its script has come. */
+static void intent_stay_judge(struct intent *had, const struct node *node, unsigned resource,
+                              const struct server_event *event)
+{
+    const struct lock_user *writer = lock_user_of_value(text_of(had->value));
+    bool is_needed = had->planter == NULL || !had->planter->is_alive || (writer != NULL && writer->resources != 0);
+    if (is_needed || event->script == NULL || had->planter->host != node->client)
+        return;
+    play_count("intents nobody needs", had->heard_at.ns == 0);
+    if (had->heard_at.ns == 0)
+        had->heard_at = world_time();
+    else if (instant_since(had->heard_at, world_time()) > STAYS_NS)
+        violated(event, node, resource, "keeps readers out for a writer that gave up");
+}
+
+static void intent_note(struct intent *had, const struct node *node, const struct value *intent, bool is_fresh,
+                        unsigned resource, const struct server_event *event)
+{
+    struct text value = {0};
+    if (intent != NULL && intent->type == VALUE_STRING)
+        value = (struct text){intent->string.bytes, intent->string.length};
+    if (!is_fresh && value.length > 0 && text_is(value, text_of(had->value))) {
+        intent_stay_judge(had, node, resource, event);
+        return;
+    }
+    struct lock_user *writer = value.length > 0 ? lock_user_of_value(value) : NULL;
+    bool is_its = writer != NULL && writer->client->host == node->client && !writer->comes_back;
+    *had = (struct intent){.planter = is_its ? writer->client->process : NULL};
+    snprintf(had->value, sizeof had->value, "%.*s", (int)value.length, value.bytes);
+}
+
+static void intent_judge(bool has_left, bool is_fresh, unsigned index, unsigned resource,
+                         const struct server_event *event)
 {
     char name[64];
+    const struct node *node = lock_schedule.nodes[index];
     snprintf(name, sizeof name, "hf:writer:%s", lock_key_name(resource));
     const struct value *intent = lock_named_on(node, name);
     int64_t left_ms = intent != NULL ? intent->expires_ms - event->now_us / 1000 : 0;
+    intent_note(&intents[index][resource], node, intent, is_fresh, resource, event);
     int64_t most_ms = has_left ? TURN_MS : lock_schedule.max_ttl_ns / NS_PER_MS + TURN_MS;
     play_count("readers kept out for a writer", intent != NULL);
     if (left_ms > most_ms + LATE_MS)
@@ -159,5 +202,5 @@ void lock_judge_readers(unsigned index, unsigned resource, bool is_fresh, const 
     if (node->lost_at.ns != 0) /* some keys may be gone, and its clock may be anywhere */
         return;
     ends_judge(&has, node, resource, event);
-    intent_judge(has_left, node, resource, event);
+    intent_judge(has_left, is_fresh, index, resource, event);
 }

@@ -54,6 +54,7 @@ struct lock_user {
     unsigned resources; /* a set: of the lock that it has or wants; 0 = it wants none */
     bool searches;      /* it has not been told yet which of these places it has */
     bool is_reader;     /* of that lock */
+    bool comes_back;    /* for it, when it is refused */
     char owner[24];     /* another for each hold */
     uint64_t token;
     unsigned hold;        /* of judge_tokens.c, while it has a token */

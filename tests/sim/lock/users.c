@@ -71,7 +71,7 @@ static void share_wants(struct lock_user *user, struct redlock_request *request)
         lock_schedule.is_crowded ? (user->client->number + user->number) % 3 != 0 : chance_pick(&user->chance, 3) != 0;
     user->is_reader = wants && user->client->kind != LOCK_FOREIGN && (has_tokens || user->client->terms.unfenced);
     request->shared = user->is_reader;
-    request->comes_back = request->leaves_when_busy && chance_pick(&user->chance, 2) == 0;
+    user->comes_back = request->comes_back = request->leaves_when_busy && chance_pick(&user->chance, 2) == 0;
 }
 
 void lock_user_wants(struct lock_user *user, struct redlock_request *request)
