@@ -453,6 +453,7 @@ static void queue_build(struct worker *worker)
                                                    .weights = weights,
                                                    .name_count = (unsigned)config->worker.queues.count,
                                                    .slots = worker->slot_count,
+                                                   .call_slots = (worker->runner_count + 1) / 2,
                                                    .answered = slot_answered,
                                                    .lease_ns = config->worker.lease_ns,
                                                    .limits = &worker->limits,

@@ -1,4 +1,4 @@
-/* Claims tasks: one call of the claim script for all slots that asked within a turn of the loop. It settles what they
+/* Claims tasks: one call of the claim script for the slots that asked within a turn of the loop. It settles what they
  * have done, and claims the next tasks (scripts/claim.lua). Runs on the loop. */
 #include <stdlib.h>
 #include <string.h>
@@ -106,11 +106,11 @@ static void slots_encode(struct queue *queue, const struct claim_call *call, str
     redis_request_bytes(out, text->bytes, text->length);
 }
 
-static unsigned call_freed_lists(const struct claim_call *call)
+static unsigned freed_lists(const struct queue *queue, const unsigned *slots, unsigned count)
 {
     unsigned lists = 0;
-    for (unsigned i = 0; i < call->count; i++)
-        lists += call->queue->slots[call->slots[i]].freed_lists;
+    for (unsigned i = 0; i < count; i++)
+        lists += queue->slots[slots[i]].freed_lists;
     return lists;
 }
 
@@ -118,7 +118,7 @@ static void call_encode(struct claim_call *call)
 {
     struct queue *queue = call->queue;
     struct buffer *out = &call->retried_call.request;
-    size_t lists = 2 * (size_t)queue->options.name_count, freed = call_freed_lists(call);
+    size_t lists = 2 * (size_t)queue->options.name_count, freed = freed_lists(queue, call->slots, call->count);
     serving_order_draw(call->order, queue->options.weights, queue->options.name_count, random_below, NULL);
     buffer_clear(out);
     redis_request_script(out, &queue_script_claim, 3 + lists + (freed > 0 ? 2 + freed : 0),
@@ -136,16 +136,36 @@ static void call_encode(struct claim_call *call)
         waiting_encode_freed(queue, call->slots, call->count, out);
 }
 
+/* If all claimed in one call, they would wait together while the node works, and the node while they run. The ends of
+ * locked tasks go together: these wait for the lock nodes, and two calls cost more than one. */
+static unsigned call_slots(const struct queue *queue)
+{
+    unsigned most = queue->options.call_slots, count = queue->gathered_count;
+    return most > 0 && most < count && freed_lists(queue, queue->gathered, count) == 0 ? most : count;
+}
+
+/* What is too many for one call leaves with the next turn, so that the node answers the two apart. */
 static void gather_send(struct loop_hook *hook)
 {
     struct queue *queue = list_owner(hook, struct queue, gather);
     struct claim_call *call = call_new(queue);
-    call->count = queue->gathered_count;
+    call->count = call_slots(queue);
     memcpy(call->slots, queue->gathered, call->count * sizeof call->slots[0]);
-    queue->gathered_count = 0;
+    queue->gathered_count -= call->count;
+    memmove(queue->gathered, queue->gathered + call->count, queue->gathered_count * sizeof queue->gathered[0]);
+    if (queue->gathered_count > 0)
+        loop_timer_set(queue->loop, &queue->gather_rest, loop_now(queue->loop));
+    else
+        loop_timer_clear(queue->loop, &queue->gather_rest);
     call_encode(call);
     queue->counters.claim_calls++;
     retried_call_start(&call->retried_call);
+}
+
+static void gather_rest_fire(struct loop_timer *timer)
+{
+    struct queue *queue = list_owner(timer, struct queue, gather_rest);
+    loop_at_turn_end(queue->loop, LOOP_GATHER, &queue->gather);
 }
 
 void queue_settle_and_claim(struct queue *queue, unsigned slot, bool claim_next)
@@ -158,6 +178,7 @@ void claims_init(struct queue *queue)
 {
     queue->gathered = memory_zeroed(queue->options.slots, sizeof queue->gathered[0]);
     loop_hook_init(&queue->gather, gather_send);
+    loop_timer_init(&queue->gather_rest, gather_rest_fire);
     list_init(&queue->claim_calls);
     list_init(&queue->idle_claim_calls);
 }

@@ -109,6 +109,7 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
 void queue_destroy(struct queue *queue)
 {
     loop_hook_cancel(&queue->gather);
+    loop_timer_clear(queue->loop, &queue->gather_rest);
     loop_timer_clear(queue->loop, &queue->leave_timer);
     process_lease_destroy(queue);
     blocking_claims_destroy(queue);

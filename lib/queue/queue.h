@@ -61,8 +61,9 @@ struct queue_options {
     const unsigned *weights;        /* of the queues, for an order by chance; NULL = strictly in their order */
     unsigned name_count;
     unsigned slots;
-    size_t claim_bytes; /* of payload that one call may claim; one task is always claimed */
-    int64_t lease_ns;   /* 0 = QUEUE_LEASE_DEFAULT_NS */
+    unsigned call_slots; /* so many at most claim in one call, unless tasks end that held locks; 0 = any number */
+    size_t claim_bytes;  /* of payload that one call may claim; one task is always claimed */
+    int64_t lease_ns;    /* 0 = QUEUE_LEASE_DEFAULT_NS */
     /* The limits for reading the tasks of dead processes in a recovery; NULL = the defaults. */
     const struct envelope_limits *limits;
 

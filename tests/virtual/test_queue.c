@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "queue/keys.h"
+#include "queue/waiting.h"
 #include "tests/support/queue_fixture.h"
 
 /* --- claiming ----------------------------------------------------------------------------------------------------- */
@@ -114,6 +115,36 @@ TEST(test_slots_of_one_turn_share_one_call)
     assert_int_equal(queue_counters(probe.queue)->claim_calls, 1);
     assert_int_equal(queue_counters(probe.queue)->claims, 50);
     assert_int_equal(queue_probe_scripts(server), before + 1);
+}
+
+TEST(test_a_call_takes_no_more_slots_than_it_may)
+{
+    queue_probe_start(&probe, loop, redis_server_port(server), "a",
+                      &(struct queue_options){.slots = 64, .call_slots = 25});
+    queue_probe_wait_up(&probe);
+    for (int i = 0; i < 64; i++)
+        push("a", (char[]){(char)('0' + i), '\0'});
+    for (unsigned slot = 0; slot < 64; slot++)
+        queue_probe_turn(&probe, slot, true);
+    queue_probe_wait_all(&probe);
+    assert_int_equal(queue_counters(probe.queue)->claim_calls, 3);
+    for (unsigned slot = 0; slot < 64; slot++) {
+        assert_int_equal(probe.slots[slot].answer, QUEUE_CLAIMED);
+        assert_int_equal(probe.slots[slot].payload[0] - '0', slot);
+    }
+
+    /* Unless one of them had a lock. */
+    struct waiting_end end = {.lists = (const char *[]){"resource:r"}, .list_count = 1, .jid = "jid"};
+    probe.slots[0].asked++;
+    queue_settle_and_free(probe.queue, 0, true, &end);
+    for (unsigned slot = 1; slot < 64; slot++)
+        queue_probe_turn(&probe, slot, true);
+    queue_probe_wait_all(&probe);
+    assert_int_equal(queue_counters(probe.queue)->claim_calls, 4);
+
+    for (unsigned slot = 0; slot < 64; slot++)
+        queue_probe_turn(&probe, slot, true); /* and nobody waits for the rest */
+    loop_for(loop, 0);
 }
 
 TEST(test_a_call_claims_a_bounded_number_of_bytes)
