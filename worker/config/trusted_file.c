@@ -1,7 +1,6 @@
 #include "worker/config/trusted_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,22 +29,22 @@ bool trusted_facts(const struct stat *facts, const char *path, const struct trus
     return true;
 }
 
+/* Programs are checked at each start, so what matters only for a directory that would be refused comes last. */
 static bool directory_is_trusted(const char *directory, const struct trust *trust, struct error *error)
 {
     const struct trust holds = {.what = "holds what must not be replaced", .own_group = trust->own_group};
+    struct error refusal = ERROR_NONE;
     struct stat facts;
     struct statvfs system;
-    int fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    bool is_known = fd >= 0 && fstat(fd, &facts) == 0 && fstatvfs(fd, &system) == 0;
-    if (!is_known)
-        error_set(error, "%.250s: this directory cannot be examined: %s", directory, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    if (!is_known || (system.f_flag & ST_RDONLY) != 0)
-        return is_known;
+    if (stat(directory, &facts) != 0)
+        return error_set(error, "%.250s: this directory cannot be examined: %s", directory, strerror(errno));
     if ((facts.st_mode & S_ISVTX) != 0)
         facts.st_mode &= ~(mode_t)(S_IWGRP | S_IWOTH);
-    return trusted_facts(&facts, directory, &holds, error);
+    if (trusted_facts(&facts, directory, &holds, &refusal))
+        return true;
+    if (statvfs(directory, &system) == 0 && (system.f_flag & ST_RDONLY) != 0)
+        return true;
+    return error_set(error, "%s", refusal.text);
 }
 
 /* Cuts `path` to its directory. */
@@ -69,5 +68,5 @@ bool trusted_file(int fd, const char *path, const struct trust *trust, struct er
         return error_set(error, "%.250s: cannot be examined: %s", path, strerror(errno));
     real[length] = '\0';
     return trusted_facts(&facts, path, trust, error) && directory_is_trusted(directory_of(given), trust, error) &&
-           (facts.st_nlink == 0 || directory_is_trusted(directory_of(real), trust, error));
+           (facts.st_nlink == 0 || strcmp(directory_of(real), given) == 0 || directory_is_trusted(real, trust, error));
 }
