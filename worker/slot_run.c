@@ -6,7 +6,7 @@
  * gets SIGTERM. When the grace is over, the zygote kills it. The request and the time of the kill are in the slot's run
  * entry, so the kill also happens while this process is stopped.
  *
- * Tasks whose handler reports progress (HF_PROGRESS): their state on the queue node is begun before they run, written
+ * Tasks whose handler reports progress (HF_PROGRESS): their state on the queue node is begun when they start, written
  * every few seconds from the handler's last report, and closed when they leave the slot. A cancellation from a
  * dashboard is seen at the beginning and at every write. */
 #include <stdio.h>
@@ -207,15 +207,20 @@ static struct slot_progress *progress_create(struct slot *slot)
     return progress;
 }
 
+/* True if the task must wait for what an earlier run of it has left. */
 static bool progress_begin(struct slot *slot)
 {
     if (!(slot->handler->flags & HF_PROGRESS))
         return false;
     if (slot->progress == NULL)
         slot->progress = progress_create(slot);
-    slot->progress->is_open = slot->progress->waits = true;
-    iteration_begin(slot->progress->iteration, slot->jid);
-    return true;
+    struct slot_progress *progress = slot->progress;
+    progress->is_open = true;
+    progress->waits =
+        !iteration_begin(progress->iteration, slot->jid, queue_has_no_progress(slot->worker->queue, slot->number));
+    if (!progress->waits)
+        job_progress_start(&progress->reported, NULL, 0);
+    return progress->waits;
 }
 
 void slot_progress_end(struct slot *slot, enum flow_ending ending)

@@ -9,7 +9,7 @@
 #include "queue/scripts.h"
 #include "queue/serving_order.h"
 
-enum { CLAIM_NOTES = 4 };
+enum { CLAIM_NOTES = 5 };
 
 /* One script call: the slots that share it. */
 struct claim_call {
@@ -22,16 +22,24 @@ struct claim_call {
     unsigned slots[];
 };
 
+/* A note with a character for each slot, or with none. */
+static char note_of_slot(const struct redis_reply *note, const struct claim_call *call, unsigned index)
+{
+    return note->kind == REDIS_STRING && note->length == call->count ? note->bytes[index] : '\0';
+}
+
 /* Reads what the call saw: which queues are paused (the lists of blocking claims, which come first, stand for them),
- * whether there are tasks to cancel, the node's time, and for which slots' locks a task waits. */
+ * whether there are tasks to cancel, the node's time, for which slots' locks a task waits, and which tasks are new to
+ * dashboards. */
 static void call_notes(struct queue *queue, const struct claim_call *call, const struct redis_reply *notes)
 {
     if (notes[0].kind == REDIS_STRING && notes[0].length >= queue->options.name_count)
         queue_note_paused(queue, call->order, notes[0].bytes, queue->options.name_count);
     queue->has_cancels = notes[1].kind == REDIS_STRING && notes[1].length == 1 && notes[1].bytes[0] == '1';
-    bool tells = notes[3].kind == REDIS_STRING && notes[3].length == call->count;
-    for (unsigned i = 0; i < call->count; i++)
-        queue->slots[call->slots[i]].has_waiters = tells && notes[3].bytes[i] == '1';
+    for (unsigned i = 0; i < call->count; i++) {
+        queue->slots[call->slots[i]].has_waiters = note_of_slot(&notes[3], call, i) == '1';
+        queue->slots[call->slots[i]].has_no_progress = note_of_slot(&notes[4], call, i) == '0';
+    }
 }
 
 static void call_done(struct retried_call *retried_call, const struct redis_reply *reply)
@@ -122,7 +130,7 @@ static void call_encode(struct claim_call *call)
     serving_order_draw(call->order, queue->options.weights, queue->options.name_count, random_below, NULL);
     buffer_clear(out);
     redis_request_script(out, &queue_script_claim, 3 + lists + (freed > 0 ? 2 + freed : 0),
-                         6 + lists + (freed > 0 ? 5 : 0));
+                         6 + lists + (freed > 0 ? 5 : 0) + queue->asks_for_progress);
     lists_encode(queue, call->order, out);
     if (freed > 0)
         waiting_encode_freed_keys(queue, call->slots, call->count, out);
@@ -134,6 +142,8 @@ static void call_encode(struct claim_call *call)
     slots_encode(queue, call, out);
     if (freed > 0)
         waiting_encode_freed(queue, call->slots, call->count, out);
+    if (queue->asks_for_progress)
+        redis_request_text(out, queue->keys.iteration_prefix);
 }
 
 /* If all claimed in one call, they would wait together while the node works, and the node while they run. The ends of
@@ -172,6 +182,12 @@ void queue_settle_and_claim(struct queue *queue, unsigned slot, bool claim_next)
 {
     queue->slots[slot].freed_lists = 0;
     queue_slot_gather(queue, slot, claim_next);
+}
+
+bool queue_has_no_progress(struct queue *queue, unsigned slot)
+{
+    queue->asks_for_progress = true;
+    return queue->slots[slot].has_no_progress;
 }
 
 void claims_init(struct queue *queue)

@@ -2,6 +2,8 @@
  *
  *     IDLE ─begin─▶ BEGINNING ─answered─▶ RUNNING ─end─▶ ENDING ─answered─▶ IDLE, or BEGINNING the next
  *
+ * A run that is new starts in BEGINNING. If it ends there, its last call follows the first on the connection.
+ *
  * There is one call and one timer: it repeats the call of BEGINNING and ENDING, and asks for progress in RUNNING. */
 #include "queue/iteration.h"
 
@@ -34,6 +36,7 @@ struct iteration {
     char run[ENVELOPE_NEW_JID_SIZE];
     struct buffer cursor; /* what was saved last in this run; goes with every write */
     bool is_done;
+    bool runs;        /* since `began` */
     double earlier_s; /* what earlier runs took */
     struct instant began;
     double took_s; /* this run, once it is over */
@@ -95,12 +98,19 @@ static void iteration_send(struct iteration *iteration)
 static void run_begin(struct iteration *iteration)
 {
     iteration->phase = BEGINNING;
-    iteration->is_done = false;
+    iteration->is_done = iteration->runs = false;
+    iteration->earlier_s = 0;
     buffer_clear(&iteration->cursor);
     envelope_new_jid(iteration->run);
     snprintf(iteration->jid, sizeof iteration->jid, "%s", iteration->next_jid);
     iteration->next_jid[0] = '\0';
     iteration_send(iteration);
+}
+
+static void run_starts(struct iteration *iteration)
+{
+    iteration->runs = true;
+    iteration->began = loop_now(iteration->loop);
 }
 
 /* The hash may be another program's: a Ruby job's cursor, or something unusable. */
@@ -111,14 +121,19 @@ static void begin_read(struct iteration *iteration, const struct redis_reply *re
     const struct redis_reply *cursor = is_sound ? &reply->elements[1] : NULL;
     bool has_cursor =
         is_sound && iteration_text_is_sound(cursor->bytes, cursor->length) && strcmp(cursor->bytes, "null") != 0;
+    bool is_cancelled = is_sound && reply->elements[0].integer == 1;
     iteration->phase = RUNNING;
-    iteration->began = loop_now(iteration->loop);
     iteration->earlier_s = is_sound ? real_read(reply->elements[2].bytes, NULL) : 0;
     if (!(iteration->earlier_s >= 0 && iteration->earlier_s < 1e12))
         iteration->earlier_s = 0;
     timer_after(iteration, iteration->options.interval_ns);
-    iteration->options.began(iteration->options.context, is_sound && reply->elements[0].integer == 1,
-                             has_cursor ? cursor->bytes : NULL, has_cursor ? cursor->length : 0);
+    if (!iteration->runs) {
+        run_starts(iteration);
+        iteration->options.began(iteration->options.context, is_cancelled, has_cursor ? cursor->bytes : NULL,
+                                 has_cursor ? cursor->length : 0);
+    } else if (is_cancelled) {
+        iteration->options.cancelled(iteration->options.context);
+    }
 }
 
 static void flush_read(struct iteration *iteration, const struct redis_reply *reply)
@@ -162,11 +177,15 @@ static void timer_fire(struct loop_timer *timer)
 
 /* --- life ------------------------------------------------------------------------------------------------------ */
 
-void iteration_begin(struct iteration *iteration, const char *jid)
+bool iteration_begin(struct iteration *iteration, const char *jid, bool is_new)
 {
     snprintf(iteration->next_jid, sizeof iteration->next_jid, "%s", jid);
-    if (iteration->phase == IDLE)
-        run_begin(iteration);
+    if (iteration->phase != IDLE)
+        return false;
+    run_begin(iteration);
+    if (is_new)
+        run_starts(iteration);
+    return is_new;
 }
 
 void iteration_save(struct iteration *iteration, const char *json, size_t length)
@@ -182,11 +201,11 @@ void iteration_end(struct iteration *iteration, bool is_done)
         return;
     redis_call_cancel(&iteration->call);
     loop_timer_clear(iteration->loop, &iteration->timer);
-    if (iteration->phase == BEGINNING && !is_done) {
+    if (!iteration->runs && !is_done) {
         iteration->phase = IDLE; /* the progress of earlier runs is unknown here, and stays */
         return;
     }
-    iteration->took_s = iteration->phase == RUNNING ? seconds_so_far(iteration) : 0;
+    iteration->took_s = iteration->runs ? seconds_so_far(iteration) : 0;
     iteration->is_done = is_done;
     iteration->phase = ENDING;
     iteration_send(iteration);

@@ -1,7 +1,7 @@
 /* The progress of one task, in `it-JID`: dashboards (8.1) show it, and the task's next run gets it. Dashboards and
  * clients of Sidekiq request the cancellation of a task there.
  *
- *     iteration_begin   before a task runs that reports progress      -> began(cancelled, cursor)
+ *     iteration_begin   before a task runs that reports progress      -> began(cancelled, cursor), unless it is new
  *     iteration_save    with its progress, from inside `look`, which is called every few seconds
  *     iteration_end     when the run is over, before the claim is settled
  *
@@ -53,8 +53,9 @@ struct iteration *iteration_create(struct loop *loop, const struct iteration_opt
 /* Progress that was not written is lost. */
 void iteration_destroy(struct iteration *iteration);
 
-/* Waits for the end of the previous run first. */
-void iteration_begin(struct iteration *iteration, const char *jid);
+/* Waits for the end of the previous run first. With `is_new` no earlier run has left anything: if there is no need to
+ * wait it returns true, the task may start at once, and `began` is not called. */
+bool iteration_begin(struct iteration *iteration, const char *jid, bool is_new);
 /* Copies a sound text, to be written with the next look or at the end. */
 void iteration_save(struct iteration *iteration, const char *json, size_t length);
 /* The run is over, or must not begin (then `began` is not called). With `is_done` the task is done, and its hash is

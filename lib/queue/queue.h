@@ -143,6 +143,9 @@ void queue_give_back(struct queue *queue, unsigned slot, const char *name);
 void queue_open(struct queue *queue, unsigned slot, const char *jid, bool finishes);
 /* True if the last claim saw that there are tasks to cancel: then call queue_open. */
 bool queue_has_cancels(const struct queue *queue);
+/* True if the slot's task had no iteration hash (iteration.h) when it was claimed; else that is not known. Claims look
+ * for one from the first such question on. */
+bool queue_has_no_progress(struct queue *queue, unsigned slot);
 
 /* The process was cut off and did not die: the recovery of the task does not count against it. */
 void queue_uncount_recovery(struct queue *queue, unsigned slot, const char *jid);

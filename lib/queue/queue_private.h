@@ -36,6 +36,7 @@ struct claim_slot {
     unsigned freed_lists;
     bool is_handed_on; /* the locks go to a successor */
     bool has_waiters;
+    bool has_no_progress;                   /* its task, as of the claim */
     struct retried_call keep;               /* of its claim as a successor */
     bool is_confirmed;                      /* by that call, or by the one of another slot, */
     unsigned char confirms[CLAIM_ID_BYTES]; /* as long as its place holds this id */
@@ -106,6 +107,7 @@ struct queue {
     bool presenting;
     bool is_listed; /* as of the node's last answer about it, it lists the process */
     bool has_cancels;
+    bool asks_for_progress; /* with each claim */
     /* queue_now */
     int64_t told_us; /* 0 = the node has not sent its time yet */
     struct instant told_at;

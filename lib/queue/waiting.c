@@ -210,6 +210,7 @@ static void successor_done(struct retried_call *retried_call, const struct redis
         claim_judge(queue, slot->settles_for, redis_reply_is_text(&reply->elements[3], "1"));
     if (fits)
         queue->has_cancels = reply->elements[1].kind == REDIS_STRING && reply->elements[1].bytes[0] == '1';
+    slot->has_no_progress = false; /* this call does not look */
     queue_slot_read(queue, (unsigned)(slot - queue->slots), fits ? &reply->elements[0] : &missing,
                     fits ? reply->elements[2].integer : 0);
 }

@@ -118,6 +118,23 @@ static void a_failure_is_tried_again_and_a_burial_is_not(void **state)
     one_fleet_stop(worker);
 }
 
+/* From the second task of a worker on, its claim has said whether an earlier run left something. */
+static void a_run_goes_on_where_the_last_stopped(void **state)
+{
+    (void)state;
+    unsigned worker = work("echo \"$HF_JID:$HF_CHECKPOINT\" >>$D/out\n"
+                           "[ $HF_JID = first ] || [ -n \"$HF_CHECKPOINT\" ] && exit 0\n"
+                           "echo '{\"progress\":{\"done\":7},\"retry_in\":0.05}' >&3; exit 98",
+                           "", NULL);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"first\"}");
+    test_await(fleet_left(&fleet) == 0 && strchr(content_of("out"), '\n') != NULL);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\"}");
+    test_await(strstr(content_of("out"), "done") != NULL && fleet_left(&fleet) == 0);
+    assert_string_equal(content_of("out"), "first:\none:\none:{\"done\":7}\n");
+    one_fleet_stop(worker);
+    assert_int_equal(fleet_number(&fleet, "exists it-first it-one"), 0);
+}
+
 /* --- the end of its time ------------------------------------------------------------------------------------------ */
 
 static const char stubborn[] = "trap '' TERM; echo $$ >$D/out; while :; do sleep 0.05; done";
@@ -298,6 +315,7 @@ int main(void)
         fleet_test(a_task_is_done_with_its_result_and_what_follows),
         fleet_test(its_lock_and_its_token_are_told_to_it),
         fleet_test(a_failure_is_tried_again_and_a_burial_is_not),
+        fleet_test(a_run_goes_on_where_the_last_stopped),
         fleet_test(a_run_that_takes_too_long_is_killed_and_has_failed),
         fleet_test(a_worker_that_stops_gives_its_task_back),
         fleet_test(a_program_is_asked_when_its_task_is_cancelled),

@@ -67,7 +67,7 @@ static bool has_begun(void *begins)
 static void begin(const char *jid)
 {
     unsigned begins = probe.begins + 1;
-    iteration_begin(probe.iteration, jid);
+    assert_false(iteration_begin(probe.iteration, jid, false));
     assert_true(loop_until(loop, has_begun, &begins, TEST_PATIENCE_NS));
 }
 
@@ -156,11 +156,61 @@ TEST(a_run_that_is_called_off_before_it_begins_leaves_what_was_reached)
     free(redis_server_command(server, "HSET it-j2 ex 1 c 7 rt 2.5"));
     begin("j1");
     end(false);
-    iteration_begin(probe.iteration, "j2");
+    assert_false(iteration_begin(probe.iteration, "j2", false));
     iteration_end(probe.iteration, false);
     begin("j3"); /* behind all that was sent for the second */
     assert_reply(server, "2\n7\n2.5", "HMGET it-j2 ex c rt");
     end(false);
+}
+
+/* --- runs before which nothing was left --------------------------------------------------------------------------- */
+
+static bool is_cancelled(void *context)
+{
+    (void)context;
+    return probe.cancels > 0;
+}
+
+TEST(a_new_run_starts_at_once_and_is_shown)
+{
+    assert_true(iteration_begin(probe.iteration, "j1", true));
+    wait_reply("1\nnull\n0.0", "HMGET it-j1 ex c rt");
+    probe.report = "[1]";
+    wait_reply("[1]", "HGET it-j1 c");
+    end(true);
+    assert_reply(server, "0", "EXISTS it-j1");
+    assert_int_equal(probe.begins, 0);
+}
+
+TEST(a_new_run_that_ends_at_once_keeps_what_it_reached)
+{
+    assert_true(iteration_begin(probe.iteration, "j1", true));
+    save("[1]");
+    end(false);
+    assert_reply(server, "1\n[1]", "HMGET it-j1 ex c");
+    assert_true(iteration_begin(probe.iteration, "j2", true));
+    end(true);
+    assert_reply(server, "0", "EXISTS it-j2");
+}
+
+TEST(a_new_run_learns_that_it_was_cancelled_meanwhile)
+{
+    free(redis_server_command(server, "HSET it-j1 cancelled 1795194349"));
+    assert_true(iteration_begin(probe.iteration, "j1", true));
+    assert_true(loop_until(loop, is_cancelled, NULL, TEST_PATIENCE_NS));
+    assert_int_equal(probe.begins + probe.looks, 0);
+}
+
+TEST(a_new_run_waits_for_the_end_of_the_one_before)
+{
+    begin("j1");
+    save("1");
+    iteration_end(probe.iteration, false);
+    assert_false(iteration_begin(probe.iteration, "j2", true));
+    unsigned twice = 2;
+    assert_true(loop_until(loop, has_begun, &twice, TEST_PATIENCE_NS));
+    assert_reply(server, "1", "HGET it-j1 c");
+    assert_reply(server, "1", "HGET it-j2 ex");
 }
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
@@ -168,7 +218,7 @@ TEST(a_run_that_is_called_off_before_it_begins_leaves_what_was_reached)
 TEST(a_begin_whose_reply_was_lost_counts_once)
 {
     relay_swallow(relay, true);
-    iteration_begin(probe.iteration, "j1");
+    assert_false(iteration_begin(probe.iteration, "j1", false));
     wait_reply("1", "HGET it-j1 ex");
     relay_cut(relay);
     relay_swallow(relay, false);
@@ -238,12 +288,6 @@ TEST(progress_is_written_on_a_node_that_is_out_of_memory)
 }
 
 /* --- cancelling --------------------------------------------------------------------------------------------------- */
-
-static bool is_cancelled(void *context)
-{
-    (void)context;
-    return probe.cancels > 0;
-}
 
 static bool is_marked;
 

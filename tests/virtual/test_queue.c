@@ -438,6 +438,43 @@ TEST(test_settling_works_without_memory)
     free(places);
 }
 
+/* --- progress ----------------------------------------------------------------------------------------------------- */
+
+static bool claimed_has_no_progress(const char *payload)
+{
+    free(redis_server_command(server, "LPUSH queue:a '%s'", payload));
+    queue_probe_claim(&probe, 0, payload);
+    return queue_has_no_progress(probe.queue, 0);
+}
+
+/* It may start before the node has said what an earlier run left. */
+TEST(test_a_claim_tells_which_task_has_no_progress)
+{
+    static const struct {
+        const char *payload;
+        bool has_none;
+    } cases[] = {
+        {"{\"class\":\"c\",\"jid\":\"new\"}", true},
+        {"{\"class\":\"c\",\"jid\":\"old\"}", false},
+        {"{\"jid\" :\t\"new\"}", true},
+        {"{\"jid\" :\t\"old\"}", false},
+        {"{\"args\":[{\"jid\":\"new\"}],\"jid\":\"old\"}", false},
+        {"{\"args\":[{\"jid\":\"new\"}],\"jid\":\"other\"}", true},
+        {"{\"args\":[{\"jid\":\"new\"}],\"j\\u0069d\":\"old\"}", false},
+        {"{\"args\":[{\"jid\":\"new\"}],\"jid\":\"\\/\"}", false},
+        {"{\"args\":[{\"jid\":\"1\"},{\"jid\":\"2\"},{\"jid\":\"3\"},{\"jid\":\"4\"}],\"jid\":\"new\"}", false},
+        {"none", false},
+    };
+    start("a");
+    free(redis_server_command(server, "HSET it-old ex 1 c 7 rt 1"));
+    assert_false(claimed_has_no_progress("{\"jid\":\"new\"}")); /* nobody had asked yet */
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(claimed_has_no_progress(cases[i].payload), cases[i].has_none);
+    queue_probe_turn(&probe, 0, false);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_false(queue_has_no_progress(probe.queue, 0));
+}
+
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
 TEST(test_the_space_is_put_before_every_key)

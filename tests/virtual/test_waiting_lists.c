@@ -193,6 +193,23 @@ static void assert_claims(const char *first, const char *second, const char *res
     assert_places(text);
 }
 
+/* What the slot's claim before it said does not hold for the heir. */
+static void test_whether_an_heir_has_progress_is_not_known(void **state)
+{
+    (void)state;
+    static const char task[] = "{\"jid\":\"new\"}";
+    hold_before_two("a");
+    assert_false(queue_has_no_progress(probe.queue, 1)); /* from now on claims tell */
+    free(redis_server_command(server, "LPUSH queue:a '%s'", task));
+    queue_probe_claim(&probe, 1, task);
+    assert_true(queue_has_no_progress(probe.queue, 1));
+    queue_probe_postpone(&probe, 1, QUEUE_DEAD, 0, task);
+    assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_NOTHING);
+    struct waiting_successor heir = heir_of("holder");
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    assert_false(queue_has_no_progress(probe.queue, 1));
+}
+
 /* Its process stands still: whoever looks brings the heir back, at the head of its queue and before the other. */
 static void test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place(void **state)
 {
@@ -411,6 +428,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_who_has_to_wait_elsewhere_lets_the_next_pass),
     queue_test(test_what_rang_in_vain_goes_back),
     queue_test(test_what_rang_for_the_recovered_goes_back),
+    queue_test(test_whether_an_heir_has_progress_is_not_known),
     queue_test(test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place),
     queue_test(test_an_heir_that_is_confirmed_follows_the_lease),
     queue_test(test_the_end_of_a_holder_confirms_its_heir_if_it_is_there),

@@ -11,12 +11,13 @@
 --       a successor (no task is woken), 4 more for each lock; 32 bytes a slot, the id that its place holds (16
 --       times '-' = none) and the new one; then, if tasks end that held locks, the prefixes of the keys of queues, orders and
 --       places, the groups of their lists (stamps.lua), five digits and a blank each, and a line for each slot, the jid
---       that gives up its place in these lists. Locks that go to a successor have a group that no list has.
+--       that gives up its place in these lists. Locks that go to a successor have a group that no list has. Last, if it
+--       matters whether tasks have progress, the prefix of the keys of iteration hashes.
 -- Returns for each slot what its place now holds: the new id, followed by queue, newline and payload of the claimed
 -- task; anything else means that the claim is lost. Then, for each list, '1' if its queue is paused, '0' if not ('' =
 -- no slot wanted to claim); '1' if a task was claimed and there are tasks to cancel, else '0'; the node's time in
--- microseconds; and for each slot '1' if a task waits for the locks of its task, '0' if none does ('' = no task held
--- a lock).
+-- microseconds; for each slot '1' if a task waits for the locks of its task, '0' if none does ('' = no task held
+-- a lock); and for each slot '0' if its task certainly has no iteration hash, else '1' ('' = no prefix).
 --
 -- A place always holds the id of the last call that changed it. A repetition after a lost reply is recognised by
 -- the new id and gets the same answer; a late call finds another id and changes nothing. A place is opened only for
@@ -157,10 +158,26 @@ for l = 1, lists do
     end
 end
 
-local fields, next_task = {}, 1
+-- The jid is one of the texts that look like it, unless escapes hide it.
+local iterations = ARGV[orders < #KEYS and ends + 5 or ends]
+local function may_have_progress(task)
+    local found = 0
+    for jid in string.gmatch(task, '"jid"%s*:%s*"(.-)"') do
+        found = found + 1
+        if found > 4 or string.find(jid, '\\', 1, true) or redis.call('EXISTS', iterations .. jid) == 1 then
+            return true
+        end
+    end
+    return found == 0 or string.find(task, '\\u', 1, true) ~= nil
+end
+
+local fields, next_task, progress = {}, 1, {}
 for m = 1, moves do
     local s = moved[m]
     if next_task <= claimed and signs[s] % 2 == 1 then
+        if iterations and not may_have_progress(tasks[next_task]) then
+            progress[s] = '0'
+        end
         answers[s] = answers[s] .. heads[next_task] .. tasks[next_task]
         next_task = next_task + 1
     end
@@ -173,4 +190,8 @@ answers[#answers + 1] = seen
 answers[#answers + 1] = next_task > 1 and redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0'
 answers[#answers + 1] = now
 answers[#answers + 1] = waits
+for s = 1, iterations and slots or 0 do
+    progress[s] = progress[s] or '1'
+end
+answers[#answers + 1] = table.concat(progress)
 return answers
