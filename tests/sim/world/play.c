@@ -221,19 +221,32 @@ static void violation_print(const struct play *of, uint64_t seed)
     replay_print(seed, play.result->moves);
 }
 
-static uint64_t expectations_check(const struct play *of, const struct result *sum)
+static uint64_t times_of(const struct result *sum, const char *name)
 {
-    uint64_t missing = 0;
+    for (unsigned i = 0; i < PLAY_COUNTERS_MAX && sum->counters[i].name != NULL; i++)
+        if (strcmp(sum->counters[i].name, name) == 0)
+            return sum->counters[i].times;
+    return 0;
+}
+
+static uint64_t expectations_check(const struct play *of, const struct result *sum, uint64_t played)
+{
+    uint64_t broken = 0;
     for (const char *const *name = of->expected; name != NULL && *name != NULL; name++) {
-        unsigned i = 0;
-        while (i < PLAY_COUNTERS_MAX && sum->counters[i].name != NULL && strcmp(sum->counters[i].name, *name) != 0)
-            i++;
-        if (i < PLAY_COUNTERS_MAX && sum->counters[i].times > 0)
+        if (times_of(sum, *name) > 0)
             continue;
         printf("%s: %s never happened\n", of->name, *name);
-        missing++;
+        broken++;
     }
-    return missing;
+    for (const struct play_bound *bound = of->bounds; bound != NULL && bound->name != NULL; bound++) {
+        uint64_t rate = times_of(sum, bound->name) * 1000 / played;
+        if (rate >= bound->least && rate <= bound->most)
+            continue;
+        printf("%s: %s happened %llu times in a thousand schedules, not %llu to %llu\n", of->name, bound->name,
+               (unsigned long long)rate, (unsigned long long)bound->least, (unsigned long long)bound->most);
+        broken++;
+    }
+    return broken;
 }
 
 static void sum_print(const struct play *of, const struct result *sum, uint64_t seed, uint64_t played, double seconds)
@@ -277,7 +290,7 @@ uint64_t play_all(const struct play *of)
     }
     sum_print(of, &sum, first, played, (double)instant_since(begun, instant_now()) / 1e9);
     if (of->expected_after > 0 && played >= of->expected_after)
-        violations += expectations_check(of, &sum);
+        violations += expectations_check(of, &sum, played);
     munmap(play.result, sizeof *play.result);
     return violations;
 }

@@ -34,14 +34,22 @@ void play_lasted(int64_t ns);
 
 /* --- all of them -------------------------------------------------------------------------------------------------- */
 
+/* How often something happens in a thousand schedules. */
+struct play_bound {
+    const char *name; /* of its counter */
+    uint64_t least, most;
+};
+
 struct play {
     const char *name;
     void (*schedule)(uint64_t seed);
     uint64_t count, seed; /* when the environment says nothing; seed 0 = of the day */
     int64_t limit_ns;     /* no more begin after that; 0 = no limit */
-    /* Counters that must not be 0 after so many schedules, else the run shows too little. */
-    const char *const *expected;
+    /* After so many schedules: counters that must not be 0, else the run shows too little; and bounds, of which the
+     * last has no name. */
     uint64_t expected_after;
+    const char *const *expected;
+    const struct play_bound *bounds;
 };
 
 /* The number of schedules that violated something; all is printed. */
