@@ -21,7 +21,7 @@ struct operation {
     enum operate_verb verb;
     struct task_view view;
     struct printer out;
-    unsigned long long done, gone, refused, matched;
+    unsigned long long done, gone, refused;
     unsigned long long trimmed; /* entries of `dead` that had to make room */
 };
 
@@ -298,7 +298,6 @@ static int page_operate(struct operation *operation, struct task_walk *walk)
         task_view_read(&operation->view, entry->task.bytes, entry->task.length);
         if (!tasks_want(operation->tasks, &operation->view, entry))
             continue;
-        operation->matched++;
         bool is_full = batch.count == OPERATE_ENTRIES_MAX || batch.bytes > BYTES_A_CALL;
         if (batch.count > 0 && (is_full || !is_same_place(batch.entries[0], entry)))
             code = page_send(operation, &batch);
