@@ -1,7 +1,6 @@
 /* One slot: performs what flow.c decides. A slot stands for a runner, which it shares with its partner: it claims a
  * task (slot_successor.c), takes the lock on the runner's behalf (slot_lock.c), has it run (slot_run.c) by a thread
  * or by a child process, and settles it (slot_moves.c). Runs on the loop. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/invariant.h"

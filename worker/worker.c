@@ -3,7 +3,6 @@
  * what a slot does in slot.c. */
 #include "worker/worker.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

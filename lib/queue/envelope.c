@@ -14,7 +14,6 @@
 #include "queue/envelope.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/invariant.h"
 #include "base/real.h"

@@ -6,7 +6,6 @@
  * leaving process first sends an unanswered batch, and then one last heartbeat with the rest. */
 #include "queue/heartbeat.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 

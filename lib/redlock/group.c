@@ -2,7 +2,6 @@
  */
 #include "redlock/group.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Making a group, healing nodes and replacing one: performs what membership.c plans and what trust.c wants written, and
  * looks at all nodes again after each step. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"

@@ -4,7 +4,6 @@
  * several threads touch is under the lock of the client. Nobody waits for the loop with it, because the loop takes it
  * to tell the entries of danger and loss. */
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 

@@ -7,7 +7,6 @@
  *
  * One JSON line goes to standard output. */
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

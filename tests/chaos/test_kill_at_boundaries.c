@@ -6,7 +6,6 @@
  * serves all queues and cleans up. */
 #include "tests/support/test.h"
 
-#include <ctype.h>
 #include <glob.h>
 #include <stdio.h>
 

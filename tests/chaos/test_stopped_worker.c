@@ -1,8 +1,6 @@
 /* Workers that are stopped for longer than their lease, and wake up: others have their tasks by then. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-
 #include "tests/support/one_fleet.h"
 
 static const struct fleet_setup leased = {.worker = "lease = \"1s\";", .threads = 2};

@@ -1,7 +1,6 @@
 /* holdfast doctor and cancel against a real server: every kind of finding is found, and nothing where all is well. */
 #include "tests/support/admin_fixture.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <poll.h>
 #include <stdatomic.h>

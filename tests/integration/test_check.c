@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "tests/support/lock_group.h"

@@ -2,7 +2,6 @@
  * touched, byte for byte. */
 #include "worker/dry_run/nodes/cleanup.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

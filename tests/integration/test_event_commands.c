@@ -4,7 +4,6 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/http_server.h"

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/support/one_fleet.h"
 #include "tests/support/worker_child.h"

@@ -3,7 +3,6 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/support/lock_group.h"
 #include "tests/support/one_fleet.h"

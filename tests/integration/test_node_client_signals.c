@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 #include "tests/support/node_client_fixture.h"
 #include "tests/support/relay.h"

@@ -1,9 +1,6 @@
 /* What a whole worker leaves behind when a task ends as done: the tasks that follow from it, and its result. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/one_fleet.h"
 
 #define KEEPS "{ class = \"parent\"; result_ttl = \"1h\"; }, { class = \"lonely\"; result_ttl = \"1h\"; }"

@@ -2,9 +2,6 @@
  * progress that outlives a worker. */
 #include "tests/support/test.h"
 
-#include <signal.h>
-#include <stdio.h>
-
 #include "tests/support/one_fleet.h"
 
 static bool is_noted(const char *line)

@@ -3,7 +3,6 @@
 #include "worker/dry_run/nodes/private_nodes.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>

@@ -3,7 +3,6 @@
 #include "tests/support/test.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buffer.h"

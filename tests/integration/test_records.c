@@ -1,7 +1,6 @@
 /* What becomes of the record of a task that does not end well: refused arguments, and tasks near the size limit. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "queue/envelope.h"

@@ -1,7 +1,6 @@
 /* SIGHUP: what is reloadable is taken by the running worker, the rest is named, and a bad file changes nothing. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/one_fleet.h"

@@ -1,7 +1,6 @@
 /* How long a run may take, and when its task comes again if the handler says so: in threads of the worker. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/one_fleet.h"

@@ -2,7 +2,6 @@
  * buried, and takes no more than its share. */
 #include "tests/support/test.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include "tests/support/contended.h"

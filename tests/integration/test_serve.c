@@ -3,7 +3,6 @@
 #include "tests/support/admin_fixture.h"
 
 #include <glob.h>
-#include <sys/un.h>
 
 #include "tests/support/http_ask.h"
 #include "worker/print/exit_code.h"

@@ -1,9 +1,6 @@
 /* How a worker ends: what runs, what waits for its lock, what was only claimed; and what is left at the queue node. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/one_fleet.h"
 
 /* The jids of a queue from its head on, in the order in which they would be claimed. */

@@ -2,9 +2,6 @@
  * unique, stand in a queue that may not run them or is paused. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/one_fleet.h"
 
 static void assert_dead(const char *error_class)

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "tests/support/launcher_fixture.h"
 #include "tests/support/one_loop.h"

@@ -1,6 +1,5 @@
 /* For the tests of holdfast run-handler: what the first argument asks for. Class: scripted. */
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

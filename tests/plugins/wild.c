@@ -2,7 +2,6 @@
  * so on. With any other name it is as good as any. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

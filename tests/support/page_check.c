@@ -1,6 +1,5 @@
 #include "tests/support/page_check.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "queue/json.h"

@@ -1,7 +1,6 @@
 #include "tests/support/relay.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,6 @@
 /* The address of a server as people write it, right and wrong. */
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-
 #include "redis/address.h"
 #include "redis/node.h"
 

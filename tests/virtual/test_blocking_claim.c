@@ -1,9 +1,6 @@
 /* Waking idle workers: by whatever pushes, at once, and each task once. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "queue/keys.h"
 #include "tests/support/queue_fixture.h"
 

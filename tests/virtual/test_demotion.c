@@ -1,9 +1,7 @@
 /* Only a master is ever up: replicas at connect time, and masters that become replicas while we are connected. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "redis/node.h"
 #include "tests/support/node_fixture.h"

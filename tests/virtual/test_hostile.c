@@ -3,7 +3,6 @@
  * again as soon as the server behaves. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "redis/node.h"

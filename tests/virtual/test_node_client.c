@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 #include "base/memory.h"
 #include "tests/support/node_client_fixture.h"

@@ -2,9 +2,6 @@
  * doubled. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "queue/scripts.h"
 #include "tests/support/producer_fixture.h"
 

@@ -2,7 +2,6 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "queue/keys.h"
 #include "tests/support/queue_fixture.h"

@@ -2,7 +2,6 @@
  * scripts alone; that a queue repeats its calls, fleets of the world show, whose connections break at any byte. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "queue/keys.h"

@@ -3,7 +3,6 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/support/waiting_fixture.h"
 

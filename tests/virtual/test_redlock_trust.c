@@ -4,8 +4,6 @@
  * any moment, in simulated locks. */
 #include "tests/support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "redlock/group.h"

@@ -1,6 +1,5 @@
 #include "worker/commands/command_child.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>

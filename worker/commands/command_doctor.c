@@ -2,7 +2,6 @@
 #include "worker/commands/command.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"

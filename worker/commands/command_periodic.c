@@ -4,7 +4,6 @@
 #include "worker/commands/command.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "worker/periodic/civil.h"

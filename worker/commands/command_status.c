@@ -2,7 +2,6 @@
 #include "worker/commands/command.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "worker/print/human.h"

@@ -6,7 +6,6 @@
  * until its validity ends: fenced sinks refuse it, others do not. So --force is required. */
 #include "worker/commands/command.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"

@@ -1,7 +1,6 @@
 /* holdfast work: runs tasks until a signal stops it. */
 #include "worker/commands/command.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <unistd.h>

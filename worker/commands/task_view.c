@@ -1,7 +1,6 @@
 #include "worker/commands/task_view.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 

@@ -1,7 +1,6 @@
 #include "worker/config/node_options.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/invariant.h"

@@ -3,7 +3,6 @@
 #include <endian.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/invariant.h"

@@ -1,7 +1,5 @@
 #include "worker/monitor/metric_table.h"
 
-#include <stdio.h>
-
 #include "base/clock.h"
 
 #define US(ms) ((int64_t)((ms)*1000))

@@ -1,6 +1,5 @@
 #include "worker/nodes/node_facts.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  *          of the process that ran it, a program that did not start, a refusal of its own handler, a time limit that
  *          its class has, a lock that it had; and what is buried as poison was recovered from as many processes as
  *          that takes, and no more */
-#include <stdio.h>
 #include <string.h>
 
 #include "tests/sim/fleet/fleet.h"

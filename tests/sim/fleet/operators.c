@@ -1,6 +1,5 @@
 /* Operators: they make the lock group, and then use the commands of the program, at any moment. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "redlock/redlock_nodes.h"

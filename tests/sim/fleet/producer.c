@@ -4,7 +4,6 @@
  *   pushed  what is said not to be there is not, and what is pushed together is there as a whole or not at all, even if
  *           its producer dies meanwhile */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/buffer.h"
 #include "base/invariant.h"

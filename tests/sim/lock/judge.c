@@ -14,7 +14,6 @@
  * clock of its client stood still: others may rightly have the resource then. And `overlap` but for one who was granted
  * what a node forgot by a jump of its clock, and who met the node only then (docs/lock-nodes.md, "start no workers
  * while clocks of lock nodes are being corrected"). */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* Users of locks on a loop: as code of the worker uses them. Some act from inside the events. */
-#include <stdio.h>
 
 #include "base/invariant.h"
 #include "base/memory.h"

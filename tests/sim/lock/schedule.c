@@ -1,8 +1,5 @@
 #include "tests/sim/lock/schedule.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/invariant.h"
 #include "tests/sim/world/trouble.h"
 

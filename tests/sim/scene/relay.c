@@ -1,8 +1,6 @@
 /* tests/support/relay.h in the world: a listener of its own that speaks to the server in the place of the client. */
 #include "tests/support/relay.h"
 
-#include <stdlib.h>
-
 #include "base/memory.h"
 #include "tests/sim/scene/scene.h"
 #include "tests/support/redis_server.h"

@@ -1,7 +1,6 @@
 /* Streams, as much of them as dry runs need: see redis_commands.h. An entry is its id, a NUL, and its fields, each as
  * its length, a blank, and its bytes. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/sim/server/redis_commands.h"

@@ -1,6 +1,5 @@
 /* Strings: see redis_commands.h. */
 #include <limits.h>
-#include <strings.h>
 
 #include "tests/sim/server/redis_commands.h"
 

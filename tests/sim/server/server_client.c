@@ -1,5 +1,4 @@
 /* CLIENT, and the other commands about a connection. */
-#include <strings.h>
 
 #include "tests/sim/server/server_private.h"
 

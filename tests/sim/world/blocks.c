@@ -4,7 +4,6 @@
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tests/sim/world/world.h"
 #include "tests/sim/world/wrapped.h"

@@ -3,7 +3,6 @@
 #include "base/loop.h"
 
 #include <netinet/in.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 

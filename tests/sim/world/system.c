@@ -1,7 +1,5 @@
 /* What a process asks the system about itself, in the world: clocks, randomness, its number, its memory, signals. */
-#include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,9 +7,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <ucontext.h>

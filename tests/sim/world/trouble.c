@@ -1,7 +1,5 @@
 #include "tests/sim/world/trouble.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

@@ -1,7 +1,6 @@
 /* See stats.h. What comes in, and how it stands now. */
 #include "worker/dry_run/count/stats.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

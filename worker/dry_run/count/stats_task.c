@@ -1,7 +1,5 @@
 /* What became of a task, as the records of its slots tell. A task is pushed once and held once or more: it may fail,
  * lose its lock or its process, and come again. Its wait is that from the push to the first hold. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/hash.h"
 #include "base/invariant.h"

@@ -2,7 +2,6 @@
 #include "worker/dry_run/load/plan_options.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"

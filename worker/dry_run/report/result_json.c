@@ -2,7 +2,6 @@
 #include "worker/dry_run/report/result_json.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

@@ -1,6 +1,5 @@
 #include "worker/dry_run/run/dry_run.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
