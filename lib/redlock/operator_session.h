@@ -32,6 +32,7 @@ struct server {
     enum marker_scheme new_scheme; /* of the group that is made */
     char trouble[256];             /* unless it was understood */
     struct redlock_key_view key;   /* of the last find */
+    uint64_t places;               /* a set: for which of them it has something */
     struct fence_page *page;       /* of group_upgrade.c */
     uint64_t fences_moved;         /* by the last upgrade */
     /* of the last inspection */

@@ -257,9 +257,47 @@ static void a_free_lock_lets_the_oldest_go(void **state)
     assert_contains(result.error, "nobody holds it; with --force, who waits for it would be let go");
     assert_int_equal(fleet_number(&fleet, "LLEN queue:parked"), 0);
     assert_int_equal(run_command("unlock", "r", "--force"), 2); /* behind -- it is another resource */
-    assert_int_equal(unlock("r"), 0);
+    assert_int_equal(unlock("r"), 1);
+    assert_contains(result.error, "holdfast unlock: nobody held it");
     assert_lacks(result.out, "be told");
+    assert_lacks(result.out, "had nothing");
     assert_int_equal(fleet_number(&fleet, "LLEN queue:parked"), 1);
+}
+
+static int unlock_place(const char *place)
+{
+    char path[128];
+    config_path(path);
+    program_result_free(&result);
+    result =
+        program_run_arguments((const char *const[]){"unlock", "-c", path, "--force", "--place", place, "r", NULL}, -1);
+    return result.exit_code;
+}
+
+/* A place that was not named is taken only where it is the only one. */
+static void of_several_places_one_must_be_named(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    for (unsigned place = 2; place <= 3; place++)
+        for (unsigned i = 0; i < 3; i++)
+            lock_cluster_ask(&fleet.locks, i, "SET lock:hf:place:%u:r theirs PX 600000", place);
+    assert_int_equal(unlock("r"), 1);
+    assert_contains(result.error, "several of its places are in use, so nothing was done: name one with --place");
+    assert_contains(result.out, "\"r\" has 2 places in use:");
+    assert_int_equal(run_with("unlock", "--json", "r"), 1);
+    assert_contains(result.out, "\"told\":[],\"woke\":false}");
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:2:r"), 3);
+    assert_int_equal(unlock_place("9"), 1);
+    assert_contains(result.out, "Place 9 of \"r\" is free.");
+    assert_contains(result.error, "nobody held it");
+    assert_lacks(result.out, "had nothing");
+    assert_int_equal(unlock_place("2"), 0);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:2:r"), 0);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:3:r"), 3);
+    assert_int_equal(unlock("r"), 0);
+    assert_contains(result.out, "Place 3 of \"r\" is held.");
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:3:r"), 0);
 }
 
 static void without_the_queue_node_the_lock_is_taken_away(void **state)
@@ -308,6 +346,7 @@ int main(void)
         holding_test(the_oldest_that_waits_is_let_go),
         holding_test(tasks_that_workers_parked_go_on),
         holding_test(a_free_lock_lets_the_oldest_go),
+        holding_test(of_several_places_one_must_be_named),
         holding_test(without_the_queue_node_the_lock_is_taken_away),
         holding_test(what_was_done_is_told_to_programs),
     };

@@ -110,11 +110,19 @@ static int holders_tell(struct unlock *unlock)
 
 /* --- letting the next one go -------------------------------------------------------------------------------------- */
 
+static bool is_free(const struct lock_view *view)
+{
+    return view->holder_count == 0 && view->state == LOCK_IS_FREE;
+}
+
+/* Of a free resource of which no place was named, in either line. */
 static int waiters_free(struct unlock *unlock)
 {
     struct lock_view *view = &unlock->view;
     node_client_begin(view->console.client);
-    lock_waiters_request_free(&view->console, view->list, node_client_compose(view->console.client));
+    for (unsigned i = 0; i < 2; i++)
+        if (i == 0 || (is_free(view) && view->lists[i][0] != '\0'))
+            lock_waiters_request_free(&view->console, view->lists[i], node_client_compose(view->console.client));
     console_run(&view->console);
     unlock->woke = node_client_integer(view->console.client, 0, -1) >= 0;
     return unlock->woke ? EXIT_CODE_OK : console_refuse(&view->console, 0);
@@ -159,16 +167,17 @@ static void taking_print(const struct lock_view *view)
     }
 }
 
-static void show(const struct unlock *unlock)
+static void show(struct unlock *unlock)
 {
-    const struct lock_view *view = &unlock->view;
+    struct lock_view *view = &unlock->view;
     static const char *const tellings[] = {
         [TELLING_NOBODY] = "nobody", [TELLING_HEARD] = "heard", [TELLING_NOT_HEARD] = "not heard"};
     struct printer out = printer_begin(view->console.as_json, view->console.now, &(struct buffer){0});
     lock_view_put(view, &out);
     printer_truth(&out, "forced", unlock->is_forced);
     printer_list(&out, "told");
-    for (unsigned i = 0; i < view->holder_count && unlock->is_forced && out.is_json; i++)
+    bool was_told = unlock->is_forced && !lock_view_has_several(view);
+    for (unsigned i = 0; i < view->holder_count && was_told && out.is_json; i++)
         json_text(&out.json, NULL, tellings[unlock->telling[i]]);
     printer_list_end(&out, NULL);
     printer_truth(&out, "woke", unlock->woke);
@@ -179,7 +188,10 @@ static int refuse(struct unlock *unlock)
 {
     struct lock_view *view = &unlock->view;
     show(unlock);
-    if (view->holder_count == 0 && view->state == LOCK_IS_FREE)
+    if (lock_view_has_several(view))
+        return console_complain(&view->console,
+                                "several of its places are in use, so nothing was done: name one with --place");
+    if (is_free(view))
         return console_complain(&view->console, "nobody holds it; with --force, who waits for it would be let go");
     bool tells = false;
     for (unsigned i = 0; i < view->holder_count; i++)
@@ -191,11 +203,13 @@ static int refuse(struct unlock *unlock)
 
 /* --- doing it ----------------------------------------------------------------------------------------------------- */
 
-static int exit_code_of(enum redlock_nodes_end end, int code)
+static int taken_code(struct unlock *unlock, enum redlock_nodes_end end, int code)
 {
     if (end == REDLOCK_NODES_REFUSED)
         return EXIT_CODE_FAILURE;
-    return end == REDLOCK_NODES_DONE ? code : EXIT_CODE_TEMPORARY;
+    if (end != REDLOCK_NODES_DONE || code != EXIT_CODE_OK)
+        return end == REDLOCK_NODES_DONE ? code : EXIT_CODE_TEMPORARY;
+    return is_free(&unlock->view) ? console_complain(&unlock->view.console, "nobody held it") : EXIT_CODE_OK;
 }
 
 /* From here on nothing keeps it from being done but nodes that do not answer. */
@@ -218,14 +232,15 @@ static int take(struct unlock *unlock)
     }
     if (view->console.as_json) {
         show(unlock);
-        return exit_code_of(end, code);
+        return taken_code(unlock, end, code);
     }
     telling_print(unlock);
-    taking_print(view);
+    if (!is_free(view))
+        taking_print(view);
     puts(unlock->woke
              ? "The task that has waited longest for it, if any does, was let go."
              : "A task that waits for it looks again when its time has come: the queue node could not be asked.");
-    return exit_code_of(end, code);
+    return taken_code(unlock, end, code);
 }
 
 static int run(int argc, char **argv)
@@ -238,7 +253,7 @@ static int run(int argc, char **argv)
     if (code == EXIT_CODE_OK)
         code = lock_view_look(&unlock.view);
     if (code == EXIT_CODE_OK)
-        code = unlock.is_forced ? take(&unlock) : refuse(&unlock);
+        code = unlock.is_forced && !lock_view_has_several(&unlock.view) ? take(&unlock) : refuse(&unlock);
     return lock_view_close(&unlock.view, code);
 }
 
@@ -261,8 +276,11 @@ const struct command command_unlock = {
         "that compare fencing tokens refuse the old one; others do not. A lock of a process that has died needs none\n"
         "of this: it expires by itself. docs/contention.md has more.\n"
         "\n"
+        "Of a resource with several places in use, name one (--place).\n"
+        "\n"
         "Exit status: 0 no lock node has what was shown any more, though the next holder may have the lock by now;\n"
-        "1 nothing was done without --force, or what is there cannot be shown; 75 a node did not answer: the same\n"
+        "1 nobody held it, nothing was done without --force or --place, or what is there cannot be shown; 75 a node "
+        "did not answer: the same\n"
         "command may be repeated.\n"
         "\n"
         "JSON: the members of `holdfast who` without the waiters; of each node also taking (nothing, deleted, gone,\n"

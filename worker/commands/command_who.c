@@ -17,12 +17,30 @@ static const struct option_row options[] = {
     {.type = OPTION_END},
 };
 
-static void show(const struct lock_view *view, const struct lock_waiters *waiters)
+/* Those of the line that has some; where both have, `others` wait in the second. */
+static int waiters_read(struct lock_waiters *waiters, struct lock_view *view, size_t limit, long long *others)
+{
+    struct lock_waiters second = {.items = NULL};
+    int code = lock_waiters_read(waiters, &view->console, view->lists[0], limit);
+    if (code != EXIT_CODE_OK || view->lists[1][0] == '\0')
+        return code;
+    code = lock_waiters_read(&second, &view->console, view->lists[1], limit);
+    bool is_only_second = waiters->total == 0;
+    *others = is_only_second ? 0 : second.total;
+    lock_waiters_free(is_only_second ? waiters : &second);
+    if (is_only_second)
+        *waiters = second;
+    return code;
+}
+
+static void show(struct lock_view *view, const struct lock_waiters *waiters, long long others)
 {
     struct printer out = printer_begin(view->console.as_json, view->console.now, &(struct buffer){0});
     lock_view_put(view, &out);
     if (view->has_queue) {
         lock_waiters_put(waiters, &out);
+        if (others > 0)
+            printer_line(&out, "And %lld in a line of another limit, which the class had, or has elsewhere.", others);
     } else {
         printer_text(&out, NULL, "waiting", NULL);
         printer_text(&out, NULL, "waiters", NULL);
@@ -42,11 +60,12 @@ static int exit_code_of(const struct lock_view *view)
 static int look(struct lock_view *view, int64_t limit)
 {
     struct lock_waiters waiters = {.items = NULL};
+    long long others = 0;
     int code = lock_view_look(view);
     if (view->has_queue)
-        code = lock_waiters_read(&waiters, &view->console, view->list, (size_t)limit);
+        code = waiters_read(&waiters, view, (size_t)limit, &others);
     if (code == EXIT_CODE_OK) {
-        show(view, &waiters);
+        show(view, &waiters, others);
         code = exit_code_of(view);
     }
     lock_waiters_free(&waiters);
@@ -75,7 +94,8 @@ const struct command command_who = {
         "when a majority of the nodes that vote has one value. What a minority has is left over from a client that\n"
         "died or gave up, or two that try at this moment: nobody holds it, and it expires. RESOURCE is what tasks\n"
         "name; the prefix of the configuration is put before it. If several tasks may hold it (`limit` of a class),\n"
-        "each has one of its places: name one with --place. Of a shared lock every reader is shown.\n"
+        "each has one of its places: all that are in use are shown, and with --place one of them in full. Of a shared\n"
+        "lock every reader is shown.\n"
         "\n"
         "Then the tasks that wait for it, in the order in which they get it: parked ones are woken by the one before\n"
         "them, and LOOKS AGAIN says when they would look by themselves; the others are on their way since that time.\n"
@@ -86,9 +106,10 @@ const struct command command_who = {
         "\n"
         "JSON: resource, prefix, state (held, free, leftover, unknown), quorum, holders: a list of value, value_hex,\n"
         "standing (held, leftover, unknown), nodes, votes, remaining (seconds), token, owner, host, pid, slot, jid,\n"
-        "class, queue, identity, process_alive, since, reader; nodes: a list of name, state, votes, answered,\n"
-        "trouble, holder (its place in holders), readers (how many it has, 64 at most), remaining, fence; place;\n"
-        "waiting: how many; waiters: a list of jid, class, queue, state (parked, on its way, vanished, unknown), at.\n"
+        "class, queue, identity, process_alive, since, reader, place; nodes: a list of name, state, votes, answered,\n"
+        "trouble, holder (its place in holders), readers (how many it has, 64 at most), remaining, fence (these four\n"
+        "are null with several places); place; limit (of the class whose `resource` makes such names); waiting: how "
+        "many; waiters: a list of jid, class, queue, state (parked, on its way, vanished, unknown), at.\n"
         "null is not known.\n",
     .examples = "  holdfast who acct:42\n"
                 "  holdfast who acct:42 --json | jq .holders[0].jid\n",

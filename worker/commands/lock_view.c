@@ -11,6 +11,7 @@
 #include "worker/commands/process_info.h"
 #include "worker/commands/task_view.h"
 #include "worker/config/config_secret.h"
+#include "worker/locks/resource_template.h"
 #include "worker/print/human.h"
 
 enum { DIGITS_MAX = 10 };
@@ -180,6 +181,24 @@ int lock_resource_check(const struct command *command, const char *resource, con
     return EXIT_CODE_OK;
 }
 
+/* As far as the configuration tells: a handler may have templates of its own. */
+static const struct config_class *class_of(const struct config *config, const char *resource)
+{
+    for (size_t i = 0; i < config->class_count; i++) {
+        const struct config_words *words = &config->classes[i].resource;
+        for (size_t k = 0; k < words->count; k++) {
+            struct resource_template template;
+            if (!resource_template_parse(&template, words->items[k], NULL))
+                continue;
+            bool is_its = resource_template_owns(&template, resource);
+            resource_template_fini(&template);
+            if (is_its)
+                return &config->classes[i];
+        }
+    }
+    return NULL;
+}
+
 int lock_view_open(struct lock_view *view, const struct command_line *line)
 {
     struct console *console = &view->console;
@@ -200,8 +219,7 @@ int lock_view_open(struct lock_view *view, const struct command_line *line)
     code = lock_resource_check(view->command, view->resource, view->session.options.key_prefix);
     if (code != EXIT_CODE_OK)
         return code;
-    redlock_place_name(view->resource, view->place > 0 ? (unsigned)view->place : 1, view->name);
-    snprintf(view->list, sizeof view->list, "%s:%s", view->place > 0 ? "places" : "resource", view->resource);
+    view->owner = class_of(console->config, view->resource);
     return EXIT_CODE_OK;
 }
 
@@ -243,9 +261,11 @@ static size_t owner_length(const struct redlock_holder *holder)
     return holder->length - (size_t)(holder->owner - holder->value);
 }
 
-int lock_view_look(struct lock_view *view)
+/* Without a place: as a resource that one may hold at a time. */
+static void place_look(struct lock_view *view, unsigned place)
 {
     runners_free(view);
+    redlock_place_name(view->resource, place > 0 ? place : 1, view->name);
     /* What is wrong with nodes is in their views. */
     (void)redlock_nodes_find(view->session.nodes, view->name);
     view->holder_count = redlock_nodes_holders(view->session.nodes, view->holders);
@@ -256,6 +276,31 @@ int lock_view_look(struct lock_view *view)
         if (view->is_ours[i] && view->has_queue)
             runner_find(&view->runners[i], &view->owners[i], &view->console);
     }
+}
+
+bool lock_view_has_several(const struct lock_view *view)
+{
+    return view->place == 0 && view->place_count > 1;
+}
+
+static bool has_places(const struct lock_view *view)
+{
+    return view->place > 0 || view->place_count > 1 || (view->owner != NULL && view->owner->limit > 1);
+}
+
+int lock_view_look(struct lock_view *view)
+{
+    bool is_named = view->place > 0;
+    if (!is_named)
+        view->place_count = redlock_nodes_places(view->session.nodes, view->resource, view->places);
+    if (view->place_count == 1 && view->places[0] > 1)
+        view->place = view->places[0];
+    snprintf(view->lists[0], sizeof view->lists[0], "%s:%s", has_places(view) ? "places" : "resource", view->resource);
+    if (!is_named)
+        snprintf(view->lists[1], sizeof view->lists[1], "%s:%s", has_places(view) ? "resource" : "places",
+                 view->resource);
+    if (!lock_view_has_several(view))
+        place_look(view, (unsigned)view->place);
     return view->console.code;
 }
 
@@ -417,7 +462,7 @@ static void runner_json(const struct lock_view *view, unsigned index, struct jso
     json_seconds_if(json, "since", runner->since.us != 0, runner->since.us);
 }
 
-static void holder_json(const struct lock_view *view, unsigned index, struct json_writer *json)
+static void holder_json(const struct lock_view *view, unsigned index, unsigned place, struct json_writer *json)
 {
     static const char *const standings[] = {
         [REDLOCK_HELD] = "held", [REDLOCK_HELD_MAYBE] = "unknown", [REDLOCK_LEFTOVER] = "leftover"};
@@ -432,11 +477,13 @@ static void holder_json(const struct lock_view *view, unsigned index, struct jso
     json_bytes(json, "owner", holder->owner, holder->owner != NULL ? owner_length(holder) : 0);
     runner_json(view, index, json);
     json_truth(json, "reader", holder->is_reader);
+    json_number_if(json, "place", place > 0, place);
     json_close(json, '}');
 }
 
 /* --- for both ----------------------------------------------------------------------------------------------------- */
 
+/* Of several places only who answers and votes is shown of each node. */
 static void node_put(const struct lock_view *view, unsigned index, struct printer *out)
 {
     static const char *const takings[] = {
@@ -444,8 +491,9 @@ static void node_put(const struct lock_view *view, unsigned index, struct printe
         [REDLOCK_TAKING_CHANGED] = "changed", [REDLOCK_TAKING_REFUSED] = "refused", [REDLOCK_TAKING_FAILED] = "failed"};
     const struct redlock_node_view *node = redlock_nodes_view(view->session.nodes, index);
     const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, index);
-    unsigned number = number_of(view, index);
-    bool is_lasting = (number == 0 && key->reader_count == 0) || key->remaining_ms < 0;
+    bool has_one = !lock_view_has_several(view);
+    unsigned number = has_one ? number_of(view, index) : 0, readers = has_one ? key->reader_count : 0;
+    bool is_lasting = (number == 0 && readers == 0) || key->remaining_ms < 0;
     printer_row(out);
     printer_text(out, "NODE", "name", node->name);
     printer_text(out, "STATE", "state", node->state);
@@ -454,16 +502,16 @@ static void node_put(const struct lock_view *view, unsigned index, struct printe
     printer_truth(out, "answered", key->is_answered);
     printer_text(out, NULL, "trouble", printer_known(key->trouble));
     printer_number(out, NULL, "holder", (int64_t)number - 1);
-    printer_number(out, NULL, "readers", key->reader_count);
+    printer_number(out, NULL, "readers", has_one ? (int64_t)readers : -1);
     if (number > 0)
         printer_cell(out, "HAS", TABLE_PLAIN, "#%u", number);
-    else if (key->reader_count > 0)
-        printer_cell(out, "HAS", TABLE_PLAIN, "%u reader%s", key->reader_count, key->reader_count > 1 ? "s" : "");
+    else if (readers > 0)
+        printer_cell(out, "HAS", TABLE_PLAIN, "%u reader%s", readers, readers > 1 ? "s" : "");
     else
         printer_cell(out, "HAS", key->is_answered ? TABLE_PLAIN : TABLE_BAD, "%s",
                      key->is_answered ? "nothing" : "no answer");
     printer_span(out, ">EXPIRES IN", "remaining", is_lasting ? -1 : key->remaining_ms * 1000);
-    printer_number(out, ">FENCE", "fence", key->fence != 0 ? (int64_t)key->fence : -1);
+    printer_number(out, ">FENCE", "fence", has_one && key->fence != 0 ? (int64_t)key->fence : -1);
     if (view->changes)
         printer_text(out, NULL, "taking", takings[key->taking]);
     printer_row_end(out);
@@ -471,10 +519,13 @@ static void node_put(const struct lock_view *view, unsigned index, struct printe
 
 static void nodes_put(const struct lock_view *view, unsigned nodes, struct printer *out)
 {
-    printer_list(out, "nodes");
-    for (unsigned i = 0; i < nodes; i++)
+    bool is_shown = out->is_json || !lock_view_has_several(view);
+    if (is_shown)
+        printer_list(out, "nodes");
+    for (unsigned i = 0; i < nodes && is_shown; i++)
         node_put(view, i, out);
-    printer_list_end(out, NULL);
+    if (is_shown)
+        printer_list_end(out, NULL);
     for (unsigned i = 0; i < nodes; i++) {
         const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, i);
         char quoted[LOG_QUOTE_MAX];
@@ -484,7 +535,75 @@ static void nodes_put(const struct lock_view *view, unsigned nodes, struct print
     }
 }
 
-void lock_view_put(const struct lock_view *view, struct printer *out)
+/* One of the holders of a place, as a row. */
+static void holder_row(const struct lock_view *view, unsigned index, unsigned place, unsigned nodes,
+                       struct printer *out)
+{
+    static const char *const standings[] = {
+        [REDLOCK_HELD] = "held", [REDLOCK_HELD_MAYBE] = "unknown", [REDLOCK_LEFTOVER] = "leftover"};
+    const struct redlock_holder *holder = &view->holders[index];
+    struct buffer text = {0};
+    if (out->is_json) {
+        holder_json(view, index, place, &out->json);
+        return;
+    }
+    owner_show(view, index, &text);
+    printer_row(out);
+    printer_number(out, ">PLACE", NULL, place);
+    printer_text(out, "HOLDER", NULL, buffer_text(&text));
+    printer_text(out, "STATE", NULL, standings[holder->standing]);
+    printer_cell(out, "NODES", TABLE_PLAIN, "%u of %u", holder->nodes, nodes);
+    printer_span(out, ">EXPIRES IN", NULL, holder->remaining_ms < 0 ? -1 : holder->remaining_ms * 1000);
+    printer_number(out, ">TOKEN", NULL, holder->token != 0 ? (int64_t)holder->token : -1);
+    printer_row_end(out);
+    buffer_fini(&text);
+}
+
+/* The whole is held if any place is. */
+static void several_put(struct lock_view *view, unsigned nodes, struct printer *out)
+{
+    static const unsigned char weights[] = {
+        [LOCK_IS_FREE] = 0, [LOCK_IS_LEFTOVER] = 1, [LOCK_IS_UNKNOWN] = 2, [LOCK_IS_HELD] = 3};
+    enum lock_state state = LOCK_IS_FREE;
+    printer_list(out, "holders");
+    for (unsigned i = 0; i < view->place_count; i++) {
+        place_look(view, view->places[i]);
+        for (unsigned k = 0; k < view->holder_count; k++)
+            holder_row(view, k, view->places[i], nodes, out);
+        state = weights[view->state] > weights[state] ? view->state : state;
+    }
+    printer_list_end(out, "Nobody has any of them any more.");
+    view->state = state;
+}
+
+static void one_put(const struct lock_view *view, unsigned nodes, struct printer *out)
+{
+    if (out->is_json)
+        json_open(&out->json, "holders", '[');
+    for (unsigned i = 0; i < view->holder_count; i++)
+        if (out->is_json)
+            holder_json(view, i, (unsigned)view->place, &out->json);
+        else
+            holder_print(view, i, nodes);
+    if (out->is_json)
+        json_close(&out->json, ']');
+}
+
+/* Everybody needs the same limit. */
+static void limit_put(const struct lock_view *view, struct printer *out)
+{
+    unsigned limit = view->owner != NULL ? view->owner->limit : 0;
+    unsigned last = view->place_count > 0 ? view->places[view->place_count - 1] : 0;
+    char quoted[LOG_QUOTE_MAX];
+    printer_number(out, NULL, "limit", limit > 0 ? (int64_t)limit : -1);
+    if (limit > 0 && last > limit)
+        printer_line(out,
+                     "Place %u is in use, and the class %s has a limit of %u here: another host, or program, has a "
+                     "higher one.",
+                     last, log_quote(view->owner->name, quoted), limit);
+}
+
+void lock_view_put(struct lock_view *view, struct printer *out)
 {
     static const char *const sentences[] = {
         [LOCK_IS_FREE] = "is free",
@@ -494,25 +613,23 @@ void lock_view_put(const struct lock_view *view, struct printer *out)
     struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
     struct buffer text = {0};
     bytes_show(view->resource, strlen(view->resource), &text);
-    if (view->place > 0)
+    if (lock_view_has_several(view))
+        printer_line(out, "%s has %u places in use:", buffer_text(&text), view->place_count);
+    else if (view->place > 0)
         printer_line(out, "Place %d of %s %s.", (int)view->place, buffer_text(&text), sentences[view->state]);
     else
         printer_line(out, "%s %s.", buffer_text(&text), sentences[view->state]);
     buffer_fini(&text);
     printer_text(out, NULL, "resource", view->resource);
     printer_text(out, NULL, "prefix", view->session.options.key_prefix != NULL ? view->session.options.key_prefix : "");
+    if (lock_view_has_several(view))
+        several_put(view, group.nodes, out);
     printer_text(out, NULL, "state", state_name(view->state));
     printer_number(out, NULL, "quorum", group.quorum);
-    if (out->is_json)
-        json_open(&out->json, "holders", '[');
-    for (unsigned i = 0; i < view->holder_count; i++)
-        if (out->is_json)
-            holder_json(view, i, &out->json);
-        else
-            holder_print(view, i, group.nodes);
-    if (out->is_json)
-        json_close(&out->json, ']');
+    if (!lock_view_has_several(view))
+        one_put(view, group.nodes, out);
     nodes_put(view, group.nodes, out);
     if (out->is_json)
         json_number_if(&out->json, "place", view->place > 0, view->place);
+    limit_put(view, out);
 }

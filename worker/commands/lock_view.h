@@ -51,10 +51,13 @@ enum lock_state {
 
 struct lock_view {
     const struct command *command;
-    const char *resource;                  /* without the prefix of the configuration */
-    int64_t place;                         /* of a resource that several may hold; 0 = it has only one */
-    char name[REDLOCK_PLACE_NAME_SIZE];    /* what is locked: the resource, or a place of it */
-    char list[WAITING_LIST_BYTES_MAX + 1]; /* of those that wait for it, or for any place */
+    const char *resource;               /* without the prefix of the configuration */
+    int64_t place;                      /* of a resource that several may hold; 0 = it has only one, or all */
+    char name[REDLOCK_PLACE_NAME_SIZE]; /* what is locked: the resource, or a place of it */
+    /* Of those that wait for it, or for any place. The second: without a place, the other kind of line; else "". */
+    char lists[2][WAITING_LIST_BYTES_MAX + 1];
+    unsigned places[REDLOCK_LIMIT_MAX], place_count; /* for which the nodes have something, unless one was named */
+    const struct config_class *owner;                /* the class whose template makes such names; NULL = none here */
     bool changes;
     struct nodes_login login;
     struct console console;
@@ -78,9 +81,14 @@ int lock_resource_check(const struct command *command, const char *resource, con
 int lock_view_open(struct lock_view *view, const struct command_line *line) MUST_CHECK;
 int lock_view_close(struct lock_view *view, int code); /* returns `code` */
 
-/* Returns an exit code: not EXIT_CODE_OK only when the queue node became unreachable meanwhile. */
+/* Looks at the resource, or at its place. If no place was named and the nodes have something for one of them only, that
+ * is the place from now on. Returns an exit code: not EXIT_CODE_OK only when the queue node became unreachable
+ * meanwhile. */
 int lock_view_look(struct lock_view *view);
+/* Whether several places are in use, and none was named: only lock_view_put looks at all of them then. */
+bool lock_view_has_several(const struct lock_view *view);
 
-void lock_view_put(const struct lock_view *view, struct printer *out);
+/* Looks at each of several places first; then `state` is that of all. */
+void lock_view_put(struct lock_view *view, struct printer *out);
 
 #endif
