@@ -215,12 +215,8 @@ static bool slots_settle(const struct queue *queue)
 static void leave_look(struct loop_timer *timer)
 {
     struct queue *queue = list_owner(timer, struct queue, leave_timer);
-    if (!queue->was_up) {
-        leave_end(queue, true);
-        return;
-    }
-    if (instant_reached(loop_now(queue->loop), queue->leave_by)) {
-        leave_end(queue, false);
+    if (!queue->was_up || instant_reached(loop_now(queue->loop), queue->leave_by)) {
+        leave_end(queue, !queue->was_up);
         return;
     }
     loop_timer_set(queue->loop, timer, loop_after(queue->loop, LOOK_NS));

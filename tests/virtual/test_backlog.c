@@ -129,4 +129,23 @@ TEST(test_foreign_values_are_nothing_to_do)
     assert_backlog(&probe, 1, 0);
 }
 
+TEST(what_is_left_is_not_known_while_the_node_is_away)
+{
+    push("a", "one");
+    for (int i = 0; i < 2; i++) {
+        is_told = false;
+        backlog.known = true;
+        if (i == 0)
+            redis_server_pause(server);
+        queue_count(probe.queue, AHEAD_NS, AHEAD_NS, told);
+        if (i == 0)
+            redis_server_kill(server);
+        assert_true(loop_until(loop, was_told, NULL, TEST_PATIENCE_NS));
+        assert_false(backlog.known);
+    }
+    redis_server_restart(server);
+    queue_probe_wait_up(&probe);
+    assert_backlog(&probe, 0, 0);
+}
+
 RUN_GROUP(one_server_set_up, one_server_tear_down, backlog_setup, queue_teardown)

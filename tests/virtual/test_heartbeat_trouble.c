@@ -138,6 +138,8 @@ TEST(leaving_writes_the_last_counts_and_leaves_nothing)
     assert_true(was_left);
     assert_reply(server, "1", "GET stat:processed");
     assert_reply(server, "1", "HGET hf:2:locks:20261121 a|x:|lost");
+    heartbeat_soon(heartbeat); /* somebody who has not heard of it */
+    loop_for(loop, NS_PER_S);
     assert_reply(server, "", "KEYS *" IDENTITY "*");
     assert_reply(server, "0", "EXISTS processes");
 }
@@ -185,8 +187,13 @@ TEST(leaving_ends_in_time_without_the_node)
     wait_beats(1);
     redis_server_pause(server);
     heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    loop_for(loop, 30 * NS_PER_MS); /* a beat is on its way, and not the last */
     leave(50 * NS_PER_MS);
     assert_false(was_left);
+    redis_server_resume(server); /* that is executed, and nothing follows */
+    loop_for(loop, 2 * NS_PER_S);
+    assert_int_equal(lefts, 1);
+    assert_reply(server, IDENTITY, "SMEMBERS processes");
 }
 
 RUN_GROUP(one_server_set_up, one_server_tear_down, heartbeat_setup, heartbeat_teardown)

@@ -55,6 +55,24 @@ TEST(test_slices_are_bounded_in_bytes)
     assert_reply(server, "3000000", "EVAL \"return #redis.call('LINDEX', 'queue:b', 0)\" 0");
 }
 
+/* Of many queues, so that none of their slices is full. */
+TEST(test_what_fills_is_bounded_in_bytes)
+{
+    static char payload[900000];
+    memset(payload, 'x', sizeof payload);
+    produce(redis_server_port(server), 0, 5 * NS_PER_S);
+    for (unsigned i = 0; i < 10; i++) {
+        char name[4];
+        snprintf(name, sizeof name, "q%u", i);
+        add_bytes(name, payload, sizeof payload, i);
+        if (i < 9)
+            assert_int_equal(redis_node_unanswered(push_node(producer)), 0);
+        wait_up();
+    }
+    wait_idle();
+    assert_int_equal(ends[HF_PUSH_QUEUED], 10);
+}
+
 TEST(test_queues_are_announced_and_keep_their_order)
 {
     produce(redis_server_port(server), 2, NS_PER_S);
@@ -279,6 +297,27 @@ TEST(test_what_is_missed_once_is_not_gone_for_others)
     for (int i = 0; i < 3; i++)
         assert_held("one");
     assert_reply(server, "0", "LLEN queue:a");
+}
+
+/* While unique tasks rest between two looks, others go their way: each rests for itself, and no later push makes the
+ * node forget that they may be asked about again. */
+TEST(test_those_who_look_twice_are_in_nobodys_way)
+{
+    given_a_unique_task();
+    free(redis_server_command(server, "DEL queue:a"));
+    begin_unique("two", 0, 2);
+    loop_await(loop, redis_server_calls(server, "lrange") > 0 || ended == added);
+    loop_for(loop, 400 * NS_PER_MS);
+    for (unsigned i = 0; i < 3; i++) {
+        add("b", i, 1);
+        push_flush(producer, &source);
+        loop_await(loop, ended >= i + 2);
+    }
+    wait_idle();
+    assert_int_equal(ends[HF_PUSH_QUEUED], 5);
+    assert_int_equal(ends[HF_PUSH_UNKNOWN], 0);
+    assert_in_order("b", 0, 3);
+    assert_reply(server, "1", "LLEN queue:a");
 }
 
 TEST(test_who_pushes_a_deleted_task_again_pushes_it)

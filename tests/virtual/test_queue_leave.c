@@ -114,6 +114,31 @@ TEST(test_a_node_that_is_down_is_given_up_by_the_deadline)
     assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
 }
 
+static unsigned lefts;
+
+static void left_late(void *context, bool left)
+{
+    (void)context;
+    assert_false(left);
+    lefts++;
+}
+
+/* Who waits for it loses patience: the nearer of two deadlines counts. */
+TEST(test_a_deadline_may_come_nearer)
+{
+    start("a");
+    push("a", "one");
+    queue_probe_claim(&probe, 0, "one");
+    redis_server_kill(server);
+    struct instant began = loop_now(loop);
+    queue_leave(probe.queue, instant_after(began, TEST_PATIENCE_NS / 2), left_late);
+    queue_leave_by(probe.queue, instant_after(began, TEST_PATIENCE_NS));
+    queue_leave_by(probe.queue, instant_after(began, 200 * NS_PER_MS));
+    loop_await(loop, lefts == 1);
+    redis_server_restart(server);
+    assert_true(instant_since(began, loop_now(loop)) < TEST_PATIENCE_NS / 4);
+}
+
 /* A process that never reached the node has nothing there. */
 TEST(test_a_process_that_was_never_connected)
 {

@@ -230,18 +230,50 @@ TEST(test_foreign_values_keep_no_task)
     }
 }
 
-/* What stands for a place and has no queue is removed, and is in nobody's way. */
+/* What stands for a place and says nothing, or has no queue, is removed, and is in nobody's way. */
 TEST(test_a_foreign_place_is_removed)
 {
+    static const char *const texts[] = {"redis.call('TIME')[1] .. '.000000' .. string.char(10, 10) .. 'foreign'",
+                                        "'foreign'", "''", NULL};
     struct waiting_end end = end_of(NULL);
     start("a");
-    park_new(&probe, 0, "one");
-    free(redis_server_command(server, "ZADD " ORDER " 0 ghost"));
-    free(redis_server_command(server, "EVAL \"return redis.call('HSET', KEYS[1], 'ghost', redis.call('TIME')[1] .. "
-                                      "'.000000' .. string.char(10, 10) .. 'foreign')\" 1 " PLACES));
-    queue_free(probe.queue, &end);
-    wait_places("queue:a one");
-    assert_waiting("one=O");
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        park_new(&probe, 0, "one");
+        free(redis_server_command(server, "ZADD " ORDER " 0 ghost"));
+        if (texts[i] != NULL)
+            free(redis_server_command(server, "EVAL \"return redis.call('HSET', KEYS[1], 'ghost', %s)\" 1 " PLACES,
+                                      texts[i]));
+        queue_free(probe.queue, &end);
+        wait_places("queue:a one");
+        assert_waiting("one=O");
+        free(redis_server_command(server, "DEL queue:a " ORDER " " PLACES));
+    }
+}
+
+static bool is_stamped(void *context)
+{
+    (void)context;
+    char *fields = redis_server_command(server, "HLEN " FREED); /* a group of lists, and what the others are */
+    bool is_two = strcmp(fields, "2") == 0;
+    free(fields);
+    return is_two;
+}
+
+/* Whoever frees a lock, with the call that settles its task or on its own, stamps that. */
+TEST(test_a_foreign_value_gives_way_to_stamps)
+{
+    struct waiting_end end = end_of("holder");
+    start("a");
+    for (int i = 0; i < 2; i++) {
+        push("a", "one");
+        queue_probe_claim(&probe, 0, "one");
+        free(redis_server_command(server, "DEL " FREED));
+        free(redis_server_command(server, "LPUSH " FREED " foreign"));
+        if (i == 0)
+            queue_free(probe.queue, &end);
+        assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
+        assert_true(loop_until(loop, is_stamped, NULL, TEST_PATIENCE_NS));
+    }
 }
 
 /* Nothing can be parked where `schedule` is no sorted set: the task stays claimed, and its call is repeated. */
