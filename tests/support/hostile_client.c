@@ -45,6 +45,7 @@ static bool misbehave(struct hostile_client *client, enum hostile_mode mode, con
         [HOSTILE_RESP3] = "%1\r\n+a\r\n+b\r\n",
         [HOSTILE_LATE] = "+OK\r\n",
         [HOSTILE_BAD_PONG] = ":42\r\n",
+        [HOSTILE_PROXY] = "+OK\r\n",
         [HOSTILE_BUSY_ERROR] = "-BUSY Redis is busy running a script.\r\n",
         [HOSTILE_NOSCRIPT] = "-NOSCRIPT No matching script. Please use EVAL.\r\n",
     };
@@ -116,7 +117,8 @@ bool hostile_client_answer(struct hostile_client *client, enum hostile_mode mode
         if (is_ping && mode != HOSTILE_BAD_PONG)
             buffer_append_text(&client->out, "+PONG\r\n");
         else if (is_role)
-            buffer_append_text(&client->out, "-ERR unknown command 'ROLE'\r\n");
+            buffer_append_text(&client->out, mode == HOSTILE_PROXY ? "-PROXY asks for one backend at a time\r\n"
+                                                                   : "-ERR unknown command 'ROLE'\r\n");
         else if (is_load)
             buffer_append_text(&client->out, digest);
         else if (!misbehave(client, mode, says))
@@ -162,6 +164,7 @@ const char *hostile_mode_name(enum hostile_mode mode)
         [HOSTILE_BAD_PONG] = "bad pong",
         [HOSTILE_UNASKED] = "unasked",
         [HOSTILE_MUTE] = "mute",
+        [HOSTILE_PROXY] = "proxy",
     };
     return names[mode];
 }

@@ -1,5 +1,5 @@
 /* A server that speaks Redis badly on purpose. It runs in a thread of its own and listens on a free port of
- * 127.0.0.1. Every mode but the last three answers PING and SCRIPT LOAD (of "return 1" only) as it should, and ROLE
+ * 127.0.0.1. Every mode but the last four answers PING and SCRIPT LOAD (of "return 1" only) as it should, and ROLE
  * like a server that is too old for it, so that the handshake of a client succeeds, and does its worst with the first
  * other request. */
 #ifndef SUPPORT_HOSTILE_SERVER_H
@@ -29,6 +29,7 @@ enum hostile_mode {
     HOSTILE_BAD_PONG,     /* a number, also to PING */
     HOSTILE_UNASKED,      /* a reply to nothing, as soon as a client connects */
     HOSTILE_MUTE,         /* accepts, and never answers anything, PING included */
+    HOSTILE_PROXY,        /* +OK, and to ROLE an error of its own */
     HOSTILE_MODES,
 };
 

@@ -77,6 +77,38 @@ TEST(test_options_that_are_wrong)
     }
 }
 
+/* Each limit of a producer holds; another one takes the same task. */
+TEST(test_tasks_beyond_the_limits_of_a_producer)
+{
+    char long_text[600];
+    snprintf(long_text, sizeof long_text, "[\"%0500d\"]", 0);
+    const struct {
+        struct hf_producer_options options;
+        const char *good, *bad;
+    } cases[] = {
+        {{.task_bytes_max = 600}, "[\"short\"]", long_text},
+        {{.task_depth_max = 3}, "[[1]]", "[[[[1]]]]"},
+        {{.task_keys_max = 20},
+         "[]",
+         "[{\"a\":1,\"b\":2,\"c\":3,\"d\":4,\"e\":5},{\"a\":1,\"b\":2,\"c\":3,\"d\":4,\"e\":5}]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char reason[HF_REASON_SIZE];
+        struct hf_producer_options options = cases[i].options;
+        const struct hf_task good = {.class_name = "t", .args = cases[i].good};
+        const struct hf_task bad = {.class_name = "t", .args = cases[i].bad};
+        options.host = "127.0.0.1";
+        options.port = redis_server_port(server);
+        struct hf_producer *narrow = hf_producer_create(&options, reason, sizeof reason);
+        assert_non_null(narrow);
+        if (hf_push(narrow, &good, &receipt) != HF_PUSH_QUEUED)
+            fail_msg("%s: %s", good.args, receipt.reason);
+        assert_int_equal(hf_push(narrow, &bad, &receipt), HF_PUSH_INVALID);
+        assert_int_equal(hf_push(producer, &bad, &receipt), HF_PUSH_QUEUED);
+        hf_producer_destroy(narrow);
+    }
+}
+
 static void ended(void *context, const struct hf_stream_report *report)
 {
     (void)context;

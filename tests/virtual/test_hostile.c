@@ -222,6 +222,15 @@ TEST(test_a_greeting_is_not_the_reply_to_the_handshake)
     assert_recovers();
 }
 
+TEST(test_who_refuses_to_tell_its_role_in_words_of_its_own_is_let_in)
+{
+    struct call_probe call = {.completions = 0};
+    start_hostile(HOSTILE_PROXY);
+    node_probe_wait_up(&probe);
+    call_probe_run(&call, &probe, "GET key");
+    assert_int_equal(counters()->connects, 1);
+}
+
 TEST(test_the_connect_deadline_covers_the_handshake)
 {
     hostile = hostile_server_start(HOSTILE_MUTE);

@@ -1,6 +1,7 @@
 /* How a connection comes up, why it does not, and what happens when it ends. */
 #include "tests/support/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,41 @@ TEST(test_acl_user_without_the_right_to_a_handshake_command)
 }
 
 /* --- what the connection is --------------------------------------------------------------------------------- */
+
+/* Beside its name, whatever is not said is as node.h says. */
+TEST(test_what_is_not_set)
+{
+    node_probe_start(&probe, loop, &(struct redis_node_options){.name = "probe", .host = "127.0.0.1"});
+    const struct redis_node_options *options = redis_node_options_of(probe.node);
+    assert_int_equal(options->port, 6379);
+    assert_null(options->user);
+    assert_null(options->password);
+    assert_int_equal(options->database, 0);
+    assert_false(options->tls.is_on);
+    assert_int_equal(options->connect_timeout_ns, NS_PER_S);
+    assert_int_equal(options->backoff_min_ns, 50 * NS_PER_MS);
+    assert_int_equal(options->backoff_max_ns, 2 * NS_PER_S);
+    assert_int_equal(options->silence_limit_ns, 10 * NS_PER_S);
+    assert_int_equal(options->unanswered_limit, 4 << 20);
+    assert_int_equal(options->reply_limit, 1 << 20);
+    assert_int_equal(options->element_limit, 1024);
+    assert_int_equal(options->pulse_interval_ns, 5 * NS_PER_S);
+}
+
+/* An address with a scheme says what the other options say, and more than they do. */
+TEST(test_an_address_says_who_we_are)
+{
+    char address[64];
+    start_server(&(struct redis_server_options){.acl = "user default off\nuser worker on >w0rk ~* &* +@all\n"});
+    snprintf(address, sizeof address, "redis://worker:w0rk@127.0.0.1:%u/0", redis_server_port(server));
+    struct redis_node_options options = node_options_for(0);
+    options.host = address;
+    assert_comes_up(&options);
+    node_probe_stop(&probe);
+    snprintf(address, sizeof address, "redis://worker:w0rk@127.0.0.1:%u/77777", redis_server_port(server));
+    probe = (struct node_probe){.node = NULL};
+    assert_never_up(&options, "refused SELECT 77777");
+}
 
 TEST(test_the_server_knows_its_name)
 {

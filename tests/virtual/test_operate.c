@@ -226,6 +226,65 @@ static void a_dropped_queue_answers_the_same_again(void **state)
     assert_reply(server, "0", "EXISTS paused");
 }
 
+static long long run_integer(void)
+{
+    assert_true(node_client_run(client));
+    return node_client_integer(client, 0, -9);
+}
+
+/* All who live are called, some of whom may not listen; those who were recovered are not. */
+static void pauses_and_resumptions_are_told_to_the_living(void **state)
+{
+    (void)state;
+    char one[] = "a", two[] = "b";
+    char *const names[] = {one, two};
+    given("ZADD hf:2:processes 9e9 here 9e9 deaf 9e9 recovered 1 dead");
+    given("HSET hf:2:process:recovered gone 1");
+    given("EVAL \"for i = 1, 300 do redis.call('LPUSH', KEYS[1], i) end\" 1 hf:2:calls:deaf");
+    for (int i = 0; i < 2; i++) {
+        node_client_begin(client);
+        operate_pause(&keys, true, names, 2, node_client_compose(client));
+        assert_int_equal(run_integer(), 2);
+        assert_reply(server, "a\nb", "SORT paused ALPHA");
+    }
+    assert_reply(server, "LOOK\nLOOK", "LRANGE hf:2:calls:here 0 -1");
+    assert_reply(server, "100", "LLEN hf:2:calls:deaf");
+    assert_reply(server, "LOOK", "LINDEX hf:2:calls:deaf 0");
+    assert_reply(server, "1",
+                 "EVAL \"local left = redis.call('TTL', 'hf:2:calls:deaf') return left > 50 and left <= 60 "
+                 "and 1\" 0");
+    assert_reply(server, "0", "EXISTS hf:2:calls:recovered hf:2:calls:dead");
+    node_client_begin(client);
+    operate_pause(&keys, false, names, 1, node_client_compose(client));
+    assert_int_equal(run_integer(), 2);
+    assert_reply(server, "b", "SMEMBERS paused");
+    assert_reply(server, "3", "LLEN hf:2:calls:here");
+}
+
+static void keys_of_deleted_tasks_are_freed_unless_others_have_them(void **state)
+{
+    (void)state;
+    const struct operate_unique items[] = {{"d1", "mine"}, {"d2", "mine"}, {"d3", "mine"}, {"d4", "mine"}};
+    given("MSET hf:2:unique:d1 mine hf:2:unique:d2 theirs hf:2:unique:d4 mine");
+    for (int i = 0; i < 2; i++) {
+        node_client_begin(client);
+        operate_free(&keys, items, 4, node_client_compose(client));
+        assert_int_equal(run_integer(), i == 0 ? 2 : 0);
+    }
+    assert_reply(server, "hf:2:unique:d2", "KEYS hf:2:unique:*");
+}
+
+static void each_call_has_an_id_of_its_own(void **state)
+{
+    (void)state;
+    char one[OPERATE_ID_SIZE], other[OPERATE_ID_SIZE];
+    operate_new_id(one);
+    operate_new_id(other);
+    assert_int_equal(strlen(one), OPERATE_ID_SIZE - 1);
+    assert_int_equal(strspn(one, "0123456789abcdef"), OPERATE_ID_SIZE - 1);
+    assert_string_not_equal(one, other);
+}
+
 #undef TEST
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
@@ -242,6 +301,9 @@ int main(void)
         TEST(the_dead_are_trimmed_and_have_scores_of_their_own),
         TEST(a_node_without_memory_still_gets_rid_of_things),
         TEST(a_dropped_queue_answers_the_same_again),
+        TEST(pauses_and_resumptions_are_told_to_the_living),
+        TEST(keys_of_deleted_tasks_are_freed_unless_others_have_them),
+        TEST(each_call_has_an_id_of_its_own),
     };
     return run_admin_tests(tests);
 }

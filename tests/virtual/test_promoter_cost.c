@@ -129,6 +129,22 @@ TEST(test_of_much_that_is_expected_the_soonest_is_not_forgotten)
     assert_true(instant_since(began, instant_now()) < 10 * NS_PER_S);
 }
 
+/* A turn of a set ends after 5,000 moves, also when there is nothing in the other one. The rest does not wait for the
+ * next usual look. */
+TEST(test_what_a_turn_leaves_follows_at_once)
+{
+    given_forty_others();
+    free(redis_server_command(
+        server, "EVAL \"for i = 1, 11000 do redis.call('ZADD', 'schedule', i, "
+                "'{\\\"class\\\":\\\"t\\\",\\\"args\\\":[' .. i .. '],\\\"queue\\\":\\\"a\\\"}') end\" 0"));
+    promote();
+    promoter_expect(promoters[0], 0);
+    loop_await(loop, promoter_moved(promoters[0]) > 0);
+    struct instant began = instant_now();
+    wait_reply("LLEN queue:a", "11000");
+    assert_true(instant_since(began, instant_now()) < 9 * NS_PER_S);
+}
+
 /* Each bell is an EXISTS. The first look asks for all of them, and the next do not. */
 TEST(test_few_looks_ask_for_bells)
 {
