@@ -28,8 +28,8 @@ static void assert_claim(const char *expected, const char *slot, const char *has
     char *reply =
         redis_server_command(server, "EVALSHA %s 5 claims paused cancels bell queue:a 1000 2 1 a a %s %s %s%s",
                              queue_script_claim.sha1, slot, wants, has, next);
-    /* Behind the answers stand paused queues, cancelled tasks, the time, and who waits. */
-    for (int notes = 0; notes < 4 && reply[0] != '-'; notes++)
+    /* Behind the answers stand paused queues, cancelled tasks, the time, who waits, and who has progress. */
+    for (int notes = 0; notes < 5 && reply[0] != '-'; notes++)
         *strrchr(reply, '\n') = '\0';
     assert_string_equal(reply, expected);
     free(reply);
