@@ -124,15 +124,19 @@ TEST(test_what_is_not_set)
 TEST(test_an_address_says_who_we_are)
 {
     char address[64];
-    start_server(&(struct redis_server_options){.acl = "user default off\nuser worker on >w0rk ~* &* +@all\n"});
+    start_server(&(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\n"
+                                                       "user worker on >w0rk ~* &* +@all\n"});
     snprintf(address, sizeof address, "redis://worker:w0rk@127.0.0.1:%u/0", redis_server_port(server));
     struct redis_node_options options = node_options_for(0);
     options.host = address;
     assert_comes_up(&options);
+    char *list = redis_server_command(server, "CLIENT LIST");
+    assert_contains(list, "user=worker");
+    free(list);
     node_probe_stop(&probe);
-    snprintf(address, sizeof address, "redis://worker:w0rk@127.0.0.1:%u/77777", redis_server_port(server));
+    snprintf(address, sizeof address, "redis://worker:w0rk@127.0.0.1:%u/7777", redis_server_port(server));
     probe = (struct node_probe){.node = NULL};
-    assert_never_up(&options, "refused SELECT 77777");
+    assert_never_up(&options, "refused SELECT 7777");
 }
 
 TEST(test_the_server_knows_its_name)
