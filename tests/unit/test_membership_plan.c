@@ -118,7 +118,7 @@ TEST(a_place_is_not_guessed)
     world.marker[1] = first;
     assert_refused(step_of(5, 4, true, 0x27), MEMBERSHIP_TOO_FEW,
                    "the place of n5 in the group is not known"); /* n4 and n5 are away */
-    struct membership_step step = step_of(5, 0, true, 0x2f); /* n1 says which one it has, although n5 is away */
+    struct membership_step step = step_of(5, 0, true, 0x2f);     /* n1 says which one it has, although n5 is away */
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
     assert_non_null(strstr(step.text, "places=00000001,-,00000003,00000004,00000005 "));
     world = world_begin(5);
