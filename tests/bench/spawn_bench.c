@@ -5,6 +5,9 @@
  *
  * posix_spawn is called by this process, which is small; in a worker, with its memory and threads, it is dearer.
  *
+ * With --queue-port it runs bare tasks instead, the yardstick of whole ones: a blocking process without locks or limits
+ * fetches a task (LMOVE), runs the program by posix_spawn, waits for its end, and acknowledges the task (RPOP).
+ *
  * One JSON line goes to standard output. */
 #include <getopt.h>
 #include <spawn.h>
@@ -14,13 +17,14 @@
 
 #include "base/invariant.h"
 #include "base/loop.h"
+#include "tests/bench/bench_node.h"
 #include "worker/isolation/launcher.h"
 #include "worker/isolation/program.h"
 
 enum { AT_ONCE_MAX = 64, ROUNDS_MAX = 1000, EXIT_USAGE = 2 };
 
 static struct settings {
-    unsigned rounds, runs, at_once;
+    unsigned rounds, runs, at_once, queue_port;
     const char *program;
 } settings = {.rounds = 25, .runs = 40, .at_once = 1, .program = "/bin/true"};
 
@@ -42,6 +46,7 @@ static void usage(FILE *out)
           "  --runs N      runs of the program in a round, 1 to 100000 (40)\n"
           "  --at-once N   so many of them run at once, 1 to 64 (1)\n"
           "  --program P   the program (/bin/true)\n"
+          "  --queue-port P  run --runs bare tasks of the queue node on this port instead\n"
           "  --help        this text\n",
           out);
 }
@@ -58,10 +63,13 @@ static unsigned number_parse(const char *text, unsigned high)
 
 static void parse(int count, char **words)
 {
-    static const struct option options[] = {
-        {"rounds", required_argument, NULL, 'r'},  {"runs", required_argument, NULL, 'n'},
-        {"at-once", required_argument, NULL, 'a'}, {"program", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},          {0}};
+    static const struct option options[] = {{"rounds", required_argument, NULL, 'r'},
+                                            {"runs", required_argument, NULL, 'n'},
+                                            {"at-once", required_argument, NULL, 'a'},
+                                            {"program", required_argument, NULL, 'p'},
+                                            {"queue-port", required_argument, NULL, 'q'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
     for (int option; (option = getopt_long(count, words, "", options, NULL)) != -1;) {
         if (option == 'r')
             settings.rounds = number_parse(optarg, ROUNDS_MAX);
@@ -69,6 +77,8 @@ static void parse(int count, char **words)
             settings.runs = number_parse(optarg, 100000);
         else if (option == 'a')
             settings.at_once = number_parse(optarg, AT_ONCE_MAX);
+        else if (option == 'q')
+            settings.queue_port = number_parse(optarg, 65535);
         else if (option == 'p')
             settings.program = optarg;
         else {
@@ -200,6 +210,40 @@ static double spawned_round(void)
     return (double)instant_since(from, instant_now());
 }
 
+/* --- bare tasks --------------------------------------------------------------------------------------------------- */
+
+static const char push[] = "*3\r\n$5\r\nLPUSH\r\n$8\r\nbench:in\r\n$160\r\n%0160d\r\n";
+static const char fetch[] = "LMOVE bench:in bench:out RIGHT LEFT\r\n", acknowledge[] = "RPOP bench:out\r\n";
+
+/* The node answers a push with a number, and the others with a payload, in one piece. */
+static void node_ask(int node, const char *request, size_t length, char kind)
+{
+    char answer[256] = "";
+    if (send(node, request, length, MSG_NOSIGNAL) == (ssize_t)length && recv(node, answer, sizeof answer, 0) > 0 &&
+        answer[0] == kind)
+        return;
+    fputs("spawn-bench: the queue node does not answer as it should\n", stderr);
+    exit(EXIT_FAILURE);
+}
+
+static void bare_tasks_run(void)
+{
+    char request[256];
+    int node = bench_node_connect(settings.queue_port);
+    for (unsigned i = 0; i < settings.runs; i++)
+        node_ask(node, request, (size_t)snprintf(request, sizeof request, push, (int)i), ':');
+    struct instant from = instant_now();
+    for (unsigned left = settings.runs; left > 0; left--) {
+        node_ask(node, fetch, sizeof fetch - 1, '$');
+        spawn_one();
+        reap_one();
+        node_ask(node, acknowledge, sizeof acknowledge - 1, '$');
+    }
+    printf("{\"program\":\"%s\",\"bare_task_us\":%.1f}\n", settings.program,
+           (double)instant_since(from, instant_now()) / settings.runs / (double)NS_PER_US);
+    close(node);
+}
+
 /* --- figures ------------------------------------------------------------------------------------------------------ */
 
 static int compare(const void *a, const void *b)
@@ -238,6 +282,10 @@ static void measure(void)
 int main(int count, char **words)
 {
     parse(count, words);
+    if (settings.queue_port != 0) {
+        bare_tasks_run();
+        return EXIT_SUCCESS;
+    }
     struct error error = ERROR_NONE;
     struct zygote zygote;
     run_table = run_table_create(AT_ONCE_MAX);
