@@ -36,7 +36,7 @@ void contended_push(const char *jid, const char *args, const char *resource)
 
 /* --- what others do ----------------------------------------------------------------------------------------------- */
 
-/* As a task of another worker has it: nobody listens for its release at the lock nodes. */
+/* As a task of another worker has it: no process listens for its release at the lock nodes. */
 #define HELD_BY "0123456789abcdef0123456789abcdef:other:1:0:"
 
 void resource_hold(const char *resource)

@@ -1,5 +1,5 @@
-/* Tasks that want the same locks, in the fleet of one_fleet.h. They run in the plugin "holder", whose journal tells who
- * ran what when, under which token. */
+/* Tasks that want the same locks, in the fleet of one_fleet.h. They run in the plugin "holder", whose journal records
+ * which worker ran what when, under which token. */
 #ifndef SUPPORT_CONTENDED_H
 #define SUPPORT_CONTENDED_H
 
@@ -8,7 +8,7 @@
 /* For ever, and longer than any test, but listening to a cancellation. */
 #define UNTIL_CANCELLED "[600000,1]"
 
-/* A worker with the plugin "holder" that tells everything; the rest of the setup may be NULL. */
+/* A worker with the plugin "holder" that logs everything; the rest of the setup may be NULL. */
 unsigned contended_start(const struct fleet_setup *setup);
 void contended_push(const char *jid, const char *args, const char *resource);
 void contended_push_to(const char *queue, const char *class_name, const char *jid, const char *args,
@@ -34,7 +34,7 @@ struct run {
     char jid[32], host[16];
     unsigned long long token;
 };
-/* The runs that began, in order; allocated. Other plugins tell neither host nor token. */
+/* The runs that began, in order; allocated. Other plugins record neither host nor token. */
 struct run *runs_read(unsigned *count);
 /* The only run of this task that began. */
 struct run run_of(const char *jid);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct crowd {
-    _Atomic int64_t token; /* the last one that was given away */
+    _Atomic int64_t token; /* the last one that was given out */
     _Atomic int64_t accepted, refused, failed;
 };
 

@@ -170,7 +170,7 @@ static inline bool has_said(const struct program *program, const char *text)
     return has;
 }
 
-/* Waits for it; tells what it said instead, when it ended or took too long. */
+/* Waits for it; prints what it said instead, when it ended or took too long. */
 static inline void await_said(const struct program *program, const char *text)
 {
     struct instant patience = instant_after(instant_now(), TEST_PATIENCE_NS);

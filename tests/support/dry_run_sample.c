@@ -108,7 +108,7 @@ static void seconds_make(struct result *result, const struct shape *shape)
     result->seconds = memory_zeroed(shape->seconds, sizeof *result->seconds);
     result->second_count = shape->seconds;
     for (unsigned i = 0; i < shape->seconds; i++) {
-        bool is_bad = shape->seconds == 20 && i >= 8 && i < 11; /* a node is away */
+        bool is_bad = shape->seconds == 20 && i >= 8 && i < 11; /* a node is down */
         double wait = around(is_bad ? 0.06 : 0.012);
         result->seconds[i] = (struct result_second){.at = i,
                                                     .pushed = around(shape->rate),

@@ -1,5 +1,5 @@
-/* A host for one job plugin, without a worker: what the handler asks for comes from struct hf_job, which the test
- * fills, and what it says ends there. The plugin is the real .so of the build tree. */
+/* A host for one job plugin, without a worker: what the handler reads comes from struct hf_job, which the test
+ * fills, and what it reports ends there. The plugin is the real .so of the build tree. */
 #ifndef SUPPORT_FAKE_HOST_H
 #define SUPPORT_FAKE_HOST_H
 

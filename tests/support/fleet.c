@@ -87,7 +87,7 @@ void fleet_stop(struct fleet *fleet)
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
 
-/* Whether the plugin is one of tests/plugins, which are told where to write. */
+/* Whether the plugin is one of tests/plugins, which get a file to write to. */
 static bool plugin_is_ours(const char *home, const char *plugin)
 {
     char path[4200];
@@ -342,7 +342,8 @@ void fleet_push_many(struct fleet *fleet, const char *class_name, unsigned count
                    resources));
 }
 
-/* What processes have is in the places of their slots, which hold 16 bytes when they hold no task, and in bells. */
+/* What processes have is in the places of their slots, which hold 16 bytes when they hold no task, and in the lists of
+ * blocking claims. */
 #define LEFT                                                                                                           \
     "local left = redis.call('ZCARD', 'schedule') + redis.call('ZCARD', 'retry') + redis.call('ZCARD', 'dead') "       \
     "for _, keys in ipairs({'queue:*', 'hf:*:bell:*'}) do "                                                            \

@@ -1,13 +1,13 @@
 /* Runs the tests of a group as cmocka does, but for one thing: when a test has failed, its teardown finds what the test
- * had not come to clean up, and an invariant of the code may abort the process over it. cmocka tells why a test failed
+ * had not come to clean up, and an invariant of the code may abort the process over it. cmocka prints why a test failed
  * only after its teardown, so that the cause would never be seen. Here such an abort ends the teardown alone; the
- * failure is told, and then the process aborts before the next test would begin amid the leftovers. After a test that
- * has passed, an abort is what it always is.
+ * failure is printed, and then the process aborts before the next test would begin amid the leftovers. After a test
+ * that has passed, an abort is what it always is.
  *
  * A group whose tests wait for long can be run in parts, each by a process of its own: HOLDFAST_PART, which
  * scripts/run-tests sets. Tests that took long say so.
  *
- * Used by test.h, for every test; nobody else calls it. The main thread. */
+ * Used by test.h, for every test; nothing else calls it. The main thread. */
 #ifndef SUPPORT_GROUP_RUN_H
 #define SUPPORT_GROUP_RUN_H
 

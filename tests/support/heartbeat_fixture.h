@@ -26,7 +26,7 @@ static inline void look(void *context, struct heartbeat_facts *out)
     *out = facts;
 }
 
-/* What is counted beside runs: arguments of a request, taken with the next beat. */
+/* What is counted beside runs: arguments of a request, taken with the next heartbeat. */
 static struct buffer extra;
 static unsigned extra_names;
 
@@ -109,7 +109,7 @@ static inline bool has_beaten(void *beats)
     return heartbeat_counters(heartbeat)->answered >= *(const uint64_t *)beats;
 }
 
-/* Until so many further beats were answered. The first of them may have been sent before. */
+/* Until so many further heartbeats were answered. The first of them may have been sent before. */
 static inline void wait_beats(uint64_t more)
 {
     uint64_t beats = heartbeat_counters(heartbeat)->answered + more;

@@ -80,7 +80,7 @@ static inline int run_with(const char *command, const char *option, const char *
     return result.exit_code;
 }
 
-/* One that waits: in the order of `place`; `parked` tells whether `schedule` has it. Seconds from now. */
+/* One that waits: in the order of `place`; `parked`: `schedule` has it. Seconds from now. */
 static inline void given_a_waiter(const char *resource, unsigned place, const char *jid, int due_in_s, bool is_out,
                                   bool is_scheduled)
 {

@@ -25,7 +25,7 @@ enum hostile_mode {
     HOSTILE_LATE,         /* the reply, in another mode */
     HOSTILE_BUSY_ERROR,   /* a server error */
     HOSTILE_NOSCRIPT,     /* knows no script, whatever was loaded */
-    HOSTILE_SAYS,         /* what hostile_server_say told it to */
+    HOSTILE_SAYS,         /* what hostile_server_say set */
     HOSTILE_BAD_PONG,     /* a number, also to PING */
     HOSTILE_UNASKED,      /* a reply to nothing, as soon as a client connects */
     HOSTILE_MUTE,         /* accepts, and never answers anything, PING included */

@@ -1,10 +1,10 @@
 /* A client of an HTTP server at a unix socket: one request a connection.
  *
- *     http_ask(path, "GET", "/metrics", "Accept: text/plain\r\n", "")     what the server says; "" = nobody listens
+ *     http_ask(path, "GET", "/metrics", "Accept: text/plain\r\n", "")     what the server says; "" = no server listens
  *     int fd = http_ask_begin(path, "GET", "/metrics", "", "");            the same in two steps
  *     ... http_ask_end(fd)
  *
- * The text stays until the next one is asked for. */
+ * The text stays until the next request. */
 #ifndef SUPPORT_HTTP_ASK_H
 #define SUPPORT_HTTP_ASK_H
 

@@ -7,7 +7,7 @@
  *     http_server_stop(server)
  *
  * Answers are given in their order, the last one again and again. HTTP_SILENCE says nothing until the client goes, and
- * an answer that ends in HTTP_ENDLESS goes on for as long as somebody reads. */
+ * an answer that ends in HTTP_ENDLESS goes on for as long as the client reads. */
 #ifndef SUPPORT_HTTP_SERVER_H
 #define SUPPORT_HTTP_SERVER_H
 

@@ -1,5 +1,5 @@
 /* For tests with real children: each test has a run table, a zygote, a loop and a launcher of its own, and kids, which
- * are children that remember what was told of them. */
+ * are children that remember what was reported of them. */
 #ifndef TESTS_SUPPORT_LAUNCHER_FIXTURE_H
 #define TESTS_SUPPORT_LAUNCHER_FIXTURE_H
 

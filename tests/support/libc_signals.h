@@ -1,5 +1,5 @@
 /* Two signals belong to the C library, and sigaction leaves them alone. A shell that runs tests may have had them
- * ignored by whoever started it; tests that look at what children inherit start from the defaults. */
+ * ignored by the program that started it; tests that look at what children inherit start from the defaults. */
 #ifndef SUPPORT_LIBC_SIGNALS_H
 #define SUPPORT_LIBC_SIGNALS_H
 

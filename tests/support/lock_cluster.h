@@ -68,7 +68,7 @@ struct lock_probe {
     bool handed_over;
     enum redlock_loss loss;
     bool leaves_when_busy;
-    bool waits_here, shared, comes_back;                                           /* what it asks for */
+    bool waits_here, shared, comes_back;                                           /* what it requests */
     unsigned limit, place;                                                         /* the same */
     char reason[384];                                                              /* of the last event that had one */
     void (*on_event)(struct lock_probe *probe, const struct redlock_event *event); /* may be NULL; runs last */
@@ -77,7 +77,7 @@ struct lock_probe {
 void lock_probe_create(struct lock_probe *probe, struct loop *loop, struct redlock_group *group,
                        const struct redlock_terms *terms);
 void lock_probe_destroy(struct lock_probe *probe);
-/* Asks for the resources, whose names are separated by single spaces, and does not wait. */
+/* Requests the resources, whose names are separated by single spaces, and does not wait. */
 void lock_probe_ask(struct lock_probe *probe, const char *resources);
 /* Asks and runs the loop until there is an answer. */
 enum redlock_answer lock_probe_acquire(struct lock_probe *probe, const char *resources);

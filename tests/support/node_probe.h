@@ -11,7 +11,7 @@
 struct node_probe {
     struct loop *loop;
     struct redis_node *node;
-    unsigned ups, downs; /* what `changed` was told */
+    unsigned ups, downs; /* calls of `changed` */
     char reason[256];
     void (*on_change)(struct node_probe *probe, enum redis_node_state state); /* may be NULL */
 };

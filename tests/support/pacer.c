@@ -55,7 +55,7 @@ static void task_push(struct pacer *pacer)
         fail(pacer);
 }
 
-/* Pauses of a Poisson process, so that no rhythm of anybody's timers can be met. */
+/* Pauses of a Poisson process, so that they never keep the rhythm of a timer. */
 static void pause_set(struct pacer *pacer)
 {
     double share = (double)(random_between(1, 1000000)) / 1e6;

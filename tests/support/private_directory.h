@@ -1,5 +1,5 @@
 /* Directories and files for one test, below TMPDIR: scripts/run-tests gives each program one of its own and removes it,
- * however the program ended. Whoever creates one removes it all the same, for those who run a test by hand. */
+ * however the program ended. A test that creates one removes it all the same, for runs by hand. */
 #ifndef SUPPORT_PRIVATE_DIRECTORY_H
 #define SUPPORT_PRIVATE_DIRECTORY_H
 

@@ -1,5 +1,5 @@
 /* For tests of runs in processes: a run table, a zygote, a loop, a launcher, a pool, the plugin `restless`, and
- * trips, which are runs that remember what was told of them. */
+ * trips, which are runs that remember what was reported of them. */
 #ifndef TESTS_SUPPORT_PROCESS_POOL_FIXTURE_H
 #define TESTS_SUPPORT_PROCESS_POOL_FIXTURE_H
 
@@ -15,7 +15,7 @@ struct trip {
     struct isolated_run run;
     char args[512];
     int64_t kill_after_ns; /* since it began; 0 = it is not killed */
-    bool is_deaf;          /* hears no lines of the log */
+    bool is_deaf;          /* gets no lines of the log */
     unsigned begun;
     bool has_ended;
     int code;

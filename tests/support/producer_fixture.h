@@ -8,8 +8,8 @@
 
 static struct push *producer;
 static struct push_source source;
-static int64_t patience_ns;                /* for the next `produce`; far away at first */
-static unsigned ends[HF_PUSH_UNKNOWN + 1]; /* slices */
+static int64_t patience_ns;                /* timeout of the next `produce`; long at first */
+static unsigned ends[HF_PUSH_UNKNOWN + 1]; /* batches */
 static size_t added, ended, tasks[HF_PUSH_UNKNOWN + 1];
 static uint64_t last_first, last_last;
 static char last_reason[256], last_holder[64];

@@ -89,7 +89,7 @@ static inline bool blocked_are(void *clients)
     return blocked_clients() == *(const unsigned *)clients;
 }
 
-/* Until so many connections wait at a bell. */
+/* Until so many blocking claims wait. */
 static inline void wait_blocked(unsigned clients)
 {
     if (!loop_until(loop, blocked_are, &clients, TEST_PATIENCE_NS))

@@ -216,7 +216,7 @@ bool queue_probe_leave(struct queue_probe *probe, int64_t limit_ns)
 
 /* --- looking at the node --------------------------------------------------------------------------------------- */
 
-/* Every beat asks for the names of the process's places, and no other script does where nobody dies. */
+/* Every heartbeat reads the names of the process's places, and no other script does where no process dies. */
 unsigned queue_probe_scripts(struct redis_server *server)
 {
     return redis_server_calls_beyond(server, "evalsha", "hkeys");

@@ -12,8 +12,8 @@ enum { QUEUE_PROBE_SLOTS_MAX = 64 };
 
 struct queue_probe_slot {
     unsigned asked, answers; /* equal when no call is outstanding */
-    unsigned lost;           /* claims, told by a beat, or when it was asked to keep one */
-    unsigned confirmed;      /* claims as heirs */
+    unsigned lost;           /* claims, as a heartbeat, or a call to keep one, reported */
+    unsigned confirmed;      /* claims as successors */
     enum queue_answer answer;
     char queue[32];
     char *payload; /* of the last QUEUE_CLAIMED, NUL-terminated */
@@ -67,10 +67,10 @@ bool queue_probe_leave(struct queue_probe *probe, int64_t limit_ns);
 
 /* The reply as a number. */
 long long queue_probe_number(struct redis_server *server, const char *command);
-/* How many scripts were called, but for beats, which come when they come. */
+/* How many scripts were called, but for heartbeats, which come by time. */
 unsigned queue_probe_scripts(struct redis_server *server);
-/* The tasks of all places of the node (lists, claims, bells, sorted sets), sorted, one a line, each with its place
- * ("queue:a one"); read at one instant. The caller frees it. */
+/* The tasks of all places of the node (lists, claims, blocking claims, sorted sets), sorted, one a line, each with its
+ * place ("queue:a one"); read at one instant. The caller frees it. */
 char *queue_probe_places(struct redis_server *server);
 
 #endif

@@ -1,5 +1,5 @@
-/* The server is told to answer on a unix socket too, and everything this file asks it goes there: a port may be taken
- * by somebody else between choosing and binding it, a path in our own directory cannot. */
+/* The server answers on a unix socket too, and all requests of this file go there: another program may take a port
+ * between choosing and binding it, but not a path in our own directory. */
 #include "tests/support/private_directory.h"
 #include "tests/support/redis_server.h"
 

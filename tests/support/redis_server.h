@@ -53,7 +53,7 @@ unsigned redis_server_calls(struct redis_server *server, const char *command);
 /* How many more of these than of the others, at one instant. */
 unsigned redis_server_calls_beyond(struct redis_server *server, const char *command, const char *other);
 
-/* A port of 127.0.0.1 on which nobody listens, outside the range from which the kernel takes ports by itself. */
+/* A port of 127.0.0.1 on which no server listens, outside the range from which the kernel takes ports by itself. */
 unsigned free_port(void);
 
 #endif

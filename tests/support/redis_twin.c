@@ -242,7 +242,7 @@ static size_t replies_count(const char *at, const char *end)
     return count;
 }
 
-/* About channels, asked for or not. */
+/* About channels, requested or not. */
 static bool reply_is_about_channels(const char *at, const char *end)
 {
     static const char *const words[] = {"message", "subscribe", "unsubscribe"};
@@ -719,7 +719,7 @@ static long long number_in(const char *info, const char *field)
     return found != NULL ? strtoll(found + strlen(field), NULL, 10) : -1;
 }
 
-/* Until the server has as many clients as the model, and as many of them wait: nothing tells when a server has read
+/* Until the server has as many clients as the model, and as many of them wait: nothing shows when a server has read
  * what it does not answer. */
 static void clients_await(struct twin *twin, const char *line)
 {

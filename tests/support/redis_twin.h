@@ -1,5 +1,5 @@
-/* A real server and the simulated one (tests/sim/server), told the same bytes at the same time of the same clock, which
- * stands still in between: what each client hears has to be the same bytes. A difference fails the test.
+/* A real server and the simulated one (tests/sim/server) get the same bytes at the same time of the same clock, which
+ * stands still in between: what each client receives has to be the same bytes. A difference fails the test.
  *
  * What no client may rely on is not compared: the order of hashes, sets and keys, and how a fraction is written. Of
  * errors, other servers than Redis 7.0 may word all but the first word differently. */
@@ -28,7 +28,7 @@ struct redis_server *twin_server(struct twin *twin);
 
 /* One command as a line of words with one blank between them. In a word `^` stands for a blank, `~` for a line end; a
  * word %N is the id of client N, @N its address, and !NAME the digest of that script of ours. Lines that begin with a
- * digit and ":" are said by that client, who connects again if it was killed; others by client 0. One that begins with
+ * digit and ":" are sent by that client, who connects again if it was killed; others by client 0. One that begins with
  * = is said to Redis 7.0 alone, because the others answer otherwise. */
 void twin_say(struct twin *twin, const char *line);
 void twin_say_bytes(struct twin *twin, unsigned client, const char *bytes, size_t length);

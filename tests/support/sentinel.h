@@ -8,7 +8,7 @@
 
 /* A replica of `master`; returns when it is in sync. */
 struct redis_server *replica_start(struct redis_server *master);
-/* Returns when the only replica has told that it has all that the server has written by now. */
+/* Returns when the only replica has confirmed that it has all that the server has written by now. */
 void replica_await_sync(struct redis_server *master);
 
 /* Watches `master`, which has replicas, as SENTINEL_MASTER, or nothing when it is NULL; `password` is its own, NULL =
@@ -17,7 +17,7 @@ void replica_await_sync(struct redis_server *master);
 struct redis_server *sentinel_start(struct redis_server *master, const char *password);
 /* The master is dead: from now on a silence of 300 ms is enough. */
 void sentinel_notices(struct redis_server *sentinel);
-/* The port that it tells for SENTINEL_MASTER. */
+/* The port that it answers for SENTINEL_MASTER. */
 unsigned sentinel_master_port(struct redis_server *sentinel);
 /* Makes another one the master, without waiting for it. The sentinel may not be ready for it at once. */
 void sentinel_fail_over(struct redis_server *sentinel);

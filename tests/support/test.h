@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "tests/support/group_run.h"
 
-/* Why a test failed is told also when its teardown aborts. */
+/* Why a test failed is printed also when its teardown aborts. */
 #undef cmocka_run_group_tests
 #undef cmocka_run_group_tests_name
 #define cmocka_run_group_tests(tests, set_up, tear_down) cmocka_run_group_tests_name(#tests, tests, set_up, tear_down)
@@ -43,7 +43,7 @@
 int main(void);
 
 /* A test: TEST(what_it_shows), its body. It registers itself, so that none can be forgotten, and `state` is there for
- * whoever needs it. The last line of the file runs them all: RUN_TESTS, or with what comes before and after each. */
+ * those that need it. The last line of the file runs them all: RUN_TESTS, or with what comes before and after each. */
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
 /* One with a fixture of its own. */

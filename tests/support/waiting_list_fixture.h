@@ -1,5 +1,5 @@
-/* For tests of waiting lists at the queue node: processes park tasks, free what they held, and claim heirs. A task's
- * text is its jid unless a test says otherwise. */
+/* For tests of waiting lists at the queue node: processes park tasks, free what they held, and claim successors. A
+ * task's text is its jid unless a test says otherwise. */
 #ifndef SUPPORT_WAITING_LIST_FIXTURE_H
 #define SUPPORT_WAITING_LIST_FIXTURE_H
 
@@ -96,7 +96,7 @@ static inline struct waiting_successor heir_of(const char *holder)
                                       .kept_ns = NEAR_NS};
 }
 
-/* What is told later than an answer. */
+/* What arrives later than an answer. */
 static inline bool counts_one(void *context)
 {
     const unsigned *number = context;

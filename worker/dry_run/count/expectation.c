@@ -68,7 +68,7 @@ static struct inputs inputs_make(const struct result *result, const struct dry_r
     inputs.service.hold = hold_of_all(&inputs, change->holds);
     inputs.service.base = moments_time(&overheads->base);
     inputs.service.turn = moments_time(&overheads->turn);
-    if (overheads->turn.count == 0) /* nobody ever waited: as long as asking when it is free */
+    if (overheads->turn.count == 0) /* no task ever waited: as long as a request when it is free */
         inputs.service.turn =
             (struct model_time){overheads->claim_extra, overheads->claim_extra * overheads->claim_extra};
     double extra = overheads->claim_extra + overheads->park_cost + overheads->runner_turn;

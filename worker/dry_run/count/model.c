@@ -24,7 +24,7 @@ struct model_time model_time_moved(struct model_time time, double mean)
 
 /* --- open --------------------------------------------------------------------------------------------------------- */
 
-/* The chance that nobody arrives during it: of a gamma distribution with these moments. */
+/* The chance that no task arrives during it: of a gamma distribution with these moments. */
 static double nobody_in(struct model_time time, double rate)
 {
     double variance = time.second_moment - time.mean * time.mean;
@@ -33,8 +33,8 @@ static double nobody_in(struct model_time time, double rate)
     return pow(1 + rate * variance / time.mean, -time.mean * time.mean / variance);
 }
 
-/* The chain of how many a holder leaves behind. The next service is g after it left nobody, l after it left one, and b
- * after it left more. With p0 and p1 the shares of holders that leave nobody and one, and N(g) the chance that nobody
+/* The chain of how many a holder leaves behind. The next service is g after it left none, l after it left one, and b
+ * after it left more. With p0 and p1 the shares of holders that leave none and one, and N(g) the chance that no task
  * arrives during g, the chain gives
  *
  *     p0 = p0 N(g) + p1 N(l)
@@ -99,7 +99,7 @@ struct station {
 };
 
 /* What an arriving task finds is what is there with one task less. Those in line before it take a hold and a turn-over
- * each, the holder needs the mean residual of its service, which began with a turn-over or when nobody was there, and
+ * each, the holder needs the mean residual of its service, which began with a turn-over or with nothing before it, and
  * then it is the task's own turn.
  *
  * The residual of a hold is that of an arrival by chance. The more of the loop's `others` are at this very resource,

@@ -64,13 +64,13 @@ struct model_time model_time_moved(struct model_time time, double mean);
 /* What holds at every resource. */
 struct model_service {
     struct model_time hold; /* from locked to left */
-    struct model_time base; /* from push to locked when nobody is in the way */
+    struct model_time base; /* from push to locked when no other task is in the way */
     struct model_time turn; /* from left to the next one's locked, when that one waits and others do */
     struct model_time lone; /* the same, when only that one waits */
 };
 
 struct model_outcome {
-    double utilisation; /* how much of what it can do is asked for: 1 and more is full */
+    double utilisation; /* the demand as a share of what it can do: 1 and more is full */
     double wait;        /* mean, from push to locked; or MODEL_GROWS */
     double throughput;
 };
@@ -110,13 +110,13 @@ enum { MODEL_TURNS_MIN = 30 };
  * arrivals and holds. None of these is the wait that they predict. Seconds, and square seconds for second moments. */
 struct model_overheads {
     double arrivals;     /* pushes a second, measured */
-    struct moments base; /* from push to locked, of tasks that nobody was in the way of */
-    /* From one holder's end to the next holder's start, while somebody waited: of resources that had fewer than
+    struct moments base; /* from push to locked, of tasks with no other task in the way */
+    /* From one holder's end to the next holder's start, while a task waited: of resources that had fewer than
      * MODEL_TURNS_MIN of their own. */
     struct moments turn;
     struct moments crowd_turn; /* of all resources, while others waited, too */
     double hold_extra;  /* a lock is held longer than its handler was to run: beginning, ending, timers that are late */
-    double claim_extra; /* a runner is taken longer than the lock is held: for tasks that nobody was in the way of */
+    double claim_extra; /* a runner is taken longer than the lock is held: for tasks with no other in the way */
     double park_cost;   /* a runner is taken so long by the parks of a task, mean of all tasks */
     double runner_turn; /* from one task's end on a runner to the next one's beginning, while tasks were there */
     double next_push;   /* closed loop: from one task's end to the push of the next */

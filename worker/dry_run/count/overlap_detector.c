@@ -1,4 +1,4 @@
-/* See overlap_detector.h. Each resource that somebody visits has a place: the visits that are open, few, and those
+/* See overlap_detector.h. Each visited resource has a place: the visits that are open, few, and those
  * that are over, in the order of their beginnings, the latest first. Each of these also knows the latest end and the
  * largest token of itself and all older ones, so that a search for what intersects stops where nothing can.
  *
@@ -26,8 +26,8 @@ struct visit {
     unsigned host, process;
     uint64_t token;
     int64_t entered, left;
-    int64_t returned;                /* as somebody else said; 0 = nobody did */
-    int64_t clock_error;             /* of its host, the largest while its times were told */
+    int64_t returned;                /* as another process reported; 0 = none did */
+    int64_t clock_error;             /* of its host, the largest while its times were reported */
     int64_t moved_least, moved_most; /* what was added to its times */
     bool was_refused;                /* or cannot be: it was not left, but ended */
     struct {
@@ -46,7 +46,7 @@ struct place {
 
 struct overlap_detector {
     struct overlap_told told;
-    struct place **places; /* by number of the resource; NULL = nobody is known there */
+    struct place **places; /* by number of the resource; NULL = no visit is known */
     size_t place_count;
     struct list used; /* places */
     int64_t clock_errors[HOSTS];
@@ -131,7 +131,7 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* By how much less their clocks do not tell before from after. */
+/* Times closer than this have no order: the clocks differ by as much. */
 static int64_t doubt(const struct visit *a, const struct visit *b)
 {
     if (a->host != b->host)
@@ -139,7 +139,7 @@ static int64_t doubt(const struct visit *a, const struct visit *b)
     return most(a->moved_most, b->moved_most) - least(a->moved_least, b->moved_least);
 }
 
-/* One more of its times was told. */
+/* One more of its times was reported. */
 static void clock_note(const struct overlap_detector *detector, struct visit *visit, int64_t moved_ns)
 {
     visit->clock_error = most(visit->clock_error, detector->clock_errors[visit->host]);

@@ -1,5 +1,5 @@
-/* The overlap detector: from when handlers of all processes and hosts entered and left what only one at a time may be
- * in, it tells whether that was so. It knows nothing of locks.
+/* The overlap detector: finds whether handlers of all processes and hosts were at one resource at the same time, from
+ * the times at which they entered and left it. It knows nothing of locks.
  *
  *     overlap_detector_entered(detector, &visit);  overlap_detector_left(detector, &visit);
  *     overlap_detector_died(detector, host, process, at);
@@ -7,15 +7,15 @@
  *     overlap_detector_end(detector, at);
  *
  * Two visits of one resource overlap when they intersect, on different hosts by more than the error of their clocks as
- * it was when their times were told: what is known better later makes older times no better. A visit that was not left
- * goes on until its process has died or is missed, or the run has ended. Each pair counts once, when both ends are
+ * it was when their times were reported: what is known better later makes older times no better. A visit that was not
+ * left goes on until its process has died or is missed, or the run has ended. Each pair counts once, when both ends are
  * known.
  *
  * A fence refusal: a visit is left after one with a larger token had begun; a store that compares tokens refuses its
  * late writes. An overlap is fenced when both have tokens, and different ones.
  *
- * Records of different processes come in any order. A visit is remembered until all processes have been heard a second
- * later than its end; at most OVERLAP_MEMORY_NS. Pure; one thread. */
+ * Records of different processes come in any order. A visit is remembered until all processes have reported a time
+ * a second after its end; at most OVERLAP_MEMORY_NS. Pure; one thread. */
 #ifndef WORKER_DRY_RUN_OVERLAP_DETECTOR_H
 #define WORKER_DRY_RUN_OVERLAP_DETECTOR_H
 
@@ -28,7 +28,7 @@
 
 struct overlap_detector;
 
-/* What is told of overlaps as they are found; `resource` is the number that was given. */
+/* What is reported of overlaps as they are found; `resource` is the number that was given. */
 struct overlap_told {
     void (*overlap)(void *context, unsigned resource, bool is_fenced);
     void (*refusal)(void *context, unsigned resource);
@@ -47,20 +47,20 @@ struct overlap_visit {
     int64_t moved_ns; /* was added to the host's own time to have `at` */
 };
 
-/* How far the times of a host may be off; 0 unless told. Numbers of hosts are below 256, of processes below 64. */
+/* How far the times of a host may be off; 0 unless set. Numbers of hosts are below 256, of processes below 64. */
 void overlap_detector_host(struct overlap_detector *detector, unsigned host, int64_t clock_error_ns);
 void overlap_detector_entered(struct overlap_detector *detector, const struct overlap_visit *visit);
 /* Of a visit that is not known (its record was lost) nothing is made. */
 void overlap_detector_left(struct overlap_detector *detector, const struct overlap_visit *visit);
-/* Somebody else says that the handler of the visit had returned by then: so the visit ends there when the record of its
- * leaving was lost. */
+/* Another process reports that the handler of the visit had returned by then: so the visit ends there when the record
+ * of its leaving was lost. */
 void overlap_detector_returned(struct overlap_detector *detector, const struct overlap_visit *visit);
-/* The process was heard: it has told all that lies before. */
+/* A sign of life of the process: it has reported all that lies before. */
 void overlap_detector_heard(struct overlap_detector *detector, unsigned host, unsigned process, struct instant at);
-/* It is dead since `at` at the latest, and all its records were told. */
+/* It is dead since `at` at the latest, and all its records were read. */
 void overlap_detector_died(struct overlap_detector *detector, unsigned host, unsigned process, struct instant at);
-/* Nothing more comes of it, and what it told last is lost: its visits may have been left since, so they end a second
- * before it was last heard. */
+/* It sends nothing more, and its last records are lost: its visits may have been left since, so they end a second
+ * before its last sign of life. */
 void overlap_detector_missed(struct overlap_detector *detector, unsigned host, unsigned process);
 /* The run is over: what is still open ends here, by no act of its own. */
 void overlap_detector_end(struct overlap_detector *detector, struct instant at);

@@ -1,5 +1,5 @@
-/* What a process of a dry run tells the one that counts: records of a few bytes, in a ring of shared memory, and from
- * hosts that joined in lists on the queue node. Little-endian everywhere, a length before each.
+/* What a process of a dry run reports to the one that counts: records of a few bytes, in a ring of shared memory, and
+ * from hosts that joined in lists on the queue node. Little-endian everywhere, a length before each.
  *
  *     record_write_task(&out, &task);
  *     record_mark(bytes, process);                          before it leaves the host

@@ -45,7 +45,7 @@ static void node_add(struct redlock_node_counters *into, const struct redlock_no
         histogram_add_difference(&into->latency, &now->latency, &before->latency);
 }
 
-/* A process that came back without anybody having told that it died. */
+/* A process that came back although no death of it was reported. */
 static bool began_anew(const struct process_count *count, const struct observed_process *said)
 {
     return said->cpu_ns < count->cpu_ns ||
@@ -211,7 +211,7 @@ void stats_node(struct stats *stats, unsigned node, const struct stats_node_samp
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
 
-/* Nobody has to do with the resources of the task that was just added. */
+/* No other task is at the resources of the task that was just added. */
 static bool is_alone(const struct stats *stats, const uint32_t *numbers, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {

@@ -53,9 +53,9 @@ void stats_pushed(struct stats *stats, const char *jid, const char *const *resou
  * is no more. Processes of a host are numbered from 0 on, below DRY_RUN_PROCESSES_MAX; the records of one come in the
  * order in which it wrote them. */
 bool stats_record(struct stats *stats, unsigned host, unsigned process, const struct record *record, int64_t offset_ns);
-/* The process is gone, and all its records were told. What it held is over; its counters begin anew. */
+/* The process is gone, and all its records were read. What it held is over; its counters begin anew. */
 void stats_process_died(struct stats *stats, unsigned host, unsigned process, struct instant at);
-/* The same for one that was last heard of at `at`, whose last records may be lost. */
+/* The same for one whose last sign of life was at `at`, and whose last records may be lost. */
 void stats_process_missed(struct stats *stats, unsigned host, unsigned process, struct instant at);
 
 /* A node as it says it is. Nodes are numbered as the lock nodes of the configuration, and a queue node that is none of
@@ -90,11 +90,11 @@ struct stats_live {
 };
 void stats_live(struct stats *stats, struct instant now, struct stats_live *live);
 uint64_t stats_outstanding(const struct stats *stats);
-/* How often all processes have asked a node so far: 0 is the queue node, which they ask for claims, then come the lock
+/* How often all processes have asked a node so far: 0 is the queue node, which gets claims, then come the lock
  * nodes. */
 uint64_t stats_asked(const struct stats *stats, unsigned node);
 
-/* Fills what can be told from counting: all but plan, version, began, was_interrupted, verdict, faults, points,
+/* Fills what counting yields: all but plan, version, began, was_interrupted, verdict, faults, points,
  * overhead_share, observation_ns and keys_at_end. `result` is zeroed before, or has its plan set. */
 void stats_finish(struct stats *stats, struct instant now, struct result *result);
 /* For the model; after stats_finish. */

@@ -24,15 +24,15 @@ struct outstanding {
     uint64_t hash;            /* private */
     int64_t pushed;
     int64_t waits_since;    /* while WAITING: when that began, for this try */
-    int64_t asked_since;    /* for this try: when it first asked for its lock, or was parked without that */
+    int64_t asked_since;    /* for this try: when it first requested its lock, or was parked without that */
     int64_t inside_since;   /* while INSIDE */
     int64_t left;           /* when it last left a slot */
     unsigned host, process; /* of its last enter */
     unsigned tries;         /* holds that it had */
     enum outstanding_state state;
     bool had_runner; /* when it was pushed a runner was free */
-    bool was_alone;  /* and nobody had to do with its resources */
-    bool is_there;   /* it wants its resources, as far as it was told to their turn-overs */
+    bool was_alone;  /* and no other task was at its resources */
+    bool is_there;   /* it wants its resources, as noted at their turn-overs */
     bool is_parked;
     unsigned resource_count;
     const char *jid;
@@ -79,7 +79,7 @@ struct resource_count {
     struct moments holds, waits, turns; /* measured */
     /* As it was at the time up to which things are in order. */
     unsigned there, behind; /* tasks that want it; that the last holder left behind */
-    int64_t first_came;     /* when somebody came and nobody was there */
+    int64_t first_came;     /* when a task came and no other was there */
     bool first_found_runner;
     bool is_broken;                 /* the last holder did not leave */
     int64_t last_left;              /* of the last holder, in order; 0 = not known */
@@ -110,7 +110,7 @@ static inline struct resource_count *resource_table_at(const struct resource_tab
 /* --- turns -------------------------------------------------------------------------------------------------------- */
 
 /* Puts what tasks do at resources into the order in which it happened. Records of one process come in order, those of
- * different ones do not: a turn is taken TURN_ORDER_NS after it, by the latest time that was heard. */
+ * different ones do not: a turn is taken TURN_ORDER_NS after it, by the latest time that was reported. */
 #define TURN_ORDER_NS (2 * NS_PER_S)
 
 enum turn_kind {
@@ -128,7 +128,7 @@ struct turn {
     bool
         found_runner; /* COMES: a runner was free, and it wants nothing else. LEAVES: one was free when it was pushed */
     /* LEAVES */
-    int64_t locked, asked_since; /* it had it; it asked for it, 0 = not known */
+    int64_t locked, asked_since; /* it had it; it requested it, 0 = not known */
 };
 
 void turn_order_fini(struct heap *order); /* a zeroed one is empty */
@@ -205,7 +205,7 @@ struct crash_list {
 struct stats_host_count {
     struct result_host told;
     int64_t cpu_ns, cpu_over_ns; /* measured: of all its processes, and the time of theirs that it is of */
-    struct process_count *process[DRY_RUN_PROCESSES_MAX]; /* its own; NULL = not heard yet */
+    struct process_count *process[DRY_RUN_PROCESSES_MAX]; /* its own; NULL = no record yet */
 };
 
 struct stats_node_count {
@@ -219,7 +219,7 @@ struct stats {
     const struct dry_run_plan *plan;
     struct instant load_from, measured_from;
     struct instant load_until; /* INSTANT_NEVER while it goes on */
-    struct instant latest;     /* of what was heard */
+    struct instant latest;     /* of what was reported */
 
     struct outstanding_table tasks;
     struct resource_table resources;

@@ -1,4 +1,4 @@
-/* What became of a task, as the records of its slots tell. A task is pushed once and held once or more: it may fail,
+/* What became of a task, by the records of its slots. A task is pushed once and held once or more: it may fail,
  * lose its lock or its process, and come again. Its wait is that from the push to the first hold. */
 
 #include "base/hash.h"
@@ -23,7 +23,7 @@ static enum whereabouts whereabouts_after(enum flow_ending ending)
     case FLOW_LOCK_LOST:
     case FLOW_UNKNOWN_CLASS:
         return AWAY;
-    case FLOW_CLAIM_LOST: /* another process has it, and tells */
+    case FLOW_CLAIM_LOST: /* another process has it, and reports it */
         return ELSEWHERE;
     default:
         return GONE;
@@ -168,7 +168,7 @@ static void turn_count(struct stats *stats, struct resource_count *resource, dou
         moments_add(&resource->detail->lone_turns, seconds);
 }
 
-/* How its hold began: it found the resource free; or somebody was waiting when the one before left, it or another one.
+/* How its hold began: it found the resource free; or a task was waiting when the one before left, it or another one.
  * A task that waited for a runner then is no measure of how a lock is handed on. */
 static void hold_began(struct stats *stats, struct resource_count *resource, const struct turn *turn)
 {
@@ -273,7 +273,7 @@ static void hold_count(struct stats *stats, struct outstanding *task, const stru
     stats->series.handed_over += left->handed_over;
     if (stats_is_measured(stats, left->left.ns)) {
         histogram_record(&stats->hold, microseconds_of(hold));
-        if (!left->handed_over) { /* what is handed over waited for its holder, and was asked of nobody */
+        if (!left->handed_over) { /* what is handed over waited for its holder, without a request */
             histogram_record(&stats->acquire, microseconds_of(acquire));
             batch_means_add(&stats->acquire_means, seconds_of(acquire));
         }
@@ -337,7 +337,7 @@ static void troubles_count(struct stats *stats, const struct outstanding *task, 
     }
 }
 
-/* The successor of a task in a closed loop is pushed when its end is heard of; which end belongs to which push does not
+/* The successor of a task in a closed loop is pushed when its end is reported; which end belongs to which push does not
  * matter for the mean of what lies between. */
 static void end_remember(struct stats *stats, int64_t at_ns)
 {
@@ -387,7 +387,7 @@ bool stats_task_left(struct stats *stats, const struct observed_task *left)
     stats->endings[left->ending]++;
     stats->asks += left->asked.ns != 0;
     runner_count(stats, left);
-    stats->lost += lost_its_lock(left); /* also when somebody else has ended the task meanwhile */
+    stats->lost += lost_its_lock(left); /* also when another process has ended the task meanwhile */
     stats->series.lost += lost_its_lock(left);
     if (task == NULL) {
         stats->twice += is_gone;

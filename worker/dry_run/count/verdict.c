@@ -1,5 +1,5 @@
 /* See verdict.h. Everything that can be full is looked at with how full it was; the fullest is the bottleneck when it
- * was nearly full. How full something was is the share of what it can do that the load asked for, so the load can grow
+ * was nearly full. How full something was is the demand of the load as a share of what it can do, so the load can grow
  * by the inverse of it. Of an open load that is more than something can do it is more than 1. */
 #include "worker/dry_run/count/verdict.h"
 
@@ -10,7 +10,7 @@
 #include "worker/dry_run/count/expectation.h"
 #include "worker/print/human.h"
 
-enum { TASKS_MIN = 100 /* fewer tell nothing */, EFFECT_MAX = 320 };
+enum { TASKS_MIN = 100 /* fewer show nothing */, EFFECT_MAX = 320 };
 
 #define SECONDS_MIN  1.0
 #define FULL         0.95
@@ -35,14 +35,14 @@ struct verdict {
     unsigned full_resources;                          /* nearly full ones */
     double busy_turn;                                 /* the turn-over of the resource that had the most */
     unsigned runners, processes;
-    double full[RESULT_TROUBLE + 1]; /* how much of what it can do is asked for; 0 = not known */
+    double full[RESULT_TROUBLE + 1]; /* the demand as a share of what it can do; 0 = not known */
 };
 
 /* --- how full things were ----------------------------------------------------------------------------------------- */
 
-/* Held, or between two holders while one waits; and what comes asks for a hold and a turn-over each, served or not, for
- * when it is full everybody waits. Where few wait a turn-over can take longer than it does then: a lock that is refused
- * is asked for again after a while. So that of the resource with the most of them counts when it is shorter. */
+/* Held, or between two holders while one waits; and each task that comes needs a hold and a turn-over, served or not,
+ * for when it is full all wait. Where few wait a turn-over can take longer than it does then: a lock that is refused is
+ * requested again after a while. So that of the resource with the most of them counts when it is shorter. */
 static double resource_full(const struct verdict *verdict, const struct result_resource *resource)
 {
     double turning = (double)resource->turns * resource->turn_mean / fmax(verdict->result->measured_for, 1e-3);

@@ -58,7 +58,7 @@ void shadow_limit(struct shadow *shadow, double rate);
 struct shadow_counts {
     uint64_t running, queued, scheduled, followed; /* tasks that were passed on */
     uint64_t waiting;                              /* were read, and are not passed on yet */
-    uint64_t invalid;                              /* are no tasks, or nobody here serves their class or queue */
+    uint64_t invalid;                              /* are no tasks, or of a class or queue that is not served here */
     uint64_t missed;                               /* may have come and gone unseen: by the fleet's own count of runs */
 };
 struct shadow_counts shadow_counts(const struct shadow *shadow);

@@ -22,8 +22,8 @@ enum { LIFE_S = 60, REMOVAL_LIFE_S = 7500, OWNER_END = STDERR_FILENO + 1 };
 #define SILENCE_NS       (25 * NS_PER_S)
 #define DEATH_LIMIT_MS   5000
 #define LOOK_MS          20
-/* Remote hosts hear that the run is over when its record is gone, and have their last words then. Workers that were
- * killed in the middle of a call have had theirs, too. */
+/* Remote hosts see that the run is over when its record is gone, and send their last records then. The last calls of
+ * workers that were killed have arrived, too. */
 #define HOSTS_LIMIT_MS 3000
 #define NODE_SHARE     0.2
 

@@ -73,7 +73,7 @@ static void key_deletion_end(struct key_deletion *deletion, const char *trouble)
     loop_at_turn_end(deletion->options.loop, LOOP_GATHER, &deletion->over);
 }
 
-/* The deadline, or the end of its patience as things are now. */
+/* The deadline, or the end of its timeout as things are now. */
 static struct instant end_of(const struct key_deletion *deletion)
 {
     const struct key_deletion_options *options = &deletion->options;

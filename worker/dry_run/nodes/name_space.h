@@ -33,7 +33,7 @@ struct name_space_options {
     const struct config *config; /* its nodes, and lock.prefix of production; must live as long */
     const char *run;
     double node_share;  /* of a node's time that removing may take, up to 1; 0 = NAME_SPACE_SHARE */
-    int64_t silence_ns; /* so long a node may be silent while the run is removed; 0 = as long as there is patience */
+    int64_t silence_ns; /* so long a node may be silent while the run is removed; 0 = until the timeout */
     /* Another process took the run for dead, because this one was stopped for a minute: it has to end. */
     void (*lost)(void *context);
     void *context;

@@ -258,7 +258,7 @@ static bool relay_loop_run(int listener, unsigned server_port, const _Atomic int
  * It is in a session of its own and dies with the thread that started it. A client of a server that does not run is
  * accepted and hung up on. */
 
-/* Listens from here on, so nobody has to wait for the process. -1, with errno. */
+/* Listens from here on, so no caller has to wait for the process. -1, with errno. */
 static int listener_open(unsigned *port)
 {
     struct sockaddr_in address = address_of(0);

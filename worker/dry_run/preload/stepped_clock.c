@@ -3,7 +3,7 @@
  * NTP does. The file that HOLDFAST_STEPPED_CLOCK names holds the offset (int64_t, nanoseconds), which takes effect when
  * it is written. A second int64_t behind it, unless it is 0, is the time at which the clock stands still.
  *
- * An allocator may ask for the time before anything is set up, so nothing here allocates, and until the file is open
+ * An allocator may read the time before anything is set up, so nothing here allocates, and until the file is open
  * the offset is zero. */
 #include <fcntl.h>
 #include <stdint.h>

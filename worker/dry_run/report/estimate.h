@@ -1,4 +1,4 @@
-/* What a run tells of a number, and whether two runs tell different ones. An estimate is the number and its interval of
+/* What a run shows of a number, and whether two runs show different ones. An estimate is the number and its interval of
  * 95 %, which need not lie evenly around it. Pure.
  *
  * Means of what hangs together (waits) come with an interval from batch means (below). Quantiles: the ranks

@@ -147,7 +147,7 @@ void result_fini(struct result *result);
 enum result_tone {
     RESULT_GOOD, /* there is room everywhere */
     RESULT_FAIR, /* something is a bottleneck, or nothing was measured */
-    RESULT_BAD,  /* more comes than can be done, two were at one resource and no fence would have told, or code
+    RESULT_BAD,  /* more comes than can be done, two were at one resource and no fence would have shown it, or code
                     of production crashed */
 };
 enum result_tone result_tone(const struct result *result);

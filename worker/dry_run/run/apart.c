@@ -97,7 +97,7 @@ void interrupts_hear(void)
 
 /* --- with signals for the child ----------------------------------------------------------------------------------- */
 
-static volatile pid_t forward_to; /* 0 = nobody */
+static volatile pid_t forward_to; /* 0 = no process */
 
 static void forward(int number)
 {

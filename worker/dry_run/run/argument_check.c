@@ -166,7 +166,7 @@ static bool handler_find(const struct plugins *plugins, const char *class_name, 
     return false;
 }
 
-/* False when nobody will answer any more. */
+/* False when no answer will come any more. */
 static bool answer_await(struct argument_check *check, uint64_t number)
 {
     uint64_t answered = 0;

@@ -1,5 +1,5 @@
 /* The check() of handlers, in a process of its own: one that crashes or hangs ends that process, another takes its
- * place, and the caller hears what happened. In production a check() takes its worker down; a dry run tells that.
+ * place, and the caller gets the reason. In production such a check() takes its worker down; a dry run reports that.
  *
  *     argument_check_start(&check, plugins, &error)          while there is one thread
  *     argument_check_ask(check, job->class_name, args, length, &answer);
@@ -42,7 +42,7 @@ bool argument_check_start(struct argument_check **check, const struct plugins *p
 /* `check` may be NULL. */
 void argument_check_ask(struct argument_check *check, const char *class_name, const char *args, size_t length,
                         struct argument_answer *answer);
-/* Nobody asks any more. NULL is fine. */
+/* Not to be asked any more. NULL is fine. */
 void argument_check_end(struct argument_check *check);
 
 #endif

@@ -19,7 +19,7 @@ enum { REMOTE_HOSTS_MAX = 63 };
 struct remote_host {
     char *name; /* its own */
     struct host_heartbeat beat;
-    struct instant heard; /* when its beat last changed */
+    struct instant heard; /* when its heartbeat last changed */
     bool is_gone;
 };
 

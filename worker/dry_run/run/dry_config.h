@@ -6,10 +6,10 @@
  *     dry_config_turn(config, &plan, &error);
  *     dry_config_key_space(&plan, space);                          for worker_options.key_space, and the queue node
  *
- * Changed in place, because it has passwords in it that nobody prints:
+ * Changed in place, because it has passwords in it, which nothing prints:
  *
  *     the locks     have keys of the run, lock.prefix + "dry:RUN:". Tokens are remembered for the run and an hour. On
- *                   nodes of others the run is a guest, which writes no markers
+ *                   nodes of others the run writes no markers
  *     the tasks     run in threads, no programs, and keep no results
  *     the queues    of a rehearsal: LOAD_QUEUE alone, for all classes; of a shadow: as they are
  *     the worker    has the threads of the plan, ends quickly, logs warnings only, and may be root (it runs nothing)

@@ -31,7 +31,7 @@ struct record_ring *record_ring_place(void *memory, size_t capacity)
     return ring;
 }
 
-/* What is free is the writer's own: nobody else touches it. */
+/* Free space belongs to the writer alone. */
 static void bytes_in(struct record_ring *ring, uint64_t position, const char *from, size_t length)
 {
     size_t offset = (size_t)position & (ring->capacity - 1);

@@ -22,7 +22,7 @@ struct record_ring; /* opaque */
 /* So much memory takes a ring with room for `capacity` bytes, a power of two from 64 on. */
 size_t record_ring_size(size_t capacity);
 /* Makes one of fresh memory, which is zero, begins at a multiple of 64 bytes, and stays the caller's. Rings may lie one
- * behind the other. Once, before anybody else looks. */
+ * behind the other. Once, before another process looks. */
 struct record_ring *record_ring_place(void *memory, size_t capacity);
 
 /* False when there is no room: then nothing was written, and it counts as one record that was lost. */

@@ -44,7 +44,7 @@ enum { LINES_MAX = 20 };
 
 /* --- pushing ------------------------------------------------------------------------------------------------------ */
 
-/* Of full slices: as much as a fast generator needs. */
+/* Of full batches: as much as a fast generator needs. */
 enum { SLICES_MAX = 16 };
 
 static void slice_ended(struct push_source *source, const struct hf_stream_report *report, size_t bytes)
@@ -253,7 +253,7 @@ static void worker_ended(void *context, const struct workforce_exit *end)
     struct trial *trial = context;
     if (end->was_orderly)
         return;
-    (void)workforce_read(trial->run->workforce, SIZE_MAX, own_record, trial); /* each ring once: its last words */
+    (void)workforce_read(trial->run->workforce, SIZE_MAX, own_record, trial); /* each ring once: its last records */
     if (trial->stats != NULL)
         stats_process_died(trial->stats, 0, end->number - 1, loop_now(trial->loop));
     if (end->was_wanted)
@@ -319,7 +319,7 @@ static void host_brought(void *context, unsigned number, struct text_span record
 }
 
 /* Its workers have died with it, or do as if: what they were at counts as it does when a worker of this host dies, but
- * for when they left, which was perhaps not told any more. */
+ * for when they left, which was perhaps not reported any more. */
 static void host_missed(void *context, unsigned number)
 {
     struct trial *trial = context;
@@ -415,7 +415,7 @@ static void cleaning_enter(struct trial *trial)
 
 static void looking_enter(struct trial *trial)
 {
-    /* Nobody writes below the names of the run any more: what is removed must not come back. */
+    /* No process writes below the names of the run any more: what is removed must not come back. */
     for (unsigned i = 1; i <= trial->plan->processes; i++)
         (void)workforce_signal(trial->run->workforce, i, SIGKILL); /* those that did not end in time */
     coordinator_stop(trial->coordinator);

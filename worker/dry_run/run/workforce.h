@@ -40,7 +40,7 @@ struct workforce *workforce_start(const struct workforce_options *options, struc
 unsigned workforce_ready(const struct workforce *workforce);
 /* They begin to work. */
 void workforce_go(struct workforce *workforce);
-/* How many went, and have asked for tasks and were answered: their nodes are up and trusted, and what comes now is
+/* How many went on, and had an answer to a first claim: their nodes are up and trusted, and what comes now is
  * claimed at once. */
 unsigned workforce_serving(const struct workforce *workforce);
 
