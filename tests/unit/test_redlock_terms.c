@@ -61,6 +61,47 @@ TEST(one_server_twice_is_refused)
     refuse_options(&options, "lock nodes 1 and 3 are the same server");
     nodes[2].unix_path = "/run/other.sock";
     accept_options(&options);
+    for (size_t one = 0; one < 2; one++) { /* who has a socket is reached by that, whatever host it names */
+        options = options_of(3);
+        nodes[1].host = hosts[0];
+        nodes[one].unix_path = "/run/redis.sock";
+        accept_options(&options);
+    }
+}
+
+TEST(a_node_is_connected_to_as_it_is_described)
+{
+    struct redlock_node node = {.host = "h",
+                                .port = 1,
+                                .unix_path = "/run/redis.sock",
+                                .user = "u",
+                                .password = "p",
+                                .database = 3,
+                                .connect_timeout_ms = 70,
+                                .tls = true,
+                                .tls_ca_file = "ca",
+                                .tls_cert_file = "cert",
+                                .tls_key_file = "key",
+                                .tls_server_name = "server"};
+    struct redlock_options options = {.client_name = "client"};
+    struct redis_node_options own = redlock_node_options(&node, &options, "name");
+    assert_string_equal(own.name, "name");
+    assert_string_equal(own.host, "h");
+    assert_string_equal(own.unix_path, "/run/redis.sock");
+    assert_string_equal(own.user, "u");
+    assert_string_equal(own.password, "p");
+    assert_string_equal(own.client_name, "client");
+    assert_true(own.port == 1 && own.database == 3 && own.connect_timeout_ns == 70 * NS_PER_MS && own.tls.is_on);
+    assert_string_equal(own.tls.ca_file, "ca");
+    assert_string_equal(own.tls.cert_file, "cert");
+    assert_string_equal(own.tls.key_file, "key");
+    assert_string_equal(own.tls.server_name, "server");
+    assert_true(own.scripts != NULL && own.script_count > 0);
+    node = (struct redlock_node){.host = "h"};
+    options.client_name = NULL;
+    own = redlock_node_options(&node, &options, "name");
+    assert_string_equal(own.client_name, "redlock");
+    assert_true(own.connect_timeout_ns == NS_PER_S && !own.tls.is_on);
 }
 
 TEST(a_node_must_be_somewhere)
