@@ -357,11 +357,12 @@ TEST(what_the_command_leaves_behind_is_killed)
     assert_int_equal(lock_run("a", "--", "sh", "-c", nothing_of_it_lives), 0);
 }
 
-/* The shell runs its trap only when no command in the foreground is in the way. */
+/* The danger begins a third of the ttl before the end: the shell has four seconds to begin, and as many to answer. It
+ * runs its trap only when no command in the foreground is in the way. */
 TEST(danger_and_the_end_can_be_read_and_are_signalled_when_asked_for)
 {
     commands_see_the_directory();
-    assert_int_equal(lock_run("a", "--ttl", "1s", "--max-hold", "1s", "--signal-danger", "--", "bash", "-c",
+    assert_int_equal(lock_run("a", "--ttl", "12s", "--max-hold", "8s", "--signal-danger", "--", "bash", "-c",
                               "trap 'echo signal' USR1; sleep 1000 & read -u $HOLDFAST_DEADLINE_FD word; echo $word; "
                               "while :; do wait; done"),
                      76);
@@ -693,7 +694,7 @@ TEST(a_coprocess_says_when_the_lock_is_lost)
 {
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    struct program program = start_with(ends[0], WORDS("a", "--hold", "--ttl", "1s", "--max-hold", "1s"));
+    struct program program = start_with(ends[0], WORDS("a", "--hold", "--ttl", "6s", "--max-hold", "4s"));
     assert_int_equal(end_await(&program), 76);
     assert_contains(result.out, "{\"event\":\"danger\"");
     assert_contains(result.out, "{\"event\":\"lost\"");

@@ -11,7 +11,8 @@
 #include "tests/support/one_fleet.h"
 
 /* Clocks may differ by a tenth: so the holder believes for a tenth of the ttl less than the nodes keep the lock. */
-#define SHORT "ttl = \"1s\"; drift_factor = 0.1; prefix = \"lock:\"; tries = 3; park_delay = \"50ms\"; "
+#define WITH_TTL(ttl) "ttl = \"" ttl "\"; drift_factor = 0.1; prefix = \"lock:\"; tries = 3; park_delay = \"50ms\"; "
+#define SHORT         WITH_TTL("1s")
 /* For ever, and longer than any test; listening to a cancellation, or deaf to it. */
 #define LISTENING "[600000,1,0]"
 
@@ -104,11 +105,11 @@ static char *entry_of(const char *set)
 /* --- how a lock is lost ------------------------------------------------------------------------------------------- */
 
 /* Nothing of the worker moves while its loop sleeps, but the handler sees both ends come, and only then somebody else
- * gets the lock. */
+ * gets the lock: a third of a second later, so that a busy machine does not swap the two. */
 static void a_stuck_loop_keeps_no_lock_alive(void **state)
 {
     (void)state;
-    start(&(struct fleet_setup){.fault = "extend:before:1:pause=4000"});
+    start(&(struct fleet_setup){.lock = WITH_TTL("3s"), .fault = "extend:before:1:pause=7000"});
     push("hold", LISTENING, "first", "r");
     test_await(is_noted("begin first host0"));
     start_other();
