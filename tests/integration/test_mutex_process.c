@@ -8,26 +8,7 @@
 #include <unistd.h>
 
 #include "redlock/redlock_mutex.h"
-#include "tests/support/one_cluster.h"
-
-static struct redlock_client *client;
-static char reason[256];
-
-static int set_up(void **state)
-{
-    (void)state;
-    lock_cluster_heal(&cluster);
-    client = redlock_client_open(&cluster.options, reason, sizeof reason);
-    assert_non_null(client);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    redlock_client_close(client);
-    return 0;
-}
+#include "tests/support/client_fixture.h"
 
 static struct redlock_mutex mutex_of(const char *name)
 {
@@ -259,4 +240,4 @@ TEST(threads_of_an_owner_and_those_who_cancel_do_not_get_in_their_way)
     assert_null(owner.holds);
 }
 
-RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, tear_down)
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, client_set_up, client_tear_down)

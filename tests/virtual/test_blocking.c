@@ -7,29 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/one_cluster.h"
+#include "tests/support/client_fixture.h"
 
 enum { THREADS = 16, RESOURCES = 3, ROUNDS = 20 };
 
-static struct redlock_client *client;
 static struct redlock_terms terms;
-static char reason[256];
 
 static int set_up(void **state)
 {
-    (void)state;
-    lock_cluster_heal(&cluster);
     terms = quick_terms(10000, 3);
-    client = redlock_client_open(&cluster.options, reason, sizeof reason);
-    assert_non_null(client);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    redlock_client_close(client);
-    return 0;
+    return client_set_up(state);
 }
 
 static enum redlock_answer acquire(const char *resource, struct redlock_held **held)
@@ -278,4 +265,4 @@ TEST(closing_ends_all_who_wait)
     assert_non_null(client);
 }
 
-RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, tear_down)
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, client_tear_down)

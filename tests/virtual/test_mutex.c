@@ -9,28 +9,9 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "redlock/redlock_mutex.h"
-#include "tests/support/one_cluster.h"
+#include "tests/support/client_fixture.h"
 
 enum { TTL_MS = 4 * CLUSTER_TIMEOUT_MS, THREADS = 16, ROUNDS = 20, MANY = 10000 };
-
-static struct redlock_client *client;
-static char reason[256];
-
-static int set_up(void **state)
-{
-    (void)state;
-    lock_cluster_heal(&cluster);
-    client = redlock_client_open(&cluster.options, reason, sizeof reason);
-    assert_non_null(client);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    redlock_client_close(client);
-    return 0;
-}
 
 static struct redlock_mutex mutex_of(const char *name)
 {
@@ -851,4 +832,4 @@ TEST(ten_thousand_are_locked_at_once)
     free(names);
 }
 
-RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, tear_down)
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, client_set_up, client_tear_down)

@@ -1,0 +1,28 @@
+/* A blocking client of the servers of one_cluster.h for each test. */
+#ifndef SUPPORT_CLIENT_FIXTURE_H
+#define SUPPORT_CLIENT_FIXTURE_H
+
+#include "tests/support/test.h"
+
+#include "tests/support/one_cluster.h"
+
+static struct redlock_client *client;
+static char reason[256];
+
+static inline int client_set_up(void **state)
+{
+    (void)state;
+    lock_cluster_heal(&cluster);
+    client = redlock_client_open(&cluster.options, reason, sizeof reason);
+    assert_non_null(client);
+    return 0;
+}
+
+static inline int client_tear_down(void **state)
+{
+    (void)state;
+    redlock_client_close(client);
+    return 0;
+}
+
+#endif
