@@ -6,6 +6,7 @@
 #define TROUBLE_NS  (8 * NS_PER_S)
 #define MAKE_NS     (5 * NS_PER_S)
 #define CALM_NS     (40 * NS_PER_S)
+#define END_NS      (80 * NS_PER_S) /* three users of a process wait one behind the other, each for 20 s at most */
 #define STEP_NS     (100 * NS_PER_MS)
 #define RECOVER_NS  (15 * NS_PER_S)
 #define VOTES_NS    (10 * NS_PER_S)
@@ -255,7 +256,7 @@ static bool all_have_ended(void)
 static void end_await(void)
 {
     schedule.is_quitting = true;
-    for (int64_t ns = 0; ns < CALM_NS && !all_have_ended() && !play_is_violated(); ns += STEP_NS)
+    for (int64_t ns = 0; ns < END_NS && !all_have_ended() && !play_is_violated(); ns += STEP_NS)
         run_for(STEP_NS);
     if (!play_is_violated() && !all_have_ended())
         play_violated("liveness", "a client does not end");
