@@ -6,7 +6,7 @@
 #include "redis/request.h"
 #include "redlock/scripts.h"
 
-enum { MARKER, RUN, EVICTS, POLICY, TIME, PARTS };
+enum { MARKER, RUN, EVICTS, POLICY, SPOILT, TIME, PARTS };
 
 void inspection_call_ask(struct buffer *request)
 {
@@ -37,6 +37,7 @@ bool inspection_call_read(struct trust_inspection *inspection, char *policy, con
     snprintf(inspection->marker_text, sizeof inspection->marker_text, "%s", is_cut ? "?" : text->bytes);
     memcpy(inspection->run_id, run->bytes, run->length + 1);
     inspection->evicts = redis_reply_is_text(&parts[EVICTS], "1");
+    inspection->has_bad_fences = redis_reply_is_text(&parts[SPOILT], "1");
     inspection->reading.node_us = parts[TIME].integer;
     if (policy != NULL)
         snprintf(policy, INSPECTION_POLICY_SIZE, "%s", parts[POLICY].bytes);

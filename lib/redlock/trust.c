@@ -155,16 +155,21 @@ static enum trust_reason fault_of(const struct trust *trust, unsigned index)
     return fault == TRUST_FINE && node->evicts ? TRUST_EVICTS : fault;
 }
 
-static bool fences_move(const struct trust_node *node)
+/* Why no fence of the node can be continued; TRUST_FINE = each can. */
+static enum trust_reason fences_fault(const struct trust_node *node)
 {
-    return node->has_marker && node->marker.scheme == MARKER_MOVING;
+    if (!node->has_marker || node->marker.scheme == MARKER_STRINGS)
+        return TRUST_FINE;
+    if (node->marker.scheme == MARKER_MOVING)
+        return TRUST_FENCES_MOVE;
+    return node->has_bad_fences ? TRUST_FENCES_BAD : TRUST_FINE;
 }
 
 /* A hold may still be extended there. */
 static bool is_member(const struct trust_node *node)
 {
-    return node->has_marker &&
-           (node->state == TRUST_VOTES || node->state == TRUST_QUARANTINED || node->reason == TRUST_FENCES_MOVE);
+    return node->has_marker && (node->state == TRUST_VOTES || node->state == TRUST_QUARANTINED ||
+                                node->reason == TRUST_FENCES_MOVE || node->reason == TRUST_FENCES_BAD);
 }
 
 /* --- verdicts ------------------------------------------------------------------------------------------------ */
@@ -180,8 +185,8 @@ static enum trust_reason verdict(const struct trust *trust, unsigned index, enum
     if (fault != TRUST_FINE)
         return fault;
     invariant(!is_group(trust) || node->quarantine != TRUST_FINE || trust_proof_of(node) == PROOF_GOOD);
-    if (node->quarantine == TRUST_FINE && fences_move(node))
-        return TRUST_FENCES_MOVE;
+    if (node->quarantine == TRUST_FINE && fences_fault(node) != TRUST_FINE)
+        return fences_fault(node);
     *state = node->quarantine != TRUST_FINE ? TRUST_QUARANTINED : TRUST_VOTES;
     return node->quarantine;
 }
@@ -320,6 +325,7 @@ static bool is_old_news(const struct trust *trust, const struct trust_node *node
                         const struct trust_inspection *inspection)
 {
     return trust->has_group && node->seen && node->quarantine == TRUST_FINE && node->evicts == inspection->evicts &&
+           node->has_bad_fences == inspection->has_bad_fences &&
            strcmp(node->marker_text, inspection->marker_text) == 0 && strcmp(node->run_id, inspection->run_id) == 0;
 }
 
@@ -351,6 +357,7 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
     node->bad_marker = node->marker_text[0] != '\0' && !node->has_marker;
     memcpy(node->run_id, inspection->run_id, sizeof node->run_id);
     node->evicts = inspection->evicts;
+    node->has_bad_fences = inspection->has_bad_fences;
     node->seen = node->ever_seen = true;
     node->seen_at = inspection->reading.asked;
     node->is_unreadable = false;
@@ -468,7 +475,7 @@ node_set trust_replanters(const struct trust *trust)
 {
     node_set members = trust_members(trust);
     for (unsigned i = 0; i < trust->nodes; i++)
-        if (fences_move(&trust->node[i]))
+        if (fences_fault(&trust->node[i]) != TRUST_FINE)
             members &= (node_set)~set_of(i);
     return members;
 }
@@ -586,6 +593,10 @@ static const struct {
     [TRUST_FENCES_MOVE] = {"fences_move",
                            "`holdfast nodes upgrade` is moving its fences. If that command does not run any more, run "
                            "it again: it goes on."},
+    [TRUST_FENCES_BAD] = {"bad_fences",
+                          "Under hf:fences or hf:fences:floor is something else: find out what wrote it and delete it. "
+                          "If it was hf:fences, or the floor, set hf:fences:floor to the time in microseconds (`date "
+                          "+%s%6N`), so that new tokens are above all that were given out."},
     [TRUST_NEW_RUN] = {"new_run", "The server was restarted: it votes again by itself when everything that it may have "
                                   "forgotten has expired."},
     [TRUST_LOST_MARKER] = {"lost_marker", "The server was emptied: it votes again by itself when everything that it "

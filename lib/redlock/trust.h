@@ -11,8 +11,8 @@
  *   of the server that answers (E19, E20, H2 to H4).
  * - With N = 1 there is no group. The node votes once it is inspected, unless it has a marker: then it belongs to a
  *   group whose other nodes we do not know (E20). Even N is refused earlier.
- * - A node whose fences are being moved (scheme MARKER_MOVING) has no vote: a grant needs its fence. Holds are
- *   extended there all the same, because the keys of locks stay as they are.
+ * - A node whose fences are being moved (scheme MARKER_MOVING), or are no fences, has no vote: a grant needs its fence.
+ *   Holds are extended there all the same, because the keys of locks stay as they are.
  * - A server without a marker has no fences. Its marker gets the scheme MARKER_SET once any marker of the group was
  *   seen that is not of MARKER_STRINGS: an operator who begins to move fences says that all clients know how.
  * - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21). What
@@ -172,6 +172,7 @@ enum trust_reason {
     TRUST_DUPLICATE,        /* another configured node is the same server or has the same place (E19) */
     TRUST_EVICTS,
     TRUST_FENCES_MOVE,
+    TRUST_FENCES_BAD,
     TRUST_NEW_RUN,     /* restarted */
     TRUST_LOST_MARKER, /* wiped, or replaced by an empty server */
     TRUST_DOUBTED,     /* its marker is a doubt */
@@ -187,6 +188,7 @@ struct trust_inspection {
     char marker_text[MARKER_TEXT_MAX]; /* as it is; "" = none */
     char run_id[MARKER_RUN_DIGITS + 1];
     bool evicts;
+    bool has_bad_fences; /* its set of fences, or the floor of it, is something else */
 };
 
 struct trust_node {
@@ -199,7 +201,7 @@ struct trust_node {
     char run_id[MARKER_RUN_DIGITS + 1];
     char known_id[MARKER_ID_DIGITS + 1];   /* the place of this address, as far as this process knows; "" = none yet */
     char known_run[MARKER_RUN_DIGITS + 1]; /* of the server that this process saw there with a marker */
-    bool evicts;
+    bool evicts, has_bad_fences;
     enum trust_reason quarantine; /* TRUST_FINE = none; it goes on after its end until the marker is written */
     struct instant quarantined_at;
     bool writes_marker; /* the quarantine is over, and the marker does not say so yet */

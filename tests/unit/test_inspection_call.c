@@ -3,7 +3,7 @@
 
 #include "redlock/inspection_call.h"
 
-enum { MARKER, RUN, EVICTS, POLICY, TIME, PARTS };
+enum { MARKER, RUN, EVICTS, POLICY, SPOILT, TIME, PARTS };
 
 #define RUN_ID "0123456789abcdef0123456789abcdef01234567"
 
@@ -20,6 +20,7 @@ static void set_up(void)
     parts[RUN] = string_of(RUN_ID);
     parts[EVICTS] = string_of("0");
     parts[POLICY] = string_of("noeviction");
+    parts[SPOILT] = string_of("0");
     parts[TIME] = (struct redis_reply){.kind = REDIS_INTEGER, .integer = 1795194374000000};
     answer = (struct redis_reply){.kind = REDIS_ARRAY, .elements = parts, .count = PARTS};
 }
@@ -38,14 +39,18 @@ TEST(an_answer_is_read)
     assert_string_equal(inspection.marker_text, "a marker");
     assert_string_equal(inspection.run_id, RUN_ID);
     assert_string_equal(policy, "noeviction");
-    assert_false(inspection.evicts);
+    assert_false(inspection.evicts || inspection.has_bad_fences);
     assert_int_equal(inspection.reading.node_us, 1795194374000000);
     assert_int_equal(inspection.reading.asked.ns, 5);
     assert_int_equal(inspection.reading.answered.ns, 7);
     parts[EVICTS] = string_of("1");
     parts[MARKER] = string_of("");
     assert_true(inspection_call_read(&inspection, NULL, &answer));
-    assert_true(inspection.evicts);
+    assert_true(inspection.evicts && !inspection.has_bad_fences);
+    parts[EVICTS] = string_of("0");
+    parts[SPOILT] = string_of("1");
+    assert_true(inspection_call_read(&inspection, NULL, &answer));
+    assert_true(!inspection.evicts && inspection.has_bad_fences);
     assert_string_equal(inspection.marker_text, "");
 }
 

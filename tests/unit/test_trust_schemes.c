@@ -39,6 +39,26 @@ TEST(a_node_whose_fences_move_extends_and_nothing_else)
     assert_int_equal(trust_replanters(&world.trust), 7);
 }
 
+/* Only where they are in a set. */
+TEST(a_node_whose_fences_are_none_extends_and_nothing_else)
+{
+    world.servers[1].has_bad_fences = true;
+    look(1);
+    expect_voters(7);
+    expect_after(set_scheme(1, MARKER_SET), 0, 0, 2);
+    expect(1, TRUST_EXCLUDED, TRUST_FENCES_BAD);
+    expect_voters(5);
+    assert_int_equal(trust_members(&world.trust), 7);
+    assert_int_equal(trust_replanters(&world.trust), 5);
+    world.servers[1].has_bad_fences = false;
+    expect_after(look(1), 0, 0, 2);
+    expect_votes(1);
+    assert_int_equal(trust_replanters(&world.trust), 7);
+    world.servers[1].has_bad_fences = true;
+    expect_after(look(1), 0, 0, 2);
+    expect(1, TRUST_EXCLUDED, TRUST_FENCES_BAD);
+}
+
 /* Its doubts and its memory are those of any node, and whoever heals it leaves the fences to the operator. */
 TEST(a_node_that_restarts_meanwhile_is_healed_on_the_way)
 {

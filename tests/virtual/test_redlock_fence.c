@@ -211,6 +211,26 @@ TEST(a_set_is_bounded_and_its_floor_keeps_tokens_in_order)
     redlock_group_destroy(bounded);
 }
 
+static void floor_is(const char *set)
+{
+    for (unsigned i = 0; i < NODES; i++) {
+        lock_cluster_ask(&cluster, i, "DEL hf:fences:floor");
+        lock_cluster_ask(&cluster, i, "%s", set);
+    }
+}
+
+/* A list reads as nothing where many keys are read at once: the next look at the node sees it. */
+TEST(a_node_whose_floor_is_a_list_has_no_vote)
+{
+    floor_is("RPUSH hf:fences:floor 1");
+    loop_await(loop, redlock_group_voters(group) < QUORUM); /* some keep them in strings */
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+    assert_contains(mine.reason, "(bad_fences)");
+    floor_is("SET hf:fences:floor 1700000000000000");
+    loop_await(loop, redlock_group_voters(group) == NODES);
+    cycle(&mine, "r");
+}
+
 TEST(a_floor_that_is_no_number_is_no_vote)
 {
     for (unsigned i = 0; i < NODES; i++)

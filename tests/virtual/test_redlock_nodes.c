@@ -519,6 +519,28 @@ TEST(fences_of_a_set_are_counted)
     assert_true(third->has_fence_count && third->fence_count == 0 && third->fence_floor == 0);
 }
 
+TEST(what_is_no_fence_is_told)
+{
+    static const char *const spoilt[] = {"RPUSH hf:fences:floor 1", "SET hf:fences:floor none", "HSET hf:fences a 1"};
+    group_begin();
+    for (unsigned i = 0; i < sizeof spoilt / sizeof spoilt[0]; i++) {
+        ask(1, "%s", spoilt[i]);
+        expect(look(), REDLOCK_NODES_DONE, "lock2: Under hf:fences or hf:fences:floor is something else");
+        expect_node(1, "excluded", "bad_fences");
+        assert_int_equal(redlock_nodes_group(nodes).voters, 2);
+        ask(1, "DEL hf:fences hf:fences:floor");
+        ask(1, "SET hf:fences:floor 1700000000000000");
+        look();
+        expect_node(1, "votes", "fine");
+        ask(1, "DEL hf:fences:floor");
+    }
+    /* Nor does a floor that is none keep a marker from being written. */
+    ask(1, "RPUSH hf:fences:floor 1");
+    ask(1, "DEL hf:lock:group");
+    expect(heal(true), REDLOCK_NODES_REFUSED, "lock2: Under hf:fences or hf:fences:floor is something else");
+    expect_node(1, "excluded", "bad_fences");
+}
+
 /* --- healing ------------------------------------------------------------------------------------------------------ */
 
 static void expect_told_to_wait(int64_t ns)

@@ -22,7 +22,7 @@ local run = string.match(ARGV[2], '^3.* run=(%x+)$')
 local was_doubted = run and found ~= '' and not string.find(found, run, 1, true)
 if was_doubted and string.find(redis.call('INFO', 'server'), run, 1, true) then
     local time = redis.call('TIME')
-    local now, floor = time[1] * 1000000 + time[2], tonumber(redis.call('GET', 'hf:fences:floor') or 0)
+    local now, floor = time[1] * 1000000 + time[2], tonumber(redis.pcall('GET', 'hf:fences:floor') or 0)
     if floor and floor < now then
         redis.call('SET', 'hf:fences:floor', string.format('%.0f', now))
     end
