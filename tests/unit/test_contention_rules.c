@@ -78,7 +78,75 @@ TEST(cached_is_bounded_and_what_is_taken_is_not_forgotten)
     assert_true(contention_is_held(table, name, at(0), &held));
     snprintf(name, sizeof name, "resource:%d", 2 * CONTENTION_CACHED_MAX - 1);
     assert_false(contention_is_held(table, name, at(0), &held));
+    snprintf(name, sizeof name, "resource:%d", 3 * CONTENTION_CACHED_MAX - 1);
+    contention_note_held(table, name, at(100), (struct contention_held){0}); /* which was the last one already */
+    snprintf(name, sizeof name, "resource:%d", 2 * CONTENTION_CACHED_MAX);
+    assert_true(contention_is_held(table, name, at(0), &held));
     contention_leave(table, "resource:0");
+}
+
+/* What is known of a list, as a plain array would have it. */
+struct known {
+    char name[100];
+    unsigned taken;
+    int64_t held_ms, seen_us, waiters_ms;
+};
+
+enum { KNOWN = 3000, STEPS = 60000 };
+
+static void known_check(const struct known *known, int64_t now_ms)
+{
+    struct contention_held held = {0};
+    assert_int_equal(contention_taken(table, known->name), known->taken);
+    bool is_held = contention_is_held(table, known->name, at(now_ms), &held);
+    assert_int_equal(is_held, now_ms < known->held_ms);
+    if (is_held)
+        assert_int_equal(held.seen_us, known->seen_us);
+    assert_int_equal(contention_has_waiters(table, known->name, at(now_ms)), now_ms < known->waiters_ms);
+}
+
+static void known_change(struct known *known, unsigned what, int64_t now_ms)
+{
+    if (what == 0) {
+        known->held_ms = now_ms + 500;
+        known->seen_us = now_ms;
+        contention_note_held(table, known->name, at(known->held_ms), (struct contention_held){.seen_us = now_ms});
+    } else if (what == 1) {
+        known->held_ms = 0;
+        contention_forget_held(table, known->name);
+    } else if (what == 2 || what == 3) {
+        known->waiters_ms = what == 2 ? now_ms + CONTENTION_MEMORY_NS / NS_PER_MS : 0;
+        contention_note_waiters(table, known->name, what == 2, at(now_ms));
+    } else if (what == 4 && known->taken > 0) {
+        known->taken--;
+        contention_leave(table, known->name);
+    } else {
+        known->taken++;
+        contention_take(table, known->name);
+    }
+}
+
+/* More lists than there are buckets, some of long names, and fewer than the cache keeps. */
+TEST(each_list_has_what_was_noted_of_it)
+{
+    static struct known known[KNOWN];
+    uint32_t dice = 1;
+    for (unsigned i = 0; i < KNOWN; i++)
+        known[i] = (struct known){0};
+    for (unsigned i = 0; i < KNOWN; i++)
+        snprintf(known[i].name, sizeof known[i].name, "resource:%0*u", i % 2 == 0 ? 1 : 50 + (int)(i % 30), i);
+    for (int64_t step = 0; step < STEPS; step++) {
+        dice = dice * 1664525 + 1013904223;
+        struct known *one = &known[(dice >> 8) % KNOWN];
+        known_change(one, (dice >> 20) % 6, step / 10);
+        known_check(one, step / 10);
+        known_check(&known[step % KNOWN], step / 10);
+    }
+    for (unsigned i = 0; i < KNOWN; i++)
+        for (; known[i].taken > 0; known[i].taken--)
+            contention_leave(table, known[i].name);
+    for (unsigned i = 0; i < KNOWN; i++)
+        known_check(&known[i], STEPS / 10);
 }
 
 TEST(lists_are_named_in_the_order_of_the_locks)
