@@ -34,6 +34,10 @@ static const char *const expected[] = {"begun",
                                        "another place than the first",
                                        "run by the former release",
                                        "a former worker is killed",
+                                       "taken by a program",
+                                       "drained",
+                                       "quiet",
+                                       "ended because there was nothing to do",
                                        NULL};
 
 static void fleets_keep_their_promises(void **state)

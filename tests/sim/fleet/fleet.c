@@ -12,6 +12,8 @@
 #define CALM_NS    (400 * NS_PER_S)
 #define HEAL_NS    (100 * NS_PER_S)
 #define STOP_NS    (32 * NS_PER_S)
+#define QUIET_NS   (2 * NS_PER_S)
+#define END_NS     (6 * NS_PER_S)
 #define DRIFT_PPB  INT64_C(5000000) /* half of drift_factor */
 
 struct fleet fleet;
@@ -39,7 +41,7 @@ static void worker_stop_gently(unsigned number, bool is_quiet)
 {
     if (is_quiet)
         fleet_signal(fleet.workers[number].process, SIGTSTP);
-    fleet_signal(fleet.workers[number].process, SIGTERM);
+    fleet_stop(&fleet.workers[number]);
 }
 
 static void queue_fell_back(void)
@@ -110,12 +112,27 @@ static struct instant well_since(void)
     return since;
 }
 
+/* Whatever handlers and nodes do (worker/stop.c). */
+static void stop_check(struct fleet_worker *worker)
+{
+    const struct process *process = worker->process;
+    bool stands_still = process->is_paused || instant_before(world_time(), process->free_at);
+    if (!worker->is_told_to_stop || !process->is_alive || stands_still)
+        return;
+    worker->ending_ns += TICK_NS;
+    worker->idle_ns = fleet_judge_runs_for(process->pid) ? 0 : worker->idle_ns + TICK_NS;
+    if (worker->ending_ns > fleet.stop_timeout_ms * NS_PER_MS + END_NS || worker->idle_ns > END_NS)
+        play_violated("stopped", "%s was told to stop, and has not for %.1f s, of which %.1f without a handler",
+                      process->name, (double)worker->ending_ns / 1e9, (double)worker->idle_ns / 1e9);
+}
+
 static void workers_look(void)
 {
     bool may_be_well = fleet.peace == PEACE_KILLS || fleet.peace == PEACE_OF_MIND || fleet.is_calm;
     for (unsigned i = 0; i < fleet.worker_count; i++) {
         const struct process *process = fleet.workers[i].process;
         fleet.was_killed |= !process->is_alive && !process->has_ended;
+        stop_check(&fleet.workers[i]);
     }
     fleet.healthy_since = may_be_well ? well_since() : world_time();
     if (fleet.is_calm && instant_before(fleet.healthy_since, fleet.calm_at))
@@ -141,10 +158,9 @@ static void run_for(int64_t ns)
         world_run(instant_after(world_time(), ns));
 }
 
-static void worker_end(struct fleet_worker *worker)
+static void ended_await(const struct fleet_worker *worker)
 {
     const struct process *process = worker->process;
-    fleet_signal(worker->process, SIGTERM);
     for (int64_t ns = 0; ns < STOP_NS && process->is_alive && !play_is_violated(); ns += STEP_NS)
         run_for(STEP_NS);
     if (process->is_alive && !play_is_violated())
@@ -153,11 +169,41 @@ static void worker_end(struct fleet_worker *worker)
         fleet_places_ended(process);
 }
 
+static void worker_end(struct fleet_worker *worker)
+{
+    fleet_stop(worker);
+    ended_await(worker);
+}
+
+/* Quiet first, or quiet until it has nothing to do. */
+static void worker_end_slowly(struct fleet_worker *worker)
+{
+    bool drains = chance_pick(&fleet.chance, 2) == 0;
+    play_count(drains ? "drained" : "quiet", 1);
+    fleet_quiet(worker, drains);
+    run_for(QUIET_NS);
+    if (drains)
+        ended_await(worker);
+    else
+        worker_end(worker);
+}
+
+/* With nothing to do. */
+static void worker_drain_one(struct fleet_worker *worker)
+{
+    play_count("ended because there was nothing to do", 1);
+    fleet_worker_start_to_drain(worker);
+    ended_await(worker);
+}
+
 /* Each is stopped in order, and another takes its place. */
 static void workers_replace(void)
 {
     for (unsigned i = 0; i < fleet.worker_count && !play_is_violated(); i++) {
-        worker_end(&fleet.workers[i]);
+        if (chance_pick(&fleet.chance, 2) == 0)
+            worker_end(&fleet.workers[i]);
+        else
+            worker_end_slowly(&fleet.workers[i]);
         fleet_worker_start(&fleet.workers[i]);
     }
 }
@@ -186,12 +232,17 @@ static void trouble_pass(void)
 static void calm_begin(bool is_again)
 {
     for (unsigned i = 0; i < fleet.worker_count; i++)
-        if (is_again && !fleet.workers[i].process->is_alive)
+        if ((is_again || fleet.max_tasks > 0) && !fleet.workers[i].process->is_alive)
             fleet_worker_start(&fleet.workers[i]);
     if (fleet.has_operators)
         fleet_resume();
     if (fleet_former_was_killed() && fleet_former_has_ended())
         fleet_rescue();
+}
+
+static bool others_have_ended(void)
+{
+    return fleet_producers_have_ended() && fleet_former_has_ended() && fleet_programs_have_ended();
 }
 
 static void calm_pass(void)
@@ -203,9 +254,7 @@ static void calm_pass(void)
     run_for(STEP_NS);
     if (rolls || fleet.has_operators)
         workers_replace();
-    for (int64_t ns = 0;
-         ns < CALM_NS && !(fleet_producers_have_ended() && fleet_former_has_ended() && fleet_is_idle()) &&
-         !play_is_violated();
+    for (int64_t ns = 0; ns < CALM_NS && !(others_have_ended() && fleet_is_idle()) && !play_is_violated();
          ns += STEP_NS) {
         if (ns % (10 * NS_PER_S) == 0)
             calm_begin(true);
@@ -219,6 +268,8 @@ static void calm_pass(void)
         fleet_pushes_end();
     for (unsigned i = 0; i < fleet.worker_count && !play_is_violated(); i++)
         worker_end(&fleet.workers[i]);
+    if (!play_is_violated() && chance_pick(&fleet.chance, 3) == 0)
+        worker_drain_one(&fleet.workers[0]);
     if (!play_is_violated())
         fleet_remains_end();
 }
@@ -238,6 +289,7 @@ void fleet_play(uint64_t seed)
         fleet.producers[i] = fleet_producer_start(i);
     fleet_foreigner_start();
     fleet_former_start(seed);
+    fleet_programs_start(seed);
     world_at(&tick, instant_after(world_time(), TICK_NS));
     trouble_pass();
     calm_pass();

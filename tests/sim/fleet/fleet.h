@@ -89,6 +89,8 @@ struct fleet_task {
     unsigned rank;
     char line[40]; /* the list */
     bool is_parked, is_on_its_way, is_unordered;
+    unsigned parks; /* in all, since it was parked for the first time */
+    struct instant parked_first_at;
     struct instant heir_since; /* of a place of its resource; 0 = it is none, or runs */
     struct instant woken_at;
     struct votes votes; /* for its locks */
@@ -110,6 +112,10 @@ struct fleet_worker {
     struct process *process;
     unsigned lives;
     struct instant since; /* when it was started */
+    bool is_told_to_stop;
+    struct instant quiet_at; /* it claims nothing from then on; 0 = it was not told */
+    int64_t ending_ns,
+        idle_ns; /* since then, and since then without a handler: of time in which it does not stand still */
 };
 
 enum fleet_peace {
@@ -124,6 +130,10 @@ struct fleet {
     struct node *queue, *replica, *nodes[FLEET_NODES_MAX];
     unsigned node_count, worker_count, producer_count, task_count, resource_count, threads;
     unsigned limit; /* so many tasks may hold a resource at once */
+    unsigned share; /* so many tasks of CLASS_WORK may run at once for a worker; 0 = any number */
+    int64_t stop_timeout_ms;
+    uint64_t max_tasks; /* of the first worker, as long as there is trouble; 0 = it has no limit */
+    bool has_no_locks;  /* and no lock nodes in its configuration */
     char config[4096], config_path[64];
     struct redlock_node lock_nodes[FLEET_NODES_MAX];
     struct redlock_options lock_options;
@@ -164,7 +174,11 @@ struct fleet_task *fleet_task_of(const char *jid);                        /* NUL
 
 /* fleet/worker.c */
 void fleet_worker_start(struct fleet_worker *worker);
+void fleet_worker_start_to_drain(struct fleet_worker *worker); /* it ends when there is nothing to do */
+const struct fleet_worker *fleet_worker_of(pid_t pid);         /* NULL = none that is there */
 void fleet_signal(struct process *process, int number);
+void fleet_stop(struct fleet_worker *worker);
+void fleet_quiet(struct fleet_worker *worker, bool drains);
 
 /* fleet/handlers.c */
 struct plugins *fleet_handlers_make(void);
@@ -188,6 +202,12 @@ bool fleet_former_has(pid_t pid);   /* it is one of these workers */
 bool fleet_former_was_killed(void); /* one of them */
 bool fleet_former_has_ended(void);
 
+/* fleet/programs.c: that use locks of tasks */
+void fleet_programs_start(uint64_t seed);
+bool fleet_has_programs(void);
+bool fleet_programs_have_ended(void);
+bool fleet_program_holds(unsigned resource, unsigned place); /* and believes it */
+
 /* fleet/operators.c */
 void fleet_group_make(void);
 void fleet_group_heal(void);
@@ -199,7 +219,10 @@ void fleet_rescue(void); /* what killed workers of the former release had; likew
 void fleet_judge_watch(struct node *node); /* a lock node */
 void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job);
 void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int code);
-void fleet_judge_tick(void); /* now and then */
+void fleet_judge_tick(void);                               /* now and then */
+bool fleet_judge_runs_at(unsigned resource);               /* a handler, that believes in its lock */
+bool fleet_judge_runs_for(pid_t pid);                      /* a handler, for this worker */
+void fleet_judge_taken(unsigned resource, unsigned place); /* by a program */
 /* A worker of the former release runs it to its end. */
 void fleet_judge_ran(struct fleet_task *task, pid_t pid);
 void fleet_judge_left(const struct fleet_task *task); /* its claim */

@@ -8,6 +8,8 @@
  *   outlives  a handler outside of the worker is not killed when its lock has ended
  *   tokens    a run has a higher token than all that ended before it at its place
  *   serial    two runs of a class that is one at a time, for one worker
+ *   enough    more runs for a worker than it was to take
+ *   share     more runs for one worker than its class may have
  *   minority  trouble at a minority of the lock nodes costs no run
  *
  * `overlap`, `told` and `tokens` hold where exclusion is promised. */
@@ -109,6 +111,57 @@ static void run_compare(const struct fleet_task *task, pid_t pid, unsigned place
         play_violated("told", "%s begins while %s runs at its resource untold", task->jid, run->task->jid);
 }
 
+bool fleet_judge_runs_for(pid_t pid)
+{
+    for (unsigned i = 0; i < run_count; i++)
+        if (goes_on(&runs[i]) && runs[i].pid == pid)
+            return true;
+    return false;
+}
+
+static unsigned runs_of(pid_t pid)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < run_count; i++)
+        count += runs[i].pid == pid;
+    return count;
+}
+
+static void share_check(const struct fleet_task *task, pid_t pid)
+{
+    unsigned running = 1;
+    for (unsigned i = 0; i < run_count; i++)
+        running += goes_on(&runs[i]) && runs[i].pid == pid && runs[i].task->kind == CLASS_WORK;
+    if (fleet.share > 0 && task->kind == CLASS_WORK && running > fleet.share)
+        play_violated("share", "%s begins as one of %u of its class, and %u may run", task->jid, running, fleet.share);
+}
+
+static void enough_check(const struct fleet_task *task, pid_t pid)
+{
+    const struct fleet_worker *worker = fleet_worker_of(pid);
+    bool is_limited = worker != NULL && worker->number == 0 && worker->lives == 1 && fleet.max_tasks > 0;
+    if (is_limited && runs_of(pid) >= fleet.max_tasks)
+        play_violated("enough", "%s begins in %s, which has taken %llu tasks", task->jid, worker->process->name,
+                      (unsigned long long)fleet.max_tasks);
+}
+
+void fleet_judge_taken(unsigned resource, unsigned place)
+{
+    for (unsigned i = 0; i < run_count && !fleet.is_wild && !fleet.has_operators; i++)
+        if (goes_on(&runs[i]) && runs[i].place == place && fleet_task_locks(runs[i].task, resource) &&
+            asks(&runs[i], job_lock_is_valid))
+            play_violated("beside", "a program takes place %u of r%u while %s runs there", place, resource,
+                          runs[i].task->jid);
+}
+
+static void programs_compare(const struct fleet_task *task, unsigned place)
+{
+    for (unsigned i = 0; i < task->resource_count && !fleet.is_wild && !fleet.has_operators; i++)
+        if (fleet_program_holds(task->resources[i], place))
+            play_violated("beside", "%s begins while a program holds place %u of r%u", task->jid, place,
+                          task->resources[i]);
+}
+
 void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
 {
     uint64_t token = strtoull(job->fence, NULL, 10);
@@ -123,6 +176,9 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
         play_violated("unlocked", "%s begins with %u locks", task->jid, job->resource_count);
     for (unsigned i = 0; i < run_count; i++)
         run_compare(task, worker_pid(process_current()), job->place, &runs[i]);
+    programs_compare(task, job->place);
+    share_check(task, worker_pid(process_current()));
+    enough_check(task, worker_pid(process_current()));
     bool has_places = fleet.limit > 1 && task->resource_count > 0;
     if (job->place > fleet.limit || (job->place > 0) != has_places)
         play_violated("places", "%s begins at place %u of %u", task->jid, job->place, fleet.limit);

@@ -5,6 +5,7 @@
  *   wake   a place of a resource is free, fewer than it has places are awake, and those who wait for it sleep, for
  *          longer than a wake takes
  *   sleep  who is parked is due at once
+ *   restless  a task is parked again and again, where locks have one place, classes all runners, and only tasks lock
  *   kept   an heir is taken from a process that is well
  *   stuck  an heir waits for the place of its holder, where several may hold the resource, for longer than it may
  *
@@ -24,6 +25,9 @@
 /* After trouble: the sweep of every list, each 15 s; and a minute for whoever was on his way, and died. */
 #define SWEEP_NS (25 * NS_PER_S)
 #define OUT_NS   (95 * NS_PER_S)
+/* How often a task is parked: at first, and while it waits. */
+#define PARKS_MAX    20
+#define PARKS_EACH_S 4
 
 static unsigned ranks;
 static struct instant asleep_since[FLEET_RESOURCES_MAX];
@@ -38,7 +42,7 @@ static bool is_by(const struct server_event *event, const char *script)
 static bool is_ordered(const struct fleet_task *task)
 {
     return task->rank > 0 && task->resource_count == 1 && task->kind != CLASS_SERIAL && !task->is_unordered &&
-           !task->is_unwanted;
+           !task->is_unwanted && !(fleet.share > 0 && task->kind == CLASS_WORK);
 }
 
 static bool is_any_paused(void)
@@ -114,6 +118,18 @@ void fleet_line_executed(const struct server_event *event)
             fleet.tasks[i].is_on_its_way = false;
 }
 
+/* Waiting costs nothing: whoever is woken is the next, or nearly. */
+static void rest_check(struct fleet_task *task)
+{
+    if (task->parks++ == 0)
+        task->parked_first_at = world_time();
+    int64_t waited_s = instant_since(task->parked_first_at, world_time()) / NS_PER_S;
+    bool is_simple = fleet.limit == 1 && fleet.share == 0 && !fleet_has_programs();
+    if (fleet_is_quiet() && is_simple && task->parks > PARKS_MAX + (unsigned)waited_s * PARKS_EACH_S)
+        play_violated("restless", "%s is parked for the %u. time in %lld s", task->jid, task->parks,
+                      (long long)waited_s);
+}
+
 void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event)
 {
     bool was_parked = task->is_parked;
@@ -128,6 +144,7 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
         world_tell("%s parks in %.*s", task->jid, (int)event->arguments[event->keys + 3].length,
                    event->arguments[event->keys + 3].bytes);
         task->is_on_its_way = false;
+        rest_check(task);
         if (task->due <= (double)node_now_us(fleet.queue) / 1e6)
             play_violated("sleep", "%s is parked, and due at once", task->jid);
         rank_give(task, event->arguments[event->keys + 3]);
@@ -204,9 +221,16 @@ static bool all_sleep(unsigned resource)
             continue;
         bool sleeps = task->place == IN_RETRY || task->place == IN_SCHEDULE;
         awake += !sleeps;
-        asleep += task->is_parked && task->resource_count == 1;
+        bool wants_runner = strncmp(task->line, "class:", 6) == 0;
+        asleep += task->is_parked && task->resource_count == 1 && !wants_runner;
     }
     return asleep > 0 && awake < fleet.limit;
+}
+
+/* Which of several places a program gave up, not everybody hears who waits for any of them. */
+static bool wakes_at_once(void)
+{
+    return fleet_is_quiet() && (fleet.limit == 1 || !fleet_has_programs());
 }
 
 void fleet_line_tick(void)
@@ -220,7 +244,7 @@ void fleet_line_tick(void)
         if (sleeps && !is_asleep[r])
             asleep_since[r] = world_time();
         is_asleep[r] = sleeps;
-        int64_t bound_ns = fleet_is_quiet()                                                   ? WAKE_NS
+        int64_t bound_ns = wakes_at_once()                                                    ? WAKE_NS
                            : fleet.limit > 1                                                  ? SWEEP_NS
                            : fleet.was_killed || fleet.was_rolled_back || fleet.has_operators ? OUT_NS
                                                                                               : SWEEP_NS;

@@ -17,6 +17,8 @@ const char *const fleet_class_names[CLASSES] = {
     [CLASS_LATER] = "later", [CLASS_STRICT] = "strict", [CLASS_BRIEF] = "brief",  [CLASS_HELD] = "held",
     [CLASS_FRAIL] = "frail", [CLASS_GONE] = "gone",     [CLASS_NOBODY] = "nobody"};
 
+#define TERMS_SEED UINT64_C(0x7465726d73)
+
 static unsigned pick(unsigned count)
 {
     return chance_pick(&fleet.chance, count);
@@ -55,19 +57,31 @@ static void config_add(const char *format, ...)
     va_end(values);
 }
 
+static void lock_nodes_write(void)
+{
+    config_add("lock_nodes = (");
+    for (unsigned i = 0; i < fleet.node_count; i++)
+        config_add("%s{ host = \"lock%u\"; port = 6379; }", i > 0 ? ", " : " ", i + 1);
+    config_add(" );\n");
+}
+
 static void config_write(void)
 {
     config_add("worker = { threads = %u; queues = [\"high\", \"default\", \"low\"]; queue_order = \"%s\"; "
-               "log_level = \"%s\"; allow_root = true; unknown_class_grace = \"30s\"; };\n",
-               fleet.threads, pick(2) == 0 ? "strict" : "weighted", world_is_told() ? "debug" : "error");
-    config_add("queue_node = { host = \"queue\"; port = 6379; };\nlock = { ttl = \"%lldms\"; };\nlock_nodes = (",
+               "log_level = \"%s\"; allow_root = true; unknown_class_grace = \"30s\"; "
+               "stop_timeout = \"%lldms\"; };\n",
+               fleet.threads, pick(2) == 0 ? "strict" : "weighted", world_is_told() ? "debug" : "error",
+               (long long)fleet.stop_timeout_ms);
+    config_add("queue_node = { host = \"queue\"; port = 6379; };\nlock = { ttl = \"%lldms\"; };\n",
                (long long)fleet.ttl_ms);
-    for (unsigned i = 0; i < fleet.node_count; i++)
-        config_add("%s{ host = \"lock%u\"; port = 6379; }", i > 0 ? ", " : " ", i + 1);
-    config_add(" );\nqueue_settings = ( { queue = \"high\"; weight = 5; } );\nclasses = (");
+    if (!fleet.has_no_locks)
+        lock_nodes_write();
+    config_add("queue_settings = ( { queue = \"high\"; weight = 5; } );\nclasses = (");
     for (unsigned i = 0; i < CLASS_NOBODY; i++)
         config_add("%s { class = \"%s\"; limit = %u; %s}", i > 0 ? "," : "", fleet_class_names[i], fleet.limit,
-                   i == CLASS_LATER ? "conflict_delay = \"300ms\"; " : "");
+                   i == CLASS_LATER                     ? "conflict_delay = \"300ms\"; "
+                   : i == CLASS_WORK && fleet.share > 0 ? "share = 50; "
+                                                        : "");
     config_add(" );\n");
     if (fleet.has_ticks)
         config_add("periodic = ( { name = \"tick\"; cron = \"* * * * *\"; class = \"work\"; } );\n");
@@ -155,6 +169,20 @@ static enum fleet_peace peace_draw(void)
     return peace;
 }
 
+/* Dice of its own: all else is drawn as before. */
+static void terms_draw(uint64_t seed)
+{
+    static const int64_t timeouts_ms[] = {0, 500, 2000, 25000, 25000, 25000};
+    struct chance chance = {.state = chance_mix(seed ^ TERMS_SEED)};
+    unsigned half = fleet.threads > 1 ? fleet.threads / 2 : 1;
+    fleet.share = chance_pick(&chance, 4) == 0 ? half : 0;
+    fleet.stop_timeout_ms = timeouts_ms[chance_pick(&chance, 6)];
+    fleet.has_no_locks = chance_pick(&chance, 16) == 0 && !fleet.has_operators;
+    fleet.max_tasks = chance_pick(&chance, 8) == 0 ? 1 + chance_pick(&chance, 20) : 0;
+    if (fleet.has_no_locks)
+        fleet.resource_count = 0;
+}
+
 void fleet_plan(uint64_t seed)
 {
     static const enum config_isolation isolations[] = {CONFIG_ISOLATION_THREAD, CONFIG_ISOLATION_PROCESS,
@@ -179,6 +207,7 @@ void fleet_plan(uint64_t seed)
         fleet.push_gap_ns = chance_scale(&fleet.chance, 500 * NS_PER_MS, 3 * NS_PER_S);
         fleet.hold_ns = chance_scale(&fleet.chance, 500 * NS_PER_MS, 4 * NS_PER_S);
     }
+    terms_draw(seed);
     bool is_plain = pick(4) == 0; /* only what waits for locks */
     for (unsigned i = 0; i < fleet.task_count; i++)
         task_draw(i, is_plain);

@@ -1,6 +1,7 @@
 /* What stays on the queue node when everything has ended.
  *
  *   remains     a key without an end of its own is one that may stay (docs/data-model.md)
+ *   nonsense    what is no task, and is dead, is blamed for that
  *   statistics  the totals are those of the runs, where nobody was killed and nothing was forgotten */
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +71,20 @@ static long long number_at(const char *name)
     return item == NULL ? 0 : strtoll(buffer_text(&item->value->string), NULL, 10);
 }
 
+/* What has no jid of ours is nonsense; what cannot be read is blamed for that when it is claimed. */
+static void nonsense_check(void)
+{
+    const struct item *dead = table_find(&server_keyspace(fleet.queue->server)->keys, text_of("dead")), *item;
+    for (size_t at = 0; dead != NULL && (item = table_next(&dead->value->table, &at)) != NULL;) {
+        bool is_unreadable = strstr(item->name, "\"jid\":\"t") == NULL && strstr(item->name, "sealed") == NULL;
+        if (is_unreadable && strstr(item->name, "HF::InvalidTask") == NULL)
+            play_violated("nonsense", "%s is dead", item->name);
+    }
+}
+
 void fleet_remains_end(void)
 {
+    nonsense_check();
     const struct keyspace *space = server_keyspace(fleet.queue->server);
     const struct item *key;
     for (size_t at = 0; (key = table_next(&space->keys, &at)) != NULL;) {

@@ -68,15 +68,26 @@ void fleet_signal(struct process *process, int number)
     loop_post(signals->worker->loop, &signal->message);
 }
 
+void fleet_quiet(struct fleet_worker *worker, bool drains)
+{
+    worker->quiet_at = world_time();
+    fleet_signal(worker->process, drains ? SIGUSR2 : SIGTSTP);
+}
+
+void fleet_stop(struct fleet_worker *worker)
+{
+    worker->is_told_to_stop = true;
+    fleet_signal(worker->process, SIGTERM);
+}
+
 /* --- the process -------------------------------------------------------------------------------------------------- */
 
-static void worker_main(void *argument)
+static void worker_live(const struct fleet_worker *worker, bool drains)
 {
-    (void)argument;
     struct findings findings = {0};
     struct buffer text = {0};
     struct zygote zygote;
-    bool abandoned = false;
+    bool abandoned = false, is_limited = worker->number == 0 && worker->lives == 1;
     buffer_format(&text, "%s", fleet.config);
     struct config *config = config_read_written(&text, &findings);
     if (config == NULL || findings.errors > 0)
@@ -88,7 +99,9 @@ static void worker_main(void *argument)
                                      .plugins = fleet_handlers_make(),
                                      .hosts = job_hosts_create(config),
                                      .run_table = run_table_create(WORKER_SLOTS(config->worker.threads)),
-                                     .zygote = &zygote};
+                                     .zygote = &zygote,
+                                     .drain = drains,
+                                     .max_tasks = is_limited ? fleet.max_tasks : 0};
     fleet_zygote_start(&zygote, options.run_table);
     process_blocks_begin();
     (void)worker_run(&options, &abandoned);
@@ -96,10 +109,41 @@ static void worker_main(void *argument)
         play_freed();
 }
 
-void fleet_worker_start(struct fleet_worker *worker)
+static void worker_main(void *argument)
+{
+    worker_live(argument, false);
+}
+
+static void draining_main(void *argument)
+{
+    worker_live(argument, true);
+}
+
+static void start(struct fleet_worker *worker, void (*main)(void *argument))
 {
     char name[24];
     worker->since = world_time();
+    worker->is_told_to_stop = false;
+    worker->quiet_at = (struct instant){0};
+    worker->ending_ns = worker->idle_ns = 0;
     snprintf(name, sizeof name, "worker%u.%u", worker->number, ++worker->lives);
-    worker->process = process_start(worker->host, name, worker_main, worker);
+    worker->process = process_start(worker->host, name, main, worker);
+}
+
+void fleet_worker_start(struct fleet_worker *worker)
+{
+    start(worker, worker_main);
+}
+
+void fleet_worker_start_to_drain(struct fleet_worker *worker)
+{
+    start(worker, draining_main);
+}
+
+const struct fleet_worker *fleet_worker_of(pid_t pid)
+{
+    for (unsigned i = 0; i < fleet.worker_count; i++)
+        if (fleet.workers[i].process != NULL && fleet.workers[i].process->pid == pid)
+            return &fleet.workers[i];
+    return NULL;
 }
