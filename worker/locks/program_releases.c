@@ -80,7 +80,8 @@ void program_releases_destroy(struct program_releases *releases)
     free(releases);
 }
 
-/* Workers write "host:pid:slot:jid". */
+/* Workers write "host:pid:slot:jid". A program that writes the like is taken for a task, which wakes the next one by
+ * itself. That is harmless: the oldest task is due when the lock would run out, as behind a worker that died. */
 static bool is_of_a_task(const char *owner)
 {
     static const char digits[] = "0123456789";

@@ -15,7 +15,8 @@ enum { PROGRAM_RELEASES_MAX = 64 };
 
 struct program_releases;
 
-/* `released` runs when the lock behind a waiting list may be free. */
+/* `released` runs when the lock behind a waiting list may be free: after an announcement, and once when a watch begins
+ * to hear them, because one may have been missed. A wake in vain costs one look of the oldest task. */
 struct program_releases *program_releases_create(struct loop *loop, struct redlock_group *group,
                                                  void (*released)(void *context, const char *list), void *context);
 /* Before the group is destroyed. NULL is harmless. */
