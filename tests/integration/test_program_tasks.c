@@ -225,7 +225,7 @@ static void a_program_that_does_not_heed_a_cancellation_is_killed(void **state)
     assert_true(process_is_dead(pid_in("out")));
 }
 
-/* It is asked a third of the ttl before, because its lock is in danger then: it has six seconds to begin, and eight to
+/* It is asked a third of the ttl before, because its lock is in danger then: it has ten seconds to begin, and five to
  * answer. */
 static void a_program_that_holds_its_lock_for_too_long_loses_it(void **state)
 {
@@ -233,9 +233,9 @@ static void a_program_that_holds_its_lock_for_too_long_loses_it(void **state)
     script("tell", "cat >>$D/told");
     static char sections[256];
     snprintf(sections, sizeof sections, "on_event = { command = \"%s/tell\"; };", fleet.directory);
-    unsigned worker = work_with("ttl = \"24s\"; park_delay = \"100ms\";",
+    unsigned worker = work_with("ttl = \"15s\"; park_delay = \"100ms\";",
                                 "trap 'echo asked >>$D/out' TERM; echo $$ >$D/out; while :; do sleep 0.02; done",
-                                "max_hold = \"14s\";", sections);
+                                "max_hold = \"15s\";", sections);
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\",\"resource\":\"r\"}");
     test_await(fleet_number(&fleet, "zcard retry") == 1);
     assert_contains(content_of("out"), "\nasked\n");
