@@ -370,6 +370,8 @@ TEST(null_is_a_group_without_nodes)
     redlock_group_status_read(NULL, &standing);
     assert_int_equal(standing.nodes, 0);
     redlock_group_status_read(group, NULL);
+    redlock_group_status_read(group, &standing);
+    assert_true(standing.nodes == NODES && standing.up == NODES && standing.voters == NODES);
     assert_null(redlock_group_counters(NULL));
     assert_null(redlock_group_node_counters(NULL, 0));
     assert_null(redlock_group_extensions(NULL));
