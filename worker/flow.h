@@ -174,7 +174,7 @@ struct flow {
     enum flow_state state;
     bool stopping;
     bool has_task;   /* claimed and not ended */
-    bool lost_once;  /* the last claim was lost: one more try, then wait for a ring */
+    bool lost_once;  /* the last claim was lost: one more try, then wait for a blocking claim */
     bool claim_lost; /* of the task that is being worked at */
     bool retried;    /* the waiting list sent it back to its lock once */
     bool committed;  /* it was ended before it ran */

@@ -50,7 +50,7 @@ static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char priorities[] = {'7', '6', '4', '3'}; /* of syslog */
 
 static atomic_int level_now = LOG_INFO, format_now = LOG_TEXT;
-static atomic_bool has_level; /* somebody has set it */
+static atomic_bool has_level; /* it was set */
 static atomic_ulong dropped;
 static _Atomic(int64_t) give_up_ns = INT64_MAX; /* when the thread has to end, on CLOCK_BOOTTIME */
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;

@@ -43,7 +43,7 @@ void log_stop(void);
  * use, and a line says so. Any thread; does not wait. */
 void log_reopen(const char *path);
 void log_set_level(enum log_level level);
-/* The same, unless somebody has set a level: for a library whose program may log, too. */
+/* The same, unless a level was set before: for a library whose program may log, too. */
 void log_suggest_level(enum log_level level);
 void log_set_format(enum log_format format);
 bool log_is_on(enum log_level level);

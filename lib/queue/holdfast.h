@@ -101,7 +101,7 @@ struct hf_producer_options {
     bool logs_to_stderr;        /* logs events of the connection; otherwise the library is silent */
     bool tls; /* speak TLS, to sentinels too; the certificate has to be for the host, or for tls_server_name */
     const char *tls_ca_file;   /* PEM: the authorities that are trusted; NULL: those of the system */
-    const char *tls_cert_file; /* PEM: shown to a server that asks for it; with its key, in a file without passphrase */
+    const char *tls_cert_file; /* PEM: sent to a server that requests it; with its key, in a file without passphrase */
     const char *tls_key_file;
     const char *tls_server_name;
 };

@@ -219,7 +219,7 @@ void queue_give_back(struct queue *queue, unsigned number, const char *name)
     claim_give_back(queue, number, name);
 }
 
-/* --- absolution -------------------------------------------------------------------------------------------------- */
+/* --- uncounted recoveries ----------------------------------------------------------------------------------------- */
 
 static void uncounted(struct retried_call *retried_call, const struct redis_reply *reply)
 {

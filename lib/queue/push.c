@@ -264,7 +264,7 @@ static void waiting_give_up(struct push *push, const char *why)
         batch_give_up(list_owner(link, struct batch, link), reason);
 }
 
-/* --- patience ----------------------------------------------------------------------------------------------------- */
+/* --- timeouts ----------------------------------------------------------------------------------------------------- */
 
 /* While a call is in flight, the node has the time for an answer. */
 static struct instant patience_end(const struct push *push)

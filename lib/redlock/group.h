@@ -44,7 +44,7 @@ enum { VALUE_RANDOM_BYTES = 16, VALUE_BYTES_MAX = 2 * VALUE_RANDOM_BYTES + 1 + R
 
 /* A node that is silent for this long loses its connection. Until then it may still execute what it was sent. */
 #define GROUP_SILENCE_LIMIT_NS (10 * NS_PER_S)
-/* After a release that somebody listened to, releases announce themselves for so long. */
+/* After a release that a process listened to, releases announce themselves for so long. */
 #define GROUP_HEARD_NS (60 * NS_PER_S)
 
 struct group_node {
@@ -92,12 +92,12 @@ struct redlock_group {
     char *key_prefix;
     size_t key_prefix_length;
     int64_t slowest_timeout_ns, fence_ttl_ns;
-    struct instant patience_at; /* when group_patience_ns was found last: many locks of a turn ask for it */
+    struct instant patience_at; /* when group_patience_ns was found last: many locks of a turn read it */
     int64_t patience_ns;
     int64_t fences_max; /* entries of the set of a node */
     double drift_factor;
     int64_t attempt_ns;         /* how long refused attempts have taken lately (backoff.h); 0 = there was none */
-    struct instant heard_until; /* somebody listened to releases lately */
+    struct instant heard_until; /* a process listened to releases lately */
     bool is_guest;              /* other processes write the markers */
     bool has_own_resources;
     struct trust trust;
@@ -105,7 +105,7 @@ struct redlock_group {
     bool is_trust_told; /* changes of it are news from now on */
     struct local_waiters *local_waiters;
     struct notifications *notifications;
-    struct places_seen *places_seen; /* NULL until somebody asks for a resource with a limit */
+    struct places_seen *places_seen; /* NULL until the first request of a resource with a limit */
     struct other_clients others;
     struct redlock_lock *leaving;            /* whose turn is being handed on */
     struct buffer request;                   /* scratch for requests that are sent once */

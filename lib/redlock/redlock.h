@@ -86,7 +86,7 @@ struct redlock_node {
     int64_t connect_timeout_ms; /* connecting happens only in the background (E17); 0 = 1000 */
     bool tls;                   /* speak TLS; the certificate has to be for the host, or for tls_server_name */
     const char *tls_ca_file;    /* PEM: the authorities that are trusted; NULL: those of the system */
-    const char *tls_cert_file; /* PEM: shown to a server that asks for it; with its key, in a file without passphrase */
+    const char *tls_cert_file;  /* PEM: sent to a server that requests it; with its key, in a file without passphrase */
     const char *tls_key_file;
     const char *tls_server_name;
 };

@@ -2,7 +2,7 @@
  *
  * Tasks have the jids "k0", "k1", ... What happened to them comes from two records that no worker can take back: the
  * ledger of the handlers (tests/plugins/ledger.c), and the append-only file of the queue node, in which every write is
- * still there that was made: recoveries, of which `hf:2:recovered:JID` tells only until somebody comes back, and
+ * still there that was made: recoveries, which `hf:2:recovered:JID` shows only until a process comes back, and
  * retries. So a worker that is killed may lose the end of its log, and the account is exact all the same.
  *
  * A task is accounted for when

@@ -1,9 +1,9 @@
 /* A worker is killed at every boundary between it and the nodes: before each request that it makes, by name, and after
  * the reply came but before it did anything with it. Others find its tasks, and every one is accounted for.
  *
- * Each point gets a queue of its own with tasks of every fate, and a worker of the build with fault points that serves
- * it alone and dies there; so all can die at once, and none spoils the tasks of another. Then one worker without faults
- * serves all queues and cleans up. */
+ * Each point gets a queue of its own with tasks of every outcome, and a worker of the build with fault points that
+ * serves it alone and dies there; so all can die at once, and none spoils the tasks of another. Then one worker without
+ * faults serves all queues and cleans up. */
 #include "tests/support/test.h"
 
 #include <glob.h>
@@ -18,9 +18,9 @@ enum { TASKS = 40, PAIRS_MAX = 60 };
 /* What it takes to come there. */
 enum way {
     BY_WORK,
-    BY_STOP,  /* the worker is told to stop when its queue is empty */
-    BY_DEATH, /* somebody died before */
-    BY_RINGS, /* two bells of a worker with one thread ring at once */
+    BY_STOP,  /* the worker gets a signal to stop when its queue is empty */
+    BY_DEATH, /* a process died before */
+    BY_RINGS, /* two blocking claims of a worker with one thread end at once */
     BY_SLEEP, /* it is stopped for longer than its lease, and wakes */
 };
 
@@ -83,7 +83,7 @@ static void task_schedule(unsigned point, unsigned number)
                    number, point));
 }
 
-/* Tells the fate of a unique task by the key that it holds. */
+/* Finds what became of a unique task by the key that it holds. */
 static void task_push_unique(unsigned point, unsigned number)
 {
     char member[80];
@@ -175,7 +175,7 @@ static void tasks_push(unsigned point, unsigned from, unsigned to)
             task_of_kind(point, first_of(point) + i);
 }
 
-/* Something for whoever waits to be called. */
+/* Something for those that wait for a call. */
 static void call_all(void)
 {
     free(fleet_ask(&fleet, "EVAL \"for _, identity in ipairs(redis.call('ZRANGE', 'hf:2:processes', 0, -1)) do "
@@ -274,7 +274,7 @@ static void die_working(const char *side)
     }
 }
 
-/* Each bell takes a task when both are there at once, and one thread can run but one. */
+/* Each blocking claim takes a task when both are there at once, and one thread can run but one. */
 static void die_of_rings(unsigned point, const char *side)
 {
     unsigned worker = worker_of(point, points[point].name, side), pair = 0;
@@ -306,7 +306,7 @@ static unsigned fall_asleep(unsigned point, const char *side)
     return worker;
 }
 
-/* It learns that somebody else has its task. */
+/* It learns that another process has its task. */
 static void die_waking(unsigned worker, unsigned point, const char *side)
 {
     test_await(fleet_number(&fleet, "EXISTS hf:2:recovered:k%u", first_of(point)) == 1);

@@ -290,7 +290,7 @@ static void seat_look(struct soak *soak, struct seat *seat)
         waitid(P_PID, (id_t)soak->fleet->workers[seat->worker].pid, &ended, WEXITED | WNOHANG | WNOWAIT);
         if (ended.si_pid == 0)
             break;
-        assert_ended(soak->fleet, seat->worker, 1); /* 1: the node was away for too long to leave */
+        assert_ended(soak->fleet, seat->worker, 1); /* 1: the node was down for too long to leave */
         seat->state = SEAT_EMPTY;
         seat->until = from_now(draw(soak, 300));
         break;
@@ -331,7 +331,7 @@ static bool all_seats_work(const struct soak *soak)
     return true;
 }
 
-/* A worker that found a fault in itself may have been killed before anybody saw its exit code. */
+/* A worker that found a fault in itself may have been killed before its exit code was read. */
 static void logs_look(const struct soak *soak)
 {
     for (unsigned i = 0; i < soak->fleet->worker_count; i++)

@@ -47,7 +47,7 @@ static void neither_runs_nor_promotes_what_is_the_others(void **state)
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
-/* A lease says nothing of queues: whoever sees that it has ended puts the tasks back, and runs none of them. */
+/* A lease says nothing of queues: a process that sees that it has ended puts the tasks back, and runs none of them. */
 static void each_recovers_the_dead_of_the_other(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A plugin as it should be: two classes, and an open() that tells through its state what it was given. */
+/* A plugin as it should be: two classes, and an open() that shows in its state what it was given. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* A handler that watches its lock, for tests of what a handler is told. Settings: journal, the file to append to;
+/* A handler that watches its lock, for tests of what a handler learns of it. Settings: journal, the file to append to;
  * process, how this worker is called.
  *
  * Class hold, which needs a lock. Arguments: [MILLISECONDS, LISTENS, AFTERWARDS]: it runs so long, or until it is
@@ -70,7 +70,7 @@ static void look(struct watch *watch)
     struct pollfd lost = {.fd = lock->descriptor(watch->job), .events = POLLIN};
     int is_readable = poll(&lost, 1, STEP_MS) == 1;
     enum hf_cancel_reason reason = cancel->reason(watch->job);
-    /* Looked at last and told first: a busy machine may let so much time pass that the loss is there, too. */
+    /* Looked at last and written first: a busy machine may let so much time pass that the loss is there, too. */
     if (!watch->was_in_danger && lock->in_danger(watch->job)) {
         watch->was_in_danger = 1;
         note(watch, "danger", "%lld", (long long)lock->valid_for_ms(watch->job));

@@ -215,7 +215,7 @@ static int prints(struct restless *restless, hf_job *job)
     return HF_OK;
 }
 
-/* As a gigabyte would be: far more than anybody reads of it. */
+/* As a gigabyte would be: far more than is read of it. */
 static int floods(struct restless *restless, hf_job *job)
 {
     static char block[1 << 16];

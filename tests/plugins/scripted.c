@@ -1,4 +1,4 @@
-/* For the tests of holdfast run-handler: what the first argument asks for. Class: scripted. */
+/* For the tests of holdfast run-handler: what the first argument says. Class: scripted. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -35,7 +35,7 @@ static void die_of(int signal_number)
     raise(signal_number);
 }
 
-/* Tells that it is here, by a file beside its own, and waits until it may go on. */
+/* Shows that it is here, by a file beside its own, and waits until it may go on. */
 static void gate_pass(const char *directory)
 {
     char here[288], open_gate[288];

@@ -1,5 +1,5 @@
 /* Handlers that write down what happens to them, for tests of whole workers. Settings: journal, the file to append to,
- * and directory, where a file for each thing shows that somebody works at it.
+ * and directory, where a file for each thing shows that a run works at it.
  *
  * Arguments: [MILLISECONDS, THING, ...], all of which may be left out. Each run appends "begin JID" and, if it comes
  * to its end, "end JID", with one write each. Two runs that work at one thing at once append "clash THING". A run with

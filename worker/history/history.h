@@ -100,7 +100,7 @@ enum history_kind {
     HISTORY_PROCESS,
     HISTORY_KINDS,
 };
-/* An item of any kind; its type tells which. */
+/* An item of any kind; `kind` says which. */
 void history_add_item(struct history *history, enum history_kind kind, const void *item);
 #define history_add(history, ...)                                                                                      \
     history_add_item(history,                                                                                          \

@@ -239,7 +239,7 @@ static void packet_order(struct packet *packet, const struct zygote_order *order
     packet->number = order->number;
 }
 
-/* --- what users ask for ------------------------------------------------------------------------------------------- */
+/* --- what users request ------------------------------------------------------------------------------------------- */
 
 static int words_file(const struct child_plan *plan, size_t length)
 {

@@ -45,7 +45,7 @@ enum frame_kind {
     FRAME_PROGRESS,   /* the progress of the handler */
     FRAME_VERIFY,     /* is the lock still held? */
     FRAME_VERIFIED,   /* worker: the answer */
-    FRAME_DESCRIPTOR, /* asks for a descriptor that signals the end of the lock */
+    FRAME_DESCRIPTOR, /* requests a descriptor that signals the end of the lock */
     FRAME_DESCRIBED,  /* worker: with the descriptor, if there is one */
     FRAME_BYE,        /* worker: close the plugin and exit */
     FRAME_KINDS

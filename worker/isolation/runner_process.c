@@ -232,7 +232,7 @@ static void channel_keep(struct runner_channel *channel, struct buffer *kept)
     channel->taken = 0;
 }
 
-/* --- what a handler asks for -------------------------------------------------------------------------------------- */
+/* --- what a handler requests -------------------------------------------------------------------------------------- */
 
 /* Connects a handler in a runner process to its worker: by frames, some of which are answered. */
 

@@ -30,7 +30,7 @@ struct contention;
 struct contention *contention_create(uint64_t seed);
 void contention_destroy(struct contention *table); /* NULL is fine */
 
-/* Counts the tasks of this process that have it or ask for it. */
+/* Counts the tasks of this process that have it or request it. */
 void contention_take(struct contention *table, const char *list);
 void contention_leave(struct contention *table, const char *list);
 unsigned contention_taken(const struct contention *table, const char *list);

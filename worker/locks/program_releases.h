@@ -3,7 +3,7 @@
  * worker whose task such a program refused listens for that, and wakes the oldest task.
  *
  * The PROGRAM_RELEASES_MAX latest locks are listened for, each as long as its holder said that it would keep it. So the
- * cost does not depend on how many tasks wait. A release that nobody heard of is found when that time is over.
+ * cost does not depend on how many tasks wait. A release without a notice is found when that time is over.
  *
  * Runs on the loop. If the process dies, other workers that were refused still listen. */
 #ifndef WORKER_PROGRAM_RELEASES_H

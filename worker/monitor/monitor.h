@@ -1,4 +1,4 @@
-/* What a worker tells monitoring systems over HTTP: /metrics, /healthz and /readyz (docs/operations.md).
+/* What a worker reports to monitoring systems over HTTP: /metrics, /healthz and /readyz (docs/operations.md).
  *
  *     monitor = monitor_create(&options, &error);         listens, and starts its thread
  *     monitor_observer(monitor)                           counts tasks as they leave (events/observer.h)

@@ -40,7 +40,7 @@ struct node_client_options {
     const struct redis_script *const *scripts; /* those that are called; must outlive the client */
     size_t script_count;
     int64_t patience_ns; /* for one run; 0 = 10 s */
-    bool keeps_trying;   /* to connect, as long as it has patience */
+    bool keeps_trying;   /* to connect, until its timeout */
 };
 
 /* NULL only when there can be no loop. Connects in the first run. */

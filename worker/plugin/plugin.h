@@ -26,7 +26,7 @@
 #include "jobs/job.h"
 #include "worker/config/findings.h"
 
-/* Tells whether a file is the one that was loaded. */
+/* By this a file is recognised as the one that was loaded. */
 struct file_identity {
     dev_t device;
     ino_t inode;

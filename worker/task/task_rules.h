@@ -17,7 +17,7 @@
 #include "worker/plugin/plugin.h"
 
 struct task_rules {
-    bool retry_off;          /* the task itself asks for no retry: a failure discards it */
+    bool retry_off;          /* the task itself wants no retry: a failure discards it */
     unsigned retry_max;      /* tries after the first; ignored if retry_for_us is set */
     int64_t retry_for_us;    /* after the first failure; -1 = limited by number */
     const char *retry_queue; /* "" = where it came from */
