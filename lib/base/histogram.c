@@ -103,6 +103,8 @@ void histogram_spread(const struct histogram *histogram, const int64_t *bounds_u
 {
     size_t bound = 0;
     for (size_t step = 0; step < HISTOGRAM_STEPS; step++) {
+        if (histogram->counts[step] == 0)
+            continue; /* most are */
         while (bound < bounds && (int64_t)step_top(step) > bounds_us[bound])
             bound++;
         counts[bound] += histogram->counts[step];
