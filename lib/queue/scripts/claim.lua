@@ -26,30 +26,38 @@ local process, sub = KEYS[1], string.sub
 local budget, lists, slots = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local first = 4 + lists
 local signs, ids, none = {string.byte(ARGV[first + 1], 1, -1)}, ARGV[first + 2], string.rep('-', 16)
-local numbers, count = {'queues'}, 1
+local numbers, count = {}, 0
 for number in string.gmatch(ARGV[first], '%d+') do
     count = count + 1
     numbers[count] = number
 end
+numbers[count + 1] = 'queues'
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local places = redis.call('HMGET', process, unpack(numbers))
 
-local answers, moved, moves, wanted, opens = {}, {}, 0, 0, false
+-- What the places hold; in the end, what they hold then.
+local answers = redis.call('HMGET', process, unpack(numbers))
+-- `fields`: what the places that change are to hold; `takers`: where in it a task can go, in the order of the slots.
+local fields, moved, takers, moves, wanted, opens, at = {}, {}, {}, 0, 0, false, 0
 for s = 1, slots do
-    local place, next_id = places[s + 1], sub(ids, 32 * s - 15, 32 * s)
+    local place, next_id = answers[s], sub(ids, at + 17, at + 32)
     local id = place and sub(place, 1, 16) or none
-    if id == sub(ids, 32 * s - 31, 32 * s - 16) and id ~= next_id then
+    if id == sub(ids, at + 1, at + 16) and id ~= next_id then
         answers[s] = next_id
         moves = moves + 1
         moved[moves] = s
+        fields[2 * moves - 1], fields[2 * moves] = numbers[s], next_id
         opens = opens or not place
-        wanted = wanted + signs[s] % 2
-    else
-        answers[s] = place or ''
+        if signs[s] % 2 == 1 then
+            wanted = wanted + 1
+            takers[wanted] = moves
+        end
+    elseif not place then
+        answers[s] = ''
     end
+    at = at + 32
 end
-if opens and not places[1] then
+if opens and not answers[slots + 1] then
     return redis.error_reply('UNLISTED ' .. process .. ' names no queues')
 end
 -- A script that has already written may keep writing on a node that is out of memory. It suffices that this removes
@@ -119,7 +127,20 @@ if wanted > 0 then
     paused = not paused.err and paused or nil
     seen = paused and table.concat(paused) or ''
 end
-local tasks, heads, claimed = {}, {}, 0
+-- The jid is one of the texts that look like it, unless escapes hide it.
+local iterations = ARGV[orders < #KEYS and ends + 5 or ends]
+local function may_have_progress(task)
+    local found = 0
+    for jid in string.gmatch(task, '"jid"%s*:%s*"(.-)"') do
+        found = found + 1
+        if found > 4 or string.find(jid, '\\', 1, true) or redis.call('EXISTS', iterations .. jid) == 1 then
+            return true
+        end
+    end
+    return found == 0 or string.find(task, '\\u', 1, true) ~= nil
+end
+
+local claimed, progress = 0, {}
 for l = 1, lists do
     if wanted == 0 then
         break
@@ -147,7 +168,12 @@ for l = 1, lists do
                 end
                 budget = budget - #task
                 claimed = claimed + 1
-                tasks[claimed], heads[claimed] = task, head
+                local m = takers[claimed]
+                local place = fields[2 * m] .. head .. task
+                fields[2 * m], answers[moved[m]] = place, place
+                if iterations and not may_have_progress(task) then
+                    progress[moved[m]] = '0'
+                end
                 taken = i
             end
             for i = #popped, taken + 1, -1 do
@@ -158,40 +184,15 @@ for l = 1, lists do
     end
 end
 
--- The jid is one of the texts that look like it, unless escapes hide it.
-local iterations = ARGV[orders < #KEYS and ends + 5 or ends]
-local function may_have_progress(task)
-    local found = 0
-    for jid in string.gmatch(task, '"jid"%s*:%s*"(.-)"') do
-        found = found + 1
-        if found > 4 or string.find(jid, '\\', 1, true) or redis.call('EXISTS', iterations .. jid) == 1 then
-            return true
-        end
-    end
-    return found == 0 or string.find(task, '\\u', 1, true) ~= nil
-end
-
-local fields, next_task, progress = {}, 1, {}
-for m = 1, moves do
-    local s = moved[m]
-    if next_task <= claimed and signs[s] % 2 == 1 then
-        if iterations and not may_have_progress(tasks[next_task]) then
-            progress[s] = '0'
-        end
-        answers[s] = answers[s] .. heads[next_task] .. tasks[next_task]
-        next_task = next_task + 1
-    end
-    fields[2 * m - 1], fields[2 * m] = numbers[s + 1], answers[s]
-end
 if moves > 0 then
     redis.call('HSET', process, unpack(fields))
 end
-answers[#answers + 1] = seen
-answers[#answers + 1] = next_task > 1 and redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0'
-answers[#answers + 1] = now
-answers[#answers + 1] = waits
 for s = 1, iterations and slots or 0 do
     progress[s] = progress[s] or '1'
 end
-answers[#answers + 1] = table.concat(progress)
+answers[slots + 1] = seen
+answers[slots + 2] = claimed > 0 and redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0'
+answers[slots + 3] = now
+answers[slots + 4] = waits
+answers[slots + 5] = table.concat(progress)
 return answers
