@@ -2,7 +2,8 @@
  *
  *     IDLE ─begin─▶ BEGINNING ─answered─▶ RUNNING ─end─▶ ENDING ─answered─▶ IDLE, or BEGINNING the next
  *
- * A run that is new starts in BEGINNING. If it ends there, its last call follows the first on the connection.
+ * A run that is new starts in BEGINNING. If it ends there, its last call follows the first on the connection, and does
+ * the work of both if the first was lost.
  *
  * There is one call and one timer: it repeats the call of BEGINNING and ENDING, and asks for progress in RUNNING. */
 #include "queue/iteration.h"
@@ -36,6 +37,7 @@ struct iteration {
     char run[ENVELOPE_NEW_JID_SIZE];
     struct buffer cursor; /* what was saved last in this run; goes with every write */
     bool is_done;
+    bool is_noted;    /* the node has answered the first call */
     bool runs;        /* since `began` */
     double earlier_s; /* what earlier runs took */
     struct instant began;
@@ -73,11 +75,12 @@ static void flush_encode(const struct iteration *iteration, struct buffer *out)
 {
     bool ends = iteration->phase == ENDING;
     double took = ends ? iteration->took_s : seconds_so_far(iteration);
-    redis_request_script(out, &queue_script_iteration_flush, 1, 4);
+    redis_request_script(out, &queue_script_iteration_flush, 1, 5);
     queue_keys_request(iteration->options.keys->iteration_prefix, iteration->jid, out);
     redis_request_texts(out, iteration->run, ends && iteration->is_done ? "end" : "go on");
     redis_request_seconds(out, llround((iteration->earlier_s + took) * (double)US_PER_S));
     redis_request_bytes(out, iteration->cursor.bytes, iteration->cursor.length);
+    redis_request_text(out, iteration->is_noted ? "" : "new");
 }
 
 static void iteration_send(struct iteration *iteration)
@@ -98,7 +101,7 @@ static void iteration_send(struct iteration *iteration)
 static void run_begin(struct iteration *iteration)
 {
     iteration->phase = BEGINNING;
-    iteration->is_done = iteration->runs = false;
+    iteration->is_done = iteration->is_noted = iteration->runs = false;
     iteration->earlier_s = 0;
     buffer_clear(&iteration->cursor);
     envelope_new_jid(iteration->run);
@@ -123,6 +126,7 @@ static void begin_read(struct iteration *iteration, const struct redis_reply *re
         is_sound && iteration_text_is_sound(cursor->bytes, cursor->length) && strcmp(cursor->bytes, "null") != 0;
     bool is_cancelled = is_sound && reply->elements[0].integer == 1;
     iteration->phase = RUNNING;
+    iteration->is_noted = true;
     iteration->earlier_s = is_sound ? real_read(reply->elements[2].bytes, NULL) : 0;
     if (!(iteration->earlier_s >= 0 && iteration->earlier_s < 1e12))
         iteration->earlier_s = 0;

@@ -239,6 +239,20 @@ TEST(an_end_is_written_when_the_node_is_back)
     assert_reply(server, "5", "HGET it-j1 c");
 }
 
+TEST(a_new_run_whose_begin_was_lost_keeps_what_it_reached)
+{
+    begin("j0");
+    end(true);
+    relay_cut(relay);
+    assert_true(iteration_begin(probe.iteration, "j1", true));
+    save("[1]");
+    end(false);
+    assert_reply(server, "1\n[1]", "HMGET it-j1 ex c");
+    assert_between(2592000 - 60, 2592000, "TTL it-j1");
+    begin("j1");
+    assert_string_equal(probe.cursor, "[1]");
+}
+
 /* A process that was thought dead writes into what its successor began. */
 TEST(a_run_that_was_taken_over_writes_nothing)
 {
