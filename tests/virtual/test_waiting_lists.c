@@ -26,7 +26,7 @@ static void test_the_oldest_is_due_soon_after_the_lock_was_freed(void **state)
     start("a");
     claim_new(0, "one");
     struct waiting_task task = waiting(&probe, 0, "one");
-    freed_at(task.seen_us - 99000);
+    freed_at(task.seen_us - 50000);
     assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
     assert_due_soon("one");
     free(redis_server_command(server, "DEL schedule"));
@@ -35,6 +35,21 @@ static void test_the_oldest_is_due_soon_after_the_lock_was_freed(void **state)
     freed_at(task.seen_us - 101000);
     assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
     assert_due_near("one");
+}
+
+/* A process believes such a refusal for longer than the release takes. */
+static void test_a_refusal_shortly_after_the_lock_was_freed_is_not_believed_for_long(void **state)
+{
+    (void)state;
+    start("a");
+    claim_new(0, "one");
+    struct waiting_task task = waiting(&probe, 0, "one");
+    task.seen_us = node_time() - 200000;
+    freed_at(task.seen_us - 50000);
+    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_KEPT);
+    task.may_retry = false;
+    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
+    assert_due_soon("one");
 }
 
 /* The one before it will be woken, or was. */
@@ -420,6 +435,7 @@ static void test_a_call_that_frees_is_used_again(void **state)
 static const struct CMUnitTest tests[] = {
     queue_test(test_only_the_oldest_is_due_soon_enough),
     queue_test(test_the_oldest_is_due_soon_after_the_lock_was_freed),
+    queue_test(test_a_refusal_shortly_after_the_lock_was_freed_is_not_believed_for_long),
     queue_test(test_behind_another_it_sleeps_long_whatever_was_freed),
     queue_test(test_what_a_refusal_of_long_ago_says_is_not_believed),
     queue_test(test_a_full_list_takes_only_who_has_a_place),

@@ -315,6 +315,30 @@ static void test_each_that_comes_back_by_time_lets_the_next_look(void **state)
     promoter_destroy(promoter);
 }
 
+static void promote_for_a_place(const char *jid)
+{
+    assert_reply(server, "1",
+                 "EVALSHA %s 4 schedule queues dead queue:a 100 100 %s %s a hf:2:waiting: hf:2:places: 1 %s " SEATS,
+                 queue_script_promote.sha1, jid, jid, jid);
+    queue_probe_claim(&probe, 0, jid);
+}
+
+/* Else two tasks send each other back and forth. */
+static void test_who_finds_no_place_ends_the_looking(void **state)
+{
+    (void)state;
+    start("a");
+    park_for_a_place(0, "c", 0);
+    park_for_a_place(0, "d", NEAR_NS);
+    promote_for_a_place("c");
+    assert_true(due_in("d") < 1);
+    struct waiting_task task = waiting(&probe, 0, "c");
+    task.list = SEATS;
+    assert_int_equal(park_as(&probe, 0, &task, "c"), QUEUE_NOTHING);
+    promote_for_a_place("d");
+    assert_true(due_in("c") > 300);
+}
+
 /* Other tasks run all the time. */
 static void test_the_oldest_looks_now_and_then_though_others_are_out(void **state)
 {
@@ -404,6 +428,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_what_is_due_soon_is_looked_for),
     queue_test(test_an_heir_is_claimed_whoever_has_another_place),
     queue_test(test_each_that_comes_back_by_time_lets_the_next_look),
+    queue_test(test_who_finds_no_place_ends_the_looking),
     queue_test(test_the_oldest_looks_now_and_then_though_others_are_out),
     queue_test(test_a_task_whose_process_died_keeps_its_place),
     queue_test(test_no_two_have_one_time),

@@ -45,8 +45,10 @@ local is_first = not works or not list.oldest(list.may_go, jid)
 -- Earlier versions stamp the list alone.
 local stamp, old_stamp = redis.pcall('HGET', KEYS[5], ARGV[16]), redis.pcall('GET', KEYS[5] .. ':' .. list_name)
 local freed = math.max(tonumber(stamp) or 0, tonumber(old_stamp) or 0)
--- Stamps live for a minute, so they tell nothing about an older refusal.
-local is_doubtful = is_first and (freed > seen or now - seen > 55000000)
+-- A refusal shortly after the lock was freed may be due to keys that the release had yet to remove. A process believes
+-- its last refusal for longer than that takes. Stamps live for a minute, so they tell nothing about an older refusal.
+local released = freed + 100000
+local is_doubtful = is_first and (freed > seen or (seen < released and released <= now) or now - seen > 55000000)
 if is_doubtful and may_retry then
     return keep(2)
 end
@@ -56,7 +58,7 @@ end
 
 local delay = far
 if is_first then
-    delay = (is_doubtful or seen < freed + 100000) and soon or near
+    delay = (is_doubtful or seen < released) and soon or near
 end
 local own = works and is_known and list.place(jid)
 if not works or (own and own.task) then

@@ -25,7 +25,7 @@ local function take(number, text)
         local place = list.works() and list.has(ARGV[at + 1]) and list.place(ARGV[at + 1])
         if place and place.task == text then
             list.take(place)
-            list.let_next_look()
+            list.let_next_look(ARGV[at + 1])
             return
         end
     end

@@ -178,10 +178,12 @@ local function waiting_list(order, places, schedule, paused, now)
     end
 
     -- A task came back by time: no end woke it, so its holder died, or there are more places than before. Then another
-    -- may be free too, for which the next task looks. It does the same, until one finds none.
-    function list.let_next_look()
+    -- may be free too, for which the next task looks. It does the same, until one finds none: then an older one is
+    -- parked again, and two tasks do not send each other back and forth.
+    function list.let_next_look(jid)
         local next_place = is_share and list.oldest(list.may_go)
-        if next_place and tonumber(next_place.due) > now_seconds then
+        if next_place and tonumber(next_place.due) > now_seconds
+            and tonumber(redis.pcall('ZSCORE', order, next_place.jid)) > tonumber(redis.pcall('ZSCORE', order, jid)) then
             list.move(next_place, now)
         end
     end
