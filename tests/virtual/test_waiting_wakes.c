@@ -339,6 +339,19 @@ static void test_who_finds_no_place_ends_the_looking(void **state)
     assert_true(due_in("c") > 300);
 }
 
+/* A place that stayed locked for a while is free since it was due, and another one is now. */
+static void test_who_is_woken_when_due_already_lets_the_next_look(void **state)
+{
+    (void)state;
+    start("a");
+    park_for_a_place(0, "c", 0);
+    park_for_a_place(0, "d", NEAR_NS);
+    struct waiting_end end = {.lists = (const char *const[]){SEATS}, .list_count = 1, .wakes = 1};
+    queue_free(probe.queue, &end);
+    wait_places("queue:a c\nschedule d");
+    assert_true(due_in("d") < 1);
+}
+
 /* Other tasks run all the time. */
 static void test_the_oldest_looks_now_and_then_though_others_are_out(void **state)
 {
@@ -429,6 +442,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_an_heir_is_claimed_whoever_has_another_place),
     queue_test(test_each_that_comes_back_by_time_lets_the_next_look),
     queue_test(test_who_finds_no_place_ends_the_looking),
+    queue_test(test_who_is_woken_when_due_already_lets_the_next_look),
     queue_test(test_the_oldest_looks_now_and_then_though_others_are_out),
     queue_test(test_a_task_whose_process_died_keeps_its_place),
     queue_test(test_no_two_have_one_time),

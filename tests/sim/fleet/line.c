@@ -227,12 +227,6 @@ static bool all_sleep(unsigned resource)
     return asleep > 0 && awake < fleet.limit;
 }
 
-/* Which of several places a program gave up, not everybody hears who waits for any of them. */
-static bool wakes_at_once(void)
-{
-    return fleet_is_quiet() && (fleet.limit == 1 || !fleet_has_programs());
-}
-
 void fleet_line_tick(void)
 {
     bool may_judge = (fleet_is_quiet() || fleet.is_calm) && group_is_known();
@@ -244,7 +238,7 @@ void fleet_line_tick(void)
         if (sleeps && !is_asleep[r])
             asleep_since[r] = world_time();
         is_asleep[r] = sleeps;
-        int64_t bound_ns = wakes_at_once()                                                    ? WAKE_NS
+        int64_t bound_ns = fleet_is_quiet()                                                    ? WAKE_NS
                            : fleet.limit > 1                                                  ? SWEEP_NS
                            : fleet.was_killed || fleet.was_rolled_back || fleet.has_operators ? OUT_NS
                                                                                               : SWEEP_NS;

@@ -203,6 +203,9 @@ local function waiting_list(order, places, schedule, paused, now)
             end
             list.take(place)
             redis.call('RPUSH', queue_prefix .. place.queue, place.task)
+            if tonumber(place.due) <= now_seconds then
+                list.let_next_look(place.jid) -- it may have been due for another place than this one
+            end
         end
     end
 
