@@ -437,6 +437,13 @@ static void promoter_build(struct worker *worker)
                                    .keep_ms = config->worker.timestamps == CONFIG_TIMES_AS_CAME});
 }
 
+/* Two calls cost the queue node more than one, so few runners do not gain by it. */
+static unsigned call_slots_of(unsigned runners)
+{
+    enum { CALL_SLOTS_MIN = 8 };
+    return runners / 2 >= CALL_SLOTS_MIN ? runners / 2 : 0;
+}
+
 static void queue_build(struct worker *worker)
 {
     const struct config *config = worker->options.config;
@@ -452,7 +459,7 @@ static void queue_build(struct worker *worker)
                                                    .weights = weights,
                                                    .name_count = (unsigned)config->worker.queues.count,
                                                    .slots = worker->slot_count,
-                                                   .call_slots = (worker->runner_count + 1) / 2,
+                                                   .call_slots = call_slots_of(worker->runner_count),
                                                    .answered = slot_answered,
                                                    .lease_ns = config->worker.lease_ns,
                                                    .limits = &worker->limits,
