@@ -238,7 +238,7 @@ void fleet_line_tick(void)
         if (sleeps && !is_asleep[r])
             asleep_since[r] = world_time();
         is_asleep[r] = sleeps;
-        int64_t bound_ns = fleet_is_quiet()                                                    ? WAKE_NS
+        int64_t bound_ns = fleet_is_quiet()                                                   ? WAKE_NS
                            : fleet.limit > 1                                                  ? SWEEP_NS
                            : fleet.was_killed || fleet.was_rolled_back || fleet.has_operators ? OUT_NS
                                                                                               : SWEEP_NS;
