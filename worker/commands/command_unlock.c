@@ -279,9 +279,8 @@ const struct command command_unlock = {
         "Of a resource with several places in use, name one (--place).\n"
         "\n"
         "Exit status: 0 no lock node has what was shown any more, though the next holder may have the lock by now;\n"
-        "1 nobody held it, nothing was done without --force or --place, or what is there cannot be shown; 75 a node "
-        "did not answer: the same\n"
-        "command may be repeated.\n"
+        "1 nobody held it, nothing was done without --force or --place, or what is there cannot be shown;\n"
+        "75 a node did not answer: the same command may be repeated.\n"
         "\n"
         "JSON: the members of `holdfast who` without the waiters; of each node also taking (nothing, deleted, gone,\n"
         "changed, refused, failed); forced, told (of each holder: heard, not heard, nobody), woke.\n",

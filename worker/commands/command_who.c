@@ -108,8 +108,8 @@ const struct command command_who = {
         "standing (held, leftover, unknown), nodes, votes, remaining (seconds), token, owner, host, pid, slot, jid,\n"
         "class, queue, identity, process_alive, since, reader, place; nodes: a list of name, state, votes, answered,\n"
         "trouble, holder (its place in holders), readers (how many it has, 64 at most), remaining, fence (these four\n"
-        "are null with several places); place; limit (of the class whose `resource` makes such names); waiting: how "
-        "many; waiters: a list of jid, class, queue, state (parked, on its way, vanished, unknown), at.\n"
+        "are null with several places); place; limit (of the class whose `resource` makes such names);\n"
+        "waiting: how many; waiters: a list of jid, class, queue, state (parked, on its way, vanished, unknown), at.\n"
         "null is not known.\n",
     .examples = "  holdfast who acct:42\n"
                 "  holdfast who acct:42 --json | jq .holders[0].jid\n",
