@@ -98,22 +98,6 @@ static bool is_at(void *context)
     return is_there;
 }
 
-/* The attempts go on failing for this reason, and that is told once. */
-static void assert_stays_down(const char *reason)
-{
-    node_probe_wait_downs(&probe, 1);
-    loop_for(loop, 150 * NS_PER_MS);
-    assert_int_equal(probe.ups, 0);
-    assert_int_equal(probe.downs, 1);
-    assert_contains(probe.reason, reason);
-}
-
-static void run_one(const char *command)
-{
-    struct call_probe call = {.completions = 0};
-    call_probe_run(&call, &probe, command);
-}
-
 /* --- discovery ---------------------------------------------------------------------------------------------- */
 
 TEST(test_the_sentinel_tells_where_the_master_is)

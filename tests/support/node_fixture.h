@@ -64,6 +64,22 @@ static inline void assert_never_up(const struct redis_node_options *options, con
     assert_false(redis_call_is_outstanding(&call.call));
 }
 
+/* The attempts go on failing for this reason, and that is told once. */
+static inline void assert_stays_down(const char *reason)
+{
+    node_probe_wait_downs(&probe, 1);
+    loop_for(loop, 150 * NS_PER_MS);
+    assert_int_equal(probe.ups, 0);
+    assert_int_equal(probe.downs, 1);
+    assert_contains(probe.reason, reason);
+}
+
+static inline void run_one(const char *command)
+{
+    struct call_probe call = {.completions = 0};
+    call_probe_run(&call, &probe, command);
+}
+
 static inline int node_teardown(void **state)
 {
     (void)state;

@@ -32,22 +32,6 @@ static const struct redis_node_counters *counters(void)
     return redis_node_counters(probe.node);
 }
 
-/* The attempts go on failing for this reason, and that is told once. */
-static void assert_stays_down(const char *reason)
-{
-    node_probe_wait_downs(&probe, 1);
-    loop_for(loop, 150 * NS_PER_MS);
-    assert_int_equal(probe.ups, 0);
-    assert_int_equal(probe.downs, 1);
-    assert_contains(probe.reason, reason);
-}
-
-static void run_one(const char *command)
-{
-    struct call_probe call = {.completions = 0};
-    call_probe_run(&call, &probe, command);
-}
-
 /* --- when it connects --------------------------------------------------------------------------------------- */
 
 static void demote(struct redis_server *server)
