@@ -465,6 +465,24 @@ TEST(a_port_that_others_have_taken_is_left_to_them)
     redis_server_destroy(foreign);
 }
 
+/* As when all of them draw the same one. */
+TEST(no_two_servers_share_a_port)
+{
+    char record[128];
+    unsigned port = free_port();
+    nodes_begin();
+    assert_int_equal(run_line("local stop"), 0);
+    snprintf(record, sizeof record, "# Local nodes of Holdfast, format 1: ports %u %u %u %u\n", port, port, port, port);
+    file_write(conf, record);
+    nodes_begin();
+    all_vote_expect();
+    struct local_nodes_view view = look();
+    assert_int_equal(view.nodes[0].port, port);
+    for (unsigned i = 1; i < LOCAL_NODES; i++)
+        for (unsigned j = 0; j < i; j++)
+            assert_int_not_equal(view.nodes[i].port, view.nodes[j].port);
+}
+
 static void refused_expect(const char *text)
 {
     static const char *const lines[] = {"work --local", "status --local", "local", "local stop", "local wipe --yes"};

@@ -220,15 +220,26 @@ static bool password_take(struct local_nodes *nodes, unsigned up, struct error *
 
 /* --- starting ----------------------------------------------------------------------------------------------------- */
 
-/* The port of before, if nobody has taken it. */
-static bool port_choose(struct private_server *server, unsigned before, FILE *told, struct error *error)
+/* The kernel lets several reserve one port as long as nobody listens there. Others are noticed when a server begins; two
+ * of ours would have the same password, and be taken for one that answers. */
+static bool port_reserve(struct local_nodes *nodes, unsigned number, unsigned port)
 {
-    if (before != 0 && private_server_reserve_port(server, before))
+    for (unsigned i = 0; i < LOCAL_NODES; i++)
+        if (i != number && nodes->servers[i].port == port)
+            return false;
+    return private_server_reserve_port(&nodes->servers[number], port);
+}
+
+/* The port of before, if nobody has taken it. */
+static bool port_choose(struct local_nodes *nodes, unsigned number, unsigned before, FILE *told, struct error *error)
+{
+    struct private_server *server = &nodes->servers[number];
+    bool is_chosen = before != 0 && port_reserve(nodes, number, before);
+    if (is_chosen)
         return true;
-    for (unsigned i = 0; i < PORT_TRIES && server->port == 0; i++)
-        if (!private_server_reserve_port(server, (unsigned)random_between(PORT_LEAST, PORT_MOST)))
-            continue;
-    if (server->port == 0 && !private_server_reserve(server, error))
+    for (unsigned i = 0; i < PORT_TRIES && !is_chosen; i++)
+        is_chosen = port_reserve(nodes, number, (unsigned)random_between(PORT_LEAST, PORT_MOST));
+    if (!is_chosen && !private_server_reserve(server, error))
         return false;
     if (before != 0)
         fprintf(told,
@@ -245,7 +256,7 @@ static bool servers_prepare(struct local_nodes *nodes, FILE *told, struct error 
         private_server_init(server, node_names[i], nodes->directory, nodes->password);
         private_server_keep(server, nodes->lock, BYTE_OF_SERVERS + i, i == QUEUE);
         server->port = nodes->is_up[i] ? nodes->record.ports[i] : 0;
-        if (!nodes->is_up[i] && !port_choose(server, nodes->record.ports[i], told, error))
+        if (!nodes->is_up[i] && !port_choose(nodes, i, nodes->record.ports[i], told, error))
             return false;
         nodes->record.ports[i] = server->port;
     }
@@ -274,7 +285,7 @@ static bool may_begin_again(struct local_nodes *nodes, unsigned number, FILE *to
     if (private_server_reserve_port(server, before))
         return true;
     server->port = 0;
-    if (!port_choose(server, before, told, &error))
+    if (!port_choose(nodes, number, before, told, &error))
         return false;
     nodes->record.ports[number] = server->port;
     return record_write(nodes, &error);
