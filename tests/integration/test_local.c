@@ -353,6 +353,34 @@ TEST(two_starts_at_once_share_the_nodes)
     end(&second, SIGTERM);
 }
 
+TEST(nodes_are_started_without_a_worker)
+{
+    assert_int_equal(run_line("local start --json"), 0);
+    assert_contains(result.out, "\"worker\":null,\"nodes\":[{\"name\":\"queue\",\"host\":\"127.0.0.1\",\"port\":");
+    all_vote_expect();
+    pid_t pid = look().nodes[1].pid;
+    server_kill(0);
+    assert_int_equal(run_line("local start"), 0);
+    assert_contains(result.out, "lock3");
+    assert_int_equal(look().up, LOCAL_NODES);
+    assert_int_equal(look().nodes[1].pid, pid);
+    char *jid = push("echo [\"result\",\"early\"] -r thing");
+    struct program worker = work_until_up();
+    result_expect(jid, "early");
+    end(&worker, SIGTERM);
+    free(jid);
+}
+
+TEST(a_start_that_fails_says_so)
+{
+    setenv("REDIS_SERVER", "/nowhere/redis-server", 1);
+    int code = run_line("local start");
+    unsetenv("REDIS_SERVER");
+    assert_int_equal(code, EXIT_CODE_FAILURE);
+    assert_contains(result.error, "there is no such program: name another, or unset it");
+    assert_string_equal(result.out, "");
+}
+
 TEST(a_killed_worker_leaves_nothing_behind_that_is_in_the_way)
 {
     struct program worker = work_until_up();
@@ -423,7 +451,8 @@ TEST(locks_of_a_worker_with_a_configuration_of_its_own_neither)
     for (unsigned i = 1; i <= 3; i++)
         server_kill(i);
     nodes_begin();
-    assert_contains(result.error, "waiting for up to 16 s to know\nmost lock nodes have lost their memory");
+    assert_contains(result.error, "waiting for up to 16 s to know\n");
+    assert_contains(result.error, "most lock nodes have lost their memory");
     end(&worker, SIGTERM);
     nodes_begin();
     all_vote_expect();

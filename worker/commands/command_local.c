@@ -1,6 +1,8 @@
-/* holdfast local: the private nodes of `holdfast work --local`: whether they run, ending them, removing them. */
+/* holdfast local: the private nodes of `holdfast work --local`: starting them, whether they run, ending and removing
+ * them. */
 #include "worker/commands/command.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "worker/commands/console.h"
@@ -14,7 +16,7 @@ struct local_command {
 
 #define AT(member) offsetof(struct local_command, member)
 static const struct option_row options[] = {
-    {OPTION_FLAG, 0, "json", NULL, "status: print one JSON object, on one line", .offset = AT(as_json)},
+    {OPTION_FLAG, 0, "json", NULL, "status and start: print one JSON object, on one line", .offset = AT(as_json)},
     {OPTION_FLAG, 'y', "yes", NULL, "stop and wipe: do not ask", .offset = AT(is_sure)},
     {.type = OPTION_END},
 };
@@ -53,7 +55,7 @@ static void view_put(const struct local_nodes_view *view, struct printer *out)
 }
 
 /* Servers that do not run are a result, not a failure. */
-static int status(const struct local_nodes_view *view, const struct local_command *command)
+static int status(struct local_nodes_view *view, const struct local_command *command)
 {
     bool are_there = view->nodes[0].port != 0 || view->up > 0;
     char worker[64] = "";
@@ -69,6 +71,20 @@ static int status(const struct local_nodes_view *view, const struct local_comman
         printer_line(&out, "There are no local nodes: `holdfast work --local` makes them, in %s.", view->directory);
     printer_end(&out);
     return view->up == LOCAL_NODES && !view->is_changing ? EXIT_CODE_OK : EXIT_CODE_TEMPORARY;
+}
+
+/* The worker that comes later finds them as they are. */
+static int start(struct local_nodes_view *view, const struct local_command *command)
+{
+    struct error error = ERROR_NONE;
+    char *path = NULL;
+    int code = complain(&error, local_nodes_start(&path, stderr, &error));
+    free(path);
+    if (code != EXIT_CODE_OK)
+        return code;
+    local_nodes_view_fini(view);
+    code = complain(&error, local_nodes_look(view, &error));
+    return code == EXIT_CODE_OK ? status(view, command) : code;
 }
 
 /* --- stop and wipe ------------------------------------------------------------------------------------------------ */
@@ -91,12 +107,12 @@ static int end(const struct local_nodes_view *view, const struct local_command *
     return code;
 }
 
-static int stop(const struct local_nodes_view *view, const struct local_command *command)
+static int stop(struct local_nodes_view *view, const struct local_command *command)
 {
     return end(view, command, false);
 }
 
-static int wipe(const struct local_nodes_view *view, const struct local_command *command)
+static int wipe(struct local_nodes_view *view, const struct local_command *command)
 {
     return end(view, command, true);
 }
@@ -105,8 +121,9 @@ static int run(int argc, char **argv)
 {
     static const struct {
         const char *name;
-        int (*act)(const struct local_nodes_view *view, const struct local_command *command);
-    } actions[] = {{"status", status}, {"stop", stop}, {"wipe", wipe}};
+        int (*act)(struct local_nodes_view *view, const struct local_command *command);
+    } actions[] = {{"status", status}, {"start", start}, {"stop", stop}, {"wipe", wipe}};
+    enum { ACTIONS = sizeof actions / sizeof actions[0] };
     struct local_command command = {0};
     struct local_nodes_view view;
     struct command_line line;
@@ -114,10 +131,11 @@ static int run(int argc, char **argv)
     size_t chosen = 0;
     if (!command_line_read(&line, &command_local, argc, argv, &command))
         return line.exit_code;
-    while (line.argument_count > 0 && chosen < 3 && strcmp(line.arguments[0], actions[chosen].name) != 0)
+    while (line.argument_count > 0 && chosen < ACTIONS && strcmp(line.arguments[0], actions[chosen].name) != 0)
         chosen++;
-    if (chosen == 3)
-        return command_misused(&command_local, "there is no 'local %s': it is status, stop or wipe", line.arguments[0]);
+    if (chosen == ACTIONS)
+        return command_misused(&command_local, "there is no 'local %s': it is status, start, stop or wipe",
+                               line.arguments[0]);
     int code = complain(&error, local_nodes_look(&view, &error));
     if (code == EXIT_CODE_OK)
         code = actions[chosen].act(&view, &command);
@@ -127,19 +145,21 @@ static int run(int argc, char **argv)
 
 const struct command command_local = {
     .name = "local",
-    .summary = "show, stop or remove the private nodes of `holdfast work --local`",
-    .arguments = "[status | stop | wipe]",
+    .summary = "start, show, stop or remove the private nodes of `holdfast work --local`",
+    .arguments = "[status | start | stop | wipe]",
     .about =
-        "`holdfast work --local` starts four Redis servers on this machine for this user: one for queues, with an\n"
-        "append-only file, and three for locks. They outlive the worker. `status`, the default, shows them: it exits\n"
-        "with 75 when not all run, and while somebody starts or ends them. `stop` ends them; the tasks stay and\n"
-        "are there again after the next `holdfast work --local`. `wipe` ends them and removes all of their files,\n"
-        "tasks included; it always asks first, and `stop` does while a worker with --local lives.\n"
+        "`holdfast work --local` needs four Redis servers on this machine for this user: one for queues, with an\n"
+        "append-only file, and three for locks. It starts what does not run; `start` does the same without a worker,\n"
+        "and returns when they can be used. They outlive the worker. `status`, the default, shows them: it exits with\n"
+        "75 when not all run, and while somebody starts or ends them. `stop` ends them; the tasks stay and are there\n"
+        "again after the next start. `wipe` ends them and removes all of their files, tasks included; it always asks\n"
+        "first, and `stop` does while a worker with --local lives.\n"
         "\n"
         "Their files are in $XDG_STATE_HOME/holdfast/local, by default ~/.local/state/holdfast/local.\n"
         "\n"
         "JSON: directory, worker (a process id, or null), nodes (name, host, port, up, pid, bytes).\n",
-    .examples = "  holdfast local\n"
+    .examples = "  holdfast local start\n"
+                "  holdfast local\n"
                 "  holdfast local stop\n"
                 "  holdfast local wipe --yes\n",
     .options = options,

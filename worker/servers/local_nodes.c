@@ -220,8 +220,8 @@ static bool password_take(struct local_nodes *nodes, unsigned up, struct error *
 
 /* --- starting ----------------------------------------------------------------------------------------------------- */
 
-/* The kernel lets several reserve one port as long as nobody listens there. Others are noticed when a server begins; two
- * of ours would have the same password, and be taken for one that answers. */
+/* The kernel lets several reserve one port as long as nobody listens there. Others are noticed when a server begins.
+ * Two of ours have one password, so whichever got the port would answer for both. */
 static bool port_reserve(struct local_nodes *nodes, unsigned number, unsigned port)
 {
     for (unsigned i = 0; i < LOCAL_NODES; i++)

@@ -1,6 +1,6 @@
 /* The nodes of `--local`: a queue node that keeps its data, and three lock nodes, on this machine and for this user.
  *
- *     code = local_nodes_start(&path, &told, &error);        `holdfast work --local`
+ *     code = local_nodes_start(&path, &told, &error);        `holdfast work --local`, `local start`
  *     code = local_nodes_find(&path, &error);                every other command with --local
  *     config = config_read(path, &findings);
  *
