@@ -30,9 +30,8 @@ enum { LARGE_TASKS = 200, LARGE_THREADS = 8 };
     "for i = 1, tonumber(ARGV[1]) do redis.call('LPUSH', KEYS[1], '{\\\"class\\\":\\\"' .. ARGV[2] .. "                \
     "'\\\",\\\"args\\\":[1,\\\"' .. fill .. '\\\"],\\\"jid\\\":\\\"t' .. i .. '\\\",\\\"retry\\\":3}') end"
 
-static void tasks_of_a_megabyte_cost_memory_by_threads_only(void **state)
+TEST(tasks_of_a_megabyte_cost_memory_by_threads_only)
 {
-    (void)state;
     free(fleet_ask(&fleet, "EVAL \"%s\" 1 queue:jobs %u picky", PUSH_LARGE, LARGE_TASKS / 2));
     unsigned worker =
         fleet_work(&fleet, &(struct fleet_setup){.threads = LARGE_THREADS, .worker = "log_tasks = \"all\";"});
@@ -89,9 +88,8 @@ static void assert_log(unsigned worker)
     "end "                                                                                                             \
     "return whole"
 
-static void texts_that_are_no_tasks_harm_nobody(void **state)
+TEST(texts_that_are_no_tasks_harm_nobody)
 {
-    (void)state;
     enum { NOT_TEXT = 5 }; /* of them cannot be JSON strings, and are kept in base64 */
     char *script = fleet_script(&fleet, "tests/support/hostile_tasks.lua");
     long long bad = fleet_number(&fleet, "EVALSHA %s 2 queue:jobs sent", script);
@@ -109,11 +107,4 @@ static void texts_that_are_no_tasks_harm_nobody(void **state)
     test_await(fleet_logged(&fleet, worker, "forged=1")); /* where it belongs: in quotes */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(tasks_of_a_megabyte_cost_memory_by_threads_only),
-        fleet_test(texts_that_are_no_tasks_harm_nobody),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -379,16 +379,14 @@ static void kill_at_all(const char *side)
     free(unique);
 }
 
-static void killed_before_each_request(void **state)
+TEST_WITH(killed_before_each_request, NULL, one_fleet_clean)
 {
-    (void)state;
     first = 0;
     kill_at_all("before");
 }
 
-static void killed_after_each_reply(void **state)
+TEST_WITH(killed_after_each_reply, NULL, one_fleet_clean)
 {
-    (void)state;
     first = ALL;
     kill_at_all("after");
 }
@@ -427,9 +425,8 @@ static bool is_elsewhere(const char *script)
     return false;
 }
 
-static void every_script_that_writes_has_its_points(void **state)
+TEST(every_script_that_writes_has_its_points)
 {
-    (void)state;
     static const char *const writes[] = {"'HSET", "'HDEL", "'HINCR",  "'LPUSH", "'RPUSH",  "'LPOP",
                                          "'RPOP", "'LREM", "'ZADD",   "'ZREM",  "'SADD",   "'SREM",
                                          "'SET",  "'DEL'", "'UNLINK", "'INCR",  "'EXPIRE", NULL};
@@ -456,12 +453,4 @@ static int set_up(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(killed_before_each_request),
-        fleet_test(killed_after_each_reply),
-        cmocka_unit_test(every_script_that_writes_has_its_points),
-    };
-    return cmocka_run_group_tests(tests, set_up, one_fleet_tear_down);
-}
+RUN_GROUP(set_up, one_fleet_tear_down, NULL, NULL)

@@ -48,17 +48,15 @@ static void assert_one_step(const char *point, const char *arguments, const char
     assert_int_equal(fleet_number(&fleet, "%s", number), after);
 }
 
-static void a_push_is_there_or_not(void **state)
+TEST(a_push_is_there_or_not)
 {
-    (void)state;
     char arguments[128];
     snprintf(arguments, sizeof arguments, "push -p %u -q jobs note []", redis_server_port(fleet.queue));
     assert_one_step("push", arguments, "LLEN queue:jobs", 0, 1);
 }
 
-static void a_unique_push_is_there_together_with_its_key(void **state)
+TEST(a_unique_push_is_there_together_with_its_key)
 {
-    (void)state;
     char arguments[128];
     snprintf(arguments, sizeof arguments, "push -p %u -q jobs note [] --unique", redis_server_port(fleet.queue));
     assert_killed("push_unique", "before", arguments);
@@ -77,9 +75,8 @@ static const char *with_config(const char *before, const char *after)
     return arguments;
 }
 
-static void a_moved_task_is_here_or_there(void **state)
+TEST(a_moved_task_is_here_or_there)
 {
-    (void)state;
     configure();
     free(fleet_ask(&fleet, "ZADD retry 9999999999 '{\"class\":\"note\",\"args\":[],\"jid\":\"j1\",\"queue\":\"jobs\","
                            "\"retry_count\":1}'"));
@@ -90,9 +87,8 @@ static void a_moved_task_is_here_or_there(void **state)
     assert_int_equal(fleet_left(&fleet), 1);
 }
 
-static void a_deleted_queue_is_there_or_not(void **state)
+TEST(a_deleted_queue_is_there_or_not)
 {
-    (void)state;
     configure();
     fleet_push_many(&fleet, "note", 3, 0, 0);
     free(fleet_ask(&fleet, "SADD queues jobs"));
@@ -102,9 +98,8 @@ static void a_deleted_queue_is_there_or_not(void **state)
 #define HELD "EVAL \"return #redis.call('KEYS', 'hf:2:unique:*')\" 0"
 
 /* Killed in between, the key of a task that is gone stays until it expires. */
-static void what_a_deleted_queue_held_is_free_behind_it(void **state)
+TEST(what_a_deleted_queue_held_is_free_behind_it)
 {
-    (void)state;
     char push[128];
     configure();
     snprintf(push, sizeof push, "push -p %u -q jobs note [] --unique", redis_server_port(fleet.queue));
@@ -121,22 +116,10 @@ static void what_a_deleted_queue_held_is_free_behind_it(void **state)
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
 }
 
-static void a_queue_is_paused_or_not(void **state)
+TEST(a_queue_is_paused_or_not)
 {
-    (void)state;
     configure();
     assert_one_step("operate_pause", with_config("pause", "jobs"), "SISMEMBER paused jobs", 0, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_push_is_there_or_not),
-        fleet_test(a_unique_push_is_there_together_with_its_key),
-        fleet_test(a_moved_task_is_here_or_there),
-        fleet_test(a_deleted_queue_is_there_or_not),
-        fleet_test(what_a_deleted_queue_held_is_free_behind_it),
-        fleet_test(a_queue_is_paused_or_not),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -277,9 +277,8 @@ static void expect_all_accounted_for(unsigned kills)
     assert_true(sums.recoveries >= kills);
 }
 
-static void a_rolling_upgrade_loses_and_doubles_nothing(void **state)
+TEST(a_rolling_upgrade_loses_and_doubles_nothing)
 {
-    (void)state;
     unsigned workers[3];
     lock_cluster_scheme(&fleet.locks, MARKER_STRINGS);
     for (unsigned i = 0; i < fleet.locks.count; i++)
@@ -313,8 +312,4 @@ static int set_up(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {fleet_test(a_rolling_upgrade_loses_and_doubles_nothing)};
-    return cmocka_run_group_tests(tests, set_up, one_fleet_tear_down);
-}
+RUN_GROUP(set_up, one_fleet_tear_down, NULL, one_fleet_clean)

@@ -398,9 +398,8 @@ static void soak_print(const struct soak_result *result, FILE *out)
 
 /* --- the test ----------------------------------------------------------------------------------------------------- */
 
-static void every_task_is_accounted_for(void **state)
+TEST(every_task_is_accounted_for)
 {
-    (void)state;
     struct soak_options options = {.tasks = 3000, .workers = 4, .ms = 60, .seconds = 25, .seed = 1};
     const char *text = getenv("HOLDFAST_SOAK");
     if (text != NULL)
@@ -419,8 +418,4 @@ static void every_task_is_accounted_for(void **state)
     fleet_stop(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_task_is_accounted_for)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -12,9 +12,8 @@ static long long recoveries(const char *jid)
 
 /* The first run is stopped with its process, the second ends while it is; then the first ends too, which is nobody's
  * result any more. */
-static void the_old_owner_finds_that_it_lost(void **state)
+TEST(the_old_owner_finds_that_it_lost)
 {
-    (void)state;
     unsigned old = fleet_work(&fleet, &leased);
     test_await(fleet_logged(&fleet, old, "node_up node=queue address"));
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[2500],\"jid\":\"held\"}");
@@ -38,9 +37,8 @@ static void the_old_owner_finds_that_it_lost(void **state)
 }
 
 /* Nobody took its task, and it holds no lock that could run out: the clock alone tells. */
-static void a_worker_that_stood_still_tells_its_handlers_at_once(void **state)
+TEST(a_worker_that_stood_still_tells_its_handlers_at_once)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &leased);
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[60000],\"jid\":\"still\"}");
     test_await(fleet_noted(&fleet, "begin still") == 1);
@@ -54,11 +52,4 @@ static void a_worker_that_stood_still_tells_its_handlers_at_once(void **state)
     one_fleet_kill(worker);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(the_old_owner_finds_that_it_lost),
-        fleet_test(a_worker_that_stood_still_tells_its_handlers_at_once),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -22,9 +22,8 @@ static void put_into(const char *set, const char *queue, const char *jid)
                    queue));
 }
 
-static void neither_runs_nor_promotes_what_is_the_others(void **state)
+TEST(neither_runs_nor_promotes_what_is_the_others)
 {
-    (void)state;
     unsigned red = work_on("\"red\"");
     for (unsigned i = 0; i < 2; i++) {
         const char *queue = i == 0 ? "red" : "blue";
@@ -48,9 +47,8 @@ static void neither_runs_nor_promotes_what_is_the_others(void **state)
 }
 
 /* A lease says nothing of queues: a process that sees that it has ended puts the tasks back, and runs none of them. */
-static void each_recovers_the_dead_of_the_other(void **state)
+TEST(each_recovers_the_dead_of_the_other)
 {
-    (void)state;
     unsigned red = work_on("\"red\""), blue = work_on("\"blue\"");
     push_to("red", "red1", "note", "[2000]", "");
     test_await(fleet_noted(&fleet, "begin red1") == 1);
@@ -70,9 +68,8 @@ static void each_recovers_the_dead_of_the_other(void **state)
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
-static void they_share_the_locks(void **state)
+TEST(they_share_the_locks)
 {
-    (void)state;
     for (unsigned i = 0; i < 40; i++) {
         char jid[16];
         snprintf(jid, sizeof jid, "t%u", i);
@@ -87,12 +84,4 @@ static void they_share_the_locks(void **state)
     assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(neither_runs_nor_promotes_what_is_the_others),
-        fleet_test(each_recovers_the_dead_of_the_other),
-        fleet_test(they_share_the_locks),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -60,23 +60,20 @@ static void anew(void)
     install(path);
 }
 
-static void a_plugin_of_1_0_runs_in_a_thread(void **state)
+TEST(a_plugin_of_1_0_runs_in_a_thread)
 {
-    (void)state;
     anew();
     runs("thread");
 }
 
-static void a_plugin_of_1_0_runs_in_a_process(void **state)
+TEST(a_plugin_of_1_0_runs_in_a_process)
 {
-    (void)state;
     anew();
     runs("process");
 }
 
-static void a_plugin_that_was_built_then_runs(void **state)
+TEST(a_plugin_that_was_built_then_runs)
 {
-    (void)state;
 #ifdef __x86_64__
     install("tests/plugins/abi_1_0/x86_64.so");
     runs("thread");
@@ -85,12 +82,4 @@ static void a_plugin_that_was_built_then_runs(void **state)
 #endif
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_plugin_of_1_0_runs_in_a_thread),
-        fleet_test(a_plugin_of_1_0_runs_in_a_process),
-        fleet_test(a_plugin_that_was_built_then_runs),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -25,9 +25,8 @@ static void given_worker(const char *identity, const char *queues)
     given("HSET hf:2:process:%s queues default", identity);
 }
 
-static void a_healthy_node_gives_no_findings(void **state)
+TEST(a_healthy_node_gives_no_findings)
 {
-    (void)state;
     given("CONFIG SET appendonly yes");
     given_worker("h:1:a", "\"default\",\"mail\"");
     given("SADD queues default mail");
@@ -41,9 +40,8 @@ static void a_healthy_node_gives_no_findings(void **state)
     given("CONFIG SET appendonly no");
 }
 
-static void a_class_that_nobody_serves_is_found(void **state)
+TEST(a_class_that_nobody_serves_is_found)
 {
-    (void)state;
     given("CONFIG SET appendonly yes");
     given_worker("h:1:a", "\"default\"");
     given("ZADD hf:2:unserved 9000000000 tomorrow");
@@ -56,9 +54,8 @@ static void a_class_that_nobody_serves_is_found(void **state)
     assert_contains(result.out, "\"what\":\"no worker serves the class tomorrow: 2 tasks wait\"");
 }
 
-static void what_the_node_forgets_is_found(void **state)
+TEST(what_the_node_forgets_is_found)
 {
-    (void)state;
     given_worker("h:1:a", "\"default\"");
     admin("doctor", "--json");
     assert_int_equal(result.exit_code, 1);
@@ -86,9 +83,8 @@ static void what_the_node_forgets_is_found(void **state)
     FINDS("fsync-off");
 }
 
-static void a_replica_and_a_master_that_does_not_wait_are_found(void **state)
+TEST(a_replica_and_a_master_that_does_not_wait_are_found)
 {
-    (void)state;
     char line[64];
     snprintf(line, sizeof line, "replicaof 127.0.0.1 %u\n", redis_server_port(server));
     struct redis_server *replica = redis_server_start(&(struct redis_server_options){.config = line});
@@ -106,9 +102,8 @@ static void a_replica_and_a_master_that_does_not_wait_are_found(void **state)
     redis_server_destroy(replica);
 }
 
-static void settings_that_may_not_be_asked_for_are_unknown(void **state)
+TEST(settings_that_may_not_be_asked_for_are_unknown)
 {
-    (void)state;
     struct redis_server *narrow = redis_server_start(&(struct redis_server_options){
         .acl = "user default on nopass ~* &* +@all -config\n", .config = "appendonly yes\n"});
     admin_config_write(redis_server_port(narrow));
@@ -117,9 +112,8 @@ static void settings_that_may_not_be_asked_for_are_unknown(void **state)
     redis_server_destroy(narrow);
 }
 
-static void dead_and_foreign_processes_are_found(void **state)
+TEST(dead_and_foreign_processes_are_found)
 {
-    (void)state;
     admin("doctor", "--json");
     FINDS("no-workers");
     given_worker("h:1:a", "\"default\"");
@@ -151,9 +145,8 @@ static void dead_and_foreign_processes_are_found(void **state)
     LACKS("orphaned-claims");
 }
 
-static void clocks_that_are_apart_are_found(void **state)
+TEST(clocks_that_are_apart_are_found)
 {
-    (void)state;
     given_worker("h:1:a", "\"default\"");
     given("EVAL \"redis.call('HSET', 'h:1:a', 'beat', redis.call('TIME')[1] + 100)\" 0");
     admin("doctor", "--json");
@@ -166,9 +159,8 @@ static void clocks_that_are_apart_are_found(void **state)
     FINDS("heartbeat-late");
 }
 
-static void queues_and_entries_that_lead_nowhere_are_found(void **state)
+TEST(queues_and_entries_that_lead_nowhere_are_found)
 {
-    (void)state;
     given_worker("h:1:a", "\"default\"");
     given("SADD queues default lonely clash");
     given("SADD paused default");
@@ -190,9 +182,8 @@ static void queues_and_entries_that_lead_nowhere_are_found(void **state)
     assert_contains(result.out, "\"what\":\"2 of the first 2 entries of dead are no tasks\"");
 }
 
-static void foreign_values_under_shared_keys_are_found(void **state)
+TEST(foreign_values_under_shared_keys_are_found)
 {
-    (void)state;
     given_worker("h:1:a", "\"default\"");
     given("DEL hf:2:process:h:1:a");
     given("MSET queues x paused y hf:2:process:h:1:a z");
@@ -208,9 +199,8 @@ static void foreign_values_under_shared_keys_are_found(void **state)
 
 #define FILL "EVAL \"for i = ARGV[1], ARGV[2] do redis.call('ZADD', 'dead', i, 'x' .. i) end\" 0 %d %d"
 
-static void a_grave_that_is_nearly_full_is_a_note(void **state)
+TEST(a_grave_that_is_nearly_full_is_a_note)
 {
-    (void)state;
     given(FILL, 1, 8999);
     admin("doctor", "--json");
     LACKS("dead-nearly-full");
@@ -226,9 +216,8 @@ static void a_grave_that_is_nearly_full_is_a_note(void **state)
     LACKS("dead-nearly-full");
 }
 
-static void keys_that_belong_to_nobody_are_found(void **state)
+TEST(keys_that_belong_to_nobody_are_found)
 {
-    (void)state;
     given_worker("h:1:a", "\"default\"");
     given("LPUSH hf:2:bell:h:1:a:q:1 task");
     given("HSET hf:2:process:g:9:z 0 0123456789abcdef");
@@ -246,9 +235,8 @@ static void keys_that_belong_to_nobody_are_found(void **state)
     assert_contains(result.out, "1 task is claimed by processes of the previous version");
 }
 
-static void the_scan_has_a_budget(void **state)
+TEST(the_scan_has_a_budget)
 {
-    (void)state;
     given_worker("h:1:a", "\"default\"");
     given("EVAL \"for i = 1, 20000 do redis.call('SET', 'k' .. i, 1) end\" 0");
     given("CONFIG RESETSTAT");
@@ -269,9 +257,8 @@ static void lock_node_add(unsigned port)
     assert_int_equal(fclose(file), 0);
 }
 
-static void lock_nodes_are_asked_too(void **state)
+TEST(lock_nodes_are_asked_too)
 {
-    (void)state;
     lock_node_add(free_port());
     admin("doctor", "--json");
     assert_int_equal(result.exit_code, 1);
@@ -338,9 +325,8 @@ static void doctor_on_clock(struct fast_clock *clock, double share, const char *
     assert_int_equal(result.exit_code, 1);
 }
 
-static void a_clock_of_a_lock_node_beyond_the_promised_rate_is_found(void **state)
+TEST(a_clock_of_a_lock_node_beyond_the_promised_rate_is_found)
 {
-    (void)state;
     struct fast_clock clock = {.share = 0};
     struct redis_server *nodes[3] = {redis_server_start(&(struct redis_server_options){.config = ""}),
                                      start_with_clock(&clock),
@@ -368,9 +354,8 @@ static void a_clock_of_a_lock_node_beyond_the_promised_rate_is_found(void **stat
         redis_server_destroy(nodes[i]);
 }
 
-static void findings_cannot_steer_a_terminal(void **state)
+TEST(findings_cannot_steer_a_terminal)
 {
-    (void)state;
     given("SADD queues \"q\\x1b[31m\"");
     given("LPUSH \"queue:q\\x1b[31m\" x");
     given("SADD processes \"p\\x1b[31m\"");
@@ -385,9 +370,8 @@ static void findings_cannot_steer_a_terminal(void **state)
 
 /* --- cancel ------------------------------------------------------------------------------------------------------ */
 
-static void a_cancelled_task_is_marked_and_everybody_is_called(void **state)
+TEST(a_cancelled_task_is_marked_and_everybody_is_called)
 {
-    (void)state;
     given_lease("h:1:a", 600);
     given_lease("h:2:b", 600);
     given_lease("h:3:dead", -600);
@@ -412,9 +396,8 @@ static void a_cancelled_task_is_marked_and_everybody_is_called(void **state)
 }
 
 /* Of a dry run that was killed, while another one goes on. */
-static void what_a_dry_run_has_left_is_found(void **state)
+TEST(what_a_dry_run_has_left_is_found)
 {
-    (void)state;
     given_worker("h:1:a", "\"default\"");
     given("ZADD hf:2:dry:runs 9e9 aaaaaaaaaaaa");
     given("LPUSH hf:2:dry:aaaaaaaaaaaa:queue:one task");
@@ -435,26 +418,4 @@ static void what_a_dry_run_has_left_is_found(void **state)
     assert_contains(result.out, "the dry run bbbbbbbbbbbb is over and was not cleaned up; 0 of its keys were met");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        admin_test(a_healthy_node_gives_no_findings),
-        admin_test(a_class_that_nobody_serves_is_found),
-        admin_test(what_the_node_forgets_is_found),
-        admin_test(a_replica_and_a_master_that_does_not_wait_are_found),
-        admin_test(settings_that_may_not_be_asked_for_are_unknown),
-        admin_test(dead_and_foreign_processes_are_found),
-        admin_test(clocks_that_are_apart_are_found),
-        admin_test(queues_and_entries_that_lead_nowhere_are_found),
-        admin_test(foreign_values_under_shared_keys_are_found),
-        admin_test(a_grave_that_is_nearly_full_is_a_note),
-        admin_test(keys_that_belong_to_nobody_are_found),
-        admin_test(what_a_dry_run_has_left_is_found),
-        admin_test(the_scan_has_a_budget),
-        admin_test(lock_nodes_are_asked_too),
-        admin_test(a_clock_of_a_lock_node_beyond_the_promised_rate_is_found),
-        admin_test(findings_cannot_steer_a_terminal),
-        admin_test(a_cancelled_task_is_marked_and_everybody_is_called),
-    };
-    return run_admin_tests(tests);
-}
+RUN_ADMIN_TESTS

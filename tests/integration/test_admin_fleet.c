@@ -24,9 +24,8 @@ static void given_fleet(void)
 
 /* --- status ----------------------------------------------------------------------------------------------------- */
 
-static void status_tells_each_process_with_its_lease(void **state)
+TEST(status_tells_each_process_with_its_lease)
 {
-    (void)state;
     given_fleet();
     admin_good("status", "--json");
     assert_contains(result.out,
@@ -51,9 +50,8 @@ static void status_tells_each_process_with_its_lease(void **state)
     assert_lacks(result.out, "\x1b");
 }
 
-static void status_tells_queues_sets_and_totals(void **state)
+TEST(status_tells_queues_sets_and_totals)
 {
-    (void)state;
     given("SADD queues default clash strange");
     given("SADD paused mail");
     given("SET queue:clash foreign");
@@ -78,9 +76,8 @@ static void status_tells_queues_sets_and_totals(void **state)
 }
 
 /* The keys of this minute and of the last: the test may cross the end of one. */
-static void status_tells_the_rate_of_the_last_full_minute(void **state)
+TEST(status_tells_the_rate_of_the_last_full_minute)
 {
-    (void)state;
     for (int ago = 0; ago <= 1; ago++) {
         char key[64];
         time_t then = (time_t)(wall_now().us / US_PER_S) - 60 * ago;
@@ -96,9 +93,8 @@ static void status_tells_the_rate_of_the_last_full_minute(void **state)
     assert_contains(result.out, "last full minute 42 processed, 2 failed\n");
 }
 
-static void check_is_one_line_and_an_exit_code(void **state)
+TEST(check_is_one_line_and_an_exit_code)
 {
-    (void)state;
     admin("status", "--check");
     assert_int_equal(result.exit_code, 1);
     assert_string_equal(result.out, "not well: no worker takes tasks; 0 tasks in queues, 0 waiting for locks\n");
@@ -132,9 +128,8 @@ static void given_unserved(const char *class_name, int64_t seconds, const char *
         class_name, (long long)seconds, jids);
 }
 
-static void status_tells_classes_that_nobody_serves(void **state)
+TEST(status_tells_classes_that_nobody_serves)
 {
-    (void)state;
     given_lease("a:7:aa", 600);
     given("HSET a:7:aa hf_classes \"echo\\nmail\"");
     given_unserved("mail", 60, "m");
@@ -166,9 +161,8 @@ static void given_tasks(const char *queue, int count, int age)
 }
 
 /* Nothing was done lately, so ten that were pushed lately are enough where the oldest has waited. */
-static void a_queue_grows_when_more_is_pushed_than_done(void **state)
+TEST(a_queue_grows_when_more_is_pushed_than_done)
 {
-    (void)state;
     given_lease("a:7:aa", 600);
     given_tasks("quick", 20, 1);
     given_tasks("long", 30, 300);
@@ -188,9 +182,8 @@ static void a_queue_grows_when_more_is_pushed_than_done(void **state)
     admin_good("status", "--check");
 }
 
-static void a_lease_that_ended_just_now_is_no_trouble_yet(void **state)
+TEST(a_lease_that_ended_just_now_is_no_trouble_yet)
 {
-    (void)state;
     given_lease("a:7:aa", 600);
     given_lease("b:7:bb", -20);
     admin_good("status", "--check");
@@ -201,9 +194,8 @@ static void a_lease_that_ended_just_now_is_no_trouble_yet(void **state)
     admin_good("status", "--check");
 }
 
-static void what_processes_say_cannot_steer_the_terminal(void **state)
+TEST(what_processes_say_cannot_steer_the_terminal)
 {
-    (void)state;
     given("SADD processes \"x\\x1b[31m:1:y\\n\"");
     given("HSET \"x\\x1b[31m:1:y\\n\" info '{\"hostname\":\"h\",\"version\":\"1\",\"queues\":[\"\\u001b[2J\","
           "\"\\u009b2J\",\"\\u202e\"]}' busy 0");
@@ -221,9 +213,8 @@ static void what_processes_say_cannot_steer_the_terminal(void **state)
     assert_lacks(result.out, "\x1b");
 }
 
-static void foreign_values_under_the_keys_are_survived(void **state)
+TEST(foreign_values_under_the_keys_are_survived)
 {
-    (void)state;
     given("MSET processes x hf:2:processes y stat:processed z schedule s");
     given("SADD queues default");
     admin_good("status", "--json");
@@ -231,9 +222,8 @@ static void foreign_values_under_the_keys_are_survived(void **state)
     assert_contains(result.out, "\"schedule\":null");
 }
 
-static void names_that_cannot_be_read_are_said_to_be_unknown(void **state)
+TEST(names_that_cannot_be_read_are_said_to_be_unknown)
 {
-    (void)state;
     given_lease("a:7:aa", 600);
     given("MSET queues x stat:processed:2000-01-01 y hf:2:process:a:7:aa z");
     given("HSET stat:processed a b");
@@ -269,9 +259,8 @@ static void names_that_cannot_be_read_are_said_to_be_unknown(void **state)
     assert_contains(result.error, "the key hf:2:process:a:7:aa holds no hash");
 }
 
-static void check_sees_what_keeps_workers_from_working(void **state)
+TEST(check_sees_what_keeps_workers_from_working)
 {
-    (void)state;
     given_lease("a:7:aa", 600);
     given("ZADD retry 1000 overdue");
     given("SET schedule x");
@@ -294,9 +283,8 @@ static void check_sees_what_keeps_workers_from_working(void **state)
     assert_contains(result.out, "not well: 0 of 1 lock nodes vote: tasks with locks are not started (");
 }
 
-static void a_node_that_is_away_is_temporary(void **state)
+TEST(a_node_that_is_away_is_temporary)
 {
-    (void)state;
     admin_config_write(free_port());
     admin("status");
     assert_int_equal(result.exit_code, 75);
@@ -305,9 +293,8 @@ static void a_node_that_is_away_is_temporary(void **state)
 }
 
 /* A thousand processes and queues, and not a command that grows with what they hold. */
-static void a_large_fleet_is_read_in_pieces(void **state)
+TEST(a_large_fleet_is_read_in_pieces)
 {
-    (void)state;
     given("EVAL \"for i = 1, 1000 do redis.call('ZADD', 'hf:2:processes', 9e9, 'h:1:' .. i) "
           "redis.call('SADD', 'processes', 'h:1:' .. i) redis.call('SADD', 'queues', 'q' .. i) "
           "redis.call('LPUSH', 'queue:q' .. i, 'x', 'y') end\" 0");
@@ -322,9 +309,8 @@ static void a_large_fleet_is_read_in_pieces(void **state)
 
 /* --- queues, pause, resume --------------------------------------------------------------------------------------- */
 
-static void queues_tell_who_serves_them(void **state)
+TEST(queues_tell_who_serves_them)
 {
-    (void)state;
     given_fleet();
     given("SADD queues default lonely");
     given("LPUSH queue:lonely '{\"class\":\"a\",\"args\":[]}'");
@@ -339,9 +325,8 @@ static void queues_tell_who_serves_them(void **state)
                                     "lonely       1        ?          0\n");
 }
 
-static void a_queue_is_deleted_only_when_somebody_is_sure(void **state)
+TEST(a_queue_is_deleted_only_when_somebody_is_sure)
 {
-    (void)state;
     given("SADD queues old kept");
     given("LPUSH queue:old a b c");
     given("SET queue:clash foreign");
@@ -362,9 +347,8 @@ static void a_queue_is_deleted_only_when_somebody_is_sure(void **state)
     assert_int_equal(result.exit_code, 2);
 }
 
-static void what_a_deleted_queue_held_as_unique_is_free(void **state)
+TEST(what_a_deleted_queue_held_as_unique_is_free)
 {
-    (void)state;
     given("SADD queues old");
     given("EVAL \"for i = 1, 450 do redis.call('RPUSH', KEYS[1], '{\\\"class\\\":\\\"a\\\",\\\"args\\\":[],"
           "\\\"jid\\\":\\\"j' .. i .. '\\\",\\\"hf_unique\\\":\\\"d' .. i .. '\\\"}') "
@@ -383,9 +367,8 @@ static void what_a_deleted_queue_held_as_unique_is_free(void **state)
     assert_string_equal(result.error, "holdfast queues: there is no queue old\n");
 }
 
-static void names_that_nobody_serves_are_told_one_by_one(void **state)
+TEST(names_that_nobody_serves_are_told_one_by_one)
 {
-    (void)state;
     given_fleet();
     admin("pause", "nobody1", "nobody2");
     assert_int_equal(result.exit_code, 0);
@@ -394,9 +377,8 @@ static void names_that_nobody_serves_are_told_one_by_one(void **state)
     given("SREM paused nobody1 nobody2");
 }
 
-static void pausing_tells_the_living_at_once(void **state)
+TEST(pausing_tells_the_living_at_once)
 {
-    (void)state;
     given_fleet();
     admin_good("pause", "mail", "default");
     assert_string_equal(result.out, "mail is paused\ndefault is paused\n1 process was told\n");
@@ -429,9 +411,8 @@ static void pausing_tells_the_living_at_once(void **state)
 
 /* --- quiet, stop ------------------------------------------------------------------------------------------------- */
 
-static void processes_are_told_by_identity_host_and_all(void **state)
+TEST(processes_are_told_by_identity_host_and_all)
 {
-    (void)state;
     given_fleet();
     admin_good("quiet", "a:7:aa");
     assert_string_equal(result.out, "told a:7:aa: quiet\n");
@@ -450,9 +431,8 @@ static void processes_are_told_by_identity_host_and_all(void **state)
     assert_reply(server, "DRAIN", "LRANGE hf:2:calls:a:7:aa 0 -1");
 }
 
-static void who_is_not_there_cannot_be_told(void **state)
+TEST(who_is_not_there_cannot_be_told)
 {
-    (void)state;
     admin("stop", "--all");
     assert_int_equal(result.exit_code, 1);
     given_fleet();
@@ -468,9 +448,8 @@ static void who_is_not_there_cannot_be_told(void **state)
     assert_reply(server, "0", "EXISTS a:7:aa-signals b:7:bb-signals d:7:dd-signals");
 }
 
-static void waiting_ends_when_they_have_done_so_or_in_time(void **state)
+TEST(waiting_ends_when_they_have_done_so_or_in_time)
 {
-    (void)state;
     given_fleet();
     admin_good("quiet", "d", "--wait=20s"); /* it is quiet already */
     admin("quiet", "a", "--wait=300ms");
@@ -491,30 +470,4 @@ static void waiting_ends_when_they_have_done_so_or_in_time(void **state)
     program_result_free(&waited);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        admin_test(status_tells_each_process_with_its_lease),
-        admin_test(status_tells_queues_sets_and_totals),
-        admin_test(status_tells_the_rate_of_the_last_full_minute),
-        admin_test(check_is_one_line_and_an_exit_code),
-        admin_test(status_tells_classes_that_nobody_serves),
-        admin_test(a_queue_grows_when_more_is_pushed_than_done),
-        admin_test(a_lease_that_ended_just_now_is_no_trouble_yet),
-        admin_test(what_processes_say_cannot_steer_the_terminal),
-        admin_test(foreign_values_under_the_keys_are_survived),
-        admin_test(names_that_cannot_be_read_are_said_to_be_unknown),
-        admin_test(check_sees_what_keeps_workers_from_working),
-        admin_test(a_node_that_is_away_is_temporary),
-        admin_test(a_large_fleet_is_read_in_pieces),
-        admin_test(queues_tell_who_serves_them),
-        admin_test(a_queue_is_deleted_only_when_somebody_is_sure),
-        admin_test(what_a_deleted_queue_held_as_unique_is_free),
-        admin_test(names_that_nobody_serves_are_told_one_by_one),
-        admin_test(pausing_tells_the_living_at_once),
-        admin_test(processes_are_told_by_identity_host_and_all),
-        admin_test(who_is_not_there_cannot_be_told),
-        admin_test(waiting_ends_when_they_have_done_so_or_in_time),
-    };
-    return run_admin_tests(tests);
-}
+RUN_ADMIN_TESTS

@@ -5,9 +5,8 @@
 
 /* --- list ------------------------------------------------------------------------------------------------------- */
 
-static void a_listed_task_is_told_whole(void **state)
+TEST(a_listed_task_is_told_whole)
 {
-    (void)state;
     given("ZADD retry 9000000000.25 '{\"class\":\"mail\",\"args\":[1, 2.50,{}],\"jid\":\"j1\",\"queue\":\"q\","
           "\"created_at\":1000,\"enqueued_at\":1795194359250,\"retry_count\":3,\"error_class\":\"E\","
           "\"error_message\":\"it\\u0020failed\",\"display_class\":\"Shown\"}'");
@@ -26,9 +25,8 @@ static void a_listed_task_is_told_whole(void **state)
     assert_string_equal(result.out, "no tasks\n");
 }
 
-static void texts_of_tasks_cannot_steer_a_terminal(void **state)
+TEST(texts_of_tasks_cannot_steer_a_terminal)
 {
-    (void)state;
     given("ZADD dead 1 "
           "\"{\\\"class\\\":\\\"\\\\u001b[31m\\\\n\\xc2\\x9b2J\\\",\\\"args\\\":[\\\"\\xe2\\x80\\xae\\x7f\\\"],"
           "\\\"jid\\\":\\\"j1\\\",\\\"error_message\\\":\\\"\\\\u001b[2J\\\"}\" 2 \"\\x1b[31m no task \\xff\"");
@@ -64,9 +62,8 @@ static unsigned shown_count(void)
 }
 
 /* Pages through equal scores while entries that were seen go away. */
-static void pages_of_a_set_are_whole_under_equal_scores(void **state)
+TEST(pages_of_a_set_are_whole_under_equal_scores)
 {
-    (void)state;
     char cursor[128] = "-inf+0", seen[10] = "";
     for (int i = 0; i < 9; i++)
         given("ZADD schedule %d '{\"class\":\"a\",\"args\":[],\"jid\":\"%d\"}'", i < 7 ? 5 : 6, i);
@@ -86,9 +83,8 @@ static void pages_of_a_set_are_whole_under_equal_scores(void **state)
     assert_contains(result.error, "is no cursor");
 }
 
-static void pages_of_a_queue_begin_where_workers_take(void **state)
+TEST(pages_of_a_queue_begin_where_workers_take)
 {
-    (void)state;
     char cursor[128];
     given("LPUSH queue:q " TASK("1", "") " " TASK("2", "") " " TASK("3", "") " " TASK("4", "") " nonsense");
     admin_good("tasks", "list", "queue", "-q", "q", "--limit", "2", "--json");
@@ -128,9 +124,8 @@ static void given_claims(void)
     given("LPUSH hf:bell:old:1:x:q " TASK("o2", ""));
 }
 
-static void claims_are_listed_by_process_with_those_of_the_previous_version(void **state)
+TEST(claims_are_listed_by_process_with_those_of_the_previous_version)
 {
-    (void)state;
     char cursor[128];
     given_claims();
     admin_good("tasks", "list", "claims");
@@ -153,9 +148,8 @@ static void claims_are_listed_by_process_with_those_of_the_previous_version(void
     assert_lacks(result.out, "\"jid\":\"c");
 }
 
-static void filters_look_through_a_bounded_number_of_entries(void **state)
+TEST(filters_look_through_a_bounded_number_of_entries)
 {
-    (void)state;
     char cursor[128];
     given("EVAL \"for i = 1, 1000 do redis.call('ZADD', 'retry', i, '{\\\"class\\\":\\\"' .. "
           "(i %% 100 == 0 and 'rare' or 'common') .. '\\\",\\\"args\\\":[],\\\"jid\\\":\\\"' .. i .. "
@@ -177,9 +171,8 @@ static void filters_look_through_a_bounded_number_of_entries(void **state)
 }
 
 /* A hundred thousand entries: nothing may ask for all of them. */
-static void large_places_are_never_read_whole(void **state)
+TEST(large_places_are_never_read_whole)
 {
-    (void)state;
     given(
         "EVAL \"for i = 1, 100000 do local task = '{\\\"class\\\":\\\"a\\\",\\\"args\\\":[],\\\"jid\\\":\\\"' .. i .. "
         "'\\\"}' redis.call('ZADD', 'schedule', 7, task) redis.call('LPUSH', 'queue:q', task) end "
@@ -205,9 +198,8 @@ static void large_places_are_never_read_whole(void **state)
 
 /* --- show ------------------------------------------------------------------------------------------------------- */
 
-static void show_tells_everything_that_is_known(void **state)
+TEST(show_tells_everything_that_is_known)
 {
-    (void)state;
     given("ZADD dead 1000.5 " TASK("j1", ",\"retry_count\":0,\"failed_at\":1000.25,"
                                          "\"error_backtrace\":\"eJyLVkrUS9Y3VNJRStJLVooFAB2hA7I=\""));
     given("HSET hf:2:recovered:j1 h:2:b 1000.125 h:3:c -1001.5");
@@ -246,9 +238,8 @@ static void show_tells_everything_that_is_known(void **state)
 }
 
 /* The token is in what the process shows, and is told of the task that it is shown with. */
-static void show_tells_the_token_of_a_running_claim(void **state)
+TEST(show_tells_the_token_of_a_running_claim)
 {
-    (void)state;
     given("ZADD hf:2:processes 99999999999 h:1:a");
     given("EVAL \"redis.call('HSET', KEYS[1], '3', '0123456789abcdefq' .. string.char(10) .. ARGV[1])\" 1 "
           "hf:2:process:h:1:a " TASK("c1", ""));
@@ -267,9 +258,8 @@ static void show_tells_the_token_of_a_running_claim(void **state)
 
 /* --- retry, bury, delete ------------------------------------------------------------------------------------------ */
 
-static void retried_tasks_go_back_as_dashboards_would_send_them(void **state)
+TEST(retried_tasks_go_back_as_dashboards_would_send_them)
 {
-    (void)state;
     given("ZADD retry 9 " TASK("r", ",\"queue\":\"a\",\"retry_count\":2,\"x\":1.50,\"at\":5"));
     given("ZADD dead 9 " TASK("d", ",\"retry_count\":0,\"enqueued_at\":7"));
     given("ZADD schedule 9 " TASK("s", ",\"queue\":\"a\",\"retry_count\":2"));
@@ -297,9 +287,8 @@ static void retried_tasks_go_back_as_dashboards_would_send_them(void **state)
     free(task);
 }
 
-static void each_named_task_gets_its_answer(void **state)
+TEST(each_named_task_gets_its_answer)
 {
-    (void)state;
     given_claims();
     given("ZADD retry 9 " TASK("r", ",\"queue\":\"clash\"") " 8 nonsense");
     given("SET queue:clash foreign");
@@ -323,9 +312,8 @@ static void each_named_task_gets_its_answer(void **state)
     assert_reply(server, "4", "HKEYS hf:claims:old:1:x");
 }
 
-static void tasks_are_buried_and_deleted_from_everywhere(void **state)
+TEST(tasks_are_buried_and_deleted_from_everywhere)
 {
-    (void)state;
     given("LPUSH queue:q " TASK("q1", "") " " TASK("q2", "") " " TASK("q3", ""));
     given("SADD queues q");
     given("ZADD schedule 9 " TASK("s", "") " 10 nonsense");
@@ -347,9 +335,8 @@ static void tasks_are_buried_and_deleted_from_everywhere(void **state)
     assert_reply(server, "3", "ZCARD dead");
 }
 
-static void all_of_a_place_are_moved_as_many_as_there_were(void **state)
+TEST(all_of_a_place_are_moved_as_many_as_there_were)
 {
-    (void)state;
     given("EVAL \"for i = 1, 1050 do redis.call('ZADD', 'dead', i < 900 and 5 or i, '{\\\"class\\\":\\\"' .. "
           "(i %% 10 == 0 and 'mail' or 'echo') .. '\\\",\\\"args\\\":[],\\\"jid\\\":\\\"' .. i .. '\\\"}') end\" 0");
     admin("tasks", "retry", "--all", "--place", "dead", "--class", "mail");
@@ -372,9 +359,8 @@ static void all_of_a_place_are_moved_as_many_as_there_were(void **state)
     assert_int_equal(result.exit_code, 2);
 }
 
-static void an_endless_score_is_shown_as_such(void **state)
+TEST(an_endless_score_is_shown_as_such)
 {
-    (void)state;
     given("ZADD schedule inf " TASK("j1", "") " -inf " TASK("j2", ""));
     admin_good("tasks", "list", "schedule");
     assert_contains(result.out, "\n-inf  -inf-j2 ");
@@ -386,9 +372,8 @@ static void an_endless_score_is_shown_as_such(void **state)
     assert_contains(result.out, "place         schedule, score -inf\n");
 }
 
-static void burying_says_what_it_trimmed(void **state)
+TEST(burying_says_what_it_trimmed)
 {
-    (void)state;
     given("EVAL \"local now = redis.call('TIME')[1] for i = 1, 9998 do "
           "redis.call('ZADD', 'dead', now - i, 'x' .. i) end\" 0");
     given("ZADD retry 1 " TASK("r1", "") " 2 " TASK("r2", "") " 3 " TASK("r3", "") " 4 " TASK("r4", ""));
@@ -404,9 +389,8 @@ static void burying_says_what_it_trimmed(void **state)
     assert_contains(result.out, "\n1 task buried\n");
 }
 
-static void all_claims_of_the_gone_go_back_and_those_of_the_living_stay(void **state)
+TEST(all_claims_of_the_gone_go_back_and_those_of_the_living_stay)
 {
-    (void)state;
     given_claims();
     admin("tasks", "retry", "--all", "--place", "claims", "--yes");
     assert_int_equal(result.exit_code, 1);
@@ -415,25 +399,4 @@ static void all_claims_of_the_gone_go_back_and_those_of_the_living_stay(void **s
     assert_reply(server, "1", "HEXISTS hf:2:process:h:1:a 0");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        admin_test(a_listed_task_is_told_whole),
-        admin_test(texts_of_tasks_cannot_steer_a_terminal),
-        admin_test(pages_of_a_set_are_whole_under_equal_scores),
-        admin_test(pages_of_a_queue_begin_where_workers_take),
-        admin_test(claims_are_listed_by_process_with_those_of_the_previous_version),
-        admin_test(filters_look_through_a_bounded_number_of_entries),
-        admin_test(large_places_are_never_read_whole),
-        admin_test(show_tells_everything_that_is_known),
-        admin_test(show_tells_the_token_of_a_running_claim),
-        admin_test(retried_tasks_go_back_as_dashboards_would_send_them),
-        admin_test(each_named_task_gets_its_answer),
-        admin_test(tasks_are_buried_and_deleted_from_everywhere),
-        admin_test(all_of_a_place_are_moved_as_many_as_there_were),
-        admin_test(an_endless_score_is_shown_as_such),
-        admin_test(burying_says_what_it_trimmed),
-        admin_test(all_claims_of_the_gone_go_back_and_those_of_the_living_stay),
-    };
-    return run_admin_tests(tests);
-}
+RUN_ADMIN_TESTS

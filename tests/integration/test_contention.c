@@ -35,9 +35,8 @@ static void given_waiting(const char *list, int waiters)
         given_parked(list, i, 9000000000 + i);
 }
 
-static void counts_are_told_by_class_and_kind(void **state)
+TEST(counts_are_told_by_class_and_kind)
 {
-    (void)state;
     given_counts(1);
     admin_good("contention", "--json", "--days", "2");
     assert_contains(result.out, "\"days\":2,\"locks\":[{\"class\":\"render\",\"prefix\":\"key:\",\"acquired\":5,"
@@ -63,9 +62,8 @@ static void counts_are_told_by_class_and_kind(void **state)
     assert_contains(result.out, "render");
 }
 
-static void days_are_added_up_as_far_as_asked(void **state)
+TEST(days_are_added_up_as_far_as_asked)
 {
-    (void)state;
     given_counts(1);
     given_counts(3);
     given_counts(10);
@@ -81,9 +79,8 @@ static void days_are_added_up_as_far_as_asked(void **state)
     assert_contains(result.out, "no lock was counted today (UTC): --days looks further back\n");
 }
 
-static void lists_with_waiters_are_told_the_longest_first(void **state)
+TEST(lists_with_waiters_are_told_the_longest_first)
 {
-    (void)state;
     given_waiting("resource:acct:7", 2);
     given_waiting("resource:acct:8", 5);
     given_waiting("class:render", 3);
@@ -99,9 +96,8 @@ static void lists_with_waiters_are_told_the_longest_first(void **state)
     assert_contains(result.out, "\nresource     acct:8       5\nclass        render       3\n");
 }
 
-static void names_cannot_steer_a_terminal_and_foreign_keys_are_told(void **state)
+TEST(names_cannot_steer_a_terminal_and_foreign_keys_are_told)
 {
-    (void)state;
     given_count(1, "a\\x1b[2J|x\\xe2\\x80\\xae:|acquired", 1);
     given("ZADD hf:2:contended 1 \"resource:\\x1b[31mred\\n\"");
     given_parked("\"resource:\\x1b[31mred\\n\"", 1, 9e9);
@@ -121,13 +117,4 @@ static void names_cannot_steer_a_terminal_and_foreign_keys_are_told(void **state
     assert_contains(result.out, "who waits is not known");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        admin_test(counts_are_told_by_class_and_kind),
-        admin_test(days_are_added_up_as_far_as_asked),
-        admin_test(lists_with_waiters_are_told_the_longest_first),
-        admin_test(names_cannot_steer_a_terminal_and_foreign_keys_are_told),
-    };
-    return run_admin_tests(tests);
-}
+RUN_ADMIN_TESTS

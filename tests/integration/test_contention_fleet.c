@@ -14,9 +14,8 @@
 /* --- order -------------------------------------------------------------------------------------------------------- */
 
 /* Who is claimed by whom, and in which order, is a matter of chance; the order of waiting is recorded by the node. */
-static void several_hosts_run_what_waits_in_the_recorded_order(void **state)
+TEST(several_hosts_run_what_waits_in_the_recorded_order)
 {
-    (void)state;
     resource_hold("r1");
     for (unsigned i = 0; i < 3; i++)
         contended_start(&(struct fleet_setup){.threads = 2, .lock = LOCK("10s", "hand_over_tasks = 5;")});
@@ -58,9 +57,8 @@ static unsigned longest_chain(unsigned worker)
     return longest;
 }
 
-static void after_a_chain_of_hand_overs_another_host_has_its_turn(void **state)
+TEST(after_a_chain_of_hand_overs_another_host_has_its_turn)
 {
-    (void)state;
     enum { TASKS = 40, CHAIN = 4 };
     resource_hold("r1");
     for (unsigned i = 0; i < 2; i++)
@@ -84,9 +82,8 @@ static unsigned grants_asked_for(void)
     return lock_cluster_calls(&fleet.locks, "set");
 }
 
-static void what_waits_behind_its_own_process_asks_no_lock_node(void **state)
+TEST(what_waits_behind_its_own_process_asks_no_lock_node)
 {
-    (void)state;
     contended_start(&(struct fleet_setup){.threads = 4, .lock = LOCK("1m", "")});
     contended_push("first", UNTIL_CANCELLED, "r");
     test_await(fleet_noted_all(&fleet, "begin first") == 1);
@@ -111,9 +108,8 @@ static void what_waits_behind_its_own_process_asks_no_lock_node(void **state)
 /* --- several holders ---------------------------------------------------------------------------------------------- */
 
 /* Other programs have two places of three. */
-static void as_many_tasks_run_as_there_are_places(void **state)
+TEST(as_many_tasks_run_as_there_are_places)
 {
-    (void)state;
     enum { TASKS = 12 };
     static const char classes[] = "{ class = \"hold\"; limit = 3; }";
     resource_hold("r");
@@ -141,9 +137,8 @@ static void as_many_tasks_run_as_there_are_places(void **state)
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
-static void resources_may_be_called_like_keys_but_not_like_ours(void **state)
+TEST(resources_may_be_called_like_keys_but_not_like_ours)
 {
-    (void)state;
     static const char *const names[] = {"schedule", "class:hold", "queue:jobs", "resource:r"};
     enum { NAMES = sizeof names / sizeof names[0] };
     contended_start(NULL);
@@ -166,9 +161,8 @@ static void resources_may_be_called_like_keys_but_not_like_ours(void **state)
 
 /* --- who waits costs nothing -------------------------------------------------------------------------------------- */
 
-static void who_waits_has_neither_a_runner_nor_a_retry(void **state)
+TEST(who_waits_has_neither_a_runner_nor_a_retry)
 {
-    (void)state;
     resource_hold("r");
     contended_start(&(struct fleet_setup){.threads = 1});
     fleet_push(&fleet, "{\"class\":\"hold\",\"args\":[0],\"jid\":\"fresh\",\"queue\":\"jobs\",\"resource\":\"r\"}");
@@ -202,9 +196,8 @@ static unsigned parked_before(const char *event)
     return count;
 }
 
-static void behind_a_hot_resource_others_start_when_each_was_parked_once(void **state)
+TEST(behind_a_hot_resource_others_start_when_each_was_parked_once)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     enum { CROWD = 2000 }; /* parking more takes so long that the oldest looks again */
 #else
@@ -220,9 +213,8 @@ static void behind_a_hot_resource_others_start_when_each_was_parked_once(void **
     assert_int_equal(waiting_count("resource:r1"), CROWD);
 }
 
-static void a_class_has_no_more_than_its_share_of_the_runners(void **state)
+TEST(a_class_has_no_more_than_its_share_of_the_runners)
 {
-    (void)state;
     contended_start(
         &(struct fleet_setup){.plugin = "witness", .threads = 4, .classes = "{ class = \"careful\"; share = 50; }"});
     fleet_push_many(&fleet, "careful", 6, 600000, 0);
@@ -273,9 +265,8 @@ static bool lock_nodes_are_quiet(void)
 /* These are the looks at what is due, twice a second for all together, the beats of processes that have nothing to do,
  * and their inspections of the lock nodes. When it has waited for 15 s, and again and again, the oldest has a try, of
  * two passes; so there is none here, unless the machine is slow. */
-static void ten_thousand_that_wait_cost_next_to_nothing(void **state)
+TEST(ten_thousand_that_wait_cost_next_to_nothing)
 {
-    (void)state;
     enum { CROWD = 10000, PROCESSES = 4, SECONDS = 10, TRY = 2 * 5, TRY_EVERY_S = 15 };
     resource_hold("r1");
     fleet_push_many(&fleet, "hold", CROWD, 0, 1);
@@ -312,9 +303,8 @@ static void other_releases(const char *resource)
             lock_cluster_ask(&fleet.locks, i, "DEL lock:%s", resource);
 }
 
-static void what_another_program_gives_back_early_is_found_long_before_its_ttl(void **state)
+TEST(what_another_program_gives_back_early_is_found_long_before_its_ttl)
 {
-    (void)state;
     assert_true(other_takes("r"));
     contended_start(&(struct fleet_setup){.threads = 2, .lock = LOCK("1m", "")});
     contended_push("waits", "[0,1]", "r");
@@ -324,9 +314,8 @@ static void what_another_program_gives_back_early_is_found_long_before_its_ttl(v
 }
 
 /* A program with libredlock on the same nodes and prefix. It knows no queue node that could wake the task. */
-static void locks_of_tasks_and_of_programs_exclude_each_other(void **state)
+TEST(locks_of_tasks_and_of_programs_exclude_each_other)
 {
-    (void)state;
     struct loop *loop = loop_create(NULL);
     struct redlock_group *group = lock_cluster_group(&fleet.locks, loop);
     struct redlock_terms terms = quick_terms(50000, 1);
@@ -351,9 +340,8 @@ static void locks_of_tasks_and_of_programs_exclude_each_other(void **state)
 }
 
 /* By luck it gets the lock once in some hundred tasks. */
-static void a_line_of_tasks_leaves_turns_to_another_program(void **state)
+TEST(a_line_of_tasks_leaves_turns_to_another_program)
 {
-    (void)state;
     enum { TASKS = 600, TURNS = 3 };
     unsigned turns = 1;
     assert_true(other_takes("r1"));
@@ -372,21 +360,4 @@ static void a_line_of_tasks_leaves_turns_to_another_program(void **state)
     assert_runs_alone();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(several_hosts_run_what_waits_in_the_recorded_order),
-        fleet_test(after_a_chain_of_hand_overs_another_host_has_its_turn),
-        fleet_test(what_waits_behind_its_own_process_asks_no_lock_node),
-        fleet_test(as_many_tasks_run_as_there_are_places),
-        fleet_test(resources_may_be_called_like_keys_but_not_like_ours),
-        fleet_test(who_waits_has_neither_a_runner_nor_a_retry),
-        fleet_test(behind_a_hot_resource_others_start_when_each_was_parked_once),
-        fleet_test(a_class_has_no_more_than_its_share_of_the_runners),
-        fleet_test(ten_thousand_that_wait_cost_next_to_nothing),
-        fleet_test(what_another_program_gives_back_early_is_found_long_before_its_ttl),
-        fleet_test(a_line_of_tasks_leaves_turns_to_another_program),
-        fleet_test(locks_of_tasks_and_of_programs_exclude_each_other),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -30,9 +30,8 @@ static long long counted(const char *field)
 
 /* --- on_conflict -------------------------------------------------------------------------------------------------- */
 
-static void a_task_that_is_done_elsewhere_is_skipped_and_counted(void **state)
+TEST(a_task_that_is_done_elsewhere_is_skipped_and_counted)
 {
-    (void)state;
     resource_hold("key:k");
     unsigned worker = start(NOTE("on_conflict = \"skip\";"));
     push_note("late");
@@ -44,9 +43,8 @@ static void a_task_that_is_done_elsewhere_is_skipped_and_counted(void **state)
     assert_int_equal(counted("note|key:|parked"), 0);
 }
 
-static void a_delayed_task_comes_again_and_waits_in_no_line(void **state)
+TEST(a_delayed_task_comes_again_and_waits_in_no_line)
 {
-    (void)state;
     resource_hold("key:k");
     unsigned worker = start(NOTE("on_conflict = \"delay\"; conflict_delay = \"300ms\";"));
     push_note("again");
@@ -60,9 +58,8 @@ static void a_delayed_task_comes_again_and_waits_in_no_line(void **state)
 }
 
 /* By up to half as long again, at random. */
-static void a_delayed_task_comes_again_when_its_class_says(void **state)
+TEST(a_delayed_task_comes_again_when_its_class_says)
 {
-    (void)state;
     resource_hold("key:k");
     start(NOTE("on_conflict = \"delay\"; conflict_delay = \"1h\";"));
     struct wall_time pushed = wall_now();
@@ -80,9 +77,8 @@ static void assert_entry(const char *set, const char *jid, const char *part)
 }
 
 /* Elsewhere, and in its own process, where no lock node is asked. */
-static void a_conflict_that_is_a_failure_uses_a_retry(void **state)
+TEST(a_conflict_that_is_a_failure_uses_a_retry)
 {
-    (void)state;
     resource_hold("r");
     start("{ class = \"guarded\"; on_conflict = \"fail\"; }");
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"first\",\"resource\":\"r\"}");
@@ -115,23 +111,20 @@ static void place_given_up(const char *on_conflict, const char *set)
     assert_int_equal(waiting_count("resource:r"), 0);
 }
 
-static void a_task_that_waited_and_fails_gives_up_its_place(void **state)
+TEST(a_task_that_waited_and_fails_gives_up_its_place)
 {
-    (void)state;
     place_given_up("fail", "retry");
 }
 
-static void a_task_that_waited_and_is_put_off_gives_up_its_place(void **state)
+TEST(a_task_that_waited_and_is_put_off_gives_up_its_place)
 {
-    (void)state;
     place_given_up("delay", "schedule");
 }
 
 /* --- hold_at_least ------------------------------------------------------------------------------------------------ */
 
-static void a_lock_stays_behind_what_went_well_and_not_behind_a_failure(void **state)
+TEST(a_lock_stays_behind_what_went_well_and_not_behind_a_failure)
 {
-    (void)state;
     unsigned worker =
         start(NOTE("hold_at_least = \"30s\"; on_conflict = \"skip\";") ", "
                                                                        "{ class = \"fail\"; mode = \"efficiency\"; "
@@ -163,9 +156,8 @@ static long stay_told_ms(unsigned node)
 }
 
 /* A second of it is over when the task ends. */
-static void a_lock_stays_from_its_beginning_on(void **state)
+TEST(a_lock_stays_from_its_beginning_on)
 {
-    (void)state;
     for (unsigned i = 0; i < fleet.locks.count; i++)
         lock_cluster_ask(&fleet.locks, i, "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 1000");
     start(NOTE("hold_at_least = \"30s\";"));
@@ -179,9 +171,8 @@ static void a_lock_stays_from_its_beginning_on(void **state)
 
 /* --- lock nodes --------------------------------------------------------------------------------------------------- */
 
-static void without_a_majority_what_is_open_runs_and_what_is_closed_waits(void **state)
+TEST(without_a_majority_what_is_open_runs_and_what_is_closed_waits)
 {
-    (void)state;
     redis_server_kill(fleet.locks.servers[0]);
     redis_server_kill(fleet.locks.servers[1]);
     unsigned worker = start(NOTE("on_no_quorum = \"open\";"));
@@ -197,9 +188,8 @@ static void without_a_majority_what_is_open_runs_and_what_is_closed_waits(void *
 }
 
 /* That is a lock, only not a Redlock. */
-static void one_lock_node_is_enough_for_efficiency(void **state)
+TEST(one_lock_node_is_enough_for_efficiency)
 {
-    (void)state;
     char node[128];
     struct redis_server *server = redis_server_start(NULL); /* those of the fleet are of a group */
     snprintf(node, sizeof node, "{ host = \"127.0.0.1\"; port = %u; }", redis_server_port(server));
@@ -218,9 +208,8 @@ static void one_lock_node_is_enough_for_efficiency(void **state)
     redis_server_destroy(server);
 }
 
-static void what_needs_no_lock_runs_side_by_side(void **state)
+TEST(what_needs_no_lock_runs_side_by_side)
 {
-    (void)state;
     start("{ class = \"careful\"; mode = \"none\"; resource = \"key:{1}\"; }");
     statistics_reset();
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000,\"k\"],\"jid\":\"first\"}");
@@ -241,9 +230,8 @@ static unsigned given_a_crowd(const char *classes)
     return worker;
 }
 
-static void a_crowd_goes_to_the_dead_and_says_why(void **state)
+TEST(a_crowd_goes_to_the_dead_and_says_why)
 {
-    (void)state;
     given_a_crowd("{ class = \"guarded\"; max_waiters = 2; }");
     test_await(fleet_number(&fleet, "ZCARD dead") == 3);
     assert_entry("dead", "\"jid\":\"t", "\"error_class\":\"HF::TooManyWaiters\"");
@@ -252,9 +240,8 @@ static void a_crowd_goes_to_the_dead_and_says_why(void **state)
     test_await(fleet_noted_all(&fleet, "end ") == 2);
 }
 
-static void a_crowd_is_dropped_where_its_class_says_so(void **state)
+TEST(a_crowd_is_dropped_where_its_class_says_so)
 {
-    (void)state;
     unsigned worker = given_a_crowd("{ class = \"guarded\"; max_waiters = 2; on_crowd = \"drop\"; }");
     test_await(fleet_left(&fleet) == 2);
     test_await(fleet_logged(&fleet, worker, "ending=dropped"));
@@ -262,32 +249,12 @@ static void a_crowd_is_dropped_where_its_class_says_so(void **state)
 }
 
 /* Those who come again find room when the others have run. */
-static void a_crowd_comes_again_where_its_class_says_so(void **state)
+TEST(a_crowd_comes_again_where_its_class_says_so)
 {
-    (void)state;
     given_a_crowd("{ class = \"guarded\"; max_waiters = 2; on_crowd = \"delay\"; conflict_delay = \"200ms\"; }");
     resource_free("r1");
     test_await(fleet_noted_all(&fleet, "end ") == 5);
     test_await(fleet_left(&fleet) == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_task_that_is_done_elsewhere_is_skipped_and_counted),
-        fleet_test(a_delayed_task_comes_again_and_waits_in_no_line),
-        fleet_test(a_delayed_task_comes_again_when_its_class_says),
-        fleet_test(a_conflict_that_is_a_failure_uses_a_retry),
-        fleet_test(a_task_that_waited_and_fails_gives_up_its_place),
-        fleet_test(a_task_that_waited_and_is_put_off_gives_up_its_place),
-        fleet_test(a_lock_stays_behind_what_went_well_and_not_behind_a_failure),
-        fleet_test(a_lock_stays_from_its_beginning_on),
-        fleet_test(without_a_majority_what_is_open_runs_and_what_is_closed_waits),
-        fleet_test(one_lock_node_is_enough_for_efficiency),
-        fleet_test(what_needs_no_lock_runs_side_by_side),
-        fleet_test(a_crowd_goes_to_the_dead_and_says_why),
-        fleet_test(a_crowd_is_dropped_where_its_class_says_so),
-        fleet_test(a_crowd_comes_again_where_its_class_says_so),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -27,9 +27,8 @@ static long long waiting(void)
 
 /* --- quiet -------------------------------------------------------------------------------------------------------- */
 
-static void quiet_finishes_what_runs_and_claims_nothing_more(void **state)
+TEST(quiet_finishes_what_runs_and_claims_nothing_more)
 {
-    (void)state;
     push("note", "running", 3000); /* longer than the slowest machine takes to hear a signal */
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(has_begun("running"));
@@ -49,9 +48,8 @@ static void quiet_finishes_what_runs_and_claims_nothing_more(void **state)
 }
 
 /* What rings after that goes back, so that another one gets it. */
-static void another_worker_takes_what_a_quiet_one_leaves(void **state)
+TEST(another_worker_takes_what_a_quiet_one_leaves)
 {
-    (void)state;
     unsigned quiet = fleet_work(&fleet, NULL);
     test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 1);
     fleet_signal(&fleet, quiet, SIGTSTP);
@@ -74,9 +72,8 @@ static void another_worker_takes_what_a_quiet_one_leaves(void **state)
 
 /* --- drain -------------------------------------------------------------------------------------------------------- */
 
-static void drain_ends_after_what_runs_and_leaves_the_queue_alone(void **state)
+TEST(drain_ends_after_what_runs_and_leaves_the_queue_alone)
 {
-    (void)state;
     push("note", "running", 3000); /* longer than the slowest machine takes to hear a signal */
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"0s\";"});
     test_await(has_begun("running"));
@@ -91,9 +88,8 @@ static void drain_ends_after_what_runs_and_leaves_the_queue_alone(void **state)
     assert_int_equal(fleet_keys(&fleet), 1);
 }
 
-static void an_idle_worker_drains_at_once(void **state)
+TEST(an_idle_worker_drains_at_once)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 1);
     fleet_signal(&fleet, worker, SIGUSR2);
@@ -102,9 +98,8 @@ static void an_idle_worker_drains_at_once(void **state)
 }
 
 /* What it does not claim any more does not keep it, and what runs does. */
-static void a_quiet_worker_that_is_called_to_drain_ends(void **state)
+TEST(a_quiet_worker_that_is_called_to_drain_ends)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 1);
     fleet_signal(&fleet, worker, SIGTSTP);
@@ -117,9 +112,8 @@ static void a_quiet_worker_that_is_called_to_drain_ends(void **state)
     assert_int_equal(waiting(), 1);
 }
 
-static void a_worker_that_is_called_to_drain_ends_with_its_last_task(void **state)
+TEST(a_worker_that_is_called_to_drain_ends_with_its_last_task)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
     push("note", "running", 300);
     test_await(has_begun("running"));
@@ -133,9 +127,8 @@ static void a_worker_that_is_called_to_drain_ends_with_its_last_task(void **stat
 }
 
 /* Each may come again and in any order; a later one goes further, none goes back. */
-static void signals_may_come_in_any_order(void **state)
+TEST(signals_may_come_in_any_order)
 {
-    (void)state;
     push("careful", "running", 600000);
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "stop_timeout = \"10m\";"});
     test_await(has_begun("running"));
@@ -164,9 +157,8 @@ static void signals_may_come_in_any_order(void **state)
 /* --- a rolling restart -------------------------------------------------------------------------------------------- */
 
 /* The new one is at work before the old one is asked to go. */
-static void a_rolling_restart_has_no_gap_and_loses_nothing(void **state)
+TEST(a_rolling_restart_has_no_gap_and_loses_nothing)
 {
-    (void)state;
     enum { TASKS = 300 };
     unsigned worker = fleet_work(&fleet, NULL);
     fleet_push_many(&fleet, "note", TASKS, 10, 0);
@@ -220,21 +212,18 @@ static void the_log_file_is_opened_again(int number)
     assert_true(file_has(moved, "worker_started"));
 }
 
-static void sigusr1_opens_the_log_file_again(void **state)
+TEST(sigusr1_opens_the_log_file_again)
 {
-    (void)state;
     the_log_file_is_opened_again(SIGUSR1);
 }
 
-static void sighup_opens_the_log_file_again(void **state)
+TEST(sighup_opens_the_log_file_again)
 {
-    (void)state;
     the_log_file_is_opened_again(SIGHUP);
 }
 
-static void sigttin_tells_what_runs(void **state)
+TEST(sigttin_tells_what_runs)
 {
-    (void)state;
     push("note", "one", 1000);
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(has_begun("one"));
@@ -280,9 +269,8 @@ static void assert_ends_well_in_a_storm(unsigned worker, unsigned first, unsigne
     assert_int_equal(fleet_wait(&fleet, worker), 0);
 }
 
-static void a_worker_that_stops_in_a_storm_of_signals_ends_well(void **state)
+TEST(a_worker_that_stops_in_a_storm_of_signals_ends_well)
 {
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         unsigned worker = fleet_work(&fleet, NULL);
         test_await(fleet_logged(&fleet, worker, "worker_started"));
@@ -292,18 +280,16 @@ static void a_worker_that_stops_in_a_storm_of_signals_ends_well(void **state)
     }
 }
 
-static void a_stop_that_is_asked_for_before_the_first_act_is_heard(void **state)
+TEST(a_stop_that_is_asked_for_before_the_first_act_is_heard)
 {
-    (void)state;
     assert_ends_well_in_a_storm(work_held(NULL), 0, ALL_BUT_RELOAD);
     assert_ends_well_in_a_storm(work_held("--processes 2"), 0, ALL_BUT_RELOAD);
     assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
 }
 
 /* It has nothing yet that would have to be taken apart. */
-static void a_worker_whose_plugin_hangs_in_its_opening_can_be_stopped(void **state)
+TEST(a_worker_whose_plugin_hangs_in_its_opening_can_be_stopped)
 {
-    (void)state;
     const struct fleet_setup hanging = {.plugin = "restless",
                                         .settings = "opening = \"hang\";",
                                         .classes = "{ class = \"restless\"; isolation = \"thread\"; }"};
@@ -315,18 +301,16 @@ static void a_worker_whose_plugin_hangs_in_its_opening_can_be_stopped(void **sta
 }
 
 /* SIGUSR2 ends it once it is up. */
-static void a_worker_that_starts_in_a_storm_of_signals_ends_well(void **state)
+TEST(a_worker_that_starts_in_a_storm_of_signals_ends_well)
 {
-    (void)state;
     unsigned worker = work_held(NULL);
     assert_ends_well_in_a_storm(worker, STOPPING, ALL_BUT_RELOAD);
     assert_true(fleet_logged(&fleet, worker, "worker_draining reason=SIGUSR2"));
     assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
 }
 
-static void several_processes_end_well_in_a_storm_of_signals(void **state)
+TEST(several_processes_end_well_in_a_storm_of_signals)
 {
-    (void)state;
     unsigned worker = work_held("--processes 2");
     test_await(fleet_logged(&fleet, worker, "supervisor_ready"));
     fleet_signal(&fleet, worker, SIGTERM);
@@ -358,9 +342,8 @@ static void assert_notified(int fd, const char *start)
         fail_msg("%s instead of %s", text, start);
 }
 
-static void the_service_manager_is_told(void **state)
+TEST(the_service_manager_is_told)
 {
-    (void)state;
     int fd = notify_socket();
     unsigned worker = fleet_work(&fleet, NULL);
     unsetenv("NOTIFY_SOCKET");
@@ -379,9 +362,8 @@ static void the_service_manager_is_told(void **state)
 /* --- root --------------------------------------------------------------------------------------------------------- */
 
 /* The fleet allows it; for this one it is taken back. A worker of any other user starts. */
-static void root_is_refused_unless_it_is_allowed(void **state)
+TEST(root_is_refused_unless_it_is_allowed)
 {
-    (void)state;
     bool is_root = geteuid() == 0;
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.forbid_root = true});
     if (is_root) {
@@ -394,9 +376,8 @@ static void root_is_refused_unless_it_is_allowed(void **state)
     one_fleet_stop(worker);
 }
 
-static void the_option_says_which_queues_are_served(void **state)
+TEST(the_option_says_which_queues_are_served)
 {
-    (void)state;
     push("note", "elsewhere", 0);
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--queues other,more"});
     free(fleet_ask(&fleet, "LPUSH queue:more '%s'", "{\"class\":\"note\",\"args\":[],\"jid\":\"here\"}"));
@@ -407,28 +388,4 @@ static void the_option_says_which_queues_are_served(void **state)
     assert_int_equal(waiting(), 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(quiet_finishes_what_runs_and_claims_nothing_more),
-        fleet_test(another_worker_takes_what_a_quiet_one_leaves),
-        fleet_test(drain_ends_after_what_runs_and_leaves_the_queue_alone),
-        fleet_test(an_idle_worker_drains_at_once),
-        fleet_test(a_quiet_worker_that_is_called_to_drain_ends),
-        fleet_test(a_worker_that_is_called_to_drain_ends_with_its_last_task),
-        fleet_test(signals_may_come_in_any_order),
-        fleet_test(a_rolling_restart_has_no_gap_and_loses_nothing),
-        fleet_test(sigusr1_opens_the_log_file_again),
-        fleet_test(sighup_opens_the_log_file_again),
-        fleet_test(sigttin_tells_what_runs),
-        fleet_test(a_worker_that_stops_in_a_storm_of_signals_ends_well),
-        fleet_test(a_stop_that_is_asked_for_before_the_first_act_is_heard),
-        fleet_test(a_worker_whose_plugin_hangs_in_its_opening_can_be_stopped),
-        fleet_test(a_worker_that_starts_in_a_storm_of_signals_ends_well),
-        fleet_test(several_processes_end_well_in_a_storm_of_signals),
-        fleet_test(the_service_manager_is_told),
-        fleet_test(root_is_refused_unless_it_is_allowed),
-        fleet_test(the_option_says_which_queues_are_served),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -42,8 +42,6 @@ static int leave(void **state)
     return 0;
 }
 
-#define failover_test(function) fleet_test_with(function, enter, leave)
-
 /* Two workers are in the middle of tasks that have all reached the replica. */
 static void start_working(void)
 {
@@ -98,9 +96,8 @@ static void assert_all_done(void)
     assert_in_range(fleet_noted_all(&fleet, "begin "), TASKS, TASKS + 100);
 }
 
-static void tasks_survive_the_death_of_the_master(void **state)
+TEST(tasks_survive_the_death_of_the_master)
 {
-    (void)state;
     start_working();
     redis_server_kill(first);
     sentinel_notices(sentinel);
@@ -108,9 +105,8 @@ static void tasks_survive_the_death_of_the_master(void **state)
     assert_all_done();
 }
 
-static void tasks_survive_a_failover_on_request(void **state)
+TEST(tasks_survive_a_failover_on_request)
 {
-    (void)state;
     start_working();
     sentinel_fail_over(sentinel);
     await_replaced();
@@ -119,9 +115,8 @@ static void tasks_survive_a_failover_on_request(void **state)
 }
 
 /* What the replica does not get is lost, as the manual says; claims of such tasks are found lost, nobody stumbles. */
-static void what_never_reached_the_replica_is_gone_and_the_rest_is_done(void **state)
+TEST(what_never_reached_the_replica_is_gone_and_the_rest_is_done)
 {
-    (void)state;
     start_working();
     free(redis_server_command(first, "CONFIG SET min-replicas-to-write 0"));
     redis_server_pause(replica);
@@ -139,12 +134,4 @@ static void what_never_reached_the_replica_is_gone_and_the_rest_is_done(void **s
     assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        failover_test(tasks_survive_the_death_of_the_master),
-        failover_test(tasks_survive_a_failover_on_request),
-        failover_test(what_never_reached_the_replica_is_gone_and_the_rest_is_done),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(enter, leave)

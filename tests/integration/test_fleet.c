@@ -18,9 +18,8 @@ static void work_until_drained(const struct fleet_setup *setup)
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-static void two_processes_do_each_of_2000_locked_tasks_once(void **state)
+TEST(two_processes_do_each_of_2000_locked_tasks_once)
 {
-    (void)state;
     struct fleet_setup setup = {.threads = 8, .arguments = "--drain"};
     fleet_push_many(&fleet, "guarded", 2000, 0, 500);
     unsigned first = fleet_work(&fleet, &setup), second = fleet_work(&fleet, &setup);
@@ -38,9 +37,8 @@ static void two_processes_do_each_of_2000_locked_tasks_once(void **state)
     assert_int_equal(lock_cluster_keys(&fleet.locks), 0);
 }
 
-static void tasks_start_in_the_order_of_pushing(void **state)
+TEST(tasks_start_in_the_order_of_pushing)
 {
-    (void)state;
     fleet_push_many(&fleet, "note", 5, 0, 0);
     work_until_drained(&(struct fleet_setup){.threads = 1});
     char *journal = fleet_journal(&fleet);
@@ -49,9 +47,8 @@ static void tasks_start_in_the_order_of_pushing(void **state)
     free(journal);
 }
 
-static void an_idle_worker_takes_a_task_that_is_pushed(void **state)
+TEST(an_idle_worker_takes_a_task_that_is_pushed)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(fleet_logged(&fleet, worker, "node_up node=queue"));
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"late\"}");
@@ -80,9 +77,8 @@ static unsigned busy_with_one(const struct fleet_setup *setup)
     return busy;
 }
 
-static void a_busy_worker_leaves_tasks_to_others(void **state)
+TEST(a_busy_worker_leaves_tasks_to_others)
 {
-    (void)state;
     unsigned busy = busy_with_one(&(struct fleet_setup){.threads = 1});
     test_await(fleet_number(&fleet, "LLEN queue:jobs") == 3);
     fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
@@ -90,9 +86,8 @@ static void a_busy_worker_leaves_tasks_to_others(void **state)
     fleet_signal(&fleet, busy, SIGKILL);
 }
 
-static void max_tasks_leaves_the_rest_to_others(void **state)
+TEST(max_tasks_leaves_the_rest_to_others)
 {
-    (void)state;
     unsigned worker = busy_with_one(&(struct fleet_setup){.threads = 2, .arguments = "--max-tasks 1"});
     test_await(fleet_number(&fleet, "LLEN queue:jobs") == 3);
     fleet_signal(&fleet, worker, SIGKILL);
@@ -100,9 +95,8 @@ static void max_tasks_leaves_the_rest_to_others(void **state)
 
 /* --- ends that scripts ask for ------------------------------------------------------------------------------------ */
 
-static void max_tasks_is_exact(void **state)
+TEST(max_tasks_is_exact)
 {
-    (void)state;
     fleet_push_many(&fleet, "note", 20, 0, 0);
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 4, .arguments = "--max-tasks 7"});
     assert_int_equal(fleet_wait(&fleet, worker), 0);
@@ -111,9 +105,8 @@ static void max_tasks_is_exact(void **state)
     assert_int_equal(fleet_left(&fleet), 13);
 }
 
-static void max_tasks_waits_until_there_are_so_many(void **state)
+TEST(max_tasks_waits_until_there_are_so_many)
 {
-    (void)state;
     fleet_push_many(&fleet, "note", 3, 0, 0);
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 4, .arguments = "--max-tasks 5"});
     test_await(fleet_noted_all(&fleet, "end ") == 3);
@@ -123,18 +116,16 @@ static void max_tasks_waits_until_there_are_so_many(void **state)
     assert_int_equal(fleet_left(&fleet), 1);
 }
 
-static void drain_ends_at_once_when_there_is_nothing(void **state)
+TEST(drain_ends_at_once_when_there_is_nothing)
 {
-    (void)state;
     work_until_drained(NULL);
     assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
 }
 
 /* --- tasks that end otherwise ------------------------------------------------------------------------------------- */
 
-static void drain_does_what_is_due_and_leaves_what_is_for_others(void **state)
+TEST(drain_does_what_is_due_and_leaves_what_is_for_others)
 {
-    (void)state;
     free(fleet_ask(&fleet,
                    "ZADD schedule 1 '{\"class\":\"note\",\"args\":[],\"jid\":\"foreign\",\"queue\":\"others\"}'"));
     free(fleet_ask(&fleet, "ZADD schedule 2 '{\"class\":\"note\",\"args\":[],\"jid\":\"own\",\"queue\":\"jobs\"}'"));
@@ -143,9 +134,8 @@ static void drain_does_what_is_due_and_leaves_what_is_for_others(void **state)
     assert_int_equal(fleet_number(&fleet, "ZCARD schedule"), 1);
 }
 
-static void a_class_nobody_serves_is_retried_and_not_counted(void **state)
+TEST(a_class_nobody_serves_is_retried_and_not_counted)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"tomorrow\",\"args\":[1],\"jid\":\"u1\"}");
     work_until_drained(NULL);
     char *entry = fleet_ask(&fleet, "ZRANGE retry 0 -1");
@@ -159,9 +149,8 @@ static void a_class_nobody_serves_is_retried_and_not_counted(void **state)
 }
 
 /* Counted from the first time on: the grace is none. */
-static void a_class_nobody_serves_fails_by_the_rules_of_its_task(void **state)
+TEST(a_class_nobody_serves_fails_by_the_rules_of_its_task)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"tomorrow\",\"args\":[],\"jid\":\"buried1\",\"retry\":false}");
     fleet_push(&fleet, "{\"class\":\"tomorrow\",\"args\":[],\"jid\":\"buried2\",\"retry\":0}");
     fleet_push(&fleet, "{\"class\":\"tomorrow\",\"args\":[],\"jid\":\"again\",\"retry\":3}");
@@ -194,18 +183,16 @@ static void a_class_nobody_serves_fails_by_the_rules_of_its_task(void **state)
     free(log);
 }
 
-static void a_class_nobody_serves_is_logged_under_the_name_that_its_tasks_give(void **state)
+TEST(a_class_nobody_serves_is_logged_under_the_name_that_its_tasks_give)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"to\\nmorrow\",\"args\":[],\"jid\":\"odd\",\"retry\":false}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "unknown_class_grace = \"0s\";"});
     test_await(fleet_logged(&fleet, worker, "class_unserved "));
     assert_true(fleet_logged(&fleet, worker, "class_unserved class=\"to\\x0Amorrow\" tasks=1 "));
 }
 
-static void a_class_that_others_announce_is_not_counted_however_long_it_takes(void **state)
+TEST(a_class_that_others_announce_is_not_counted_however_long_it_takes)
 {
-    (void)state;
     free(fleet_ask(&fleet, "ZADD hf:2:processes 9000000000 other:1:a"));
     free(fleet_ask(&fleet, "HSET other:1:a hf_classes \"today\\ntomorrow\""));
     fleet_push(&fleet, "{\"class\":\"tomorrow\",\"args\":[],\"jid\":\"u1\",\"retry\":false,\"hf_unserved_at\":1.5}");
@@ -218,9 +205,8 @@ static void a_class_that_others_announce_is_not_counted_however_long_it_takes(vo
     one_fleet_stop(worker);
 }
 
-static void what_is_not_json_is_buried_and_can_be_recovered(void **state)
+TEST(what_is_not_json_is_buried_and_can_be_recovered)
 {
-    (void)state;
     free(fleet_ask(&fleet, "LPUSH queue:jobs '{\"class\":oops'"));
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"after\"}");
     work_until_drained(NULL);
@@ -233,9 +219,8 @@ static void what_is_not_json_is_buried_and_can_be_recovered(void **state)
     assert_int_equal(fleet_left(&fleet), 1);
 }
 
-static void a_task_that_must_be_locked_and_names_nothing_is_buried(void **state)
+TEST(a_task_that_must_be_locked_and_names_nothing_is_buried)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"bare\"}");
     work_until_drained(NULL);
     char *entry = fleet_ask(&fleet, "ZRANGE dead 0 -1");
@@ -245,9 +230,8 @@ static void a_task_that_must_be_locked_and_names_nothing_is_buried(void **state)
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
 }
 
-static void a_failure_is_retried_with_the_fields_of_the_job_format(void **state)
+TEST(a_failure_is_retried_with_the_fields_of_the_job_format)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[12345678901234567890123],\"jid\":\"f1\",\"retry\":3}");
     work_until_drained(NULL);
     char *entry = fleet_ask(&fleet, "ZRANGE retry 0 -1");
@@ -261,9 +245,8 @@ static void a_failure_is_retried_with_the_fields_of_the_job_format(void **state)
     assert_int_equal(fleet_noted(&fleet, "begin f1"), 1);
 }
 
-static void the_last_failure_goes_to_dead(void **state)
+TEST(the_last_failure_goes_to_dead)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"f2\",\"retry\":2,\"retry_count\":1,"
                        "\"failed_at\":1.5}");
     work_until_drained(NULL);
@@ -285,9 +268,8 @@ static void hold_on_all_nodes(const char *resource, unsigned ttl_ms)
         lock_cluster_ask(&fleet.locks, i, "SET lock:%s %032d:other:1:0:somebody PX %u", resource, 0, ttl_ms);
 }
 
-static void a_drain_waits_for_a_lock_that_lasts_longer_than_its_own(void **state)
+TEST(a_drain_waits_for_a_lock_that_lasts_longer_than_its_own)
 {
-    (void)state;
     hold_on_all_nodes("busy", 7500);
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w1\",\"resource\":\"busy\"}");
     work_until_drained(&(struct fleet_setup){.lock = "ttl = \"500ms\"; park_delay = \"100ms\"; prefix = \"lock:\";",
@@ -296,9 +278,8 @@ static void a_drain_waits_for_a_lock_that_lasts_longer_than_its_own(void **state
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
-static void a_drain_waits_for_what_a_dead_worker_had(void **state)
+TEST(a_drain_waits_for_what_a_dead_worker_had)
 {
-    (void)state;
     static const struct fleet_setup leased = {.worker = "lease = \"4s\";"};
     unsigned worker = fleet_work(&fleet, &leased);
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[200],\"jid\":\"orphan\"}");
@@ -309,9 +290,8 @@ static void a_drain_waits_for_what_a_dead_worker_had(void **state)
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
-static void what_was_only_parked_is_none_of_max_tasks(void **state)
+TEST(what_was_only_parked_is_none_of_max_tasks)
 {
-    (void)state;
     hold_on_all_nodes("busy", 60000);
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w1\",\"resource\":\"busy\"}");
     fleet_push_many(&fleet, "note", 3, 0, 0);
@@ -343,9 +323,8 @@ static long peak_kib(pid_t pid)
     "for i = 1, 100000 do redis.call('LPUSH', 'queue:jobs', '{\\\"class\\\":\\\"echo\\\",\\\"args\\\":[\\\"' .. fill " \
     ".. '\\\"],\\\"jid\\\":\\\"m' .. i .. '\\\",\\\"resource\\\":\\\"m' .. i .. '\\\"}') end"
 
-static void memory_stays_flat_however_long_the_queue_is(void **state)
+TEST(memory_stays_flat_however_long_the_queue_is)
 {
-    (void)state;
     if (getenv("HOLDFAST_SANITIZED") != NULL)
         skip();
     free(fleet_ask(&fleet, "EVAL \"%s\" 0", PUSH_KIBIBYTES));
@@ -357,30 +336,4 @@ static void memory_stays_flat_however_long_the_queue_is(void **state)
     one_fleet_stop(worker);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(two_processes_do_each_of_2000_locked_tasks_once),
-        fleet_test(tasks_start_in_the_order_of_pushing),
-        fleet_test(an_idle_worker_takes_a_task_that_is_pushed),
-        fleet_test(a_busy_worker_leaves_tasks_to_others),
-        fleet_test(max_tasks_is_exact),
-        fleet_test(max_tasks_leaves_the_rest_to_others),
-        fleet_test(max_tasks_waits_until_there_are_so_many),
-        fleet_test(drain_ends_at_once_when_there_is_nothing),
-        fleet_test(drain_does_what_is_due_and_leaves_what_is_for_others),
-        fleet_test(a_class_nobody_serves_is_retried_and_not_counted),
-        fleet_test(a_class_nobody_serves_fails_by_the_rules_of_its_task),
-        fleet_test(a_class_nobody_serves_is_logged_under_the_name_that_its_tasks_give),
-        fleet_test(a_class_that_others_announce_is_not_counted_however_long_it_takes),
-        fleet_test(what_is_not_json_is_buried_and_can_be_recovered),
-        fleet_test(a_task_that_must_be_locked_and_names_nothing_is_buried),
-        fleet_test(a_failure_is_retried_with_the_fields_of_the_job_format),
-        fleet_test(the_last_failure_goes_to_dead),
-        fleet_test(a_drain_waits_for_a_lock_that_lasts_longer_than_its_own),
-        fleet_test(a_drain_waits_for_what_a_dead_worker_had),
-        fleet_test(what_was_only_parked_is_none_of_max_tasks),
-        fleet_test(memory_stays_flat_however_long_the_queue_is),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

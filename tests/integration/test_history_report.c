@@ -73,9 +73,8 @@ static void fleet_drain(unsigned count, const struct fleet_setup *setup)
         assert_int_equal(fleet_wait(&fleet, workers[i]), 0);
 }
 
-static void locked_work_is_reported_as_it_was(void **state)
+TEST(locked_work_is_reported_as_it_was)
 {
-    (void)state;
     char paths[400];
     static const struct fleet_setup setup = {.worker = "log_tasks = \"all\";", .arguments = "--drain"};
     static const struct fleet_setup as_json = {.worker = "log_tasks = \"all\"; log_format = \"json\";",
@@ -112,9 +111,8 @@ static void locked_work_is_reported_as_it_was(void **state)
 }
 
 /* The same tasks without a lock: they overlap, and the report says so. */
-static void unlocked_work_is_seen_to_overlap(void **state)
+TEST(unlocked_work_is_seen_to_overlap)
 {
-    (void)state;
     char paths[400];
     fleet_push_many(&fleet, "note", 40, 20, 1);
     fleet_drain(1, &(struct fleet_setup){.classes = "{ class = \"note\"; lock = \"none\"; }", .arguments = "--drain"});
@@ -133,9 +131,8 @@ static void unlocked_work_is_seen_to_overlap(void **state)
     program_result_free(&result);
 }
 
-static void a_log_that_says_too_little_is_told(void **state)
+TEST(a_log_that_says_too_little_is_told)
 {
-    (void)state;
     char paths[400];
     fleet_push_many(&fleet, "guarded", 4, 1, 1);
     fleet_drain(1, &(struct fleet_setup){.worker = "log_level = \"warn\";", .arguments = "--drain"});
@@ -147,9 +144,8 @@ static void a_log_that_says_too_little_is_told(void **state)
 }
 
 /* Of a thousand quick tasks most are added up; the report says so, and when that was. */
-static void seconds_that_were_summed_up_are_told(void **state)
+TEST(seconds_that_were_summed_up_are_told)
 {
-    (void)state;
     char paths[400];
     fleet_push_many(&fleet, "note", 1000, 0, 0);
     fleet_drain(1, &(struct fleet_setup){.threads = 8, .arguments = "--drain"});
@@ -168,9 +164,8 @@ static void seconds_that_were_summed_up_are_told(void **state)
     program_result_free(&result);
 }
 
-static void what_is_no_log_is_refused(void **state)
+TEST(what_is_no_log_is_refused)
 {
-    (void)state;
     struct program_result result = report("README.md");
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "no sound lines of a log");
@@ -188,12 +183,4 @@ static void what_is_no_log_is_refused(void **state)
     program_result_free(&result);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(locked_work_is_reported_as_it_was),  fleet_test(unlocked_work_is_seen_to_overlap),
-        fleet_test(a_log_that_says_too_little_is_told), fleet_test(seconds_that_were_summed_up_are_told),
-        fleet_test(what_is_no_log_is_refused),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -194,9 +194,8 @@ static void survives(const struct fleet_setup *setup, const struct stage *stage,
 
 #define FINAL "retry = \"no\"; on_lost = \"dead\";"
 
-static void process_survives(void **state)
+TEST(process_survives)
 {
-    (void)state;
     static const struct row rows[] = {
         {.act = "segv", .error_class = "HF::Crashed", .words = "killed by signal 11", .logged = "runner_crashed"},
         {.act = "abort", .error_class = "HF::Crashed", .words = "killed by signal 6"},
@@ -242,9 +241,8 @@ static const char program[] = "act=$(tr -cd a-z); echo \"begin $HF_JID\" >>\"$D/
                               "late) trap 'exit 0' TERM; while :; do sleep 0.01; done;;\n"
                               "esac\n";
 
-static void exec_survives(void **state)
+TEST(exec_survives)
 {
-    (void)state;
     static const struct row rows[] = {
         {.act = "segv", .error_class = "HF::Crashed", .words = "killed by signal 11"},
         {.act = "abort", .error_class = "HF::Crashed", .words = "killed by signal 6"},
@@ -280,9 +278,8 @@ static void exec_survives(void **state)
 #define THREADS                                                                                                        \
     "{ class = \"hostile\"; isolation = \"thread\"; " FINAL " }, { class = \"tame\"; isolation = \"thread\"; }"
 
-static void thread_survives(void **state)
+TEST(thread_survives)
 {
-    (void)state;
     enum { LEAKED_KILOBYTES = 48 << 10 };
     static const struct row rows[] = {
         {.act = "leak"},   {.act = "block"},
@@ -300,9 +297,8 @@ static void push_once(const char *act)
                act, act);
 }
 
-static void thread_crash_costs_the_worker_and_nothing_else(void **state)
+TEST(thread_crash_costs_the_worker_and_nothing_else)
 {
-    (void)state;
     static const char *const acts[] = {"segv", "abort", "throw", "exit"};
     static const struct fleet_setup setup = {
         .plugin = "hostile", .crashes = true, .classes = THREADS, .worker = "lease = \"1s\"; stop_timeout = \"10ms\";"};
@@ -326,9 +322,8 @@ static void thread_crash_costs_the_worker_and_nothing_else(void **state)
     test_await(children_alive() == others);
 }
 
-static void thread_that_never_returns_is_abandoned(void **state)
+TEST(thread_that_never_returns_is_abandoned)
 {
-    (void)state;
     static const struct fleet_setup setup = {
         .plugin = "hostile", .classes = THREADS, .worker = "lease = \"1s\"; stop_timeout = \"10ms\";"};
     unsigned first = work(&setup);
@@ -352,14 +347,4 @@ static int set_up(void **state)
     return prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 ? one_fleet_set_up(state) : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(process_survives),
-        fleet_test(exec_survives),
-        fleet_test(thread_survives),
-        fleet_test(thread_crash_costs_the_worker_and_nothing_else),
-        fleet_test(thread_that_never_returns_is_abandoned),
-    };
-    return cmocka_run_group_tests_name("hostile_handlers", tests, set_up, one_fleet_tear_down);
-}
+RUN_GROUP(set_up, one_fleet_tear_down, NULL, one_fleet_clean)

@@ -18,9 +18,8 @@ static const char in_processes[] = "{ class = \"note\"; isolation = \"process\";
                                    "{ class = \"guarded\"; isolation = \"process\"; }";
 static const struct fleet_setup away = {.classes = in_processes};
 
-static void tasks_run_in_processes_as_in_threads(void **state)
+TEST(tasks_run_in_processes_as_in_threads)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &away);
     fleet_push_many(&fleet, "guarded", 200, 1, 5);
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"why\",\"My::Error\"],\"jid\":\"f\"}");
@@ -42,9 +41,8 @@ static void tasks_run_in_processes_as_in_threads(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_run_that_takes_too_long_is_killed(void **state)
+TEST(a_run_that_takes_too_long_is_killed)
 {
-    (void)state;
     unsigned worker = fleet_work(
         &fleet, &(struct fleet_setup){
                     .classes = "{ class = \"note\"; isolation = \"process\"; timeout = \"50ms\"; grace = \"50ms\"; }"});
@@ -93,9 +91,8 @@ static struct run_table *deaf_run(unsigned *worker, const char *class_settings, 
     return run_table;
 }
 
-static void a_run_is_killed_after_its_timeout_and_its_grace(void **state)
+TEST(a_run_is_killed_after_its_timeout_and_its_grace)
 {
-    (void)state;
     unsigned worker;
     struct instant since = instant_now();
     struct run_table *run_table = deaf_run(&worker, "timeout = \"1h\"; grace = \"10m\";", NULL);
@@ -103,9 +100,8 @@ static void a_run_is_killed_after_its_timeout_and_its_grace(void **state)
     run_table_destroy(run_table);
 }
 
-static void a_run_that_is_called_off_is_killed_after_its_grace(void **state)
+TEST(a_run_that_is_called_off_is_killed_after_its_grace)
 {
-    (void)state;
     unsigned worker;
     struct run_table *run_table = deaf_run(&worker, "grace = \"10m\";", NULL);
     assert_int_equal(kill_time(run_table), INT64_MAX);
@@ -119,9 +115,8 @@ static void a_run_that_is_called_off_is_killed_after_its_grace(void **state)
 }
 
 /* It is known from the beginning of the stop on, for a worker that stands still in the middle of it. */
-static void a_run_is_killed_before_the_stop_of_its_worker_is_over(void **state)
+TEST(a_run_is_killed_before_the_stop_of_its_worker_is_over)
 {
-    (void)state;
     unsigned worker;
     struct run_table *run_table = deaf_run(&worker, "", "stop_timeout = \"1h\";");
     assert_int_equal(kill_time(run_table), INT64_MAX);
@@ -134,9 +129,8 @@ static void a_run_is_killed_before_the_stop_of_its_worker_is_over(void **state)
 
 /* --- G2 ----------------------------------------------------------------------------------------------------------- */
 
-static void G2_a_run_ends_with_its_lock_also_when_the_worker_stands_still(void **state)
+TEST(G2_a_run_ends_with_its_lock_also_when_the_worker_stands_still)
 {
-    (void)state;
     unsigned first = fleet_work(&fleet, &away);
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[600000,\"thing\"],\"jid\":\"a\",\"resource\":\"thing\"}");
     test_await(fleet_noted(&fleet, "begin a") == 1);
@@ -173,9 +167,8 @@ static bool has_gone(pid_t pid)
     return kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-static void nothing_is_left_of_a_worker_that_was_killed(void **state)
+TEST(nothing_is_left_of_a_worker_that_was_killed)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &away);
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"a\"}");
     test_await(fleet_noted(&fleet, "begin a") == 1);
@@ -186,9 +179,8 @@ static void nothing_is_left_of_a_worker_that_was_killed(void **state)
     test_await(fleet_logged(&fleet, worker, "task_was_running"));
 }
 
-static void a_worker_whose_zygote_was_killed_ends_and_so_does_what_ran(void **state)
+TEST(a_worker_whose_zygote_was_killed_ends_and_so_does_what_ran)
 {
-    (void)state;
     /* What was killed with its zygote cannot end in time, and is not waited for. */
     unsigned worker =
         fleet_work(&fleet, &(struct fleet_setup){.classes = in_processes, .worker = "stop_timeout = \"1h\";"});
@@ -202,9 +194,8 @@ static void a_worker_whose_zygote_was_killed_ends_and_so_does_what_ran(void **st
     test_await(fleet_logged(&fleet, worker, "zygote_lost"));
 }
 
-static void a_stop_gives_back_what_does_not_listen(void **state)
+TEST(a_stop_gives_back_what_does_not_listen)
 {
-    (void)state;
     unsigned worker =
         fleet_work(&fleet, &(struct fleet_setup){.classes = in_processes, .worker = "stop_timeout = \"10ms\";"});
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[600000],\"jid\":\"deaf\",\"resource\":\"r\"}");
@@ -217,9 +208,8 @@ static void a_stop_gives_back_what_does_not_listen(void **state)
     assert_int_equal(fleet_noted(&fleet, "stopped listens"), 1);
 }
 
-static void a_called_off_run_is_killed_after_its_grace(void **state)
+TEST(a_called_off_run_is_killed_after_its_grace)
 {
-    (void)state;
     unsigned worker = fleet_work(
         &fleet, &(struct fleet_setup){.classes = "{ class = \"note\"; isolation = \"process\"; grace = \"50ms\"; }"});
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"long\"}");
@@ -233,19 +223,4 @@ static void a_called_off_run_is_killed_after_its_grace(void **state)
     one_fleet_stop(worker);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(tasks_run_in_processes_as_in_threads),
-        fleet_test(a_run_that_takes_too_long_is_killed),
-        fleet_test(a_run_is_killed_after_its_timeout_and_its_grace),
-        fleet_test(a_run_that_is_called_off_is_killed_after_its_grace),
-        fleet_test(a_run_is_killed_before_the_stop_of_its_worker_is_over),
-        fleet_test(G2_a_run_ends_with_its_lock_also_when_the_worker_stands_still),
-        fleet_test(nothing_is_left_of_a_worker_that_was_killed),
-        fleet_test(a_worker_whose_zygote_was_killed_ends_and_so_does_what_ran),
-        fleet_test(a_stop_gives_back_what_does_not_listen),
-        fleet_test(a_called_off_run_is_killed_after_its_grace),
-    };
-    return cmocka_run_group_tests_name("isolation_fleet", tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -226,9 +226,8 @@ static void calls_are_heard(unsigned worker)
     free(who);
 }
 
-static void a_worker_in_a_space_touches_nothing_outside(void **state)
+TEST(a_worker_in_a_space_touches_nothing_outside)
 {
-    (void)state;
     struct buffer text = {0};
     fleet_live();
     char *before = others();
@@ -249,10 +248,4 @@ static void a_worker_in_a_space_touches_nothing_outside(void **state)
     free(after);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_worker_in_a_space_touches_nothing_outside),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -106,9 +106,8 @@ static char *entry_of(const char *set)
 
 /* Nothing of the worker moves while its loop sleeps, but the handler sees both ends come, and only then somebody else
  * gets the lock: a third of a second later, so that a busy machine does not swap the two. */
-static void a_stuck_loop_keeps_no_lock_alive(void **state)
+TEST(a_stuck_loop_keeps_no_lock_alive)
 {
-    (void)state;
     start(&(struct fleet_setup){.lock = WITH_TTL("3s"), .fault = "extend:before:1:pause=7000"});
     push("hold", LISTENING, "first", "r");
     test_await(is_noted("begin first host0"));
@@ -130,9 +129,8 @@ static void a_stuck_loop_keeps_no_lock_alive(void **state)
 #define HOLD_2S "{ class = \"hold\"; max_hold = \"2s\"; }"
 
 /* It is extended, so nothing else ends it. */
-static void a_lock_is_held_for_as_long_as_its_class_may(void **state)
+TEST(a_lock_is_held_for_as_long_as_its_class_may)
 {
-    (void)state;
     unsigned worker = start(&(struct fleet_setup){.classes = HOLD_2S});
     push("hold", LISTENING, "long", "r");
     push("verify", LISTENING, "other", "s");
@@ -148,9 +146,8 @@ static void a_lock_is_held_for_as_long_as_its_class_may(void **state)
     assert_int_equal(fleet_noted_all(&fleet, "lost other"), 0);
 }
 
-static void a_task_that_holds_too_long_too_often_is_buried(void **state)
+TEST(a_task_that_holds_too_long_too_often_is_buried)
 {
-    (void)state;
     start(&(struct fleet_setup){.lock = SHORT "max_hold = \"1s\";"});
     fleet_push(&fleet, "{\"class\":\"hold\",\"args\":" LISTENING ",\"jid\":\"long\",\"resource\":\"r\",\"retry\":0}");
     test_await(is_noted("lost long host0 5 0"));
@@ -159,9 +156,8 @@ static void a_task_that_holds_too_long_too_often_is_buried(void **state)
 
 /* --- verify ------------------------------------------------------------------------------------------------------- */
 
-static void verify_finds_out_that_the_lock_is_gone(void **state)
+TEST(verify_finds_out_that_the_lock_is_gone)
 {
-    (void)state;
     start(&(struct fleet_setup){.lock = "prefix = \"lock:\"; ttl = \"60s\";"}); /* nothing else would, for 20 s */
     push("verify", LISTENING, "first", "r");
     test_await(is_noted("verified first host0 1"));
@@ -172,9 +168,8 @@ static void verify_finds_out_that_the_lock_is_gone(void **state)
 }
 
 /* It asks on and on while its process ends around it. */
-static void a_handler_that_asks_for_ever_is_abandoned_like_any_other(void **state)
+TEST(a_handler_that_asks_for_ever_is_abandoned_like_any_other)
 {
-    (void)state;
     unsigned worker = start(&(struct fleet_setup){.worker = "stop_timeout = \"100ms\";"});
     push("verify", "[600000,0,0]", "deaf", "r");
     test_await(is_noted("verified deaf host0 1"));
@@ -186,9 +181,8 @@ static void a_handler_that_asks_for_ever_is_abandoned_like_any_other(void **stat
 
 /* --- tokens ------------------------------------------------------------------------------------------------------- */
 
-static void all_resources_of_a_task_have_its_token(void **state)
+TEST(all_resources_of_a_task_have_its_token)
 {
-    (void)state;
     char line[128];
     start(NULL);
     fleet_push(&fleet, "{\"class\":\"hold\",\"args\":[0,1,0],\"jid\":\"two\",\"resource\":[\"a\",\"b\"]}");
@@ -198,9 +192,8 @@ static void all_resources_of_a_task_have_its_token(void **state)
     assert_int_equal(fleet_noted(&fleet, line), 1);
 }
 
-static void a_class_may_do_without_tokens(void **state)
+TEST(a_class_may_do_without_tokens)
 {
-    (void)state;
     start(&(struct fleet_setup){.classes = "{ class = \"hold\"; fence = \"no\"; }"});
     push("hold", "[0,1,0]", "none", "r");
     push("verify", "[0,1,0]", "some", "r");
@@ -221,9 +214,8 @@ static bool is_shown(const char *text)
 }
 
 /* The log, and what the process shows of what it runs. */
-static void the_token_of_a_running_task_is_told(void **state)
+TEST(the_token_of_a_running_task_is_told)
 {
-    (void)state;
     char text[256];
     unsigned worker = start(&(struct fleet_setup){.worker = "log_level = \"debug\";"});
     push("hold", LISTENING, "first", "r");
@@ -246,9 +238,8 @@ static void the_token_of_a_running_task_is_told(void **state)
 
 /* --- where the task goes ------------------------------------------------------------------------------------------ */
 
-static void a_class_may_have_its_tasks_back_in_their_queue(void **state)
+TEST(a_class_may_have_its_tasks_back_in_their_queue)
 {
-    (void)state;
     unsigned worker = start(&(struct fleet_setup){.classes = "{ class = \"hold\"; on_lost = \"requeue\"; }"});
     push("hold", LISTENING, "again", "r");
     test_await(fleet_noted_all(&fleet, "begin again") == 1);
@@ -258,9 +249,8 @@ static void a_class_may_have_its_tasks_back_in_their_queue(void **state)
     test_await(fleet_logged(&fleet, worker, "task_ended ending=lock_lost jid=again"));
 }
 
-static void a_class_may_have_its_tasks_looked_at(void **state)
+TEST(a_class_may_have_its_tasks_looked_at)
 {
-    (void)state;
     unsigned worker = start(&(struct fleet_setup){.classes = "{ class = \"hold\"; on_lost = \"dead\"; }"});
     push("hold", LISTENING, "grave", "r");
     test_await(is_noted("begin grave"));
@@ -283,9 +273,8 @@ static void first_may_go_on(void)
 }
 
 /* In its own process it is occupied until the old handler has returned, although no lock node has it any more. */
-static void the_resource_stays_occupied_until_the_handler_has_returned(void **state)
+TEST(the_resource_stays_occupied_until_the_handler_has_returned)
 {
-    (void)state;
     unsigned worker = start(&(struct fleet_setup){.worker = "log_level = \"debug\";"});
     push("hold", "[600000,1,600000]", "first", "r");
     test_await(is_noted("begin first host0"));
@@ -305,9 +294,8 @@ static void the_resource_stays_occupied_until_the_handler_has_returned(void **st
 
 /* --- lock nodes that are not what the configuration takes them for ------------------------------------------------ */
 
-static void lock_nodes_that_are_no_group_are_refused(void **state)
+TEST(lock_nodes_that_are_no_group_are_refused)
 {
-    (void)state;
     for (unsigned i = 0; i < fleet.locks.count; i++)
         lock_cluster_ask(&fleet.locks, i, "FLUSHALL");
     push("hold", "[0,1,0]", "first", "r");
@@ -318,9 +306,8 @@ static void lock_nodes_that_are_no_group_are_refused(void **state)
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
 }
 
-static void a_ttl_above_that_of_the_group_is_refused(void **state)
+TEST(a_ttl_above_that_of_the_group_is_refused)
 {
-    (void)state;
     lock_group_make(fleet.locks.servers, fleet.locks.count, 900);
     push("hold", "[0,1,0]", "first", "r");
     unsigned worker = start(NULL);
@@ -339,22 +326,4 @@ static void a_ttl_above_that_of_the_group_is_refused(void **state)
     test_await(fleet_logged(&fleet, worker, "is above the max_ttl of the lock group, which is 900 ms"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_stuck_loop_keeps_no_lock_alive),
-        fleet_test(a_lock_is_held_for_as_long_as_its_class_may),
-        fleet_test(a_task_that_holds_too_long_too_often_is_buried),
-        fleet_test(verify_finds_out_that_the_lock_is_gone),
-        fleet_test(a_handler_that_asks_for_ever_is_abandoned_like_any_other),
-        fleet_test(all_resources_of_a_task_have_its_token),
-        fleet_test(a_class_may_do_without_tokens),
-        fleet_test(the_token_of_a_running_task_is_told),
-        fleet_test(a_class_may_have_its_tasks_back_in_their_queue),
-        fleet_test(a_class_may_have_its_tasks_looked_at),
-        fleet_test(the_resource_stays_occupied_until_the_handler_has_returned),
-        fleet_test(lock_nodes_that_are_no_group_are_refused),
-        fleet_test(a_ttl_above_that_of_the_group_is_refused),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -37,9 +37,8 @@ static void assert_dead(const char *jid, const char *error_class, const char *re
 
 /* --- starting ----------------------------------------------------------------------------------------------------- */
 
-static void what_contradicts_itself_does_not_start_and_says_where(void **state)
+TEST(what_contradicts_itself_does_not_start_and_says_where)
 {
-    (void)state;
     static const struct {
         const char *classes, *lock, *error;
     } cases[] = {
@@ -72,9 +71,8 @@ static void what_contradicts_itself_does_not_start_and_says_where(void **state)
 }
 
 /* Its class is left out; the worker serves the others. */
-static void correctness_is_not_to_be_had_from_one_node(void **state)
+TEST(correctness_is_not_to_be_had_from_one_node)
 {
-    (void)state;
     char nodes[128];
     struct redis_server *alone = redis_server_start(NULL); /* those of the fleet are of a group */
     snprintf(nodes, sizeof nodes, "{ host = \"127.0.0.1\"; port = %u; }", redis_server_port(alone));
@@ -100,9 +98,8 @@ static unsigned reloaded(const struct fleet_setup *before, const struct fleet_se
 }
 
 /* A new list of lock nodes waits for a restart, so it decides nothing before. */
-static void a_reload_goes_by_the_lock_nodes_that_run(void **state)
+TEST(a_reload_goes_by_the_lock_nodes_that_run)
 {
-    (void)state;
     char nodes[128];
     struct redis_server *alone = redis_server_start(NULL);
     snprintf(nodes, sizeof nodes, "{ host = \"127.0.0.1\"; port = %u; }", redis_server_port(alone));
@@ -117,9 +114,8 @@ static void a_reload_goes_by_the_lock_nodes_that_run(void **state)
     redis_server_destroy(alone);
 }
 
-static void a_class_that_was_left_out_is_served_after_a_reload_that_gives_it_another_mode(void **state)
+TEST(a_class_that_was_left_out_is_served_after_a_reload_that_gives_it_another_mode)
 {
-    (void)state;
     char nodes[128];
     struct redis_server *alone = redis_server_start(NULL);
     snprintf(nodes, sizeof nodes, "{ host = \"127.0.0.1\"; port = %u; }", redis_server_port(alone));
@@ -131,9 +127,8 @@ static void a_class_that_was_left_out_is_served_after_a_reload_that_gives_it_ano
     redis_server_destroy(alone);
 }
 
-static void a_reload_into_a_contradiction_changes_nothing(void **state)
+TEST(a_reload_into_a_contradiction_changes_nothing)
 {
-    (void)state;
     struct fleet_setup setup = {.classes = "{ class = \"note\"; resource = \"part:{1}\"; }"};
     unsigned worker = fleet_work(&fleet, &setup);
     test_await(fleet_logged(&fleet, worker, "node_up node=queue "));
@@ -152,9 +147,8 @@ static void a_reload_into_a_contradiction_changes_nothing(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_hold_above_what_keys_may_live_is_refused(void **state)
+TEST(a_hold_above_what_keys_may_live_is_refused)
 {
-    (void)state;
     lock_group_make(fleet.locks.servers, fleet.locks.count, 2000);
     push("note", "[]", "waits", "");
     unsigned worker = fleet_work(
@@ -171,9 +165,8 @@ static void a_hold_above_what_keys_may_live_is_refused(void **state)
 /* --- what is locked ----------------------------------------------------------------------------------------------- */
 
 /* The lock nodes hold these keys while it runs. */
-static void what_is_locked_is_made_of_the_arguments(void **state)
+TEST(what_is_locked_is_made_of_the_arguments)
 {
-    (void)state;
     push("note", "[600000,\"x\",{\"id\":12345678901234567890,\"of\":[\"caf\\u00e9\"]}]", "long", "");
     unsigned worker =
         fleet_work(&fleet, &(struct fleet_setup){.classes = PARTS, .lock = "ttl = \"1s\"; prefix = \"lock:\";"});
@@ -183,9 +176,8 @@ static void what_is_locked_is_made_of_the_arguments(void **state)
     one_fleet_kill(worker);
 }
 
-static void two_tasks_of_the_same_arguments_do_not_run_at_once(void **state)
+TEST(two_tasks_of_the_same_arguments_do_not_run_at_once)
 {
-    (void)state;
     for (unsigned i = 0; i < 6; i++) {
         char jid[16];
         snprintf(jid, sizeof jid, "t%u", i);
@@ -196,9 +188,8 @@ static void two_tasks_of_the_same_arguments_do_not_run_at_once(void **state)
     assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
 }
 
-static void a_required_lock_is_satisfied_by_a_template(void **state)
+TEST(a_required_lock_is_satisfied_by_a_template)
 {
-    (void)state;
     push("guarded", "[0,\"x\"]", "made", "");
     work_until_drained("{ class = \"guarded\"; resource = \"part:{1}\"; }");
     assert_int_equal(fleet_noted(&fleet, "end made"), 1);
@@ -206,56 +197,34 @@ static void a_required_lock_is_satisfied_by_a_template(void **state)
 
 /* --- what is not run ---------------------------------------------------------------------------------------------- */
 
-static void arguments_that_do_not_fill_a_template_are_buried(void **state)
+TEST(arguments_that_do_not_fill_a_template_are_buried)
 {
-    (void)state;
     push("note", "[0,\"x\",{\"id\":1.5,\"of\":[1]}]", "half", "");
     work_until_drained(PARTS);
     assert_dead("half", "HF::BadResource", "the resource \\\"part:{2.id}\\\": {2.id} is no whole number (1.5)");
 }
 
-static void a_class_that_needs_a_lock_and_has_nothing_to_lock_is_buried(void **state)
+TEST(a_class_that_needs_a_lock_and_has_nothing_to_lock_is_buried)
 {
-    (void)state;
     push("note", "[]", "bare", "");
     work_until_drained("{ class = \"note\"; lock = \"required\"; }");
     assert_dead("bare", "HF::NoResource", "the class note needs a lock");
 }
 
-static void a_resource_of_another_mode_is_buried(void **state)
+TEST(a_resource_of_another_mode_is_buried)
 {
-    (void)state;
     push("careful", "[]", "stray", ",\"resource\":\"part:7\"");
     work_until_drained(PARTS);
     assert_dead("stray", "HF::ResourceMode",
                 "a resource that begins with \\\"part:\\\" belongs to the mode efficiency");
 }
 
-static void a_class_that_locks_nothing_runs_whatever_it_names(void **state)
+TEST(a_class_that_locks_nothing_runs_whatever_it_names)
 {
-    (void)state;
     push("careful", "[]", "free", ",\"resource\":\"part:7\"");
     work_until_drained(PARTS ", { class = \"careful\"; mode = \"none\"; resource = \"part:{9}\"; }");
     assert_int_equal(fleet_noted(&fleet, "end free"), 1);
     assert_int_equal(fleet_number(&fleet, "ZCARD dead"), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(what_contradicts_itself_does_not_start_and_says_where),
-        fleet_test(correctness_is_not_to_be_had_from_one_node),
-        fleet_test(a_reload_goes_by_the_lock_nodes_that_run),
-        fleet_test(a_class_that_was_left_out_is_served_after_a_reload_that_gives_it_another_mode),
-        fleet_test(a_reload_into_a_contradiction_changes_nothing),
-        fleet_test(a_hold_above_what_keys_may_live_is_refused),
-        fleet_test(what_is_locked_is_made_of_the_arguments),
-        fleet_test(two_tasks_of_the_same_arguments_do_not_run_at_once),
-        fleet_test(a_required_lock_is_satisfied_by_a_template),
-        fleet_test(arguments_that_do_not_fill_a_template_are_buried),
-        fleet_test(a_class_that_needs_a_lock_and_has_nothing_to_lock_is_buried),
-        fleet_test(a_resource_of_another_mode_is_buried),
-        fleet_test(a_class_that_locks_nothing_runs_whatever_it_names),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -61,9 +61,8 @@ static void promtool_check(const char *text)
     unlink(path);
 }
 
-static void tasks_are_counted(void **state)
+TEST(tasks_are_counted)
 {
-    (void)state;
     fleet_work(&fleet, &(struct fleet_setup){.sections = setup_sections()});
     fleet_push_many(&fleet, "note", 3, 1, 1);
     fleet_push(&fleet, "{\"class\":\"invented\",\"args\":[],\"jid\":\"i\"}");
@@ -83,9 +82,8 @@ static void tasks_are_counted(void **state)
 
 /* --- health ------------------------------------------------------------------------------------------------------- */
 
-static void readiness_names_its_reason(void **state)
+TEST(readiness_names_its_reason)
 {
-    (void)state;
     fleet_work(&fleet, &(struct fleet_setup){.sections = setup_sections()});
     test_await(says("/readyz", "the worker claims tasks: 3 of 3 lock nodes may vote\n"));
     assert_true(says("/readyz", "HTTP/1.1 200 "));
@@ -100,9 +98,8 @@ static void readiness_names_its_reason(void **state)
     assert_string_equal(ask_at("http", "/readyz", ""), ""); /* and the socket is gone */
 }
 
-static void a_stuck_loop_is_told_by_another_thread(void **state)
+TEST(a_stuck_loop_is_told_by_another_thread)
 {
-    (void)state;
     fleet_work(&fleet, &(struct fleet_setup){.sections = setup_sections(), .fault = "claim:before:2:pause=9000"});
     test_await(says("/healthz", "the worker is alive"));
     fleet_push_many(&fleet, "note", 1, 1, 0);
@@ -120,9 +117,8 @@ static bool lets_in(const char *token)
     return strstr(ask_at("http", "/healthz", header), "HTTP/1.1 200 ") != NULL;
 }
 
-static void a_reload_reads_the_token_again(void **state)
+TEST(a_reload_reads_the_token_again)
 {
-    (void)state;
     char path[PRIVATE_DIRECTORY_MAX + 16];
     snprintf(path, sizeof path, "%s/token", fleet.directory);
     snprintf(sections, sizeof sections, "http = { listen = \"%s/http\"; token_file = \"%s\"; };\n", fleet.directory,
@@ -145,23 +141,12 @@ static void a_reload_reads_the_token_again(void **state)
     unlink(path);
 }
 
-static void each_process_has_an_address(void **state)
+TEST(each_process_has_an_address)
 {
-    (void)state;
     fleet_work(&fleet, &(struct fleet_setup){.sections = setup_sections(), .arguments = "--processes 2"});
     test_await(strstr(ask_at("http.1", "/metrics", ""), ",process=\"1\",") != NULL);
     test_await(strstr(ask_at("http.2", "/metrics", ""), ",process=\"2\",") != NULL);
     one_fleet_stop(0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(tasks_are_counted),
-        fleet_test(readiness_names_its_reason),
-        fleet_test(a_stuck_loop_is_told_by_another_thread),
-        fleet_test(a_reload_reads_the_token_again),
-        fleet_test(each_process_has_an_address),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

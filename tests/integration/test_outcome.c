@@ -14,9 +14,8 @@ static void assert_entry_says(const char *command, const char *text)
 
 #define CHILD(jid) "\"{\\\"class\\\":\\\"note\\\",\\\"args\\\":[],\\\"jid\\\":\\\"" jid "\\\"}\""
 
-static void a_task_pushes_what_follows_when_it_is_done(void **state)
+TEST(a_task_pushes_what_follows_when_it_is_done)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = KEEPS});
     fleet_push(&fleet, "{\"class\":\"parent\",\"args\":[1," CHILD("c1") "," CHILD("c2") "],\"jid\":\"p\"}");
     test_await(fleet_noted(&fleet, "end c1") == 1 && fleet_noted(&fleet, "end c2") == 1);
@@ -28,9 +27,8 @@ static void a_task_pushes_what_follows_when_it_is_done(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_class_without_a_ttl_keeps_no_result(void **state)
+TEST(a_class_without_a_ttl_keeps_no_result)
 {
-    (void)state;
     unsigned worker =
         fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"parent\"; result_ttl = \"0s\"; }"});
     fleet_push(&fleet, "{\"class\":\"parent\",\"args\":[1," CHILD("c") "],\"jid\":\"p\"}");
@@ -39,9 +37,8 @@ static void a_class_without_a_ttl_keeps_no_result(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_scheduled_follow_up_waits_for_its_time(void **state)
+TEST(a_scheduled_follow_up_waits_for_its_time)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     fleet_push(&fleet, "{\"class\":\"parent\",\"args\":[1,\"{\\\"class\\\":\\\"note\\\",\\\"args\\\":[],\\\"at\\\":"
                        "3000}\"],\"jid\":\"p\"}");
@@ -51,9 +48,8 @@ static void a_scheduled_follow_up_waits_for_its_time(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_failure_pushes_nothing(void **state)
+TEST(a_failure_pushes_nothing)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = KEEPS});
     fleet_push(&fleet, "{\"class\":\"parent\",\"args\":[1," CHILD("c") ",\"{}\"],\"jid\":\"p\"}");
     test_await(fleet_number(&fleet, "zcard retry") == 1);
@@ -64,9 +60,8 @@ static void a_failure_pushes_nothing(void **state)
 }
 
 /* The foreign value is found when the task is done: it has failed, and comes again. */
-static void a_queue_that_is_none_makes_it_fail(void **state)
+TEST(a_queue_that_is_none_makes_it_fail)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = KEEPS});
     free(fleet_ask(&fleet, "set queue:other foreign"));
     fleet_push(&fleet, "{\"class\":\"parent\",\"args\":[1," CHILD(
@@ -87,9 +82,8 @@ static void a_queue_that_is_none_makes_it_fail(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_task_that_runs_at_most_once_has_a_result_and_no_follow_ups(void **state)
+TEST(a_task_that_runs_at_most_once_has_a_result_and_no_follow_ups)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = KEEPS});
     fleet_push(&fleet, "{\"class\":\"lonely\",\"args\":[1],\"jid\":\"one\"}");
     test_await(fleet_number(&fleet, "exists hf:2:result:one") == 1);
@@ -101,9 +95,8 @@ static void a_task_that_runs_at_most_once_has_a_result_and_no_follow_ups(void **
 }
 
 /* The same through a runner process, to which nothing is known but what its frames say. */
-static void runs_in_processes_leave_the_same(void **state)
+TEST(runs_in_processes_leave_the_same)
 {
-    (void)state;
     unsigned worker = fleet_work(
         &fleet,
         &(struct fleet_setup){.classes = "{ class = \"parent\"; result_ttl = \"1h\"; isolation = \"process\"; }"});
@@ -119,9 +112,8 @@ static void runs_in_processes_leave_the_same(void **state)
 }
 
 /* Each end wakes who waits for its lock, although it is told apart from the end. */
-static void a_line_of_waiting_parents_gets_done(void **state)
+TEST(a_line_of_waiting_parents_gets_done)
 {
-    (void)state;
     enum { PARENTS = 60 };
     /* Who is not woken looks again after the ttl, which is longer than this test has patience; and nothing is handed on
      * without a wake. */
@@ -142,9 +134,8 @@ static void a_line_of_waiting_parents_gets_done(void **state)
 }
 
 /* A worker that is told to stop waits for the answer of what it has sent. */
-static void a_stop_leaves_nothing_half_done(void **state)
+TEST(a_stop_leaves_nothing_half_done)
 {
-    (void)state;
     enum { PARENTS = 200 };
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = KEEPS});
     for (unsigned i = 0; i < PARENTS; i++)
@@ -160,18 +151,4 @@ static void a_stop_leaves_nothing_half_done(void **state)
     assert_int_equal(fleet_number(&fleet, "eval \"return #redis.call('keys', 'hf:2:result:*')\" 0"), done);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_task_pushes_what_follows_when_it_is_done),
-        fleet_test(a_class_without_a_ttl_keeps_no_result),
-        fleet_test(a_scheduled_follow_up_waits_for_its_time),
-        fleet_test(a_failure_pushes_nothing),
-        fleet_test(a_queue_that_is_none_makes_it_fail),
-        fleet_test(a_task_that_runs_at_most_once_has_a_result_and_no_follow_ups),
-        fleet_test(runs_in_processes_leave_the_same),
-        fleet_test(a_line_of_waiting_parents_gets_done),
-        fleet_test(a_stop_leaves_nothing_half_done),
-    };
-    return cmocka_run_group_tests_name("outcome", tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

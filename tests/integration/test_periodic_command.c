@@ -101,4 +101,4 @@ TEST(a_worker_pushes_and_runs_it)
     assert_reply(server, "0", "LLEN queue:default");
 }
 
-RUN_GROUP(one_server_set_up, one_server_tear_down, admin_set_up, admin_tear_down)
+RUN_ADMIN_TESTS

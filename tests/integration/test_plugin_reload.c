@@ -125,17 +125,15 @@ static void replace_while_it_runs(const char *classes)
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 2);
 }
 
-static void a_run_in_a_thread_ends_with_the_code_that_it_began_with(void **state)
+TEST(a_run_in_a_thread_ends_with_the_code_that_it_began_with)
 {
-    (void)state;
     replace_while_it_runs(IN_THREADS);
     assert_true(fleet_noted(&fleet, "open 1") == 1 && fleet_noted(&fleet, "open 2") == 1);
     assert_true(fleet_noted(&fleet, "close 1") == 1 && fleet_noted(&fleet, "close 2") == 1);
 }
 
-static void a_run_in_a_process_ends_with_the_code_that_it_began_with(void **state)
+TEST(a_run_in_a_process_ends_with_the_code_that_it_began_with)
 {
-    (void)state;
     replace_while_it_runs(IN_PROCESSES);
 }
 
@@ -160,22 +158,19 @@ static void nothing_is_lost(const char *classes)
     one_fleet_stop(worker);
 }
 
-static void nothing_is_lost_in_threads(void **state)
+TEST(nothing_is_lost_in_threads)
 {
-    (void)state;
     nothing_is_lost(IN_THREADS);
 }
 
-static void nothing_is_lost_in_processes(void **state)
+TEST(nothing_is_lost_in_processes)
 {
-    (void)state;
     nothing_is_lost(IN_PROCESSES);
 }
 
 /* "At most one run at a time" is about the class, whichever release runs it. */
-static void a_serial_run_waits_for_one_of_the_former_release(void **state)
+TEST(a_serial_run_waits_for_one_of_the_former_release)
 {
-    (void)state;
     unsigned worker = start(IN_THREADS);
     push("single", "old", "wait");
     test_await(fleet_noted(&fleet, "begin 1 old"));
@@ -195,9 +190,8 @@ static void a_serial_run_waits_for_one_of_the_former_release(void **state)
 
 /* What is loaded later is a copy, so that it does not matter when the file is written in place; and it is not taken for
  * the library that came from the same file. */
-static void a_file_that_is_written_in_place_is_loaded(void **state)
+TEST(a_file_that_is_written_in_place_is_loaded)
 {
-    (void)state;
     unsigned worker = start(IN_THREADS);
     install("release_2", "release");
     reload(worker);
@@ -215,9 +209,8 @@ static void a_file_that_is_written_in_place_is_loaded(void **state)
 
 /* --- more and fewer --------------------------------------------------------------------------------------------- */
 
-static void plugins_come_and_go(void **state)
+TEST(plugins_come_and_go)
 {
-    (void)state;
     unsigned worker = start(IN_THREADS ", { class = \"wild\"; isolation = \"thread\"; lock = \"none\"; }");
     push("wild", "early", "");
     test_await(fleet_number(&fleet, "ZCARD retry") == 1);
@@ -239,9 +232,8 @@ static void plugins_come_and_go(void **state)
 }
 
 /* Whoever ends a task that holds a lock claims the one that waits for it, if it serves that class. */
-static void a_lock_is_handed_on_to_a_task_of_a_new_class(void **state)
+TEST(a_lock_is_handed_on_to_a_task_of_a_new_class)
 {
-    (void)state;
     unsigned worker = start(IN_THREADS ", { class = \"wild\"; isolation = \"thread\"; }");
     struct fleet_setup setup = setup_of(IN_THREADS ", { class = \"wild\"; isolation = \"thread\"; }");
     setup.worker = "log_level = \"debug\";";
@@ -259,9 +251,8 @@ static void a_lock_is_handed_on_to_a_task_of_a_new_class(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_reload_without_a_change_loads_nothing(void **state)
+TEST(a_reload_without_a_change_loads_nothing)
 {
-    (void)state;
     unsigned worker = start(IN_THREADS);
     reload(worker);
     reload(worker);
@@ -271,9 +262,8 @@ static void a_reload_without_a_change_loads_nothing(void **state)
 }
 
 /* A class that moves into the worker needs its plugin open there. */
-static void a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread(void **state)
+TEST(a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread)
 {
-    (void)state;
     unsigned worker = start(IN_PROCESSES);
     assert_int_equal(fleet_noted(&fleet, "open 1"), 0);
     struct fleet_setup setup = setup_of(IN_THREADS);
@@ -299,9 +289,8 @@ static void is_refused(unsigned worker, const char *reason)
     test_await(fleet_left(&fleet) == 0);
 }
 
-static void what_is_wrong_with_a_new_file_refuses_the_reload(void **state)
+TEST(what_is_wrong_with_a_new_file_refuses_the_reload)
 {
-    (void)state;
     unsigned worker = start(IN_THREADS);
     struct fleet_setup setup = setup_of(IN_THREADS);
     setup.worker = "log_level = \"debug\";";
@@ -329,9 +318,8 @@ static void what_is_wrong_with_a_new_file_refuses_the_reload(void **state)
 /* --- signals at a bad moment ------------------------------------------------------------------------------------- */
 
 /* While it still looks at its plugins. */
-static void a_signal_that_comes_too_early_is_heard(void **state)
+TEST(a_signal_that_comes_too_early_is_heard)
 {
-    (void)state;
     jobs_make();
     install("wild", "gate");
     struct fleet_setup setup = setup_of(IN_THREADS);
@@ -346,9 +334,8 @@ static void a_signal_that_comes_too_early_is_heard(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_plugin_that_is_slow_to_open_is_named(void **state)
+TEST(a_plugin_that_is_slow_to_open_is_named)
 {
-    (void)state;
     jobs_make();
     install("wild", "gate_at_open");
     struct fleet_setup setup = setup_of(IN_THREADS ", { class = \"wild\"; isolation = \"thread\"; lock = \"none\"; }");
@@ -361,9 +348,8 @@ static void a_plugin_that_is_slow_to_open_is_named(void **state)
 }
 
 /* The worker has nothing more to do by the time a plugin that is slow to load is there. */
-static void a_stop_while_it_reads_waits_for_what_is_read(void **state)
+TEST(a_stop_while_it_reads_waits_for_what_is_read)
 {
-    (void)state;
     unsigned worker = start(IN_THREADS);
     install("wild", "slow");
     fleet_signal(&fleet, worker, SIGHUP);
@@ -373,9 +359,8 @@ static void a_stop_while_it_reads_waits_for_what_is_read(void **state)
 }
 
 /* Here it goes without it. */
-static void a_stop_does_not_wait_for_a_plugin_that_hangs(void **state)
+TEST(a_stop_does_not_wait_for_a_plugin_that_hangs)
 {
-    (void)state;
     unsigned worker = start(IN_THREADS);
     install("wild", "hang");
     fleet_signal(&fleet, worker, SIGHUP);
@@ -411,9 +396,8 @@ static void program_configure(unsigned worker, int number)
     fleet_configure(&fleet, worker, &setup);
 }
 
-static void a_program_is_replaced_by_another(void **state)
+TEST(a_program_is_replaced_by_another)
 {
-    (void)state;
     unsigned worker = start(IN_THREADS);
     program_write(1);
     program_write(2);
@@ -439,25 +423,4 @@ static void a_program_is_replaced_by_another(void **state)
     one_fleet_stop(worker);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_run_in_a_thread_ends_with_the_code_that_it_began_with),
-        fleet_test(a_run_in_a_process_ends_with_the_code_that_it_began_with),
-        fleet_test(nothing_is_lost_in_threads),
-        fleet_test(nothing_is_lost_in_processes),
-        fleet_test(a_serial_run_waits_for_one_of_the_former_release),
-        fleet_test(a_file_that_is_written_in_place_is_loaded),
-        fleet_test(plugins_come_and_go),
-        fleet_test(a_lock_is_handed_on_to_a_task_of_a_new_class),
-        fleet_test(a_reload_without_a_change_loads_nothing),
-        fleet_test(a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread),
-        fleet_test(what_is_wrong_with_a_new_file_refuses_the_reload),
-        fleet_test(a_signal_that_comes_too_early_is_heard),
-        fleet_test(a_plugin_that_is_slow_to_open_is_named),
-        fleet_test(a_stop_while_it_reads_waits_for_what_is_read),
-        fleet_test(a_stop_does_not_wait_for_a_plugin_that_hangs),
-        fleet_test(a_program_is_replaced_by_another),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

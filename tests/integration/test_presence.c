@@ -23,9 +23,8 @@ static void call(const char *text)
     free(who);
 }
 
-static void a_running_task_is_shown_and_what_was_done_is_counted(void **state)
+TEST(a_running_task_is_shown_and_what_was_done_is_counted)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     char *who = identity();
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[60000],\"jid\":\"long\",\"retry\":true}");
@@ -56,9 +55,8 @@ static void a_running_task_is_shown_and_what_was_done_is_counted(void **state)
 }
 
 /* By the name that a template made: the task itself names none. */
-static void what_a_task_locks_is_shown_and_its_lock_is_counted(void **state)
+TEST(what_a_task_locks_is_shown_and_its_lock_is_counted)
 {
-    (void)state;
     unsigned worker =
         fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"careful\"; resource = \"acct:{0}\"; }"});
     char *who = identity();
@@ -81,9 +79,8 @@ static void what_a_task_locks_is_shown_and_its_lock_is_counted(void **state)
 }
 
 /* Also when its handler buried the task; and a class of error alone does not make a fence. */
-static void runs_that_a_fence_refused_are_counted_by_class_and_resource(void **state)
+TEST(runs_that_a_fence_refused_are_counted_by_class_and_resource)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"stale\",\"HF::FencedOff\"],\"jid\":\"a\",\"resource\":"
                        "\"acct:7\",\"retry\":0}");
@@ -98,9 +95,8 @@ static void runs_that_a_fence_refused_are_counted_by_class_and_resource(void **s
     free(counts);
 }
 
-static void quiet_shows_at_once_and_stop_ends_it(void **state)
+TEST(quiet_shows_at_once_and_stop_ends_it)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     char *who = identity();
     call("TSTP");
@@ -123,9 +119,8 @@ static void quiet_shows_at_once_and_stop_ends_it(void **state)
     free(who);
 }
 
-static void progress_outlives_the_worker_and_goes_when_the_task_is_done(void **state)
+TEST(progress_outlives_the_worker_and_goes_when_the_task_is_done)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "stop_timeout = \"0s\";"});
     fleet_push(&fleet, "{\"class\":\"count\",\"args\":[10,1000000],\"jid\":\"c1\"}");
     test_await(is_noted("begin c1"));
@@ -147,9 +142,8 @@ static void progress_outlives_the_worker_and_goes_when_the_task_is_done(void **s
 }
 
 /* As a dashboard, or a client of Sidekiq, does it: it knows nothing of our own list. */
-static void a_task_that_was_cancelled_before_does_not_run(void **state)
+TEST(a_task_that_was_cancelled_before_does_not_run)
 {
-    (void)state;
     free(fleet_ask(&fleet, "HSET it-c1 cancelled 1795194349 ex 0 c null rt 0"));
     fleet_push(&fleet, "{\"class\":\"count\",\"args\":[10,5],\"jid\":\"c1\"}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain"});
@@ -159,9 +153,8 @@ static void a_task_that_was_cancelled_before_does_not_run(void **state)
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
-static void a_task_that_is_cancelled_while_it_runs_stops(void **state)
+TEST(a_task_that_is_cancelled_while_it_runs_stops)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     fleet_push(&fleet, "{\"class\":\"count\",\"args\":[10,1000000],\"jid\":\"c1\"}");
     test_await(is_noted("begin c1"));
@@ -172,16 +165,4 @@ static void a_task_that_is_cancelled_while_it_runs_stops(void **state)
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_running_task_is_shown_and_what_was_done_is_counted),
-        fleet_test(what_a_task_locks_is_shown_and_its_lock_is_counted),
-        fleet_test(runs_that_a_fence_refused_are_counted_by_class_and_resource),
-        fleet_test(quiet_shows_at_once_and_stop_ends_it),
-        fleet_test(progress_outlives_the_worker_and_goes_when_the_task_is_done),
-        fleet_test(a_task_that_was_cancelled_before_does_not_run),
-        fleet_test(a_task_that_is_cancelled_while_it_runs_stops),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -70,9 +70,8 @@ static pid_t pid_in(const char *name)
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
 
-static void a_task_is_done_with_its_result_and_what_follows(void **state)
+TEST(a_task_is_done_with_its_result_and_what_follows)
 {
-    (void)state;
     unsigned worker = work("cat >>$D/out; echo \",$HF_JID,$HF_QUEUE,$HF_ATTEMPT,$HF_RESOURCES,$TRACEPARENT\" >>$D/out\n"
                            "echo visible\n"
                            "[ \"$HF_JID\" = one ] && echo '{\"result\":{\"sum\":3},"
@@ -91,9 +90,8 @@ static void a_task_is_done_with_its_result_and_what_follows(void **state)
     assert_true(fleet_logged(&fleet, worker, "job_output jid=one class=shell stream=stdout text=visible"));
 }
 
-static void its_lock_and_its_token_are_told_to_it(void **state)
+TEST(its_lock_and_its_token_are_told_to_it)
 {
-    (void)state;
     unsigned worker = work("echo \"$HF_RESOURCE,$HF_RESOURCES,$HF_FENCE,$HF_LOCK_UNTIL_MS\" >$D/out", "", NULL);
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\",\"resource\":\"account:7\"}");
     test_await(fleet_left(&fleet) == 0 && content_of("out")[0] != '\0');
@@ -103,9 +101,8 @@ static void its_lock_and_its_token_are_told_to_it(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_failure_is_tried_again_and_a_burial_is_not(void **state)
+TEST(a_failure_is_tried_again_and_a_burial_is_not)
 {
-    (void)state;
     unsigned worker = work("echo 'no disk' >&2; exit $(sed 's/[^0-9]//g')", "", NULL);
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[3],\"jid\":\"one\"}");
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[65],\"jid\":\"two\"}");
@@ -119,9 +116,8 @@ static void a_failure_is_tried_again_and_a_burial_is_not(void **state)
 }
 
 /* From the second task of a worker on, its claim has said whether an earlier run left something. */
-static void a_run_goes_on_where_the_last_stopped(void **state)
+TEST(a_run_goes_on_where_the_last_stopped)
 {
-    (void)state;
     unsigned worker = work("echo \"$HF_JID:$HF_CHECKPOINT\" >>$D/out\n"
                            "[ $HF_JID = first ] || [ -n \"$HF_CHECKPOINT\" ] && exit 0\n"
                            "echo '{\"progress\":{\"done\":7},\"retry_in\":0.05}' >&3; exit 98",
@@ -139,9 +135,8 @@ static void a_run_goes_on_where_the_last_stopped(void **state)
 
 static const char stubborn[] = "trap '' TERM; echo $$ >$D/out; while :; do sleep 0.05; done";
 
-static void a_run_that_takes_too_long_is_killed_and_has_failed(void **state)
+TEST(a_run_that_takes_too_long_is_killed_and_has_failed)
 {
-    (void)state;
     unsigned worker = work(stubborn, "timeout = \"300ms\"; grace = \"100ms\";", NULL);
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\"}");
     test_await(fleet_number(&fleet, "zcard retry") == 1);
@@ -152,9 +147,8 @@ static void a_run_that_takes_too_long_is_killed_and_has_failed(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_worker_that_stops_gives_its_task_back(void **state)
+TEST(a_worker_that_stops_gives_its_task_back)
 {
-    (void)state;
     unsigned worker = work(stubborn, "grace = \"200ms\";", NULL);
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\"}");
     test_await(strchr(content_of("out"), '\n') != NULL);
@@ -198,9 +192,8 @@ static void assert_cancelled(unsigned worker)
     one_fleet_stop(worker);
 }
 
-static void a_program_is_asked_when_its_task_is_cancelled(void **state)
+TEST(a_program_is_asked_when_its_task_is_cancelled)
 {
-    (void)state;
     forget("go");
     unsigned worker =
         work_with(long_lock,
@@ -215,9 +208,8 @@ static void a_program_is_asked_when_its_task_is_cancelled(void **state)
     assert_cancelled(worker);
 }
 
-static void a_program_that_does_not_heed_a_cancellation_is_killed(void **state)
+TEST(a_program_that_does_not_heed_a_cancellation_is_killed)
 {
-    (void)state;
     unsigned worker =
         work(NEXT "trap '' TERM; echo $$ >$D/out; while :; do sleep 0.02; done", "grace = \"50ms\";", NULL);
     cancel_the_first_of_two(worker);
@@ -227,9 +219,8 @@ static void a_program_that_does_not_heed_a_cancellation_is_killed(void **state)
 
 /* It is asked a third of the ttl before, because its lock is in danger then: it has ten seconds to begin, and five to
  * answer. */
-static void a_program_that_holds_its_lock_for_too_long_loses_it(void **state)
+TEST(a_program_that_holds_its_lock_for_too_long_loses_it)
 {
-    (void)state;
     script("tell", "cat >>$D/told");
     static char sections[256];
     snprintf(sections, sizeof sections, "on_event = { command = \"%s/tell\"; };", fleet.directory);
@@ -248,9 +239,8 @@ static void a_program_that_holds_its_lock_for_too_long_loses_it(void **state)
 }
 
 /* The zygote keeps the deadline for it. */
-static void a_program_does_not_outlive_its_lock_when_its_worker_is_stopped(void **state)
+TEST(a_program_does_not_outlive_its_lock_when_its_worker_is_stopped)
 {
-    (void)state;
     unsigned worker = work(stubborn, "", NULL);
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\",\"resource\":\"r\"}");
     test_await(strchr(content_of("out"), '\n') != NULL);
@@ -260,9 +250,8 @@ static void a_program_does_not_outlive_its_lock_when_its_worker_is_stopped(void 
     one_fleet_kill(worker);
 }
 
-static void a_program_dies_with_its_worker(void **state)
+TEST(a_program_dies_with_its_worker)
 {
-    (void)state;
     unsigned worker = work(stubborn, "", NULL);
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\"}");
     test_await(strchr(content_of("out"), '\n') != NULL);
@@ -281,9 +270,8 @@ static const char *on_event(const char *settings)
     return text;
 }
 
-static void somebody_is_told_of_a_burial(void **state)
+TEST(somebody_is_told_of_a_burial)
 {
-    (void)state;
     unsigned worker = work("echo bad >&2; exit 65", "", on_event(""));
     fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\",\"resource\":\"r\"}");
     test_await(strchr(content_of("told"), '\n') != NULL);
@@ -298,9 +286,8 @@ static void somebody_is_told_of_a_burial(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_worker_that_ends_waits_for_the_command(void **state)
+TEST(a_worker_that_ends_waits_for_the_command)
 {
-    (void)state;
     const char *sections = on_event("events = [\"failed\"];");
     script("tell", "sleep 0.5; cat >>$D/told");
     unsigned worker = work("exit 1", "", sections);
@@ -310,22 +297,4 @@ static void a_worker_that_ends_waits_for_the_command(void **state)
     assert_contains(content_of("told"), "{\"event\":\"failed\",\"jid\":\"one\"");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_task_is_done_with_its_result_and_what_follows),
-        fleet_test(its_lock_and_its_token_are_told_to_it),
-        fleet_test(a_failure_is_tried_again_and_a_burial_is_not),
-        fleet_test(a_run_goes_on_where_the_last_stopped),
-        fleet_test(a_run_that_takes_too_long_is_killed_and_has_failed),
-        fleet_test(a_worker_that_stops_gives_its_task_back),
-        fleet_test(a_program_is_asked_when_its_task_is_cancelled),
-        fleet_test(a_program_that_does_not_heed_a_cancellation_is_killed),
-        fleet_test(a_program_that_holds_its_lock_for_too_long_loses_it),
-        fleet_test(a_program_does_not_outlive_its_lock_when_its_worker_is_stopped),
-        fleet_test(a_program_dies_with_its_worker),
-        fleet_test(somebody_is_told_of_a_burial),
-        fleet_test(a_worker_that_ends_waits_for_the_command),
-    };
-    return cmocka_run_group_tests_name("program_tasks", tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -22,9 +22,8 @@ static char *task_parse(const char *queue, struct envelope *envelope)
 
 /* --- one task ----------------------------------------------------------------------------------------------------- */
 
-static void test_one_task(void **state)
+TEST(test_one_task)
 {
-    (void)state;
     push(WORDS("echo"));
     assert_exit(0);
     assert_string_equal(result.error, "");
@@ -41,9 +40,8 @@ static void test_one_task(void **state)
     free(text);
 }
 
-static void test_all_options_of_one_task(void **state)
+TEST(test_all_options_of_one_task)
 {
-    (void)state;
     push(WORDS("bank.transfer", "[1e400, 123456789012345678901234567890 ,\"\\u00e9\xc3\xa9\"]", "--queue", "urgent",
                "-r", "account:\xc3\xa9", "--resource", "account:\"b\"", "-r", "account:a", "--jid", "my-own", "--retry",
                "3"));
@@ -64,17 +62,15 @@ static void test_all_options_of_one_task(void **state)
     free(text);
 }
 
-static void test_one_task_as_json(void **state)
+TEST(test_one_task_as_json)
 {
-    (void)state;
     push(WORDS("a \"class\"", "--json", "--jid", "j", "-q", "q"));
     assert_exit(0);
     assert_string_equal(result.out, "{\"jid\":\"j\",\"class\":\"a \\\"class\\\"\",\"queue\":\"q\"}\n");
 }
 
-static void test_a_task_at_a_time(void **state)
+TEST(test_a_task_at_a_time)
 {
-    (void)state;
     push(WORDS("echo", "--at", "2100-01-01T01:00:00.5+01:00", "--json", "--jid", "j", "--tag", "night", "--expires-in",
                "90s"));
     assert_exit(0);
@@ -94,9 +90,8 @@ static void test_a_task_at_a_time(void **state)
     assert_length("default", 1);
 }
 
-static void test_lines_with_times(void **state)
+TEST(test_lines_with_times)
 {
-    (void)state;
     push_text(WORDS("-", "--in", "1h"), "{\"class\":\"t\",\"args\":[],\"at\":4102444800}\n"
                                         "{\"class\":\"t\",\"args\":[],\"at\":1}\n"
                                         "{\"class\":\"t\",\"args\":[]}\n"
@@ -109,9 +104,8 @@ static void test_lines_with_times(void **state)
 }
 
 /* Nothing is added to these lines that would tell them apart. */
-static void test_the_same_line_twice_is_two_tasks(void **state)
+TEST(test_the_same_line_twice_is_two_tasks)
 {
-    (void)state;
     push_text(WORDS("-", "--in", "1h"), "{\"class\":\"t\",\"args\":[],\"jid\":\"j\",\"created_at\":1.5}\n"
                                         "{\"class\":\"t\",\"args\":[],\"jid\":\"j\",\"created_at\":1.5}\n");
     assert_exit(0);
@@ -126,9 +120,8 @@ static void test_the_same_line_twice_is_two_tasks(void **state)
     free(text);
 }
 
-static void test_a_unique_task(void **state)
+TEST(test_a_unique_task)
 {
-    (void)state;
     push(WORDS("echo", "[1]", "--unique", "--jid", "one"));
     assert_exit(0);
     push(WORDS("echo", "[1]", "--unique=1m"));
@@ -147,9 +140,8 @@ static void test_a_unique_task(void **state)
     assert_reply(server, "4", "EVAL \"return #redis.call('KEYS', 'hf:2:unique:*')\" 0");
 }
 
-static void test_a_task_that_is_never_retried(void **state)
+TEST(test_a_task_that_is_never_retried)
 {
-    (void)state;
     push(WORDS("echo", "--retry", "false"));
     struct envelope task;
     char *text = task_parse("default", &task);
@@ -158,9 +150,8 @@ static void test_a_task_that_is_never_retried(void **state)
     free(text);
 }
 
-static void test_wrong_use(void **state)
+TEST(test_wrong_use)
 {
-    (void)state;
     static const struct {
         const char *words[8];
         const char *says;
@@ -222,9 +213,8 @@ static void push_without_output(const char *const *words, int input)
     result = program_wait(&program);
 }
 
-static void test_what_was_pushed_is_said_when_the_result_cannot_be(void **state)
+TEST(test_what_was_pushed_is_said_when_the_result_cannot_be)
 {
-    (void)state;
     static const char lines[] = "{\"class\":\"t\",\"args\":[]}\n{\"class\":\"t\",\"args\":[]}\n";
     push_without_output(WORDS("echo", "--jid", "mine"), -1);
     assert_exit(1);
@@ -238,9 +228,8 @@ static void test_what_was_pushed_is_said_when_the_result_cannot_be(void **state)
     assert_lacks(result.error, "was pushed");
 }
 
-static void test_only_checking(void **state)
+TEST(test_only_checking)
 {
-    (void)state;
     push(WORDS("echo", "[1]", "--dry-run", "--jid", "j"));
     assert_exit(0);
     assert_contains(result.out, "{\"class\":\"echo\",\"args\":[1],\"jid\":\"j\",\"queue\":\"default\",\"retry\":true,");
@@ -256,9 +245,8 @@ static void test_only_checking(void **state)
 
 /* --- standard input ----------------------------------------------------------------------------------------------- */
 
-static void test_bulk(void **state)
+TEST(test_bulk)
 {
-    (void)state;
     enum { TASKS = 20000 };
     struct buffer text = {0};
     for (int i = 0; i < TASKS; i++)
@@ -284,9 +272,8 @@ static void test_bulk(void **state)
     buffer_fini(&text);
 }
 
-static void test_arguments_as_lines(void **state)
+TEST(test_arguments_as_lines)
 {
-    (void)state;
     push_text(WORDS("render", "--stdin", "-r", "screen", "--json"), "[1]\r\n\n  [ ]\n[\"last\"]");
     assert_exit(0);
     assert_contains(
@@ -303,18 +290,16 @@ static void test_arguments_as_lines(void **state)
     free(text);
 }
 
-static void test_no_lines_at_all(void **state)
+TEST(test_no_lines_at_all)
 {
-    (void)state;
     push_text(WORDS("-"), "");
     assert_exit(0);
     assert_contains(result.out, "0 tasks pushed");
 }
 
 /* The bytes of a large task with all kinds of text arrive as they are. */
-static void test_a_large_task_keeps_its_bytes(void **state)
+TEST(test_a_large_task_keeps_its_bytes)
 {
-    (void)state;
     struct buffer text = {0};
     buffer_append_text(&text, "{\"class\":\"\xf0\x9f\x90\x99\",\"args\":[\"");
     while (text.length < 1000000)
@@ -331,9 +316,8 @@ static void test_a_large_task_keeps_its_bytes(void **state)
     buffer_fini(&text);
 }
 
-static void test_a_bad_line_stops_the_reading(void **state)
+TEST(test_a_bad_line_stops_the_reading)
 {
-    (void)state;
     struct buffer text = {0};
     for (int i = 1; i <= 5000; i++)
         buffer_format(&text, i == 3001 ? "{\"class\":\"t\",\"args\":[%d]\n" : "{\"class\":\"t\",\"args\":[%d]}\n", i);
@@ -354,9 +338,8 @@ static void test_a_bad_line_stops_the_reading(void **state)
     buffer_fini(&text);
 }
 
-static void test_many_bad_lines_are_counted(void **state)
+TEST(test_many_bad_lines_are_counted)
 {
-    (void)state;
     struct buffer text = {0};
     for (int i = 1; i <= 100; i++)
         buffer_append_text(&text, "nonsense\n");
@@ -371,9 +354,8 @@ static void test_many_bad_lines_are_counted(void **state)
     buffer_fini(&text);
 }
 
-static void test_a_line_that_is_too_long(void **state)
+TEST(test_a_line_that_is_too_long)
 {
-    (void)state;
     struct buffer text = {0};
     buffer_append_text(&text, "[1]\n[\"");
     while (text.length < 3000000)
@@ -387,9 +369,8 @@ static void test_a_line_that_is_too_long(void **state)
 }
 
 /* Lines of a pipe are pushed when they come, not when the pipe ends. */
-static void test_lines_are_pushed_as_they_come(void **state)
+TEST(test_lines_are_pushed_as_they_come)
 {
-    (void)state;
     int fds[2];
     const char *arguments[ARGUMENTS_MAX];
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
@@ -405,9 +386,8 @@ static void test_lines_are_pushed_as_they_come(void **state)
     assert_contains(result.out, "3 tasks pushed");
 }
 
-static void test_an_interrupt_is_accounted_for(void **state)
+TEST(test_an_interrupt_is_accounted_for)
 {
-    (void)state;
     int fds[2];
     const char *arguments[ARGUMENTS_MAX];
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
@@ -424,29 +404,4 @@ static void test_an_interrupt_is_accounted_for(void **state)
     assert_contains(result.out, "2 tasks pushed");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        push_test(test_one_task),
-        push_test(test_all_options_of_one_task),
-        push_test(test_one_task_as_json),
-        push_test(test_a_task_at_a_time),
-        push_test(test_lines_with_times),
-        push_test(test_the_same_line_twice_is_two_tasks),
-        push_test(test_a_unique_task),
-        push_test(test_a_task_that_is_never_retried),
-        push_test(test_wrong_use),
-        push_test(test_only_checking),
-        push_test(test_what_was_pushed_is_said_when_the_result_cannot_be),
-        push_test(test_bulk),
-        push_test(test_arguments_as_lines),
-        push_test(test_no_lines_at_all),
-        push_test(test_a_large_task_keeps_its_bytes),
-        push_test(test_a_bad_line_stops_the_reading),
-        push_test(test_many_bad_lines_are_counted),
-        push_test(test_a_line_that_is_too_long),
-        push_test(test_lines_are_pushed_as_they_come),
-        push_test(test_an_interrupt_is_accounted_for),
-    };
-    return run_push_tests(tests);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, push_set_up, push_tear_down)

@@ -10,9 +10,8 @@
 #include "tests/support/hostile_server.h"
 #include "tests/support/relay.h"
 
-static void test_a_node_that_is_down(void **state)
+TEST(test_a_node_that_is_down)
 {
-    (void)state;
     snprintf(port, sizeof port, "%u", free_port());
     push(WORDS("echo", "--node-timeout", "100ms"));
     assert_exit(75);
@@ -24,9 +23,8 @@ static void test_a_node_that_is_down(void **state)
     assert_contains(result.out, "0 tasks pushed");
 }
 
-static void test_a_node_that_comes_up_meanwhile(void **state)
+TEST(test_a_node_that_comes_up_meanwhile)
 {
-    (void)state;
     const char *arguments[ARGUMENTS_MAX];
     redis_server_kill(server);
     complete(WORDS("echo", "--node-timeout", "20s"), arguments);
@@ -37,9 +35,8 @@ static void test_a_node_that_comes_up_meanwhile(void **state)
     assert_length("default", 1);
 }
 
-static void test_a_node_that_does_not_answer(void **state)
+TEST(test_a_node_that_does_not_answer)
 {
-    (void)state;
     redis_server_pause(server);
     push(WORDS("echo", "--node-timeout", "100ms"));
     redis_server_resume(server);
@@ -48,9 +45,8 @@ static void test_a_node_that_does_not_answer(void **state)
 }
 
 /* Whatever it says, it is no Redis server, and --node-timeout ends. */
-static void test_a_node_that_says_ok_to_everything(void **state)
+TEST(test_a_node_that_says_ok_to_everything)
 {
-    (void)state;
     struct hostile_server *hostile = hostile_server_start(HOSTILE_GOOD);
     snprintf(port, sizeof port, "%u", hostile_server_port(hostile));
     struct instant before = instant_now();
@@ -62,9 +58,8 @@ static void test_a_node_that_says_ok_to_everything(void **state)
 }
 
 /* The connection ends while tasks are on their way: nobody knows, and that is said. */
-static void test_a_connection_that_breaks_meanwhile(void **state)
+TEST(test_a_connection_that_breaks_meanwhile)
 {
-    (void)state;
     int fds[2];
     const char *arguments[ARGUMENTS_MAX];
     struct relay *relay = relay_start(redis_server_port(server));
@@ -89,9 +84,8 @@ static void test_a_connection_that_breaks_meanwhile(void **state)
 }
 
 /* The same, but the node can be reached again: it knows what it has, and nothing is doubled. */
-static void test_a_connection_that_comes_back(void **state)
+TEST(test_a_connection_that_comes_back)
 {
-    (void)state;
     int fds[2];
     const char *arguments[ARGUMENTS_MAX];
     struct relay *relay = relay_start(redis_server_port(server));
@@ -115,9 +109,8 @@ static void test_a_connection_that_comes_back(void **state)
     assert_length("default", 4);
 }
 
-static void test_a_node_out_of_memory(void **state)
+TEST(test_a_node_out_of_memory)
 {
-    (void)state;
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     push(WORDS("echo"));
     assert_exit(1);
@@ -138,9 +131,8 @@ static char *file_write(char path[PRIVATE_DIRECTORY_MAX], const char *text)
     return path;
 }
 
-static void test_passwords(void **state)
+TEST(test_passwords)
 {
-    (void)state;
     char right[PRIVATE_DIRECTORY_MAX], wrong[PRIVATE_DIRECTORY_MAX];
     struct redis_server *secret = redis_server_start(&(struct redis_server_options){.password = "open-sesame"});
     snprintf(port, sizeof port, "%u", redis_server_port(secret));
@@ -173,9 +165,8 @@ static void push_with_config(const char *path)
     result = program_run_arguments(arguments, -1);
 }
 
-static void test_the_node_of_a_configuration(void **state)
+TEST(test_the_node_of_a_configuration)
 {
-    (void)state;
     char good[PRIVATE_DIRECTORY_MAX], bad[PRIVATE_DIRECTORY_MAX];
     struct buffer text = {0};
     buffer_format(
@@ -196,9 +187,8 @@ static void test_the_node_of_a_configuration(void **state)
     buffer_fini(&text);
 }
 
-static void test_a_unix_socket_and_a_database(void **state)
+TEST(test_a_unix_socket_and_a_database)
 {
-    (void)state;
     const char *arguments[] = {"push", "echo", "--socket", redis_server_unix_path(server), "--database", "2", NULL};
     result = program_run_arguments(arguments, -1);
     assert_exit(0);
@@ -207,19 +197,4 @@ static void test_a_unix_socket_and_a_database(void **state)
     free(keyspace);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        push_test(test_a_node_that_is_down),
-        push_test(test_a_node_that_comes_up_meanwhile),
-        push_test(test_a_node_that_does_not_answer),
-        push_test(test_a_node_that_says_ok_to_everything),
-        push_test(test_a_connection_that_breaks_meanwhile),
-        push_test(test_a_connection_that_comes_back),
-        push_test(test_a_node_out_of_memory),
-        push_test(test_passwords),
-        push_test(test_the_node_of_a_configuration),
-        push_test(test_a_unix_socket_and_a_database),
-    };
-    return run_push_tests(tests);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, push_set_up, push_tear_down)

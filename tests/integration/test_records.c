@@ -7,9 +7,8 @@
 #include "tests/support/one_fleet.h"
 #include "worker/commands/task_view.h"
 
-static void a_handler_that_refuses_the_arguments_buries_the_task(void **state)
+TEST(a_handler_that_refuses_the_arguments_buries_the_task)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     fleet_push(&fleet, "{\"class\":\"picky\",\"args\":[],\"jid\":\"good\"}");
     fleet_push(&fleet, "{\"class\":\"picky\",\"args\":[7],\"jid\":\"bad\"}");
@@ -25,9 +24,8 @@ static void a_handler_that_refuses_the_arguments_buries_the_task(void **state)
 }
 
 /* A failure adds to the record; that must not make the task too large to be tried again. */
-static void a_task_of_exactly_the_greatest_size_fails_and_is_tried_again(void **state)
+TEST(a_task_of_exactly_the_greatest_size_fails_and_is_tried_again)
 {
-    (void)state;
     enum { LIMIT = 16 * 1024 };
     static const char head[] = "{\"class\":\"fail\",\"jid\":\"big\",\"args\":[0,\"why\",\"", tail[] = "\"]}";
     char task[LIMIT + 1];
@@ -57,9 +55,8 @@ static char *entry_of(const char *set, struct envelope *entry)
     return text;
 }
 
-static void a_failure_keeps_the_lines_of_its_call_stack(void **state)
+TEST(a_failure_keeps_the_lines_of_its_call_stack)
 {
-    (void)state;
     struct envelope entry = {.member_count = 0};
     struct buffer lines = {0};
     unsigned worker = fleet_work(&fleet, NULL);
@@ -86,9 +83,8 @@ static void a_failure_keeps_the_lines_of_its_call_stack(void **state)
 }
 
 /* What the class is configured to, unless the task says otherwise. */
-static void failures_follow_the_settings_of_the_class(void **state)
+TEST(failures_follow_the_settings_of_the_class)
 {
-    (void)state;
     struct envelope entry = {.member_count = 0};
     unsigned worker = fleet_work(
         &fleet, &(struct fleet_setup){
@@ -113,9 +109,8 @@ static void failures_follow_the_settings_of_the_class(void **state)
 }
 
 /* Failure, retry, due again, dead: whatever nobody changes keeps its bytes and its place. */
-static void a_task_that_goes_all_the_way_keeps_what_it_came_with(void **state)
+TEST(a_task_that_goes_all_the_way_keeps_what_it_came_with)
 {
-    (void)state;
     static const char start[] =
         "{\"class\":\"fail\",\"args\":[0,\"why\",9007199254740993,0.10,{}],\"cattr\":{\"x\":[]},"
         "\"retry\":2,\"queue\":\"jobs\",\"jid\":\"t\",\"created_at\":1795194374500";
@@ -142,9 +137,8 @@ static void a_task_that_goes_all_the_way_keeps_what_it_came_with(void **state)
 
 /* With the first time of failure long ago, its time to be started over, and `holdfast tasks retry` or a dashboard's
  * "Retry now", which take one from the count. */
-static void a_task_that_is_retried_by_hand_goes_on_where_it_was(void **state)
+TEST(a_task_that_is_retried_by_hand_goes_on_where_it_was)
 {
-    (void)state;
     struct envelope entry = {.member_count = 0};
     unsigned worker = fleet_work(&fleet, NULL);
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"why\"],\"jid\":\"t\",\"created_at\":1795194374.5,"
@@ -161,9 +155,8 @@ static void a_task_that_is_retried_by_hand_goes_on_where_it_was(void **state)
 }
 
 /* As the queue node has it again that lost what it was told last. A task that failed comes again of right. */
-static void a_task_that_was_done_here_and_comes_again_is_told(void **state)
+TEST(a_task_that_was_done_here_and_comes_again_is_told)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     for (unsigned i = 0; i < 2; i++) {
         fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"done\"}");
@@ -179,16 +172,4 @@ static void a_task_that_was_done_here_and_comes_again_is_told(void **state)
     assert_false(fleet_logged(&fleet, worker, "task_seen_before jid=failed"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_handler_that_refuses_the_arguments_buries_the_task),
-        fleet_test(a_task_of_exactly_the_greatest_size_fails_and_is_tried_again),
-        fleet_test(a_failure_keeps_the_lines_of_its_call_stack),
-        fleet_test(failures_follow_the_settings_of_the_class),
-        fleet_test(a_task_that_is_retried_by_hand_goes_on_where_it_was),
-        fleet_test(a_task_that_was_done_here_and_comes_again_is_told),
-        fleet_test(a_task_that_goes_all_the_way_keeps_what_it_came_with),
-    };
-    return cmocka_run_group_tests_name("records", tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -445,9 +445,8 @@ static void dry_run_of_two_hosts(void)
     program_result_free(&result);
 }
 
-static void everything_works_with_exactly_these_rights(void **state)
+TEST(everything_works_with_exactly_these_rights)
 {
-    (void)state;
     struct relay *relay = relay_start(redis_server_port(fleet.queue));
     char through[64], sections[512];
     snprintf(through, sizeof through, "host = \"127.0.0.1\"; port = %u;", relay_port(relay));
@@ -524,9 +523,8 @@ static void assert_init_is_refused(void)
 }
 
 /* Looking and healing with the user of the workers, the rest with the other one. */
-static void the_lock_group_is_made_and_changed_with_exactly_these_rights(void **state)
+TEST(the_lock_group_is_made_and_changed_with_exactly_these_rights)
 {
-    (void)state;
     static const struct fleet_setup setup = {.queue_node = QUEUE_USER, .lock_node = LOCK_USER};
     char password[128], login[256];
     struct redis_server *successor = redis_server_start(NULL);
@@ -577,9 +575,8 @@ static void assert_doctor_says(const char *text, bool says)
 }
 
 /* With the line that gives them. */
-static void a_doctor_names_rights_that_are_missing(void **state)
+TEST(a_doctor_names_rights_that_are_missing)
 {
-    (void)state;
     static const struct fleet_setup setup = {.queue_node = QUEUE_USER, .lock_node = LOCK_USER};
     users_make();
     unsigned worker = fleet_work(&fleet, &setup);
@@ -632,9 +629,8 @@ static void assert_script_is_allowed(const struct redis_script *script, const ch
 }
 
 /* Also what they do only when somebody else has broken something. */
-static void every_command_of_the_scripts_is_allowed(void **state)
+TEST(every_command_of_the_scripts_is_allowed)
 {
-    (void)state;
     char *queue = memory_text(rules_of("holdfast-queue")), locks[4096];
     snprintf(locks, sizeof locks, "%s ", rules_of("holdfast-lock"));
     snprintf(locks + strlen(locks), sizeof locks - strlen(locks), "%s", rules_of("holdfast-nodes"));
@@ -646,9 +642,8 @@ static void every_command_of_the_scripts_is_allowed(void **state)
 }
 
 /* Else the tests above would pass with any. */
-static void what_nobody_needs_is_refused(void **state)
+TEST(what_nobody_needs_is_refused)
 {
-    (void)state;
     static const char *const queue[] = {"FLUSHALL",          "KEYS *",      "CONFIG GET *",  "SHUTDOWN",
                                         "EVAL 'return 1' 0", "CLIENT LIST", "DEBUG SLEEP 0", "PUBLISH a b",
                                         "SORT queue:jobs"};
@@ -674,14 +669,4 @@ static void what_nobody_needs_is_refused(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(the_lock_group_is_made_and_changed_with_exactly_these_rights),
-        fleet_test(everything_works_with_exactly_these_rights),
-        fleet_test(a_doctor_names_rights_that_are_missing),
-        fleet_test(every_command_of_the_scripts_is_allowed),
-        fleet_test(what_nobody_needs_is_refused),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -30,18 +30,16 @@ static void reload(unsigned worker, const struct fleet_setup *setup)
     test_await(logged(worker, " reloaded ") + logged(worker, " reload_refused ") > before);
 }
 
-static void a_reload_without_a_change_changes_nothing(void **state)
+TEST(a_reload_without_a_change_changes_nothing)
 {
-    (void)state;
     unsigned worker = start(&(struct fleet_setup){.threads = 2});
     reload(worker, &(struct fleet_setup){.threads = 2});
     test_await(fleet_logged(&fleet, worker, "reloaded changed=0 after_restart=0"));
     one_fleet_stop(worker);
 }
 
-static void the_level_of_the_log_changes(void **state)
+TEST(the_level_of_the_log_changes)
 {
-    (void)state;
     unsigned worker = start(NULL);
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"unseen\"}");
     test_await(fleet_noted(&fleet, "end unseen") == 1);
@@ -53,9 +51,8 @@ static void the_level_of_the_log_changes(void **state)
     one_fleet_stop(worker);
 }
 
-static void the_format_of_the_log_changes(void **state)
+TEST(the_format_of_the_log_changes)
 {
-    (void)state;
     static const struct fleet_setup as_json = {.worker = "log_format = \"json\";"};
     unsigned worker = start(NULL);
     fleet_configure(&fleet, worker, &as_json);
@@ -75,9 +72,8 @@ static void the_format_of_the_log_changes(void **state)
 
 /* Tasks that were only added up are told at the level that they were added up at. With one thread, the line of the last
  * task comes after those of the others. */
-static void a_reload_that_silences_the_log_loses_no_task(void **state)
+TEST(a_reload_that_silences_the_log_loses_no_task)
 {
-    (void)state;
     enum { TASKS = 300 };
     unsigned worker = start(&(struct fleet_setup){.threads = 1}), summed = 0;
     for (unsigned i = 0; i < TASKS; i++)
@@ -96,9 +92,8 @@ static void a_reload_that_silences_the_log_loses_no_task(void **state)
 }
 
 /* By what the worker does: a handler that listens is stopped at once. */
-static void the_stop_timeout_changes(void **state)
+TEST(the_stop_timeout_changes)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"long\"}");
     unsigned worker = start(&(struct fleet_setup){.worker = "stop_timeout = \"10m\";"});
     test_await(fleet_noted(&fleet, "begin long") == 1);
@@ -108,9 +103,8 @@ static void the_stop_timeout_changes(void **state)
 }
 
 /* The class needed a lock, then it has none. A task that began under the old settings ends under them. */
-static void the_settings_of_a_class_change_for_tasks_that_come(void **state)
+TEST(the_settings_of_a_class_change_for_tasks_that_come)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[700],\"jid\":\"old\",\"resource\":\"r\"}");
     unsigned worker = start(
         &(struct fleet_setup){.classes = "{ class = \"guarded\"; lock = \"required\"; retry_queue = \"elsewhere\"; }"});
@@ -126,9 +120,8 @@ static void the_settings_of_a_class_change_for_tasks_that_come(void **state)
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
-static void what_cannot_change_is_named(void **state)
+TEST(what_cannot_change_is_named)
 {
-    (void)state;
     unsigned worker = start(&(struct fleet_setup){.threads = 2});
     reload(worker, &(struct fleet_setup){.threads = 3, .queue_node = "call_timeout = \"2s\";"});
     test_await(fleet_logged(&fleet, worker,
@@ -141,9 +134,8 @@ static void what_cannot_change_is_named(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_file_with_an_error_changes_nothing(void **state)
+TEST(a_file_with_an_error_changes_nothing)
 {
-    (void)state;
     unsigned worker = start(&(struct fleet_setup){.worker = "log_level = \"info\";"});
     reload(worker, &(struct fleet_setup){.worker = "log_level = \"debug\"; thread = 3;"});
     test_await(fleet_logged(&fleet, worker, "error config_finding text="));
@@ -158,9 +150,8 @@ static void a_file_with_an_error_changes_nothing(void **state)
 
 /* The file alone is good, but not with the lock nodes that run: their timeout waits for a restart, the ttl would not.
  */
-static void settings_that_do_not_fit_what_runs_change_nothing(void **state)
+TEST(settings_that_do_not_fit_what_runs_change_nothing)
 {
-    (void)state;
     unsigned worker = start(&(struct fleet_setup){.lock_node = "timeout = \"400ms\";"});
     reload(worker,
            &(struct fleet_setup){.lock = "ttl = \"500ms\"; prefix = \"lock:\";", .lock_node = "timeout = \"50ms\";"});
@@ -170,9 +161,8 @@ static void settings_that_do_not_fit_what_runs_change_nothing(void **state)
 }
 
 /* Requests that come while one is under way are not lost, and none is done twice at once. */
-static void many_reloads_end_in_the_last_file(void **state)
+TEST(many_reloads_end_in_the_last_file)
 {
-    (void)state;
     unsigned worker = start(NULL);
     for (unsigned i = 0; i < 20; i++)
         fleet_signal(&fleet, worker, SIGHUP);
@@ -182,19 +172,4 @@ static void many_reloads_end_in_the_last_file(void **state)
     one_fleet_stop(worker);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_reload_without_a_change_changes_nothing),
-        fleet_test(the_level_of_the_log_changes),
-        fleet_test(the_format_of_the_log_changes),
-        fleet_test(a_reload_that_silences_the_log_loses_no_task),
-        fleet_test(the_stop_timeout_changes),
-        fleet_test(the_settings_of_a_class_change_for_tasks_that_come),
-        fleet_test(what_cannot_change_is_named),
-        fleet_test(a_file_with_an_error_changes_nothing),
-        fleet_test(settings_that_do_not_fit_what_runs_change_nothing),
-        fleet_test(many_reloads_end_in_the_last_file),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -20,9 +20,8 @@ static void assert_none(int exit_code, const char *text, const char *json)
     assert_contains(result.out, json);
 }
 
-static void a_result_is_printed(void **state)
+TEST(a_result_is_printed)
 {
-    (void)state;
     given("SET hf:2:result:j1 " RECORD("j1", "{\"a\":[1, 2.50]}"));
     admin_good("result", "j1");
     assert_string_equal(result.out, "{\"a\":[1, 2.50]}\n");
@@ -33,9 +32,8 @@ static void a_result_is_printed(void **state)
     assert_string_equal(result.out, "{\"a\":[1, 2.50]}\n");
 }
 
-static void a_result_cannot_steer_a_terminal(void **state)
+TEST(a_result_cannot_steer_a_terminal)
 {
-    (void)state;
     given("SET hf:2:result:j1 \"{\\\"ended_at\\\":1.0,\\\"result\\\":\\\"\\xc2\\x9b2J\\xe2\\x80\\xae\\\"}\"");
     admin_good("result", "j1");
     assert_lacks(result.out, "\xc2\x9b");
@@ -44,9 +42,8 @@ static void a_result_cannot_steer_a_terminal(void **state)
     assert_lacks(result.error, "\x1b");
 }
 
-static void every_place_has_its_answer(void **state)
+TEST(every_place_has_its_answer)
 {
-    (void)state;
     assert_none(NONE_TO_COME, "it has ended without one", "{\"jid\":\"j1\",\"state\":\"gone\",\"place\":null");
     given("SADD queues q");
     given("LPUSH queue:q " TASK("j1", ""));
@@ -69,27 +66,24 @@ static void every_place_has_its_answer(void **state)
 }
 
 /* A result of an earlier run is one, whatever became of the jid since. */
-static void a_result_counts_more_than_a_place(void **state)
+TEST(a_result_counts_more_than_a_place)
 {
-    (void)state;
     given("SET hf:2:result:j1 " RECORD("j1", "7"));
     given("ZADD dead 1000 " TASK("j1", ""));
     admin_good("result", "j1");
     assert_string_equal(result.out, "7\n");
 }
 
-static void what_was_not_looked_at_may_still_come(void **state)
+TEST(what_was_not_looked_at_may_still_come)
 {
-    (void)state;
     given("EVAL \"for i = 1, 30 do redis.call('LPUSH', 'queue:q', '{}') end redis.call('SADD', 'queues', 'q')\" 0");
     admin("result", "j1", "--scan-limit", "10");
     assert_int_equal(result.exit_code, NONE_YET);
     assert_contains(result.error, "was not found where was looked");
 }
 
-static void foreign_values_are_no_results(void **state)
+TEST(foreign_values_are_no_results)
 {
-    (void)state;
     given("SET hf:2:result:j1 {}");
     admin("result", "j1");
     assert_int_equal(result.exit_code, 1);
@@ -101,9 +95,8 @@ static void foreign_values_are_no_results(void **state)
     assert_contains(result.error, "WRONGTYPE");
 }
 
-static void mistakes_are_told(void **state)
+TEST(mistakes_are_told)
 {
-    (void)state;
     admin("result");
     assert_int_equal(result.exit_code, 2);
     admin("result", "with\nline");
@@ -137,9 +130,8 @@ static void assert_ends(struct program *program, int exit_code, const char *out,
     program_result_free(&ended);
 }
 
-static void waiting_ends_when_the_result_is_there(void **state)
+TEST(waiting_ends_when_the_result_is_there)
 {
-    (void)state;
     given("SADD queues q");
     given("LPUSH queue:q " TASK("j1", ""));
     struct program program = waiting_start("--wait");
@@ -149,9 +141,8 @@ static void waiting_ends_when_the_result_is_there(void **state)
     assert_ends(&program, 0, "\"done\"\n", "");
 }
 
-static void waiting_ends_when_the_task_is_dead(void **state)
+TEST(waiting_ends_when_the_task_is_dead)
 {
-    (void)state;
     given("SADD queues q");
     given("LPUSH queue:q " TASK("j1", ""));
     struct program program = waiting_start("--wait");
@@ -161,9 +152,8 @@ static void waiting_ends_when_the_task_is_dead(void **state)
     assert_ends(&program, NONE_TO_COME, "", "it is dead: \"E: oops\"");
 }
 
-static void waiting_ends_when_the_task_is_gone(void **state)
+TEST(waiting_ends_when_the_task_is_gone)
 {
-    (void)state;
     given("SADD queues q");
     given("LPUSH queue:q " TASK("j1", ""));
     struct program program = waiting_start("--wait=1h");
@@ -172,17 +162,15 @@ static void waiting_ends_when_the_task_is_gone(void **state)
     assert_ends(&program, NONE_TO_COME, "", "it has ended without one");
 }
 
-static void waiting_ends_when_its_time_is_over(void **state)
+TEST(waiting_ends_when_its_time_is_over)
 {
-    (void)state;
     given("ZADD schedule 9000000000 " TASK("j1", ""));
     struct program program = waiting_start("--wait=300ms");
     assert_ends(&program, NONE_YET, "", "no result yet: it is in schedule");
 }
 
-static void waiting_can_be_interrupted(void **state)
+TEST(waiting_can_be_interrupted)
 {
-    (void)state;
     given("ZADD schedule 9000000000 " TASK("j1", ""));
     struct program program = waiting_start("--wait");
     await_looks(2);
@@ -193,9 +181,8 @@ static void waiting_can_be_interrupted(void **state)
 }
 
 /* The places are not walked through with every look. */
-static void waiting_costs_little(void **state)
+TEST(waiting_costs_little)
 {
-    (void)state;
     given("SADD queues q");
     given("LPUSH queue:q " TASK("j1", ""));
     struct program program = waiting_start("--wait");
@@ -228,9 +215,8 @@ static void given_a_result(const char *jid)
           jid);
 }
 
-static void push_waits_for_its_result(void **state)
+TEST(push_waits_for_its_result)
 {
-    (void)state;
     char jid[25];
     struct program program = push_start("--wait", NULL, jid);
     await_looks(2);
@@ -239,9 +225,8 @@ static void push_waits_for_its_result(void **state)
     assert_ends(&program, 0, "\"done\"\n", "");
 }
 
-static void push_prints_one_object(void **state)
+TEST(push_prints_one_object)
 {
-    (void)state;
     char jid[25], expected[128];
     struct program program = push_start("--wait=1h", "--json", jid);
     given_a_result(jid);
@@ -250,27 +235,24 @@ static void push_prints_one_object(void **state)
     assert_ends(&program, 0, expected, "");
 }
 
-static void push_names_the_task_when_it_gives_up(void **state)
+TEST(push_names_the_task_when_it_gives_up)
 {
-    (void)state;
     char jid[25], expected[64];
     struct program program = push_start("--wait=300ms", NULL, jid);
     snprintf(expected, sizeof expected, "`holdfast result %s --wait`", jid);
     assert_ends(&program, NONE_YET, "", expected);
 }
 
-static void push_names_the_setting_when_no_result_was_kept(void **state)
+TEST(push_names_the_setting_when_no_result_was_kept)
 {
-    (void)state;
     char jid[25];
     struct program program = push_start("--wait", NULL, jid);
     given("DEL queue:default");
     assert_ends(&program, NONE_TO_COME, "", "(result_ttl of the class is 0)");
 }
 
-static void push_waits_for_nothing_that_is_not_pushed(void **state)
+TEST(push_waits_for_nothing_that_is_not_pushed)
 {
-    (void)state;
     given("SET queue:default text");
     admin("push", "echo", "--wait");
     assert_int_equal(result.exit_code, 1);
@@ -278,27 +260,4 @@ static void push_waits_for_nothing_that_is_not_pushed(void **state)
     assert_int_equal(redis_server_calls(server, "get"), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        admin_test(a_result_is_printed),
-        admin_test(a_result_cannot_steer_a_terminal),
-        admin_test(every_place_has_its_answer),
-        admin_test(a_result_counts_more_than_a_place),
-        admin_test(what_was_not_looked_at_may_still_come),
-        admin_test(foreign_values_are_no_results),
-        admin_test(mistakes_are_told),
-        admin_test(waiting_ends_when_the_result_is_there),
-        admin_test(waiting_ends_when_the_task_is_dead),
-        admin_test(waiting_ends_when_the_task_is_gone),
-        admin_test(waiting_ends_when_its_time_is_over),
-        admin_test(waiting_can_be_interrupted),
-        admin_test(waiting_costs_little),
-        admin_test(push_waits_for_its_result),
-        admin_test(push_prints_one_object),
-        admin_test(push_names_the_task_when_it_gives_up),
-        admin_test(push_names_the_setting_when_no_result_was_kept),
-        admin_test(push_waits_for_nothing_that_is_not_pushed),
-    };
-    return run_admin_tests(tests);
-}
+RUN_ADMIN_TESTS

@@ -13,8 +13,6 @@
 
 enum { WORDS_MAX = 24, PATH_SIZE = 512 };
 
-static char plugin[PATH_SIZE];
-
 /* "thread" or "process". */
 static const char *const places[] = {"thread", "process"};
 enum { PLACES = 2 };
@@ -22,7 +20,9 @@ enum { PLACES = 2 };
 static const char *const *command(const char *place, const char *args, const char *const *more)
 {
     static const char *words[WORDS_MAX];
+    static char plugin[PATH_SIZE];
     size_t count = 0;
+    snprintf(plugin, sizeof plugin, "%s/tests/plugins/scripted.so", test_build());
     const char *first[] = {"run-handler", "scripted", args, "--plugin", plugin};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
         words[count++] = first[i];
@@ -48,9 +48,8 @@ static void expect(struct program_result *result, int exit_code, const char *out
     assert_contains(result->out, out);
 }
 
-static void all_that_it_says_is_told(void **state)
+TEST(all_that_it_says_is_told)
 {
-    (void)state;
     for (int i = 0; i < PLACES; i++) {
         struct program_result result = run_handler(places[i], "[\"say\"]", NULL);
         expect(&result, 0, "log       warn  a ?[31mcolour\n");
@@ -63,9 +62,8 @@ static void all_that_it_says_is_told(void **state)
     }
 }
 
-static void the_outcome_is_json_when_that_is_wanted(void **state)
+TEST(the_outcome_is_json_when_that_is_wanted)
 {
-    (void)state;
     for (int i = 0; i < PLACES; i++) {
         struct program_result result = run_handler(places[i], "[\"say\"]", MORE("--json"));
         expect(&result, 0, "{\"class\":\"scripted\",\"jid\":\"");
@@ -82,9 +80,8 @@ static void the_outcome_is_json_when_that_is_wanted(void **state)
     }
 }
 
-static void what_cannot_be_pushed_is_refused_at_once(void **state)
+TEST(what_cannot_be_pushed_is_refused_at_once)
 {
-    (void)state;
     for (int i = 0; i < PLACES; i++) {
         struct program_result result = run_handler(places[i], "[\"nothing\"]", NULL);
         expect(&result, 65, "error     Unpushed: ");
@@ -93,9 +90,8 @@ static void what_cannot_be_pushed_is_refused_at_once(void **state)
     }
 }
 
-static void it_sees_what_the_options_say(void **state)
+TEST(it_sees_what_the_options_say)
 {
-    (void)state;
     for (int i = 0; i < PLACES; i++) {
         struct program_result result = run_handler(places[i], "[\"facts\"]",
                                                    MORE("-r", "b", "-r", "a", "--fence", "77", "--attempt", "3",
@@ -113,9 +109,8 @@ static void it_sees_what_the_options_say(void **state)
     }
 }
 
-static void the_loss_of_its_lock_is_told_and_its_result_refused(void **state)
+TEST(the_loss_of_its_lock_is_told_and_its_result_refused)
 {
-    (void)state;
     for (int i = 0; i < PLACES; i++) {
         struct program_result result =
             run_handler(places[i], "[\"loss\"]", MORE("-r", "a", "--lose-lock-after", "300ms"));
@@ -129,9 +124,8 @@ static void the_loss_of_its_lock_is_told_and_its_result_refused(void **state)
     }
 }
 
-static void danger_is_seen_and_is_no_loss(void **state)
+TEST(danger_is_seen_and_is_no_loss)
 {
-    (void)state;
     for (int i = 0; i < PLACES; i++) {
         struct program_result result =
             run_handler(places[i], "[\"danger\"]", MORE("-r", "a", "--danger-after", "200ms"));
@@ -142,9 +136,8 @@ static void danger_is_seen_and_is_no_loss(void **state)
     }
 }
 
-static void it_is_asked_to_stop(void **state)
+TEST(it_is_asked_to_stop)
 {
-    (void)state;
     for (int i = 0; i < PLACES; i++) {
         struct program_result result = run_handler(places[i], "[\"order\"]", MORE("--cancel-after", "200ms"));
         expect(&result, 130, "cancel    asked to stop: the task is cancelled\noutcome   cancelled");
@@ -159,9 +152,8 @@ static void it_is_asked_to_stop(void **state)
     }
 }
 
-static void who_does_not_listen_is_killed_in_a_process(void **state)
+TEST(who_does_not_listen_is_killed_in_a_process)
 {
-    (void)state;
     struct program_result result = run_handler("process", "[\"deaf\"]", MORE("-r", "a", "--lose-lock-after", "300ms"));
     expect(&result, 97, "outcome   lock_lost");
     program_result_free(&result);
@@ -175,9 +167,8 @@ static void who_does_not_listen_is_killed_in_a_process(void **state)
 }
 
 /* Of its status nobody can tell that there was no outcome. */
-static void exit_is_no_outcome(void **state)
+TEST(exit_is_no_outcome)
 {
-    (void)state;
     struct program_result result = run_handler("process", "[\"exit\"]", NULL);
     expect(&result, 75, "error     HF::Crashed: ");
     assert_contains(result.out, "exited with status 0");
@@ -198,9 +189,8 @@ static bool has_said(const struct program *program, const char *text)
 }
 
 /* With --json what it says comes on standard error at once. */
-static void an_interrupt_cancels_and_a_second_one_kills(void **state)
+TEST(an_interrupt_cancels_and_a_second_one_kills)
 {
-    (void)state;
     for (int i = 0; i < PLACES; i++) {
         struct program program = program_start(command(places[i], "[\"order\"]", MORE("--json")), -1);
         test_await(has_said(&program, "waiting"));
@@ -221,10 +211,9 @@ static void an_interrupt_cancels_and_a_second_one_kills(void **state)
     }
 }
 
-static void refusals_come_before_the_run(void **state)
+TEST(refusals_come_before_the_run)
 {
     char args[700] = "[\"";
-    (void)state;
     memset(args + 2, 'x', 600);
     memcpy(args + 602, "\"]", 3);
     for (int i = 0; i < PLACES; i++) {
@@ -239,9 +228,8 @@ static void refusals_come_before_the_run(void **state)
     }
 }
 
-static void arguments_come_from_standard_input_too(void **state)
+TEST(arguments_come_from_standard_input_too)
 {
-    (void)state;
     int input = memfd_create("input", MFD_CLOEXEC);
     assert_int_equal(write(input, " [\"say\"]\n", 9), 9);
     lseek(input, 0, SEEK_SET);
@@ -303,7 +291,7 @@ static struct program_result run_configured(const struct place *place, const cha
     return program_run_arguments(words, -1);
 }
 
-static void a_configuration_says_what_the_class_is(void **state)
+TEST_WITH(a_configuration_says_what_the_class_is, enter, leave)
 {
     const struct place *place = *state;
     struct program_result result =
@@ -349,7 +337,7 @@ static struct program_result run_program(const struct place *place, const char *
     return program_run_arguments(words, -1);
 }
 
-static void programs_are_run_as_a_worker_does(void **state)
+TEST_WITH(programs_are_run_as_a_worker_does, enter, leave)
 {
     const struct place *place = *state;
     struct program_result result = run_program(place,
@@ -385,7 +373,7 @@ static void programs_are_run_as_a_worker_does(void **state)
     program_result_free(&result);
 }
 
-static void programs_that_are_none_are_refused(void **state)
+TEST_WITH(programs_that_are_none_are_refused, enter, leave)
 {
     const struct place *place = *state;
     struct program_result result = program_run("run-handler anything [] --program /nonexistent/program");
@@ -399,7 +387,7 @@ static void programs_that_are_none_are_refused(void **state)
 
 /* --- mistakes ----------------------------------------------------------------------------------------------------- */
 
-static void mistakes_are_told(void **state)
+TEST(mistakes_are_told)
 {
     static const struct {
         const char *line;
@@ -421,7 +409,6 @@ static void mistakes_are_told(void **state)
         {"run-handler echo [] --lose-lock-after 1s", 1, "there is no lock that could be lost"},
         {"run-handler echo [] -r hf:x", 1, "hf:"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
         struct program_result result = program_run(mistakes[i].line);
         if (result.exit_code != mistakes[i].exit_code)
@@ -432,26 +419,4 @@ static void mistakes_are_told(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_it_says_is_told),
-        cmocka_unit_test(the_outcome_is_json_when_that_is_wanted),
-        cmocka_unit_test(what_cannot_be_pushed_is_refused_at_once),
-        cmocka_unit_test(it_sees_what_the_options_say),
-        cmocka_unit_test(the_loss_of_its_lock_is_told_and_its_result_refused),
-        cmocka_unit_test(danger_is_seen_and_is_no_loss),
-        cmocka_unit_test(it_is_asked_to_stop),
-        cmocka_unit_test(who_does_not_listen_is_killed_in_a_process),
-        cmocka_unit_test(exit_is_no_outcome),
-        cmocka_unit_test(an_interrupt_cancels_and_a_second_one_kills),
-        cmocka_unit_test(refusals_come_before_the_run),
-        cmocka_unit_test(arguments_come_from_standard_input_too),
-        cmocka_unit_test_setup_teardown(a_configuration_says_what_the_class_is, enter, leave),
-        cmocka_unit_test_setup_teardown(programs_are_run_as_a_worker_does, enter, leave),
-        cmocka_unit_test_setup_teardown(programs_that_are_none_are_refused, enter, leave),
-        cmocka_unit_test(mistakes_are_told),
-    };
-    snprintf(plugin, sizeof plugin, "%s/tests/plugins/scripted.so", test_build());
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

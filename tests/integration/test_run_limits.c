@@ -12,9 +12,8 @@ static void assert_retry_says(const char *text)
     free(retry);
 }
 
-static void a_run_that_takes_too_long_is_cancelled_and_fails(void **state)
+TEST(a_run_that_takes_too_long_is_cancelled_and_fails)
 {
-    (void)state;
     unsigned worker =
         fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"careful\"; timeout = \"100ms\"; }"});
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"slow\"}");
@@ -28,9 +27,8 @@ static void a_run_that_takes_too_long_is_cancelled_and_fails(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_run_that_does_not_listen_and_gets_done_is_done(void **state)
+TEST(a_run_that_does_not_listen_and_gets_done_is_done)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"note\"; timeout = \"50ms\"; }"});
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[300],\"jid\":\"deaf\"}");
     test_await(fleet_noted(&fleet, "end deaf") == 1);
@@ -39,9 +37,8 @@ static void a_run_that_does_not_listen_and_gets_done_is_done(void **state)
     test_await(fleet_logged(&fleet, worker, "task_timed_out jid=deaf"));
 }
 
-static void a_snoozed_task_comes_again_and_no_retry_is_used_up(void **state)
+TEST(a_snoozed_task_comes_again_and_no_retry_is_used_up)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     struct wall_time pushed = wall_now();
     fleet_push(&fleet, "{\"class\":\"moody\",\"args\":[600000,\"m\"],\"jid\":\"m\",\"resource\":\"m\"}");
@@ -60,9 +57,8 @@ static void a_snoozed_task_comes_again_and_no_retry_is_used_up(void **state)
     test_await(fleet_logged(&fleet, worker, "ending=snoozed jid=m"));
 }
 
-static void a_failed_task_comes_again_when_its_handler_says(void **state)
+TEST(a_failed_task_comes_again_when_its_handler_says)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     struct wall_time pushed = wall_now();
     fleet_push(&fleet, "{\"class\":\"moody\",\"args\":[600000,\"far\",\"fail\"],\"jid\":\"far\"}");
@@ -76,9 +72,8 @@ static void a_failed_task_comes_again_when_its_handler_says(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_stop_during_a_timeout_gives_the_task_back_once(void **state)
+TEST(a_stop_during_a_timeout_gives_the_task_back_once)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"careful\"; timeout = \"1h\"; }",
                                                                .worker = "stop_timeout = \"10ms\";"});
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"s\"}");
@@ -88,14 +83,4 @@ static void a_stop_during_a_timeout_gives_the_task_back_once(void **state)
     assert_int_equal(fleet_left(&fleet), 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_run_that_takes_too_long_is_cancelled_and_fails),
-        fleet_test(a_run_that_does_not_listen_and_gets_done_is_done),
-        fleet_test(a_snoozed_task_comes_again_and_no_retry_is_used_up),
-        fleet_test(a_failed_task_comes_again_when_its_handler_says),
-        fleet_test(a_stop_during_a_timeout_gives_the_task_back_once),
-    };
-    return cmocka_run_group_tests_name("run_limits", tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -31,9 +31,8 @@ static void work_until_drained(const char *classes)
 }
 
 /* Shares are used up and become free all the time, also while a task that lacks one is being parked. */
-static void many_short_tasks_get_through_a_share(void **state)
+TEST(many_short_tasks_get_through_a_share)
 {
-    (void)state;
     enum { TASKS = 300 };
     fleet_push_many(&fleet, "careful", TASKS, 1, 0);
     work_until_drained(HALF(""));
@@ -43,9 +42,8 @@ static void many_short_tasks_get_through_a_share(void **state)
 }
 
 /* A stamp from after every claim: each task that is parked first is sent back to try again. */
-static void what_is_sent_back_still_lacks_its_share(void **state)
+TEST(what_is_sent_back_still_lacks_its_share)
 {
-    (void)state;
     unsigned worker = fleet_work(
         &fleet, &(struct fleet_setup){.threads = 2, .worker = "stop_timeout = \"100ms\";", .classes = HALF("")});
     fleet_push_many(&fleet, "careful", 1, 600000, 0);
@@ -61,9 +59,8 @@ static void what_is_sent_back_still_lacks_its_share(void **state)
 }
 
 /* The bound is for those who wait for one resource. */
-static void who_waits_for_a_share_is_no_crowd(void **state)
+TEST(who_waits_for_a_share_is_no_crowd)
 {
-    (void)state;
     enum { TASKS = 12 };
     fleet_push_many(&fleet, "careful", TASKS, 30, 0);
     work_until_drained(HALF("max_waiters = 1;"));
@@ -72,9 +69,8 @@ static void who_waits_for_a_share_is_no_crowd(void **state)
 }
 
 /* Two runners: one holds r1 while its heir waits for that, so the other is free. */
-static void an_heir_that_waits_has_no_share_of_its_own(void **state)
+TEST(an_heir_that_waits_has_no_share_of_its_own)
 {
-    (void)state;
     contended_start(&(struct fleet_setup){.threads = 4, .classes = "{ class = \"hold\"; share = 50; }"});
     contended_push("holder", UNTIL_CANCELLED, "r1");
     contended_push("heir", UNTIL_CANCELLED, "r1");
@@ -92,9 +88,8 @@ static void an_heir_that_waits_has_no_share_of_its_own(void **state)
 }
 
 /* The lock stays for much longer than anybody has to wait for the share. */
-static void a_share_is_free_while_the_lock_lingers(void **state)
+TEST(a_share_is_free_while_the_lock_lingers)
 {
-    (void)state;
     contended_start(&(struct fleet_setup){
         .threads = 2, .classes = "{ class = \"hold\"; mode = \"efficiency\"; share = 50; hold_at_least = \"50s\"; }"});
     contended_push("a", UNTIL_CANCELLED, "r1");
@@ -106,12 +101,4 @@ static void a_share_is_free_while_the_lock_lingers(void **state)
     test_await(fleet_noted_all(&fleet, "begin b") == 1 && fleet_noted_all(&fleet, "begin c") == 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(many_short_tasks_get_through_a_share),       fleet_test(what_is_sent_back_still_lacks_its_share),
-        fleet_test(an_heir_that_waits_has_no_share_of_its_own), fleet_test(a_share_is_free_while_the_lock_lingers),
-        fleet_test(who_waits_for_a_share_is_no_crowd),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

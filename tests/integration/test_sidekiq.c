@@ -81,9 +81,8 @@ static void put_off_the_retry(void)
                                            "redis.call('ZRANGE', 'retry', 0, 0)[1])\" 0"));
 }
 
-static void ruby_pushes_we_run_ruby_reads(void **state)
+TEST(ruby_pushes_we_run_ruby_reads)
 {
-    (void)state;
     if (!has_sidekiq())
         skip();
     push("{\"class\":\"note\",\"args\":[],\"queue\":\"jobs\"}");
@@ -107,9 +106,8 @@ static void ruby_pushes_we_run_ruby_reads(void **state)
     assert_ruby("", "processes");
 }
 
-static void ruby_quiets_and_stops(void **state)
+TEST(ruby_quiets_and_stops)
 {
-    (void)state;
     if (!has_sidekiq())
         skip();
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 3});
@@ -124,9 +122,8 @@ static void ruby_quiets_and_stops(void **state)
 }
 
 /* A person at the dashboard presses "retry": the entry is found again by its text, and goes once. */
-static void ruby_retries_what_failed_and_what_is_dead(void **state)
+TEST(ruby_retries_what_failed_and_what_is_dead)
 {
-    (void)state;
     if (!has_sidekiq())
         skip();
     char told[4096];
@@ -198,9 +195,8 @@ static void given_every_kind_of_failure(void)
 }
 
 /* Each way in which an entry of `retry` or `dead` comes to be. */
-static void ruby_opens_the_page_of_every_kind_of_entry(void **state)
+TEST(ruby_opens_the_page_of_every_kind_of_entry)
 {
-    (void)state;
     if (!has_sidekiq())
         skip();
     given_every_kind_of_failure();
@@ -227,13 +223,4 @@ static void ruby_opens_the_page_of_every_kind_of_entry(void **state)
                 "pages");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(ruby_pushes_we_run_ruby_reads),
-        fleet_test(ruby_quiets_and_stops),
-        fleet_test(ruby_retries_what_failed_and_what_is_dead),
-        fleet_test(ruby_opens_the_page_of_every_kind_of_entry),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -17,9 +17,8 @@ static bool status_has(const char *text)
     return strstr(status_of(NULL), text) != NULL;
 }
 
-static void a_fleet_in_which_all_is_well_says_so_in_one_line(void **state)
+TEST(a_fleet_in_which_all_is_well_says_so_in_one_line)
 {
-    (void)state;
     holder_start("\"jobs\"");
     test_await(strcmp(status_of("--check"),
                       "well: 1 worker, 5 of 5 lock nodes vote, 0 tasks in queues, 0 waiting for locks\n") == 0);
@@ -27,9 +26,8 @@ static void a_fleet_in_which_all_is_well_says_so_in_one_line(void **state)
 }
 
 /* The holder keeps the place that it had, its heir too: they are the two that wait no more. */
-static void those_who_wait_for_a_lock_are_told_and_not_as_scheduled(void **state)
+TEST(those_who_wait_for_a_lock_are_told_and_not_as_scheduled)
 {
-    (void)state;
     given_a_holder();
     for (unsigned i = 1; i <= 3; i++) {
         char jid[16];
@@ -51,9 +49,8 @@ static void those_who_wait_for_a_lock_are_told_and_not_as_scheduled(void **state
     assert_contains(result.out, ",\"schedule\":1,");
 }
 
-static void lost_lock_nodes_are_told_with_what_that_means(void **state)
+TEST(lost_lock_nodes_are_told_with_what_that_means)
 {
-    (void)state;
     holder_start("\"jobs\"");
     test_await(status_has("well: 1 worker, 5 of 5 lock nodes vote, "));
     redis_server_kill(fleet.locks.servers[0]);
@@ -72,9 +69,8 @@ static void lost_lock_nodes_are_told_with_what_that_means(void **state)
 }
 
 /* A node that is there and hangs, and one that refuses to write, vote for nothing. */
-static void lock_nodes_that_hang_or_refuse_do_not_vote(void **state)
+TEST(lock_nodes_that_hang_or_refuse_do_not_vote)
 {
-    (void)state;
     given_a_configuration();
     redis_server_pause(fleet.locks.servers[0]);
     lock_cluster_ask(&fleet.locks, 1, "CONFIG SET maxmemory 1");
@@ -88,9 +84,8 @@ static void lock_nodes_that_hang_or_refuse_do_not_vote(void **state)
     test_await(status_has("; 4 of 5 lock nodes vote (1 more may fail: lock4: excluded, no_marker), "));
 }
 
-static void a_class_that_no_worker_serves_is_told(void **state)
+TEST(a_class_that_no_worker_serves_is_told)
 {
-    (void)state;
     holder_start("\"jobs\"");
     fleet_push(&fleet, "{\"class\":\"tomorrow\",\"args\":[],\"jid\":\"t1\"}");
     test_await(status_has("not well: no worker serves the class tomorrow: 1 task waits; 1 worker, 5 of 5 "));
@@ -101,9 +96,8 @@ static void a_class_that_no_worker_serves_is_told(void **state)
     assert_int_equal(result.exit_code, 0);
 }
 
-static void without_a_configuration_lock_nodes_are_not_known(void **state)
+TEST(without_a_configuration_lock_nodes_are_not_known)
 {
-    (void)state;
     char port[16];
     snprintf(port, sizeof port, "%u", redis_server_port(fleet.queue));
     result = program_run_arguments((const char *const[]){"status", "--check", "--port", port, NULL}, -1);
@@ -118,15 +112,4 @@ static int five_lock_nodes_set_up(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        holding_test(a_fleet_in_which_all_is_well_says_so_in_one_line),
-        holding_test(those_who_wait_for_a_lock_are_told_and_not_as_scheduled),
-        holding_test(lost_lock_nodes_are_told_with_what_that_means),
-        holding_test(lock_nodes_that_hang_or_refuse_do_not_vote),
-        holding_test(a_class_that_no_worker_serves_is_told),
-        holding_test(without_a_configuration_lock_nodes_are_not_known),
-    };
-    return cmocka_run_group_tests(tests, five_lock_nodes_set_up, one_fleet_tear_down);
-}
+RUN_GROUP(five_lock_nodes_set_up, one_fleet_tear_down, NULL, holding_clean)

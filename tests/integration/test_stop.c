@@ -28,9 +28,8 @@ static void assert_no_traces(void)
 
 /* --- in good time ------------------------------------------------------------------------------------------------- */
 
-static void what_runs_is_finished_and_what_waits_stays(void **state)
+TEST(what_runs_is_finished_and_what_waits_stays)
 {
-    (void)state;
     fleet_push_many(&fleet, "guarded", 6, 300, 100);
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 2});
     test_await(fleet_noted_all(&fleet, "begin ") == 2);
@@ -49,9 +48,8 @@ static void locks_hold(unsigned count)
 }
 
 /* Four are claimed and wait for locks that somebody elsewhere has, two are still in the queue. */
-static void what_waits_for_its_lock_goes_back_to_the_head_in_order(void **state)
+TEST(what_waits_for_its_lock_goes_back_to_the_head_in_order)
 {
-    (void)state;
     locks_hold(6);
     fleet_push_many(&fleet, "guarded", 6, 500, 6);
     unsigned worker = fleet_work(
@@ -70,18 +68,16 @@ static void what_waits_for_its_lock_goes_back_to_the_head_in_order(void **state)
     assert_no_traces();
 }
 
-static void an_idle_worker_leaves_nothing(void **state)
+TEST(an_idle_worker_leaves_nothing)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 1);
     one_fleet_stop(worker);
     assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
 }
 
-static void a_stop_before_the_nodes_are_reached_is_a_stop(void **state)
+TEST(a_stop_before_the_nodes_are_reached_is_a_stop)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(fleet_logged(&fleet, worker, "worker_started"));
     one_fleet_stop(worker);
@@ -90,9 +86,8 @@ static void a_stop_before_the_nodes_are_reached_is_a_stop(void **state)
 
 /* --- when it takes too long --------------------------------------------------------------------------------------- */
 
-static void a_handler_longer_than_the_stop_timeout_is_cancelled_and_goes_back(void **state)
+TEST(a_handler_longer_than_the_stop_timeout_is_cancelled_and_goes_back)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"long\",\"resource\":\"r\"}");
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"next\"}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"300ms\";"});
@@ -105,9 +100,8 @@ static void a_handler_longer_than_the_stop_timeout_is_cancelled_and_goes_back(vo
 }
 
 /* Its lock must outlive it: whoever comes next must not work beside it. */
-static void a_handler_that_ignores_that_is_abandoned(void **state)
+TEST(a_handler_that_ignores_that_is_abandoned)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[600000],\"jid\":\"deaf\",\"resource\":\"r\"}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"100ms\";"});
     test_await(fleet_noted(&fleet, "begin deaf") == 1);
@@ -120,9 +114,8 @@ static void a_handler_that_ignores_that_is_abandoned(void **state)
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3);
 }
 
-static void a_second_signal_stops_now(void **state)
+TEST(a_second_signal_stops_now)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"long\"}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"10m\";"});
     test_await(fleet_noted(&fleet, "begin long") == 1);
@@ -137,9 +130,8 @@ static void a_second_signal_stops_now(void **state)
 }
 
 /* Some notice, some do not. */
-static void a_second_signal_gives_back_in_order_what_it_abandons(void **state)
+TEST(a_second_signal_gives_back_in_order_what_it_abandons)
 {
-    (void)state;
     for (unsigned i = 1; i <= 12; i++)
         fleet_push(&fleet, "{\"class\":\"%s\",\"args\":[600000],\"jid\":\"t%u\"}", i % 3 == 0 ? "careful" : "note", i);
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"next\"}");
@@ -157,9 +149,8 @@ static void a_second_signal_gives_back_in_order_what_it_abandons(void **state)
 /* --- in trouble --------------------------------------------------------------------------------------------------- */
 
 /* Its claims are kept where whoever recovers them will look. */
-static void without_the_queue_node_it_ends_with_a_failure_and_loses_nothing(void **state)
+TEST(without_the_queue_node_it_ends_with_a_failure_and_loses_nothing)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"kept\"}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
     test_await(fleet_noted(&fleet, "begin kept") == 1);
@@ -174,9 +165,8 @@ static void without_the_queue_node_it_ends_with_a_failure_and_loses_nothing(void
 }
 
 /* Its handler has long ended when the stop_timeout begins; nobody waits for it to run out. */
-static void one_signal_is_enough_when_the_queue_node_hangs(void **state)
+TEST(one_signal_is_enough_when_the_queue_node_hangs)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[100],\"jid\":\"kept\"}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"10m\";"});
     test_await(fleet_noted(&fleet, "begin kept") == 1);
@@ -190,9 +180,8 @@ static void one_signal_is_enough_when_the_queue_node_hangs(void **state)
 }
 
 /* Nothing can have been claimed, so there is nothing to wait for. */
-static void a_worker_that_never_reached_its_queue_node_stops_at_once(void **state)
+TEST(a_worker_that_never_reached_its_queue_node_stops_at_once)
 {
-    (void)state;
     redis_server_kill(fleet.queue);
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "stop_timeout = \"10m\";"});
     test_await(fleet_logged(&fleet, worker, "node_down node=queue"));
@@ -200,20 +189,4 @@ static void a_worker_that_never_reached_its_queue_node_stops_at_once(void **stat
     assert_false(fleet_logged(&fleet, worker, "handlers_abandoned"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(what_runs_is_finished_and_what_waits_stays),
-        fleet_test(what_waits_for_its_lock_goes_back_to_the_head_in_order),
-        fleet_test(an_idle_worker_leaves_nothing),
-        fleet_test(a_stop_before_the_nodes_are_reached_is_a_stop),
-        fleet_test(a_handler_longer_than_the_stop_timeout_is_cancelled_and_goes_back),
-        fleet_test(a_handler_that_ignores_that_is_abandoned),
-        fleet_test(a_second_signal_stops_now),
-        fleet_test(a_second_signal_gives_back_in_order_what_it_abandons),
-        fleet_test(one_signal_is_enough_when_the_queue_node_hangs),
-        fleet_test(without_the_queue_node_it_ends_with_a_failure_and_loses_nothing),
-        fleet_test(a_worker_that_never_reached_its_queue_node_stops_at_once),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

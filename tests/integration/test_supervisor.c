@@ -107,34 +107,29 @@ static void crash_is_named(const char *act, int number, const char *name)
     test_await(fleet_logged(&fleet, worker, "task_was_running "));
 }
 
-static void a_write_to_nowhere_is_named(void **state)
+TEST(a_write_to_nowhere_is_named)
 {
-    (void)state;
     crash_is_named("nowhere", SIGSEGV, "SIGSEGV");
 }
 
-static void a_stack_that_is_used_up_is_named(void **state)
+TEST(a_stack_that_is_used_up_is_named)
 {
-    (void)state;
     crash_is_named("deep", SIGSEGV, "SIGSEGV");
 }
 
-static void an_abort_is_named(void **state)
+TEST(an_abort_is_named)
 {
-    (void)state;
     crash_is_named("abort", SIGABRT, "SIGABRT");
 }
 
-static void a_signal_that_a_handler_sends_itself_is_named(void **state)
+TEST(a_signal_that_a_handler_sends_itself_is_named)
 {
-    (void)state;
     crash_is_named("segv", SIGSEGV, "SIGSEGV");
 }
 
 /* Among several that run, the one that did it. */
-static void the_others_that_ran_are_not_named(void **state)
+TEST(the_others_that_ran_are_not_named)
 {
-    (void)state;
     push("listen", "innocent");
     unsigned worker = fleet_work(&fleet, &alone);
     test_await(fleet_logged(&fleet, worker, "worker_started "));
@@ -151,9 +146,8 @@ static void the_others_that_ran_are_not_named(void **state)
 }
 
 /* Each time another task kills the worker, which stays in a queue that the next one does not serve. */
-static void who_ran_beside_a_culprit_is_not_blamed(void **state)
+TEST(who_ran_beside_a_culprit_is_not_blamed)
 {
-    (void)state;
     struct fleet_setup steady = alone; /* who stands still for less than the lease does not lose its task */
     steady.worker = "lease = \"4s\";";
     push("listen", "innocent");
@@ -193,9 +187,8 @@ static void exit_is_a_failure_and_named(const struct fleet_setup *setup, const c
     free(log);
 }
 
-static void a_handler_that_calls_exit_is_named(void **state)
+TEST(a_handler_that_calls_exit_is_named)
 {
-    (void)state;
     push("exit", "quitter");
     exit_is_a_failure_and_named(&alone, " jid=quitter class=restless\n");
     free(fleet_ask(&fleet, "FLUSHALL"));
@@ -203,9 +196,8 @@ static void a_handler_that_calls_exit_is_named(void **state)
     exit_is_a_failure_and_named(&alone, " jid=\"quick quitter\" class=restless\n");
 }
 
-static void an_exit_outside_of_handlers_names_nobody(void **state)
+TEST(an_exit_outside_of_handlers_names_nobody)
 {
-    (void)state;
     struct fleet_setup opening = alone;
     opening.settings = "opening = \"exit\";";
     exit_is_a_failure_and_named(&opening, " by=exit\n");
@@ -232,9 +224,8 @@ static long thread_of(pid_t pid, const char *name)
 }
 
 /* Somebody else's signal is no handler's doing, also when it hits the thread of one. */
-static void a_signal_from_outside_names_nobody(void **state)
+TEST(a_signal_from_outside_names_nobody)
 {
-    (void)state;
     struct fleet_setup single = alone;
     single.threads = 1;
     push("listen", "innocent");
@@ -251,9 +242,8 @@ static void a_signal_from_outside_names_nobody(void **state)
 
 /* --- started again ------------------------------------------------------------------------------------------------ */
 
-static void a_poisonous_task_ends_up_dead_and_the_others_are_done(void **state)
+TEST(a_poisonous_task_ends_up_dead_and_the_others_are_done)
 {
-    (void)state;
     push("nowhere", "killer");
     unsigned worker = fleet_work(&fleet, &pair);
     for (unsigned i = 0; i < 20; i++)
@@ -285,22 +275,19 @@ static void exit_is_restarted(const char *act, const char *how)
     one_fleet_stop(worker);
 }
 
-static void a_process_that_exits_in_a_handler_is_started_again(void **state)
+TEST(a_process_that_exits_in_a_handler_is_started_again)
 {
-    (void)state;
     exit_is_restarted("exit", " status=1 jid=quitter class=restless_once");
 }
 
 /* Nobody can catch that, so nobody is named. */
-static void a_process_that_ends_at_once_in_a_handler_is_started_again(void **state)
+TEST(a_process_that_ends_at_once_in_a_handler_is_started_again)
 {
-    (void)state;
     exit_is_restarted("_exit", " status=0 seconds=");
 }
 
-static void a_killed_process_is_started_again_and_its_task_with_it(void **state)
+TEST(a_killed_process_is_started_again_and_its_task_with_it)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &pair);
     await_ready(worker);
     push("listen", "held");
@@ -317,9 +304,8 @@ static void a_killed_process_is_started_again_and_its_task_with_it(void **state)
     assert_int_equal(fleet_left(&fleet), 1);
 }
 
-static void the_pauses_grow(void **state)
+TEST(the_pauses_grow)
 {
-    (void)state;
     struct fleet_setup one = pair;
     one.arguments = "--processes 1";
     unsigned worker = fleet_work(&fleet, &one);
@@ -337,9 +323,8 @@ static void the_pauses_grow(void **state)
 
 /* --- signals ------------------------------------------------------------------------------------------------------ */
 
-static void each_hears_of_a_reload(void **state)
+TEST(each_hears_of_a_reload)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &pair);
     await_ready(worker);
     fleet_signal(&fleet, worker, SIGHUP);
@@ -351,9 +336,8 @@ static void each_hears_of_a_reload(void **state)
     assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
 }
 
-static void a_drain_ends_all(void **state)
+TEST(a_drain_ends_all)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &pair);
     await_ready(worker);
     fleet_signal(&fleet, worker, SIGUSR2);
@@ -362,9 +346,8 @@ static void a_drain_ends_all(void **state)
 }
 
 /* Who dies then is not started again, or a stop would have no end. */
-static void nothing_is_started_again_while_it_ends(void **state)
+TEST(nothing_is_started_again_while_it_ends)
 {
-    (void)state;
     struct fleet_setup slow = pair;
     slow.worker = "lease = \"1s\"; stop_timeout = \"10m\";";
     unsigned worker = fleet_work(&fleet, &slow);
@@ -383,9 +366,8 @@ static void nothing_is_started_again_while_it_ends(void **state)
     assert_false(fleet_logged(&fleet, worker, "process_restarted"));
 }
 
-static void without_a_supervisor_they_stop(void **state)
+TEST(without_a_supervisor_they_stop)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &pair);
     await_ready(worker);
     one_fleet_kill(worker);
@@ -396,9 +378,8 @@ static void without_a_supervisor_they_stop(void **state)
 
 /* --- what cannot start -------------------------------------------------------------------------------------------- */
 
-static void a_configuration_with_errors_starts_nothing(void **state)
+TEST(a_configuration_with_errors_starts_nothing)
 {
-    (void)state;
     struct fleet_setup wrong = pair;
     wrong.worker = "nonsense = 1;";
     unsigned worker = fleet_work(&fleet, &wrong);
@@ -407,9 +388,8 @@ static void a_configuration_with_errors_starts_nothing(void **state)
     assert_false(fleet_logged(&fleet, worker, "process_started"));
 }
 
-static void a_plugin_that_is_refused_is_refused_once(void **state)
+TEST(a_plugin_that_is_refused_is_refused_once)
 {
-    (void)state;
     struct fleet_setup wrong = pair;
     wrong.plugin = "no_handlers";
     wrong.classes = NULL;
@@ -446,9 +426,8 @@ static void assert_told(int manager, const char *state)
     assert_contains(message, state);
 }
 
-static void only_the_supervisor_speaks_to_the_service_manager(void **state)
+TEST(only_the_supervisor_speaks_to_the_service_manager)
 {
-    (void)state;
     char name[64], message[16];
     snprintf(name, sizeof name, "@holdfast-test-%d", (int)getpid());
     int manager = manager_open(name + 1);
@@ -469,9 +448,8 @@ static void only_the_supervisor_speaks_to_the_service_manager(void **state)
 }
 
 /* A worker that is alone feeds the watchdog from its loop, and a supervisor from its own. */
-static void the_watchdog_of_the_service_manager_is_fed(void **state)
+TEST(the_watchdog_of_the_service_manager_is_fed)
 {
-    (void)state;
     static const struct fleet_setup *const setups[] = {&alone, &pair};
     for (unsigned i = 0; i < 2; i++) {
         char name[64];
@@ -493,9 +471,8 @@ static void the_watchdog_of_the_service_manager_is_fed(void **state)
     }
 }
 
-static void a_process_that_is_silent_is_killed_and_started_again(void **state)
+TEST(a_process_that_is_silent_is_killed_and_started_again)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &pair);
     await_ready(worker);
     pid_t second = pid_of(worker, 2);
@@ -507,32 +484,4 @@ static void a_process_that_is_silent_is_killed_and_started_again(void **state)
     one_fleet_stop(worker);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_write_to_nowhere_is_named),
-        fleet_test(a_stack_that_is_used_up_is_named),
-        fleet_test(an_abort_is_named),
-        fleet_test(a_signal_that_a_handler_sends_itself_is_named),
-        fleet_test(the_others_that_ran_are_not_named),
-        fleet_test(who_ran_beside_a_culprit_is_not_blamed),
-        fleet_test(a_handler_that_calls_exit_is_named),
-        fleet_test(an_exit_outside_of_handlers_names_nobody),
-        fleet_test(a_signal_from_outside_names_nobody),
-        fleet_test(a_poisonous_task_ends_up_dead_and_the_others_are_done),
-        fleet_test(a_process_that_exits_in_a_handler_is_started_again),
-        fleet_test(a_process_that_ends_at_once_in_a_handler_is_started_again),
-        fleet_test(a_killed_process_is_started_again_and_its_task_with_it),
-        fleet_test(the_pauses_grow),
-        fleet_test(each_hears_of_a_reload),
-        fleet_test(a_drain_ends_all),
-        fleet_test(nothing_is_started_again_while_it_ends),
-        fleet_test(without_a_supervisor_they_stop),
-        fleet_test(a_configuration_with_errors_starts_nothing),
-        fleet_test(a_plugin_that_is_refused_is_refused_once),
-        fleet_test(only_the_supervisor_speaks_to_the_service_manager),
-        fleet_test(the_watchdog_of_the_service_manager_is_fed),
-        fleet_test(a_process_that_is_silent_is_killed_and_started_again),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -65,9 +65,8 @@ static unsigned drain(const struct fleet_setup *setup)
 
 /* --- what is in it ------------------------------------------------------------------------------------------------ */
 
-static void a_task_without_a_lock_says_how_long_it_waited_and_ran(void **state)
+TEST(a_task_without_a_lock_says_how_long_it_waited_and_ran)
 {
-    (void)state;
     char line[2048];
     double enqueued = (double)(wall_now().us - 5 * US_PER_S) / US_PER_S;
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[20],\"jid\":\"a\",\"created_at\":1,\"enqueued_at\":%.3f}",
@@ -89,9 +88,8 @@ static void a_task_without_a_lock_says_how_long_it_waited_and_ran(void **state)
 }
 
 /* The second and the third wait for the first, which hands its lock on. */
-static void a_task_with_a_lock_says_what_became_of_it(void **state)
+TEST(a_task_with_a_lock_says_what_became_of_it)
 {
-    (void)state;
     char line[2048];
     for (unsigned i = 1; i <= 3; i++)
         fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[150],\"jid\":\"t%u\",\"resource\":[\"r\",\"s\"]}", i);
@@ -114,9 +112,8 @@ static void a_task_with_a_lock_says_what_became_of_it(void **state)
     assert_null(strstr(log_text, "debug"));
 }
 
-static void every_line_may_be_json(void **state)
+TEST(every_line_may_be_json)
 {
-    (void)state;
     static const char *const odd = "\"jid\":\"17\",\"resource\":[\"a \\\\ \\\"b\\\"\",\"\\u00e4\\u0007\\u202e\"]";
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[1],%s}", odd);
     (void)drain(&(struct fleet_setup){.worker = "log_format = \"json\";"});
@@ -147,9 +144,8 @@ static void many_push(void)
 }
 
 /* However long the machine takes: at most 100 lines in each second that was summed up, and each task told once. */
-static void successes_beyond_a_hundred_a_second_are_added_up(void **state)
+TEST(successes_beyond_a_hundred_a_second_are_added_up)
 {
-    (void)state;
     many_push();
     (void)drain(&(struct fleet_setup){.threads = 8});
     unsigned lines = count_of(" task_ended ending=done "), summed = sum_of(" tasks_summed done=");
@@ -159,9 +155,8 @@ static void successes_beyond_a_hundred_a_second_are_added_up(void **state)
     assert_int_equal(count_of(" since=2"), count_of(" tasks_summed "));
 }
 
-static void all_is_every_task_and_failures_is_none_that_went_well(void **state)
+TEST(all_is_every_task_and_failures_is_none_that_went_well)
 {
-    (void)state;
     many_push();
     (void)drain(&(struct fleet_setup){.threads = 8, .worker = "log_tasks = \"all\";"});
     assert_int_equal(count_of(" task_ended ending=done "), MANY);
@@ -174,14 +169,4 @@ static void all_is_every_task_and_failures_is_none_that_went_well(void **state)
     assert_int_equal(count_of(" tasks_summed "), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_task_without_a_lock_says_how_long_it_waited_and_ran),
-        fleet_test(a_task_with_a_lock_says_what_became_of_it),
-        fleet_test(every_line_may_be_json),
-        fleet_test(successes_beyond_a_hundred_a_second_are_added_up),
-        fleet_test(all_is_every_task_and_failures_is_none_that_went_well),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

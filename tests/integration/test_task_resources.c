@@ -41,9 +41,8 @@ static void buried_because(const char *resource, const char *reason)
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
 }
 
-static void a_task_with_a_name_that_no_lock_may_have_is_buried_with_the_reason(void **state)
+TEST(a_task_with_a_name_that_no_lock_may_have_is_buried_with_the_reason)
 {
-    (void)state;
     char longest[600];
     snprintf(longest, sizeof longest, "\"%0513d\"", 0);
     buried_because("\"\"", "not 1 to 512");
@@ -58,9 +57,8 @@ static void a_task_with_a_name_that_no_lock_may_have_is_buried_with_the_reason(v
                    "more than 16");
 }
 
-static void the_longest_name_and_the_oddest_characters_are_locked(void **state)
+TEST(the_longest_name_and_the_oddest_characters_are_locked)
 {
-    (void)state;
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"long\",\"resource\":\"%0512d\"}", 0);
     fleet_push(&fleet,
                "{\"class\":\"note\",\"args\":[],\"jid\":\"odd\",\"resource\":[\"* {}\\r\\n\\t%%\",\"\xc3\xa9\"]}");
@@ -76,9 +74,8 @@ static void put_in_the_way(const char *command)
         lock_cluster_ask(&fleet.locks, i, "%s", command);
 }
 
-static void a_task_whose_key_is_something_else_waits_and_says_so(void **state)
+TEST(a_task_whose_key_is_something_else_waits_and_says_so)
 {
-    (void)state;
     static const char *const others[] = {"RPUSH data 1", "SET data report", "HSET data field value"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         put_in_the_way(others[i]);
@@ -94,12 +91,4 @@ static void a_task_whose_key_is_something_else_waits_and_says_so(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_task_with_a_name_that_no_lock_may_have_is_buried_with_the_reason),
-        fleet_test(the_longest_name_and_the_oddest_characters_are_locked),
-        fleet_test(a_task_whose_key_is_something_else_waits_and_says_so),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -46,9 +46,8 @@ static void given_fleet(void)
 
 /* --- one snapshot ------------------------------------------------------------------------------------------------- */
 
-static void a_snapshot_tells_who_runs_what_and_who_waits(void **state)
+TEST(a_snapshot_tells_who_runs_what_and_who_waits)
 {
-    (void)state;
     given_fleet();
     admin_good("top", "--once", "--json");
     assert_contains(result.out, "\"away\":null,\"rate\":{\"processed\":0.0,\"failed\":0.0,\"over\":60.0},"
@@ -72,9 +71,8 @@ static void a_snapshot_tells_who_runs_what_and_who_waits(void **state)
 }
 
 /* Without --once, as standard output is no terminal. */
-static void a_snapshot_for_people_is_not_cut_and_has_no_escapes(void **state)
+TEST(a_snapshot_for_people_is_not_cut_and_has_no_escapes)
 {
-    (void)state;
     given_fleet();
     admin_good("top");
     assert_contains(result.out, "0.0 tasks/s   3/8 busy   1 process ");
@@ -85,9 +83,8 @@ static void a_snapshot_for_people_is_not_cut_and_has_no_escapes(void **state)
     assert_lacks(result.out, "\x1b");
 }
 
-static void names_from_the_node_cannot_steer_a_terminal(void **state)
+TEST(names_from_the_node_cannot_steer_a_terminal)
 {
-    (void)state;
     given_process("a:7:aa", 1);
     given_run("a:7:aa", 0, 1, "{\\\"class\\\":\\\"\\\\u001b[2J\\\",\\\"jid\\\":\\\"\\\\u009b2J\\\"}",
               ",\"hf_fence\":\"\\u001b[31m\"");
@@ -109,9 +106,8 @@ static void given_a_lock_node_that_is_away(void)
     assert_int_equal(fclose(file), 0);
 }
 
-static void lock_nodes_that_are_away_are_told(void **state)
+TEST(lock_nodes_that_are_away_are_told)
 {
-    (void)state;
     given_a_lock_node_that_is_away();
     admin_good("top", "--json");
     assert_contains(result.out, "\"lock_nodes\":[{\"name\":\"nobody\",\"reached\":false,"
@@ -122,9 +118,8 @@ static void lock_nodes_that_are_away_are_told(void **state)
     assert_contains(result.out, "\nnot well: no worker takes tasks; 0 of 1 lock nodes vote: tasks with locks are not ");
 }
 
-static void misuse_and_a_node_that_is_away_end_it(void **state)
+TEST(misuse_and_a_node_that_is_away_end_it)
 {
-    (void)state;
     admin("top", "--interval", "10ms");
     assert_int_equal(result.exit_code, 2);
     assert_contains(result.error, "at least 200ms");
@@ -256,9 +251,8 @@ static int keep_open(void)
     return open(ptsname(screen_file), O_RDWR | O_NOCTTY | O_CLOEXEC);
 }
 
-static void q_ends_it_and_the_terminal_is_as_before(void **state)
+TEST(q_ends_it_and_the_terminal_is_as_before)
 {
-    (void)state;
     given_fleet();
     top_start(NULL);
     int other = keep_open();
@@ -276,10 +270,9 @@ static void q_ends_it_and_the_terminal_is_as_before(void **state)
     assert_left();
 }
 
-static void signals_end_it_and_the_terminal_is_as_before(void **state)
+TEST(signals_end_it_and_the_terminal_is_as_before)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         top_start(NULL);
         int other = keep_open();
@@ -295,9 +288,8 @@ static void signals_end_it_and_the_terminal_is_as_before(void **state)
     screen_file = 0;
 }
 
-static void control_c_ends_it_too(void **state)
+TEST(control_c_ends_it_too)
 {
-    (void)state;
     top_start(NULL);
     screen_await("tasks/s");
     assert_int_equal(write(screen_file, "\x03", 1), 1);
@@ -306,9 +298,8 @@ static void control_c_ends_it_too(void **state)
     assert_contains(buffer_text(&shown), LEFT);
 }
 
-static void a_crash_leaves_the_terminal_as_before(void **state)
+TEST(a_crash_leaves_the_terminal_as_before)
 {
-    (void)state;
     top_start(NULL);
     int other = keep_open();
     screen_await("tasks/s");
@@ -321,9 +312,8 @@ static void a_crash_leaves_the_terminal_as_before(void **state)
 }
 
 /* The terminal is the shell's meanwhile. */
-static void it_can_be_suspended(void **state)
+TEST(it_can_be_suspended)
 {
-    (void)state;
     int status = 0;
     top_start(NULL);
     int other = keep_open();
@@ -369,9 +359,8 @@ static bool picture_fits(unsigned columns, unsigned lines)
     return widest <= columns && seen <= lines && widest > columns / 2;
 }
 
-static void it_fits_into_a_terminal_that_shrinks(void **state)
+TEST(it_fits_into_a_terminal_that_shrinks)
 {
-    (void)state;
     given_fleet();
     top_start(NULL);
     test_await(picture_fits(100, 30));
@@ -382,9 +371,8 @@ static void it_fits_into_a_terminal_that_shrinks(void **state)
     test_await(picture_fits(40, 12));
 }
 
-static void a_queue_node_that_goes_away_is_shown_and_waited_for(void **state)
+TEST(a_queue_node_that_goes_away_is_shown_and_waited_for)
 {
-    (void)state;
     given_fleet();
     top_start(NULL);
     screen_await("acct:1");
@@ -402,9 +390,8 @@ static void a_queue_node_that_goes_away_is_shown_and_waited_for(void **state)
     assert_lacks(buffer_text(&shown), "AWAY");
 }
 
-static void it_can_be_ended_while_the_node_does_not_answer(void **state)
+TEST(it_can_be_ended_while_the_node_does_not_answer)
 {
-    (void)state;
     top_start(NULL);
     screen_await("tasks/s");
     redis_server_pause(server);
@@ -416,9 +403,8 @@ static void it_can_be_ended_while_the_node_does_not_answer(void **state)
     assert_contains(buffer_text(&shown), LEFT);
 }
 
-static void no_color_is_obeyed(void **state)
+TEST(no_color_is_obeyed)
 {
-    (void)state;
     given_fleet();
     top_start("1");
     screen_await("alive");
@@ -440,9 +426,8 @@ static bool server_says(const char *expected, const char *command)
     return is_so;
 }
 
-static void a_task_is_cancelled_with_a_key_when_that_is_confirmed(void **state)
+TEST(a_task_is_cancelled_with_a_key_when_that_is_confirmed)
 {
-    (void)state;
     given_fleet();
     top_start(NULL);
     screen_await("> transfer");
@@ -456,9 +441,8 @@ static void a_task_is_cancelled_with_a_key_when_that_is_confirmed(void **state)
     assert_true(server_says("1", "HEXISTS it-j1 cancelled"));
 }
 
-static void a_queue_is_paused_and_resumed_with_a_key(void **state)
+TEST(a_queue_is_paused_and_resumed_with_a_key)
 {
-    (void)state;
     given_fleet();
     top_start(NULL);
     screen_await("> transfer");
@@ -474,9 +458,8 @@ static void a_queue_is_paused_and_resumed_with_a_key(void **state)
     test_await(server_says("0", "SISMEMBER paused default"));
 }
 
-static void a_lock_node_can_be_chosen_and_has_nothing_to_cancel(void **state)
+TEST(a_lock_node_can_be_chosen_and_has_nothing_to_cancel)
 {
-    (void)state;
     given_fleet();
     given_a_lock_node_that_is_away();
     top_start(NULL);
@@ -487,9 +470,8 @@ static void a_lock_node_can_be_chosen_and_has_nothing_to_cancel(void **state)
     screen_await("choose a task first");
 }
 
-static void what_was_asked_is_done_also_when_somebody_did_it_meanwhile(void **state)
+TEST(what_was_asked_is_done_also_when_somebody_did_it_meanwhile)
 {
-    (void)state;
     given_fleet();
     top_start(NULL);
     screen_await("> transfer");
@@ -502,9 +484,8 @@ static void what_was_asked_is_done_also_when_somebody_did_it_meanwhile(void **st
     assert_true(server_says("1", "SISMEMBER paused default"));
 }
 
-static void a_task_is_opened_and_closed_with_keys(void **state)
+TEST(a_task_is_opened_and_closed_with_keys)
 {
-    (void)state;
     given_fleet();
     given("RPUSH queue:default '{\"class\":\"transfer\",\"jid\":\"j1\",\"args\":[7]}'");
     top_start(NULL);
@@ -521,30 +502,4 @@ static void a_task_is_opened_and_closed_with_keys(void **state)
     screen_await("cancel the task j2?");
 }
 
-#define live_test(function) cmocka_unit_test_setup_teardown(function, admin_set_up, live_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        admin_test(a_snapshot_tells_who_runs_what_and_who_waits),
-        admin_test(a_snapshot_for_people_is_not_cut_and_has_no_escapes),
-        admin_test(names_from_the_node_cannot_steer_a_terminal),
-        admin_test(lock_nodes_that_are_away_are_told),
-        admin_test(misuse_and_a_node_that_is_away_end_it),
-        live_test(q_ends_it_and_the_terminal_is_as_before),
-        live_test(signals_end_it_and_the_terminal_is_as_before),
-        live_test(control_c_ends_it_too),
-        live_test(a_crash_leaves_the_terminal_as_before),
-        live_test(it_can_be_suspended),
-        live_test(it_fits_into_a_terminal_that_shrinks),
-        live_test(a_queue_node_that_goes_away_is_shown_and_waited_for),
-        live_test(it_can_be_ended_while_the_node_does_not_answer),
-        live_test(no_color_is_obeyed),
-        live_test(a_task_is_cancelled_with_a_key_when_that_is_confirmed),
-        live_test(a_queue_is_paused_and_resumed_with_a_key),
-        live_test(a_lock_node_can_be_chosen_and_has_nothing_to_cancel),
-        live_test(what_was_asked_is_done_also_when_somebody_did_it_meanwhile),
-        live_test(a_task_is_opened_and_closed_with_keys),
-    };
-    return run_admin_tests(tests);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, admin_set_up, live_tear_down)

@@ -11,9 +11,8 @@ static void assert_dead(const char *error_class)
     free(dead);
 }
 
-static void a_task_that_was_not_started_in_time_ends_as_expired(void **state)
+TEST(a_task_that_was_not_started_in_time_ends_as_expired)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"late\",\"expires_at\":1000000.5}");
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"later\",\"created_at\":1e6,\"expires_in\":5}");
@@ -32,9 +31,8 @@ static long long node_seconds(void)
     return fleet_number(&fleet, "eval \"return tonumber(redis.call('time')[1])\" 0");
 }
 
-static void a_host_whose_clock_is_ahead_drops_nothing_that_is_fresh(void **state)
+TEST(a_host_whose_clock_is_ahead_drops_nothing_that_is_fresh)
 {
-    (void)state;
     if (!FLEET_HAS_CLOCKS)
         skip();
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.ahead_ns = 3600 * NS_PER_S});
@@ -46,9 +44,8 @@ static void a_host_whose_clock_is_ahead_drops_nothing_that_is_fresh(void **state
 }
 
 /* What it promotes, and what follows from its tasks, is stamped as others read it. */
-static void a_host_whose_clock_is_behind_runs_nothing_that_is_late(void **state)
+TEST(a_host_whose_clock_is_behind_runs_nothing_that_is_late)
 {
-    (void)state;
     if (!FLEET_HAS_CLOCKS)
         skip();
     static const char child[] =
@@ -69,9 +66,8 @@ static void a_host_whose_clock_is_behind_runs_nothing_that_is_late(void **state)
 static const char at_most_once[] =
     "{ class = \"note\"; at_most_once = \"yes\"; }, { class = \"fail\"; at_most_once = \"yes\"; }";
 
-static void a_task_that_runs_at_most_once_dies_with_its_process(void **state)
+TEST(a_task_that_runs_at_most_once_dies_with_its_process)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = at_most_once, .worker = "lease = \"1s\";"});
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[60000],\"jid\":\"once\"}");
     test_await(fleet_noted(&fleet, "begin once") == 1);
@@ -84,9 +80,8 @@ static void a_task_that_runs_at_most_once_dies_with_its_process(void **state)
     one_fleet_stop(other);
 }
 
-static void a_failure_of_one_that_runs_at_most_once_is_buried(void **state)
+TEST(a_failure_of_one_that_runs_at_most_once_is_buried)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = at_most_once});
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"once\"],\"jid\":\"once\"}");
     test_await(fleet_number(&fleet, "zcard dead") == 1);
@@ -95,9 +90,8 @@ static void a_failure_of_one_that_runs_at_most_once_is_buried(void **state)
     one_fleet_stop(worker);
 }
 
-static void one_that_runs_at_most_once_and_asks_for_another_time_is_buried(void **state)
+TEST(one_that_runs_at_most_once_and_asks_for_another_time_is_buried)
 {
-    (void)state;
     unsigned worker =
         fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"moody\"; at_most_once = \"yes\"; }"});
     fleet_push(&fleet, "{\"class\":\"moody\",\"args\":[100,\"thing\"],\"jid\":\"once\"}");
@@ -107,9 +101,8 @@ static void one_that_runs_at_most_once_and_asks_for_another_time_is_buried(void 
     one_fleet_stop(worker);
 }
 
-static void a_cancelled_task_is_not_run(void **state)
+TEST(a_cancelled_task_is_not_run)
 {
-    (void)state;
     free(fleet_ask(&fleet, "zadd hf:2:cancels 1 unwanted"));
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"unwanted\",\"resource\":\"r\"}");
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"wanted\"}");
@@ -122,9 +115,8 @@ static void a_cancelled_task_is_not_run(void **state)
     test_await(fleet_logged(&fleet, worker, "ending=cancelled jid=unwanted"));
 }
 
-static void a_running_task_that_is_called_off_ends_as_cancelled(void **state)
+TEST(a_running_task_that_is_called_off_ends_as_cancelled)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"long\"}");
     test_await(fleet_noted(&fleet, "begin long") == 1);
@@ -138,9 +130,8 @@ static void a_running_task_that_is_called_off_ends_as_cancelled(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_unique_task_gives_its_key_free_when_it_is_done_or_dead(void **state)
+TEST(a_unique_task_gives_its_key_free_when_it_is_done_or_dead)
 {
-    (void)state;
     static const char digest[] = "0123456789abcdef0123456789abcdef01234567";
     unsigned worker = fleet_work(&fleet, NULL);
     static const char *const tasks[] = {"\"note\",\"args\":[]", "\"fail\",\"retry\":0,\"args\":[]",
@@ -154,9 +145,8 @@ static void a_unique_task_gives_its_key_free_when_it_is_done_or_dead(void **stat
     one_fleet_stop(worker);
 }
 
-static void a_queue_runs_only_the_classes_that_it_may(void **state)
+TEST(a_queue_runs_only_the_classes_that_it_may)
 {
-    (void)state;
     unsigned worker = fleet_work(
         &fleet, &(struct fleet_setup){.sections = "queue_settings = ({ queue = \"jobs\"; classes = [\"note\"]; });"});
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[],\"jid\":\"foreign\"}");
@@ -167,9 +157,8 @@ static void a_queue_runs_only_the_classes_that_it_may(void **state)
     one_fleet_stop(worker);
 }
 
-static void what_only_others_can_run_is_buried_with_the_reason(void **state)
+TEST(what_only_others_can_run_is_buried_with_the_reason)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"batch\",\"bid\":\"b1\"}");
     test_await(fleet_number(&fleet, "zcard dead") == 1);
@@ -182,9 +171,8 @@ static void what_only_others_can_run_is_buried_with_the_reason(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_paused_queue_is_left_alone_and_resumed(void **state)
+TEST(a_paused_queue_is_left_alone_and_resumed)
 {
-    (void)state;
     unsigned worker =
         fleet_work(&fleet, &(struct fleet_setup){.queues = "\"jobs\", \"more\"", .worker = "lease = \"1s\";"});
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"first\"}");
@@ -200,9 +188,8 @@ static void a_paused_queue_is_left_alone_and_resumed(void **state)
     one_fleet_stop(worker);
 }
 
-static void a_drain_does_not_wait_for_a_paused_queue(void **state)
+TEST(a_drain_does_not_wait_for_a_paused_queue)
 {
-    (void)state;
     free(fleet_ask(&fleet, "sadd paused jobs"));
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"paused\"}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain"});
@@ -211,9 +198,8 @@ static void a_drain_does_not_wait_for_a_paused_queue(void **state)
 }
 
 /* Every order occurs in which the two queues can be served. */
-static void weighted_queues_are_all_served(void **state)
+TEST(weighted_queues_are_all_served)
 {
-    (void)state;
     free(fleet_ask(&fleet, "eval \"for i = 1, 200 do redis.call('lpush', i %% 2 == 0 and 'queue:jobs' or "
                            "'queue:more', '{\\\"class\\\":\\\"note\\\",\\\"args\\\":[],\\\"jid\\\":\\\"t' .. i .. "
                            "'\\\"}') end return 1\" 0"));
@@ -227,23 +213,4 @@ static void weighted_queues_are_all_served(void **state)
     assert_in_range(jobs, 20, 80);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(a_task_that_was_not_started_in_time_ends_as_expired),
-        fleet_test(a_host_whose_clock_is_ahead_drops_nothing_that_is_fresh),
-        fleet_test(a_host_whose_clock_is_behind_runs_nothing_that_is_late),
-        fleet_test(a_task_that_runs_at_most_once_dies_with_its_process),
-        fleet_test(a_failure_of_one_that_runs_at_most_once_is_buried),
-        fleet_test(one_that_runs_at_most_once_and_asks_for_another_time_is_buried),
-        fleet_test(a_cancelled_task_is_not_run),
-        fleet_test(a_running_task_that_is_called_off_ends_as_cancelled),
-        fleet_test(a_unique_task_gives_its_key_free_when_it_is_done_or_dead),
-        fleet_test(a_queue_runs_only_the_classes_that_it_may),
-        fleet_test(what_only_others_can_run_is_buried_with_the_reason),
-        fleet_test(a_paused_queue_is_left_alone_and_resumed),
-        fleet_test(a_drain_does_not_wait_for_a_paused_queue),
-        fleet_test(weighted_queues_are_all_served),
-    };
-    return cmocka_run_group_tests_name("treatment", tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

@@ -19,9 +19,8 @@ static void assert_all_done_once(unsigned tasks)
 
 /* --- lock nodes ------------------------------------------------------------------------------------------------- */
 
-static void losing_the_majority_is_said_and_survived(void **state)
+TEST(losing_the_majority_is_said_and_survived)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     fleet_push_many(&fleet, "guarded", 1, 0, 1);
     test_await(fleet_noted(&fleet, "end t1") == 1);
@@ -50,9 +49,8 @@ static unsigned work_until(unsigned worker, const char *event)
     return count;
 }
 
-static void a_lock_node_that_hangs_is_told_and_holds_nobody_up(void **state)
+TEST(a_lock_node_that_hangs_is_told_and_holds_nobody_up)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     unsigned tasks = work_until(worker, "node_up node=lock1");
     redis_server_pause(fleet.locks.servers[0]);
@@ -70,9 +68,8 @@ static void lock_nodes_configure(unsigned count, const char *setting)
         assert_string_equal(lock_cluster_ask(&fleet.locks, i, "CONFIG SET %s", setting), "OK");
 }
 
-static void lock_nodes_that_answer_with_errors_are_told_with_their_words(void **state)
+TEST(lock_nodes_that_answer_with_errors_are_told_with_their_words)
 {
-    (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
     lock_nodes_configure(2, "maxmemory 1");
     fleet_push_many(&fleet, "guarded", 1, 0, 1);
@@ -87,9 +84,8 @@ static void lock_nodes_that_answer_with_errors_are_told_with_their_words(void **
 /* --- the queue node --------------------------------------------------------------------------------------------- */
 
 /* The error of the server does not say which key it means. */
-static void foreign_values_are_told_with_their_keys(void **state)
+TEST(foreign_values_are_told_with_their_keys)
 {
-    (void)state;
     free(fleet_ask(&fleet, "SET queue:jobs foreign"));
     unsigned idle = fleet_work(&fleet, NULL);
     test_await(fleet_logged(&fleet, idle, "queue_node_refused node=queue error=WRONGTYPE keys=queue:jobs "));
@@ -123,9 +119,8 @@ static unsigned worker_that_looked(void)
     return worker;
 }
 
-static void that_dead_is_full_is_said(void **state)
+TEST(that_dead_is_full_is_said)
 {
-    (void)state;
     dead_fill(9998);
     assert_false(fleet_logged(&fleet, worker_that_looked(), "dead_full"));
     dead_fill(9999);
@@ -152,9 +147,8 @@ static char *public_text(struct fleet *place, unsigned worker)
     return text;
 }
 
-static void a_wrong_password_is_said_without_saying_it(void **state)
+TEST(a_wrong_password_is_said_without_saying_it)
 {
-    (void)state;
     struct fleet locked;
     char setting[128], path[96];
     fleet_start(&locked, &(struct redis_server_options){.password = "the-right-one"}, 1);
@@ -189,9 +183,8 @@ static void assert_log_is_sound(char *log)
     }
 }
 
-static void texts_of_tasks_cannot_forge_log_lines(void **state)
+TEST(texts_of_tasks_cannot_forge_log_lines)
 {
-    (void)state;
     fleet_push(&fleet,
                "{\"class\":\"evil\\n2026-01-01T00:00:00.000Z info forged\\u001b[31m\",\"args\":[],\"jid\":\"a\"}");
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"two\\nlines\\u001b[2J\\u0085\\r\"],\"jid\":\"b\\u000ab\"}");
@@ -206,16 +199,4 @@ static void texts_of_tasks_cannot_forge_log_lines(void **state)
     free(log);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fleet_test(losing_the_majority_is_said_and_survived),
-        fleet_test(a_lock_node_that_hangs_is_told_and_holds_nobody_up),
-        fleet_test(lock_nodes_that_answer_with_errors_are_told_with_their_words),
-        fleet_test(foreign_values_are_told_with_their_keys),
-        fleet_test(that_dead_is_full_is_said),
-        fleet_test(a_wrong_password_is_said_without_saying_it),
-        fleet_test(texts_of_tasks_cannot_forge_log_lines),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_FLEET_TESTS

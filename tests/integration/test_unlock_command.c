@@ -19,9 +19,8 @@ static void assert_value(unsigned node, const char *key, const char *value)
 
 /* --- without a word ----------------------------------------------------------------------------------------------- */
 
-static void without_force_nothing_is_done(void **state)
+TEST(without_force_nothing_is_done)
 {
-    (void)state;
     given_a_holder();
     assert_int_equal(run_command("unlock", "r", NULL), 1);
     assert_contains(result.out, "task     first, class hold, queue jobs");
@@ -37,9 +36,8 @@ static void without_force_nothing_is_done(void **state)
 
 /* --- the holder --------------------------------------------------------------------------------------------------- */
 
-static void the_running_handler_is_told(void **state)
+TEST(the_running_handler_is_told)
 {
-    (void)state;
     unsigned worker = given_a_holder();
     assert_int_equal(unlock("r"), 0);
     assert_string_equal(result.error, "");
@@ -60,9 +58,8 @@ static void the_running_handler_is_told(void **state)
 }
 
 /* A task that only waits for the lock, or holds another one, is nobody's holder. */
-static void others_of_the_process_go_on(void **state)
+TEST(others_of_the_process_go_on)
 {
-    (void)state;
     given_a_holder();
     holder_push("jobs", "other", "s");
     test_await(is_noted("begin other host0"));
@@ -73,9 +70,8 @@ static void others_of_the_process_go_on(void **state)
 }
 
 /* It believes until it wakes; then the call is what it hears, long before its ttl is over. */
-static void a_stopped_worker_is_told_when_it_goes_on(void **state)
+TEST(a_stopped_worker_is_told_when_it_goes_on)
 {
-    (void)state;
     unsigned worker = given_a_holder();
     fleet_signal(&fleet, worker, SIGSTOP);
     assert_int_equal(unlock("r"), 0);
@@ -93,9 +89,8 @@ static void a_stopped_worker_is_told_when_it_goes_on(void **state)
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3); /* the other's */
 }
 
-static void a_dead_worker_is_not_waited_for(void **state)
+TEST(a_dead_worker_is_not_waited_for)
 {
-    (void)state;
     unsigned worker = given_a_holder();
     one_fleet_kill(worker);
     free(fleet_ask(&fleet, "EVAL \"local all = redis.call('ZRANGE', KEYS[1], 0, -1) for i = 1, #all do "
@@ -106,9 +101,8 @@ static void a_dead_worker_is_not_waited_for(void **state)
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 0);
 }
 
-static void a_value_of_another_program_is_deleted_too(void **state)
+TEST(a_value_of_another_program_is_deleted_too)
 {
-    (void)state;
     given_a_configuration();
     for (unsigned i = 0; i < 3; i++)
         lock_cluster_ask(&fleet.locks, i,
@@ -123,9 +117,8 @@ static void a_value_of_another_program_is_deleted_too(void **state)
 /* --- what is let alone -------------------------------------------------------------------------------------------- */
 
 /* While the command waits for a stopped holder, the lock passes on to somebody else on one node. */
-static void a_value_that_was_not_shown_stays(void **state)
+TEST(a_value_that_was_not_shown_stays)
 {
-    (void)state;
     char path[128];
     unsigned worker = given_a_holder();
     unsigned calls = redis_server_calls(fleet.queue, "lpush");
@@ -145,9 +138,8 @@ static void a_value_that_was_not_shown_stays(void **state)
     assert_value(2, "lock:r", "(nil)");
 }
 
-static void what_could_not_be_shown_stays(void **state)
+TEST(what_could_not_be_shown_stays)
 {
-    (void)state;
     given_a_configuration();
     lock_cluster_ask(&fleet.locks, 0, "LPUSH lock:r a");
     lock_cluster_ask(&fleet.locks, 1, "EVAL \"return redis.call('SET', 'lock:r', string.rep('x', 513))\" 0");
@@ -159,9 +151,8 @@ static void what_could_not_be_shown_stays(void **state)
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 2);
 }
 
-static void a_leftover_is_taken_away(void **state)
+TEST(a_leftover_is_taken_away)
 {
-    (void)state;
     given_a_configuration();
     given_value("lock:r", "leftover", 1);
     assert_int_equal(unlock("r"), 0);
@@ -171,9 +162,8 @@ static void a_leftover_is_taken_away(void **state)
 }
 
 /* Somebody deleted its value on a majority, and it has not noticed yet. */
-static void a_holder_that_believes_without_a_majority_is_told(void **state)
+TEST(a_holder_that_believes_without_a_majority_is_told)
 {
-    (void)state;
     given_a_holder();
     given_value("lock:r", "another", 2);
     assert_int_equal(unlock("r"), 0);
@@ -185,9 +175,8 @@ static void a_holder_that_believes_without_a_majority_is_told(void **state)
     free(entry);
 }
 
-static void only_this_resource_is_freed(void **state)
+TEST(only_this_resource_is_freed)
 {
-    (void)state;
     given_a_configuration();
     given_value("lock:r", "a", 3);
     given_value("lock:rr", "a", 3);
@@ -198,9 +187,8 @@ static void only_this_resource_is_freed(void **state)
     assert_int_equal(lock_cluster_holders(&fleet.locks, "r"), 3);
 }
 
-static void a_node_that_is_away_is_told(void **state)
+TEST(a_node_that_is_away_is_told)
 {
-    (void)state;
     given_a_configuration();
     given_value("lock:r", "a", 3);
     redis_server_kill(fleet.locks.servers[1]);
@@ -212,9 +200,8 @@ static void a_node_that_is_away_is_told(void **state)
 
 /* --- who waits ---------------------------------------------------------------------------------------------------- */
 
-static void the_oldest_that_waits_is_let_go(void **state)
+TEST(the_oldest_that_waits_is_let_go)
 {
-    (void)state;
     given_a_configuration();
     given_value("lock:r", "a", 3);
     given_a_waiter("r", 3, "old", 3600, false, true);
@@ -229,9 +216,8 @@ static void the_oldest_that_waits_is_let_go(void **state)
 }
 
 /* Of one process and of another: both are parked while the lock is held for long, and run one after the other. */
-static void tasks_that_workers_parked_go_on(void **state)
+TEST(tasks_that_workers_parked_go_on)
 {
-    (void)state;
     given_a_holder();
     holder_start("\"other\"");
     holder_push("jobs", "second", "r");
@@ -248,9 +234,8 @@ static void tasks_that_workers_parked_go_on(void **state)
 }
 
 /* A waiter that was stranded is worth the command, too. */
-static void a_free_lock_lets_the_oldest_go(void **state)
+TEST(a_free_lock_lets_the_oldest_go)
 {
-    (void)state;
     given_a_configuration();
     given_a_waiter("r", 3, "old", 3600, false, true);
     assert_int_equal(run_command("unlock", "r", NULL), 1);
@@ -275,9 +260,8 @@ static int unlock_place(const char *place)
 }
 
 /* A place that was not named is taken only where it is the only one. */
-static void of_several_places_one_must_be_named(void **state)
+TEST(of_several_places_one_must_be_named)
 {
-    (void)state;
     given_a_configuration();
     for (unsigned place = 2; place <= 3; place++)
         for (unsigned i = 0; i < 3; i++)
@@ -300,9 +284,8 @@ static void of_several_places_one_must_be_named(void **state)
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:3:r"), 0);
 }
 
-static void without_the_queue_node_the_lock_is_taken_away(void **state)
+TEST(without_the_queue_node_the_lock_is_taken_away)
 {
-    (void)state;
     given_a_configuration();
     given_value("lock:r", "a", 3);
     redis_server_kill(fleet.queue);
@@ -313,9 +296,8 @@ static void without_the_queue_node_the_lock_is_taken_away(void **state)
     redis_server_restart(fleet.queue);
 }
 
-static void what_was_done_is_told_to_programs(void **state)
+TEST(what_was_done_is_told_to_programs)
 {
-    (void)state;
     char path[128];
     given_a_holder();
     config_path(path);
@@ -328,27 +310,4 @@ static void what_was_done_is_told_to_programs(void **state)
     assert_contains(result.out, "\"forced\":true,\"told\":[\"heard\"],\"woke\":true}\n");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        holding_test(without_force_nothing_is_done),
-        holding_test(the_running_handler_is_told),
-        holding_test(others_of_the_process_go_on),
-        holding_test(a_stopped_worker_is_told_when_it_goes_on),
-        holding_test(a_dead_worker_is_not_waited_for),
-        holding_test(a_value_of_another_program_is_deleted_too),
-        holding_test(a_value_that_was_not_shown_stays),
-        holding_test(what_could_not_be_shown_stays),
-        holding_test(a_leftover_is_taken_away),
-        holding_test(a_holder_that_believes_without_a_majority_is_told),
-        holding_test(only_this_resource_is_freed),
-        holding_test(a_node_that_is_away_is_told),
-        holding_test(the_oldest_that_waits_is_let_go),
-        holding_test(tasks_that_workers_parked_go_on),
-        holding_test(a_free_lock_lets_the_oldest_go),
-        holding_test(of_several_places_one_must_be_named),
-        holding_test(without_the_queue_node_the_lock_is_taken_away),
-        holding_test(what_was_done_is_told_to_programs),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_GROUP(one_fleet_set_up, one_fleet_tear_down, NULL, holding_clean)

@@ -28,9 +28,8 @@ static void assert_before(const char *first, const char *then)
 
 /* --- the holder --------------------------------------------------------------------------------------------------- */
 
-static void a_lock_that_nobody_has_is_free(void **state)
+TEST(a_lock_that_nobody_has_is_free)
 {
-    (void)state;
     given_a_configuration();
     assert_int_equal(who("r"), 1);
     assert_string_equal(result.error, "");
@@ -42,9 +41,8 @@ static void a_lock_that_nobody_has_is_free(void **state)
     assert_contains(result.out, "\"waiting\":0,\"waiters\":[]}");
 }
 
-static void the_task_that_holds_is_named(void **state)
+TEST(the_task_that_holds_is_named)
 {
-    (void)state;
     char token[64], pid[64];
     unsigned worker = given_a_holder();
     snprintf(token, sizeof token, "\"token\":%s,\"owner\"", lock_cluster_fence(&fleet.locks, 0, "lock:r"));
@@ -69,9 +67,8 @@ static void the_task_that_holds_is_named(void **state)
     assert_lacks(result.out, "since    unknown");
 }
 
-static void a_place_of_a_resource_is_shown(void **state)
+TEST(a_place_of_a_resource_is_shown)
 {
-    (void)state;
     given_a_configuration();
     for (unsigned i = 0; i < fleet.locks.count; i++)
         lock_cluster_ask(&fleet.locks, i, "SET lock:hf:place:2:r theirs PX 600000");
@@ -88,9 +85,8 @@ static void a_place_of_a_resource_is_shown(void **state)
     assert_int_equal(run_with("who", "--place=65", "r"), 2);
 }
 
-static void all_places_in_use_are_shown(void **state)
+TEST(all_places_in_use_are_shown)
 {
-    (void)state;
     given_a_configuration();
     for (unsigned i = 0; i < fleet.locks.count; i++) {
         lock_cluster_ask(&fleet.locks, i, "SET lock:r 0123456789abcdef0123456789abcdef:one PX 600000");
@@ -123,9 +119,8 @@ static void all_places_in_use_are_shown(void **state)
     assert_contains(result.out, "    1  another program  leftover  1 of 3  ");
 }
 
-static void a_place_above_the_limit_is_told(void **state)
+TEST(a_place_above_the_limit_is_told)
 {
-    (void)state;
     fleet_work(&fleet, &(struct fleet_setup){.plugin = "holder",
                                              .lock = "ttl = \"30s\"; prefix = \"lock:\"; ",
                                              .classes = "{ class = \"hold\"; limit = 2; resource = \"r:{0}\"; }"});
@@ -141,9 +136,8 @@ static void a_place_above_the_limit_is_told(void **state)
     assert_lacks(result.out, "has a limit of");
 }
 
-static void a_value_of_another_program_is_shown_as_it_is(void **state)
+TEST(a_value_of_another_program_is_shown_as_it_is)
 {
-    (void)state;
     given_a_configuration();
     given_values("somebody", 3);
     assert_int_equal(who("r"), 0);
@@ -156,9 +150,8 @@ static void a_value_of_another_program_is_shown_as_it_is(void **state)
 }
 
 /* 20 random bytes are what other Redlock clients write. */
-static void bytes_are_safe_for_a_terminal(void **state)
+TEST(bytes_are_safe_for_a_terminal)
 {
-    (void)state;
     given_a_configuration();
     for (unsigned i = 0; i < 3; i++)
         lock_cluster_ask(
@@ -173,9 +166,8 @@ static void bytes_are_safe_for_a_terminal(void **state)
     assert_null(strchr(result.out, 27));
 }
 
-static void a_minority_is_left_over(void **state)
+TEST(a_minority_is_left_over)
 {
-    (void)state;
     given_a_configuration();
     given_values("somebody", 1);
     assert_int_equal(who("r"), 1);
@@ -185,9 +177,8 @@ static void a_minority_is_left_over(void **state)
     assert_contains(result.out, "\"state\":\"leftover\"");
 }
 
-static void values_that_differ_are_told_apart(void **state)
+TEST(values_that_differ_are_told_apart)
 {
-    (void)state;
     given_a_configuration();
     given_values("first", 3);
     lock_cluster_ask(&fleet.locks, 0, "SET lock:r other");
@@ -197,9 +188,8 @@ static void values_that_differ_are_told_apart(void **state)
     assert_contains(result.out, "\"holder\":1");
 }
 
-static void a_node_that_is_down_is_told(void **state)
+TEST(a_node_that_is_down_is_told)
 {
-    (void)state;
     given_a_holder();
     redis_server_kill(fleet.locks.servers[2]);
     assert_int_equal(who("r"), 0);
@@ -215,9 +205,8 @@ static void a_node_that_is_down_is_told(void **state)
 }
 
 /* It may have forgotten other locks, and has been given this one without the right to count. */
-static void a_node_without_a_vote_does_not_count(void **state)
+TEST(a_node_without_a_vote_does_not_count)
 {
-    (void)state;
     given_a_configuration();
     given_values("somebody", 2);
     lock_cluster_ask(&fleet.locks, 0, "DEL hf:lock:group");
@@ -225,9 +214,8 @@ static void a_node_without_a_vote_does_not_count(void **state)
     assert_contains(result.out, "\"standing\":\"unknown\",\"nodes\":2,\"votes\":1");
 }
 
-static void what_is_no_lock_is_told(void **state)
+TEST(what_is_no_lock_is_told)
 {
-    (void)state;
     given_a_configuration();
     lock_cluster_ask(&fleet.locks, 0, "LPUSH lock:r a");
     lock_cluster_ask(&fleet.locks, 1, "EVAL \"return redis.call('SET', 'lock:r', string.rep('x', 100000))\" 0");
@@ -239,9 +227,8 @@ static void what_is_no_lock_is_told(void **state)
 }
 
 /* A jid may be longer than what a worker writes into the value. */
-static void a_long_jid_is_found_in_the_claim(void **state)
+TEST(a_long_jid_is_found_in_the_claim)
 {
-    (void)state;
     holder_start("\"jobs\"");
     holder_push("jobs", "0123456789012345678901234567890123456789-and-more", "r");
     test_await(is_noted("begin 0123456789"));
@@ -249,9 +236,8 @@ static void a_long_jid_is_found_in_the_claim(void **state)
     assert_contains(result.out, "\"jid\":\"0123456789012345678901234567890123456789-and-more\"");
 }
 
-static void the_holder_is_known_without_the_queue_node(void **state)
+TEST(the_holder_is_known_without_the_queue_node)
 {
-    (void)state;
     given_a_holder();
     redis_server_kill(fleet.queue);
     assert_int_equal(who("r"), 75);
@@ -265,9 +251,8 @@ static void the_holder_is_known_without_the_queue_node(void **state)
 
 /* --- who waits ---------------------------------------------------------------------------------------------------- */
 
-static void those_who_wait_come_in_their_order(void **state)
+TEST(those_who_wait_come_in_their_order)
 {
-    (void)state;
     given_a_configuration();
     given_a_waiter("r", 7, "c-parked", 3600, false, true);
     given_a_waiter("r", 3, "d-woken", -1, true, false);
@@ -295,9 +280,8 @@ static void those_who_wait_come_in_their_order(void **state)
 }
 
 /* As workers write it: the oldest may be claimed already, to follow the holder. */
-static void tasks_that_workers_parked_are_listed(void **state)
+TEST(tasks_that_workers_parked_are_listed)
 {
-    (void)state;
     char jid[16];
     given_a_holder();
     holder_start("\"jobs\"");
@@ -321,9 +305,8 @@ static void tasks_that_workers_parked_are_listed(void **state)
 }
 
 /* The task says in which line it is: the place goes with it, whoever holds the lock. */
-static void a_waiting_task_that_is_deleted_leaves_no_place(void **state)
+TEST(a_waiting_task_that_is_deleted_leaves_no_place)
 {
-    (void)state;
     char jid[16], path[128];
     config_path(path);
     given_a_holder();
@@ -341,9 +324,8 @@ static void a_waiting_task_that_is_deleted_leaves_no_place(void **state)
     assert_int_equal(fleet_number(&fleet, "HEXISTS hf:2:places:resource:r waits2"), 0);
 }
 
-static void a_queue_that_is_deleted_leaves_nobody_on_its_way(void **state)
+TEST(a_queue_that_is_deleted_leaves_nobody_on_its_way)
 {
-    (void)state;
     char path[128];
     config_path(path);
     given_a_configuration();
@@ -357,9 +339,8 @@ static void a_queue_that_is_deleted_leaves_nobody_on_its_way(void **state)
     assert_int_equal(fleet_number(&fleet, "LLEN queue:parked"), 1); /* the next was woken */
 }
 
-static void of_thousands_some_are_shown(void **state)
+TEST(of_thousands_some_are_shown)
 {
-    (void)state;
     given_a_configuration();
     free(fleet_ask(&fleet, "EVAL \"for i = 1, 3000 do redis.call('ZADD', KEYS[1], i, 'j' .. i) "
                            "redis.call('HSET', KEYS[2], 'j' .. i, '1.0\\\\n\\\\nparked\\\\nset\\\\nhold') end\" 2 "
@@ -379,9 +360,8 @@ static void of_thousands_some_are_shown(void **state)
 }
 
 /* Whatever names it: it is shown, and does not steer the terminal. */
-static void readers_are_shown_one_by_one(void **state)
+TEST(readers_are_shown_one_by_one)
 {
-    (void)state;
     given_a_configuration();
     given_values("hf:shared", 3);
     for (unsigned i = 0; i < 3; i++) {
@@ -405,9 +385,8 @@ static void readers_are_shown_one_by_one(void **state)
     assert_contains(result.out, "\"r\" is free.");
 }
 
-static void names_are_safe_for_a_terminal(void **state)
+TEST(names_are_safe_for_a_terminal)
 {
-    (void)state;
     static const char resource[] = "\033[31mred\a";
     given_a_configuration();
     free(fleet_ask(&fleet, "EVAL \"local name = ARGV[1] redis.call('ZADD', 'hf:2:waiting:resource:' .. name, 1, "
@@ -424,9 +403,8 @@ static void names_are_safe_for_a_terminal(void **state)
     assert_null(strchr(result.out, 27));
 }
 
-static void a_foreign_value_under_the_list_is_told(void **state)
+TEST(a_foreign_value_under_the_list_is_told)
 {
-    (void)state;
     given_a_configuration();
     free(fleet_ask(&fleet, "SET hf:2:waiting:resource:r 1"));
     assert_int_equal(who("r"), 1);
@@ -435,9 +413,8 @@ static void a_foreign_value_under_the_list_is_told(void **state)
 
 /* --- how it is called --------------------------------------------------------------------------------------------- */
 
-static void what_is_no_resource_is_refused(void **state)
+TEST(what_is_no_resource_is_refused)
 {
-    (void)state;
     char path[128], long_name[514];
     given_a_configuration();
     config_path(path);
@@ -457,32 +434,4 @@ static void what_is_no_resource_is_refused(void **state)
     assert_contains(result.error, "--lock-user needs --lock-password-file");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        holding_test(a_lock_that_nobody_has_is_free),
-        holding_test(the_task_that_holds_is_named),
-        holding_test(a_place_of_a_resource_is_shown),
-        holding_test(all_places_in_use_are_shown),
-        holding_test(a_place_above_the_limit_is_told),
-        holding_test(a_value_of_another_program_is_shown_as_it_is),
-        holding_test(bytes_are_safe_for_a_terminal),
-        holding_test(a_minority_is_left_over),
-        holding_test(values_that_differ_are_told_apart),
-        holding_test(a_node_that_is_down_is_told),
-        holding_test(a_node_without_a_vote_does_not_count),
-        holding_test(what_is_no_lock_is_told),
-        holding_test(a_long_jid_is_found_in_the_claim),
-        holding_test(the_holder_is_known_without_the_queue_node),
-        holding_test(those_who_wait_come_in_their_order),
-        holding_test(tasks_that_workers_parked_are_listed),
-        holding_test(a_waiting_task_that_is_deleted_leaves_no_place),
-        holding_test(a_queue_that_is_deleted_leaves_nobody_on_its_way),
-        holding_test(of_thousands_some_are_shown),
-        holding_test(readers_are_shown_one_by_one),
-        holding_test(names_are_safe_for_a_terminal),
-        holding_test(a_foreign_value_under_the_list_is_told),
-        holding_test(what_is_no_resource_is_refused),
-    };
-    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
-}
+RUN_GROUP(one_fleet_set_up, one_fleet_tear_down, NULL, holding_clean)

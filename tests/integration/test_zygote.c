@@ -10,9 +10,8 @@
 
 /* --- programs --------------------------------------------------------------------------------------------------- */
 
-static void a_program_has_its_arguments_and_its_environment_and_no_other(void **state)
+TEST(a_program_has_its_arguments_and_its_environment_and_no_other)
 {
-    (void)state;
     setenv("SECRET", "of the worker", 1);
     const char *const environment[] = {"FIRST=1", "SECOND=two words", NULL};
     assert_string_equal(script_output("echo \"$FIRST,$SECOND,$SECRET,$#\"", environment), "1,two words,,0\n");
@@ -26,9 +25,8 @@ static void a_program_has_its_arguments_and_its_environment_and_no_other(void **
     close(file);
 }
 
-static void the_end_of_a_program_is_told_as_it_was(void **state)
+TEST(the_end_of_a_program_is_told_as_it_was)
 {
-    (void)state;
     struct kid kid;
     kid_start(&kid, -1, (const char *const[]){"/bin/sh", "-c", "exit 75", NULL});
     kid_await_birth(&kid);
@@ -43,9 +41,8 @@ static void the_end_of_a_program_is_told_as_it_was(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
-static void what_cannot_be_executed_is_told_with_its_reason(void **state)
+TEST(what_cannot_be_executed_is_told_with_its_reason)
 {
-    (void)state;
     struct kid kid;
     kid_start(&kid, -1, (const char *const[]){"/no/such/program", NULL});
     kid_await_birth(&kid);
@@ -57,9 +54,8 @@ static void what_cannot_be_executed_is_told_with_its_reason(void **state)
 }
 
 /* The dynamic linker prints what the kernel has called the file. */
-static void the_file_that_was_looked_at_is_run_whatever_its_path_is_by_then(void **state)
+TEST(the_file_that_was_looked_at_is_run_whatever_its_path_is_by_then)
 {
-    (void)state;
     int file = memfd_create("output", MFD_CLOEXEC);
     const char *const environment[] = {"LD_SHOW_AUXV=1", NULL};
     struct child_plan plan = {.kind = CHILD_PROGRAM,
@@ -79,9 +75,8 @@ static void the_file_that_was_looked_at_is_run_whatever_its_path_is_by_then(void
     close(file);
 }
 
-static void long_arguments_and_environments_arrive_whole(void **state)
+TEST(long_arguments_and_environments_arrive_whole)
 {
-    (void)state;
     static char first[60001], second[60001];
     memset(first, 'a', 60000);
     memset(second, 'b', 60000);
@@ -109,9 +104,8 @@ static void ignored_exit(struct child *child, const struct child_exit *end)
     kid->end = *end;
 }
 
-static void who_is_not_told_of_births_hears_of_an_exit(void **state)
+TEST(who_is_not_told_of_births_hears_of_an_exit)
 {
-    (void)state;
     struct kid kid = {.pid = 0};
     struct child_plan plan = {.kind = CHILD_PROGRAM, .arguments = (const char *const[]){"/no/such/program", NULL}};
     child_init(&kid.child, NULL, ignored_exit);
@@ -122,9 +116,8 @@ static void who_is_not_told_of_births_hears_of_an_exit(void **state)
 /* --- what children have ----------------------------------------------------------------------------------------- */
 
 /* This process ignores and blocks some signals; see main. */
-static void a_program_begins_with_nothing_but_what_its_plan_says(void **state)
+TEST(a_program_begins_with_nothing_but_what_its_plan_says)
 {
-    (void)state;
     int leak = memfd_create("leak", 0);
     assert_true(leak >= 0);
     assert_string_equal(script_output("grep -E '^(Sig(Blk|Ign)|NoNewPrivs)' /proc/self/status | tr -d '\\t\\n'; pwd;"
@@ -135,9 +128,8 @@ static void a_program_begins_with_nothing_but_what_its_plan_says(void **state)
     close(leak);
 }
 
-static void descriptors_stand_where_the_plan_puts_them(void **state)
+TEST(descriptors_stand_where_the_plan_puts_them)
 {
-    (void)state;
     int files[4];
     char name[] = "0";
     struct child_plan plan = {.kind = CHILD_PROGRAM, .descriptor_count = 6};
@@ -161,9 +153,8 @@ static void descriptors_stand_where_the_plan_puts_them(void **state)
         close(files[i]);
 }
 
-static void limits_are_those_of_the_plan(void **state)
+TEST(limits_are_those_of_the_plan)
 {
-    (void)state;
     int file = memfd_create("output", MFD_CLOEXEC);
     const char *const arguments[] = {"/bin/sh", "-c", "ulimit -n; ulimit -Hn; ulimit -v", NULL};
     struct child_plan plan = {.kind = CHILD_PROGRAM,
@@ -194,9 +185,8 @@ static void runner_ask(int socket, const char *word)
     assert_string_equal(answer, word);
 }
 
-static void a_runner_process_talks_over_its_socket_until_it_ends(void **state)
+TEST(a_runner_process_talks_over_its_socket_until_it_ends)
 {
-    (void)state;
     struct kid kid;
     int socket = kid_start_runner(&kid, NULL);
     runner_ask(socket, "hello");
@@ -206,9 +196,8 @@ static void a_runner_process_talks_over_its_socket_until_it_ends(void **state)
     close(socket);
 }
 
-static void a_runner_process_begins_with_nothing_but_its_socket(void **state)
+TEST(a_runner_process_begins_with_nothing_but_its_socket)
 {
-    (void)state;
     int leak = memfd_create("leak", 0);
     struct kid kid;
     int socket = kid_start_runner(&kid, &(struct child_plan){.open_files = 41});
@@ -228,9 +217,8 @@ static void a_runner_process_begins_with_nothing_but_its_socket(void **state)
     close(leak);
 }
 
-static void a_crash_of_a_runner_process_is_told(void **state)
+TEST(a_crash_of_a_runner_process_is_told)
 {
-    (void)state;
     struct kid kid;
     int socket = kid_start_runner(&kid, NULL);
     assert_int_equal(write(socket, "crash", 5), 5);
@@ -253,9 +241,8 @@ static bool all_have_ended(void *context)
     return true;
 }
 
-static void two_hundred_start_at_once_and_nothing_is_left_open(void **state)
+TEST(two_hundred_start_at_once_and_nothing_is_left_open)
 {
-    (void)state;
     script_output("true", NULL);
     unsigned ours = descriptors_open(getpid()), its = descriptors_open(zygote.pid);
     int count = CROWD;
@@ -274,9 +261,8 @@ static void two_hundred_start_at_once_and_nothing_is_left_open(void **state)
 
 /* More than the socket takes. What the caller closes meanwhile is there all the same, and who is killed meanwhile is
  * killed. */
-static void a_zygote_that_stands_still_does_not_hold_up_the_worker(void **state)
+TEST(a_zygote_that_stands_still_does_not_hold_up_the_worker)
 {
-    (void)state;
     unsigned ours = descriptors_open(getpid());
     int file = memfd_create("output", MFD_CLOEXEC), count = FLOOD;
     assert_int_equal(fcntl(file, F_SETFL, O_APPEND), 0);
@@ -298,31 +284,19 @@ static void a_zygote_that_stands_still_does_not_hold_up_the_worker(void **state)
     assert_int_equal(descriptors_open(getpid()), ours);
 }
 
-int main(void)
+/* What a parent may have left. */
+static int process_set_up(void **state)
 {
+    (void)state;
     libc_signals_reset();
     sigset_t blocked;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGUSR1);
     sigprocmask(SIG_BLOCK, &blocked, NULL);
     signal(SIGHUP, SIG_IGN);
-    /* What a parent left open; with it, libuv's own descriptors have the numbers of those that runner processes get. */
+    /* With it, libuv's own descriptors have the numbers of those that runner processes get. */
     assert_true(dup(STDERR_FILENO) > STDERR_FILENO);
-    const struct CMUnitTest tests[] = {
-        launcher_test(a_program_has_its_arguments_and_its_environment_and_no_other),
-        launcher_test(the_end_of_a_program_is_told_as_it_was),
-        launcher_test(what_cannot_be_executed_is_told_with_its_reason),
-        launcher_test(the_file_that_was_looked_at_is_run_whatever_its_path_is_by_then),
-        launcher_test(long_arguments_and_environments_arrive_whole),
-        launcher_test(who_is_not_told_of_births_hears_of_an_exit),
-        launcher_test(a_program_begins_with_nothing_but_what_its_plan_says),
-        launcher_test(descriptors_stand_where_the_plan_puts_them),
-        launcher_test(limits_are_those_of_the_plan),
-        launcher_test(a_runner_process_talks_over_its_socket_until_it_ends),
-        launcher_test(a_runner_process_begins_with_nothing_but_its_socket),
-        launcher_test(a_crash_of_a_runner_process_is_told),
-        launcher_test(two_hundred_start_at_once_and_nothing_is_left_open),
-        launcher_test(a_zygote_that_stands_still_does_not_hold_up_the_worker),
-    };
-    return cmocka_run_group_tests_name("zygote", tests, NULL, NULL);
+    return 0;
 }
+
+RUN_GROUP(process_set_up, NULL, launcher_set_up, launcher_tear_down)

@@ -40,9 +40,8 @@ static const char *const expected[] = {"begun",
                                        "ended because there was nothing to do",
                                        NULL};
 
-static void fleets_keep_their_promises(void **state)
+TEST(fleets_keep_their_promises)
 {
-    (void)state;
     struct play play = {.name = "fleets",
                         .schedule = fleet_play,
                         .count = 100000,
@@ -52,20 +51,12 @@ static void fleets_keep_their_promises(void **state)
     assert_int_equal(play_all(&play), 0);
 }
 
-static void fleets_keep_their_promises_in_the_same_schedules_each_day(void **state)
+TEST(fleets_keep_their_promises_in_the_same_schedules_each_day)
 {
-    (void)state;
     struct play play = {.name = "fleets", .schedule = fleet_play, .count = 400, .seed = 1, .limit_ns = LIMIT_NS};
     if (getenv("HF_SEED") != NULL)
         skip();
     assert_int_equal(play_all(&play), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fleets_keep_their_promises),
-        cmocka_unit_test(fleets_keep_their_promises_in_the_same_schedules_each_day),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

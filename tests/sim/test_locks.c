@@ -54,9 +54,8 @@ static const struct play_bound bounds[] = {{"acquired", 25000, 220000},
                                            {"excused: two changes of the group met", 0, 30},
                                            {NULL, 0, 0}};
 
-static void locks_keep_their_promises(void **state)
+TEST(locks_keep_their_promises)
 {
-    (void)state;
     struct play play = {.name = "locks",
                         .schedule = lock_schedule_play,
                         .count = 100000,
@@ -67,9 +66,8 @@ static void locks_keep_their_promises(void **state)
     assert_int_equal(play_all(&play), 0);
 }
 
-static void locks_keep_their_promises_in_the_same_schedules_each_day(void **state)
+TEST(locks_keep_their_promises_in_the_same_schedules_each_day)
 {
-    (void)state;
     struct play play = {
         .name = "locks", .schedule = lock_schedule_play, .count = 4000, .seed = 1, .limit_ns = LIMIT_NS};
     if (getenv("HF_SEED") != NULL)
@@ -103,9 +101,8 @@ static void forget_two_and_heal(void *argument)
     redlock_nodes_close(session);
 }
 
-static void nodes_that_forgot_are_healed_one_after_the_other(void **state)
+TEST(nodes_that_forgot_are_healed_one_after_the_other)
 {
-    (void)state;
     world_begin(1);
     network_begin();
     for (unsigned i = 0; i < 5; i++)
@@ -204,9 +201,8 @@ static void third_is_doubted(void)
 }
 
 /* Who waited since the first doubt does not know of the second step. */
-static void a_healed_marker_does_not_excuse_a_later_step(void **state)
+TEST_WITH(a_healed_marker_does_not_excuse_a_later_step, client_begin, NULL)
 {
-    (void)state;
     third_is_doubted();
     run_for(QUARANTINE_NS / 2);
     third_steps(STEP_NS);
@@ -219,9 +215,8 @@ static void a_healed_marker_does_not_excuse_a_later_step(void **state)
     expect_third(TRUST_VOTES, TRUST_FINE);
 }
 
-static void who_was_away_looks_before_it_heals(void **state)
+TEST_WITH(who_was_away_looks_before_it_heals, client_begin, NULL)
 {
-    (void)state;
     third_is_doubted();
     process_pause(client.process);
     run_for(2 * QUARANTINE_NS);
@@ -237,9 +232,8 @@ static void who_was_away_looks_before_it_heals(void **state)
 
 /* The third is heard only after the others have shown that our clock stood: it shows the same step, or
  * its clock stood with ours. A later step is its own. */
-static void a_node_is_excused_for_a_step_of_ours_once(void **state)
+TEST(a_node_is_excused_for_a_step_of_ours_once)
 {
-    (void)state;
     for (int with_us = 0; with_us < 2; with_us++) {
         client_begin(NULL);
         node_pause(nodes[2]);
@@ -263,15 +257,4 @@ static void a_node_is_excused_for_a_step_of_ours_once(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_that_forgot_are_healed_one_after_the_other),
-        cmocka_unit_test_setup(a_healed_marker_does_not_excuse_a_later_step, client_begin),
-        cmocka_unit_test_setup(who_was_away_looks_before_it_heals, client_begin),
-        cmocka_unit_test(a_node_is_excused_for_a_step_of_ours_once),
-        cmocka_unit_test(locks_keep_their_promises),
-        cmocka_unit_test(locks_keep_their_promises_in_the_same_schedules_each_day),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

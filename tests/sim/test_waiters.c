@@ -139,11 +139,10 @@ static void watch(unsigned count)
                   (double)crowd.longest_ns / 1e6, (double)crowd.attempts / HOLDS);
 }
 
-static void a_lock_is_had_soon_after_its_release_however_many_wait(void **state)
+TEST(a_lock_is_had_soon_after_its_release_however_many_wait)
 {
     static const unsigned counts[] = {10, 100};
     const char *wanted = getenv("HF_WAITERS");
-    (void)state;
     for (unsigned i = 0; i < (wanted != NULL ? 1 : sizeof counts / sizeof counts[0]); i++) {
         watch(wanted != NULL ? (unsigned)strtoul(wanted, NULL, 10) : counts[i]);
         assert_int_equal(crowd.holds, HOLDS);
@@ -154,8 +153,4 @@ static void a_lock_is_had_soon_after_its_release_however_many_wait(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_lock_is_had_soon_after_its_release_however_many_wait)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS

@@ -66,9 +66,8 @@ static void waiting_main(void *argument)
     shared.slept_ns = instant_since(begun, instant_now());
 }
 
-static void threads_wait_for_one_another(void **state)
+TEST(threads_wait_for_one_another)
 {
-    (void)state;
     memset(&shared, 0, sizeof shared);
     sem_init(&shared.semaphore, 0, 0);
     struct process *process = process_start(host_create("a"), "p", waiting_main, NULL);
@@ -87,9 +86,8 @@ static void looking_main(void *argument)
     ns[1] = (wall_now().us - wall.us) * NS_PER_US;
 }
 
-static void clocks_go_as_their_host_says(void **state)
+TEST(clocks_go_as_their_host_says)
 {
-    (void)state;
     int64_t fast[2], stepped[2];
     struct host *a = host_create("a"), *b = host_create("b");
     host_set_rate(a, 50000000); /* 5 % fast */
@@ -115,9 +113,8 @@ static void counting_main(void *argument)
     }
 }
 
-static void processes_pause_stall_and_die(void **state)
+TEST(processes_pause_stall_and_die)
 {
-    (void)state;
     unsigned count = 0;
     struct process *process = process_start(host_create("a"), "p", counting_main, &count);
     world_run(after(105 * NS_PER_MS));
@@ -141,9 +138,8 @@ static void stalling_main(void *argument)
     *ns = instant_since(first, second);
 }
 
-static void a_process_stands_still_between_two_looks(void **state)
+TEST(a_process_stands_still_between_two_looks)
 {
-    (void)state;
     int64_t ns = 0;
     process_start(host_create("a"), "p", stalling_main, &ns);
     world_run(after(NS_PER_MS));
@@ -260,9 +256,8 @@ static void assert_prefix(void)
     assert_memory_equal(pair.talk.heard.bytes, pair.talk.sent.bytes, pair.talk.heard.length);
 }
 
-static void bytes_come_whole_and_in_order(void **state)
+TEST(bytes_come_whole_and_in_order)
 {
-    (void)state;
     pair_begin();
     network_path(pair.here, pair.there)->late_per_mille = 20;
     world_run(after(20 * NS_PER_S));
@@ -272,9 +267,8 @@ static void bytes_come_whole_and_in_order(void **state)
     assert_int_equal(pair.talk.failure, 0);
 }
 
-static void a_cut_path_delays_and_loses_nothing(void **state)
+TEST(a_cut_path_delays_and_loses_nothing)
 {
-    (void)state;
     pair_begin();
     world_run(after(NS_PER_S));
     network_path(pair.there, pair.here)->is_cut = true;
@@ -288,9 +282,8 @@ static void a_cut_path_delays_and_loses_nothing(void **state)
     assert_prefix();
 }
 
-static void silence_ends_by_the_patience_of_the_socket(void **state)
+TEST(silence_ends_by_the_patience_of_the_socket)
 {
-    (void)state;
     pair_begin();
     world_run(after(NS_PER_S));
     network_shut(&pair.echo.listener, true);
@@ -300,9 +293,8 @@ static void silence_ends_by_the_patience_of_the_socket(void **state)
     assert_int_equal(pair.talk.failure, ETIMEDOUT);
 }
 
-static void a_break_is_told_after_a_part_of_the_bytes(void **state)
+TEST(a_break_is_told_after_a_part_of_the_bytes)
 {
-    (void)state;
     for (unsigned i = 0; i < 20; i++) {
         pair_begin();
         world_run(after(NS_PER_S));
@@ -314,27 +306,12 @@ static void a_break_is_told_after_a_part_of_the_bytes(void **state)
     }
 }
 
-static void nobody_listens_is_refused(void **state)
+TEST(nobody_listens_is_refused)
 {
-    (void)state;
     pair_begin();
     network_shut(&pair.echo.listener, false);
     world_run(after(NS_PER_S));
     assert_int_equal(pair.talk.failure, ECONNREFUSED);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(threads_wait_for_one_another, begin),
-        cmocka_unit_test_setup(clocks_go_as_their_host_says, begin),
-        cmocka_unit_test_setup(processes_pause_stall_and_die, begin),
-        cmocka_unit_test_setup(a_process_stands_still_between_two_looks, begin),
-        cmocka_unit_test_setup(bytes_come_whole_and_in_order, begin),
-        cmocka_unit_test_setup(a_cut_path_delays_and_loses_nothing, begin),
-        cmocka_unit_test_setup(silence_ends_by_the_patience_of_the_socket, begin),
-        cmocka_unit_test_setup(a_break_is_told_after_a_part_of_the_bytes, begin),
-        cmocka_unit_test_setup(nobody_listens_is_refused, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS_WITH(begin, NULL)

@@ -91,7 +91,7 @@ static inline void given_parked(const char *list, int number, double due)
           list, number, due);
 }
 
-#define admin_test(function)   cmocka_unit_test_setup_teardown(function, admin_set_up, admin_tear_down)
-#define run_admin_tests(tests) cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down)
+/* In place of RUN_TESTS. */
+#define RUN_ADMIN_TESTS RUN_GROUP(one_server_set_up, one_server_tear_down, admin_set_up, admin_tear_down)
 
 #endif

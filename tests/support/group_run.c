@@ -32,6 +32,11 @@ static void test_run(void **state)
     group.has_passed = true;
 }
 
+bool group_test_has_passed(void)
+{
+    return group.has_passed;
+}
+
 /* Another thread has no way back from here. */
 static void aborted(int number)
 {

@@ -17,6 +17,9 @@
 int group_run(const char *name, const struct CMUnitTest *tests, size_t count, CMFixtureFunction set_up,
               CMFixtureFunction tear_down);
 
+/* Whether the body of the test has come to its end; for what comes after it. */
+bool group_test_has_passed(void);
+
 /* A test that registered itself: see TEST() of test.h. */
 struct registered_test {
     struct CMUnitTest test;

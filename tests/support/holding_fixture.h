@@ -104,6 +104,4 @@ static inline int holding_clean(void **state)
     return one_fleet_clean(state);
 }
 
-#define holding_test(function) fleet_test_with(function, NULL, holding_clean)
-
 #endif

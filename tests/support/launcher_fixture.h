@@ -71,6 +71,4 @@ bool process_is_dead(pid_t pid);
 const char *process_status(pid_t pid, const char *name);
 unsigned descriptors_open(pid_t pid);
 
-#define launcher_test(function) cmocka_unit_test_setup_teardown(function, launcher_set_up, launcher_tear_down)
-
 #endif

@@ -58,6 +58,4 @@ static inline int lock_tear_down(void **state)
     return 0;
 }
 
-#define lock_test(function) cmocka_unit_test_setup_teardown(function, lock_set_up, lock_tear_down)
-
 #endif

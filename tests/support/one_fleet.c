@@ -4,8 +4,6 @@
 
 struct fleet fleet;
 
-static bool is_unfinished;
-
 /* The queue node may be killed and must come back as it was. */
 int one_fleet_set_up(void **state)
 {
@@ -29,19 +27,10 @@ int one_fleet_clean(void **state)
     return 0;
 }
 
-void one_fleet_run(void **state)
-{
-    const struct fleet_case *test = *state;
-    is_unfinished = true;
-    test->run(state);
-    is_unfinished = false;
-}
-
 void one_fleet_tell(void)
 {
-    if (is_unfinished)
+    if (!group_test_has_passed())
         fleet_tell(&fleet);
-    is_unfinished = false;
 }
 
 void one_fleet_stop(unsigned worker)

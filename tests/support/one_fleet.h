@@ -13,27 +13,14 @@ int one_fleet_tear_down(void **state);
 /* After each test. */
 int one_fleet_clean(void **state);
 
-/* Runs the test of the case. */
-void one_fleet_run(void **state);
-/* When the last one did not come to its end, prints what its workers have said; one_fleet_clean does it first. */
+/* If the test did not come to its end, prints what its workers have said; one_fleet_clean does it first. */
 void one_fleet_tell(void);
 
 /* SIGTERM to a worker that has to end well; SIGKILL. Return when it has ended. */
 void one_fleet_stop(unsigned worker);
 void one_fleet_kill(unsigned worker);
 
-struct fleet_case {
-    void (*run)(void **state);
-};
-
-#define fleet_test_with(function, enter, leave)                                                                        \
-    {                                                                                                                  \
-        .name = #function, .test_func = one_fleet_run, .setup_func = (enter), .teardown_func = (leave),                \
-        .initial_state = &(struct fleet_case)                                                                          \
-        {                                                                                                              \
-            .run = (function)                                                                                          \
-        }                                                                                                              \
-    }
-#define fleet_test(function) fleet_test_with(function, NULL, one_fleet_clean)
+/* In place of RUN_TESTS. */
+#define RUN_FLEET_TESTS RUN_GROUP(one_fleet_set_up, one_fleet_tear_down, NULL, one_fleet_clean)
 
 #endif

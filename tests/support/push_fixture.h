@@ -16,9 +16,7 @@ extern struct program_result result;
 int push_set_up(void **state);
 int push_tear_down(void **state);
 
-#define push_test(function)   cmocka_unit_test_setup_teardown(function, push_set_up, push_tear_down)
-#define run_push_tests(tests) cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down)
-#define WORDS(...)            ((const char *const[]){__VA_ARGS__, NULL})
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* "push -p PORT" and then the words. */
 void complete(const char *const *words, const char *arguments[ARGUMENTS_MAX]);

@@ -38,8 +38,6 @@ static inline int queue_teardown(void **state)
     return 0;
 }
 
-#define queue_test(function) cmocka_unit_test_setup_teardown(function, queue_setup, queue_teardown)
-
 static inline void start(const char *names)
 {
     queue_probe_start(&probe, loop, redis_server_port(server), names, NULL);

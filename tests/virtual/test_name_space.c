@@ -57,9 +57,8 @@ static void delete_and_close(struct name_space *space, struct watch *watch)
     name_space_close(space);
 }
 
-static void the_names_are_those_of_the_run(void **state)
+TEST(the_names_are_those_of_the_run)
 {
-    (void)state;
     struct buffer name = {0};
     char run[DRY_RUNS_ID_DIGITS + 1];
     dry_runs_space(RUN, &name);
@@ -78,9 +77,8 @@ static void the_names_are_those_of_the_run(void **state)
 }
 
 /* More keys than a step of the walk meets. */
-static void all_of_thousands_of_keys_are_removed(void **state)
+TEST(all_of_thousands_of_keys_are_removed)
 {
-    (void)state;
     struct watch watch;
     free(redis_server_command(
         node_of_queues, "EVAL \"for i = 1, 3000 do local list = 'resource:r' .. i redis.call('ZADD', ARGV[1] .. "
@@ -95,9 +93,8 @@ static void all_of_thousands_of_keys_are_removed(void **state)
 }
 
 /* The index is what a later run finds leftovers by, so it lasts much longer than a lease. */
-static void the_record_of_a_run_stays_for_months(void **state)
+TEST(the_record_of_a_run_stays_for_months)
 {
-    (void)state;
     struct watch watch;
     struct name_space *space = begin(&watch);
     assert_in_range(queue_probe_number(node_of_queues, "TTL hf:2:dry:runs"), 89 * 86400, 90 * 86400);
@@ -105,9 +102,8 @@ static void the_record_of_a_run_stays_for_months(void **state)
     name_space_close(space);
 }
 
-static void nothing_is_left_and_nothing_else_is_touched(void **state)
+TEST(nothing_is_left_and_nothing_else_is_touched)
 {
-    (void)state;
     struct watch watch;
     char *before[1 + LOCK_NODES];
     queue_fill("");
@@ -142,9 +138,8 @@ static void nothing_is_left_and_nothing_else_is_touched(void **state)
 }
 
 /* With characters that mean something in patterns. */
-static void a_strange_prefix_is_taken_as_it_is(void **state)
+TEST(a_strange_prefix_is_taken_as_it_is)
 {
-    (void)state;
     struct watch watch;
     struct config *strange = config_make("a*[x]?\\\\^b:", "");
     assert_string_equal(strange->lock.prefix, "a*[x]?\\^b:");
@@ -169,9 +164,8 @@ static void run_plant(const char *run, long long ends)
                               run, run));
 }
 
-static void what_dead_runs_have_left_is_removed_and_what_lives_stays(void **state)
+TEST(what_dead_runs_have_left_is_removed_and_what_lives_stays)
 {
-    (void)state;
     struct watch watch;
     run_plant(DEAD, 1000);
     run_plant(ALIVE, 99999999999);
@@ -190,9 +184,8 @@ static void what_dead_runs_have_left_is_removed_and_what_lives_stays(void **stat
 }
 
 /* A record that somebody else wrote makes nobody remove his locks. */
-static void the_locks_of_production_are_never_those_of_a_dead_run(void **state)
+TEST(the_locks_of_production_are_never_those_of_a_dead_run)
 {
-    (void)state;
     struct watch watch;
     run_plant(DEAD, 1000);
     free(redis_server_command(node_of_queues, "HSET hf:2:dry:run:" DEAD " lock_prefix lock:"));
@@ -205,9 +198,8 @@ static void the_locks_of_production_are_never_those_of_a_dead_run(void **state)
     name_space_close(space);
 }
 
-static void who_was_taken_for_dead_is_told(void **state)
+TEST(who_was_taken_for_dead_is_told)
 {
-    (void)state;
     struct watch watch;
     struct name_space *space = begin(&watch);
     assert_reply(node_of_queues, "1", "EXISTS hf:2:dry:run:" RUN);
@@ -216,9 +208,8 @@ static void who_was_taken_for_dead_is_told(void **state)
     name_space_close(space);
 }
 
-static void a_run_that_was_forgotten_is_not_begun_again_by_its_lease(void **state)
+TEST(a_run_that_was_forgotten_is_not_begun_again_by_its_lease)
 {
-    (void)state;
     struct watch watch;
     struct name_space *space = begin(&watch);
     free(redis_server_command(node_of_queues, "DEL hf:2:dry:runs hf:2:dry:run:" RUN));
@@ -229,9 +220,8 @@ static void a_run_that_was_forgotten_is_not_begun_again_by_its_lease(void **stat
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 
-static void a_node_that_is_down_is_told_and_the_others_are_cleaned(void **state)
+TEST(a_node_that_is_down_is_told_and_the_others_are_cleaned)
 {
-    (void)state;
     struct watch watch;
     struct name_space *space = begin(&watch);
     queue_fill("hf:2:dry:" RUN ":");
@@ -247,11 +237,11 @@ static void a_node_that_is_down_is_told_and_the_others_are_cleaned(void **state)
     assert_reply(node_of_queues, "1", "EXISTS hf:2:dry:run:" RUN); /* for the next run */
 }
 
-static void a_user_without_the_right_to_look_is_told(void **state)
+TEST(a_user_without_the_right_to_look_is_told)
 {
-    (void)state;
     struct watch watch;
     free(redis_server_command(node_of_queues, "ACL SETUSER limited on >secret ~* +@all -scan"));
+    setenv("HOLDFAST_TEST_PASSWORD", "secret", 1);
     struct config *limited = config_make("lock:", "user = \"limited\"; password_env = \"HOLDFAST_TEST_PASSWORD\";");
     struct name_space *space = open_run(&watch, limited, RUN);
     queue_fill("hf:2:dry:" RUN ":");
@@ -262,9 +252,8 @@ static void a_user_without_the_right_to_look_is_told(void **state)
     free(redis_server_command(node_of_queues, "ACL DELUSER limited"));
 }
 
-static void a_queue_node_that_is_not_there_is_trouble_at_the_beginning(void **state)
+TEST(a_queue_node_that_is_not_there_is_trouble_at_the_beginning)
 {
-    (void)state;
     struct watch watch;
     redis_server_kill(node_of_queues);
     struct name_space *space = open_run(&watch, config, RUN);
@@ -275,9 +264,8 @@ static void a_queue_node_that_is_not_there_is_trouble_at_the_beginning(void **st
 }
 
 /* An interrupt may come before the node has answered for the first time. */
-static void a_beginning_that_is_given_up_leaves_nothing(void **state)
+TEST(a_beginning_that_is_given_up_leaves_nothing)
 {
-    (void)state;
     struct watch watch;
     struct name_space *space = open_run(&watch, config, RUN);
     name_space_begin(space, begun);
@@ -287,25 +275,4 @@ static void a_beginning_that_is_given_up_leaves_nothing(void **state)
     assert_reply(node_of_queues, "0", "EXISTS hf:2:dry:run:" RUN " hf:2:dry:runs");
 }
 
-#define SPACE_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    setenv("HOLDFAST_TEST_PASSWORD", "secret", 1);
-    const struct CMUnitTest tests[] = {
-        SPACE_TEST(the_names_are_those_of_the_run),
-        SPACE_TEST(all_of_thousands_of_keys_are_removed),
-        SPACE_TEST(the_record_of_a_run_stays_for_months),
-        SPACE_TEST(nothing_is_left_and_nothing_else_is_touched),
-        SPACE_TEST(a_strange_prefix_is_taken_as_it_is),
-        SPACE_TEST(what_dead_runs_have_left_is_removed_and_what_lives_stays),
-        SPACE_TEST(the_locks_of_production_are_never_those_of_a_dead_run),
-        SPACE_TEST(who_was_taken_for_dead_is_told),
-        SPACE_TEST(a_run_that_was_forgotten_is_not_begun_again_by_its_lease),
-        SPACE_TEST(a_node_that_is_down_is_told_and_the_others_are_cleaned),
-        SPACE_TEST(a_user_without_the_right_to_look_is_told),
-        SPACE_TEST(a_queue_node_that_is_not_there_is_trouble_at_the_beginning),
-        SPACE_TEST(a_beginning_that_is_given_up_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
-}
+RUN_GROUP(group_setup, group_teardown, set_up, tear_down)

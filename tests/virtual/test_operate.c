@@ -64,9 +64,8 @@ static const char *move(const char *id, enum operate_verb verb, const struct ope
     return text;
 }
 
-static void a_repeated_call_answers_the_same_and_moves_nothing_twice(void **state)
+TEST(a_repeated_call_answers_the_same_and_moves_nothing_twice)
 {
-    (void)state;
     const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entries[] = {
         {.seen = SPAN("old1"), .fresh = SPAN("new1"), .queue = "a"},
@@ -85,9 +84,8 @@ static void a_repeated_call_answers_the_same_and_moves_nothing_twice(void **stat
     assert_string_equal(move("id2", OPERATE_RETRY, &retry, entries, 1), "1");
 }
 
-static void a_target_of_a_foreign_type_keeps_the_task_where_it_is(void **state)
+TEST(a_target_of_a_foreign_type_keeps_the_task_where_it_is)
 {
-    (void)state;
     const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entries[] = {
         {.seen = SPAN("one"), .fresh = SPAN("one"), .queue = "clash"},
@@ -104,9 +102,8 @@ static void a_target_of_a_foreign_type_keeps_the_task_where_it_is(void **state)
     assert_contains(move("k", OPERATE_DELETE, &retry, entries, 1), "WRONGTYPE");
 }
 
-static void who_is_buried_takes_no_others_place(void **state)
+TEST(who_is_buried_takes_no_others_place)
 {
-    (void)state;
     const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entry = {.seen = SPAN("one"), .fresh = SPAN("same")};
     given("ZADD dead 9999999999 same");
@@ -115,9 +112,8 @@ static void who_is_buried_takes_no_others_place(void **state)
     assert_reply(server, "2", "ZCARD dead");
 }
 
-static void claims_of_the_living_are_refused(void **state)
+TEST(claims_of_the_living_are_refused)
 {
-    (void)state;
     const struct operate_place claims = {.kind = OPERATE_CLAIMS, .key = "hf:2:process:h:1:a", .lease_of = "h:1:a"};
     const struct operate_entry entry = {
         .seen = SPAN("0123456789abcdefq\ntask"), .fresh = SPAN("task"), .queue = "q", .field = "3"};
@@ -136,9 +132,8 @@ static void claims_of_the_living_are_refused(void **state)
     assert_reply(server, "4", "HKEYS hf:2:process:h:1:a");
 }
 
-static void only_the_part_of_a_list_that_was_asked_for_is_looked_through(void **state)
+TEST(only_the_part_of_a_list_that_was_asked_for_is_looked_through)
 {
-    (void)state;
     struct operate_place list = {.kind = OPERATE_LIST, .key = "queue:q", .list_look = 3};
     const struct operate_entry entry = {.seen = SPAN("b")};
     given("RPUSH queue:q b x b a y z");
@@ -148,9 +143,8 @@ static void only_the_part_of_a_list_that_was_asked_for_is_looked_through(void **
     assert_reply(server, "b\nx\na\ny\nz", "LRANGE queue:q 0 -1");
 }
 
-static void what_is_buried_or_deleted_frees_what_it_held(void **state)
+TEST(what_is_buried_or_deleted_frees_what_it_held)
 {
-    (void)state;
     const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entries[] = {
         {.seen = SPAN("one"), .fresh = SPAN("one"), .unique = "d1", .jid = "j1"},
@@ -166,9 +160,8 @@ static void what_is_buried_or_deleted_frees_what_it_held(void **state)
     assert_reply(server, "0", "EXISTS hf:2:unique:d1");
 }
 
-static void the_dead_are_trimmed_and_have_scores_of_their_own(void **state)
+TEST(the_dead_are_trimmed_and_have_scores_of_their_own)
 {
-    (void)state;
     const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entries[] = {
         {.seen = SPAN("one"), .fresh = SPAN("one")},
@@ -187,9 +180,8 @@ static void the_dead_are_trimmed_and_have_scores_of_their_own(void **state)
                  "and 1\" 0");
 }
 
-static void a_node_without_memory_still_gets_rid_of_things(void **state)
+TEST(a_node_without_memory_still_gets_rid_of_things)
 {
-    (void)state;
     const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entries[] = {
         {.seen = SPAN("one"), .fresh = SPAN("one"), .queue = "q"},
@@ -206,9 +198,8 @@ static void a_node_without_memory_still_gets_rid_of_things(void **state)
     assert_reply(server, "two", "LRANGE queue:q 0 -1");
 }
 
-static void a_dropped_queue_answers_the_same_again(void **state)
+TEST(a_dropped_queue_answers_the_same_again)
 {
-    (void)state;
     given("RPUSH queue:q a b c");
     given("SADD queues q r");
     given("SADD paused q");
@@ -233,9 +224,8 @@ static long long run_integer(void)
 }
 
 /* All who live are called, some of whom may not listen; those who were recovered are not. */
-static void pauses_and_resumptions_are_told_to_the_living(void **state)
+TEST(pauses_and_resumptions_are_told_to_the_living)
 {
-    (void)state;
     char one[] = "a", two[] = "b";
     char *const names[] = {one, two};
     given("ZADD hf:2:processes 9e9 here 9e9 deaf 9e9 recovered 1 dead");
@@ -261,9 +251,8 @@ static void pauses_and_resumptions_are_told_to_the_living(void **state)
     assert_reply(server, "3", "LLEN hf:2:calls:here");
 }
 
-static void keys_of_deleted_tasks_are_freed_unless_others_have_them(void **state)
+TEST(keys_of_deleted_tasks_are_freed_unless_others_have_them)
 {
-    (void)state;
     const struct operate_unique items[] = {{"d1", "mine"}, {"d2", "mine"}, {"d3", "mine"}, {"d4", "mine"}};
     given("MSET hf:2:unique:d1 mine hf:2:unique:d2 theirs hf:2:unique:d4 mine");
     for (int i = 0; i < 2; i++) {
@@ -274,9 +263,8 @@ static void keys_of_deleted_tasks_are_freed_unless_others_have_them(void **state
     assert_reply(server, "hf:2:unique:d2", "KEYS hf:2:unique:*");
 }
 
-static void each_call_has_an_id_of_its_own(void **state)
+TEST(each_call_has_an_id_of_its_own)
 {
-    (void)state;
     char one[OPERATE_ID_SIZE], other[OPERATE_ID_SIZE];
     operate_new_id(one);
     operate_new_id(other);
@@ -285,25 +273,4 @@ static void each_call_has_an_id_of_its_own(void **state)
     assert_string_not_equal(one, other);
 }
 
-#undef TEST
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    (void)admin_set_up, (void)admin_tear_down, (void)admin_run; /* of the fixture, for tests of the program */
-    const struct CMUnitTest tests[] = {
-        TEST(a_repeated_call_answers_the_same_and_moves_nothing_twice),
-        TEST(a_target_of_a_foreign_type_keeps_the_task_where_it_is),
-        TEST(who_is_buried_takes_no_others_place),
-        TEST(claims_of_the_living_are_refused),
-        TEST(only_the_part_of_a_list_that_was_asked_for_is_looked_through),
-        TEST(what_is_buried_or_deleted_frees_what_it_held),
-        TEST(the_dead_are_trimmed_and_have_scores_of_their_own),
-        TEST(a_node_without_memory_still_gets_rid_of_things),
-        TEST(a_dropped_queue_answers_the_same_again),
-        TEST(pauses_and_resumptions_are_told_to_the_living),
-        TEST(keys_of_deleted_tasks_are_freed_unless_others_have_them),
-        TEST(each_call_has_an_id_of_its_own),
-    };
-    return run_admin_tests(tests);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, set_up, tear_down)

@@ -43,8 +43,6 @@ static int set_up(void **state)
     return 0;
 }
 
-#define extend_test(function) cmocka_unit_test_setup_teardown(function, set_up, lock_tear_down)
-
 /* --- failing nodes ---------------------------------------------------------------------------------------------- */
 
 static void first_may_delete(bool may)
@@ -53,9 +51,8 @@ static void first_may_delete(bool may)
 }
 
 /* E15: an error of one node ends the clean-up of no other one, and the node that failed gets it again (E40). */
-static void a_node_that_fails_to_delete_keeps_no_other_from_it(void **state)
+TEST(a_node_that_fails_to_delete_keeps_no_other_from_it)
 {
-    (void)state;
     have("r");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     first_may_delete(false);
@@ -73,9 +70,8 @@ static void a_node_that_fails_to_delete_keeps_no_other_from_it(void **state)
 }
 
 /* Releases of several locks read their values by one command, which users of earlier versions may not have. */
-static void a_user_without_the_right_to_mget_releases(void **state)
+TEST(a_user_without_the_right_to_mget_releases)
 {
-    (void)state;
     lock_cluster_scheme(&cluster, MARKER_STRINGS);
     group_end();
     group_start();
@@ -103,9 +99,8 @@ static unsigned holders_among_first(unsigned count)
     return holders;
 }
 
-static void many_locks_are_extended_by_few_calls(void **state)
+TEST_WITH(many_locks_are_extended_by_few_calls, set_up, lock_tear_down)
 {
-    (void)state;
     enum { MANY = 150 };
     static struct lock_probe many[MANY];
     ttl_change(2000); /* with a longer one they part more, by what is random in each extension */
@@ -132,9 +127,8 @@ static void many_locks_are_extended_by_few_calls(void **state)
 }
 
 /* E32: an extension sets the ttl, whatever it was: it adds nothing to it, and it does not only lengthen. */
-static void an_extension_sets_the_ttl_to_what_was_agreed(void **state)
+TEST(an_extension_sets_the_ttl_to_what_was_agreed)
 {
-    (void)state;
     ttl_change(1500);
     have("r");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
@@ -163,9 +157,8 @@ static void nothing_done(struct redlock_verify *verify, bool is_held)
 }
 
 /* The later requests shorten the ttl again, and the votes for them count from the same moment. */
-static void an_extension_of_the_same_turn_takes_the_place_of_a_longer_one(void **state)
+TEST(an_extension_of_the_same_turn_takes_the_place_of_a_longer_one)
 {
-    (void)state;
     struct redlock_verify longer = {.done = nothing_done}, usual = {.done = nothing_done};
     have("r");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
@@ -179,9 +172,8 @@ static void an_extension_of_the_same_turn_takes_the_place_of_a_longer_one(void *
 }
 
 /* E37: extended as long as its terms allow, and not once more; by time, not by counting extensions. */
-static void a_hold_ends_at_its_maximum_however_often_it_was_extended(void **state)
+TEST(a_hold_ends_at_its_maximum_however_often_it_was_extended)
 {
-    (void)state;
     struct lock_probe limited;
     struct redlock_terms briefly = quick_terms(900, 3);
     briefly.max_hold_ms = 2000;
@@ -206,9 +198,8 @@ static void a_hold_ends_at_its_maximum_however_often_it_was_extended(void **stat
 
 /* --- loss ------------------------------------------------------------------------------------------------------- */
 
-static void a_lock_deleted_on_a_majority_is_lost_and_stays_deleted(void **state)
+TEST_WITH(a_lock_deleted_on_a_majority_is_lost_and_stays_deleted, set_up, lock_tear_down)
 {
-    (void)state;
     have("r");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     ask_first(QUORUM, "DEL lock:r");
@@ -222,9 +213,8 @@ static void a_lock_deleted_on_a_majority_is_lost_and_stays_deleted(void **state)
     assert_int_equal(lock_probe_release(&mine), REDLOCK_EXPIRED);
 }
 
-static void a_lock_deleted_on_a_minority_goes_on_without_it(void **state)
+TEST_WITH(a_lock_deleted_on_a_minority_goes_on_without_it, set_up, lock_tear_down)
 {
-    (void)state;
     have("r");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     ask_first(NODES - QUORUM, "DEL lock:r");
@@ -236,9 +226,8 @@ static void a_lock_deleted_on_a_minority_goes_on_without_it(void **state)
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
 }
 
-static void a_lock_that_somebody_else_has_on_a_majority_is_lost(void **state)
+TEST_WITH(a_lock_that_somebody_else_has_on_a_majority_is_lost, set_up, lock_tear_down)
 {
-    (void)state;
     have("r");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     ask_first(QUORUM, "SET lock:r other PX 30000");
@@ -249,9 +238,8 @@ static void a_lock_that_somebody_else_has_on_a_majority_is_lost(void **state)
     assert_string_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), "other");
 }
 
-static void a_lock_that_lacks_one_of_its_keys_is_lost(void **state)
+TEST_WITH(a_lock_that_lacks_one_of_its_keys_is_lost, set_up, lock_tear_down)
 {
-    (void)state;
     have("q r s");
     loop_await(loop, lock_cluster_keys(&cluster) == 3 * NODES);
     ask_first(QUORUM, "DEL lock:r");
@@ -264,9 +252,8 @@ static void a_lock_that_lacks_one_of_its_keys_is_lost(void **state)
 /* --- owners ----------------------------------------------------------------------------------------------------- */
 
 /* E47: who holds a lock cannot have it a second time, not even in part, under the same owner text. */
-static void a_nested_acquire_of_the_same_owner_is_refused_as_anybody_elses(void **state)
+TEST(a_nested_acquire_of_the_same_owner_is_refused_as_anybody_elses)
 {
-    (void)state;
     struct lock_probe again;
     lock_probe_create(&again, loop, group, &terms);
     have("r");
@@ -280,20 +267,4 @@ static void a_nested_acquire_of_the_same_owner_is_refused_as_anybody_elses(void 
     lock_probe_destroy(&again);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        lock_test(a_node_that_fails_to_delete_keeps_no_other_from_it),
-        lock_test(a_user_without_the_right_to_mget_releases),
-        extend_test(many_locks_are_extended_by_few_calls),
-        lock_test(an_extension_sets_the_ttl_to_what_was_agreed),
-        lock_test(an_extension_of_the_same_turn_takes_the_place_of_a_longer_one),
-        lock_test(a_hold_ends_at_its_maximum_however_often_it_was_extended),
-        extend_test(a_lock_deleted_on_a_majority_is_lost_and_stays_deleted),
-        extend_test(a_lock_deleted_on_a_minority_goes_on_without_it),
-        extend_test(a_lock_that_somebody_else_has_on_a_majority_is_lost),
-        extend_test(a_lock_that_lacks_one_of_its_keys_is_lost),
-        lock_test(a_nested_acquire_of_the_same_owner_is_refused_as_anybody_elses),
-    };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
-}
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)

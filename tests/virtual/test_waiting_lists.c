@@ -5,9 +5,8 @@
 
 /* --- parking ------------------------------------------------------------------------------------------------------ */
 
-static void test_only_the_oldest_is_due_soon_enough(void **state)
+TEST(test_only_the_oldest_is_due_soon_enough)
 {
-    (void)state;
     start("a");
     park_new(&probe, 0, "one");
     park_new(&probe, 1, "two");
@@ -20,9 +19,8 @@ static void test_only_the_oldest_is_due_soon_enough(void **state)
     assert_reply(server, LIST, "ZRANGE hf:2:contended 0 -1");
 }
 
-static void test_the_oldest_is_due_soon_after_the_lock_was_freed(void **state)
+TEST(test_the_oldest_is_due_soon_after_the_lock_was_freed)
 {
-    (void)state;
     start("a");
     claim_new(0, "one");
     struct waiting_task task = waiting(&probe, 0, "one");
@@ -38,9 +36,8 @@ static void test_the_oldest_is_due_soon_after_the_lock_was_freed(void **state)
 }
 
 /* A process believes such a refusal for longer than the release takes. */
-static void test_a_refusal_shortly_after_the_lock_was_freed_is_not_believed_for_long(void **state)
+TEST(test_a_refusal_shortly_after_the_lock_was_freed_is_not_believed_for_long)
 {
-    (void)state;
     start("a");
     claim_new(0, "one");
     struct waiting_task task = waiting(&probe, 0, "one");
@@ -53,9 +50,8 @@ static void test_a_refusal_shortly_after_the_lock_was_freed_is_not_believed_for_
 }
 
 /* The one before it will be woken, or was. */
-static void test_behind_another_it_sleeps_long_whatever_was_freed(void **state)
+TEST(test_behind_another_it_sleeps_long_whatever_was_freed)
 {
-    (void)state;
     start("a");
     park_new(&probe, 0, "one");
     claim_new(0, "two");
@@ -64,9 +60,8 @@ static void test_behind_another_it_sleeps_long_whatever_was_freed(void **state)
     assert_due_far("two");
 }
 
-static void test_what_a_refusal_of_long_ago_says_is_not_believed(void **state)
+TEST(test_what_a_refusal_of_long_ago_says_is_not_believed)
 {
-    (void)state;
     start("a");
     claim_new(0, "one");
     struct waiting_task task = waiting(&probe, 0, "one");
@@ -78,9 +73,8 @@ static void test_what_a_refusal_of_long_ago_says_is_not_believed(void **state)
     assert_due_near("one");
 }
 
-static void test_a_full_list_takes_only_who_has_a_place(void **state)
+TEST(test_a_full_list_takes_only_who_has_a_place)
 {
-    (void)state;
     start("a");
     park_new(&probe, 0, "one");
     park_new(&probe, 0, "two");
@@ -103,9 +97,8 @@ static void test_a_full_list_takes_only_who_has_a_place(void **state)
 }
 
 /* Pushed twice: to the node the same bytes would be one entry of `schedule`. The first has the place. */
-static void test_the_same_task_twice_is_parked_twice(void **state)
+TEST(test_the_same_task_twice_is_parked_twice)
 {
-    (void)state;
     start("a");
     park_new(&probe, 0, "older");
     park_new(&probe, 0, "one");
@@ -119,9 +112,8 @@ static void test_the_same_task_twice_is_parked_twice(void **state)
     free(twin);
 }
 
-static void test_two_tasks_of_one_jid_are_both_parked(void **state)
+TEST(test_two_tasks_of_one_jid_are_both_parked)
 {
-    (void)state;
     start("a");
     park_new(&probe, 0, "older");
     park_new(&probe, 0, "one");
@@ -137,9 +129,8 @@ static void test_two_tasks_of_one_jid_are_both_parked(void **state)
 static const char *const seat[] = {LIST}, *const table[] = {"resource:table"};
 
 /* "one" needs a seat and a table. It was woken when a seat was free, and finds no table. */
-static void test_who_has_to_wait_elsewhere_lets_the_next_pass(void **state)
+TEST(test_who_has_to_wait_elsewhere_lets_the_next_pass)
 {
-    (void)state;
     start("a");
     park_new(&probe, 0, "one");
     park_new(&probe, 0, "two");
@@ -167,9 +158,8 @@ static void test_who_has_to_wait_elsewhere_lets_the_next_pass(void **state)
 /* --- bells ------------------------------------------------------------------------------------------------------ */
 
 /* It rang for a process that does not come for it: nobody has begun with it. */
-static void test_what_rang_in_vain_goes_back(void **state)
+TEST(test_what_rang_in_vain_goes_back)
 {
-    (void)state;
     start("a");
     queue_probe_wait_up(&probe);
     free(redis_server_command(server, "RPUSH hf:2:bell:%s:a two one", probe.identity));
@@ -181,9 +171,8 @@ static void test_what_rang_in_vain_goes_back(void **state)
 }
 
 /* It stood still, was recovered, and its last blocking move was served before it died. */
-static void test_what_rang_for_the_recovered_goes_back(void **state)
+TEST(test_what_rang_for_the_recovered_goes_back)
 {
-    (void)state;
     start("a");
     queue_probe_wait_up(&probe);
     free(redis_server_command(server, "ZADD hf:2:processes 9999999999 h:1:gone"));
@@ -209,9 +198,8 @@ static void assert_claims(const char *first, const char *second, const char *res
 }
 
 /* What the slot's claim before it said does not hold for the heir. */
-static void test_whether_an_heir_has_progress_is_not_known(void **state)
+TEST(test_whether_an_heir_has_progress_is_not_known)
 {
-    (void)state;
     static const char task[] = "{\"jid\":\"new\"}";
     hold_before_two("a");
     assert_false(queue_has_no_progress(probe.queue, 1)); /* from now on claims tell */
@@ -226,9 +214,8 @@ static void test_whether_an_heir_has_progress_is_not_known(void **state)
 }
 
 /* Its process stands still: whoever looks brings the heir back, at the head of its queue and before the other. */
-static void test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place(void **state)
+TEST(test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place)
 {
-    (void)state;
     hold_before_two("a");
     struct waiting_successor heir = heir_of("holder");
     heir.kept_ns = 0;
@@ -272,9 +259,8 @@ static bool is_kept_for_longer(void *context)
     return heir_kept_for() > 1000;
 }
 
-static void test_an_heir_that_is_confirmed_follows_the_lease(void **state)
+TEST(test_an_heir_that_is_confirmed_follows_the_lease)
 {
-    (void)state;
     hold_before_two("a");
     struct waiting_successor heir = heir_of("holder");
     assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
@@ -289,9 +275,8 @@ static void test_an_heir_that_is_confirmed_follows_the_lease(void **state)
     assert_int_equal(probe.slots[1].lost, 0);
 }
 
-static void test_the_end_of_a_holder_confirms_its_heir_if_it_is_there(void **state)
+TEST(test_the_end_of_a_holder_confirms_its_heir_if_it_is_there)
 {
-    (void)state;
     for (int is_there = 0; is_there < 2; is_there++) {
         free(redis_server_command(server, "FLUSHALL"));
         hold_before_two("a");
@@ -318,10 +303,9 @@ static void assert_no_heir(const struct waiting_successor *heir)
 }
 
 /* A place says nothing of a task that needs the list's resource alone, or its digest if an earlier version wrote it. */
-static void test_an_heir_may_need_what_the_list_is_for(void **state)
+TEST(test_an_heir_may_need_what_the_list_is_for)
 {
     static const char own_set[] = "ac6f21194a0446a685f35a811eebd322734ba283"; /* SHA-1 of LIST and its NUL */
-    (void)state;
     start("a");
     push("a", "holder");
     queue_probe_claim(&probe, 0, "holder");
@@ -349,9 +333,8 @@ static void test_an_heir_may_need_what_the_list_is_for(void **state)
     assert_string_equal(probe.slots[1].payload, "one");
 }
 
-static void test_an_heir_locks_the_same_and_is_of_a_class_of_the_process(void **state)
+TEST(test_an_heir_locks_the_same_and_is_of_a_class_of_the_process)
 {
-    (void)state;
     hold_before_two("a");
     struct waiting_successor heir = heir_of("holder");
     heir.set = "more";
@@ -364,9 +347,8 @@ static void test_an_heir_locks_the_same_and_is_of_a_class_of_the_process(void **
 }
 
 /* The oldest is of a queue that the holder's process does not serve: it claims nobody behind it either. */
-static void test_an_heir_is_of_a_queue_of_the_process(void **state)
+TEST(test_an_heir_is_of_a_queue_of_the_process)
 {
-    (void)state;
     struct waiting_successor heir = heir_of("holder");
     start("b");
     push("b", "holder");
@@ -384,9 +366,8 @@ static void test_an_heir_is_of_a_queue_of_the_process(void **state)
 
 /* --- skipping ----------------------------------------------------------------------------------------------------- */
 
-static void test_a_task_is_skipped(void **state)
+TEST(test_a_task_is_skipped)
 {
-    (void)state;
     start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
@@ -395,9 +376,8 @@ static void test_a_task_is_skipped(void **state)
     queue_probe_claim(&probe, 0, NULL);
 }
 
-static void test_a_task_that_was_recovered_is_not_skipped(void **state)
+TEST(test_a_task_that_was_recovered_is_not_skipped)
 {
-    (void)state;
     start("a");
     push("a", "one");
     free(redis_server_command(server, "HSET hf:2:recovered:one dead:1:1 1"));
@@ -407,9 +387,8 @@ static void test_a_task_that_was_recovered_is_not_skipped(void **state)
     assert_waiting("one=P");
 }
 
-static void test_a_task_that_has_waited_is_not_skipped(void **state)
+TEST(test_a_task_that_has_waited_is_not_skipped)
 {
-    (void)state;
     start("a");
     park_new(&probe, 0, "one");
     queue_free(probe.queue, &(struct waiting_end){.lists = (const char *const[]){LIST}, .list_count = 1});
@@ -421,9 +400,8 @@ static void test_a_task_that_has_waited_is_not_skipped(void **state)
     assert_places("queue:a one");
 }
 
-static void test_a_call_that_frees_is_used_again(void **state)
+TEST(test_a_call_that_frees_is_used_again)
 {
-    (void)state;
     start("a");
     for (unsigned times = 0; times < 3; times++) {
         queue_free(probe.queue, &(struct waiting_end){.lists = (const char *const[]){LIST}, .list_count = 1});
@@ -432,32 +410,4 @@ static void test_a_call_that_frees_is_used_again(void **state)
     assert_ptr_equal(probe.queue->frees.next->next, &probe.queue->frees);
 }
 
-static const struct CMUnitTest tests[] = {
-    queue_test(test_only_the_oldest_is_due_soon_enough),
-    queue_test(test_the_oldest_is_due_soon_after_the_lock_was_freed),
-    queue_test(test_a_refusal_shortly_after_the_lock_was_freed_is_not_believed_for_long),
-    queue_test(test_behind_another_it_sleeps_long_whatever_was_freed),
-    queue_test(test_what_a_refusal_of_long_ago_says_is_not_believed),
-    queue_test(test_a_full_list_takes_only_who_has_a_place),
-    queue_test(test_the_same_task_twice_is_parked_twice),
-    queue_test(test_two_tasks_of_one_jid_are_both_parked),
-    queue_test(test_who_has_to_wait_elsewhere_lets_the_next_pass),
-    queue_test(test_what_rang_in_vain_goes_back),
-    queue_test(test_what_rang_for_the_recovered_goes_back),
-    queue_test(test_whether_an_heir_has_progress_is_not_known),
-    queue_test(test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place),
-    queue_test(test_an_heir_that_is_confirmed_follows_the_lease),
-    queue_test(test_the_end_of_a_holder_confirms_its_heir_if_it_is_there),
-    queue_test(test_an_heir_may_need_what_the_list_is_for),
-    queue_test(test_an_heir_locks_the_same_and_is_of_a_class_of_the_process),
-    queue_test(test_an_heir_is_of_a_queue_of_the_process),
-    queue_test(test_a_task_is_skipped),
-    queue_test(test_a_task_that_was_recovered_is_not_skipped),
-    queue_test(test_a_task_that_has_waited_is_not_skipped),
-    queue_test(test_a_call_that_frees_is_used_again),
-};
-
-int main(void)
-{
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

@@ -7,9 +7,8 @@
 
 /* --- waking ------------------------------------------------------------------------------------------------------- */
 
-static void test_several_are_woken_when_told_so(void **state)
+TEST(test_several_are_woken_when_told_so)
 {
-    (void)state;
     start("a");
     park_new(&probe, 0, "one");
     park_new(&probe, 0, "two");
@@ -22,9 +21,8 @@ static void test_several_are_woken_when_told_so(void **state)
     assert_reply(server, "1", "HEXISTS " FREED " " GROUP);
 }
 
-static void test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed(void **state)
+TEST(test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed)
 {
-    (void)state;
     start("a");
     push("a", "holder");
     queue_probe_claim(&probe, 1, "holder");
@@ -45,9 +43,8 @@ static void test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed(v
     assert_reply(server, "0", "HEXISTS " FREED " " GROUP);
 }
 
-static void test_who_cannot_be_claimed_is_passed_over(void **state)
+TEST(test_who_cannot_be_claimed_is_passed_over)
 {
-    (void)state;
     struct waiting_end end = end_of(NULL);
     start("a b c");
     push("b", "one");
@@ -68,9 +65,8 @@ static bool is_due_earlier(void *payload)
     return due_in(payload) < 3000;
 }
 
-static void test_what_stays_locked_for_a_while_is_due_then(void **state)
+TEST(test_what_stays_locked_for_a_while_is_due_then)
 {
-    (void)state;
     start("a");
     claim_new(0, "holder");
     assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
@@ -86,9 +82,8 @@ static void test_what_stays_locked_for_a_while_is_due_then(void **state)
 }
 
 /* Two slots of one call: the lists of the one are not taken for those of the other. */
-static void test_a_call_frees_what_each_of_its_slots_held(void **state)
+TEST(test_a_call_frees_what_each_of_its_slots_held)
 {
-    (void)state;
     start("a");
     claim_new(0, "holder");
     claim_new(1, "plain");
@@ -109,9 +104,8 @@ static void test_a_call_frees_what_each_of_its_slots_held(void **state)
     assert_false(queue_has_waiters(probe.queue, 1));
 }
 
-static void test_a_foreign_value_in_place_of_the_times_is_replaced(void **state)
+TEST(test_a_foreign_value_in_place_of_the_times_is_replaced)
 {
-    (void)state;
     start("a");
     claim_new(0, "holder");
     free(redis_server_command(server, "SET " FREED " foreign"));
@@ -120,9 +114,8 @@ static void test_a_foreign_value_in_place_of_the_times_is_replaced(void **state)
     assert_reply(server, "1", "HEXISTS " FREED " " GROUP);
 }
 
-static void test_who_lost_its_claim_frees_nothing(void **state)
+TEST(test_who_lost_its_claim_frees_nothing)
 {
-    (void)state;
     start("a");
     claim_new(0, "holder");
     park_new(&probe, 1, "one");
@@ -142,9 +135,8 @@ static void examine(void)
                  "EVALSHA %s 2 schedule hf:2:contended 100 100 1000 hf:2:waiting: hf:2:places:", queue_script_due.sha1);
 }
 
-static void test_a_list_whose_head_has_vanished_goes_on(void **state)
+TEST(test_a_list_whose_head_has_vanished_goes_on)
 {
-    (void)state;
     hold_before_two("a");
     examine();
     assert_waiting("one=P two=P");
@@ -162,9 +154,8 @@ static void test_a_list_whose_head_has_vanished_goes_on(void **state)
     assert_waiting("two=P");
 }
 
-static void test_who_is_due_is_left_alone(void **state)
+TEST(test_who_is_due_is_left_alone)
 {
-    (void)state;
     start("a");
     claim_new(0, "one");
     struct waiting_task task = waiting(&probe, 0, "one");
@@ -183,9 +174,8 @@ static bool is_not_contended(void *context)
 }
 
 /* Every process's promoter examines. */
-static void test_a_list_without_places_is_forgotten(void **state)
+TEST(test_a_list_without_places_is_forgotten)
 {
-    (void)state;
     static const struct envelope_limits limits = {.size = 1 << 20, .depth = 64, .keys = 1000};
     start("a");
     queue_probe_wait_up(&probe);
@@ -206,9 +196,8 @@ static bool is_promoted(void *context)
 }
 
 /* Without being told, a promoter first looks after 700 ms. A machine may be too slow for this once, but not always. */
-static void test_what_is_due_soon_is_looked_for(void **state)
+TEST(test_what_is_due_soon_is_looked_for)
 {
-    (void)state;
     static const struct envelope_limits limits = {.size = 1 << 20, .depth = 64, .keys = 1000};
     static const struct promoter_options options = {.limits = &limits, .timeout_ns = NS_PER_S};
     bool was_in_time = false;
@@ -263,9 +252,8 @@ static void start_with_two_places_taken(void)
     park_for_a_place(2, "e", NEAR_NS);
 }
 
-static void test_an_heir_is_claimed_whoever_has_another_place(void **state)
+TEST(test_an_heir_is_claimed_whoever_has_another_place)
 {
-    (void)state;
     start_with_two_places_taken();
     struct waiting_successor heir = heir_of("a");
     heir.list = SEATS;
@@ -291,9 +279,8 @@ static void test_an_heir_is_claimed_whoever_has_another_place(void **state)
 }
 
 /* Whoever comes back by time was woken by nobody: there may be more than one free place. */
-static void test_each_that_comes_back_by_time_lets_the_next_look(void **state)
+TEST(test_each_that_comes_back_by_time_lets_the_next_look)
 {
-    (void)state;
     static const struct envelope_limits limits = {.size = 1 << 20, .depth = 64, .keys = 1000};
     static const char text[] =
         "{\"class\":\"Work\",\"args\":[],\"queue\":\"a\",\"jid\":\"%s\",\"hf_line\":\"" SEATS "\"}";
@@ -324,9 +311,8 @@ static void promote_for_a_place(const char *jid)
 }
 
 /* Else two tasks send each other back and forth. */
-static void test_who_finds_no_place_ends_the_looking(void **state)
+TEST(test_who_finds_no_place_ends_the_looking)
 {
-    (void)state;
     start("a");
     park_for_a_place(0, "c", 0);
     park_for_a_place(0, "d", NEAR_NS);
@@ -340,9 +326,8 @@ static void test_who_finds_no_place_ends_the_looking(void **state)
 }
 
 /* A place that stayed locked for a while is free since it was due, and another one is now. */
-static void test_who_is_woken_when_due_already_lets_the_next_look(void **state)
+TEST(test_who_is_woken_when_due_already_lets_the_next_look)
 {
-    (void)state;
     start("a");
     park_for_a_place(0, "c", 0);
     park_for_a_place(0, "d", NEAR_NS);
@@ -353,9 +338,8 @@ static void test_who_is_woken_when_due_already_lets_the_next_look(void **state)
 }
 
 /* Other tasks run all the time. */
-static void test_the_oldest_looks_now_and_then_though_others_are_out(void **state)
+TEST(test_the_oldest_looks_now_and_then_though_others_are_out)
 {
-    (void)state;
     start_with_two_places_taken();
     assert_true(due_in("c") > 300);
     free(redis_server_command(server, "ZADD hf:2:contended XX 1 " SEATS));
@@ -372,9 +356,8 @@ static bool is_claimable(void *context)
     return queue_probe_number(server, "LLEN queue:a") == 1;
 }
 
-static void test_a_task_whose_process_died_keeps_its_place(void **state)
+TEST(test_a_task_whose_process_died_keeps_its_place)
 {
-    (void)state;
     static const struct queue_options leased = {.lease_ns = 300 * NS_PER_MS};
     struct waiting_end end = end_of(NULL);
     queue_probe_start(&probe, loop, redis_server_port(server), "a", &leased);
@@ -414,9 +397,8 @@ static char *included(const char *code)
     return argument;
 }
 
-static void test_no_two_have_one_time(void **state)
+TEST(test_no_two_have_one_time)
 {
-    (void)state;
     char *script = included("local list = waiting_list(KEYS[1], KEYS[2], 'schedule', 'paused', 1000000)\n"
                             "for i = 1, 50 do list.park('j' .. i, 2000000000000000, 't' .. i, 'a') end\n"
                             "return redis.call('ZCOUNT', 'schedule', '2000000000', '2000000000.000049')");
@@ -427,28 +409,4 @@ static void test_no_two_have_one_time(void **state)
     free(script);
 }
 
-static const struct CMUnitTest tests[] = {
-    queue_test(test_several_are_woken_when_told_so),
-    queue_test(test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed),
-    queue_test(test_who_cannot_be_claimed_is_passed_over),
-    queue_test(test_what_stays_locked_for_a_while_is_due_then),
-    queue_test(test_a_call_frees_what_each_of_its_slots_held),
-    queue_test(test_a_foreign_value_in_place_of_the_times_is_replaced),
-    queue_test(test_who_lost_its_claim_frees_nothing),
-    queue_test(test_a_list_whose_head_has_vanished_goes_on),
-    queue_test(test_who_is_due_is_left_alone),
-    queue_test(test_a_list_without_places_is_forgotten),
-    queue_test(test_what_is_due_soon_is_looked_for),
-    queue_test(test_an_heir_is_claimed_whoever_has_another_place),
-    queue_test(test_each_that_comes_back_by_time_lets_the_next_look),
-    queue_test(test_who_finds_no_place_ends_the_looking),
-    queue_test(test_who_is_woken_when_due_already_lets_the_next_look),
-    queue_test(test_the_oldest_looks_now_and_then_though_others_are_out),
-    queue_test(test_a_task_whose_process_died_keeps_its_place),
-    queue_test(test_no_two_have_one_time),
-};
-
-int main(void)
-{
-    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
-}
+RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)
