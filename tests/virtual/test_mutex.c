@@ -604,6 +604,36 @@ TEST(a_callback_can_run_where_the_program_wants)
     redlock_mutex_unlock(&mutex);
 }
 
+TEST(what_is_unlocked_before_it_is_told_keeps_no_other_from_being_told)
+{
+    for (unsigned leaves = 0; leaves < 3; leaves++) {
+        struct told told[4] = {{0}};
+        struct redlock_mutex mutexes[4] = {mutex_of("a"), mutex_of("b"), mutex_of("c"), mutex_of("d")};
+        for (unsigned i = 0; i < 4; i++) {
+            mutexes[i].told = note;
+            mutexes[i].is_dispatched = true;
+            mutexes[i].context = &told[i];
+            mutexes[i].terms.ttl_ms = i < 3 ? 20000 : 60000;
+            lock(&mutexes[i]);
+        }
+        pause_first(QUORUM);
+        for (unsigned i = 0; i < 3; i++)
+            test_await(redlock_mutex_in_danger(&mutexes[i]));
+        poll(NULL, 0, 50);
+        redlock_mutex_unlock(&mutexes[leaves]);
+        memset(&mutexes[leaves], 0xff, sizeof mutexes[leaves]); /* nobody looks at it any more */
+        test_await(redlock_mutex_in_danger(&mutexes[3]));
+        poll(NULL, 0, 50);
+        redlock_client_dispatch(client);
+        for (unsigned i = 0; i < 4; i++)
+            assert_int_equal(told[i].dangers + told[i].losses > 0, i != leaves);
+        resume_first(QUORUM);
+        for (unsigned i = 0; i < 4; i++)
+            if (i != leaves)
+                redlock_mutex_unlock(&mutexes[i]);
+    }
+}
+
 static pthread_t locking;
 static _Atomic unsigned told_here, told_there;
 
