@@ -187,10 +187,18 @@ static void note_and_release(struct lock_probe *probe, const struct redlock_even
     redlock_lock_release(probe->lock);
 }
 
-/* How many of this process come before one of another process that listens for the release. */
-static unsigned before_the_other(const struct redlock_terms *terms, unsigned many)
+/* How many of this process come before one of another process that listens for the release. All places but one are a
+ * third's. */
+static unsigned before_the_other(const struct redlock_terms *terms, unsigned many, unsigned limit)
 {
-    struct lock_probe *holder = holder_of("r"), *other = waiter(1, 60000);
+    struct lock_probe *holder = user(0), *other = waiter(1, 60000);
+    for (unsigned i = 1; i < limit; i++) {
+        struct lock_probe *third = user(2);
+        third->limit = limit;
+        assert_int_equal(lock_probe_acquire(third, "r"), REDLOCK_ACQUIRED);
+    }
+    holder->limit = other->limit = limit;
+    assert_int_equal(lock_probe_acquire(holder, "r"), REDLOCK_ACQUIRED);
     other->on_event = note_and_release;
     ordered = 0;
     lock_probe_ask(other, "r");
@@ -198,6 +206,7 @@ static unsigned before_the_other(const struct redlock_terms *terms, unsigned man
     for (unsigned i = 0; i < many; i++) {
         struct lock_probe *probe = user_with(0, terms);
         probe->waits_here = true;
+        probe->limit = limit;
         probe->on_event = note_and_release;
         lock_probe_ask(probe, "r");
     }
@@ -206,7 +215,6 @@ static unsigned before_the_other(const struct redlock_terms *terms, unsigned man
     unsigned place = 0;
     while (order[place] != (unsigned)(other - waiters))
         place++;
-    await_no_keys();
     return place;
 }
 
@@ -214,9 +222,11 @@ TEST(test_after_so_many_another_process_gets_its_turn)
 {
     struct redlock_terms terms = quick_terms(TTL_MS, 1000);
     terms.hand_over_tasks = 5;
-    unsigned before = before_the_other(&terms, 200);
-    assert_true(before < 200);       /* 40 times it could have been the first */
-    assert_int_equal(before % 6, 5); /* the first of each row is not handed over */
+    for (unsigned limit = 1; limit <= 2; limit++) {
+        unsigned before = before_the_other(&terms, 200, limit);
+        assert_true(before < 200);       /* 40 times it could have been the first */
+        assert_int_equal(before % 6, 5); /* the first of each row is not handed over */
+    }
 }
 
 TEST(test_after_so_long_another_process_gets_its_turn)
@@ -224,7 +234,7 @@ TEST(test_after_so_long_another_process_gets_its_turn)
     struct redlock_terms terms = quick_terms(TTL_MS, 1000);
     terms.hand_over_tasks = 1000;
     terms.hand_over_ms = 1;
-    assert_true(before_the_other(&terms, 100) < 100);
+    assert_true(before_the_other(&terms, 100, 1) < 100);
 }
 
 /* --- nodes that fail in the middle -------------------------------------------------------------------------------- */
