@@ -138,6 +138,19 @@ TEST(who_hears_too_few_nodes_asks_ever_more_slowly)
     assert_in_range(gets_it_after(), 0, REDLOCK_MS(1500));
 }
 
+TEST(who_hears_too_few_nodes_any_more_asks_again)
+{
+    leave(0, NODES, 'a', 60000);
+    lock_probe_ask(&waiter, "r");
+    loop_for(loop, REDLOCK_MS(2000));
+    uint64_t before = attempts();
+    loop_for(loop, REDLOCK_MS(5000));
+    assert_int_equal(attempts(), before);
+    ask_first(QUORUM, "ACL SETUSER default resetchannels");
+    loop_for(loop, REDLOCK_MS(5000));
+    assert_in_range(attempts() - before, 3, 40);
+}
+
 TEST(with_too_few_nodes_it_asks_until_they_are_back)
 {
     pause_first(QUORUM);
