@@ -99,6 +99,23 @@ static void given_forty_others(void)
     free(redis_server_command(server, "CONFIG RESETSTAT"));
 }
 
+/* Alone about once a second: two that began together drift apart. */
+TEST(test_the_time_between_two_looks_varies)
+{
+    unsigned short_waits = 0, long_waits = 0;
+    promote();
+    wait_looks(1);
+    for (unsigned i = 0; i < 30; i++) {
+        struct instant before = loop_now(loop);
+        wait_looks(1);
+        int64_t waited = instant_since(before, loop_now(loop));
+        assert_in_range(waited, 690 * NS_PER_MS, 1400 * NS_PER_MS);
+        short_waits += waited < 900 * NS_PER_MS;
+        long_waits += waited > 1100 * NS_PER_MS;
+    }
+    assert_true(short_waits > 0 && long_waits > 0);
+}
+
 /* The next usual look comes in 10.5 s or later. */
 TEST(test_one_of_many_looks_seldom_but_for_what_it_expects)
 {

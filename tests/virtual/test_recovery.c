@@ -166,6 +166,20 @@ TEST(G1_a_recovery_that_is_repeated_moves_nothing_twice)
     assert_reply(server, "1", "HLEN who");
 }
 
+TEST(every_claim_has_its_outcome)
+{
+    start_leased(&probe, "unused");
+    free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
+    free(redis_server_command(server, "HSET place queues a 0 \"0123456789abcdefa\\nx\" 1 \"0123456789abcdefb\\ntwo\""));
+    free(redis_server_command(server, "SET queue:a foreign"));
+    assert_reply(server, "stuck\nback\nmoved\nmore",
+                 "EVALSHA %s 12 hf:2:processes place dead who queue:a \"\" who queue:b \"\" who queue:c \"\" dead "
+                 "bell: queue: 3 20 100 100 100 1 60 0 0123456789abcdef j1 \"\" 1 0123456789abcdef j2 \"\" "
+                 "2 0123456789abcdef j3 \"\"",
+                 queue_script_recover.sha1);
+    assert_reply(server, "two", "LRANGE queue:b 0 -1");
+}
+
 /* A late move of the dead process put another task there, of another queue, after its claims were read. */
 TEST(a_claim_that_changed_meanwhile_is_left_for_the_next_look)
 {
