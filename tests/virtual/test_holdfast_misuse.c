@@ -68,6 +68,12 @@ TEST(test_options_that_are_wrong)
         {{.sentinel_count = 1, .sentinel_master = "m"}, "their list is NULL"},
         {{.sentinels = (const char *const[]){NULL}, .sentinel_count = 1, .sentinel_master = "m"}, "NULL"},
         {{.sentinel_master = "m"}, "needs sentinels"},
+        {{.answer_ms = -1}, "30 minutes"},
+        {{.connect_timeout_ms = -1}, "30 minutes"},
+        {{.host = "redis://h", .tls = true}, "without TLS"},
+        {{.tls = true, .tls_ca_file = "/none/ca.pem"}, "/none/ca.pem"},
+        {{.tls = true, .tls_cert_file = "/none/own.pem"}, "needs its key"},
+        {{.tls = true, .tls_key_file = "/none/own.key"}, "a key its certificate"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char reason[HF_REASON_SIZE];

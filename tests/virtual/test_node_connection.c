@@ -222,6 +222,7 @@ TEST(test_reconnect_after_kill_and_restart)
         assert_true(strstr(probe.reason, "closed the connection") != NULL || strstr(probe.reason, "reset") != NULL);
         redis_server_restart(server);
         node_probe_wait_up(&probe);
+        assert_string_equal(redis_node_reason(probe.node), "");
         struct call_probe call = {.completions = 0};
         assert_true(call_probe_send(&call, &probe, TEST_PATIENCE_NS, "EVALSHA %s 0", script.sha1));
         call_probe_wait(&call, loop);
