@@ -663,6 +663,7 @@ static void report_finish(struct worker *worker)
         .cpu_seconds = (double)cpu_ns() / (double)NS_PER_S,
         .pid = (long)getpid(),
         .threads = worker->runner_count,
+        .claims = worker->taken,
         .claim_calls = queue_counters(worker->queue)->claim_calls,
         .rings = queue_counters(worker->queue)->rings,
         .promoted = promoter_moved(worker->promoter),
