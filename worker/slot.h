@@ -52,8 +52,8 @@ struct slot_hand_offs {
 struct slot_locked {
     struct wall_time at, left_at; /* us = 0: it had none; it has it still */
     int64_t waited_ns;
-    bool was_handed;                            /* by the task that `successor_of` names */
-    char successor[ENVELOPE_JID_BYTES_MAX + 1]; /* the task that got it by hand-over; empty = none */
+    /* the tasks from which and to which it was handed over; empty = none */
+    char predecessor[ENVELOPE_JID_BYTES_MAX + 1], successor[ENVELOPE_JID_BYTES_MAX + 1];
 };
 
 struct slot {

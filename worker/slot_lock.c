@@ -146,7 +146,8 @@ void slot_lock_taken(struct slot *slot, const struct redlock_event *event)
     slot->locked_at = loop_now(slot->worker->loop);
     slot->locked.at = wall_now();
     slot->locked.waited_ns = waited_ns(slot, event);
-    slot->locked.was_handed = event->handed_over;
+    snprintf(slot->locked.predecessor, sizeof slot->locked.predecessor, "%s",
+             event->handed_over ? slot->successor_of : "");
     slot_hand_offs_go_on(slot, event->handed_over);
     for (unsigned i = 0; i < slot->waiting.resource_count; i++)
         contention_forget_held(slot->worker->contention, slot->waiting.names[i]);

@@ -180,8 +180,8 @@ static void lock_add(struct buffer *out, const struct slot *slot)
         return;
     buffer_format(out, " fence=%s locked=%s lock_waited_ms=%.3f", slot->job.fence[0] != '\0' ? slot->job.fence : "-",
                   log_time(locked->at, at), ms_of(locked->waited_ns));
-    if (locked->was_handed)
-        pair_add(out, "handed_from", slot->successor_of);
+    if (locked->predecessor[0] != '\0')
+        pair_add(out, "handed_from", locked->predecessor);
     if (locked->left_at.us == 0)
         return;
     buffer_format(out, " released=%s held_ms=%.3f", log_time(locked->left_at, at), ms_of(slot->held_ns));
