@@ -59,6 +59,15 @@ static unsigned told_times(const char *text)
     return times;
 }
 
+/* Each of these, once. */
+#define assert_told(...) assert_each_told((const char *const[]){__VA_ARGS__, NULL})
+static void assert_each_told(const char *const *texts)
+{
+    for (; *texts != NULL; texts++)
+        if (told_times(*texts) != 1)
+            fail_msg("told %u times: %s, in:\n%s", told_times(*texts), *texts, history());
+}
+
 /* What the world tells goes into the history, and what fails here does not. */
 static void run_for(int64_t ns)
 {
@@ -188,13 +197,15 @@ static int act(hf_job *job, void *state)
     const hf_job_api *jobs = host->api("job", 1);
     const hf_cancel_api *cancel = host->api("cancel", 1);
     const hf_report_api *report = host->api("report", 1);
+    const hf_lock_api *lock = host->api("lock", 1);
     const hf_checkpoint_api *checkpoint = host->api("checkpoint", 1);
     const char *word = "", *loaded = checkpoint->load(job);
     int64_t ms = 0;
     (void)state;
     (void)jobs->arg_integer(job, 0, &ms);
     (void)jobs->arg_text(job, 1, &word);
-    world_tell("handler begins %s from %s", job->jid, loaded != NULL ? loaded : "nothing");
+    world_tell("handler begins %s from %s, try %u at place %u", job->jid, loaded != NULL ? loaded : "nothing",
+               jobs->attempt(job), lock->place(job));
     if (strcmp(job->class_name, "progress") == 0)
         assert_true(report->progress(job, "{\"done\":4}"));
     for (struct instant end = instant_after(instant_now(), ms * NS_PER_MS); instant_before(instant_now(), end);) {
@@ -249,7 +260,7 @@ static struct config *config_make(void)
                                   "port = 6379; }, { host = \"lock3\"; port = 6379; } );\n");
     buffer_format(&text, "classes = ( %s );\n%s", or_nothing(setting->classes), or_nothing(setting->more));
     struct config *config = config_read_written(&text, &findings);
-    findings_print(&findings, stderr);
+    findings_print(&findings, stdout);
     assert_true(config != NULL && findings.errors == 0);
     return config;
 }
@@ -386,7 +397,7 @@ TEST(a_ttl_above_that_of_the_group_ends_it)
     assert_int_equal(told_times("lock_ttl_too_long"), 0);
     assert_ends(EXIT_CODE_OK, stop(), 0);
     work(&(struct setting){.ttl_ms = MAX_TTL_MS + 1});
-    assert_int_equal(told_times("lock_ttl_too_long ttl_ms=5001 max_ttl_ms=5000 "), 1);
+    assert_told("lock_ttl_too_long ttl_ms=5001 max_ttl_ms=5000 ");
     assert_ends(EXIT_CODE_FAILURE, instant_after(world_time(), -NS_PER_S), 100);
 }
 
@@ -405,7 +416,7 @@ TEST(without_a_majority_nothing_is_claimed)
     assert_queue("*1|$7|second |");
     node_start(scene.nodes[0], SERVER_KEEPS);
     await_told("handler ends second");
-    assert_int_equal(told_times("lock_quorum_missing"), 1);
+    assert_told("lock_quorum_missing");
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
@@ -431,9 +442,9 @@ TEST(handlers_of_a_worker_that_stood_still_for_its_lease_are_cancelled)
 TEST(a_worker_that_has_nothing_to_do_ends_at_once)
 {
     work(&(struct setting){.threads = 3});
-    assert_int_equal(told_times("worker_started identity=host:"), 1);
+    assert_told("worker_started identity=host:");
     assert_ends(EXIT_CODE_OK, stop(), 0);
-    assert_int_equal(told_times("worker_stopping reason=SIGTERM busy=0"), 1);
+    assert_told("worker_stopping reason=SIGTERM busy=0");
     assert_string_equal(ask(scene.queue, "DBSIZE"), ":0|");
 }
 
@@ -462,8 +473,7 @@ TEST(what_takes_longer_is_cancelled_and_given_back)
     push("next", "act", "[10]", "");
     await_told("handler begins two");
     assert_ends(EXIT_CODE_OK, stop(), 3000);
-    assert_int_equal(told_times("handlers_cancelled count=2 waiting_for_queue_node=0"), 1);
-    assert_int_equal(told_times("handler stops one: reason 2"), 1);
+    assert_told("handlers_cancelled count=2 waiting_for_queue_node=0", "handler stops one: reason 2");
     assert_queue("*1|$13|one two next |");
     assert_string_equal(ask(scene.nodes[0], "EXISTS r"), ":0|");
 }
@@ -493,7 +503,7 @@ TEST(a_second_signal_stops_now)
     run_for(NS_PER_S);
     assert_int_equal(told_times("handler stops two"), 0);
     assert_ends(EXIT_CODE_FAILURE, stop(), 200);
-    assert_int_equal(told_times("worker_stopping_now reason=SIGTERM busy=2"), 1);
+    assert_told("worker_stopping_now reason=SIGTERM busy=2");
     assert_queue("*1|$8|one two |");
 }
 
@@ -570,7 +580,7 @@ TEST(a_call_to_drain_ends_it_when_nothing_runs)
     await_told("worker_draining reason=called busy=1");
     push("next", "act", "[10]", "");
     assert_ends(EXIT_CODE_OK, world_time(), 2000);
-    assert_int_equal(told_times("worker_stopping reason=drained busy=0"), 1);
+    assert_told("worker_stopping reason=drained busy=0");
     assert_queue("*1|$5|next |");
 }
 
@@ -654,7 +664,7 @@ TEST(an_observer_sees_how_the_process_stands)
     assert_in_range(observed.process.claim_calls, 3, 8);
     assert_ends(EXIT_CODE_OK, stop(), 1000);
     assert_int_equal(told_times("left "), 3);
-    assert_int_equal(told_times("left two serial of jobs with 0: given_back, "), 1);
+    assert_told("left two serial of jobs with 0: given_back, ");
 }
 
 TEST(an_observer_sees_what_became_of_tasks)
@@ -669,13 +679,13 @@ TEST(an_observer_sees_what_became_of_tasks)
     push("six", "act", "[1000]", ",\"resource\":\"x\"");
     run_for(6 * NS_PER_S);
     assert_ends(EXIT_CODE_OK, stop(), 0);
-    assert_int_equal(told_times("left one serial of jobs with 0: done, waited 0, -1 -1 0 30 30\n"), 1);
-    assert_int_equal(told_times("left two serial of jobs with 0: done, waited 30, -1 -1 30 40 40\n"), 1);
-    assert_int_equal(told_times("left three act of jobs with 1: done, waited 0, 0 0 0 20 20\n"), 1);
-    assert_int_equal(told_times("left four act of jobs with 1: failed, waited 0, 0 0 0 5 5 fenced off\n"), 1);
-    assert_int_equal(told_times("left five act of jobs with 1: done, waited 0, 0 0 0 8 8\n"), 1);
-    assert_int_equal(told_times("left six act of jobs with 1: parked, waited 0, -1 -1 -1 -1 0\n"), 1);
-    assert_int_equal(told_times("left six act of jobs with 1: done, waited 3, 0 3 3 13 13 handed over\n"), 1);
+    assert_told("left one serial of jobs with 0: done, waited 0, -1 -1 0 30 30\n",
+                "left two serial of jobs with 0: done, waited 30, -1 -1 30 40 40\n",
+                "left three act of jobs with 1: done, waited 0, 0 0 0 20 20\n",
+                "left four act of jobs with 1: failed, waited 0, 0 0 0 5 5 fenced off\n",
+                "left five act of jobs with 1: done, waited 0, 0 0 0 8 8\n",
+                "left six act of jobs with 1: parked, waited 0, -1 -1 -1 -1 0\n",
+                "left six act of jobs with 1: done, waited 3, 0 3 3 13 13 handed over\n");
 }
 
 TEST(dashboards_see_what_runs)
@@ -707,10 +717,9 @@ TEST(handlers_are_heard)
     run_for(5 * NS_PER_S);
     assert_ends(EXIT_CODE_OK, stop(), 0);
     assert_int_equal(told_times("job_says") + told_times("job_event"), 6);
-    assert_int_equal(told_times("info job_says jid=one class=act text=\"spoken at 1\"\n"), 1);
-    assert_int_equal(told_times("warn job_event event=spoken jid=one class=act rows=\"7\" of=\"two words\"\n"), 1);
-    assert_int_equal(told_times("error job_says jid=one class=act text=\"spoken at 3\"\n"), 1);
-    assert_int_equal(told_times("handler ends child"), 1);
+    assert_told("info job_says jid=one class=act text=\"spoken at 1\"\n",
+                "warn job_event event=spoken jid=one class=act rows=\"7\" of=\"two words\"\n",
+                "error job_says jid=one class=act text=\"spoken at 3\"\n", "handler ends child");
     assert_contains(ask(scene.queue, "GET hf:2:result:three"), "\"class\":\"act\",");
     assert_contains(ask(scene.queue, "GET hf:2:result:three"), "\"result\":{\"rows\":7}}|");
     assert_contains(ask(scene.queue, "HGETALL it-four"), "|c|$10|{\"done\":4}|");
@@ -735,7 +744,193 @@ TEST(it_reports_what_it_did)
     assert_contains(text, ",\"locks_acquired\":1,");
     work(&(struct setting){.threads = 2, .report_path = "/nowhere/report"});
     assert_ends(EXIT_CODE_FAILURE, stop(), 0);
-    assert_int_equal(told_times("report_failed reason=\"/nowhere/report: No such file or directory\""), 1);
+    assert_told("report_failed reason=\"/nowhere/report: No such file or directory\"");
+}
+
+/* --- locks that are held ------------------------------------------------------------------------------------------ */
+
+/* What the fleet has counted today. */
+static void assert_counted(const char *field, const char *count)
+{
+    char *wanted = NULL;
+    assert_true(asprintf(&wanted, "|%s|$%zu|%s|", field, strlen(count), count) > 0);
+    assert_contains(ask(scene.queue, "HGETALL hf:2:locks:20231114"), wanted);
+    free(wanted);
+}
+
+TEST(what_becomes_of_a_task_whose_lock_is_held)
+{
+    work(&(struct setting){.threads = 8,
+                           .worker = "log_tasks = \"all\";",
+                           .classes = "{ class = \"once\"; on_conflict = \"skip\"; mode = \"efficiency\"; }, "
+                                      "{ class = \"serial\"; on_conflict = \"delay\"; conflict_delay = \"4s\"; }, "
+                                      "{ class = \"progress\"; on_conflict = \"fail\"; }"});
+    push("holder", "act", "[900]", ",\"resource\":\"r\"");
+    await_told("handler begins holder");
+    for (unsigned i = 0; i < NODES; i++)
+        ask(scene.nodes[i], "SET other somebody PX 60000");
+    push("parked", "act", "[10]", ",\"resource\":\"r\"");
+    push("skipped", "once", "[10]", ",\"resource\":\"r\"");
+    push("delayed", "serial", "[10]", ",\"resource\":\"r\"");
+    push("failed", "progress", "[10]", ",\"resource\":\"r\"");
+    push("skipped2", "once", "[10]", ",\"resource\":\"other\"");
+    push("failed2", "progress", "[10]", ",\"resource\":\"other\"");
+    run_for(2500 * NS_PER_MS);
+    assert_told("ending=parked jid=parked ", "ending=skipped jid=skipped ", "ending=parked jid=delayed ",
+                "handler ends parked", "ending=skipped jid=skipped2 ", "ending=failed jid=failed2 ",
+                "reason=\"r: another task holds it\" resource=r\n");
+    assert_int_equal(told_times("handler begins delayed"), 0);
+    run_for(6 * NS_PER_S);
+    assert_told("handler begins delayed", "handed_from=holder");
+    assert_counted("act|r|acquired", "2");
+    assert_counted("act|r|waited", "1");
+    assert_counted("act|r|parked", "1");
+    assert_counted("act|r|handed_over", "1");
+    assert_counted("once|r|skipped", "1");
+    assert_counted("serial|r|parked", "1");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"jid\":\"failed\",");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"error_class\":\"HF::LockRefused\",");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
+TEST(what_becomes_of_a_task_for_whose_lock_too_many_wait)
+{
+    work(&(struct setting){.threads = 8,
+                           .worker = "log_tasks = \"all\";",
+                           .classes = "{ class = \"act\"; max_waiters = 1; }, "
+                                      "{ class = \"serial\"; max_waiters = 1; on_crowd = \"drop\"; }, "
+                                      "{ class = \"progress\"; max_waiters = 1; on_crowd = \"delay\"; "
+                                      "conflict_delay = \"3s\"; }"});
+    push("holder", "act", "[2000]", ",\"resource\":\"r\"");
+    await_told("handler begins holder");
+    push("first", "act", "[10]", ",\"resource\":\"r\"");
+    run_for(200 * NS_PER_MS);
+    push("second", "act", "[10]", ",\"resource\":\"r\"");
+    push("dropped", "serial", "[10]", ",\"resource\":\"r\"");
+    push("delayed", "progress", "[10]", ",\"resource\":\"r\"");
+    run_for(2500 * NS_PER_MS);
+    assert_told("ending=parked jid=first ", "ending=dead jid=second ", "ending=dropped jid=dropped ",
+                "ending=parked jid=delayed ", "handler ends first");
+    assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_message\":\"r: 1 tasks wait for it already\"");
+    assert_int_equal(told_times("handler begins delayed"), 0);
+    run_for(3 * NS_PER_S);
+    assert_told("handler ends delayed");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
+/* In the last of the worlds. */
+static void assert_handed_to(char jid, const char *from)
+{
+    char ended[] = "ending=done jid=? ", handed[] = " handed_from=? ";
+    *strchr(ended, '?') = jid;
+    const char *at = history(), *line = NULL;
+    for (; (at = strstr(at, ended)) != NULL; at++)
+        line = at;
+    assert_non_null(line);
+    char *text = strndup(line, strcspn(line, "\n"));
+    *strchr(handed, '?') = from != NULL ? *from : '\0';
+    if (from != NULL)
+        assert_contains(text, handed);
+    else
+        assert_lacks(text, " handed_from=");
+    free(text);
+}
+
+/* Others have their turn after so many tasks, or so long a time. */
+TEST(locks_are_handed_over_for_a_while)
+{
+    static const struct {
+        const char *lock, *from[5]; /* NULL = nobody */
+    } cases[] = {{"hand_over_tasks = 3;", {"a", "b", NULL, "d", "e"}},
+                 {"hand_over_time = \"250ms\";", {"a", "b", NULL, "d", "e"}},
+                 {"hand_over_tasks = 1;", {NULL}},
+                 {"", {"a", "b", "c", "d", "e"}}};
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        work(&(struct setting){.threads = 2, .lock = cases[i].lock});
+        for (char jid = 'a'; jid < 'g'; jid++)
+            push((char[]){jid, '\0'}, "act", "[100]", ",\"resource\":\"r\"");
+        run_for(7 * NS_PER_S);
+        for (unsigned task = 0; task < 5; task++)
+            assert_handed_to('b' + (char)task, cases[i].from[task]);
+        assert_ends(EXIT_CODE_OK, stop(), 0);
+    }
+}
+
+/* --- runs that must end ------------------------------------------------------------------------------------------- */
+
+TEST(the_time_of_a_run_is_limited)
+{
+    work(&(struct setting){.threads = 8,
+                           .classes = "{ class = \"act\"; timeout = \"2s\"; }, "
+                                      "{ class = \"progress\"; max_hold = \"3s\"; }"});
+    push("long", "act", "[60000]", "");
+    push("short", "act", "[1900]", "");
+    push("held", "progress", "[60000]", ",\"resource\":\"r\"");
+    run_for(2200 * NS_PER_MS);
+    assert_told("task_timed_out jid=long class=act slot=7 seconds=2.0\n", "handler stops long: reason 6",
+                "handler ends short", "reason=\"it took longer than its class may, which is 2 s\"");
+    run_for(3 * NS_PER_S);
+    assert_told("handler stops held: reason 5", "it was held for as long as its class may (max_hold)\" resource=r\n");
+    assert_string_equal(ask(scene.queue, "MGET stat:processed stat:failed"), "*2|$1|3|$1|2|");
+    run_for(20 * NS_PER_S);
+    assert_told("handler begins held from {\"done\":4}, try 1 ", "handler begins long from nothing, try 1 ");
+    (void)stop();
+    await(!scene.process->is_alive);
+}
+
+/* A majority of the lock nodes is gone; a class says where its tasks go then. */
+TEST(a_lock_that_cannot_be_extended_is_lost)
+{
+    work(&(struct setting){.threads = 8,
+                           .classes = "{ class = \"act\"; on_lost = \"dead\"; }, "
+                                      "{ class = \"progress\"; on_lost = \"requeue\"; }, "
+                                      "{ class = \"serial\"; on_lost = \"retry\"; }"});
+    push("one", "act", "[60000]", ",\"resource\":\"r1\"");
+    push("two", "progress", "[60000]", ",\"resource\":\"r2\"");
+    push("three", "serial", "[60000]", ",\"resource\":\"r3\"");
+    push("four", "once", "[60000]", "");
+    run_for(5 * NS_PER_S);
+    node_stop(scene.nodes[0], false);
+    node_stop(scene.nodes[1], false);
+    run_for(TTL_MS * NS_PER_MS);
+    assert_told("handler stops one: reason 1", "handler stops two: reason 1", "handler stops three: reason 1",
+                "ending=dead jid=one ", "ending=lock_lost jid=two ", "ending=lock_lost jid=three ");
+    assert_int_equal(told_times(" lost=yes "), 3);
+    assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "it could not be extended in time\"");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"jid\":\"three\",");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"error_class\":\"HF::LockLost\",");
+    assert_queue("*1|$4|two |");
+    run_for(6 * NS_PER_S);
+    assert_counted("progress|r2|lost", "1");
+    assert_string_equal(ask(scene.queue, "MGET stat:processed stat:failed"), "*2|$1|2|$1|2|");
+    assert_ends(EXIT_CODE_OK, stop(), 25000);
+}
+
+TEST(what_must_not_run)
+{
+    work(&(struct setting){.threads = 2,
+                           .classes = "{ class = \"serial\"; lock = \"required\"; }",
+                           .more = "queue_settings = ( { queue = \"jobs\"; classes = [\"act\", \"serial\"]; } );"});
+    ask(scene.queue, "LPUSH queue:jobs 'no task'");
+    push("late", "act", "[10]", ",\"expires_at\":1700000000.5");
+    push("unlocked", "serial", "[10]", "");
+    push("refused", "progress", "[10]", "");
+    push("twice", "act", "[10]", "");
+    run_for(NS_PER_S);
+    push("twice", "act", "[10]", "");
+    push("again", "act", "[10,\"fail\"]", ",\"retry\":1");
+    push("later", "act", "[10,\"snooze\"]", "");
+    run_for(40 * NS_PER_S);
+    assert_told("ending=invalid jid=\"\" class=- ", "ending=expired jid=late ", "ending=no_resource jid=unlocked ",
+                "ending=refused jid=refused ", "task_seen_before jid=twice class=act queue=jobs seconds=0.9",
+                "ending=failed jid=again ", "ending=dead jid=again ");
+    assert_int_equal(told_times("handler ends twice"), 2);
+    assert_in_range(told_times("ending=snoozed jid=later "), 5, 8);
+    assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_class\":\"HF::InvalidTask\",");
+    assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_class\":\"HF::NoResource\",");
+    assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_class\":\"HF::ClassNotAllowed\",");
+    assert_contains(ask(scene.queue, "ZRANGE schedule 0 -1"), "\"jid\":\"later\",");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
 RUN_TESTS_WITH(set_up, tear_down)
