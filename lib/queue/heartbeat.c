@@ -236,11 +236,9 @@ static void beat_read(struct heartbeat *heartbeat, const struct redis_reply *rep
         return;
     const struct redis_reply *state = &reply->elements[0], *refused = &reply->elements[1];
     bool is_new = redis_reply_is_text(state, "new");
-    if (is_new && heartbeat->is_shown && !heartbeat->batch.leaves) {
-        heartbeat->counters.recoveries++;
+    if (is_new && heartbeat->is_shown && !heartbeat->batch.leaves)
         log_event(LOG_WARN, "heartbeat_recovered",
                   "advice=\"the queue node had not heard of this process for a minute, or lost its data\"");
-    }
     heartbeat->is_shown = true;
     if (refused->integer > 0 && may_complain(heartbeat))
         log_event(LOG_WARN, "heartbeat_incomplete",

@@ -104,10 +104,9 @@ void heartbeat_soon(struct heartbeat *heartbeat);
 void heartbeat_leave(struct heartbeat *heartbeat, struct instant deadline, void (*done)(void *context, bool left));
 
 struct heartbeat_counters {
-    uint64_t answered;   /* heartbeats */
-    uint64_t repeats;    /* heartbeats that were sent again */
-    uint64_t recoveries; /* times the node had forgotten this process */
-    int64_t rtt_us;      /* of the last heartbeat; before the first, of a PING */
+    uint64_t answered; /* heartbeats */
+    uint64_t repeats;  /* heartbeats that were sent again */
+    int64_t rtt_us;    /* of the last heartbeat; before the first, of a PING */
 };
 const struct heartbeat_counters *heartbeat_counters(const struct heartbeat *heartbeat);
 

@@ -49,7 +49,6 @@ static bool node_takes_message(struct redis_node *node, const struct redis_reply
     const struct redis_reply *channel = &reply->elements[1], *payload = &reply->elements[2];
     if (channel->kind != REDIS_STRING || payload->kind != REDIS_STRING)
         return false;
-    node->counters.messages++;
     node->options.message(node->options.context, node, channel->bytes, channel->length, payload->bytes,
                           payload->length);
     return true;
@@ -242,7 +241,6 @@ bool redis_node_call(struct redis_node *node, const struct buffer *request, stru
         call->node = node;
         call->sequence = sequence;
     }
-    node->counters.calls++;
     loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
     return true;
 }
@@ -624,7 +622,6 @@ static bool node_read(struct redis_node *node)
         ssize_t got = recv(node->fd, node->received, NODE_READ_SIZE, 0);
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
             break;
-        node->counters.reads++;
         if (got <= 0)
             return read_ended(node, got);
         if (!(node->tls != NULL ? take_sealed(node, (size_t)got) : take_bytes(node, (size_t)got)))

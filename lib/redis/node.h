@@ -155,8 +155,7 @@ void redis_call_cancel(struct redis_call *call);
 /* Counters since the node was created; `demotions` counts connections closed because the server was, or might be, no
  * longer a master; `sentinels_asked` counts attempts to ask a sentinel. */
 struct redis_node_counters {
-    uint64_t connects, disconnects, calls, replies, late_replies, timeouts, writes, reads, desyncs, script_reloads;
-    uint64_t demotions, sentinels_asked, messages;
+    uint64_t replies, late_replies, timeouts, writes, desyncs, script_reloads, demotions, sentinels_asked;
 };
 const struct redis_node_counters *redis_node_counters(const struct redis_node *node);
 

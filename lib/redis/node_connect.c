@@ -273,7 +273,6 @@ static void become_up(struct redis_node *node)
     node->told_reasons = 0;
     node->failures = 0;
     node->reason[0] = '\0';
-    node->counters.connects++;
     loop_timer_clear(node->loop, &node->timer);
     node->timer_at = INSTANT_NEVER;
 

@@ -168,8 +168,6 @@ void node_lose(struct redis_node *node, const char *format, ...)
         return;
     }
     restart_search(node);
-    if (node->phase == NODE_UP)
-        node->counters.disconnects++;
     node_drop_connection(node);
     node->phase = NODE_WAITING;
     node->is_tried = true;

@@ -7,13 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "redlock/redlock_mutex.h"
 #include "tests/support/client_fixture.h"
-
-static struct redlock_mutex mutex_of(const char *name)
-{
-    return (struct redlock_mutex){.client = client, .name = name, .terms = {.ttl_ms = 4 * CLUSTER_TIMEOUT_MS}};
-}
 
 /* --- fork --------------------------------------------------------------------------------------------------------- */
 

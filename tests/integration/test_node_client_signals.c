@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include "tests/support/node_client_fixture.h"
-#include "tests/support/relay.h"
 
 static char *given_busy; /* what the long script answered */
 
@@ -42,8 +41,6 @@ TEST(a_node_that_is_busy_is_asked_again)
     node_client_close(client);
 }
 
-static struct relay *relay;
-
 static void *interrupt_when_asked(void *ignored)
 {
     while (queue_probe_number(server, "EXISTS mark") == 0)
@@ -54,14 +51,8 @@ static void *interrupt_when_asked(void *ignored)
 
 TEST(a_signal_ends_the_waiting)
 {
-    relay = relay_start(redis_server_port(server));
-    struct config_node node = node_at(relay_port(relay));
-    struct node_client *client = open_at(&node, TEST_PATIENCE_NS);
+    struct node_client *client = open_and_deafen(TEST_PATIENCE_NS);
     pthread_t other;
-    node_client_begin(client);
-    node_client_ask(client, "PING", NULL);
-    assert_true(node_client_run(client));
-    relay_swallow(relay, true);
     assert_int_equal(pthread_create(&other, NULL, interrupt_when_asked, NULL), 0);
     node_client_begin(client);
     node_client_ask(client, "SET", "mark", "1", NULL);

@@ -7,29 +7,8 @@
 
 #include "redis/node.h"
 #include "tests/support/authority.h"
-#include "tests/support/node_fixture.h"
-#include "tests/support/redis_server.h"
+#include "tests/support/node_server_fixture.h"
 #include "tests/support/relay.h"
-
-static struct redis_server *server;
-
-static int teardown(void **state)
-{
-    (void)node_teardown(state);
-    redis_server_destroy(server);
-    server = NULL;
-    return 0;
-}
-
-static struct redis_node_options options_for_server(void)
-{
-    return node_options_for(server != NULL ? redis_server_port(server) : 1);
-}
-
-static void start_server(const struct redis_server_options *options)
-{
-    server = redis_server_start(options);
-}
 
 /* --- who we are --------------------------------------------------------------------------------------------- */
 
@@ -142,4 +121,4 @@ TEST(test_a_connection_through_tls_that_is_cut)
     authority_destroy(authority);
 }
 
-RUN_TESTS_WITH(node_setup, teardown)
+RUN_TESTS_WITH(node_setup, node_server_teardown)

@@ -4,10 +4,16 @@
 
 #include "tests/support/test.h"
 
+#include "redlock/redlock_mutex.h"
 #include "tests/support/one_cluster.h"
 
 static struct redlock_client *client;
 static char reason[256];
+
+static inline struct redlock_mutex mutex_of(const char *name)
+{
+    return (struct redlock_mutex){.client = client, .name = name, .terms = quick_terms(4 * CLUSTER_TIMEOUT_MS, 3)};
+}
 
 static inline int client_set_up(void **state)
 {

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "tests/support/one_server.h"
 #include "tests/support/queue_probe.h"
+#include "tests/support/relay.h"
 #include "worker/nodes/node_client.h"
 
 static inline struct config_node node_at(unsigned port)
@@ -26,6 +27,21 @@ static inline struct node_client *open_at(const struct config_node *node, int64_
     struct node_client *client = node_client_open(
         &(struct node_client_options){.node = node, .client_name = "test", .patience_ns = patience_ns}, NULL);
     assert_non_null(client);
+    return client;
+}
+
+static struct relay *relay;
+
+/* A client of the server that has been answered, and will hear nothing more until the relay lets it. */
+static inline struct node_client *open_and_deafen(int64_t patience_ns)
+{
+    relay = relay_start(redis_server_port(server));
+    struct config_node node = node_at(relay_port(relay));
+    struct node_client *client = open_at(&node, patience_ns);
+    node_client_begin(client);
+    node_client_ask(client, "PING", NULL);
+    assert_true(node_client_run(client));
+    relay_swallow(relay, true);
     return client;
 }
 

@@ -4,62 +4,36 @@
 #include <stdlib.h>
 
 #include "redis/node.h"
-#include "tests/support/node_fixture.h"
-#include "tests/support/redis_server.h"
-
-static struct redis_server *master;
-
-static int teardown(void **state)
-{
-    (void)node_teardown(state);
-    redis_server_destroy(master);
-    master = NULL;
-    return 0;
-}
-
-static struct redis_node_options options_for(const struct redis_server *server)
-{
-    return (struct redis_node_options){.name = "probe",
-                                       .host = "127.0.0.1",
-                                       .port = redis_server_port(server),
-                                       .connect_timeout_ns = 2 * NS_PER_S,
-                                       .backoff_min_ns = 5 * NS_PER_MS,
-                                       .backoff_max_ns = 50 * NS_PER_MS};
-}
-
-static const struct redis_node_counters *counters(void)
-{
-    return redis_node_counters(probe.node);
-}
+#include "tests/support/node_server_fixture.h"
 
 /* --- when it connects --------------------------------------------------------------------------------------- */
 
-static void demote(struct redis_server *server)
+static void demote(void)
 {
     free(redis_server_command(server, "REPLICAOF 127.0.0.1 1"));
 }
 
 TEST(test_a_replica_is_told_and_never_up)
 {
-    master = redis_server_start(NULL);
-    demote(master);
-    struct redis_node_options options = options_for(master);
+    start_server(NULL);
+    demote();
+    struct redis_node_options options = options_for_server();
     node_probe_start(&probe, loop, &options);
     assert_stays_down("is a replica of 127.0.0.1:1");
-    free(redis_server_command(master, "REPLICAOF NO ONE"));
+    free(redis_server_command(server, "REPLICAOF NO ONE"));
     node_probe_wait_up(&probe);
 }
 
 static void start_without_role(void)
 {
-    master = redis_server_start(
+    start_server(
         &(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\nuser w on >w ~* &* +@all -role\n"});
 }
 
 TEST(test_a_user_without_the_right_to_role_is_let_in)
 {
     start_without_role();
-    struct redis_node_options options = options_for(master);
+    struct redis_node_options options = options_for_server();
     options.user = options.password = "w";
     node_probe_start(&probe, loop, &options);
     node_probe_wait_up(&probe);
@@ -70,8 +44,8 @@ TEST(test_a_user_without_the_right_to_role_is_let_in)
 
 static void start_alone(void)
 {
-    master = redis_server_start(NULL);
-    struct redis_node_options options = options_for(master);
+    start_server(NULL);
+    struct redis_node_options options = options_for_server();
     node_probe_start(&probe, loop, &options);
     node_probe_wait_up(&probe);
 }
@@ -87,7 +61,7 @@ TEST(test_readonly_closes_the_connection_behind_the_answers_that_came_with_it)
 {
     start_alone();
     run_one("SET key value");
-    demote(master);
+    demote();
     struct call_probe calls[3] = {{.completions = 0}, {.on_done = write_from_inside}, {.completions = 0}};
     assert_true(call_probe_send(&calls[0], &probe, TEST_PATIENCE_NS, "GET key"));
     assert_true(call_probe_send(&calls[1], &probe, TEST_PATIENCE_NS, "SET key other"));
@@ -104,7 +78,7 @@ TEST(test_readonly_closes_the_connection_behind_the_answers_that_came_with_it)
     loop_for(loop, 150 * NS_PER_MS);
     assert_int_equal(probe.ups, 1);
     assert_contains(redis_node_reason(probe.node), "is a replica of 127.0.0.1:1");
-    free(redis_server_command(master, "REPLICAOF NO ONE"));
+    free(redis_server_command(server, "REPLICAOF NO ONE"));
     node_probe_wait_up(&probe);
     run_one("SET key other");
 }
@@ -112,13 +86,13 @@ TEST(test_readonly_closes_the_connection_behind_the_answers_that_came_with_it)
 TEST(test_a_call_that_expired_shows_it_too)
 {
     start_alone();
-    demote(master);
-    redis_server_pause(master);
+    demote();
+    redis_server_pause(server);
     struct call_probe call = {.completions = 0};
     assert_true(call_probe_send(&call, &probe, 10 * NS_PER_MS, "SET key value"));
     call_probe_wait(&call, loop);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
-    redis_server_resume(master);
+    redis_server_resume(server);
     node_probe_wait_downs(&probe, 1);
     assert_int_equal(counters()->demotions, 1);
 }
@@ -126,7 +100,7 @@ TEST(test_a_call_that_expired_shows_it_too)
 static bool has_blocked(void *context)
 {
     (void)context;
-    return redis_server_info(master, "clients", "blocked_clients:") == 1;
+    return redis_server_info(server, "clients", "blocked_clients:") == 1;
 }
 
 TEST(test_a_wait_that_ends_because_of_it)
@@ -135,7 +109,7 @@ TEST(test_a_wait_that_ends_because_of_it)
     struct call_probe call = {.completions = 0};
     assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BRPOP list 0"));
     assert_true(loop_until(loop, has_blocked, NULL, TEST_PATIENCE_NS));
-    demote(master);
+    demote();
     call_probe_wait(&call, loop);
     assert_int_equal(call.outcome, REDIS_ERROR);
     assert_int_equal(call.error, REDIS_ERROR_UNBLOCKED);
@@ -150,7 +124,7 @@ TEST(test_a_wait_that_an_operator_ends_is_no_demotion)
     call_probe_run(&id, &probe, "CLIENT ID");
     assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BRPOP list 0"));
     assert_true(loop_until(loop, has_blocked, NULL, TEST_PATIENCE_NS));
-    free(redis_server_command(master, "CLIENT UNBLOCK %lld ERROR", id.integer));
+    free(redis_server_command(server, "CLIENT UNBLOCK %lld ERROR", id.integer));
     call_probe_wait(&call, loop);
     assert_int_equal(call.error, REDIS_ERROR_UNBLOCKED);
     run_one("SET key value");
@@ -168,8 +142,8 @@ static void write_when_up(struct node_probe *changed, enum redis_node_state stat
 TEST(test_a_replica_that_hides_its_role_is_not_hammered)
 {
     start_without_role();
-    demote(master);
-    struct redis_node_options options = options_for(master);
+    demote();
+    struct redis_node_options options = options_for_server();
     options.user = options.password = "w";
     options.backoff_min_ns = 10 * NS_PER_MS;
     options.backoff_max_ns = 500 * NS_PER_MS;
@@ -181,4 +155,4 @@ TEST(test_a_replica_that_hides_its_role_is_not_hammered)
     assert_true(probe.downs >= probe.ups - 1);
 }
 
-RUN_TESTS_WITH(node_setup, teardown)
+RUN_TESTS_WITH(node_setup, node_server_teardown)

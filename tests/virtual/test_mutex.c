@@ -8,15 +8,9 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "redlock/redlock_mutex.h"
 #include "tests/support/client_fixture.h"
 
 enum { TTL_MS = 4 * CLUSTER_TIMEOUT_MS, THREADS = 16, ROUNDS = 20, MANY = 10000 };
-
-static struct redlock_mutex mutex_of(const char *name)
-{
-    return (struct redlock_mutex){.client = client, .name = name, .terms = quick_terms(TTL_MS, 3)};
-}
 
 static struct redlock_mutex mutex_of_owner(const char *name, struct redlock_owner *owner)
 {

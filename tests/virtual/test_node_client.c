@@ -5,7 +5,6 @@
 
 #include "base/memory.h"
 #include "tests/support/node_client_fixture.h"
-#include "tests/support/relay.h"
 
 TEST(a_pipeline_is_answered_in_order_and_errors_are_answers)
 {
@@ -91,8 +90,6 @@ TEST(a_wrong_password_is_no_passing_trouble)
 
 /* --- trouble ---------------------------------------------------------------------------------------------------- */
 
-static struct relay *relay;
-
 static void *heal_when_asked(void *ignored)
 {
     while (queue_probe_number(server, "EXISTS mark") == 0)
@@ -104,14 +101,8 @@ static void *heal_when_asked(void *ignored)
 
 TEST(a_lost_reply_is_asked_for_again)
 {
-    relay = relay_start(redis_server_port(server));
-    struct config_node node = node_at(relay_port(relay));
-    struct node_client *client = open_at(&node, 0);
+    struct node_client *client = open_and_deafen(0);
     pthread_t healer;
-    node_client_begin(client);
-    node_client_ask(client, "PING", NULL);
-    assert_true(node_client_run(client));
-    relay_swallow(relay, true);
     assert_int_equal(pthread_create(&healer, NULL, heal_when_asked, NULL), 0);
     node_client_begin(client);
     node_client_ask(client, "SET", "mark", "1", NULL);
@@ -125,13 +116,7 @@ TEST(a_lost_reply_is_asked_for_again)
 
 TEST(patience_ends_and_what_was_sent_is_unknown)
 {
-    relay = relay_start(redis_server_port(server));
-    struct config_node node = node_at(relay_port(relay));
-    struct node_client *client = open_at(&node, NS_PER_S / 2);
-    node_client_begin(client);
-    node_client_ask(client, "PING", NULL);
-    assert_true(node_client_run(client));
-    relay_swallow(relay, true);
+    struct node_client *client = open_and_deafen(NS_PER_S / 2);
     node_client_begin(client);
     node_client_ask(client, "SET", "mark", "1", NULL);
     assert_false(node_client_run(client));

@@ -7,28 +7,7 @@
 
 #include "redis/node.h"
 #include "tests/support/hostile_server.h"
-#include "tests/support/node_fixture.h"
-#include "tests/support/redis_server.h"
-
-static struct redis_server *server;
-
-static int teardown(void **state)
-{
-    (void)node_teardown(state);
-    redis_server_destroy(server);
-    server = NULL;
-    return 0;
-}
-
-static struct redis_node_options options_for_server(void)
-{
-    return node_options_for(server != NULL ? redis_server_port(server) : 1);
-}
-
-static void start_server(const struct redis_server_options *options)
-{
-    server = redis_server_start(options);
-}
+#include "tests/support/node_server_fixture.h"
 
 /* --- who we are --------------------------------------------------------------------------------------------- */
 
@@ -228,11 +207,9 @@ TEST(test_reconnect_after_kill_and_restart)
         call_probe_wait(&call, loop);
         assert_int_equal(call.integer, 1);
     }
-    const struct redis_node_counters *counters = redis_node_counters(probe.node);
-    assert_int_equal(counters->connects, 4);
-    assert_int_equal(counters->disconnects, 3);
-    assert_int_equal(counters->script_reloads, 0);
+    assert_int_equal(counters()->script_reloads, 0);
     assert_int_equal(probe.ups, 4);
+    assert_int_equal(probe.downs, 3);
 }
 
 TEST(test_a_server_that_hangs_during_the_handshake)
@@ -359,4 +336,4 @@ TEST(test_one_request_above_the_limit_is_refused_and_harms_nobody)
     assert_int_equal(probe.downs, 0);
 }
 
-RUN_TESTS_WITH(node_setup, teardown)
+RUN_TESTS_WITH(node_setup, node_server_teardown)

@@ -11,12 +11,10 @@
 #include "tests/support/authority.h"
 #include "tests/support/hostile_server.h"
 #include "tests/support/log_capture.h"
-#include "tests/support/node_fixture.h"
-#include "tests/support/redis_server.h"
+#include "tests/support/node_server_fixture.h"
 
 enum { HOUR_S = 3600 };
 
-static struct redis_server *server;
 static struct authority *authority;
 static unsigned tls_port;
 static struct redis_tls_options trusting;
@@ -30,10 +28,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)node_teardown(state);
-    redis_server_destroy(server);
+    (void)node_server_teardown(state);
     authority_destroy(authority);
-    server = NULL;
     return 0;
 }
 
@@ -46,7 +42,7 @@ static void server_begin(const char *name, long ends_in_s, const char *further)
     snprintf(config, sizeof config, "tls-port %u\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\n%s\n",
              tls_port, authority_path(authority, "server", "pem"), authority_path(authority, "server", "key"),
              authority_file(authority), further != NULL ? further : "tls-auth-clients no");
-    server = redis_server_start(&(struct redis_server_options){.config = config});
+    start_server(&(struct redis_server_options){.config = config});
 }
 
 static struct redis_node_options options_for(unsigned port)

@@ -77,8 +77,6 @@ struct child_exit {
     int wait_status;     /* as of waitpid */
     uint64_t killed_run; /* the run of `killed_run_entry` for which the zygote killed it; 0 = none */
     unsigned killed_run_entry;
-    int64_t memory_peak; /* bytes; of a program at least the zygote's own */
-    int64_t cpu_ns;
 };
 
 /* Owned by the caller; must not move before `exited`, or `spawned` with a failure. */

@@ -294,16 +294,9 @@ static struct zygote_child *zygote_child_of_pid(struct zygote_process *zygote, p
     return NULL;
 }
 
-static int64_t time_ns(struct timeval time)
-{
-    return time.tv_sec * NS_PER_S + time.tv_usec * NS_PER_US;
-}
-
-static void end_record(struct zygote_child *child, int wait_status, const struct rusage *usage)
+static void end_record(struct zygote_child *child, int wait_status)
 {
     child->end.wait_status = wait_status;
-    child->end.memory_peak = usage->ru_maxrss * INT64_C(1024);
-    child->end.cpu_ns = time_ns(usage->ru_utime) + time_ns(usage->ru_stime);
     if (!WIFSIGNALED(wait_status) || WTERMSIG(wait_status) != SIGKILL)
         child->end.killed_run = child->end.killed_run_entry = 0; /* it exited before the kill */
 }
@@ -314,13 +307,12 @@ static void dead_reap(struct zygote_process *zygote, pid_t pid)
     if (child != NULL)
         kill(-pid, SIGKILL);
     int status = 0;
-    struct rusage usage;
-    while (wait4(pid, &status, 0, &usage) < 0)
+    while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return;
     if (child == NULL)
         return;
-    end_record(child, status, &usage);
+    end_record(child, status);
     child->state = CHILD_LINGERS;
     child->lingers_until = instant_after(instant_now(), LINGER_NS);
     zygote->alive--;
