@@ -372,8 +372,6 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
         trust_quarantine(trust, node, TRUST_HAD_EVICTED, now);
     if (new_run || lost || !before.ever_seen)
         node->unmarked_since = now;
-    if (new_run || lost)
-        node->incarnation++;
     return new_run || lost;
 }
 

@@ -223,7 +223,6 @@ struct trust_node {
     struct instant seen_at;                  /* when the last inspection was requested */
     bool wants_look;                         /* the quarantine is over, and no inspection has followed */
     struct instant look_at;                  /* not before */
-    uint32_t incarnation;                    /* counts the times its memory was, or may have been, lost */
     /* the verdict */
     enum trust_state state;
     enum trust_reason reason;

@@ -313,7 +313,6 @@ static void take_step(struct trust *trust, unsigned index, const struct trust_cl
 {
     struct trust_node *node = &trust->node[index];
     struct trust_span own = less(own_step(trust, news->moved), node->owed);
-    node->incarnation++;
     step->forgot |= set_of(index);
     bool is_ours = is_step(node->owed) && !is_step(own);
     node->owed = (struct trust_span){0};
@@ -371,10 +370,8 @@ bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_
     struct instant heard = node->clock.heard;
     bool was_sharp = is_sharp(trust, &node->clock, node->clock.heard);
     struct trust_clock_news news = trust_clock_read(&node->clock, &promise, reading);
-    if (!was_sharp && !news.is_first && node->quarantine != TRUST_CLOCK_UNCOMPARED) {
-        node->incarnation++; /* its quarantine ended by time: what it granted since is no vote */
-        step->forgot |= set_of(index);
-    }
+    if (!was_sharp && !news.is_first && node->quarantine != TRUST_CLOCK_UNCOMPARED)
+        step->forgot |= set_of(index); /* its quarantine ended by time: what it granted since is no vote */
     if (!was_sharp)
         trust_quarantine_clock(trust, node, TRUST_CLOCK_UNCOMPARED, now);
     if (news.is_step)

@@ -21,7 +21,7 @@ TEST(our_own_clock_stood_still)
             assert_int_equal(world.step.own_clock_stood, i == 2);
             assert_int_equal(world.step.write, 0);
             assert_int_equal(world.step.changed, i < 2 ? 1u << i : i == 2 ? 3 : 0);
-            assert_int_equal(world.trust.node[i].incarnation, 1);
+            assert_int_equal(world.forgot[i], 1);
         }
         expect_voters(31);
         go_on(20);

@@ -26,6 +26,7 @@ struct world {
     struct instant now;
     struct server servers[SERVERS_MAX]; /* node i of the client is server i */
     struct trust_step step;             /* what the last event asked for */
+    unsigned forgot[SERVERS_MAX];       /* how often each node was said to have forgotten locks */
 };
 static struct world world;
 
@@ -79,6 +80,13 @@ static inline int64_t node_us(unsigned node, struct instant at)
     return (WALL_NS + at.ns + world.servers[node].offset_ns) / NS_PER_US;
 }
 
+static inline struct trust_step took(struct world *around, struct trust_step step)
+{
+    for (unsigned i = 0; i < SERVERS_MAX; i++)
+        around->forgot[i] += (unsigned)step.forgot >> i & 1u;
+    return around->step = step;
+}
+
 /* Inspects the node; the answer arrives now. */
 static inline struct trust_step look_in(struct world *around, unsigned node)
 {
@@ -91,7 +99,7 @@ static inline struct trust_step look_in(struct world *around, unsigned node)
                                           .reading.node_us = (WALL_NS + read.ns + server->offset_ns) / NS_PER_US};
     memcpy(inspection.marker_text, server->text, sizeof inspection.marker_text);
     memcpy(inspection.run_id, server->run_id, sizeof inspection.run_id);
-    return around->step = trust_saw(&around->trust, node, &inspection, around->now);
+    return took(around, trust_saw(&around->trust, node, &inspection, around->now));
 }
 
 static inline struct trust_step look(unsigned node)
@@ -102,8 +110,8 @@ static inline struct trust_step look(unsigned node)
 static inline struct trust_step sample(unsigned node)
 {
     struct instant asked = instant_after(world.now, -TRIP_NS);
-    return world.step = trust_sampled(&world.trust, node, asked, world.now,
-                                      node_us(node, instant_after(asked, TRIP_NS / 2)), world.now);
+    return took(&world, trust_sampled(&world.trust, node, asked, world.now,
+                                      node_us(node, instant_after(asked, TRIP_NS / 2)), world.now));
 }
 
 /* And inspects what is to be inspected now. */
