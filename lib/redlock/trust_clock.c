@@ -204,7 +204,7 @@ static bool is_recent(struct instant at, struct instant now, int64_t span_ns)
 static int64_t own_blur(const struct trust *trust, int64_t ns)
 {
     struct trust_promise promise = trust_promise_of(trust);
-    double size = ns < 0 ? -(double)ns : (double)ns;
+    double size = fabs((double)ns);
     double forgiven = (size / (double)promise.window_ns + 1) * (double)LEASE_FORGIVEN_NS;
     return (int64_t)(size * trust->drift_factor / (1 - trust->drift_factor) + forgiven) + 1;
 }
