@@ -258,6 +258,27 @@ TEST(a_server_that_restarted_between_two_looks_has_no_rate)
     assert_true(second->rate_least_ppm > INT64_MIN && second->rate_most_ppm < INT64_MAX);
 }
 
+/* --- looking again ------------------------------------------------------------------------------------------------ */
+
+TEST(a_look_shows_nothing_of_the_one_before)
+{
+    const struct redlock_node_view *first = redlock_nodes_view(nodes, 0);
+    assert_int_equal(redlock_nodes_look(nodes), REDLOCK_NODES_DONE);
+    assert_true(first->votes && first->run_id[0] != '\0' && first->id[0] != '\0');
+    redis_server_kill(cluster.servers[0]);
+    assert_int_equal(redlock_nodes_look(nodes), REDLOCK_NODES_TOO_FEW);
+    assert_false(first->is_reached || first->votes);
+    assert_string_equal(first->run_id, "");
+    assert_string_equal(first->id, "");
+    assert_true(first->trouble[0] != '\0');
+    assert_int_equal(redlock_nodes_group(nodes).reached, NODES - 1);
+    redis_server_restart(cluster.servers[0]); /* with nothing */
+    redlock_nodes_compare_clocks(nodes, 4000);
+    assert_true(first->is_reached);
+    assert_string_equal(first->trouble, "");
+    assert_string_equal(first->id, "");
+}
+
 /* --- a lock that is taken away ------------------------------------------------------------------------------------ */
 
 enum { HOLDS_MS = 30000, SOON_MS = 5000 };
