@@ -292,6 +292,7 @@ TEST(test_the_end_of_a_holder_confirms_its_heir_if_it_is_there)
         assert_int_equal(probe.slots[1].confirmed, is_there);
         assert_int_equal(probe.slots[1].lost, !is_there);
         assert_reply(server, is_there ? "1" : "0", "ZCARD hf:2:heirs"); /* that of the next */
+        assert_true(!is_there || queue_probe_number(server, "TTL hf:2:heirs") > 3590);
         queue_probe_stop(&probe);
     }
 }
