@@ -468,7 +468,6 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
     slot->partner = &worker->slots[(number + worker->runner_count) % worker->slot_count];
     slot->job.run_table = worker->options.run_table;
     slot->job.run_entry = run_table_entry(worker->options.run_table, number);
-    job_outcome_clear(&slot->job.outcome);
     slot_run_init(slot, run_over);
     slot_lock_init(slot);
     slot_claim_init(slot);

@@ -555,7 +555,6 @@ bool slot_run_start(struct slot *slot)
     slot->job.may_push = !slot->rules.at_most_once;
     slot->job.task_limits = slot->worker->limits;
     slot->handed_over = loop_now(slot->worker->loop);
-    slot->started = false;
     slot->serial = slot->handler->flags & HF_SERIAL ? serial_of(slot) : NULL;
     if (slot->serial != NULL && slot->serial->running != NULL) {
         list_append(&slot->serial->waiting, &slot->serial_link);

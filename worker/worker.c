@@ -690,7 +690,6 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     worker->options = *options;
     worker->runner_count = options->config->worker.threads;
     worker->slot_count = WORKER_SLOTS(worker->runner_count);
-    worker->wake_next = worker->runner_count;
     worker->report.started = instant_now();
     worker->rested = worker_stop_look;
     *abandoned = false;
