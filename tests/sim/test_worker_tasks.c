@@ -1,0 +1,286 @@
+/* What becomes of the tasks of a worker: of those whose lock is held or lost, that take too long, or must not run. */
+#include "tests/sim/worker_fixture.h"
+
+/* --- locks that are held ------------------------------------------------------------------------------------------ */
+
+/* What the fleet has counted today. */
+static void assert_counted(const char *field, const char *count)
+{
+    char *wanted = NULL;
+    assert_true(asprintf(&wanted, "|%s|$%zu|%s|", field, strlen(count), count) > 0);
+    assert_contains(ask(scene.queue, "HGETALL hf:2:locks:20231114"), wanted);
+    free(wanted);
+}
+
+TEST(what_becomes_of_a_task_whose_lock_is_held)
+{
+    work(&(struct setting){.threads = 8,
+                           .worker = "log_tasks = \"all\";",
+                           .classes = "{ class = \"once\"; on_conflict = \"skip\"; mode = \"efficiency\"; }, "
+                                      "{ class = \"serial\"; on_conflict = \"delay\"; conflict_delay = \"4s\"; }, "
+                                      "{ class = \"progress\"; on_conflict = \"fail\"; }"});
+    push("holder", "act", "[900]", ",\"resource\":\"r\"");
+    await_told("handler begins holder");
+    for (unsigned i = 0; i < NODES; i++)
+        ask(scene.nodes[i], "SET other somebody PX 60000");
+    push("parked", "act", "[10]", ",\"resource\":\"r\"");
+    push("skipped", "once", "[10]", ",\"resource\":\"r\"");
+    push("delayed", "serial", "[10]", ",\"resource\":\"r\"");
+    push("failed", "progress", "[10]", ",\"resource\":\"r\"");
+    push("skipped2", "once", "[10]", ",\"resource\":\"other\"");
+    push("failed2", "progress", "[10]", ",\"resource\":\"other\"");
+    run_for(2500 * NS_PER_MS);
+    assert_told("ending=parked jid=parked ", "ending=skipped jid=skipped ", "ending=parked jid=delayed ",
+                "handler ends parked", "ending=skipped jid=skipped2 ", "ending=failed jid=failed2 ",
+                "reason=\"r: another task holds it\" resource=r\n");
+    assert_int_equal(told_times("handler begins delayed"), 0);
+    assert_contains(ask(scene.queue, "ZRANGE schedule 0 -1"), "\"jid\":\"delayed\",");
+    assert_contains(ask(scene.queue, "ZRANGE schedule 0 -1"), "\"hf_parked\":17");
+    assert_int_equal(told_times("reason=\"r: held by"), 0); /* it knows that without asking the lock nodes */
+    run_for(6 * NS_PER_S);
+    assert_told("handler begins delayed", " handed_from=holder ",
+                "handler begins parked from nothing, try 0 at place 0 of r for 1900 ms");
+    assert_counted("act|r|acquired", "2");
+    assert_counted("act|r|waited", "1");
+    assert_counted("act|r|parked", "1");
+    assert_counted("act|r|handed_over", "1");
+    assert_counted("once|r|skipped", "1");
+    assert_counted("serial|r|parked", "1");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"jid\":\"failed\",");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"error_class\":\"HF::LockRefused\",");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
+TEST(what_becomes_of_a_task_for_whose_lock_too_many_wait)
+{
+    work(&(struct setting){.threads = 8,
+                           .worker = "log_tasks = \"all\";",
+                           .classes = "{ class = \"act\"; max_waiters = 1; }, "
+                                      "{ class = \"serial\"; max_waiters = 1; on_crowd = \"drop\"; }, "
+                                      "{ class = \"progress\"; max_waiters = 1; on_crowd = \"delay\"; "
+                                      "conflict_delay = \"3s\"; }"});
+    push("holder", "act", "[2000]", ",\"resource\":\"r\"");
+    await_told("handler begins holder");
+    push("first", "act", "[10]", ",\"resource\":\"r\"");
+    run_for(200 * NS_PER_MS);
+    push("second", "act", "[10]", ",\"resource\":\"r\"");
+    push("dropped", "serial", "[10]", ",\"resource\":\"r\"");
+    push("delayed", "progress", "[10]", ",\"resource\":\"r\"");
+    run_for(2500 * NS_PER_MS);
+    assert_told("ending=parked jid=first ", "ending=dead jid=second ", "ending=dropped jid=dropped ",
+                "ending=parked jid=delayed ", "handler ends first");
+    assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_message\":\"r: 1 tasks wait for it already\"");
+    assert_int_equal(told_times("handler begins delayed"), 0);
+    run_for(3 * NS_PER_S);
+    assert_told("handler ends delayed");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
+/* In the last of the worlds. */
+static void assert_handed_to(char jid, const char *from)
+{
+    char ended[] = "ending=done jid=? ", handed[] = " handed_from=? ";
+    *strchr(ended, '?') = jid;
+    const char *at = history(), *line = NULL;
+    for (; (at = strstr(at, ended)) != NULL; at++)
+        line = at;
+    assert_non_null(line);
+    char *text = strndup(line, strcspn(line, "\n"));
+    *strchr(handed, '?') = from != NULL ? *from : '\0';
+    if (from != NULL)
+        assert_contains(text, handed);
+    else
+        assert_lacks(text, " handed_from=");
+    free(text);
+}
+
+/* Others have their turn after so many tasks, or so long a time. */
+TEST(locks_are_handed_over_for_a_while)
+{
+    static const struct {
+        const char *lock, *from[5]; /* NULL = nobody */
+    } cases[] = {{"hand_over_tasks = 3;", {"a", "b", NULL, "d", "e"}},
+                 {"hand_over_time = \"250ms\";", {"a", "b", NULL, "d", "e"}},
+                 {"hand_over_tasks = 1;", {NULL}},
+                 {"", {"a", "b", "c", "d", "e"}}};
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        work(&(struct setting){.threads = 2, .lock = cases[i].lock});
+        for (char jid = 'a'; jid < 'g'; jid++)
+            push((char[]){jid, '\0'}, "act", "[100]", ",\"resource\":\"r\"");
+        run_for(7 * NS_PER_S);
+        for (unsigned task = 0; task < 5; task++)
+            assert_handed_to('b' + (char)task, cases[i].from[task]);
+        assert_ends(EXIT_CODE_OK, stop(), 0);
+    }
+}
+
+/* --- runs that must end ------------------------------------------------------------------------------------------- */
+
+TEST(the_time_of_a_run_is_limited)
+{
+    work(&(struct setting){.threads = 8,
+                           .classes = "{ class = \"act\"; timeout = \"2s\"; }, "
+                                      "{ class = \"progress\"; max_hold = \"3s\"; }"});
+    push("long", "act", "[60000]", "");
+    push("short", "act", "[1900]", "");
+    push("held", "progress", "[60000]", ",\"resource\":\"r\"");
+    run_for(2200 * NS_PER_MS);
+    assert_told("task_timed_out jid=long class=act slot=7 seconds=2.0\n", "handler stops long: reason 6",
+                "handler ends short", "reason=\"it took longer than its class may, which is 2 s\"");
+    run_for(3 * NS_PER_S);
+    assert_told("handler stops held: reason 5", "it was held for as long as its class may (max_hold)\" resource=r\n");
+    assert_string_equal(ask(scene.queue, "MGET stat:processed stat:failed"), "*2|$1|3|$1|2|");
+    run_for(20 * NS_PER_S);
+    assert_told("handler begins held from {\"done\":4}, try 1 ", "handler begins long from nothing, try 1 ");
+    (void)stop();
+    await(!scene.process->is_alive);
+}
+
+/* A majority of the lock nodes is gone; a class says where its tasks go then. */
+TEST(a_lock_that_cannot_be_extended_is_lost)
+{
+    work(&(struct setting){.threads = 8,
+                           .classes = "{ class = \"act\"; on_lost = \"dead\"; }, "
+                                      "{ class = \"progress\"; on_lost = \"requeue\"; }, "
+                                      "{ class = \"serial\"; on_lost = \"retry\"; }"});
+    push("one", "act", "[60000]", ",\"resource\":\"r1\"");
+    push("two", "progress", "[60000]", ",\"resource\":\"r2\"");
+    push("three", "serial", "[60000]", ",\"resource\":\"r3\"");
+    push("four", "once", "[60000]", "");
+    run_for(5 * NS_PER_S);
+    node_stop(scene.nodes[0], false);
+    node_stop(scene.nodes[1], false);
+    run_for(TTL_MS * NS_PER_MS);
+    assert_told("handler stops one: reason 1", "handler stops two: reason 1", "handler stops three: reason 1",
+                "ending=dead jid=one ", "ending=lock_lost jid=two ", "ending=lock_lost jid=three ");
+    assert_int_equal(told_times(" lost=yes "), 3);
+    assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "it could not be extended in time\"");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"jid\":\"three\",");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"error_class\":\"HF::LockLost\",");
+    assert_queue("*1|$4|two |");
+    run_for(6 * NS_PER_S);
+    assert_counted("progress|r2|lost", "1");
+    assert_string_equal(ask(scene.queue, "MGET stat:processed stat:failed"), "*2|$1|2|$1|2|");
+    assert_ends(EXIT_CODE_OK, stop(), 25000);
+}
+
+TEST(what_must_not_run)
+{
+    work(&(struct setting){.threads = 2,
+                           .classes = "{ class = \"serial\"; lock = \"required\"; }",
+                           .more = "queue_settings = ( { queue = \"jobs\"; classes = [\"act\", \"serial\"]; } );"});
+    ask(scene.queue, "LPUSH queue:jobs 'no task' 'nor this'");
+    push("late", "act", "[10]", ",\"expires_at\":1700000000.5");
+    push("unlocked", "serial", "[10]", "");
+    push("refused", "progress", "[10]", "");
+    push("twice", "act", "[10]", "");
+    run_for(NS_PER_S);
+    push("twice", "act", "[10]", "");
+    push("again", "act", "[10,\"fail\"]", ",\"retry\":1");
+    push("later", "act", "[10,\"snooze\"]", "");
+    push("nobody", "nobody", "[]", "");
+    run_for(40 * NS_PER_S);
+    assert_int_equal(told_times("ending=invalid jid=\"\" class=- "), 2);
+    assert_told("ending=expired jid=late ", "ending=no_resource jid=unlocked ", "ending=refused jid=refused ",
+                "task_seen_before jid=twice class=act queue=jobs seconds=0.9", "ending=failed jid=again ",
+                "ending=dead jid=again ");
+    assert_int_equal(told_times("handler ends twice"), 2);
+    assert_in_range(told_times("ending=snoozed jid=later "), 5, 8);
+    assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_class\":\"HF::InvalidTask\",");
+    assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_class\":\"HF::NoResource\",");
+    assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_class\":\"HF::ClassNotAllowed\",");
+    assert_contains(ask(scene.queue, "ZRANGE schedule 0 -1"), "\"jid\":\"later\",");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
+/* --- elsewhere ---------------------------------------------------------------------------------------------------- */
+
+TEST(runs_in_processes_and_programs_are_stopped_like_those_in_threads)
+{
+    work(&(struct setting){.threads = 8,
+                           .worker = "stop_timeout = \"3s\";",
+                           .classes = "{ class = \"program\"; timeout = \"500ms\"; grace = \"1s\"; }"});
+    push("one", "runner", "[]", ",\"resource\":\"r\"");
+    push("two", "runner", "[]", "");
+    push("three", "program", "[]", ",\"resource\":\"q\"");
+    run_for(300 * NS_PER_MS);
+    call("ID-signals", "TTIN");
+    await_told("tasks_running count=3 busy=3 threads=8\n");
+    call("hf:2:calls:ID", "CANCEL two");
+    run_for(300 * NS_PER_MS);
+    assert_told("task_timed_out jid=three class=program slot=5 seconds=0.5\n", "ending=failed jid=three ",
+                "ending=cancelled jid=two ", "text=\"three begins\"\n");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"error_class\":\"HF::TimedOut\",");
+    assert_ends(EXIT_CODE_OK, stop(), 3000);
+    assert_told("ending=given_back jid=one ");
+    assert_queue("*1|$4|one |");
+}
+
+/* A task whose handler outside of the worker runs on. */
+static void push_deaf(const char *class_name, const char *more)
+{
+    fleet.tasks[0] = (struct fleet_task){.jid = "t0", .is_slow = true, .queue = 1, .resource_count = more[0] != '\0'};
+    fleet.task_count = 1;
+    push("t0", class_name, "[0]", more);
+    run_for(500 * NS_PER_MS);
+}
+
+/* It is killed when its grace is over, and before the worker gives it up. */
+TEST(a_process_that_does_not_listen_is_killed)
+{
+    static const struct {
+        const char *class_name, *classes;
+        bool hurries;
+        int64_t ms;
+    } cases[] = {
+        {"runner", "{ class = \"runner\"; grace = \"1s\"; timeout = \"2s\"; }", false, 2500},
+        {"program", "{ class = \"program\"; grace = \"1s\"; timeout = \"2s\"; }", false, 2500},
+        {"runner", "{ class = \"runner\"; grace = \"10s\"; }", false, 4500},
+        {"program", "{ class = \"program\"; grace = \"10s\"; }", false, 4500},
+        {"program", "{ class = \"program\"; grace = \"1s\"; }", false, 4000},
+        {"runner", "{ class = \"runner\"; grace = \"10s\"; }", true, 50},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        work(&(struct setting){.threads = 1, .worker = "stop_timeout = \"3s\";", .classes = cases[i].classes});
+        push_deaf(cases[i].class_name, "");
+        struct instant told = stop();
+        if (cases[i].hurries)
+            (void)stop();
+        assert_ends(EXIT_CODE_OK, told, cases[i].ms);
+    }
+    assert_int_equal(told_times("ending=failed jid=t0 "), 2);
+    assert_int_equal(told_times("ending=given_back jid=t0 "), 4);
+    assert_string_equal(ask(scene.queue, "EXISTS hf:2:processes"), ":0|");
+}
+
+TEST(a_process_that_does_not_listen_is_killed_at_the_end_of_its_lock)
+{
+    work(&(struct setting){.threads = 1, .classes = "{ class = \"runner\"; grace = \"1h\"; }"});
+    push_deaf("runner", ",\"resource\":\"r\"");
+    run_for(5 * NS_PER_S);
+    node_stop(scene.nodes[0], false);
+    node_stop(scene.nodes[1], false);
+    run_for(TTL_MS * NS_PER_MS);
+    assert_told("runner_crashed ", "ending=lock_lost jid=t0 ");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
+/* As after a pause that was too long, or when an operator has moved the task. */
+TEST(a_claim_that_is_gone_ends_its_run)
+{
+    work(&(struct setting){.threads = 3});
+    push("one", "act", "[60000]", ",\"resource\":\"r\"");
+    push("two", "act", "[60000]", "");
+    run_for(NS_PER_S);
+    ask(scene.queue, "EVAL \"local id = redis.call('SMEMBERS', 'processes')[1] "
+                     "return redis.call('HDEL', 'hf:2:process:' .. id, '2')\" 0");
+    run_for(6 * NS_PER_S);
+    assert_told("handler stops one: reason 3", "ending=claim_lost jid=one ");
+    assert_int_equal(told_times("handler stops two"), 0);
+    assert_string_equal(ask(scene.nodes[0], "EXISTS r"), ":0|");
+    assert_queue("*1|$0||");
+    assert_ends(EXIT_CODE_OK, stop(), 25000);
+    assert_queue("*1|$4|two |");
+}
+
+RUN_TESTS_WITH(set_up, tear_down)
