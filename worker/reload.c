@@ -1,12 +1,12 @@
 #include "worker/reload.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "worker/locks/task_resources.h"
 #include "worker/config/config_change.h"
 #include "worker/config/node_options.h"
@@ -161,17 +161,6 @@ static void *reader_run(void *argument)
         reload->plugins = plugins_read(&reload->worker->options, reload->fresh, &reload->findings);
     loop_post(reload->worker->loop, &reload->read);
     return NULL;
-}
-
-/* Signals belong to the threads that expect them. */
-static int reader_start(struct reload *reload)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&reload->thread, NULL, reader_run, reload);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
 }
 
 /* --- judging and taking ------------------------------------------------------------------------------------------- */
@@ -348,7 +337,7 @@ void worker_reload(struct worker *worker, const char *reason)
     }
     log_event(LOG_INFO, "reloading", "reason=%s", reason);
     service_notify_reloading();
-    int status = reader_start(reload);
+    int status = thread_spawn(&reload->thread, "hf-reload", reader_run, reload);
     reload->is_reading = status == 0;
     if (status == 0)
         return;

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "worker/task/task_rules.h"
 #include "worker/locks/task_resources.h"
 #include "worker/config/suggest.h"
@@ -216,19 +217,13 @@ bool startup_open(struct plugins *plugins, struct job_hosts *hosts, struct confi
     struct plugin_opening options = {
         .host_for = opening_host, .hosts = &opening, .runs_here = runs_here, .context = &opening};
     pthread_t watcher;
-    pthread_condattr_t attributes;
     sigset_t all, before;
     pthread_mutex_init(&opening.mutex, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&opening.changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-    sigfillset(&all); /* signals belong to the threads that expect them */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool is_watched = pthread_create(&watcher, NULL, opening_watch, &opening) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    thread_condition_init(&opening.changed);
+    bool is_watched = thread_spawn(&watcher, "hf-opening", opening_watch, &opening) == 0;
     bool is_open = plugins_open_for(plugins, &options, error);
     /* A signal may end the process at once. It waits until the thread is gone, which a sanitizer would call leaked. */
+    sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_mutex_lock(&opening.mutex);
     opening.is_over = true;

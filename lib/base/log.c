@@ -19,7 +19,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -33,6 +32,7 @@
 #include "base/clock.h"
 #include "base/invariant.h"
 #include "base/log_ring.h"
+#include "base/thread.h"
 
 #define CUT_MARK " [cut]"
 
@@ -321,11 +321,7 @@ static void fork_done_in_parent(void)
 
 static void conditions_init(void)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&logger.ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_condition_init(&logger.ended);
     pthread_cond_init(&logger.filled, NULL);
 }
 
@@ -344,19 +340,6 @@ static void prepare(void)
 {
     conditions_init();
     pthread_atfork(fork_begins, fork_done_in_parent, fork_done_in_child);
-}
-
-/* The log thread blocks all signals: they belong to the threads that expect them, and EPIPE is an error anyway. */
-static int writer_start(void)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&logger.thread, NULL, writer_run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (status == 0)
-        pthread_setname_np(logger.thread, "hf-log");
-    return status;
 }
 
 static bool target_open(const struct log_options *options, struct error *error)
@@ -395,7 +378,7 @@ static bool start_locked(const struct log_options *options, struct error *error)
     atomic_store(&give_up_ns, INT64_MAX);
     logger.has_ended = logger.mid_line = logger.reopening.is_asked = logger.reopening.is_running = false;
     logger.running = true;
-    int status = writer_start();
+    int status = thread_spawn(&logger.thread, "hf-log", writer_run, NULL);
     if (status != 0) {
         logger.running = false;
         target_close();

@@ -3,13 +3,13 @@
 #include "queue/holdfast.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "queue/push.h"
 
 struct hf_producer {
@@ -38,19 +38,6 @@ static void *producer_run(void *argument)
     struct hf_producer *producer = argument;
     loop_run(producer->loop);
     return NULL;
-}
-
-/* Signals belong to the program: its handlers must not run on our thread. */
-static bool thread_start(struct hf_producer *producer)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&producer->thread, NULL, producer_run, producer) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (started)
-        pthread_setname_np(producer->thread, "hf_producer");
-    return started;
 }
 
 static struct push_options push_options(const struct hf_producer_options *options)
@@ -139,7 +126,7 @@ struct hf_producer *hf_producer_create(const struct hf_producer_options *options
         producer->limits.keys = options->task_keys_max;
     pthread_mutex_init(&producer->mutex, NULL);
     producer->push = push_create(producer->loop, &all);
-    if (thread_start(producer))
+    if (thread_spawn(&producer->thread, "hf_producer", producer_run, producer) == 0)
         return producer;
     snprintf(reason, reason_size, "no thread could be started");
     push_destroy(producer->push);

@@ -4,7 +4,6 @@
  * once per operation, at the decision. Nothing else is shared: until the semaphore is posted the struct belongs to the
  * loop, afterwards to the caller again. A release in the background gives the struct to the loop, which frees it. Posts
  * that fall into one turn of the loop leave in one write per node. */
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "redlock/client.h"
 #include "redlock/limits.h"
 
@@ -189,19 +189,6 @@ static void held_post(struct redlock_held *held, void (*deliver)(struct loop_mes
     loop_post(held->client->loop, &held->message);
 }
 
-/* The program's signal handlers must not run on our thread. */
-static bool thread_start(struct redlock_client *client)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&client->thread, NULL, client_run, client) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (started)
-        pthread_setname_np(client->thread, "redlock");
-    return started;
-}
-
 static struct redlock_client *client_discard(struct redlock_client *client)
 {
     if (client->group != NULL)
@@ -228,11 +215,7 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
     client->news_descriptor = -1;
     sem_init(&client->settled, 0, 0);
     pthread_mutex_init(&client->lock, NULL);
-    pthread_condattr_t by_clock;
-    pthread_condattr_init(&by_clock);
-    pthread_condattr_setclock(&by_clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&client->changed, &by_clock);
-    pthread_condattr_destroy(&by_clock);
+    thread_condition_init(&client->changed);
     loop_timer_init(&client->poll_timer, settle_fire);
     client->loop = loop_create(&error);
     if (client->loop == NULL) {
@@ -243,7 +226,7 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
     if (client->group == NULL)
         return client_discard(client);
     loop_timer_set(client->loop, &client->poll_timer, loop_now(client->loop));
-    if (!thread_start(client)) {
+    if (thread_spawn(&client->thread, "redlock", client_run, client) != 0) {
         redlock_refuse(reason, reason_size, "no thread could be started");
         return client_discard(client);
     }

@@ -1,7 +1,6 @@
 #include "worker/commands/serve_site.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "worker/commands/command_child.h"
 #include "worker/config/config_secret.h"
 #include "worker/http/http_address.h"
@@ -691,7 +691,6 @@ static bool all_are_local(const struct serve_site_options *options)
 struct serve_site *serve_site_start(const struct serve_site_options *options, struct error *error)
 {
     struct serve_site *site = memory_new(struct serve_site);
-    sigset_t all, before;
     site->options = *options;
     site->token = options->token != NULL ? memory_text(options->token) : NULL;
     site->is_open = all_are_local(options) && options->prefix[0] == '\0'; /* with one there is a proxy */
@@ -713,10 +712,7 @@ struct serve_site *serve_site_start(const struct serve_site_options *options, st
                                                                         .body_max = BODY_MAX},
                                           error);
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    site->is_started = site->server != NULL && pthread_create(&site->thread, NULL, site_run, site) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    site->is_started = site->server != NULL && thread_spawn(&site->thread, "hf-site", site_run, site) == 0;
     if (site->is_started)
         return site;
     if (site->server != NULL)

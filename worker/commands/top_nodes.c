@@ -1,13 +1,13 @@
 #include "worker/commands/top_nodes.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "worker/commands/nodes.h"
 
 struct top_nodes {
@@ -78,19 +78,11 @@ struct top_nodes *top_nodes_start(const struct config *config, int64_t interval_
     if (config->lock_node_count == 0)
         return NULL;
     struct top_nodes *nodes = memory_new(struct top_nodes);
-    pthread_condattr_t attributes;
-    sigset_t all, former;
     nodes->config = config;
     nodes->interval_ns = interval_ns;
     pthread_mutex_init(&nodes->mutex, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&nodes->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-    sigfillset(&all); /* signals are for the thread that owns the terminal */
-    pthread_sigmask(SIG_SETMASK, &all, &former);
-    nodes->has_thread = pthread_create(&nodes->thread, NULL, nodes_run, nodes) == 0;
-    pthread_sigmask(SIG_SETMASK, &former, NULL);
+    thread_condition_init(&nodes->changed);
+    nodes->has_thread = thread_spawn(&nodes->thread, "hf-nodes", nodes_run, nodes) == 0;
     if (!nodes->has_thread) {
         nodes->has_looked = true;
         snprintf(nodes->reason, sizeof nodes->reason, "no thread to look at the lock nodes could be started");

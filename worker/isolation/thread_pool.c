@@ -2,12 +2,12 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/invariant.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "worker/task/crash_note.h"
 
 /* Each runner sleeps on its own semaphore. A condition variable would double the cost of a wake: the woken thread
@@ -115,25 +115,18 @@ bool thread_pool_withdraw(struct thread_pool *pool, struct work *work)
     return waits;
 }
 
-/* All signals except those of a crash belong to the loop thread. */
 static bool runner_start(struct thread_pool *pool, unsigned number)
 {
-    sigset_t all, before;
     char name[sizeof "hf-run-4294967295"]; /* the kernel takes 15 bytes: enough for 99,999,999 threads */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     struct runner *runner = &pool->runners[number];
     *runner = (struct runner){.pool = pool};
     list_init(&runner->link);
     invariant(sem_init(&runner->woken, 0, 0) == 0);
-    int failure = pthread_create(&runner->thread, NULL, runner_run, runner);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failure != 0) {
+    snprintf(name, sizeof name, "hf-run-%u", number + 1);
+    if (thread_spawn(&runner->thread, name, runner_run, runner) != 0) {
         sem_destroy(&runner->woken);
         return false;
     }
-    snprintf(name, sizeof name, "hf-run-%u", number + 1);
-    pthread_setname_np(runner->thread, name);
     pool->threads++;
     return true;
 }

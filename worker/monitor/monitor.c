@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "worker/config/config_secret.h"
 #include "worker/http/http_server.h"
 #include "worker/monitor/metric_store.h"
@@ -279,18 +279,10 @@ static void store_build(struct monitor *monitor, const struct monitor_options *o
     metric_store_copy(monitor->published.store, monitor->counted);
 }
 
-/* Signals are the worker's. */
-static bool thread_start(struct monitor *monitor, struct error *error)
+static bool server_start(struct monitor *monitor, struct error *error)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&monitor->thread, NULL, thread_run, monitor);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (code != 0)
-        return error_set(error, "no thread for http.listen: %s", strerror(code));
-    pthread_setname_np(monitor->thread, "hf-http");
-    return true;
+    int code = thread_spawn(&monitor->thread, "hf-http", thread_run, monitor);
+    return code == 0 || error_set(error, "no thread for http.listen: %s", strerror(code));
 }
 
 static void addresses_tell(const struct monitor *monitor)
@@ -326,7 +318,7 @@ struct monitor *monitor_create(const struct monitor_options *options, struct err
                                                              .context = monitor,
                                                              .connections_max = CONNECTIONS_MAX},
                                error);
-    if (monitor->server == NULL || !thread_start(monitor, error)) {
+    if (monitor->server == NULL || !server_start(monitor, error)) {
         error_prefix(error, "http.listen");
         monitor_destroy(monitor);
         return NULL;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/memory.h"
+#include "base/thread.h"
 
 struct question {
     struct job_verifier *verifier;
@@ -89,15 +90,11 @@ void job_verifier_close(struct job_verifier *verifier)
 static struct question *question_create(struct job_verifier *verifier)
 {
     struct question *question = memory_new(struct question);
-    pthread_condattr_t attributes;
     question->verifier = verifier;
     question->message.deliver = question_arrived;
     list_init(&question->link);
     pthread_mutex_init(&question->mutex, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&question->is_over, &attributes);
-    pthread_condattr_destroy(&attributes);
+    thread_condition_init(&question->is_over);
     return question;
 }
 
