@@ -502,18 +502,16 @@ static bool queue_read(struct envelope *envelope, struct text_span value, struct
 
 /* --- resources ----------------------------------------------------------------------------------------------- */
 
-/* Keeps the list sorted, so that all tasks lock in one order, and each resource once. */
-static void resource_insert(struct envelope *envelope, const char *resource)
+void envelope_resource_insert(const char **resources, unsigned *count, const char *resource)
 {
-    unsigned place = envelope->resource_count;
-    while (place > 0 && strcmp(envelope->resources[place - 1], resource) > 0)
+    unsigned place = *count;
+    while (place > 0 && strcmp(resources[place - 1], resource) > 0)
         place--;
-    if (place > 0 && strcmp(envelope->resources[place - 1], resource) == 0)
+    if (place > 0 && strcmp(resources[place - 1], resource) == 0)
         return;
-    memmove(&envelope->resources[place + 1], &envelope->resources[place],
-            (envelope->resource_count - place) * sizeof envelope->resources[0]);
-    envelope->resources[place] = resource;
-    envelope->resource_count++;
+    memmove(&resources[place + 1], &resources[place], (*count - place) * sizeof resources[0]);
+    resources[place] = resource;
+    (*count)++;
 }
 
 static bool resource_read(struct envelope *envelope, struct text_span value, struct error *error)
@@ -523,7 +521,7 @@ static bool resource_read(struct envelope *envelope, struct text_span value, str
         return false;
     if (strncmp(resource, "hf:", 3) == 0)
         return error_set(error, "\"resource\" begins with \"hf:\", which is kept for Holdfast's own keys");
-    resource_insert(envelope, resource);
+    envelope_resource_insert(envelope->resources, &envelope->resource_count, resource);
     return true;
 }
 

@@ -99,6 +99,8 @@ struct envelope {
 bool envelope_parse(struct envelope *envelope, const char *text, size_t length, const struct envelope_limits *limits,
                     struct error *error) MUST_CHECK;
 void envelope_fini(struct envelope *envelope);
+/* Keeps a list sorted, so that all tasks lock in one order, and each resource once. The list has room for one more. */
+void envelope_resource_insert(const char **resources, unsigned *count, const char *resource);
 
 /* Whether a text is a traceparent of W3C Trace Context, as version 00 has it: 00-TRACE-SPAN-FLAGS in hexadecimal. */
 bool traceparent_is_sound(const char *text, size_t length);

@@ -57,11 +57,6 @@ bool local_waiters_want(struct local_waiters *waiters, struct local_waiter *wait
 /* Harmless when it has left already. */
 void local_waiters_leave(struct local_waiters *waiters, struct local_waiter *waiter);
 
-static inline bool local_waiter_has_all(const struct local_waiter *waiter)
-{
-    return waiter->count > 0 && waiter->had == waiter->count;
-}
-
 /* The waiter that has the turn of the key, perhaps still waiting for other keys; NULL = none. */
 struct local_waiter *local_waiters_owner(const struct local_waiters *waiters, struct local_key key);
 /* The waiter that has the turn for which this one waits; NULL = it waits for none. */

@@ -33,20 +33,6 @@ static enum task_resources_answer own_take(struct task_resources *resources, con
     return TASK_RESOURCES_OK;
 }
 
-/* Sorted, so that all tasks lock in one order, and each name once. */
-static void name_insert(struct task_resources *resources, const char *name)
-{
-    unsigned place = resources->count;
-    while (place > 0 && strcmp(resources->names[place - 1], name) > 0)
-        place--;
-    if (place > 0 && strcmp(resources->names[place - 1], name) == 0)
-        return;
-    memmove(&resources->names[place + 1], &resources->names[place],
-            (resources->count - place) * sizeof resources->names[0]);
-    resources->names[place] = name;
-    resources->count++;
-}
-
 static enum task_resources_answer templates_fill(struct task_resources *resources,
                                                  const struct resource_templates *templates, struct text_span args,
                                                  struct error *error)
@@ -60,7 +46,7 @@ static enum task_resources_answer templates_fill(struct task_resources *resource
     }
     /* only now, because the texts may have moved while they grew */
     for (unsigned i = 0; i < templates->count; i++)
-        name_insert(resources, resources->texts.bytes + starts[i]);
+        envelope_resource_insert(resources->names, &resources->count, resources->texts.bytes + starts[i]);
     return TASK_RESOURCES_OK;
 }
 

@@ -44,7 +44,6 @@ struct periodic {
     int64_t node_us;
     bool is_paused;
     struct buffer request;
-    uint64_t pushed;
 };
 
 /* --- time ------------------------------------------------------------------------------------------------------- */
@@ -162,10 +161,8 @@ static void tick_answered(struct redis_call *call, const struct redis_result *re
     const struct redis_reply *answers = result->reply->elements;
     node_time_take(periodic, &answers[1], &answers[2]);
     task->noted = seconds_of(&answers[3]);
-    if (answers[0].integer == TICK_PUSHED) {
-        periodic->pushed++;
+    if (answers[0].integer == TICK_PUSHED)
         pushed_tell(task, answers[1].integer - task->trying);
-    }
     task_plan(task);
     timer_set(periodic);
 }
@@ -325,9 +322,4 @@ void periodic_pause(struct periodic *periodic, bool is_paused)
         periodic->look_at = loop_now(periodic->loop);
     periodic->is_paused = is_paused;
     timer_set(periodic);
-}
-
-uint64_t periodic_pushed(const struct periodic *periodic)
-{
-    return periodic->pushed;
 }

@@ -38,6 +38,5 @@ struct periodic *periodic_create(struct loop *loop, const struct periodic_option
 void periodic_destroy(struct periodic *periodic); /* NULL is fine */
 /* While it is paused nothing is pushed; what is under way may still be. */
 void periodic_pause(struct periodic *periodic, bool is_paused);
-uint64_t periodic_pushed(const struct periodic *periodic);
 
 #endif
