@@ -51,6 +51,14 @@ TEST(what_becomes_of_a_task_whose_lock_is_held)
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
+TEST(a_class_says_what_its_tasks_lock)
+{
+    work(&(struct setting){.classes = "{ class = \"act\"; resource = [\"account:{0}\"]; }"});
+    push("one", "act", "[10]", "");
+    await_told("handler begins one from nothing, try 0 at place 0 of account:10 for 1900 ms\n");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
 TEST(what_becomes_of_a_task_for_whose_lock_too_many_wait)
 {
     work(&(struct setting){.threads = 8,

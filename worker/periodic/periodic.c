@@ -37,7 +37,7 @@ struct periodic {
     size_t count;
     struct loop_timer timer;
     struct redis_call look;
-    struct instant look_at;
+    struct instant look_at; /* 0 = at once */
     struct instant complained;
     /* The node's clock showed `node_us` at `asked`. */
     struct instant asked;
@@ -287,7 +287,6 @@ struct periodic *periodic_create(struct loop *loop, const struct periodic_option
     if (periodic->options.jitter_ns == 0)
         periodic->options.jitter_ns = JITTER_NS;
     periodic->look.done = look_answered;
-    periodic->look_at = loop_now(loop);
     loop_timer_init(&periodic->timer, timer_fire);
     if (!tasks_create(periodic, error)) {
         periodic_destroy(periodic);
