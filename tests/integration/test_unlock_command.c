@@ -1,6 +1,14 @@
 /* holdfast unlock, over real lock nodes and a real worker: what is taken away, who is told, and what is let alone. */
 #include "tests/support/holding_fixture.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "tests/support/http_ask.h"
+#include "tests/support/private_directory.h"
+
+#define TOKEN "the token of this test"
+
 static int unlock(const char *resource)
 {
     return run_with("unlock", "--force", resource);
@@ -259,13 +267,18 @@ static int unlock_place(const char *place)
     return result.exit_code;
 }
 
+static void given_two_places_in_use(void)
+{
+    for (unsigned place = 2; place <= 3; place++)
+        for (unsigned i = 0; i < 3; i++)
+            lock_cluster_ask(&fleet.locks, i, "SET lock:hf:place:%u:r theirs PX 600000", place);
+}
+
 /* A place that was not named is taken only where it is the only one. */
 TEST(of_several_places_one_must_be_named)
 {
     given_a_configuration();
-    for (unsigned place = 2; place <= 3; place++)
-        for (unsigned i = 0; i < 3; i++)
-            lock_cluster_ask(&fleet.locks, i, "SET lock:hf:place:%u:r theirs PX 600000", place);
+    given_two_places_in_use();
     assert_int_equal(unlock("r"), 1);
     assert_contains(result.error, "several of its places are in use, so nothing was done: name one with --place");
     assert_contains(result.out, "\"r\" has 2 places in use:");
@@ -282,6 +295,44 @@ TEST(of_several_places_one_must_be_named)
     assert_int_equal(unlock("r"), 0);
     assert_contains(result.out, "Place 3 of \"r\" is held.");
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:3:r"), 0);
+}
+
+static bool has_said(const struct program *program, const char *text)
+{
+    char *error = program_error_text(program);
+    bool has = strstr(error, text) != NULL;
+    free(error);
+    return has;
+}
+
+TEST(in_a_browser_a_place_can_be_named)
+{
+    char config[128], directory[PRIVATE_DIRECTORY_MAX], http[PRIVATE_DIRECTORY_MAX + 8], token[sizeof http + 8];
+    const char *headers = "Authorization: Bearer " TOKEN "\r\n";
+    given_a_configuration();
+    given_two_places_in_use();
+    config_path(config);
+    private_directory_create(directory);
+    snprintf(http, sizeof http, "%s/http", directory);
+    snprintf(token, sizeof token, "%s.token", http);
+    int fd = open(token, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, TOKEN, strlen(TOKEN)), strlen(TOKEN));
+    close(fd);
+    struct program serve =
+        program_start((const char *const[]){"serve", "-c", config, "--listen", http, "--token-file", token, NULL}, -1);
+    test_await(has_said(&serve, "serve_started"));
+    assert_contains(http_ask(http, "POST", "/api/change/unlock", headers, "name=r"), "\"exit_code\":1,");
+    assert_contains(http_ask(http, "POST", "/api/change/unlock", headers, "name=r&place=2"), "\"exit_code\":0,");
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:2:r"), 0);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:3:r"), 3);
+    assert_contains(http_ask(http, "POST", "/api/change/unlock", headers, "name=r&place=3+--help"), "\"exit_code\":2,");
+    assert_int_equal(kill(serve.pid, SIGTERM), 0);
+    program_result_free(&result);
+    result = program_wait(&serve);
+    assert_contains(result.error, "serve_action action=unlock name=r option=- ");
+    assert_contains(result.error, "serve_action action=unlock name=r option=\"--place=2\" ");
+    unlink(token);
+    assert_int_equal(rmdir(directory), 0);
 }
 
 TEST(without_the_queue_node_the_lock_is_taken_away)

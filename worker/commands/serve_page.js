@@ -138,25 +138,29 @@ async function logout() {
     say('You are logged out.');
 }
 
-function change(verb, name) {
+/* What it is about; a lock that several may hold has places. */
+const about = (verb, name, {place}, limit) => `${verb} ${place ? `place ${place} of ` : ''}${clean(name, limit)}`;
+
+function change(verb, name, options) {
+    const what = about(verb, name, options);
     return async () => {
         if (!site.session.proof) return say('Log in first: looking needs no token, changing does.', true);
-        if (!await dialogue(`${verb} ${clean(name, 200)}`, questions[verb], [], verb)) return;
-        say(`${verb} ${name} ...`);
+        if (!await dialogue(about(verb, name, options, 200), questions[verb], [], verb)) return;
+        say(`${what} ...`);
         try {
-            const {exit_code: code, answer, error} = await command(post('/api/change/' + verb, {name}));
+            const {exit_code: code, answer, error} = await command(post('/api/change/' + verb, {name, ...options}));
             const results = answer.results && answer.results.map((one) => one.result).join(', ');
-            say(`${verb} ${name}: ${results || (code === 0 ? 'done' : error.trim() || 'failed')}`, code !== 0);
+            say(`${what}: ${results || (code === 0 ? 'done' : error.trim() || 'failed')}`, code !== 0);
         } catch (error) {
-            say(`${verb} ${name}: ${error.message}`, true);
+            say(`${what}: ${error.message}`, true);
         }
         show();
     };
 }
 
-const acts = (cell, name, verbs) => {
+const acts = (cell, name, verbs, options = {}) => {
     const tools = add(cell, 'span', 'tools');
-    for (const verb of verbs) button(tools, verb, change(verb, name), `${verb} ${clean(name, 80)}`);
+    for (const verb of verbs) button(tools, verb, change(verb, name, options), about(verb, name, options, 80));
 };
 
 /* --- what there is now -------------------------------------------------------------------------------------------- */
@@ -316,8 +320,11 @@ async function taskView(parent, id) {
 async function resourceView(parent, name) {
     const {answer} = await search('holder', {resource: name});
     add(parent, 'p', answer.state === 'held' ? 'answer tone-good' : 'answer tone-warn', `It is ${answer.state}.`);
-    if (answer.state === 'held') acts(parent, name, ['unlock']);
-    for (const holder of answer.holders) members(parent, holder, ['value_hex']);
+    if (answer.state === 'held' && answer.holders.every((holder) => !holder.place)) acts(parent, name, ['unlock']);
+    for (const holder of answer.holders) {
+        if (holder.place && holder.standing === 'held') acts(parent, name, ['unlock'], {place: holder.place});
+        members(parent, holder, ['value_hex']);
+    }
     add(parent, 'h2', {}, `Who waits (${count(answer.waiting || 0)})`);
     grid(parent, 'Who waits', [
         ['Task', (row, cell) => void link(cell, ['task', row.jid], row.jid)], ['Class', (row) => row.class],

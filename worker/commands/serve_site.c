@@ -141,12 +141,6 @@ static char *body_field(struct http_exchange *exchange, const char *name)
     return field_of(request->body, request->body_length, name);
 }
 
-static char *query_field(struct http_exchange *exchange, const char *name)
-{
-    const char *query = http_exchange_request(exchange)->query;
-    return field_of(query, strlen(query), name);
-}
-
 /* The author of a change, for the log. */
 struct actor {
     char user[USER_MAX], peer[128], forwarded_for[128]; /* the last as a proxy says */
@@ -164,13 +158,13 @@ static struct actor actor_of(struct http_exchange *exchange, const char *user)
     return actor;
 }
 
-static void action_log(const struct actor *actor, const char *action, const char *name, int code)
+static void action_log(const struct actor *actor, const char *action, const char *name, const char *option, int code)
 {
-    char quoted[4][LOG_QUOTE_MAX];
+    char quoted[5][LOG_QUOTE_MAX];
     log_event(code == 0 ? LOG_INFO : LOG_WARN, "serve_action",
-              "action=%s name=%s user=%s peer=%s forwarded_for=%s exit_code=%d", action, log_value(name, quoted[0]),
-              log_value(actor->user, quoted[1]), log_value(actor->peer, quoted[2]),
-              log_value(actor->forwarded_for, quoted[3]), code);
+              "action=%s name=%s option=%s user=%s peer=%s forwarded_for=%s exit_code=%d", action,
+              log_value(name, quoted[0]), log_value(option, quoted[1]), log_value(actor->user, quoted[2]),
+              log_value(actor->peer, quoted[3]), log_value(actor->forwarded_for, quoted[4]), code);
 }
 
 /* The one that ends first makes room. */
@@ -205,7 +199,7 @@ static void login_post(void *context, struct http_exchange *exchange)
     bool is_right = is_looked_at && site->token != NULL && token != NULL && http_token_is(site->token, token);
     struct actor actor = actor_of(exchange, user != NULL ? user : "");
     if (is_looked_at)
-        action_log(&actor, "login", NULL, is_right ? 0 : 1);
+        action_log(&actor, "login", NULL, NULL, is_right ? 0 : 1);
     if (is_right) {
         cookie_set(site, exchange, session_begin(site, actor.user)->cookie, SESSION_NS / NS_PER_S);
         http_respond_text(exchange, 200, "welcome");
@@ -416,7 +410,7 @@ static const struct site_command changes[] = {
     {"bury", {"tasks", "--json", "bury"}, {NULL}, "name"},
     {"delete", {"tasks", "--json", "delete"}, {NULL}, "name"},
     {"cancel", {"cancel", "--json"}, {NULL}, "name"},
-    {"unlock", {"unlock", "--json", "--force"}, {NULL}, "name"},
+    {"unlock", {"unlock", "--json", "--force"}, {"place"}, "name"},
 };
 
 static const struct site_command *command_named(const struct site_command *table, size_t count, const char *name)
@@ -436,6 +430,7 @@ struct job {
     const struct site_command *command;
     char *arguments[ARGUMENTS_MAX + 1];
     unsigned argument_count;
+    const char *option; /* the last of its options, among the arguments; NULL = it has none */
     struct list askers;
     bool is_change;
     struct actor actor; /* of a change */
@@ -460,6 +455,13 @@ static void argument_add(struct job *job, char *argument)
     job->arguments[job->argument_count++] = argument;
 }
 
+/* A field of what is asked for: changes have them in the body, searches in the query. */
+static char *job_field(const struct job *job, struct http_exchange *exchange, const char *name)
+{
+    const char *query = http_exchange_request(exchange)->query;
+    return job->is_change ? body_field(exchange, name) : field_of(query, strlen(query), name);
+}
+
 /* NULL when the request does not say what it is about. */
 static struct job *job_create(struct serve_site *site, struct http_exchange *exchange,
                               const struct site_command *command, bool is_change)
@@ -474,14 +476,16 @@ static struct job *job_create(struct serve_site *site, struct http_exchange *exc
         argument_add(job, memory_text(command->words[i]));
     argument_add(job, memory_text(site->options.origin));
     for (unsigned i = 0; i < OPTIONS_MAX && command->options[i] != NULL; i++) {
-        char *value = query_field(exchange, command->options[i]), *option;
-        if (value != NULL && value[0] != '\0' && asprintf(&option, "--%s=%s", command->options[i], value) > 0)
+        char *value = job_field(job, exchange, command->options[i]), *option;
+        if (value != NULL && value[0] != '\0' && asprintf(&option, "--%s=%s", command->options[i], value) > 0) {
             argument_add(job, option);
+            job->option = option;
+        }
         free(value);
     }
     if (command->operand == NULL)
         return job;
-    char *operand = is_change ? body_field(exchange, command->operand) : query_field(exchange, command->operand);
+    char *operand = job_field(job, exchange, command->operand);
     if (operand == NULL) {
         job_free(job);
         return NULL;
@@ -542,7 +546,7 @@ static void job_done(void *context, int exit_code, struct buffer *printed, struc
     bool is_object = exit_code >= 0 && printed->length > 1 && printed->bytes[0] == '{'; /* it was not cut off */
     bool is_search = !job->is_change;
     if (job->is_change)
-        action_log(&job->actor, job->command->name, job->arguments[job->argument_count - 1], exit_code);
+        action_log(&job->actor, job->command->name, job->arguments[job->argument_count - 1], job->option, exit_code);
     for (struct http_exchange *exchange; (exchange = asker_take(job)) != NULL;) {
         struct buffer out = {0};
         struct json_writer json = json_begin(&out);
