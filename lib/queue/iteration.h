@@ -8,7 +8,8 @@
  * The hash holds `ex` (runs so far), `c` (a JSON text: the last reported progress) and `rt` (seconds that all its runs
  * took), always together, because dashboards cannot read one without the others; `cancelled` (a time); and `run`, a
  * random id of the run, by which a repeated call is recognised and a call of an earlier run is ignored. The hash
- * expires after 30 days. A task that is done has none.
+ * expires after 30 days. A task that is done has none; if its first call was lost, `run` stays for a minute, in case
+ * the call comes late.
  *
  * A call without an answer is repeated. If the process dies, progress since the last write is lost, and the next run
  * continues from what was written.

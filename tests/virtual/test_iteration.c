@@ -3,6 +3,7 @@
 #include "tests/support/presence_fixture.h"
 
 #include "queue/iteration.h"
+#include "queue/scripts.h"
 
 struct run_probe {
     struct iteration *iteration;
@@ -251,6 +252,49 @@ TEST(a_new_run_whose_begin_was_lost_keeps_what_it_reached)
     assert_between(2592000 - 60, 2592000, "TTL it-j1");
     begin("j1");
     assert_string_equal(probe.cursor, "[1]");
+}
+
+TEST(a_new_run_that_was_cancelled_before_its_begin_was_lost_keeps_what_it_reached)
+{
+    begin("j0");
+    end(true);
+    relay_cut(relay);
+    assert_true(iteration_begin(probe.iteration, "j1", true));
+    free(redis_server_command(server, "HSET it-j1 cancelled 1795194349 ex 0 c null rt 0.0")); /* as cancel.lua does */
+    save("[1]");
+    end(false);
+    assert_reply(server, "1\n[1]", "HMGET it-j1 ex c");
+    assert_reply(server, "1", "HEXISTS it-j1 cancelled");
+    free(redis_server_command(server, "HSET it-j2 ex 3 c 7 rt 2.5"));
+    relay_cut(relay);
+    assert_true(iteration_begin(probe.iteration, "j2", true));
+    save("[1]");
+    end(false); /* another program's is not ours to begin */
+    assert_reply(server, "3\n7\n2.5", "HMGET it-j2 ex c rt");
+}
+
+static void begin_again(const char *run)
+{
+    free(redis_server_command(server, "EVALSHA %s 1 it-j1 %s", queue_script_iteration_begin.sha1, run));
+}
+
+TEST(a_begin_that_comes_after_the_end_leaves_nothing_for_long)
+{
+    begin("j0");
+    end(true);
+    relay_cut(relay);
+    assert_true(iteration_begin(probe.iteration, "j1", true));
+    end(true);
+    char *run = redis_server_command(server, "HGET it-j1 run");
+    begin_again(run);
+    assert_reply(server, "1", "HLEN it-j1");
+    assert_between(1, 60, "TTL it-j1");
+    begin("j1");
+    assert_reply(server, "1\nnull\n0.0", "HMGET it-j1 ex c rt");
+    assert_between(2592000 - 60, 2592000, "TTL it-j1");
+    end(true);
+    assert_reply(server, "0", "EXISTS it-j1");
+    free(run);
 }
 
 /* A process that was thought dead writes into what its successor began. */
