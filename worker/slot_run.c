@@ -108,15 +108,21 @@ static void time_end(struct slot *slot)
 
 /* --- submitting --------------------------------------------------------------------------------------------------- */
 
+/* If all must stop, the others were interrupted when that was set. */
+static void stop_heed(struct slot *slot)
+{
+    if (slot->worker->stopping)
+        slot_end_with_worker(slot);
+    if (atomic_load(&slot->worker->options.run_table->must_stop))
+        slot_interrupt(slot);
+}
+
 static void isolated_began(struct isolated_run *run)
 {
     struct slot *slot = slot_of(run);
     slot->run_started = instant_now();
     time_begin(slot);
-    if (slot->worker->stopping)
-        slot_end_with_worker(slot);
-    if (atomic_load(&slot->worker->options.run_table->must_stop)) /* the others were interrupted when that was set */
-        slot_interrupt(slot);
+    stop_heed(slot);
 }
 
 static void run_submit(struct slot *slot)
@@ -132,11 +138,15 @@ static void run_submit(struct slot *slot)
     if (slot->lock != NULL)
         redlock_lock_publish_to(slot->lock, &slot->job.run_entry->validity);
     atomic_store(&slot->job.run_entry->is_locked, slot->lock != NULL);
+    bool is_untimed = slot->rules.isolation == CONFIG_ISOLATION_EXEC && slot->rules.timeout_ns == 0;
     slot->is_isolated = true;
-    slot->run_started = slot->handed_over; /* if it is put off before it began */
+    slot->run_started = slot->handed_over; /* of an untimed program, or if it is put off before it began */
+    slot->isolated.began = is_untimed ? NULL : isolated_began;
     slot->isolated.handler = slot->handler;
     slot->isolated.lock = slot->lock;
     isolation_start(worker->isolation, &slot->isolated);
+    if (is_untimed)
+        stop_heed(slot);
 }
 
 static bool run_unsubmit(struct slot *slot)
@@ -604,11 +614,8 @@ void slot_run_init(struct slot *slot, void (*over)(struct slot *slot))
 {
     slot->over = over;
     slot->job.link = &slot_link;
-    slot->isolated = (struct isolated_run){.job = &slot->job,
-                                           .run_entry = slot->job.run_entry,
-                                           .rules = &slot->rules,
-                                           .began = isolated_began,
-                                           .ended = isolated_ended};
+    slot->isolated = (struct isolated_run){
+        .job = &slot->job, .run_entry = slot->job.run_entry, .rules = &slot->rules, .ended = isolated_ended};
     list_init(&slot->isolated.link);
     loop_timer_init(&slot->timeout, time_is_over);
     slot->work.run = handler_run;

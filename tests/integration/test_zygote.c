@@ -112,6 +112,22 @@ TEST(who_is_not_told_of_births_hears_of_an_exit)
     assert_int_equal(WEXITSTATUS(kid_await_end(&kid)), 127);
 }
 
+TEST(of_a_quiet_child_only_a_failure_and_the_end_are_told)
+{
+    struct kid kid;
+    struct child_plan plan = {
+        .kind = CHILD_PROGRAM, .arguments = (const char *const[]){"/bin/true", NULL}, .is_quiet = true};
+    kid_init(&kid);
+    kid.child.exited = ignored_exit;
+    launcher_spawn(launcher, &kid.child, &plan);
+    assert_int_equal(kid_await_end(&kid), 0);
+    assert_false(kid.was_spawned);
+    plan.arguments = (const char *const[]){"/no/such/program", NULL};
+    kid_start_plan(&kid, &plan);
+    kid_await_birth(&kid);
+    assert_int_equal(kid.failure, ENOENT);
+}
+
 /* --- what children have ----------------------------------------------------------------------------------------- */
 
 /* This process ignores and blocks some signals; see main. */

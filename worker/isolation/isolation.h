@@ -37,7 +37,7 @@ struct isolated_run {
     const struct plugin_handler *handler;
     const struct task_rules *rules;
     struct redlock_lock *lock;               /* NULL = no lock; lives until `ended` */
-    void (*began)(struct isolated_run *run); /* the handler has begun */
+    void (*began)(struct isolated_run *run); /* the handler has begun; of a program NULL = never mind */
     void (*ended)(struct isolated_run *run, int code);
     struct list link; /* private, as all below */
     void *place;

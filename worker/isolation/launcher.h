@@ -70,6 +70,7 @@ struct child_plan {
     struct run_entry *run_entry;
     int64_t memory_bytes; /* RLIMIT_AS; 0 = as the worker has */
     int64_t open_files;   /* RLIMIT_NOFILE; 0 = as the worker has */
+    bool is_quiet;        /* `spawned` is called for a failure only, which spares the loop a turn */
 };
 
 /* How a child ended. */

@@ -168,7 +168,7 @@ static void program_spawned(struct child *child, pid_t pid, int failure)
     struct program *program = list_owner(child, struct program, child);
     if (failure != 0)
         program_end(program, trouble_code(program, failure));
-    else if (program->run->began != NULL)
+    else
         program->run->began(program->run);
 }
 
@@ -269,6 +269,7 @@ static void program_order(struct program *program)
                               .arguments = run->handler->program,
                               .environment = programs->environment.variables,
                               .run_entry = run->run_entry,
+                              .is_quiet = run->began == NULL,
                               .memory_bytes = run->rules->memory_limit,
                               .open_files = run->rules->open_files_limit};
     memcpy(plan.descriptors, ends, sizeof ends);

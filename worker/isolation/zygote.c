@@ -54,7 +54,7 @@ struct zygote_child {
         CHILD_LINGERS, /* reaped, but its killed descendants are not gone yet */
         CHILD_ENDED,
     } state;
-    bool is_announced; /* its spawn was reported to the worker */
+    bool is_announced; /* its spawn was reported to the worker, or need not be */
     bool is_killed;    /* because its time was over */
     int failure;
     struct child_exit end;
@@ -710,6 +710,7 @@ static void spawn_perform(struct zygote_process *zygote, ssize_t length)
     if (pid > 0) {
         child->pid = pid;
         child->state = CHILD_ALIVE;
+        child->is_announced = in.order.is_quiet != 0;
         zygote->alive++;
     } else {
         child->failure = (int)-pid;

@@ -20,6 +20,7 @@ bool zygote_order_of(struct zygote_order *order, uint64_t number, const struct c
                                    .child_kind = plan->kind,
                                    .number = number,
                                    .descriptor_count = plan->descriptor_count,
+                                   .is_quiet = plan->is_quiet,
                                    .memory_bytes = plan->memory_bytes,
                                    .open_files = plan->open_files};
     for (unsigned i = 0; i < plan->descriptor_count; i++)

@@ -30,6 +30,7 @@ struct zygote_order {
     uint32_t descriptors_sent; /* bit i: the order includes the plan's i-th; the others are /dev/null */
     uint32_t words_in_file;
     uint32_t words_length;
+    uint32_t is_quiet; /* only a failure is reported as SPAWNED */
     uint32_t argument_count, environment_count;
     int64_t memory_bytes, open_files;
 };

@@ -423,8 +423,13 @@ static void child_start(struct zygote_child *child, const char *name, void (*mai
     child->process->parent = zygote->worker;
     child->process->context = child;
     child->process->ended = child_ended;
-    report(zygote, &(struct zygote_report){
-                       .kind = REPORT_SPAWNED, .number = child->report.number, .pid = (int32_t)child->process->pid});
+}
+
+static void child_announce(const struct zygote_child *child)
+{
+    report(child->zygote, &(struct zygote_report){.kind = REPORT_SPAWNED,
+                                                  .number = child->report.number,
+                                                  .pid = (int32_t)child->process->pid});
 }
 
 /* The plan gives it /dev/null, its output twice, and its socket; the plugin's file is none here. */
@@ -435,6 +440,7 @@ static void runner_spawn(struct zygote_world *zygote, const struct zygote_order 
     local_drop(rights[1]);
     child->socket = rights[2];
     child_start(child, "runner", runner_main, child);
+    child_announce(child);
 }
 
 static struct program *program_make(struct zygote_world *zygote, const struct zygote_order *order, const char *words,
@@ -488,6 +494,8 @@ static void program_spawn(struct zygote_world *zygote, const struct zygote_order
     program->child = child_make(zygote, order->number);
     program->child->program = program;
     child_start(program->child, "program", program_main, program);
+    if (!order->is_quiet)
+        child_announce(program->child);
 }
 
 static struct zygote_child *child_find(struct zygote_world *zygote, uint64_t number)
