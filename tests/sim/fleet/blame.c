@@ -17,7 +17,7 @@ static bool may_have_failed(const struct fleet_task *task)
 
 static bool may_be_buried(const struct fleet_task *task)
 {
-    return task->habit == HABIT_BURIES || task->is_unwanted; /* an operator may, too */
+    return task->habit == HABIT_BURIES || task->is_unwanted; /* an operator may cancel it, too */
 }
 
 static bool may_have_crashed(const struct fleet_task *task)

@@ -20,7 +20,7 @@ enum {
     FLEET_LIMIT_MAX = 3,
     FLEET_QUEUES = 3,
     FLEET_NONSENSE_MAX = 4,
-    FLEET_GRACE_MS = 2000 /* of handlers outside of the worker */
+    FLEET_GRACE_MS = 2000 /* of handlers in processes of their own */
 };
 
 /* --- what tasks are like ------------------------------------------------------------------------------------------ */
@@ -29,13 +29,13 @@ enum fleet_class {
     CLASS_WORK,
     CLASS_SERIAL, /* one at a time in a process */
     CLASS_ONCE,   /* at most once */
-    CLASS_CACHE,  /* efficiency: skipped when its lock is held, which it keeps for a while */
-    CLASS_LATER,  /* comes again when its lock is held */
-    CLASS_STRICT, /* fails when its lock is held */
+    CLASS_CACHE,  /* efficiency: skipped while its lock is held; it holds the lock on for a while */
+    CLASS_LATER,  /* delayed while its lock is held */
+    CLASS_STRICT, /* fails while its lock is held */
     CLASS_BRIEF,  /* has a time limit */
     CLASS_HELD,   /* may hold its lock for so long */
     CLASS_FRAIL,  /* one retry */
-    CLASS_GONE,   /* no retry and no grave */
+    CLASS_GONE,   /* no retry, and not kept in `dead` */
     CLASS_NOBODY, /* that no worker serves */
     CLASSES
 };
@@ -47,7 +47,7 @@ enum fleet_origin { OF_PRODUCER, OF_HANDLER, OF_FOREIGN };
 
 enum fleet_place { NOWHERE, IN_QUEUE, IN_BELL, IN_CLAIM, IN_SCHEDULE, IN_RETRY, IN_DEAD };
 
-/* What is known of a task from outside. */
+/* What the judges know of a task. */
 struct fleet_task {
     char jid[32];
     unsigned number, queue;
@@ -55,43 +55,43 @@ struct fleet_task {
     enum fleet_class kind;
     enum fleet_habit habit;
     enum fleet_origin origin;
-    unsigned child; /* that its handler pushes; 0 = none */
+    unsigned child; /* the task that its handler pushes; 0 = none */
     int64_t in_ms, expires_ms;
     bool is_unique;
-    unsigned key; /* what its arguments are: those of unique tasks may be the same */
-    bool is_slow; /* its handler takes longer than it should, and does not listen */
+    unsigned key; /* chooses its arguments: unique tasks may have the same */
+    bool is_slow; /* its handler runs too long and ignores its cancellation */
     enum hf_push_answer pushed;
-    unsigned slice; /* what is pushed as a whole or not at all has the same; 0 = it is pushed alone */
+    unsigned slice; /* the batch that is pushed as a whole or not at all; 0 = it is pushed alone */
     /* what became of it */
-    unsigned begun, ended, failures, snoozed; /* runs: of its handler, that were its last, that failed or came again */
-    unsigned programs;                        /* of its own that started, whether its handler began in them or not */
+    unsigned begun, ended, failures, snoozed; /* runs: of its handler; final; failed; postponed */
+    unsigned programs;                        /* of its processes that started, with or without its handler */
     unsigned crashes, refusals;               /* of processes of its handler; of its program, which did not start */
-    unsigned deaths;                          /* of workers that it was recovered from */
+    unsigned deaths;                          /* of the workers from which it was recovered */
     pid_t died_with;                          /* the last of those */
-    unsigned retries;                         /* times it came to `retry` */
+    unsigned retries;                         /* how often it was added to `retry` */
     bool is_unwanted;                         /* an operator cancelled, deleted or buried it */
-    bool is_lost;                             /* the queue node forgot it */
-    struct instant seen_at, said_at;          /* for the first time; by its producer, whose push may come later */
-    bool was_seen, was_forgotten;             /* anywhere; by the queue node, once */
-    bool is_over, is_orphan;                  /* its claimer is dead */
-    bool is_heir;                             /* claimed as one */
+    bool is_lost;                             /* the queue node lost it */
+    struct instant seen_at, said_at;          /* when it was first there; when it was pushed, which may arrive later */
+    bool was_seen, was_forgotten;             /* it was somewhere; the queue node lost it once */
+    bool is_over, is_orphan;                  /* the process that claimed it is dead */
+    bool is_successor;                        /* claimed as a successor */
     struct instant orphan_at;
-    /* where it is */
+    /* its present place */
     unsigned copies;
     enum fleet_place place;
-    pid_t claimer, claimer_before; /* the last one; and before its last move */
+    pid_t claimer, claimer_before; /* the last one; the one before its last move */
     char claim[17];
     long retry_count;     /* of its record; -1 = none */
     char blamed[24];      /* in `retry` and `dead`: the class of its error; "" = none */
     double due;           /* in a sorted set: its time, by the queue node's clock */
     struct instant since; /* it is there */
-    /* its place in line (line.c) */
+    /* its place in the waiting list (line.c) */
     unsigned rank;
     char line[40]; /* the list */
     bool is_parked, is_on_its_way, is_unordered;
     unsigned parks; /* in all, since it was parked for the first time */
     struct instant parked_first_at;
-    struct instant heir_since; /* of a place of its resource; 0 = it is none, or runs */
+    struct instant successor_since; /* of a place of its resource; 0 = it is none, or runs */
     struct instant woken_at;
     struct votes votes; /* for its locks */
 };
@@ -113,26 +113,25 @@ struct fleet_worker {
     unsigned lives;
     struct instant since; /* when it was started */
     bool is_told_to_stop;
-    struct instant quiet_at; /* it claims nothing from then on; 0 = it was not told */
-    int64_t ending_ns,
-        idle_ns; /* since then, and since then without a handler: of time in which it does not stand still */
+    struct instant quiet_at;    /* it claims nothing from then on; 0 = it is not quiet */
+    int64_t ending_ns, idle_ns; /* since then, and since then without a handler: only time in which the process runs */
 };
 
 enum fleet_peace {
     PEACE_NONE,    /* all kinds of trouble */
-    PEACE_KILLS,   /* only processes that are killed, until others take their places */
-    PEACE_LEASES,  /* what outlasts leases, and has late consequences */
-    PEACE_OF_MIND, /* none at all, but what handlers do */
+    PEACE_KILLS,   /* processes are killed, and others replace them; nothing else */
+    PEACE_LEASES,  /* trouble that lasts longer than leases and has late effects */
+    PEACE_OF_MIND, /* no trouble but what handlers do */
 };
 
 struct fleet {
-    struct chance chance; /* of what the schedule is like; the world has its own */
+    struct chance chance; /* for the parameters of the schedule; the world has another */
     struct node *queue, *replica, *nodes[FLEET_NODES_MAX];
     unsigned node_count, worker_count, producer_count, task_count, resource_count, threads;
-    unsigned limit; /* so many tasks may hold a resource at once */
+    unsigned limit; /* the limit of each resource */
     unsigned share; /* so many tasks of CLASS_WORK may run at once for a worker; 0 = any number */
     int64_t stop_timeout_ms;
-    uint64_t max_tasks; /* of the first worker, as long as there is trouble; 0 = it has no limit */
+    uint64_t max_tasks; /* of the first worker while there is trouble; 0 = no limit */
     bool has_no_locks;  /* and no lock nodes in its configuration */
     char config[4096], config_path[64];
     struct redlock_node lock_nodes[FLEET_NODES_MAX];
@@ -142,7 +141,7 @@ struct fleet {
     struct fleet_task tasks[FLEET_TASKS_MAX];
     unsigned runs, vague_runs; /* of handlers that ended: as they said, and as somebody else may have decided */
     bool has_foreigner_ended;
-    unsigned nonsense; /* texts that are no tasks, and were pushed */
+    unsigned nonsense; /* pushed texts that are no tasks */
     int64_t push_gap_ns, hold_ns, ttl_ms;
     enum fleet_peace peace;
     enum config_isolation isolation; /* of handlers */
@@ -150,14 +149,14 @@ struct fleet {
     bool is_made;                          /* the lock group */
     bool is_calm;                          /* the trouble has ended */
     bool is_wild, is_minor;                /* as in trouble.h */
-    struct instant calm_at, healthy_since; /* since when queue node and a worker have been well */
+    struct instant calm_at, healthy_since; /* since when the queue node and one worker have had no trouble */
     bool was_killed, was_rolled_back;      /* anything, in this schedule */
     struct instant vanished_at;            /* the former queue node, as in node.h */
 };
 
 extern struct fleet fleet; /* one schedule in a process */
 
-/* Nothing is in anybody's way. */
+/* There is no trouble. */
 static inline bool fleet_is_quiet(void)
 {
     return fleet.peace == PEACE_OF_MIND && !fleet.has_operators;
@@ -166,11 +165,11 @@ extern const char *const fleet_queues[FLEET_QUEUES];
 
 void fleet_play(uint64_t seed);
 
-/* fleet/plan.c: draws what the schedule is like. */
+/* fleet/plan.c: draws the parameters of the schedule. */
 void fleet_plan(uint64_t seed);
 struct buffer;
 void fleet_task_write(const struct fleet_task *task, struct buffer *out); /* as JSON */
-struct fleet_task *fleet_task_of(const char *jid);                        /* NULL = none of ours */
+struct fleet_task *fleet_task_of(const char *jid);                        /* NULL = no task of the schedule */
 
 /* fleet/worker.c */
 void fleet_worker_start(struct fleet_worker *worker);
@@ -191,8 +190,8 @@ void fleet_zygote_start(struct zygote *zygote, struct run_table *run_table);
 
 /* fleet/producer.c */
 struct host *fleet_producer_start(unsigned number);
-bool fleet_producers_have_ended(void);                 /* and the foreigner */
-bool fleet_push_denies(const struct fleet_task *task); /* its producer was told that it is not there */
+bool fleet_producers_have_ended(void);                 /* and the foreign one */
+bool fleet_push_denies(const struct fleet_task *task); /* its producer knows that it was refused */
 void fleet_pushes_end(void);
 void fleet_foreigner_start(void);
 
@@ -206,27 +205,27 @@ bool fleet_former_has_ended(void);
 void fleet_programs_start(uint64_t seed);
 bool fleet_has_programs(void);
 bool fleet_programs_have_ended(void);
-bool fleet_program_holds(unsigned resource, unsigned place); /* and believes it */
+bool fleet_program_holds(unsigned resource, unsigned place); /* and takes itself for the holder */
 
 /* fleet/operators.c */
 void fleet_group_make(void);
 void fleet_group_heal(void);
 void fleet_operate(struct chance *chance);
-void fleet_resume(void); /* what was paused; as often as it takes */
-void fleet_rescue(void); /* what killed workers of the former release had; likewise */
+void fleet_resume(void); /* resumes what was paused; may be repeated */
+void fleet_rescue(void); /* moves what killed workers of the previous release had claimed; may be repeated */
 
 /* fleet/judge.c: runs. `code` is enum hf_code. */
 void fleet_judge_watch(struct node *node); /* a lock node */
 void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job);
 void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int code);
 void fleet_judge_tick(void);                               /* now and then */
-bool fleet_judge_runs_at(unsigned resource);               /* a handler, that believes in its lock */
+bool fleet_judge_runs_at(unsigned resource);               /* a handler whose lock is valid for all that it knows */
 bool fleet_judge_runs_for(pid_t pid);                      /* a handler, for this worker */
 void fleet_judge_taken(unsigned resource, unsigned place); /* by a program */
 /* A worker of the former release runs it to its end. */
 void fleet_judge_ran(struct fleet_task *task, pid_t pid);
 void fleet_judge_left(const struct fleet_task *task); /* its claim */
-/* Others may have these tasks now: those of a process, or this one. */
+/* Others may claim these tasks now: those of a process, or this one. */
 void fleet_judge_recovered(pid_t pid);
 void fleet_judge_excuse(const struct fleet_task *task);
 /* An operator takes its lock away, from now on or until now. */
@@ -235,7 +234,7 @@ unsigned fleet_failures(const struct fleet_task *task);
 
 /* fleet/places.c: where tasks are, and what the queue node does. */
 void fleet_places_watch(struct node *node);
-void fleet_places_rolled_back(void); /* the queue node has forgotten something */
+void fleet_places_rolled_back(void); /* the queue node has lost data */
 void fleet_places_tick(void);        /* now and then */
 bool fleet_queue_is_paused(unsigned queue);
 bool fleet_is_idle(void); /* nothing is left to do, as the queue node says */

@@ -21,13 +21,13 @@ enum { SLOTS = 4, ID_SIZE = 17, FIRST_PID = 900000, TURNS_MAX = 100 };
 
 enum script { CLAIM, ENLIST, GIVE_BACK, LEAVE, POSTPONE, SCRIPTS };
 
-/* As judges see them. */
+/* For the judges. */
 static const char *const names[SCRIPTS] = {"former claim", "former enlist", "former give_back", "former leave",
                                            "former postpone"};
 static struct buffer sources[SCRIPTS];
 
 struct slot {
-    char id[ID_SIZE], next[ID_SIZE]; /* that its place has, "" = none; of a call until it is answered, "" = none */
+    char id[ID_SIZE], next[ID_SIZE]; /* in its place, "" = none; of an unanswered call, "" = none */
     char queue[16];
     struct buffer task; /* empty = none, or its run has ended */
 };
@@ -155,7 +155,7 @@ static void postpone(struct slot *slot, unsigned number)
         settled(slot);
 }
 
-/* A run takes until its next turn. */
+/* A run lasts until the next turn. */
 static void claimed(struct slot *slot, unsigned number)
 {
     struct fleet_task *task = task_of(slot);
@@ -189,7 +189,7 @@ static void answer_read(struct slot *slot, unsigned number, const char *answer, 
     claimed(slot, number);
 }
 
-/* Of the slots that ask, one after the other. */
+/* For the slots that want a task, one after the other. */
 static void answers_read(const bool *asks, struct buffer *answers)
 {
     char *at = strchr(answers->bytes, '\n');
@@ -222,7 +222,7 @@ static unsigned lists_write(struct buffer *out, const bool *is_open, bool as_key
     return count;
 }
 
-/* Settles what has run, and claims more; slots that a call is left over of come later. */
+/* Settles what has run and claims more. Slots with an unanswered call follow later. */
 static void claim(bool wants)
 {
     bool asks[SLOTS], is_open[FLEET_QUEUES];
@@ -323,7 +323,7 @@ static void died(void)
     fleet_judge_recovered(former.pid);
 }
 
-/* It goes when what it ran is settled. */
+/* It ends when its runs are settled. */
 static void last_turn(void)
 {
     claim(false);

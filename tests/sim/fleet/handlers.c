@@ -1,4 +1,4 @@
-/* Handlers that hold what they hold, for as long as they are told, and end in all the ways in which one can. */
+/* Handlers that hold their locks for the time in their arguments, and end in every way in which a handler can end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static void child_push(struct hf_job *job, const struct hf_host *host, const str
     buffer_fini(&text);
 }
 
-/* A program hears of SIGTERM alone; its lock is what judges ask for. */
+/* A program receives only SIGTERM; the judges ask for the state of its lock. */
 static bool was_told(const struct hf_job *job)
 {
     return fleet.isolation == CONFIG_ISOLATION_EXEC ? atomic_load(&job->run_entry->asked) != HF_NOT_CANCELLED
@@ -39,7 +39,7 @@ static void report(struct hf_job *job, const struct hf_host *host, struct chance
         play_count(lock->verify(job) ? "verified" : "not verified", 1);
 }
 
-/* False when it was told to stop, and listened. */
+/* False when it was cancelled and obeyed. */
 static bool work(struct hf_job *job, const struct hf_host *host, const struct fleet_task *task)
 {
     struct chance *chance = &process_current()->chance;
@@ -125,7 +125,7 @@ struct plugins *fleet_handlers_make(void)
     };
     static const char *const program[] = {"/world", NULL};
     struct plugins *plugins = plugins_create_built_in("world", NULL);
-    (void)host_find(); /* which is for all processes, and stays */
+    (void)host_find(); /* made here, it is shared by all processes and stays */
     for (unsigned i = 0; i < CLASS_NOBODY; i++) {
         struct plugin_handler handler = kinds[i];
         handler.class_name = fleet_class_names[i];

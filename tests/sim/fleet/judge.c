@@ -29,11 +29,11 @@ struct run {
     pid_t pid;
     uint64_t token;
     unsigned place;
-    bool is_last, is_recovered; /* others may have its task */
+    bool is_last, is_recovered; /* another process may claim its task */
     bool is_forced;             /* an operator may take its lock away */
-    bool is_late;               /* its lock had ended at the last look */
-    struct instant held_until;  /* when it ended: the end of its lock then, in true time */
-    struct instant left_at;     /* since then: when its task was taken out of the claim; 0 = not yet */
+    bool is_late;               /* its lock had ended when it was checked last */
+    struct instant held_until;  /* when it ended: when its lock was to end, in true time */
+    struct instant left_at;     /* and when its task left the claim; 0 = not yet */
 };
 
 static struct run runs[RUNS_MAX];
@@ -60,13 +60,13 @@ static bool asks(const struct run *run, bool (*question)(const struct hf_job *jo
     return answer;
 }
 
-/* Its process lives, or ended in order, when it had told what came of its runs. */
+/* Its process lives, or ended in order after it had reported its runs. */
 static bool is_sound(const struct process *process)
 {
     return process == NULL || process->is_alive || process->has_ended;
 }
 
-/* Its worker stood still for so long that the lock had ended before it heard of the run: what it says is refused, and
+/* Its worker stood still until the lock had ended and only then learned of the run: the worker refuses the result, and
  * the task is tried again. */
 static bool was_heard_too_late(const struct run *run)
 {
@@ -169,7 +169,7 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
     play_count("begun", 1);
     task->begun++;
     task->is_on_its_way = false;
-    task->heir_since = (struct instant){0};
+    task->successor_since = (struct instant){0};
     if (task->kind == CLASS_ONCE && task->begun > 1 + task->snoozed && !task->is_unwanted && !task->was_forgotten)
         play_violated("once", "%s begins for the second time", task->jid);
     if (job->resource_count != task->resource_count)
@@ -212,13 +212,13 @@ void fleet_judge_ran(struct fleet_task *task, pid_t pid)
         runs[run_count++] = (struct run){.task = task, .pid = pid, .is_last = true, .held_until = INSTANT_NEVER};
 }
 
-/* It stands still, and what it has written meanwhile, it will write later. */
+/* It stands still: it writes later what it would have written meanwhile. */
 static bool is_ahead(const struct process *process)
 {
     return instant_before(world_time(), process->free_at);
 }
 
-/* Whoever is late twice was not killed at once. */
+/* A run that is late twice was not killed in time. */
 void fleet_judge_tick(void)
 {
     for (unsigned i = 0; i < run_count && fleet.isolation != CONFIG_ISOLATION_THREAD; i++) {
@@ -241,14 +241,14 @@ void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int co
 {
     enum hf_cancel_reason loss = job_lock_loss(job);
     bool is_last = code == HF_OK || code == HF_DISCARD || code == HF_BURY;
-    /* When the end of a program is heard, its time may be over. */
+    /* When the worker learns of the end of a program, its time limit may have passed. */
     bool may_be_late = fleet.isolation == CONFIG_ISOLATION_EXEC && task->kind == CLASS_BRIEF && code != HF_OK;
     for (unsigned i = 0; i < run_count; i++) {
         struct run *run = &runs[i];
         if (run->job != job || run->process != process_current())
             continue;
         run->job = NULL;
-        /* What comes of a run that was cancelled, the product decides; one that lost its lock runs again. */
+        /* The product decides the outcome of a cancelled run; one that lost its lock runs again. */
         run->is_last = is_last && !may_be_late && !job_was_cancelled(job);
         run->held_until = job->validity == NULL ? INSTANT_NEVER
                                                 : host_truth(process_current()->host,
@@ -273,7 +273,7 @@ void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int co
         play_violated("minority", "%s lost its lock, and a majority of the lock nodes was well", task->jid);
 }
 
-/* What a lock node has for this key now, if the command or script names it. The value ends with the jid. */
+/* What a lock node holds under this key now, if the command or script names it. The value ends with the jid. */
 static void key_look(unsigned index, const struct server_event *event, struct text key)
 {
     char jid[sizeof fleet.tasks[0].jid];
@@ -331,7 +331,7 @@ void fleet_judge_force(unsigned resource, bool begins)
         runs[i].is_forced |= fleet_task_locks(runs[i].task, resource);
 }
 
-/* Runs that failed: those that said so, and those whose process crashed or was killed. */
+/* Failed runs: those that returned a failure, and those whose process crashed or was killed. */
 unsigned fleet_failures(const struct fleet_task *task)
 {
     unsigned failures = task->failures;

@@ -1,13 +1,13 @@
 /* Who waits for a lock.
  *
- *   order  who leaves a waiting list by a wake or as an heir is the oldest: no task with an older place is parked, and
- *          none has been on its way for less than a minute, unless several may hold the resource
+ *   order  who leaves a waiting list by a wake or as a successor is the oldest: no task with an older place is parked,
+ *          and none has been on its way for less than a minute, unless several may hold the resource
  *   wake   a place of a resource is free, fewer than it has places are awake, and those who wait for it sleep, for
  *          longer than a wake takes
  *   sleep  who is parked is due at once
  *   restless  a task is parked again and again, unless programs take some of several places
- *   kept   an heir is taken from a process that is well
- *   stuck  an heir waits for the place of its holder, where several may hold the resource, for longer than it may
+ *   kept   a successor is taken from a process that is well
+ *   stuck  a successor waits for the place of its holder, where several may hold the resource, for longer than it may
  *
  * Excused from the order are tasks that an operator may have touched, that the queue node forgot, that were given back
  * or recovered, and that wait for something else too; whose queue is paused is passed by. No wake is missed while a
@@ -18,11 +18,11 @@
 #include "tests/sim/fleet/fleet.h"
 
 #define ON_ITS_WAY_NS (59 * NS_PER_S)
-/* A wake, and what it may wait for: a release whose answers are late. */
+/* A wake, which may wait for late replies to a release. */
 #define WAKE_NS (1500 * NS_PER_MS)
-/* Of an heir, and as much as above. */
+/* The time for a successor, and the above. */
 #define PATIENCE_NS (1600 * NS_PER_MS)
-/* After trouble: the sweep of every list, each 15 s; and a minute for whoever was on his way, and died. */
+/* After trouble: a sweep of each list every 15 s, and a minute for a woken task whose process died. */
 #define SWEEP_NS (25 * NS_PER_S)
 #define OUT_NS   (95 * NS_PER_S)
 /* How often a task is parked: at first, and while it waits. */
@@ -38,7 +38,7 @@ static bool is_by(const struct server_event *event, const char *script)
     return event->script != NULL && strcmp(event->script, script) == 0;
 }
 
-/* Who waits for one lock and nothing else has one place, in one list; others have several, and go back and forth. */
+/* A task that waits for one lock alone has one place in one list. Others have several places and change lists. */
 static bool is_ordered(const struct fleet_task *task)
 {
     return task->rank > 0 && task->resource_count == 1 && task->kind != CLASS_SERIAL && !task->is_unordered &&
@@ -61,8 +61,8 @@ static bool is_named(const struct fleet_task *task, const struct server_event *e
            text_is(event->arguments[event->keys + argument], text_of(task->jid));
 }
 
-/* The one that has the lock, or is about to: whoever is claimed as its heir comes behind it. Or the one that gives up
- * its place by the same call. */
+/* The task that has the lock or will have it: its successor is claimed behind it. Or the one that gives up its place in
+ * the same call. */
 static bool is_holder(const struct fleet_task *task, const struct server_event *event)
 {
     return (is_by(event, "claim_successor") && is_named(task, event, 5)) ||
@@ -96,8 +96,8 @@ static void rank_give(struct fleet_task *task, struct text line)
     snprintf(task->line, sizeof task->line, "%.*s", (int)line.length, line.bytes);
 }
 
-/* It is taken from a process that stands still, or is dead: nobody waits for those any more that had the lock there, or
- * were about to. */
+/* It is taken from a process that stands still or is dead: nobody waits any more for the tasks there that had the lock
+ * or were to have it. */
 static void brought_back(struct fleet_task *task)
 {
     for (unsigned i = 0; i < fleet.task_count; i++) {
@@ -107,7 +107,7 @@ static void brought_back(struct fleet_task *task)
     }
 }
 
-/* A holder that has the lock gives up its place to the first heir: it is on its way no more. */
+/* A holder gives up its place to its first successor, so it is not on its way any more. */
 void fleet_line_executed(const struct server_event *event)
 {
     if (!is_by(event, "claim_successor") || event->count < event->keys + 7 ||
@@ -118,7 +118,7 @@ void fleet_line_executed(const struct server_event *event)
             fleet.tasks[i].is_on_its_way = false;
 }
 
-/* Waiting costs nothing: whoever is woken is the next, or nearly. */
+/* Waiting costs nothing: a woken task is the next one, or nearly. */
 static void rest_check(struct fleet_task *task)
 {
     if (task->parks++ == 0)
@@ -159,22 +159,22 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
         brought_back(task);
     bool is_woken = was_parked && from == IN_SCHEDULE && event->script != NULL && !is_by(event, "promote");
     if (is_woken)
-        play_count(is_by(event, "claim_successor") ? "heirs" : "woken", 1);
+        play_count(is_by(event, "claim_successor") ? "successors" : "woken", 1);
     if (is_woken && is_ordered(task))
         order_check(task, event);
-    bool is_heir = is_woken && is_by(event, "claim_successor") && fleet.limit > 1;
-    task->heir_since = is_heir ? world_time() : (struct instant){0};
-    play_count("heirs of a place", is_heir);
+    bool is_successor = is_woken && is_by(event, "claim_successor") && fleet.limit > 1;
+    task->successor_since = is_successor ? world_time() : (struct instant){0};
+    play_count("successors at a place", is_successor);
 }
 
-static void heirs_check(void)
+static void successors_check(void)
 {
     for (unsigned i = 0; fleet.limit > 1 && fleet_is_quiet() && i < fleet.task_count; i++) {
         const struct fleet_task *task = &fleet.tasks[i];
-        if (task->heir_since.ns != 0 && task->place == IN_CLAIM && !task->is_orphan &&
-            instant_since(task->heir_since, world_time()) > PATIENCE_NS)
-            play_violated("stuck", "%s is the heir of one place since %.3f s", task->jid,
-                          (double)instant_since(task->heir_since, world_time()) / 1e9);
+        if (task->successor_since.ns != 0 && task->place == IN_CLAIM && !task->is_orphan &&
+            instant_since(task->successor_since, world_time()) > PATIENCE_NS)
+            play_violated("stuck", "%s is the successor at one place since %.3f s", task->jid,
+                          (double)instant_since(task->successor_since, world_time()) / 1e9);
     }
 }
 
@@ -202,7 +202,7 @@ static bool lock_is_free(unsigned resource)
     return false;
 }
 
-/* Else nobody gets a lock before an operator makes the group again. */
+/* Without one nobody gets a lock before an operator makes the group again. */
 static bool group_is_known(void)
 {
     unsigned known = 0;
@@ -211,7 +211,7 @@ static bool group_is_known(void)
     return known >= fleet.node_count / 2 + 1;
 }
 
-/* Somebody waits for it, and too few do anything. */
+/* A task waits for it, and too few are awake. */
 static bool all_sleep(unsigned resource)
 {
     unsigned asleep = 0, awake = 0;
@@ -232,7 +232,7 @@ void fleet_line_tick(void)
     bool may_judge = (fleet_is_quiet() || fleet.is_calm) && group_is_known();
     bool is_paused = is_any_paused();
     was_paused = was_paused || is_paused;
-    heirs_check();
+    successors_check();
     for (unsigned r = 0; r < fleet.resource_count; r++) {
         bool sleeps = may_judge && !is_paused && all_sleep(r) && lock_is_free(r);
         if (sleeps && !is_asleep[r])

@@ -40,7 +40,7 @@ void fleet_group_make(void)
     process_start(host, "operator", group_main, NULL);
 }
 
-/* A majority has forgotten the group: what the others know of it is of no use to anybody. */
+/* A majority has lost the group, so the markers of the others are of no use. */
 static void group_forget(void)
 {
     for (unsigned i = 0; i < fleet.node_count; i++) {
@@ -66,7 +66,7 @@ static void heal_main(void *argument)
     redlock_nodes_close(nodes);
 }
 
-/* Where no membership has a majority any more, nobody gets locks before an operator helps. */
+/* Where no membership has a majority any more, nobody gets a lock before an operator helps. */
 void fleet_group_heal(void)
 {
     play_count("helped by an operator", 1);
@@ -120,7 +120,7 @@ static void task_command(struct chance *chance)
     unsigned kind = chance_pick(chance, 4);
     task->is_unordered = true;
     if (kind > 0)
-        task->is_unwanted = true; /* whether it is there or not: it may come */
+        task->is_unwanted = true; /* the task may not be there yet */
     else {
         fleet_judge_excuse(task); /* if it is dead, it may run again */
         task->snoozed++;

@@ -33,7 +33,7 @@
 
 enum { SHELVES_MAX = 96, CLOCKS_MS = 1500 /* between two clocks, at most */, ID_BYTES = 16 /* of a claim */ };
 
-/* A key with tasks in it, as it was looked at last. */
+/* A key with tasks in it, as it was read last. */
 struct shelf {
     const struct value *value; /* NULL = gone */
     uint64_t version;
@@ -214,7 +214,7 @@ static bool is_by(const struct server_event *event, const char *script)
     return event != NULL && event->script != NULL && strcmp(event->script, script) == 0;
 }
 
-/* By the clock of its producer, which is about right. */
+/* By the clock of its producer, which is roughly right. */
 static bool may_expire(const struct fleet_task *task)
 {
     struct instant since = task->said_at.ns != 0 ? task->said_at : task->seen_at;
@@ -222,7 +222,7 @@ static bool may_expire(const struct fleet_task *task)
     return task->expires_ms > 0 && (task->begun > 0 || seen_ms + CLOCKS_MS > task->in_ms + task->expires_ms);
 }
 
-/* It is nowhere any more. */
+/* It has no place any more. */
 static void task_ended(struct fleet_task *task, const struct server_event *event)
 {
     bool may_unrun = task->kind == CLASS_ONCE || task->kind == CLASS_CACHE || may_expire(task);
@@ -244,7 +244,7 @@ static bool is_waiting(const struct fleet_task *task)
 
 static void task_appeared(struct fleet_task *task, const struct server_event *event)
 {
-    bool may_return = task->kind == CLASS_ONCE && (task->place == IN_DEAD || task->begun > 0); /* as its run says */
+    bool may_return = task->kind == CLASS_ONCE && (task->place == IN_DEAD || task->begun > 0); /* as its run ended */
     if (task->is_over && !task->is_lost && !task->is_unwanted && !may_return)
         play_violated("place", "%s is there again after its end, by %s", task->jid, by(event));
     if (fleet_push_denies(task) && !task->was_forgotten)
@@ -318,7 +318,7 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
     if (!task->was_seen && task->place != NOWHERE)
         task->seen_at = world_time();
     task->was_seen |= task->place != NOWHERE;
-    task->is_heir = task->place == IN_CLAIM && (is_by(event, "claim_successor") || task->is_heir);
+    task->is_successor = task->place == IN_CLAIM && (is_by(event, "claim_successor") || task->is_successor);
     world_tell("%s: place %d -> %d by %s", task->jid, (int)from, (int)task->place, by(event));
     if (task->copies > 1)
         play_violated("place", "%s is in %u places after %s", task->jid, task->copies, by(event));
@@ -340,7 +340,7 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
     fleet_line_moved(task, from, event);
 }
 
-/* What the node forgot: others may do again what was done. */
+/* The node lost it, so others may do again what was done. */
 static void task_fell_back(struct fleet_task *task, enum fleet_place from)
 {
     play_count("excused: the queue node forgot", 1);
@@ -352,7 +352,7 @@ static void task_fell_back(struct fleet_task *task, enum fleet_place from)
     task->is_unordered = true;
     task->is_parked = task->is_on_its_way = false;
     struct fleet_task *child = &fleet.tasks[task->child];
-    if (task->child > 0 && child->is_over) { /* it may follow again */
+    if (task->child > 0 && child->is_over) { /* its follow-up may be pushed again */
         child->is_lost = child->was_forgotten = true;
         fleet_judge_excuse(child);
     }
@@ -377,7 +377,7 @@ static void places_look(const struct server_event *event)
         struct fleet_task *task = &fleet.tasks[touched[i]];
         struct found *now = &found[touched[i]];
         now->is_touched = false;
-        /* It was parked again since then, and the node has forgotten that. */
+        /* It was parked again since then, and the node has lost that. */
         bool was_due_else = event == NULL && now->copies > 0 && task->due != now->due;
         task->due = now->due;
         if (!is_moved(task, now) && !was_due_else)
@@ -411,7 +411,7 @@ void fleet_places_rolled_back(void)
     looked_at = NULL;
     places_look(NULL);
     for (unsigned i = 0; i < fleet.task_count; i++)
-        if (fleet.tasks[i].is_heir) /* its confirmation may be forgotten, which shows nowhere */
+        if (fleet.tasks[i].is_successor) /* the node may have lost its confirmation, and nothing shows that */
             fleet_judge_excuse(&fleet.tasks[i]);
 }
 
@@ -445,7 +445,7 @@ static bool is_move(const char *script)
     return false;
 }
 
-/* A call that was executed before, and is told that its claim is lost: it was not recognised. */
+/* A repeated call that is answered "lost": the script did not recognise it. */
 static bool is_refused(const struct server_event *event)
 {
     const struct reply *reply = event->reply;

@@ -1,4 +1,4 @@
-/* What a schedule is like, drawn before it begins. */
+/* The parameters of a schedule, drawn before it begins. */
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -135,7 +135,7 @@ static void task_draw(unsigned number, bool is_plain)
         task->origin = OF_FOREIGN;
     if (task->origin == OF_FOREIGN && pick(6) == 0)
         task->kind = CLASS_NOBODY;
-    if (task->origin == OF_FOREIGN) { /* by a push to a list, which knows nothing of these */
+    if (task->origin == OF_FOREIGN) { /* by LPUSH, which knows none of these */
         task->is_unique = false;
         task->in_ms = 0;
     }
@@ -150,7 +150,7 @@ static void children_draw(void)
         if (pick(10) != 0 || child->origin != OF_PRODUCER || child->is_unique || !may_push)
             continue;
         child->origin = OF_HANDLER;
-        child->in_ms = 0; /* its handler does not say so */
+        child->in_ms = 0; /* its handler sets no such limit */
         parent->child = i;
     }
 }
@@ -169,7 +169,7 @@ static enum fleet_peace peace_draw(void)
     return peace;
 }
 
-/* Dice of its own: all else is drawn as before. */
+/* Random numbers of its own: all else is drawn as before. */
 static void terms_draw(uint64_t seed)
 {
     static const int64_t timeouts_ms[] = {0, 500, 2000, 25000, 25000, 25000};

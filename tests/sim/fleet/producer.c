@@ -10,14 +10,14 @@
 #include "tests/sim/fleet/fleet.h"
 #include "tests/sim/server/simulated_client.h"
 
-enum { MANY = 12, DEATHS = 4 /* one of so many pushes */ };
+enum { MANY = 12, DEATHS = 4 /* one push in so many */ };
 
 #define DEATH_NS (10 * NS_PER_MS)
 #define BIRTH_NS (2 * NS_PER_S)
 
 /* A process, and its successors after it was killed. */
 static struct producer {
-    unsigned number, next; /* the next one of its tasks, when it is not at work at a push */
+    unsigned number, next; /* its next task, while no push is under way */
     struct host *host;
     struct process *process;
     struct world_event death, birth;
@@ -129,7 +129,7 @@ static void slices_note(struct fleet_task *const *tasks, unsigned count)
 static void push(struct hf_producer *producer, struct fleet_task *const *tasks, unsigned count)
 {
     slices_note(tasks, count);
-    bool is_simple = true; /* what the text of a task can say */
+    bool is_simple = true; /* the fields that the text of a task can have */
     for (unsigned i = 0; i < count; i++)
         is_simple = is_simple && !tasks[i]->is_unique && tasks[i]->in_ms == 0;
     if (count == 1)
@@ -140,7 +140,7 @@ static void push(struct hf_producer *producer, struct fleet_task *const *tasks, 
         push_many(producer, tasks, count);
 }
 
-/* What it had begun to push may be there or not: its successor goes on behind that. */
+/* What it had begun to push may be there or not: the next process goes on behind that. */
 static void death_plan(struct producer *producer)
 {
     if (producer->is_mortal && !fleet.is_calm && chance_pick(&producer->chance, DEATHS) == 0)

@@ -8,7 +8,7 @@
 
 #include "tests/sim/fleet/fleet.h"
 
-/* A place of somebody who was on his way and did not come: a sweep of the list, which is named, takes it away. */
+/* The place of a woken task that never came: a sweep of the list, which is named, removes it. */
 static bool is_to_be_swept(const char *name)
 {
     static const char waiting[] = "hf:2:waiting:", places[] = "hf:2:places:";
@@ -20,8 +20,8 @@ static bool is_to_be_swept(const char *name)
     return list != NULL && contended != NULL && table_find(&contended->value->table, text_of(list)) != NULL;
 }
 
-/* What came into the bell of a process that died, and nobody has been alive for long enough to recover it: the process
- * is listed. */
+/* What came into the bell of a process that died, while nobody lived long enough to recover it: the process is still
+ * listed. */
 static bool is_to_be_recovered(const char *name)
 {
     static const char bell[] = "hf:2:bell:";
@@ -92,7 +92,7 @@ void fleet_remains_end(void)
         if (is_stray && !is_to_be_swept(key->name) && !is_to_be_recovered(key->name) && !is_late_tick(key))
             play_violated("remains", "%s stays on the queue node", key->name);
     }
-    long long before = 0; /* a task that is cancelled between its lock and its handler counts as one that ran */
+    long long before = 0; /* a task that is cancelled between its lock and its handler counts as a run */
     for (unsigned i = 0; i < fleet.task_count; i++)
         before += fleet.tasks[i].is_unwanted && fleet.tasks[i].begun == 0;
     bool is_exact = fleet.peace == PEACE_OF_MIND && fleet.isolation == CONFIG_ISOLATION_THREAD && fleet.vague_runs == 0;

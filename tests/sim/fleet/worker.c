@@ -57,7 +57,7 @@ void fleet_signal(struct process *process, int number)
     const struct signals *signals = process->signals;
     if (!process->is_alive)
         return;
-    if (signals == NULL) { /* it has nothing yet */
+    if (signals == NULL) { /* it has allocated nothing yet */
         process_kill(process, false);
         return;
     }

@@ -23,7 +23,7 @@
 
 #define LATENCY_MAX_NS (2 * NS_PER_MS)
 #define REAP_MAX_NS    (5 * NS_PER_MS)
-#define GRACE_NS       ((FLEET_GRACE_MS + 100) * NS_PER_MS) /* and what it takes to hear of it */
+#define GRACE_NS       ((FLEET_GRACE_MS + 100) * NS_PER_MS) /* and the time to learn of it */
 #define SETTLES_NS     (20 * NS_PER_S)
 
 enum { EXIT_CRASHED = SIGSEGV, CRASH_PER_MILLE = 15, REFUSE_PER_MILLE = 5, READ_MAX = 64 << 10, INPUT_MAX = 64 };
@@ -252,7 +252,7 @@ struct program {
     struct zygote_child *child;
     struct local *ends[PROGRAM_ENDS];
     char *words, **environment;
-    bool dies_of_it;               /* of SIGTERM, as who does not care */
+    bool dies_of_it;               /* of SIGTERM, as a careless program does */
     struct instant asked_at;       /* to stop, not only because its lock was in danger, by its host; 0 = it was not */
     const struct run_entry *place; /* on its worker's run table, for judges */
     struct run_entry run_entry;    /* its own, where SIGTERM shows */
@@ -303,7 +303,7 @@ static void input_read(struct program *program)
     buffer_fini(&input);
 }
 
-/* What it is told, by its environment. */
+/* The facts in its environment. */
 static void job_read(struct program *program)
 {
     static const struct run_table nobody = {.pulse = INT64_MAX};
@@ -327,7 +327,7 @@ static void job_read(struct program *program)
     for (const char *at = resources; at != NULL && (at = strchr(at, '"')) != NULL; at = strchr(at + 1, '"') + 1)
         job->resource_count++;
     run_entry_clear(&program->run_entry);
-    atomic_store(&program->run_entry.hold_until, atomic_load(&program->place->hold_until)); /* for judges */
+    atomic_store(&program->run_entry.hold_until, atomic_load(&program->place->hold_until)); /* for the judges */
     job_outcome_clear(&job->outcome);
 }
 
@@ -508,7 +508,7 @@ static struct zygote_child *child_find(struct zygote_world *zygote, uint64_t num
     return NULL;
 }
 
-/* Whoever has to be killed by now. Returns when to look again, by the clock of the host. */
+/* Kills the children whose time has come. Returns when to check again, by the clock of the host. */
 static struct instant overdue_kill(struct zygote_world *zygote)
 {
     struct instant now = host_boot(zygote->host, world_time());
@@ -615,5 +615,5 @@ void fleet_zygote_start(struct zygote *zygote, struct run_table *run_table)
     close(ends[1]);
     local_listen(world->socket, socket_told, world);
     atomic_store(&run_table->wakes_at, INT64_MAX);
-    *zygote = (struct zygote){.socket = ends[0]}; /* no number: nobody waits for its end */
+    *zygote = (struct zygote){.socket = ends[0]}; /* without a number: nobody waits for its end */
 }

@@ -1,5 +1,5 @@
-/* What a schedule is like. Each has its own mixture: a fault often needs several things at once, and others to be
- * absent. */
+/* Draws the parameters of a schedule. Each has its own mixture: a fault often needs several things at once, and others
+ * to be absent. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static void nodes_make(void)
     schedule.replaced = schedule.node_count;
 }
 
-/* Plain clients know nothing of quarantines: where a server forgets, they are promised nothing, and promise nothing. */
+/* Plain clients know no quarantines: where a server loses data, nothing is promised to them or by them. */
 static enum lock_client_kind kind_draw(unsigned number)
 {
     unsigned die = chance_pick(&schedule.chance, 16);

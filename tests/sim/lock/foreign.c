@@ -15,7 +15,7 @@
 static const char deletion[] = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) end "
                                "return 0";
 
-/* To each node; -1 = none. */
+/* A socket to each node; -1 = none. */
 struct plain {
     struct lock_user *user;
     int fds[LOCK_NODES_MAX];
@@ -28,7 +28,7 @@ static void connection_end(struct plain *plain, unsigned node)
     plain->fds[node] = -1;
 }
 
-/* A new connection for each question: an answer that comes too late is nobody's. */
+/* A new connection for each question, so a late answer reaches no other question. */
 static void send_all(struct plain *plain, const char *bytes, int length)
 {
     for (unsigned i = 0; i < lock_schedule.node_count; i++) {
@@ -47,7 +47,7 @@ static void send_all(struct plain *plain, const char *bytes, int length)
             connection_end(plain, i);
 }
 
-/* How many nodes answer with this, in time. */
+/* The number of nodes that answer with this in time. */
 static unsigned answers_count(struct plain *plain, const char *wanted)
 {
     struct instant until = instant_after(instant_now(), PATIENCE_NS);

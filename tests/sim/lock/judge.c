@@ -58,7 +58,7 @@ const struct value *lock_value_on(const struct node *node, unsigned resource)
     return lock_named_on(node, lock_key_name(resource));
 }
 
-/* What it has or wants. Between its lock and the news of it any clock may stop. */
+/* The resources that it has or wants. Any clock may stop between the grant and its report. */
 static unsigned resources_of(const struct lock_user *user)
 {
     unsigned place = user->searches && user->lock != NULL ? redlock_lock_place(user->lock) : 0;
@@ -88,7 +88,7 @@ int64_t lock_judge_belief_ns(const struct lock_user *user)
         struct process *before = process_lend(process);
         int64_t ahead_ns = process->ahead_ns;
         unsigned stall_after = process->stall_after;
-        process->stall_after = 0; /* the look of a judge is none */
+        process->stall_after = 0; /* a judge's own read does not count */
         ns = user->held != NULL ? redlock_held_valid_for_ms(user->held) * NS_PER_MS
                                 : redlock_validity_left_ns(redlock_lock_validity(user->lock));
         process->stall_after = stall_after;
@@ -177,7 +177,7 @@ static bool is_quarantined_until(const struct node *node, struct instant end)
            instant_before(end, instant_after(lost_at, schedule.max_ttl_ns - schedule.max_ttl_ns / 50));
 }
 
-/* Two servers of which it is not simple to say who counts which. */
+/* Two servers: which of them a client counts is not simple to say. */
 static bool are_members_in_doubt(void)
 {
     for (unsigned i = 0; i < schedule.node_count; i++)
@@ -302,7 +302,7 @@ static bool is_record_window(void)
     return is_recent(schedule.healed_at);
 }
 
-/* Somebody noticed the trouble. */
+/* A client noticed the trouble. */
 static void noticed(const struct lock_user *user, const char *what)
 {
     if (!schedule.is_minor || user->client->kind == LOCK_OLD)
@@ -350,7 +350,7 @@ bool lock_judge_has_recovered(const struct lock_user **who)
     return true;
 }
 
-/* Long after the last was given back, or its owner killed. */
+/* Long after the last release, or the death of the last owner. */
 void lock_judge_left(void)
 {
     for (unsigned i = 0; i < schedule.node_count; i++) {

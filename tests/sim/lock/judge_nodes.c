@@ -8,12 +8,12 @@
 
 #define STAYS_NS (500 * NS_PER_MS)
 
-/* What each node had, when something was executed there last. */
+/* What each node held after the last command. */
 static struct key {
     char value[80];
     int64_t expires_ms;
     const struct process *planter; /* by a connection that it still had; NULL = another one, or it is to linger */
-    struct instant heard_at;       /* when a script of the planter was executed there, and nobody needed the key */
+    struct instant heard_at;       /* when a script of its writer was executed there while nobody needed the key */
 } keys[LOCK_NODES_MAX][LOCK_RESOURCES_MAX];
 static struct instant seen_at[LOCK_NODES_MAX];
 
@@ -51,7 +51,7 @@ static struct text text_of_value(const struct value *value)
     return (struct text){.bytes = value->string.bytes, .length = value->string.length};
 }
 
-/* It is another one's now, or nobody's. */
+/* The key has another holder now, or none. */
 static void owner_left(unsigned index, const struct key *key, const struct value *value)
 {
     struct lock_user *owner = key->value[0] == '\0' ? NULL : lock_user_of_value(text_of(key->value));
@@ -69,7 +69,7 @@ static void key_judge(const struct node *node, unsigned resource, const struct k
         play_violated("trespass", "%s left %s on %s for ever", event->command, lock_key_name(resource), node->name);
 }
 
-/* Whoever says something there for the first time learns what its clock is like. */
+/* The first call of a client there measures the clock of the node. */
 static void client_met(unsigned index)
 {
     for (unsigned i = 0; i < lock_schedule.client_count; i++) {
@@ -87,7 +87,7 @@ static const struct process *planter_of(const struct node *node, const struct lo
     return is_its ? owner->client->process : NULL;
 }
 
-/* The key is as it was before. Its planter has a connection, since its script has come. */
+/* The key is unchanged. Its writer has a connection, because its script arrived. */
 static void stay_judge(const struct node *node, unsigned resource, struct key *key, const struct server_event *event)
 {
     bool is_needed = key->planter == NULL || !key->planter->is_alive || lock_user_of_value(text_of(key->value)) != NULL;
@@ -101,7 +101,8 @@ static void stay_judge(const struct node *node, unsigned resource, struct key *k
                       key->value);
 }
 
-/* Who gives it back in this way needs it no more, and it may stay for a while: also on a node that is not told. */
+/* A holder that releases in this way needs the key no more. It may stay for a while, also on a node that got no
+ * call. */
 static void linger_note(const struct server_event *event)
 {
     for (unsigned i = 0; i < lock_schedule.node_count; i++)

@@ -15,7 +15,7 @@
 
 enum { READERS_MAX = 64 };
 
-/* What each node had, when something was executed there last. */
+/* What each node held after the last command. */
 static struct readers {
     unsigned count;
     struct reader {
@@ -28,7 +28,7 @@ static struct readers {
 static struct intent {
     char value[80];
     const struct process *planter; /* by a connection that it still had; NULL = another one, or it comes back */
-    struct instant heard_at;       /* when a script of the planter was executed there, and it did not wait any more */
+    struct instant heard_at;       /* when a script of its writer was executed there while the writer waited no more */
 } intents[LOCK_NODES_MAX][LOCK_RESOURCES_MAX];
 
 static const struct value *readers_on(const struct node *node, unsigned resource)
@@ -62,7 +62,7 @@ static void violated(const struct server_event *event, const struct node *node, 
                   lock_key_name(resource), what);
 }
 
-/* Of what the node has now. */
+/* For the present state of the node. */
 static void note(struct readers *had, const struct node *node, unsigned resource)
 {
     const struct value *set = lock_is_shared(lock_value_on(node, resource)) ? readers_on(node, resource) : NULL;
@@ -91,7 +91,7 @@ static const struct reader *find(const struct readers *had, const char *value)
     return NULL;
 }
 
-/* Who was there and has not ended is there still, unless the event names it. */
+/* A reader whose time has not ended is still there, unless the event names it. */
 static void entries_judge(const struct readers *had, const struct readers *has, const struct node *node, unsigned index,
                           unsigned resource, const struct server_event *event)
 {
@@ -111,7 +111,7 @@ static void entries_judge(const struct readers *had, const struct readers *has, 
     }
 }
 
-/* What the event names, and is there, is a vote. */
+/* A reader that the event names and that is there is a vote. */
 static void votes_take(const struct readers *has, unsigned index, const struct server_event *event)
 {
     for (unsigned i = 0; i < has->count; i++) {
@@ -141,7 +141,7 @@ static void ends_judge(const struct readers *has, const struct node *node, unsig
         violated(event, node, resource, "outlives its last reader");
 }
 
-/* It is as it was before. Its writer has a connection, since its script has come. */
+/* The key is unchanged. Its writer has a connection, because its script arrived. */
 static void intent_stay_judge(struct intent *had, const struct node *node, unsigned resource,
                               const struct server_event *event)
 {

@@ -40,7 +40,7 @@ void lock_judge_tokens_begin(void)
         sinks[i] = (struct sink){.token = 0};
 }
 
-/* Whether the one was complete so long before the other was asked for that tokens have to tell it. */
+/* Whether the first was complete so long before the second was requested that their tokens must be in order. */
 static bool is_before(const struct hold *one, struct instant asked)
 {
     int64_t gap_ns = lock_schedule.profile == LOCK_RUIN ? RUIN_GAP_NS : 0;
@@ -94,7 +94,7 @@ static void write_arrives(struct world_event *event)
         if (sink->asked.ns != 0 && is_before(hold, sink->asked))
             play_violated("tokens", "%s accepts a stale write with token %llu", lock_key_name(resource),
                           (unsigned long long)hold->token);
-        if (hold->is_reader) /* it looks at what is there */
+        if (hold->is_reader) /* it reads what is stored */
             continue;
         sink->token = hold->token;
         if (instant_before(sink->asked, hold->asked))

@@ -3,7 +3,7 @@
  * ended. Its process may stand still: then it is told when it goes on. */
 #include "tests/sim/lock/schedule.h"
 
-#define LATE_NS   (2 * NS_PER_MS) /* a turn or two */
+#define LATE_NS   (2 * NS_PER_MS) /* one or two turns of the loop */
 #define PRECISION (7 * NS_PER_MS) /* what is taken off for clocks that are set, and for whole milliseconds */
 
 /* --- by its terms ------------------------------------------------------------------------------------------------- */
@@ -21,7 +21,7 @@ static struct instant now_of(const struct lock_user *user)
     return host_boot(user->client->host, world_time());
 }
 
-/* Between the moment at which it was judged and the moment at which it is told it stood still. */
+/* The process stood still between the decision and its report. */
 static bool has_stalled(const struct lock_user *user)
 {
     return user->client->process->ahead_ns > LATE_NS;
@@ -119,7 +119,7 @@ static void extended(struct lock_user *user)
         violated(user, "was told EXTENDED after its deadline");
     else if (nodes <= lock_schedule.node_count / 2 && are_nodes_steady(user))
         violated(user, "was told EXTENDED, and no majority had done it");
-    /* The round may have begun before the end of a maximum hold was near: that is told once more then. */
+    /* The round may have begun before the end of a maximum hold was near: then that is reported once more. */
     told->may_repeat = told->is_in_danger;
     confirmed(user);
 }

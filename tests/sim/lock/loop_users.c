@@ -67,7 +67,7 @@ static void acquire(struct lock_user *user)
     struct redlock_request request;
     lock_user_wants(user, &request);
     invariant(redlock_lock_acquire(user->lock, &request));
-    if (chance_pick(&user->chance, 8) == 0) /* it loses patience */
+    if (chance_pick(&user->chance, 8) == 0) /* it gives up waiting */
         act_in(user, chance_scale(&user->chance, 100 * NS_PER_US, user->client->terms.ttl_ms * NS_PER_MS / 2));
 }
 

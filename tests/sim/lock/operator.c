@@ -9,9 +9,9 @@
 
 #define schedule lock_schedule
 
-enum { MOVES_MAX = 8 }; /* each has a host of its own */
+enum { MOVES_MAX = 8 }; /* each has its own host */
 
-/* As whoever configured it last. */
+/* With the latest configuration. */
 static struct redlock_nodes *nodes_open(void)
 {
     struct redlock_node *list = memory_zeroed(LOCK_NODES_MAX, sizeof *list); /* they stay, as all of the schedule */
@@ -115,7 +115,8 @@ void lock_group_replace(void *argument)
     world_tell("%s replaced: %d %s", schedule.names[index], (int)end, redlock_nodes_reason(nodes));
     redlock_nodes_close(nodes);
     schedule.is_replacing = false;
-    /* It was begun before, and others went on without it: the new one is configured, and gets its place by healing. */
+    /* An earlier attempt began it, and others finished it: the new node is configured, and healing gives it its
+     * place. */
     bool is_left_to_healing = end == REDLOCK_NODES_REFUSED && schedule.is_calm;
     if (is_left_to_healing)
         server_evict(schedule.spare->server, SIZE_MAX, 1);
@@ -144,7 +145,7 @@ static void take_away(void *argument)
     lock_judge_deleted_by_hand(resource, true);
 }
 
-/* Nothing is released where somebody deletes by raw bytes: the holder must find out. */
+/* A raw DEL announces no release, so the holder must notice by itself. */
 static void delete_keys(struct chance *draw, unsigned resource)
 {
     lock_judge_deleted_by_hand(resource, false);
@@ -158,7 +159,7 @@ static void delete_keys(struct chance *draw, unsigned resource)
     lock_judge_deleted_by_hand(resource, true);
 }
 
-/* One of them in a schedule. */
+/* At most one of them in a schedule. */
 static void replace(unsigned index)
 {
     if (schedule.node_count == 1 || lock_is_operated() || schedule.keeps_memory ||

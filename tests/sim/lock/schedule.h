@@ -30,7 +30,7 @@ enum lock_client_kind {
     LOCK_FOREIGN,  /* a plain Redlock client of somebody else */
 };
 
-/* What one asks a lock of the loop to tell, judged by judge_told.c. */
+/* What a lock on a loop has to report; judge_told.c judges it. */
 struct lock_told {
     bool is_held, is_in_danger, may_repeat;
     bool was_away;                                /* its process stood still when it was looked at */
@@ -38,7 +38,7 @@ struct lock_told {
     struct world_event watch;
 };
 
-/* Who wants locks, one after the other. */
+/* A user that takes locks, one after the other. */
 struct lock_user {
     struct lock_client *client;
     unsigned number;
@@ -52,10 +52,10 @@ struct lock_user {
     struct lock_told told;
     const char *wanted[2];
     unsigned resources; /* a set: of the lock that it has or wants; 0 = it wants none */
-    bool searches;      /* it has not been told yet which of these places it has */
+    bool searches;      /* which of these places it has is not known yet */
     bool is_reader;     /* of that lock */
     bool comes_back;    /* for it, when it is refused */
-    char owner[24];     /* another for each hold */
+    char owner[24];     /* differs for each hold */
     uint64_t token;
     unsigned hold;        /* of judge_tokens.c, while it has a token */
     struct instant asked; /* the true time */
@@ -64,7 +64,7 @@ struct lock_user {
     struct votes votes;
     unsigned deleted;
     int64_t stood_ns;   /* for how long the clocks of its host had stood when it asked */
-    const char *excuse; /* why nothing is promised for this hold; NULL = it is */
+    const char *excuse; /* why nothing is promised for this hold; NULL = exclusion is promised */
     unsigned tries, acquired, acquired_before;
 };
 
@@ -86,12 +86,12 @@ struct lock_client {
 };
 
 struct lock_schedule {
-    struct chance chance; /* of what the schedule is like; the world has its own */
+    struct chance chance; /* for the parameters of the schedule; the world has another */
     enum lock_profile profile;
     unsigned node_count, client_count, user_count, resource_count;
     unsigned limit;   /* so many may hold the resource, each at its place: for judges a resource each. 0 = one */
     bool has_readers; /* some of those who want locks share them; */
-    bool is_crowded;  /* they overlap without end, and everybody waits */
+    bool is_crowded;  /* readers overlap without end, and everybody waits */
     struct node *nodes[LOCK_NODES_MAX];
     struct node *former[LOCK_NODES_MAX]; /* lives on beside the one that has its address now; NULL = there is none */
     struct node *spare;                  /* for a replacement */
@@ -114,7 +114,7 @@ struct lock_schedule {
     bool in_strings;   /* it keeps its fences as earlier versions do, until an operator upgrades it */
     bool is_upgrading, is_upgraded;
     struct instant quiet_until; /* nobody wants a lock before then */
-    bool is_minor;              /* things go wrong at a minority of the nodes, and nowhere else */
+    bool is_minor;              /* trouble is at a minority of the nodes, and nowhere else */
 };
 
 extern struct lock_schedule lock_schedule; /* of this process */
@@ -162,10 +162,10 @@ void lock_judge_lost(struct lock_user *user);
 void lock_judge_refused(struct lock_user *user, enum redlock_answer answer);
 void lock_judge_lease(struct lock_user *user);
 void lock_judge_deleted_by_hand(unsigned resource, bool is_over);
-/* Whether everybody got a lock since the trouble ended; else who did not. */
+/* Whether every user got a lock since the trouble ended; if not, who did not. */
 bool lock_judge_has_recovered(const struct lock_user **who);
 void lock_judge_left(void);
-/* Who has, or wants, a lock with this value; NULL = nobody any more. */
+/* The user that has or wants a lock with this value; NULL = none any more. */
 struct lock_user *lock_user_of_value(struct text value);
 /* What a node has for it; NULL = nothing. */
 const struct value *lock_value_on(const struct node *node, unsigned resource);
@@ -173,7 +173,7 @@ const struct value *lock_named_on(const struct node *node, const char *name);
 
 /* lock/judge_nodes.c: what is done to the keys of others. Returns the set of resources whose keys are changed. */
 unsigned lock_judge_executed(unsigned index, const struct server_event *event);
-void lock_judge_forget_node(unsigned index); /* its keys were changed by hand, or it is another server now */
+void lock_judge_forget_node(unsigned index); /* its keys were changed by hand, or another server has its place */
 
 /* lock/judge_readers.c. What the node has is that of readers. */
 bool lock_is_shared(const struct value *value);
@@ -186,7 +186,7 @@ void lock_judge_readers_forget(unsigned index);
 /* lock/judge_tokens.c */
 void lock_judge_tokens_begin(void);
 void lock_judge_token(struct lock_user *user);
-void lock_judge_write(struct lock_user *user); /* it writes to what the lock protects; that arrives at any time */
+void lock_judge_write(struct lock_user *user); /* a write to what the lock protects, which may arrive at any time */
 
 /* lock/judge_told.c: of a lock of the loop. */
 void lock_judge_event(struct lock_user *user, const struct redlock_event *event);

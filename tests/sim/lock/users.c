@@ -21,7 +21,7 @@ int64_t lock_user_hold_ns(struct lock_user *user)
     int64_t ttl_ns = user->client->terms.ttl_ms * NS_PER_MS;
     if (lock_schedule.is_quitting)
         return 0;
-    if (lock_schedule.is_calm) /* everybody is to have its turn */
+    if (lock_schedule.is_calm) /* every user is to have its turn */
         return chance_below(&user->chance, ttl_ns / 20);
     switch (chance_pick(&user->chance, 8)) {
     case 0:
@@ -35,7 +35,7 @@ int64_t lock_user_hold_ns(struct lock_user *user)
     }
 }
 
-/* In the calm nobody is in the way of those who have not had their lock yet. */
+/* After the trouble, users leave the locks to those that have had none yet. */
 int64_t lock_user_rest_ns(struct lock_user *user)
 {
     int64_t ns = chance_below(&user->chance, user->client->terms.ttl_ms * NS_PER_MS);
@@ -120,7 +120,7 @@ static void hold(struct lock_user *user)
         process_sleep(ns);
         left_ns -= ns;
         lock_judge_holds(user);
-        lock_judge_write(user); /* as who does not look first */
+        lock_judge_write(user); /* as a user does that does not check first */
         if (chance_pick(&user->chance, 16) == 0)
             play_count(redlock_held_verify(user->held) ? "verified" : "not verified", 1);
     }

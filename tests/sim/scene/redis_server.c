@@ -16,13 +16,13 @@
 
 enum { FIRST_PORT = 7000, SERVERS_MAX = 64 };
 
-#define COMMAND_NS (20 * NS_PER_US) /* what a command costs the test */
+#define COMMAND_NS (20 * NS_PER_US) /* the time that a command costs the test */
 
 struct redis_server {
     struct node *node;
     char *password;
     struct tls_front *tls; /* NULL = it has none */
-    bool is_durable;       /* what it was told outlasts it */
+    bool is_durable;       /* its data survive its end */
 };
 
 static unsigned ports = FIRST_PORT;

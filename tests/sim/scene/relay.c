@@ -15,8 +15,8 @@ struct relay {
 struct relayed {
     struct list link;
     struct relay *relay;
-    struct peer *peer;          /* NULL = it was hung up on, or is gone */
-    struct node_caller *caller; /* NULL = nobody is there */
+    struct peer *peer;          /* NULL = the relay closed it, or it is gone */
+    struct node_caller *caller; /* NULL = no server is there */
 };
 
 static void replied(void *context, const char *bytes, size_t length)

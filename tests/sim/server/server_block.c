@@ -1,4 +1,4 @@
-/* Who waits for a list. */
+/* Clients that wait for a list. */
 #include <math.h>
 #include <stdlib.h>
 

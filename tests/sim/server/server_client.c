@@ -138,7 +138,7 @@ static bool kill_fits(const struct server_connection *connection, const struct k
            (filter->type == NULL || strcmp(type, filter->type) == 0) && (connection != me || filter->takes_me);
 }
 
-/* Who kills itself hears so before. */
+/* A client that kills itself gets its reply first. */
 static long long kill_those(struct command_call *call, const struct kill_filter *filter)
 {
     long long killed = 0;

@@ -75,7 +75,7 @@ struct server {
     bool is_out_of_memory, is_misconfigured, is_read_only;
     char named_host[64]; /* by REPLICAOF: whose replica it says it is; "" = nobody was named */
     unsigned named_port;
-    long long maxmemory, replicas_needed; /* as set */
+    long long maxmemory, replicas_needed; /* as configured */
     bool was_out_of_memory;               /* when the running command began */
     bool script_wrote;
     struct server_connection *caller; /* of the running command */
@@ -126,7 +126,7 @@ enum call_place { CALL_ALONE, CALL_IN_TRANSACTION, CALL_IN_SCRIPT, CALL_SERVED }
 /* Runs it, and records what it changed. */
 struct reply *server_call(struct server *server, struct server_connection *connection, const struct command *command,
                           const struct text *arguments, size_t count, enum call_place place);
-/* Tells everybody what they are to hear. */
+/* Sends their output to all clients. */
 void server_settle(struct server *server);
 void connection_write(struct server_connection *connection, const struct reply *reply);
 /* `closed` is called at the end. */

@@ -45,12 +45,12 @@ struct listener {
     /* A client has connected: the owner's state for it. It may be closed at once. */
     void *(*accepted)(struct listener *listener, struct peer *peer);
     void (*received)(void *owner, const char *bytes, size_t length);
-    void (*gone)(void *owner); /* the client is; the peer is no more */
+    void (*gone)(void *owner); /* the client is gone; the peer is no longer valid */
     struct list peers;
 };
 
 void network_listen(struct listener *listener);
-/* What clients have sent there is there now, as on one machine. */
+/* Delivers what clients have sent there, as on one machine. */
 void network_arrive(struct listener *listener);
 /* Nobody can connect any more. `is_silent`: the host is gone with all that it knew, nobody is told; else clients are
  * told that their stream ends, after what is under way or in its midst. `gone` is not called. */

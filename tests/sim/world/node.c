@@ -50,7 +50,7 @@ static void reply_sent(void *context, const char *bytes, size_t length)
         caller->replied(caller->context, bytes, length);
 }
 
-/* What it has said may still be in the inbox. */
+/* What it has sent may still be in the inbox. */
 static void caller_end(struct node_caller *caller)
 {
     caller->peer = NULL;
@@ -69,7 +69,7 @@ static void server_closed(void *context)
     caller_end(caller);
 }
 
-/* When it has to be looked at next. */
+/* When it has something to do next. */
 static void tick_arm(struct node *node)
 {
     int64_t next_us = server_next_us(node->server), now_us = node_now_us(node);
@@ -82,7 +82,7 @@ static void tick_arm(struct node *node)
 
 static void gone(void *owner);
 
-/* They hear that their connection is gone, and do not know what became of what they asked. */
+/* Their connections end, and the outcome of their requests is unknown to them. */
 static void lost_reset(struct node *node)
 {
     for (struct list *link = node->callers.next; node->has_lost && link != &node->callers; link = link->next) {

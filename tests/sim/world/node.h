@@ -13,7 +13,7 @@ struct node {
     struct listener listener;
     bool is_up, is_paused;
     struct instant vanished_at; /* when it died last, and nobody was told: connections seem to be up; 0 = never */
-    unsigned weak;              /* how much goes on there that may cost it what it knew (trouble.c) */
+    unsigned weak;              /* how many moves that may cost it its data are under way (trouble.c) */
     int64_t slow_ns;            /* each piece takes so much longer */
     unsigned lost_per_mille;    /* of replies to scripts: the connection breaks behind what was executed */
     bool has_lost;              /* some callers are to be reset */
@@ -24,8 +24,7 @@ struct node {
     const struct host *client; /* whose bytes it executes now; NULL = nobody's of the world */
     int64_t stepped_ns;        /* by how much its clock is wrong */
     struct instant jumped_at;  /* that changed for the last time; 0 = never */
-    struct instant
-        lost_at; /* when it last came back without what it knew, dropped keys, or its clock jumped; 0 = never */
+    struct instant lost_at; /* when it last came back without its data, dropped keys, or its clock jumped; 0 = never */
 };
 
 /* Up, empty, and reached by its name and port 6379. */

@@ -19,7 +19,7 @@ enum { PLAY_COUNTERS_MAX = 96, PLAY_TEXT_MAX = 600 };
 
 /* --- in a schedule ------------------------------------------------------------------------------------------------ */
 
-/* What must not be was seen: the schedule ends, the first counts. */
+/* A violation: the schedule ends, and the first one counts. */
 void play_violated(const char *judge, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool play_is_violated(void);
 /* The process that runs has freed what it allocated since process_blocks_begin. */

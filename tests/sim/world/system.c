@@ -24,7 +24,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     struct process *process = process_current();
     if (process == NULL)
         return __real_clock_gettime(clock, time);
-    if (clock != CLOCK_REALTIME) /* which log lines read: whether somebody reads them must change nothing */
+    if (clock != CLOCK_REALTIME) /* which log lines read: whether they are read must change nothing */
         process_look(process);
     struct instant truth = world_time();
     int64_t ns = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE

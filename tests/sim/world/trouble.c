@@ -55,7 +55,7 @@ static const char *const kind_names[KINDS] = {
 struct move {
     struct world_event begin, end;
     enum kind kind;
-    struct chance chance; /* its own dice: leaving out another move changes nothing here */
+    struct chance chance; /* its own random numbers: leaving out another move changes nothing here */
     int64_t for_ns;
     unsigned victim, other;
     bool is_on, both_ways;
@@ -81,7 +81,7 @@ static bool has_marker(const struct node *node)
     return keyspace_find(server_keyspace(node->server), text_of("hf:lock:group")) != NULL;
 }
 
-/* Whether others may still doubt it. */
+/* Whether others may still distrust it. */
 static bool is_doubted(const struct node *node)
 {
     bool is_recent =
@@ -97,8 +97,7 @@ bool trouble_bears(const struct node *node)
     return others < trouble.minority;
 }
 
-/* One that may lose what it knew, or whose clock may jump: of the first, or of those of which it can be borne now.
- * NULL = there is none. */
+/* A node that may lose data or whose clock may jump: the first, or one that the promise allows now. NULL = none. */
 static struct node *weak_node(unsigned number)
 {
     const struct trouble_scene *scene = trouble.scene;
@@ -335,7 +334,7 @@ static void queue_trouble_begins(struct move *move, struct node *queue)
     }
 }
 
-/* All of it: another move may have begun meanwhile, and then its trouble is shorter. */
+/* Ends all of it: another move that began meanwhile is then shorter. */
 static void queue_set_right(struct move *move, struct node *queue)
 {
     bool forgets = trouble.scene->fell_back != NULL && move->other % QUEUE_TROUBLES == QUEUE_FORGET && !queue->is_up;
@@ -538,7 +537,7 @@ static void move_draw(struct move *move, struct chance *chance, unsigned kinds, 
     while ((kinds & 1u << move->kind) == 0);
     move->chance = (struct chance){.state = chance_next(chance)};
     move->for_ns = chance_scale(chance, DOWN_MIN_NS, trouble.scene->longest_ns);
-    if (move->kind == LOSE && chance_pick(chance, 4) != 0) /* most is said in the beginning */
+    if (move->kind == LOSE && chance_pick(chance, 4) != 0) /* most is sent in the beginning */
         at = instant_after(world_time(), chance_below(chance, for_ns / 16));
     if (move->kind == LOSE)
         move->for_ns = chance_between(chance, DOWN_MIN_NS, for_ns / 4);

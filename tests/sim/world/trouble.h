@@ -25,7 +25,7 @@ struct trouble_scene {
     unsigned guest_count;             /* hosts of others, behind those: only their clocks and paths are in trouble */
     void (*restart)(unsigned number); /* after it was killed, or has ended */
     void (*stop)(unsigned number, bool is_quiet); /* ask it to end; NULL = that cannot be asked */
-    /* What an operator does; NULL = nobody does anything. `draw` is his dice. */
+    /* What an operator does; NULL = nothing. `draw` is for its random numbers. */
     void (*operate)(struct chance *draw);
     /* The queue node has come back without the last second. NULL = it keeps all. */
     void (*fell_back)(void);
@@ -40,8 +40,8 @@ struct trouble_scene {
     void (*move)(unsigned node);
     void (*move_end)(unsigned node);
     bool is_wild;
-    bool freezes;                    /* hosts are suspended, alone or together with a node */
-    bool keeps_memory, keeps_clocks; /* nowhere is anything forgotten; does a clock jump */
+    bool freezes;                    /* hosts are suspended, alone or with a node */
+    bool keeps_memory, keeps_clocks; /* no server loses data; no clock jumps */
     bool is_minor;                   /* only at a minority of the lock nodes, and nowhere else */
 };
 

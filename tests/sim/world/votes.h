@@ -6,7 +6,7 @@
 
 enum { VOTES_NODES_MAX = 7 };
 
-/* Of a user, or of a task: those for former holds, and for attempts that failed, are told apart by their values. */
+/* The votes for a user or a task. Their values tell earlier holds and failed attempts apart. */
 struct votes {
     char values[VOTES_NODES_MAX][33]; /* what each node voted for last; "" = nothing */
 };

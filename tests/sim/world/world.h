@@ -59,7 +59,7 @@ struct host {
     struct instant since; /* the true time from which on its clocks go as they do now */
     int64_t boot_ns, wall_ns;
     int64_t rate_ppb; /* how much faster than the truth they go, in parts of 10^9 */
-    int64_t stood_ns; /* all that they stood still for */
+    int64_t stood_ns; /* the sum of the times for which they stood still */
     bool is_frozen;   /* trouble.c */
     struct list processes;
 };
@@ -102,7 +102,7 @@ struct process {
 
 /* `main` runs in a thread of the process, which ends when it returns. */
 struct process *process_start(struct host *host, const char *name, void (*main)(void *argument), void *argument);
-/* Whose code runs now; NULL = the world's own. */
+/* The process whose code runs now; NULL = the world's own. */
 struct process *process_current(void);
 /* What runs now sees the clocks of that process, until the former one, which is returned, is lent again: for judges. */
 struct process *process_lend(struct process *process);
@@ -149,7 +149,7 @@ void process_leave(struct process *process);
 void process_look(struct process *process);
 
 void threads_end(struct process *process);
-/* It was paused, or the clock of its host goes differently now: when they wake is reckoned anew. */
+/* It was paused, or the rate of its host's clock changed: computes anew when its threads wake. */
 void threads_look(struct process *process);
 
 struct loop;
