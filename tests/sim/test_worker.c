@@ -223,27 +223,41 @@ TEST(a_call_to_drain_ends_it_when_nothing_runs)
 TEST(it_takes_as_many_tasks_as_it_is_to_take)
 {
     work(&(struct setting){.threads = 2, .max_tasks = 3});
-    for (unsigned i = 0; i < 5; i++)
-        push(&"12345"[i], "act", "[100]", "");
+    for (unsigned i = 0; i < NODES; i++)
+        ask(scene.nodes[i], "SET r somebody PX 60000");
+    push("parked", "act", "[100]", ",\"resource\":\"r\"");
+    for (char jid = 'a'; jid < 'f'; jid++)
+        push((char[]){jid, '\0'}, "act", "[100]", "");
     await_told("worker_stopping reason=max_tasks busy=0");
     assert_ends(EXIT_CODE_OK, world_time(), 0);
-    assert_int_equal(told_times("handler ends"), 3);
+    assert_told("handler ends a", "handler ends b", "handler ends c");
+    assert_int_equal(told_times("handler begins"), 3);
 }
 
+/* It waits for what comes back soon: within the longest time for which a task without a place in line stays away. */
 TEST(it_ends_when_nothing_is_left)
 {
-    scene_make(&(struct setting){.threads = 2, .drains = true});
-    ask(scene.queue, "ZADD schedule %lld '{\"class\":\"act\",\"jid\":\"soon\",\"args\":[],\"queue\":\"jobs\"}'",
-        (long long)(node_now_us(scene.queue) / US_PER_S + 6));
-    ask(scene.queue, "ZADD schedule %lld '{\"class\":\"act\",\"jid\":\"later\",\"args\":[],\"queue\":\"jobs\"}'",
-        (long long)(node_now_us(scene.queue) / US_PER_S + 60));
-    push("one", "act", "[2000]", ",\"resource\":\"r\"");
-    push("two", "act", "[10]", ",\"resource\":\"r\"");
-    worker_start();
-    await_told("worker_stopping reason=drained busy=0");
-    assert_ends(EXIT_CODE_OK, world_time(), 0);
-    assert_int_equal(told_times("handler ends"), 3);
-    assert_int_equal(told_times("handler ends later"), 0);
+    static const struct {
+        const char *lock, *classes;
+        unsigned horizon_s;
+    } cases[] = {
+        {"", "", 7},
+        {"park_delay = \"4s\";", "", 13},
+        {"", "{ class = \"act\"; conflict_delay = \"6s\"; }, { class = \"serial\"; conflict_delay = \"2s\"; }", 17}};
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        scene_make(&(struct setting){.threads = 2, .drains = true, .lock = cases[i].lock, .classes = cases[i].classes});
+        for (unsigned k = 0; k < 2; k++)
+            ask(scene.queue, "ZADD schedule %lld '{\"class\":\"act\",\"jid\":\"%s\",\"args\":[],\"queue\":\"jobs\"}'",
+                (long long)(node_now_us(scene.queue) / US_PER_S + (k + 1) * cases[i].horizon_s - 1 + 3 * k),
+                k == 0 ? "soon" : "later");
+        push("one", "act", "[900]", ",\"resource\":\"r\"");
+        push("two", "act", "[10]", ",\"resource\":\"r\"");
+        worker_start();
+        await(told_times("worker_stopping reason=drained busy=0") == i + 1);
+        assert_ends(EXIT_CODE_OK, world_time(), 0);
+        assert_int_equal(told_times("handler ends"), 3 * (i + 1));
+        assert_int_equal(told_times("handler ends later"), 0);
+    }
 }
 
 /* --- what it shows ------------------------------------------------------------------------------------------------ */

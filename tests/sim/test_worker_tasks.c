@@ -122,6 +122,103 @@ TEST(locks_are_handed_over_for_a_while)
     }
 }
 
+/* Of several that may hold a resource, and of a class's share of the runners. */
+TEST(as_many_run_at_once_as_may)
+{
+    static const struct {
+        const char *classes, *more;
+    } cases[] = {{"{ class = \"act\"; limit = 2; }", ",\"resource\":\"r\""}, {"{ class = \"act\"; share = 50; }", ""}};
+    for (unsigned i = 0; i < 2; i++) {
+        work(&(struct setting){.threads = 4, .classes = cases[i].classes});
+        push("one", "act", "[1000]", cases[i].more);
+        push("two", "act", "[2000]", cases[i].more);
+        run_for(200 * NS_PER_MS);
+        push("three", "act", "[10]", cases[i].more);
+        push("other", "serial", "[10]", "");
+        run_for(700 * NS_PER_MS);
+        assert_int_equal(told_times("handler begins three"), i);
+        assert_int_equal(told_times("handler ends other"), i + 1);
+        run_for(200 * NS_PER_MS);
+        assert_int_equal(told_times("handler ends three"), i + 1);
+        assert_ends(EXIT_CODE_OK, stop(), 900);
+    }
+    assert_told("at place 1 of r for");
+    assert_int_equal(told_times("at place 2 of r for"), 2);
+}
+
+/* From its beginning on, and only if the task was done. */
+TEST(a_lock_stays_for_as_long_as_its_class_says)
+{
+    work(&(struct setting){.threads = 4,
+                           .classes = "{ class = \"act\"; mode = \"efficiency\"; on_conflict = \"park\"; "
+                                      "hold_at_least = \"1s\"; }"});
+    push("one", "act", "[200]", ",\"resource\":\"r\"");
+    run_for(400 * NS_PER_MS);
+    push("two", "act", "[10,\"fail\"]", ",\"resource\":\"r\"");
+    run_for(550 * NS_PER_MS);
+    assert_told("handler ends one", " stays_ms=79");
+    assert_int_equal(told_times("handler begins two"), 0);
+    run_for(200 * NS_PER_MS);
+    push("three", "act", "[10]", ",\"resource\":\"r\"");
+    run_for(100 * NS_PER_MS);
+    assert_told("handler ends two", "handler ends three");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
+/* In how many milliseconds a task comes back from the schedule. */
+static int64_t due_ms(const char *jid)
+{
+    const char *score = ask(scene.queue,
+                            "EVAL \"for _, task in ipairs(redis.call('ZRANGE', 'schedule', 0, -1)) do "
+                            "if cjson.decode(task).jid == '%s' then return {redis.call('ZSCORE', 'schedule', task)} "
+                            "end end return {0}\" 0",
+                            jid);
+    const char *text = strchr(score + 4, '|');
+    assert_non_null(text);
+    return (int64_t)(strtod(text + 1, NULL) * 1000) - node_now_us(scene.queue) / 1000;
+}
+
+TEST(what_may_run_without_a_majority_does)
+{
+    work(&(struct setting){.threads = 4,
+                           .classes = "{ class = \"act\"; mode = \"efficiency\"; on_no_quorum = \"open\"; }"});
+    node_stop(scene.nodes[0], false);
+    node_stop(scene.nodes[1], false);
+    run_for(2 * NS_PER_S);
+    push("open", "act", "[10]", ",\"resource\":\"r\"");
+    push("closed", "serial", "[10]", ",\"resource\":\"q\"");
+    run_for(900 * NS_PER_MS);
+    assert_told("handler begins open from nothing, try 0 at place 0 of nothing ", "lock_no_quorum nodes_up=1 ");
+    assert_in_range(due_ms("closed"), 150, 700); /* 1 to 1.5 s later */
+    assert_int_equal(told_times("handler begins closed"), 0);
+    run_for(5 * NS_PER_S);
+    assert_in_range(told_times("lock_no_quorum "), 3, 6);
+    node_start(scene.nodes[0], SERVER_KEEPS);
+    await_told("handler ends closed");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
+TEST(a_task_waits_for_the_lock_of_another_process)
+{
+    work(&(struct setting){.threads = 1, .worker = "log_tasks = \"all\";"});
+    struct process *first = scene.process;
+    push("one", "act", "[3000]", ",\"resource\":\"r\"");
+    await_told("handler begins one");
+    worker_start();
+    run_for(1500 * NS_PER_MS);
+    push("two", "act", "[10]", ",\"resource\":\"r\"");
+    run_for(100 * NS_PER_MS);
+    assert_told("ending=parked jid=two ", "reason=\"r: held by host:");
+    int64_t left_ms = strtol(ask(scene.nodes[0], "PTTL r") + 1, NULL, 10);
+    assert_in_range(due_ms("two"), left_ms, left_ms + 60); /* if nobody wakes it before */
+    await_told("handler ends one");
+    run_for(30 * NS_PER_MS);
+    assert_told("handler ends two");
+    assert_int_equal(told_times("ending=parked jid=two "), 1);
+    fleet_signal(first, SIGTERM);
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
 /* --- runs that must end ------------------------------------------------------------------------------------------- */
 
 TEST(the_time_of_a_run_is_limited)
