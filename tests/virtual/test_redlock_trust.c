@@ -229,6 +229,22 @@ static void configure(unsigned node, const char *maxmemory, const char *policy)
     look_at(node);
 }
 
+static void expect_stands(unsigned node, bool votes, const char *state, const char *reason, int64_t left_most_ms)
+{
+    struct redlock_node_status status;
+    assert_true(redlock_group_node_status_read(group, node, &status));
+    assert_true(status.is_up && status.is_clock_known);
+    assert_int_equal(status.votes, votes);
+    assert_string_equal(status.state, state);
+    assert_string_equal(status.reason, reason);
+    assert_true(status.quarantine_left_ns <= left_most_ms * NS_PER_MS);
+    assert_int_equal(status.quarantine_left_ns > 0, left_most_ms > 0);
+    assert_in_range(status.clock_ahead_ns + NS_PER_S, 0, 2 * NS_PER_S);
+    assert_in_range(status.silence_ns, 0, 6 * NS_PER_S);
+    assert_false(redlock_group_node_status_read(group, NODES, &status));
+    assert_string_equal(status.state, "");
+}
+
 TEST(a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quarantine)
 {
     cycles_go_on(1);
@@ -239,9 +255,13 @@ TEST(a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quarantine)
         configure(i, "100000000", i == 1 ? "volatile-ttl" : "allkeys-random");
     loop_await(loop, voters() == MINORITY && redlock_group_nodes_up(group) == NODES);
     no_quorum_for("(evicts)");
+    expect_stands(0, false, "excluded", "evicts", 0);
+    expect_stands(NODES - 1, true, "votes", "fine", 0);
     struct instant safe_since = instant_now();
     for (unsigned i = 0; i < QUORUM; i++)
         configure(i, "100000000", "noeviction");
+    loop_await(loop, group->trust.node[0].state == TRUST_QUARANTINED);
+    expect_stands(0, false, "quarantined", "had_evicted", 4 * MAX_TTL_MS);
     loop_await(loop, voters() == NODES);
     assert_true(instant_since(safe_since, instant_now()) >= REDLOCK_MS(MAX_TTL_MS));
     cycles_go_on(3);
