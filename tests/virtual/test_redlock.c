@@ -300,4 +300,68 @@ TEST(a_lock_destroyed_while_it_is_released_is_released)
     assert_int_equal(redlock_group_counters(group)->released, 1);
 }
 
+/* --- who is told -------------------------------------------------------------------------------------------------- */
+
+static unsigned told;
+
+static void count_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
+{
+    assert_ptr_equal(lock, context);
+    told += event->kind == REDLOCK_EVENT_RELEASED;
+}
+
+static void count_verified(struct redlock_verify *verify, bool is_held)
+{
+    (void)verify, (void)is_held;
+    told++;
+}
+
+TEST(another_function_gets_the_events_from_then_on)
+{
+    struct redlock_verify verify = {.done = count_verified};
+    told = 0;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    redlock_lock_verify(mine.lock, &verify);
+    redlock_lock_tell_to(mine.lock, count_event, mine.lock);
+    loop_for(loop, REDLOCK_MS(1000));
+    assert_int_equal(told, 0);
+    redlock_lock_release(mine.lock);
+    loop_await(loop, told == 1);
+    assert_int_equal(mine.releases, 0);
+}
+
+TEST(a_verification_that_is_cancelled_has_no_answer)
+{
+    struct redlock_verify verify[2] = {{.done = count_verified}, {.done = count_verified}};
+    told = 0;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    redlock_lock_verify(mine.lock, &verify[0]);
+    redlock_lock_verify(mine.lock, &verify[1]);
+    redlock_lock_verify_cancel(mine.lock, &verify[0]);
+    loop_for(loop, REDLOCK_MS(1000));
+    assert_int_equal(told, 1);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_for(loop, REDLOCK_MS(1000));
+    assert_int_equal(told, 1);
+}
+
+TEST(what_a_lock_is_worth_is_published_elsewhere_too)
+{
+    struct redlock_validity elsewhere = {0}, *own = redlock_lock_validity(mine.lock);
+    redlock_lock_publish_to(mine.lock, &elsewhere);
+    assert_int_equal(redlock_validity_left_ns(&elsewhere), 0);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_true(elsewhere.until > 0 && elsewhere.until == own->until);
+    assert_true(elsewhere.danger_from > 0 && elsewhere.danger_from == own->danger_from);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    assert_int_equal(elsewhere.until, 0);
+    redlock_lock_publish_to(mine.lock, NULL);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(elsewhere.until, 0);
+    redlock_lock_publish_to(mine.lock, &elsewhere); /* what it is worth already */
+    assert_true(elsewhere.until > 0 && elsewhere.until == own->until);
+    redlock_lock_publish_to(mine.lock, NULL);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+}
+
 RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)
