@@ -370,20 +370,22 @@ TEST(retry_count_is_an_integer_or_absent)
         const char *json;
         bool present;
         int count;
-    } cases[] = {{"0", true, 0},
-                 {"24", true, 24},
-                 {"\"5\"", true, 5},
-                 {"-0", true, 0},
-                 {"-1", true, -1}, /* retried by hand */
-                 {"\"-2\"", true, -2},
-                 {"-5000000000", true, -1000000},
-                 {"\"-\"", false, 0},
-                 {"null", false, 0},
-                 {"1.5", false, 0},
-                 {"\"x\"", false, 0},
-                 {"true", false, 0},
-                 {"[]", false, 0},
-                 {"5000000000", true, 1000000}};
+        unsigned attempt;
+    } cases[] = {{"0", true, 0, 1},
+                 {"1", true, 1, 2},
+                 {"24", true, 24, 25},
+                 {"\"5\"", true, 5, 6},
+                 {"-0", true, 0, 1},
+                 {"-1", true, -1, 1}, /* retried by hand */
+                 {"\"-2\"", true, -2, 1},
+                 {"-5000000000", true, -1000000, 1},
+                 {"\"-\"", false, 0, 0},
+                 {"null", false, 0, 0},
+                 {"1.5", false, 0, 0},
+                 {"\"x\"", false, 0, 0},
+                 {"true", false, 0, 0},
+                 {"[]", false, 0, 0},
+                 {"5000000000", true, 1000000, 1000001}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char more[100];
         snprintf(more, sizeof more, ",\"retry_count\":%s", cases[i].json);
@@ -391,6 +393,7 @@ TEST(retry_count_is_an_integer_or_absent)
         assert_true(parsed.valid);
         assert_int_equal(parsed.envelope.was_retried, cases[i].present);
         assert_int_equal(parsed.envelope.retry_count, cases[i].count);
+        assert_int_equal(envelope_attempt(&parsed.envelope), cases[i].attempt);
     }
 }
 
@@ -454,6 +457,25 @@ TEST(a_traceparent_has_its_form)
     free(alone);
     assert_false(traceparent_is_sound("00-00000000000000000000000000000000-b7ad6b7169203331-01", 55));
     assert_false(traceparent_is_sound("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", 55));
+}
+
+TEST(only_a_sound_traceparent_is_handed_on)
+{
+    static const char *const cases[][2] = {
+        {",\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"",
+         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+        {",\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0x\"", ""},
+        {",\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 \"", ""},
+        {",\"traceparent\":[]", ""},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char traceparent[ENVELOPE_TRACE_BYTES + 1];
+        memset(traceparent, 'x', sizeof traceparent);
+        parse_with(cases[i][0]);
+        envelope_traceparent(&parsed.envelope, traceparent);
+        assert_string_equal(traceparent, cases[i][1]);
+    }
 }
 
 RUN_TESTS_BETWEEN(NULL, forget)

@@ -128,6 +128,11 @@ TEST(a_node_must_be_somewhere)
 TEST(fences_are_remembered_for_a_minute_at_least)
 {
     struct redlock_options options = options_of(3);
+    options.fence_memory = REDLOCK_FENCE_MEMORY_MIN;
+    accept_options(&options);
+    options.fence_memory--;
+    refuse_options(&options, "the memory for fences is less than");
+    options.fence_memory = 0;
     options.fence_ttl_ms = 60000;
     accept_options(&options);
     options.fence_ttl_ms--;
@@ -358,6 +363,23 @@ TEST(resources_are_sorted_and_taken_once)
     assert_int_equal(redlock_resources_sort(&request, sorted), sizeof expected / sizeof expected[0]);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
         assert_string_equal(sorted[i], expected[i]);
+}
+
+/* --- words ------------------------------------------------------------------------------------------------------- */
+
+TEST(every_answer_and_every_ending_has_its_word)
+{
+    static const char *const answers[] = {
+        [REDLOCK_ACQUIRED] = "acquired",   [REDLOCK_BUSY] = "busy",          [REDLOCK_SPLIT] = "split_vote",
+        [REDLOCK_NO_QUORUM] = "no_quorum", [REDLOCK_TOO_SLOW] = "too_slow",  [REDLOCK_CANCELLED] = "cancelled",
+        [REDLOCK_INVALID] = "invalid",     [REDLOCK_IN_DANGER] = "in_danger"};
+    static const char *const endings[] = {
+        [REDLOCK_RELEASED] = "released", [REDLOCK_EXPIRED] = "expired",       [REDLOCK_FOREIGN] = "foreign",
+        [REDLOCK_UNKNOWN] = "unknown",   [REDLOCK_STILL_HELD] = "still_held", [REDLOCK_NOT_HELD] = "not_held"};
+    for (unsigned i = 0; i < sizeof answers / sizeof answers[0]; i++)
+        assert_string_equal(redlock_answer_name((enum redlock_answer)i), answers[i]);
+    for (unsigned i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        assert_string_equal(redlock_ending_name((enum redlock_ending)i), endings[i]);
 }
 
 RUN_TESTS

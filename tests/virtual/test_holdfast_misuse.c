@@ -83,6 +83,18 @@ TEST(test_options_that_are_wrong)
     }
 }
 
+TEST(test_every_answer_has_its_word)
+{
+    static const char *const words[] = {
+        [HF_PUSH_QUEUED] = "queued",           [HF_PUSH_SCHEDULED] = "scheduled", [HF_PUSH_DUPLICATE] = "duplicate",
+        [HF_PUSH_REFUSED] = "refused",         [HF_PUSH_DENIED] = "denied",       [HF_PUSH_INVALID] = "invalid",
+        [HF_PUSH_UNREACHABLE] = "unreachable", [HF_PUSH_DROPPED] = "dropped",     [HF_PUSH_UNKNOWN] = "unknown",
+        [HF_PUSH_UNKNOWN + 1] = "?",
+    };
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++)
+        assert_string_equal(hf_push_answer_name((enum hf_push_answer)i), words[i]);
+}
+
 /* Each limit of a producer holds; another one takes the same task. */
 TEST(test_tasks_beyond_the_limits_of_a_producer)
 {
