@@ -194,7 +194,7 @@ struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task)
     flow->task = *task;
     flow->has_task = true;
     flow->lost_once = flow->claim_lost = flow->committed = flow->retried = false;
-    if (flow->stopping)
+    if (flow->stopping || task->comes_late)
         return give_back(flow);
     if (!task->is_valid)
         return end_by_move(flow, FLOW_INVALID, FLOW_MOVE_BURY);

@@ -40,7 +40,7 @@
  *  - A lock that is held by others is no failure: the task waits in the queue store, or what else its class says, and
  *    has cost neither a runner's time nor a retry. A task that was claimed before is neither skipped nor failed, it may
  *    be its own dead one that holds the lock.
- *  - While stopping nothing is started: what has not started is given back. */
+ *  - While stopping nothing is started: what has not started is given back. So is what a quiet worker still claims. */
 #ifndef WORKER_FLOW_H
 #define WORKER_FLOW_H
 
@@ -121,6 +121,7 @@ struct flow_task {
     bool leaves_more;  /* its run left tasks that follow from it, or a result; set before flow_ran */
     bool must_wait;    /* its lock is known to be taken: it is not requested */
     bool lacks_runner; /* its class's share of the runners is used up */
+    bool comes_late;   /* its worker claims nothing more since it asked for a task: others may have it */
     bool ran_before;   /* as far as its own record shows */
     bool fails_open;   /* runs without its lock when too few lock nodes can be asked */
     enum flow_conflict on_conflict;

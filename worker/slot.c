@@ -243,6 +243,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     if (slot->worker->report.first_claim.ns == 0)
         slot->worker->report.first_claim = loop_now(slot->worker->loop);
     struct flow_task task = task_look(slot);
+    task.comes_late = slot->worker->quiet;
     slot_perform(slot, flow_claimed(&slot->flow, &task));
     settle(slot->partner); /* if it waited for this answer */
 }

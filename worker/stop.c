@@ -1,6 +1,7 @@
 /* How a worker ends.
  *
- *   quiet            nothing is claimed any more; what runs goes on, and so does the process. For good.
+ *   quiet            nothing is claimed any more, and what calls that are under way still bring goes back; what the
+ *                    process has by then goes on, and so does the process. For good.
  *   drain            quiet, and a stop as soon as nothing runs
  *   stop             nothing is started any more either: locks that are being acquired are given up, tasks that no
  *                    runner has taken are given back at the head of their queue; what runs may go on
@@ -207,7 +208,7 @@ void worker_quiet(struct worker *worker, const char *reason)
     service_notify_status("quiet");
     periodic_pause(worker->periodic, true);
     log_event(LOG_INFO, "worker_quiet", "reason=%s busy=%u", reason, slots_busy(worker));
-    worker_listen(worker);
+    queue_end_listening(worker->queue);
 }
 
 void worker_drain(struct worker *worker, const char *reason)
@@ -229,7 +230,7 @@ void worker_stop(struct worker *worker, const char *reason)
     service_notify_stopping();
     log_event(LOG_INFO, "worker_stopping", "reason=%s busy=%u", reason, slots_busy(worker));
     struct instant now = loop_now(worker->loop);
-    queue_listen(worker->queue, false);
+    queue_end_listening(worker->queue);
     promoter_pause(worker->promoter, true);
     periodic_pause(worker->periodic, true);
     worker->cancel_at = instant_after(now, worker->options.config->worker.stop_timeout_ns);

@@ -346,3 +346,9 @@ void queue_listen(struct queue *queue, bool wanted)
     queue->listening = wanted && !queue->leaving;
     blocking_claims_arm(queue);
 }
+
+void queue_end_listening(struct queue *queue)
+{
+    queue_listen(queue, false);
+    (void)blocking_claims_end(queue);
+}

@@ -159,6 +159,9 @@ unsigned queue_serving(const struct queue *queue);
  * is idle and will claim when woken: the task is claimed for this process, no other process can take it, and there is
  * no second wake. */
 void queue_listen(struct queue *queue, bool wanted);
+/* For a process that claims nothing more: the same as unwanted, and the blocking claims that wait are ended, so that
+ * they take no task from other processes. */
+void queue_end_listening(struct queue *queue);
 
 /* Ends blocking claims, gives back what the process still has, and removes its keys; then calls `done`, once. During
  * the first half of the time it waits for outstanding calls of slots, so that a finished task is not given back. If the

@@ -312,6 +312,14 @@ TEST(stopping_gives_back_what_has_not_started)
     assert_int_equal(ready.state, FLOW_IDLE);
 }
 
+TEST(what_comes_after_its_worker_became_quiet_goes_back)
+{
+    struct flow_task late = locked;
+    late.comes_late = late.is_expired = late.must_wait = true;
+    struct flow flow = flow_claiming();
+    assert_ends(flow_claimed(&flow, &late), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+}
+
 /* Its handler runs on, so its lock must outlive the process. */
 TEST(an_abandoned_task_goes_back_and_keeps_its_lock)
 {

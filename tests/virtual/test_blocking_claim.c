@@ -83,6 +83,19 @@ TEST(test_each_of_two_rings_while_nobody_is_idle_is_put_back)
     queue_probe_claim(&probe, 1, "two");
 }
 
+TEST(test_the_end_of_listening_ends_the_waits)
+{
+    start_listening(&probe, "a b", 2);
+    struct instant began = loop_now(loop);
+    queue_end_listening(probe.queue);
+    wait_blocked(0);
+    assert_true(instant_since(began, loop_now(loop)) < 5 * NS_PER_S); /* by itself each ends after ten */
+    push("a", "one");
+    loop_for(loop, 50 * NS_PER_MS);
+    assert_places("queue:a one");
+    assert_int_equal(probe.rings, 0);
+}
+
 TEST(test_nobody_waits_unless_wanted)
 {
     queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);

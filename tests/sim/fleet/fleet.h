@@ -75,6 +75,7 @@ struct fleet_task {
     bool was_seen, was_forgotten;             /* it was somewhere; the queue node lost it once */
     bool is_over, is_orphan;                  /* the process that claimed it is dead */
     bool is_successor;                        /* claimed as a successor */
+    bool comes_late;                          /* claimed for a worker that was quiet by then */
     struct instant orphan_at;
     /* its present place */
     unsigned copies;
@@ -113,7 +114,8 @@ struct fleet_worker {
     unsigned lives;
     struct instant since; /* when it was started */
     bool is_told_to_stop;
-    struct instant quiet_at;    /* it claims nothing from then on; 0 = it is not quiet */
+    bool is_quiet;
+    unsigned late_claims;       /* since then */
     int64_t ending_ns, idle_ns; /* since then, and since then without a handler: only time in which the process runs */
 };
 
@@ -174,7 +176,7 @@ struct fleet_task *fleet_task_of(const char *jid);                        /* NUL
 /* fleet/worker.c */
 void fleet_worker_start(struct fleet_worker *worker);
 void fleet_worker_start_to_drain(struct fleet_worker *worker); /* it ends when there is nothing to do */
-const struct fleet_worker *fleet_worker_of(pid_t pid);         /* NULL = none that is there */
+struct fleet_worker *fleet_worker_of(pid_t pid);               /* NULL = none that is there */
 void fleet_signal(struct process *process, int number);
 void fleet_stop(struct fleet_worker *worker);
 void fleet_quiet(struct fleet_worker *worker, bool drains);

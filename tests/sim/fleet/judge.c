@@ -179,6 +179,9 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
     programs_compare(task, job->place);
     share_check(task, worker_pid(process_current()));
     enough_check(task, worker_pid(process_current()));
+    if (task->comes_late)
+        play_violated("quiet", "%s begins for process %d, which claimed it when it was quiet", task->jid,
+                      (int)worker_pid(process_current()));
     bool has_places = fleet.limit > 1 && task->resource_count > 0;
     if (job->place > fleet.limit || (job->place > 0) != has_places)
         play_violated("places", "%s begins at place %u of %u", task->jid, job->place, fleet.limit);

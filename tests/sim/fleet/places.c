@@ -3,7 +3,7 @@
  *   place     a task is in one place: its queue, a claim, a bell, schedule, retry or dead; or it has ended, and for a
  *             reason; a follow-up is there when what it follows from has ended as done
  *   paused    nothing is claimed from a paused queue
- *   quiet     nor by a worker that was told to be quiet, but for what its bell had by then
+ *   quiet     nor by a worker that is quiet, but by calls under way, one for each slot; no such task begins there
  *   retries   a retry is only used up by a run that failed, and who fails is dead only when all are
  *   unique    two tasks that are unique and alike do not wait at once
  *   recovery  what a dead process had claimed is back in its queue in time, while the queue node and a worker are well
@@ -21,6 +21,7 @@
 
 #include "base/memory.h"
 #include "tests/sim/fleet/fleet.h"
+#include "worker/worker.h"
 
 /* The lease, a look every 5 s, and what it takes to find out that a connection is gone, and to begin. */
 #define RECOVERY_NS (24 * NS_PER_S)
@@ -28,8 +29,6 @@
 #define WATCH_NS (15 * NS_PER_S)
 /* Until a connection to a host that is gone is known to be dead. */
 #define SILENCE_NS (15 * NS_PER_S)
-/* What a worker has sent before it heard that it is to claim nothing more. */
-#define QUIET_NS (500 * NS_PER_MS)
 
 enum { SHELVES_MAX = 96, CLOCKS_MS = 1500 /* between two clocks, at most */, ID_BYTES = 16 /* of a claim */ };
 
@@ -305,6 +304,14 @@ bool fleet_queue_is_paused(unsigned queue)
     return paused != NULL && table_find(&paused->value->table, text_of(fleet_queues[queue])) != NULL;
 }
 
+static void quiet_check(struct fleet_task *task, struct fleet_worker *worker)
+{
+    task->comes_late = worker != NULL && worker->is_quiet;
+    play_count("claimed for a quiet worker", task->comes_late);
+    if (task->comes_late && ++worker->late_claims > WORKER_SLOTS(fleet.threads))
+        play_violated("quiet", "%s is claimed by %s, which is quiet", task->jid, worker->process->name);
+}
+
 static void task_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event)
 {
     task->since = world_time();
@@ -329,9 +336,8 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
     bool is_claimed = task->place == IN_CLAIM && (is_by(event, "claim") || is_by(event, "claim_successor"));
     if (is_claimed && fleet_queue_is_paused(task->queue))
         play_violated("paused", "%s is claimed by %s, and its queue is paused", task->jid, by(event));
-    const struct fleet_worker *worker = is_claimed && from != IN_BELL ? fleet_worker_of(task->claimer) : NULL;
-    if (worker != NULL && worker->quiet_at.ns != 0 && instant_since(worker->quiet_at, world_time()) > QUIET_NS)
-        play_violated("quiet", "%s is claimed by %s, which is quiet", task->jid, worker->process->name);
+    if (is_claimed)
+        quiet_check(task, fleet_worker_of(task->claimer));
     if (task->place == IN_RETRY)
         retries_check(task);
     if (task->place == IN_DEAD)

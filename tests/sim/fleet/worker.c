@@ -49,6 +49,9 @@ static void signal_deliver(struct loop_message *message)
         worker_quiet(signal->worker, "SIGTSTP");
     else
         worker_drain(signal->worker, "SIGUSR2");
+    struct fleet_worker *worker = fleet_worker_of(process_current()->pid);
+    if (worker != NULL) /* else it is no fleet's */
+        worker->is_quiet = signal->worker->quiet;
     free(signal);
 }
 
@@ -70,7 +73,6 @@ void fleet_signal(struct process *process, int number)
 
 void fleet_quiet(struct fleet_worker *worker, bool drains)
 {
-    worker->quiet_at = world_time();
     fleet_signal(worker->process, drains ? SIGUSR2 : SIGTSTP);
 }
 
@@ -124,7 +126,8 @@ static void start(struct fleet_worker *worker, void (*main)(void *argument))
     char name[24];
     worker->since = world_time();
     worker->is_told_to_stop = false;
-    worker->quiet_at = (struct instant){0};
+    worker->is_quiet = false;
+    worker->late_claims = 0;
     worker->ending_ns = worker->idle_ns = 0;
     snprintf(name, sizeof name, "worker%u.%u", worker->number, ++worker->lives);
     worker->process = process_start(worker->host, name, main, worker);
@@ -140,7 +143,7 @@ void fleet_worker_start_to_drain(struct fleet_worker *worker)
     start(worker, draining_main);
 }
 
-const struct fleet_worker *fleet_worker_of(pid_t pid)
+struct fleet_worker *fleet_worker_of(pid_t pid)
 {
     for (unsigned i = 0; i < fleet.worker_count; i++)
         if (fleet.workers[i].process != NULL && fleet.workers[i].process->pid == pid)
