@@ -188,7 +188,9 @@ static void task_contend(struct slot *slot, struct flow_task *task)
     task->fails_open = rules->fails_open;
     task->ran_before = slot->envelope.was_retried;
     task->must_wait = slot_must_wait(slot);
-    task->lacks_runner = slot_lacks_runner(slot);
+    /* What waits for both waits for the lock: a share of the runners is of no use before. */
+    bool waits = task->must_wait && task->on_conflict == FLOW_CONFLICT_PARK;
+    task->lacks_runner = !waits && slot_lacks_runner(slot);
     if (!task->must_wait || task->on_conflict != FLOW_CONFLICT_FAIL)
         return;
     failure_set(&slot->job.outcome.failure, "HF::LockRefused", "%s: %s", waiting_names_resource(slot->wait.list),
@@ -296,14 +298,13 @@ static void claim_lost(struct slot *slot)
     settle(slot->partner);
 }
 
-/* Of a park: the cached holder is outdated, because the lock was freed since. The last check that makes the task wait
- * decides where. */
+/* Of a park: the cached holder is outdated, because the lock was freed since. */
 static void task_kept(struct slot *slot)
 {
     if (slot->flow.state == FLOW_PARKING)
         contention_forget_held(slot->worker->contention, slot->wait.list);
-    bool must_wait = slot_must_wait(slot), lacks_runner = slot_lacks_runner(slot);
-    slot_perform(slot, flow_not_yet(&slot->flow, must_wait || lacks_runner));
+    bool must_wait = slot_must_wait(slot) || slot_lacks_runner(slot);
+    slot_perform(slot, flow_not_yet(&slot->flow, must_wait));
 }
 
 /* A key to which a follow-up belongs holds a value of another program. */

@@ -87,6 +87,18 @@ TEST(an_heir_that_waits_has_no_share_of_its_own)
     test_await(fleet_noted_all(&fleet, "begin third") == 1);
 }
 
+TEST(what_lacks_a_share_and_its_lock_waits_for_the_lock)
+{
+    contended_start(&(struct fleet_setup){.threads = 2, .classes = "{ class = \"hold\"; share = 50; }"});
+    contended_push("a", UNTIL_CANCELLED, "r1");
+    test_await(fleet_noted_all(&fleet, "begin a") == 1);
+    contended_push("b", "[0]", "r1");
+    test_await(waiting_count("resource:r1") == 1);
+    assert_int_equal(waiting_count("class:hold"), 0);
+    operator_runs("cancel", "a");
+    test_await(fleet_noted_all(&fleet, "begin b") == 1);
+}
+
 /* The lock stays for much longer than anybody has to wait for the share. */
 TEST(a_share_is_free_while_the_lock_lingers)
 {

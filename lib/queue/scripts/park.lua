@@ -58,7 +58,9 @@ end
 
 local delay = far
 if is_first then
-    delay = (is_doubtful or seen < released) and soon or near
+    -- From look to look the time since then doubles: more looks would find the same.
+    local again = released > now and math.max(soon, now - freed) or soon
+    delay = (is_doubtful or seen < released) and again or near
 end
 local own = works and is_known and list.place(jid)
 if not works or (own and own.task) then

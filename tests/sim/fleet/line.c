@@ -5,7 +5,7 @@
  *   wake   a place of a resource is free, fewer than it has places are awake, and those who wait for it sleep, for
  *          longer than a wake takes
  *   sleep  who is parked is due at once
- *   restless  a task is parked again and again, unless programs take some of several places
+ *   restless  a task is parked again and again
  *   kept   a successor is taken from a process that is well
  *   stuck  a successor waits for the place of its holder, where several may hold the resource, for longer than it may
  *
@@ -124,8 +124,7 @@ static void rest_check(struct fleet_task *task)
     if (task->parks++ == 0)
         task->parked_first_at = world_time();
     int64_t waited_s = instant_since(task->parked_first_at, world_time()) / NS_PER_S;
-    bool is_simple = fleet.limit == 1 || !fleet_has_programs();
-    if (fleet_is_quiet() && is_simple && task->parks > PARKS_MAX + (unsigned)waited_s * PARKS_EACH_S)
+    if (fleet_is_quiet() && task->parks > PARKS_MAX + (unsigned)waited_s * PARKS_EACH_S)
         play_violated("restless", "%s is parked for the %u. time in %lld s", task->jid, task->parks,
                       (long long)waited_s);
 }
