@@ -933,30 +933,6 @@ TEST(what_is_under_a_key_is_shown_as_it_is)
     }
 }
 
-TEST(places_that_any_node_knows_are_found)
-{
-    unsigned places[REDLOCK_LIMIT_MAX];
-    char name[REDLOCK_PLACE_NAME_SIZE];
-    static const struct {
-        unsigned node, place;
-    } taken[] = {{0, 1}, {1, 1}, {1, 3}, {2, REDLOCK_LIMIT_MAX}, {3, 2}};
-    group_begin_of(5);
-    for (unsigned i = 0; i < sizeof taken / sizeof taken[0]; i++) {
-        redlock_place_name("r", taken[i].place, name);
-        ask(taken[i].node, "SET lock:%s x PX 60000", name);
-    }
-    redis_server_kill(servers[3]);
-    session_begin();
-    assert_int_equal(redlock_nodes_places(nodes, "other", places), 0);
-    assert_int_equal(redlock_nodes_places(nodes, "r", places), 3);
-    assert_int_equal(places[0], 1);
-    assert_int_equal(places[1], 3);
-    assert_int_equal(places[2], REDLOCK_LIMIT_MAX);
-    redis_server_pause(servers[2]);
-    assert_int_equal(redlock_nodes_places(nodes, "r", places), 2); /* what that one said is not said again */
-    redis_server_resume(servers[2]);
-}
-
 TEST(only_what_was_found_is_taken)
 {
     group_begin_of(5);

@@ -279,6 +279,29 @@ TEST(a_look_shows_nothing_of_the_one_before)
     assert_string_equal(first->id, "");
 }
 
+TEST(places_that_any_node_knows_are_found)
+{
+    unsigned places[REDLOCK_LIMIT_MAX];
+    char name[REDLOCK_PLACE_NAME_SIZE];
+    static const struct {
+        unsigned node, place;
+    } taken[] = {{0, 1}, {1, 1}, {1, 3}, {2, REDLOCK_LIMIT_MAX}, {3, 2}};
+    for (unsigned i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        redlock_place_name("r", taken[i].place, name);
+        lock_cluster_ask(&cluster, taken[i].node, "SET lock:%s x PX 60000", name);
+    }
+    redis_server_pause(cluster.servers[3]);
+    assert_int_equal(redlock_nodes_places(nodes, "other", places), 0);
+    assert_int_equal(redlock_nodes_places(nodes, "r", places), 3);
+    assert_int_equal(places[0], 1);
+    assert_int_equal(places[1], 3);
+    assert_int_equal(places[2], REDLOCK_LIMIT_MAX);
+    redis_server_pause(cluster.servers[2]);
+    assert_int_equal(redlock_nodes_places(nodes, "r", places), 2); /* what that one said is not said again */
+    redis_server_resume(cluster.servers[2]);
+    redis_server_resume(cluster.servers[3]);
+}
+
 /* --- a lock that is taken away ------------------------------------------------------------------------------------ */
 
 enum { HOLDS_MS = 30000, SOON_MS = 5000 };
