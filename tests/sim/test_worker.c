@@ -91,6 +91,25 @@ TEST(a_worker_that_has_nothing_to_do_ends_at_once)
     assert_string_equal(ask(scene.queue, "DBSIZE"), ":0|");
 }
 
+/* The supervisor, by the run table: it starts the next process when this one is up, and kills one whose loop hangs. */
+TEST(a_supervisor_sees_that_it_turns)
+{
+    scene_make(&(struct setting){.process = 1});
+    for (unsigned i = 0; i < NODES; i++)
+        node_pause(scene.nodes[i]);
+    worker_start();
+    run_for(2 * NS_PER_S);
+    assert_true(atomic_load(&scene.run_table->is_up));
+    assert_false(atomic_load(&scene.run_table->has_asked));
+    for (unsigned i = 0; i < NODES; i++)
+        node_resume(scene.nodes[i]);
+    run_for(3 * NS_PER_S);
+    assert_true(atomic_load(&scene.run_table->has_asked));
+    assert_in_range(atomic_load(&scene.run_table->heartbeats), 9, 11);
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+    assert_int_equal(atomic_load(&scene.run_table->heartbeats), 0);
+}
+
 /* --- stopping ----------------------------------------------------------------------------------------------------- */
 
 static const struct setting stopping = {.threads = 2, .worker = "stop_timeout = \"3s\";"};
@@ -386,7 +405,7 @@ TEST(it_reports_what_it_did)
     assert_ends(EXIT_CODE_OK, stop(), 0);
     assert_true(read(fd, text, sizeof text - 1) > 0);
     close(fd);
-    assert_contains(text, "{\"host\":\"host\",\"pid\":");
+    assert_contains(text, "{\"host\":\"host\",\"pid\":1");
     assert_contains(text, ",\"threads\":2,\"seconds\":6.0");
     assert_contains(text, ",\"active_seconds\":0.3");
     assert_contains(text, ",\"runs\":2,\"claims\":2,\"claim_calls\":");

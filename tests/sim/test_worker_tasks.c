@@ -112,10 +112,11 @@ TEST(locks_are_handed_over_for_a_while)
                  {"hand_over_tasks = 1;", {NULL}},
                  {"", {"a", "b", "c", "d", "e"}}};
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        work(&(struct setting){.threads = 2, .lock = cases[i].lock});
+        work(&(struct setting){.threads = 2, .worker = "log_tasks = \"all\";", .lock = cases[i].lock});
         for (char jid = 'a'; jid < 'g'; jid++)
             push((char[]){jid, '\0'}, "act", "[100]", ",\"resource\":\"r\"");
         run_for(7 * NS_PER_S);
+        assert_int_equal(told_times("r: held by"), 0); /* nobody asks the lock nodes for what is taken here */
         for (unsigned task = 0; task < 5; task++)
             assert_handed_to('b' + (char)task, cases[i].from[task]);
         assert_ends(EXIT_CODE_OK, stop(), 0);
@@ -146,6 +147,22 @@ TEST(as_many_run_at_once_as_may)
     assert_int_equal(told_times("at place 2 of r for"), 2);
 }
 
+TEST(a_class_that_asks_for_it_runs_one_task_at_a_time_in_order)
+{
+    work(&(struct setting){.threads = 8});
+    for (char jid = 'a'; jid < 'f'; jid++)
+        push((char[]){jid, '\0'}, "serial", "[100]", "");
+    run_for(50 * NS_PER_MS);
+    for (char jid = 'a'; jid < 'f'; jid++) {
+        char begun[] = "handler begins ? ";
+        *strchr(begun, '?') = jid;
+        assert_int_equal(told_times("handler begins"), jid - 'a' + 1);
+        assert_int_equal(told_times(begun), 1);
+        run_for(102 * NS_PER_MS);
+    }
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
 /* From its beginning on, and only if the task was done. */
 TEST(a_lock_stays_for_as_long_as_its_class_says)
 {
@@ -165,14 +182,14 @@ TEST(a_lock_stays_for_as_long_as_its_class_says)
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
-/* In how many milliseconds a task comes back from the schedule. */
-static int64_t due_ms(const char *jid)
+/* In how many milliseconds a task comes back from `schedule` or `retry`. */
+static int64_t due_ms(const char *set, const char *jid)
 {
     const char *score = ask(scene.queue,
-                            "EVAL \"for _, task in ipairs(redis.call('ZRANGE', 'schedule', 0, -1)) do "
-                            "if cjson.decode(task).jid == '%s' then return {redis.call('ZSCORE', 'schedule', task)} "
+                            "EVAL \"for _, task in ipairs(redis.call('ZRANGE', '%s', 0, -1)) do "
+                            "if cjson.decode(task).jid == '%s' then return {redis.call('ZSCORE', '%s', task)} "
                             "end end return {0}\" 0",
-                            jid);
+                            set, jid, set);
     const char *text = strchr(score + 4, '|');
     assert_non_null(text);
     return (int64_t)(strtod(text + 1, NULL) * 1000) - node_now_us(scene.queue) / 1000;
@@ -189,7 +206,7 @@ TEST(what_may_run_without_a_majority_does)
     push("closed", "serial", "[10]", ",\"resource\":\"q\"");
     run_for(900 * NS_PER_MS);
     assert_told("handler begins open from nothing, try 0 at place 0 of nothing ", "lock_no_quorum nodes_up=1 ");
-    assert_in_range(due_ms("closed"), 150, 700); /* 1 to 1.5 s later */
+    assert_in_range(due_ms("schedule", "closed"), 150, 700); /* 1 to 1.5 s later */
     assert_int_equal(told_times("handler begins closed"), 0);
     run_for(5 * NS_PER_S);
     assert_in_range(told_times("lock_no_quorum "), 3, 6);
@@ -210,7 +227,7 @@ TEST(a_task_waits_for_the_lock_of_another_process)
     run_for(100 * NS_PER_MS);
     assert_told("ending=parked jid=two ", "reason=\"r: held by host:");
     int64_t left_ms = strtol(ask(scene.nodes[0], "PTTL r") + 1, NULL, 10);
-    assert_in_range(due_ms("two"), left_ms, left_ms + 60); /* if nobody wakes it before */
+    assert_in_range(due_ms("schedule", "two"), left_ms, left_ms + 60); /* if nobody wakes it before */
     await_told("handler ends one");
     run_for(30 * NS_PER_MS);
     assert_told("handler ends two");
@@ -271,16 +288,17 @@ TEST(a_lock_that_cannot_be_extended_is_lost)
 
 TEST(what_must_not_run)
 {
-    work(&(struct setting){.threads = 2,
+    work(&(struct setting){.threads = 1,
                            .classes = "{ class = \"serial\"; lock = \"required\"; }",
                            .more = "queue_settings = ( { queue = \"jobs\"; classes = [\"act\", \"serial\"]; } );"});
-    ask(scene.queue, "LPUSH queue:jobs 'no task' 'nor this'");
+    ask(scene.queue, "LPUSH queue:jobs 'no task'");
     push("late", "act", "[10]", ",\"expires_at\":1700000000.5");
     push("unlocked", "serial", "[10]", "");
     push("refused", "progress", "[10]", "");
     push("twice", "act", "[10]", "");
     run_for(NS_PER_S);
     push("twice", "act", "[10]", "");
+    ask(scene.queue, "LPUSH queue:jobs 'nor this'");
     push("again", "act", "[10,\"fail\"]", ",\"retry\":1");
     push("later", "act", "[10,\"snooze\"]", "");
     push("nobody", "nobody", "[]", "");
@@ -298,6 +316,43 @@ TEST(what_must_not_run)
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
+/* Another worker of the fleet may serve it; if nobody does in time, it fails like others. */
+TEST(a_class_that_nobody_serves_waits_for_a_while)
+{
+    work(&(struct setting){.threads = 1, .worker = "unknown_class_grace = \"40s\"; log_tasks = \"all\";"});
+    push("one", "nobody", "[]", ",\"retry\":1");
+    run_for(5 * NS_PER_S);
+    assert_told("ending=unknown_class jid=one ", "class_unserved class=nobody tasks=1 ");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), ",\"hf_unserved_at\":17");
+    assert_string_equal(ask(scene.queue, "ZRANGE hf:2:unserved:nobody 0 -1"), "*1|$3|one|");
+    run_for(35 * NS_PER_S);
+    assert_int_equal(told_times("ending=unknown_class jid=one "), 2);
+    run_for(45 * NS_PER_S);
+    assert_told("ending=failed jid=one ");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"error_class\":\"HF::UnknownClass\",");
+    assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), ",\"retry_count\":0}");
+    assert_in_range(due_ms("retry", "one"), 1000, 60000);
+    run_for(60 * NS_PER_S);
+    assert_told("ending=dead jid=one ");
+    assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_class\":\"HF::UnknownClass\",");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
+TEST(the_end_of_a_unique_task_lets_another_in)
+{
+    static const char digest[] = "0123456789abcdef0123456789abcdef01234567";
+    char more[80];
+    snprintf(more, sizeof more, ",\"hf_unique\":\"%s\"", digest);
+    work(&(struct setting){.threads = 1});
+    ask(scene.queue, "SET hf:2:unique:%s one", digest);
+    push("one", "act", "[1000]", more);
+    run_for(500 * NS_PER_MS);
+    assert_string_equal(ask(scene.queue, "EXISTS hf:2:unique:%s", digest), ":1|");
+    run_for(600 * NS_PER_MS);
+    assert_string_equal(ask(scene.queue, "EXISTS hf:2:unique:%s", digest), ":0|");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
 /* --- elsewhere ---------------------------------------------------------------------------------------------------- */
 
 TEST(runs_in_processes_and_programs_are_stopped_like_those_in_threads)
@@ -308,13 +363,17 @@ TEST(runs_in_processes_and_programs_are_stopped_like_those_in_threads)
     push("one", "runner", "[]", ",\"resource\":\"r\"");
     push("two", "runner", "[]", "");
     push("three", "program", "[]", ",\"resource\":\"q\"");
+    push("four", "program", "[]", ",\"resource\":\"s\"");
     run_for(300 * NS_PER_MS);
     call("ID-signals", "TTIN");
-    await_told("tasks_running count=3 busy=3 threads=8\n");
+    await_told("tasks_running count=4 busy=4 threads=8\n");
     call("hf:2:calls:ID", "CANCEL two");
-    run_for(300 * NS_PER_MS);
+    call("hf:2:calls:ID", "LOSE four");
+    run_for(100 * NS_PER_MS);
+    assert_told("ending=cancelled jid=two ", "ending=lock_lost jid=four ");
+    run_for(200 * NS_PER_MS);
     assert_told("task_timed_out jid=three class=program slot=5 seconds=0.5\n", "ending=failed jid=three ",
-                "ending=cancelled jid=two ", "text=\"three begins\"\n");
+                "text=\"three begins\"\n");
     assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"error_class\":\"HF::TimedOut\",");
     assert_ends(EXIT_CODE_OK, stop(), 3000);
     assert_told("ending=given_back jid=one ");

@@ -24,7 +24,8 @@ struct setting {
     const char *worker, *lock, *classes, *more; /* for its configuration; NULL = nothing */
     bool has_no_locks, drains;
     uint64_t max_tasks;
-    int64_t ttl_ms; /* 0 = TTL_MS */
+    unsigned process; /* under a supervisor; 0 = it has none */
+    int64_t ttl_ms;   /* 0 = TTL_MS */
     const char *report_path;
     const struct worker_observer *observer;
 };
@@ -38,6 +39,7 @@ static struct {
     struct process *process;
     enum exit_code exit_code;
     bool is_abandoned;
+    struct run_table *run_table;
     unsigned blocks_left;
     struct instant ended_at;
     FILE *history;
@@ -296,8 +298,10 @@ static inline void worker_main(void *argument)
                                      .zygote = &zygote,
                                      .drain = setting->drains,
                                      .max_tasks = setting->max_tasks,
+                                     .process = setting->process,
                                      .observer = setting->observer,
                                      .report_path = setting->report_path};
+    scene.run_table = options.run_table;
     fleet_zygote_start(&zygote, options.run_table);
     process_blocks_begin();
     scene.exit_code = worker_run(&options, &scene.is_abandoned);
