@@ -256,12 +256,20 @@ static bool master_reply(struct redis_node *node, const struct redis_reply *repl
 
 /* --- up ----------------------------------------------------------------------------------------------------- */
 
+static bool is_disk_error(const struct redis_reply *reply)
+{
+    return reply->kind == REDIS_FAILURE && redis_error_classify(reply->bytes, reply->length) == REDIS_ERROR_MISCONF;
+}
+
 static bool is_as_expected(const struct redis_node *node, const struct pending *entry, const struct redis_reply *reply)
 {
     if (entry->kind == PENDING_SCRIPT)
         return reply->kind == REDIS_STRING && reply->length == 40 &&
                memcmp(reply->bytes, node->options.scripts[entry->script]->sha1, 40) == 0;
-    return redis_reply_is_status(reply, entry->kind == PENDING_PING ? "PONG" : "OK");
+    if (entry->kind != PENDING_PING)
+        return redis_reply_is_status(reply, "OK");
+    /* A server that cannot write to its disk refuses writes and PING, and answers everything else. */
+    return redis_reply_is_status(reply, "PONG") || is_disk_error(reply);
 }
 
 static void become_up(struct redis_node *node)

@@ -83,6 +83,43 @@ TEST(what_the_node_forgets_is_found)
     FINDS("fsync-off");
 }
 
+/* Refused is what PING says then, and whatever writes. */
+static bool is_ping_answered(const char *begin)
+{
+    char *answer = redis_server_command(server, "PING");
+    bool is_so = strncmp(answer, begin, strlen(begin)) == 0;
+    free(answer);
+    return is_so;
+}
+
+/* Its snapshot cannot take the place of a directory. */
+TEST(a_node_that_cannot_write_to_its_disk_can_be_asked)
+{
+    char path[PRIVATE_DIRECTORY_MAX + 32];
+    const struct timespec moment = {.tv_nsec = 20000000};
+    char *place = redis_server_command(server, "CONFIG GET dir");
+    snprintf(path, sizeof path, "%s/dump.rdb", strchr(place, '/'));
+    path[strcspn(path, "\n")] = '\0';
+    free(place);
+    assert_int_equal(mkdir(path, 0700), 0);
+    given("CONFIG SET save '3600 100000'");
+    given("SET a 1");
+    given("BGSAVE");
+    while (!is_ping_answered("-MISCONF"))
+        nanosleep(&moment, NULL);
+    admin("status", "--check");
+    assert_contains(result.out, "not well: the queue node cannot write to its disk and refuses writes; ");
+    admin("doctor", "--json");
+    FINDS("persistence-failing");
+    admin("tasks", "list", "dead");
+    assert_int_equal(result.exit_code, 0);
+    assert_int_equal(rmdir(path), 0);
+    given("SAVE"); /* it is well again */
+    assert_true(is_ping_answered("PONG"));
+    assert_int_equal(unlink(path), 0);
+    given("CONFIG SET save ''");
+}
+
 TEST(a_replica_and_a_master_that_does_not_wait_are_found)
 {
     char line[64];

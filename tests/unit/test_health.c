@@ -177,6 +177,9 @@ TEST(what_keeps_workers_from_working_is_not_well)
     status.memory_used = 2001;
     assert_contains(line(), "not well: the queue node uses 2.0 KiB of 2.0 KiB and refuses writes; 1 worker, ");
     status.memory_used = 0;
+    status.has_failing_disk = true;
+    assert_contains(line(), "not well: the queue node cannot write to its disk and refuses writes; 1 worker, ");
+    status.has_failing_disk = false;
     status.schedule = status.retry = status.dead = queue.length = -1;
     assert_contains(line(), "not well: the key schedule holds no sorted set; the key retry holds no sorted set; the "
                             "key dead holds no sorted set; the key of queue mail holds no list; 1 worker, 0 tasks ");

@@ -29,11 +29,13 @@ static void find(struct health *health, enum health_kind kind, const char *forma
 
 /* --- the queue node ----------------------------------------------------------------------------------------------- */
 
-static void judge_memory(struct health *health, const struct status *status)
+static void judge_writes(struct health *health, const struct status *status)
 {
     char used[HUMAN_TEXT_MAX], most[HUMAN_TEXT_MAX];
+    if (status->has_failing_disk)
+        find(health, HEALTH_WRITES, "the queue node cannot write to its disk and refuses writes");
     if (status->memory_max > 0 && status->memory_used > status->memory_max)
-        find(health, HEALTH_MEMORY, "the queue node uses %s of %s and refuses writes",
+        find(health, HEALTH_WRITES, "the queue node uses %s of %s and refuses writes",
              human_size(status->memory_used, used), human_size(status->memory_max, most));
 }
 
@@ -183,7 +185,7 @@ void health_judge(struct health *health, const struct status *status, const stru
 {
     char human[HUMAN_TEXT_MAX];
     *health = (struct health){.count = 0};
-    judge_memory(health, status);
+    judge_writes(health, status);
     judge_keys(health, status);
     judge_workers(health, status, bounds->min_processes);
     judge_locks(health, status);

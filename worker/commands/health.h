@@ -11,7 +11,7 @@
 
 /* The worst first. */
 enum health_kind {
-    HEALTH_MEMORY,
+    HEALTH_WRITES,
     HEALTH_KEY, /* one without which workers cannot go on holds something else */
     HEALTH_WORKERS,
     HEALTH_LOCKS,

@@ -107,6 +107,7 @@ static void numbers_read(struct status *status, struct console *console)
     node_client_ask(client, "INFO", NULL);
     node_client_ask(client, "ZRANGE", console->keys.schedule, "0", "0", "WITHSCORES", NULL);
     node_client_ask(client, "ZRANGE", console->keys.retry, "0", "0", "WITHSCORES", NULL);
+    node_client_ask(client, "PING", NULL); /* refused when writes are */
     console_run(console);
     status->schedule = node_client_integer(client, 0, -1);
     status->retry = node_client_integer(client, 1, -1);
@@ -119,6 +120,9 @@ static void numbers_read(struct status *status, struct console *console)
     info_take(status, node_client_reply(client, 8));
     status->overdue_us[0] = overdue_of(node_client_reply(client, 9), console->now);
     status->overdue_us[1] = overdue_of(node_client_reply(client, 10), console->now);
+    const struct redis_reply *ping = node_client_reply(client, 11);
+    status->has_failing_disk =
+        ping->kind == REDIS_FAILURE && redis_error_classify(ping->bytes, ping->length) == REDIS_ERROR_MISCONF;
 }
 
 /* --- classes that nobody serves --------------------------------------------------------------------------------- */

@@ -35,6 +35,7 @@ struct status {
     unsigned lock_nodes, lock_voters;               /* 0 when they were not asked */
     char lock_reason[600];                          /* why the first that does not vote does not */
     long long memory_used, memory_max, connections; /* bytes; max 0: no limit; -1: not known */
+    bool has_failing_disk;                          /* so the queue node refuses writes */
 };
 
 enum { STATUS_CLASSES_MAX = 100 };
