@@ -133,7 +133,7 @@ static void verify_deliver(struct loop_message *message)
 static void settle_fire(struct loop_timer *timer)
 {
     struct redlock_client *client = list_owner(timer, struct redlock_client, poll_timer);
-    if (redlock_group_is_settled(client->group))
+    if (redlock_group_is_ready(client->group))
         sem_post(&client->settled);
     else
         loop_timer_set(client->loop, timer, loop_after(client->loop, POLL_NS));

@@ -18,7 +18,8 @@
 #define FENCE_BYTES          176
 #define FENCE_TTL_DEFAULT_NS (7 * 24 * 3600 * NS_PER_S)
 
-#define PACE_LOOK_NS (1 * NS_PER_MS)
+#define PACE_LOOK_NS   (1 * NS_PER_MS)
+#define READY_GRACE_NS (100 * NS_PER_MS)
 
 static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
 {
@@ -177,6 +178,17 @@ unsigned redlock_group_voters(const struct redlock_group *group)
 bool redlock_group_is_settled(const struct redlock_group *group)
 {
     return group != NULL && inspections_are_settled(group);
+}
+
+bool redlock_group_is_ready(struct redlock_group *group)
+{
+    if (redlock_group_is_settled(group))
+        return true;
+    if (group == NULL || redlock_group_voters(group) <= group->node_count / 2)
+        return false;
+    if (group->ready_at.ns == 0)
+        group->ready_at = loop_after(group->loop, READY_GRACE_NS);
+    return instant_reached(loop_now(group->loop), group->ready_at);
 }
 
 unsigned redlock_group_busy(const struct redlock_group *group)

@@ -102,7 +102,8 @@ struct redlock_group {
     bool has_own_resources;
     struct trust trust;
     struct loop_timer trust_timer;
-    bool is_trust_told; /* changes of it are news from now on */
+    bool is_trust_told;      /* changes of it are news from now on */
+    struct instant ready_at; /* though not every node was tried; 0 = no majority has voted yet */
     struct local_waiters *local_waiters;
     struct notifications *notifications;
     struct places_seen *places_seen; /* NULL until the first request of a resource with a limit */

@@ -211,8 +211,8 @@ struct redlock_counters {
 struct redlock_client; /* a loop thread of its own and a connection to every node */
 struct redlock_held;   /* one lock that is held */
 
-/* Returns after the first attempt to connect to each node; a node that is down is no error. NULL, with a reason, if the
- * options are wrong. */
+/* Returns after the first attempt to connect to each node; a node that is down is no error. While a majority can be
+ * used, one that hangs is waited for no longer than a moment. NULL, with a reason, if the options are wrong. */
 REDLOCK_API struct redlock_client *redlock_client_open(const struct redlock_options *options, char *reason,
                                                        size_t reason_size);
 /* Release every lock first. Waits until releases in the background are on their way. Calls that still wait for a lock

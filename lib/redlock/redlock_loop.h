@@ -181,6 +181,9 @@ const char *redlock_group_trouble(const struct redlock_group *group);
 unsigned redlock_group_voters(const struct redlock_group *group);
 /* True once every node was tried and inspected, so that an acquire is not refused only for being early. */
 bool redlock_group_is_settled(const struct redlock_group *group);
+/* Asked again and again: true once it is settled, or a majority votes and the others had a moment more to come. So a
+ * node that hangs keeps nobody waiting for as long as a connection may take. */
+bool redlock_group_is_ready(struct redlock_group *group);
 /* The present state of the nodes. Without a majority of voters nothing is granted. With a majority of blank nodes
  * nothing ever will be, until they become a lock group: no other nodes can outvote them. On the loop. */
 struct redlock_group_status {

@@ -322,4 +322,37 @@ TEST(a_pause_of_a_majority_that_comes_again_is_waited_for)
     redlock_group_destroy(hasty_one);
 }
 
+/* --- the begin -------------------------------------------------------------------------------------------------- */
+
+TEST(a_new_process_does_not_wait_for_a_node_that_hangs)
+{
+    struct lock_probe lock;
+    char reason[256];
+    pause_first(1);
+    struct redlock_group *new_one = redlock_group_create(loop, &cluster.options, reason, sizeof reason);
+    assert_false(redlock_group_is_ready(new_one));
+    loop_await(loop, redlock_group_is_ready(new_one));
+    assert_int_equal(redlock_group_voters(new_one), NODES - 1); /* those that answer had the time to */
+    assert_false(redlock_group_is_settled(new_one));
+    lock_probe_create(&lock, loop, new_one, &terms);
+    assert_int_equal(lock_probe_acquire(&lock, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&lock), REDLOCK_RELEASED);
+    lock_probe_destroy(&lock);
+    resume_first(1);
+    loop_await(loop, redlock_group_busy(new_one) == 0 && redlock_group_is_settled(new_one));
+    redlock_group_destroy(new_one);
+}
+
+TEST(a_new_process_waits_for_a_majority)
+{
+    char reason[256];
+    pause_first(QUORUM);
+    struct redlock_group *new_one = redlock_group_create(loop, &cluster.options, reason, sizeof reason);
+    loop_for(loop, REDLOCK_MS(300));
+    assert_false(redlock_group_is_ready(new_one));
+    resume_first(QUORUM);
+    loop_await(loop, redlock_group_is_ready(new_one));
+    redlock_group_destroy(new_one);
+}
+
 RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)

@@ -423,7 +423,7 @@ static void lock_ask(struct lock_command *self)
 static void settle_fired(struct loop_timer *timer)
 {
     struct lock_command *self = list_owner(timer, struct lock_command, settle);
-    if (!self->is_ready || !redlock_group_is_settled(self->group))
+    if (!self->is_ready || !redlock_group_is_ready(self->group))
         loop_timer_set(self->loop, timer, loop_after(self->loop, POLL_NS));
     else if (group_can_serve(self))
         lock_ask(self);
