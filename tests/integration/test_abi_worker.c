@@ -6,25 +6,19 @@
 #include <sys/stat.h>
 
 #include "tests/support/one_fleet.h"
+#include "tests/support/private_directory.h"
 
 static char jobs[128];
 
 /* A checkout may have a mask of its own, and a worker refuses what others may write. */
 static void install(const char *from)
 {
-    char to[160], bytes[4096];
+    char to[160];
     snprintf(jobs, sizeof jobs, "%s/jobs", fleet.directory);
     snprintf(to, sizeof to, "%s/abi.so", jobs);
     assert_int_equal(mkdir(jobs, 0755), 0);
     assert_int_equal(chmod(jobs, 0755), 0);
-    FILE *in = fopen(from, "re"), *out = fopen(to, "we");
-    assert_non_null(in);
-    assert_non_null(out);
-    for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
-        assert_int_equal(fwrite(bytes, 1, length, out), length);
-    fclose(in);
-    assert_int_equal(fclose(out), 0);
-    assert_int_equal(chmod(to, 0644), 0);
+    private_file_copy(from, to);
 }
 
 /* It fails once, on purpose, and finds in its second run what the first has saved. */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "tests/support/one_fleet.h"
+#include "tests/support/private_directory.h"
 
 #define IN_THREADS "{ class = \"release\"; isolation = \"thread\"; }, { class = \"single\"; isolation = \"thread\"; }"
 #define IN_PROCESSES                                                                                                   \
@@ -23,25 +24,13 @@ static const char *in_jobs(const char *name, const char *ending)
     return path;
 }
 
-static void file_copy(const char *from, const char *to)
-{
-    char bytes[4096];
-    FILE *in = fopen(from, "re"), *out = fopen(to, "we");
-    assert_non_null(in);
-    assert_non_null(out);
-    for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
-        assert_int_equal(fwrite(bytes, 1, length, out), length);
-    fclose(in);
-    assert_int_equal(fclose(out), 0);
-}
-
 /* As install(1) does: a file of its own, which then takes the name. */
 static void install(const char *plugin, const char *name)
 {
     char from[600], fresh[256];
     snprintf(from, sizeof from, "%s/tests/plugins/%s.so", test_build(), plugin);
     snprintf(fresh, sizeof fresh, "%s", in_jobs(name, ".new"));
-    file_copy(from, fresh);
+    private_file_copy(from, fresh);
     assert_int_equal(chmod(fresh, 0644), 0);
     assert_int_equal(rename(fresh, in_jobs(name, ".so")), 0);
 }
@@ -58,16 +47,6 @@ static void let_them_go(void)
     char path[128];
     snprintf(path, sizeof path, "%s/go", fleet.directory);
     file_make(path);
-}
-
-static unsigned logged(unsigned worker, const char *text)
-{
-    char *log = fleet_log(&fleet, worker);
-    unsigned count = 0;
-    for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
-        count++;
-    free(log);
-    return count;
 }
 
 static struct fleet_setup setup_of(const char *classes)
@@ -92,13 +71,6 @@ static unsigned start(const char *classes)
     return worker;
 }
 
-static void reload(unsigned worker)
-{
-    unsigned before = logged(worker, " reloaded ") + logged(worker, " reload_refused ");
-    fleet_signal(&fleet, worker, SIGHUP);
-    test_await(logged(worker, " reloaded ") + logged(worker, " reload_refused ") > before);
-}
-
 static void push(const char *class_name, const char *jid, const char *order)
 {
     fleet_push(&fleet, "{\"class\":\"%s\",\"args\":[\"%s\"],\"jid\":\"%s\"}", class_name, order, jid);
@@ -112,7 +84,7 @@ static void replace_while_it_runs(const char *classes)
     push("release", "old", "wait");
     test_await(fleet_noted(&fleet, "begin 1 old"));
     install("release_2", "release");
-    reload(worker);
+    fleet_reload(&fleet, worker);
     assert_true(
         fleet_logged(&fleet, worker, "plugin_loaded name=release version=\"2\" build=\"of a test\" generation=2"));
     push("release", "new", "");
@@ -148,12 +120,12 @@ static void nothing_is_lost(const char *classes)
             push("release", jid, "");
         }
         install(generation % 2 == 0 ? "release_2" : "release_1", "release");
-        reload(worker);
+        fleet_reload(&fleet, worker);
     }
     test_await(fleet_left(&fleet) == 0);
     assert_int_equal(fleet_noted_all(&fleet, "end "), (GENERATIONS - 1) * TASKS);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), (GENERATIONS - 1) * TASKS);
-    assert_int_equal(logged(worker, "plugin_generations generation="), GENERATIONS - 8);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "plugin_generations generation="), GENERATIONS - 8);
     assert_true(fleet_logged(&fleet, worker, "plugin_generations generation=9 "));
     one_fleet_stop(worker);
 }
@@ -175,7 +147,7 @@ TEST(a_serial_run_waits_for_one_of_the_former_release)
     push("single", "old", "wait");
     test_await(fleet_noted(&fleet, "begin 1 old"));
     install("release_2", "release");
-    reload(worker);
+    fleet_reload(&fleet, worker);
     push("single", "new", "");
     push("release", "other", "");
     test_await(fleet_noted(&fleet, "end 2 other"));
@@ -194,14 +166,14 @@ TEST(a_file_that_is_written_in_place_is_loaded)
 {
     unsigned worker = start(IN_THREADS);
     install("release_2", "release");
-    reload(worker);
+    fleet_reload(&fleet, worker);
     char from[600];
     snprintf(from, sizeof from, "%s/tests/plugins/release_1.so", test_build());
-    file_copy(from, in_jobs("release", ".so"));
+    private_file_copy(from, in_jobs("release", ".so"));
     push("release", "between", "");
     test_await(fleet_noted(&fleet, "end 2 between"));
-    reload(worker);
-    assert_int_equal(logged(worker, "plugin_loaded name=release "), 3);
+    fleet_reload(&fleet, worker);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "plugin_loaded name=release "), 3);
     push("release", "after", "");
     test_await(fleet_noted(&fleet, "end 1 after"));
     one_fleet_stop(worker);
@@ -215,14 +187,14 @@ TEST(plugins_come_and_go)
     push("wild", "early", "");
     test_await(fleet_number(&fleet, "ZCARD retry") == 1);
     install("wild", "tame");
-    reload(worker);
+    fleet_reload(&fleet, worker);
     assert_true(fleet_logged(&fleet, worker, "plugin_loaded name=wild "));
     push("wild", "served", "");
     push("release", "as ever", "");
     test_await(fleet_noted(&fleet, "end 1 as ever"));
     test_await(fleet_left(&fleet) == 1);
     assert_int_equal(unlink(in_jobs("tame", ".so")), 0);
-    reload(worker);
+    fleet_reload(&fleet, worker);
     assert_true(fleet_logged(&fleet, worker, "plugin_gone name=wild "));
     push("wild", "late", "");
     test_await(fleet_number(&fleet, "ZCARD retry") == 2);
@@ -241,7 +213,7 @@ TEST(a_lock_is_handed_on_to_a_task_of_a_new_class)
     fleet_push(&fleet, "{\"class\":\"release\",\"args\":[\"wait\"],\"jid\":\"holder\",\"resource\":\"r\"}");
     test_await(fleet_noted(&fleet, "begin 1 holder"));
     install("wild", "tame");
-    reload(worker);
+    fleet_reload(&fleet, worker);
     fleet_push(&fleet, "{\"class\":\"wild\",\"args\":[],\"jid\":\"heir\",\"resource\":\"r\"}");
     test_await(fleet_logged(&fleet, worker, "ending=parked jid=heir")); /* its place in line it has a moment earlier */
     let_them_go();
@@ -254,9 +226,9 @@ TEST(a_lock_is_handed_on_to_a_task_of_a_new_class)
 TEST(a_reload_without_a_change_loads_nothing)
 {
     unsigned worker = start(IN_THREADS);
-    reload(worker);
-    reload(worker);
-    assert_int_equal(logged(worker, "plugin_loaded name="), 1);
+    fleet_reload(&fleet, worker);
+    fleet_reload(&fleet, worker);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "plugin_loaded name="), 1);
     assert_int_equal(fleet_noted(&fleet, "open 1"), 1);
     one_fleet_stop(worker);
 }
@@ -268,7 +240,7 @@ TEST(a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread)
     assert_int_equal(fleet_noted(&fleet, "open 1"), 0);
     struct fleet_setup setup = setup_of(IN_THREADS);
     fleet_configure(&fleet, worker, &setup);
-    reload(worker);
+    fleet_reload(&fleet, worker);
     assert_int_equal(fleet_noted(&fleet, "open 1"), 1);
     push("release", "moved", "");
     test_await(fleet_noted(&fleet, "end 1 moved"));
@@ -280,9 +252,9 @@ TEST(a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread)
 
 static void is_refused(unsigned worker, const char *reason)
 {
-    unsigned before = logged(worker, " reload_refused ");
-    reload(worker);
-    assert_int_equal(logged(worker, " reload_refused "), before + 1);
+    unsigned before = fleet_logged_times(&fleet, worker, " reload_refused ");
+    fleet_reload(&fleet, worker);
+    assert_int_equal(fleet_logged_times(&fleet, worker, " reload_refused "), before + 1);
     if (!fleet_logged(&fleet, worker, reason))
         fail_msg("not said: %s", reason);
     push("release", "on", "");
@@ -308,7 +280,7 @@ TEST(what_is_wrong_with_a_new_file_refuses_the_reload)
     assert_int_equal(unlink(in_jobs("second", ".so")), 0);
     assert_int_equal(fleet_noted(&fleet, "end 1 on"), 3);
     assert_false(fleet_logged(&fleet, worker, "setting_changed"));
-    reload(worker);
+    fleet_reload(&fleet, worker);
     assert_true(fleet_logged(&fleet, worker, "setting_changed setting=\"worker.log_level\""));
     push("release", "last", "");
     test_await(fleet_noted(&fleet, "end 2 last"));
@@ -328,9 +300,9 @@ TEST(a_signal_that_comes_too_early_is_heard)
     fleet_signal(&fleet, worker, SIGHUP);
     fleet_signal(&fleet, worker, SIGTTIN);
     file_make(in_jobs("gate_is_open", ""));
-    test_await(logged(worker, " reloading reason=SIGHUP") == 1);
-    test_await(logged(worker, " tasks_running ") == 1);
-    test_await(logged(worker, " reloaded ") == 1);
+    test_await(fleet_logged_times(&fleet, worker, " reloading reason=SIGHUP") == 1);
+    test_await(fleet_logged_times(&fleet, worker, " tasks_running ") == 1);
+    test_await(fleet_logged_times(&fleet, worker, " reloaded ") == 1);
     one_fleet_stop(worker);
 }
 
@@ -340,10 +312,10 @@ TEST(a_plugin_that_is_slow_to_open_is_named)
     install("wild", "gate_at_open");
     struct fleet_setup setup = setup_of(IN_THREADS ", { class = \"wild\"; isolation = \"thread\"; lock = \"none\"; }");
     unsigned worker = fleet_work(&fleet, &setup);
-    test_await(logged(worker, " plugin_opening name=wild seconds=") > 0);
-    assert_int_equal(logged(worker, " worker_started "), 0);
+    test_await(fleet_logged_times(&fleet, worker, " plugin_opening name=wild seconds=") > 0);
+    assert_int_equal(fleet_logged_times(&fleet, worker, " worker_started "), 0);
     file_make(in_jobs("gate_is_open", ""));
-    test_await(logged(worker, " worker_started ") == 1);
+    test_await(fleet_logged_times(&fleet, worker, " worker_started ") == 1);
     one_fleet_stop(worker);
 }
 
@@ -402,24 +374,24 @@ TEST(a_program_is_replaced_by_another)
     program_write(1);
     program_write(2);
     program_configure(worker, 1);
-    reload(worker);
+    fleet_reload(&fleet, worker);
     push("program", "old", "wait");
     test_await(fleet_noted(&fleet, "begin 1 old"));
     program_configure(worker, 3);
-    reload(worker);
-    assert_int_equal(logged(worker, " reload_refused "), 1);
+    fleet_reload(&fleet, worker);
+    assert_int_equal(fleet_logged_times(&fleet, worker, " reload_refused "), 1);
     assert_true(fleet_logged(&fleet, worker, "/program_3: No such file or directory"));
     push("program", "next", "");
     test_await(fleet_noted(&fleet, "end 1 next"));
     program_configure(worker, 2);
-    reload(worker);
+    fleet_reload(&fleet, worker);
     push("program", "new", "");
     test_await(fleet_noted(&fleet, "end 2 new"));
     assert_int_equal(fleet_noted(&fleet, "end 1 old"), 0);
     let_them_go();
     test_await(fleet_noted(&fleet, "end 1 old"));
     test_await(fleet_left(&fleet) == 0);
-    assert_int_equal(logged(worker, "plugin_loaded "), 1);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "plugin_loaded "), 1);
     one_fleet_stop(worker);
 }
 

@@ -55,16 +55,10 @@ static void directory_make(const char *name)
 /* Of the build tree. */
 static const char *file_copy(const char *built, const char *name, mode_t mode)
 {
-    char from[600], bytes[4096], *path = files[file_count++];
+    char from[600], *path = files[file_count++];
     snprintf(from, sizeof from, "%s/%s", test_build(), built);
     snprintf(path, PATH_SIZE, "%s/%s", directory, name);
-    FILE *in = fopen(from, "re"), *out = fopen(path, "we");
-    assert_non_null(in);
-    assert_non_null(out);
-    for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
-        assert_int_equal(fwrite(bytes, 1, length, out), length);
-    fclose(in);
-    assert_int_equal(fclose(out), 0);
+    private_file_copy(from, path);
     assert_int_equal(chmod(path, mode), 0);
     return path;
 }

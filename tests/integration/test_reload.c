@@ -5,16 +5,6 @@
 
 #include "tests/support/one_fleet.h"
 
-static unsigned logged(unsigned worker, const char *text)
-{
-    char *log = fleet_log(&fleet, worker);
-    unsigned count = 0;
-    for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
-        count++;
-    free(log);
-    return count;
-}
-
 static unsigned start(const struct fleet_setup *setup)
 {
     unsigned worker = fleet_work(&fleet, setup);
@@ -24,10 +14,8 @@ static unsigned start(const struct fleet_setup *setup)
 
 static void reload(unsigned worker, const struct fleet_setup *setup)
 {
-    unsigned before = logged(worker, " reloaded ") + logged(worker, " reload_refused ");
     fleet_configure(&fleet, worker, setup);
-    fleet_signal(&fleet, worker, SIGHUP);
-    test_await(logged(worker, " reloaded ") + logged(worker, " reload_refused ") > before);
+    fleet_reload(&fleet, worker);
 }
 
 TEST(a_reload_without_a_change_changes_nothing)
@@ -88,7 +76,7 @@ TEST(a_reload_that_silences_the_log_loses_no_task)
     for (const char *at = log; (at = strstr(at, " tasks_summed done=")) != NULL;)
         summed += (unsigned)strtoul(at += strlen(" tasks_summed done="), NULL, 10);
     free(log);
-    assert_int_equal(logged(worker, " task_ended ending=done ") + summed, TASKS);
+    assert_int_equal(fleet_logged_times(&fleet, worker, " task_ended ending=done ") + summed, TASKS);
 }
 
 /* By what the worker does: a handler that listens is stopped at once. */

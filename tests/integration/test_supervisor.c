@@ -26,16 +26,6 @@ static void push(const char *act, const char *jid)
     fleet_push(&fleet, "{\"class\":\"restless\",\"args\":[\"%s\",0],\"jid\":\"%s\"}", act, jid);
 }
 
-static unsigned logged_times(unsigned worker, const char *text)
-{
-    char *log = fleet_log(&fleet, worker);
-    unsigned count = 0;
-    for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
-        count++;
-    free(log);
-    return count;
-}
-
 /* Of the process's latest start. */
 static pid_t pid_of(unsigned worker, unsigned process)
 {
@@ -136,7 +126,7 @@ TEST(the_others_that_ran_are_not_named)
     await_running(worker, &(const char *){"innocent"}, 1);
     push("nowhere", "guilty");
     assert_killed(fleet_wait(&fleet, worker), SIGSEGV);
-    test_await(logged_times(worker, "task_was_running ") == 2);
+    test_await(fleet_logged_times(&fleet, worker, "task_was_running ") == 2);
     char *log = fleet_log(&fleet, worker), *line = strstr(log, "worker_crashed pid=");
     assert_non_null(line);
     strchrnul(line, '\n')[0] = '\0';
@@ -255,11 +245,11 @@ TEST(a_poisonous_task_ends_up_dead_and_the_others_are_done)
     assert_contains(dead, "\"error_class\":\"HF::PoisonPill\"");
     free(dead);
     await_ready(worker);
-    test_await(logged_times(worker, "restarted_after_crash ") == 3);
+    test_await(fleet_logged_times(&fleet, worker, "restarted_after_crash ") == 3);
     one_fleet_stop(worker);
-    assert_int_equal(logged_times(worker, "process_ended "), 5);
-    assert_int_equal(logged_times(worker, " jid=killer class=restless seconds="), 3);
-    assert_int_equal(logged_times(worker, "process_restarted "), 3);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "process_ended "), 5);
+    assert_int_equal(fleet_logged_times(&fleet, worker, " jid=killer class=restless seconds="), 3);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "process_restarted "), 3);
     assert_true(fleet_logged(&fleet, worker, " after_s=1\n"));
 }
 
@@ -296,8 +286,8 @@ TEST(a_killed_process_is_started_again_and_its_task_with_it)
     assert_true(first > 0 && second > 0 && first != second);
     assert_int_equal(kill(first, SIGKILL), 0);
     assert_int_equal(kill(second, SIGKILL), 0);
-    test_await(logged_times(worker, " signal=SIGKILL seconds=") == 2);
-    test_await(logged_times(worker, "restarted_after_crash process=") == 2);
+    test_await(fleet_logged_times(&fleet, worker, " signal=SIGKILL seconds=") == 2);
+    test_await(fleet_logged_times(&fleet, worker, "restarted_after_crash process=") == 2);
     assert_true(pid_of(worker, 1) != first);
     test_await(fleet_logged(&fleet, worker, "task_recovered jid=held"));
     one_fleet_stop(worker);
@@ -311,13 +301,13 @@ TEST(the_pauses_grow)
     unsigned worker = fleet_work(&fleet, &one);
     await_ready(worker);
     for (unsigned death = 1; death <= 2; death++) {
-        test_await(logged_times(worker, "worker_started ") == death);
+        test_await(fleet_logged_times(&fleet, worker, "worker_started ") == death);
         kill(pid_of(worker, 1), SIGKILL);
-        test_await(logged_times(worker, "process_restarted ") == death);
+        test_await(fleet_logged_times(&fleet, worker, "process_restarted ") == death);
     }
     assert_true(fleet_logged(&fleet, worker, " after_s=1\n"));
     assert_true(fleet_logged(&fleet, worker, " after_s=2\n"));
-    test_await(logged_times(worker, "worker_started ") == 3);
+    test_await(fleet_logged_times(&fleet, worker, "worker_started ") == 3);
     one_fleet_stop(worker);
 }
 
@@ -328,11 +318,12 @@ TEST(each_hears_of_a_reload)
     unsigned worker = fleet_work(&fleet, &pair);
     await_ready(worker);
     fleet_signal(&fleet, worker, SIGHUP);
-    test_await(logged_times(worker, " reloaded changed=") == 2);
+    test_await(fleet_logged_times(&fleet, worker, " reloaded changed=") == 2);
     fleet_signal(&fleet, worker, SIGTTIN);
-    test_await(logged_times(worker, "process_running ") == 2 && logged_times(worker, "tasks_running ") == 2);
+    test_await(fleet_logged_times(&fleet, worker, "process_running ") == 2 &&
+               fleet_logged_times(&fleet, worker, "tasks_running ") == 2);
     one_fleet_stop(worker);
-    assert_int_equal(logged_times(worker, "worker_stopped "), 2);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "worker_stopped "), 2);
     assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
 }
 
@@ -342,7 +333,7 @@ TEST(a_drain_ends_all)
     await_ready(worker);
     fleet_signal(&fleet, worker, SIGUSR2);
     assert_int_equal(fleet_wait(&fleet, worker), 0);
-    assert_int_equal(logged_times(worker, "worker_draining "), 2);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "worker_draining "), 2);
 }
 
 /* Who dies then is not started again, or a stop would have no end. */
@@ -357,12 +348,12 @@ TEST(nothing_is_started_again_while_it_ends)
         push("listen", jids[i]);
     await_running(worker, jids, 4);
     fleet_signal(&fleet, worker, SIGTERM);
-    test_await(logged_times(worker, "worker_stopping ") == 2);
+    test_await(fleet_logged_times(&fleet, worker, "worker_stopping ") == 2);
     kill(pid_of(worker, 1), SIGKILL);
     test_await(fleet_logged(&fleet, worker, " signal=SIGKILL "));
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
-    assert_int_equal(logged_times(worker, "worker_stopping_now "), 1);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "worker_stopping_now "), 1);
     assert_false(fleet_logged(&fleet, worker, "process_restarted"));
 }
 
@@ -371,8 +362,8 @@ TEST(without_a_supervisor_they_stop)
     unsigned worker = fleet_work(&fleet, &pair);
     await_ready(worker);
     one_fleet_kill(worker);
-    test_await(logged_times(worker, "worker_stopped ") == 2);
-    assert_int_equal(logged_times(worker, "exit_code=0"), 2);
+    test_await(fleet_logged_times(&fleet, worker, "worker_stopped ") == 2);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "exit_code=0"), 2);
     test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 0);
 }
 
@@ -384,7 +375,7 @@ TEST(a_configuration_with_errors_starts_nothing)
     wrong.worker = "nonsense = 1;";
     unsigned worker = fleet_work(&fleet, &wrong);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
-    assert_int_equal(logged_times(worker, "nonsense"), 1);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "nonsense"), 1);
     assert_false(fleet_logged(&fleet, worker, "process_started"));
 }
 
@@ -395,8 +386,8 @@ TEST(a_plugin_that_is_refused_is_refused_once)
     wrong.classes = NULL;
     unsigned worker = fleet_work(&fleet, &wrong);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
-    assert_int_equal(logged_times(worker, "process_started "), 1);
-    assert_int_equal(logged_times(worker, "supervisor_gives_up "), 1);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "process_started "), 1);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "supervisor_gives_up "), 1);
     assert_false(fleet_logged(&fleet, worker, "process_restarted"));
 }
 
@@ -438,7 +429,7 @@ TEST(only_the_supervisor_speaks_to_the_service_manager)
     fleet_signal(&fleet, worker, SIGHUP);
     assert_told(manager, "RELOADING=1");
     assert_told(manager, "READY=1");
-    test_await(logged_times(worker, " reloaded changed=") == 2);
+    test_await(fleet_logged_times(&fleet, worker, " reloaded changed=") == 2);
     fleet_signal(&fleet, worker, SIGTERM);
     assert_told(manager, "STOPPING=1");
     assert_int_equal(fleet_wait(&fleet, worker), 0);
@@ -477,10 +468,10 @@ TEST(a_process_that_is_silent_is_killed_and_started_again)
     await_ready(worker);
     pid_t second = pid_of(worker, 2);
     kill(second, SIGSTOP);
-    test_await(logged_times(worker, " process_silent process=2 ") == 1);
-    test_await(logged_times(worker, "process_ended process=2 ") == 1);
+    test_await(fleet_logged_times(&fleet, worker, " process_silent process=2 ") == 1);
+    test_await(fleet_logged_times(&fleet, worker, "process_ended process=2 ") == 1);
     test_await(pid_of(worker, 2) != second);
-    assert_int_equal(logged_times(worker, " process_silent process=1 "), 0);
+    assert_int_equal(fleet_logged_times(&fleet, worker, " process_silent process=1 "), 0);
     one_fleet_stop(worker);
 }
 

@@ -420,12 +420,31 @@ char *fleet_log(const struct fleet *fleet, unsigned worker)
     return file_read(path_of(fleet, fleet->workers[worker].name, ".log"));
 }
 
-bool fleet_logged(struct fleet *fleet, unsigned worker, const char *text)
+unsigned fleet_logged_times(struct fleet *fleet, unsigned worker, const char *text)
 {
     char *log = fleet_log(fleet, worker);
-    bool found = strstr(log, text) != NULL;
+    unsigned count = 0;
+    for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
+        count++;
     free(log);
-    return found;
+    return count;
+}
+
+static unsigned reloads(struct fleet *fleet, unsigned worker)
+{
+    return fleet_logged_times(fleet, worker, " reloaded ") + fleet_logged_times(fleet, worker, " reload_refused ");
+}
+
+void fleet_reload(struct fleet *fleet, unsigned worker)
+{
+    unsigned before = reloads(fleet, worker);
+    fleet_signal(fleet, worker, SIGHUP);
+    test_await(reloads(fleet, worker) > before);
+}
+
+bool fleet_logged(struct fleet *fleet, unsigned worker, const char *text)
+{
+    return fleet_logged_times(fleet, worker, text) > 0;
 }
 
 /* From the start of a line. */

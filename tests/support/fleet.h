@@ -104,6 +104,9 @@ unsigned fleet_noted_all(struct fleet *fleet, const char *what);
 /* The log of a worker, and whether it has this text. */
 char *fleet_log(const struct fleet *fleet, unsigned worker);
 bool fleet_logged(struct fleet *fleet, unsigned worker, const char *text);
+/* SIGHUP to a worker; returns when it has said what came of it. */
+void fleet_reload(struct fleet *fleet, unsigned worker);
+unsigned fleet_logged_times(struct fleet *fleet, unsigned worker, const char *text);
 /* Prints the end of what each worker has said, to see why a test failed. */
 void fleet_tell(const struct fleet *fleet);
 

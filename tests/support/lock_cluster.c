@@ -194,6 +194,8 @@ static void probe_event(struct redlock_lock *lock, void *context, const struct r
         probe->answer = event->answer;
         probe->attempts = event->attempts;
         probe->waited_ns = event->waited_ns;
+        probe->remaining_ns = event->remaining_ns;
+        snprintf(probe->holder, sizeof probe->holder, "%s", event->holder != NULL ? event->holder : "");
         probe->handed_over = event->handed_over;
         break;
     case REDLOCK_EVENT_EXTENDED:

@@ -64,7 +64,8 @@ struct lock_probe {
     enum redlock_answer answer;
     enum redlock_ending ending;
     unsigned attempts;
-    int64_t waited_ns;
+    int64_t waited_ns, remaining_ns;
+    char holder[REDLOCK_OWNER_BYTES_MAX + 128]; /* when it was answered; "" = nobody said who */
     bool handed_over;
     enum redlock_loss loss;
     bool leaves_when_busy;

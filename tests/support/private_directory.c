@@ -1,8 +1,10 @@
 #include "tests/support/private_directory.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 /* Below /tmp when TMPDIR is too long. */
 static void pattern_write(char path[PRIVATE_DIRECTORY_MAX])
@@ -31,4 +33,18 @@ int private_file_create(char path[PRIVATE_DIRECTORY_MAX])
         abort();
     }
     return file;
+}
+
+void private_file_copy(const char *from, const char *to)
+{
+    char bytes[4096];
+    FILE *in = fopen(from, "re"), *out = fopen(to, "we");
+    bool is_whole = in != NULL && out != NULL;
+    for (size_t length; is_whole && (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
+        is_whole = fwrite(bytes, 1, length, out) == length;
+    if (!is_whole || fclose(out) != 0 || chmod(to, 0644) != 0) {
+        perror(is_whole ? to : from);
+        abort();
+    }
+    fclose(in);
 }

@@ -276,19 +276,6 @@ static void members_are_as_they_were(const struct plugins *plugins)
                 handler->max_hold_ms == 9);
 }
 
-static void file_copy(const char *from, const char *to)
-{
-    char bytes[4096];
-    FILE *in = fopen(from, "r"), *out = fopen(to, "w");
-    assert_non_null(in);
-    assert_non_null(out);
-    for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
-        assert_int_equal(fwrite(bytes, 1, length, out), length);
-    fclose(in);
-    assert_int_equal(fclose(out), 0);
-    assert_int_equal(chmod(to, 0644), 0);
-}
-
 /* A checkout may have a mask of its own, so the plugin is loaded from a directory of ours. */
 static void works_from(const char *file)
 {
@@ -297,7 +284,7 @@ static void works_from(const char *file)
     struct error error = ERROR_NONE;
     private_directory_create(directory);
     snprintf(path, sizeof path, "%s/abi.so", directory);
-    file_copy(file, path);
+    private_file_copy(file, path);
     struct plugins *plugins = plugins_load(directory, NULL, 0, &findings);
     findings_print(&findings, stderr);
     assert_int_equal(findings.errors, 0);

@@ -1,15 +1,10 @@
 /* The log: lines are whole and in order, the caller never waits, and what could not be written is counted. */
-#include "tests/support/private_directory.h"
-#include "tests/support/test.h"
+#include "tests/unit/log_fixture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
-
-static char path[PRIVATE_DIRECTORY_MAX];
-static char content[4 * 1024 * 1024];
 static _Atomic bool is_starved;
 
 /* Instead of libc's: the log thread may find the machine so busy that it goes on late. */
@@ -20,55 +15,6 @@ int poll(struct pollfd *watched, nfds_t count, int timeout_ms)
     if (atomic_exchange(&is_starved, false))
         nanosleep(&late, NULL);
     return ppoll(watched, count, timeout_ms >= 0 ? &timeout : NULL, NULL);
-}
-
-static void set_up(void)
-{
-    signal(SIGPIPE, SIG_IGN);
-    close(private_file_create(path));
-}
-
-static void tear_down(void)
-{
-    log_stop();
-    unlink(path);
-}
-
-static void start(enum log_level level, int fd)
-{
-    struct error error = ERROR_NONE;
-    if (!log_start(&(struct log_options){.level = level, .fd = fd, .path = fd < 0 ? path : NULL}, &error))
-        fail_msg("%s", error.text);
-}
-
-/* What is in the file by now. */
-static const char *logged(void)
-{
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    content[fread(content, 1, sizeof content - 1, file)] = '\0';
-    fclose(file);
-    return content;
-}
-
-/* The text behind the time, which must be one. */
-static const char *behind_time(const char *line)
-{
-    static const char shape[] = "dddd-dd-ddTdd:dd:dd.dddZ ";
-    for (size_t i = 0; i < sizeof shape - 1; i++) {
-        bool fits = shape[i] == 'd' ? line[i] >= '0' && line[i] <= '9' : line[i] == shape[i];
-        if (!fits)
-            fail_msg("no time: %s", line);
-    }
-    return line + sizeof shape - 1;
-}
-
-static size_t lines_in(const char *text)
-{
-    size_t lines = 0;
-    for (; (text = strchr(text, '\n')) != NULL; text++)
-        lines++;
-    return lines;
 }
 
 /* --- lines -------------------------------------------------------------------------------------------------- */

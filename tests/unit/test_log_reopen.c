@@ -1,59 +1,10 @@
 /* Opening the log file again: what was logged before goes to the old file, the rest to the new one, and no line is lost
  * or split. */
-#include "tests/support/private_directory.h"
-#include "tests/support/test.h"
+#include "tests/unit/log_fixture.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <sys/stat.h>
-
-#include "base/log.h"
-
-static char path[PRIVATE_DIRECTORY_MAX];
-static char content[64 * 1024];
-
-static void set_up(void)
-{
-    close(private_file_create(path));
-}
-
-static void tear_down(void)
-{
-    log_stop();
-    unlink(path);
-}
-
-static void start(enum log_level level, int fd)
-{
-    struct error error = ERROR_NONE;
-    if (!log_start(&(struct log_options){.level = level, .fd = fd, .path = fd < 0 ? path : NULL}, &error))
-        fail_msg("%s", error.text);
-}
-
-/* What is in the file by now. */
-static const char *logged(void)
-{
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    content[fread(content, 1, sizeof content - 1, file)] = '\0';
-    fclose(file);
-    return content;
-}
-
-static const char *behind_time(const char *line)
-{
-    static const char shape[] = "2026-01-01T00:00:00.000Z ";
-    assert_true(strlen(line) > sizeof shape && line[sizeof shape - 3] == 'Z');
-    return line + sizeof shape - 1;
-}
-
-static size_t lines_in(const char *text)
-{
-    size_t lines = 0;
-    for (; (text = strchr(text, '\n')) != NULL; text++)
-        lines++;
-    return lines;
-}
 
 static char moved[sizeof path + 8];
 

@@ -27,16 +27,9 @@ static const char *path_in(const char *name)
 /* Copies a test plugin into the directory, under a name of its own. */
 static void put(const char *plugin, const char *name)
 {
-    char from[600], bytes[4096];
+    char from[600];
     snprintf(from, sizeof from, "%s/%s.so", place->built, plugin);
-    FILE *in = fopen(from, "r"), *out = fopen(path_in(name), "w");
-    assert_non_null(in);
-    assert_non_null(out);
-    for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
-        assert_int_equal(fwrite(bytes, 1, length, out), length);
-    assert_int_equal(fclose(out), 0);
-    fclose(in);
-    chmod(path_in(name), 0644);
+    private_file_copy(from, path_in(name));
 }
 
 static void enter(void)

@@ -33,17 +33,10 @@ static void leave(void)
 /* Copies the test plugin into the directory, under a name of its own. */
 static void put(const char *plugin, const char *name)
 {
-    char from[600], bytes[4096], *path = paths[path_count++];
+    char from[600], *path = paths[path_count++];
     snprintf(from, sizeof from, "%s/tests/plugins/%s.so", test_build(), plugin);
     snprintf(path, sizeof paths[0], "%s/%s.so", directory, name);
-    FILE *in = fopen(from, "r"), *out = fopen(path, "w");
-    assert_non_null(in);
-    assert_non_null(out);
-    for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
-        assert_int_equal(fwrite(bytes, 1, length, out), length);
-    fclose(in);
-    assert_int_equal(fclose(out), 0);
-    assert_int_equal(chmod(path, 0644), 0);
+    private_file_copy(from, path);
 }
 
 static struct plugins *load(void)

@@ -74,28 +74,15 @@ TEST(a_clash_is_in_the_log_with_key_and_advice)
     assert_contains(text, "use another prefix");
 }
 
-static char holder[REDLOCK_OWNER_BYTES_MAX + 128];
-static int64_t remaining_ns;
-
-static void note_holder(struct lock_probe *probe, const struct redlock_event *event)
-{
-    (void)probe;
-    if (event->kind != REDLOCK_EVENT_ANSWER)
-        return;
-    snprintf(holder, sizeof holder, "%s", event->holder);
-    remaining_ns = event->remaining_ns;
-}
-
 /* A ttl of 285 000 years, in nanoseconds more than a number can hold. */
 TEST(a_ttl_beyond_all_measure_is_only_long)
 {
-    mine.on_event = note_holder;
     ask_first(QUORUM, "SET lock:r 5f8c1e PX 9000000000000000");
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
-    assert_true(remaining_ns > INT64_C(365) * 24 * 3600 * NS_PER_S);
+    assert_true(mine.remaining_ns > INT64_C(365) * 24 * 3600 * NS_PER_S);
     assert_contains(mine.reason, "held by 5f8c1e for ");
     assert_int_equal(lock_probe_acquire(&mine, "a r"), REDLOCK_BUSY);
-    assert_true(remaining_ns > INT64_C(365) * 24 * 3600 * NS_PER_S);
+    assert_true(mine.remaining_ns > INT64_C(365) * 24 * 3600 * NS_PER_S);
     keys_are(QUORUM);
 }
 
@@ -113,25 +100,23 @@ TEST(values_of_other_formats_are_holders_like_any_other)
         {"-1:x", "-1:x"},
         {"\"\"", ""},
     };
-    mine.on_event = note_holder;
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         char command[128];
         snprintf(command, sizeof command, "SET lock:r %s PX 60000",
                  formats[i].value[0] == '{' ? "\"{\\\"pid\\\":7}\"" : formats[i].value);
         ask_first(QUORUM, command);
         assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
-        assert_string_equal(holder, formats[i].holder);
-        assert_in_range(remaining_ns, 1, 60000 * NS_PER_MS);
+        assert_string_equal(mine.holder, formats[i].holder);
+        assert_in_range(mine.remaining_ns, 1, 60000 * NS_PER_MS);
         keys_are(QUORUM);
     }
 }
 
 TEST(a_value_of_a_megabyte_is_told_in_brief)
 {
-    mine.on_event = note_holder;
     ask_first(QUORUM, "EVAL \"return redis.call('SET','lock:r',string.rep('x',1048576),'PX',60000)\" 0");
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
-    assert_in_range(strlen(holder), 1, 200);
+    assert_in_range(strlen(mine.holder), 1, 200);
     assert_int_equal(lock_probe_acquire(&mine, "a r"), REDLOCK_BUSY);
     keys_are(QUORUM);
 }

@@ -214,27 +214,14 @@ TEST(test_who_can_listen_no_longer_asks_now_and_then)
 
 /* --- how it ends without the lock --------------------------------------------------------------------------------- */
 
-static char holder_told[REDLOCK_OWNER_BYTES_MAX + 1];
-static int64_t remaining_told;
-
-static void note_holder(struct lock_probe *probe, const struct redlock_event *event)
-{
-    (void)probe;
-    if (event->kind != REDLOCK_EVENT_ANSWER)
-        return;
-    snprintf(holder_told, sizeof holder_told, "%s", event->holder);
-    remaining_told = event->remaining_ns;
-}
-
 TEST(test_e12_the_deadline_names_who_has_it)
 {
     hold("r");
     struct lock_probe *other = waiter(1, 300);
-    other->on_event = note_holder;
     assert_int_equal(lock_probe_acquire(other, "r"), REDLOCK_BUSY);
     assert_true(other->waited_ns >= REDLOCK_MS(300));
-    assert_string_equal(holder_told, "host:1:2:test");
-    assert_true(remaining_told > 5 * NS_PER_S && remaining_told <= 10 * NS_PER_S - REDLOCK_MS(100));
+    assert_string_equal(other->holder, "host:1:2:test");
+    assert_true(other->remaining_ns > 5 * NS_PER_S && other->remaining_ns <= 10 * NS_PER_S - REDLOCK_MS(100));
     assert_contains(other->reason, "held by host:1:2:test for ");
     assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
 }
@@ -243,7 +230,6 @@ TEST(test_e12_who_had_it_before_is_not_named)
 {
     hold("r");
     struct lock_probe *other = wait_for_good(1, 1500, "r");
-    other->on_event = note_holder;
     uint64_t passes = redlock_group_counters(process(1))->attempts;
     /* Somebody else has it now, and says so. */
     char channel[64];
@@ -252,9 +238,9 @@ TEST(test_e12_who_had_it_before_is_not_named)
     loop_await(loop, other->answers == 1);
     assert_int_equal(other->answer, REDLOCK_BUSY);
     assert_int_equal(redlock_group_counters(process(1))->attempts, passes);
-    assert_string_equal(holder_told, "");
+    assert_string_equal(other->holder, "");
     assert_contains(other->reason, "held by somebody for ");
-    assert_true(remaining_told > 4 * NS_PER_S && remaining_told <= 7 * NS_PER_S);
+    assert_true(other->remaining_ns > 4 * NS_PER_S && other->remaining_ns <= 7 * NS_PER_S);
     assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
 }
 
@@ -319,12 +305,11 @@ TEST(test_who_may_try_a_few_times_waits_so_long_for_its_turn)
     struct redlock_terms terms = quick_terms(10000, 3);
     struct lock_probe *impatient = &waiters[waiter_count++];
     lock_probe_create(impatient, loop, process(0), &terms);
-    impatient->on_event = note_holder;
     assert_int_equal(lock_probe_acquire(impatient, "r"), REDLOCK_BUSY);
     assert_int_equal(impatient->attempts, 0);
     assert_true(impatient->waited_ns >= REDLOCK_MS(2 * (2 + 3)));
-    assert_string_equal(holder_told, "host:1:2:test");
-    assert_true(remaining_told > 5 * NS_PER_S);
+    assert_string_equal(impatient->holder, "host:1:2:test");
+    assert_true(impatient->remaining_ns > 5 * NS_PER_S);
     lock_probe_ask(impatient, "r");
     let_go(holder);
     loop_await(loop, impatient->answers == 2);
