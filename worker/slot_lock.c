@@ -371,7 +371,6 @@ static void left_to_others(struct slot *slot)
     for (unsigned i = 0; i < slot->waiting.resource_count; i++)
         contention_note_held(worker->contention, slot->waiting.names[i], until,
                              (struct contention_held){.seen_us = INT64_MAX, .free_at = until, .is_left = true});
-    promoter_expect(worker->promoter, REDLOCK_TURN_NS);
     slot->left.kind = SLOT_LEFT_LINGERS;
     slot->left.after_ns = REDLOCK_TURN_NS;
     slot->left.gives_way = true;

@@ -77,7 +77,8 @@ struct queue_options {
     /* Answers a queue_keep that asks for it, and a queue_claim_successor that settles a task (waiting.h): the claim is
      * there, and follows the lease from now on. If it is not, `lost` is called. */
     void (*confirmed)(void *context, unsigned slot);
-    /* A task was parked (waiting.h) for this long; may be NULL. A promoter should look then. */
+    /* A task was parked (waiting.h) for this long, or is due then by a queue_free; may be NULL. A promoter should look
+     * then. */
     void (*parked)(void *context, int64_t due_ns);
     void (*wake)(void *context); /* there may be tasks for idle slots */
     void (*changed)(void *context, enum redis_node_state state);

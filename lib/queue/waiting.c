@@ -21,6 +21,7 @@
 #define FAR_MAX_NS (7200 * NS_PER_S)
 
 enum { PARK_LOST, PARK_PARKED, PARK_AGAIN, PARK_FULL };
+enum { FREE_IS_DUE = 2 };
 enum { SKIP_LOST, SKIP_ENDED, SKIP_WAITS };
 #define NOBODY UINT_MAX
 
@@ -29,6 +30,7 @@ struct free_call {
     struct list link, idle_link;
     struct retried_call retried_call;
     struct queue *queue;
+    int64_t after_ns; /* of its waiting_end */
     bool is_asking;
 };
 
@@ -293,10 +295,12 @@ void waiting_encode_freed(struct queue *queue, const unsigned *slots, unsigned c
 
 static void free_done(struct retried_call *retried_call, const struct redis_reply *reply)
 {
-    (void)reply;
     struct free_call *call = list_owner(retried_call, struct free_call, retried_call);
+    struct queue *queue = call->queue;
+    if (reply->kind == REDIS_INTEGER && reply->integer == FREE_IS_DUE && queue->options.parked != NULL)
+        queue->options.parked(queue->options.context, call->after_ns);
     call->is_asking = false;
-    list_append(&call->queue->idle_frees, &call->idle_link);
+    list_append(&queue->idle_frees, &call->idle_link);
 }
 
 static struct free_call *free_call_new(struct queue *queue)
@@ -331,6 +335,7 @@ void queue_free(struct queue *queue, const struct waiting_end *end)
     struct free_call *call = free_call_new(queue);
     buffer_clear(&call->retried_call.request);
     waiting_request_free(&queue->keys, end, &call->retried_call.request);
+    call->after_ns = end->after_ns;
     call->is_asking = true;
     retried_call_start(&call->retried_call);
 }

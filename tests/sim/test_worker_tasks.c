@@ -51,6 +51,29 @@ TEST(what_becomes_of_a_task_whose_lock_is_held)
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
+/* The worker looks for it then; its usual looks are about a second apart. */
+TEST(who_waits_for_a_lock_that_stays_begins_when_it_is_over)
+{
+    work(&(struct setting){.classes = "{ class = \"act\"; mode = \"efficiency\"; hold_at_least = \"500ms\"; }"});
+    for (unsigned i = 0; i < 8; i++) {
+        char holder[8], waiter[8], resource[24], said[32];
+        snprintf(holder, sizeof holder, "h%u", i);
+        snprintf(waiter, sizeof waiter, "w%u", i);
+        snprintf(resource, sizeof resource, ",\"resource\":\"r%u\"", i);
+        push(holder, "act", "[100]", resource);
+        snprintf(said, sizeof said, "handler begins %s", holder);
+        await_told(said);
+        struct instant began = world_time();
+        push(waiter, "act", "[10]", resource);
+        snprintf(said, sizeof said, "handler begins %s", waiter);
+        await_told(said);
+        int64_t ms = instant_since(began, world_time()) / NS_PER_MS;
+        if (ms < 400 || ms > 600)
+            fail_msg("it began after %lld ms:\n%s", (long long)ms, history());
+    }
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
 TEST(a_class_says_what_its_tasks_lock)
 {
     work(&(struct setting){.classes = "{ class = \"act\"; resource = [\"account:{0}\"]; }"});

@@ -9,10 +9,11 @@
 -- KEYS: `schedule`, paused, when lists were freed, then for each list its order and its places.
 -- ARGV: prefix of the queues' keys, jid whose places are given up ('' = none), '1' if the lock goes to a successor,
 --       how many to wake, microseconds until it is free, then for each list its group (stamps.lua).
--- Returns 1.
+-- Returns 1, or 2 if a task is due when the lists will be free.
 local jid, is_handed_on, count, delay = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local answer = 1
 for i = 4, #KEYS, 2 do
     local list = waiting_list(KEYS[i], KEYS[i + 1], KEYS[1], KEYS[2], now)
     if list.works() then
@@ -26,9 +27,10 @@ for i = 4, #KEYS, 2 do
         local place = list.oldest(list.may_go)
         if place then
             list.move(place, now + delay)
+            answer = 2
         end
     else
         list.wake(is_handed_on and 1 or count, ARGV[1], is_handed_on)
     end
 end
-return 1
+return answer
