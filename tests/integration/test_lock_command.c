@@ -445,6 +445,20 @@ TEST(input_open_files_and_ignored_signals_are_the_commands)
     assert_int_equal(facts.st_size, strlen("kept\n"));
 }
 
+/* Whatever numbers the files of the command have, its deadline has another one. */
+TEST(no_open_file_is_in_the_way_of_the_deadline)
+{
+    char program[4096];
+    snprintf(program, sizeof program, "%s/holdfast", test_build());
+    assert_int_equal(
+        lock_run("a", "--", "bash", "-c",
+                 "for n in {4..20}; do eval \"$0 lock b -- bash -c '[ -p /dev/fd/\\$HOLDFAST_DEADLINE_FD ] "
+                 "&& [ -c /dev/fd/$n ] && echo both' $n</dev/null\"; done | uniq -c",
+                 program),
+        0);
+    assert_contains(result.out, " 17 both\n");
+}
+
 /* With any limit it works, or says why not, and starts nothing without the lock. */
 TEST(few_descriptors_are_no_harm)
 {

@@ -98,22 +98,27 @@ struct minder {
     size_t count;
 };
 
-/* First all go above the highest number that one of them is to have, so that none is in the way of another. Without
- * room there, the command does not start. */
-static bool descriptors_place(const struct minder *minder)
+/* -1 when there is no room. */
+static int descriptor_raise(int descriptor, int above)
+{
+    int raised = descriptor > above ? descriptor : fcntl(descriptor, F_DUPFD_CLOEXEC, above + 1);
+    if (raised >= 0 && raised != descriptor)
+        close(descriptor);
+    return raised;
+}
+
+/* First all go above the highest number that one of them is to have, so that none is in the way of another; so does the
+ * one of the deadline. Without room there, the command does not start. */
+static bool descriptors_place(const struct minder *minder, int *deadline)
 {
     int above = STDERR_FILENO;
     for (size_t i = 0; i < minder->count; i++)
         above = minder->numbers[i] > above ? minder->numbers[i] : above;
-    for (size_t i = 0; i < minder->count; i++) {
-        int moved = minder->descriptors[i] > above ? minder->descriptors[i]
-                                                   : fcntl(minder->descriptors[i], F_DUPFD_CLOEXEC, above + 1);
-        if (moved < 0)
+    for (size_t i = 0; i < minder->count; i++)
+        if ((minder->descriptors[i] = descriptor_raise(minder->descriptors[i], above)) < 0)
             return false;
-        if (moved != minder->descriptors[i])
-            close(minder->descriptors[i]);
-        minder->descriptors[i] = moved;
-    }
+    if ((*deadline = descriptor_raise(*deadline, above)) < 0)
+        return false;
     for (size_t i = 0; i < minder->count; i++)
         if (dup2(minder->descriptors[i], minder->numbers[i]) < 0)
             return false;
@@ -148,7 +153,7 @@ _Noreturn static void command_become(const struct minder *minder, int deadline, 
     /* The minder's own are closed here: their numbers may be needed. */
     for (int i = 0; i < MINDER_WATCHED; i++)
         close(minder->watched[i].fd);
-    is_good = is_good && descriptors_place(minder);
+    is_good = is_good && descriptors_place(minder, &deadline);
     int told = is_good ? fcntl(deadline, F_DUPFD, STDERR_FILENO + 1) : -1;
     if (told >= 0) {
         number_set("HOLDFAST_DEADLINE_FD", (uint64_t)told);
