@@ -58,8 +58,10 @@ static int64_t change_left_ns(struct change *change, const struct membership_ste
 {
     struct instant now = instant_now();
     if (change->waiting_for != step->group.generation) {
+        bool gives_away = change->leaving != MEMBERSHIP_NOBODY; /* else others may know better */
         change->waiting_for = step->group.generation;
-        change->waited_at = instant_after(now, nodes_wait_ns(change->nodes, &step->group));
+        change->waited_at =
+            instant_after(now, gives_away ? nodes_wait_ns(change->nodes, &step->group) : OTHERS_RETURN_NS);
     }
     return instant_since(now, change->waited_at);
 }
@@ -99,9 +101,11 @@ static void members_update(struct healing *healing)
     struct membership_step step = change_plan(&healing->members);
     if (step.verdict == MEMBERSHIP_WRITE)
         healing->wrote |= change_write(&healing->members, &step);
-    healing->is_stuck = step.verdict == MEMBERSHIP_TOO_FEW || step.verdict == MEMBERSHIP_REFUSED;
+    healing->is_stuck = step.verdict != MEMBERSHIP_WRITE && step.verdict != MEMBERSHIP_DONE;
     if (!healing->is_stuck)
         return;
+    if (step.verdict == MEMBERSHIP_WAIT)
+        healing_waits(healing, instant_after(instant_now(), change_left_ns(&healing->members, &step)));
     healing->unreachable += step.verdict == MEMBERSHIP_TOO_FEW;
     healing->refused += step.verdict == MEMBERSHIP_REFUSED;
     nodes_tell(healing->nodes, "%s", step.reason);

@@ -71,13 +71,21 @@ static bool is_member(const struct plan *plan, const struct membership_node *nod
 
 static bool is_up_to_date(const struct plan *plan, const struct membership_node *node)
 {
-    return is_member(plan, node) && node->marker.generation == plan->group.generation;
+    return is_member(plan, node) && marker_same_membership(&node->marker, &plan->group);
 }
 
-static int vacancy_of(const struct marker *group)
+static bool is_vacant(const struct plan *plan, unsigned place)
 {
-    for (unsigned place = 0; place < group->place_count; place++)
-        if (group->places[place][0] == '\0')
+    return plan->group.places[place][0] == '\0';
+}
+
+/* That of the index in the configuration, or the first; -1 = none. */
+static int vacancy_of(const struct plan *plan)
+{
+    if (is_vacant(plan, (unsigned)plan->given->leaving))
+        return plan->given->leaving;
+    for (unsigned place = 0; place < plan->group.place_count; place++)
+        if (is_vacant(plan, place))
             return (int)place;
     return -1;
 }
@@ -88,6 +96,11 @@ static bool is_reached(const struct plan *plan, const struct membership_node *no
 {
     (void)plan;
     return node->is_reached;
+}
+
+static bool is_unreached(const struct plan *plan, const struct membership_node *node)
+{
+    return !is_reached(plan, node);
 }
 
 static unsigned count_stayers(const struct plan *plan,
@@ -128,27 +141,96 @@ static bool group_is_missing(struct plan *plan)
                   given->nodes, plan->group.group, plan->quorum);
 }
 
-/* Takes the highest generation. Two memberships of one generation come from two operators at once. */
-static bool generation_is_torn(struct plan *plan)
+/* --- which membership --------------------------------------------------------------------------------------------- */
+
+/* A configured node, or behind those a newcomer outside; NULL if it knows nothing of the group. */
+static const struct membership_node *knower(const struct plan *plan, unsigned index)
 {
-    const struct membership *given = plan->given;
-    for (unsigned i = 0; i <= given->nodes; i++) {
-        const struct membership_node *node = i < given->nodes ? &given->node[i] : given->newcomer;
-        if (node == NULL || !is_of_group(plan, node))
-            continue;
-        bool is_newer = node->marker.generation > plan->group.generation;
-        if (!is_newer && node->marker.generation == plan->group.generation &&
-            !marker_same_membership(&node->marker, &plan->group))
-            return refuse(plan, MEMBERSHIP_REFUSED,
-                          "%s knows another generation %u of the group than others: two changes were made at once",
-                          node->name, (unsigned)plan->group.generation);
-        if (is_newer)
+    const struct membership_node *node = plan->given->newcomer;
+    if (index < plan->given->nodes)
+        node = &plan->given->node[index];
+    else if (node == NULL || !newcomer_is_outside(plan))
+        return NULL;
+    return is_of_group(plan, node) ? node : NULL;
+}
+
+/* How many say that this is the membership. */
+static unsigned count_of(const struct plan *plan, const struct marker *membership)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i <= plan->given->nodes; i++)
+        count += knower(plan, i) != NULL && marker_same_membership(&knower(plan, i)->marker, membership);
+    return count;
+}
+
+/* The highest generation; of two such memberships the one that more nodes name. */
+static void newest_find(struct plan *plan)
+{
+    for (unsigned i = 0; i <= plan->given->nodes; i++) {
+        const struct membership_node *node = knower(plan, i);
+        if (node != NULL && (node->marker.generation > plan->group.generation ||
+                             (node->marker.generation == plan->group.generation &&
+                              count_of(plan, &node->marker) > count_of(plan, &plan->group))))
             plan->group = node->marker;
     }
-    if (plan->group.place_count != given->nodes)
+}
+
+/* More places differ than generations have passed, and each generation changes one place. */
+static bool cannot_follow(const struct marker *newer, const struct marker *older)
+{
+    uint32_t differing = 0;
+    for (unsigned place = 0; place < newer->place_count; place++)
+        differing += strcmp(newer->places[place], older->places[place]) != 0;
+    return differing > newer->generation - older->generation;
+}
+
+/* The places about which others differ from the newest membership, where it cannot have come from theirs: bit = place.
+ * Each of them may have had a quorum, which nodes that were emptied forgot. */
+static unsigned contested_places(const struct plan *plan)
+{
+    unsigned contested = 0;
+    for (unsigned i = 0; i <= plan->given->nodes; i++) {
+        const struct membership_node *node = knower(plan, i);
+        bool differs = node != NULL && cannot_follow(&plan->group, &node->marker);
+        for (unsigned place = 0; differs && place < plan->group.place_count; place++)
+            if (strcmp(node->marker.places[place], plan->group.places[place]) != 0)
+                contested |= 1u << place;
+    }
+    return contested;
+}
+
+/* Two changes met, and no quorum knows the newest membership. None of them is chosen: what they contest becomes vacant.
+ * Clients that know more than the markers say get some time to finish a change before that. */
+static bool changes_are_met(struct plan *plan)
+{
+    unsigned contested = contested_places(plan);
+    if (contested == 0 || count_of(plan, &plan->group) >= plan->quorum)
+        return false;
+    for (unsigned place = 0; place < plan->group.place_count; place++)
+        if ((contested >> place & 1u) != 0) {
+            plan->group.places[place][0] = '\0';
+            plan->group.generation++;
+        }
+    unsigned sure = count_stayers(plan, is_member), unreached = count_stayers(plan, is_unreached);
+    if (sure < plan->quorum)
+        return refuse(plan, sure + unreached < plan->quorum ? MEMBERSHIP_REFUSED : MEMBERSHIP_TOO_FEW,
+                      "two changes of the group met, and only %u of the nodes that can be reached have a place that "
+                      "both leave as it is: %u are needed",
+                      sure, plan->quorum);
+    if (plan->given->leaving != MEMBERSHIP_NOBODY)
+        return refuse(plan, MEMBERSHIP_REFUSED, "two changes of the group met: run `nodes heal --wait` first");
+    return plan->given->waited_for != plan->group.generation &&
+           refuse(plan, MEMBERSHIP_WAIT,
+                  "two changes of the group met: the places about which they differ will be given anew");
+}
+
+static bool group_is_unclear(struct plan *plan)
+{
+    newest_find(plan);
+    if (plan->group.place_count != plan->given->nodes)
         return refuse(plan, MEMBERSHIP_REFUSED, "the group has %u places, but %u nodes are configured",
-                      plan->group.place_count, given->nodes);
-    return false;
+                      plan->group.place_count, plan->given->nodes);
+    return changes_are_met(plan);
 }
 
 static bool place_is_doubled(struct plan *plan)
@@ -280,13 +362,17 @@ static bool vacancy_is_of_another(struct plan *plan)
         return refuse(plan, MEMBERSHIP_REFUSED,
                       "another node than %s is being replaced (a place of generation %u is vacant): finish that first",
                       leaving->name, (unsigned)plan->group.generation);
+    const struct membership_node *other = NULL;
+    int others = 0; /* more than there are vacant places */
     for (unsigned i = 0; i < plan->given->nodes; i++) {
         const struct membership_node *node = &plan->given->node[i];
-        if (stays(plan, i) && is_of_group(plan, node) && !is_member(plan, node))
-            return refuse(plan, MEMBERSHIP_REFUSED, "the vacant place is that of %s: replace or heal that node first",
-                          node->name);
+        bool waits = stays(plan, i) && is_of_group(plan, node) && !is_member(plan, node);
+        others += waits - is_vacant(plan, i);
+        other = waits ? node : other;
     }
-    return false;
+    return others >= 0 && other != NULL &&
+           refuse(plan, MEMBERSHIP_REFUSED, "the vacant place is that of %s: replace or heal that node first",
+                  other->name);
 }
 
 /* As in trust.h: a newcomer has no fences. One that keeps a marker of its own keeps its scheme. */
@@ -340,7 +426,7 @@ static void plan_make(struct plan *plan)
     if (group_is_missing(plan))
         return;
     plan->step->has_group = true;
-    bool is_decided = generation_is_torn(plan) || place_is_doubled(plan);
+    bool is_decided = group_is_unclear(plan) || place_is_doubled(plan);
     plan->step->group = plan->group;
     if (is_decided || somebody_is_behind(plan))
         return;
@@ -348,7 +434,7 @@ static void plan_make(struct plan *plan)
         plan->step->verdict = MEMBERSHIP_DONE;
         return;
     }
-    int vacancy = vacancy_of(&plan->group);
+    int vacancy = vacancy_of(plan);
     if (newcomer_is_in(plan) || newcomer_is_unfit(plan) || (vacancy >= 0 && vacancy_is_of_another(plan)))
         return;
     unsigned count = count_stayers(plan, is_up_to_date);

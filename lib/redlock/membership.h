@@ -18,6 +18,12 @@
  *     operators who replace at the same time, one is stopped where their writes meet;
  *   - the trusted run in a member's marker stays as it is.
  *
+ * Changes that met. Two records of one place, or a record and a change of an operator, can leave no membership with a
+ * quorum. Markers do not tell which of them had one before some nodes were emptied. So none is chosen: with a quorum of
+ * members whose places nobody contests, all contested places become vacant, one generation for each. Any majority that
+ * counted servers at k contested places has quorum - k of the other members, and meets the new majority there. Then the
+ * places are given anew as in step 2, after the same wait. A membership that a quorum knows now is finished instead.
+ *
  * A node that lost its marker, and whose place cannot be proven, is treated like a newcomer at its own address: what it
  * forgot has expired when it votes again. Pure: no clock, no socket, no allocation. Any thread. */
 #ifndef REDLOCK_MEMBERSHIP_H
@@ -45,12 +51,13 @@ struct membership {
     int leaving;                                    /* the node whose place is given away, or MEMBERSHIP_NOBODY */
     const struct membership_node *newcomer;         /* gets the place: &node[leaving] itself, or a server outside */
     const char *new_id;                             /* fresh, MARKER_ID_DIGITS hexadecimal digits */
-    uint32_t waited_for; /* lease_wait_ns have passed since a quorum had this generation; 0 = none */
+    uint32_t waited_for; /* the time of MEMBERSHIP_WAIT for this generation has passed; 0 = of none */
 };
 
 enum membership_verdict {
     MEMBERSHIP_WRITE,   /* by compare-and-set; then look and ask again */
-    MEMBERSHIP_WAIT,    /* lease_wait_ns from when this generation was first waited for */
+    MEMBERSHIP_WAIT,    /* lease_wait_ns from when this generation was first waited for; if nobody leaves, as long as
+                           others may need to finish a change */
     MEMBERSHIP_DONE,    /* every member that is reached has the right marker */
     MEMBERSHIP_TOO_FEW, /* members that are not reached are needed: the same may go on later */
     MEMBERSHIP_REFUSED, /* the operator has to change something first */
@@ -64,7 +71,7 @@ struct membership_step {
     char expected[MARKER_TEXT_MAX], text[MARKER_TEXT_MAX];
     struct marker group; /* the membership that this step leads to, or that is there; without self and run */
     bool has_group;
-    char reason[400]; /* of TOO_FEW and REFUSED: text for people */
+    char reason[400]; /* of TOO_FEW and REFUSED, and of WAIT if nobody leaves: text for people */
 };
 
 struct membership_step membership_next(const struct membership *membership);

@@ -135,7 +135,8 @@ REDLOCK_API enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *node
 
 /* Gives nodes their votes back: all of them, or the `wanted` ones (one flag a node, NULL = all). Waits until
  * quarantines are over and records that, updates members that a change did not reach, and readmits nodes that lost
- * their marker, with a fresh id. Without `wait` it does only what needs no time. */
+ * their marker, with a fresh id. If changes of the group have met and none of them has a quorum, it gives the places
+ * about which they differ anew. Without `wait` it does only what needs no time. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const bool *wanted, bool wait);
 
 /* Puts another server into the place of the node with this index; the old server may be dead. Takes a little more than

@@ -25,6 +25,7 @@ struct history {
     unsigned nodes;
     int leaving;
     bool newcomer_is_outside;
+    bool heals; /* brings members up to date before anything else; the server outside is the former one of the place */
     unsigned count, edges;
     struct world states[STATES_MAX];
     unsigned from[EDGES_MAX], to[EDGES_MAX];
@@ -92,8 +93,24 @@ static inline struct membership_step plan(const struct history *history, const s
     for (unsigned i = 0; i < history->nodes; i++)
         node_read(&membership.node[i], world, i, (reached >> i & 1) != 0);
     node_read(&outside, world, history->nodes, (reached >> history->nodes & 1) != 0);
-    membership.newcomer = history->newcomer_is_outside ? &outside : &membership.node[history->leaving];
+    if (history->newcomer_is_outside)
+        membership.newcomer = &outside;
+    else if (history->leaving != MEMBERSHIP_NOBODY)
+        membership.newcomer = &membership.node[history->leaving];
     return membership_next(&membership);
+}
+
+/* What healing begins with. The time that it gives to others may have passed. */
+static inline struct membership_step plan_of_members(const struct history *history, const struct world *world,
+                                                     unsigned reached)
+{
+    static struct history nobody_leaves;
+    struct world later = *world;
+    nobody_leaves.nodes = history->nodes;
+    nobody_leaves.leaving = MEMBERSHIP_NOBODY;
+    struct membership_step step = plan(&nobody_leaves, &later, reached);
+    later.waited = step.group.generation;
+    return step.verdict == MEMBERSHIP_WAIT ? plan(&nobody_leaves, &later, reached) : step;
 }
 
 /* As mark.lua does it: what is expected must be there. */

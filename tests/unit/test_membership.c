@@ -28,14 +28,24 @@ static void edge_add(struct history *history, unsigned from, const struct world 
     history->is_wait[history->edges++] = is_wait;
 }
 
+static struct membership_step step_from(const struct history *history, const struct world *world, unsigned reached)
+{
+    struct membership_step step = {.verdict = MEMBERSHIP_DONE};
+    if (history->heals)
+        step = plan_of_members(history, world, reached);
+    return step.verdict == MEMBERSHIP_DONE ? plan(history, world, reached) : step;
+}
+
 /* From every state: what a process would do that reaches just these servers; and that it dies. */
 static void history_explore(struct history *history, const struct world *begin)
 {
     state_of(history, begin);
     for (unsigned at = 0; at < history->count; at++) {
         for (unsigned reached = 0; reached < 1U << (history->nodes + 1); reached++) {
+            if (history->heals && (unsigned)__builtin_popcount(reached) < history->nodes)
+                continue; /* one at most is away: many states differ only in the order of what is written */
             struct world world = history->states[at];
-            struct membership_step step = plan(history, &world, reached);
+            struct membership_step step = step_from(history, &world, reached);
             if (step.verdict == MEMBERSHIP_WRITE)
                 perform(history, &world, &step);
             else if (step.verdict == MEMBERSHIP_WAIT)
@@ -72,8 +82,8 @@ static unsigned memory_of(const struct history *history, const struct world *wor
     if (history->newcomer_is_outside || history->leaving == MEMBERSHIP_NOBODY)
         return voters;
     bool is_back = strcmp(world->marker[history->leaving].self, new_id) == 0;
-    unsigned leaving = 1U << history->leaving;
-    return is_back && (voters & leaving) != 0 ? (voters & ~leaving) | 1U << history->nodes : voters;
+    unsigned leaving = 1U << history->leaving, another = 1U << (history->nodes + history->heals);
+    return is_back && (voters & leaving) != 0 ? (voters & ~leaving) | another : voters;
 }
 
 /* Two majorities that need not have a node in common. */
@@ -98,8 +108,8 @@ static void assert_ids_are_single(const struct history *history, const struct wo
                 assert_string_not_equal(world->marker[i].self, world->marker[j].self);
 }
 
-/* All states that can follow on this one before a longest ttl has passed. */
-static void assert_safe_from(const struct history *history, unsigned begin)
+/* All states that can follow on this one, or on what was just before it, before a longest ttl has passed. */
+static void assert_safe_after(const struct history *history, const struct world *before, unsigned begin)
 {
     static bool seen[STATES_MAX];
     static unsigned queue[STATES_MAX];
@@ -109,7 +119,7 @@ static void assert_safe_from(const struct history *history, unsigned begin)
     queue[tail++] = begin;
     while (head < tail) {
         unsigned at = queue[head++];
-        assert_majorities_meet(history, &history->states[begin], &history->states[at]);
+        assert_majorities_meet(history, before, &history->states[at]);
         for (unsigned i = 0; i < history->edges; i++) {
             if (history->from[i] != at || history->is_wait[i] || seen[history->to[i]])
                 continue;
@@ -117,6 +127,11 @@ static void assert_safe_from(const struct history *history, unsigned begin)
             queue[tail++] = history->to[i];
         }
     }
+}
+
+static void assert_safe_from(const struct history *history, unsigned begin)
+{
+    assert_safe_after(history, &history->states[begin], begin);
 }
 
 /* Undisturbed, and with these servers in reach, the work is done from here. */
@@ -184,6 +199,97 @@ TEST(a_readmission_may_be_interrupted_anywhere)
         all_is_well(3, leaving, false);
     all_is_well(5, 0, false);
     all_is_well(5, 3, false);
+}
+
+/* --- changes that met --------------------------------------------------------------------------------------------- */
+
+/* What a member knows: the group before, a record of the server that is at the first place now, another record of that
+ * place, that an operator made it vacant; or nothing, because it was emptied. */
+enum known { BEFORE, RECORDED, OTHER_RECORDED, VACATED, NOTHING, KNOWN };
+
+static const char *const met_ids[] = {"00000001", "aaaa0001", "bbbb0001", ""};
+
+static void knows(struct world *world, unsigned server, enum known known)
+{
+    if (known == NOTHING) {
+        memset(&world->marker[server], 0, sizeof world->marker[server]);
+        return;
+    }
+    id_set(world->marker[server].places[0], met_ids[known]);
+    world->marker[server].generation += known != BEFORE;
+}
+
+/* All members but those of the first place, so many of each kind. */
+static struct world met(unsigned nodes, const unsigned counts[KNOWN], enum known emptied, bool has_successor)
+{
+    struct world world = world_begin(nodes);
+    unsigned server = 1;
+    world.marker[nodes] = world.marker[0]; /* the server before lives on elsewhere */
+    for (enum known known = BEFORE; known < KNOWN; known++)
+        for (unsigned i = 0; i < counts[known]; i++)
+            knows(&world, server++, known == NOTHING ? emptied : known);
+    knows(&world, 0, has_successor ? RECORDED : NOTHING);
+    if (has_successor)
+        id_set(world.marker[0].self, met_ids[RECORDED]);
+    return world;
+}
+
+/* Healing again and again, with all in reach, ends with the vote of the server at the first place. */
+static void assert_heals(const struct history *history, struct world world, unsigned members)
+{
+    struct membership_step step = {.verdict = MEMBERSHIP_WAIT};
+    for (unsigned steps = 0; step.verdict != MEMBERSHIP_DONE; steps++) {
+        assert_true(steps < 40);
+        step = step_from(history, &world, (1U << history->nodes) - 1);
+        if (step.verdict == MEMBERSHIP_WRITE)
+            perform(history, &world, &step);
+        else if (step.verdict == MEMBERSHIP_WAIT)
+            world.waited = step.group.generation;
+        else if (step.verdict != MEMBERSHIP_DONE)
+            fail_msg("refused: %s", step.reason);
+    }
+    assert_int_equal(bits(voters_with(&world, 0, history->nodes)), members + 1);
+}
+
+/* A successor has its marker only after a quorum of the others recorded it, less than a ttl after which nobody votes
+ * with the server before. */
+static bool is_possible(unsigned nodes, const unsigned counts[KNOWN], bool has_successor, enum known emptied)
+{
+    unsigned earlier = counts[BEFORE] + (emptied == BEFORE ? counts[NOTHING] : 0);
+    return !has_successor || nodes - 1 - earlier - counts[OTHER_RECORDED] > nodes / 2;
+}
+
+static void changes_met_well(unsigned nodes, const unsigned counts[KNOWN], bool has_successor)
+{
+    struct history *history = history_of(nodes, 0, false);
+    struct world begin = met(nodes, counts, NOTHING, has_successor);
+    history->heals = true;
+    history_explore(history, &begin);
+    for (unsigned i = 0; i < history->count; i++)
+        assert_safe_from(history, i);
+    for (enum known emptied = BEFORE; emptied < NOTHING; emptied++) {
+        struct world before = met(nodes, counts, emptied, has_successor);
+        if (is_possible(nodes, counts, has_successor, emptied))
+            assert_safe_after(history, &before, 0);
+    }
+    unsigned members = nodes - 1 - counts[NOTHING];
+    bool has_contest = counts[RECORDED] + counts[OTHER_RECORDED] + counts[VACATED] > 0;
+    for (unsigned i = 0; i < history->count && members > nodes / 2 && has_contest; i++)
+        assert_heals(history, history->states[i], members);
+    free(history);
+}
+
+TEST(changes_that_met_end_in_one_membership)
+{
+    for (unsigned nodes = 3; nodes <= 5; nodes += 2)
+        for (unsigned number = 0; number < 2 * 5 * 5 * 5 * 5; number++) {
+            unsigned counts[KNOWN] = {number / 2 % 5, number / 10 % 5, number / 50 % 5, number / 250};
+            unsigned known = counts[BEFORE] + counts[RECORDED] + counts[OTHER_RECORDED] + counts[VACATED];
+            bool has_successor = number % 2 == 1;
+            counts[NOTHING] = nodes - 1 - known;
+            if (known < nodes && is_possible(nodes, counts, has_successor, NOTHING))
+                changes_met_well(nodes, counts, has_successor);
+        }
 }
 
 /* The checker itself: without the wait, or with one step instead of two, it has to find two majorities that miss each

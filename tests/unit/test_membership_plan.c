@@ -73,13 +73,106 @@ TEST(a_node_that_was_replaced_is_no_member)
     assert_refused(step_of(3, 0, false, 0x7), MEMBERSHIP_REFUSED, "Put its successor into the configuration");
 }
 
-TEST(two_changes_at_once_stop_each_other)
+/* --- changes that met --------------------------------------------------------------------------------------------- */
+
+static void changes(unsigned server, unsigned place, const char *id)
 {
-    for (unsigned i = 1; i < 5; i++) {
-        id_set(world.marker[i].places[0], i < 3 ? "0000000a" : "0000000b");
-        world.marker[i].generation += 2;
+    id_set(world.marker[server].places[place], id);
+    world.marker[server].generation++;
+}
+
+/* Once others had time to finish a change. */
+static struct membership_step healing(unsigned reached)
+{
+    struct history *history = history_of(5, MEMBERSHIP_NOBODY, false);
+    struct membership_step step = plan_of_members(history, &world, reached);
+    free(history);
+    return step;
+}
+
+/* Of three members two know one record of the first place, and one knows another; the fourth forgot. */
+static void records_meet(void)
+{
+    memset(&world.marker[0], 0, sizeof world.marker[0]);
+    memset(&world.marker[4], 0, sizeof world.marker[4]);
+    for (unsigned i = 1; i < 4; i++)
+        changes(i, 0, i == 1 ? "0000000a" : "0000000b");
+}
+
+TEST(a_contested_place_becomes_vacant)
+{
+    records_meet();
+    assert_refused(step_of(5, MEMBERSHIP_NOBODY, false, 0x1f), MEMBERSHIP_WAIT, "two changes of the group met");
+    assert_refused(step_of(5, 0, true, 0x3f), MEMBERSHIP_REFUSED, "run `nodes heal --wait` first");
+    assert_refused(step_of(5, 0, false, 0x1f), MEMBERSHIP_REFUSED, "run `nodes heal --wait` first");
+    struct history *history = history_of(5, MEMBERSHIP_NOBODY, false);
+    for (unsigned server = 1; server < 4; server++) {
+        struct membership_step step = plan_of_members(history, &world, 0x1f);
+        assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
+        assert_int_equal(step.server, server);
+        assert_int_equal(step.group.generation, 9); /* above all that clients may have adopted */
+        assert_string_equal(step.group.places[0], "");
+        perform(history, &world, &step);
     }
-    assert_refused(step_of(5, 0, true, 0x3f), MEMBERSHIP_REFUSED, "two changes were made at once");
+    free(history);
+    assert_int_equal(step_of(5, MEMBERSHIP_NOBODY, false, 0x1f).verdict, MEMBERSHIP_DONE);
+    assert_int_equal(step_of(5, 0, false, 0x1f).verdict, MEMBERSHIP_WAIT); /* one longest ttl, as in a replacement */
+    assert_int_equal(step_of(5, 4, false, 0x1f).verdict, MEMBERSHIP_WAIT);
+}
+
+TEST(too_few_that_are_sure_of_their_places_settle_nothing)
+{
+    records_meet();
+    assert_int_equal(healing(0x17).verdict, MEMBERSHIP_TOO_FEW);
+    changes(3, 3, "0000000c"); /* recorded by one that knows itself there */
+    changes(1, 1, "0000000d");
+    id_set(world.marker[1].self, "0000000d");
+    id_set(world.marker[3].self, "0000000c");
+    assert_refused(healing(0x1f), MEMBERSHIP_REFUSED, "only 1 of the nodes that can be reached have a place");
+    assert_refused(healing(0x0e), MEMBERSHIP_TOO_FEW, "only 1 of the nodes that can be reached have a place");
+}
+
+TEST(what_a_quorum_knows_is_not_contested)
+{
+    memset(&world.marker[0], 0, sizeof world.marker[0]);
+    for (unsigned i = 1; i < 5; i++)
+        changes(i, 0, i == 1 ? "0000000a" : "0000000b");
+    struct membership_step step = step_of(5, MEMBERSHIP_NOBODY, false, 0x1f);
+    assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
+    assert_int_equal(step.server, 1);
+    assert_int_equal(step.group.generation, 8);
+    assert_string_equal(step.group.places[0], "0000000b");
+    assert_int_equal(step_of(5, MEMBERSHIP_NOBODY, false, 0x0f).verdict, MEMBERSHIP_WAIT);
+}
+
+/* Who changed two places never knew of the record that a quorum has, although its generation is higher. */
+TEST(a_higher_generation_may_contest_as_well)
+{
+    for (unsigned i = 0; i < 3; i++)
+        changes(i, 4, "0000000a");
+    changes(3, 4, "0000000b");
+    changes(3, 0, "0000000c");
+    memset(&world.marker[4], 0, sizeof world.marker[4]);
+    struct history *history = history_of(5, MEMBERSHIP_NOBODY, false);
+    for (unsigned server = 1; server < 4; server++) {
+        struct membership_step step = plan_of_members(history, &world, 0x1f);
+        assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
+        assert_int_equal(step.server, server);
+        assert_int_equal(step.group.generation, 11);
+        assert_string_equal(step.group.places[0], "");
+        assert_string_equal(step.group.places[4], "");
+        perform(history, &world, &step);
+    }
+    free(history);
+    for (unsigned i = 0; i < 5; i += 4) { /* one after the other, and each at its index */
+        assert_int_equal(step_of(5, (int)i, false, 0x1f).verdict, MEMBERSHIP_WAIT);
+        world.waited = 11;
+        struct membership_step step = step_of(5, (int)i, false, 0x1f);
+        assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
+        assert_int_equal(step.server, i);
+        assert_string_equal(step.group.places[i], new_id);
+        world.waited = 0;
+    }
 }
 
 TEST(another_replacement_is_finished_first)

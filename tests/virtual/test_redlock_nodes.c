@@ -828,6 +828,22 @@ TEST(who_stopped_is_followed_by_another)
     assert_replaced();
 }
 
+TEST(changes_that_met_are_settled)
+{
+    group_begin();
+    mark_vacant(0);
+    struct marker recorded = marker_of(2);
+    recorded.generation++;
+    memcpy(recorded.places[1], "feedbeef", MARKER_ID_DIGITS);
+    lock_group_mark(servers[2], &recorded);
+    ask(1, "FLUSHALL");
+    expect(heal(false), REDLOCK_NODES_WAITING, "two changes of the group met");
+    struct instant begin = instant_now();
+    expect(heal(true), REDLOCK_NODES_DONE, "");
+    expect_took(begin, 2 * OTHERS_RETURN_NS + wait_ns());
+    expect_all_vote();
+}
+
 /* Who was away meanwhile learns of it later. */
 TEST(a_member_that_was_away_is_brought_up_to_date)
 {
