@@ -51,7 +51,6 @@ static const struct play_bound bounds[] = {{"acquired", 25000, 220000},
                                            {"excused: its clock stood still", 0, 5000},
                                            {"excused: a server is recorded", 0, 3000},
                                            {"excused: others were in its way at some nodes", 0, 300},
-                                           {"excused: two changes of the group met", 0, 30},
                                            {NULL, 0, 0}};
 
 TEST(locks_keep_their_promises)

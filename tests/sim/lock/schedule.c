@@ -140,14 +140,6 @@ static void recovery_note(void)
             schedule.clients[i].users[k].acquired_before = schedule.clients[i].users[k].acquired;
 }
 
-/* A group that is torn would have to be made again. */
-static bool must_recover(void)
-{
-    if (schedule.is_torn)
-        play_count("excused: two changes of the group met", 1);
-    return schedule.is_exclusive && !schedule.is_torn;
-}
-
 /* A replacement that failed has left its place vacant: it is repeated until it is done. */
 static void replacement_await(void)
 {
@@ -160,7 +152,7 @@ static void replacement_await(void)
         }
         run_for(STEP_NS);
     }
-    if (must_recover())
+    if (schedule.is_exclusive)
         play_violated("liveness", "a node could not be replaced since the trouble ended");
 }
 
@@ -174,7 +166,7 @@ static void recovery_await(void)
         return;
     play_count("helped by an operator", 1);
     lock_heal();
-    if (!recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) && !play_is_violated() && must_recover())
+    if (!recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) && !play_is_violated() && schedule.is_exclusive)
         play_violated("liveness", "user %u.%u has got no lock since the trouble ended", who->client->number,
                       who->number);
 }
@@ -205,7 +197,7 @@ static bool helps(const char *how, int64_t limit_ns)
 static void votes_await(void)
 {
     int64_t limit_ns = (1 + schedule.node_count / 2) * 2 * schedule.max_ttl_ns + HEAL_NS; /* one after the other */
-    if (schedule.node_count == 1 || !must_recover() || all_vote_within(schedule.max_ttl_ns + VOTES_NS) ||
+    if (schedule.node_count == 1 || !schedule.is_exclusive || all_vote_within(schedule.max_ttl_ns + VOTES_NS) ||
         helps("votes given back by an operator", limit_ns))
         return;
     for (unsigned i = 0; i < schedule.node_count; i++)
@@ -243,12 +235,12 @@ static void upgrade_await(void)
         lock_group_upgrade();
         run_for(STEP_NS);
     }
-    if (!schedule.is_upgraded && must_recover())
+    if (!schedule.is_upgraded && schedule.is_exclusive)
         play_violated("liveness", "the fences could not be moved since the trouble ended");
     play_count(schedule.quiet_until.ns != 0 ? "upgraded in quiet" : "upgraded", schedule.is_upgraded);
     run_for(instant_since(world_time(), schedule.quiet_until));
     recovery_note();
-    if (!recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) && !play_is_violated() && must_recover())
+    if (!recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) && !play_is_violated() && schedule.is_exclusive)
         play_violated("liveness", "user %u.%u has got no lock since the upgrade", who->client->number, who->number);
 }
 

@@ -106,7 +106,6 @@ struct lock_schedule {
     struct instant healed_at;                      /* by an operator, the last time; INSTANT_NEVER = it goes on */
     bool keeps_memory, keeps_clocks;
     bool is_exclusive; /* exclusion is promised */
-    bool is_torn;      /* two changes of the group met: only a person can make a group again (docs/lock-nodes.md) */
     bool is_herd;      /* all want the same at the same time */
     bool is_calm;      /* the trouble has ended: holds are short */
     bool is_quitting;  /* users take no more */
