@@ -255,6 +255,21 @@ TEST(a_release_is_owed_to_a_node_whose_connection_broke)
     assert_true(redlock_group_counters(group)->owed >= 1);
 }
 
+/* One that the node refused is tried again soon; without a connection there is nothing to try. */
+TEST(a_release_is_not_tried_again_and_again_while_its_node_is_away)
+{
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    lock_cluster_ask(&cluster, 0, "ACL SETUSER default -del");
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, redlock_group_counters(group)->owed >= 3);
+    redis_server_kill(cluster.servers[0]);
+    loop_await(loop, nodes_up() == NODES - 1);
+    uint64_t before = redlock_group_counters(group)->owed;
+    loop_for(loop, REDLOCK_MS(5000));
+    assert_in_range(redlock_group_counters(group)->owed, before, before + 1);
+}
+
 /* The same, but the connection breaks while grant and release lie unread in it. */
 TEST(what_a_stopped_node_reads_from_a_dead_connection_is_undone)
 {
