@@ -156,6 +156,7 @@ TEST(other_strings_and_structures_are_refused)
         "{\"a\"=1}",
         "{\"a\"::1}",
         "{=\"a\":1}",
+        "{xa\":1}",
         "{\"a\":1 \"b\":2}",
         "{\"a\":1;\"b\":2}",
         "{a:1}",
