@@ -71,7 +71,10 @@ static void node_open(struct redlock_group *group, unsigned index, const struct 
     struct group_node *member = &group->nodes[index];
     char name[REDLOCK_NODE_NAME_SIZE];
     redlock_node_name(wanted, name);
-    *member = (struct group_node){.group = group, .index = index, .timeout_ns = redlock_node_timeout_ns(wanted)};
+    *member = (struct group_node){.group = group,
+                                  .index = index,
+                                  .timeout_ns = redlock_node_timeout_ns(wanted),
+                                  .grants_since_trim = (unsigned)random_between(0, TRIM_INTERVAL - 1)};
     list_init(&member->pending);
     struct redis_node_options connected = redlock_node_options(wanted, options, name);
     connected.silence_limit_ns = GROUP_SILENCE_LIMIT_NS;

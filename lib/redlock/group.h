@@ -40,6 +40,9 @@
 #include "redlock/release_notifications.h"
 
 enum { REFUSAL_BYTES_MAX = 192, REASON_BYTES_MAX = 384 };
+/* Fences between two calls that trim the set of a node. Each may drop twice as many as may have come, so that several
+ * clients, and one after an upgrade, get ahead. */
+enum { TRIM_INTERVAL = 64 };
 enum { VALUE_RANDOM_BYTES = 16, VALUE_BYTES_MAX = 2 * VALUE_RANDOM_BYTES + 1 + REDLOCK_OWNER_BYTES_MAX };
 
 /* A node that is silent for this long loses its connection. Until then it may still execute what it was sent. */
@@ -59,7 +62,8 @@ struct group_node {
     struct instant inspection_asked; /* the same, exactly */
     struct list pending;             /* struct pending_release */
     size_t pending_bytes;
-    unsigned grants_since_trim; /* that may have put fences into its set */
+    unsigned grants_since_trim; /* that may have put fences into its set; begins by chance, or clients that grant few
+                                   locks would never trim it */
     struct redlock_node_counters counters;
 };
 

@@ -24,10 +24,6 @@
 #define PACE_PATIENCE_NS (50 * NS_PER_MS)    /* the group does not wait for a slower node */
 #define BEHIND_BYTES     ((size_t)2 << 20)
 
-/* Fences between two calls that trim the set. Each may drop twice as many as may have come, so that several clients,
- * and one after an upgrade, get ahead. */
-enum { TRIM_INTERVAL = 64 };
-
 /* --- refusals ------------------------------------------------------------------------------------------------- */
 
 /* Logs once a second at most while it lasts: under load every request would get the same answer. */

@@ -211,6 +211,28 @@ TEST(a_set_is_bounded_and_its_floor_keeps_tokens_in_order)
     redlock_group_destroy(bounded);
 }
 
+/* As `holdfast lock` does: a process a lock. */
+TEST(clients_of_one_lock_each_bound_the_set_too)
+{
+    enum { MOST = 65536 / 176, BEFORE = 2 * MOST, CLIENTS_MAX = 100 * 64 };
+    struct lock_cluster small = cluster;
+    small.options.fence_memory = REDLOCK_FENCE_MEMORY_MIN;
+    for (unsigned i = 0; i < BEFORE; i++)
+        lock_cluster_ask(&cluster, 0, "ZADD hf:fences %u lock:old:%u", i + 1, i);
+    unsigned clients = 0;
+    for (; strtoul(of_set("ZCARD hf:fences"), NULL, 10) > MOST && clients < CLIENTS_MAX; clients++) {
+        struct redlock_group *brief = lock_cluster_group(&small, loop);
+        struct lock_probe probe;
+        lock_probe_create(&probe, loop, brief, &terms);
+        acquire(&probe, "r");
+        assert_int_equal(lock_probe_release(&probe), REDLOCK_RELEASED);
+        lock_probe_destroy(&probe);
+        loop_await(loop, redlock_group_busy(brief) == 0);
+        redlock_group_destroy(brief);
+    }
+    assert_in_range(clients, 1, CLIENTS_MAX - 1);
+}
+
 static void floor_is(const char *set)
 {
     for (unsigned i = 0; i < NODES; i++) {
