@@ -22,16 +22,16 @@ TEST(what_becomes_of_a_task_whose_lock_is_held)
     push("holder", "act", "[900]", ",\"resource\":\"r\"");
     await_told("handler begins holder");
     for (unsigned i = 0; i < NODES; i++)
-        ask(scene.nodes[i], "SET other somebody PX 60000");
+        ask(scene.nodes[i], "MSET other somebody another somebody");
     push("parked", "act", "[10]", ",\"resource\":\"r\"");
     push("skipped", "once", "[10]", ",\"resource\":\"r\"");
     push("delayed", "serial", "[10]", ",\"resource\":\"r\"");
     push("failed", "progress", "[10]", ",\"resource\":\"r\"");
     push("skipped2", "once", "[10]", ",\"resource\":\"other\"");
-    push("failed2", "progress", "[10]", ",\"resource\":\"other\"");
+    push("failed2", "progress", "[10]", ",\"resource\":\"another\",\"retry\":0");
     run_for(2500 * NS_PER_MS);
     assert_told("ending=parked jid=parked ", "ending=skipped jid=skipped ", "ending=parked jid=delayed ",
-                "handler ends parked", "ending=skipped jid=skipped2 ", "ending=failed jid=failed2 ",
+                "handler ends parked", "ending=skipped jid=skipped2 ", "ending=dead jid=failed2 ",
                 "reason=\"r: another task holds it\" resource=r\n");
     assert_int_equal(told_times("handler begins delayed"), 0);
     assert_contains(ask(scene.queue, "ZRANGE schedule 0 -1"), "\"jid\":\"delayed\",");
@@ -74,6 +74,22 @@ TEST(who_waits_for_a_lock_that_stays_begins_when_it_is_over)
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
+/* Its record has to bring it back to where it came from. */
+TEST(a_parked_task_comes_back_to_its_queue)
+{
+    work(&(struct setting){.threads = 2});
+    push("holder", "act", "[2000]", ",\"resource\":\"r\"");
+    run_for(1500 * NS_PER_MS); /* so that nobody is claimed to follow it */
+    push("moved", "act", "[10]",
+         ",\"resource\":\"r\",\"queue\":\"elsewhere\",\"hf_parked\":1700000000.5,\"hf_line\":\"resource:r\"");
+    run_for(100 * NS_PER_MS);
+    assert_contains(ask(scene.queue, "ZRANGE schedule 0 -1"), "\"queue\":\"jobs\"");
+    assert_lacks(ask(scene.queue, "ZRANGE schedule 0 -1"), "elsewhere");
+    assert_contains(ask(scene.queue, "ZRANGE schedule 0 -1"), "\"hf_parked\":1700000000.5");
+    await_told("handler ends moved");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
 TEST(a_class_says_what_its_tasks_lock)
 {
     work(&(struct setting){.classes = "{ class = \"act\"; resource = [\"account:{0}\"]; }"});
@@ -107,22 +123,28 @@ TEST(what_becomes_of_a_task_for_whose_lock_too_many_wait)
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
-/* In the last of the worlds. */
+/* Of the end of this task, in the last of the worlds. */
+static const char *line_of(char jid)
+{
+    static char line[1024];
+    char ended[] = "ending=done jid=? ";
+    *strchr(ended, '?') = jid;
+    const char *at = history(), *last = NULL;
+    for (; (at = strstr(at, ended)) != NULL; at++)
+        last = at;
+    assert_non_null(last);
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(last, "\n"), last);
+    return line;
+}
+
 static void assert_handed_to(char jid, const char *from)
 {
-    char ended[] = "ending=done jid=? ", handed[] = " handed_from=? ";
-    *strchr(ended, '?') = jid;
-    const char *at = history(), *line = NULL;
-    for (; (at = strstr(at, ended)) != NULL; at++)
-        line = at;
-    assert_non_null(line);
-    char *text = strndup(line, strcspn(line, "\n"));
-    *strchr(handed, '?') = from != NULL ? *from : '\0';
+    char handed[32];
+    snprintf(handed, sizeof handed, " handed_from=%s", from != NULL ? from : "");
     if (from != NULL)
-        assert_contains(text, handed);
+        assert_contains(line_of(jid), handed);
     else
-        assert_lacks(text, " handed_from=");
-    free(text);
+        assert_lacks(line_of(jid), handed);
 }
 
 /* Others have their turn after so many tasks, or so long a time. */
@@ -142,6 +164,7 @@ TEST(locks_are_handed_over_for_a_while)
         assert_int_equal(told_times("r: held by"), 0); /* nobody asks the lock nodes for what is taken here */
         for (unsigned task = 0; task < 5; task++)
             assert_handed_to('b' + (char)task, cases[i].from[task]);
+        assert_lacks(line_of('f'), " handed_to=");
         assert_ends(EXIT_CODE_OK, stop(), 0);
     }
 }
@@ -357,7 +380,37 @@ TEST(a_class_that_nobody_serves_waits_for_a_while)
     assert_in_range(due_ms("retry", "one"), 1000, 60000);
     run_for(60 * NS_PER_S);
     assert_told("ending=dead jid=one ");
+    push("two", "nobody", "[]", "");
+    run_for(100 * NS_PER_MS);
+    assert_int_equal(told_times("class_unserved class=nobody "), 3);
     assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_class\":\"HF::UnknownClass\",");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+    assert_int_equal(told_times("class_unserved class=nobody "), 4);
+}
+
+TEST(runs_are_counted_by_their_endings)
+{
+    work(&(struct setting){.threads = 1});
+    push("one", "act", "[10]", "");
+    push("two", "act", "[10,\"fail\"]", "");
+    push("three", "act", "[10,\"bury\"]", "");
+    push("four", "act", "[10,\"discard\"]", "");
+    push("five", "act", "[10,\"snooze\"]", "");
+    run_for(3 * NS_PER_S);
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+    assert_told("ending=done jid=one ", "ending=failed jid=two ", "ending=dead jid=three ",
+                "ending=discarded jid=four ", "ending=snoozed jid=five ");
+    assert_string_equal(ask(scene.queue, "MGET stat:processed stat:failed"), "*2|$1|4|$1|2|");
+}
+
+TEST(a_dashboard_may_cancel_what_reports_progress)
+{
+    work(&(struct setting){.threads = 1});
+    push("one", "progress", "[60000]", "");
+    run_for(NS_PER_S);
+    ask(scene.queue, "HSET it-one cancelled 1700000002");
+    run_for(10 * NS_PER_S);
+    assert_told("handler stops one: reason 4", "ending=cancelled jid=one ");
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
