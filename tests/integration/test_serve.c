@@ -101,7 +101,7 @@ TEST(a_wrong_token_is_answered_late)
     struct instant asked = instant_now();
     assert_true(post_says("/api/login", "", "user=eve&token=guess", "HTTP/1.1 403 "));
     assert_true(instant_since(asked, instant_now()) >= NS_PER_S);
-    assert_true(has_logged("serve_action action=login name=- user=eve peer="));
+    assert_true(has_logged("serve_action action=login name=- option=- user=eve peer="));
     asked = instant_now();
     assert_true(post_says("/api/change/pause", BEARER "guess\r\n", "name=jobs", "HTTP/1.1 401 "));
     assert_true(instant_since(asked, instant_now()) >= NS_PER_S);
