@@ -10,21 +10,11 @@
 
 #include "tests/support/dry_config_fixture.h"
 #include "worker/dry_run/count/overlap_detector.h"
-#include "worker/dry_run/run/workforce.h"
-#include "worker/dry_run/plan/load_generator.h"
 
 enum { LOCK_NODES = 3, PROCESSES = 2, VISITS_MAX = 1000 };
 
 /* Short, so that the test is; but a machine that stands still for a moment must not end locks by itself. */
 #define TTL_NS (3 * NS_PER_S)
-
-static struct redis_server *queue_node;
-static struct lock_cluster locks;
-static struct dry_run_plan plan;
-static struct config *config;
-static char space[DRY_CONFIG_SPACE_MAX];
-static struct load *load;
-static struct workforce *workforce;
 
 struct visit {
     unsigned process;
@@ -137,53 +127,24 @@ static bool has_other(const struct visit *visit)
 static int set_up(void **state)
 {
     (void)state;
-    struct error error = ERROR_NONE;
     static const struct overlap_told told = {.overlap = overlap_seen, .refusal = refusal_seen};
-    queue_node = redis_server_start(NULL);
-    lock_cluster_start(&locks, LOCK_NODES);
-    plan_init(&plan);
-    memcpy(plan.id, "00112233aabb", sizeof plan.id);
-    plan.is_local = true;
+    dry_nodes_start(LOCK_NODES);
+    plan_begin(PROCESSES, 1, 1, (struct distribution){.kind = DISTRIBUTION_FIXED, .mean_s = 600});
     plan.for_ns = 3600 * NS_PER_S;
-    plan.processes = PROCESSES;
-    plan.threads = 1;
-    plan.arrivals = DRY_RUN_CLOSED;
-    plan.popularity = (struct popularity){.kind = POPULARITY_UNIFORM, .count = 1};
-    popularity_prepare(&plan.popularity);
-    plan.hold = (struct distribution){.kind = DISTRIBUTION_FIXED, .mean_s = 600};
-    load = load_create(&plan);
     seen.detector = overlap_detector_create(&told);
-    config = dry_config_make(&plan, queue_node, &locks);
+    config_make();
     config->lock.ttl_ns = TTL_NS;
-    dry_config_key_space(&plan, space);
-    workforce =
-        workforce_start(&(struct workforce_options){.plan = &plan, .config = config, .key_space = space}, &error);
-    if (workforce == NULL)
-        fail_msg("%s", error.text);
+    workforce_make();
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    workforce_end(workforce);
+    plan_end();
     overlap_detector_destroy(seen.detector);
-    load_destroy(load);
-    config_free(config);
-    plan_fini(&plan);
-    lock_cluster_stop(&locks);
-    redis_server_destroy(queue_node);
+    dry_nodes_stop();
     return 0;
-}
-
-static void push(unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        struct load_task task;
-        load_next(load, wall_now(), &task);
-        free(redis_server_command(queue_node, "LPUSH %squeue:%s '%.*s'", space, task.queue, (int)task.text.length,
-                                  task.text.bytes));
-    }
 }
 
 /* --- tests -------------------------------------------------------------------------------------------------------- */

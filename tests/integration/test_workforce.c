@@ -7,18 +7,8 @@
 
 #include "base/memory.h"
 #include "tests/support/dry_config_fixture.h"
-#include "worker/dry_run/plan/load_generator.h"
-#include "worker/dry_run/run/workforce.h"
 
 enum { LOCK_NODES = 5, TASKS = 200, RESOURCES = 5, SEEN_MAX = 20000, LINES_MAX = 200, RESOURCE_TEXT = 32 };
-
-static struct redis_server *queue_node;
-static struct lock_cluster locks;
-static struct dry_run_plan plan;
-static struct config *config;
-static char space[DRY_CONFIG_SPACE_MAX];
-static struct load *load;
-static struct workforce *workforce;
 
 /* What was told: tasks and what the overlap detector saw. */
 struct seen {
@@ -45,16 +35,14 @@ static struct {
 static int group_set_up(void **state)
 {
     (void)state;
-    queue_node = redis_server_start(NULL);
-    lock_cluster_start(&locks, LOCK_NODES);
+    dry_nodes_start(LOCK_NODES);
     return 0;
 }
 
 static int group_tear_down(void **state)
 {
     (void)state;
-    lock_cluster_stop(&locks);
-    redis_server_destroy(queue_node);
+    dry_nodes_stop();
     return 0;
 }
 
@@ -62,60 +50,18 @@ static int set_up(void **state)
 {
     (void)state;
     memset(&told, 0, sizeof told);
-    plan_init(&plan);
-    memcpy(plan.id, "00112233aabb", sizeof plan.id);
-    plan.is_local = true;
-    plan.seed = 7;
+    plan_begin(2, 4, RESOURCES, (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.002});
     plan.for_ns = 60 * NS_PER_S;
-    plan.processes = 2;
-    plan.threads = 4;
-    plan.arrivals = DRY_RUN_CLOSED;
-    plan.popularity = (struct popularity){.kind = POPULARITY_UNIFORM, .count = RESOURCES};
-    popularity_prepare(&plan.popularity);
-    plan.hold = (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.002};
-    load = load_create(&plan);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    workforce_end(workforce);
-    workforce = NULL;
-    load_destroy(load);
-    config_free(config);
-    config = NULL;
-    plan_fini(&plan);
+    plan_end();
     redis_server_heal(queue_node);
     lock_cluster_heal(&locks);
     return 0;
-}
-
-static void config_make(void)
-{
-    config = dry_config_make(&plan, queue_node, &locks);
-    dry_config_key_space(&plan, space);
-}
-
-static void workforce_make(void)
-{
-    struct error error = ERROR_NONE;
-    if (config == NULL)
-        config_make();
-    workforce =
-        workforce_start(&(struct workforce_options){.plan = &plan, .config = config, .key_space = space}, &error);
-    if (workforce == NULL)
-        fail_msg("%s", error.text);
-}
-
-static void push(unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        struct load_task task;
-        load_next(load, wall_now(), &task);
-        free(redis_server_command(queue_node, "LPUSH %squeue:%s '%.*s'", space, task.queue, (int)task.text.length,
-                                  task.text.bytes));
-    }
 }
 
 static void work_begin(unsigned tasks)

@@ -101,12 +101,12 @@ unsigned fleet_noted(struct fleet *fleet, const char *line);
 /* How many lines begin so. */
 unsigned fleet_noted_all(struct fleet *fleet, const char *what);
 
-/* The log of a worker, and whether it has this text. */
+/* The log of a worker, whether it has this text, and how often. */
 char *fleet_log(const struct fleet *fleet, unsigned worker);
 bool fleet_logged(struct fleet *fleet, unsigned worker, const char *text);
-/* SIGHUP to a worker; returns when it has said what came of it. */
-void fleet_reload(struct fleet *fleet, unsigned worker);
 unsigned fleet_logged_times(struct fleet *fleet, unsigned worker, const char *text);
+/* SIGHUP to a worker; returns when it has logged the outcome. */
+void fleet_reload(struct fleet *fleet, unsigned worker);
 /* Prints the end of what each worker has said, to see why a test failed. */
 void fleet_tell(const struct fleet *fleet);
 
